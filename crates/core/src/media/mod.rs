@@ -1,0 +1,5 @@
+//! What is in a datagram?
+
+pub mod g711;
+pub mod payload;
+pub mod voice;

@@ -1,0 +1,76 @@
+//! When may the next datagram leave?
+//!
+//! A [`Schedule`] is a transmit loop turned inside out. Its driver asks for the [`next`](Schedule::next) [`Step`], carries it
+//! out, and says what happened. The driver may be a real thread with a real socket, or a simulation.
+
+mod burst_limit;
+mod grid;
+mod plan;
+mod send_compare;
+mod send_sleep;
+mod unpaced;
+
+pub use burst_limit::BurstLimit;
+pub use grid::{BurstBound, CatchUp, Grid, GridConfig};
+pub use plan::{CyclePlan, CycleRule, HeaderLayer, PlanError};
+pub use send_compare::SendCompare;
+pub use send_sleep::SendSleep;
+pub use unpaced::Unpaced;
+
+use crate::units::{DataSize, TimeDelta, Timestamp};
+
+/// What a schedule asks its driver to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// Send the datagrams of one cycle back to back, then call [`Schedule::on_sent`].
+    Send(Cycle),
+    /// Sleep for a span from now, then call [`Schedule::on_woke`]. What a sleep overshoots is lost.
+    SleepFor(TimeDelta),
+    /// Sleep until a moment, then call [`Schedule::on_woke`]. What a sleep overshoots does not move the next one.
+    SleepUntil(Timestamp),
+    /// Ask again at once: the schedule watches the clock.
+    LookAgain,
+    /// Nothing will be sent any more.
+    Done,
+}
+
+/// The datagrams that leave together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cycle {
+    /// How many datagrams, at least one.
+    pub packets: u32,
+    /// When an ideal sender at this rate would send them.
+    pub due: Timestamp,
+}
+
+/// A transmit loop without clock or socket.
+///
+/// The order of calls is `next`, then what the step asks for, then `on_sent` or `on_woke`, then `next` again. Calls in
+/// any other order are safe. Time that runs backwards counts as no time.
+pub trait Schedule: Send + std::fmt::Debug {
+    /// What to do now.
+    fn next(&mut self, now: Timestamp) -> Step;
+
+    /// The cycle asked for has been sent: `size` is its total, header layers included as the plan counts them.
+    fn on_sent(&mut self, now: Timestamp, size: DataSize);
+
+    /// The sleep asked for is over.
+    fn on_woke(&mut self, now: Timestamp);
+
+    /// What was given up or made good to keep time.
+    fn slips(&self) -> Slips {
+        Slips::default()
+    }
+}
+
+/// What a schedule did about lateness.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Slips {
+    /// Datagrams that were late beyond the burst bound and left in a catch-up burst.
+    pub caught_up_packets: u64,
+    /// Datagrams that were never sent because their time had passed.
+    pub skipped_packets: u64,
+    /// How often the schedule was moved to begin anew.
+    pub reanchors: u64,
+}

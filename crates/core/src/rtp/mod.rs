@@ -1,0 +1,5 @@
+//! How does media travel? RTP (RFC 3550).
+
+mod header;
+
+pub use header::{RtpError, RtpHeader};

@@ -1,0 +1,1 @@
+//! Experiments, reports and the `giusto` command.

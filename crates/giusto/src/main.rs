@@ -1,0 +1,3 @@
+//! The `giusto` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! A network of sockets: the clock, the sleeper, batched UDP with kernel timestamps, and the drivers.
