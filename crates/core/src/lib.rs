@@ -5,6 +5,8 @@
 //!
 //! | module | answers |
 //! |---|---|
+//! | [`measure`] | what arrived, and when? |
 //! | [`units`] | what is a time, a rate, a size? |
 
+pub mod measure;
 pub mod units;
