@@ -7,6 +7,9 @@ mod histogram;
 mod jitter;
 pub mod mos;
 pub mod playout;
+mod rate;
+mod windows;
 
 pub use histogram::{Bucket, ErrorHistogram, Quantiles};
 pub use jitter::InterarrivalJitter;
+pub use rate::{RateMeter, RatePoint, RateSeries};
