@@ -5,11 +5,17 @@
 
 mod histogram;
 mod jitter;
+mod loss;
 pub mod mos;
 pub mod playout;
 mod rate;
+mod sequence;
+mod unwrapper;
 mod windows;
 
 pub use histogram::{Bucket, ErrorHistogram, Quantiles};
 pub use jitter::InterarrivalJitter;
+pub use loss::LossSummary;
 pub use rate::{RateMeter, RatePoint, RateSeries};
+pub use sequence::{SequenceConfig, SequenceTracker, SequenceVerdict};
+pub use unwrapper::SequenceUnwrapper;
