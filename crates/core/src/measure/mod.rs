@@ -3,6 +3,8 @@
 //! A [`StreamMeter`] takes every [`Arrival`] of one stream and gives a [`StreamSummary`] at any time. Its parts are usable
 //! alone. Nothing here grows without bound, whatever arrives and for however long.
 
+mod clock;
+mod delay;
 mod histogram;
 mod jitter;
 mod loss;
@@ -13,6 +15,8 @@ mod sequence;
 mod unwrapper;
 mod windows;
 
+pub use clock::{ClockDrift, ClockEstimate, ClockEstimator, ClockSample};
+pub use delay::{ClockRelation, DelayBasis, DelayMeter, DelaySummary};
 pub use histogram::{Bucket, ErrorHistogram, Quantiles};
 pub use jitter::InterarrivalJitter;
 pub use loss::LossSummary;
