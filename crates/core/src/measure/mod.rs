@@ -5,6 +5,7 @@
 
 mod clock;
 mod delay;
+mod gap;
 mod histogram;
 mod jitter;
 mod loss;
@@ -12,6 +13,7 @@ pub mod mos;
 pub mod playout;
 mod rate;
 mod sequence;
+mod stream;
 mod unwrapper;
 mod windows;
 
@@ -22,4 +24,5 @@ pub use jitter::InterarrivalJitter;
 pub use loss::LossSummary;
 pub use rate::{RateMeter, RatePoint, RateSeries};
 pub use sequence::{SequenceConfig, SequenceTracker, SequenceVerdict};
+pub use stream::{Arrival, EcnCounts, MeterConfig, StreamMeter, StreamSummary};
 pub use unwrapper::SequenceUnwrapper;
