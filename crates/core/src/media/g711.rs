@@ -150,7 +150,7 @@ mod tests {
         // All 256 codes, as sums that weigh each with its place.
         let sum =
             |decode: fn(u8) -> i16| (0..=u8::MAX).map(|c| i64::from(decode(c)) * i64::from(c)).sum::<i64>();
-        assert_eq!((sum(decode_ulaw), sum(decode_alaw)), (98107392, 100139008));
+        assert_eq!((sum(decode_ulaw), sum(decode_alaw)), (98_107_392, 100_139_008));
     }
 
     /// The distance from `sample` to what its code gives may be half a step of its segment, and what is clipped.
