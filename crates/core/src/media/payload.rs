@@ -227,7 +227,8 @@ impl FromStr for PayloadSizes {
                     pair(parameters).ok_or_else(|| wrong("smallest size and shape are needed", example))?;
                 let shape: Option<f64> =
                     shape.trim().parse().ok().filter(|shape| (0.01..=1e6).contains(shape));
-                let shape = shape.ok_or_else(|| wrong("the shape must be a number above 0", example))?;
+                let shape =
+                    shape.ok_or_else(|| wrong("the shape must be a number of 0.01 to 1000000", example))?;
                 let smallest = bytes(smallest)?;
                 if smallest <= 0.0 {
                     return Err(wrong("the smallest size must be above 0", example));
@@ -573,7 +574,7 @@ mod tests {
                 1 => format!("normal:{a},{b}"),
                 2 => format!("exp:{a}"),
                 3 => format!("lognormal:{a},{b}"),
-                4 => format!("pareto:{a},{}", f64::from(b) / 1000.0),
+                4 => format!("pareto:{a},{}", f64::from(b) / 100.0),
                 _ => format!("choice:{a}*0.5,{b}*2"),
             };
             let mut source = source(&text, min, min + more);

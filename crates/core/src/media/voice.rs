@@ -39,9 +39,9 @@ use crate::{
     units::{DataRate, DataSize, TimeDelta},
 };
 
-/// The packet time where none is asked for (RFC 3551 §4.2: "an interval of 20 ms").
+/// The packet time where none is asked for (RFC 3551 §4.2: the default packetization interval).
 pub const DEFAULT_PACKET_TIME: TimeDelta = TimeDelta::from_millis(20);
-/// The rate of Opus where none is asked for: fullband speech (RFC 7587 §3.1.1: "28 to 40 kbit/s for FB speech").
+/// The rate of Opus where none is asked for: within the 28 to 40 kbit/s of fullband speech (RFC 7587 §3.1.1).
 pub const DEFAULT_OPUS_RATE: DataRate = DataRate::from_bps(32_000);
 
 /// The sampling rate of G.711 and G.729, and by a historical error the RTP clock of G.722 (RFC 3551 §4.5.2).
@@ -159,7 +159,7 @@ impl VoiceProfile {
     /// The packet times that a source of this codec can have.
     ///
     /// G.711, G.722 and G.729 pack any number of milliseconds or of frames up to 200 ms (RFC 3551 §4.2); here are the whole
-    /// tens in use. Opus has one frame in a packet: RFC 6716 §2.1.4.
+    /// tens in use. Opus has one frame in a packet here, of a duration of RFC 6716 §2.1.4.
     pub const fn packet_times(self) -> &'static [TimeDelta] {
         const TENS: &[TimeDelta] = &[
             TimeDelta::from_millis(10),
