@@ -39,7 +39,7 @@ impl fmt::Display for MosScale {
 /// | G.711, losses silent | 0 | 4.3 | G.113 (2007) Table I.4, packets of 10 ms |
 /// | G.729A with voice activity detection | 11 | 19.0 | G.113 (2007) Table I.4, packets of 20 ms |
 /// | G.729 without | 10 | 19.0 | Ie from G.113 (2007) Table I.1; Bpl is that of the row above, for none is published |
-/// | G.722 at 64 kbit/s | 13 | 4.3 | Ie,wb from G.113 (2007) Appendix IV; Bpl,wb borrowed from G.722.2 at 12.65 kbit/s, whose Ie,wb is the same (G.113 (2024) Tables IV.1, IV.4) |
+/// | G.722 at 64 kbit/s | 13 | 4.3 | Ie,wb as it is cited from G.113 (2007) Appendix IV, whose text was not at hand; Bpl,wb borrowed from G.722.2 at 12.65 kbit/s, whose Ie,wb is the same (G.113 (2024) Tables IV.1, IV.4) |
 /// | Opus | 8 | 4.6 | none published; those of G.722.2 at 23.05 kbit/s for both ears (G.113 (2024) Tables IV.3, IV.4), thought to be too low for Opus |
 ///
 /// G.113 calls its values provisional and meant for planning. Packets of other lengths than those named have no values of
