@@ -2,4 +2,4 @@
 
 mod header;
 
-pub use header::{RtpError, RtpHeader};
+pub use header::{RTP_HEADER_BYTES, RtpError, RtpExtension, RtpHeader};
