@@ -1,0 +1,302 @@
+//! The clock that every timestamp comes from, and the way of the kernel's receive stamps onto it.
+
+use giusto_core::units::{NANOS_PER_SECOND, TimeDelta, Timestamp};
+use nix::{
+    sys::time::TimeSpec,
+    time::{ClockId, clock_gettime},
+};
+use serde::Serialize;
+
+use crate::sys;
+
+/// Our clock: `CLOCK_MONOTONIC`, counted from its creation. It never steps; network time only adjusts its speed.
+///
+/// # Example
+///
+/// ```
+/// let clock = giusto_net::Clock::start();
+/// let earlier = clock.now();
+/// assert!(clock.now() >= earlier);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clock {
+    origin_monotonic: u64,
+    origin_realtime: u64,
+}
+
+impl Clock {
+    /// A clock that begins now.
+    pub fn start() -> Self {
+        let origin_monotonic = monotonic_nanos();
+        let mut offset = OffsetBounds::sample();
+        for _ in 0..7 {
+            offset = offset.intersection(OffsetBounds::sample()).unwrap_or(offset);
+        }
+        Self { origin_monotonic, origin_realtime: origin_monotonic.saturating_add_signed(offset.middle()) }
+    }
+
+    /// The time since the clock began. One read costs some 25 ns and no system call.
+    pub fn now(self) -> Timestamp {
+        Timestamp::from_nanos(monotonic_nanos().saturating_sub(self.origin_monotonic))
+    }
+
+    /// The beginning on `CLOCK_REALTIME`: nanoseconds since 1970, as the system's clock had it then.
+    pub const fn origin_realtime_nanos(self) -> u64 {
+        self.origin_realtime
+    }
+
+    /// The beginning on `CLOCK_MONOTONIC`: nanoseconds since some moment about the boot.
+    pub const fn origin_monotonic_nanos(self) -> u64 {
+        self.origin_monotonic
+    }
+
+    /// The moment as `CLOCK_MONOTONIC` counts it, for absolute sleeps.
+    pub(crate) fn monotonic(self, at: Timestamp) -> TimeSpec {
+        let nanos = self.origin_monotonic.saturating_add(at.as_nanos());
+        TimeSpec::new((nanos / NANOS_PER_SECOND) as _, (nanos % NANOS_PER_SECOND) as _)
+    }
+
+    /// What the kernel says about the accuracy of the system's clock: whether one-way delays between machines mean anything.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, where it does not answer; a sandbox may forbid the question.
+    pub fn synchronisation() -> std::io::Result<Synchronisation> {
+        let (synchronised, estimated_us, maximum_us) = sys::clock_discipline()?;
+        Ok(Synchronisation { synchronised, estimated_error_us: estimated_us, maximum_error_us: maximum_us })
+    }
+}
+
+/// How well the system's clock follows true time, as the kernel was told by a time service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Synchronisation {
+    /// Some service keeps the clock synchronised.
+    pub synchronised: bool,
+    /// The service's estimate of the error, in microseconds. It means nothing where `synchronised` is false.
+    pub estimated_error_us: u64,
+    /// A bound on the error, in microseconds. The kernel raises it by 500 ppm from one update to the next.
+    pub maximum_error_us: u64,
+}
+
+fn nanos(time: TimeSpec) -> u64 {
+    u64::try_from(time.tv_sec()).unwrap_or(0) * NANOS_PER_SECOND + u64::try_from(time.tv_nsec()).unwrap_or(0)
+}
+
+pub(crate) fn read(id: ClockId) -> u64 {
+    // These clocks exist on every Linux; a kernel without them is answered with a clock that stands still.
+    clock_gettime(id).map_or(0, nanos)
+}
+
+fn monotonic_nanos() -> u64 {
+    read(ClockId::CLOCK_MONOTONIC)
+}
+
+/// Two bounds, in nanoseconds, between which `CLOCK_REALTIME − CLOCK_MONOTONIC` lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct OffsetBounds {
+    low: i64,
+    high: i64,
+}
+
+impl OffsetBounds {
+    /// One reading of the real clock between two of ours.
+    fn sample() -> Self {
+        let before = monotonic_nanos();
+        let real = read(ClockId::CLOCK_REALTIME);
+        let after = monotonic_nanos();
+        // Each reading is cut to the nanosecond: hence one on either side.
+        Self { low: signed(real) - signed(after) - 1, high: signed(real) - signed(before) + 1 }
+    }
+
+    fn intersection(self, other: Self) -> Option<Self> {
+        let both = Self { low: self.low.max(other.low), high: self.high.min(other.high) };
+        (both.low <= both.high).then_some(both)
+    }
+
+    fn middle(self) -> i64 {
+        self.low + (self.high - self.low) / 2
+    }
+
+    /// How far the two are apart; zero where they meet.
+    fn distance(self, other: Self) -> i64 {
+        (self.low - other.high).max(other.low - self.high).max(0)
+    }
+}
+
+fn signed(nanos: u64) -> i64 {
+    i64::try_from(nanos).unwrap_or(i64::MAX)
+}
+
+/// Puts the kernel's receive stamps, which are on `CLOCK_REALTIME`, onto our clock.
+///
+/// Network time changes the speed of both clocks alike, so their difference stands still until somebody *sets* the time. Each
+/// [`refresh`](Self::refresh) brackets one reading of the real clock between two of ours and narrows the bounds of that
+/// difference; a reading outside the bounds is a step, and the difference is learned anew. Stamps from before a step are
+/// still in the socket's queue after it: the difference that was valid then is kept for them.
+#[derive(Debug, Clone)]
+pub struct StampConverter {
+    clock: Clock,
+    current: OffsetBounds,
+    /// The difference before the last step.
+    previous: Option<i64>,
+    refreshed: Timestamp,
+    steps: u32,
+}
+
+impl StampConverter {
+    /// The shortest time between two looks at the real clock.
+    const REFRESH: TimeDelta = TimeDelta::from_millis(1);
+    /// Bounds that miss each other by less than this are noise of two processors' counters, not a step.
+    const NOISE_NANOS: i64 = 1_000;
+    /// How far a stamp may lie after the moment at which it was read before it is disbelieved.
+    const FUTURE_NANOS: i64 = 20_000;
+
+    /// A converter onto `clock`.
+    pub fn new(clock: Clock) -> Self {
+        let mut converter = Self {
+            clock,
+            current: OffsetBounds::sample(),
+            previous: None,
+            refreshed: Timestamp::ZERO,
+            steps: 0,
+        };
+        for _ in 0..7 {
+            converter.learn(OffsetBounds::sample());
+        }
+        converter.refreshed = clock.now();
+        converter
+    }
+
+    /// Looks whether the real clock was set. Call it once for each batch, with the moment at which the batch was read; it
+    /// looks at most once per millisecond and costs some 75 ns then.
+    pub fn refresh(&mut self, now: Timestamp) {
+        if now.saturating_since(self.refreshed) >= Self::REFRESH {
+            self.refreshed = now;
+            self.learn(OffsetBounds::sample());
+        }
+    }
+
+    fn learn(&mut self, sample: OffsetBounds) {
+        if let Some(narrower) = self.current.intersection(sample) {
+            self.current = narrower;
+            return;
+        }
+        if self.current.distance(sample) > Self::NOISE_NANOS {
+            self.previous = Some(self.current.middle());
+            self.steps += 1;
+        }
+        self.current = sample;
+    }
+
+    /// The moment of a stamp of `realtime_nanos`, for a datagram that was read at `now`.
+    ///
+    /// After a step both differences are tried, and the later moment that does not lie in the future is taken. That is right
+    /// for every datagram that waited for less time than the clock was stepped by. Never later than `now`.
+    pub fn convert(&self, realtime_nanos: u64, now: Timestamp) -> Timestamp {
+        let latest = signed(now.as_nanos()).saturating_add(Self::FUTURE_NANOS);
+        let ours = |offset: i64| {
+            signed(realtime_nanos).saturating_sub(offset).saturating_sub(signed(self.clock.origin_monotonic))
+        };
+        let moment = [Some(self.current.middle()), self.previous]
+            .into_iter()
+            .flatten()
+            .map(ours)
+            .filter(|&moment| moment <= latest)
+            .max()
+            .unwrap_or(latest);
+        Timestamp::from_nanos(u64::try_from(moment).unwrap_or(0)).min(now)
+    }
+
+    /// The width of the bounds of the clocks' difference: twice the largest error of a conversion.
+    pub fn uncertainty(&self) -> TimeDelta {
+        TimeDelta::from_nanos(self.current.high - self.current.low)
+    }
+
+    /// How often the real clock was seen to be set.
+    pub const fn steps(&self) -> u32 {
+        self.steps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn converter() -> StampConverter {
+        StampConverter {
+            clock: Clock { origin_monotonic: 1_000, origin_realtime: 51_000 },
+            current: OffsetBounds { low: 49_900, high: 50_100 },
+            previous: None,
+            refreshed: Timestamp::ZERO,
+            steps: 0,
+        }
+    }
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+
+    #[test]
+    fn the_clock_does_not_run_backwards_and_knows_when_it_began() {
+        let clock = Clock::start();
+        let (first, second) = (clock.now(), clock.now());
+        assert!(first <= second);
+        assert!(clock.origin_realtime_nanos() > 1_600_000_000 * NANOS_PER_SECOND);
+        assert!(clock.origin_monotonic_nanos() <= monotonic_nanos());
+    }
+
+    #[test]
+    fn samples_narrow_the_difference_of_the_clocks() {
+        let mut converter = converter();
+        converter.learn(OffsetBounds { low: 49_990, high: 50_200 });
+        converter.learn(OffsetBounds { low: 49_000, high: 50_010 });
+        assert_eq!(converter.current, OffsetBounds { low: 49_990, high: 50_010 });
+        assert_eq!(converter.uncertainty(), TimeDelta::from_nanos(20));
+        assert_eq!(converter.convert(151_000, at(200_000)), at(100_000));
+        assert_eq!(converter.steps(), 0);
+    }
+
+    #[test]
+    fn a_step_of_the_real_clock_in_either_direction_leaves_the_timeline_alone() {
+        const STEP: i64 = 3_600_000_000_000;
+        for step in [STEP, -STEP / 8_000_000] {
+            let mut converter = converter();
+            converter.learn(OffsetBounds { low: 49_900 + step, high: 50_100 + step });
+            assert_eq!(converter.steps(), 1);
+            let stamped_before = 50_000 + 1_000 + 700_000_u64;
+            let stamped_after = stamped_before.saturating_add_signed(step) + 50_000;
+            let now = at(790_000);
+            assert_eq!(converter.convert(stamped_before, now), at(700_000), "step {step}");
+            assert_eq!(converter.convert(stamped_after, now), at(750_000), "step {step}");
+        }
+    }
+
+    #[test]
+    fn a_stamp_is_never_later_than_the_moment_at_which_it_was_read() {
+        let converter = converter();
+        assert_eq!(converter.convert(151_010, at(100_000)), at(100_000));
+        assert_eq!(converter.convert(u64::MAX, at(5)), at(5));
+        assert_eq!(converter.convert(0, at(5)), Timestamp::ZERO);
+    }
+
+    #[test]
+    fn a_real_stamp_lies_between_the_readings_about_it() {
+        let clock = Clock::start();
+        let mut converter = StampConverter::new(clock);
+        let before = clock.now();
+        let stamp = read(ClockId::CLOCK_REALTIME);
+        let after = clock.now();
+        converter.refresh(after);
+        let width = converter.uncertainty();
+        let moment = converter.convert(stamp, after);
+        assert!(moment >= before - width && moment <= after + width, "{before} {moment} {after} {width}");
+    }
+
+    #[test]
+    fn the_kernel_is_asked_for_its_synchronisation() {
+        match Clock::synchronisation() {
+            Ok(state) => assert!(!state.synchronised || state.maximum_error_us < 16_000_000, "{state:?}"),
+            Err(error) => eprintln!("skip: clock synchronisation: {error}"),
+        }
+    }
+}

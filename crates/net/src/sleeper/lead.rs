@@ -1,0 +1,90 @@
+//! How early to set out: a quantile of the latest wake latencies.
+
+/// How many wake-ups are remembered: long enough for a quantile of 0.9, short enough to follow a machine that gets busy.
+const REMEMBERED: usize = 256;
+/// How many wake-ups lie between two looks at the quantile. One look costs about a microsecond.
+const BETWEEN_LOOKS: usize = 16;
+/// The lead before anything was learned, in nanoseconds: about what a machine needs whose processor idles.
+const FIRST_LEAD: u32 = 50_000;
+
+/// A quantile of the latest wake latencies, in nanoseconds.
+///
+/// A quantile does not move when a few wake-ups are late by milliseconds, as a mean would. That it is taken of a fixed
+/// number of wake-ups, and not of a decaying sum, makes it forget such a spell entirely.
+#[derive(Debug, Clone)]
+pub(super) struct Lead {
+    quantile: f64,
+    longest: u32,
+    nanos: u32,
+    recent: [u32; REMEMBERED],
+    next: usize,
+    filled: usize,
+}
+
+impl Lead {
+    /// The given `quantile`, but at most `longest` nanoseconds.
+    pub(super) fn new(quantile: f64, longest: u32) -> Self {
+        Self {
+            quantile,
+            longest,
+            nanos: FIRST_LEAD.min(longest),
+            recent: [0; REMEMBERED],
+            next: 0,
+            filled: 0,
+        }
+    }
+
+    pub(super) const fn nanos(&self) -> u32 {
+        self.nanos
+    }
+
+    /// Takes note of a wake-up that came `late` nanoseconds after the moment asked for.
+    pub(super) fn learn(&mut self, late: u32) {
+        if let Some(oldest) = self.recent.get_mut(self.next) {
+            *oldest = late;
+        }
+        self.next = (self.next + 1) % REMEMBERED;
+        self.filled = (self.filled + 1).min(REMEMBERED);
+        if self.next.is_multiple_of(BETWEEN_LOOKS) {
+            let mut latencies = self.recent;
+            let latencies = latencies.get_mut(..self.filled).unwrap_or_default();
+            let rank = (latencies.len().saturating_sub(1) as f64 * self.quantile).round() as usize;
+            let (_, &mut latency, _) = latencies.select_nth_unstable(rank);
+            self.nanos = latency.min(self.longest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lead_becomes_the_quantile_of_what_it_saw() {
+        let mut lead = Lead::new(0.9, 1_000_000);
+        for late in (0..1024_u32).map(|n| 30_000 + n % 100 * 100) {
+            lead.learn(late);
+        }
+        assert!((38_500..=39_500).contains(&lead.nanos()), "{}", lead.nanos());
+    }
+
+    #[test]
+    fn rare_wake_ups_that_are_late_by_milliseconds_do_not_move_it() {
+        let mut lead = Lead::new(0.9, 1_000_000);
+        for n in 0..4096 {
+            lead.learn(if n % 20 == 0 { 4_000_000 } else { 30_000 });
+        }
+        assert_eq!(lead.nanos(), 30_000);
+    }
+
+    #[test]
+    fn it_follows_a_machine_that_changes_in_either_direction() {
+        let mut lead = Lead::new(0.9, 1_000_000);
+        for (late, expected) in [(90_000, 90_000), (10_000, 10_000), (4_000_000, 1_000_000)] {
+            for _ in 0..REMEMBERED {
+                lead.learn(late);
+            }
+            assert_eq!(lead.nanos(), expected);
+        }
+    }
+}

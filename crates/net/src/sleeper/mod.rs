@@ -1,0 +1,272 @@
+//! Waking on time: an absolute sleep that ends early by what this machine's wake-ups are usually late, then a short spin.
+
+mod lead;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use giusto_core::units::{NANOS_PER_SECOND, TimeDelta, Timestamp};
+use hdrhistogram::Histogram;
+use lead::Lead;
+use nix::{
+    sys::{prctl, time::TimeSpec},
+    time::{ClockId, ClockNanosleepFlags, clock_nanosleep},
+};
+use serde::Serialize;
+
+use crate::{
+    clock::Clock,
+    sys,
+    system::{Asked, Granted},
+};
+
+/// What a [`Sleeper`] gives for precision.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SleepMode {
+    /// Sets out early enough for all but the rarest of this machine's wake-ups, and spins until the deadline.
+    Precise,
+    /// Sets out early enough for most wake-ups: nearly the processor time of a plain sleep, without its usual lateness.
+    #[default]
+    Balanced,
+    /// Never spins: late by as much as the wake-up takes.
+    Eco,
+}
+
+impl SleepMode {
+    /// The quantile of the wake latency that the lead covers, and the longest lead in nanoseconds: a bound on what a
+    /// machine that wakes badly costs in spinning.
+    const fn lead(self) -> (f64, u32) {
+        match self {
+            Self::Precise => (0.97, 400_000),
+            Self::Balanced => (0.9, 120_000),
+            Self::Eco => (0.0, 0),
+        }
+    }
+}
+
+/// How a [`Sleeper`] works.
+#[derive(Debug, Clone, Default)]
+pub struct SleeperConfig {
+    /// Precision against processor time. Default: balanced.
+    pub mode: SleepMode,
+    /// Ask for the real-time class `SCHED_FIFO` at this priority, 1 to 99. Default: no.
+    pub realtime_priority: Option<u8>,
+    /// Ends every sleep within 100 ms once it is true. Default: none, and sleeps are not interrupted.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+/// Wakes one thread on time.
+///
+/// A sleep ends late by the time that the processor takes to wake: some tens of microseconds, rather constant on a quiet
+/// machine, with rare outliers of milliseconds. So the sleep is set to end earlier by a *lead*, a quantile of the latest
+/// wake latencies of this machine, and the rest is spun away.
+#[derive(Debug)]
+pub struct Sleeper {
+    config: SleeperConfig,
+    slack_ns: Option<u64>,
+    slice_ns: Option<u64>,
+    priority: Option<Asked<u8>>,
+    /// For short sleeps and for long ones: a processor that has idled for longer takes longer to wake.
+    leads: [Lead; 2],
+    latencies: Histogram<u64>,
+    sleeps: u64,
+    late_entries: u64,
+    spun: TimeDelta,
+}
+
+impl Sleeper {
+    /// Sleeps longer than this learn a lead of their own.
+    const LONG: TimeDelta = TimeDelta::from_millis(5);
+    /// The shortest time slice that the kernel takes, in nanoseconds: `sched-eevdf.rst`.
+    const TIME_SLICE_NS: u64 = 100_000;
+    /// A sleep with a stop flag is cut into pieces of this length ...
+    const SLICE: TimeDelta = TimeDelta::from_millis(40);
+    /// ... as long as more than this remains. The flag is thus seen within the longer of the two.
+    const UNSLICED: TimeDelta = TimeDelta::from_millis(80);
+
+    /// A sleeper for the calling thread, which it [adopts](Self::adopt).
+    pub fn new(config: SleeperConfig) -> Self {
+        let (quantile, longest) = config.mode.lead();
+        let lead = Lead::new(quantile, longest);
+        let mut sleeper = Self {
+            config,
+            slack_ns: None,
+            slice_ns: None,
+            priority: None,
+            leads: [lead.clone(), lead],
+            latencies: no_latencies(),
+            sleeps: 0,
+            late_entries: 0,
+            spun: TimeDelta::ZERO,
+        };
+        sleeper.adopt();
+        sleeper
+    }
+
+    /// Prepares the calling thread. Call it where the sleeper was made in another thread than the one that it wakes. What is
+    /// not granted is reported by [`describe`](Self::describe) and does no other harm.
+    ///
+    /// - Timer slack of 1 ns instead of the usual 50 µs; 0 would restore the default.
+    /// - A time slice of 100 µs, the shortest there is: where other threads want the processor, the scheduler (EEVDF) lets a
+    ///   thread with a short slice in as soon as it wakes.
+    /// - The real-time class, if asked for. It makes the other two pointless.
+    pub fn adopt(&mut self) {
+        self.slack_ns = prctl::set_timerslack(1)
+            .and_then(|()| prctl::get_timerslack())
+            .ok()
+            .and_then(|slack| u64::try_from(slack).ok());
+        // Before the real-time class is asked for: a slice belongs to the ordinary one.
+        self.slice_ns = sys::ask_slice(Self::TIME_SLICE_NS).ok();
+        self.priority = self
+            .config
+            .realtime_priority
+            .map(|asked| Asked { asked, granted: if sys::ask_realtime(asked).is_ok() { asked } else { 0 } });
+    }
+
+    /// Returns at `deadline`, or at once where that has passed; gives the moment of return.
+    ///
+    /// That moment is before the deadline only where the stop flag ended the sleep. Except in `Eco` it is later than the
+    /// deadline by less than a microsecond, unless the machine woke the thread later than its lead.
+    pub fn until(&mut self, clock: Clock, deadline: Timestamp) -> Timestamp {
+        let mut now = clock.now();
+        if now >= deadline {
+            self.late_entries += 1;
+            return now;
+        }
+        let class = usize::from(deadline - now > Self::LONG);
+        let lead = self.leads.get(class).map_or(0, Lead::nanos);
+        let wake = deadline - TimeDelta::from_nanos(lead.into());
+        if wake > now {
+            let Some(woken) = self.sleep_until(clock, now, wake) else { return clock.now() };
+            now = woken;
+            self.learn(class, now.saturating_since(wake));
+        }
+        if self.config.mode != SleepMode::Eco {
+            now = self.spin_until(clock, now, deadline);
+        }
+        now
+    }
+
+    /// A plain relative sleep: whatever it oversleeps is not made good. This is what the strategies of the literature mean by
+    /// *sleep*. Gives the moment of return.
+    pub fn for_span(&mut self, clock: Clock, span: TimeDelta) -> Timestamp {
+        let begin = clock.now();
+        let end = begin + span;
+        let mut now = begin;
+        while self.config.stop.is_some() && end - now > Self::UNSLICED && !self.stopped() {
+            sleep(ClockNanosleepFlags::empty(), &TimeSpec::from_duration(Self::SLICE.to_std()));
+            now = clock.now();
+        }
+        if end > now && !self.stopped() {
+            sleep(ClockNanosleepFlags::empty(), &TimeSpec::from_duration((end - now).to_std()));
+            now = clock.now();
+            self.note(now.saturating_since(end));
+        }
+        now
+    }
+
+    /// What the sleeper has learned of this machine, and what it cost.
+    pub fn report(&self) -> SleeperReport {
+        let quantile = |quantile| self.latencies.value_at_quantile(quantile) as f64 / 1e3;
+        let [short, long] = &self.leads;
+        SleeperReport {
+            mode: self.config.mode,
+            lead_us: f64::from(short.nanos()) / 1e3,
+            long_sleep_lead_us: f64::from(long.nanos()) / 1e3,
+            wake_latency_p50_us: quantile(0.5),
+            wake_latency_p90_us: quantile(0.9),
+            wake_latency_p99_us: quantile(0.99),
+            wake_latency_max_us: self.latencies.max() as f64 / 1e3,
+            sleeps: self.sleeps,
+            late_entries: self.late_entries,
+            spun_ms: self.spun.as_millis(),
+        }
+    }
+
+    /// Fills in what was granted to the thread.
+    pub fn describe(&self, granted: &mut Granted) {
+        granted.timer_slack_ns = self.slack_ns;
+        granted.time_slice_ns = self.slice_ns;
+        granted.realtime_priority = self.priority;
+    }
+
+    fn stopped(&self) -> bool {
+        self.config.stop.as_ref().is_some_and(|stop| stop.load(Relaxed))
+    }
+
+    /// Sleeps until `wake` and gives the moment of waking; `None` where the stop flag ended the sleep.
+    fn sleep_until(&self, clock: Clock, mut now: Timestamp, wake: Timestamp) -> Option<Timestamp> {
+        let sliced = self.config.stop.is_some();
+        while now < wake {
+            if self.stopped() {
+                return None;
+            }
+            let piece = if sliced && wake - now > Self::UNSLICED { now + Self::SLICE } else { wake };
+            sleep(ClockNanosleepFlags::TIMER_ABSTIME, &clock.monotonic(piece));
+            now = clock.now();
+        }
+        (!self.stopped()).then_some(now)
+    }
+
+    fn spin_until(&mut self, clock: Clock, begin: Timestamp, deadline: Timestamp) -> Timestamp {
+        let mut now = begin;
+        while now < deadline {
+            std::hint::spin_loop();
+            now = clock.now();
+        }
+        self.spun += now - begin;
+        now
+    }
+
+    fn learn(&mut self, class: usize, late: TimeDelta) {
+        self.note(late);
+        if self.config.mode != SleepMode::Eco
+            && let Some(lead) = self.leads.get_mut(class)
+        {
+            lead.learn(u32::try_from(late.as_nanos()).unwrap_or(u32::MAX));
+        }
+    }
+
+    fn note(&mut self, late: TimeDelta) {
+        self.sleeps += 1;
+        self.latencies.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(0));
+    }
+}
+
+/// What a [`Sleeper`] has learned, and what it cost. Spinning is not in the latencies: they are the system's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SleeperReport {
+    /// The mode that it works in.
+    pub mode: SleepMode,
+    /// How early it sets out from a sleep of up to 5 ms, in microseconds.
+    pub lead_us: f64,
+    /// How early it sets out from a longer sleep, in microseconds.
+    pub long_sleep_lead_us: f64,
+    /// The median of how late the system woke the thread, in microseconds.
+    pub wake_latency_p50_us: f64,
+    /// Nine of ten wake-ups were no later than this, in microseconds.
+    pub wake_latency_p90_us: f64,
+    /// Ninety-nine of a hundred wake-ups were no later than this, in microseconds.
+    pub wake_latency_p99_us: f64,
+    /// The latest wake-up, in microseconds.
+    pub wake_latency_max_us: f64,
+    /// How often it slept.
+    pub sleeps: u64,
+    /// How often it was asked to wait for a moment that had passed.
+    pub late_entries: u64,
+    /// Time spent spinning, in milliseconds.
+    pub spun_ms: f64,
+}
+
+/// Sleeps; a signal ends it early, which every caller sees from the clock.
+fn sleep(flags: ClockNanosleepFlags, time: &TimeSpec) {
+    let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, time);
+}
+
+fn no_latencies() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, NANOS_PER_SECOND, 2)
+        .expect("bounds of 1 ns and 1 s and two digits are what a histogram takes")
+}

@@ -1,0 +1,89 @@
+//! What a socket is asked to do.
+
+use std::time::Duration;
+
+use giusto_core::units::DataSize;
+
+/// How a [`UdpSocket`](super::UdpSocket) is to be opened. Everything has a default that suits measurement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each switches one option of the kernel's, and all combinations work"
+)]
+pub struct SocketConfig {
+    /// Room for datagrams on their way out; the system's own default where `None`. Default: 1 MB, some 15 full messages.
+    /// More only lets a slow interface hide behind a queue.
+    pub send_buffer: Option<DataSize>,
+    /// Room for datagrams that wait to be read; the system's own default where `None`. Default: 4 MB, which holds some
+    /// 30 ms at 1 Gbit/s. The kernel counts its own overhead too: a datagram of 200 bytes may take 768 bytes of it.
+    pub receive_buffer: Option<DataSize>,
+    /// DSCP and ECN of every datagram sent. Default: best effort, not ECN-capable.
+    pub traffic_class: TrafficClass,
+    /// Let the kernel hand over runs of equal datagrams as one message (`UDP_GRO`). A run has one stamp and one traffic
+    /// class. Default: no.
+    pub gro: bool,
+    /// Have each message stamped on arrival by the kernel, in nanoseconds (`SO_TIMESTAMPNS`). Default: yes.
+    pub kernel_timestamps: bool,
+    /// Have the kernel tell with each message how many it dropped at this socket (`SO_RXQ_OVFL`). Default: yes.
+    pub drop_counts: bool,
+    /// Have DSCP and ECN reported with each message. Default: yes.
+    pub receive_traffic_class: bool,
+    /// How long a send waits for room in the send buffer before it gives up. Default: 100 ms.
+    pub send_patience: Duration,
+}
+
+impl Default for SocketConfig {
+    fn default() -> Self {
+        Self {
+            send_buffer: Some(DataSize::from_bytes(1_000_000)),
+            receive_buffer: Some(DataSize::from_bytes(4_000_000)),
+            traffic_class: TrafficClass::default(),
+            gro: false,
+            kernel_timestamps: true,
+            drop_counts: true,
+            receive_traffic_class: true,
+            send_patience: Duration::from_millis(100),
+        }
+    }
+}
+
+/// The byte of the IP header that holds DSCP (RFC 2474 §3) and ECN (RFC 3168 §5).
+///
+/// # Example
+///
+/// ```
+/// use giusto_net::TrafficClass;
+///
+/// let expedited = TrafficClass::new(46, 1).expect("46 is a code point, 1 is ECT(1)");
+/// assert_eq!(expedited.byte(), 0xb9);
+/// assert_eq!(TrafficClass::new(64, 0), None);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct TrafficClass(u8);
+
+impl TrafficClass {
+    /// From a DSCP of at most 63 and an ECN field of at most 3; `None` beyond.
+    pub const fn new(dscp: u8, ecn: u8) -> Option<Self> {
+        if dscp < 64 && ecn < 4 { Some(Self(dscp << 2 | ecn)) } else { None }
+    }
+
+    /// From the byte as it stands in the header.
+    pub const fn from_byte(byte: u8) -> Self {
+        Self(byte)
+    }
+
+    /// The byte as it stands in the header.
+    pub const fn byte(self) -> u8 {
+        self.0
+    }
+
+    /// The differentiated-services code point, 0 to 63.
+    pub const fn dscp(self) -> u8 {
+        self.0 >> 2
+    }
+
+    /// The ECN field: 0 not capable, 1 ECT(1), 2 ECT(0), 3 congestion experienced.
+    pub const fn ecn(self) -> u8 {
+        self.0 & 3
+    }
+}

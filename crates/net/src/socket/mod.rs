@@ -1,0 +1,232 @@
+//! UDP sockets that send and receive many datagrams per system call.
+//!
+//! A [`UdpSocket`] is shared by reference: one thread may send while another receives. It never blocks by itself; where it
+//! waits, it waits in `poll`, and for a bounded time.
+
+mod config;
+mod receive;
+mod send;
+
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::{AsFd, BorrowedFd},
+};
+
+pub use config::{SocketConfig, TrafficClass};
+use giusto_core::units::DataSize;
+use nix::sys::socket::{setsockopt, sockopt};
+pub use receive::{ReceiveBatch, Received, Wait};
+pub use send::{Grouping, SendCounters, SendError};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use crate::{
+    sys,
+    system::{Asked, Granted},
+};
+
+/// Why a socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SocketError {
+    /// The system gave no socket.
+    #[error("cannot open a UDP socket for {address}: {source}")]
+    Open {
+        /// The address it was meant for.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The address cannot be had: in use, not of this machine, or not permitted.
+    #[error("cannot bind to {address}: {source}")]
+    Bind {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// There is no way to the address.
+    #[error("cannot connect to {address}: {source}")]
+    Connect {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// An option without which the socket would do something other than asked.
+    #[error("cannot set {option} of a UDP socket: {source}")]
+    Option {
+        /// What was to be set.
+        option: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// A UDP socket for IPv4, for IPv6, or for both.
+///
+/// One that is bound to an IPv6 address takes IPv4 as well where the address is `[::]`. Mapped IPv4 addresses are taken and
+/// reported as IPv4.
+#[derive(Debug)]
+pub struct UdpSocket {
+    socket: Socket,
+    v6: bool,
+    local: SocketAddr,
+    config: SocketConfig,
+    granted: Granted,
+    sending: send::Sending,
+}
+
+impl UdpSocket {
+    /// A socket at `address`; port 0 takes any free port.
+    ///
+    /// What the kernel lacks of the options is found in [`granted`](Self::granted); only an address that cannot be had and a
+    /// traffic class that cannot be set are failures.
+    ///
+    /// # Errors
+    ///
+    /// [`SocketError`] names the address or the option, and the system's reason.
+    pub fn bind(address: SocketAddr, config: &SocketConfig) -> Result<Self, SocketError> {
+        let v6 = address.is_ipv6();
+        let domain = if v6 { Domain::IPV6 } else { Domain::IPV4 };
+        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
+            .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
+            .map_err(|source| SocketError::Open { address, source })?;
+        if v6 {
+            socket
+                .set_only_v6(false)
+                .map_err(|source| SocketError::Option { option: "dual stack", source })?;
+        }
+        let granted = configure(&socket, v6, config)?;
+        socket.bind(&SockAddr::from(address)).map_err(|source| SocketError::Bind { address, source })?;
+        let local = local_address(&socket).map_err(|source| SocketError::Bind { address, source })?;
+        Ok(Self { socket, v6, local, config: config.clone(), granted, sending: send::Sending::default() })
+    }
+
+    /// A socket at any free port, of the family of `peer` and connected to it: it receives from there alone, and learns
+    /// that nobody listens there.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind) and [`connect`](Self::connect).
+    pub fn connected(peer: SocketAddr, config: &SocketConfig) -> Result<Self, SocketError> {
+        let any = match peer {
+            SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
+            SocketAddr::V6(_) => SocketAddr::from(([0_u16; 8], 0)),
+        };
+        let mut socket = Self::bind(any, config)?;
+        socket.connect(peer)?;
+        Ok(socket)
+    }
+
+    /// Makes `peer` the only one that is sent to and received from.
+    ///
+    /// # Errors
+    ///
+    /// [`SocketError::Connect`] where there is no way to it.
+    pub fn connect(&mut self, peer: SocketAddr) -> Result<(), SocketError> {
+        let failed = |source| SocketError::Connect { address: peer, source };
+        let target = match peer {
+            SocketAddr::V4(v4) if self.v6 => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
+            other => other,
+        };
+        self.socket.connect(&SockAddr::from(target)).map_err(failed)?;
+        self.local = local_address(&self.socket).map_err(failed)?;
+        Ok(())
+    }
+
+    /// The address that it is bound to; after a connection, the one that datagrams leave from.
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// What the kernel granted of the configuration. The thread's part of the report is not known to a socket.
+    pub const fn granted(&self) -> &Granted {
+        &self.granted
+    }
+
+    /// The configuration that it was opened with.
+    pub const fn config(&self) -> &SocketConfig {
+        &self.config
+    }
+
+    /// How many messages the kernel dropped at this socket since it was opened, for want of room in its buffer or for a bad
+    /// checksum, also those after which nothing more arrived. Where datagrams arrive grouped, a group counts once.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, where it does not count (before Linux 4.12).
+    pub fn dropped_messages(&self) -> io::Result<u32> {
+        sys::dropped_messages(self.socket.as_fd())
+    }
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn local_address(socket: &Socket) -> io::Result<SocketAddr> {
+    let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    Ok(match address {
+        SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
+            Some(v4) => (v4, v6.port()).into(),
+            None => address,
+        },
+        SocketAddr::V4(_) => address,
+    })
+}
+
+/// Sets what `config` asks for, and says what came of it.
+fn configure(socket: &Socket, v6: bool, config: &SocketConfig) -> Result<Granted, SocketError> {
+    let mut granted = Granted::of_this_system();
+    granted.send_buffer_bytes = config.send_buffer.map(|asked| buffer(socket, asked, Direction::Send));
+    granted.receive_buffer_bytes =
+        config.receive_buffer.map(|asked| buffer(socket, asked, Direction::Receive));
+    granted.kernel_timestamps =
+        config.kernel_timestamps && setsockopt(socket, sockopt::ReceiveTimestampns, &true).is_ok();
+    granted.drop_counts = config.drop_counts && setsockopt(socket, sockopt::RxqOvfl, &1).is_ok();
+    granted.receive_offload = config.gro && setsockopt(socket, sockopt::UdpGroSegment, &true).is_ok();
+    // A size of 0 changes nothing, and tells whether the kernel knows the option.
+    granted.segmentation_offload = setsockopt(socket, sockopt::UdpGsoSegment, &0).is_ok();
+
+    let class = u32::from(config.traffic_class.byte());
+    let failed = |source| SocketError::Option { option: "the traffic class", source };
+    // An IPv6 socket needs both: its IPv4 traffic obeys the IPv4 options.
+    socket.set_tos_v4(class).map_err(failed)?;
+    granted.receive_traffic_class = config.receive_traffic_class && socket.set_recv_tos_v4(true).is_ok();
+    if v6 {
+        socket.set_tclass_v6(class).map_err(failed)?;
+        granted.receive_traffic_class &= socket.set_recv_tclass_v6(true).is_ok();
+    }
+    Ok(granted)
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Send,
+    Receive,
+}
+
+/// Asks for a buffer of `asked`, with privilege where the ordinary way gives less.
+fn buffer(socket: &Socket, asked: DataSize, direction: Direction) -> Asked<u64> {
+    let bytes = usize::try_from(asked.as_bytes()).unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
+    // The kernel doubles what is asked for, for its own accounts, and reports the double.
+    let read = || match direction {
+        Direction::Send => socket.send_buffer_size(),
+        Direction::Receive => socket.recv_buffer_size(),
+    };
+    let granted = || read().map_or(0, |doubled| doubled as u64 / 2);
+    let _ = match direction {
+        Direction::Send => socket.set_send_buffer_size(bytes),
+        Direction::Receive => socket.set_recv_buffer_size(bytes),
+    };
+    if granted() < bytes as u64 {
+        let _ = match direction {
+            Direction::Send => setsockopt(socket, sockopt::SndBufForce, &bytes),
+            Direction::Receive => setsockopt(socket, sockopt::RcvBufForce, &bytes),
+        };
+    }
+    Asked { asked: asked.as_bytes(), granted: granted() }
+}

@@ -1,0 +1,220 @@
+//! Receiving: many messages per system call, each with what the kernel knows of it.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    os::fd::AsFd,
+    time::Duration,
+};
+
+use giusto_core::units::NANOS_PER_SECOND;
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, ppoll},
+    sys::time::TimeSpec,
+};
+
+use super::{TrafficClass, UdpSocket};
+use crate::sys::{self, MESSAGES_PER_CALL, Slot};
+
+/// How long a receive waits where nothing has arrived yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    Never,
+    /// At most this long for the first message. It never waits for more messages once there is one.
+    For(Duration),
+}
+
+/// Room for the messages of one receive call, allocated once.
+///
+/// One batch that is used again and again stays in the processor's cache: a few messages of 64 kB are faster than many.
+#[derive(Debug)]
+pub struct ReceiveBatch {
+    bytes: Box<[u8]>,
+    stride: usize,
+    slots: Box<[Slot]>,
+    filled: usize,
+    counts_drops: bool,
+}
+
+impl ReceiveBatch {
+    /// Room for `messages` messages, 1 to 64, of up to `bytes_per_message` each.
+    ///
+    /// A socket with `gro` needs 65 535 bytes per message; what does not fit is cut off and flagged.
+    pub fn new(messages: usize, bytes_per_message: usize) -> Self {
+        let messages = messages.clamp(1, MESSAGES_PER_CALL);
+        let stride = bytes_per_message.max(1);
+        Self {
+            bytes: vec![0; messages * stride].into(),
+            stride,
+            slots: vec![Slot::EMPTY; messages].into(),
+            filled: 0,
+            counts_drops: false,
+        }
+    }
+
+    /// The messages of the last receive call, in the order of arrival.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Received<'_>> {
+        let filled = self.slots.get(..self.filled).unwrap_or(&[]);
+        filled
+            .iter()
+            .zip(self.bytes.chunks_exact(self.stride))
+            .map(|(slot, bytes)| self.received(slot, bytes))
+    }
+
+    /// How many messages the last receive call brought.
+    pub const fn len(&self) -> usize {
+        self.filled
+    }
+
+    /// Whether the last receive call brought nothing.
+    pub const fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
+    fn received<'a>(&self, slot: &Slot, bytes: &'a [u8]) -> Received<'a> {
+        let bytes = bytes.get(..slot.len).unwrap_or(bytes);
+        let mut received = Received {
+            bytes,
+            segment: bytes.len(),
+            from: slot.name.address().unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))),
+            stamp: None,
+            traffic_class: None,
+            // The kernel is silent as long as there is nothing to count.
+            kernel_dropped: self.counts_drops.then_some(0),
+            truncated: slot.flags & libc::MSG_TRUNC != 0,
+        };
+        for (level, kind, content) in slot.control.messages() {
+            received.take_note(level, kind, content);
+        }
+        received
+    }
+}
+
+/// One message as the kernel handed it over: a datagram, or a run of them with `gro`.
+#[derive(Debug, Clone, Copy)]
+pub struct Received<'a> {
+    /// The payload: one datagram, or several one behind the other.
+    pub bytes: &'a [u8],
+    /// The length of each datagram in `bytes` but the last, which may be shorter. That of `bytes` for a single datagram.
+    pub segment: usize,
+    /// Where it came from; a mapped IPv4 address is given as IPv4.
+    pub from: SocketAddr,
+    /// When the kernel received it: nanoseconds since 1970 on the system's clock. See
+    /// [`StampConverter`](crate::StampConverter). With `gro` it is that of the first of the run.
+    pub stamp: Option<u64>,
+    /// DSCP and ECN as they arrived.
+    pub traffic_class: Option<TrafficClass>,
+    /// How many messages this socket had dropped when this one arrived, since it was opened; it wraps. Drops after which
+    /// nothing arrived are found by [`UdpSocket::dropped_messages`].
+    pub kernel_dropped: Option<u32>,
+    /// It was longer than its room, and its end is lost.
+    pub truncated: bool,
+}
+
+impl<'a> Received<'a> {
+    /// Each datagram by itself. An empty datagram is one, too.
+    pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let empty: Option<&'a [u8]> = self.bytes.is_empty().then_some(&[]);
+        empty.into_iter().chain(self.bytes.chunks(self.segment.max(1)))
+    }
+
+    fn take_note(&mut self, level: i32, kind: i32, content: &[u8]) {
+        match (level, kind) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                let seconds = head(content).map(i64::from_ne_bytes).and_then(|s| u64::try_from(s).ok());
+                let nanos = content
+                    .get(8..)
+                    .and_then(head)
+                    .map(i64::from_ne_bytes)
+                    .and_then(|n| u64::try_from(n).ok());
+                self.stamp = seconds
+                    .zip(nanos)
+                    .and_then(|(seconds, nanos)| seconds.checked_mul(NANOS_PER_SECOND)?.checked_add(nanos));
+            }
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+                self.kernel_dropped = head(content).map(u32::from_ne_bytes).or(self.kernel_dropped);
+            }
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                let stride = head(content).map(i32::from_ne_bytes).and_then(|s| usize::try_from(s).ok());
+                self.segment =
+                    stride.filter(|&s| s > 0).map_or(self.bytes.len(), |s| s.min(self.bytes.len()));
+            }
+            (libc::IPPROTO_IP, libc::IP_TOS) => {
+                self.traffic_class = content.first().map(|&byte| TrafficClass::from_byte(byte));
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                let class = head(content).map(i32::from_ne_bytes);
+                self.traffic_class = class.map(|class| TrafficClass::from_byte(class as u8));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The first `N` bytes.
+fn head<const N: usize>(content: &[u8]) -> Option<[u8; N]> {
+    content.first_chunk().copied()
+}
+
+impl UdpSocket {
+    /// Takes the messages that wait, as many as `batch` holds; where there are none, waits for the first. Returns how many
+    /// there were: 0 where the time was up. Messages already there are taken without a look at the clock.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::ConnectionRefused`] on a connected socket whose peer said that nobody listens there; receiving may
+    /// go on. An unconnected socket gets no such news. Any other error is the system's, and lasting.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use giusto_net::{ReceiveBatch, SocketConfig, UdpSocket, Wait};
+    ///
+    /// let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default())?;
+    /// socket.send_to(b"ping", socket.local_addr())?;
+    /// let mut batch = ReceiveBatch::new(16, 2048);
+    /// assert_eq!(socket.recv_batch(&mut batch, Wait::For(Duration::from_secs(1)))?, 1);
+    /// for received in batch.iter() {
+    ///     assert_eq!(received.bytes, b"ping");
+    ///     assert_eq!(received.from, socket.local_addr());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_batch(&self, batch: &mut ReceiveBatch, wait: Wait) -> io::Result<usize> {
+        batch.filled = 0;
+        batch.counts_drops = self.granted.drop_counts;
+        match self.take_waiting(batch) {
+            Err(Errno::EAGAIN) => {}
+            outcome => return outcome.map_err(io::Error::from),
+        }
+        let Wait::For(limit) = wait else { return Ok(0) };
+        let mut wanted = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+        match ppoll(&mut wanted, Some(TimeSpec::from_duration(limit)), None) {
+            // A signal ends the wait early, as if time were up: the caller looks whether to go on.
+            Ok(0) | Err(Errno::EINTR) => return Ok(0),
+            Ok(_) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        match self.take_waiting(batch) {
+            // Another thread was quicker, or the checksum was bad.
+            Err(Errno::EAGAIN) => Ok(0),
+            outcome => outcome.map_err(io::Error::from),
+        }
+    }
+
+    fn take_waiting(&self, batch: &mut ReceiveBatch) -> Result<usize, Errno> {
+        loop {
+            match sys::receive_messages(self.as_fd(), &mut batch.bytes, batch.stride, &mut batch.slots) {
+                Err(Errno::EINTR) => {}
+                Ok(received) => {
+                    batch.filled = received;
+                    return Ok(received);
+                }
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+}

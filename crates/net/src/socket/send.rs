@@ -1,0 +1,349 @@
+//! Sending: single datagrams, and runs of them in few system calls.
+
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::AsFd,
+    sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, ppoll},
+    sys::time::TimeSpec,
+    time::{ClockId, ClockNanosleepFlags, clock_nanosleep},
+};
+use serde::Serialize;
+
+use super::UdpSocket;
+use crate::{
+    clock,
+    sys::{self, Name},
+};
+
+/// The most bytes that one message may hold: 65 535 less the IPv4 and UDP headers (RFC 791, RFC 768).
+const MESSAGE_BYTES: usize = 65_507;
+/// The most datagrams that the kernel makes of one message: `UDP_MAX_SEGMENTS` before Linux 6.9, which doubled it.
+const SEGMENTS: usize = 64;
+
+/// How a run of datagrams is handed to the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Grouping {
+    /// Each datagram is a message of its own (`sendmmsg`).
+    #[default]
+    Each,
+    /// Up to 64 datagrams are one message, which the kernel or the interface cuts (`UDP_SEGMENT`): an eighth of the cost
+    /// and less, but the datagrams of a message leave with no gap between them. Where a route refuses it, as for datagrams
+    /// that exceed its MTU, they are sent one by one and [`SendCounters::offload_refusals`] grows.
+    Offload,
+}
+
+/// Why datagrams could not be sent. Those before, `accepted` of them, were handed over.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The peer's host has said that nobody listens there: an answer to an *earlier* datagram, on a connected socket. The
+    /// next send may succeed.
+    #[error("nobody listens at the peer's port (an ICMP message said so)")]
+    Refused {
+        /// Datagrams of this call that were handed over before.
+        accepted: usize,
+    },
+    /// A datagram is longer than a message or, where fragments are forbidden, than the path may carry.
+    #[error("a datagram of {bytes} B is too long to send: UDP over IPv4 carries at most {MESSAGE_BYTES} B")]
+    TooLong {
+        /// The length of the datagram.
+        bytes: usize,
+        /// Datagrams of this call that were handed over before.
+        accepted: usize,
+    },
+    /// The send buffer was full, or the interface had no room, for longer than the configured patience.
+    #[error("no room to send for {} ms", waited.as_millis())]
+    Full {
+        /// How long was waited.
+        waited: Duration,
+        /// Datagrams of this call that were handed over before.
+        accepted: usize,
+    },
+    /// Any other reason of the system's.
+    #[error("cannot send: {source}")]
+    Io {
+        /// The system's reason.
+        source: io::Error,
+        /// Datagrams of this call that were handed over before.
+        accepted: usize,
+    },
+}
+
+impl SendError {
+    /// Datagrams of the failed call that were handed over before the failure.
+    pub const fn accepted(&self) -> usize {
+        match self {
+            Self::Refused { accepted }
+            | Self::TooLong { accepted, .. }
+            | Self::Full { accepted, .. }
+            | Self::Io { accepted, .. } => *accepted,
+        }
+    }
+}
+
+/// Why a run of messages ended early.
+enum Cause {
+    Kernel(Errno),
+    Full(Duration),
+}
+
+impl Cause {
+    /// The error for a datagram of `bytes` that followed `accepted` others.
+    fn error(self, bytes: usize, accepted: usize) -> SendError {
+        match self {
+            Self::Kernel(Errno::ECONNREFUSED) => SendError::Refused { accepted },
+            Self::Kernel(Errno::EMSGSIZE) => SendError::TooLong { bytes, accepted },
+            Self::Kernel(errno) => SendError::Io { source: errno.into(), accepted },
+            Self::Full(waited) => SendError::Full { waited, accepted },
+        }
+    }
+}
+
+/// What a socket has sent, and what stood in its way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct SendCounters {
+    /// Datagrams that the kernel took.
+    pub datagrams: u64,
+    /// System calls that sent them.
+    pub calls: u64,
+    /// How often the send buffer was full and a thread waited.
+    pub waits: u64,
+    /// How often the interface had no room (`ENOBUFS`) and a thread waited.
+    pub no_buffers: u64,
+    /// How often the kernel refused to cut a message, so that its datagrams were sent one by one.
+    pub offload_refusals: u64,
+}
+
+/// The sending side of a socket: counters, and what was learned.
+#[derive(Debug)]
+pub(super) struct Sending {
+    datagrams: AtomicU64,
+    calls: AtomicU64,
+    waits: AtomicU64,
+    no_buffers: AtomicU64,
+    offload_refusals: AtomicU64,
+    /// The shortest segment that the kernel has refused.
+    refused_segment: AtomicU32,
+}
+
+impl Default for Sending {
+    fn default() -> Self {
+        Self {
+            datagrams: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
+            no_buffers: AtomicU64::new(0),
+            offload_refusals: AtomicU64::new(0),
+            refused_segment: AtomicU32::new(u32::MAX),
+        }
+    }
+}
+
+impl UdpSocket {
+    /// Sends one datagram to `to`.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] says why it was not handed over.
+    pub fn send_to(&self, bytes: &[u8], to: SocketAddr) -> Result<(), SendError> {
+        self.send_one(Some(to), bytes)
+    }
+
+    /// Sends one datagram to the connected peer.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] says why it was not handed over.
+    pub fn send(&self, bytes: &[u8]) -> Result<(), SendError> {
+        self.send_one(None, bytes)
+    }
+
+    /// Sends a run of datagrams to `to`, or to the connected peer: each `segment` bytes of `bytes` are one, the last may be
+    /// shorter. Returns how many they were.
+    ///
+    /// Where the send buffer is full it waits, at most for the configured patience. Nothing is allocated.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] says why, and how many datagrams were handed over before.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use giusto_net::{Grouping, SocketConfig, UdpSocket};
+    ///
+    /// let receiver = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default())?;
+    /// let sender = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default())?;
+    /// let sent = sender.send_segments(Some(receiver.local_addr()), &[7; 2500], 1200, Grouping::Offload)?;
+    /// assert_eq!(sent, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn send_segments(
+        &self,
+        to: Option<SocketAddr>,
+        bytes: &[u8],
+        segment: usize,
+        grouping: Grouping,
+    ) -> Result<usize, SendError> {
+        if segment == 0 {
+            return Ok(0);
+        }
+        let name = to.map(|to| Name::of(to, self.v6));
+        let count = bytes.len().div_ceil(segment);
+        let mut accepted = 0;
+        if let Some((group, size)) =
+            self.group_of(segment).filter(|_| grouping == Grouping::Offload && count > 1)
+        {
+            let (messages, outcome) = self.hand_over(name.as_ref(), Some(size), |taken| {
+                bytes.get(taken * group * segment..).unwrap_or(&[]).chunks(group * segment)
+            });
+            accepted = (messages * group).min(count);
+            match outcome {
+                Err(Cause::Kernel(errno)) if refuses_offload(errno) => self.sending.refuse(size),
+                Err(cause) => return self.report(accepted, Err(cause), segment),
+                Ok(()) => {}
+            }
+        }
+        let (rest, outcome) = self.hand_over(name.as_ref(), None, |taken| {
+            bytes.get((accepted + taken) * segment..).unwrap_or(&[]).chunks(segment)
+        });
+        self.report(accepted + rest, outcome, segment)
+    }
+
+    /// Sends datagrams of different lengths to `to`, or to the connected peer: they lie in `bytes` one behind the other.
+    /// Returns how many they were: fewer than `lengths` only where `bytes` is too short to hold them.
+    ///
+    /// # Errors
+    ///
+    /// As [`send_segments`](Self::send_segments).
+    pub fn send_varied(
+        &self,
+        to: Option<SocketAddr>,
+        bytes: &[u8],
+        lengths: &[usize],
+    ) -> Result<usize, SendError> {
+        let name = to.map(|to| Name::of(to, self.v6));
+        let (accepted, outcome) = self.hand_over(name.as_ref(), None, |taken| {
+            let (before, after) = lengths.split_at_checked(taken).unwrap_or((lengths, &[]));
+            let mut at: usize = before.iter().sum();
+            after.iter().map_while(move |&len| {
+                let datagram = bytes.get(at..at.checked_add(len)?)?;
+                at += len;
+                Some(datagram)
+            })
+        });
+        self.report(accepted, outcome, lengths.get(accepted).copied().unwrap_or(0))
+    }
+
+    /// What was sent so far.
+    pub fn send_counters(&self) -> SendCounters {
+        SendCounters {
+            datagrams: self.sending.datagrams.load(Relaxed),
+            calls: self.sending.calls.load(Relaxed),
+            waits: self.sending.waits.load(Relaxed),
+            no_buffers: self.sending.no_buffers.load(Relaxed),
+            offload_refusals: self.sending.offload_refusals.load(Relaxed),
+        }
+    }
+
+    fn send_one(&self, to: Option<SocketAddr>, bytes: &[u8]) -> Result<(), SendError> {
+        let name = to.map(|to| Name::of(to, self.v6));
+        let one = [bytes];
+        let (accepted, outcome) =
+            self.hand_over(name.as_ref(), None, |taken| one.iter().copied().skip(taken));
+        self.report(accepted, outcome, bytes.len()).map(drop)
+    }
+
+    /// How many datagrams of `segment` bytes make one message, and that length as the kernel is told it; `None` where they
+    /// cannot be grouped.
+    fn group_of(&self, segment: usize) -> Option<(usize, u16)> {
+        let group = (MESSAGE_BYTES / segment).min(SEGMENTS);
+        let size = u16::try_from(segment).ok()?;
+        let offered = self.granted.segmentation_offload && !self.sending.refuses(size);
+        (group > 1 && offered).then_some((group, size))
+    }
+
+    /// Hands over the messages that `from(taken)` gives, until there are none. Returns how many the kernel took.
+    fn hand_over<'a, I>(
+        &self,
+        to: Option<&Name>,
+        segment: Option<u16>,
+        from: impl Fn(usize) -> I,
+    ) -> (usize, Result<(), Cause>)
+    where
+        I: Iterator<Item = &'a [u8]>,
+    {
+        let mut taken = 0;
+        let mut waiting_since = None;
+        loop {
+            let mut messages = from(taken).peekable();
+            if messages.peek().is_none() {
+                return (taken, Ok(()));
+            }
+            self.sending.calls.fetch_add(1, Relaxed);
+            match sys::send_messages(self.as_fd(), to, messages, segment) {
+                Ok(sent) => {
+                    taken += sent;
+                    waiting_since = None;
+                }
+                Err(Errno::EINTR) => {}
+                Err(errno @ (Errno::EAGAIN | Errno::ENOBUFS)) => {
+                    let now = clock::read(ClockId::CLOCK_MONOTONIC);
+                    let waited = Duration::from_nanos(now.saturating_sub(*waiting_since.get_or_insert(now)));
+                    if waited >= self.config.send_patience {
+                        return (taken, Err(Cause::Full(waited)));
+                    }
+                    self.await_room(errno, self.config.send_patience.saturating_sub(waited));
+                }
+                Err(errno) => return (taken, Err(Cause::Kernel(errno))),
+            }
+        }
+    }
+
+    /// Waits until there may be room to send, at most for `patience`.
+    fn await_room(&self, errno: Errno, patience: Duration) {
+        if errno == Errno::ENOBUFS {
+            // The interface's queue is full, and nothing tells when it drains.
+            self.sending.no_buffers.fetch_add(1, Relaxed);
+            let pause = TimeSpec::from_duration(patience.min(Duration::from_micros(50)));
+            let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::empty(), &pause);
+        } else {
+            self.sending.waits.fetch_add(1, Relaxed);
+            let mut wanted = [PollFd::new(self.as_fd(), PollFlags::POLLOUT)];
+            // Whether there is room, time is up or a signal came: the send finds out.
+            let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(patience)), None);
+        }
+    }
+
+    /// Counts the `accepted` datagrams and makes the answer; `next` is the length of the datagram after them.
+    fn report(&self, accepted: usize, outcome: Result<(), Cause>, next: usize) -> Result<usize, SendError> {
+        self.sending.datagrams.fetch_add(accepted as u64, Relaxed);
+        outcome.map(|()| accepted).map_err(|cause| cause.error(next, accepted))
+    }
+}
+
+impl Sending {
+    fn refuses(&self, segment: u16) -> bool {
+        u32::from(segment) >= self.refused_segment.load(Relaxed)
+    }
+
+    fn refuse(&self, segment: u16) {
+        self.offload_refusals.fetch_add(1, Relaxed);
+        self.refused_segment.fetch_min(segment.into(), Relaxed);
+    }
+}
+
+/// Whether the kernel refused to cut a message, which it may take uncut.
+///
+/// `udp_send_skb` answers EINVAL for segments beyond the MTU or too many of them and EIO for an interface that computes no
+/// checksums; a kernel without the option answers EINVAL or ENOPROTOOPT, one with a short message limit EMSGSIZE.
+fn refuses_offload(errno: Errno) -> bool {
+    matches!(errno, Errno::EINVAL | Errno::EIO | Errno::ENOPROTOOPT | Errno::EOPNOTSUPP | Errno::EMSGSIZE)
+}

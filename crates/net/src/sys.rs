@@ -1,0 +1,331 @@
+//! The system calls that no library wraps as the hot path needs them.
+//!
+//! `nix` has `sendmmsg` and `recvmmsg`, but its reused receive headers keep the shortened control length of the message
+//! before, so that stamps and strides vanish from later ones, and its send headers cannot outlive one borrow of the bytes.
+//! Here the headers live on the stack of one call: they point only to what the caller lends for that call, and nothing is
+//! allocated. Names and control messages are plain bytes, read and written by safe code.
+
+#![allow(unsafe_code)]
+
+use std::{
+    io, mem,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6},
+    os::fd::{AsRawFd, BorrowedFd},
+};
+
+use nix::errno::Errno;
+
+/// The most messages that one call hands over.
+pub(crate) const MESSAGES_PER_CALL: usize = 64;
+
+/// Bytes of a `sockaddr_in`.
+const NAME_V4: usize = 16;
+/// Bytes of a `sockaddr_in6`.
+const NAME_V6: usize = 28;
+
+/// An address in the kernel's form: a `sockaddr_in` or a `sockaddr_in6`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(8))]
+pub(crate) struct Name {
+    bytes: [u8; NAME_V6],
+    len: u32,
+}
+
+impl Name {
+    /// Room for an address that the kernel writes.
+    pub(crate) const EMPTY: Self = Self { bytes: [0; NAME_V6], len: 0 };
+
+    /// `address` as a socket of this family names it: on an IPv6 socket an IPv4 address is mapped.
+    pub(crate) fn of(address: SocketAddr, v6_socket: bool) -> Self {
+        match address {
+            SocketAddr::V4(v4) if v6_socket => {
+                Self::of_v6(SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0))
+            }
+            SocketAddr::V4(v4) => {
+                let mut name = Self { len: NAME_V4 as u32, ..Self::EMPTY };
+                name.put(0, &(libc::AF_INET as u16).to_ne_bytes());
+                name.put(2, &v4.port().to_be_bytes());
+                name.put(4, &v4.ip().octets());
+                name
+            }
+            SocketAddr::V6(v6) => Self::of_v6(v6),
+        }
+    }
+
+    fn of_v6(v6: SocketAddrV6) -> Self {
+        let mut name = Self { len: NAME_V6 as u32, ..Self::EMPTY };
+        name.put(0, &(libc::AF_INET6 as u16).to_ne_bytes());
+        name.put(2, &v6.port().to_be_bytes());
+        name.put(4, &v6.flowinfo().to_ne_bytes());
+        name.put(8, &v6.ip().octets());
+        name.put(24, &v6.scope_id().to_ne_bytes());
+        name
+    }
+
+    fn put(&mut self, at: usize, field: &[u8]) {
+        if let Some(room) = self.bytes.get_mut(at..at + field.len()) {
+            room.copy_from_slice(field);
+        }
+    }
+
+    /// The address, an IPv4-mapped one as IPv4; `None` where the kernel wrote none.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        let family = libc::c_int::from(u16::from_ne_bytes(array(&self.bytes, 0)?));
+        let port = u16::from_be_bytes(array(&self.bytes, 2)?);
+        match (family, self.len as usize) {
+            (libc::AF_INET, NAME_V4..) => {
+                let octets: [u8; 4] = array(&self.bytes, 4)?;
+                Some(SocketAddrV4::new(Ipv4Addr::from(octets), port).into())
+            }
+            (libc::AF_INET6, NAME_V6..) => {
+                let octets: [u8; 16] = array(&self.bytes, 8)?;
+                let ip = Ipv6Addr::from(octets);
+                if let Some(v4) = ip.to_ipv4_mapped() {
+                    return Some(SocketAddrV4::new(v4, port).into());
+                }
+                let flow = u32::from_ne_bytes(array(&self.bytes, 4)?);
+                let scope = u32::from_ne_bytes(array(&self.bytes, 24)?);
+                Some(SocketAddrV6::new(ip, port, flow, scope).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The `N` bytes that begin at `at`.
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+/// Bytes of the header of a control message, as the kernel lays it out: length, level, type.
+const CONTROL_HEADER: usize = mem::size_of::<usize>() + 8;
+
+/// Control messages beside one datagram: room for a stamp, a drop count, a stride and two traffic classes.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(8))]
+pub(crate) struct Control {
+    bytes: [u8; 160],
+    len: usize,
+}
+
+impl Control {
+    /// Room for control messages that the kernel writes.
+    pub(crate) const EMPTY: Self = Self { bytes: [0; 160], len: 0 };
+
+    /// The control message that asks for segments of `segment` bytes.
+    fn segment_size(segment: u16) -> Self {
+        let mut control = Self::EMPTY;
+        let fields: [&[u8]; 4] = [
+            &(CONTROL_HEADER + 2).to_ne_bytes(),
+            &libc::SOL_UDP.to_ne_bytes(),
+            &libc::UDP_SEGMENT.to_ne_bytes(),
+            &segment.to_ne_bytes(),
+        ];
+        let mut at = 0;
+        for field in fields {
+            if let Some(room) = control.bytes.get_mut(at..at + field.len()) {
+                room.copy_from_slice(field);
+            }
+            at += field.len();
+        }
+        control.len = (CONTROL_HEADER + 2).next_multiple_of(mem::size_of::<usize>());
+        control
+    }
+
+    /// Each control message as (level, type, content).
+    pub(crate) fn messages(&self) -> impl Iterator<Item = (i32, i32, &[u8])> {
+        let mut rest = self.bytes.get(..self.len).unwrap_or(&self.bytes);
+        std::iter::from_fn(move || {
+            let len = usize::from_ne_bytes(array(rest, 0)?);
+            let level = i32::from_ne_bytes(array(rest, mem::size_of::<usize>())?);
+            let kind = i32::from_ne_bytes(array(rest, mem::size_of::<usize>() + 4)?);
+            let content = rest.get(CONTROL_HEADER..len)?;
+            rest = rest.get(len.next_multiple_of(mem::size_of::<usize>())..).unwrap_or(&[]);
+            Some((level, kind, content))
+        })
+    }
+}
+
+/// What the kernel said about one received message, apart from its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot {
+    pub(crate) len: usize,
+    pub(crate) name: Name,
+    pub(crate) control: Control,
+    pub(crate) flags: i32,
+}
+
+impl Slot {
+    pub(crate) const EMPTY: Self = Self { len: 0, name: Name::EMPTY, control: Control::EMPTY, flags: 0 };
+}
+
+fn blank_headers() -> [libc::mmsghdr; MESSAGES_PER_CALL] {
+    // SAFETY: `mmsghdr` is integers and pointers; all of them may be zero.
+    unsafe { mem::zeroed() }
+}
+
+/// Hands up to [`MESSAGES_PER_CALL`] of `messages` to the kernel, without waiting; returns how many it took.
+///
+/// With `segment` each message is cut into datagrams of that many bytes.
+pub(crate) fn send_messages<'a>(
+    fd: BorrowedFd<'_>,
+    to: Option<&Name>,
+    messages: impl Iterator<Item = &'a [u8]>,
+    segment: Option<u16>,
+) -> Result<usize, Errno> {
+    let mut control = segment.map(Control::segment_size);
+    let mut headers = blank_headers();
+    let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MESSAGES_PER_CALL];
+    let mut count: usize = 0;
+    for ((header, part), message) in headers.iter_mut().zip(parts.iter_mut()).zip(messages) {
+        part.iov_base = message.as_ptr().cast_mut().cast();
+        part.iov_len = message.len();
+        let header = &mut header.msg_hdr;
+        header.msg_iov = part;
+        header.msg_iovlen = 1;
+        if let Some(name) = to {
+            header.msg_name = name.bytes.as_ptr().cast_mut().cast();
+            header.msg_namelen = name.len;
+        }
+        if let Some(control) = &mut control {
+            header.msg_control = control.bytes.as_mut_ptr().cast();
+            header.msg_controllen = control.len as _;
+        }
+        count += 1;
+    }
+    // SAFETY: the first `count` headers are filled in; they point to `parts`, `control`, `to` and the messages, all of
+    // which outlive the call. The kernel only reads through those pointers when it sends.
+    let sent = unsafe {
+        libc::sendmmsg(
+            fd.as_raw_fd(),
+            headers.as_mut_ptr(),
+            count as libc::c_uint,
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+    Errno::result(sent).map(|sent| sent as usize)
+}
+
+/// Takes up to [`MESSAGES_PER_CALL`] waiting messages, without waiting for more: one into each `stride` bytes of `bytes`,
+/// described by the slot of the same place. Returns how many there were, at least one.
+pub(crate) fn receive_messages(
+    fd: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    stride: usize,
+    slots: &mut [Slot],
+) -> Result<usize, Errno> {
+    let mut headers = blank_headers();
+    let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MESSAGES_PER_CALL];
+    let mut count: usize = 0;
+    for (((header, part), room), slot) in headers
+        .iter_mut()
+        .zip(parts.iter_mut())
+        .zip(bytes.chunks_exact_mut(stride.max(1)))
+        .zip(slots.iter_mut())
+    {
+        part.iov_base = room.as_mut_ptr().cast();
+        part.iov_len = room.len();
+        let header = &mut header.msg_hdr;
+        header.msg_iov = part;
+        header.msg_iovlen = 1;
+        header.msg_name = slot.name.bytes.as_mut_ptr().cast();
+        header.msg_namelen = NAME_V6 as u32;
+        header.msg_control = slot.control.bytes.as_mut_ptr().cast();
+        header.msg_controllen = slot.control.bytes.len() as _;
+        count += 1;
+    }
+    // SAFETY: the first `count` headers are filled in; they point to `parts` and, with their true lengths, to separate
+    // pieces of `bytes` and `slots`, which are borrowed exclusively and outlive the call. Every bit pattern is a valid byte.
+    // A null timeout means none.
+    let received = unsafe {
+        libc::recvmmsg(
+            fd.as_raw_fd(),
+            headers.as_mut_ptr(),
+            count as libc::c_uint,
+            libc::MSG_DONTWAIT as _,
+            std::ptr::null_mut(),
+        )
+    };
+    let received = Errno::result(received)? as usize;
+    for (header, slot) in headers.iter().zip(slots.iter_mut()).take(received) {
+        slot.len = (header.msg_len as usize).min(stride);
+        slot.name.len = header.msg_hdr.msg_namelen;
+        slot.control.len = control_len(&header.msg_hdr);
+        slot.flags = header.msg_hdr.msg_flags;
+    }
+    Ok(received)
+}
+
+// The C library decides the type of this length.
+#[allow(clippy::unnecessary_cast)]
+fn control_len(header: &libc::msghdr) -> usize {
+    header.msg_controllen as usize
+}
+
+/// How many messages this socket dropped since it was opened, for want of room or for a bad checksum.
+pub(crate) fn dropped_messages(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    // SK_MEMINFO_DROPS in linux/sock_diag.h.
+    const DROPS: usize = 8;
+    let mut info = [0_u32; DROPS + 1];
+    let mut len = mem::size_of_val(&info) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `info`, which is that long, and `len` itself.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            info.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    Errno::result(result)?;
+    let [.., drops] = info;
+    if len as usize == mem::size_of_val(&info) { Ok(drops) } else { Err(Errno::ENOPROTOOPT.into()) }
+}
+
+/// Asks for the real-time class `SCHED_FIFO` at `priority` for the calling thread.
+pub(crate) fn ask_realtime(priority: u8) -> io::Result<()> {
+    // SAFETY: `sched_param` is integers, which may be zero.
+    let mut parameters: libc::sched_param = unsafe { mem::zeroed() };
+    parameters.sched_priority = priority.into();
+    // SAFETY: 0 names the calling thread, and the parameters are only read.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
+    Errno::result(result).map(drop).map_err(io::Error::from)
+}
+
+/// Asks for a time slice of `nanos` for the calling thread in its ordinary class; gives the slice that the kernel then has.
+///
+/// A thread with a short slice is let in sooner when it wakes and has to yield sooner: EEVDF, Linux 6.12. It needs no
+/// privilege. See `Documentation/scheduler/sched-eevdf.rst` and `sched_setattr(2)`.
+pub(crate) fn ask_slice(nanos: u64) -> io::Result<u64> {
+    let mut attributes = thread_attributes()?;
+    if attributes.sched_policy != libc::SCHED_OTHER as u32 {
+        return Err(Errno::EINVAL.into());
+    }
+    attributes.sched_runtime = nanos;
+    // SAFETY: 0 names the calling thread; the attributes are only read, and tell their own size.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    Errno::result(result)?;
+    thread_attributes().map(|attributes| attributes.sched_runtime)
+}
+
+fn thread_attributes() -> io::Result<libc::sched_attr> {
+    // SAFETY: `sched_attr` is integers, which may be zero.
+    let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
+    let size = mem::size_of_val(&attributes);
+    // SAFETY: 0 names the calling thread; the kernel writes at most `size` bytes into `attributes`, which is that long.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+    Errno::result(result)?;
+    Ok(attributes)
+}
+
+/// What the kernel knows of its clock: its state, and the estimated and the largest error in microseconds.
+pub(crate) fn clock_discipline() -> io::Result<(bool, u64, u64)> {
+    // SAFETY: `timex` is integers, which may be zero; with no mode set the call only reads the kernel's state.
+    let mut state: libc::timex = unsafe { mem::zeroed() };
+    // SAFETY: `state` is a valid `timex` that the kernel may overwrite.
+    let result = unsafe { libc::adjtimex(&raw mut state) };
+    Errno::result(result)?;
+    let synchronised = state.status & libc::STA_UNSYNC == 0 && result != libc::TIME_ERROR;
+    Ok((synchronised, u64::try_from(state.esterror).unwrap_or(0), u64::try_from(state.maxerror).unwrap_or(0)))
+}
