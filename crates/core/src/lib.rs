@@ -6,5 +6,7 @@
 //! | module | answers |
 //! |---|---|
 //! | [`units`] | what is a time, a rate, a size? |
+//! | [`pace`] | when may the next datagram leave? |
 
+pub mod pace;
 pub mod units;
