@@ -3,13 +3,90 @@
 //! A [`Schedule`] is a transmit loop turned inside out. Its driver asks for the [`next`](Schedule::next) [`Step`], carries it
 //! out, and says what happened. The driver may be a real thread with a real socket, or a simulation.
 //!
-//! A [`CyclePlan`] turns a rate and a datagram size into cycles: so many datagrams leave together, once per period.
+//! A [`CyclePlan`] turns a rate and a datagram size into cycles: so many datagrams leave together, once per period. A
+//! [`Strategy`] is a schedule by name:
+//!
+//! | strategy | schedule | waits by | after a delay |
+//! |---|---|---|---|
+//! | `grid` | [`Grid`] | sleeping until | catches up, skips or re-anchors, within a stated bound |
+//! | `send-compare` | [`SendCompare`] | spinning | sends all that is owed at once |
+//! | `send-sleep` | [`SendSleep`] | sleeping for | has lost it |
+//! | `send-sleep-deficit` | [`SendSleep`] | sleeping for | makes up for slow sends |
+//! | `send-sleep-oversleep` | [`SendSleep`] | sleeping for | makes up for slow sends and long sleeps |
+//! | `unpaced` | [`Unpaced`] | nothing | |
+//!
+//! Two schedules wrap any other: [`BurstLimit`] caps the rate of its bursts, [`Bounded`] ends it.
+//!
+//! # Sources
+//!
+//! The docs cite by title:
+//!
+//! - "Constant Bit Rate Transmission - An Adaptive Send and Sleep Approach": the README of the Firebind transmitter
+//!   (`scancmdr/constant-bitrate-transmitter`);
+//! - "Constant Bit Rate Streaming - Practical Implementations": the Firebind blog;
+//! - Chiu, Kadansky, Provino and Wesley, "Experiences in Programming a Traffic Shaper", Sun Microsystems Laboratories,
+//!   SMLI TR-99-77, 1999.
+//!
+//! # Example
+//!
+//! A driver whose time passes only by sleeping:
+//!
+//! ```
+//! use giusto_core::pace::{Bounded, CyclePlan, CycleRule, HeaderLayer, IpVersion, Limits, Schedule, Step, Strategy};
+//! use giusto_core::units::{TimeDelta, Timestamp};
+//!
+//! let (rate, payload) = ("3 Mbit/s".parse()?, "1200 B".parse()?);
+//! let plan = CyclePlan::new(rate, payload, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(1))?;
+//! let schedule = Strategy::Grid.build(&plan, Default::default())?;
+//! let limits = Limits { duration: Some(TimeDelta::from_seconds(1)), ..Limits::default() };
+//! let mut schedule = Bounded::new(schedule, plan.size_on_layer(), limits);
+//!
+//! let mut now = Timestamp::ZERO;
+//! loop {
+//!     match schedule.next(now) {
+//!         Step::Send(cycle) => schedule.on_sent(now, plan.size_on_layer() * u64::from(cycle.packets)),
+//!         Step::SleepFor(span) => {
+//!             now += span;
+//!             schedule.on_woke(now);
+//!         }
+//!         Step::SleepUntil(moment) => {
+//!             now = moment;
+//!             schedule.on_woke(now);
+//!         }
+//!         Step::LookAgain => now += TimeDelta::from_nanos(100),
+//!         _ => break,
+//!     }
+//! }
+//! assert_eq!(schedule.sent_packets(), 313); // at 0 ms, 3.2 ms, …, 998.4 ms
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod bounded;
+mod burst_limit;
+mod catch_up;
+mod grid;
+mod ideal;
 mod names;
 mod plan;
+mod send_compare;
+mod send_sleep;
+mod strategy;
+#[cfg(test)]
+mod tests;
+mod unpaced;
+#[cfg(test)]
+mod virtual_driver;
 
+pub use bounded::{Bounded, Limits};
+pub use burst_limit::BurstLimit;
+pub use catch_up::{BurstBound, BurstBoundError, CatchUp};
+pub use grid::{Grid, GridConfig};
 pub use names::UnknownName;
 pub use plan::{CyclePlan, CycleRule, HeaderLayer, IpVersion, PlanError};
+pub use send_compare::SendCompare;
+pub use send_sleep::{Deficit, SendSleep};
+pub use strategy::{Strategy, StrategyOptions};
+pub use unpaced::Unpaced;
 
 use crate::units::{DataSize, TimeDelta, Timestamp};
 
