@@ -5,8 +5,16 @@
 //!
 //! | module | answers |
 //! |---|---|
-//! | [`measure`] | what arrived, and when? |
 //! | [`units`] | what is a time, a rate, a size? |
+//! | [`pace`] | when may the next datagram leave? |
+//! | [`media`] | what is in it? |
+//! | [`rtp`] | how does media travel? |
+//! | [`session`] | how do two ends of a measurement speak to each other? |
+//! | [`measure`] | what arrived, and when? |
 
 pub mod measure;
+pub mod media;
+pub mod pace;
+pub mod rtp;
+pub mod session;
 pub mod units;

@@ -1,0 +1,165 @@
+//! Schedules by name.
+
+use std::{fmt, str::FromStr};
+
+use super::{
+    BurstBound, BurstLimit, CatchUp, CyclePlan, Deficit, Grid, GridConfig, PlanError, Schedule, SendCompare,
+    SendSleep, Unpaced,
+    names::{UnknownName, choose},
+};
+use crate::units::{DataRate, Timestamp};
+
+/// The schedules that can be asked for by name.
+///
+/// # Example
+///
+/// ```
+/// use giusto_core::pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Schedule, Step, Strategy, StrategyOptions};
+/// use giusto_core::units::{TimeDelta, Timestamp};
+///
+/// let (rate, payload) = ("3 Mbit/s".parse()?, "1200 B".parse()?);
+/// let plan = CyclePlan::new(rate, payload, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(1))?;
+/// let mut schedule = "grid".parse::<Strategy>()?.build(&plan, StrategyOptions::default())?;
+///
+/// assert!(matches!(schedule.next(Timestamp::ZERO), Step::Send(cycle) if cycle.packets == 1));
+/// schedule.on_sent(Timestamp::ZERO, plan.size_on_layer());
+/// assert_eq!(schedule.next(Timestamp::ZERO), Step::SleepUntil(Timestamp::ZERO + TimeDelta::from_micros(3200)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// [`Grid`].
+    #[default]
+    Grid,
+    /// [`SendCompare`].
+    SendCompare,
+    /// [`SendSleep`] with [`Deficit::None`].
+    SendSleep,
+    /// [`SendSleep`] with [`Deficit::SendTime`].
+    SendSleepDeficit,
+    /// [`SendSleep`] with [`Deficit::SendTimeAndOversleep`].
+    SendSleepOversleep,
+    /// [`Unpaced`]: of the plan, only the datagrams per cycle count.
+    Unpaced,
+}
+
+/// What a strategy needs to know besides the plan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StrategyOptions {
+    /// When the first cycle is due; by default at the first call.
+    pub start: Option<Timestamp>,
+    /// What `grid` does about cycles that are late beyond the bound; the others have no choice.
+    pub catch_up: CatchUp,
+    /// How much `grid` sends back to back; the others have no bound.
+    pub burst_bound: BurstBound,
+    /// The maximum burst rate, at least the rate of the plan; by default none. It holds for every strategy.
+    pub r_max: Option<DataRate>,
+}
+
+impl Strategy {
+    /// All strategies.
+    pub const ALL: [Self; 6] = [
+        Self::Grid,
+        Self::SendCompare,
+        Self::SendSleep,
+        Self::SendSleepDeficit,
+        Self::SendSleepOversleep,
+        Self::Unpaced,
+    ];
+
+    /// The name, as the command line has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Grid => "grid",
+            Self::SendCompare => "send-compare",
+            Self::SendSleep => "send-sleep",
+            Self::SendSleepDeficit => "send-sleep-deficit",
+            Self::SendSleepOversleep => "send-sleep-oversleep",
+            Self::Unpaced => "unpaced",
+        }
+    }
+
+    /// A schedule of this kind for `plan`.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::BurstRateTooLow`] if `r_max` is below the rate of the plan. `unpaced` has no rate to be compared with, so
+    /// there only a zero is refused ([`PlanError::RateZero`]).
+    pub fn build(self, plan: &CyclePlan, options: StrategyOptions) -> Result<Box<dyn Schedule>, PlanError> {
+        let StrategyOptions { start, catch_up, burst_bound, r_max } = options;
+        if let Some(burst_rate) = r_max.filter(|&r_max| r_max < plan.rate() && self != Self::Unpaced) {
+            return Err(PlanError::BurstRateTooLow { burst_rate, rate: plan.rate() });
+        }
+        let sleeping = |deficit| Box::new(SendSleep::new(plan, deficit, start));
+        let schedule: Box<dyn Schedule> = match self {
+            Self::Grid => Box::new(Grid::new(plan, GridConfig { start, catch_up, burst_bound })),
+            Self::SendCompare => Box::new(SendCompare::new(plan, start)),
+            Self::SendSleep => sleeping(Deficit::None),
+            Self::SendSleepDeficit => sleeping(Deficit::SendTime),
+            Self::SendSleepOversleep => sleeping(Deficit::SendTimeAndOversleep),
+            Self::Unpaced => Box::new(Unpaced::new(plan.packets_per_cycle(), start)),
+        };
+        Ok(match r_max {
+            Some(r_max) => Box::new(BurstLimit::new(schedule, r_max)?),
+            None => schedule,
+        })
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = UnknownName;
+    /// Reads a [name](Self::name).
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownName`] lists the names.
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        choose("strategy", text, &Self::ALL, Self::name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        pace::{CycleRule, HeaderLayer, IpVersion},
+        units::DataSize,
+    };
+
+    #[test]
+    fn strategies_are_read_by_their_names() {
+        for strategy in Strategy::ALL {
+            assert_eq!(strategy.to_string().parse(), Ok(strategy));
+        }
+        assert_eq!(
+            "gird".parse::<Strategy>().unwrap_err().to_string(),
+            "unknown strategy \"gird\": the known ones are grid, send-compare, send-sleep, send-sleep-deficit, \
+             send-sleep-oversleep, unpaced"
+        );
+    }
+
+    #[test]
+    fn a_burst_rate_below_the_rate_is_refused() {
+        let (rate, payload) = (DataRate::from_bps(1_000_000), DataSize::from_bytes(200));
+        let rule = CycleRule::default();
+        let plan = CyclePlan::new(rate, payload, HeaderLayer::Payload, IpVersion::V4, rule).unwrap();
+        let build = |strategy: Strategy, bps| {
+            let r_max = Some(DataRate::from_bps(bps));
+            strategy.build(&plan, StrategyOptions { r_max, ..StrategyOptions::default() })
+        };
+        assert!(build(Strategy::Grid, 1_000_000).is_ok());
+        assert_eq!(
+            build(Strategy::Grid, 999_999).unwrap_err().to_string(),
+            "the maximum burst rate must not be below the rate of 1 Mbit/s, found \"999.999 kbit/s\": raise it or leave it out"
+        );
+        assert!(build(Strategy::Unpaced, 1).is_ok());
+        assert!(build(Strategy::Unpaced, 0).is_err());
+    }
+}

@@ -1,0 +1,41 @@
+//! The seeds of the fuzz targets, replayed; and random bytes through the same code.
+
+#[path = "../../../fuzz/bodies.rs"]
+mod bodies;
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+fn replay(target: &str, body: fn(&[u8])) {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
+    let files: Vec<_> = std::fs::read_dir(&seeds).expect("the seeds are in the repository").collect();
+    assert!(!files.is_empty(), "no seeds in {}", seeds.display());
+    for file in files {
+        body(&std::fs::read(file.expect("readable").path()).expect("readable"));
+    }
+}
+
+#[test]
+fn seeds_of_datagrams() {
+    replay("datagram", bodies::datagram);
+}
+
+#[test]
+fn seeds_of_sessions() {
+    replay("session", bodies::session);
+}
+
+#[test]
+fn seeds_of_texts() {
+    replay("text", bodies::text);
+}
+
+proptest! {
+    #[test]
+    fn random_bytes(bytes: Vec<u8>) {
+        bodies::datagram(&bytes);
+        bodies::session(&bytes);
+        bodies::text(&bytes);
+    }
+}
