@@ -1,3 +1,7 @@
 //! The `giusto` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    giusto::command::run(std::env::args_os())
+}

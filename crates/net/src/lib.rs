@@ -8,8 +8,10 @@
 //! | [`sleeper`] | how does a thread wake on time without spinning? |
 //! | [`socket`] | how do many datagrams cross in few system calls, with their stamps? |
 //! | [`system`] | what did the system grant of what was asked? |
+//! | [`driver`] | where do the pure state machines meet clock and sockets? |
 
 pub mod clock;
+pub mod driver;
 pub mod sleeper;
 pub mod socket;
 mod sys;
@@ -18,7 +20,7 @@ pub mod system;
 pub use clock::{Clock, StampConverter, Synchronisation};
 pub use sleeper::{SleepMode, Sleeper, SleeperConfig, SleeperReport};
 pub use socket::{
-    Grouping, ReceiveBatch, Received, SendCounters, SendError, SocketConfig, SocketError, TrafficClass,
-    UdpSocket, Wait,
+    Grouping, MESSAGE_BYTES, ReceiveBatch, Received, SEGMENTS, SendCounters, SendError, SocketConfig,
+    SocketError, TrafficClass, UdpSocket, Wait,
 };
 pub use system::{Asked, Granted, ThreadCpu};

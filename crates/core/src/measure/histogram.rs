@@ -86,12 +86,21 @@ impl ErrorHistogram {
     /// Counts one error.
     #[inline]
     pub fn record(&mut self, error: TimeDelta) {
+        self.record_many(error, 1);
+    }
+
+    /// Counts one error that `count` datagrams share.
+    #[inline]
+    pub fn record_many(&mut self, error: TimeDelta, count: u64) {
+        if count == 0 {
+            return;
+        }
         let value = error.as_nanos();
         let size = value.unsigned_abs();
         // Growing to one hour cannot fail: the index of an hour fits a usize.
-        let _ = self.sizes.record(size.min(MAX_NANOS));
-        self.sum += i128::from(value);
-        self.sum_of_sizes += u128::from(size);
+        let _ = self.sizes.record_n(size.min(MAX_NANOS), count);
+        self.sum += i128::from(value) * i128::from(count);
+        self.sum_of_sizes += u128::from(size) * u128::from(count);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
     }

@@ -261,6 +261,11 @@ pub struct SleeperReport {
     pub spun_ms: f64,
 }
 
+/// A plain sleep of the calling thread, for what need not be on time.
+pub fn nap(length: std::time::Duration) {
+    sleep(ClockNanosleepFlags::empty(), &TimeSpec::from_duration(length));
+}
+
 /// Sleeps; a signal ends it early, which every caller sees from the clock.
 fn sleep(flags: ClockNanosleepFlags, time: &TimeSpec) {
     let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, time);

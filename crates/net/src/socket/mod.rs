@@ -17,7 +17,7 @@ pub use config::{SocketConfig, TrafficClass};
 use giusto_core::units::DataSize;
 use nix::sys::socket::{setsockopt, sockopt};
 pub use receive::{ReceiveBatch, Received, Wait};
-pub use send::{Grouping, SendCounters, SendError};
+pub use send::{Grouping, MESSAGE_BYTES, SEGMENTS, SendCounters, SendError};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::{

@@ -73,6 +73,11 @@ impl ReceiveBatch {
         self.filled == 0
     }
 
+    /// Whether the last receive call used all the room, so that more may be waiting.
+    pub const fn is_full(&self) -> bool {
+        self.filled == self.slots.len()
+    }
+
     fn received<'a>(&self, slot: &Slot, bytes: &'a [u8]) -> Received<'a> {
         let bytes = bytes.get(..slot.len).unwrap_or(bytes);
         let mut received = Received {

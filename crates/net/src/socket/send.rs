@@ -23,9 +23,9 @@ use crate::{
 };
 
 /// The most bytes that one message may hold: 65 535 less the IPv4 and UDP headers (RFC 791, RFC 768).
-const MESSAGE_BYTES: usize = 65_507;
+pub const MESSAGE_BYTES: usize = 65_507;
 /// The most datagrams that the kernel makes of one message: `UDP_MAX_SEGMENTS` before Linux 6.9, which doubled it.
-const SEGMENTS: usize = 64;
+pub const SEGMENTS: usize = 64;
 
 /// How a run of datagrams is handed to the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -119,6 +119,8 @@ pub struct SendCounters {
     pub no_buffers: u64,
     /// How often the kernel refused to cut a message, so that its datagrams were sent one by one.
     pub offload_refusals: u64,
+    /// How often the peer's host answered that nobody listens at the port.
+    pub unreachable: u64,
 }
 
 /// The sending side of a socket: counters, and what was learned.
@@ -129,6 +131,7 @@ pub(super) struct Sending {
     waits: AtomicU64,
     no_buffers: AtomicU64,
     offload_refusals: AtomicU64,
+    unreachable: AtomicU64,
     /// The shortest segment that the kernel has refused.
     refused_segment: AtomicU32,
 }
@@ -141,6 +144,7 @@ impl Default for Sending {
             waits: AtomicU64::new(0),
             no_buffers: AtomicU64::new(0),
             offload_refusals: AtomicU64::new(0),
+            unreachable: AtomicU64::new(0),
             refused_segment: AtomicU32::new(u32::MAX),
         }
     }
@@ -250,6 +254,7 @@ impl UdpSocket {
             waits: self.sending.waits.load(Relaxed),
             no_buffers: self.sending.no_buffers.load(Relaxed),
             offload_refusals: self.sending.offload_refusals.load(Relaxed),
+            unreachable: self.sending.unreachable.load(Relaxed),
         }
     }
 
@@ -325,6 +330,9 @@ impl UdpSocket {
     /// Counts the `accepted` datagrams and makes the answer; `next` is the length of the datagram after them.
     fn report(&self, accepted: usize, outcome: Result<(), Cause>, next: usize) -> Result<usize, SendError> {
         self.sending.datagrams.fetch_add(accepted as u64, Relaxed);
+        if let Err(Cause::Kernel(Errno::ECONNREFUSED)) = outcome {
+            self.sending.unreachable.fetch_add(1, Relaxed);
+        }
         outcome.map(|()| accepted).map_err(|cause| cause.error(next, accepted))
     }
 }

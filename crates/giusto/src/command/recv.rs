@@ -1,0 +1,224 @@
+//! `giusto recv`: streams from anywhere, each measured apart.
+
+use std::{
+    net::{Ipv6Addr, SocketAddr},
+    process::ExitCode,
+    sync::atomic::AtomicBool,
+};
+
+use clap::{Args, ValueEnum};
+use giusto_core::{
+    session::{Counters, Passive, Receiver, ReceiverEvent, Stream},
+    units::{DataRate, TimeDelta},
+};
+use giusto_net::driver::Verdict;
+use serde::Serialize;
+
+use super::console::{Progress, print_json, print_text};
+use crate::{
+    error::UsageError,
+    figures,
+    reception::{Reception, ReceptionConfig, ReceptionError},
+    result::RunResult,
+    table,
+};
+
+/// The port where nothing else is said: RTP's usual neighbourhood.
+const DEFAULT_PORT: u16 = 5005;
+
+/// What unannounced datagrams are taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Unannounced {
+    /// RTP.
+    Rtp,
+    /// Anything.
+    Raw,
+}
+
+/// Flags of `giusto recv`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  giusto recv
+  giusto recv 127.0.0.1:5005 --once --json
+  giusto recv 0.0.0.0:6000 --accept rtp      measures RTP from any program")]
+pub(super) struct RecvArgs {
+    /// Where to listen: ADDRESS:PORT, or a port alone; default: port 5005 of every address
+    #[arg(value_name = "ADDR")]
+    address: Option<String>,
+
+    /// End with the first stream's end
+    #[arg(long)]
+    once: bool,
+
+    /// Also measure datagrams that no giusto sender announced, by where they come from: rtp or raw
+    #[arg(long, value_name = "KIND")]
+    accept: Option<Unannounced>,
+
+    /// A stream that is silent for so long has ended
+    #[arg(long, default_value = "5s", value_name = "TIME")]
+    idle: TimeDelta,
+
+    /// End after this time, however many streams came
+    #[arg(long, value_name = "TIME")]
+    duration: Option<TimeDelta>,
+
+    /// Streams at once; further ones are refused
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_streams: u16,
+
+    /// Streams at once from one IP address; further ones are refused
+    #[arg(long, default_value_t = 128, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_streams_per_host: u16,
+
+    /// Refuse streams that announce a higher rate
+    #[arg(long, value_name = "RATE")]
+    max_rate: Option<DataRate>,
+
+    /// Take every datagram by itself, not in runs: each has a timestamp of its own
+    #[arg(long)]
+    no_offload: bool,
+
+    /// Print one JSON object on standard output: the stream's with --once, else {"runs": […]} at the end
+    #[arg(long)]
+    json: bool,
+}
+
+/// All that was received, in one JSON object.
+#[derive(Debug, Serialize)]
+struct Received {
+    runs: Vec<RunResult>,
+    unmeasured_datagrams: Unmeasured,
+}
+
+/// What belonged to no stream.
+#[derive(Debug, Serialize)]
+struct Unmeasured {
+    foreign: u64,
+    malformed: u64,
+    other_version: u64,
+    forged: u64,
+    late: u64,
+    refused: u64,
+}
+
+impl From<Counters> for Unmeasured {
+    fn from(counters: Counters) -> Self {
+        let Counters { foreign, malformed, other_version, forged, late, refused } = counters;
+        Self { foreign, malformed, other_version, forged, late, refused }
+    }
+}
+
+pub(super) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let config = ReceptionConfig {
+        max_streams: args.max_streams.into(),
+        max_streams_per_host: args.max_streams_per_host.into(),
+        max_rate: args.max_rate,
+        idle_timeout: args.idle,
+        passive: args.accept.map(|accept| match accept {
+            Unannounced::Rtp => Passive::Rtp,
+            Unannounced::Raw => Passive::Raw,
+        }),
+        offload: !args.no_offload,
+        ..ReceptionConfig::at(listen_address(args.address.as_deref())?)
+    };
+    if args.idle < TimeDelta::from_millis(100) {
+        return Err(UsageError::new(format!("--idle {}: use 100 ms or more", args.idle)).into());
+    }
+    let mut reception = Reception::open(&config).map_err(|error| match error {
+        ReceptionError::Socket(error) => anyhow::Error::from(UsageError::new(format!(
+            "{error}: choose another port, or port 0 for any free one"
+        ))),
+        other => other.into(),
+    })?;
+
+    let progress = Progress::live();
+    progress.note(&format!("listening on {} (UDP); Ctrl-C ends and prints the result", reception.address()));
+    let granted = reception.granted().clone();
+    let mut results = Vec::new();
+    let mut counters = Counters::default();
+    let mut ended = None;
+    let end = args.duration.map(|duration| reception.now() + duration);
+    let clock = reception.clock();
+    let outcome = reception.run(stop, |receiver, event| {
+        counters = receiver.counters();
+        match event {
+            Some(ReceiverEvent::Opened(id)) => {
+                if let Some(stream) = receiver.stream(id) {
+                    progress.note(&format!("{}: {}", stream.from(), describe(stream)));
+                }
+            }
+            Some(ReceiverEvent::Closed(_, mut stream)) => {
+                let result = figures::received_stream(&mut stream, receiver.cpu_ratio(), &granted);
+                if !args.json {
+                    ended = print_text(&table::run(&result)).err().or(ended.take());
+                }
+                results.push(result);
+                if args.once {
+                    return Verdict::Stop;
+                }
+            }
+            _ => progress.say(live_line(receiver)),
+        }
+        if end.is_some_and(|end| clock.now() >= end) { Verdict::Stop } else { Verdict::GoOn }
+    });
+    progress.clear();
+    if let Some(error) = ended {
+        return Err(error);
+    }
+    if args.json {
+        match (args.once, results.len()) {
+            (true, 1) => print_json(&results.first())?,
+            _ => print_json(&Received { runs: results, unmeasured_datagrams: counters.into() })?,
+        }
+    } else if counters != Counters::default() {
+        progress.note(&unmeasured_line(&counters));
+    }
+    outcome?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn listen_address(text: Option<&str>) -> Result<SocketAddr, UsageError> {
+    let any = |port| SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    let Some(text) = text else { return Ok(any(DEFAULT_PORT)) };
+    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
+        return Ok(any(port));
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(address);
+    }
+    if let Ok(ip) = text.parse() {
+        return Ok(SocketAddr::new(ip, DEFAULT_PORT));
+    }
+    super::args::resolve(text)
+}
+
+fn describe(stream: &Stream) -> String {
+    let Some(request) = stream.request() else { return "an unannounced stream".to_owned() };
+    let rate = request.rate_bps.map_or("as fast as it can".to_owned(), |rate| DataRate::from_bps(rate).to_string());
+    let size = request.size.map_or("varied sizes".to_owned(), |size| size.to_string());
+    format!("a stream of {rate}, {size}")
+}
+
+fn live_line(receiver: &Receiver) -> String {
+    let streams: Vec<_> = receiver.streams().map(|(_, stream)| stream).collect();
+    if streams.is_empty() {
+        return "waiting".to_owned();
+    }
+    let rate: f64 = streams.iter().filter_map(|stream| stream.meter().recent_rate_bps()).sum();
+    let losses = streams.iter().map(|stream| stream.meter().sequence().losses());
+    let (received, lost) = losses.fold((0, 0), |(r, l), loss| (r + loss.received, l + loss.lost));
+    format!(
+        "{} stream{} · {} now · {received} received, {lost} lost",
+        streams.len(),
+        if streams.len() == 1 { "" } else { "s" },
+        DataRate::from_bps(rate.round() as u64)
+    )
+}
+
+fn unmeasured_line(counters: &Counters) -> String {
+    let Counters { foreign, malformed, other_version, forged, late, refused } = counters;
+    format!(
+        "datagrams of no stream: {foreign} foreign, {malformed} malformed, {other_version} of another version, {forged} forged, \
+         {late} late; streams refused: {refused}"
+    )
+}

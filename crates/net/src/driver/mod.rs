@@ -1,0 +1,37 @@
+//! Where pure state machines meet the clock and the sockets.
+//!
+//! | driver | drives |
+//! |---|---|
+//! | [`transmit`] | schedules: the thread that sends on time |
+//! | [`converse`] | [`session::Sender`](giusto_core::session::Sender): opening, clock questions, reports, the end |
+//! | [`receive`] | [`session::Receiver`](giusto_core::session::Receiver): everything at the receiving end |
+
+mod converse;
+mod receive;
+mod transmit;
+
+pub use converse::{Conversation, ConversationEvent};
+pub use receive::{ReceiveDriver, ReceiveError, Verdict};
+pub use transmit::{Flow, FlowEnd, FlowOutcome, transmit};
+
+use giusto_core::session::wire::ClockIdentity;
+
+use crate::Clock;
+
+/// What our clock is, for the other end.
+pub fn clock_identity(clock: Clock) -> ClockIdentity {
+    let synchronised = Clock::synchronisation().ok().filter(|state| state.synchronised);
+    ClockIdentity {
+        machine: machine(),
+        origin_monotonic_ns: clock.origin_monotonic_nanos(),
+        origin_unix_ns: clock.origin_realtime_nanos(),
+        synchronised_within_ns: synchronised.map(|state| state.maximum_error_us.saturating_mul(1_000)),
+    }
+}
+
+/// A name for this machine since it was started; 0 where the system gives none.
+fn machine() -> u64 {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = boot.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    u64::from_str_radix(&digits, 16).unwrap_or(0)
+}

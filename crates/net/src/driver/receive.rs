@@ -1,0 +1,266 @@
+//! Everything at the receiving end, in one thread.
+
+use std::{
+    io,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use giusto_core::{
+    session::{Inbound, Receiver, ReceiverEvent},
+    units::{TimeDelta, Timestamp},
+};
+
+use crate::{
+    Clock, ReceiveBatch, Received, StampConverter, ThreadCpu, TrafficClass, UdpSocket, Wait, sleeper,
+};
+
+/// The longest time for which a driver does not look whether to stop.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Why receiving ended early.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot receive: {0}")]
+pub struct ReceiveError(#[from] io::Error);
+
+/// Whether a driver is to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Go on.
+    GoOn,
+    /// It is enough.
+    Stop,
+}
+
+/// Drives a [`Receiver`] over one socket.
+///
+/// While no stream is open the thread sleeps in the kernel. While streams are open it takes what has arrived some hundred
+/// times a second: the kernel has stamped each datagram on arrival, so that nothing is lost by looking late. It looks more
+/// often as its buffer fills faster, and at once where one look does not empty it.
+#[derive(Debug)]
+pub struct ReceiveDriver<'a> {
+    socket: &'a UdpSocket,
+    clock: Clock,
+    stamps: StampConverter,
+    batch: ReceiveBatch,
+    nap: Nap,
+    dropped: WrappingCount,
+    /// Since when, and how much processor time, this thread has worked for the streams that are open.
+    busy: (Timestamp, ThreadCpu),
+}
+
+impl<'a> ReceiveDriver<'a> {
+    /// A driver for the calling thread.
+    pub fn new(socket: &'a UdpSocket, clock: Clock) -> Self {
+        /// Few and large: what is used again and again stays in the processor's cache.
+        const MESSAGES: usize = 16;
+        /// A run of datagrams is one message.
+        const MESSAGE_BYTES: usize = 65_535;
+        let room = socket.granted().receive_buffer_bytes.map_or(200_000, |buffer| buffer.granted);
+        Self {
+            socket,
+            clock,
+            stamps: StampConverter::new(clock),
+            batch: ReceiveBatch::new(MESSAGES, MESSAGE_BYTES),
+            nap: Nap::new(room),
+            dropped: WrappingCount::default(),
+            busy: (clock.now(), ThreadCpu::start()),
+        }
+    }
+
+    /// Receives until `stop` is set or `on_event` says that it is enough.
+    ///
+    /// `on_event` gets every event together with the receiver, and is called some times a second without one, for live
+    /// figures. All streams are ended, and their events given, before this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`ReceiveError`] where the system no longer lets the socket receive; the streams are ended all the same.
+    pub fn run(
+        &mut self,
+        receiver: &mut Receiver,
+        stop: &AtomicBool,
+        mut on_event: impl FnMut(&mut Receiver, Option<ReceiverEvent>) -> Verdict,
+    ) -> Result<(), ReceiveError> {
+        let mut verdict = Verdict::GoOn;
+        let mut next_look = self.clock.now();
+        let mut outcome = Ok(());
+        while verdict == Verdict::GoOn && !stop.load(Ordering::Relaxed) {
+            if let Err(error) = self.turn(receiver) {
+                outcome = Err(error.into());
+                break;
+            }
+            while let Some(event) = receiver.poll_event() {
+                if matches!(event, ReceiverEvent::Opened(_)) {
+                    self.begin_stream(receiver);
+                }
+                if on_event(receiver, Some(event)) == Verdict::Stop {
+                    verdict = Verdict::Stop;
+                }
+            }
+            let now = self.clock.now();
+            if now >= next_look {
+                next_look = now + TimeDelta::from_std(LOOK);
+                if on_event(receiver, None) == Verdict::Stop {
+                    verdict = Verdict::Stop;
+                }
+            }
+        }
+        self.state_busyness(receiver);
+        receiver.stop(self.clock.now());
+        self.transmit(receiver);
+        while let Some(event) = receiver.poll_event() {
+            on_event(receiver, Some(event));
+        }
+        outcome
+    }
+
+    /// Waits for datagrams, takes them, answers, does what is due.
+    fn turn(&mut self, receiver: &mut Receiver) -> io::Result<()> {
+        let idle = receiver.streams().next().is_none();
+        let wait = receiver
+            .next_timeout()
+            .map_or(LOOK, |at| at.saturating_since(self.clock.now()).to_std().min(LOOK));
+        let taken = match self.socket.recv_batch(&mut self.batch, Wait::For(wait)) {
+            Ok(taken) => taken,
+            // The answer of some host to an earlier report: not of interest to the other streams.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => 0,
+            Err(error) => return Err(error),
+        };
+        if taken > 0 {
+            self.hand_over(receiver);
+        }
+        let now = self.clock.now();
+        if receiver.next_timeout().is_some_and(|at| at <= now) {
+            self.state_busyness(receiver);
+            receiver.handle_timeout(now);
+        }
+        self.transmit(receiver);
+        if !idle && let Some(nap) = self.nap.after(&self.batch) {
+            sleeper::nap(nap);
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, receiver: &mut Receiver) {
+        let now = self.clock.now();
+        self.stamps.refresh(now);
+        for received in self.batch.iter() {
+            let Received { bytes, segment, from, truncated, .. } = received;
+            let inbound = Inbound {
+                from,
+                bytes,
+                segment,
+                at: received.stamp.map_or(now, |stamp| self.stamps.convert(stamp, now)),
+                tos: received.traffic_class.map(TrafficClass::byte),
+                kernel_dropped: received.kernel_dropped.map(|count| self.dropped.unwrap(count)),
+                truncated,
+            };
+            receiver.handle(self.clock.now(), &inbound);
+        }
+    }
+
+    fn transmit(&self, receiver: &mut Receiver) {
+        while let Some(transmit) = receiver.poll_transmit() {
+            // A report that cannot be sent is as one that is lost: the next one says more.
+            let _ = self.socket.send_to(&transmit.bytes, transmit.to);
+        }
+    }
+
+    fn begin_stream(&mut self, receiver: &Receiver) {
+        // A new stream may be fast: naps are earned anew.
+        self.nap.wake_up();
+        if receiver.streams().count() == 1 {
+            self.busy = (self.clock.now(), ThreadCpu::start());
+        }
+    }
+
+    fn state_busyness(&self, receiver: &mut Receiver) {
+        let (since, cpu) = self.busy;
+        let passed = self.clock.now() - since;
+        if passed > TimeDelta::ZERO {
+            receiver.set_cpu_ratio((cpu.used().as_seconds() / passed.as_seconds()) as f32);
+        }
+    }
+}
+
+/// How long to let datagrams gather before they are taken together.
+#[derive(Debug)]
+struct Nap {
+    /// What the socket's buffer holds.
+    room: u64,
+    length: Duration,
+}
+
+impl Nap {
+    /// Some hundred wake-ups a second cost a few parts in a thousand of a core.
+    const LONGEST: Duration = Duration::from_millis(10);
+    const SHORTEST: Duration = Duration::from_micros(100);
+    /// What the kernel accounts for a waiting message beside its payload, about.
+    const OVERHEAD: u64 = 768;
+
+    fn new(room: u64) -> Self {
+        Self { room: room.max(1), length: Duration::ZERO }
+    }
+
+    fn wake_up(&mut self) {
+        self.length = Duration::ZERO;
+    }
+
+    /// The nap to take after `batch`, if any: longer while the buffer stays nearly empty, shorter as it fills.
+    fn after(&mut self, batch: &ReceiveBatch) -> Option<Duration> {
+        let held: u64 = batch.iter().map(|received| received.bytes.len() as u64 + Self::OVERHEAD).sum();
+        if batch.is_full() || held > self.room / 8 {
+            self.length /= 2;
+            // There may be more: it is taken before anything else.
+            return None;
+        }
+        if held < self.room / 32 {
+            self.length = (self.length * 2).clamp(Self::SHORTEST, Self::LONGEST);
+        }
+        (self.length >= Self::SHORTEST).then_some(self.length)
+    }
+}
+
+/// Makes a growing count of one that wraps at 32 bits.
+#[derive(Debug, Default)]
+struct WrappingCount {
+    total: u64,
+}
+
+impl WrappingCount {
+    fn unwrap(&mut self, count: u32) -> u64 {
+        let grown = count.wrapping_sub(self.total as u32);
+        // A count that seems to shrink is an older one that was read late.
+        if grown < u32::MAX / 2 {
+            self.total += u64::from(grown);
+        }
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrapping_count_grows() {
+        let mut count = WrappingCount::default();
+        let readings = [0, 5, 5, u32::MAX, 3, 2].map(|reading| count.unwrap(reading));
+        assert_eq!(readings[..3], [0, 5, 5]);
+        let mut near_the_end = WrappingCount { total: u64::from(u32::MAX) - 1 };
+        assert_eq!(near_the_end.unwrap(3), u64::from(u32::MAX) + 4);
+        assert_eq!(near_the_end.unwrap(2), u64::from(u32::MAX) + 4, "never backwards");
+    }
+
+    #[test]
+    fn naps_are_short_at_first_and_bounded() {
+        let mut nap = Nap::new(1_000_000);
+        let empty = ReceiveBatch::new(4, 100);
+        let naps: Vec<_> = (0..20).filter_map(|_| nap.after(&empty)).collect();
+        assert_eq!(naps.first(), Some(&Nap::SHORTEST));
+        assert_eq!(naps.last(), Some(&Nap::LONGEST));
+        nap.wake_up();
+        assert_eq!(nap.after(&empty), Some(Nap::SHORTEST));
+    }
+}

@@ -1,0 +1,202 @@
+//! The thread that sends on time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use giusto_core::{
+    measure::{ErrorHistogram, RateMeter},
+    pace::{HeaderLayer, IpVersion, Schedule, Slips, Step},
+    session::{Filled, Lengths, Outgoing},
+    units::{DataSize, TimeDelta, Timestamp},
+};
+
+use crate::{Clock, Grouping, SendError, Sleeper, UdpSocket};
+
+/// One stream to be sent.
+#[derive(Debug)]
+pub struct Flow<'a> {
+    /// When.
+    pub schedule: Box<dyn Schedule>,
+    /// What.
+    pub outgoing: Outgoing,
+    /// Where: a connected socket.
+    pub socket: &'a UdpSocket,
+    /// How the datagrams of one cycle are handed to the system.
+    pub grouping: Grouping,
+    /// Which headers the schedule counts.
+    pub layer: HeaderLayer,
+    /// Of which family.
+    pub ip: IpVersion,
+}
+
+/// How a stream's sending ended.
+#[derive(Debug)]
+pub enum FlowEnd {
+    /// All was sent.
+    Done,
+    /// The stop flag was set.
+    Stopped,
+    /// The system would not send.
+    Failed(SendError),
+}
+
+/// What was sent.
+#[derive(Debug)]
+pub struct FlowOutcome {
+    /// Datagrams that the system took.
+    pub packets: u64,
+    /// Their payload.
+    pub payload: DataSize,
+    /// Payload rate over the cycles.
+    pub rate: RateMeter,
+    /// When each cycle was handed over, against when it was due; counted per datagram.
+    pub schedule_error: ErrorHistogram,
+    /// What the schedule did about lateness.
+    pub slips: Slips,
+    /// How it ended.
+    pub end: FlowEnd,
+}
+
+/// What a flow waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    /// For nothing.
+    Ready,
+    /// For a moment that its schedule named.
+    Until(Timestamp),
+    /// For a span that its schedule named, which ends at this moment.
+    For(TimeDelta, Timestamp),
+    /// It has ended.
+    Over,
+}
+
+impl Waiting {
+    fn moment(self) -> Option<Timestamp> {
+        match self {
+            Self::Ready => Some(Timestamp::ZERO),
+            Self::Until(at) | Self::For(_, at) => Some(at),
+            Self::Over => None,
+        }
+    }
+}
+
+struct Running<'a> {
+    flow: Flow<'a>,
+    waiting: Waiting,
+    outcome: FlowOutcome,
+}
+
+/// Sends all `flows` from the calling thread until each is done or `stop` is set.
+///
+/// A refused port does not end a flow: whether the receiver is gone is for the conversation with it to find out.
+pub fn transmit(
+    flows: Vec<Flow<'_>>,
+    clock: Clock,
+    sleeper: &mut Sleeper,
+    stop: &AtomicBool,
+) -> Vec<FlowOutcome> {
+    let mut flows: Vec<_> = flows.into_iter().map(Running::new).collect();
+    let alone = flows.len() == 1;
+    while !stop.load(Ordering::Relaxed) {
+        // Few flows: a scan costs less than keeping an order.
+        let Some(next) = flows
+            .iter_mut()
+            .filter_map(|flow| flow.waiting.moment().map(|moment| (moment, flow)))
+            .min_by_key(|(moment, _)| *moment)
+            .map(|(_, flow)| flow)
+        else {
+            break;
+        };
+        match next.waiting {
+            Waiting::Ready | Waiting::Over => {}
+            // A relative sleep is what it says as long as nothing else is to be done meanwhile.
+            Waiting::For(span, _) if alone => {
+                let now = sleeper.for_span(clock, span);
+                next.woke(now);
+            }
+            Waiting::Until(at) | Waiting::For(_, at) => {
+                let now = sleeper.until(clock, at);
+                next.woke(now);
+            }
+        }
+        next.step(clock);
+    }
+    flows.into_iter().map(Running::finish).collect()
+}
+
+impl<'a> Running<'a> {
+    fn new(flow: Flow<'a>) -> Self {
+        let outcome = FlowOutcome {
+            packets: 0,
+            payload: DataSize::ZERO,
+            rate: RateMeter::default(),
+            schedule_error: ErrorHistogram::new(),
+            slips: Slips::default(),
+            end: FlowEnd::Stopped,
+        };
+        Self { flow, waiting: Waiting::Ready, outcome }
+    }
+
+    fn woke(&mut self, now: Timestamp) {
+        self.flow.schedule.on_woke(now);
+        self.waiting = Waiting::Ready;
+    }
+
+    fn step(&mut self, clock: Clock) {
+        match self.flow.schedule.next(clock.now()) {
+            Step::Send(cycle) => {
+                let now = clock.now();
+                let filled = self.flow.outgoing.fill(now, cycle.due, cycle.packets);
+                let packets = filled.packets();
+                let payload = DataSize::from_bytes(filled.bytes.len() as u64);
+                let (layer, ip) = (self.flow.layer, self.flow.ip);
+                let on_layer = match filled.lengths {
+                    Lengths::Equal(size) => {
+                        layer.on_wire(DataSize::from_bytes(size as u64), ip) * packets as u64
+                    }
+                    Lengths::Varied(sizes) => {
+                        sizes.iter().map(|size| layer.on_wire(DataSize::from_bytes(*size as u64), ip)).sum()
+                    }
+                };
+                match send(self.flow.socket, &filled, self.flow.grouping) {
+                    Ok(()) => {
+                        self.outcome.packets += packets as u64;
+                        self.outcome.payload += payload;
+                    }
+                    // A port that is closed, or a queue that is full, for now: what could not leave is lost.
+                    Err(error @ (SendError::Refused { .. } | SendError::Full { .. })) => {
+                        self.outcome.packets += error.accepted() as u64;
+                    }
+                    Err(error) => {
+                        self.outcome.packets += error.accepted() as u64;
+                        self.outcome.end = FlowEnd::Failed(error);
+                        self.waiting = Waiting::Over;
+                    }
+                }
+                // What leaves together is one event: the (N−1) rule counts cycles.
+                self.outcome.rate.on_packet(now, None, payload);
+                self.outcome.schedule_error.record_many(now - cycle.due, packets as u64);
+                self.flow.schedule.on_sent(clock.now(), on_layer);
+            }
+            Step::SleepFor(span) => self.waiting = Waiting::For(span, clock.now() + span),
+            Step::SleepUntil(at) => self.waiting = Waiting::Until(at),
+            Step::LookAgain => {}
+            Step::Done => {
+                self.outcome.end = FlowEnd::Done;
+                self.waiting = Waiting::Over;
+            }
+            // A step of a later version of the trait: nothing can be done about it.
+            _ => self.waiting = Waiting::Over,
+        }
+    }
+
+    fn finish(self) -> FlowOutcome {
+        FlowOutcome { slips: self.flow.schedule.slips(), ..self.outcome }
+    }
+}
+
+fn send(socket: &UdpSocket, filled: &Filled<'_>, grouping: Grouping) -> Result<(), SendError> {
+    match filled.lengths {
+        Lengths::Equal(size) => socket.send_segments(None, filled.bytes, size, grouping).map(drop),
+        Lengths::Varied(sizes) => socket.send_varied(None, filled.bytes, sizes).map(drop),
+    }
+}
