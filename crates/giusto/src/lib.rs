@@ -1,1 +1,3 @@
 //! Experiments, reports and the `giusto` command.
+
+pub mod result;
