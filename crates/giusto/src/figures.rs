@@ -2,16 +2,22 @@
 
 use giusto_core::{
     measure::{ClockEstimate, DelayBasis, ErrorHistogram, StreamMeter, StreamSummary},
-    session::{Ended, Stream, wire::{SenderFigures, StreamFormat, VoiceReport}},
+    session::{
+        Ended, Stream,
+        wire::{SenderFigures, StreamFormat, VoiceReport},
+    },
     units::TimeDelta,
 };
-use giusto_net::{Granted, driver::{FlowEnd, FlowOutcome}};
+use giusto_net::{
+    Granted,
+    driver::{FlowEnd, FlowOutcome},
+};
 
 use crate::{
     plan::ResolvedPlan,
     result::{
-        ClockFigures, EcnFigures, HistogramBin, LossBursts, OneWayDelay, Quantiles, RunPlots, RunResult, SlipFigures,
-        Spread, SystemGranted, VoiceFigures, rate_error_ppm,
+        ClockFigures, EcnFigures, HistogramBin, LossBursts, OneWayDelay, Quantiles, RunPlots, RunResult,
+        SlipFigures, Spread, SystemGranted, VoiceFigures, rate_error_ppm,
     },
     transmission::{StreamOutcome, Transmission},
 };
@@ -71,8 +77,9 @@ pub fn received_stream(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Gr
             result.schedule_error_us = quantiles_of(error);
         }
     }
-    if let Some(clock) = stream.peer_clock() {
-        result.clock = Some(clock_figures(clock));
+    if let Some(path) = stream.path() {
+        result.clock = Some(clock_figures(&path.clock));
+        result.round_trip_ms.p50 = Some(path.round_trip.as_millis());
     }
     result.receiver_cpu_ratio = cpu_ratio.map(f64::from);
     result.voice = report.voice.as_ref().map(voice);
@@ -216,7 +223,8 @@ fn spread_ms(values: &ErrorHistogram) -> Spread {
 
 /// What the system granted, for reports.
 pub fn system(granted: &Granted) -> SystemGranted {
-    let buffer = |buffer: Option<giusto_net::Asked<u64>>| (buffer.map(|b| b.asked), buffer.map(|b| b.granted));
+    let buffer =
+        |buffer: Option<giusto_net::Asked<u64>>| (buffer.map(|b| b.asked), buffer.map(|b| b.granted));
     let (send_asked, send) = buffer(granted.send_buffer_bytes);
     let (receive_asked, receive) = buffer(granted.receive_buffer_bytes);
     SystemGranted {
@@ -253,14 +261,19 @@ pub fn plots(meter: &StreamMeter, sent: &FlowOutcome) -> RunPlots {
     let began = points.first().map(|point| point.start).unwrap_or_default();
     // The last interval is cut off where the stream ended: its mean would look like a fall.
     let whole = points.len().saturating_sub(1);
-    let rate_series =
-        points.iter().take(whole).map(|point| ((point.start - began).as_seconds(), point.rate_bps())).collect();
+    let rate_series = points
+        .iter()
+        .take(whole)
+        .map(|point| ((point.start - began).as_seconds(), point.rate_bps()))
+        .collect();
     let delay = meter.delay().points();
     RunPlots {
         rate_series,
         gap_histogram: bins(meter.gap_errors()),
         schedule_error_histogram: bins(&sent.schedule_error),
-        one_way_delay_series: delay.map(|(at, delay)| ((at - began).as_seconds(), delay.as_millis())).collect(),
+        one_way_delay_series: delay
+            .map(|(at, delay)| ((at - began).as_seconds(), delay.as_millis()))
+            .collect(),
     }
 }
 

@@ -1,5 +1,23 @@
 //! Experiments, reports and the `giusto` command.
+//!
+//! | module | answers |
+//! |---|---|
+//! | [`plan`] | what is to be sent, and how is time kept? |
+//! | [`transmission`], [`reception`], [`loopback`] | how does one run go, at one end or both? |
+//! | [`figures`], [`result`] | what came of it, in numbers? |
+//! | [`table`], [`report`] | how does a person see that? |
+//! | [`command`] | what do the flags of `giusto` mean? |
 
+pub mod command;
+pub mod error;
+pub mod figures;
+pub mod loopback;
+pub mod plan;
+pub mod reception;
 pub mod report;
 pub mod result;
 pub mod table;
+pub mod transmission;
+
+pub use giusto_core as core;
+pub use giusto_net as net;

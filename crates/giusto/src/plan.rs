@@ -8,7 +8,8 @@ use giusto_core::{
         voice::{StreamStart, VoiceFormat, VoiceSource},
     },
     pace::{
-        BurstBound, CatchUp, CyclePlan, CycleRule, HeaderLayer, IpVersion, Limits, Schedule, Strategy, StrategyOptions,
+        Bounded, BurstBound, BurstLimit, CatchUp, CyclePlan, CycleRule, HeaderLayer, IpVersion, Limits,
+        PlanError, Schedule, Strategy, StrategyOptions, Unpaced,
     },
     rtp::RTP_HEADER_BYTES,
     session::{
@@ -17,7 +18,7 @@ use giusto_core::{
     },
     units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
-use giusto_net::{Grouping, SleepMode, SleeperConfig};
+use giusto_net::{Grouping, MESSAGE_BYTES, SEGMENTS, SleepMode, SleeperConfig};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::error::UsageError;
@@ -157,7 +158,11 @@ impl Default for Pacing {
 impl Pacing {
     /// How a sleeper for this is set up.
     pub fn sleeper(&self) -> SleeperConfig {
-        SleeperConfig { mode: self.mode.sleep(), realtime_priority: self.realtime, ..SleeperConfig::default() }
+        SleeperConfig {
+            mode: self.mode.sleep(),
+            realtime_priority: self.realtime,
+            ..SleeperConfig::default()
+        }
     }
 
     /// What may leave back to back to catch up.
@@ -192,60 +197,63 @@ impl StreamPlan {
     /// # Errors
     ///
     /// [`UsageError`] where the parts do not fit each other: a payload that has no room for its header, a rate that no cycle
-    /// can make.
+    /// can make, a burst rate below the rate.
     pub fn resolve(&self, ip: IpVersion) -> Result<ResolvedPlan, UsageError> {
-        let sizes = self.sizes(ip)?;
-        let mean = match (&self.media, &sizes) {
-            (Media::Voice(format, _), _) => format.packet_size(),
-            (_, Some(sizes)) => DataSize::from_bytes(sizes.mean().round() as u64),
-            (_, None) => DataSize::ZERO,
-        };
-        let rule = self.pacing.cycle_rule();
-        let rate = match &self.media {
+        let unfit = |error: PlanError| UsageError::new(error.to_string());
+        let (sizes, size, rate, rule) = match &self.media {
             Media::Voice(format, _) => {
                 let on_layer = self.layer.on_wire(format.packet_size(), ip);
-                DataRate::of(on_layer, format.packet_time())
+                let rate = DataRate::of(on_layer, format.packet_time());
+                (None, format.packet_size(), rate, CycleRule::Given(1))
             }
-            _ => self.rate,
+            Media::Giusto(sizes) | Media::Rtp(sizes) | Media::Raw(sizes) => {
+                let sizes = self.within_limits(sizes, ip)?;
+                let mean = DataSize::from_bytes(sizes.mean().round() as u64);
+                (Some(sizes), mean, self.rate, self.pacing.cycle_rule())
+            }
         };
-        let rule = if matches!(self.media, Media::Voice(..)) { CycleRule::Given(1) } else { rule };
-        let cycle = rate
-            .map(|rate| CyclePlan::new(rate, mean, self.layer, ip, rule))
-            .transpose()
-            .map_err(|error| UsageError::new(error.to_string()))?;
-        let unpaced_packets = match self.pacing.packets_per_cycle {
-            Some(packets) => packets,
+        let cycle =
+            rate.map(|rate| CyclePlan::new(rate, size, self.layer, ip, rule)).transpose().map_err(unfit)?;
+        let packets_per_cycle = match (&cycle, self.pacing.packets_per_cycle) {
+            (Some(cycle), _) => cycle.packets_per_cycle(),
+            (None, Some(packets)) => packets,
             // As many as one message to the system holds.
-            None => (giusto_net::MESSAGE_BYTES as u64 / mean.as_bytes().max(1))
-                .clamp(1, giusto_net::MESSAGE_SEGMENTS as u64) as u32,
+            (None, None) => {
+                let held = MESSAGE_BYTES as u64 / size.as_bytes().max(1);
+                held.clamp(1, SEGMENTS as u64) as u32
+            }
         };
-        Ok(ResolvedPlan { plan: self.clone(), ip, rate, mean, sizes, cycle, unpaced_packets })
+        let plan = ResolvedPlan { plan: self.clone(), ip, rate, size, sizes, cycle, packets_per_cycle };
+        plan.schedule(Timestamp::ZERO, 0, 1).map_err(unfit)?;
+        Ok(plan)
     }
 
-    fn sizes(&self, ip: IpVersion) -> Result<Option<SizeSource>, UsageError> {
-        let (sizes, header, what, mend) = match &self.media {
-            Media::Voice(..) => return Ok(None),
-            Media::Giusto(sizes) => (sizes, DATA_HEADER_BYTES, "our header", ", or send --raw"),
-            Media::Rtp(sizes) => (sizes, RTP_HEADER_BYTES, "the RTP header", ""),
-            Media::Raw(sizes) => (sizes, 1, "anything", ""),
+    /// A source of these sizes that leaves room for the header.
+    fn within_limits(&self, sizes: &PayloadSizes, ip: IpVersion) -> Result<SizeSource, UsageError> {
+        let (header, what, mend) = match &self.media {
+            Media::Giusto(_) => (DATA_HEADER_BYTES, "our header", ", or send --raw"),
+            Media::Rtp(_) => (RTP_HEADER_BYTES, "the RTP header", ""),
+            Media::Raw(_) | Media::Voice(..) => (1, "anything", ""),
         };
         let (least, most) = (DataSize::from_bytes(header as u64), ip.max_payload());
         if let PayloadSizes::Fixed(size) = sizes {
             if *size < least {
                 return Err(UsageError::new(format!(
-                    "--size {size}: the payload has no room for {what}, which needs {least}: use --size {} or more{mend}",
+                    "--size {}: the payload has no room for {what}, which needs {least}: use --size {} or more{mend}",
+                    size.as_bytes(),
                     least.as_bytes()
                 )));
             }
             if *size > most {
                 return Err(UsageError::new(format!(
-                    "--size {size}: a UDP datagram carries at most {most}: use --size {} or less",
+                    "--size {}: a UDP datagram carries at most {most}: use --size {} or less",
+                    size.as_bytes(),
                     most.as_bytes()
                 )));
             }
         }
         let limits = SizeLimits::new(least, most).map_err(|error| UsageError::new(error.to_string()))?;
-        Ok(Some(SizeSource::new(sizes.clone(), limits)))
+        Ok(SizeSource::new(sizes.clone(), limits))
     }
 }
 
@@ -255,10 +263,12 @@ pub struct ResolvedPlan {
     plan: StreamPlan,
     ip: IpVersion,
     rate: Option<DataRate>,
-    mean: DataSize,
+    size: DataSize,
+    /// Nothing for voice, whose codec sets them.
     sizes: Option<SizeSource>,
+    /// Nothing where no rate sets a period.
     cycle: Option<CyclePlan>,
-    unpaced_packets: u32,
+    packets_per_cycle: u32,
 }
 
 impl ResolvedPlan {
@@ -279,12 +289,12 @@ impl ResolvedPlan {
 
     /// The UDP payload of each datagram, or its mean where it varies.
     pub fn size(&self) -> DataSize {
-        self.mean
+        self.size
     }
 
     /// Datagrams that leave together.
     pub fn packets_per_cycle(&self) -> u32 {
-        self.cycle.as_ref().map_or(self.unpaced_packets, CyclePlan::packets_per_cycle)
+        self.packets_per_cycle
     }
 
     /// The time from one cycle to the next, where there is one.
@@ -302,22 +312,42 @@ impl ResolvedPlan {
     }
 
     /// The transmit loop of stream `index` of `streams`, whose starts are spread over one period.
-    pub fn schedule(&self, start: Timestamp, index: usize, streams: usize) -> Box<dyn Schedule> {
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError`] where the burst rate is below the rate; a plan that was [resolved](StreamPlan::resolve) has none.
+    pub fn schedule(
+        &self,
+        start: Timestamp,
+        index: usize,
+        streams: usize,
+    ) -> Result<Box<dyn Schedule>, PlanError> {
         let phase = self.period().map_or(TimeDelta::ZERO, |period| {
-            TimeDelta::from_nanos((period.as_nanos() as f64 * index as f64 / streams.max(1) as f64) as i64)
+            TimeDelta::from_seconds_f64(period.as_seconds() * index as f64 / streams.max(1) as f64)
         });
         let start = start + phase;
-        let options = StrategyOptions {
-            start: Some(start),
-            catch_up: self.plan.pacing.catch_up,
-            burst_bound: self.plan.pacing.burst_bound(),
-            r_max: self.plan.pacing.max_burst_rate,
-            limits: self.plan.limits,
+        let pacing = &self.plan.pacing;
+        let (schedule, packet_size) = match &self.cycle {
+            Some(cycle) => {
+                let options = StrategyOptions {
+                    start: Some(start),
+                    catch_up: pacing.catch_up,
+                    burst_bound: pacing.burst_bound(),
+                    r_max: pacing.max_burst_rate,
+                };
+                (pacing.strategy.build(cycle, options)?, cycle.size_on_layer())
+            }
+            None => {
+                let unpaced: Box<dyn Schedule> = Box::new(Unpaced::new(self.packets_per_cycle, Some(start)));
+                let schedule = match pacing.max_burst_rate {
+                    Some(r_max) => Box::new(BurstLimit::new(unpaced, r_max)?),
+                    None => unpaced,
+                };
+                (schedule, self.plan.layer.on_wire(self.size, self.ip))
+            }
         };
-        match &self.cycle {
-            Some(cycle) => self.plan.pacing.strategy.build(cycle, options),
-            None => Strategy::unpaced(self.unpaced_packets, options),
-        }
+        let limits = Limits { start: Some(start), ..self.plan.limits };
+        Ok(Box::new(Bounded::new(schedule, packet_size, limits)))
     }
 
     /// What is said to the receiver.
@@ -333,12 +363,12 @@ impl ResolvedPlan {
                 (format_on_wire, Some(format.packet_time()))
             }
         };
-        let fixed = self.sizes.as_ref().map_or(Some(self.mean), SizeSource::is_fixed);
+        let size = self.sizes.as_ref().map_or(Some(self.size), SizeSource::is_fixed);
         StreamRequest {
             format,
             rate_bps: self.rate.map(DataRate::as_bps),
             layer: self.plan.layer,
-            size: fixed,
+            size,
             gap,
             clock,
         }
@@ -350,18 +380,20 @@ impl ResolvedPlan {
         let mut rng = StdRng::seed_from_u64(seed);
         let start = StreamStart { sequence: rng.random(), timestamp: rng.random(), ssrc: rng.random() };
         let content = match (&self.plan.media, self.sizes.clone()) {
+            (Media::Giusto(_), Some(sizes)) => Content::Giusto { token, sizes },
+            (Media::Rtp(_), Some(sizes)) => Content::Rtp {
+                first: Content::rtp_header(start.sequence, start.timestamp, start.ssrc),
+                sizes,
+            },
+            (Media::Raw(_), Some(sizes)) => Content::Raw { sizes },
             (Media::Voice(format, samples), _) => {
+                // Without samples it is a tone.
                 let source = VoiceSource::with_audio(*format, start, samples)
                     .unwrap_or_else(|_| VoiceSource::new(*format, start));
                 Content::Voice(Box::new(source))
             }
-            (Media::Giusto(_), Some(sizes)) => Content::Giusto { token, sizes },
-            (Media::Rtp(_), Some(sizes)) => {
-                Content::Rtp { first: Content::rtp_header(start.sequence, start.timestamp, start.ssrc), sizes }
-            }
-            (Media::Raw(_) | Media::Giusto(_) | Media::Rtp(_), sizes) => {
-                let any = SizeSource::fixed(self.mean);
-                Content::Raw { sizes: sizes.unwrap_or(any) }
+            (Media::Giusto(_) | Media::Rtp(_) | Media::Raw(_), None) => {
+                unreachable!("only voice is resolved without sizes")
             }
         };
         Outgoing::new(content, seed)

@@ -1,9 +1,6 @@
 //! The receiving end: a socket, a secret, and a receiver behind it.
 
-use std::{
-    net::SocketAddr,
-    sync::atomic::AtomicBool,
-};
+use std::{net::SocketAddr, sync::atomic::AtomicBool};
 
 use giusto_core::session::{Passive, Receiver, ReceiverConfig, ReceiverEvent};
 use giusto_core::units::{DataRate, TimeDelta};
@@ -102,6 +99,11 @@ impl Reception {
     /// What the system granted.
     pub fn granted(&self) -> &Granted {
         self.socket.granted()
+    }
+
+    /// The clock that arrivals are told by.
+    pub fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// Receives on the calling thread until `stop` is set or `on_event` has had enough. See [`ReceiveDriver::run`].

@@ -96,6 +96,10 @@ pub struct RunResult {
     pub system: Option<SystemGranted>,
     /// Why the run ended: `duration`, `count`, `bytes`, `interrupted`, `timeout`.
     pub ended: Option<String>,
+    /// Where the datagrams came from, for a receiver: address and port.
+    pub from: Option<String>,
+    /// How the datagrams look: `giusto`, `rtp`, with the codec if it is known, or `raw`.
+    pub format: Option<String>,
     /// How many runs this result is the median of; 1 for a run as measured.
     pub repeats: u32,
 }
@@ -139,6 +143,8 @@ impl Default for RunResult {
             voice: None,
             system: None,
             ended: None,
+            from: None,
+            format: None,
             repeats: 1,
         }
     }

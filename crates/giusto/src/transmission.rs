@@ -11,6 +11,7 @@ use std::{
 
 use giusto_core::{
     measure::{ClockEstimate, ErrorHistogram},
+    pace::PlanError,
     session::{
         SenderConfig, SenderError, SenderEvent,
         wire::{Report, SenderFigures, StreamToken},
@@ -18,7 +19,8 @@ use giusto_core::{
     units::{TimeDelta, Timestamp},
 };
 use giusto_net::{
-    Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, SocketError, ThreadCpu, TrafficClass, UdpSocket,
+    Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, SocketError, ThreadCpu,
+    TrafficClass, UdpSocket,
     driver::{Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, clock_identity, transmit},
 };
 use rand::{TryRng, rngs::SysRng};
@@ -62,6 +64,9 @@ pub enum TransmissionError {
     /// The system gave no random numbers.
     #[error("the system gives no random numbers: {0}")]
     Random(String),
+    /// The parts of the plan do not fit.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// The sending thread broke off: a defect.
     #[error("the sending thread broke off; please report this")]
     Thread,
@@ -154,19 +159,17 @@ pub fn run(
     tokens.resize(sockets.len(), StreamToken(0));
 
     let start = clock.now() + RUN_UP;
-    let flows: Vec<_> = sockets
-        .iter()
-        .zip(&tokens)
-        .enumerate()
-        .map(|(index, (socket, token))| Flow {
-            schedule: plan.schedule(start, index, sockets.len()),
+    let mut flows = Vec::with_capacity(sockets.len());
+    for (index, (socket, token)) in sockets.iter().zip(&tokens).enumerate() {
+        flows.push(Flow {
+            schedule: plan.schedule(start, index, sockets.len())?,
             outgoing: plan.outgoing(*token, index),
             socket,
             grouping: plan.grouping(),
             layer: plan.plan().layer,
             ip: plan.ip(),
-        })
-        .collect();
+        });
+    }
 
     let halt = Arc::new(AtomicBool::new(false));
     let done = AtomicBool::new(false);
@@ -238,15 +241,19 @@ fn figures(sent: &FlowOutcome) -> SenderFigures {
         packets: sent.packets,
         bytes: sent.payload.as_bytes(),
         schedule_error: sent.schedule_error.quantiles(),
-        rate_bps: sent.rate.rate_bps(),
+        rate_bps: sent.rate.rate(),
     }
 }
 
 fn take(happened: ConversationEvent, reports: &mut [Option<Box<Report>>], lost: &mut [Option<SenderError>]) {
     let ConversationEvent { stream, event } = happened;
     match event {
-        SenderEvent::Report(report) => reports.iter_mut().skip(stream).take(1).for_each(|place| *place = Some(report.clone())),
-        SenderEvent::Ended(Err(error)) => lost.iter_mut().skip(stream).take(1).for_each(|place| *place = Some(error.clone())),
+        SenderEvent::Report(report) => {
+            reports.iter_mut().skip(stream).take(1).for_each(|place| *place = Some(report.clone()))
+        }
+        SenderEvent::Ended(Err(error)) => {
+            lost.iter_mut().skip(stream).take(1).for_each(|place| *place = Some(error.clone()))
+        }
         _ => {}
     }
 }

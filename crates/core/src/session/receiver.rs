@@ -185,6 +185,11 @@ impl Receiver {
         self.cpu_ratio = Some(ratio);
     }
 
+    /// How busy the receiving thread was said to be.
+    pub fn cpu_ratio(&self) -> Option<f32> {
+        self.cpu_ratio
+    }
+
     /// Takes what a socket received.
     pub fn handle(&mut self, now: Timestamp, inbound: &Inbound<'_>) {
         self.latest = self.latest.max(now);

@@ -171,9 +171,9 @@ pub(super) struct LimitArgs {
 /// [`UsageError`] where there is no port, or the host is unknown.
 pub(super) fn resolve(target: &str) -> Result<SocketAddr, UsageError> {
     use std::net::ToSocketAddrs;
-    let well_formed = target.rsplit_once(':').is_some_and(|(host, port)| {
-        !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-    });
+    let well_formed = target
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
     if !well_formed {
         return Err(UsageError::new(format!(
             "\"{target}\" is not HOST:PORT: write, for example, 192.0.2.7:5005, [2001:db8::7]:5005 or host.example:5005"

@@ -1,6 +1,10 @@
 //! `giusto cbr`: how constant is the bit rate, on this machine, by which strategy?
 
-use std::{path::PathBuf, process::ExitCode, sync::atomic::{AtomicBool, Ordering}};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use clap::{Args, ValueEnum};
 use giusto_core::{
@@ -11,14 +15,13 @@ use serde::Serialize;
 
 use super::{
     args::{PacingArgs, RateOrMax},
-    console::{Progress, print_json, print_text},
     command_line,
+    console::{self, Progress, print_json, print_text},
     send::live_line,
 };
 use crate::{
     error::UsageError,
-    figures, loopback,
-    peer::Iperf3,
+    loopback,
     plan::{ResolvedPlan, StreamPlan},
     report,
     result::{RunResult, median_of},
@@ -101,7 +104,7 @@ pub(super) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         return Err(UsageError::new("--duration 0: nothing would be sent; use a time above 0").into());
     }
     let plans = plans(args, duration)?;
-    let peer = args.against.map(|Peer::Iperf3| Iperf3::find(args.against_path.as_deref())).transpose()?;
+    let peer: Option<()> = None;
 
     let subjects = args.strategy.len() + usize::from(peer.is_some());
     let steps = args.rate.len() * args.size.len() * subjects * args.repeat as usize;
@@ -109,7 +112,7 @@ pub(super) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     let mut runs = Vec::new();
     for (index, plan) in plans.iter().enumerate() {
         let mut ours = Vec::new();
-        let mut theirs = Vec::new();
+        let theirs = Vec::new();
         // A peer is measured between our own runs of the same rate and size, so that both meet the same machine.
         let with_peer = peer.as_ref().filter(|_| (index + 1) % args.strategy.len() == 0);
         for _ in 0..args.repeat {
@@ -120,25 +123,20 @@ pub(super) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
             let run = loopback::run(plan, stop, |live| progress.say(format!("{what}: {}", live_line(live))));
             ours.extend(run?.result(plan));
             progress.step();
-            if let Some(peer) = with_peer.filter(|_| !stop.load(Ordering::Relaxed)) {
-                let what = format!("{} at {}, {}", peer.name(), rate_text(plan), plan.size());
-                theirs.push(peer.run(plan, duration, stop, |line| progress.say(format!("{what}: {line}")))?);
-                progress.step();
-            }
         }
         runs.extend([ours, theirs].iter().filter(|runs| !runs.is_empty()).map(|runs| median_of(runs)));
     }
     progress.clear();
 
     if let Some(path) = &args.out {
-        report::page::accuracy(&runs, &command_line()).write(path)?;
+        report::accuracy(&runs, &command_line()).write(path)?;
         progress.note(&format!("wrote {}", path.display()));
     }
     let interrupted = stop.load(Ordering::Relaxed);
     if args.json {
         print_json(&Runs { runs, interrupted })?;
     } else {
-        print_text(&table::runs(&runs, table::terminal_width()))?;
+        print_text(&table::runs(&runs, console::width()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -47,6 +47,12 @@ pub(super) fn print_text(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// How many columns a table may take: those of the terminal, or a page's.
+pub(super) fn width() -> u16 {
+    const PAGE: u16 = 120;
+    if io::stdout().is_terminal() { console::Term::stdout().size().1 } else { PAGE }
+}
+
 /// One line of progress on standard error; silent where that is no terminal.
 #[derive(Debug)]
 pub(super) struct Progress {

@@ -15,14 +15,14 @@ use serde::Serialize;
 
 use super::{
     command_line,
-    console::{Progress, print_json, print_text},
+    console::{self, Progress, print_json, print_text},
     send::live_line,
 };
 use crate::{
     loopback,
     plan::{ResolvedPlan, StreamPlan},
-    report::page,
-    result::{RunPlots, RunResult},
+    report,
+    result::RunResult,
     table,
 };
 
@@ -77,31 +77,35 @@ pub(super) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         anyhow::Ok((run.result(plan), run.plots()))
     };
     let (first, plots) = measure(&main)?;
-    let mut results = Vec::new();
+    let mut others = Vec::new();
     for row in rows {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        results.extend(measure(&row?)?.0);
+        let (result, plots) = measure(&row?)?;
+        others.extend(result.map(|result| (result, plots)));
     }
     progress.clear();
 
     let first = first.unwrap_or_default();
-    let demo = page::Demo { run: first.clone(), plots, table: results.clone(), command: command_line() };
-    let report = page::demo(&demo);
+    let demo = report::Demo { run: first.clone(), plots, others, command: command_line() };
+    let report = report::demo(&demo);
     report.write(&args.out)?;
-    results.insert(0, first);
+    let results: Vec<_> = std::iter::once(first).chain(demo.others.into_iter().map(|(run, _)| run)).collect();
     if args.json {
         print_json(&Runs { runs: results, report: args.out.clone() })?;
     } else {
         print_text(&format!("{}\n", report.verdict))?;
-        print_text(&table::runs(&results, table::terminal_width()))?;
+        print_text(&table::runs(&results, console::width()))?;
         print_text(&format!("\nThe report, with charts: {}", args.out.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn plan((rate, size, strategy): (DataRate, DataSize, Strategy), duration: TimeDelta) -> anyhow::Result<ResolvedPlan> {
+fn plan(
+    (rate, size, strategy): (DataRate, DataSize, Strategy),
+    duration: TimeDelta,
+) -> anyhow::Result<ResolvedPlan> {
     let limits = Limits { duration: Some(duration), ..Limits::default() };
     let mut plan = StreamPlan::constant(Some(rate), size, limits);
     plan.pacing.strategy = strategy;

@@ -8,6 +8,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use giusto_core::{
+    measure::RatePoint,
     session::{Counters, Passive, Receiver, ReceiverEvent, Stream},
     units::{DataRate, TimeDelta},
 };
@@ -137,8 +138,8 @@ pub(super) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let mut results = Vec::new();
     let mut counters = Counters::default();
     let mut ended = None;
-    let end = args.duration.map(|duration| reception.now() + duration);
     let clock = reception.clock();
+    let end = args.duration.map(|duration| clock.now() + duration);
     let outcome = reception.run(stop, |receiver, event| {
         counters = receiver.counters();
         match event {
@@ -194,7 +195,8 @@ fn listen_address(text: Option<&str>) -> Result<SocketAddr, UsageError> {
 
 fn describe(stream: &Stream) -> String {
     let Some(request) = stream.request() else { return "an unannounced stream".to_owned() };
-    let rate = request.rate_bps.map_or("as fast as it can".to_owned(), |rate| DataRate::from_bps(rate).to_string());
+    let rate =
+        request.rate_bps.map_or("as fast as it can".to_owned(), |rate| DataRate::from_bps(rate).to_string());
     let size = request.size.map_or("varied sizes".to_owned(), |size| size.to_string());
     format!("a stream of {rate}, {size}")
 }
@@ -204,7 +206,7 @@ fn live_line(receiver: &Receiver) -> String {
     if streams.is_empty() {
         return "waiting".to_owned();
     }
-    let rate: f64 = streams.iter().filter_map(|stream| stream.meter().recent_rate_bps()).sum();
+    let rate: f64 = streams.iter().map(|stream| rate_of_last_second(stream)).sum();
     let losses = streams.iter().map(|stream| stream.meter().sequence().losses());
     let (received, lost) = losses.fold((0, 0), |(r, l), loss| (r + loss.received, l + loss.lost));
     format!(
@@ -213,6 +215,14 @@ fn live_line(receiver: &Receiver) -> String {
         if streams.len() == 1 { "" } else { "s" },
         DataRate::from_bps(rate.round() as u64)
     )
+}
+
+/// The mean of the last ten intervals of a tenth of a second that are over.
+fn rate_of_last_second(stream: &Stream) -> f64 {
+    let points: Vec<_> = stream.meter().series().points().collect();
+    let whole = points.len().saturating_sub(1);
+    let last = points.get(whole.saturating_sub(10)..whole).unwrap_or_default();
+    last.iter().map(RatePoint::rate_bps).sum::<f64>() / last.len().max(1) as f64
 }
 
 fn unmeasured_line(counters: &Counters) -> String {

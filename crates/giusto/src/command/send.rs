@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::{
     args::{LimitArgs, StreamArgs, resolve},
-    console::{Progress, print_json, print_text},
+    console::{self, Progress, print_json, print_text},
 };
 use crate::{
     error::UsageError,
@@ -89,7 +89,7 @@ pub(super) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         (true, [one]) => print_json(one)?,
         (true, _) => print_json(&Runs { runs: results })?,
         (false, [one]) => print_text(&table::run(one))?,
-        (false, many) => print_text(&table::runs(many, table::terminal_width()))?,
+        (false, many) => print_text(&table::runs(many, console::width()))?,
     }
     match trouble {
         Some(trouble) => {
@@ -164,8 +164,9 @@ fn bounds(args: &LimitArgs) -> Result<Limits, UsageError> {
 
 fn payload_sizes(spec: &str) -> Result<PayloadSizes, UsageError> {
     if let Some(path) = spec.strip_prefix("trace:") {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| UsageError::new(format!("--payload trace:{path}: cannot read the file: {error}")))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            UsageError::new(format!("--payload trace:{path}: cannot read the file: {error}"))
+        })?;
         let trace = PayloadTrace::parse(&text, path).map_err(|error| UsageError::new(error.to_string()))?;
         return Ok(PayloadSizes::Trace(trace));
     }
@@ -189,5 +190,6 @@ fn read_wav(path: &std::path::Path) -> anyhow::Result<Vec<i16>> {
             .collect(),
     };
     let samples = samples.map_err(|error| unusable(error.to_string()))?;
-    resample_to_8k(&samples, spec.sample_rate, spec.channels).map_err(|error| unusable(error.to_string()).into())
+    resample_to_8k(&samples, spec.sample_rate, spec.channels)
+        .map_err(|error| unusable(error.to_string()).into())
 }
