@@ -9,8 +9,8 @@ use giusto_core::{
         Ended, Inbound, Passive, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderError,
         SenderEvent, Stream,
         wire::{
-            ClockIdentity, DATA_HEADER_BYTES, DataHeader, Message, OPENING_BYTES, Refusal, SenderFigures,
-            StreamFormat, StreamRequest, StreamToken,
+            ClockIdentity, DATA_HEADER_BYTES, DataHeader, Message, OPENING_BYTES, PacingNote, Refusal,
+            SenderFigures, StreamFormat, StreamRequest, StreamToken,
         },
     },
     units::{DataRate, DataSize, TimeDelta, Timestamp},
@@ -31,6 +31,7 @@ fn request() -> StreamRequest {
         layer: HeaderLayer::Payload,
         size: Some(DataSize::from_bytes(SIZE as u64)),
         gap: None,
+        pacing: PacingNote::default(),
         clock: ClockIdentity::default(),
     }
 }

@@ -2,6 +2,7 @@
 
 use giusto_core::{
     measure::{ClockEstimate, DelayBasis, ErrorHistogram, StreamMeter, StreamSummary},
+    pace::Strategy,
     session::{
         Ended, Stream,
         wire::{SenderFigures, StreamFormat, VoiceReport},
@@ -26,7 +27,7 @@ use crate::{
 fn planned(plan: &ResolvedPlan) -> RunResult {
     let pacing = &plan.plan().pacing;
     RunResult {
-        strategy: if plan.rate().is_some() { pacing.strategy.to_string() } else { "max".to_owned() },
+        strategy: strategy_name(plan.rate().is_some(), pacing.strategy),
         rate_bps: plan.rate().map(|rate| rate.as_bps()),
         size_bytes: Some(plan.size().as_bytes()),
         packets_per_cycle: Some(plan.packets_per_cycle()),
@@ -63,16 +64,25 @@ pub fn sent_stream(plan: &ResolvedPlan, run: &Transmission, stream: &StreamOutco
 /// The result of a received stream, as the receiver knows it.
 pub fn received_stream(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) -> RunResult {
     let report = stream.report(cpu_ratio);
-    let mut result = RunResult { strategy: "unknown".to_owned(), ..RunResult::default() };
+    let mut result = RunResult::default();
     if let Some(request) = stream.request() {
+        let pacing = &request.pacing;
+        result.strategy = strategy_name(request.rate_bps.is_some(), pacing.strategy);
+        result.packets_per_cycle = Some(pacing.packets_per_cycle);
+        result.period_ns = pacing.period.and_then(|period| u64::try_from(period.as_nanos()).ok());
         result.rate_bps = request.rate_bps;
         result.size_bytes = request.size.map(|size| size.as_bytes());
         result.layer = Some(request.layer.to_string());
     }
     take_summary(&mut result, &report.summary);
-    if let Some(SenderFigures { packets, rate_bps, schedule_error, .. }) = stream.sender() {
+    result.duration_s = match (report.summary.first_arrival, report.summary.last_arrival) {
+        (Some(first), Some(last)) => Some((last - first).as_seconds()),
+        _ => None,
+    };
+    if let Some(SenderFigures { packets, rate_bps, schedule_error, cpu_ratio, .. }) = stream.sender() {
         result.sent_packets = Some(*packets);
         result.tx_rate_bps = *rate_bps;
+        result.sender_cpu_ratio = cpu_ratio.map(f64::from);
         if let Some(error) = schedule_error {
             result.schedule_error_us = quantiles_of(error);
         }
@@ -100,6 +110,10 @@ pub fn received_stream(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Gr
     result.from = Some(stream.from().to_string());
     result.system = Some(system(granted));
     result
+}
+
+fn strategy_name(paced: bool, strategy: Strategy) -> String {
+    if paced { strategy.to_string() } else { "max".to_owned() }
 }
 
 fn take_sent(result: &mut RunResult, sent: &FlowOutcome) {

@@ -14,7 +14,7 @@ use giusto_core::{
     rtp::RTP_HEADER_BYTES,
     session::{
         Content, Outgoing, RTP_CLOCK_HZ,
-        wire::{ClockIdentity, DATA_HEADER_BYTES, StreamFormat, StreamRequest, StreamToken},
+        wire::{ClockIdentity, DATA_HEADER_BYTES, PacingNote, StreamFormat, StreamRequest, StreamToken},
     },
     units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
@@ -370,6 +370,11 @@ impl ResolvedPlan {
             layer: self.plan.layer,
             size,
             gap,
+            pacing: PacingNote {
+                strategy: if self.rate.is_some() { self.plan.pacing.strategy } else { Strategy::Unpaced },
+                packets_per_cycle: self.packets_per_cycle,
+                period: self.period(),
+            },
             clock,
         }
     }
@@ -396,6 +401,8 @@ impl ResolvedPlan {
                 unreachable!("only voice is resolved without sizes")
             }
         };
-        Outgoing::new(content, seed)
+        let mut outgoing = Outgoing::new(content, seed);
+        outgoing.prepare(self.packets_per_cycle);
+        outgoing
     }
 }

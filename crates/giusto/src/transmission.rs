@@ -51,12 +51,12 @@ pub enum TransmissionError {
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The receiver would not take the stream, or is not there.
-    #[error("{to}: {source}; is `giusto recv` running there? To send to anything else, add --one-way")]
+    #[error("{to}: {said}; is `giusto recv` running there? To send to anything else, add --one-way")]
     Refused {
         /// The receiver.
         to: SocketAddr,
         /// What it said.
-        source: SenderError,
+        said: SenderError,
     },
     /// The run was ended before it began.
     #[error("interrupted before the first datagram")]
@@ -153,7 +153,7 @@ pub fn run(
     let asked = if destination.one_way { 0 } else { sockets.len() };
     let mut conversation = Conversation::new(clock, sockets.iter().zip(configs).take(asked));
     let mut tokens = conversation.open(stop).map_err(|error| match error {
-        Some(source) => TransmissionError::Refused { to: destination.to, source },
+        Some(said) => TransmissionError::Refused { to: destination.to, said },
         None => TransmissionError::Interrupted,
     })?;
     tokens.resize(sockets.len(), StreamToken(0));
@@ -194,7 +194,9 @@ pub fn run(
         });
         sending.join().map_err(|_| TransmissionError::Thread)
     })?;
-    conversation.finish(sent.flows.iter().map(figures), |event| take(event, &mut live.reports, &mut lost));
+    conversation.finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio)), |event| {
+        take(event, &mut live.reports, &mut lost)
+    });
 
     let mut granted = sockets.first().map_or_else(Granted::of_this_system, |socket| socket.granted().clone());
     sent.sleeper.describe(&mut granted);
@@ -236,12 +238,13 @@ fn send(plan: &ResolvedPlan, flows: Vec<Flow<'_>>, clock: Clock, halt: &Arc<Atom
 }
 
 /// What the receiver is told at the end.
-fn figures(sent: &FlowOutcome) -> SenderFigures {
+fn figures(sent: &FlowOutcome, cpu_ratio: f64) -> SenderFigures {
     SenderFigures {
         packets: sent.packets,
         bytes: sent.payload.as_bytes(),
         schedule_error: sent.schedule_error.quantiles(),
         rate_bps: sent.rate.rate(),
+        cpu_ratio: Some(cpu_ratio as f32),
     }
 }
 

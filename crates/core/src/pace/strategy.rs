@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     BurstBound, BurstLimit, CatchUp, CyclePlan, Deficit, Grid, GridConfig, PlanError, Schedule, SendCompare,
     SendSleep, Unpaced,
@@ -26,7 +28,7 @@ use crate::units::{DataRate, Timestamp};
 /// assert_eq!(schedule.next(Timestamp::ZERO), Step::SleepUntil(Timestamp::ZERO + TimeDelta::from_micros(3200)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Strategy {
     /// [`Grid`].

@@ -124,6 +124,22 @@ impl Outgoing {
         }
     }
 
+    /// Gets the room for `packets` datagrams at once ready, so that the first is made as quickly as the others.
+    pub fn prepare(&mut self, packets: u32) {
+        let largest = match &self.content {
+            Content::Giusto { sizes, .. } | Content::Rtp { sizes, .. } | Content::Raw { sizes } => {
+                sizes.max()
+            }
+            Content::Voice(source) => source.format().packet_size(),
+        };
+        let needed = largest.as_bytes() as usize * packets as usize;
+        self.lengths.reserve(packets as usize);
+        if self.buffer.len() < needed {
+            self.buffer.resize(needed, 0);
+            self.rng.fill_bytes(&mut self.buffer);
+        }
+    }
+
     /// Datagrams made so far.
     pub fn packets(&self) -> u64 {
         self.sequence

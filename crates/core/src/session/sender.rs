@@ -134,9 +134,9 @@ impl Sender {
         sender
     }
 
-    /// What was found of the two clocks and the round trip.
+    /// What was found of the two calendar clocks.
     pub fn clock_estimate(&self) -> Option<ClockEstimate> {
-        self.clocks.estimate()
+        Some(self.config.request.clock.calendar(self.peer_clock.as_ref()?, self.clocks.estimate()?))
     }
 
     /// The round trips of all clock questions.

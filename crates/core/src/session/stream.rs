@@ -36,6 +36,8 @@ pub enum Ended {
 #[derive(Debug)]
 pub struct Stream {
     from: SocketAddr,
+    /// Our own.
+    clock: ClockIdentity,
     pub(super) token: Option<StreamToken>,
     format: StreamFormat,
     request: Option<StreamRequest>,
@@ -78,6 +80,7 @@ impl Stream {
         let mut stream =
             Self::new(now, from, request.format, MeterConfig { clocks, ..meter_config(&request, from) });
         stream.epoch_shift = epoch_shift;
+        stream.clock = *ours;
         stream.request = Some(request);
         stream
     }
@@ -94,6 +97,7 @@ impl Stream {
         let config = MeterConfig { sequence: SequenceConfig { first, ..config.sequence }, ..config };
         Self {
             from,
+            clock: ClockIdentity::default(),
             token: None,
             format,
             request: None,
@@ -138,9 +142,10 @@ impl Stream {
         &self.meter
     }
 
-    /// What the sender has found of the round trip, and of the two clocks; the estimate is put from our side.
-    pub fn path(&self) -> Option<&PathEstimate> {
-        self.path.as_ref()
+    /// What the sender has found of the round trip, and of the two calendar clocks; the estimate is put from our side.
+    pub fn path(&self) -> Option<PathEstimate> {
+        let (path, request) = (self.path?, self.request.as_ref()?);
+        Some(PathEstimate { clock: self.clock.calendar(&request.clock, path.clock), ..path })
     }
 
     /// What the sender said of its own sending, once it has finished.

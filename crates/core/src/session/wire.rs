@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     measure::{ClockEstimate, Quantiles, StreamSummary, mos::VoiceQuality, playout::PlayoutSummary},
     media::voice::VoiceProfile,
-    pace::HeaderLayer,
+    pace::{HeaderLayer, Strategy},
     units::{DataSize, TimeDelta},
 };
 
@@ -180,6 +180,28 @@ pub struct ClockIdentity {
     pub synchronised_within_ns: Option<u64>,
 }
 
+impl ClockIdentity {
+    /// An estimate of another side's clock against this one, with the offset as that of the two *calendar* clocks, which
+    /// does not depend on when each side began to count.
+    #[must_use]
+    pub fn calendar(&self, theirs: &Self, estimate: ClockEstimate) -> ClockEstimate {
+        let origins = i128::from(theirs.origin_unix_ns) - i128::from(self.origin_unix_ns);
+        let origins = i64::try_from(origins).unwrap_or(if origins < 0 { i64::MIN } else { i64::MAX });
+        ClockEstimate { offset: estimate.offset + TimeDelta::from_nanos(origins), ..estimate }
+    }
+}
+
+/// How a sender keeps time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacingNote {
+    /// The transmit loop.
+    pub strategy: Strategy,
+    /// Datagrams that leave together.
+    pub packets_per_cycle: u32,
+    /// The time from one cycle to the next; nothing where no rate sets it.
+    pub period: Option<TimeDelta>,
+}
+
 /// What a sender is about to send.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamRequest {
@@ -193,6 +215,8 @@ pub struct StreamRequest {
     pub size: Option<DataSize>,
     /// The time between datagrams, where it does not follow from rate and size.
     pub gap: Option<TimeDelta>,
+    /// How they are paced; of no consequence for what is measured.
+    pub pacing: PacingNote,
     /// The sender's clock.
     pub clock: ClockIdentity,
 }
@@ -208,6 +232,8 @@ pub struct SenderFigures {
     pub schedule_error: Option<Quantiles>,
     /// Payload rate by the (N−1) rule.
     pub rate_bps: Option<f64>,
+    /// Processor time of the sending thread over the time of sending.
+    pub cpu_ratio: Option<f32>,
 }
 
 /// What a receiver tells of a stream.
@@ -431,6 +457,11 @@ mod tests {
             layer: HeaderLayer::Ethernet,
             size: Some(DataSize::from_bytes(u64::MAX)),
             gap: Some(TimeDelta::MAX),
+            pacing: PacingNote {
+                strategy: crate::pace::Strategy::Unpaced,
+                packets_per_cycle: u32::MAX,
+                period: Some(TimeDelta::MAX),
+            },
             clock,
         };
         let open = Message::Open { nonce: u64::MAX, cookie, request };
