@@ -1,3 +1,5 @@
 //! Experiments, reports and the `giusto` command.
 
+pub mod report;
 pub mod result;
+pub mod table;
