@@ -1,13 +1,15 @@
-//! Writes the page of `giusto demo` from invented figures, to look at its shape without measuring:
-//! `cargo run --example demo_page -- page.html`
+//! Writes every kind of page from invented figures, to look at their shape without measuring:
+//! `cargo run --example pages -- DIRECTORY`
 
 use std::path::Path;
 
 use giusto::{
-    report::{self, Demo},
+    report::{self, Demo, Report},
+    reproduce::firebind::{self, Plan},
     result::{
         HistogramBin, OneWayDelay, Quantiles, RunPlots, RunResult, SystemGranted, VoiceFigures, median_of,
     },
+    table,
 };
 
 /// Numbers that look random and are the same each time (Knuth's MMIX constants).
@@ -118,19 +120,60 @@ fn invented(strategy: &str, seed: u64, width_us: f64, error_ppm: f64, cpu: f64) 
     (run, plots)
 }
 
-fn main() -> Result<(), report::WriteError> {
-    let path = std::env::args().nth(1).unwrap_or_else(|| "page.html".to_owned());
+fn demo() -> Report {
     let (run, plots) = invented("grid", 1, 0.9, 0.2, 0.08);
+    let (peer, peer_plots) = invented("iperf3", 4, 55.0, 97.0, 0.03);
+    let peer = RunResult { peer: Some("iperf3 3.12".to_owned()), ..median_of(&[peer]) };
     let others = vec![
         invented("send-sleep", 2, 60.0, -51_300.0, 0.02),
         invented("send-compare", 3, 0.4, 101.0, 1.0),
-        {
-            let (run, plots) = invented("iperf3", 4, 55.0, 97.0, 0.03);
-            (RunResult { peer: Some("iperf3 3.12".to_owned()), ..median_of(&[run]) }, plots)
-        },
+        (peer, peer_plots),
     ];
     let command = "giusto demo --rate 1.6M --size 200 --duration 10s".to_owned();
-    report::demo(&Demo { run, plots, others, command }).write(Path::new(&path))?;
-    println!("{path}");
+    report::demo(&Demo { run, plots, others, command })
+}
+
+fn accuracy() -> Report {
+    let mut runs = Vec::new();
+    for (at, rate_bps) in [10_000, 1_000_000, 100_000_000].into_iter().enumerate() {
+        for (strategy, width_us, error_ppm, cpu) in
+            [("grid", 0.9, 0.3, 0.08), ("send-sleep", 60.0, -410.0, 0.02), ("send-compare", 0.4, 42.0, 1.0)]
+        {
+            let scale = 1.0 + at as f64;
+            let (run, _) = invented(strategy, at as u64, width_us / scale, error_ppm * scale, cpu);
+            let rx_rate_bps = Some(rate_bps as f64 * (1.0 + error_ppm * scale / 1e6));
+            runs.push(RunResult { rate_bps: Some(rate_bps), rx_rate_bps, repeats: 3, ..run });
+        }
+    }
+    print!("{}", table::runs(&runs, 120));
+    report::accuracy(&runs, "giusto cbr --rate 10k,1M,100M --strategy grid,send-sleep,send-compare")
+}
+
+fn firebind() -> anyhow::Result<Report> {
+    let mut noise = Noise(9);
+    let reproduced = firebind::run(Plan::FULL, |config| {
+        let cycles = config.row.cycles_in(config.duration);
+        let packets = cycles * u64::from(config.row.packets_per_cycle);
+        let late_s = 0.000_1 + noise.tailed(0.000_1).abs();
+        let span_s = config.row.period().as_nanos() as f64 / 1e9 * (cycles - 1) as f64 + late_s;
+        let loopback_limit = if config.row.size.as_bytes() < 1000 { 0.61e9 } else { 2.9e9 };
+        let rate = ((packets - 1) * config.row.size.as_bits()) as f64 / span_s;
+        Ok(RunResult {
+            received_packets: Some(packets),
+            lost_packets: Some(0),
+            rx_rate_bps: Some(rate.min(loopback_limit * (1.0 + noise.tailed(0.002)))),
+            ..RunResult::default()
+        })
+    })?;
+    print!("{}", reproduced.table(120));
+    Ok(reproduced.report("giusto reproduce firebind --out firebind.html"))
+}
+
+fn main() -> anyhow::Result<()> {
+    let directory = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
+    for (name, page) in [("demo.html", demo()), ("accuracy.html", accuracy()), ("firebind.html", firebind()?)]
+    {
+        page.write(&Path::new(&directory).join(name))?;
+    }
     Ok(())
 }
