@@ -6,6 +6,7 @@
 //! | [`transmission`], [`reception`], [`loopback`] | how does one run go, at one end or both? |
 //! | [`figures`], [`result`] | what came of it, in numbers? |
 //! | [`table`], [`report`] | how does a person see that? |
+//! | [`reproduce`] | what was published, and what do we find? |
 //! | [`command`] | what do the flags of `giusto` mean? |
 
 pub mod command;
@@ -15,6 +16,7 @@ pub mod loopback;
 pub mod plan;
 pub mod reception;
 pub mod report;
+pub mod reproduce;
 pub mod result;
 pub mod table;
 pub mod transmission;

@@ -8,8 +8,8 @@ use plotly::{
     },
     configuration::{DisplayModeBar, ModeBarButtonName},
     layout::{
-        Annotation, Axis, AxisType, BarMode, HoverMode, Legend, Margin, Shape, ShapeLayer, ShapeLine,
-        ShapeType,
+        Annotation, Axis, AxisType, BarMode, DragMode, HoverMode, Legend, Margin, Shape, ShapeLayer,
+        ShapeLine, ShapeType,
     },
 };
 
@@ -174,6 +174,17 @@ impl Chart {
         parts.join(" ")
     }
 
+    /// Whether it names so many things along its x axis that it needs the whole width.
+    pub(crate) fn is_wide(&self) -> bool {
+        const MOST_BARS: usize = 6;
+        let named = self.series.iter().map(|series| match series {
+            Series::Bars { bars, .. } => bars.len(),
+            Series::Points { points, .. } => points.len(),
+            _ => 0,
+        });
+        named.sum::<usize>() > MOST_BARS
+    }
+
     pub(crate) fn to_plot(&self) -> Plot {
         let mut plot = Plot::new();
         for (index, series) in self.series.iter().enumerate() {
@@ -221,6 +232,10 @@ impl Chart {
             .bar_gap(0.28)
             .x_axis(axis(&self.x))
             .y_axis(axis(&self.y));
+        if self.is_wide() {
+            // On a narrow screen a wide plot is moved sideways: a finger across it is no wish to zoom.
+            layout = layout.drag_mode(DragMode::False);
+        }
         for mark in &self.marks {
             let (shape, annotation) = self.mark(mark);
             layout.add_shape(shape);
@@ -402,9 +417,9 @@ fn thinned(points: &[(f64, f64)], limit: usize) -> Vec<(f64, f64)> {
     kept
 }
 
-/// The library reads a small markup in its texts: what is ours means itself.
+/// The library reads a small markup in its texts: what is ours means itself, and a line break is one.
 fn literal(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\n', "<br>")
 }
 
 #[cfg(test)]

@@ -54,6 +54,7 @@ pub(crate) fn ppm(value: f64) -> String {
 /// A time with the unit that suits it: `0.4 µs`, `1.14 ms`, `2.5 s`.
 pub(crate) fn time_us(us: f64) -> String {
     match us.abs() {
+        t if t < 0.000_5 => "0 ns".to_owned(),
         t if t < 0.0995 => format!("{:.0} ns", us * 1e3),
         t if t < 999.5 => format!("{} µs", short(us)),
         t if t < 999.5e3 => format!("{} ms", short(us / 1e3)),
@@ -124,6 +125,7 @@ mod tests {
         assert_eq!(ppm(-0.001), "0");
         assert_eq!(ppm(-0.2), "-0.20");
         assert_eq!(time_us(0.042), "42 ns");
+        assert_eq!(time_us(-0.000_01), "0 ns");
         assert_eq!(time_us(0.4), "0.40 µs");
         assert_eq!(time_us(1_136.0), "1.1 ms");
         assert_eq!(percent(0.0), "0 %");

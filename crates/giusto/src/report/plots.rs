@@ -189,7 +189,7 @@ fn grouped_bars(
 ) -> Option<Chart> {
     let group = |run: &RunResult| {
         let size = or_unknown(run.size_bytes, |bytes| format!("{bytes} B"));
-        format!("{}, {size}", asked_rate(run.rate_bps))
+        format!("{}\n{size}", asked_rate(run.rate_bps))
     };
     let one_group = runs.iter().all(|run| runs.first().is_some_and(|first| group(first) == group(run)));
     let mut chart = chart;

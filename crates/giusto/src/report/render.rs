@@ -36,7 +36,7 @@ struct ChartView<'a> {
 }
 
 #[derive(Template)]
-#[template(path = "page.html", config = "src/report/askama.toml")]
+#[template(path = "page.html.j2", config = "src/report/askama.toml")]
 struct Page<'a> {
     report: &'a Report,
     parts: Vec<Part<'a>>,
