@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut number = |default: i64| words.next().and_then(|word| word.parse().ok()).unwrap_or(default);
     let (period, seconds, repeat, priority) = (number(1000), number(2), number(3), number(0));
     println!(
-        "mode      p50 us   p90 us   p99 us  p999 us   max us   cpu %   lead us   wake p50/p90/p99 us   spun ms"
+        "mode      p50 us   p90 us   p99 us  p999 us   max us   cpu %   leads us           wake p50/p90/p99 us   spun ms"
     );
     for _ in 0..repeat {
         for mode in [SleepMode::Precise, SleepMode::Balanced, SleepMode::Eco] {
@@ -59,7 +59,7 @@ fn run(config: SleeperConfig, period: TimeDelta, seconds: i64) -> Result<(), Box
     };
     let report = sleeper.report();
     println!(
-        "{:9}{:7.2} {:8.2} {:8.2} {:8.1} {:8.1} {:7.2}{:7.1} {:5.1}{:8.1}{:7.1}{:7.1}{:10.1}",
+        "{:9}{:7.2} {:8.2} {:8.2} {:8.1} {:8.1} {:7.2}{:7.1}{:7.1}{:7.1}{:8.1}{:7.1}{:7.1}{:10.1}",
         format!("{mode:?}"),
         quantile(0.5),
         quantile(0.9),
@@ -67,6 +67,7 @@ fn run(config: SleeperConfig, period: TimeDelta, seconds: i64) -> Result<(), Box
         quantile(0.999),
         quantile(1.0),
         cpu_ratio * 100.0,
+        report.short_sleep_lead_us,
         report.lead_us,
         report.long_sleep_lead_us,
         report.wake_latency_p50_us,

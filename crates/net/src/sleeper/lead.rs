@@ -4,8 +4,9 @@
 const REMEMBERED: usize = 256;
 /// How many wake-ups lie between two looks at the quantile. One look costs about a microsecond.
 const BETWEEN_LOOKS: usize = 16;
-/// The lead before anything was learned, in nanoseconds: about what a machine needs whose processor idles.
-const FIRST_LEAD: u32 = 50_000;
+/// How often the lead may leave no time for a sleep before one is dared all the same. Without that a lead that is too long
+/// for a short period would never be unlearned; at one in 128 it shows in no quantile below 0.992.
+const SPINS_BETWEEN_DARES: u32 = 128;
 
 /// A quantile of the latest wake latencies, in nanoseconds.
 ///
@@ -19,19 +20,34 @@ pub(super) struct Lead {
     recent: [u32; REMEMBERED],
     next: usize,
     filled: usize,
+    spins: u32,
 }
 
 impl Lead {
-    /// The given `quantile`, but at most `longest` nanoseconds.
-    pub(super) fn new(quantile: f64, longest: u32) -> Self {
+    /// The given `quantile`, but at most `longest` nanoseconds; `first` before anything was learned.
+    pub(super) fn new(quantile: f64, first: u32, longest: u32) -> Self {
         Self {
             quantile,
             longest,
-            nanos: FIRST_LEAD.min(longest),
+            nanos: first.min(longest),
             recent: [0; REMEMBERED],
             next: 0,
             filled: 0,
+            spins: 0,
         }
+    }
+
+    /// How early to set out where `left` nanoseconds are left: all of it where a sleep does not pay.
+    pub(super) fn before(&mut self, left: u64) -> u64 {
+        if u64::from(self.nanos) < left {
+            return self.nanos.into();
+        }
+        self.spins += 1;
+        if self.spins < SPINS_BETWEEN_DARES {
+            return left;
+        }
+        self.spins = 0;
+        left / 2
     }
 
     pub(super) const fn nanos(&self) -> u32 {
@@ -61,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_lead_becomes_the_quantile_of_what_it_saw() {
-        let mut lead = Lead::new(0.9, 1_000_000);
+        let mut lead = Lead::new(0.9, 50_000, 1_000_000);
         for late in (0..1024_u32).map(|n| 30_000 + n % 100 * 100) {
             lead.learn(late);
         }
@@ -70,7 +86,7 @@ mod tests {
 
     #[test]
     fn rare_wake_ups_that_are_late_by_milliseconds_do_not_move_it() {
-        let mut lead = Lead::new(0.9, 1_000_000);
+        let mut lead = Lead::new(0.9, 50_000, 1_000_000);
         for n in 0..4096 {
             lead.learn(if n % 20 == 0 { 4_000_000 } else { 30_000 });
         }
@@ -79,12 +95,39 @@ mod tests {
 
     #[test]
     fn it_follows_a_machine_that_changes_in_either_direction() {
-        let mut lead = Lead::new(0.9, 1_000_000);
+        let mut lead = Lead::new(0.9, 50_000, 1_000_000);
         for (late, expected) in [(90_000, 90_000), (10_000, 10_000), (4_000_000, 1_000_000)] {
             for _ in 0..REMEMBERED {
                 lead.learn(late);
             }
             assert_eq!(lead.nanos(), expected);
         }
+    }
+
+    #[test]
+    fn a_lead_that_leaves_no_time_to_sleep_is_unlearned() {
+        let mut lead = Lead::new(0.9, 50_000, 1_000_000);
+        let mut sleeps = 0;
+        for _ in 0..10 * SPINS_BETWEEN_DARES * BETWEEN_LOOKS as u32 {
+            if lead.before(25_000) < 25_000 {
+                sleeps += 1;
+                lead.learn(5_000);
+            }
+        }
+        assert_eq!(lead.nanos(), 5_000);
+        assert!(sleeps > 8 * SPINS_BETWEEN_DARES, "{sleeps}");
+    }
+
+    #[test]
+    fn a_period_that_is_really_too_short_is_nearly_always_spun() {
+        let mut lead = Lead::new(0.9, 50_000, 1_000_000);
+        let sleeps = (0..128_000).filter(|_| {
+            let dared = lead.before(25_000) < 25_000;
+            if dared {
+                lead.learn(40_000);
+            }
+            dared
+        });
+        assert_eq!(sleeps.count(), 1000);
     }
 }

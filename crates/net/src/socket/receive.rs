@@ -28,7 +28,8 @@ pub enum Wait {
 
 /// Room for the messages of one receive call, allocated once.
 ///
-/// One batch that is used again and again stays in the processor's cache: a few messages of 64 kB are faster than many.
+/// A few messages suffice where each may hold many datagrams: between 2 and 16 messages of 64 kB no difference was measured
+/// at 50 Gbit/s. Without `gro`, 64 messages save system calls.
 #[derive(Debug)]
 pub struct ReceiveBatch {
     bytes: Box<[u8]>,

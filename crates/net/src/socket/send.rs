@@ -33,7 +33,7 @@ pub enum Grouping {
     /// Each datagram is a message of its own (`sendmmsg`).
     #[default]
     Each,
-    /// Up to 64 datagrams are one message, which the kernel or the interface cuts (`UDP_SEGMENT`): an eighth of the cost
+    /// Up to 64 datagrams are one message, which the kernel or the interface cuts (`UDP_SEGMENT`): a tenth of the cost
     /// and less, but the datagrams of a message leave with no gap between them. Where a route refuses it, as for datagrams
     /// that exceed its MTU, they are sent one by one and [`SendCounters::offload_refusals`] grows.
     Offload,
