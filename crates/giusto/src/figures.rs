@@ -283,7 +283,7 @@ pub fn plots(meter: &StreamMeter, sent: &FlowOutcome) -> RunPlots {
     let delay = meter.delay().points();
     RunPlots {
         rate_series,
-        gap_histogram: bins(meter.gap_errors()),
+        gap_histogram: meter.gaps().map(bins).unwrap_or_default(),
         schedule_error_histogram: bins(&sent.schedule_error),
         one_way_delay_series: delay
             .map(|(at, delay)| ((at - began).as_seconds(), delay.as_millis()))

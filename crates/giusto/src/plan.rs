@@ -137,6 +137,8 @@ pub struct Pacing {
     pub burst_bound: Option<BurstBound>,
     /// R_max.
     pub max_burst_rate: Option<DataRate>,
+    /// Relative sleeps are spun, as the Firebind program does by default.
+    pub spin: bool,
     /// SCHED_FIFO priority to ask for.
     pub realtime: Option<u8>,
 }
@@ -150,6 +152,7 @@ impl Default for Pacing {
             catch_up: CatchUp::Burst,
             burst_bound: None,
             max_burst_rate: None,
+            spin: false,
             realtime: None,
         }
     }

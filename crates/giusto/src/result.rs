@@ -174,11 +174,6 @@ impl RunResult {
             Some(self.lost_packets? as f64 / sent as f64)
         })
     }
-
-    /// What a receiver would have printed that divides all bits by (last − first), in bit/s.
-    pub fn fencepost(&self) -> Option<f64> {
-        self.fencepost_rate_bps.or_else(|| fencepost_rate_bps(self.rx_rate_bps?, self.received_packets?))
-    }
 }
 
 /// Quantiles of one quantity; the unit is in the name of the field that holds them.
@@ -371,13 +366,6 @@ pub fn rate_error_ppm(rate_bps: f64, target_bps: f64) -> Option<f64> {
     (target_bps > 0.0 && rate_bps.is_finite()).then(|| (rate_bps - target_bps) / target_bps * 1e6)
 }
 
-/// What N packets measured by the (N−1) rule at `rx_rate_bps` read when all bits are divided by (last − first); `None`
-/// with fewer than two packets.
-pub fn fencepost_rate_bps(rx_rate_bps: f64, received_packets: u64) -> Option<f64> {
-    let intervals = received_packets.checked_sub(1).filter(|&intervals| intervals > 0)?;
-    Some(rx_rate_bps * received_packets as f64 / intervals as f64)
-}
-
 /// The median of the finite ones of `values`: the middle one, or the mean of the middle two.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
@@ -465,10 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_packet_has_no_rate_and_no_fencepost() {
-        assert_eq!(fencepost_rate_bps(1e6, 0), None);
-        assert_eq!(fencepost_rate_bps(1e6, 1), None);
-        assert_eq!(fencepost_rate_bps(1e6, 2), Some(2e6));
+    fn an_error_needs_a_rate_and_a_target() {
         assert_eq!(rate_error_ppm(1e6, 0.0), None);
         assert_eq!(rate_error_ppm(f64::INFINITY, 1.0), None);
         assert_eq!(rate_error_ppm(999_000.0, 1e6), Some(-1000.0));
@@ -560,6 +545,8 @@ mod tests {
           "voice": null,
           "system": null,
           "ended": null,
+          "from": null,
+          "format": null,
           "repeats": 1
         }
         "#);

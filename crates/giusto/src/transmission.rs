@@ -166,6 +166,7 @@ pub fn run(
             outgoing: plan.outgoing(*token, index),
             socket,
             grouping: plan.grouping(),
+            spin: plan.plan().pacing.spin,
             layer: plan.plan().layer,
             ip: plan.ip(),
         });

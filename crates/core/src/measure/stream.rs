@@ -291,6 +291,11 @@ impl StreamMeter {
         &self.gaps.errors
     }
 
+    /// The arrival gaps themselves; nothing where the rate is unlimited or above 100 000 datagrams a second.
+    pub fn gaps(&self) -> Option<&ErrorHistogram> {
+        self.gaps.gaps.as_ref()
+    }
+
     /// Arrival gaps less those of the sender's schedule.
     pub fn schedule_gap_errors(&self) -> &ErrorHistogram {
         &self.gaps.schedule_errors

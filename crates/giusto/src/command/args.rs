@@ -142,6 +142,10 @@ pub(super) struct PacingArgs {
     #[arg(long, value_name = "RATE")]
     pub(super) max_burst_rate: Option<DataRate>,
 
+    /// Spin where send-sleep would sleep, as the Firebind program does by default
+    #[arg(long)]
+    pub(super) spin: bool,
+
     /// Ask for real-time priority 1..99 (`SCHED_FIFO`); the result says whether it was granted
     #[arg(long, value_name = "PRIORITY", num_args = 0..=1, default_missing_value = "10",
           value_parser = clap::value_parser!(u8).range(1..=99))]
@@ -196,6 +200,7 @@ impl PacingArgs {
             catch_up: self.catch_up,
             burst_bound: self.burst,
             max_burst_rate: self.max_burst_rate,
+            spin: self.spin,
             realtime: self.realtime,
         }
     }

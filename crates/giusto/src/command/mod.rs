@@ -8,6 +8,7 @@ mod cbr;
 mod console;
 mod demo;
 mod recv;
+mod reproduce;
 mod send;
 
 use std::{
@@ -38,6 +39,8 @@ enum Command {
     Recv(recv::RecvArgs),
     /// Constant bit rate on loopback: rates × sizes × strategies in one table, beside other tools if asked for.
     Cbr(cbr::CbrArgs),
+    /// Published results beside ours.
+    Reproduce(reproduce::ReproduceArgs),
 }
 
 /// Runs the command that `args` ask for, and says how it went.
@@ -63,6 +66,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Send(args) => send::run(&args, &stop),
         Command::Recv(args) => recv::run(&args, &stop),
         Command::Cbr(args) => cbr::run(&args, &stop),
+        Command::Reproduce(args) => reproduce::run(&args, &stop),
     };
     match outcome {
         Ok(code) => code,

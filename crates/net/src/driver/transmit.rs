@@ -22,6 +22,8 @@ pub struct Flow<'a> {
     pub socket: &'a UdpSocket,
     /// How the datagrams of one cycle are handed to the system.
     pub grouping: Grouping,
+    /// Relative sleeps are spun.
+    pub spin: bool,
     /// Which headers the schedule counts.
     pub layer: HeaderLayer,
     /// Of which family.
@@ -110,7 +112,11 @@ pub fn transmit(
             Waiting::Ready | Waiting::Over => {}
             // A relative sleep is what it says as long as nothing else is to be done meanwhile.
             Waiting::For(span, _) if alone => {
-                let now = sleeper.for_span(clock, span);
+                let now = if next.flow.spin {
+                    sleeper.spin_for(clock, span)
+                } else {
+                    sleeper.for_span(clock, span)
+                };
                 next.woke(now);
             }
             Waiting::Until(at) | Waiting::For(_, at) => {

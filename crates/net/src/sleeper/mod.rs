@@ -195,6 +195,12 @@ impl Sleeper {
         now
     }
 
+    /// Watches the clock for a span, as a thread does that does not trust sleeping. Gives the moment of return.
+    pub fn spin_for(&mut self, clock: Clock, span: TimeDelta) -> Timestamp {
+        let now = clock.now();
+        self.spin_until(clock, now, now + span)
+    }
+
     /// What the sleeper has learned of this machine, and what it cost.
     pub fn report(&self) -> SleeperReport {
         let quantile = |quantile| self.latencies.value_at_quantile(quantile) as f64 / 1e3;

@@ -286,7 +286,8 @@ impl Outcome {
         let factor = factor.map_or(1.0, |(published, ours)| published / ours);
         // What measures a link or a processor does not depend on how many cycles were counted.
         let factor = if self.row.fits_link() { factor } else { 1.0 };
-        self.runs.iter().filter_map(RunResult::fencepost).map(|reading| reading * factor).collect()
+        let readings = self.runs.iter().filter_map(|run| run.fencepost_rate_bps);
+        readings.map(|reading| reading * factor).collect()
     }
 
     /// What their formula reads of a sender on time, in bit/s.
@@ -304,18 +305,9 @@ impl Outcome {
         rate_error_ppm(median(self.readings(duration))?, self.predicted_bps()?)
     }
 
-    /// Our middle rate by the (N−1) rule over datagrams, in bit/s.
+    /// Our middle rate by the (N−1) rule, in bit/s: N−1 cycles over N−1 periods, what the sender really kept.
     pub fn rx_rate_bps(&self) -> Option<f64> {
         median(self.runs.iter().filter_map(|run| run.rx_rate_bps))
-    }
-
-    /// Our middle rate over whole cycles, in bit/s: N−1 cycles over N−1 periods, what the sender really kept.
-    pub fn whole_cycles_bps(&self) -> Option<f64> {
-        let rates = self.runs.iter().filter_map(|run| {
-            let cycles = self.cycles_of(run)?;
-            (cycles > 1).then_some(run.fencepost()? * (cycles - 1) as f64 / cycles as f64)
-        });
-        median(rates)
     }
 
     /// The cycles that arrived in our middle run.
@@ -330,15 +322,14 @@ impl Outcome {
     fn figures(&self, plan: Plan) -> BTreeMap<String, f64> {
         let target = self.row.rate.as_bps() as f64;
         let explained = |value: Option<f64>| value.filter(|_| self.row.fits_link());
-        let whole_cycles = self.whole_cycles_bps();
+        let rate = self.rx_rate_bps();
         [
             ("bound_ppm", explained(Some(plan.bound_ppm()))),
             ("predicted_bps", explained(self.predicted_bps())),
             ("published_rest_ppm", explained(self.published_rest_ppm())),
             ("ours_rest_ppm", explained(self.rest_ppm(plan.duration))),
-            ("ours_rx_rate_bps", self.rx_rate_bps()),
-            ("ours_whole_cycles_bps", whole_cycles),
-            ("ours_error_ppm", whole_cycles.and_then(|bps| rate_error_ppm(bps, target))),
+            ("ours_rx_rate_bps", rate),
+            ("ours_error_ppm", rate.and_then(|bps| rate_error_ppm(bps, target))),
             ("link_ceiling_bps", Some(self.row.link_ceiling_bps())),
         ]
         .into_iter()

@@ -33,7 +33,7 @@ const COLUMNS: &[Column<Line>] = &[
 
 /// What the columns mean, below the table.
 const LEGEND: &str = "Predicted: what their formula, N cycles over N-1 periods, reads of a sender on time. Our error: the \
-                      rate of our sender over whole cycles against the rate asked for.";
+                      rate of our sender by the (N-1) rule against the rate asked for.";
 
 fn figure(line: &Line, name: &str, write: impl Fn(f64) -> String) -> String {
     or_unknown(line.item.figures.get(name).copied(), write)
@@ -98,9 +98,7 @@ impl Firebind {
             .rows
             .iter()
             .filter(|outcome| outcome.row.fits_link())
-            .filter_map(|outcome| {
-                rate_error_ppm(outcome.whole_cycles_bps()?, outcome.row.rate.as_bps() as f64)
-            })
+            .filter_map(|outcome| rate_error_ppm(outcome.rx_rate_bps()?, outcome.row.rate.as_bps() as f64))
             .max_by(|a, b| a.abs().total_cmp(&b.abs()));
         let published_error = self
             .rows
@@ -207,7 +205,7 @@ impl Firebind {
         .with_axes("", "error (ppm)")
         .with_log_y()
         .with_series(bars("published", |outcome| Some(outcome.row.published.as_bps() as f64)))
-        .with_series(bars("ours, whole cycles", Outcome::whole_cycles_bps))
+        .with_series(bars("ours, (N−1) rule", Outcome::rx_rate_bps))
     }
 
     /// The rows that measured the link.
