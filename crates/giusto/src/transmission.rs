@@ -21,14 +21,17 @@ use giusto_core::{
 use giusto_net::{
     Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, SocketError, ThreadCpu,
     TrafficClass, UdpSocket,
-    driver::{Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, clock_identity, transmit},
+    driver::{
+        Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, clock_identity, rehearse, transmit,
+    },
 };
 use rand::{TryRng, rngs::SysRng};
 
 use crate::plan::ResolvedPlan;
 
-/// How long before its first datagram the sending thread is ready, so that the first is as punctual as the others.
-const RUN_UP: TimeDelta = TimeDelta::from_millis(20);
+/// How long before its first datagram the sending thread begins to practise waking, so that the first is as punctual as the
+/// others.
+const RUN_UP: TimeDelta = TimeDelta::from_millis(120);
 
 /// Where streams go, and how many of them.
 #[derive(Debug, Clone)]
@@ -178,7 +181,7 @@ pub fn run(
     let mut live = Live { reports: vec![None; sockets.len()], ..Live::default() };
     let sent = thread::scope(|scope| {
         let sending = scope.spawn(|| {
-            let sent = send(plan, flows, clock, &halt);
+            let sent = send(plan, flows, clock, start, &halt);
             done.store(true, Ordering::Relaxed);
             sent
         });
@@ -228,9 +231,16 @@ struct Sent {
 }
 
 /// The sending thread.
-fn send(plan: &ResolvedPlan, flows: Vec<Flow<'_>>, clock: Clock, halt: &Arc<AtomicBool>) -> Sent {
+fn send(
+    plan: &ResolvedPlan,
+    flows: Vec<Flow<'_>>,
+    clock: Clock,
+    start: Timestamp,
+    halt: &Arc<AtomicBool>,
+) -> Sent {
     let mut sleeper =
         Sleeper::new(SleeperConfig { stop: Some(Arc::clone(halt)), ..plan.plan().pacing.sleeper() });
+    rehearse(&mut sleeper, clock, start);
     let (began, cpu) = (clock.now(), ThreadCpu::start());
     let flows = transmit(flows, clock, &mut sleeper, halt);
     let ended = clock.now();

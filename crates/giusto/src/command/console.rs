@@ -41,7 +41,7 @@ pub(super) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
 ///
 /// Where standard output cannot be written.
 pub(super) fn print_text(text: &str) -> anyhow::Result<()> {
-    match writeln!(io::stdout().lock(), "{text}") {
+    match writeln!(io::stdout().lock(), "{}", text.trim_end()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }

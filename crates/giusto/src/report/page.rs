@@ -230,8 +230,7 @@ pub(crate) fn how_measured() -> Prose {
             "Rate",
             "(N−1) · size / (last − first): N datagrams enclose N−1 intervals. Dividing all N by the time between the \
              first and the last counts one interval too few and reads too high. Payload bytes, unless a layer is named. \
-             Where n datagrams leave together the first and the last burst bound the time, and the rate reads high by up \
-             to one cycle: then look at the gaps.",
+             Datagrams that leave together are one event: N−1 cycles over N−1 periods.",
         ),
         ("Lateness", "When a datagram left, less when its schedule wanted it to leave."),
         (

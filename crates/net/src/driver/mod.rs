@@ -12,7 +12,7 @@ mod transmit;
 
 pub use converse::{Conversation, ConversationEvent};
 pub use receive::{ReceiveDriver, ReceiveError, Verdict};
-pub use transmit::{Flow, FlowEnd, FlowOutcome, transmit};
+pub use transmit::{Flow, FlowEnd, FlowOutcome, rehearse, transmit};
 
 use giusto_core::session::wire::ClockIdentity;
 

@@ -195,6 +195,23 @@ impl Sleeper {
         now
     }
 
+    /// Sleeps and wakes until shortly before `end`, to learn how this machine wakes before it matters; calls `work` after
+    /// each wake-up.
+    pub fn rehearse(&mut self, clock: Clock, end: Timestamp, mut work: impl FnMut()) {
+        const LONG: TimeDelta = TimeDelta::from_millis(20);
+        const SHORT: TimeDelta = TimeDelta::from_millis(1);
+        loop {
+            let now = clock.now();
+            let left = end - now;
+            let length = if left > LONG * 2 { LONG } else { SHORT };
+            if left <= length * 2 || self.stopped() {
+                return;
+            }
+            self.until(clock, now + length);
+            work();
+        }
+    }
+
     /// Watches the clock for a span, as a thread does that does not trust sleeping. Gives the moment of return.
     pub fn spin_for(&mut self, clock: Clock, span: TimeDelta) -> Timestamp {
         let now = clock.now();
@@ -295,11 +312,6 @@ pub struct SleeperReport {
     pub late_entries: u64,
     /// Time spent spinning, in milliseconds.
     pub spun_ms: f64,
-}
-
-/// A plain sleep of the calling thread, for what need not be on time.
-pub fn nap(length: std::time::Duration) {
-    sleep(ClockNanosleepFlags::empty(), &TimeSpec::from_duration(length));
 }
 
 /// Sleeps; a signal ends it early, which every caller sees from the clock.

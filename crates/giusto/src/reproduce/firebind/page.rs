@@ -125,7 +125,7 @@ impl Firebind {
             Card::new(
                 "Our largest error",
                 or_unknown(largest_error, in_ppm),
-                "same loops, counted over whole cycles",
+                "same loops, by the (N−1) rule",
             ),
         ]
     }
@@ -257,8 +257,8 @@ fn explanation() -> Prose {
             ),
             (
                 "Why two columns for ours".to_owned(),
-                "Where 71 datagrams leave together, (N−1) datagrams over the time from first to last still reads high by \
-                 nearly one cycle, for the last burst belongs to no period. Counting whole cycles shows what the sender kept."
+                "One reads our run by their formula, to be compared with what they published. The other counts N−1 cycles \
+                 over N−1 periods, and shows what the sender kept."
                     .to_owned(),
             ),
         ]));
