@@ -1,5 +1,6 @@
 //! Experiments, reports and the `giusto` command.
 
+pub mod peer;
 pub mod report;
 pub mod result;
 pub mod table;

@@ -5,4 +5,4 @@
 mod connections;
 mod relay;
 
-pub use relay::{Observed, RelayConfig, RelayError, RelayReport, StampingRelay};
+pub use relay::{Observed, RelayConfig, RelayError, RelayReport, StampingRelay, free_port};

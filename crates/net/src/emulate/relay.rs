@@ -241,6 +241,15 @@ impl Drop for StampingRelay {
     }
 }
 
+/// A port of 127.0.0.1 that was free for TCP and UDP just now: for a program that cannot choose one itself.
+///
+/// # Errors
+///
+/// [`RelayError`] has the system's reason.
+pub fn free_port() -> Result<u16, RelayError> {
+    listen(0).map(|(_, udp)| udp.local_addr().port())
+}
+
 pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RelayError> {
     thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|source| RelayError::Thread { source })
 }
