@@ -15,6 +15,7 @@ use giusto_net::{
 };
 
 use crate::{
+    peer::PeerMeasurement,
     plan::ResolvedPlan,
     result::{
         ClockFigures, EcnFigures, HistogramBin, LossBursts, OneWayDelay, Quantiles, RunPlots, RunResult,
@@ -114,6 +115,27 @@ pub fn received_stream(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Gr
 
 fn strategy_name(paced: bool, strategy: Strategy) -> String {
     if paced { strategy.to_string() } else { "max".to_owned() }
+}
+
+/// The result of a peer's stream: its datagrams by our meter, its own word for what only it can know.
+pub fn peer_stream(plan: &ResolvedPlan, measured: &PeerMeasurement) -> RunResult {
+    let own = measured.own_report.unwrap_or_default();
+    let mut result = RunResult {
+        strategy: "peer".to_owned(),
+        peer: Some(measured.name.clone()),
+        rate_bps: plan.rate().map(|rate| rate.as_bps()),
+        size_bytes: Some(plan.size().as_bytes()),
+        layer: Some(plan.plan().layer.to_string()),
+        sent_packets: measured.sent_packets,
+        tx_rate_bps: own.sent_rate_bps,
+        sender_cpu_ratio: measured.sender_cpu_ratio,
+        receiver_cpu_ratio: measured.receiver_cpu_ratio,
+        duration_s: Some(measured.duration.as_seconds()),
+        ended: measured.interrupted.then(|| "interrupted".to_owned()),
+        ..RunResult::default()
+    };
+    take_summary(&mut result, &measured.summary);
+    result
 }
 
 fn take_sent(result: &mut RunResult, sent: &FlowOutcome) {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`plan`] | what is to be sent, and how is time kept? |
 //! | [`transmission`], [`reception`], [`loopback`] | how does one run go, at one end or both? |
+//! | [`peer`] | how do other programs fare under the same meter? |
 //! | [`figures`], [`result`] | what came of it, in numbers? |
 //! | [`table`], [`report`] | how does a person see that? |
 //! | [`reproduce`] | what was published, and what do we find? |
@@ -13,6 +14,7 @@ pub mod command;
 pub mod error;
 pub mod figures;
 pub mod loopback;
+pub mod peer;
 pub mod plan;
 pub mod reception;
 pub mod report;

@@ -9,9 +9,11 @@
 //! | [`socket`] | how do many datagrams cross in few system calls, with their stamps? |
 //! | [`system`] | what did the system grant of what was asked? |
 //! | [`driver`] | where do the pure state machines meet clock and sockets? |
+//! | [`emulate`] | how does another program's traffic pass through our hands? |
 
 pub mod clock;
 pub mod driver;
+pub mod emulate;
 pub mod sleeper;
 pub mod socket;
 mod sys;

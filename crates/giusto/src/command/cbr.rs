@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{
     error::UsageError,
-    loopback,
+    figures, loopback,
+    peer::{Iperf3, PeerRun},
     plan::{ResolvedPlan, StreamPlan},
     report,
     result::{RunResult, median_of},
@@ -104,7 +105,12 @@ pub(super) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         return Err(UsageError::new("--duration 0: nothing would be sent; use a time above 0").into());
     }
     let plans = plans(args, duration)?;
-    let peer: Option<()> = None;
+    let peer = match args.against {
+        Some(Peer::Iperf3) => Some(
+            Iperf3::find(args.against_path.as_deref()).map_err(|error| UsageError::new(error.to_string()))?,
+        ),
+        None => None,
+    };
 
     let subjects = args.strategy.len() + usize::from(peer.is_some());
     let steps = args.rate.len() * args.size.len() * subjects * args.repeat as usize;
@@ -112,7 +118,7 @@ pub(super) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     let mut runs = Vec::new();
     for (index, plan) in plans.iter().enumerate() {
         let mut ours = Vec::new();
-        let theirs = Vec::new();
+        let mut theirs = Vec::new();
         // A peer is measured between our own runs of the same rate and size, so that both meet the same machine.
         let with_peer = peer.as_ref().filter(|_| (index + 1) % args.strategy.len() == 0);
         for _ in 0..args.repeat {
@@ -123,6 +129,13 @@ pub(super) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
             let run = loopback::run(plan, stop, |live| progress.say(format!("{what}: {}", live_line(live))));
             ours.extend(run?.result(plan));
             progress.step();
+            if let Some(peer) = with_peer.filter(|_| !stop.load(Ordering::Relaxed)) {
+                let what = format!("{} at {}, {}", peer.name(), rate_text(plan), plan.size());
+                let run = PeerRun { rate: plan.rate(), size: plan.size(), duration };
+                let measured = peer.measure(&run, stop, |line| progress.say(format!("{what}: {line}")))?;
+                theirs.push(figures::peer_stream(plan, &measured));
+                progress.step();
+            }
         }
         runs.extend([ours, theirs].iter().filter(|runs| !runs.is_empty()).map(|runs| median_of(runs)));
     }
