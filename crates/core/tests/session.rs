@@ -50,7 +50,7 @@ struct Net {
     /// Drops the datagrams of these ordinal numbers, both ways counted together.
     lost: Vec<usize>,
     carried: usize,
-    closed: Vec<Box<Stream>>,
+    closed: Vec<Stream>,
 }
 
 impl Net {
@@ -91,7 +91,7 @@ impl Net {
     fn collect(&mut self) {
         while let Some(event) = self.receiver.poll_event() {
             if let ReceiverEvent::Closed(_, stream) = event {
-                self.closed.push(stream);
+                self.closed.push(*stream);
             }
         }
     }

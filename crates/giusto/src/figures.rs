@@ -7,7 +7,7 @@ use giusto_core::{
         Ended, Stream,
         wire::{SenderFigures, StreamFormat, VoiceReport},
     },
-    units::TimeDelta,
+    units::{DataRate, DataSize, TimeDelta},
 };
 use giusto_net::{
     Granted,
@@ -29,7 +29,7 @@ fn planned(plan: &ResolvedPlan) -> RunResult {
     let pacing = &plan.plan().pacing;
     RunResult {
         strategy: strategy_name(plan.rate().is_some(), pacing.strategy),
-        rate_bps: plan.rate().map(|rate| rate.as_bps()),
+        rate_bps: plan.rate().map(DataRate::as_bps),
         size_bytes: Some(plan.size().as_bytes()),
         packets_per_cycle: Some(plan.packets_per_cycle()),
         period_ns: plan.period().and_then(|period| u64::try_from(period.as_nanos()).ok()),
@@ -72,7 +72,7 @@ pub fn received_stream(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Gr
         result.packets_per_cycle = Some(pacing.packets_per_cycle);
         result.period_ns = pacing.period.and_then(|period| u64::try_from(period.as_nanos()).ok());
         result.rate_bps = request.rate_bps;
-        result.size_bytes = request.size.map(|size| size.as_bytes());
+        result.size_bytes = request.size.map(DataSize::as_bytes);
         result.layer = Some(request.layer.to_string());
     }
     take_summary(&mut result, &report.summary);
@@ -123,7 +123,7 @@ pub fn peer_stream(plan: &ResolvedPlan, measured: &PeerMeasurement) -> RunResult
     let mut result = RunResult {
         strategy: "peer".to_owned(),
         peer: Some(measured.name.clone()),
-        rate_bps: plan.rate().map(|rate| rate.as_bps()),
+        rate_bps: plan.rate().map(DataRate::as_bps),
         size_bytes: Some(plan.size().as_bytes()),
         layer: Some(plan.plan().layer.to_string()),
         sent_packets: measured.sent_packets,

@@ -135,11 +135,11 @@ pub struct Pacing {
     pub catch_up: CatchUp,
     /// What may leave back to back to catch up; nothing: as the mode says.
     pub burst_bound: Option<BurstBound>,
-    /// R_max.
+    /// `R_max`: what leaves together leaves no faster than this.
     pub max_burst_rate: Option<DataRate>,
     /// Relative sleeps are spun, as the Firebind program does by default.
     pub spin: bool,
-    /// SCHED_FIFO priority to ask for.
+    /// `SCHED_FIFO` priority to ask for.
     pub realtime: Option<u8>,
 }
 
@@ -330,24 +330,21 @@ impl ResolvedPlan {
         });
         let start = start + phase;
         let pacing = &self.plan.pacing;
-        let (schedule, packet_size) = match &self.cycle {
-            Some(cycle) => {
-                let options = StrategyOptions {
-                    start: Some(start),
-                    catch_up: pacing.catch_up,
-                    burst_bound: pacing.burst_bound(),
-                    r_max: pacing.max_burst_rate,
-                };
-                (pacing.strategy.build(cycle, options)?, cycle.size_on_layer())
-            }
-            None => {
-                let unpaced: Box<dyn Schedule> = Box::new(Unpaced::new(self.packets_per_cycle, Some(start)));
-                let schedule = match pacing.max_burst_rate {
-                    Some(r_max) => Box::new(BurstLimit::new(unpaced, r_max)?),
-                    None => unpaced,
-                };
-                (schedule, self.plan.layer.on_wire(self.size, self.ip))
-            }
+        let (schedule, packet_size) = if let Some(cycle) = &self.cycle {
+            let options = StrategyOptions {
+                start: Some(start),
+                catch_up: pacing.catch_up,
+                burst_bound: pacing.burst_bound(),
+                r_max: pacing.max_burst_rate,
+            };
+            (pacing.strategy.build(cycle, options)?, cycle.size_on_layer())
+        } else {
+            let unpaced: Box<dyn Schedule> = Box::new(Unpaced::new(self.packets_per_cycle, Some(start)));
+            let schedule = match pacing.max_burst_rate {
+                Some(r_max) => Box::new(BurstLimit::new(unpaced, r_max)?),
+                None => unpaced,
+            };
+            (schedule, self.plan.layer.on_wire(self.size, self.ip))
         };
         let limits = Limits { start: Some(start), ..self.plan.limits };
         Ok(Box::new(Bounded::new(schedule, packet_size, limits)))

@@ -199,7 +199,7 @@ pub fn run(
         sending.join().map_err(|_| TransmissionError::Thread)
     })?;
     conversation.finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio)), |event| {
-        take(event, &mut live.reports, &mut lost)
+        take(event, &mut live.reports, &mut lost);
     });
 
     let mut granted = sockets.first().map_or_else(Granted::of_this_system, |socket| socket.granted().clone());
@@ -261,13 +261,9 @@ fn figures(sent: &FlowOutcome, cpu_ratio: f64) -> SenderFigures {
 
 fn take(happened: ConversationEvent, reports: &mut [Option<Box<Report>>], lost: &mut [Option<SenderError>]) {
     let ConversationEvent { stream, event } = happened;
-    match event {
-        SenderEvent::Report(report) => {
-            reports.iter_mut().skip(stream).take(1).for_each(|place| *place = Some(report.clone()))
-        }
-        SenderEvent::Ended(Err(error)) => {
-            lost.iter_mut().skip(stream).take(1).for_each(|place| *place = Some(error.clone()))
-        }
+    match (event, reports.get_mut(stream), lost.get_mut(stream)) {
+        (SenderEvent::Report(report), Some(place), _) => *place = Some(report),
+        (SenderEvent::Ended(Err(error)), _, Some(place)) => *place = Some(error),
         _ => {}
     }
 }

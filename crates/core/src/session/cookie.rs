@@ -29,8 +29,9 @@ impl std::fmt::Debug for CookieJar {
 
 impl CookieJar {
     pub(super) fn new(secret: &[u8; 32]) -> Self {
-        // An HMAC takes keys of every length; the fallback is never reached.
-        Self { keyed: Hmac::new_from_slice(secret).unwrap_or_else(|_| Hmac::new(&Default::default())) }
+        Self {
+            keyed: Hmac::new_from_slice(secret).expect("an HMAC takes keys of every length (RFC 2104 §2)"),
+        }
     }
 
     /// The cookie for one address and nonce.

@@ -285,7 +285,8 @@ mod tests {
         assert!(headers.iter().all(|header| (header.scheduled_ns, header.sent_ns) == (25, 30)));
         assert_eq!(filled.sizes().collect::<Vec<_>>(), [200, 200]);
         let filler = &filled.bytes[36..200];
-        assert!(filler.iter().filter(|&&byte| byte == 0).count() < 10, "filler is not compressible zeros");
+        let different: std::collections::BTreeSet<_> = filler.iter().collect();
+        assert!(different.len() > 60, "nothing on the way can compress the filler");
     }
 
     #[test]

@@ -173,16 +173,13 @@ impl Stream {
             Arrival { at: inbound.at, sequence: 0, size, scheduled: None, sent: None, tos: inbound.tos };
         match self.format {
             StreamFormat::Giusto => {
-                let header = match DataHeader::parse(bytes) {
-                    Ok(header) => header,
-                    Err(_) => return Verdict::Malformed,
-                };
+                let Ok(header) = DataHeader::parse(bytes) else { return Verdict::Malformed };
                 if Some(header.token) != self.token {
                     return Verdict::Forged;
                 }
                 arrival.sequence = header.sequence;
-                arrival.scheduled = Some(self.from_our_epoch(header.scheduled_ns));
-                arrival.sent = Some(self.from_our_epoch(header.sent_ns));
+                arrival.scheduled = Some(self.in_our_epoch(header.scheduled_ns));
+                arrival.sent = Some(self.in_our_epoch(header.sent_ns));
             }
             StreamFormat::Rtp { clock_rate_hz, .. } => {
                 let Ok((header, _payload)) = RtpHeader::parse(bytes) else { return Verdict::Malformed };
@@ -215,7 +212,7 @@ impl Stream {
         Verdict::Measured
     }
 
-    fn from_our_epoch(&self, nanos: u64) -> PeerTimestamp {
+    fn in_our_epoch(&self, nanos: u64) -> PeerTimestamp {
         let shifted = (i128::from(nanos) + self.epoch_shift).clamp(0, i128::from(u64::MAX));
         PeerTimestamp::from_nanos(u64::try_from(shifted).unwrap_or(u64::MAX))
     }

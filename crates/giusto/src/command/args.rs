@@ -69,7 +69,7 @@ pub(super) struct StreamArgs {
     pub(super) size: DataSize,
 
     /// Payload sizes that vary: uniform:200-1200, normal:800,200, exp:600, choice:200*3,1200*1, or trace:FILE
-    /// (one size a line, or lines of time_s,size_bytes)
+    /// (one size a line, or lines of `time_s,size_bytes`)
     #[arg(long, value_name = "SPEC", conflicts_with = "profile")]
     pub(super) payload: Option<String>,
 

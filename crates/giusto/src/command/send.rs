@@ -24,7 +24,7 @@ use crate::{
     plan::{Media, StreamPlan},
     result::RunResult,
     table,
-    transmission::{self, Destination, Live, TransmissionError},
+    transmission::{self, Destination, Live, StreamOutcome, TransmissionError},
 };
 
 /// How long to send where nothing bounds it.
@@ -84,7 +84,7 @@ pub(super) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
 
     let results: Vec<_> =
         run.streams.iter().map(|stream| figures::sent_stream(&plan, &run, stream)).collect();
-    let trouble = run.streams.iter().find_map(|stream| stream.trouble());
+    let trouble = run.streams.iter().find_map(StreamOutcome::trouble);
     match (args.json, &results[..]) {
         (true, [one]) => print_json(one)?,
         (true, _) => print_json(&Runs { runs: results })?,

@@ -78,7 +78,9 @@ impl<'a> Conversation<'a> {
             for ConversationEvent { stream, event } in self.turn() {
                 match event {
                     SenderEvent::Accepted(token) => {
-                        tokens.iter_mut().skip(stream).take(1).for_each(|place| *place = Some(token))
+                        if let Some(place) = tokens.get_mut(stream) {
+                            *place = Some(token);
+                        }
                     }
                     SenderEvent::Ended(Err(error)) => return Err(Some(error)),
                     _ => {}
