@@ -171,14 +171,20 @@ impl DelayMeter {
     /// A packet arrived `at` that the sender sent at `sent`. Not for duplicates.
     #[inline]
     pub fn on_packet(&mut self, at: Timestamp, sequence: u64, sent: PeerTimestamp) {
+        self.on_run(at, sequence, 1, sent);
+    }
+
+    /// `count` packets arrived `at`, one after the other from `sequence` on, that were all sent at `sent`.
+    #[inline]
+    pub fn on_run(&mut self, at: Timestamp, sequence: u64, count: u64, sent: PeerTimestamp) {
         let apparent = Apparent { at, delay: sent.apparent_delay(at) };
         if self.relation != ClockRelation::Unknown {
             // Below zero lies the error of the clocks, which the minimum tells.
-            self.exact.record(apparent.delay.max(TimeDelta::ZERO));
+            self.exact.record_many(apparent.delay.max(TimeDelta::ZERO), count);
         }
-        self.count += 1;
-        self.sum += i128::from(apparent.delay.as_nanos());
-        self.sum_of_times += u128::from(at.as_nanos());
+        self.count += count;
+        self.sum += i128::from(apparent.delay.as_nanos()) * i128::from(count);
+        self.sum_of_times += u128::from(at.as_nanos()) * u128::from(count);
         if let Some(Extremes(extremes)) = self.extremes.at(at) {
             let (shortest, longest) = extremes.get_or_insert((apparent, apparent));
             if apparent.delay < shortest.delay {
@@ -188,7 +194,9 @@ impl DelayMeter {
                 *longest = apparent;
             }
         }
-        self.sample.offer(sequence, apparent);
+        for sequence in (sequence..).take(count as usize) {
+            self.sample.offer(sequence, apparent);
+        }
     }
 
     /// What is known of the sender's clock by now. The latest estimate serves for all packets, earlier ones included. It is

@@ -112,6 +112,23 @@ impl GapMeter {
     }
 }
 
+impl GapMeter {
+    /// `count` packets arrived together with the one before, and were like it.
+    #[inline]
+    pub(super) fn on_run(&mut self, count: u64) {
+        let Some(previous) = self.previous else { return };
+        if let Some(ideal) = self.ideal.after(previous.size, 1) {
+            self.errors.record_many(-ideal, count);
+            if let Some(gaps) = &mut self.gaps {
+                gaps.record_many(TimeDelta::ZERO, count);
+            }
+        }
+        if previous.scheduled.is_some() {
+            self.schedule_errors.record_many(TimeDelta::ZERO, count);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

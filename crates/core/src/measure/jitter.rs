@@ -46,6 +46,15 @@ impl InterarrivalJitter {
         }
     }
 
+    /// `count` packets arrived together with the one before and had been sent together with it: each `D` is zero.
+    #[inline]
+    pub fn on_run(&mut self, count: u64) {
+        if self.transit.is_some() {
+            let decay = (15.0_f64 / 16.0).powi(i32::try_from(count).unwrap_or(i32::MAX));
+            self.jitter = Some(self.jitter.unwrap_or(0.0) * decay);
+        }
+    }
+
     /// J, to the nearest nanosecond; `None` before the second packet.
     pub fn jitter(&self) -> Option<TimeDelta> {
         self.jitter.map(|nanos| TimeDelta::from_nanos(nanos.round() as i64))

@@ -138,7 +138,7 @@ const MAX_POINTS: usize = 4096;
 ///
 /// let mut series = RateSeries::new(TimeDelta::from_millis(100));
 /// for ms in [0, 50, 250] {
-///     series.on_packet(Timestamp::from_nanos(ms * 1_000_000), DataSize::from_bytes(1000));
+///     series.on_packets(Timestamp::from_nanos(ms * 1_000_000), DataSize::from_bytes(1000), 1);
 /// }
 /// let rates: Vec<_> = series.points().map(|point| point.rate_bps()).collect();
 /// assert_eq!(rates, [160_000.0, 0.0, 80_000.0]);
@@ -187,12 +187,12 @@ impl RateSeries {
         Self { windows: Windows::new(MAX_POINTS, interval) }
     }
 
-    /// A packet of `size` arrived.
+    /// `count` packets of `size` each arrived.
     #[inline]
-    pub fn on_packet(&mut self, at: Timestamp, size: DataSize) {
+    pub fn on_packets(&mut self, at: Timestamp, size: DataSize, count: u64) {
         if let Some(tally) = self.windows.at(at) {
-            tally.bytes = tally.bytes.saturating_add(size.as_bytes());
-            tally.packets += 1;
+            tally.bytes = tally.bytes.saturating_add((size * count).as_bytes());
+            tally.packets += count;
         }
     }
 
@@ -343,7 +343,7 @@ mod tests {
     fn the_series_doubles_its_interval_and_loses_nothing() {
         let mut series = RateSeries::new(TimeDelta::from_millis(1));
         for i in 0..10_000 {
-            series.on_packet(ms(i), SIZE);
+            series.on_packets(ms(i), SIZE, 1);
         }
         series.on_lost(ms(10_000), 7);
         series.on_recovered(ms(10_001));
@@ -359,9 +359,9 @@ mod tests {
     #[test]
     fn a_leap_to_the_end_of_time_costs_bounded_memory() {
         let mut series = RateSeries::new(TimeDelta::ZERO);
-        series.on_packet(ms(1), SIZE);
-        series.on_packet(Timestamp::MAX, SIZE);
-        series.on_packet(ms(2), SIZE);
+        series.on_packets(ms(1), SIZE, 1);
+        series.on_packets(Timestamp::MAX, SIZE, 1);
+        series.on_packets(ms(2), SIZE, 1);
         assert!(series.points().count() <= MAX_POINTS);
         assert_eq!(series.points().map(|point| point.packets).sum::<u64>(), 3);
     }
@@ -377,7 +377,7 @@ mod tests {
                 let (at, size) = (Timestamp::from_nanos(at), DataSize::from_bytes(size));
                 let scheduled = scheduled.map(PeerTimestamp::from_nanos);
                 if late { meter.on_late_packet(at, scheduled, size) } else { meter.on_packet(at, scheduled, size) }
-                series.on_packet(at, size);
+                series.on_packets(at, size, 1);
                 prop_assert!(meter.rate().is_none_or(|rate| rate.is_finite() && rate >= 0.0));
             }
             prop_assert_eq!(series.points().map(|point| point.packets).sum::<u64>(), packets.len() as u64);

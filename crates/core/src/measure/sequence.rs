@@ -160,6 +160,18 @@ impl SequenceTracker {
         self.on_unexpected(sequence)
     }
 
+    /// `count` packets arrived, one after the other from `sequence` on; true if all of them were the next one expected, else
+    /// nothing has been done.
+    #[inline]
+    pub fn on_run(&mut self, sequence: u64, count: u64) -> bool {
+        let in_order = sequence == self.next && self.first.is_some() && sequence.checked_add(count).is_some();
+        if in_order {
+            self.probation = None;
+            (sequence..sequence + count).for_each(|sequence| self.advance_to(sequence));
+        }
+        in_order
+    }
+
     /// The sender says how many packets it sent, so that losses at the end count too. A number below what is known
     /// already changes nothing.
     pub fn finish(&mut self, sent: u64) {

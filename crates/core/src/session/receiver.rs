@@ -9,7 +9,7 @@ use crate::{
     session::{
         Transmit,
         cookie::CookieJar,
-        stream::{Ended, Stream, Verdict},
+        stream::{Ended, Stream},
         wire::{
             self, ClockIdentity, Cookie, Kind, MAX_MESSAGE_BYTES, Message, OPENING_BYTES, PathEstimate,
             Refusal, SenderFigures, StreamFormat, StreamRequest, StreamToken, WireError,
@@ -212,26 +212,16 @@ impl Receiver {
         if inbound.bytes.is_empty() {
             self.handle_one(now, inbound.bytes, inbound);
         }
-        let mut datagrams = inbound.bytes.chunks(segment);
-        // The common case: one stream's datagrams, one look-up for all of them.
-        if let Some((_, stream)) = self.streams.get_mut(&inbound.from) {
-            for datagram in datagrams.by_ref() {
-                if matches!(wire::kind(datagram), Ok(Kind::Control) | Err(WireError::Version(_))) {
-                    self.handle_one(now, datagram, inbound);
-                    break;
-                }
-                match stream.on_datagram(datagram, inbound) {
-                    Verdict::Measured => {}
-                    Verdict::Malformed if wire::kind(datagram) == Err(WireError::Foreign) => {
-                        self.counters.foreign += 1;
-                    }
-                    Verdict::Malformed => self.counters.malformed += 1,
-                    Verdict::Forged => self.counters.forged += 1,
-                }
+        let mut datagrams = inbound.bytes.chunks(segment).peekable();
+        while datagrams.peek().is_some() {
+            // The common case: one stream's datagrams, one look-up for all of them.
+            if let Some((_, stream)) = self.streams.get_mut(&inbound.from) {
+                stream.on_datagrams(&mut datagrams, inbound, &mut self.counters);
             }
-        }
-        for datagram in datagrams {
-            self.handle_one(now, datagram, inbound);
+            // What is no datagram of a stream: a message, or from somebody else. It may begin or end a stream.
+            if let Some(datagram) = datagrams.next() {
+                self.handle_one(now, datagram, inbound);
+            }
         }
     }
 
@@ -327,7 +317,7 @@ impl Receiver {
             Some(format) => {
                 let mut stream = Stream::unannounced(now, from, format);
                 stream.begin_kernel_dropped(self.kernel_dropped);
-                stream.on_datagram(datagram, inbound);
+                stream.on_datagrams(&mut std::iter::once(datagram).peekable(), inbound, &mut self.counters);
                 self.insert(from, stream);
             }
         }

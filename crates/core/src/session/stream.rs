@@ -1,6 +1,6 @@
 //! One stream at the receiver: from datagrams to arrivals.
 
-use std::net::SocketAddr;
+use std::{iter::Peekable, net::SocketAddr};
 
 use crate::{
     measure::{
@@ -12,10 +12,10 @@ use crate::{
     pace::IpVersion,
     rtp::RtpHeader,
     session::{
-        receiver::Inbound,
+        receiver::{Counters, Inbound},
         wire::{
-            ClockIdentity, DataHeader, LastReport, PathEstimate, Report, SenderFigures, StreamFormat,
-            StreamRequest, StreamToken, VoiceReport,
+            self, ClockIdentity, DataHeader, Kind, LastReport, PathEstimate, Report, SenderFigures,
+            StreamFormat, StreamRequest, StreamToken, VoiceReport, WireError,
         },
     },
     units::{DataSize, PeerTimestamp, TimeDelta, Timestamp},
@@ -166,49 +166,93 @@ impl Stream {
         StreamFormat::Rtp { clock_rate_hz, voice }
     }
 
-    /// Takes one datagram of the stream, and says whether it was one.
-    pub(super) fn on_datagram(&mut self, bytes: &[u8], inbound: &Inbound<'_>) -> Verdict {
-        let size = DataSize::from_bytes(bytes.len() as u64);
-        let mut arrival =
-            Arrival { at: inbound.at, sequence: 0, size, scheduled: None, sent: None, tos: inbound.tos };
-        match self.format {
-            StreamFormat::Giusto => {
-                let Ok(header) = DataHeader::parse(bytes) else { return Verdict::Malformed };
-                if Some(header.token) != self.token {
-                    return Verdict::Forged;
-                }
-                arrival.sequence = header.sequence;
-                arrival.scheduled = Some(self.in_our_epoch(header.scheduled_ns));
-                arrival.sent = Some(self.in_our_epoch(header.sent_ns));
+    /// Takes the stream's datagrams up to the first one that is a message, and counts what is neither.
+    pub(super) fn on_datagrams<'b>(
+        &mut self,
+        datagrams: &mut Peekable<impl Iterator<Item = &'b [u8]>>,
+        inbound: &Inbound<'_>,
+        counters: &mut Counters,
+    ) {
+        self.last_heard = self.last_heard.max(inbound.at);
+        let mut run = Run::default();
+        while let Some(datagram) = datagrams.peek() {
+            let verdict = match self.format {
+                StreamFormat::Giusto => self.on_ours(datagram, inbound, &mut run),
+                _ if is_message(datagram) => Verdict::Message,
+                StreamFormat::Rtp { clock_rate_hz, .. } => self.on_rtp(datagram, clock_rate_hz, inbound),
+                StreamFormat::Raw => self.on_raw(datagram, inbound),
+            };
+            match verdict {
+                Verdict::Measured => {}
+                Verdict::Message => break,
+                Verdict::Foreign => counters.foreign += 1,
+                Verdict::Malformed => counters.malformed += 1,
+                Verdict::Forged => counters.forged += 1,
             }
-            StreamFormat::Rtp { clock_rate_hz, .. } => {
-                let Ok((header, _payload)) = RtpHeader::parse(bytes) else { return Verdict::Malformed };
-                if *self.media.ssrc.get_or_insert(header.ssrc) != header.ssrc {
-                    return Verdict::Forged;
-                }
-                let unwrapped = self.media.sequence.unwrap_u16(header.sequence);
-                let units = self.media.timestamp.unwrap_u32(header.timestamp);
-                // Before the beginning: overtaken by the first datagram that arrived.
-                let (Some(sequence), Some(units)) = (unwrapped, units) else { return Verdict::Malformed };
-                arrival.sequence = sequence;
-                let media_ns = u128::from(units) * 1_000_000_000 / u128::from(clock_rate_hz.max(1));
-                let media_ns = u64::try_from(media_ns).unwrap_or(u64::MAX);
-                arrival.sent = Some(PeerTimestamp::from_nanos(media_ns));
-                if let Some(playout) = &mut self.playout {
-                    let first = *self.media.first_sequence.get_or_insert(sequence);
-                    let media_time = TimeDelta::from_nanos(i64::try_from(media_ns).unwrap_or(i64::MAX));
-                    if let Some(ordinal) = sequence.checked_sub(first) {
-                        playout.on_packet(ordinal, media_time, inbound.at);
-                    }
-                }
-            }
-            StreamFormat::Raw => {
-                arrival.sequence = self.media.raw_count;
-                self.media.raw_count += 1;
+            datagrams.next();
+        }
+        run.end(&mut self.meter);
+    }
+
+    fn on_ours(&mut self, datagram: &[u8], inbound: &Inbound<'_>, run: &mut Run) -> Verdict {
+        let header = match DataHeader::parse(datagram) {
+            Ok(header) if Some(header.token) == self.token => header,
+            Ok(_) => return Verdict::Forged,
+            Err(_) if is_message(datagram) => return Verdict::Message,
+            Err(WireError::Foreign) => return Verdict::Foreign,
+            Err(_) => return Verdict::Malformed,
+        };
+        let arrival = Arrival {
+            at: inbound.at,
+            sequence: header.sequence,
+            size: DataSize::from_bytes(datagram.len() as u64),
+            scheduled: Some(self.in_our_epoch(header.scheduled_ns)),
+            sent: Some(self.in_our_epoch(header.sent_ns)),
+            tos: inbound.tos,
+        };
+        run.take(arrival, &mut self.meter);
+        Verdict::Measured
+    }
+
+    fn on_rtp(&mut self, datagram: &[u8], clock_rate_hz: u32, inbound: &Inbound<'_>) -> Verdict {
+        let Ok((header, _payload)) = RtpHeader::parse(datagram) else { return Verdict::Foreign };
+        if *self.media.ssrc.get_or_insert(header.ssrc) != header.ssrc {
+            return Verdict::Forged;
+        }
+        let sequence = self.media.sequence.unwrap_u16(header.sequence);
+        let units = self.media.timestamp.unwrap_u32(header.timestamp);
+        // Nothing: from before the beginning, overtaken by the first datagram that arrived.
+        let (Some(sequence), Some(units)) = (sequence, units) else { return Verdict::Malformed };
+        let media_ns = u128::from(units) * 1_000_000_000 / u128::from(clock_rate_hz.max(1));
+        let media_ns = u64::try_from(media_ns).unwrap_or(u64::MAX);
+        self.meter.on_arrival(&Arrival {
+            at: inbound.at,
+            sequence,
+            size: DataSize::from_bytes(datagram.len() as u64),
+            scheduled: None,
+            sent: Some(PeerTimestamp::from_nanos(media_ns)),
+            tos: inbound.tos,
+        });
+        if let Some(playout) = &mut self.playout {
+            let first = *self.media.first_sequence.get_or_insert(sequence);
+            let media_time = TimeDelta::from_nanos(i64::try_from(media_ns).unwrap_or(i64::MAX));
+            if let Some(ordinal) = sequence.checked_sub(first) {
+                playout.on_packet(ordinal, media_time, inbound.at);
             }
         }
-        self.last_heard = self.last_heard.max(inbound.at);
-        self.meter.on_arrival(&arrival);
+        Verdict::Measured
+    }
+
+    fn on_raw(&mut self, datagram: &[u8], inbound: &Inbound<'_>) -> Verdict {
+        self.meter.on_arrival(&Arrival {
+            at: inbound.at,
+            sequence: self.media.raw_count,
+            size: DataSize::from_bytes(datagram.len() as u64),
+            scheduled: None,
+            sent: None,
+            tos: inbound.tos,
+        });
+        self.media.raw_count += 1;
         Verdict::Measured
     }
 
@@ -280,10 +324,43 @@ impl Stream {
 
 /// What became of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+enum Verdict {
     Measured,
+    Message,
+    Foreign,
     Malformed,
     Forged,
+}
+
+/// A message, or something of another version, which may be one.
+fn is_message(datagram: &[u8]) -> bool {
+    matches!(wire::kind(datagram), Ok(Kind::Control) | Err(WireError::Version(_)))
+}
+
+/// Datagrams that follow each other and are alike in all else: they are measured as one.
+#[derive(Debug, Default)]
+struct Run {
+    first: Option<Arrival>,
+    count: u64,
+}
+
+impl Run {
+    #[inline]
+    fn take(&mut self, arrival: Arrival, meter: &mut StreamMeter) {
+        let next =
+            self.first.map(|first| Arrival { sequence: first.sequence.wrapping_add(self.count), ..first });
+        if next != Some(arrival) {
+            self.end(meter);
+            self.first = Some(arrival);
+        }
+        self.count += 1;
+    }
+
+    fn end(&mut self, meter: &mut StreamMeter) {
+        if let Some(first) = self.first.take() {
+            meter.on_run(&first, std::mem::take(&mut self.count));
+        }
+    }
 }
 
 fn meter_config(request: &StreamRequest, from: SocketAddr) -> MeterConfig {

@@ -192,6 +192,8 @@ impl<'a> ReceiveDriver<'a> {
 struct Nap {
     /// What the socket's buffer holds.
     room: u64,
+    /// What was taken since the last nap.
+    held: u64,
     length: TimeDelta,
 }
 
@@ -205,7 +207,7 @@ impl Nap {
     const OVERHEAD: u64 = 768;
 
     fn new(room: u64) -> Self {
-        Self { room: room.max(1), length: Self::SHORTEST }
+        Self { room: room.max(1), held: 0, length: Self::SHORTEST }
     }
 
     fn wake_up(&mut self) {
@@ -214,14 +216,18 @@ impl Nap {
 
     /// The nap to take after `batch`, if any: longer while the buffer stays nearly empty, shorter as it fills.
     fn after(&mut self, batch: &ReceiveBatch) -> Option<TimeDelta> {
-        let held: u64 = batch.iter().map(|received| received.bytes.len() as u64 + Self::OVERHEAD).sum();
+        self.held += batch.iter().map(|received| received.bytes.len() as u64 + Self::OVERHEAD).sum::<u64>();
+        // A full batch means that there may be more: that is taken before anything else.
+        if batch.is_full() {
+            return None;
+        }
+        let held = std::mem::take(&mut self.held);
         if held > self.room / 8 {
             self.length = (self.length / 2).max(Self::SHORTEST);
         } else if held < self.room / 32 {
             self.length = (self.length * 2).min(Self::LONGEST);
         }
-        // A full batch means that there may be more: that is taken before anything else.
-        (!batch.is_full()).then_some(self.length)
+        Some(self.length)
     }
 }
 
