@@ -47,7 +47,7 @@ pub fn sent_stream(plan: &ResolvedPlan, run: &Transmission, stream: &StreamOutco
     result.duration_s = Some(run.duration.as_seconds());
     result.sender_cpu_ratio = Some(run.sender_cpu_ratio);
     result.ended = Some(ending(run, stream));
-    result.system = Some(system(&run.granted));
+    result.system = Some(sending_system(run));
     if let Some(report) = &stream.report {
         take_summary(&mut result, &report.summary);
         result.receiver_cpu_ratio = report.cpu_ratio.map(f64::from);
@@ -275,19 +275,38 @@ pub fn system(granted: &Granted) -> SystemGranted {
         receive_timestamps: Some(if granted.kernel_timestamps { "kernel" } else { "program" }.to_owned()),
         segmentation_offload: Some(granted.segmentation_offload),
         receive_offload: Some(granted.receive_offload),
+        time_slice_ns: granted.time_slice_ns,
+        clock_synchronised: granted.clock_synchronised,
         ..SystemGranted::default()
     }
 }
 
+/// What the system granted to a sending end, and how it woke its thread.
+fn sending_system(run: &Transmission) -> SystemGranted {
+    let sleeper = &run.sleeper;
+    let slept = sleeper.sleeps > 0;
+    SystemGranted {
+        wake_latency_us: slept.then_some(Quantiles {
+            p50: Some(sleeper.wake_latency_p50_us),
+            p99: Some(sleeper.wake_latency_p99_us),
+            p999: None,
+            max: Some(sleeper.wake_latency_max_us),
+        }),
+        wake_lead_us: slept.then_some(sleeper.lead_us),
+        spun_ratio: Some(sleeper.spun_ms / 1e3 / run.duration.as_seconds().max(1e-9)),
+        ..system(&run.granted)
+    }
+}
+
 /// What the system granted to a sending and a receiving end on one machine.
-pub fn both(sender: &Granted, receiver: &Granted) -> SystemGranted {
+pub fn both(sender: &Transmission, receiver: &Granted) -> SystemGranted {
     let receiver = system(receiver);
     SystemGranted {
         receive_buffer_asked_bytes: receiver.receive_buffer_asked_bytes,
         receive_buffer_bytes: receiver.receive_buffer_bytes,
         receive_timestamps: receiver.receive_timestamps,
         receive_offload: receiver.receive_offload,
-        ..system(sender)
+        ..sending_system(sender)
     }
 }
 

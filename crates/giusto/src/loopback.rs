@@ -48,7 +48,7 @@ impl LoopbackRun {
     pub fn result(&self, plan: &ResolvedPlan) -> Option<RunResult> {
         let stream = self.transmission.streams.first()?;
         let mut result = figures::sent_stream(plan, &self.transmission, stream);
-        result.system = Some(figures::both(&self.transmission.granted, &self.receiver_granted));
+        result.system = Some(figures::both(&self.transmission, &self.receiver_granted));
         Some(result)
     }
 

@@ -318,6 +318,16 @@ pub struct SystemGranted {
     pub segmentation_offload: Option<bool>,
     /// Whether the kernel joins datagrams into large reads (GRO).
     pub receive_offload: Option<bool>,
+    /// The time slice of the sending thread, in nanoseconds, where the scheduler granted a short one.
+    pub time_slice_ns: Option<u64>,
+    /// Whether a time service keeps the system's clock.
+    pub clock_synchronised: Option<bool>,
+    /// How late this machine woke the sending thread from its sleeps, in µs.
+    pub wake_latency_us: Option<Quantiles>,
+    /// How much earlier than needed the sending thread learned to have itself woken, in µs.
+    pub wake_lead_us: Option<f64>,
+    /// Time spent spinning over elapsed time, 0 to 1.
+    pub spun_ratio: Option<f64>,
     /// What else is worth knowing, one sentence each.
     pub notes: Vec<String>,
 }

@@ -4,7 +4,7 @@ use super::{
     Cell, Column, Table, Tone,
     format::{buffer, or_unknown, time_us},
 };
-use crate::result::SystemGranted;
+use crate::result::{Quantiles, SystemGranted};
 
 /// With more slack than this the kernel may put off a wake-up noticeably: Linux grants 50 µs unless asked for less
 /// (prctl(2), `PR_SET_TIMERSLACK`).
@@ -58,7 +58,9 @@ fn grants(system: &SystemGranted) -> Vec<Grant> {
         system.platform.as_ref().map(|platform| Grant::plain("platform", platform)),
         system.processors.map(processors),
         system.timer_slack_ns.map(timer_slack),
+        system.time_slice_ns.map(|nanos| Grant::good("time slice", time_us(nanos as f64 / 1e3))),
         system.realtime_priority.map(priority),
+        system.wake_latency_us.as_ref().and_then(|late| wake_ups(late, system.wake_lead_us)),
         system.pinned_processor.map(|number| Grant::good("pinned to", format!("processor {number}"))),
         system.memory_locked.map(memory),
         socket_buffer(
@@ -104,6 +106,13 @@ fn timer_slack(nanos: u64) -> Grant {
          profile may refuse prctl(PR_SET_TIMERSLACK). A real-time priority needs no slack at all."
     );
     Grant::fair("timer slack", granted, hint)
+}
+
+/// Not granted but suffered: how late sleeps end, and what the sender makes of it.
+fn wake_ups(late: &Quantiles, lead_us: Option<f64>) -> Option<Grant> {
+    let (p50, p99) = (time_us(late.p50?), time_us(late.p99?));
+    let lead = lead_us.filter(|&lead| lead > 0.0).map(|lead| format!(", met by waking {} early", time_us(lead)));
+    Some(Grant::plain("wake-ups late by", format!("{p50} median, {p99} p99{}", lead.unwrap_or_default())))
 }
 
 fn priority(priority: u32) -> Grant {

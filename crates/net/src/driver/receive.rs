@@ -35,8 +35,8 @@ pub enum Verdict {
 
 /// Drives a [`Receiver`] over one socket.
 ///
-/// While no stream is open the thread sleeps in the kernel. While streams are open it takes what has arrived some hundred
-/// times a second: the kernel has stamped each datagram on arrival, so that nothing is lost by looking late. It looks more
+/// While no stream is open the thread sleeps in the kernel. While streams are open it takes what has arrived some
+/// fifty times a second: the kernel has stamped each datagram on arrival, so that nothing is lost by looking late. It looks more
 /// often as its buffer fills faster, and at once where one look does not empty it.
 #[derive(Debug)]
 pub struct ReceiveDriver<'a> {
@@ -198,8 +198,8 @@ struct Nap {
 }
 
 impl Nap {
-    /// Some hundred wake-ups a second cost a few parts in a thousand of a core.
-    const LONGEST: TimeDelta = TimeDelta::from_millis(10);
+    /// Fifty wake-ups a second cost a few parts in a thousand of a core, and seldom come between a sender and its core.
+    const LONGEST: TimeDelta = TimeDelta::from_millis(20);
     /// At full speed, too, a short sleep is better than waiting in the kernel, where each arrival costs the *sender* a
     /// wake-up: on loopback a tenth of its throughput.
     const SHORTEST: TimeDelta = TimeDelta::from_micros(100);
