@@ -2,7 +2,6 @@
 
 use giusto_core::{
     measure::{ClockEstimate, DelayBasis, ErrorHistogram, StreamMeter, StreamSummary},
-    pace::Strategy,
     session::{
         Ended, Stream,
         wire::{SenderFigures, StreamFormat, VoiceReport},
@@ -28,7 +27,7 @@ use crate::{
 fn planned(plan: &ResolvedPlan) -> RunResult {
     let pacing = &plan.plan().pacing;
     RunResult {
-        strategy: strategy_name(plan.rate().is_some(), pacing.strategy),
+        strategy: plan.keeping().to_string(),
         rate_bps: plan.rate().map(DataRate::as_bps),
         size_bytes: Some(plan.size().as_bytes()),
         packets_per_cycle: Some(plan.packets_per_cycle()),
@@ -68,7 +67,7 @@ pub fn received_stream(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Gr
     let mut result = RunResult::default();
     if let Some(request) = stream.request() {
         let pacing = &request.pacing;
-        result.strategy = strategy_name(request.rate_bps.is_some(), pacing.strategy);
+        result.strategy = pacing.keeping.to_string();
         result.packets_per_cycle = Some(pacing.packets_per_cycle);
         result.period_ns = pacing.period.and_then(|period| u64::try_from(period.as_nanos()).ok());
         result.rate_bps = request.rate_bps;
@@ -111,10 +110,6 @@ pub fn received_stream(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Gr
     result.from = Some(stream.from().to_string());
     result.system = Some(system(granted));
     result
-}
-
-fn strategy_name(paced: bool, strategy: Strategy) -> String {
-    if paced { strategy.to_string() } else { "max".to_owned() }
 }
 
 /// The result of a peer's stream: its datagrams by our meter, its own word for what only it can know.

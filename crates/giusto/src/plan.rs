@@ -1,6 +1,6 @@
 //! What is to be sent, and how time is kept: everything that a person chose, checked once.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use giusto_core::{
     media::{
@@ -9,12 +9,15 @@ use giusto_core::{
     },
     pace::{
         Bounded, BurstBound, BurstLimit, CatchUp, CyclePlan, CycleRule, HeaderLayer, IpVersion, Limits,
-        PlanError, Schedule, Strategy, StrategyOptions, Unpaced,
+        PlanError, Replay, Schedule, Strategy, StrategyOptions, Unpaced,
     },
     rtp::RTP_HEADER_BYTES,
     session::{
         Content, Outgoing, RTP_CLOCK_HZ,
-        wire::{ClockIdentity, DATA_HEADER_BYTES, PacingNote, StreamFormat, StreamRequest, StreamToken},
+        wire::{
+            ClockIdentity, DATA_HEADER_BYTES, PacingNote, StreamFormat, StreamRequest, StreamToken,
+            TimeKeeping,
+        },
     },
     units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
@@ -105,13 +108,27 @@ pub enum Media {
     Voice(VoiceFormat, Vec<i16>),
 }
 
+/// How fast a stream is.
+#[derive(Debug, Clone, Default)]
+pub enum Tempo {
+    /// At this rate at the plan's layer.
+    Rate(DataRate),
+    /// As fast as the machine can.
+    Max,
+    /// As recorded: one datagram at each of these moments.
+    Recorded(Arc<[TimeDelta]>),
+    /// As the medium says: a voice has a packet time.
+    #[default]
+    Media,
+}
+
 /// What is to be sent, and how time is kept.
 #[derive(Debug, Clone)]
 pub struct StreamPlan {
     /// What stands in the datagrams.
     pub media: Media,
-    /// The rate at `layer`; nothing: as fast as the machine can. A voice's own rate comes first.
-    pub rate: Option<DataRate>,
+    /// How fast.
+    pub tempo: Tempo,
     /// Which headers the rate counts.
     pub layer: HeaderLayer,
     /// How time is kept.
@@ -187,7 +204,7 @@ impl StreamPlan {
     pub fn constant(rate: Option<DataRate>, size: DataSize, limits: Limits) -> Self {
         Self {
             media: Media::Giusto(PayloadSizes::Fixed(size)),
-            rate,
+            tempo: rate.map_or(Tempo::Max, Tempo::Rate),
             layer: HeaderLayer::Payload,
             pacing: Pacing::default(),
             limits,
@@ -212,13 +229,18 @@ impl StreamPlan {
             Media::Giusto(sizes) | Media::Rtp(sizes) | Media::Raw(sizes) => {
                 let sizes = self.within_limits(sizes, ip)?;
                 let mean = DataSize::from_bytes(sizes.mean().round() as u64);
-                (Some(sizes), mean, self.rate, self.pacing.cycle_rule())
+                let rate = match self.tempo {
+                    Tempo::Rate(rate) => Some(rate),
+                    Tempo::Max | Tempo::Recorded(_) | Tempo::Media => None,
+                };
+                (Some(sizes), mean, rate, self.pacing.cycle_rule())
             }
         };
         let cycle =
             rate.map(|rate| CyclePlan::new(rate, size, self.layer, ip, rule)).transpose().map_err(unfit)?;
         let packets_per_cycle = match (&cycle, self.pacing.packets_per_cycle) {
             (Some(cycle), _) => cycle.packets_per_cycle(),
+            (None, _) if matches!(self.tempo, Tempo::Recorded(_)) => 1,
             (None, Some(packets)) => packets,
             // As many as one message to the system holds.
             (None, None) => {
@@ -339,15 +361,27 @@ impl ResolvedPlan {
             };
             (pacing.strategy.build(cycle, options)?, cycle.size_on_layer())
         } else {
-            let unpaced: Box<dyn Schedule> = Box::new(Unpaced::new(self.packets_per_cycle, Some(start)));
+            let unplanned: Box<dyn Schedule> = match &self.plan.tempo {
+                Tempo::Recorded(departures) => Box::new(Replay::new(Arc::clone(departures), Some(start))),
+                _ => Box::new(Unpaced::new(self.packets_per_cycle, Some(start))),
+            };
             let schedule = match pacing.max_burst_rate {
-                Some(r_max) => Box::new(BurstLimit::new(unpaced, r_max)?),
-                None => unpaced,
+                Some(r_max) => Box::new(BurstLimit::new(unplanned, r_max)?),
+                None => unplanned,
             };
             (schedule, self.plan.layer.on_wire(self.size, self.ip))
         };
         let limits = Limits { start: Some(start), ..self.plan.limits };
         Ok(Box::new(Bounded::new(schedule, packet_size, limits)))
+    }
+
+    /// How time is kept, for who is told of it.
+    pub fn keeping(&self) -> TimeKeeping {
+        match (&self.plan.tempo, self.rate) {
+            (Tempo::Recorded(_), _) => TimeKeeping::Recorded,
+            (_, Some(_)) => TimeKeeping::Strategy(self.plan.pacing.strategy),
+            (_, None) => TimeKeeping::Max,
+        }
     }
 
     /// What is said to the receiver.
@@ -371,7 +405,7 @@ impl ResolvedPlan {
             size,
             gap,
             pacing: PacingNote {
-                strategy: if self.rate.is_some() { self.plan.pacing.strategy } else { Strategy::Unpaced },
+                keeping: self.keeping(),
                 packets_per_cycle: self.packets_per_cycle,
                 period: self.period(),
             },

@@ -11,8 +11,8 @@ use crate::{
         cookie::CookieJar,
         stream::{Ended, Stream},
         wire::{
-            self, ClockIdentity, Cookie, Kind, MAX_MESSAGE_BYTES, Message, OPENING_BYTES, PathEstimate,
-            Refusal, SenderFigures, StreamFormat, StreamRequest, StreamToken, WireError,
+            self, ClockIdentity, Cookie, DataHeader, Kind, MAX_MESSAGE_BYTES, Message, OPENING_BYTES,
+            PathEstimate, Refusal, SenderFigures, StreamFormat, StreamRequest, StreamToken, WireError,
         },
     },
     units::{DataRate, TimeDelta, Timestamp},
@@ -289,6 +289,7 @@ impl Receiver {
                 Err(_) => self.counters.malformed += 1,
             },
             // Data without a stream, or of a stream that has been forgotten.
+            Ok(Kind::Data) if DataHeader::parse(datagram).is_err() => self.counters.malformed += 1,
             Ok(Kind::Data) if self.lingering.contains_key(&from) => self.counters.late += 1,
             Ok(Kind::Data) => self.counters.forged += 1,
             Err(WireError::Version(_)) => self.counters.other_version += 1,

@@ -173,7 +173,6 @@ impl Stream {
         inbound: &Inbound<'_>,
         counters: &mut Counters,
     ) {
-        self.last_heard = self.last_heard.max(inbound.at);
         let mut run = Run::default();
         while let Some(datagram) = datagrams.peek() {
             let verdict = match self.format {
@@ -183,7 +182,8 @@ impl Stream {
                 StreamFormat::Raw => self.on_raw(datagram, inbound),
             };
             match verdict {
-                Verdict::Measured => {}
+                // Only what proves to be the stream's keeps it from being forgotten.
+                Verdict::Measured => self.last_heard = self.last_heard.max(inbound.at),
                 Verdict::Message => break,
                 Verdict::Foreign => counters.foreign += 1,
                 Verdict::Malformed => counters.malformed += 1,

@@ -22,6 +22,8 @@
 //!
 //! All integers are big-endian. Control messages (kind `0x11`) are a [`Message`] in postcard's encoding, then padding.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -191,11 +193,38 @@ impl ClockIdentity {
     }
 }
 
+/// By what a sender keeps time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimeKeeping {
+    /// By a transmit loop at a rate.
+    Strategy(Strategy),
+    /// By nothing: it is as fast as its machine can.
+    Max,
+    /// By recorded moments.
+    Recorded,
+}
+
+impl Default for TimeKeeping {
+    fn default() -> Self {
+        Self::Strategy(Strategy::default())
+    }
+}
+
+impl fmt::Display for TimeKeeping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Strategy(strategy) => strategy.fmt(f),
+            Self::Max => f.pad("max"),
+            Self::Recorded => f.pad("recorded"),
+        }
+    }
+}
+
 /// How a sender keeps time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacingNote {
-    /// The transmit loop.
-    pub strategy: Strategy,
+    /// By what.
+    pub keeping: TimeKeeping,
     /// Datagrams that leave together.
     pub packets_per_cycle: u32,
     /// The time from one cycle to the next; nothing where no rate sets it.
@@ -458,7 +487,7 @@ mod tests {
             size: Some(DataSize::from_bytes(u64::MAX)),
             gap: Some(TimeDelta::MAX),
             pacing: PacingNote {
-                strategy: crate::pace::Strategy::Unpaced,
+                keeping: TimeKeeping::Strategy(crate::pace::Strategy::Unpaced),
                 packets_per_cycle: u32::MAX,
                 period: Some(TimeDelta::MAX),
             },

@@ -60,16 +60,17 @@ impl Ecn {
 /// What is sent, and when.
 #[derive(Debug, Clone, Args)]
 pub(super) struct StreamArgs {
-    /// Rate at the layer that --layer names, such as 64k, 3M, "2.5 Gbit/s"; max: as fast as the machine can
-    #[arg(long, default_value = "1M", value_name = "RATE")]
-    pub(super) rate: RateOrMax,
+    /// Rate at the layer that --layer names, such as 64k, 3M, "2.5 Gbit/s"; max: as fast as the machine can; default: 1M,
+    /// or the times of a trace that has them
+    #[arg(long, value_name = "RATE")]
+    pub(super) rate: Option<RateOrMax>,
 
     /// UDP payload of each datagram
     #[arg(long, default_value = "1200", value_name = "BYTES", conflicts_with_all = ["payload", "profile"])]
     pub(super) size: DataSize,
 
     /// Payload sizes that vary: uniform:200-1200, normal:800,200, exp:600, choice:200*3,1200*1, or trace:FILE
-    /// (one size a line, or lines of `time_s,size_bytes`)
+    /// (one size a line, or lines of `time_s,size_bytes`, which leave at these times where no --rate is given)
     #[arg(long, value_name = "SPEC", conflicts_with = "profile")]
     pub(super) payload: Option<String>,
 

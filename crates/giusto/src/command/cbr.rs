@@ -94,8 +94,8 @@ pub(super) struct CbrArgs {
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
-struct Runs {
-    runs: Vec<RunResult>,
+struct Runs<'a> {
+    runs: &'a [RunResult],
     interrupted: bool,
 }
 
@@ -105,6 +105,7 @@ pub(super) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         return Err(UsageError::new("--duration 0: nothing would be sent; use a time above 0").into());
     }
     let plans = plans(args, duration)?;
+    args.out.as_deref().map(console::check_out).transpose()?;
     let peer = match args.against {
         Some(Peer::Iperf3) => Some(
             Iperf3::find(args.against_path.as_deref()).map_err(|error| UsageError::new(error.to_string()))?,
@@ -116,42 +117,70 @@ pub(super) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     let steps = args.rate.len() * args.size.len() * subjects * args.repeat as usize;
     let progress = Progress::new(steps as u64);
     let mut runs = Vec::new();
-    for (index, plan) in plans.iter().enumerate() {
-        let mut ours = Vec::new();
-        let mut theirs = Vec::new();
-        // A peer is measured between our own runs of the same rate and size, so that both meet the same machine.
-        let with_peer = peer.as_ref().filter(|_| (index + 1) % args.strategy.len() == 0);
-        for _ in 0..args.repeat {
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let what = format!("{} at {}, {}", plan.plan().pacing.strategy, rate_text(plan), plan.size());
-            let run = loopback::run(plan, stop, |live| progress.say(format!("{what}: {}", live_line(live))));
-            ours.extend(run?.result(plan));
-            progress.step();
-            if let Some(peer) = with_peer.filter(|_| !stop.load(Ordering::Relaxed)) {
-                let what = format!("{} at {}, {}", peer.name(), rate_text(plan), plan.size());
-                let run = PeerRun { rate: plan.rate(), size: plan.size(), duration };
-                let measured = peer.measure(&run, stop, |line| progress.say(format!("{what}: {line}")))?;
-                theirs.push(figures::peer_stream(plan, &measured));
-                progress.step();
-            }
-        }
-        runs.extend([ours, theirs].iter().filter(|runs| !runs.is_empty()).map(|runs| median_of(runs)));
-    }
+    let outcome = measure(&plans, peer.as_ref(), args, duration, (stop, &progress), &mut runs);
     progress.clear();
 
+    let interrupted = stop.load(Ordering::Relaxed);
+    if args.json {
+        print_json(&Runs { runs: &runs, interrupted })?;
+    } else {
+        print_text(&table::runs(&runs, console::width()))?;
+    }
     if let Some(path) = &args.out {
         report::accuracy(&runs, &command_line()).write(path)?;
         progress.note(&format!("wrote {}", path.display()));
     }
-    let interrupted = stop.load(Ordering::Relaxed);
-    if args.json {
-        print_json(&Runs { runs, interrupted })?;
-    } else {
-        print_text(&table::runs(&runs, console::width()))?;
+    // Last, for what was measured before is shown all the same.
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// Runs every plan as often as asked for, and the peer between our own runs of the same rate and size, so that both meet the
+/// same machine. The medians go to `runs`, also those from before an error.
+fn measure(
+    plans: &[ResolvedPlan],
+    peer: Option<&Iperf3>,
+    args: &CbrArgs,
+    duration: TimeDelta,
+    (stop, progress): (&AtomicBool, &Progress),
+    runs: &mut Vec<RunResult>,
+) -> anyhow::Result<()> {
+    for (index, plan) in plans.iter().enumerate() {
+        let peer = peer.filter(|_| (index + 1) % args.strategy.len() == 0);
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let mut outcome = Ok(());
+        for _ in 0..args.repeat {
+            if stop.load(Ordering::Relaxed) || outcome.is_err() {
+                break;
+            }
+            outcome = measure_once(plan, peer, duration, (stop, progress), (&mut ours, &mut theirs));
+        }
+        runs.extend([ours, theirs].iter().filter(|runs| !runs.is_empty()).map(|runs| median_of(runs)));
+        if !stop.load(Ordering::Relaxed) {
+            outcome?;
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+fn measure_once(
+    plan: &ResolvedPlan,
+    peer: Option<&Iperf3>,
+    duration: TimeDelta,
+    (stop, progress): (&AtomicBool, &Progress),
+    (ours, theirs): (&mut Vec<RunResult>, &mut Vec<RunResult>),
+) -> anyhow::Result<()> {
+    let what = format!("{} at {}, {}", plan.plan().pacing.strategy, rate_text(plan), plan.size());
+    let run = loopback::run(plan, stop, |live| progress.say(format!("{what}: {}", live_line(live))))?;
+    ours.extend(run.result(plan));
+    progress.step();
+    if let Some(peer) = peer.filter(|_| !stop.load(Ordering::Relaxed)) {
+        let what = format!("{} at {}, {}", peer.name(), rate_text(plan), plan.size());
+        let run = PeerRun { rate: plan.rate(), size: plan.size(), duration };
+        let measured = peer.measure(&run, stop, |line| progress.say(format!("{what}: {line}")))?;
+        theirs.push(figures::peer_stream(plan, &measured));
+        progress.step();
+    }
+    Ok(())
 }
 
 /// Every rate with every size with every strategy, in this order.

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, IsTerminal, Write},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -10,6 +11,8 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+
+use crate::error::UsageError;
 
 /// Lets Ctrl-C and SIGTERM ask for the end of a run; a second one ends the program at once.
 ///
@@ -45,6 +48,27 @@ pub(super) fn print_text(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
+}
+
+/// Makes sure that a report can be put where it is wanted, before anything is measured for it.
+///
+/// # Errors
+///
+/// [`UsageError`] names the folder that is not there.
+pub(super) fn check_out(path: &Path) -> Result<(), UsageError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mend = "give a file in a folder that is there and can be written";
+    if !folder.is_dir() {
+        return Err(UsageError::new(format!(
+            "--out {}: no folder {}: {mend}",
+            path.display(),
+            folder.display()
+        )));
+    }
+    if path.is_dir() {
+        return Err(UsageError::new(format!("--out {}: that is a folder: {mend}", path.display())));
+    }
+    Ok(())
 }
 
 /// How many columns a table may take: those of the terminal, or a page's.

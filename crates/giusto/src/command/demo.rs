@@ -63,6 +63,7 @@ const ROWS: [(u64, u64, Strategy); 6] = [
 ];
 
 pub(super) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    console::check_out(&args.out)?;
     let seconds = |full: i64| TimeDelta::from_seconds(if args.quick { 1 } else { full });
     let main = plan((MAIN.0, MAIN.1, Strategy::Grid), seconds(10))?;
     let rows = ROWS.map(|(rate, size, strategy)| {
@@ -90,13 +91,16 @@ pub(super) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let first = first.unwrap_or_default();
     let demo = report::Demo { run: first.clone(), plots, others, command: command_line() };
     let report = report::demo(&demo);
-    report.write(&args.out)?;
     let results: Vec<_> = std::iter::once(first).chain(demo.others.into_iter().map(|(run, _)| run)).collect();
     if args.json {
         print_json(&Runs { runs: results, report: args.out.clone() })?;
     } else {
         print_text(&format!("{}\n", report.verdict))?;
         print_text(&table::runs(&results, console::width()))?;
+    }
+    // Last, for what was measured is shown even where the file cannot be written.
+    report.write(&args.out)?;
+    if !args.json {
         print_text(&format!("\nThe report, with charts: {}", args.out.display()))?;
     }
     Ok(ExitCode::SUCCESS)

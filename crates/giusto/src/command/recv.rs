@@ -1,7 +1,7 @@
 //! `giusto recv`: streams from anywhere, each measured apart.
 
 use std::{
-    net::{Ipv6Addr, SocketAddr},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     process::ExitCode,
     sync::atomic::AtomicBool,
 };
@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use giusto_core::{
     measure::RatePoint,
-    session::{Counters, Passive, Receiver, ReceiverEvent, Stream},
+    session::{Counters, Ended, Passive, Receiver, ReceiverEvent, Stream},
     units::{DataRate, TimeDelta},
 };
 use giusto_net::driver::Verdict;
@@ -26,6 +26,9 @@ use crate::{
 
 /// The port where nothing else is said: RTP's usual neighbourhood.
 const DEFAULT_PORT: u16 = 5005;
+
+/// How long a receiver that is to end with its first stream still answers that stream's sender.
+const LINGER: TimeDelta = TimeDelta::from_millis(300);
 
 /// What unannounced datagrams are taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -63,7 +66,7 @@ pub(super) struct RecvArgs {
     #[arg(long, value_name = "TIME")]
     duration: Option<TimeDelta>,
 
-    /// Streams at once; further ones are refused
+    /// Streams at once; further ones are refused. A stream takes up to 2 MB
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_streams: u16,
 
@@ -109,6 +112,13 @@ impl From<Counters> for Unmeasured {
     }
 }
 
+impl RecvArgs {
+    /// A port at most, so that any address will do.
+    fn asks_for_no_address(&self) -> bool {
+        self.address.as_ref().is_none_or(|text| text.trim_start_matches(':').parse::<u16>().is_ok())
+    }
+}
+
 pub(super) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let config = ReceptionConfig {
         max_streams: args.max_streams.into(),
@@ -125,7 +135,13 @@ pub(super) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     if args.idle < TimeDelta::from_millis(100) {
         return Err(UsageError::new(format!("--idle {}: use 100 ms or more", args.idle)).into());
     }
-    let mut reception = Reception::open(&config).map_err(|error| match error {
+    let mut opened = Reception::open(&config);
+    if opened.is_err() && config.address.ip() == Ipv6Addr::UNSPECIFIED && args.asks_for_no_address() {
+        // A machine without IPv6.
+        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, config.address.port()));
+        opened = Reception::open(&ReceptionConfig { address, ..config });
+    }
+    let mut reception = opened.map_err(|error| match error {
         ReceptionError::Socket(error) => anyhow::Error::from(UsageError::new(format!(
             "{error}: choose another port, or port 0 for any free one"
         ))),
@@ -139,7 +155,7 @@ pub(super) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let mut counters = Counters::default();
     let mut ended = None;
     let clock = reception.clock();
-    let end = args.duration.map(|duration| clock.now() + duration);
+    let mut end = args.duration.map(|duration| clock.now() + duration);
     let outcome = reception.run(stop, |receiver, event| {
         counters = receiver.counters();
         match event {
@@ -155,7 +171,9 @@ pub(super) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                 }
                 results.push(result);
                 if args.once {
-                    return Verdict::Stop;
+                    // A sender that did not get its final report asks for it again.
+                    let asks_again = stream.ended() == Some(Ended::Finished);
+                    end = Some(clock.now() + if asks_again { LINGER } else { TimeDelta::ZERO });
                 }
             }
             _ => progress.say(live_line(receiver)),

@@ -58,6 +58,7 @@ pub(super) fn run(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<Exi
 }
 
 fn firebind(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    args.out.as_deref().map(console::check_out).transpose()?;
     let plan = if args.quick { firebind::Plan::QUICK } else { firebind::Plan::FULL };
     let progress = Progress::new(firebind::PUBLISHED.len() as u64 * u64::from(plan.repeats));
     let outcome = firebind::run(plan, |row| {
@@ -66,14 +67,14 @@ fn firebind(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         result
     })?;
     progress.clear();
-    if let Some(path) = &args.out {
-        outcome.report(&command_line()).write(path)?;
-        progress.note(&format!("wrote {}", path.display()));
-    }
     if args.json {
         print_json(&outcome.reproduction())?;
     } else {
         print_text(&outcome.table(console::width()))?;
+    }
+    if let Some(path) = &args.out {
+        outcome.report(&command_line()).write(path)?;
+        progress.note(&format!("wrote {}", path.display()));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,9 @@
 //! `giusto send`: a paced stream to a receiver, and what arrived there.
 
-use std::{process::ExitCode, sync::atomic::AtomicBool};
+use std::{
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use clap::Args;
 use giusto_core::{
@@ -9,23 +12,26 @@ use giusto_core::{
         voice::{VoiceFormat, resample_to_8k},
     },
     pace::{IpVersion, Limits},
-    units::TimeDelta,
+    units::{DataRate, TimeDelta},
 };
 use giusto_net::TrafficClass;
 use serde::Serialize;
 
 use super::{
-    args::{LimitArgs, StreamArgs, resolve},
+    args::{LimitArgs, RateOrMax, StreamArgs, resolve},
     console::{self, Progress, print_json, print_text},
 };
 use crate::{
     error::UsageError,
     figures,
-    plan::{Media, StreamPlan},
+    plan::{Media, StreamPlan, Tempo},
     result::RunResult,
     table,
     transmission::{self, Destination, Live, StreamOutcome, TransmissionError},
 };
+
+/// How fast to send where nothing says.
+const DEFAULT_RATE: DataRate = DataRate::from_bps(1_000_000);
 
 /// How long to send where nothing bounds it.
 const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
@@ -136,18 +142,32 @@ fn stream_plan(stream: &StreamArgs, limits: &LimitArgs) -> anyhow::Result<Stream
             _ => Media::Giusto(sizes),
         }
     };
+    let recorded = match &media {
+        Media::Giusto(PayloadSizes::Trace(trace))
+        | Media::Rtp(PayloadSizes::Trace(trace))
+        | Media::Raw(PayloadSizes::Trace(trace)) => trace.departures().map(Arc::from),
+        _ => None,
+    };
+    let tempo = match (stream.rate, recorded) {
+        _ if matches!(media, Media::Voice(..)) => Tempo::Media,
+        (Some(RateOrMax(Some(rate))), _) => Tempo::Rate(rate),
+        (Some(RateOrMax(None)), _) => Tempo::Max,
+        (None, Some(departures)) => Tempo::Recorded(departures),
+        (None, None) => Tempo::Rate(DEFAULT_RATE),
+    };
     Ok(StreamPlan {
+        limits: bounds(limits, matches!(tempo, Tempo::Recorded(_)))?,
         media,
-        rate: stream.rate.0,
+        tempo,
         layer: stream.layer,
         pacing: stream.pacing.pacing(stream.strategy),
-        limits: bounds(limits)?,
         seed: stream.seed,
     })
 }
 
-fn bounds(args: &LimitArgs) -> Result<Limits, UsageError> {
-    let unbounded = args.count.is_none() && args.bytes.is_none();
+/// When to end; a recording ends by itself.
+fn bounds(args: &LimitArgs, recorded: bool) -> Result<Limits, UsageError> {
+    let unbounded = args.count.is_none() && args.bytes.is_none() && !recorded;
     let duration = args.duration.or(unbounded.then_some(DEFAULT_DURATION));
     let zero = |flag: &str| UsageError::new(format!("{flag} 0: nothing would be sent; use a value above 0"));
     if duration == Some(TimeDelta::ZERO) {

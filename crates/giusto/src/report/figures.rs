@@ -17,6 +17,8 @@ pub(crate) fn figures(run: &RunResult) -> Vec<(&'static str, String)> {
 fn asked(run: &RunResult) -> Vec<Figure> {
     let period = |nanos| TimeDelta::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX)).to_string();
     vec![
+        ("from", run.from.clone()),
+        ("format", run.format.clone()),
         ("sender", Some(run.sender().to_owned())),
         ("asked rate", Some(asked_rate(run.rate_bps))),
         ("datagram", run.size_bytes.map(|bytes| format!("{bytes} B of payload"))),

@@ -111,7 +111,8 @@ fn timer_slack(nanos: u64) -> Grant {
 /// Not granted but suffered: how late sleeps end, and what the sender makes of it.
 fn wake_ups(late: &Quantiles, lead_us: Option<f64>) -> Option<Grant> {
     let (p50, p99) = (time_us(late.p50?), time_us(late.p99?));
-    let lead = lead_us.filter(|&lead| lead > 0.0).map(|lead| format!(", met by waking {} early", time_us(lead)));
+    let lead =
+        lead_us.filter(|&lead| lead > 0.0).map(|lead| format!(", met by waking {} early", time_us(lead)));
     Some(Grant::plain("wake-ups late by", format!("{p50} median, {p99} p99{}", lead.unwrap_or_default())))
 }
 

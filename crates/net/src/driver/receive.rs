@@ -49,6 +49,8 @@ pub struct ReceiveDriver<'a> {
     dropped: WrappingCount,
     /// Since when, and how much processor time, this thread has worked for the streams that are open.
     busy: (Timestamp, ThreadCpu),
+    /// When the reports are next told of it.
+    state_busyness_at: Timestamp,
 }
 
 impl<'a> ReceiveDriver<'a> {
@@ -68,6 +70,7 @@ impl<'a> ReceiveDriver<'a> {
             nap: Nap::new(room),
             dropped: WrappingCount::default(),
             busy: (clock.now(), ThreadCpu::start()),
+            state_busyness_at: Timestamp::ZERO,
         }
     }
 
@@ -134,8 +137,11 @@ impl<'a> ReceiveDriver<'a> {
             self.hand_over(receiver);
         }
         let now = self.clock.now();
-        if receiver.next_timeout().is_some_and(|at| at <= now) {
+        if now >= self.state_busyness_at {
+            self.state_busyness_at = now + TimeDelta::from_millis(50);
             self.state_busyness(receiver);
+        }
+        if receiver.next_timeout().is_some_and(|at| at <= now) {
             receiver.handle_timeout(now);
         }
         self.transmit(receiver);

@@ -64,8 +64,8 @@ pub struct FlowOutcome {
 /// What a flow waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
-    /// For nothing.
-    Ready,
+    /// For nothing but its turn, since this moment: who has waited longest comes first.
+    Turn(Timestamp),
     /// For a moment that its schedule named.
     Until(Timestamp),
     /// For a span that its schedule named, which ends at this moment.
@@ -77,8 +77,7 @@ enum Waiting {
 impl Waiting {
     fn moment(self) -> Option<Timestamp> {
         match self {
-            Self::Ready => Some(Timestamp::ZERO),
-            Self::Until(at) | Self::For(_, at) => Some(at),
+            Self::Turn(at) | Self::Until(at) | Self::For(_, at) => Some(at),
             Self::Over => None,
         }
     }
@@ -129,7 +128,7 @@ pub fn transmit(
             break;
         };
         match next.waiting {
-            Waiting::Ready | Waiting::Over => {}
+            Waiting::Turn(_) | Waiting::Over => {}
             // A relative sleep is what it says as long as nothing else is to be done meanwhile.
             Waiting::For(span, _) if alone => {
                 let now = if next.flow.spin {
@@ -159,16 +158,18 @@ impl<'a> Running<'a> {
             slips: Slips::default(),
             end: FlowEnd::Stopped,
         };
-        Self { flow, waiting: Waiting::Ready, outcome }
+        Self { flow, waiting: Waiting::Turn(Timestamp::ZERO), outcome }
     }
 
     fn woke(&mut self, now: Timestamp) {
         self.flow.schedule.on_woke(now);
-        self.waiting = Waiting::Ready;
+        self.waiting = Waiting::Turn(now);
     }
 
     fn step(&mut self, clock: Clock) {
-        match self.flow.schedule.next(clock.now()) {
+        let asked = clock.now();
+        self.waiting = Waiting::Turn(asked);
+        match self.flow.schedule.next(asked) {
             Step::Send(cycle) => {
                 let now = clock.now();
                 let filled = self.flow.outgoing.fill(now, cycle.due, cycle.packets);
