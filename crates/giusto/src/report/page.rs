@@ -128,15 +128,16 @@ fn accuracy_verdict(runs: &[RunResult]) -> String {
     let Some((run, error)) = worst else {
         return format!("{} measured.", plural(runs.len() as u64, "run", "runs"));
     };
-    let lost: u64 = runs.iter().filter_map(|run| run.lost_packets).sum();
+    let ours = runs.iter().filter(|run| run.peer.is_none());
+    let lost: u64 = ours.clone().filter_map(|run| run.lost_packets).sum();
     let lost = if lost == 0 {
         "nothing was lost".to_owned()
     } else {
         plural(lost, "datagram was lost", "datagrams were lost")
     };
     format!(
-        "In {} the received rate was within {} ppm of the asked one at worst ({} with {}); {lost}.",
-        plural(runs.len() as u64, "run", "runs"),
+        "In {} of ours the received rate was within {} ppm of the asked one at worst ({} with {}); {lost}.",
+        plural(ours.count() as u64, "row", "rows"),
         short(error.abs()),
         asked_rate(run.rate_bps),
         run.sender()
