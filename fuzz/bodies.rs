@@ -3,11 +3,18 @@
 use std::net::SocketAddr;
 
 use giusto_core::{
-    media::payload::{PayloadSizes, PayloadTrace},
+    media::{
+        payload::{PayloadSizes, PayloadTrace},
+        voice::VoiceProfile,
+    },
+    pace::HeaderLayer,
     rtp::RtpHeader,
     session::{
         Inbound, Passive, Receiver, ReceiverConfig,
-        wire::{ClockIdentity, DataHeader, Message, OPENING_BYTES},
+        wire::{
+            ClockIdentity, DataHeader, FINISH_BYTES, Message, OPENING_BYTES, PacingNote, StreamFormat,
+            StreamRequest, StreamToken,
+        },
     },
     units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
@@ -35,21 +42,23 @@ pub(crate) fn session(bytes: &[u8]) {
         ReceiverConfig { passive, max_streams: 4, ..ReceiverConfig::new([5; 32], ClockIdentity::default()) };
     let mut receiver = Receiver::new(config);
     let mut now = Timestamp::from_nanos(1_000_000_000);
-    let (mut bytes_in, mut bytes_out) = (0, 0);
+    // By address: what one paid for must not be spent on another.
+    let mut budget = [0_i64; 6];
+    let mut tokens = [StreamToken(0); 6];
     let mut rest = bytes.get(1..).unwrap_or_default();
     while let [port, length, wait, tail @ ..] = rest {
         let (datagram, following) = tail.split_at(usize::from(*length).min(tail.len()));
         rest = following;
         now += TimeDelta::from_millis(i64::from(*wait) * 10);
         let from = SocketAddr::from(([127, 0, 0, 1], u16::from(*port % 6)));
-        let mut padded = datagram.to_vec();
+        let mut padded = with_token(datagram, tokens[usize::from(from.port())]);
         if wait % 2 == 1 {
             padded.resize(padded.len().max(OPENING_BYTES), 0);
         }
         let mut inbox = vec![(from, padded)];
         // Whoever is challenged returns the cookie, so that the fuzzer reaches what lies behind.
         while let Some((from, bytes)) = inbox.pop() {
-            bytes_in += bytes.len();
+            budget[usize::from(from.port())] += bytes.len() as i64;
             let segment = if port % 2 == 0 { bytes.len() } else { 40 };
             let inbound = Inbound {
                 from,
@@ -62,24 +71,63 @@ pub(crate) fn session(bytes: &[u8]) {
             };
             receiver.handle(now, &inbound);
             while let Some(transmit) = receiver.poll_transmit() {
-                bytes_out += transmit.bytes.len();
-                if let Ok(Message::Challenge { nonce, cookie }) = Message::decode(&transmit.bytes)
-                    && let Ok(Message::Open { request, .. }) = Message::decode(datagram)
-                {
-                    inbox.push((transmit.to, Message::Open { nonce, cookie, request }.encode(OPENING_BYTES)));
+                let port = usize::from(transmit.to.port());
+                budget[port] -= transmit.bytes.len() as i64;
+                match Message::decode(&transmit.bytes) {
+                    Ok(Message::Challenge { nonce, cookie }) => {
+                        let request = StreamRequest { format: format_of(*wait), ..request() };
+                        let open = Message::Open { nonce, cookie, request };
+                        inbox.push((transmit.to, open.encode(OPENING_BYTES)));
+                    }
+                    Ok(Message::Accepted { token, .. }) => tokens[port] = token,
+                    _ => {}
                 }
             }
         }
         receiver.handle_timeout(now);
         assert!(receiver.next_timeout().is_none_or(|at| at > now));
         while let Some(transmit) = receiver.poll_transmit() {
-            bytes_out += transmit.bytes.len();
+            budget[usize::from(transmit.to.port())] -= transmit.bytes.len() as i64;
         }
         while receiver.poll_event().is_some() {}
-        assert!(bytes_out <= bytes_in, "{bytes_out} bytes out for {bytes_in} in");
+        assert!(budget.iter().all(|left| *left >= 0), "more bytes out than in: {budget:?}");
         assert!(receiver.streams().count() <= 4);
     }
     receiver.stop(now);
+}
+
+/// The datagram with a token that the receiver gave, where a token stands in it.
+fn with_token(datagram: &[u8], token: StreamToken) -> Vec<u8> {
+    if let Ok(header) = DataHeader::parse(datagram) {
+        let mut patched = datagram.to_vec();
+        DataHeader { token, ..header }.write(&mut patched);
+        return patched;
+    }
+    match Message::decode(datagram) {
+        Ok(Message::Ping { sent_ns, path, .. }) => Message::Ping { token, sent_ns, path }.encode(48),
+        Ok(Message::Finish { figures, .. }) => Message::Finish { token, figures }.encode(FINISH_BYTES),
+        _ => datagram.to_vec(),
+    }
+}
+
+fn request() -> StreamRequest {
+    StreamRequest {
+        format: StreamFormat::Giusto,
+        rate_bps: Some(1_000_000),
+        layer: HeaderLayer::Payload,
+        size: None,
+        gap: None,
+        pacing: PacingNote::default(),
+        clock: ClockIdentity::default(),
+    }
+}
+
+fn format_of(choice: u8) -> StreamFormat {
+    match choice % 8 {
+        1 => StreamFormat::Raw,
+        3 => StreamFormat::Rtp { clock_rate_hz: 8000, voice: Some(VoiceProfile::G711Ulaw) },
+        _ => StreamFormat::Giusto,
+    }
 }
 
 /// Every parser of text.

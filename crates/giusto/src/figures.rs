@@ -287,7 +287,7 @@ fn sending_system(run: &Transmission) -> SystemGranted {
             p999: None,
             max: Some(sleeper.wake_latency_max_us),
         }),
-        wake_lead_us: slept.then_some(sleeper.lead_us),
+        wake_lead_us: slept.then_some(run.wake_lead_us),
         spun_ratio: Some(sleeper.spun_ms / 1e3 / run.duration.as_seconds().max(1e-9)),
         ..system(&run.granted)
     }

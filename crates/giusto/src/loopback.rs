@@ -2,7 +2,7 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::AtomicBool,
     thread,
 };
 
@@ -14,7 +14,7 @@ use crate::{
     plan::ResolvedPlan,
     reception::{Reception, ReceptionConfig, ReceptionError},
     result::{RunPlots, RunResult},
-    transmission::{self, Destination, Live, Transmission, TransmissionError},
+    transmission::{self, Destination, Live, RaisedOnDrop, StreamOutcome, Transmission, TransmissionError},
 };
 
 /// Why a run on loopback failed.
@@ -50,6 +50,11 @@ impl LoopbackRun {
         let mut result = figures::sent_stream(plan, &self.transmission, stream);
         result.system = Some(figures::both(&self.transmission, &self.receiver_granted));
         Some(result)
+    }
+
+    /// What went wrong, in words, if anything did: then the figures are of a part of the run.
+    pub fn trouble(&self) -> Option<String> {
+        self.transmission.streams.iter().find_map(StreamOutcome::trouble)
     }
 
     /// What plots of the run need.
@@ -92,8 +97,10 @@ pub fn run(
             });
             outcome.map(|()| streams)
         });
-        let transmission = transmission::run(plan, &destination, stop, on_live);
-        sent.store(true, Ordering::Relaxed);
+        let transmission = {
+            let _ends_the_receiver = RaisedOnDrop(&sent);
+            transmission::run(plan, &destination, stop, on_live)
+        };
         let received = receiving.join().map_err(|_| LoopbackError::Thread)??;
         Ok(LoopbackRun { transmission: transmission?, received, receiver_granted })
     })

@@ -121,6 +121,8 @@ pub struct Transmission {
     pub duration: TimeDelta,
     /// Processor time of the sending thread over that time.
     pub sender_cpu_ratio: f64,
+    /// How much earlier than needed it had itself woken from sleeps of the length that the plan asks for, in µs.
+    pub wake_lead_us: f64,
     /// How the sending thread slept.
     pub sleeper: SleeperReport,
     /// What the system granted to the sending side.
@@ -181,9 +183,8 @@ pub fn run(
     let mut live = Live { reports: vec![None; sockets.len()], ..Live::default() };
     let sent = thread::scope(|scope| {
         let sending = scope.spawn(|| {
-            let sent = send(plan, flows, clock, start, &halt);
-            done.store(true, Ordering::Relaxed);
-            sent
+            let _ends_the_conversation = RaisedOnDrop(&done);
+            send(plan, flows, clock, start, &halt)
         });
         conversation.accompany(&done, |event| {
             if let Some(event) = event {
@@ -216,10 +217,20 @@ pub fn run(
         streams: streams.collect(),
         duration: sent.ended.saturating_since(start),
         sender_cpu_ratio: sent.cpu_ratio,
+        wake_lead_us: lead_for(&sent.sleeper.report(), plan.period()),
         sleeper: sent.sleeper.report(),
         granted,
         interrupted: stop.load(Ordering::Relaxed),
     })
+}
+
+/// A flag that is raised when a part of the program is left, in whatever way: who waits for it never waits in vain.
+pub(crate) struct RaisedOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for RaisedOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What the sending thread brings back.
@@ -246,6 +257,16 @@ fn send(
     let ended = clock.now();
     let passed = (ended - began).as_seconds().max(1e-9);
     Sent { flows, sleeper, cpu_ratio: cpu.used().as_seconds() / passed, ended }
+}
+
+/// The lead of the sleeps between cycles: there is one for each class of lengths.
+fn lead_for(sleeper: &SleeperReport, period: Option<TimeDelta>) -> f64 {
+    let [short, middle] = Sleeper::CLASSES;
+    match period {
+        Some(period) if period <= short => sleeper.short_sleep_lead_us,
+        Some(period) if period > middle => sleeper.long_sleep_lead_us,
+        _ => sleeper.lead_us,
+    }
 }
 
 /// What the receiver is told at the end.

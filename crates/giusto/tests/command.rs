@@ -119,6 +119,8 @@ fn what_cannot_be_done_is_one_line_with_the_value_and_exit_status_2() {
         (&["cbr", "--against", "iperf3", "--against-path", "/bin/true"], "is not iperf3"),
         (&["reproduce", "something"], "firebind"),
         (&["frobnicate"], "frobnicate"),
+        (&[], "giusto demo"),
+        (&["cbr", "--layer", "ip", "--against", "iperf3"], "payload alone"),
     ];
     for (args, expected) in cases {
         let output = run(args);

@@ -194,8 +194,8 @@ impl DelayMeter {
                 *longest = apparent;
             }
         }
-        for sequence in (sequence..).take(count as usize) {
-            self.sample.offer(sequence, apparent);
+        for step in 0..count {
+            self.sample.offer(sequence.wrapping_add(step), apparent);
         }
     }
 

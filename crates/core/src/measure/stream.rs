@@ -244,8 +244,8 @@ impl StreamMeter {
         }
         // What follows a datagram that did not count is not like it.
         if !verdict.advances() || !self.sequence.on_run(rest.sequence, count) {
-            for sequence in (rest.sequence..).take(count as usize) {
-                self.on_arrival(&Arrival { sequence, ..rest });
+            for step in 0..count {
+                self.on_arrival(&Arrival { sequence: rest.sequence.saturating_add(step), ..rest });
             }
             return;
         }
@@ -450,6 +450,16 @@ mod tests {
             }
             prop_assert_eq!(by_runs.summary(), one_by_one.summary());
         }
+    }
+
+    #[test]
+    fn a_run_at_the_end_of_all_numbers_is_taken_like_any_other() {
+        let mut meter = StreamMeter::new(&config());
+        meter.on_run(&arrival(0), 3);
+        meter.on_run(&Arrival { sequence: u64::MAX - 1, ..arrival(3) }, 70);
+        let summary = meter.summary();
+        assert_eq!((summary.received_packets, summary.lost_packets), (3, 0));
+        assert_eq!(summary.implausible_packets, 70);
     }
 
     #[test]

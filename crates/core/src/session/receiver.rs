@@ -21,6 +21,12 @@ use crate::{
 /// How long an ended stream still answers its sender's repeated questions.
 const LINGER: TimeDelta = TimeDelta::from_seconds(3);
 
+/// How soon an address may begin another stream in place of the one that it has.
+const SHORTEST_STREAM: TimeDelta = TimeDelta::from_seconds(1);
+
+/// How long the end of a stream waits for datagrams that it may have overtaken.
+const OVERTAKEN: TimeDelta = TimeDelta::from_millis(150);
+
 /// How a [`Receiver`] behaves.
 #[derive(Debug, Clone)]
 pub struct ReceiverConfig {
@@ -370,8 +376,14 @@ impl Receiver {
             self.counters.late += 1;
             return;
         }
-        // The address speaks for itself again: its former stream is over.
-        self.close(from, Ended::Idle);
+        // The address speaks for itself again: its former stream is over. Not too often, or each would leave a result.
+        if let Some((_, stream)) = self.streams.get(&from) {
+            if now - stream.opened() < SHORTEST_STREAM {
+                self.counters.refused += 1;
+                return;
+            }
+            self.close(from, Ended::Idle);
+        }
         let too_fast = match (self.config.max_rate, request.rate_bps) {
             (Some(most), Some(asked)) => asked > most.as_bps(),
             (Some(_), None) => true,
@@ -387,8 +399,9 @@ impl Receiver {
         stream.token = Some(token);
         stream.next_report = now + self.config.report_interval;
         stream.begin_kernel_dropped(self.kernel_dropped);
-        self.insert(from, stream);
+        // First the answer: the Open pays for it, not the stream's budget.
         self.answer(from, length, &accepted);
+        self.insert(from, stream);
     }
 
     fn handle_ping(
@@ -428,8 +441,13 @@ impl Receiver {
             }
             return;
         }
-        if proven(&mut self.streams, from, token).is_none() {
+        let Some(stream) = proven(&mut self.streams, from, token) else {
             self.counters.forged += 1;
+            return;
+        };
+        // On a path that reorders, what is missing may still come; the sender asks again.
+        let asked = *stream.finish_asked.get_or_insert(now);
+        if stream.meter().sequence().received() < figures.packets && now - asked < OVERTAKEN {
             return;
         }
         if let Some((id, mut stream)) = self.streams.remove(&from) {
@@ -473,9 +491,15 @@ impl Receiver {
     /// Answers a single datagram whose sender may not be who it seems: never with more than came.
     fn answer(&mut self, to: SocketAddr, length: usize, message: &Message) {
         let bytes = message.encode(0);
-        if length >= OPENING_BYTES && bytes.len() <= length {
-            self.outbox.push_back(Transmit { to, bytes });
+        if length < OPENING_BYTES || bytes.len() > length {
+            return;
         }
+        // What a stream's own address sends is in its budget already.
+        if let Some((_, stream)) = self.streams.get_mut(&to) {
+            let Some(left) = stream.credit.checked_sub(bytes.len() as u64) else { return };
+            stream.credit = left;
+        }
+        self.outbox.push_back(Transmit { to, bytes });
     }
 }
 

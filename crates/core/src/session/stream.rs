@@ -44,6 +44,8 @@ pub struct Stream {
     opened: Timestamp,
     pub(super) last_heard: Timestamp,
     pub(super) next_report: Timestamp,
+    /// When its sender first said that it had finished.
+    pub(super) finish_asked: Option<Timestamp>,
     /// Bytes that came less bytes that went: what may still be sent to it.
     pub(super) credit: u64,
     reports: u32,
@@ -104,6 +106,7 @@ impl Stream {
             opened: now,
             last_heard: now,
             next_report: now,
+            finish_asked: None,
             credit: 0,
             reports: 0,
             kernel_dropped: 0,

@@ -259,7 +259,7 @@ pub struct SenderFigures {
     pub bytes: u64,
     /// Actual against scheduled send time.
     pub schedule_error: Option<Quantiles>,
-    /// Payload rate by the (N−1) rule.
+    /// Rate at the layer that the request names, by the (N−1) rule.
     pub rate_bps: Option<f64>,
     /// Processor time of the sending thread over the time of sending.
     pub cpu_ratio: Option<f32>,

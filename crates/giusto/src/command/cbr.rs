@@ -104,6 +104,13 @@ pub(super) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     if duration <= TimeDelta::ZERO {
         return Err(UsageError::new("--duration 0: nothing would be sent; use a time above 0").into());
     }
+    if args.against.is_some() && args.layer != HeaderLayer::Payload {
+        return Err(UsageError::new(format!(
+            "--layer {}: other programs count payload alone: leave out --layer or --against",
+            args.layer
+        ))
+        .into());
+    }
     let plans = plans(args, duration)?;
     args.out.as_deref().map(console::check_out).transpose()?;
     let peer = match args.against {
@@ -171,8 +178,15 @@ fn measure_once(
 ) -> anyhow::Result<()> {
     let what = format!("{} at {}, {}", plan.plan().pacing.strategy, rate_text(plan), plan.size());
     let run = loopback::run(plan, stop, |live| progress.say(format!("{what}: {}", live_line(live))))?;
-    ours.extend(run.result(plan));
     progress.step();
+    if let Some(trouble) = run.trouble() {
+        // Part of a run is no run: it is shown where there is nothing else, and enters no median.
+        if ours.is_empty() {
+            ours.extend(run.result(plan));
+        }
+        anyhow::bail!("{what}: {trouble}");
+    }
+    ours.extend(run.result(plan));
     if let Some(peer) = peer.filter(|_| !stop.load(Ordering::Relaxed)) {
         let what = format!("{} at {}, {}", peer.name(), rate_text(plan), plan.size());
         let run = PeerRun { rate: plan.rate(), size: plan.size(), duration };

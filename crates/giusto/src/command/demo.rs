@@ -75,16 +75,25 @@ pub(super) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         let what = format!("{} at {}", plan.plan().pacing.strategy, plan.rate().unwrap_or_default());
         let run = loopback::run(plan, stop, |live| progress.say(format!("{what}: {}", live_line(live))))?;
         progress.step();
-        anyhow::Ok((run.result(plan), run.plots()))
+        match run.trouble() {
+            Some(trouble) => Err(anyhow::anyhow!("{what}: {trouble}")),
+            None => Ok((run.result(plan), run.plots())),
+        }
     };
     let (first, plots) = measure(&main)?;
     let mut others = Vec::new();
+    let mut outcome = Ok(ExitCode::SUCCESS);
     for row in rows {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let (result, plots) = measure(&row?)?;
-        others.extend(result.map(|result| (result, plots)));
+        match row.and_then(|row| measure(&row)) {
+            Ok((result, plots)) => others.extend(result.map(|result| (result, plots))),
+            Err(error) => {
+                outcome = Err(error);
+                break;
+            }
+        }
     }
     progress.clear();
 
@@ -103,7 +112,7 @@ pub(super) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     if !args.json {
         print_text(&format!("\nThe report, with charts: {}", args.out.display()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    if stop.load(Ordering::Relaxed) { Ok(ExitCode::SUCCESS) } else { outcome }
 }
 
 fn plan(

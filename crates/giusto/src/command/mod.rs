@@ -17,7 +17,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, error::ErrorKind};
 
 use crate::error::UsageError;
 
@@ -47,6 +47,10 @@ enum Command {
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            eprintln!("error: no command given: begin with `giusto demo`, or see `giusto --help`");
+            return ExitCode::from(2);
+        }
         Err(error) if error.use_stderr() => {
             eprintln!("{}", one_line(&error.to_string()));
             return ExitCode::from(2);

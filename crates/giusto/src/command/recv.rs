@@ -27,6 +27,9 @@ use crate::{
 /// The port where nothing else is said: RTP's usual neighbourhood.
 const DEFAULT_PORT: u16 = 5005;
 
+/// How many results are kept for the end; strangers must not fill the memory.
+const KEPT: usize = 10_000;
+
 /// How long a receiver that is to end with its first stream still answers that stream's sender.
 const LINGER: TimeDelta = TimeDelta::from_millis(300);
 
@@ -91,6 +94,7 @@ pub(super) struct RecvArgs {
 #[derive(Debug, Serialize)]
 struct Received {
     runs: Vec<RunResult>,
+    omitted_runs: u64,
     unmeasured_datagrams: Unmeasured,
 }
 
@@ -152,6 +156,7 @@ pub(super) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     progress.note(&format!("listening on {} (UDP); Ctrl-C ends and prints the result", reception.address()));
     let granted = reception.granted().clone();
     let mut results = Vec::new();
+    let mut omitted: u64 = 0;
     let mut counters = Counters::default();
     let mut ended = None;
     let clock = reception.clock();
@@ -169,7 +174,11 @@ pub(super) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                 if !args.json {
                     ended = print_text(&table::run(&result)).err().or(ended.take());
                 }
-                results.push(result);
+                if args.json && results.len() < KEPT {
+                    results.push(result);
+                } else if args.json {
+                    omitted += 1;
+                }
                 if args.once {
                     // A sender that did not get its final report asks for it again.
                     let asks_again = stream.ended() == Some(Ended::Finished);
@@ -187,7 +196,11 @@ pub(super) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     if args.json {
         match (args.once, results.len()) {
             (true, 1) => print_json(&results.first())?,
-            _ => print_json(&Received { runs: results, unmeasured_datagrams: counters.into() })?,
+            _ => print_json(&Received {
+                runs: results,
+                omitted_runs: omitted,
+                unmeasured_datagrams: counters.into(),
+            })?,
         }
     } else if counters != Counters::default() {
         progress.note(&unmeasured_line(&counters));

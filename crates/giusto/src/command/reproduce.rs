@@ -61,10 +61,15 @@ fn firebind(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     args.out.as_deref().map(console::check_out).transpose()?;
     let plan = if args.quick { firebind::Plan::QUICK } else { firebind::Plan::FULL };
     let progress = Progress::new(firebind::PUBLISHED.len() as u64 * u64::from(plan.repeats));
+    let mut trouble = None;
     let outcome = firebind::run(plan, |row| {
         let result = measure(row, stop, &progress);
         progress.step();
-        result
+        // An error ends the reproduction as Ctrl-C does: what was measured before is shown.
+        Ok(result.unwrap_or_else(|error| {
+            trouble = Some(error);
+            RunResult { ended: Some("interrupted".to_owned()), ..RunResult::default() }
+        }))
     })?;
     progress.clear();
     if args.json {
@@ -76,7 +81,10 @@ fn firebind(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         outcome.report(&command_line()).write(path)?;
         progress.note(&format!("wrote {}", path.display()));
     }
-    Ok(ExitCode::SUCCESS)
+    match trouble {
+        Some(error) if !stop.load(Ordering::Relaxed) => Err(error),
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// One published row, over loopback: their loop with their datagrams per cycle, waiting as their program waits.
@@ -96,5 +104,8 @@ fn measure(config: &RowConfig, stop: &AtomicBool, progress: &Progress) -> anyhow
     let plan = plan.resolve(IpVersion::V4)?;
     let what = format!("{} at {}, {}", plan.plan().pacing.strategy, row.rate, row.size);
     let run = loopback::run(&plan, stop, |live| progress.say(format!("{what}: {}", live_line(live))))?;
-    Ok(run.result(&plan).unwrap_or_default())
+    match run.trouble() {
+        Some(trouble) => anyhow::bail!("{what}: {trouble}"),
+        None => Ok(run.result(&plan).unwrap_or_default()),
+    }
 }

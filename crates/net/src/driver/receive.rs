@@ -92,17 +92,24 @@ impl<'a> ReceiveDriver<'a> {
         let mut next_look = self.clock.now();
         let mut outcome = Ok(());
         while verdict == Verdict::GoOn && !stop.load(Ordering::Relaxed) {
+            let was_idle = receiver.streams().next().is_none();
             if let Err(error) = self.turn(receiver) {
                 outcome = Err(error.into());
                 break;
             }
+            let mut opened = false;
             while let Some(event) = receiver.poll_event() {
                 if matches!(event, ReceiverEvent::Opened(_)) {
-                    self.begin_stream(receiver);
+                    // A new stream may be fast: naps are earned anew.
+                    self.nap.wake_up();
+                    opened = true;
                 }
                 if on_event(receiver, Some(event)) == Verdict::Stop {
                     verdict = Verdict::Stop;
                 }
+            }
+            if was_idle && opened {
+                self.busy = (self.clock.now(), ThreadCpu::start());
             }
             let now = self.clock.now();
             if now >= next_look {
@@ -173,14 +180,6 @@ impl<'a> ReceiveDriver<'a> {
         while let Some(transmit) = receiver.poll_transmit() {
             // A report that cannot be sent is as one that is lost: the next one says more.
             let _ = self.socket.send_to(&transmit.bytes, transmit.to);
-        }
-    }
-
-    fn begin_stream(&mut self, receiver: &Receiver) {
-        // A new stream may be fast: naps are earned anew.
-        self.nap.wake_up();
-        if receiver.streams().count() == 1 {
-            self.busy = (self.clock.now(), ThreadCpu::start());
         }
     }
 

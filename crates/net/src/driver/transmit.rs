@@ -51,7 +51,7 @@ pub struct FlowOutcome {
     pub packets: u64,
     /// Their payload.
     pub payload: DataSize,
-    /// Payload rate over the cycles.
+    /// Rate over the cycles, at the flow's layer.
     pub rate: RateMeter,
     /// When each cycle was handed over, against when it was due; counted per datagram.
     pub schedule_error: ErrorHistogram,
@@ -188,6 +188,8 @@ impl<'a> Running<'a> {
                     Ok(()) => {
                         self.outcome.packets += packets as u64;
                         self.outcome.payload += payload;
+                        // What leaves together is one event: the (N−1) rule counts cycles.
+                        self.outcome.rate.on_packet(now, None, on_layer);
                     }
                     // A port that is closed, or a queue that is full, for now: what could not leave is lost.
                     Err(error @ (SendError::Refused { .. } | SendError::Full { .. })) => {
@@ -199,8 +201,6 @@ impl<'a> Running<'a> {
                         self.waiting = Waiting::Over;
                     }
                 }
-                // What leaves together is one event: the (N−1) rule counts cycles.
-                self.outcome.rate.on_packet(now, None, payload);
                 self.outcome.schedule_error.record_many(now - cycle.due, packets as u64);
                 self.flow.schedule.on_sent(clock.now(), on_layer);
             }
