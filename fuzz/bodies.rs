@@ -1,5 +1,7 @@
 //! What each fuzz target does with its bytes. The ordinary tests replay the seeds in `fuzz/seeds` through the same code.
 
+#![allow(clippy::indexing_slicing, reason = "ports are below the length of the arrays")]
+
 use std::net::SocketAddr;
 
 use giusto_core::{

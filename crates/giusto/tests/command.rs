@@ -1,5 +1,6 @@
 //! The `giusto` command as a person or a script meets it: real processes, real sockets, loopback only.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -347,7 +348,7 @@ fn an_interrupted_sender_prints_its_result() {
             "--json",
         ]);
         let sender = send.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(1000));
+        std::thread::sleep(Duration::from_secs(1));
         signal(&sender, name);
         let output = sender.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0));

@@ -3,8 +3,8 @@
 //! | driver | drives |
 //! |---|---|
 //! | [`transmit`] | schedules: the thread that sends on time |
-//! | [`converse`] | [`session::Sender`](giusto_core::session::Sender): opening, clock questions, reports, the end |
-//! | [`receive`] | [`session::Receiver`](giusto_core::session::Receiver): everything at the receiving end |
+//! | [`Conversation`] | [`session::Sender`](giusto_core::session::Sender): opening, clock questions, reports, the end |
+//! | [`ReceiveDriver`] | [`session::Receiver`](giusto_core::session::Receiver): everything at the receiving end |
 
 mod converse;
 mod receive;
