@@ -91,7 +91,12 @@ fn invented(strategy: &str, seed: u64, width_us: f64, error_ppm: f64, cpu: f64) 
             p999: Some(0.08),
             max: Some(0.31),
         },
-        voice: Some(VoiceFigures { codec: Some("G.711".to_owned()), r_factor: Some(93.2), mos: Some(4.41) }),
+        voice: Some(VoiceFigures {
+            codec: Some("G.711".to_owned()),
+            scale: Some("narrowband (G.107)".to_owned()),
+            r_factor: Some(93.2),
+            mos: Some(4.41),
+        }),
         system: Some(SystemGranted {
             platform: Some("Linux 6.12 x86_64".to_owned()),
             processors: Some(2),

@@ -215,6 +215,7 @@ fn ending(run: &Transmission, stream: &StreamOutcome) -> String {
 fn voice(report: &VoiceReport) -> VoiceFigures {
     VoiceFigures {
         codec: Some(report.quality.profile.to_string()),
+        scale: Some(report.quality.scale.to_string()),
         r_factor: Some(report.quality.r_factor),
         mos: Some(report.quality.mos),
     }

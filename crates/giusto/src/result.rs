@@ -280,7 +280,9 @@ pub struct SlipFigures {
 pub struct VoiceFigures {
     /// The codec that the figures are for.
     pub codec: Option<String>,
-    /// The transmission rating R, 0 to 100.
+    /// The scale of the two: `narrowband (G.107)`, or `wideband, estimated` where no impairment factors are published.
+    pub scale: Option<String>,
+    /// The transmission rating R: 0 to 100, on the wideband scale to 129.
     pub r_factor: Option<f64>,
     /// The mean opinion score, 1 to 4.5.
     pub mos: Option<f64>,

@@ -25,7 +25,7 @@ use crate::{
     error::UsageError,
     figures,
     plan::{Media, StreamPlan, Tempo},
-    result::RunResult,
+    result::{RunResult, median},
     table,
     transmission::{self, Destination, Live, StreamOutcome, TransmissionError},
 };
@@ -95,7 +95,13 @@ pub(super) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         (true, [one]) => print_json(one)?,
         (true, _) => print_json(&Runs { runs: results })?,
         (false, [one]) => print_text(&table::run(one))?,
-        (false, many) => print_text(&table::runs(many, console::width()))?,
+        (false, many) => {
+            print_text(&table::runs(many, console::width()))?;
+            let scores = || many.iter().filter_map(|run| run.voice.as_ref()?.mos);
+            if let (Some(worst), Some(middle)) = (scores().reduce(f64::min), median(scores())) {
+                print_text(&format!("Voice quality: MOS {middle:.2} median, {worst:.2} at worst."))?;
+            }
+        }
     }
     match trouble {
         Some(trouble) => {

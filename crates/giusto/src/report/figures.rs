@@ -80,7 +80,10 @@ fn times(run: &RunResult) -> Vec<Figure> {
 
 fn surroundings(run: &RunResult) -> Vec<Figure> {
     let voice = run.voice.as_ref();
-    let voice = voice.and_then(|voice| Some(format!("MOS {:.2}, R {:.0}", voice.mos?, voice.r_factor?)));
+    let voice = voice.and_then(|voice| {
+        let scale = voice.scale.as_deref().unwrap_or("unknown scale");
+        Some(format!("MOS {:.2}, R {:.0} ({scale})", voice.mos?, voice.r_factor?))
+    });
     let ecn = run.ecn.map(|ecn| {
         let [not_ect, ect0, ect1, ce] =
             [ecn.not_ect_packets, ecn.ect0_packets, ecn.ect1_packets, ecn.ce_packets].map(count);
