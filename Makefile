@@ -25,4 +25,6 @@ bench:
 FUZZ_SECONDS ?= 60
 fuzz:
 	cd fuzz && for target in session datagram text; do \
-		cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; done
+		mkdir -p corpus/$$target && \
+		cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) \
+			|| exit 1; done
