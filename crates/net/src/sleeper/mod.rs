@@ -40,7 +40,7 @@ impl SleepMode {
     const fn quantile(self) -> f64 {
         match self {
             Self::Precise => 0.97,
-            Self::Balanced => 0.9,
+            Self::Balanced => 0.88,
             Self::Eco => 0.0,
         }
     }
@@ -84,8 +84,9 @@ pub struct SleeperConfig {
 /// | 0.97 | 0.15 µs | 0.3 µs | 3.4 % |
 /// | 0.99 | 0.15 µs | 0.3 µs | 6.7 % |
 ///
-/// Hence 0.9 for `Balanced`, which keeps a thousand sends a second under 3 % of a core, and 0.97 for `Precise`. What lies beyond comes from threads that hold the processor, and no lead
-/// helps against it; a short time slice does: see [`adopt`](Self::adopt).
+/// Hence 0.88 for `Balanced`, which keeps a thousand sends a second under 3 % of a core, and 0.97 for `Precise`. What lies
+/// beyond comes from threads that hold the processor, and no lead helps against it; a short time slice does: see
+/// [`adopt`](Self::adopt).
 #[derive(Debug)]
 pub struct Sleeper {
     config: SleeperConfig,
