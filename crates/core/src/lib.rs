@@ -6,12 +6,14 @@
 //! | module | answers |
 //! |---|---|
 //! | [`units`] | what is a time, a rate, a size? |
+//! | [`ecn`] | what does the network say in the IP header? |
 //! | [`pace`] | when may the next datagram leave? |
 //! | [`media`] | what is in it? |
 //! | [`rtp`] | how does media travel? |
 //! | [`session`] | how do two ends of a measurement speak to each other? |
 //! | [`measure`] | what arrived, and when? |
 
+pub mod ecn;
 pub mod measure;
 pub mod media;
 pub mod pace;

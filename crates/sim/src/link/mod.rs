@@ -1,0 +1,3 @@
+//! Links.
+
+pub mod queue;
