@@ -5,12 +5,20 @@
 //!
 //! | module | answers |
 //! |---|---|
+//! | [`simulation`] | how does a run go? |
+//! | [`engine`] | what happens next? |
+//! | [`network`] | which links lie between two hosts? |
 //! | [`packet`] | what does the network see of a packet? |
 //! | [`link`] | when does it come out at the other end, if at all? |
 //! | [`traffic`] | who sends, and who listens? |
 //! | [`random`] | whence comes chance? |
+//! | [`trace`] | what happened? |
 
+pub mod engine;
 pub mod link;
+pub mod network;
 pub mod packet;
 pub mod random;
+pub mod simulation;
+pub mod trace;
 pub mod traffic;

@@ -1,8 +1,12 @@
 //! Traffic: what sends into the network, and what takes it out.
 
+mod source;
+
 use std::fmt;
 
 use giusto_core::{ecn::Ecn, units::Timestamp};
+
+pub use source::{Departures, Pattern, PatternError, Periods, Sink, Source};
 
 use crate::packet::{FlowId, Packet};
 
