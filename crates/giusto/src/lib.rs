@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`plan`] | what is to be sent, and how is time kept? |
 //! | [`transmission`], [`reception`], [`loopback`] | how does one run go, at one end or both? |
+//! | [`simulation`] | how does a scenario go, in numbers alone? |
 //! | [`peer`] | how do other programs fare under the same meter? |
 //! | [`figures`], [`result`] | what came of it, in numbers? |
 //! | [`table`], [`report`] | how does a person see that? |
@@ -20,8 +21,10 @@ pub mod reception;
 pub mod report;
 pub mod reproduce;
 pub mod result;
+pub mod simulation;
 pub mod table;
 pub mod transmission;
 
 pub use giusto_core as core;
 pub use giusto_net as net;
+pub use giusto_sim as sim;
