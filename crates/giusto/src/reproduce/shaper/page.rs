@@ -4,13 +4,13 @@ use giusto_core::{
     pace::Strategy,
     units::{TimeDelta, Timestamp},
 };
-use giusto_sim::machine::{Record, SleepModel};
+use giusto_sim::machine::{Data, Machine, Record, SleepModel};
 
 use super::{
     RULE, STRATEGIES, Shaper, reached_ratio,
     simulated::{
-        Algorithm, FIGURE_7_PACKETS, RATE, SIZE, Trial, bursts, live, machine, peak_rate, rates, sizes,
-        throughput,
+        Algorithm, FIGURE_7_PACKETS, RATE, SEND_TIME, SIZE, Trial, bursts, live, machine, peak_rate, rates,
+        sizes, throughput,
     },
     statements::{SHAPERS, STATEMENTS, Statement},
 };
@@ -70,36 +70,35 @@ impl Shaper {
             format!("{good} of {all}")
         };
         let mut text = fitted(COLUMNS, &lines, width);
-        text.push_str(&format!(
-            "\nAgreeing: {} where a sleep rounds up, {} where it ends on ticks. A ratio is the share of points.\n",
-            agreeing(0),
-            agreeing(1)
-        ));
+        text = [
+            text,
+            format!(
+                "\nAgreeing: {} where a sleep rounds up, {} where it ends on ticks.\n",
+                agreeing(0),
+                agreeing(1)
+            ),
+            "A ratio is the share of points.\n".to_owned(),
+        ]
+        .concat();
         if !self.measured.is_empty() {
-            text.push_str(&format!(
-                "\nAnother machine: this one's own clock, throughput over loopback against {}, not judged.\n",
-                super::Plan::RATE
-            ));
-            text.push_str(&self.own_clock_table());
+            let rate = super::Plan::RATE;
+            text = format!(
+                "{text}\nAnother machine: this one's own clock. Throughput over loopback of {rate}, not judged:\n{}",
+                self.own_clock_table()
+            );
         }
         text
     }
 
     /// The measured runs: a line for each algorithm, a column for each size.
     fn own_clock_table(&self) -> String {
-        let mut text = format!("{:<8}", "B");
-        for size in self.plan.sizes {
-            text.push_str(&format!("{size:>9}"));
-        }
-        text.push('\n');
-        for strategy in STRATEGIES {
-            text.push_str(&format!("{strategy:<8}"));
-            for size in self.plan.sizes {
-                text.push_str(&format!("{:>9}", or_unknown(self.reached(strategy, *size), percent)));
-            }
-            text.push('\n');
-        }
-        text
+        let line = |name: &str, cell: &dyn Fn(u64) -> String| {
+            let cells = self.plan.sizes.iter().map(|size| format!("{:>9}", cell(*size)));
+            format!("{name:<8}{}\n", cells.collect::<String>())
+        };
+        let rows = STRATEGIES
+            .map(|strategy| line(strategy.name(), &|size| or_unknown(self.reached(strategy, size), percent)));
+        [line("B", &|size| size.to_string()), rows.concat()].concat()
     }
 
     fn reached(&self, strategy: Strategy, size: u64) -> Option<f64> {
@@ -234,9 +233,9 @@ fn rate_chart(title: impl Into<String>, caption: impl Into<String>) -> Chart {
     chart
 }
 
-/// The same trial where sleeps are exact.
+/// The same trial where clock and sleeps are exact.
 fn exact(trial: Trial) -> Trial {
-    let machine = giusto_sim::machine::Machine { sleep_step: TimeDelta::ZERO, ..trial.machine };
+    let machine = Machine { sleep_step: TimeDelta::ZERO, clock_step: TimeDelta::ZERO, ..trial.machine };
     Trial { machine, ..trial }
 }
 
@@ -262,7 +261,7 @@ fn figures_4_and_5() -> Vec<Chart> {
     vec![
         size_chart(
             "Figure 4 (a): DT0 as expected",
-            "Sleeps that are exact, sends of 2 ms, at 100 kB/s. Up to S* = R·T = 200 B there is no time to sleep.",
+            "Clock and sleeps that are exact, sends of 2 ms, at 100 kB/s. Up to S* = R·T = 200 B there is no time to sleep.",
         )
         .with_series(ideal_by_size())
         .with_series(by_size("dt0, exact sleeps", |size| dt0(size, RATE)))
@@ -282,7 +281,31 @@ fn figures_4_and_5() -> Vec<Chart> {
         .with_axes("asked for (ms)", "lasted (ms)")
         .with_series(slept(SleepModel::RoundsUp))
         .with_series(between),
+        packets_per_sleep(),
     ]
+}
+
+/// §4: how many packets DT1 sends for each sleep.
+fn packets_per_sleep() -> Chart {
+    const GRANULARITY: f64 = 0.01;
+    let measured = |model: SleepModel| {
+        line(format!("dt1, sleep {}", as_phrase(model)), sizes(300, 1400, 20), |size| {
+            (size as f64, super::statements::packets_per_sleep(model, size))
+        })
+    };
+    // The formula holds for sleeps shorter than a step: S/R − T < G.
+    let formula = line("n = R·G / (S − R·T)", sizes(300, 1200, 20), |size| {
+        let rate = RATE as f64;
+        (size as f64, rate * GRANULARITY / (size as f64 - rate * SEND_TIME))
+    });
+    Chart::new(
+        "§4: packets for each sleep",
+        "DT1 at 100 kB/s against the paper's formula with G = 10 ms, which is meant for sleeps of less than that.",
+    )
+    .with_axes("packet size (B)", "packets for each sleep")
+    .with_series(formula)
+    .with_series(measured(SleepModel::RoundsUp))
+    .with_series(measured(SleepModel::Ticks))
 }
 
 fn figure_6() -> Vec<Chart> {
@@ -292,7 +315,7 @@ fn figure_6() -> Vec<Chart> {
     vec![
         size_chart(
             "Figure 6 (a): DT0 by packet size",
-            "R = 100 kB/s. Dashed: the sleep of the paper's words. As printed, DT0 would not show what the paper explains.",
+            "R = 100 kB/s. DT0 as printed would hide nearly all of what the paper explains: it stays on the ideal.",
         )
         .with_series(ideal_by_size())
         .with_series(by_size("sleep rounds up", |size| Trial::new(DT0, up, size, RATE)))
@@ -332,10 +355,8 @@ fn figure_7() -> Vec<Chart> {
         chart
     };
     let by_size: Vec<_> =
-        sizes(200, 1400, 200).chain([500]).map(|size| (size, RATE, format!("{size} B"))).collect();
-    let mut by_size = by_size;
-    by_size.sort_by_key(|(size, ..)| *size);
-    let by_rate: Vec<_> = [50_000, 100_000, 150_000, 200_000, 300_000, 400_000, 500_000, 700_000]
+        [200, 400, 500, 600, 800, 1000, 1200, 1400].map(|size| (size, RATE, format!("{size} B"))).to_vec();
+    let by_rate: Vec<_> = [100_000, 150_000, 200_000, 300_000, 400_000, 500_000, 700_000]
         .map(|rate| (SIZE, rate, format!("{} kB/s", rate / 1000)))
         .to_vec();
     vec![
@@ -465,7 +486,7 @@ fn section_8() -> Vec<Chart> {
     let taken = |name: &str, r_max| {
         let bars = SHAPERS.into_iter().map(|algorithm| {
             let trial = trial(algorithm, r_max);
-            let record = trial.with(&giusto_sim::machine::Data::File { packets: 1000 });
+            let record = trial.with(&Data::File { packets: 1000 });
             let rate = kilobytes(throughput(&record, trial.size));
             (algorithm.name().replace(", ", "\n"), rate, format!("{rate:.0}"))
         });

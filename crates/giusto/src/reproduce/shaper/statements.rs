@@ -30,7 +30,16 @@ pub(super) enum Rule {
 }
 
 impl Rule {
-    fn agrees(self, published: f64, ours: f64) -> bool {
+    /// The bound, named with its unit.
+    fn bound(self, unit: &str) -> (String, f64) {
+        match self {
+            Self::Close => ("tolerance_ratio".to_owned(), CLOSE),
+            Self::All => ("least_share_ratio".to_owned(), 1.0),
+            Self::AtMost(most) => (format!("most_{unit}"), most),
+        }
+    }
+
+    pub(super) fn agrees(self, published: f64, ours: f64) -> bool {
         match self {
             Self::Close => (ours - published).abs() <= CLOSE * published.abs(),
             Self::All => ours >= 1.0,
@@ -78,7 +87,7 @@ impl Statement {
             agrees,
             why: (!agrees).then(|| why.to_owned()),
             comparable: self.comparable,
-            figures: BTreeMap::new(),
+            figures: BTreeMap::from([self.rule.bound(self.unit)]),
         }
     }
 }
@@ -147,7 +156,7 @@ impl Statement {
         self
     }
 
-    const fn as_printed(mut self) -> Self {
+    const fn of_the_listing(mut self) -> Self {
         (self.comparable, self.why) = (false, LISTING);
         self
     }
@@ -207,7 +216,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
             share(ratios, is_far)
         },
     )
-    .as_printed(),
+    .of_the_listing(),
     all(
         "fig6a-above-900",
         "Fig. 6a: close above 900 B",
@@ -290,7 +299,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
             trial.file(FIGURE_7_PACKETS).requested_sleep.as_millis()
         },
     )
-    .as_printed(),
+    .of_the_listing(),
     number(
         "fig7a-actual-1000",
         ["Fig. 7a: slept, 1000 B", "Figure 7a: how long DT0 slept in 100 packets of 1000 B, \"roughly\""],
@@ -443,7 +452,7 @@ fn validated(algorithm: Algorithm, model: SleepModel) -> f64 {
     share(by_size.chain(by_rate).map(|trial| trial.ratio()), is_close)
 }
 
-fn packets_per_sleep(model: SleepModel, size: u64) -> f64 {
+pub(super) fn packets_per_sleep(model: SleepModel, size: u64) -> f64 {
     let record = Trial::new(DT1, model, size, RATE).file(PACKETS);
     record.departures.len() as f64 / record.sleeps.max(1) as f64
 }
