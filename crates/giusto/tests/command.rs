@@ -452,8 +452,13 @@ fn the_demo_writes_one_file_that_needs_nothing_else() {
 }
 
 #[test]
-fn the_shapers_are_reproduced_with_the_fields_that_others_rely_on() {
-    let output = run(&["reproduce", "shaper", "--quick", "--json"]);
+fn an_interrupted_reproduction_of_the_shapers_has_all_that_is_virtual_and_what_was_measured() {
+    let mut reproduce = giusto(&["reproduce", "shaper", "--quick", "--json"]);
+    let reproduce = reproduce.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Of the fifteen runs, each of half a second, on this machine's own clock.
+    std::thread::sleep(Duration::from_millis(1300));
+    signal(&reproduce, "INT");
+    let output = reproduce.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let all = json(&output);
     assert_eq!(all["name"], "shaper");
@@ -479,10 +484,11 @@ fn the_shapers_are_reproduced_with_the_fields_that_others_rely_on() {
     let slept = item("fig7a-actual-500-rounds-up");
     assert_eq!((slept["ours"].as_f64(), slept["published"].as_f64()), (Some(500.0), Some(819.0)));
     assert!(!slept["why"].as_str().unwrap().is_empty());
-    // Whatever the machine: a sender never exceeds its rate by more than a cycle or two.
-    let beside = all["beside"].as_object().unwrap();
-    assert_eq!(beside.len(), 15);
-    assert!(beside.values().all(|ratio| (0.01..1.05).contains(&ratio.as_f64().unwrap())), "{beside:?}");
+    // On a machine that is busy enough not one run is done by then.
+    if let Some(beside) = all.get("beside").and_then(Value::as_object) {
+        assert!((1..15).contains(&beside.len()), "{beside:?}");
+        assert!(beside.values().all(|ratio| (0.01..1.05).contains(&ratio.as_f64().unwrap())), "{beside:?}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     report::{
-        Block, Card, Chart, Mark, Prose, Report, Section, Series, Tone,
+        Block, Card, Chart, Mark, Prose, Report, Section, Series, Table, Tone,
         format::{or_unknown, percent},
     },
     reproduce::{Item, Reproduction, in_unit},
@@ -118,7 +118,8 @@ impl Shaper {
         let charts = charts.chain(figure_12()).chain(figure_14()).chain(section_8());
         report.sections.extend(charts.map(Section::from));
         report.sections.extend(self.own_clock_chart().map(Section::from));
-        report.push(all.to_table());
+        let caption = "By the rule below, with each of the two sleep models.".to_owned();
+        report.push(Table { caption, ..all.to_table() });
         report.push(explanation());
         report
     }
@@ -473,8 +474,8 @@ fn section_8() -> Vec<Chart> {
     };
     let mut bars = Chart::new(
         "§8: the fastest five packets in a row, after gaps",
-        "The same data. R_max is kept by all. With sleeps of 10 ms its pauses are rounded up as well, and nobody catches up \
-         any more: 12 ms for each packet are 83 kB/s.",
+        "The same data. R_max is kept by all. With sleeps of 10 ms its pauses are rounded up as well, and 12 ms for each \
+         packet are 83 kB/s: only grid, which watches the clock where sleeps prove too coarse, still catches up.",
     )
     .with_axes("", "rate (kB/s)")
     .with_series(peaks("no R_max", None, false))
@@ -504,7 +505,7 @@ fn section_8() -> Vec<Chart> {
 }
 
 fn explanation() -> Prose {
-    let mut blocks = vec![Block::Paragraph("The rule, stated before anything was computed:".to_owned())];
+    let mut blocks = vec![Block::Paragraph("The rule:".to_owned())];
     blocks.extend(RULE.iter().map(|sentence| Block::Paragraph((*sentence).to_owned())));
     blocks.push(Block::Definitions(vec![
         (
