@@ -49,4 +49,9 @@ pub trait Agent: Send + fmt::Debug {
 
     /// When [`handle_timeout`](Self::handle_timeout) is wanted next; `None`: never, unless a packet comes.
     fn poll_timeout(&self) -> Option<Timestamp>;
+
+    /// Tells what moves inside, each quantity by a name with its unit, such as `cwnd_bytes`. By default nothing.
+    fn gauges(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let _ = report;
+    }
 }
