@@ -11,11 +11,13 @@
 //! | [`packet`] | what does the network see of a packet? |
 //! | [`link`] | when does it come out at the other end, if at all? |
 //! | [`traffic`] | who sends, and who listens? |
+//! | [`machine`] | how coarse are the clock and the sleeps of who sends? |
 //! | [`random`] | whence comes chance? |
 //! | [`trace`] | what happened? |
 
 pub mod engine;
 pub mod link;
+pub mod machine;
 pub mod network;
 pub mod packet;
 pub mod random;
