@@ -1,11 +1,13 @@
 //! Traffic: what sends into the network, and what takes it out.
 
+mod paced;
 mod source;
 
 use std::fmt;
 
 use giusto_core::{ecn::Ecn, units::Timestamp};
 
+pub use paced::{Datagrams, Paced};
 pub use source::{Departures, Pattern, PatternError, Periods, Sink, Source};
 
 use crate::packet::{FlowId, Packet};
