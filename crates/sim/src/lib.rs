@@ -13,10 +13,12 @@
 //! | [`traffic`] | who sends, and who listens? |
 //! | [`random`] | whence comes chance? |
 //! | [`trace`] | what happened? |
+//! | [`observe`] | what is that in figures, and over time? |
 
 pub mod engine;
 pub mod link;
 pub mod network;
+pub mod observe;
 pub mod packet;
 pub mod random;
 pub mod simulation;
