@@ -1,5 +1,7 @@
 //! Traffic: what sends into the network, and what takes it out.
 
+pub mod tcp;
+
 use std::fmt;
 
 use giusto_core::{ecn::Ecn, units::Timestamp};
@@ -13,6 +15,8 @@ pub enum Body {
     /// Only its size counts.
     #[default]
     None,
+    /// A segment of a TCP connection.
+    Tcp(tcp::Segment),
 }
 
 /// A packet that an agent sends.
