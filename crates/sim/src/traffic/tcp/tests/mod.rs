@@ -117,6 +117,8 @@ struct Network {
     overflows: u64,
     /// All that was sent, forward and backward, if wanted.
     log: Option<[Vec<Sent>; 2]>,
+    /// Which bytes reached the receiver, if wanted: what it delivers is compared with it.
+    arrived: Option<Vec<bool>>,
 }
 
 impl Network {
@@ -134,6 +136,7 @@ impl Network {
             lost_at: Vec::new(),
             overflows: 0,
             log: None,
+            arrived: None,
         }
     }
 
@@ -202,6 +205,13 @@ impl Network {
                 }
             }
             self.drain(event.pair, event.to_sender);
+            if let (Some(arrived), What::Arrival(segment, _), false) =
+                (&mut self.arrived, event.what, event.to_sender)
+            {
+                arrived[segment.sequence as usize..segment.end() as usize].fill(true);
+                let in_order = arrived.iter().position(|arrived| !arrived).unwrap_or(arrived.len());
+                assert_eq!(self.receiver().stats().delivered, in_order as u64);
+            }
         }
         self.now = self.now.max(end);
     }
