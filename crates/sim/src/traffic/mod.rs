@@ -2,6 +2,7 @@
 
 mod paced;
 mod source;
+pub mod tcp;
 
 use std::fmt;
 
@@ -19,6 +20,8 @@ pub enum Body {
     /// Only its size counts.
     #[default]
     None,
+    /// A segment of a TCP connection.
+    Tcp(tcp::Segment),
 }
 
 /// A packet that an agent sends.

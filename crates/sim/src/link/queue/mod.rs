@@ -2,7 +2,6 @@
 //!
 //! A queue holds packets that wait for the transmitter of its link. What the transmitter has taken, and what is on its way,
 //! is no longer in the queue.
-
 //!
 //! | law | acts on | signals at | source |
 //! |---|---|---|---|
