@@ -49,7 +49,7 @@ pub struct RedConfig {
     /// A typical packet: as many as an idle link could have sent are taken to have found the queue empty. Above 0 B. Default:
     /// 500 B, as in the simulator ns-2; the paper says "a small packet".
     pub mean_packet: DataSize,
-    /// If set, the probability is scaled by the packet's share of this size (the paper, for queues in bytes; RFC 7567 §4.4 advises
+    /// If set, the probability is scaled by the packet's share of this size (the paper, for queues in bytes; RFC 7141 §2.2 advises
     /// against it). Above 0 B. Default: not set.
     pub scale_by: Option<DataSize>,
     /// Whether to mark packets that can bear it instead of dropping them. Default: yes.
