@@ -448,7 +448,7 @@ fn dualpi2_couples_marks_and_windows_as_the_theory_of_both_sources_says() {
         within(scalable.sojourn_millis, 0.0, 1.2);
         // RFC 9332 equation (1): p_L = 2·√p_C; below that by as much as p' still swings.
         within(scalable.signal_share / (2.0 * classic.signal_share.sqrt()), 0.9, 1.1);
-        // W_L = 2/p_L (RFC 9332 Appendix C.1), and W_C = C/√p_C with C = 1.22 for signals at even distances to 1.31 for independent
+        // W_L = 2/p_L (RFC 9332 Appendix C.2, equation 6), and W_C = C/√p_C with C = 1.22 for signals at even distances to 1.31 for independent
         // ones (Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997, Table 1); here they
         // are even for the twelve flows together. With p_L = 2·p' and p_C = (p')², the ratio is 1/C.
         within(scalable.window * scalable.signal_share / 2.0, 0.9, 1.1);
