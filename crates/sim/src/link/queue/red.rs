@@ -275,6 +275,18 @@ mod tests {
     }
 
     #[test]
+    fn idle_time_is_forgotten_once_even_if_what_ends_it_is_dropped() {
+        let limit = Limit::Bytes(DataSize::from_bytes(500));
+        let mut red = red(RedConfig { weight: 0.25, limit, ..Default::default() });
+        red.on_rate(at_micros(0), DataRate::from_bps(4_000_000));
+        red.average = 8.0;
+        for milli in 1..=3 {
+            red.enqueue(at_micros(1000 * milli), packet(0, milli, 1000, Ecn::NotEct), &mut Vec::new());
+        }
+        close(red.average(), 8.0 * 0.421_875);
+    }
+
+    #[test]
     fn bytes_are_averaged_where_thresholds_are_in_bytes() {
         let (min, max) = (DataSize::from_bytes(5_000), DataSize::from_bytes(15_000));
         let mut red =
