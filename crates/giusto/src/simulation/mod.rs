@@ -1,3 +1,4 @@
 //! Simulated runs: a scenario in, a result out.
 
 pub mod result;
+pub mod trace_file;
