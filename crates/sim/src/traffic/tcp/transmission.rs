@@ -362,6 +362,11 @@ impl Transmission {
     fn send_again(&mut self, now: Timestamp, range: Range) -> Outgoing {
         // Karn's rule (RFC 6298 §3).
         self.timed = None;
+        let in_recovery = matches!(self.phase, Phase::Recovery { .. });
+        if in_recovery && range.0 == self.board.first() && (self.sack() || self.first_partial) {
+            // No segment is sent again less than a timeout after it was sent (RFC 6298 §5; RFC 6675 §6 allows it).
+            self.timer = None;
+        }
         self.counts.resent += 1;
         self.on_sent(now);
         Outgoing { range, again: true, reduced: false }
