@@ -5,12 +5,24 @@
 //!
 //! | module | answers |
 //! |---|---|
+//! | [`simulation`] | how does a run go? |
+//! | [`engine`] | what happens next? |
+//! | [`network`] | which links lie between two hosts? |
 //! | [`packet`] | what does the network see of a packet? |
 //! | [`link`] | when does it come out at the other end, if at all? |
 //! | [`traffic`] | who sends, and who listens? |
+//! | [`machine`] | how coarse are the clock and the sleeps of who sends? |
 //! | [`random`] | whence comes chance? |
+//! | [`trace`] | what happened? |
+//! | [`observe`] | what is that in figures, and over time? |
 
+pub mod engine;
 pub mod link;
+pub mod machine;
+pub mod network;
+pub mod observe;
 pub mod packet;
 pub mod random;
+pub mod simulation;
+pub mod trace;
 pub mod traffic;

@@ -1,3 +1,388 @@
-//! Links.
+//! A link: what goes in comes out later, is dropped with a reason, or is still inside.
+//!
+//! ```text
+//!   offer --> queue --> transmitter --> loss, duplication --> propagation --> arrival
+//!             waits     serialisation                         delay, jitter
+//! ```
+//!
+//! The three places are apart: what is being transmitted or on its way does not occupy the queue. Each part is a file:
+//! [`queue`], [`rate`], [`loss`], [`delay`].
+//!
+//! A link owns no clock: the event queue of a simulation drives it, or a real-time emulator.
 
+pub mod delay;
+pub mod loss;
 pub mod queue;
+pub mod rate;
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+};
+
+use giusto_core::{
+    ecn::Ecn,
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
+};
+
+use self::{
+    delay::{DelayError, DelayProfile, Jitter, Propagation},
+    loss::{Loss, LossProcess, ProbabilityError},
+    queue::Queue,
+    rate::{RateError, RateProfile, Transmitter},
+};
+use crate::{
+    packet::{BodyId, DropReason, Dropped, LinkId, Packet},
+    random,
+    trace::{Event, Observer, Waiting},
+};
+use rand::RngExt;
+
+/// What a link is made of, its queue apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkConfig {
+    /// How fast it transmits.
+    pub rate: RateProfile,
+    /// One-way propagation delay.
+    pub delay: DelayProfile,
+    /// What is added to the delay of each packet.
+    pub jitter: Option<Jitter>,
+    /// Whether jitter may reorder. By default not: RFC 8868 §4.5, NR-BPDV.
+    pub reorder: bool,
+    /// What is lost on the wire.
+    pub loss: Loss,
+    /// The probability that a packet arrives twice, the second time right behind the first.
+    pub duplication: f64,
+}
+
+impl Default for LinkConfig {
+    /// A link that delivers all at once: no limit, no delay, no loss.
+    fn default() -> Self {
+        Self {
+            rate: RateProfile::Unlimited,
+            delay: TimeDelta::ZERO.into(),
+            jitter: None,
+            reorder: false,
+            loss: Loss::None,
+            duplication: 0.0,
+        }
+    }
+}
+
+/// Why a link cannot be.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// Its rate.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+    /// Its delay or jitter.
+    #[error(transparent)]
+    Delay(#[from] DelayError),
+    /// A probability.
+    #[error(transparent)]
+    Probability(#[from] ProbabilityError),
+}
+
+/// What went through a link, in packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Offered to it.
+    pub offered_packets: u64,
+    /// Came out at the far end.
+    pub delivered_packets: u64,
+    /// Their size in bytes.
+    pub delivered_bytes: u64,
+    /// Transmitted, whether or not they were then lost, in bytes.
+    pub transmitted_bytes: u64,
+    /// Dropped because the queue was full.
+    pub overflow_packets: u64,
+    /// Dropped by active queue management.
+    pub aqm_packets: u64,
+    /// Lost on the wire.
+    pub lost_packets: u64,
+    /// Made by duplication.
+    pub duplicated_packets: u64,
+    /// Marked by the queue.
+    pub marked_packets: u64,
+}
+
+impl LinkCounters {
+    /// Dropped for whatever reason.
+    pub const fn dropped_packets(&self) -> u64 {
+        self.overflow_packets + self.aqm_packets + self.lost_packets
+    }
+}
+
+/// One direction between two nodes.
+///
+/// Its driver calls [`offer`](Self::offer) with what enters, and [`poll`](Self::poll) when [`next_event`](Self::next_event) has
+/// come, until nothing more comes out; then it collects what was dropped ([`poll_dropped`](Self::poll_dropped)).
+#[derive(Debug)]
+pub struct Link {
+    id: LinkId,
+    queue: Box<dyn Queue>,
+    transmitter: Transmitter,
+    drain: DataRate,
+    loss: LossProcess,
+    duplication: Option<(f64, random::Random)>,
+    propagation: Propagation,
+    on_the_way: OnTheWay,
+    drops: Vec<Dropped>,
+    duplicates: Vec<BodyId>,
+    counters: LinkCounters,
+}
+
+impl Link {
+    /// An empty link. Its chance depends on `seed` and `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] says what in `config` cannot be.
+    pub fn new(
+        id: LinkId,
+        config: &LinkConfig,
+        queue: Box<dyn Queue>,
+        (seed, name): (u64, &str),
+    ) -> Result<Self, LinkError> {
+        config.loss.check()?;
+        loss::probability("duplication", config.duplication)?;
+        config.jitter.map_or(Ok(()), Jitter::check)?;
+        let stream = |part| random::stream(seed, &format!("link {name}: {part}"));
+        let propagation =
+            Propagation::new(config.delay.clone(), config.jitter, config.reorder, stream("jitter"));
+        let mut link = Self {
+            id,
+            queue,
+            transmitter: Transmitter::new(&config.rate)?,
+            drain: DataRate::ZERO,
+            loss: LossProcess::new(config.loss.clone(), stream("loss")),
+            duplication: (config.duplication > 0.0).then(|| (config.duplication, stream("duplication"))),
+            on_the_way: OnTheWay::new(propagation.may_reorder()),
+            propagation,
+            drops: Vec::new(),
+            duplicates: Vec::new(),
+            counters: LinkCounters::default(),
+        };
+        link.tell_rate(Timestamp::ZERO);
+        Ok(link)
+    }
+
+    /// What went through so far.
+    pub fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+
+    /// What waits in the queue.
+    pub fn waiting(&self) -> Waiting {
+        Waiting { packets: self.queue.packets() as u64, size: self.queue.size() }
+    }
+
+    /// How many packets are being transmitted or on their way.
+    pub fn in_flight(&self) -> u64 {
+        self.on_the_way.len() as u64
+    }
+
+    /// Whether every packet is accounted for: `offered + duplicated = delivered + dropped + waiting + in flight`.
+    pub fn is_conserved(&self) -> bool {
+        let LinkCounters { offered_packets, duplicated_packets, delivered_packets, .. } = self.counters;
+        let inside = self.queue.packets() as u64 + self.in_flight();
+        offered_packets + duplicated_packets == delivered_packets + self.counters.dropped_packets() + inside
+    }
+
+    /// `packet` enters now.
+    pub fn offer(&mut self, now: Timestamp, packet: Packet, observer: &mut impl Observer) {
+        self.counters.offered_packets += 1;
+        self.tell_rate(now);
+        let (marked, dropped) = (self.queue.marked(), self.drops.len());
+        self.queue.enqueue(now, packet, &mut self.drops);
+        if self.queue.marked() > marked {
+            self.counters.marked_packets += 1;
+            let packet = Packet { ecn: Ecn::Ce, ..packet };
+            observer.on_event(now, &Event::Marked { link: self.id, packet });
+        }
+        self.report_drops(now, dropped, observer);
+        let own = |gone: &Dropped| (gone.packet.flow, gone.packet.sequence) == (packet.flow, packet.sequence);
+        if !self.drops.get(dropped..).unwrap_or_default().iter().any(own) {
+            let event = Event::Queued { link: self.id, packet, waiting: self.waiting() };
+            observer.on_event(now, &event);
+        }
+        self.transmit_what_can(now, observer);
+    }
+
+    /// When [`poll`](Self::poll) is wanted next.
+    pub fn next_event(&self, now: Timestamp) -> Option<Timestamp> {
+        let transmission = (!self.queue.is_empty()).then(|| self.transmitter.ready_at(now));
+        [transmission, self.on_the_way.next(), self.queue.next_timer()].into_iter().flatten().min()
+    }
+
+    /// The next packet that has reached the far end by `now`.
+    pub fn poll(&mut self, now: Timestamp, observer: &mut impl Observer) -> Option<Packet> {
+        if self.queue.next_timer().is_some_and(|at| at <= now) {
+            self.tell_rate(now);
+            self.queue.on_timer(now);
+        }
+        self.transmit_what_can(now, observer);
+        let packet = self.on_the_way.pop_until(now)?;
+        self.counters.delivered_packets += 1;
+        self.counters.delivered_bytes += u64::from(packet.bytes);
+        debug_assert!(self.is_conserved(), "link {:?} lost count: {self:?}", self.id);
+        Some(packet)
+    }
+
+    /// One of the packets that were dropped since, in any order.
+    pub fn poll_dropped(&mut self) -> Option<Dropped> {
+        self.drops.pop()
+    }
+
+    /// The body of one of the packets that were duplicated since: one more packet carries it.
+    pub fn poll_duplicated(&mut self) -> Option<BodyId> {
+        self.duplicates.pop()
+    }
+
+    /// Tells the queue the rate, if it has changed.
+    fn tell_rate(&mut self, now: Timestamp) {
+        let drain = self.transmitter.rate(now).unwrap_or(DataRate::from_bps(u64::MAX));
+        if drain != self.drain {
+            self.drain = drain;
+            self.queue.on_rate(now, drain);
+        }
+    }
+
+    /// Takes packets from the queue while the transmitter is free.
+    fn transmit_what_can(&mut self, now: Timestamp, observer: &mut impl Observer) {
+        while !self.queue.is_empty() {
+            self.transmitter.refresh(now);
+            if self.transmitter.ready_at(now) > now {
+                return;
+            }
+            let (marked, dropped) = (self.queue.marked(), self.drops.len());
+            let taken = self.queue.dequeue(now, &mut self.drops);
+            self.report_drops(now, dropped, observer);
+            let Some(mut packet) = taken else { return };
+            if self.queue.marked() > marked {
+                self.counters.marked_packets += 1;
+                observer.on_event(now, &Event::Marked { link: self.id, packet });
+            }
+            let sojourn = now.saturating_since(packet.queued);
+            packet.waited_ns += sojourn.as_nanos().unsigned_abs();
+            let event = Event::Dequeued { link: self.id, packet, sojourn, waiting: self.waiting() };
+            observer.on_event(now, &event);
+            self.transmit(now, packet, observer);
+        }
+    }
+
+    /// Puts `packet` on the wire.
+    fn transmit(&mut self, now: Timestamp, packet: Packet, observer: &mut impl Observer) {
+        let transmitted = self.transmitter.transmit(now, packet.bytes);
+        self.counters.transmitted_bytes += u64::from(packet.bytes);
+        if self.loss.takes_next() {
+            self.counters.lost_packets += 1;
+            self.drops.push(Dropped { packet, reason: DropReason::Loss });
+            observer.on_event(now, &Event::Dropped { link: self.id, packet, reason: DropReason::Loss });
+            return;
+        }
+        let arrival = self.propagation.arrival(transmitted, transmitted - now);
+        self.on_the_way.push(arrival, packet);
+        if let Some((ratio, random)) = &mut self.duplication
+            && random.random::<f64>() < *ratio
+        {
+            self.counters.duplicated_packets += 1;
+            self.duplicates.push(packet.body);
+            self.on_the_way.push(arrival, packet);
+        }
+    }
+
+    /// Counts and reports what the queue dropped since there were `from` drops.
+    fn report_drops(&mut self, now: Timestamp, from: usize, observer: &mut impl Observer) {
+        for &Dropped { packet, reason } in self.drops.get(from..).unwrap_or_default() {
+            match reason {
+                DropReason::Overflow => self.counters.overflow_packets += 1,
+                DropReason::Aqm => self.counters.aqm_packets += 1,
+                DropReason::Loss => self.counters.lost_packets += 1,
+            }
+            observer.on_event(now, &Event::Dropped { link: self.id, packet, reason });
+        }
+    }
+}
+
+/// What left the queue and has not arrived: in order as it left, or by arrival where that may differ.
+#[derive(Debug)]
+enum OnTheWay {
+    InOrder(VecDeque<(Timestamp, Packet)>),
+    Reordered { heap: BinaryHeap<Reverse<(Timestamp, u64, ByArrival)>>, pushed: u64 },
+}
+
+/// A packet in a heap that time and sequence alone order.
+#[derive(Debug)]
+struct ByArrival(Packet);
+
+impl PartialEq for ByArrival {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for ByArrival {}
+impl PartialOrd for ByArrival {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for ByArrival {
+    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}
+
+impl OnTheWay {
+    fn new(reordered: bool) -> Self {
+        if reordered {
+            Self::Reordered { heap: BinaryHeap::new(), pushed: 0 }
+        } else {
+            Self::InOrder(VecDeque::new())
+        }
+    }
+
+    fn push(&mut self, arrival: Timestamp, packet: Packet) {
+        match self {
+            Self::InOrder(waiting) => waiting.push_back((arrival, packet)),
+            Self::Reordered { heap, pushed } => {
+                heap.push(Reverse((arrival, *pushed, ByArrival(packet))));
+                *pushed += 1;
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Timestamp> {
+        match self {
+            Self::InOrder(waiting) => waiting.front().map(|&(arrival, _)| arrival),
+            Self::Reordered { heap, .. } => heap.peek().map(|entry| entry.0.0),
+        }
+    }
+
+    fn pop_until(&mut self, now: Timestamp) -> Option<Packet> {
+        if self.next()? > now {
+            return None;
+        }
+        match self {
+            Self::InOrder(waiting) => waiting.pop_front().map(|(_, packet)| packet),
+            Self::Reordered { heap, .. } => heap.pop().map(|entry| entry.0.2.0),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::InOrder(waiting) => waiting.len(),
+            Self::Reordered { heap, .. } => heap.len(),
+        }
+    }
+}
+
+/// What a link of `profile` has carried of what it could have, from the beginning until `end`; `None` where it has no limit.
+pub fn utilisation(profile: &RateProfile, counters: &LinkCounters, end: Timestamp) -> Option<f64> {
+    let capacity: DataSize = profile.capacity(end)?;
+    (capacity > DataSize::ZERO).then(|| counters.transmitted_bytes as f64 / capacity.as_bytes() as f64)
+}
+
+#[cfg(test)]
+mod tests;

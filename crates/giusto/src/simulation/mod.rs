@@ -1,0 +1,3 @@
+//! Simulated runs: a scenario in, a result out.
+
+pub mod result;

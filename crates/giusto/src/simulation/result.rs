@@ -1,0 +1,109 @@
+//! What came of a simulated run.
+
+use serde::{Deserialize, Serialize};
+
+/// One run of one scenario with one seed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimResult {
+    /// The scenario's name.
+    pub scenario: String,
+    /// What all chance derived from; a string, since JSON numbers lose digits.
+    pub seed: String,
+    /// Simulated time.
+    pub duration_s: f64,
+    /// Real time that it took.
+    pub wall_s: f64,
+    /// Events of the engine.
+    pub events: u64,
+    /// What each flow got, in the order of the scenario.
+    pub flows: Vec<FlowResult>,
+    /// What each link carried, in the order of the scenario.
+    pub links: Vec<LinkResult>,
+    /// What was expected, and what came.
+    pub checks: Vec<CheckResult>,
+}
+
+impl SimResult {
+    /// Whether everything came as expected.
+    pub fn passed(&self) -> bool {
+        self.checks.iter().all(|check| check.passed)
+    }
+}
+
+/// What a flow got.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowResult {
+    /// Its name in the scenario; a numbered one if there are several of it.
+    pub id: String,
+    /// Its kind: `cbr`, `tcp`, ….
+    pub kind: String,
+    /// Its congestion control; none for what heeds nothing.
+    pub controller: Option<String>,
+    /// What it sent, all headers included, over the time from its start to its end.
+    pub sent_rate_bps: f64,
+    /// What arrived of it, all headers included, over the same time.
+    pub received_rate_bps: f64,
+    /// Packets that it sent.
+    pub sent_packets: u64,
+    /// Packets that arrived.
+    pub received_packets: u64,
+    /// Of the packets whose fate is known, the share that was dropped.
+    pub loss_ratio: Option<f64>,
+    /// Of the packets that arrived, the share that carried a congestion mark.
+    pub marked_ratio: Option<f64>,
+    /// One-way delay; none if nothing arrived.
+    pub delay_ms: Option<Quantiles>,
+    /// Time in queues; none if nothing arrived.
+    pub queue_delay_ms: Option<Quantiles>,
+}
+
+/// What a link carried.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkResult {
+    /// Its name in the scenario.
+    pub id: String,
+    /// Transmitted bytes over those that it could have; none without a limit.
+    pub utilisation_ratio: Option<f64>,
+    /// Packets that were offered to it.
+    pub offered_packets: u64,
+    /// Packets that came out.
+    pub delivered_packets: u64,
+    /// Packets that it dropped or lost.
+    pub dropped_packets: u64,
+    /// Packets that its queue marked.
+    pub marked_packets: u64,
+    /// Packets in it at the end: waiting, being transmitted, on their way.
+    pub in_flight_packets: u64,
+    /// Packets that it made by duplication.
+    pub duplicated_packets: u64,
+    /// How long packets waited in its queue; none if none did.
+    pub queue_delay_ms: Option<Quantiles>,
+}
+
+/// Some quantiles, and the largest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Half lie at or below it.
+    pub p50: f64,
+    /// 95 % lie at or below it.
+    pub p95: f64,
+    /// 99 % lie at or below it.
+    pub p99: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// An expectation, and what came of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CheckResult {
+    /// What is expected, in words.
+    pub name: String,
+    /// Whether it came.
+    pub passed: bool,
+    /// What came; none if it could not be measured, which fails.
+    pub value: Option<f64>,
+    /// Within which bounds it was expected, in words.
+    pub bound: String,
+    /// The unit of value and bound.
+    pub unit: String,
+}

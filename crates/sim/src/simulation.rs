@@ -1,0 +1,399 @@
+//! A run: agents send, links carry, time leaps from event to event.
+
+use giusto_core::units::Timestamp;
+
+use crate::{
+    engine::EventQueue,
+    link::{Link, LinkConfig, LinkCounters, LinkError, queue::Queue},
+    network::{Network, RouteError},
+    packet::{BodyId, FlowId, LinkId, NodeId, Packet},
+    trace::{Event, Observer},
+    traffic::{Agent, Body},
+};
+
+/// An agent, by its place in the simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentId(u32);
+
+/// A network, its traffic, and the time that it is there.
+///
+/// # Example
+///
+/// A source, a link of 10 Mbit/s and 25 ms, a sink:
+///
+/// ```
+/// use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+/// use giusto_sim::{
+///     link::{LinkConfig, queue::{DropTail, Limit}, rate::RateProfile},
+///     random,
+///     simulation::Simulation,
+///     traffic::{Pattern, Sink, Source},
+/// };
+///
+/// let mut simulation = Simulation::new(1);
+/// let (here, there) = (simulation.node("here"), simulation.node("there"));
+/// let config = LinkConfig {
+///     rate: RateProfile::Fixed(DataRate::from_bps(10_000_000)),
+///     delay: TimeDelta::from_millis(25).into(),
+///     ..LinkConfig::default()
+/// };
+/// let queue = Box::new(DropTail::new(Limit::Packets(100)));
+/// let link = simulation.add_link("link", (here, there), &config, queue)?;
+/// let flow = simulation.add_flow(here, there)?;
+/// let pattern = Pattern::constant(DataRate::from_bps(9_000_000), DataSize::from_bytes(1200));
+/// simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(1, "source"))?));
+/// let sink = simulation.add_agent(Box::new(Sink));
+/// simulation.deliver(flow, sink);
+///
+/// simulation.run_until(Timestamp::from_nanos(10_000_000_000), &mut ());
+/// assert_eq!(simulation.link(link).counters().dropped_packets(), 0);
+/// // 9375 left; those of the last 25.96 ms are on their way.
+/// assert_eq!(simulation.flow(flow).delivered_packets, 9351);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Simulation {
+    seed: u64,
+    events: EventQueue<Wake>,
+    network: Network,
+    links: Vec<Armed<Link>>,
+    agents: Vec<Armed<Box<dyn Agent>>>,
+    flows: Vec<Flow>,
+    bodies: Bodies,
+    begun: bool,
+}
+
+/// Something with a deadline: it is woken by the earliest of the events that are on their way to it.
+#[derive(Debug)]
+struct Armed<T> {
+    inner: T,
+    at: Timestamp,
+}
+
+impl<T> Armed<T> {
+    fn new(inner: T) -> Self {
+        Self { inner, at: Timestamp::MAX }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Wake {
+    Link(u32),
+    Agent(u32),
+}
+
+/// One direction of a conversation: its way, and what went through.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// The links of its way, in order.
+    pub path: Vec<LinkId>,
+    /// Packets that its source sent.
+    pub sent_packets: u64,
+    /// Their bytes, all headers included.
+    pub sent_bytes: u64,
+    /// Packets that reached the end, duplicates included.
+    pub delivered_packets: u64,
+    /// Their bytes, all headers included.
+    pub delivered_bytes: u64,
+    sink: Option<AgentId>,
+}
+
+impl Simulation {
+    /// An empty network at time zero. All chance derives from `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            events: EventQueue::default(),
+            network: Network::default(),
+            links: Vec::new(),
+            agents: Vec::new(),
+            flows: Vec::new(),
+            bodies: Bodies::default(),
+            begun: false,
+        }
+    }
+
+    /// What all chance derives from.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The node called `name`; a new one if there was none.
+    pub fn node(&mut self, name: &str) -> NodeId {
+        self.network.node(name)
+    }
+
+    /// Adds a link from one node to another. Its chance depends on the seed and its name.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] says what in `config` cannot be.
+    pub fn add_link(
+        &mut self,
+        name: &str,
+        (from, to): (NodeId, NodeId),
+        config: &LinkConfig,
+        queue: Box<dyn Queue>,
+    ) -> Result<LinkId, LinkError> {
+        let id = LinkId(self.links.len() as u32);
+        self.links.push(Armed::new(Link::new(id, config, queue, (self.seed, name))?));
+        self.network.add_link(name, from, to);
+        Ok(id)
+    }
+
+    /// Adds a flow along the shortest way.
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError`]: there is none.
+    pub fn add_flow(&mut self, from: NodeId, to: NodeId) -> Result<FlowId, RouteError> {
+        let path = self.network.route(from, to)?;
+        Ok(self.push_flow(path))
+    }
+
+    /// Adds a flow along the way that `links` make.
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError`]: they make none.
+    pub fn add_flow_via(&mut self, from: NodeId, links: &[LinkId]) -> Result<FlowId, RouteError> {
+        let path = self.network.route_via(from, links)?;
+        Ok(self.push_flow(path))
+    }
+
+    fn push_flow(&mut self, path: Vec<LinkId>) -> FlowId {
+        self.flows.push(Flow { path, ..Flow::default() });
+        FlowId(self.flows.len() as u32 - 1)
+    }
+
+    /// Adds an agent; it may send at once.
+    pub fn add_agent(&mut self, agent: Box<dyn Agent>) -> AgentId {
+        self.agents.push(Armed::new(agent));
+        AgentId(self.agents.len() as u32 - 1)
+    }
+
+    /// Lets what comes out of `flow` go to `agent`. A flow that goes to no agent ends in nothing.
+    pub fn deliver(&mut self, flow: FlowId, agent: AgentId) {
+        if let Some(flow) = self.flows.get_mut(flow.0 as usize) {
+            flow.sink = Some(agent);
+        }
+    }
+
+    /// The nodes and links.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// A link.
+    ///
+    /// # Panics
+    ///
+    /// If it is another simulation's.
+    pub fn link(&self, link: LinkId) -> &Link {
+        &self.links.get(link.0 as usize).expect("a link of this simulation").inner
+    }
+
+    /// A flow.
+    ///
+    /// # Panics
+    ///
+    /// If it is another simulation's.
+    pub fn flow(&self, flow: FlowId) -> &Flow {
+        self.flows.get(flow.0 as usize).expect("a flow of this simulation")
+    }
+
+    /// An agent.
+    ///
+    /// # Panics
+    ///
+    /// If it is another simulation's.
+    pub fn agent(&self, agent: AgentId) -> &dyn Agent {
+        &*self.agents.get(agent.0 as usize).expect("an agent of this simulation").inner
+    }
+
+    /// The time of the last event.
+    pub fn now(&self) -> Timestamp {
+        self.events.now()
+    }
+
+    /// How many events there were.
+    pub fn events(&self) -> u64 {
+        self.events.popped()
+    }
+
+    /// Lets happen all that happens until `end`, this moment included. It can be continued afterwards.
+    ///
+    /// # Panics
+    ///
+    /// If a link lost count of its packets, which is a bug.
+    pub fn run_until(&mut self, end: Timestamp, observer: &mut impl Observer) {
+        if !self.begun {
+            self.begun = true;
+            for place in 0..self.agents.len() as u32 {
+                self.drain_agent(Timestamp::ZERO, place, observer);
+            }
+        }
+        while let Some((now, wake)) = self.events.pop_until(end) {
+            match wake {
+                Wake::Link(place) => self.wake_link(now, place, observer),
+                Wake::Agent(place) => self.wake_agent(now, place, observer),
+            }
+        }
+        for (link, ends) in self.links.iter().zip(self.network.links()) {
+            let counters: LinkCounters = link.inner.counters();
+            assert!(
+                link.inner.is_conserved(),
+                "link \"{}\" lost count of its packets: {counters:?}",
+                ends.name
+            );
+        }
+    }
+
+    fn wake_link(&mut self, now: Timestamp, place: u32, observer: &mut impl Observer) {
+        let Some(link) = self.links.get_mut(place as usize).filter(|link| link.at == now) else { return };
+        link.at = Timestamp::MAX;
+        while let Some(link) = self.links.get_mut(place as usize) {
+            let arrived = link.inner.poll(now, observer);
+            self.bodies.copy(&mut link.inner);
+            let Some(packet) = arrived else { break };
+            self.forward(now, packet, observer);
+        }
+        self.settle_link(now, place);
+    }
+
+    /// Forgets what a link dropped, and sees to it that it is woken in time.
+    fn settle_link(&mut self, now: Timestamp, place: u32) {
+        let Some(link) = self.links.get_mut(place as usize) else { return };
+        self.bodies.copy(&mut link.inner);
+        while let Some(dropped) = link.inner.poll_dropped() {
+            self.bodies.release(dropped.packet.body);
+        }
+        if let Some(next) = link.inner.next_event(now).filter(|&next| next < link.at) {
+            link.at = next;
+            self.events.schedule(next, Wake::Link(place));
+        }
+    }
+
+    fn wake_agent(&mut self, now: Timestamp, place: u32, observer: &mut impl Observer) {
+        let Some(agent) = self.agents.get_mut(place as usize).filter(|agent| agent.at == now) else { return };
+        agent.at = Timestamp::MAX;
+        agent.inner.handle_timeout(now);
+        self.drain_agent(now, place, observer);
+    }
+
+    /// Sends what an agent has to send, and sees to it that it is woken in time.
+    fn drain_agent(&mut self, now: Timestamp, place: u32, observer: &mut impl Observer) {
+        while let Some(agent) = self.agents.get_mut(place as usize) {
+            let Some(transmit) = agent.inner.poll_transmit(now) else {
+                if let Some(next) = agent.inner.poll_timeout().filter(|&next| next < agent.at) {
+                    agent.at = next;
+                    self.events.schedule(next, Wake::Agent(place));
+                }
+                return;
+            };
+            let Some(flow) = self.flows.get_mut(transmit.flow.0 as usize) else { continue };
+            let packet = Packet {
+                flow: transmit.flow,
+                bytes: transmit.bytes,
+                sequence: flow.sent_packets,
+                sent: now,
+                queued: now,
+                waited_ns: 0,
+                body: self.bodies.keep(transmit.body),
+                hop: 0,
+                ecn: transmit.ecn,
+            };
+            flow.sent_packets += 1;
+            flow.sent_bytes += u64::from(packet.bytes);
+            observer.on_event(now, &Event::Sent { packet });
+            self.offer(now, packet, observer);
+        }
+    }
+
+    /// `packet` came out of a link: on to the next one, or to its agent.
+    fn forward(&mut self, now: Timestamp, packet: Packet, observer: &mut impl Observer) {
+        let packet = Packet { hop: packet.hop + 1, ..packet };
+        let Some(flow) = self.flows.get_mut(packet.flow.0 as usize) else { return };
+        if usize::from(packet.hop) < flow.path.len() {
+            return self.offer(now, packet, observer);
+        }
+        flow.delivered_packets += 1;
+        flow.delivered_bytes += u64::from(packet.bytes);
+        observer.on_event(now, &Event::Delivered { packet });
+        let sink = flow.sink;
+        let body = self.bodies.release(packet.body);
+        let Some((place, agent)) =
+            sink.and_then(|AgentId(place)| Some((place, self.agents.get_mut(place as usize)?)))
+        else {
+            return;
+        };
+        agent.inner.handle_packet(now, &packet, &body);
+        self.drain_agent(now, place, observer);
+    }
+
+    /// `packet` enters the link that its way has next.
+    fn offer(&mut self, now: Timestamp, packet: Packet, observer: &mut impl Observer) {
+        let link =
+            self.flows.get(packet.flow.0 as usize).and_then(|flow| flow.path.get(usize::from(packet.hop)));
+        let Some(&LinkId(place)) = link else { return };
+        if let Some(link) = self.links.get_mut(place as usize) {
+            link.inner.offer(now, packet, observer);
+            self.settle_link(now, place);
+        }
+    }
+}
+
+/// The content of the packets on their way.
+#[derive(Debug, Default)]
+struct Bodies {
+    kept: Vec<Kept>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    body: Body,
+    /// How many packets carry it.
+    copies: u32,
+}
+
+impl Bodies {
+    /// Keeps `body` for a packet.
+    fn keep(&mut self, body: Body) -> BodyId {
+        if body == Body::None {
+            return BodyId::NONE;
+        }
+        let kept = Kept { body, copies: 1 };
+        if let Some(place) = self.free.pop() {
+            if let Some(free) = self.kept.get_mut(place as usize) {
+                *free = kept;
+            }
+            return BodyId(place);
+        }
+        self.kept.push(kept);
+        BodyId(self.kept.len() as u32 - 1)
+    }
+
+    /// Counts the packets that `link` has duplicated.
+    fn copy(&mut self, link: &mut Link) {
+        while let Some(id) = link.poll_duplicated() {
+            if let Some(kept) = self.kept.get_mut(id.0 as usize) {
+                kept.copies += 1;
+            }
+        }
+    }
+
+    /// What a packet carried that is no more.
+    fn release(&mut self, id: BodyId) -> Body {
+        let Some(kept) = self.kept.get_mut(id.0 as usize) else { return Body::None };
+        kept.copies -= 1;
+        if kept.copies > 0 {
+            return kept.body.clone();
+        }
+        self.free.push(id.0);
+        std::mem::take(&mut kept.body)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! What happens in a simulation, as one ordered stream of typed events.
+//!
+//! Summaries, plots and files derive from this stream. Who wants to see it implements [`Observer`]; who does not passes `()`,
+//! and nothing is computed for it.
+
+use giusto_core::units::{DataSize, TimeDelta, Timestamp};
+
+use crate::packet::{DropReason, LinkId, Packet};
+
+/// Something that happened to a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// Its source sent it.
+    Sent {
+        /// Which.
+        packet: Packet,
+    },
+    /// A link took it into its queue.
+    Queued {
+        /// Where.
+        link: LinkId,
+        /// Which.
+        packet: Packet,
+        /// What waits there now, this packet included.
+        waiting: Waiting,
+    },
+    /// A link began to transmit it.
+    Dequeued {
+        /// Where.
+        link: LinkId,
+        /// Which.
+        packet: Packet,
+        /// How long it waited there.
+        sojourn: TimeDelta,
+        /// What still waits there.
+        waiting: Waiting,
+    },
+    /// A queue marked it: congestion experienced.
+    Marked {
+        /// Where.
+        link: LinkId,
+        /// Which.
+        packet: Packet,
+    },
+    /// It will not arrive.
+    Dropped {
+        /// Where.
+        link: LinkId,
+        /// Which.
+        packet: Packet,
+        /// Why.
+        reason: DropReason,
+    },
+    /// It reached the end of its path.
+    Delivered {
+        /// Which.
+        packet: Packet,
+    },
+}
+
+impl Event {
+    /// The packet that it happened to.
+    pub const fn packet(&self) -> &Packet {
+        match self {
+            Self::Sent { packet }
+            | Self::Queued { packet, .. }
+            | Self::Dequeued { packet, .. }
+            | Self::Marked { packet, .. }
+            | Self::Dropped { packet, .. }
+            | Self::Delivered { packet } => packet,
+        }
+    }
+
+    /// The link at which it happened; what happens at the ends of a path happens at none.
+    pub const fn link(&self) -> Option<LinkId> {
+        match self {
+            Self::Queued { link, .. }
+            | Self::Dequeued { link, .. }
+            | Self::Marked { link, .. }
+            | Self::Dropped { link, .. } => Some(*link),
+            Self::Sent { .. } | Self::Delivered { .. } => None,
+        }
+    }
+}
+
+/// What waits in a queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Packets.
+    pub packets: u64,
+    /// Their sizes.
+    pub size: DataSize,
+}
+
+/// Sees every event, in order.
+pub trait Observer {
+    /// `event` happened at `now`.
+    fn on_event(&mut self, now: Timestamp, event: &Event);
+}
+
+/// Sees nothing, and costs nothing.
+impl Observer for () {
+    #[inline]
+    fn on_event(&mut self, _now: Timestamp, _event: &Event) {}
+}
+
+impl<O: Observer + ?Sized> Observer for &mut O {
+    #[inline]
+    fn on_event(&mut self, now: Timestamp, event: &Event) {
+        (**self).on_event(now, event);
+    }
+}
+
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    #[inline]
+    fn on_event(&mut self, now: Timestamp, event: &Event) {
+        self.0.on_event(now, event);
+        self.1.on_event(now, event);
+    }
+}
+
+impl<O: Observer> Observer for Option<O> {
+    #[inline]
+    fn on_event(&mut self, now: Timestamp, event: &Event) {
+        if let Some(observer) = self {
+            observer.on_event(now, event);
+        }
+    }
+}
+
+/// Keeps every event, in order.
+impl Observer for Vec<(Timestamp, Event)> {
+    fn on_event(&mut self, now: Timestamp, event: &Event) {
+        self.push((now, *event));
+    }
+}
