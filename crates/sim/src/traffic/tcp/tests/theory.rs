@@ -141,13 +141,8 @@ fn new_reno_under_random_loss_lies_near_the_model_of_padhye() {
         let found = stats.acknowledged as f64 / 1460.0 / (seconds / 0.1);
         // One segment per round trip although acknowledgements are delayed: b = 1. The timeout is 300 ms, three round trips.
         let expected = padhye(loss, 1.0, 3.0);
-        println!(
-            "loss {loss}: {found:.1} / {expected:.1} = {:.3}, mathis {:.3}, timeouts {} recoveries {}",
-            found / expected,
-            found / mathis(loss),
-            stats.timeouts,
-            stats.fast_recoveries
-        );
+        println!("loss {loss}: {found:.1}, {:.3} of Padhye", found / expected);
+        assert!(stats.fast_recoveries > 100, "{stats:?}");
         assert!((0.75..1.25).contains(&(found / expected)), "{found:.1} against {expected:.1}");
     }
 }
@@ -163,10 +158,10 @@ fn cubic_has_the_windows_of_the_tables_of_rfc_8312() {
     let table = [
         (100, 1000, 38.0, 60),
         (100, 10_000, 187.0, 60),
-        (100, 100_000, 1054.0, 12),
+        (100, 100_000, 1054.0, 8),
         (10, 1000, 38.0, 60),
         (10, 10_000, 120.0, 30),
-        (10, 100_000, 379.0, 9),
+        (10, 100_000, 379.0, 6),
     ];
     for (round_trip, period, expected, cycles) in table {
         let settings = settings(Algorithm::Cubic, plateau(expected));
@@ -205,7 +200,7 @@ fn fast_convergence_costs_a_lone_flow_part_of_its_window() {
     // RFC 8312 §4.6 wants it off for a flow alone: under periodic loss the window at each loss falls a little short of the last
     // as often as not, and each time the plateau is lowered by 15 %.
     let settings = settings(Algorithm::Cubic, plateau(1054.0));
-    let window = |alone| window_under_periodic_loss(&settings, ms(100), (100_000, 15), alone);
+    let window = |alone| window_under_periodic_loss(&settings, ms(100), (100_000, 9), alone);
     let share = window(false) / window(true);
     println!("with fast convergence: {share:.3}");
     assert!((0.65..0.9).contains(&share), "{share}");
