@@ -311,13 +311,15 @@ impl Sender {
 impl Agent for Sender {
     fn handle_packet(&mut self, now: Timestamp, _packet: &Packet, body: &Body) {
         self.now = self.now.max(now);
-        if let Body::Tcp(segment) = body {
-            if segment.connection == self.connection && segment.flags.contains(Flags::ACK) {
-                if segment.flags.contains(Flags::SYN) {
-                    self.on_syn_ack(segment);
-                } else if matches!(self.stage, Stage::Open) {
-                    self.transmission.on_ack(self.now, segment);
-                }
+        let ours = match body {
+            Body::Tcp(segment) if segment.connection == self.connection => Some(segment),
+            _ => None,
+        };
+        if let Some(segment) = ours.filter(|segment| segment.flags.contains(Flags::ACK)) {
+            if segment.flags.contains(Flags::SYN) {
+                self.on_syn_ack(segment);
+            } else if matches!(self.stage, Stage::Open) {
+                self.transmission.on_ack(self.now, segment);
             }
         }
         self.fire_due();
