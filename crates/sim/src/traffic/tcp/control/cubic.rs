@@ -24,7 +24,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// | after a timeout | the plateau is where congestion avoidance begins, `K` = 0 | RFC 8312 §4.7 |
 /// | fast convergence | on | RFC 8312 §4.6 |
 ///
-/// Slow start is that of RFC 5681; neither HyStart nor HyStart++ (RFC 9406) is there, so that the first overshoot of a long
+/// Slow start is that of RFC 5681; neither `HyStart` nor `HyStart++` (RFC 9406) is there, so that the first overshoot of a long
 /// queue is larger than that of current systems. A spurious reduction is not undone (RFC 9438 §4.9).
 #[derive(Debug)]
 pub struct Cubic {
