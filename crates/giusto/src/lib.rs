@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`plan`] | what is to be sent, and how is time kept? |
 //! | [`transmission`], [`reception`], [`loopback`] | how does one run go, at one end or both? |
+//! | [`scenario`] | what is simulated, and what is expected of it? |
 //! | [`simulation`] | how does a scenario go, in numbers alone? |
 //! | [`peer`] | how do other programs fare under the same meter? |
 //! | [`figures`], [`result`] | what came of it, in numbers? |
@@ -22,6 +23,7 @@ pub mod reception;
 pub mod report;
 pub mod reproduce;
 pub mod result;
+pub mod scenario;
 pub mod simulation;
 pub mod table;
 pub mod transmission;

@@ -1,3 +1,8 @@
 //! Simulated runs: a scenario in, a result out.
 
+pub(crate) mod build;
+mod expect;
 pub mod result;
+mod run;
+
+pub use run::{Names, names, run, run_watched};
