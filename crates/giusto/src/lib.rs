@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`plan`] | what is to be sent, and how is time kept? |
 //! | [`transmission`], [`reception`], [`loopback`] | how does one run go, at one end or both? |
+//! | [`scenario`] | what is simulated, and what is expected of it? |
 //! | [`simulation`] | how does a scenario go, in numbers alone? |
 //! | [`peer`] | how do other programs fare under the same meter? |
 //! | [`figures`], [`result`] | what came of it, in numbers? |
 //! | [`table`], [`report`] | how does a person see that? |
+//! | [`whole_file`] | how does a file appear whole or not at all? |
 //! | [`reproduce`] | what was published, and what do we find? |
 //! | [`command`] | what do the flags of `giusto` mean? |
 
@@ -21,9 +23,11 @@ pub mod reception;
 pub mod report;
 pub mod reproduce;
 pub mod result;
+pub mod scenario;
 pub mod simulation;
 pub mod table;
 pub mod transmission;
+pub mod whole_file;
 
 pub use giusto_core as core;
 pub use giusto_net as net;

@@ -14,11 +14,13 @@
 //! | [`machine`] | how coarse are the clock and the sleeps of who sends? |
 //! | [`random`] | whence comes chance? |
 //! | [`trace`] | what happened? |
+//! | [`observe`] | what is that in figures, and over time? |
 
 pub mod engine;
 pub mod link;
 pub mod machine;
 pub mod network;
+pub mod observe;
 pub mod packet;
 pub mod random;
 pub mod simulation;

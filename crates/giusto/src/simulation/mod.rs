@@ -1,3 +1,9 @@
 //! Simulated runs: a scenario in, a result out.
 
+pub(crate) mod build;
+mod expect;
 pub mod result;
+mod run;
+pub mod trace_file;
+
+pub use run::{Names, names, run, run_watched};

@@ -15,6 +15,9 @@ pub struct SimResult {
     pub wall_s: f64,
     /// Events of the engine.
     pub events: u64,
+    /// Whether it was ended before its time: then nothing was checked.
+    #[serde(default)]
+    pub interrupted: bool,
     /// What each flow got, in the order of the scenario.
     pub flows: Vec<FlowResult>,
     /// What each link carried, in the order of the scenario.
@@ -39,7 +42,8 @@ pub struct FlowResult {
     pub kind: String,
     /// Its congestion control; none for what heeds nothing.
     pub controller: Option<String>,
-    /// What it sent, all headers included, over the time from its start to its end.
+    /// What it sent, all headers included, over the time from its start to its end, the warm-up left out, as for all that is
+    /// no count of packets.
     pub sent_rate_bps: f64,
     /// What arrived of it, all headers included, over the same time.
     pub received_rate_bps: f64,
@@ -62,7 +66,7 @@ pub struct FlowResult {
 pub struct LinkResult {
     /// Its name in the scenario.
     pub id: String,
-    /// Transmitted bytes over those that it could have; none without a limit.
+    /// Transmitted bytes over those that it could have, the warm-up left out; none without a limit.
     pub utilisation_ratio: Option<f64>,
     /// Packets that were offered to it.
     pub offered_packets: u64,
@@ -76,7 +80,7 @@ pub struct LinkResult {
     pub in_flight_packets: u64,
     /// Packets that it made by duplication.
     pub duplicated_packets: u64,
-    /// How long packets waited in its queue; none if none did.
+    /// How long packets waited in its queue, the warm-up left out; none if none came.
     pub queue_delay_ms: Option<Quantiles>,
 }
 

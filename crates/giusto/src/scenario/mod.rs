@@ -1,0 +1,312 @@
+//! What is simulated: links, flows, changes over time, and what is expected of them.
+//!
+//! A scenario is data. It is read from a TOML file ([`Document`]) or made by a [`Builder`]; both give the same [`Scenario`],
+//! which is valid: whatever is wrong is said before anything runs. `docs/scenarios.md` lists every key.
+//!
+//! # Example
+//!
+//! ```
+//! use giusto::scenario::Scenario;
+//!
+//! let scenario = Scenario::parse(
+//!     r#"
+//!     duration = "10 s"
+//!     [[link]]
+//!     id = "wire"
+//!     from = "here"
+//!     to = "there"
+//!     rate = "1 Mbit/s"
+//!     [[flow]]
+//!     id = "voice"
+//!     kind = "cbr"
+//!     rate = "64 kbit/s"
+//!     size = "200 B"
+//!     "#,
+//!     "voice.toml",
+//! )?;
+//! assert_eq!(scenario.flows().len(), 1);
+//!
+//! let complaint = Scenario::parse("duration = \"10\"", "voice.toml").unwrap_err().to_string();
+//! assert!(complaint.starts_with("voice.toml:1: duration: \"10\": duration needs one of the units"), "{complaint}");
+//! # Ok::<(), giusto::scenario::ScenarioError>(())
+//! ```
+
+mod builder;
+mod check;
+mod document;
+mod expectation;
+mod problem;
+mod read;
+mod trace;
+mod tree;
+
+use giusto_core::{
+    ecn::Ecn,
+    units::{DataSize, TimeDelta, Timestamp},
+};
+use giusto_sim::{
+    link::{LinkConfig, queue::Limit},
+    traffic::{Departures, Periods},
+};
+use sha2::{Digest, Sha256};
+
+pub use builder::Builder;
+pub(crate) use check::number_in_file;
+pub use document::{Document, Setting};
+pub use expectation::{Expectation, Figure, Metric, Subject};
+pub use problem::ScenarioError;
+pub(crate) use problem::{At, Finding};
+
+/// The queue of a link that names none holds what the link drains in this time: tail drop at 300 ms, RFC 8867 §4.3.
+pub const DEFAULT_QUEUE: TimeDelta = TimeDelta::from_millis(300);
+
+/// What the id of a link's other direction ends in.
+pub const REVERSE: &str = ":reverse";
+
+/// A valid scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    name: String,
+    description: String,
+    seed: u64,
+    duration: TimeDelta,
+    warmup: TimeDelta,
+    links: Vec<LinkSpec>,
+    flows: Vec<FlowSpec>,
+    expectations: Vec<Expectation>,
+}
+
+impl Scenario {
+    /// A scenario made piece by piece.
+    pub fn builder(name: impl Into<String>) -> Builder {
+        Builder::new(name)
+    }
+
+    /// Reads the text of a file called `name`. Traces that it names are looked for from the current folder on.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError`] names every problem with its line.
+    pub fn parse(text: &str, name: &str) -> Result<Self, ScenarioError> {
+        Document::parse(text, name)?.scenario(&[])
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError`] names every problem with its line.
+    pub fn load(path: impl AsRef<std::path::Path>) -> Result<Self, ScenarioError> {
+        Document::load(path)?.scenario(&[])
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it shows.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// What all chance derives from, unless a run is given another seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// How long it lasts.
+    pub fn duration(&self) -> TimeDelta {
+        self.duration
+    }
+
+    /// How much of the beginning of each flow, and of each link, its figures leave out.
+    pub fn warmup(&self) -> TimeDelta {
+        self.warmup
+    }
+
+    /// The links, one for each direction.
+    pub fn links(&self) -> &[LinkSpec] {
+        &self.links
+    }
+
+    /// The flows.
+    pub fn flows(&self) -> &[FlowSpec] {
+        &self.flows
+    }
+
+    /// What is expected.
+    pub fn expectations(&self) -> &[Expectation] {
+        &self.expectations
+    }
+
+    /// The end of a run.
+    pub fn end(&self) -> Timestamp {
+        Timestamp::ZERO + self.duration
+    }
+
+    /// A digest of all that a run of it with some seed depends on, this program's version included.
+    pub fn fingerprint(&self) -> String {
+        let same = Self { seed: 0, ..self.clone() };
+        let digest = Sha256::new()
+            .chain_update(env!("CARGO_PKG_VERSION"))
+            .chain_update(format!("{same:?}"))
+            .finalize();
+        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// One direction between two nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkSpec {
+    /// What it is called; a reverse direction is called as its link with [`REVERSE`] behind.
+    pub id: String,
+    /// The node where it begins.
+    pub from: String,
+    /// The node where it ends.
+    pub to: String,
+    /// Rate, delay, jitter, loss and duplication.
+    pub config: LinkConfig,
+    /// What waits for it, and how.
+    pub queue: QueueSpec,
+}
+
+impl LinkSpec {
+    /// An unlimited link without delay, from one node to another.
+    pub fn new(id: impl Into<String>, from: impl Into<String>, to: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            from: from.into(),
+            to: to.into(),
+            config: LinkConfig::default(),
+            queue: QueueSpec::default(),
+        }
+    }
+
+    /// The same in the other direction: with a queue and chance of its own.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        Self {
+            id: format!("{}{REVERSE}", self.id),
+            from: self.to.clone(),
+            to: self.from.clone(),
+            ..self.clone()
+        }
+    }
+}
+
+/// A queue and its law.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum QueueSpec {
+    /// First in, first out, with a limit.
+    DropTail(Limit),
+}
+
+impl Default for QueueSpec {
+    fn default() -> Self {
+        Self::DropTail(Limit::Time(DEFAULT_QUEUE))
+    }
+}
+
+/// Traffic from one node to another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowSpec {
+    /// What it is called.
+    pub id: String,
+    /// What sends.
+    pub kind: FlowKind,
+    /// The node that sends.
+    pub from: String,
+    /// The node that receives.
+    pub to: String,
+    /// The links of its way, if it is not the shortest.
+    pub via: Vec<String>,
+    /// The links of its answers' way, if it is not the shortest.
+    pub back: Vec<String>,
+    /// How many of it there are, each with chance of its own.
+    pub count: u32,
+    /// When each begins.
+    pub start: Start,
+    /// From when on it sends no more; by default the end of the run.
+    pub stop: Option<Timestamp>,
+}
+
+impl FlowSpec {
+    /// One flow over the shortest way, from the beginning to the end.
+    pub fn new(
+        id: impl Into<String>,
+        kind: FlowKind,
+        (from, to): (impl Into<String>, impl Into<String>),
+    ) -> Self {
+        Self {
+            id: id.into(),
+            kind,
+            from: from.into(),
+            to: to.into(),
+            via: Vec::new(),
+            back: Vec::new(),
+            count: 1,
+            start: Start::At(Timestamp::ZERO),
+            stop: None,
+        }
+    }
+
+    /// What each of them is called: by the id, with a number from 1 if there are several.
+    pub fn instances(&self) -> impl Iterator<Item = String> + '_ {
+        (1..=self.count)
+            .map(|number| if self.count == 1 { self.id.clone() } else { format!("{}-{number}", self.id) })
+    }
+}
+
+/// When a flow begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// At this moment.
+    At(Timestamp),
+    /// At a moment drawn evenly from the first such span of the run, for each flow of it anew.
+    Uniform(TimeDelta),
+}
+
+/// What sends.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum FlowKind {
+    /// A source that heeds nothing.
+    Source {
+        /// When its packets leave.
+        departures: Departures,
+        /// The size of each on the wire, all headers included.
+        size: DataSize,
+        /// Their ECN codepoint.
+        ecn: Ecn,
+    },
+}
+
+impl FlowKind {
+    /// The name of the kind, as in a file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Source { departures, .. } => match departures {
+                Departures::Poisson(_) => "poisson",
+                Departures::OnOff { on: Periods::Pareto { .. }, off: Periods::Pareto { .. }, .. } => "pareto",
+                Departures::OnOff { .. } => "on-off",
+                _ => "cbr",
+            },
+        }
+    }
+
+    /// Its congestion control, if it has any.
+    pub fn controller(&self) -> Option<String> {
+        match self {
+            Self::Source { .. } => None,
+        }
+    }
+
+    /// Whether the receiver answers, so that there must be a way back.
+    pub(crate) fn answers(&self) -> bool {
+        match self {
+            Self::Source { .. } => false,
+        }
+    }
+}

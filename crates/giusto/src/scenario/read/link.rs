@@ -1,0 +1,284 @@
+//! Links: rate, delay, queue, loss, jitter.
+
+use std::path::Path;
+
+use giusto_core::units::{DataSize, TimeDelta, Timestamp};
+use giusto_sim::link::{
+    delay::{DelayProfile, Jitter},
+    loss::Loss,
+    queue::Limit,
+    rate::RateProfile,
+};
+
+use super::{
+    choose,
+    fields::{Fields, Findings},
+};
+use crate::scenario::{
+    LinkSpec, QueueSpec,
+    problem::Problem,
+    trace,
+    tree::{Node, Value},
+};
+
+/// A link, and its other direction if it has one.
+pub(super) fn read(node: &Node, folder: &Path, findings: &Findings) -> Vec<LinkSpec> {
+    let id = node.get("id").and_then(Node::as_text);
+    let owner = id.map_or_else(|| "link".to_owned(), |id| format!("link \"{id}\""));
+    let fields = Fields::new(node, owner, findings);
+    let id = fields.required("id", Fields::text).unwrap_or_default();
+    let from = fields.required("from", Fields::text).unwrap_or_default();
+    let to = fields.required("to", Fields::text).unwrap_or_default();
+    let mut link = LinkSpec::new(id, from, to);
+    read_parts(&fields, folder, &mut link);
+    let duplex = fields.flag("duplex");
+    let reverse = fields.node("reverse").map(|_| {
+        let mut reverse = link.reversed();
+        match fields.table("reverse") {
+            Some(fields) => {
+                read_parts(&fields, folder, &mut reverse);
+                fields.finish();
+            }
+            None => {
+                if let Some(node) = fields.node("reverse") {
+                    fields.complain(node, "reverse", format_args!("a table is wanted, such as {{ rate = \"1 Mbit/s\" }}; for the same as forwards write duplex = true"));
+                }
+            }
+        }
+        reverse
+    });
+    if let (Some(false), Some(_), Some(node)) = (duplex, &reverse, fields.node("duplex")) {
+        fields.complain(node, "duplex", format_args!("false, but there is a reverse: leave one of them out"));
+    }
+    let reverse = reverse.or_else(|| (duplex == Some(true)).then(|| link.reversed()));
+    fields.finish();
+    std::iter::once(link).chain(reverse).collect()
+}
+
+/// What both directions may have of their own.
+fn read_parts(fields: &Fields<'_>, folder: &Path, link: &mut LinkSpec) {
+    let config = &mut link.config;
+    if let Some(rate) = rate_profile(fields, folder) {
+        config.rate = rate;
+    }
+    if let Some(delay) = delay_profile(fields) {
+        config.delay = delay;
+    }
+    if let Some(queue) = queue(fields) {
+        link.queue = queue;
+    }
+    if let Some(loss) = loss(fields) {
+        config.loss = loss;
+    }
+    if let Some(jitter) = jitter(fields) {
+        config.jitter = jitter;
+    }
+    if let Some(reorder) = fields.flag("reorder") {
+        config.reorder = reorder;
+    }
+    if let Some(duplication) = fields.number("duplication") {
+        config.duplication = duplication;
+    }
+}
+
+/// A rate, steps of rates, or a trace, below the key `rate`.
+pub(super) fn rate_profile(fields: &Fields<'_>, folder: &Path) -> Option<RateProfile> {
+    let node = fields.node("rate")?;
+    if node.as_text() == Some("unlimited") {
+        return Some(RateProfile::Unlimited);
+    }
+    let Some(inner) = fields.table("rate") else { return fields.rate("rate").map(RateProfile::Fixed) };
+    let file = |file: &str| folder.join(file);
+    let told = |result: Result<RateProfile, String>| {
+        result.map_err(|text| fields.findings().push(Problem { place: None, text })).ok()
+    };
+    let profile = if inner.node("steps").is_some() {
+        let steps = steps(&inner, Fields::rate_of);
+        let period = inner.time("period");
+        steps.map(|steps| RateProfile::Steps { steps, period })
+    } else if inner.node("trace").is_some() {
+        let (name, period) = (inner.text("trace"), inner.time("period"));
+        name.and_then(|name| told(trace::rates(&file(&name), period)))
+    } else if inner.node("mahimahi").is_some() {
+        inner.text("mahimahi").and_then(|name| told(trace::mahimahi(&file(&name))))
+    } else {
+        inner.complain_of_all(
+            "empty: give steps = [[\"0 s\", \"5 Mbit/s\"]], trace = \"FILE\" or mahimahi = \"FILE\""
+                .to_owned(),
+        );
+        None
+    };
+    inner.finish();
+    profile
+}
+
+/// Moments and what holds from each of them on.
+fn steps<'a, T>(
+    fields: &Fields<'a>,
+    read: impl Fn(&Fields<'a>, &Node, &str) -> Option<T>,
+) -> Option<Vec<(Timestamp, T)>> {
+    let node = fields.node("steps")?;
+    let Value::Array(pairs) = &node.value else {
+        fields.complain(
+            node,
+            "steps",
+            format_args!("a list is wanted, such as [[\"0 s\", \"5 Mbit/s\"], [\"20 s\", \"1 Mbit/s\"]]"),
+        );
+        return None;
+    };
+    let read_pair = |pair: &Node| {
+        let [at, value] = pair.elements() else {
+            fields.complain(
+                pair,
+                "steps",
+                format_args!("each step is a pair of a time and a value, such as [\"20 s\", \"1 Mbit/s\"]"),
+            );
+            return None;
+        };
+        let (at, value) = (fields.time_of(at, "steps"), read(fields, value, "steps"));
+        Some((Timestamp::ZERO + at?, value?))
+    };
+    let read: Vec<Option<_>> = pairs.iter().map(read_pair).collect();
+    read.into_iter().collect()
+}
+
+fn delay_profile(fields: &Fields<'_>) -> Option<DelayProfile> {
+    fields.node("delay")?;
+    let Some(inner) = fields.table("delay") else { return fields.time("delay").map(Into::into) };
+    let steps = inner.required("steps", |inner, _| steps(inner, Fields::time_of));
+    let profile = steps.and_then(|steps| {
+        DelayProfile::steps(steps).map_err(|error| inner.complain_of_all(error.to_string())).ok()
+    });
+    inner.finish();
+    profile
+}
+
+/// `0.01`, a channel of two states, or a list of packets.
+fn loss(fields: &Fields<'_>) -> Option<Loss> {
+    fields.node("loss")?;
+    let Some(inner) = fields.table("loss") else { return fields.number("loss").map(Loss::Random) };
+    let loss = if let Some(node) = inner.node("packets") {
+        let number = |node: &Node| match node.value {
+            Value::Integer(value) => u64::try_from(value).ok(),
+            _ => None,
+        };
+        let numbers = node.elements().iter().map(number).collect::<Option<_>>();
+        if numbers.is_none() || node.elements().is_empty() {
+            inner.complain(
+                node,
+                "packets",
+                format_args!("a list of numbers from 0 on is wanted, such as [3, 17]"),
+            );
+        }
+        numbers.map(Loss::List)
+    } else {
+        inner.required("kind", |inner, key| choose(inner, key, &[("gilbert-elliott", ())]));
+        let to_bad = inner.required("to-bad", Fields::number);
+        let to_good = inner.required("to-good", Fields::number);
+        let (good, bad) = (inner.number("good").unwrap_or(0.0), inner.number("bad").unwrap_or(1.0));
+        to_bad.zip(to_good).map(|(to_bad, to_good)| Loss::GilbertElliott { to_bad, to_good, good, bad })
+    };
+    inner.finish();
+    loss
+}
+
+/// `"rfc8868"`, `"none"`, or a distribution.
+fn jitter(fields: &Fields<'_>) -> Option<Option<Jitter>> {
+    enum Kind {
+        Gaussian,
+        Uniform,
+    }
+    fields.node("jitter")?;
+    let Some(inner) = fields.table("jitter") else {
+        return choose(fields, "jitter", &[("rfc8868", Some(Jitter::RFC8868)), ("none", None)]);
+    };
+    let kinds = [("truncated-gaussian", &Kind::Gaussian), ("uniform", &Kind::Uniform)];
+    let jitter = match inner.required("kind", |inner, key| choose(inner, key, &kinds))? {
+        Kind::Gaussian => {
+            let bound = inner.number("bound").unwrap_or(3.0);
+            inner.required("std", Fields::time).map(|std| Jitter::TruncatedGaussian { std, bound })
+        }
+        Kind::Uniform => inner.required("max", Fields::time).map(|max| Jitter::Uniform { max }),
+    };
+    inner.finish();
+    jitter.map(Some)
+}
+
+/// A kind of queue by its name alone, or with its parameters.
+fn queue(fields: &Fields<'_>) -> Option<QueueSpec> {
+    let node = fields.node("queue")?;
+    if node.as_text().is_some() {
+        let named = Node {
+            place: node.place.clone(),
+            value: Value::Table(vec![crate::scenario::tree::Entry {
+                key: "kind".to_owned(),
+                place: node.place.clone(),
+                node: node.clone(),
+            }]),
+        };
+        return queue_of(&Fields::new(&named, format!("{}: queue", fields.owner()), fields.findings()));
+    }
+    let Some(inner) = fields.table("queue") else {
+        fields.complain(
+            node,
+            "queue",
+            format_args!(
+                "a kind is wanted, or a table such as {{ kind = \"drop-tail\", limit = \"100 packets\" }}"
+            ),
+        );
+        return None;
+    };
+    let queue = queue_of(&inner);
+    inner.finish();
+    queue
+}
+
+#[derive(Debug, Clone, Copy)]
+enum QueueKind {
+    DropTail,
+}
+
+const QUEUE_KINDS: &[(&str, QueueKind)] = &[("drop-tail", QueueKind::DropTail)];
+
+fn queue_of(fields: &Fields<'_>) -> Option<QueueSpec> {
+    let kind = fields.required("kind", |fields, key| choose(fields, key, QUEUE_KINDS))?;
+    match kind {
+        QueueKind::DropTail => {
+            let QueueSpec::DropTail(default) = QueueSpec::default();
+            Some(QueueSpec::DropTail(limit(fields, "limit").unwrap_or(default)))
+        }
+    }
+}
+
+/// `"100 packets"`, `"64 kB"`, `"300 ms"` or `"unlimited"`.
+fn limit(fields: &Fields<'_>, key: &'static str) -> Option<Limit> {
+    let node = fields.node(key)?;
+    let text = node.as_text().unwrap_or_default().trim();
+    let packets = text.strip_suffix("packets").or_else(|| text.strip_suffix("packet"));
+    let limit = match packets {
+        Some(number) => number.trim().parse().ok().map(Limit::Packets),
+        None if text == "unlimited" => Some(Limit::Unlimited),
+        None if !text.contains(char::is_alphabetic) => None,
+        None => {
+            let size = text.parse::<DataSize>().ok().map(Limit::Bytes);
+            size.or_else(|| text.parse::<TimeDelta>().ok().map(Limit::Time))
+        }
+    };
+    let is_zero = matches!(
+        limit,
+        Some(Limit::Packets(0) | Limit::Bytes(DataSize::ZERO) | Limit::Time(TimeDelta::ZERO))
+    );
+    if limit.is_none() || is_zero {
+        let what = if is_zero { "holds nothing" } else { "is no limit of a queue" };
+        fields.complain(
+            node,
+            key,
+            format_args!(
+                "{} {what}: write, for example, \"100 packets\", \"64 kB\", \"300 ms\" or \"unlimited\"",
+                node.written()
+            ),
+        );
+        return None;
+    }
+    limit
+}

@@ -1,0 +1,168 @@
+//! From a scenario to a simulation: the one place where each kind of queue and of traffic is made.
+
+use giusto_core::units::{TimeDelta, Timestamp};
+use giusto_sim::{
+    link::queue::{DropTail, Queue},
+    packet::{FlowId, LinkId, NodeId},
+    random::{self, Random},
+    simulation::Simulation,
+    traffic::{Pattern, Sink, Source},
+};
+use rand::RngExt;
+
+use crate::scenario::{
+    At, Finding, FlowKind, FlowSpec, LinkSpec, QueueSpec, Scenario, Start, number_in_file,
+};
+
+/// A simulation that has not begun, and what in it is what in the scenario.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) simulation: Simulation,
+    /// Each link of the scenario.
+    pub(crate) links: Vec<LinkId>,
+    /// Each flow of the scenario, as often as it is there.
+    pub(crate) flows: Vec<BuiltFlow>,
+}
+
+/// One flow of a simulation.
+#[derive(Debug, Clone)]
+pub(crate) struct BuiltFlow {
+    /// Its own name: numbered if there are several of it.
+    pub(crate) name: String,
+    /// Which flow of the scenario it is.
+    pub(crate) spec: usize,
+    /// What goes forwards.
+    pub(crate) forwards: FlowId,
+    /// The answers, if there are any.
+    pub(crate) backwards: Option<FlowId>,
+    pub(crate) start: Timestamp,
+    pub(crate) stop: Timestamp,
+}
+
+/// Builds the run of `scenario` with `seed`.
+///
+/// # Errors
+///
+/// What the parts themselves find wrong, with its place in the scenario. A [`Scenario`] that exists has none of it.
+pub(crate) fn simulation(scenario: &Scenario, seed: u64) -> Result<Built, Finding> {
+    let mut simulation = Simulation::new(seed);
+    let mut links = Vec::new();
+    for (index, spec) in scenario.links().iter().enumerate() {
+        let say = |key, what: String| {
+            let at = At::new("link", number_in_file(scenario.links(), index), key);
+            (at, format!("link \"{}\": {what}", spec.id))
+        };
+        let ends = (simulation.node(&spec.from), simulation.node(&spec.to));
+        let queue = queue(spec, seed).map_err(|what| say("queue", format!("queue: {what}")))?;
+        let link = simulation.add_link(&spec.id, ends, &spec.config, queue);
+        links.push(link.map_err(|error| say("rate", error.to_string()))?);
+    }
+    let mut flows = Vec::new();
+    for (index, spec) in scenario.flows().iter().enumerate() {
+        let say = |key, what: String| (At::new("flow", index, key), format!("flow \"{}\": {what}", spec.id));
+        for (name, number) in spec.instances().zip(1..) {
+            let (from, to) = (simulation.node(&spec.from), simulation.node(&spec.to));
+            let mut route = |ends, via: &[String], key| {
+                route(&mut simulation, scenario, ends, via)
+                    .map_err(|what| say(key, format!("no route: {what}")))
+            };
+            let forwards = route((from, to), &spec.via, if spec.via.is_empty() { "from" } else { "via" })?;
+            let backwards =
+                if spec.kind.answers() { Some(route((to, from), &spec.back, "back")?) } else { None };
+            let own = Own { spec, seed, number };
+            let start = own.start();
+            let built = BuiltFlow {
+                name,
+                spec: index,
+                forwards,
+                backwards,
+                start,
+                stop: spec.stop.unwrap_or(scenario.end()),
+            };
+            traffic(&mut simulation, &built, own).map_err(|(key, what)| say(key, what))?;
+            flows.push(built);
+        }
+    }
+    Ok(Built { simulation, links, flows })
+}
+
+/// A flow over the links that it names, or the shortest way.
+fn route(
+    simulation: &mut Simulation,
+    scenario: &Scenario,
+    (from, to): (NodeId, NodeId),
+    via: &[String],
+) -> Result<FlowId, String> {
+    if via.is_empty() {
+        return simulation.add_flow(from, to).map_err(|error| error.to_string());
+    }
+    let place = |id: &String| scenario.links().iter().position(|link| link.id == *id).unwrap_or(usize::MAX);
+    let way: Vec<LinkId> = via.iter().map(|id| LinkId(place(id) as u32)).collect();
+    let flow = simulation.add_flow_via(from, &way).map_err(|error| error.to_string())?;
+    let network = simulation.network();
+    let end = way.last().and_then(|last| network.links().get(last.0 as usize)).map(|ends| ends.to);
+    match end {
+        Some(end) if end != to => Err(format!(
+            "the links that it names lead to \"{}\", not to \"{}\": add the links that are missing",
+            network.name(end),
+            network.name(to)
+        )),
+        _ => Ok(flow),
+    }
+}
+
+/// The queue of a link.
+fn queue(link: &LinkSpec, _seed: u64) -> Result<Box<dyn Queue>, String> {
+    Ok(match &link.queue {
+        QueueSpec::DropTail(limit) => Box::new(DropTail::new(*limit)),
+    })
+}
+
+/// One of the flows that a part of a scenario describes.
+#[derive(Debug, Clone, Copy)]
+struct Own<'a> {
+    spec: &'a FlowSpec,
+    seed: u64,
+    number: u32,
+}
+
+impl Own<'_> {
+    /// Its chance: independent of how many of it there are.
+    fn random(self, part: &str) -> Random {
+        random::stream(self.seed, &format!("flow {} {}: {part}", self.spec.id, self.number))
+    }
+
+    fn start(self) -> Timestamp {
+        match self.spec.start {
+            Start::At(at) => at,
+            Start::Uniform(span) => {
+                let nanos = self.random("start").random_range(0..=span.as_nanos().max(0));
+                Timestamp::ZERO + TimeDelta::from_nanos(nanos)
+            }
+        }
+    }
+}
+
+/// Adds what sends and what receives.
+fn traffic(
+    simulation: &mut Simulation,
+    flow: &BuiltFlow,
+    own: Own<'_>,
+) -> Result<(), (&'static str, String)> {
+    match &own.spec.kind {
+        FlowKind::Source { departures, size, ecn } => {
+            let pattern = Pattern {
+                ecn: *ecn,
+                start: flow.start,
+                stop: Some(flow.stop),
+                ..Pattern::new(departures.clone(), *size)
+            };
+            let source = Source::new(flow.forwards, pattern, own.random("source"))
+                .map_err(|error| ("kind", error.to_string()))?;
+            simulation.add_agent(Box::new(source));
+            let sink = simulation.add_agent(Box::new(Sink));
+            simulation.deliver(flow.forwards, sink);
+        }
+    }
+    Ok(())
+}

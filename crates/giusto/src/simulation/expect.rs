@@ -1,0 +1,246 @@
+//! Measures exactly the times that are asked for: of each flow, of each link, of each expectation.
+//!
+//! A window begins with its first moment and ends before its last. What counts is
+//!
+//! | figure | packets of the window |
+//! |---|---|
+//! | sent | sent in it |
+//! | received, marked, delay, queue delay of a flow | delivered in it |
+//! | loss | sent in it and either delivered or dropped since |
+//! | utilisation, queue delay of a link | taken from its queue in it |
+//! | dropped, marked of a link | over those that left its queue in it, one way or the other |
+
+use giusto_core::{
+    ecn::Ecn,
+    measure::ErrorHistogram,
+    units::{DataSize, TimeDelta, Timestamp},
+};
+use giusto_sim::{
+    link::rate::RateProfile,
+    packet::{DropReason, FlowId, LinkId},
+    trace::{Event, Observer},
+};
+
+use super::result::Quantiles;
+use crate::scenario::Figure;
+
+/// A time of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) from: Timestamp,
+    pub(super) to: Timestamp,
+}
+
+impl Window {
+    fn holds(self, moment: Timestamp) -> bool {
+        self.from <= moment && moment < self.to
+    }
+
+    /// How long it lasts, as far as it lies before `end`.
+    pub(super) fn seconds(self, end: Timestamp) -> f64 {
+        self.to.min(end).saturating_since(self.from).as_seconds()
+    }
+}
+
+/// What went over one flow or link in one window.
+#[derive(Debug, Clone)]
+pub(super) struct Tally {
+    pub(super) window: Window,
+    /// Of a flow: sent. Of a link: left the queue, dropped or not.
+    pub(super) packets: u64,
+    /// Of a flow: sent. Of a link: transmitted.
+    pub(super) bytes: u64,
+    pub(super) received_packets: u64,
+    pub(super) received_bytes: u64,
+    /// Sent in the window and delivered since.
+    arrived: u64,
+    /// Of a flow: sent in the window and dropped since. Of a link: dropped or lost in the window.
+    lost: u64,
+    marked: u64,
+    pub(super) delay: ErrorHistogram,
+    pub(super) queue_delay: ErrorHistogram,
+}
+
+impl Tally {
+    pub(super) fn new(window: Window) -> Self {
+        Self {
+            window,
+            packets: 0,
+            bytes: 0,
+            received_packets: 0,
+            received_bytes: 0,
+            arrived: 0,
+            lost: 0,
+            marked: 0,
+            delay: ErrorHistogram::new(),
+            queue_delay: ErrorHistogram::new(),
+        }
+    }
+
+    /// Adds what `other` counted, of another flow.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.received_packets += other.received_packets;
+        self.received_bytes += other.received_bytes;
+        self.arrived += other.arrived;
+        self.lost += other.lost;
+        self.marked += other.marked;
+        self.delay.merge(&other.delay);
+        self.queue_delay.merge(&other.queue_delay);
+    }
+
+    /// Of a flow: what was dropped of what has a fate.
+    pub(super) fn loss(&self) -> Option<f64> {
+        ratio(self.lost, self.lost + self.arrived)
+    }
+
+    /// Of a flow: what carries a mark of what arrived.
+    pub(super) fn marked(&self) -> Option<f64> {
+        ratio(self.marked, self.received_packets)
+    }
+
+    /// Of a link: what was dropped or lost of what left the queue.
+    pub(super) fn link_dropped(&self) -> Option<f64> {
+        ratio(self.lost, self.packets)
+    }
+
+    /// Of a link: what was marked of what left the queue.
+    pub(super) fn link_marked(&self) -> Option<f64> {
+        ratio(self.marked, self.packets)
+    }
+
+    /// Of a link of this rate: transmitted over what could have been until `end`.
+    pub(super) fn utilisation(&self, rate: &RateProfile, end: Timestamp) -> Option<f64> {
+        let (from, to) = (rate.capacity(self.window.from)?, rate.capacity(self.window.to.min(end))?);
+        let capacity = to.saturating_sub(from);
+        (capacity > DataSize::ZERO).then(|| self.bytes as f64 / capacity.as_bytes() as f64)
+    }
+
+    fn on_flow_event(&mut self, now: Timestamp, event: &Event) {
+        match event {
+            Event::Sent { packet } if self.window.holds(now) => {
+                self.packets += 1;
+                self.bytes += u64::from(packet.bytes);
+            }
+            Event::Dropped { packet, .. } if self.window.holds(packet.sent) => self.lost += 1,
+            Event::Delivered { packet } => {
+                if self.window.holds(packet.sent) {
+                    self.arrived += 1;
+                }
+                if self.window.holds(now) {
+                    self.received_packets += 1;
+                    self.received_bytes += u64::from(packet.bytes);
+                    self.marked += u64::from(packet.ecn == Ecn::Ce);
+                    self.delay.record(now.saturating_since(packet.sent));
+                    self.queue_delay.record(TimeDelta::from_nanos(packet.waited_ns as i64));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_link_event(&mut self, now: Timestamp, event: &Event) {
+        if !self.window.holds(now) {
+            return;
+        }
+        match event {
+            Event::Dequeued { packet, sojourn, .. } => {
+                self.packets += 1;
+                self.bytes += u64::from(packet.bytes);
+                self.queue_delay.record(*sojourn);
+            }
+            Event::Dropped { reason, .. } => {
+                self.lost += 1;
+                // What is lost on the wire has left the queue before.
+                self.packets += u64::from(*reason != DropReason::Loss);
+            }
+            Event::Marked { .. } => self.marked += 1,
+            _ => {}
+        }
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// One of the quantiles of a distribution, in milliseconds.
+pub(super) fn figure(histogram: &ErrorHistogram, figure: Figure) -> Option<f64> {
+    let time = match figure {
+        Figure::Mean => histogram.mean(),
+        Figure::P50 => histogram.quantile(0.5),
+        Figure::P95 => histogram.quantile(0.95),
+        Figure::P99 => histogram.quantile(0.99),
+        Figure::Max => histogram.max(),
+    };
+    time.map(TimeDelta::as_millis)
+}
+
+/// All of the quantiles that a result shows, in milliseconds.
+pub(super) fn quantiles(histogram: &ErrorHistogram) -> Option<Quantiles> {
+    Some(Quantiles {
+        p50: figure(histogram, Figure::P50)?,
+        p95: figure(histogram, Figure::P95)?,
+        p99: figure(histogram, Figure::P99)?,
+        max: figure(histogram, Figure::Max)?,
+    })
+}
+
+/// Keeps a tally of each window that was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    tallies: Vec<Tally>,
+    /// Which tallies are of which flow, and of which link.
+    of_flow: Vec<Vec<usize>>,
+    of_link: Vec<Vec<usize>>,
+}
+
+impl Windows {
+    /// The tally of a flow in a window, by its number.
+    pub(super) fn flow(&mut self, flow: FlowId, window: Window) -> usize {
+        ask(&mut self.tallies, &mut self.of_flow, flow.0 as usize, window)
+    }
+
+    /// The tally of a link in a window, by its number.
+    pub(super) fn link(&mut self, link: LinkId, window: Window) -> usize {
+        ask(&mut self.tallies, &mut self.of_link, link.0 as usize, window)
+    }
+
+    /// A tally that was asked for.
+    pub(super) fn tally(&self, number: usize) -> &Tally {
+        self.tallies.get(number).expect("a number that this gave")
+    }
+}
+
+/// The number of the tally of `window`; the same window is counted once.
+fn ask(tallies: &mut Vec<Tally>, of: &mut Vec<Vec<usize>>, subject: usize, window: Window) -> usize {
+    if of.len() <= subject {
+        of.resize_with(subject + 1, Vec::new);
+    }
+    let own = of.get_mut(subject).expect("made room for it");
+    let known = own.iter().find(|&&number| tallies.get(number).is_some_and(|tally| tally.window == window));
+    if let Some(&number) = known {
+        return number;
+    }
+    tallies.push(Tally::new(window));
+    own.push(tallies.len() - 1);
+    tallies.len() - 1
+}
+
+impl Observer for Windows {
+    fn on_event(&mut self, now: Timestamp, event: &Event) {
+        let of_flow = self.of_flow.get(event.packet().flow.0 as usize);
+        for &number in of_flow.into_iter().flatten() {
+            if let Some(tally) = self.tallies.get_mut(number) {
+                tally.on_flow_event(now, event);
+            }
+        }
+        let of_link = event.link().and_then(|link| self.of_link.get(link.0 as usize));
+        for &number in of_link.into_iter().flatten() {
+            if let Some(tally) = self.tallies.get_mut(number) {
+                tally.on_link_event(now, event);
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! One run of one scenario with one seed.
+
+use std::ops::ControlFlow;
+
+use giusto_core::units::Timestamp;
+use giusto_sim::trace::Observer;
+
+use super::{
+    build::{self, Built, BuiltFlow},
+    expect::{Tally, Window, Windows, figure, quantiles},
+    result::{CheckResult, FlowResult, LinkResult, SimResult},
+};
+use crate::scenario::{Expectation, FlowSpec, Metric, Scenario, Subject};
+
+/// In how many parts a run looks whether it shall go on.
+const LOOKS: i64 = 500;
+
+/// What the flows and links of a run are called, by their places in the simulation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    /// By [`FlowId`](giusto_sim::packet::FlowId): `tcp-2`, and `tcp-2:back` for its answers.
+    pub flows: Vec<String>,
+    /// By [`LinkId`](giusto_sim::packet::LinkId).
+    pub links: Vec<String>,
+}
+
+/// What an observer of a run of `scenario` will meet.
+pub fn names(scenario: &Scenario) -> Names {
+    let mut flows = Vec::new();
+    for spec in scenario.flows() {
+        for name in spec.instances() {
+            let back = spec.kind.answers().then(|| format!("{name}:back"));
+            flows.push(name);
+            flows.extend(back);
+        }
+    }
+    Names { flows, links: scenario.links().iter().map(|link| link.id.clone()).collect() }
+}
+
+/// Runs `scenario` with `seed` from the beginning to the end. The same seed gives the same result, but for `wall_s`, which
+/// stays zero: who has a clock sets it.
+///
+/// `observer` sees every event; `&mut ()` sees none.
+///
+/// # Example
+///
+/// ```
+/// use giusto::{scenario::Scenario, simulation};
+///
+/// let scenario = Scenario::parse(
+///     r#"
+///     duration = "10 s"
+///     link = [{ id = "wire", from = "here", to = "there", rate = "1 Mbit/s", delay = "20 ms" }]
+///     flow = [{ id = "voice", kind = "cbr", rate = "64 kbit/s", size = "200 B" }]
+///     "#,
+///     "voice.toml",
+/// )?;
+/// let result = simulation::run(&scenario, 1, &mut ());
+/// assert_eq!(result.flows[0].sent_packets, 400);
+/// assert_eq!(result.flows[0].delay_ms.unwrap().max, 21.6); // 20 ms, and 200 B at 1 Mbit/s
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn run(scenario: &Scenario, seed: u64, observer: &mut impl Observer) -> SimResult {
+    run_watched(scenario, seed, observer, |_| ControlFlow::Continue(()))
+}
+
+/// Runs `scenario`, and asks `watch` now and then whether to go on; its argument is how far the run has come.
+///
+/// A run that is broken off has a result too, of the time until then, without checks.
+///
+/// # Panics
+///
+/// If a link lost count of its packets, which is a bug.
+pub fn run_watched(
+    scenario: &Scenario,
+    seed: u64,
+    observer: &mut impl Observer,
+    mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
+) -> SimResult {
+    let Ok(mut built) = build::simulation(scenario, seed) else {
+        unreachable!("a scenario that exists was built when it was checked")
+    };
+    let mut windows = Windows::default();
+    let plan = Plan::new(scenario, &built, &mut windows);
+    let mut end = Timestamp::ZERO;
+    for look in 1..=LOOKS {
+        let part = i128::from(scenario.duration().as_nanos()) * i128::from(look) / i128::from(LOOKS);
+        end = Timestamp::from_nanos(part as u64);
+        built.simulation.run_until(end, &mut (&mut windows, &mut *observer));
+        if look < LOOKS && watch(end).is_break() {
+            break;
+        }
+    }
+    plan.result(scenario, &built, &windows, end)
+}
+
+/// Which windows say what.
+#[derive(Debug)]
+struct Plan {
+    /// Of each flow.
+    flows: Vec<usize>,
+    /// Of each link.
+    links: Vec<usize>,
+    /// Of each expectation.
+    checks: Vec<Vec<usize>>,
+}
+
+impl Plan {
+    fn new(scenario: &Scenario, built: &Built, windows: &mut Windows) -> Self {
+        let of_flow = |flow: &BuiltFlow, (from, to): (Option<Timestamp>, Option<Timestamp>)| Window {
+            from: from.unwrap_or(flow.start + scenario.warmup()),
+            to: to.unwrap_or(flow.stop.min(scenario.end())),
+        };
+        let of_link = |(from, to): (Option<Timestamp>, Option<Timestamp>)| Window {
+            from: from.unwrap_or(Timestamp::ZERO + scenario.warmup()),
+            to: to.unwrap_or(scenario.end()),
+        };
+        let whole = (None, None);
+        let flows =
+            built.flows.iter().map(|flow| windows.flow(flow.forwards, of_flow(flow, whole))).collect();
+        let links = built.links.iter().map(|&link| windows.link(link, of_link(whole))).collect();
+        let check = |expectation: &Expectation| {
+            let time = (expectation.from, expectation.to);
+            match &expectation.subject {
+                Subject::Flows(ids) => members(scenario, built, ids)
+                    .map(|flow| windows.flow(flow.forwards, of_flow(flow, time)))
+                    .collect(),
+                Subject::Link(id) => {
+                    let links = scenario.links().iter().zip(&built.links);
+                    let named = links.filter(|(link, _)| link.id == *id);
+                    named.map(|(_, &link)| windows.link(link, of_link(time))).collect()
+                }
+            }
+        };
+        Self { flows, links, checks: scenario.expectations().iter().map(check).collect() }
+    }
+
+    fn result(&self, scenario: &Scenario, built: &Built, windows: &Windows, end: Timestamp) -> SimResult {
+        let whole = end == scenario.end();
+        let flows = built.flows.iter().zip(&self.flows);
+        let links = scenario.links().iter().zip(&built.links).zip(&self.links);
+        let checks = scenario.expectations().iter().zip(&self.checks);
+        SimResult {
+            scenario: scenario.name().to_owned(),
+            seed: built.simulation.seed().to_string(),
+            duration_s: end.as_seconds(),
+            wall_s: 0.0,
+            events: built.simulation.events(),
+            interrupted: !whole,
+            flows: flows
+                .filter_map(|(flow, &number)| {
+                    let spec = scenario.flows().get(flow.spec)?;
+                    let counted = built.simulation.flow(flow.forwards);
+                    let sent = (counted.sent_packets, counted.delivered_packets);
+                    Some(flow_result((flow, spec), sent, windows.tally(number), end))
+                })
+                .collect(),
+            links: links
+                .map(|((spec, &link), &number)| {
+                    let (counters, tally) = (built.simulation.link(link).counters(), windows.tally(number));
+                    let link = built.simulation.link(link);
+                    LinkResult {
+                        id: spec.id.clone(),
+                        utilisation_ratio: tally.utilisation(&spec.config.rate, end),
+                        offered_packets: counters.offered_packets,
+                        delivered_packets: counters.delivered_packets,
+                        dropped_packets: counters.dropped_packets(),
+                        marked_packets: counters.marked_packets,
+                        in_flight_packets: link.in_flight() + link.waiting().packets,
+                        duplicated_packets: counters.duplicated_packets,
+                        queue_delay_ms: quantiles(&tally.queue_delay),
+                    }
+                })
+                .collect(),
+            checks: checks
+                .filter(|_| whole)
+                .map(|(expectation, numbers)| {
+                    let tallies: Vec<&Tally> = numbers.iter().map(|&number| windows.tally(number)).collect();
+                    check_result(scenario, expectation, &tallies)
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The flows that `ids` name: all of a flow, or one of it by its number.
+fn members<'a>(
+    scenario: &'a Scenario,
+    built: &'a Built,
+    ids: &'a [String],
+) -> impl Iterator<Item = &'a BuiltFlow> {
+    built.flows.iter().filter(move |flow| {
+        let all = scenario.flows().get(flow.spec).is_some_and(|spec| ids.contains(&spec.id));
+        all || ids.contains(&flow.name)
+    })
+}
+
+fn flow_result(
+    (flow, spec): (&BuiltFlow, &FlowSpec),
+    (sent_packets, received_packets): (u64, u64),
+    tally: &Tally,
+    end: Timestamp,
+) -> FlowResult {
+    FlowResult {
+        id: flow.name.clone(),
+        kind: spec.kind.name().to_owned(),
+        controller: spec.kind.controller(),
+        sent_rate_bps: rate(tally.bytes, tally, end),
+        received_rate_bps: rate(tally.received_bytes, tally, end),
+        sent_packets,
+        received_packets,
+        loss_ratio: tally.loss(),
+        marked_ratio: tally.marked(),
+        delay_ms: quantiles(&tally.delay),
+        queue_delay_ms: quantiles(&tally.queue_delay),
+    }
+}
+
+/// Bits per second over the window of `tally`; none over no time.
+fn rate(bytes: u64, tally: &Tally, end: Timestamp) -> f64 {
+    let seconds = tally.window.seconds(end);
+    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
+}
+
+fn check_result(scenario: &Scenario, expectation: &Expectation, tallies: &[&Tally]) -> CheckResult {
+    let value = value(scenario, expectation, tallies);
+    CheckResult {
+        name: expectation.title(),
+        passed: expectation.accepts(value),
+        value,
+        bound: expectation.bound(),
+        unit: expectation.metric.unit().name().to_owned(),
+    }
+}
+
+/// What came of an expectation.
+fn value(scenario: &Scenario, expectation: &Expectation, tallies: &[&Tally]) -> Option<f64> {
+    let end = scenario.end();
+    let (first, others) = tallies.split_first()?;
+    let received = tallies.iter().map(|tally| rate(tally.received_bytes, tally, end));
+    match expectation.metric {
+        Metric::SentRate => return Some(tallies.iter().map(|tally| rate(tally.bytes, tally, end)).sum()),
+        Metric::ReceivedRate => return Some(received.sum()),
+        Metric::Fairness => return jain(received),
+        _ => {}
+    }
+    let mut all = (*first).clone();
+    others.iter().for_each(|other| all.merge(other));
+    let of_link = match &expectation.subject {
+        Subject::Link(id) => Some(scenario.links().iter().find(|link| link.id == *id)?),
+        Subject::Flows(_) => None,
+    };
+    match expectation.metric {
+        Metric::SentRate | Metric::ReceivedRate | Metric::Fairness => None,
+        Metric::SentPackets => Some(all.packets as f64),
+        Metric::ReceivedPackets => Some(all.received_packets as f64),
+        Metric::Loss => all.loss(),
+        Metric::Marked if of_link.is_some() => all.link_marked(),
+        Metric::Marked => all.marked(),
+        Metric::Delay(of) => figure(&all.delay, of),
+        Metric::QueueDelay(of) => figure(&all.queue_delay, of),
+        Metric::Utilisation => all.utilisation(&of_link?.config.rate, end),
+        Metric::Dropped => all.link_dropped(),
+    }
+}
+
+/// Jain's index of fairness, `(Σx)² / (n·Σx²)`.
+fn jain(rates: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum, squares) = rates.fold((0.0, 0.0, 0.0), |(count, sum, squares), rate| {
+        (count + 1.0, sum + rate, squares + rate * rate)
+    });
+    (squares > 0.0).then(|| sum * sum / (count * squares))
+}
