@@ -9,6 +9,7 @@
 //! | [`peer`] | how do other programs fare under the same meter? |
 //! | [`figures`], [`result`] | what came of it, in numbers? |
 //! | [`table`], [`report`] | how does a person see that? |
+//! | [`whole_file`] | how does a file appear whole or not at all? |
 //! | [`reproduce`] | what was published, and what do we find? |
 //! | [`command`] | what do the flags of `giusto` mean? |
 
@@ -26,6 +27,7 @@ pub mod scenario;
 pub mod simulation;
 pub mod table;
 pub mod transmission;
+pub mod whole_file;
 
 pub use giusto_core as core;
 pub use giusto_net as net;

@@ -358,6 +358,7 @@ impl ResolvedPlan {
                 catch_up: pacing.catch_up,
                 burst_bound: pacing.burst_bound(),
                 r_max: pacing.max_burst_rate,
+                ..StrategyOptions::default()
             };
             (pacing.strategy.build(cycle, options)?, cycle.size_on_layer())
         } else {

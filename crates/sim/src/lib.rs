@@ -11,12 +11,16 @@
 //! | [`packet`] | what does the network see of a packet? |
 //! | [`link`] | when does it come out at the other end, if at all? |
 //! | [`traffic`] | who sends, and who listens? |
+//! | [`machine`] | how coarse are the clock and the sleeps of who sends? |
 //! | [`random`] | whence comes chance? |
 //! | [`trace`] | what happened? |
+//! | [`observe`] | what is that in figures, and over time? |
 
 pub mod engine;
 pub mod link;
+pub mod machine;
 pub mod network;
+pub mod observe;
 pub mod packet;
 pub mod random;
 pub mod simulation;

@@ -122,6 +122,11 @@ impl Schedule for Bounded {
         self.inner.on_woke(now);
     }
 
+    fn on_starved(&mut self, since: Timestamp, now: Timestamp) {
+        self.clock.clamp(now);
+        self.inner.on_starved(since, now);
+    }
+
     fn slips(&self) -> Slips {
         self.inner.slips()
     }

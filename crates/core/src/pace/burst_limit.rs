@@ -22,8 +22,13 @@ use std::num::NonZeroU64;
 /// paid for (`pauseTime ≤ 0`), slept or not: otherwise a send that blocked, or a schedule that never sleeps, would save up
 /// credit and spend it above `R_max`, against §1, where the burst rate is that of "any subsequence of data packets".
 ///
-/// So, with `burstStart` the moment at which [`next`](Schedule::next) hands out the cycle, over any window `w` no more than
-/// `R_max · w` and one cycle is sent, measured at those moments.
+/// So, with `burstStart` the moment at which [`next`](Schedule::next) hands out the cycle, or at which its data came if it had
+/// to [wait](Schedule::on_starved) for them, over any window `w` no more than `R_max · w` and one cycle is sent, measured at
+/// those moments.
+///
+/// To the inner schedule a pause is a sleep that lasted too long, or a send that was slow, so one that makes up for these keeps
+/// its average. In the listing the pause becomes the `sleepTime` that is asked for: DT1 and DT2, having taken the shorter sleep
+/// off their `lostTime`, would never get back the rest.
 ///
 /// While a burst is not paid for, a send of the inner schedule waits until it is, and a sleep lasts at least as long. A
 /// [`LookAgain`](Step::LookAgain) passes: it sends nothing.
@@ -73,6 +78,15 @@ impl Schedule for BurstLimit {
     fn on_woke(&mut self, now: Timestamp) {
         self.clock.clamp(now);
         self.inner.on_woke(now);
+    }
+
+    fn on_starved(&mut self, since: Timestamp, now: Timestamp) {
+        let clamped = self.clock.clamp(now);
+        // Later than that only where nothing was handed out, and the burst is still to be paid for.
+        if self.burst.due() <= clamped {
+            self.burst.begin(clamped);
+        }
+        self.inner.on_starved(since, now);
     }
 
     fn slips(&self) -> Slips {
@@ -141,6 +155,20 @@ mod tests {
         assert!(matches!(schedule.next(at(10)), Step::Send(_)));
         schedule.on_sent(at(10), size);
         assert_eq!(schedule.next(at(10)), Step::SleepUntil(at(11)));
+    }
+
+    #[test]
+    fn a_cycle_that_waited_for_data_begins_its_burst_when_they_come() {
+        let at = |millis: u64| Timestamp::from_nanos(millis * MILLI);
+        let size = DataSize::from_bytes(125);
+        let mut schedule = limited(Unpaced::new(1, None), 1_000_000);
+        assert!(matches!(schedule.next(at(0)), Step::Send(_)));
+        schedule.on_starved(at(0), at(7));
+        schedule.on_sent(at(7), size);
+        assert_eq!(schedule.next(at(7)), Step::SleepUntil(at(8)));
+        // Out of order it forgives nothing.
+        schedule.on_starved(at(7), at(7));
+        assert_eq!(schedule.next(at(7)), Step::SleepUntil(at(8)));
     }
 
     #[test]

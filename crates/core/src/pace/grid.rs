@@ -48,6 +48,10 @@ pub struct GridConfig {
 ///    - `Skip`: the oldest whole cycles are dropped until what is left is within the bound. The grid keeps its phase.
 ///    - `Reanchor`: a new grid begins, with a cycle due now. What was owed is forgotten.
 ///
+/// A cycle that [waits for its data](Schedule::on_starved) is late like any other. So `Burst` keeps the rate of the whole
+/// session (the file transfer model of §6 there), and `Reanchor` that of each fragment of live data (AT1, §7), with `M · T` as
+/// the threshold of a gap.
+///
 /// # Timeline
 ///
 /// One datagram per millisecond, a bound of two; the sender is held up from 1.0 ms to 7.2 ms. Each line shows what leaves at

@@ -14,6 +14,12 @@
 //! | `send-sleep-deficit` | [`SendSleep`] | sleeping for | makes up for slow sends |
 //! | `send-sleep-oversleep` | [`SendSleep`] | sleeping for | makes up for slow sends and long sleeps |
 //! | `unpaced` | [`Unpaced`] | nothing | |
+//! | `dt0` | [`DifferentialTime`] | sleeping for | takes it off the next sleep, and loses the rest |
+//! | `dt1` | [`DifferentialTime`] | sleeping for | makes up for long sleeps |
+//! | `dt2` | [`DifferentialTime`] | sleeping for | makes up for slow sends, long sleeps and gaps in the data |
+//! | `dt2-live` | [`DifferentialTime`] | sleeping for | the same, but begins anew after a gap in the data |
+//! | `at0` | [`AbsoluteTime`] | sleeping for | sends all that is owed at once |
+//! | `at1` | [`AbsoluteTime`] | sleeping for | the same, but begins anew after a gap in the data |
 //!
 //! Two schedules wrap any other: [`BurstLimit`] caps the rate of its bursts, [`Bounded`] ends it.
 //!
@@ -61,9 +67,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod absolute;
 mod bounded;
 mod burst_limit;
 mod catch_up;
+mod differential;
 mod grid;
 mod ideal;
 mod names;
@@ -78,9 +86,11 @@ mod unpaced;
 #[cfg(test)]
 mod virtual_driver;
 
+pub use absolute::{AbsoluteTime, SessionRule};
 pub use bounded::{Bounded, Limits};
 pub use burst_limit::BurstLimit;
 pub use catch_up::{BurstBound, BurstBoundError, CatchUp};
+pub use differential::{DifferentialRule, DifferentialTime};
 pub use grid::{Grid, GridConfig};
 pub use names::UnknownName;
 pub use plan::{CyclePlan, CycleRule, HeaderLayer, IpVersion, PlanError};
@@ -138,6 +148,15 @@ pub trait Schedule: Send + std::fmt::Debug {
     /// The sleep asked for is over.
     fn on_woke(&mut self, now: Timestamp);
 
+    /// The cycle asked for found no data when it was asked for at `since`; its data came at `now`, and it is sent now.
+    ///
+    /// Called between the [`Step::Send`] and [`on_sent`](Self::on_sent), if at all. A schedule that does nothing about it takes
+    /// the wait for a slow send. [`Grid`] does so on purpose: its [`CatchUp`] rule says what becomes of cycles that are late,
+    /// for whatever cause, and [`CatchUp::Reanchor`] begins anew after a gap beyond the burst bound.
+    fn on_starved(&mut self, since: Timestamp, now: Timestamp) {
+        let _ = (since, now);
+    }
+
     /// What was given up or made good to keep time.
     fn slips(&self) -> Slips {
         Slips::default()
@@ -155,6 +174,10 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
 
     fn on_woke(&mut self, now: Timestamp) {
         (**self).on_woke(now);
+    }
+
+    fn on_starved(&mut self, since: Timestamp, now: Timestamp) {
+        (**self).on_starved(since, now);
     }
 
     fn slips(&self) -> Slips {

@@ -5,11 +5,11 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BurstBound, BurstLimit, CatchUp, CyclePlan, Deficit, Grid, GridConfig, PlanError, Schedule, SendCompare,
-    SendSleep, Unpaced,
+    AbsoluteTime, BurstBound, BurstLimit, CatchUp, CyclePlan, Deficit, DifferentialRule, DifferentialTime,
+    Grid, GridConfig, PlanError, Schedule, SendCompare, SendSleep, SessionRule, Unpaced,
     names::{UnknownName, choose},
 };
-use crate::units::{DataRate, Timestamp};
+use crate::units::{DataRate, TimeDelta, Timestamp};
 
 /// The schedules that can be asked for by name.
 ///
@@ -44,6 +44,19 @@ pub enum Strategy {
     SendSleepOversleep,
     /// [`Unpaced`]: of the plan, only the datagrams per cycle count.
     Unpaced,
+    // Appended, for the order is that of the wire format.
+    /// [`DifferentialTime`] with [`DifferentialRule::Dt0`].
+    Dt0,
+    /// [`DifferentialTime`] with [`DifferentialRule::Dt1`].
+    Dt1,
+    /// [`DifferentialTime`] with [`DifferentialRule::Dt2`].
+    Dt2,
+    /// [`DifferentialTime`] with [`DifferentialRule::Dt2Live`].
+    Dt2Live,
+    /// [`AbsoluteTime`] with [`SessionRule::Whole`].
+    At0,
+    /// [`AbsoluteTime`] with [`SessionRule::Fragments`].
+    At1,
 }
 
 /// What a strategy needs to know besides the plan.
@@ -57,17 +70,26 @@ pub struct StrategyOptions {
     pub burst_bound: BurstBound,
     /// The maximum burst rate, at least the rate of the plan; by default none. It holds for every strategy.
     pub r_max: Option<DataRate>,
+    /// A longer wait for data is a gap, after which `at1` and `dt2-live` begin anew; by default the time that the latest cycle
+    /// takes at the rate. The others have no choice.
+    pub gap_threshold: Option<TimeDelta>,
 }
 
 impl Strategy {
     /// All strategies.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 12] = [
         Self::Grid,
         Self::SendCompare,
         Self::SendSleep,
         Self::SendSleepDeficit,
         Self::SendSleepOversleep,
         Self::Unpaced,
+        Self::Dt0,
+        Self::Dt1,
+        Self::Dt2,
+        Self::Dt2Live,
+        Self::At0,
+        Self::At1,
     ];
 
     /// The name, as the command line has it.
@@ -79,6 +101,12 @@ impl Strategy {
             Self::SendSleepDeficit => "send-sleep-deficit",
             Self::SendSleepOversleep => "send-sleep-oversleep",
             Self::Unpaced => "unpaced",
+            Self::Dt0 => "dt0",
+            Self::Dt1 => "dt1",
+            Self::Dt2 => "dt2",
+            Self::Dt2Live => "dt2-live",
+            Self::At0 => "at0",
+            Self::At1 => "at1",
         }
     }
 
@@ -89,11 +117,13 @@ impl Strategy {
     /// [`PlanError::BurstRateTooLow`] if `r_max` is below the rate of the plan. `unpaced` has no rate to be compared with, so
     /// there only a zero is refused ([`PlanError::RateZero`]).
     pub fn build(self, plan: &CyclePlan, options: StrategyOptions) -> Result<Box<dyn Schedule>, PlanError> {
-        let StrategyOptions { start, catch_up, burst_bound, r_max } = options;
+        let StrategyOptions { start, catch_up, burst_bound, r_max, gap_threshold } = options;
         if let Some(burst_rate) = r_max.filter(|&r_max| r_max < plan.rate() && self != Self::Unpaced) {
             return Err(PlanError::BurstRateTooLow { burst_rate, rate: plan.rate() });
         }
         let sleeping = |deficit| Box::new(SendSleep::new(plan, deficit, start));
+        let differential = |rule| Box::new(DifferentialTime::new(plan, rule, start));
+        let absolute = |rule| Box::new(AbsoluteTime::new(plan, rule, start));
         let schedule: Box<dyn Schedule> = match self {
             Self::Grid => Box::new(Grid::new(plan, GridConfig { start, catch_up, burst_bound })),
             Self::SendCompare => Box::new(SendCompare::new(plan, start)),
@@ -101,6 +131,12 @@ impl Strategy {
             Self::SendSleepDeficit => sleeping(Deficit::SendTime),
             Self::SendSleepOversleep => sleeping(Deficit::SendTimeAndOversleep),
             Self::Unpaced => Box::new(Unpaced::new(plan.packets_per_cycle(), start)),
+            Self::Dt0 => differential(DifferentialRule::Dt0),
+            Self::Dt1 => differential(DifferentialRule::Dt1),
+            Self::Dt2 => differential(DifferentialRule::Dt2),
+            Self::Dt2Live => differential(DifferentialRule::Dt2Live { gap_threshold }),
+            Self::At0 => absolute(SessionRule::Whole),
+            Self::At1 => absolute(SessionRule::Fragments { gap_threshold }),
         };
         Ok(match r_max {
             Some(r_max) => Box::new(BurstLimit::new(schedule, r_max)?),
@@ -143,7 +179,7 @@ mod tests {
         assert_eq!(
             "gird".parse::<Strategy>().unwrap_err().to_string(),
             "unknown strategy \"gird\": the known ones are grid, send-compare, send-sleep, send-sleep-deficit, \
-             send-sleep-oversleep, unpaced"
+             send-sleep-oversleep, unpaced, dt0, dt1, dt2, dt2-live, at0, at1"
         );
     }
 

@@ -13,6 +13,8 @@ enum Call {
     Next,
     Sent(u64),
     Woke,
+    /// Data that came after a wait.
+    Starved(u64),
     Forward(u64),
     Backward(u64),
 }
@@ -23,6 +25,7 @@ fn calls() -> impl Draw<Value = Vec<Call>> {
         4 => Just(Call::Next),
         2 => prop_oneof![0_u64..3_000, any::<u64>()].prop_map(Call::Sent),
         2 => Just(Call::Woke),
+        1 => span.clone().prop_map(Call::Starved),
         3 => span.clone().prop_map(Call::Forward),
         1 => span.prop_map(Call::Backward),
     ];
@@ -47,12 +50,14 @@ fn bounds() -> impl Draw<Value = BurstBound> {
 
 fn options() -> impl Draw<Value = StrategyOptions> {
     let start = prop::option::of(prop_oneof![0_u64..50_000_000, any::<u64>()]);
-    (start, prop::sample::select(&CatchUp::ALL[..]), bounds(), prop::bool::ANY).prop_map(
-        |(start, catch_up, burst_bound, limited)| StrategyOptions {
+    let gap = prop::option::of(any::<i64>());
+    (start, prop::sample::select(&CatchUp::ALL[..]), bounds(), prop::bool::ANY, gap).prop_map(
+        |(start, catch_up, burst_bound, limited, gap_threshold)| StrategyOptions {
             start: start.map(Timestamp::from_nanos),
             catch_up,
             burst_bound,
             r_max: limited.then_some(DataRate::from_bps(20_000_000_000)),
+            gap_threshold: gap_threshold.map(TimeDelta::from_nanos),
         },
     )
 }
@@ -94,6 +99,11 @@ proptest! {
                     latest = latest.max(now);
                     schedule.on_woke(now);
                 }
+                Call::Starved(wait) => {
+                    latest = latest.max(now);
+                    let since = Timestamp::from_nanos(now.as_nanos().saturating_sub(wait));
+                    schedule.on_starved(since, now);
+                }
                 Call::Forward(nanos) => now = Timestamp::from_nanos(now.as_nanos().saturating_add(nanos)),
                 Call::Backward(nanos) => now = Timestamp::from_nanos(now.as_nanos().saturating_sub(nanos)),
             }
@@ -112,6 +122,10 @@ proptest! {
                 Call::Next => drop(schedule.next(now)),
                 Call::Sent(size) => schedule.on_sent(now, DataSize::from_bytes(size % 3000)),
                 Call::Woke => schedule.on_woke(now),
+                Call::Starved(wait) => {
+                    let since = now - TimeDelta::from_nanos((wait % 100_000_000) as i64);
+                    schedule.on_starved(since, now);
+                }
                 Call::Forward(nanos) => now += TimeDelta::from_nanos((nanos % 100_000_000) as i64),
                 Call::Backward(nanos) => now = now - TimeDelta::from_nanos((nanos % 100_000_000) as i64),
             }
@@ -140,16 +154,19 @@ proptest! {
         plan in plans(),
         oversleeps in prop::collection::vec(prop_oneof![0_u64..100_000, 0_u64..5_000_000], 1..10),
         send_costs in prop::collection::vec(0_u64..20_000, 1..10),
+        data_waits in prop::collection::vec(prop_oneof![4 => Just(0), 1 => 0_u64..10_000_000], 1..10),
     ) {
         let mut schedule = strategy.build(&plan, StrategyOptions::default()).unwrap();
-        let mut driver = VirtualDriver { oversleeps, send_costs, ..VirtualDriver::new(plan.size_on_layer()) };
+        let mut driver = VirtualDriver {
+            oversleeps, send_costs, data_waits, ..VirtualDriver::new(plan.size_on_layer())
+        };
         let period = plan.period().as_nanos().unsigned_abs();
         driver.look_cost = period / 10 + 1;
         driver.run(&mut *schedule, 100 * period);
         let mut sent = DataSize::ZERO;
         for departure in &driver.departures {
-            // What left strictly before has had its time by now.
-            let elapsed = departure.at - driver.departures[0].at;
+            // What left strictly before has had its time by now, counted from the start, at which data may have been late.
+            let elapsed = departure.at - Timestamp::ZERO;
             prop_assert!(sent <= plan.rate().size_in(elapsed + TimeDelta::from_nanos(1)), "at {}", departure.at);
             sent += departure.size;
         }
@@ -163,11 +180,14 @@ proptest! {
         factor in 10_u64..50,
         oversleeps in prop::collection::vec(prop_oneof![0_u64..100_000, 0_u64..5_000_000], 1..10),
         send_costs in prop::collection::vec(0_u64..20_000, 1..10),
+        data_waits in prop::collection::vec(prop_oneof![4 => Just(0), 1 => 0_u64..10_000_000], 1..10),
     ) {
         let r_max = plan.rate().as_bps() * factor / 10;
         let options = StrategyOptions { r_max: Some(DataRate::from_bps(r_max)), ..StrategyOptions::default() };
         let mut schedule = strategy.build(&plan, options).unwrap();
-        let mut driver = VirtualDriver { oversleeps, send_costs, ..VirtualDriver::new(plan.size_on_layer()) };
+        let mut driver = VirtualDriver {
+            oversleeps, send_costs, data_waits, ..VirtualDriver::new(plan.size_on_layer())
+        };
         let period = plan.period().as_nanos().unsigned_abs();
         driver.look_cost = period / 10 + 1;
         driver.run(&mut *schedule, 100 * period);
@@ -207,5 +227,33 @@ fn strategies_differ_as_their_sources_say() {
         send-sleep             935 cycles,  934467 bit/s, last one   65500.0 us late
         send-sleep-deficit     935 cycles,  934467 bit/s, last one   65500.0 us late
         send-sleep-oversleep  1000 cycles,  999940 bit/s, last one      60.0 us late
+        dt0                    992 cycles,  991416 bit/s, last one    8580.0 us late
+        dt1                   1000 cycles,  999940 bit/s, last one      60.0 us late
+        dt2                   1000 cycles,  999920 bit/s, last one      80.0 us late
+        dt2-live              1000 cycles,  999920 bit/s, last one      80.0 us late
+        at0                   1000 cycles,  999940 bit/s, last one      60.0 us late
+        at1                   1000 cycles,  999940 bit/s, last one      60.0 us late
         "#);
+}
+
+/// What the property above says of an exact clock: on a coarse one, durations are read too long as often as too short. DT1
+/// and DT2 make good the former and, by their clamp, forget the latter, so they run ahead of the rate; absolute time does not.
+#[test]
+fn on_a_coarse_clock_absolute_time_keeps_the_rate_and_differential_time_exceeds_it() {
+    let plan = plan(1_000_000, 125, 1);
+    let sent = |strategy: Strategy| {
+        let mut schedule = strategy.build(&plan, StrategyOptions::default()).unwrap();
+        let mut driver = VirtualDriver {
+            granularity: 700_000,
+            oversleeps: vec![60_000, 900_000],
+            send_costs: vec![20_000],
+            ..VirtualDriver::new(plan.size_on_layer())
+        };
+        driver.run(&mut *schedule, 1_000_000_000);
+        driver.departures.len()
+    };
+    let absolute = [Strategy::At0, Strategy::At1].map(sent);
+    assert_eq!(absolute, [1000, 1000]);
+    let differential = [Strategy::Dt1, Strategy::Dt2, Strategy::Dt2Live].map(sent);
+    assert!(differential.iter().all(|sent| (1040..=1060).contains(sent)), "{differential:?}");
 }

@@ -6,7 +6,7 @@ use crate::units::{DataRate, DataSize, TimeDelta, Timestamp};
 /// One cycle that left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Departure {
-    /// When `next` handed it out, on the driver's clock.
+    /// When `next` handed it out, or else when its data came, on the driver's clock.
     pub(super) at: Timestamp,
     pub(super) due: Timestamp,
     pub(super) packets: u32,
@@ -29,6 +29,8 @@ pub(super) struct VirtualDriver {
     pub(super) oversleeps: Vec<u64>,
     /// What sending one datagram takes, in nanoseconds, in turn and over again.
     pub(super) send_costs: Vec<u64>,
+    /// How long each cycle waits for its data, in nanoseconds, in turn and over again.
+    pub(super) data_waits: Vec<u64>,
     /// What a look at the clock takes when the schedule spins, in nanoseconds.
     pub(super) look_cost: u64,
     /// The clock shows multiples of this, in nanoseconds.
@@ -46,6 +48,7 @@ impl VirtualDriver {
             packet_size,
             oversleeps: vec![0],
             send_costs: vec![0],
+            data_waits: vec![0],
             look_cost: 100,
             granularity: 1,
             stall: None,
@@ -67,6 +70,12 @@ impl VirtualDriver {
                 Step::Send(cycle) => {
                     assert!(cycle.packets > 0);
                     let size = self.packet_size * u64::from(cycle.packets);
+                    let wait = self.data_waits[sent % self.data_waits.len()];
+                    if wait > 0 {
+                        let since = self.clock();
+                        self.pass(wait);
+                        schedule.on_starved(since, self.clock());
+                    }
                     self.departures.push(Departure {
                         at: self.clock(),
                         due: cycle.due,

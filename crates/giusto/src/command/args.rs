@@ -78,7 +78,8 @@ pub(super) struct StreamArgs {
     #[arg(long, default_value = "payload", value_name = "LAYER")]
     pub(super) layer: HeaderLayer,
 
-    /// The transmit loop: grid, send-compare, send-sleep or send-sleep-deficit
+    /// The transmit loop: grid, send-compare, send-sleep, send-sleep-deficit, or a shaper of the literature: dt0, dt1, dt2,
+    /// dt2-live, at0, at1
     #[arg(long, default_value = "grid", value_name = "NAME")]
     pub(super) strategy: Strategy,
 
@@ -143,7 +144,7 @@ pub(super) struct PacingArgs {
     #[arg(long, value_name = "RATE")]
     pub(super) max_burst_rate: Option<DataRate>,
 
-    /// Spin where send-sleep would sleep, as the Firebind program does by default
+    /// Spin where send-sleep or a shaper would sleep, as the Firebind program does by default
     #[arg(long)]
     pub(super) spin: bool,
 

@@ -52,7 +52,7 @@ pub(super) struct CbrArgs {
     #[arg(long, default_value = "200,1200", value_name = "SIZES", value_delimiter = ',')]
     size: Vec<DataSize>,
 
-    /// Strategies, comma-separated: grid, send-compare, send-sleep, send-sleep-deficit
+    /// Strategies, comma-separated: grid, send-compare, send-sleep, send-sleep-deficit, dt0, dt1, dt2, dt2-live, at0, at1
     #[arg(long, default_value = "grid", value_name = "NAMES", value_delimiter = ',')]
     strategy: Vec<Strategy>,
 

@@ -22,13 +22,13 @@ mod page;
 mod plots;
 mod render;
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
+pub use crate::whole_file::WriteError;
 pub use chart::{Chart, Mark, Series};
 pub use page::{Demo, accuracy, demo, verdict};
+
+use crate::whole_file::{self, Content};
 
 /// A page: what it says in one sentence, and what that rests on.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ impl Report {
     ///
     /// [`WriteError`] names the path, and what to do.
     pub fn write(&self, path: &Path) -> Result<(), WriteError> {
-        write_whole(path, self.to_html().as_bytes())
+        whole_file::write(path, Content::REPORT, self.to_html().as_bytes())
     }
 }
 
@@ -239,92 +239,4 @@ pub enum Block {
     Definitions(Vec<(String, String)>),
     /// Something to type, or to read letter by letter.
     Code(String),
-}
-
-/// Why a report could not be written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteError {
-    /// The path names no file: it is empty, or ends in `..` or `/`.
-    #[error("{}: this names no file: give a file name, such as report.html", path.display())]
-    NoFileName {
-        /// The path as given.
-        path: PathBuf,
-    },
-    /// The path is a directory.
-    #[error("{}: this is a directory: give a file in it, such as {}", path.display(), path.join("report.html").display())]
-    Directory {
-        /// The path as given.
-        path: PathBuf,
-    },
-    /// The file could not be written.
-    #[error("{}: cannot write the report: {source}: {mend}", path.display())]
-    Io {
-        /// The path as given.
-        path: PathBuf,
-        /// What to do about it.
-        mend: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-/// Writes `bytes` under a temporary name next to `path`, then renames.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
-    if path.is_dir() {
-        return Err(WriteError::Directory { path: path.to_owned() });
-    }
-    let Some(name) = path.file_name() else {
-        return Err(WriteError::NoFileName { path: path.to_owned() });
-    };
-    let mut temporary_name = std::ffi::OsString::from(".");
-    temporary_name.push(name);
-    temporary_name.push(format!(".{}.part", std::process::id()));
-    let temporary = path.with_file_name(temporary_name);
-    fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).map_err(|source| {
-        // What is left of a failed write is of no use to anyone; that it may never have been made is no second error.
-        let _ = fs::remove_file(&temporary);
-        let mend = match source.kind() {
-            io::ErrorKind::NotFound => "create the directory first",
-            io::ErrorKind::PermissionDenied => "choose a directory that you may write to",
-            io::ErrorKind::StorageFull => "free some space or choose another disk",
-            _ => "choose another place",
-        };
-        WriteError::Io { path: path.to_owned(), mend, source }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("giusto-report-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
-    #[test]
-    fn a_report_is_written_whole_and_leaves_nothing_else() {
-        let folder = folder("whole");
-        let path = folder.join("report.html");
-        fs::write(&path, "old").unwrap();
-        write_whole(&path, b"new").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn a_failed_write_names_the_path_and_the_mend() {
-        let folder = folder("mend");
-        let message = |path: &Path| write_whole(path, b"new").unwrap_err().to_string();
-        assert!(message(&folder).contains("this is a directory: give a file in it"));
-        assert!(message(Path::new("")).contains("give a file name"));
-        let missing = folder.join("missing").join("report.html");
-        let text = message(&missing);
-        assert!(text.starts_with(&missing.display().to_string()), "{text}");
-        assert!(text.ends_with("create the directory first"), "{text}");
-        fs::remove_dir_all(&folder).unwrap();
-    }
 }

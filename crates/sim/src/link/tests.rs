@@ -1,1 +1,217 @@
+//! What holds for every link.
 
+use proptest::prelude::*;
+
+use super::{
+    queue::{DropTail, Limit},
+    *,
+};
+use crate::packet::FlowId;
+
+const MILLI: u64 = 1_000_000;
+
+fn at(nanos: u64) -> Timestamp {
+    Timestamp::from_nanos(nanos)
+}
+
+fn packet(sequence: u64, bytes: u32) -> Packet {
+    Packet {
+        flow: FlowId(0),
+        bytes,
+        sequence,
+        sent: Timestamp::ZERO,
+        queued: Timestamp::ZERO,
+        waited_ns: 0,
+        body: BodyId::NONE,
+        hop: 0,
+        ecn: Ecn::NotEct,
+    }
+}
+
+fn link(config: &LinkConfig, limit: Limit) -> Link {
+    Link::new(LinkId(0), config, Box::new(DropTail::new(limit)), (1, "link")).unwrap()
+}
+
+fn fixed(bps: u64, delay_ms: i64) -> LinkConfig {
+    LinkConfig {
+        rate: RateProfile::Fixed(DataRate::from_bps(bps)),
+        delay: TimeDelta::from_millis(delay_ms).into(),
+        ..LinkConfig::default()
+    }
+}
+
+/// Offers each packet at its time, and gives what arrives: (sequence, nanoseconds).
+fn run(link: &mut Link, offers: &[(u64, u32)]) -> Vec<(u64, u64)> {
+    let mut arrivals = Vec::new();
+    let mut offers = offers.iter().zip(0..).peekable();
+    let mut now = Timestamp::ZERO;
+    loop {
+        let offer = offers.peek().map(|&(&(time, _), _)| at(time));
+        let event = link.next_event(now);
+        let Some(next) = [offer, event].into_iter().flatten().min() else { return arrivals };
+        now = next;
+        if event.is_some_and(|event| event <= now) {
+            while let Some(packet) = link.poll(now, &mut ()) {
+                arrivals.push((packet.sequence, now.as_nanos()));
+            }
+        } else if let Some((&(_, bytes), sequence)) = offers.next() {
+            link.offer(now, packet(sequence, bytes), &mut ());
+        }
+        assert!(link.is_conserved());
+    }
+}
+
+#[test]
+fn a_packet_takes_its_serialisation_and_the_propagation_delay_to_the_nanosecond() {
+    // 1250 B at 10 Mbit/s: 1 ms.
+    let arrivals = run(&mut link(&fixed(10_000_000, 25), Limit::Packets(1)), &[(7, 1250)]);
+    assert_eq!(arrivals, [(0, 26 * MILLI + 7)]);
+}
+
+#[test]
+fn packets_wait_for_those_before_them() {
+    // Three at once, and one that comes while the third is being transmitted.
+    let offers = [(0, 1250), (0, 1250), (0, 625), (2 * MILLI + 1, 1250)];
+    let arrivals = run(&mut link(&fixed(10_000_000, 0), Limit::Unlimited), &offers);
+    assert_eq!(arrivals, [(0, MILLI), (1, 2 * MILLI), (2, 2_500_000), (3, 3_500_000)]);
+}
+
+#[test]
+fn what_is_on_the_wire_does_not_occupy_the_queue() {
+    // Room for two: the first goes to the transmitter at once, two wait, the fourth is dropped.
+    let mut full = link(&fixed(10_000_000, 100), Limit::Packets(2));
+    let arrivals = run(&mut full, &[(0, 1250), (0, 1250), (0, 1250), (0, 1250), (MILLI, 1250)]);
+    // At 1 ms the second has left the queue, so the fifth fits.
+    assert_eq!(arrivals, [(0, 101 * MILLI), (1, 102 * MILLI), (2, 103 * MILLI), (4, 104 * MILLI)]);
+    assert_eq!(full.counters().overflow_packets, 1);
+    let bytes = |limit| run(&mut link(&fixed(10_000_000, 0), limit), &[(0, 1250); 5]).len();
+    assert_eq!(bytes(Limit::Bytes(DataSize::from_bytes(2500))), 3);
+    assert_eq!(bytes(Limit::Bytes(DataSize::from_bytes(2499))), 2);
+    // 2 ms at 10 Mbit/s are 2500 B.
+    assert_eq!(bytes(Limit::Time(TimeDelta::from_millis(2))), 3);
+    assert_eq!(bytes(Limit::Time(TimeDelta::from_nanos(1_999_999))), 2);
+}
+
+#[test]
+fn a_limit_in_time_follows_the_rate() {
+    let steps =
+        vec![(at(0), DataRate::from_bps(10_000_000)), (at(10 * MILLI), DataRate::from_bps(5_000_000))];
+    let config = LinkConfig { rate: RateProfile::Steps { steps, period: None }, ..LinkConfig::default() };
+    let mut stepped = link(&config, Limit::Time(TimeDelta::from_millis(2)));
+    let mut offers = vec![(0, 1250); 5];
+    offers.extend([(10 * MILLI, 1250); 5]);
+    // Three of the first five, two of the last.
+    let arrivals = run(&mut stepped, &offers);
+    assert_eq!(arrivals.iter().map(|&(sequence, _)| sequence).collect::<Vec<_>>(), [0, 1, 2, 5, 6]);
+    assert_eq!(arrivals[4].1, 14 * MILLI);
+}
+
+#[test]
+fn a_link_without_limits_delivers_at_once() {
+    let arrivals = run(&mut link(&LinkConfig::default(), Limit::Packets(1)), &[(5, 1500), (5, 1500)]);
+    assert_eq!(arrivals, [(0, 5), (1, 5)]);
+}
+
+#[test]
+fn what_is_lost_on_the_wire_has_taken_its_time() {
+    let config = LinkConfig { loss: Loss::List([0].into()), ..fixed(10_000_000, 0) };
+    let mut lossy = link(&config, Limit::Unlimited);
+    assert_eq!(run(&mut lossy, &[(0, 1250), (0, 1250)]), [(1, 2 * MILLI)]);
+    assert_eq!((lossy.counters().lost_packets, lossy.counters().transmitted_bytes), (1, 2500));
+}
+
+#[test]
+fn a_duplicate_follows_its_original_and_is_counted() {
+    let config = LinkConfig { duplication: 1.0, ..fixed(10_000_000, 1) };
+    let mut twice = link(&config, Limit::Unlimited);
+    assert_eq!(run(&mut twice, &[(0, 1250)]), [(0, 2 * MILLI), (0, 2 * MILLI)]);
+    let counters = twice.counters();
+    assert_eq!(
+        (counters.offered_packets, counters.duplicated_packets, counters.delivered_packets),
+        (1, 1, 2)
+    );
+}
+
+#[test]
+fn opportunities_empty_the_queue_at_their_moments() {
+    let rate =
+        RateProfile::Opportunities { at: vec![at(10 * MILLI), at(10 * MILLI), at(30 * MILLI)], bytes: 1504 };
+    let config = LinkConfig { rate, ..LinkConfig::default() };
+    let offers = [(0, 1500), (0, 1500), (0, 1500), (35 * MILLI, 1504)];
+    // 4 B of each of the two are used by the next: 1504 + 1504 = 1500 + 1500 + 8; the rest leaves at 30 ms.
+    let arrivals = run(&mut link(&config, Limit::Unlimited), &offers);
+    assert_eq!(arrivals, [(0, 10 * MILLI), (1, 10 * MILLI), (2, 30 * MILLI), (3, 40 * MILLI)]);
+}
+
+fn configs() -> impl Strategy<Value = LinkConfig> {
+    let rate = prop_oneof![
+        Just(RateProfile::Unlimited),
+        (10_000_u64..1_000_000_000).prop_map(|bps| RateProfile::Fixed(DataRate::from_bps(bps))),
+        (1_u64..50, 1_u64..50).prop_map(|(first, second)| RateProfile::Steps {
+            steps: vec![
+                (at(0), DataRate::from_bps(first * 100_000)),
+                (at(20 * MILLI), DataRate::from_bps(second * 100_000))
+            ],
+            period: Some(TimeDelta::from_millis(50)),
+        }),
+        prop::collection::vec(0_u64..100, 1..20).prop_map(|mut millis| {
+            millis.push(100);
+            millis.sort_unstable();
+            RateProfile::Opportunities { at: millis.iter().map(|&ms| at(ms * MILLI)).collect(), bytes: 1504 }
+        }),
+    ];
+    let jitter = prop_oneof![
+        Just(None),
+        Just(Some(Jitter::RFC8868)),
+        Just(Some(Jitter::Uniform { max: TimeDelta::from_millis(20) }))
+    ];
+    let loss = prop_oneof![
+        Just(Loss::None),
+        (0.0..=1.0).prop_map(Loss::Random),
+        Just(Loss::GilbertElliott { to_bad: 0.1, to_good: 0.3, good: 0.01, bad: 0.8 })
+    ];
+    (rate, 0_i64..200, jitter, any::<bool>(), loss, prop_oneof![Just(0.0), 0.0..=1.0]).prop_map(
+        |(rate, delay, jitter, reorder, loss, duplication)| LinkConfig {
+            rate,
+            delay: TimeDelta::from_millis(delay).into(),
+            jitter,
+            reorder,
+            loss,
+            duplication,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_goes_in_comes_out_or_is_accounted_for(
+        config in configs(),
+        limit in prop_oneof![Just(Limit::Unlimited), (1_u64..20).prop_map(Limit::Packets)],
+        gaps in prop::collection::vec((0_u64..30 * MILLI, 1_u32..3000), 1..60),
+    ) {
+        let mut clock = 0;
+        let offers: Vec<(u64, u32)> = gaps.iter().map(|&(gap, bytes)| { clock += gap; (clock, bytes) }).collect();
+        let mut link = link(&config, limit);
+        let arrivals = run(&mut link, &offers);
+        prop_assert_eq!((link.in_flight(), link.waiting().packets), (0, 0));
+        let counters = link.counters();
+        prop_assert_eq!(counters.delivered_packets, arrivals.len() as u64);
+        let kept = counters.offered_packets - counters.dropped_packets() + counters.duplicated_packets;
+        prop_assert_eq!(counters.delivered_packets, kept);
+        // Nothing arrives before its time, and in order unless reordering was asked for.
+        let least = config.delay.as_steps()[0].1.as_nanos().unsigned_abs();
+        for &(sequence, arrival) in &arrivals {
+            prop_assert!(arrival >= offers[sequence as usize].0 + least);
+        }
+        if !config.reorder {
+            prop_assert!(arrivals.is_sorted());
+        }
+        // No more is transmitted than the rate allows, one packet apart.
+        let last = Timestamp::from_nanos(arrivals.last().map_or(0, |&(_, arrival)| arrival));
+        if let Some(capacity) = config.rate.capacity(last) {
+            prop_assert!(counters.delivered_bytes <= 2 * (capacity.as_bytes() + 3000));
+        }
+        // The same again, the same result.
+        prop_assert_eq!(run(&mut self::link(&config, limit), &offers), arrivals);
+    }
+}

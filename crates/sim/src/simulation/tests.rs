@@ -1,1 +1,172 @@
+//! Runs as a whole.
 
+use giusto_core::units::{DataRate, DataSize, TimeDelta};
+
+use super::*;
+use crate::{
+    link::{
+        loss::Loss,
+        queue::{DropTail, Limit},
+        rate::RateProfile,
+    },
+    random,
+    traffic::{Departures, Pattern, Sink, Source, Transmit},
+};
+
+fn at(nanos: u64) -> Timestamp {
+    Timestamp::from_nanos(nanos)
+}
+
+fn link(mbps: u64, delay_ms: i64) -> LinkConfig {
+    LinkConfig {
+        rate: RateProfile::Fixed(DataRate::from_bps(mbps * 1_000_000)),
+        delay: TimeDelta::from_millis(delay_ms).into(),
+        ..LinkConfig::default()
+    }
+}
+
+fn queue() -> Box<dyn Queue> {
+    Box::new(DropTail::new(Limit::Packets(20)))
+}
+
+/// Two links in a row, and a Poisson flow over both.
+fn chain(seed: u64, others: u32) -> (Simulation, FlowId) {
+    let mut simulation = Simulation::new(seed);
+    let [a, b, c] = ["a", "b", "c"].map(|name| simulation.node(name));
+    let lossy = LinkConfig { loss: Loss::Random(0.05), ..link(10, 5) };
+    simulation.add_link("ab", (a, b), &lossy, queue()).unwrap();
+    simulation.add_link("bc", (b, c), &link(8, 20), queue()).unwrap();
+    let flow = simulation.add_flow(a, c).unwrap();
+    let pattern =
+        Pattern::new(Departures::Poisson(DataRate::from_bps(6_000_000)), DataSize::from_bytes(1200));
+    let source = Source::new(flow, pattern, random::stream(seed, "poisson")).unwrap();
+    simulation.add_agent(Box::new(source));
+    let sink = simulation.add_agent(Box::new(Sink));
+    simulation.deliver(flow, sink);
+    for other in 0..others {
+        let flow = simulation.add_flow(b, c).unwrap();
+        let pattern = Pattern::constant(DataRate::from_bps(100_000), DataSize::from_bytes(500));
+        let source = Source::new(flow, pattern, random::stream(seed, &format!("other {other}"))).unwrap();
+        simulation.add_agent(Box::new(source));
+    }
+    (simulation, flow)
+}
+
+fn trace(seed: u64, others: u32) -> Vec<(Timestamp, Event)> {
+    let mut trace = Vec::new();
+    chain(seed, others).0.run_until(at(2_000_000_000), &mut trace);
+    trace
+}
+
+#[test]
+fn one_seed_gives_one_trace_and_another_seed_another() {
+    assert_eq!(trace(1, 2), trace(1, 2));
+    assert_ne!(trace(1, 2), trace(2, 2));
+    assert!(trace(1, 0).len() > 5000);
+}
+
+#[test]
+fn a_run_in_slices_is_the_run_in_one() {
+    let mut sliced = Vec::new();
+    let (mut simulation, _) = chain(1, 2);
+    for slice in 1..=200 {
+        simulation.run_until(at(slice * 10_000_000), &mut sliced);
+    }
+    assert_eq!(sliced, trace(1, 2));
+}
+
+#[test]
+fn a_flow_added_elsewhere_leaves_every_draw_as_it_was() {
+    // What the source sends, and which of the packets the first link loses, by number.
+    let draws = |others| {
+        let of_first = |(at, event): (Timestamp, Event)| match event {
+            Event::Sent { packet } if packet.flow == FlowId(0) => Some((at, packet.sequence, false)),
+            Event::Dropped { link: LinkId(0), packet, .. } => Some((Timestamp::ZERO, packet.sequence, true)),
+            _ => None,
+        };
+        trace(1, others).into_iter().filter_map(of_first).collect::<Vec<_>>()
+    };
+    assert_eq!(draws(0), draws(5));
+    let lost = draws(0).iter().filter(|draw| draw.2).count();
+    assert!((20..90).contains(&lost), "{lost} of some 1250 lost at 5 %");
+}
+
+#[test]
+fn packets_know_their_delay_and_the_time_they_waited() {
+    let (mut simulation, _) = chain(1, 0);
+    let mut trace = Vec::new();
+    simulation.run_until(at(2_000_000_000), &mut trace);
+    let mut waited_longest = 0;
+    for (now, event) in &trace {
+        if let Event::Delivered { packet } = event {
+            // 1200 B take 0.96 ms at 10 Mbit/s and 1.2 ms at 8 Mbit/s, rounded up at each.
+            let fixed = 25_000_000 + 960_000 + 1_200_000;
+            let delay = (*now - packet.sent).as_nanos().unsigned_abs();
+            assert!((fixed..=fixed + 2).contains(&(delay - packet.waited_ns)), "{delay} {packet:?}");
+            waited_longest = waited_longest.max(packet.waited_ns);
+        }
+    }
+    assert!(waited_longest > 5_000_000);
+}
+
+#[test]
+fn the_counts_of_flows_and_links_agree_with_the_trace() {
+    let (mut simulation, flow) = chain(3, 1);
+    let mut trace = Vec::new();
+    simulation.run_until(at(2_000_000_000), &mut trace);
+    let count =
+        |matches: &dyn Fn(&Event) -> bool| trace.iter().filter(|(_, event)| matches(event)).count() as u64;
+    let of_flow = |event: &Event| event.packet().flow == flow;
+    let counted = simulation.flow(flow);
+    assert_eq!(counted.sent_packets, count(&|event| matches!(event, Event::Sent { .. }) && of_flow(event)));
+    assert_eq!(
+        counted.delivered_packets,
+        count(&|event| matches!(event, Event::Delivered { .. }) && of_flow(event))
+    );
+    for place in [LinkId(0), LinkId(1)] {
+        let counters = simulation.link(place).counters();
+        let dropped = |event: &Event| matches!(event, Event::Dropped { link, .. } if *link == place);
+        assert_eq!(counters.dropped_packets(), count(&dropped));
+    }
+}
+
+/// Answers every packet with one that carries the same body.
+#[derive(Debug)]
+struct Echo {
+    flow: FlowId,
+    to_send: Vec<u64>,
+    heard: std::sync::Arc<std::sync::Mutex<Vec<(u64, u64)>>>,
+}
+
+impl Agent for Echo {
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, _body: &Body) {
+        self.heard.lock().unwrap().push((packet.sequence, now.as_nanos()));
+        self.to_send.push(packet.sequence);
+    }
+    fn handle_timeout(&mut self, _now: Timestamp) {}
+    fn poll_transmit(&mut self, _now: Timestamp) -> Option<Transmit> {
+        self.to_send.pop()?;
+        Some(Transmit { flow: self.flow, bytes: 125, ecn: giusto_core::ecn::Ecn::Ect0, body: Body::None })
+    }
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        None
+    }
+}
+
+#[test]
+fn an_answer_takes_the_way_back() {
+    let mut simulation = Simulation::new(1);
+    let (a, b) = (simulation.node("a"), simulation.node("b"));
+    simulation.add_link("ab", (a, b), &link(1, 10), queue()).unwrap();
+    simulation.add_link("ba", (b, a), &link(2, 30), queue()).unwrap();
+    let (there, back) = (simulation.add_flow(a, b).unwrap(), simulation.add_flow(b, a).unwrap());
+    let heard = std::sync::Arc::<std::sync::Mutex<Vec<_>>>::default();
+    let echo = simulation.add_agent(Box::new(Echo { flow: back, to_send: Vec::new(), heard: heard.clone() }));
+    simulation.deliver(there, echo);
+    let ping = simulation.add_agent(Box::new(Echo { flow: there, to_send: vec![0], heard: heard.clone() }));
+    simulation.deliver(back, ping);
+    simulation.run_until(at(100_000_000), &mut ());
+    // 125 B: 1 ms there and 0.5 ms back, with 10 and 30 ms of delay.
+    let times: Vec<u64> = heard.lock().unwrap().iter().map(|&(_, nanos)| nanos / 1000).collect();
+    assert_eq!(times, [11_000, 41_500, 52_500, 83_000, 94_000]);
+}

@@ -1,11 +1,14 @@
 //! Traffic: what sends into the network, and what takes it out.
 
+mod paced;
 mod source;
+pub mod tcp;
 
 use std::fmt;
 
 use giusto_core::{ecn::Ecn, units::Timestamp};
 
+pub use paced::{Datagrams, Paced};
 pub use source::{Departures, Pattern, PatternError, Periods, Sink, Source};
 
 use crate::packet::{FlowId, Packet};
@@ -17,6 +20,8 @@ pub enum Body {
     /// Only its size counts.
     #[default]
     None,
+    /// A segment of a TCP connection.
+    Tcp(tcp::Segment),
 }
 
 /// A packet that an agent sends.
@@ -49,4 +54,9 @@ pub trait Agent: Send + fmt::Debug {
 
     /// When [`handle_timeout`](Self::handle_timeout) is wanted next; `None`: never, unless a packet comes.
     fn poll_timeout(&self) -> Option<Timestamp>;
+
+    /// Tells what moves inside, each quantity by a name with its unit, such as `cwnd_bytes`. By default nothing.
+    fn gauges(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let _ = report;
+    }
 }

@@ -2,13 +2,48 @@
 //!
 //! A queue holds packets that wait for the transmitter of its link. What the transmitter has taken, and what is on its way,
 //! is no longer in the queue.
+//!
+//! | law | acts on | signals at | source |
+//! |---|---|---|---|
+//! | [`DropTail`] | fill | arrival | – |
+//! | [`StepMark`] | sojourn, or fill | departure, or arrival | Alizadeh et al. 2010; RFC 9332 Appendix A |
+//! | [`Red`] | averaged fill | arrival | Floyd & Jacobson 1993 |
+//! | [`CoDel`] | smallest sojourn of an interval | departure | RFC 8289 |
+//! | [`FqCodel`] | the same, for each flow | departure | RFC 8290 |
+//! | [`Pie`] | queuing delay and its trend | arrival | RFC 8033 |
+//! | [`DualPi2`] | the same, coupled with a low-latency queue | departure | RFC 9332 |
+//!
+//! Each law takes a plain configuration with a `Default`, and checks it once: [`QueueError`] says what is wrong with it.
 
+mod codel;
 mod drop_tail;
+mod dual_pi2;
+mod error;
+mod fifo;
+mod fq_codel;
+mod pie;
+mod red;
+mod step_mark;
+
+#[cfg(test)]
+mod closed_loop;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
+pub use codel::{CoDel, CoDelConfig};
 pub use drop_tail::{DropTail, Limit};
-use giusto_core::units::{DataSize, TimeDelta, Timestamp};
+pub use dual_pi2::{DualPi2, DualPi2Config, Scheduler};
+pub use error::QueueError;
+pub use fq_codel::{FqCodel, FqCodelConfig};
+use giusto_core::{
+    ecn::Ecn,
+    units::{DataSize, TimeDelta, Timestamp},
+};
+pub use pie::{LatencyEstimate, Pie, PieConfig};
+pub use red::{Red, RedConfig, Thresholds};
+pub use step_mark::{MarkThreshold, StepMark, StepMarkConfig};
 
 use crate::packet::{Dropped, Packet};
 
@@ -34,12 +69,13 @@ pub trait Queue: Send + fmt::Debug {
         self.packets() == 0
     }
 
-    /// How many packets the law has marked so far. Whoever compares it around a call knows whether that call marked.
+    /// How many packets the law has marked so far: those whose codepoint it changed to [`Ecn::Ce`], not those that came with
+    /// it. Whoever compares it around a call knows whether that call marked.
     fn marked(&self) -> u64 {
         0
     }
 
-    /// When the law wants to compute anew, if it keeps time: call [`on_timer`](Self::on_timer) then.
+    /// When the law wants to compute anew, if it keeps time: call [`on_timer`](Self::on_timer) then. Any call may change it.
     fn next_timer(&self) -> Option<Timestamp> {
         None
     }
@@ -58,4 +94,16 @@ pub trait Queue: Send + fmt::Debug {
 /// How long `packet` has waited in the queue that it is in.
 pub(crate) fn sojourn(now: Timestamp, packet: &Packet) -> TimeDelta {
     now.saturating_since(packet.queued)
+}
+
+/// Marks `packet` if its transport can make use of it, and says whether it now bears a mark; `marked` counts what changed.
+pub(crate) fn mark(packet: &mut Packet, marked: &mut u64) -> bool {
+    if !packet.ecn.is_capable() {
+        return false;
+    }
+    if packet.ecn != Ecn::Ce {
+        packet.ecn = Ecn::Ce;
+        *marked += 1;
+    }
+    true
 }

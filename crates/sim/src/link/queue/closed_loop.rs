@@ -1,0 +1,400 @@
+//! The laws at work on sources that respond to them, against what theory says of both.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use giusto_core::{
+    ecn::Ecn,
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
+};
+
+use super::{tests::packet, *};
+use crate::random;
+
+const BYTES: u32 = 1500;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Response {
+    /// None: a packet each so often.
+    Constant(TimeDelta),
+    /// Half the window for a mark or a loss, a packet more for each round trip (RFC 5681 §3.1).
+    Reno,
+    /// Less by half of the averaged share of marks, a packet more for each round trip (RFC 8257 §3.3).
+    Scalable,
+}
+
+/// A source with its window in packets.
+struct Source {
+    response: Response,
+    ecn: Ecn,
+    base_rtt: TimeDelta,
+    window: f64,
+    in_flight: u64,
+    next: u64,
+    /// Signals on what was sent before this one are answered already.
+    recover: u64,
+    is_starting: bool,
+    /// The averaged share of marks, and the counts of this round: marked, all, and the first of the next round.
+    share: f64,
+    round: (u64, u64, u64),
+}
+
+impl Source {
+    fn new(response: Response, ecn: Ecn, base_rtt_millis: i64) -> Self {
+        let base_rtt = TimeDelta::from_millis(base_rtt_millis);
+        let (in_flight, next, recover, round) = (0, 0, 0, (0, 0, 0));
+        Self {
+            response,
+            ecn,
+            base_rtt,
+            window: 10.0,
+            in_flight,
+            next,
+            recover,
+            is_starting: true,
+            share: 1.0,
+            round,
+        }
+    }
+
+    fn on_feedback(&mut self, sequence: u64, marked: bool, lost: bool) {
+        self.in_flight -= 1;
+        if self.response == Response::Scalable {
+            self.on_scalable_round(sequence, marked);
+        }
+        let halves = lost || (marked && self.response == Response::Reno);
+        if halves && sequence >= self.recover {
+            self.window = (self.window / 2.0).max(1.0);
+            self.recover = self.next;
+        }
+        if marked || lost {
+            self.is_starting = false;
+        } else {
+            self.window += if self.is_starting { 1.0 } else { 1.0 / self.window };
+        }
+    }
+
+    fn on_scalable_round(&mut self, sequence: u64, marked: bool) {
+        self.round.0 += u64::from(marked);
+        self.round.1 += 1;
+        if sequence >= self.round.2 {
+            self.share += (self.round.0 as f64 / self.round.1 as f64 - self.share) / 16.0;
+            if self.round.0 > 0 {
+                self.window = (self.window * (1.0 - self.share / 2.0)).max(1.0);
+            }
+            self.round = (0, 0, self.next);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    LinkFree,
+    Emit(usize),
+    Feedback { flow: usize, sequence: u64, marked: bool, lost: bool },
+}
+
+/// What became of one flow after the warm-up.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    delivered: u64,
+    marked: u64,
+    dropped: u64,
+    sojourn_seconds: f64,
+    window_sum: f64,
+}
+
+impl Tally {
+    fn sojourn_millis(&self) -> f64 {
+        1e3 * self.sojourn_seconds / self.delivered as f64
+    }
+
+    fn window(&self) -> f64 {
+        self.window_sum / self.delivered as f64
+    }
+
+    fn drop_share(&self) -> f64 {
+        self.dropped as f64 / (self.dropped + self.delivered) as f64
+    }
+
+    fn mark_share(&self) -> f64 {
+        self.marked as f64 / self.delivered as f64
+    }
+}
+
+/// One link, its queue, and sources that hear of each packet one base round trip after it left or was dropped.
+struct Bottleneck {
+    queue: Box<dyn Queue>,
+    rate: DataRate,
+    sources: Vec<Source>,
+    events: BinaryHeap<Reverse<(Timestamp, u64, Event)>>,
+    ordered: u64,
+    is_busy: bool,
+    from: Timestamp,
+    tallies: Vec<Tally>,
+    /// When each packet was dropped, from the beginning.
+    drop_times: Vec<Timestamp>,
+}
+
+impl Bottleneck {
+    /// Runs for `seconds`, of which the first half warms up.
+    fn run(queue: impl Queue + 'static, mbps: u64, sources: Vec<Source>, seconds: i64) -> Self {
+        let rate = DataRate::from_bps(mbps * 1_000_000);
+        let tallies = vec![Tally::default(); sources.len()];
+        let until = Timestamp::ZERO + TimeDelta::from_seconds(seconds);
+        let mut link = Self {
+            queue: Box::new(queue),
+            rate,
+            sources,
+            events: BinaryHeap::new(),
+            ordered: 0,
+            is_busy: false,
+            from: Timestamp::ZERO + TimeDelta::from_seconds(seconds) / 2,
+            tallies,
+            drop_times: Vec::new(),
+        };
+        link.queue.on_rate(Timestamp::ZERO, rate);
+        (0..link.sources.len()).for_each(|flow| link.schedule(Timestamp::ZERO, Event::Emit(flow)));
+        while let Some(&Reverse((at, _, event))) = link.events.peek() {
+            if let Some(due) = link.queue.next_timer().filter(|&due| due <= at) {
+                link.queue.on_timer(due);
+                continue;
+            }
+            if at > until {
+                break;
+            }
+            link.events.pop();
+            link.handle(at, event);
+        }
+        link
+    }
+
+    fn schedule(&mut self, at: Timestamp, event: Event) {
+        self.ordered += 1;
+        self.events.push(Reverse((at, self.ordered, event)));
+    }
+
+    fn handle(&mut self, now: Timestamp, event: Event) {
+        match event {
+            Event::LinkFree => {
+                self.is_busy = false;
+                self.transmit(now);
+            }
+            Event::Emit(flow) => {
+                if let Response::Constant(interval) = self.sources[flow].response {
+                    self.send(now, flow);
+                    self.schedule(now + interval, Event::Emit(flow));
+                } else {
+                    self.fill_window(now, flow);
+                }
+            }
+            Event::Feedback { flow, sequence, marked, lost } => {
+                self.sources[flow].on_feedback(sequence, marked, lost);
+                self.fill_window(now, flow);
+            }
+        }
+    }
+
+    fn fill_window(&mut self, now: Timestamp, flow: usize) {
+        while !matches!(self.sources[flow].response, Response::Constant(_))
+            && (self.sources[flow].in_flight as f64) < self.sources[flow].window.floor()
+        {
+            self.send(now, flow);
+        }
+    }
+
+    fn send(&mut self, now: Timestamp, flow: usize) {
+        let source = &mut self.sources[flow];
+        let packet = packet(flow as u32, source.next, BYTES, source.ecn);
+        source.next += 1;
+        source.in_flight += 1;
+        let mut drops = Vec::new();
+        self.queue.enqueue(now, packet, &mut drops);
+        self.lose(now, drops);
+        if !self.is_busy {
+            self.transmit(now);
+        }
+    }
+
+    fn transmit(&mut self, now: Timestamp) {
+        let mut drops = Vec::new();
+        let packet = self.queue.dequeue(now, &mut drops);
+        self.lose(now, drops);
+        let Some(packet) = packet else { return };
+        let flow = packet.flow.0 as usize;
+        let marked = packet.ecn == Ecn::Ce;
+        if now >= self.from {
+            let tally = &mut self.tallies[flow];
+            tally.delivered += 1;
+            tally.marked += u64::from(marked);
+            tally.sojourn_seconds += sojourn(now, &packet).as_seconds();
+            tally.window_sum += self.sources[flow].window;
+        }
+        let sent = now + self.rate.time_for(packet.size()).unwrap();
+        self.is_busy = true;
+        self.schedule(sent, Event::LinkFree);
+        let sequence = packet.sequence;
+        let base_rtt = self.sources[flow].base_rtt;
+        self.schedule(sent + base_rtt, Event::Feedback { flow, sequence, marked, lost: false });
+    }
+
+    fn lose(&mut self, now: Timestamp, drops: Vec<Dropped>) {
+        for Dropped { packet, .. } in drops {
+            let (flow, sequence) = (packet.flow.0 as usize, packet.sequence);
+            self.tallies[flow].dropped += u64::from(now >= self.from);
+            self.drop_times.push(now);
+            let base_rtt = self.sources[flow].base_rtt;
+            self.schedule(now + base_rtt, Event::Feedback { flow, sequence, marked: false, lost: true });
+        }
+    }
+
+    /// The share of the link that was in use after the warm-up.
+    fn utilisation(&self, seconds: i64) -> f64 {
+        let delivered: u64 = self.tallies.iter().map(|tally| tally.delivered).sum();
+        DataSize::from_bytes(delivered * u64::from(BYTES)).as_bits() as f64
+            / (self.rate.as_bps() as f64 * seconds as f64 / 2.0)
+    }
+}
+
+/// A constant source at `percent` of 12 Mbit/s, that is of 1000 packets a second.
+fn constant(percent: i64, ecn: Ecn) -> Source {
+    Source::new(Response::Constant(TimeDelta::from_millis(100) / percent), ecn, 20)
+}
+
+fn within(found: f64, low: f64, high: f64) {
+    println!("{found:.4} in {low}..{high}");
+    assert!((low..=high).contains(&found), "{found} is not within {low} to {high}");
+}
+
+fn pie(config: PieConfig) -> Pie {
+    Pie::new(config, random::stream(3, "link: queue")).unwrap()
+}
+
+#[test]
+fn codel_drops_ever_more_of_an_overload_that_does_not_yield() {
+    let queue = CoDel::new(CoDelConfig { limit: Limit::Unlimited, ..Default::default() }).unwrap();
+    let link = Bottleneck::run(queue, 12, vec![constant(120, Ecn::NotEct)], 40);
+    let count = |from: u64, to: u64| {
+        let second = |at: &Timestamp| at.as_nanos() / 1_000_000_000;
+        link.drop_times.iter().filter(|at| (from..to).contains(&second(at))).count()
+    };
+    // Drop n comes 100 ms · Σ 1/√i ≈ 200 ms · √n after the first: n ≈ (t/200 ms)², so in second s some 25·(2s + 1).
+    for second in [2, 4, 6] {
+        let expected = 25.0 * (2.0 * second as f64 + 1.0);
+        within(count(second, second + 1) as f64, 0.9 * expected, 1.1 * expected);
+    }
+    // The control law meets the overload of 200 packets a second after 4 s, and works the backlog off until 8 s.
+    within(link.tallies[0].drop_share(), 0.95 / 6.0, 1.1 / 6.0);
+}
+
+#[test]
+fn codel_holds_a_responsive_source_near_its_target() {
+    for ecn in [Ecn::NotEct, Ecn::Ect0] {
+        let sources = (0..4).map(|_| Source::new(Response::Reno, ecn, 50)).collect();
+        let link = Bottleneck::run(CoDel::new(CoDelConfig::default()).unwrap(), 20, sources, 60);
+        let sojourn = link.tallies.iter().map(Tally::sojourn_millis).sum::<f64>() / 4.0;
+        within(sojourn, 2.5, 10.0);
+        within(link.utilisation(60), 0.9, 1.001);
+    }
+}
+
+#[test]
+fn fq_codel_shares_equally_between_who_yields_and_who_does_not() {
+    let queue = FqCodel::new(FqCodelConfig::default(), random::stream(3, "link: queue")).unwrap();
+    // 6 Mbit/s that do not yield, twice Reno, and a sparse flow of 120 kbit/s.
+    let reno = || Source::new(Response::Reno, Ecn::Ect0, 30);
+    let sources = vec![constant(50, Ecn::NotEct), reno(), reno(), constant(1, Ecn::NotEct)];
+    let link = Bottleneck::run(queue, 12, sources, 40);
+    let fair = (20_000.0 - link.tallies[3].delivered as f64) / 3.0;
+    for tally in &link.tallies[..3] {
+        within(tally.delivered as f64 / fair, 0.93, 1.07);
+    }
+    // A sparse packet waits for the one on the wire, and for new flows: no more than the quantum of each of the others.
+    within(link.tallies[3].sojourn_millis(), 0.0, 2.0);
+    assert_eq!(link.tallies[3].dropped, 0);
+}
+
+#[test]
+fn pie_holds_its_target_by_dropping_what_is_too_much() {
+    let by_rate = LatencyEstimate::DepartureRate { threshold: DataSize::from_bytes(1 << 14) };
+    for latency in [LatencyEstimate::Timestamps, by_rate] {
+        let link = Bottleneck::run(
+            pie(PieConfig { latency, ..Default::default() }),
+            12,
+            vec![constant(120, Ecn::Ect0)],
+            60,
+        );
+        within(link.tallies[0].sojourn_millis(), 13.0, 17.0);
+        // 1 − 1/1.2.
+        within(link.tallies[0].drop_share(), 0.1667 - 0.005, 0.1667 + 0.005);
+    }
+}
+
+#[test]
+fn pie_holds_responsive_sources_at_its_target() {
+    for ecn in [Ecn::NotEct, Ecn::Ect0] {
+        let sources = (0..4).map(|_| Source::new(Response::Reno, ecn, 50)).collect();
+        let link = Bottleneck::run(pie(PieConfig::default()), 20, sources, 60);
+        let sojourn = link.tallies.iter().map(Tally::sojourn_millis).sum::<f64>() / 4.0;
+        within(sojourn, 11.0, 19.0);
+        within(link.utilisation(60), 0.95, 1.001);
+    }
+}
+
+#[test]
+fn red_holds_its_average_between_the_thresholds() {
+    let config = RedConfig { max_probability: 0.1, ..Default::default() };
+    let queue = Red::new(config, random::stream(3, "link: queue")).unwrap();
+    let sources = (0..4).map(|_| Source::new(Response::Reno, Ecn::Ect0, 50)).collect();
+    let link = Bottleneck::run(queue, 20, sources, 60);
+    // By Little's law, 5 to 15 packets are 3 to 9 ms.
+    let sojourn = link.tallies.iter().map(Tally::sojourn_millis).sum::<f64>() / 4.0;
+    within(sojourn, 3.0, 9.0);
+    within(link.utilisation(60), 0.85, 1.001);
+}
+
+#[test]
+fn a_step_keeps_a_scalable_source_at_the_threshold() {
+    let queue = StepMark::new(StepMarkConfig::default()).unwrap();
+    let link = Bottleneck::run(queue, 50, vec![Source::new(Response::Scalable, Ecn::Ect1, 10)], 20);
+    within(link.tallies[0].sojourn_millis(), 0.3, 1.5);
+    within(link.utilisation(20), 0.95, 1.001);
+    assert_eq!(link.tallies[0].dropped, 0);
+}
+
+#[test]
+fn dualpi2_holds_an_overload_at_its_target_in_either_queue() {
+    for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
+        let queue = DualPi2::new(DualPi2Config::default()).unwrap();
+        let link = Bottleneck::run(queue, 12, vec![constant(150, ecn)], 60);
+        within(link.tallies[0].sojourn_millis(), 13.0, 17.0);
+        // 1 − 1/1.5, above p_Cmax = 1/4, so that marks become drops.
+        within(link.tallies[0].drop_share(), 0.3333 - 0.005, 0.3333 + 0.005);
+    }
+}
+
+#[test]
+fn dualpi2_gives_both_kinds_of_source_the_same_window_and_each_its_delay() {
+    for scheduler in [
+        Scheduler::WeightedRoundRobin { classic_share: 1.0 / 16.0 },
+        Scheduler::TimeShiftedFifo { shift: TimeDelta::from_millis(50) },
+    ] {
+        for (classic_sources, ecn) in [(1, Ecn::Ect0), (2, Ecn::NotEct)] {
+            let queue = DualPi2::new(DualPi2Config { scheduler, ..Default::default() }).unwrap();
+            let mut sources = vec![Source::new(Response::Scalable, Ecn::Ect1, 20)];
+            sources.extend((0..classic_sources).map(|_| Source::new(Response::Reno, ecn, 20)));
+            let link = Bottleneck::run(queue, 40, sources, 80);
+            let (scalable, classic) = (&link.tallies[0], &link.tallies[1]);
+            println!(
+                "marks {:.4} {:.4}, drops {:.5}",
+                scalable.mark_share(),
+                classic.mark_share(),
+                classic.drop_share()
+            );
+            within(classic.sojourn_millis(), 11.0, 19.0);
+            within(scalable.sojourn_millis(), 0.0, 1.5);
+            // W_L = 2/p_L with p_L = 2·p', and W_C = 1.22/√p_C = 1.22/p': a ratio of 0.82.
+            within(scalable.window() / classic.window(), 0.82 / 1.4, 0.82 * 1.4);
+            within(link.utilisation(80), 0.95, 1.001);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Two coupled queues: low latency for who responds to marks at once, the classic delay for the rest (RFC 9332).
+
+use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+
+use self::schedule::Turns;
+use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark, sojourn};
+use crate::packet::{DropReason, Dropped, Packet};
+
+mod schedule;
+
+/// Which of the two queues goes next when both have packets (RFC 9332 §4.2.2 and Appendix A.2).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Scheduler {
+    /// Weighted round robin by bytes, as Appendix A.2 recommends.
+    WeightedRoundRobin {
+        /// The share of the link that the classic queue is sure of, above 0 and below 1.
+        classic_share: f64,
+    },
+    /// The head that has waited longer, a handicap subtracted from that of the classic queue: a time-shifted FIFO.
+    TimeShiftedFifo {
+        /// The handicap (`tshift`), zero or more. Appendix A.2: 50 ms for the Internet, four times the target within a site.
+        shift: TimeDelta,
+    },
+}
+
+/// The settings of a [`DualPi2`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DualPi2Config {
+    /// The classic delay to hold, above 0. Default: 15 ms (RFC 9332 Figure 2, `target`).
+    pub target: TimeDelta,
+    /// Time between updates of the probability, above 0. Default: 16 ms (RFC 9332 Appendix A.1, where Figure 2 would give 15).
+    pub update: TimeDelta,
+    /// Gain on the distance from the target, in Hz, 0 to 1e9. Default: 0.16 (RFC 9332 Appendix A.1).
+    pub alpha: f64,
+    /// Gain on the change of delay, in Hz, 0 to 1e9. Default: 3.2 (RFC 9332 Appendix A.1, where Figure 2 would give 3.0).
+    pub beta: f64,
+    /// How many times the base probability marks low-latency packets (`k`), above 0, at most 1000. Default: 2 (RFC 9332 Figure 2).
+    pub coupling: f64,
+    /// The sojourn above which the low-latency queue marks by itself, 0 or more. Default: 800 µs (RFC 9332 Figure 2, `minTh`).
+    pub ramp_from: TimeDelta,
+    /// Over how much more sojourn the marks rise to all, 0 or more; zero makes the ramp a step. Default: 400 µs (RFC 9332
+    /// Figure 2, `range`).
+    pub ramp_width: TimeDelta,
+    /// The low-latency queue marks by itself only what leaves while more packets than this are there, itself included. Default:
+    /// 1 (RFC 9332 Figure 2, `Th_len`).
+    pub ramp_packets: u64,
+    /// Whether the ramp of a slow link begins no lower than two MTU take (RFC 9332 Appendix A.2, for known link rates; that of
+    /// [`Queue::on_rate`] is used). Default: no.
+    pub ramp_above_two_mtu: bool,
+    /// No classic or coupled signal for a packet that leaves while less than this waits in both queues, itself included.
+    /// Default: 0 B, as in the RFC's code; Appendix A.1 describes 3000 B, two MTU, as Linux's addition.
+    pub min_backlog: DataSize,
+    /// Which queue goes next. Default: weighted round robin with 1/16 for the classic queue (RFC 9332 Appendix A.2).
+    pub scheduler: Scheduler,
+    /// The link's largest packet: room for one has to be left when another is taken (RFC 9332 Figure 3). Above 0 B. Default:
+    /// 1500 B.
+    pub mtu: DataSize,
+    /// How much may wait in both queues together. Default: 10 000 packets, as in Linux; RFC 9332 Figure 2 has 250 ms at the
+    /// *largest* rate of the link, which a queue is not told.
+    pub limit: Limit,
+}
+
+impl Default for DualPi2Config {
+    fn default() -> Self {
+        Self {
+            target: TimeDelta::from_millis(15),
+            update: TimeDelta::from_millis(16),
+            alpha: 0.16,
+            beta: 3.2,
+            coupling: 2.0,
+            ramp_from: TimeDelta::from_micros(800),
+            ramp_width: TimeDelta::from_micros(400),
+            ramp_packets: 1,
+            ramp_above_two_mtu: false,
+            min_backlog: DataSize::ZERO,
+            scheduler: Scheduler::WeightedRoundRobin { classic_share: 1.0 / 16.0 },
+            mtu: DataSize::from_bytes(1500),
+            limit: Limit::Packets(10_000),
+        }
+    }
+}
+
+/// The `DualPI2` of RFC 9332 Appendix A, second pass: overload and slow links included.
+///
+/// | here | in the RFC | |
+/// |---|---|---|
+/// | base probability | `p'` | of the controller, for the longer of the two delays |
+/// | classic probability | `p_C = (p')²` | of a mark or drop in the classic queue |
+/// | coupled probability | `p_CL = k·p'` | of a mark in the low-latency queue, at least |
+///
+/// Packets of ECT(1) and CE go to the low-latency queue ([`Ecn::is_l4s`](giusto_core::ecn::Ecn::is_l4s)). Signals are spread
+/// evenly instead of drawn (`recur` of Figure 4), so that the law needs no random numbers.
+///
+/// Where the code of the RFC leaves room: `lq.len()` and `lq.time()` count the packet that leaves (as the RFC's remark that the
+/// last packet of a burst is exempt requires), and `p_CL` ends at 1, since `recur` would save up what is above and go on
+/// marking, and dropping, long after the overload.
+#[derive(Debug)]
+pub struct DualPi2 {
+    config: DualPi2Config,
+    low_latency: Fifo,
+    classic: Fifo,
+    turns: Turns,
+    /// `p'`, 0 to 1.
+    base: f64,
+    /// The longer delay at the last update, in seconds.
+    last_delay: f64,
+    low_latency_signals: Recurrence,
+    classic_signals: Recurrence,
+    ramp_from: TimeDelta,
+    next_update: Option<Timestamp>,
+    marked: u64,
+}
+
+impl DualPi2 {
+    /// An empty queue. A [`Limit::Time`] admits nothing before the link has told its rate ([`Queue::on_rate`]).
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Range`] for a field outside its range.
+    pub fn new(config: DualPi2Config) -> Result<Self, QueueError> {
+        let check = Check("DualPI2");
+        check.positive_time("target", config.target)?;
+        check.positive_time("update", config.update)?;
+        check.gain("alpha", config.alpha)?;
+        check.gain("beta", config.beta)?;
+        let coupling_fits = config.coupling > 0.0 && config.coupling <= 1000.0;
+        check.number("coupling", (coupling_fits, "above 0 and at most 1000"), config.coupling)?;
+        check.time("ramp_from", config.ramp_from)?;
+        check.time("ramp_width", config.ramp_width)?;
+        check.positive_size("mtu", config.mtu)?;
+        match config.scheduler {
+            Scheduler::WeightedRoundRobin { classic_share: share } => {
+                check.number("classic_share", (share > 0.0 && share < 1.0, "above 0 and below 1"), share)?;
+            }
+            Scheduler::TimeShiftedFifo { shift } => check.time("shift", shift)?,
+        }
+        Ok(Self {
+            low_latency: Fifo::new(config.limit),
+            classic: Fifo::new(config.limit),
+            turns: Turns::new(config.scheduler, config.mtu),
+            base: 0.0,
+            last_delay: 0.0,
+            low_latency_signals: Recurrence::default(),
+            classic_signals: Recurrence::default(),
+            ramp_from: config.ramp_from,
+            next_update: None,
+            marked: 0,
+            config,
+        })
+    }
+
+    /// How likely a classic packet is to bear a signal (`p_C`), 0 to 1.
+    pub fn classic_probability(&self) -> f64 {
+        self.base * self.base
+    }
+
+    /// How likely a low-latency packet is, at least, to be marked (`p_CL`), 0 to 1.
+    pub fn coupled_probability(&self) -> f64 {
+        (self.config.coupling * self.base).min(1.0)
+    }
+
+    /// `p_Cmax = min(1/k², 1)`: from here on, classic signals are drops (RFC 9332 Figure 2).
+    fn overload_probability(&self) -> f64 {
+        (1.0 / (self.config.coupling * self.config.coupling)).min(1.0)
+    }
+
+    /// `laqm` of Figure 5.
+    fn ramp(&self, delay: TimeDelta) -> f64 {
+        if delay >= self.ramp_from + self.config.ramp_width {
+            1.0
+        } else if delay > self.ramp_from {
+            (delay - self.ramp_from).as_seconds() / self.config.ramp_width.as_seconds()
+        } else {
+            0.0
+        }
+    }
+
+    /// Lines 4b to 8j of Figure 7: what becomes of a low-latency packet; `None` if it is dropped.
+    fn signal_low_latency(&mut self, now: Timestamp, mut packet: Packet, coupled: bool) -> Option<Packet> {
+        let coupled_probability = if coupled { self.coupled_probability() } else { 0.0 };
+        // p_Lmax = 1.
+        if coupled_probability < 1.0 {
+            let there = self.low_latency.len() as u64 + 1;
+            let own = if there > self.config.ramp_packets { self.ramp(sojourn(now, &packet)) } else { 0.0 };
+            if self.low_latency_signals.next(own.max(coupled_probability)) {
+                mark(&mut packet, &mut self.marked);
+            }
+        } else {
+            if self.low_latency_signals.next(self.classic_probability()) {
+                return None;
+            }
+            if self.low_latency_signals.next(coupled_probability) {
+                mark(&mut packet, &mut self.marked);
+            }
+        }
+        Some(packet)
+    }
+
+    /// Lines 11 to 17 of Figure 7: what becomes of a classic packet; `None` if it is dropped.
+    fn signal_classic(&mut self, mut packet: Packet, coupled: bool) -> Option<Packet> {
+        let probability = self.classic_probability();
+        if coupled && self.classic_signals.next(probability) {
+            let overload = probability >= self.overload_probability();
+            if overload || !mark(&mut packet, &mut self.marked) {
+                return None;
+            }
+        }
+        Some(packet)
+    }
+
+    /// `dualpi2_update` of Figure 8.
+    fn update(&mut self, now: Timestamp) {
+        let delay = self.classic.head_sojourn(now).max(self.low_latency.head_sojourn(now)).as_seconds();
+        self.base += self.config.alpha * (delay - self.config.target.as_seconds())
+            + self.config.beta * (delay - self.last_delay);
+        self.base = self.base.clamp(0.0, 1.0);
+        self.last_delay = delay;
+    }
+}
+
+/// `recur` of Figure 4: true in as many calls as the likelihoods add up to.
+#[derive(Debug, Default)]
+struct Recurrence(f64);
+
+impl Recurrence {
+    fn next(&mut self, likelihood: f64) -> bool {
+        self.0 += likelihood;
+        let is_due = self.0 > 1.0;
+        if is_due {
+            self.0 -= 1.0;
+        }
+        is_due
+    }
+}
+
+impl Queue for DualPi2 {
+    fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) {
+        // Room for an MTU, whatever comes, so that large packets are not at a disadvantage; a jumbo needs its own.
+        let bytes = u64::from(packet.bytes).max(self.config.mtu.as_bytes());
+        let room = Packet { bytes: u32::try_from(bytes).unwrap_or(u32::MAX), ..packet };
+        if !self.config.limit.admits(&room, self.packets(), self.size(), self.classic.drain()) {
+            drops.push(Dropped { packet, reason: DropReason::Overflow });
+            return;
+        }
+        if packet.ecn.is_l4s() {
+            self.low_latency.push(now, packet);
+        } else {
+            self.classic.push(now, packet);
+        }
+        if self.next_update.is_none() {
+            self.next_update = Some(now + self.config.update);
+        }
+    }
+
+    fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Option<Packet> {
+        loop {
+            let waiting = self.size();
+            let coupled = waiting >= self.config.min_backlog;
+            let contended = !self.low_latency.is_empty() && !self.classic.is_empty();
+            let is_classic = self.turns.is_classic_next(now, &self.low_latency, &self.classic)?;
+            let packet = if is_classic { self.classic.pop()? } else { self.low_latency.pop()? };
+            let kept = if is_classic {
+                self.signal_classic(packet, coupled)
+            } else {
+                self.signal_low_latency(now, packet, coupled)
+            };
+            if let Some(packet) = kept {
+                if contended {
+                    self.turns.on_departure(is_classic, packet.size());
+                }
+                if self.is_empty() {
+                    self.turns.reset();
+                }
+                return Some(packet);
+            }
+            drops.push(Dropped { packet, reason: DropReason::Aqm });
+        }
+    }
+
+    fn packets(&self) -> usize {
+        self.low_latency.len() + self.classic.len()
+    }
+
+    fn size(&self) -> DataSize {
+        self.low_latency.size() + self.classic.size()
+    }
+
+    fn marked(&self) -> u64 {
+        self.marked
+    }
+
+    fn next_timer(&self) -> Option<Timestamp> {
+        self.next_update
+    }
+
+    fn on_timer(&mut self, now: Timestamp) {
+        let Some(due) = self.next_update.filter(|&due| now >= due) else { return };
+        self.update(now);
+        let has_work = !self.is_empty() || self.base > 0.0;
+        // Late by a period or more, the periods that were missed are not made up for.
+        let next = Some(due + self.config.update).filter(|&next| next > now);
+        self.next_update = has_work.then(|| next.unwrap_or(now + self.config.update));
+    }
+
+    fn on_rate(&mut self, _now: Timestamp, drain: DataRate) {
+        self.classic.set_drain(drain);
+        let two_mtu = drain.time_for(self.config.mtu * 2).filter(|_| self.config.ramp_above_two_mtu);
+        self.ramp_from = two_mtu.unwrap_or(TimeDelta::ZERO).max(self.config.ramp_from);
+    }
+}
+
+#[cfg(test)]
+mod tests;

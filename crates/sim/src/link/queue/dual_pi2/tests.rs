@@ -1,0 +1,222 @@
+use giusto_core::ecn::Ecn;
+
+use super::*;
+use crate::link::queue::tests::{at_micros, packet};
+
+fn dual(config: DualPi2Config) -> DualPi2 {
+    DualPi2::new(config).unwrap()
+}
+
+fn filled(base: f64, packets: u64, ecn: Ecn) -> DualPi2 {
+    let mut dual = dual(DualPi2Config::default());
+    for sequence in 0..packets {
+        dual.enqueue(at_micros(0), packet(0, sequence, 1000, ecn), &mut Vec::new());
+    }
+    dual.base = base;
+    dual
+}
+
+/// Marks and drops while everything leaves at `micros`.
+fn signals(dual: &mut DualPi2, micros: u64) -> (u64, u64) {
+    let (mut drops, mut marks) = (Vec::new(), 0);
+    while let Some(packet) = dual.dequeue(at_micros(micros), &mut drops) {
+        marks += u64::from(packet.ecn == Ecn::Ce);
+    }
+    (marks, drops.len() as u64)
+}
+
+fn close(found: f64, expected: f64) {
+    assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+}
+
+#[test]
+fn the_coupled_probability_is_k_times_the_root_of_the_classic_one() {
+    // RFC 9332 equation (1): p_C = (p_CL/k)².
+    for (base, classic, coupled) in
+        [(0.0, 0.0, 0.0), (0.1, 0.01, 0.2), (0.25, 0.0625, 0.5), (0.5, 0.25, 1.0), (0.9, 0.81, 1.0)]
+    {
+        let dual = filled(base, 0, Ecn::NotEct);
+        close(dual.classic_probability(), classic);
+        close(dual.coupled_probability(), coupled);
+        close(dual.coupled_probability(), (2.0 * dual.classic_probability().sqrt()).min(1.0));
+    }
+    close(dual(DualPi2Config::default()).overload_probability(), 0.25);
+    close(dual(DualPi2Config { coupling: 0.5, ..Default::default() }).overload_probability(), 1.0);
+}
+
+#[test]
+fn an_update_is_as_computed_by_hand() {
+    let mut dual = filled(0.1, 1, Ecn::Ect0);
+    dual.last_delay = 0.010;
+    // Head for 25 ms: 0.1 + 0.16 · (25 − 15) ms + 3.2 · (25 − 10) ms = 0.1 + 0.0016 + 0.048.
+    dual.update(at_micros(25_000));
+    close(dual.base, 0.1496);
+    // As long again: only the integral.
+    dual.update(at_micros(25_000));
+    close(dual.base, 0.1512);
+    // A low-latency head of 30 ms counts more than a classic one of 0 ms.
+    let mut dual = filled(0.1, 1, Ecn::Ect1);
+    dual.enqueue(at_micros(30_000), packet(1, 0, 1000, Ecn::Ect0), &mut Vec::new());
+    dual.update(at_micros(30_000));
+    close(dual.base, 0.1 + 0.16 * 0.015 + 3.2 * 0.030);
+    // Empty is no delay; and the probability stays from 0 to 1.
+    while dual.dequeue(at_micros(30_000), &mut Vec::new()).is_some() {}
+    dual.update(at_micros(30_000));
+    close(dual.base, 0.1 + 0.16 * 0.015 - 0.16 * 0.015);
+    dual.base = 0.001;
+    dual.update(at_micros(30_000));
+    close(dual.base, 0.0);
+}
+
+#[test]
+fn the_ramp_rises_from_800_to_1200_microseconds() {
+    let mut dual = dual(DualPi2Config::default());
+    let ramp = |dual: &DualPi2, micros| dual.ramp(TimeDelta::from_micros(micros));
+    let expected = [(0, 0.0), (800, 0.0), (900, 0.25), (1000, 0.5), (1100, 0.75), (1200, 1.0), (5000, 1.0)];
+    for (micros, probability) in expected {
+        close(ramp(&dual, micros), probability);
+    }
+    dual.config.ramp_width = TimeDelta::ZERO;
+    for (micros, probability) in [(799, 0.0), (800, 1.0), (801, 1.0)] {
+        close(ramp(&dual, micros), probability);
+    }
+}
+
+#[test]
+fn the_ramp_of_a_slow_link_can_begin_at_two_packets() {
+    let mut dual = dual(DualPi2Config { ramp_above_two_mtu: true, ..Default::default() });
+    // 3000 B take 24 ms at 1 Mbit/s, 0.24 ms at 100 Mbit/s.
+    dual.on_rate(at_micros(0), DataRate::from_bps(1_000_000));
+    close(dual.ramp(TimeDelta::from_micros(24_000)), 0.0);
+    close(dual.ramp(TimeDelta::from_micros(24_200)), 0.5);
+    dual.on_rate(at_micros(0), DataRate::from_bps(100_000_000));
+    close(dual.ramp(TimeDelta::from_micros(1000)), 0.5);
+}
+
+#[test]
+fn a_single_low_latency_packet_is_never_marked_by_the_ramp() {
+    // All that waits is above the ramp, but the last is alone when it leaves; and the first only fills the count to 1.
+    assert_eq!(signals(&mut filled(0.0, 10, Ecn::Ect1), 50_000), (8, 0));
+    assert_eq!(signals(&mut filled(0.0, 10, Ecn::Ect1), 700), (0, 0));
+}
+
+#[test]
+fn signals_are_spread_evenly() {
+    let mut recurrence = Recurrence::default();
+    let signals: Vec<_> = (1..=16).filter(|_| true).map(|_| recurrence.next(0.25)).collect();
+    // 0.25, 0.5, 0.75, 1.0 are not above 1; 1.25 is.
+    let at: Vec<_> = (1..=16).filter(|&call| signals[call - 1]).collect();
+    assert_eq!(at, [5, 9, 13]);
+}
+
+#[test]
+fn classic_packets_bear_the_square_and_low_latency_packets_the_double() {
+    // p' = 0.1 of 10 000 packets: 1 % of the classic, 20 % of the others; before the first, a whole is filled up.
+    let within_one = |found: u64, expected: u64| assert!(found.abs_diff(expected) <= 1, "{found} {expected}");
+    let (marks, drops) = signals(&mut filled(0.1, 10_000, Ecn::Ect0), 10);
+    within_one(marks, 100);
+    assert_eq!(drops, 0);
+    let (marks, drops) = signals(&mut filled(0.1, 10_000, Ecn::NotEct), 10);
+    within_one(drops, 100);
+    assert_eq!(marks, 0);
+    let (marks, drops) = signals(&mut filled(0.1, 10_000, Ecn::Ect1), 10);
+    within_one(marks, 2000);
+    assert_eq!(drops, 0);
+}
+
+#[test]
+fn overload_drops_from_both_queues_alike() {
+    // p' = 0.6: p_C = 0.36 is above 1/4, and p_CL = 1.
+    let (marks, drops) = signals(&mut filled(0.6, 10_000, Ecn::Ect0), 10);
+    assert_eq!(marks, 0);
+    assert!(drops.abs_diff(3600) <= 1, "{drops}");
+    let (marks, drops) = signals(&mut filled(0.6, 10_000, Ecn::Ect1), 10);
+    assert!(drops.abs_diff(3600) <= 1, "{drops}");
+    assert!(marks.abs_diff(6400) <= 1, "{marks}");
+}
+
+#[test]
+fn overload_leaves_no_signals_behind() {
+    let mut dual = filled(1.0, 10_000, Ecn::Ect1);
+    signals(&mut dual, 10);
+    assert!(dual.low_latency_signals.0 <= 1.0);
+    dual.base = 0.0;
+    for sequence in 0..100 {
+        dual.enqueue(at_micros(10), packet(0, sequence, 1000, Ecn::Ect1), &mut Vec::new());
+    }
+    assert_eq!(signals(&mut dual, 10), (0, 0));
+}
+
+#[test]
+fn below_two_packets_nothing_is_coupled_if_so_configured() {
+    let min_backlog = DataSize::from_bytes(3000);
+    for (min_backlog, marks) in [(min_backlog, 8), (DataSize::ZERO, 9)] {
+        let mut dual = filled(0.5, 10, Ecn::Ect1);
+        dual.base = 0.499_999;
+        dual.config.min_backlog = min_backlog;
+        dual.low_latency_signals.0 = 0.5;
+        assert_eq!(signals(&mut dual, 10).0, marks + 1 - u64::from(min_backlog > DataSize::ZERO));
+    }
+}
+
+fn order(scheduler: Scheduler, micros: u64, count: usize) -> Vec<u32> {
+    let mut dual = dual(DualPi2Config { scheduler, ..Default::default() });
+    for sequence in 0..100 {
+        dual.enqueue(at_micros(0), packet(0, sequence, 1500, Ecn::Ect0), &mut Vec::new());
+        dual.enqueue(at_micros(1000), packet(1, sequence, 1500, Ecn::Ect1), &mut Vec::new());
+    }
+    let mut drops = Vec::new();
+    (0..count).map(|_| dual.dequeue(at_micros(micros), &mut drops).unwrap().flow.0).collect()
+}
+
+#[test]
+fn the_classic_queue_gets_one_byte_in_sixteen_under_contention() {
+    let order = order(Scheduler::WeightedRoundRobin { classic_share: 1.0 / 16.0 }, 1000, 96);
+    let classic: Vec<_> = (0..96).filter(|&place| order[place] == 0).collect();
+    assert_eq!(classic.len(), 5);
+    assert!(classic.windows(2).all(|pair| pair[1] - pair[0] == 16), "{classic:?}");
+}
+
+#[test]
+fn a_time_shifted_fifo_serves_classic_packets_that_are_older_than_the_shift() {
+    // Classic packets are 1 ms older.
+    let order = |shift| order(Scheduler::TimeShiftedFifo { shift: TimeDelta::from_micros(shift) }, 5000, 10);
+    assert_eq!(order(1000), [1; 10]);
+    assert_eq!(order(999), [0; 10]);
+}
+
+#[test]
+fn room_for_a_packet_of_the_link_is_kept() {
+    let limit = Limit::Bytes(DataSize::from_bytes(3000));
+    let mut dual = dual(DualPi2Config { limit, ..Default::default() });
+    let mut drops = Vec::new();
+    for sequence in 0..40 {
+        dual.enqueue(at_micros(0), packet(0, sequence, 100, Ecn::Ect0), &mut drops);
+    }
+    // Up to 1500 B waiting, another 1500 B would fit.
+    assert_eq!((dual.packets(), drops.len()), (16, 24));
+}
+
+#[test]
+fn the_clock_stops_once_the_probability_is_zero() {
+    let mut dual = filled(0.3, 1, Ecn::Ect0);
+    assert_eq!(dual.next_timer(), Some(at_micros(16_000)));
+    dual.dequeue(at_micros(0), &mut Vec::new());
+    let mut updates = 0;
+    while let Some(due) = dual.next_timer() {
+        dual.on_timer(due);
+        updates += 1;
+    }
+    // Each takes 0.16 · 15 ms = 0.0024 off 0.3.
+    assert_eq!(updates, 125);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let refused = |config| DualPi2::new(config).unwrap_err().to_string();
+    let config = DualPi2Config { coupling: 0.0, ..Default::default() };
+    assert_eq!(refused(config), "DualPI2: coupling must be above 0 and at most 1000, found 0");
+    let scheduler = Scheduler::WeightedRoundRobin { classic_share: 1.0 };
+    let config = DualPi2Config { scheduler, ..Default::default() };
+    assert_eq!(refused(config), "DualPI2: classic_share must be above 0 and below 1, found 1");
+}

@@ -1,0 +1,248 @@
+//! A line for each flow, served in turns by bytes, each under controlled delay (RFC 8290).
+
+use giusto_core::units::{DataSize, TimeDelta, Timestamp};
+use rand::RngExt;
+
+use self::store::{List, Store};
+use super::{
+    Queue, QueueError,
+    codel::{Backlog, Law},
+    error::Check,
+    mark, sojourn,
+};
+use crate::{
+    packet::{DropReason, Dropped, FlowId, Packet},
+    random::Random,
+};
+
+mod store;
+
+/// The most queues that an [`FqCodel`] takes: as many as the hash of Linux can tell apart.
+const MAX_QUEUES: u32 = 65_536;
+/// RFC 8290 §4.1: how many packets at most one overflow drops.
+const MAX_BATCH: u32 = 64;
+
+/// The settings of an [`FqCodel`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FqCodelConfig {
+    /// As in [`CoDelConfig`](super::CoDelConfig). Default: 5 ms (RFC 8290 §5.2.2).
+    pub target: TimeDelta,
+    /// As in [`CoDelConfig`](super::CoDelConfig). Default: 100 ms (RFC 8290 §5.2.1).
+    pub interval: TimeDelta,
+    /// As in [`CoDelConfig`](super::CoDelConfig), compared with what waits in all queues together (RFC 8289 §4.4). Default:
+    /// 1500 B.
+    pub max_packet: DataSize,
+    /// Whether to mark packets that can bear it instead of dropping them. Default: yes (RFC 8290 §5.2.6).
+    pub ecn: bool,
+    /// Marks all that waited longer than this, besides what the law signals; zero or more. Default: off (RFC 8290 §5.2.7).
+    pub ce_threshold: Option<TimeDelta>,
+    /// How many queues flows are hashed to, 1 to 65 536. Default: 1024 (RFC 8290 §5.2.5).
+    pub queues: u32,
+    /// How many bytes a queue may send in its turn, above 0. Default: 1514 B (RFC 8290 §5.2.4).
+    pub quantum: DataSize,
+    /// How many packets may wait in all queues together, above 0. Default: 10 240 (RFC 8290 §5.2.3).
+    pub limit: u32,
+    /// How many bytes may wait in all queues together, if that is limited too. Default: it is not; the RFC does not have it.
+    pub memory: Option<DataSize>,
+}
+
+impl Default for FqCodelConfig {
+    fn default() -> Self {
+        Self {
+            target: TimeDelta::from_millis(5),
+            interval: TimeDelta::from_millis(100),
+            max_packet: DataSize::from_bytes(1500),
+            ecn: true,
+            ce_threshold: None,
+            queues: 1024,
+            quantum: DataSize::from_bytes(1514),
+            limit: 10_240,
+            memory: None,
+        }
+    }
+}
+
+/// The scheduler of RFC 8290 §4 over queues under the control law of RFC 8289.
+///
+/// Flows are told apart by [`FlowId`] alone, which stands for the five-tuple, and are spread over the queues by a salted hash,
+/// so that two of them may share a queue (§5.3). A queue's turn ends when its credits are used up, that is, at zero or below
+/// (§3; §4.2 says "negative", and means the same by its "at least a quantum").
+///
+/// A departure takes constant time on average. An overflow looks at each queue once, and drops half of the longest (§4.1).
+#[derive(Debug)]
+pub struct FqCodel {
+    config: FqCodelConfig,
+    law: Law,
+    salt: u64,
+    store: Store,
+    new: List,
+    old: List,
+}
+
+impl FqCodel {
+    /// An empty queue; `random` salts the hash.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Range`] for a field outside its range.
+    pub fn new(config: FqCodelConfig, mut random: Random) -> Result<Self, QueueError> {
+        let check = Check("FQ-CoDel");
+        let FqCodelConfig { target, interval, max_packet, ecn, .. } = config;
+        let law = Law::new("FQ-CoDel", Law { target, interval, max_packet, ecn })?;
+        if let Some(threshold) = config.ce_threshold {
+            check.time("ce_threshold", threshold)?;
+        }
+        let queues_fit = (1..=MAX_QUEUES).contains(&config.queues);
+        check.number("queues", (queues_fit, "from 1 to 65536"), config.queues)?;
+        check.positive_size("quantum", config.quantum)?;
+        // Two numbers are set apart in the store's links.
+        let limit_fits = (1..u32::MAX - 2).contains(&config.limit);
+        check.number("limit", (limit_fits, "from 1 to 4294967292 packets"), config.limit)?;
+        let store = Store::new(config.queues);
+        Ok(Self { config, law, salt: random.random(), store, new: List::EMPTY, old: List::EMPTY })
+    }
+
+    fn quantum(&self) -> i64 {
+        i64::try_from(self.config.quantum.as_bytes()).unwrap_or(i64::MAX)
+    }
+
+    /// RFC 8290 §4.1, with the last step of the generator of Steele, Lea & Flood ("Fast Splittable Pseudorandom Number
+    /// Generators", OOPSLA 2014) in place of Jenkins' hash.
+    fn queue_of(&self, flow: FlowId) -> u32 {
+        let mut hash = u64::from(flow.0).wrapping_add(self.salt);
+        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        hash ^= hash >> 31;
+        // The high half of the hash, scaled to the number of queues: no division.
+        (((hash >> 32) * u64::from(self.config.queues)) >> 32) as u32
+    }
+
+    fn is_over_limit(&self) -> bool {
+        self.store.packets() > self.config.limit
+            || self.config.memory.is_some_and(|memory| self.store.size() > memory)
+    }
+
+    /// RFC 8290 §4.1: half of the packets of the longest queue, from its head.
+    fn drop_batch(&mut self, drops: &mut Vec<Dropped>) {
+        let longest = self.store.longest();
+        let batch = (self.store.packets_of(longest) / 2).clamp(1, MAX_BATCH);
+        for _ in 0..batch {
+            if let Some(packet) = self.store.pop(longest) {
+                drops.push(Dropped { packet, reason: DropReason::Overflow });
+            }
+        }
+    }
+
+    /// Which queue has its turn (RFC 8290 §4.2), and whether it is a new one.
+    fn choose(&mut self) -> Option<(u32, bool)> {
+        let quantum = self.quantum();
+        let mut passed_over = 0;
+        loop {
+            let (list, is_new) =
+                if self.new.is_empty() { (&mut self.old, false) } else { (&mut self.new, true) };
+            let queue = list.head()?;
+            let flow = self.store.flow_mut(queue);
+            if flow.credits > 0 {
+                return Some((queue, is_new));
+            }
+            flow.credits = flow.credits.saturating_add(quantum);
+            list.pop(&mut self.store);
+            self.old.push(queue, &mut self.store);
+            passed_over += 1;
+            if passed_over > self.config.queues {
+                self.skip_rounds(quantum);
+                passed_over = 0;
+            }
+        }
+    }
+
+    /// Adds at once what further rounds without a departure would add, so that a packet of many quanta costs no more.
+    fn skip_rounds(&mut self, quantum: i64) {
+        let mut rounds = i64::MAX;
+        self.old.for_each(&mut self.store, |flow| {
+            let missing = flow.credits.saturating_neg().max(0);
+            rounds = rounds.min(missing / quantum);
+        });
+        self.old.for_each(&mut self.store, |flow| {
+            flow.credits = flow.credits.saturating_add(rounds.saturating_mul(quantum));
+        });
+    }
+}
+
+impl Queue for FqCodel {
+    fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) {
+        let queue = self.queue_of(packet.flow);
+        self.store.push(queue, Packet { queued: now, ..packet });
+        if !self.store.is_listed(queue) {
+            self.store.flow_mut(queue).credits = self.quantum();
+            self.new.push(queue, &mut self.store);
+        }
+        while self.is_over_limit() {
+            self.drop_batch(drops);
+        }
+    }
+
+    fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Option<Packet> {
+        loop {
+            let (queue, is_new) = self.choose()?;
+            let mut control = self.store.flow_mut(queue).control;
+            let mut line = Line { store: &mut self.store, queue, drops };
+            let packet = control.dequeue(now, &self.law, &mut line);
+            self.store.flow_mut(queue).control = control;
+            if let Some(mut packet) = packet {
+                if self.config.ce_threshold.is_some_and(|threshold| sojourn(now, &packet) > threshold) {
+                    mark(&mut packet, &mut self.store.marked);
+                }
+                let flow = self.store.flow_mut(queue);
+                flow.credits = flow.credits.saturating_sub(i64::from(packet.bytes));
+                return Some(packet);
+            }
+            if is_new {
+                // Past all old ones before it may be new again, or it could keep them waiting for ever.
+                self.new.pop(&mut self.store);
+                self.old.push(queue, &mut self.store);
+            } else {
+                self.old.pop(&mut self.store);
+            }
+        }
+    }
+
+    fn packets(&self) -> usize {
+        self.store.packets() as usize
+    }
+
+    fn size(&self) -> DataSize {
+        self.store.size()
+    }
+
+    fn marked(&self) -> u64 {
+        self.store.marked
+    }
+}
+
+struct Line<'a> {
+    store: &'a mut Store,
+    queue: u32,
+    drops: &'a mut Vec<Dropped>,
+}
+
+impl Backlog for Line<'_> {
+    fn pop(&mut self) -> Option<Packet> {
+        self.store.pop(self.queue)
+    }
+
+    fn size(&self) -> DataSize {
+        self.store.size()
+    }
+
+    fn mark(&mut self, packet: &mut Packet) -> bool {
+        mark(packet, &mut self.store.marked)
+    }
+
+    fn discard(&mut self, packet: Packet) {
+        self.drops.push(Dropped { packet, reason: DropReason::Aqm });
+    }
+}
+
+#[cfg(test)]
+mod tests;

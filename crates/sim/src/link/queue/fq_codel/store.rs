@@ -1,0 +1,204 @@
+//! Where the packets of all queues lie: one array of packets, one of queues, linked by place.
+
+use giusto_core::units::DataSize;
+
+use super::super::codel::Control;
+use crate::packet::Packet;
+
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+/// Where a queue's link leads while it is in no list.
+const UNLISTED: u32 = u32::MAX - 1;
+
+/// One queue: 56 bytes. How many bytes wait in it is kept apart, for the search on overflow.
+#[derive(Debug, Clone)]
+pub(super) struct Flow {
+    pub(super) control: Control,
+    /// How many bytes it may still send in this turn.
+    pub(super) credits: i64,
+    head: u32,
+    tail: u32,
+    packets: u32,
+    /// The next queue of its list.
+    next: u32,
+}
+
+#[derive(Debug)]
+struct Slot {
+    packet: Packet,
+    next: u32,
+}
+
+/// All queues and what waits in them. Slots are used again, so that nothing is allocated once the longest backlog was seen.
+#[derive(Debug)]
+pub(super) struct Store {
+    slots: Vec<Slot>,
+    free: u32,
+    flows: Vec<Flow>,
+    backlogs: Vec<u64>,
+    packets: u32,
+    size: u64,
+    pub(super) marked: u64,
+}
+
+impl Store {
+    pub(super) fn new(queues: u32) -> Self {
+        let flow = Flow {
+            control: Control::default(),
+            credits: 0,
+            head: NONE,
+            tail: NONE,
+            packets: 0,
+            next: UNLISTED,
+        };
+        Self {
+            slots: Vec::new(),
+            free: NONE,
+            flows: vec![flow; queues as usize],
+            backlogs: vec![0; queues as usize],
+            packets: 0,
+            size: 0,
+            marked: 0,
+        }
+    }
+
+    pub(super) fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    pub(super) fn size(&self) -> DataSize {
+        DataSize::from_bytes(self.size)
+    }
+
+    pub(super) fn packets_of(&self, queue: u32) -> u32 {
+        self.flows.get(queue as usize).map_or(0, |flow| flow.packets)
+    }
+
+    /// The queue with the most bytes, the first of several.
+    pub(super) fn longest(&self) -> u32 {
+        let mut longest = (0, 0);
+        for (queue, &bytes) in self.backlogs.iter().enumerate() {
+            if bytes > longest.1 {
+                longest = (queue, bytes);
+            }
+        }
+        longest.0 as u32
+    }
+
+    pub(super) fn is_listed(&self, queue: u32) -> bool {
+        self.flows.get(queue as usize).is_some_and(|flow| flow.next != UNLISTED)
+    }
+
+    pub(super) fn flow_mut(&mut self, queue: u32) -> &mut Flow {
+        self.flows
+            .get_mut(queue as usize)
+            .expect("queues are numbered by the scaled hash, below their number")
+    }
+
+    pub(super) fn push(&mut self, queue: u32, packet: Packet) {
+        let place = self.put(packet);
+        let flow = self.flow_mut(queue);
+        flow.packets += 1;
+        let last = std::mem::replace(&mut flow.tail, place);
+        if last == NONE {
+            flow.head = place;
+        } else {
+            self.slot_mut(last).next = place;
+        }
+        self.packets += 1;
+        self.size += u64::from(packet.bytes);
+        *self.backlog_mut(queue) += u64::from(packet.bytes);
+    }
+
+    pub(super) fn pop(&mut self, queue: u32) -> Option<Packet> {
+        let place = self.flow_mut(queue).head;
+        if place == NONE {
+            return None;
+        }
+        let free = std::mem::replace(&mut self.free, place);
+        let slot = self.slot_mut(place);
+        let packet = slot.packet;
+        let next = std::mem::replace(&mut slot.next, free);
+        let flow = self.flow_mut(queue);
+        flow.head = next;
+        flow.packets -= 1;
+        if next == NONE {
+            flow.tail = NONE;
+        }
+        self.packets -= 1;
+        self.size -= u64::from(packet.bytes);
+        *self.backlog_mut(queue) -= u64::from(packet.bytes);
+        Some(packet)
+    }
+
+    fn put(&mut self, packet: Packet) -> u32 {
+        let place = self.free;
+        if place == NONE {
+            self.slots.push(Slot { packet, next: NONE });
+            return (self.slots.len() - 1) as u32;
+        }
+        let slot = self.slot_mut(place);
+        slot.packet = packet;
+        let free = std::mem::replace(&mut slot.next, NONE);
+        self.free = free;
+        place
+    }
+
+    fn slot_mut(&mut self, place: u32) -> &mut Slot {
+        self.slots
+            .get_mut(place as usize)
+            .expect("links lead to slots that were pushed, and no slot is ever removed")
+    }
+
+    fn backlog_mut(&mut self, queue: u32) -> &mut u64 {
+        self.backlogs.get_mut(queue as usize).expect("there are as many backlogs as queues")
+    }
+}
+
+/// Queues in the order of their turns.
+#[derive(Debug)]
+pub(super) struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl List {
+    pub(super) const EMPTY: Self = Self { head: NONE, tail: NONE };
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    pub(super) fn head(&self) -> Option<u32> {
+        (self.head != NONE).then_some(self.head)
+    }
+
+    pub(super) fn push(&mut self, queue: u32, store: &mut Store) {
+        store.flow_mut(queue).next = NONE;
+        let last = std::mem::replace(&mut self.tail, queue);
+        if last == NONE {
+            self.head = queue;
+        } else {
+            store.flow_mut(last).next = queue;
+        }
+    }
+
+    /// Takes the first out of the list.
+    pub(super) fn pop(&mut self, store: &mut Store) {
+        if let Some(queue) = self.head() {
+            self.head = std::mem::replace(&mut store.flow_mut(queue).next, UNLISTED);
+            if self.head == NONE {
+                self.tail = NONE;
+            }
+        }
+    }
+
+    pub(super) fn for_each(&self, store: &mut Store, mut act: impl FnMut(&mut Flow)) {
+        let mut next = self.head;
+        while next != NONE {
+            let flow = store.flow_mut(next);
+            act(flow);
+            next = flow.next;
+        }
+    }
+}

@@ -1,0 +1,181 @@
+use giusto_core::ecn::Ecn;
+
+use super::*;
+use crate::{
+    link::queue::tests::{at_micros, packet},
+    random,
+};
+
+fn queue(config: FqCodelConfig) -> FqCodel {
+    FqCodel::new(config, random::stream(1, "link: queue")).unwrap()
+}
+
+fn with_quantum(bytes: u64) -> FqCodel {
+    queue(FqCodelConfig { quantum: DataSize::from_bytes(bytes), ..Default::default() })
+}
+
+/// As many of flow `flow`, each of `bytes`.
+fn fill(queue: &mut FqCodel, flow: u32, bytes: u32, packets: u64) {
+    let mut drops = Vec::new();
+    for sequence in 0..packets {
+        queue.enqueue(at_micros(0), packet(flow, sequence, bytes, Ecn::NotEct), &mut drops);
+    }
+    assert!(drops.is_empty());
+}
+
+fn served(queue: &mut FqCodel, packets: usize) -> Vec<u32> {
+    let mut drops = Vec::new();
+    (0..packets).map_while(|_| queue.dequeue(at_micros(0), &mut drops)).map(|packet| packet.flow.0).collect()
+}
+
+#[test]
+fn a_turn_is_a_quantum_of_bytes_and_what_was_overdrawn_is_owed() {
+    let mut queue = with_quantum(1000);
+    fill(&mut queue, 1, 400, 50);
+    fill(&mut queue, 2, 1000, 50);
+    // Flow 1: 1000 − 3·400 = −200, then 800 − 2·400 = 0, and so on; flow 2: one each.
+    let round = [1, 1, 1, 2, 1, 1, 2];
+    assert_eq!(served(&mut queue, 21), [round, round, round].concat());
+}
+
+#[test]
+fn flows_of_unequal_packets_get_the_same_bytes() {
+    let mut queue = queue(FqCodelConfig::default());
+    fill(&mut queue, 1, 100, 6000);
+    fill(&mut queue, 2, 757, 1000);
+    fill(&mut queue, 3, 1514, 1000);
+    let served = served(&mut queue, 4000);
+    let bytes = |flow, bytes| served.iter().filter(|&&served| served == flow).count() as i64 * bytes;
+    let (first, second, third) = (bytes(1, 100), bytes(2, 757), bytes(3, 1514));
+    // Two packets of 757 B, or one of 1514 B, are a quantum: but for the turn that is going on, equal to the byte. 100 B packets
+    // overdraw by less than one.
+    assert!((second - third).abs() <= 1514, "{second} {third}");
+    assert!((first - third).abs() <= 1514 + 100, "{first} {third}");
+    assert!(third > 200_000);
+}
+
+#[test]
+fn a_new_flow_goes_first_and_a_sparse_one_never_queues() {
+    let mut queue = with_quantum(1514);
+    fill(&mut queue, 1, 1514, 500);
+    assert_eq!(served(&mut queue, 2), [1, 1]);
+    // A packet every 10 departures, behind hundreds of others, leaves next each time.
+    for _ in 0..20 {
+        fill(&mut queue, 2, 200, 1);
+        assert_eq!(served(&mut queue, 1), [2]);
+        assert_eq!(served(&mut queue, 9), [1; 9]);
+    }
+}
+
+#[test]
+fn a_new_flow_that_empties_waits_for_all_old_ones_before_it_is_new_again() {
+    let mut queue = with_quantum(1000);
+    fill(&mut queue, 1, 1000, 10);
+    fill(&mut queue, 2, 1000, 10);
+    assert_eq!(served(&mut queue, 2), [1, 2]);
+    fill(&mut queue, 3, 100, 1);
+    assert_eq!(served(&mut queue, 1), [3]);
+    // Its queue is found empty, and goes behind the old ones: what comes now finds it there, with 900 credits left.
+    assert_eq!(served(&mut queue, 1), [1]);
+    fill(&mut queue, 3, 100, 1);
+    assert_eq!(served(&mut queue, 3), [2, 3, 1]);
+}
+
+#[test]
+fn a_packet_of_many_quanta_costs_its_turns_and_no_time() {
+    let mut queue = with_quantum(1);
+    fill(&mut queue, 1, 4_000_000_000, 3);
+    fill(&mut queue, 2, 1_000_000_000, 9);
+    // In turns of one byte: after the first of each, flow 2 is paid up after 1, 2 and 3 thousand million rounds, flow 1 after 4;
+    // it is at the head then.
+    assert_eq!(served(&mut queue, 12), [1, 2, 2, 2, 2, 1, 2, 2, 2, 2, 1, 2]);
+}
+
+#[test]
+fn an_overflow_drops_half_of_the_longest_queue_from_its_head() {
+    let mut queue = queue(FqCodelConfig { limit: 60, ..Default::default() });
+    let mut drops = Vec::new();
+    fill(&mut queue, 1, 100, 40);
+    fill(&mut queue, 2, 1000, 20);
+    queue.enqueue(at_micros(0), packet(1, 40, 100, Ecn::Ect0), &mut drops);
+    // Flow 2 has the most bytes, flow 1 the most packets.
+    assert_eq!(drops.len(), 10);
+    for (sequence, drop) in drops.iter().enumerate() {
+        assert_eq!((drop.packet.flow.0, drop.packet.sequence), (2, sequence as u64));
+        assert_eq!(drop.reason, DropReason::Overflow);
+    }
+    assert_eq!((queue.packets(), queue.size().as_bytes()), (51, 41 * 100 + 10 * 1000));
+}
+
+#[test]
+fn an_overflow_drops_64_at_most_and_one_at_least() {
+    let mut drops = Vec::new();
+    let mut long = queue(FqCodelConfig { limit: 1000, ..Default::default() });
+    fill(&mut long, 1, 100, 1000);
+    long.enqueue(at_micros(0), packet(1, 1000, 100, Ecn::NotEct), &mut drops);
+    assert_eq!(drops.len(), 64);
+    drops.clear();
+    let mut short = queue(FqCodelConfig { memory: Some(DataSize::from_bytes(99)), ..Default::default() });
+    short.enqueue(at_micros(0), packet(1, 0, 100, Ecn::NotEct), &mut drops);
+    assert_eq!((drops.len(), short.packets()), (1, 0));
+    assert!(short.dequeue(at_micros(0), &mut drops).is_none());
+}
+
+#[test]
+fn the_ce_threshold_marks_what_waited_longer() {
+    let mut queue =
+        queue(FqCodelConfig { ce_threshold: Some(TimeDelta::from_millis(1)), ..Default::default() });
+    let mut drops = Vec::new();
+    for sequence in 0..3 {
+        queue.enqueue(at_micros(0), packet(1, sequence, 100, Ecn::Ect1), &mut drops);
+    }
+    let mut marked_at = |micros| queue.dequeue(at_micros(micros), &mut drops).unwrap().ecn == Ecn::Ce;
+    assert_eq!([marked_at(0), marked_at(1000), marked_at(1001)], [false, false, true]);
+}
+
+#[test]
+fn each_queue_is_under_its_own_control() {
+    let mut queue = queue(FqCodelConfig::default());
+    let mut drops = Vec::new();
+    fill(&mut queue, 1, 1514, 2000);
+    // Flow 2 comes fresh each millisecond; only flow 1 stands for longer than the target.
+    for milli in 10..520 {
+        queue.enqueue(at_micros(1000 * milli), packet(2, milli, 1514, Ecn::NotEct), &mut drops);
+        for _ in 0..2 {
+            queue.dequeue(at_micros(1000 * milli), &mut drops);
+        }
+    }
+    assert!(drops.iter().all(|drop| drop.packet.flow.0 == 1));
+    // As in CoDel's own test: at 110, 210, 281, 339, 389, 434, 474, 512 ms.
+    assert_eq!(drops.len(), 8);
+}
+
+#[test]
+fn the_salt_decides_which_flows_share_a_queue() {
+    let of_seed = |seed| {
+        let queue = FqCodel::new(FqCodelConfig::default(), random::stream(seed, "link: queue")).unwrap();
+        (0..100).map(|flow| queue.queue_of(FlowId(flow))).collect::<Vec<_>>()
+    };
+    assert_eq!(of_seed(1), of_seed(1));
+    assert_ne!(of_seed(1), of_seed(2));
+    // RFC 8290 §5.3: of 100 flows in 1024 queues, one has its queue to itself with a probability of 90.78 %: (1023/1024)^99.
+    let mut alone = 0;
+    for seed in 0..500 {
+        let mut queues = of_seed(seed);
+        queues.sort_unstable();
+        alone += queues.chunk_by(|a, b| a == b).filter(|same| same.len() == 1).count();
+    }
+    let share = alone as f64 / (500.0 * 100.0);
+    assert!((share - 0.9078).abs() < 0.006, "{share}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let refused = |config| FqCodel::new(config, random::stream(1, "")).unwrap_err().to_string();
+    let config = FqCodelConfig { queues: 0, ..Default::default() };
+    assert_eq!(refused(config), "FQ-CoDel: queues must be from 1 to 65536, found 0");
+    let config = FqCodelConfig { quantum: DataSize::ZERO, ..Default::default() };
+    assert_eq!(refused(config), "FQ-CoDel: quantum must be above 0 B, found 0 B");
+    let config = FqCodelConfig { limit: 0, ..Default::default() };
+    assert_eq!(refused(config), "FQ-CoDel: limit must be from 1 to 4294967292 packets, found 0");
+}

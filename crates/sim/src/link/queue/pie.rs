@@ -1,0 +1,319 @@
+//! A proportional-integral controller of the queuing delay (RFC 8033).
+
+use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+use rand::RngExt;
+
+use self::departure::DepartureRate;
+use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark, sojourn};
+use crate::{
+    packet::{DropReason, Dropped, Packet},
+    random::Random,
+};
+
+mod departure;
+
+/// RFC 8033 §5.4: below so much accumulated probability since the last signal, no signal.
+const ACCUMULATED_LOW: f64 = 0.85;
+/// RFC 8033 §5.4: at so much accumulated probability, a signal for certain.
+const ACCUMULATED_HIGH: f64 = 8.5;
+/// RFC 8033 §4.1: a short delay protects from drops while the probability is below this.
+const LOW_PROBABILITY: f64 = 0.2;
+/// RFC 8033 §4.2: what is left of the probability after each update without delay.
+const DECAY: f64 = 0.98;
+/// RFC 8033 §5.5: from this probability on, one update adds no more than [`CAP`].
+const CAP_FROM: f64 = 0.1;
+/// RFC 8033 §5.5.
+const CAP: f64 = 0.02;
+
+/// How [`Pie`] knows the queuing delay (RFC 8033 §4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LatencyEstimate {
+    /// The sojourn of the packet that left last: the second way of §4.3, and that of Appendix A.
+    #[default]
+    Timestamps,
+    /// What waits, by the measured rate of departures: §5.2 and Appendix B.
+    DepartureRate {
+        /// How many bytes one measurement spans, 1 to 65 536 B; §5.2 recommends 2^14.
+        threshold: DataSize,
+    },
+}
+
+/// The settings of a [`Pie`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PieConfig {
+    /// The delay to hold, above 0. Default: 15 ms (RFC 8033 §4.2, `QDELAY_REF`).
+    pub target: TimeDelta,
+    /// How long a burst passes unharmed, 0 or more. Default: 150 ms (RFC 8033 §4.4, `MAX_BURST`).
+    pub max_burst: TimeDelta,
+    /// Time between updates of the probability, above 0. Default: 15 ms (RFC 8033 §4.2, `T_UPDATE`).
+    pub update: TimeDelta,
+    /// Gain on the distance from the target, in Hz, 0 to 1e9. Default: 1/8 (RFC 8033 Appendix A).
+    pub alpha: f64,
+    /// Gain on the change of delay, in Hz, 0 to 1e9. Default: 1 1/4 (RFC 8033 Appendix A).
+    pub beta: f64,
+    /// How the delay is known. Default: by timestamps.
+    pub latency: LatencyEstimate,
+    /// No signal while no more than twice this waits. Default: 1024 B, the value of RFC 8034; RFC 8033 gives none for its
+    /// `MEAN_PKTSIZE`.
+    pub mean_packet: DataSize,
+    /// Whether to mark packets that can bear it instead of dropping them. Default: yes (RFC 8033 §5.1).
+    pub ecn: bool,
+    /// From this probability on, all is dropped, marks or not; 0 to 1. Default: 0.1 (RFC 8033 §5.1, `mark_ecnth`).
+    pub mark_threshold: f64,
+    /// Whether signals keep their distance from each other. Default: yes (RFC 8033 §5.4).
+    pub derandomise: bool,
+    /// Whether the probability rises by no more than 0.02 at once where it is high. Default: yes (RFC 8033 §5.5).
+    pub cap_rise: bool,
+    /// Sleeps until so much waits, and again when congestion is over, if set. Default: off, always awake; RFC 8033 §5.3 suggests
+    /// a third of the limit.
+    pub active_above: Option<DataSize>,
+    /// How much may wait. Default: 1000 packets, as in Linux; RFC 8033 gives none.
+    pub limit: Limit,
+}
+
+impl Default for PieConfig {
+    fn default() -> Self {
+        Self {
+            target: TimeDelta::from_millis(15),
+            max_burst: TimeDelta::from_millis(150),
+            update: TimeDelta::from_millis(15),
+            alpha: 0.125,
+            beta: 1.25,
+            latency: LatencyEstimate::default(),
+            mean_packet: DataSize::from_bytes(1024),
+            ecn: true,
+            mark_threshold: 0.1,
+            derandomise: true,
+            cap_rise: true,
+            active_above: None,
+            limit: Limit::Packets(1000),
+        }
+    }
+}
+
+/// First in, first out, under the controller of RFC 8033: §4 and Appendix A, with the options of §5 as configured.
+///
+/// Where the RFC disagrees with itself, this follows its numbered sections: a burst allowance bypasses the draw altogether
+/// (§4.4; in Appendix B it only overrules it), the probability decays when there was no delay at all (§4.2; below half of the
+/// target in Appendix B), and a marked packet is queued (Appendix B forgets to).
+///
+/// With timestamps, an empty queue counts as a delay of zero: the RFC would keep the last sojourn for ever, and with it the
+/// probability.
+#[derive(Debug)]
+pub struct Pie {
+    config: PieConfig,
+    fifo: Fifo,
+    random: Random,
+    probability: f64,
+    accumulated: f64,
+    /// The delay now, in seconds, as far as departures tell.
+    delay: f64,
+    /// The delay at the last update, in seconds.
+    last_delay: f64,
+    burst_allowance: TimeDelta,
+    departures: Option<DepartureRate>,
+    is_active: bool,
+    next_update: Option<Timestamp>,
+    marked: u64,
+}
+
+impl Pie {
+    /// An empty queue; `random` draws which packets bear the signal. A [`Limit::Time`] admits nothing before the link has told
+    /// its rate ([`Queue::on_rate`]).
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Range`] for a field outside its range.
+    pub fn new(config: PieConfig, random: Random) -> Result<Self, QueueError> {
+        let check = Check("PIE");
+        check.positive_time("target", config.target)?;
+        check.time("max_burst", config.max_burst)?;
+        check.positive_time("update", config.update)?;
+        check.gain("alpha", config.alpha)?;
+        check.gain("beta", config.beta)?;
+        check.probability("mark_threshold", config.mark_threshold)?;
+        let departures = match config.latency {
+            LatencyEstimate::Timestamps => None,
+            LatencyEstimate::DepartureRate { threshold } => {
+                let fits = (1..=departure::LARGEST_THRESHOLD).contains(&threshold.as_bytes());
+                check.number("latency threshold", (fits, "from 1 to 65536 B"), threshold.as_bytes())?;
+                Some(DepartureRate::new(threshold))
+            }
+        };
+        Ok(Self {
+            fifo: Fifo::new(config.limit),
+            random,
+            probability: 0.0,
+            accumulated: 0.0,
+            delay: 0.0,
+            last_delay: 0.0,
+            burst_allowance: config.max_burst,
+            departures,
+            is_active: config.active_above.is_none(),
+            next_update: None,
+            marked: 0,
+            config,
+        })
+    }
+
+    /// The probability of a signal, 0 to 1.
+    pub fn probability(&self) -> f64 {
+        self.probability
+    }
+
+    fn half_target(&self) -> f64 {
+        self.config.target.as_seconds() / 2.0
+    }
+
+    /// The delay now, in seconds.
+    fn current_delay(&self) -> f64 {
+        match &self.departures {
+            Some(departures) => departures.delay_of(self.fifo.size()),
+            None if self.fifo.is_empty() => 0.0,
+            None => self.delay,
+        }
+    }
+
+    /// Whether the packet that arrives bears a signal: `drop_early` of Appendix A, or of Appendix B if derandomised.
+    fn draws_signal(&mut self) -> bool {
+        let spared = (self.last_delay < self.half_target() && self.probability < LOW_PROBABILITY)
+            || self.fifo.size() <= self.config.mean_packet * 2;
+        if spared {
+            return false;
+        }
+        if self.config.derandomise {
+            if self.probability == 0.0 {
+                self.accumulated = 0.0;
+            }
+            self.accumulated += self.probability;
+            if self.accumulated < ACCUMULATED_LOW {
+                return false;
+            }
+            if self.accumulated >= ACCUMULATED_HIGH {
+                return true;
+            }
+        }
+        self.random.random::<f64>() < self.probability
+    }
+
+    /// Before the packet is taken: while there is no congestion, the burst allowance is whole (§4.4, §5.3).
+    fn renew_burst_allowance(&mut self) {
+        let half = self.half_target();
+        if self.probability == 0.0 && self.current_delay() < half && self.last_delay < half {
+            self.burst_allowance = self.config.max_burst;
+            if self.config.active_above.is_some() {
+                self.is_active = false;
+            }
+        }
+    }
+
+    /// After the packet was taken or dropped: a long queue wakes the law (§5.3), and its clock runs while there is work.
+    fn wake(&mut self, now: Timestamp) {
+        if !self.is_active && self.config.active_above.is_some_and(|size| self.fifo.size() >= size) {
+            self.is_active = true;
+            self.burst_allowance = self.config.max_burst;
+            (self.probability, self.accumulated, self.last_delay) = (0.0, 0.0, 0.0);
+            if let Some(departures) = &mut self.departures {
+                departures.restart(now);
+            }
+        }
+        if self.is_active && self.next_update.is_none() && !self.fifo.is_empty() {
+            self.next_update = Some(now + self.config.update);
+        }
+    }
+
+    /// `calculate_drop_prob` of Appendix A, with the cap of §5.5.
+    fn update(&mut self) {
+        let delay = self.current_delay();
+        let mut change = self.config.alpha * (delay - self.config.target.as_seconds())
+            + self.config.beta * (delay - self.last_delay);
+        change /= auto_tuning(self.probability);
+        if self.config.cap_rise && self.probability >= CAP_FROM {
+            change = change.min(CAP);
+        }
+        self.probability += change;
+        if delay == 0.0 && self.last_delay == 0.0 {
+            self.probability *= DECAY;
+        }
+        self.probability = self.probability.clamp(0.0, 1.0);
+        self.last_delay = delay;
+        self.burst_allowance = (self.burst_allowance - self.config.update).max(TimeDelta::ZERO);
+    }
+}
+
+/// By how much a change of the probability is divided where it is low (RFC 8033 §4.2).
+fn auto_tuning(probability: f64) -> f64 {
+    match probability {
+        p if p < 0.000_001 => 2048.0,
+        p if p < 0.000_01 => 512.0,
+        p if p < 0.000_1 => 128.0,
+        p if p < 0.001 => 32.0,
+        p if p < 0.01 => 8.0,
+        p if p < 0.1 => 2.0,
+        _ => 1.0,
+    }
+}
+
+impl Queue for Pie {
+    fn enqueue(&mut self, now: Timestamp, mut packet: Packet, drops: &mut Vec<Dropped>) {
+        self.renew_burst_allowance();
+        if !self.fifo.admits(&packet) {
+            self.accumulated = 0.0;
+            drops.push(Dropped { packet, reason: DropReason::Overflow });
+        } else if self.is_active && self.burst_allowance == TimeDelta::ZERO && self.draws_signal() {
+            self.accumulated = 0.0;
+            let may_mark = self.config.ecn && self.probability < self.config.mark_threshold;
+            if may_mark && mark(&mut packet, &mut self.marked) {
+                self.fifo.push(now, packet);
+            } else {
+                drops.push(Dropped { packet, reason: DropReason::Aqm });
+            }
+        } else {
+            self.fifo.push(now, packet);
+        }
+        self.wake(now);
+    }
+
+    fn dequeue(&mut self, now: Timestamp, _drops: &mut Vec<Dropped>) -> Option<Packet> {
+        let packet = self.fifo.pop()?;
+        self.delay = sojourn(now, &packet).as_seconds();
+        if let Some(departures) = &mut self.departures {
+            departures.on_departure(now, packet.size(), self.fifo.size());
+        }
+        Some(packet)
+    }
+
+    fn packets(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn size(&self) -> DataSize {
+        self.fifo.size()
+    }
+
+    fn marked(&self) -> u64 {
+        self.marked
+    }
+
+    fn next_timer(&self) -> Option<Timestamp> {
+        self.next_update
+    }
+
+    fn on_timer(&mut self, now: Timestamp) {
+        let Some(due) = self.next_update.filter(|&due| now >= due) else { return };
+        if self.is_active {
+            self.update();
+        }
+        let has_work = self.is_active && (!self.fifo.is_empty() || self.probability > 0.0);
+        // Late by a period or more, the periods that were missed are not made up for.
+        let next = Some(due + self.config.update).filter(|&next| next > now);
+        self.next_update = has_work.then(|| next.unwrap_or(now + self.config.update));
+    }
+
+    fn on_rate(&mut self, _now: Timestamp, drain: DataRate) {
+        self.fifo.set_drain(drain);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,366 @@
+//! Random early detection: the longer the averaged queue, the more signals (Floyd & Jacobson 1993).
+
+use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+use rand::RngExt;
+
+use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark};
+use crate::{
+    packet::{DropReason, Dropped, Packet},
+    random::Random,
+};
+
+/// Between which averages [`Red`] signals with a probability (`min_th` and `max_th` of the paper).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Thresholds {
+    /// The queue is counted in packets.
+    Packets {
+        /// Below this, no signal.
+        min: u64,
+        /// From this on, a signal for each packet; if gentle, from twice this on. Above `min`; the paper advises at least twice
+        /// `min` (§6).
+        max: u64,
+    },
+    /// The queue is counted in bytes.
+    Bytes {
+        /// Below this, no signal.
+        min: DataSize,
+        /// From this on, a signal for each packet; if gentle, from twice this on. Above `min`.
+        max: DataSize,
+    },
+}
+
+/// The settings of a [`Red`].
+///
+/// "The paper" is S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM Transactions
+/// on Networking 1(4), 1993.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RedConfig {
+    /// Default: 5 and 15 packets, as in the paper's simulations.
+    pub thresholds: Thresholds,
+    /// The probability at the upper threshold (`max_p`), above 0 and at most 1. Default: 1/50, as in the paper; Floyd later
+    /// advised 1/10 ("RED: Discussions of Setting Parameters", 1997).
+    pub max_probability: f64,
+    /// The weight of the present queue in the average (`w_q`), above 0 and at most 1. Default: 0.002, as in the paper.
+    pub weight: f64,
+    /// Whether the probability rises on from `max_probability` to 1 between the upper threshold and twice that, instead of at
+    /// once. Default: no, as in the paper; Floyd later advised it ("Recommendation on using the 'gentle_' variant of RED",
+    /// 2000).
+    pub gentle: bool,
+    /// A typical packet: as many as an idle link could have sent are taken to have found the queue empty. Above 0 B. Default:
+    /// 500 B, as in the simulator ns-2; the paper says "a small packet".
+    pub mean_packet: DataSize,
+    /// If set, the probability is scaled by the packet's share of this size (the paper, for queues in bytes; RFC 7567 §4.4 advises
+    /// against it). Above 0 B. Default: not set.
+    pub scale_by: Option<DataSize>,
+    /// Whether to mark packets that can bear it instead of dropping them. Default: yes.
+    pub ecn: bool,
+    /// How much may wait. Default: 1000 packets, our choice.
+    pub limit: Limit,
+}
+
+impl Default for RedConfig {
+    fn default() -> Self {
+        Self {
+            thresholds: Thresholds::Packets { min: 5, max: 15 },
+            max_probability: 0.02,
+            weight: 0.002,
+            gentle: false,
+            mean_packet: DataSize::from_bytes(500),
+            scale_by: None,
+            ecn: true,
+            limit: Limit::Packets(1000),
+        }
+    }
+}
+
+/// First in, first out; signals on arrival by the average of the queue, evenly spread.
+///
+/// | here | in the paper |
+/// |---|---|
+/// | average | `avg ← (1 − w_q)·avg + w_q·q`; after an idle time that would have carried `m` packets, `avg ← (1 − w_q)^m·avg` |
+/// | probability | `p_b ← max_p·(avg − min_th)/(max_th − min_th)` |
+/// | probability after `count` packets without a signal | `p_a ← p_b/(1 − count·p_b)` |
+#[derive(Debug)]
+pub struct Red {
+    config: RedConfig,
+    min: f64,
+    max: f64,
+    fifo: Fifo,
+    random: Random,
+    average: f64,
+    /// Packets since the last signal; `None` below the lower threshold (−1 in the paper).
+    count: Option<u64>,
+    /// Since when nothing has been waiting.
+    idle_since: Option<Timestamp>,
+    marked: u64,
+}
+
+impl Red {
+    /// An empty queue; `random` draws which packets bear the signal. It needs the link's rate ([`Queue::on_rate`]) to forget
+    /// while idle, as does a [`Limit::Time`] to admit anything.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Range`] for a field outside its range, [`QueueError::Order`] if the upper threshold is not above the lower.
+    pub fn new(config: RedConfig, random: Random) -> Result<Self, QueueError> {
+        let check = Check("RED");
+        check.share("max_probability", config.max_probability)?;
+        check.share("weight", config.weight)?;
+        check.positive_size("mean_packet", config.mean_packet)?;
+        if let Some(size) = config.scale_by {
+            check.positive_size("scale_by", size)?;
+        }
+        let (min, max, unit) = match config.thresholds {
+            Thresholds::Packets { min, max } => (min, max, "packets"),
+            Thresholds::Bytes { min, max } => (min.as_bytes(), max.as_bytes(), "B"),
+        };
+        if max <= min {
+            return Err(QueueError::Order {
+                law: "RED",
+                lower: "thresholds.min",
+                lower_found: format!("{min} {unit}"),
+                upper: "thresholds.max",
+                upper_found: format!("{max} {unit}"),
+            });
+        }
+        Ok(Self {
+            min: min as f64,
+            max: max as f64,
+            fifo: Fifo::new(config.limit),
+            random,
+            average: 0.0,
+            count: None,
+            idle_since: Some(Timestamp::ZERO),
+            marked: 0,
+            config,
+        })
+    }
+
+    /// The average of the queue, in the unit of the thresholds.
+    pub fn average(&self) -> f64 {
+        self.average
+    }
+
+    fn update_average(&mut self, now: Timestamp) {
+        let weight = self.config.weight;
+        if let Some(since) = self.idle_since.filter(|_| self.fifo.is_empty()) {
+            let slot =
+                self.fifo.drain().time_for(self.config.mean_packet).filter(|&slot| slot > TimeDelta::ZERO);
+            if let Some(slot) = slot {
+                let packets = now.saturating_since(since).as_seconds() / slot.as_seconds();
+                self.average *= (1.0 - weight).powf(packets);
+            }
+            // The same idle time must not count again, should this packet be dropped.
+            self.idle_since = Some(now);
+            return;
+        }
+        let waiting = match self.config.thresholds {
+            Thresholds::Packets { .. } => self.fifo.len() as f64,
+            Thresholds::Bytes { .. } => self.fifo.size().as_bytes() as f64,
+        };
+        self.average += weight * (waiting - self.average);
+    }
+
+    /// `p_b`, as far as the average decides it: `None` below the lower threshold, 1 where each packet bears a signal.
+    fn base_probability(&self) -> Option<f64> {
+        let max_probability = self.config.max_probability;
+        if self.average < self.min {
+            None
+        } else if self.average < self.max {
+            Some(max_probability * (self.average - self.min) / (self.max - self.min))
+        } else if self.config.gentle && self.average < 2.0 * self.max {
+            Some(max_probability + (1.0 - max_probability) * (self.average - self.max) / self.max)
+        } else {
+            Some(1.0)
+        }
+    }
+
+    fn draws_signal(&mut self, packet: &Packet) -> bool {
+        let Some(mut base) = self.base_probability() else {
+            self.count = None;
+            return false;
+        };
+        let count = self.count.map_or(0, |count| count + 1);
+        let signal = base >= 1.0 || {
+            if let Some(size) = self.config.scale_by {
+                base = (base * f64::from(packet.bytes) / size.as_bytes() as f64).min(1.0);
+            }
+            self.random.random::<f64>() < uniform_probability(base, count)
+        };
+        self.count = Some(if signal { 0 } else { count });
+        signal
+    }
+}
+
+/// `p_a`: with it, the distance between signals is uniform from 1 to `1/base` packets.
+fn uniform_probability(base: f64, count: u64) -> f64 {
+    let left = 1.0 - count as f64 * base;
+    if left <= base { 1.0 } else { base / left }
+}
+
+impl Queue for Red {
+    fn enqueue(&mut self, now: Timestamp, mut packet: Packet, drops: &mut Vec<Dropped>) {
+        self.update_average(now);
+        if !self.fifo.admits(&packet) {
+            self.count = self.count.map(|_| 0);
+            drops.push(Dropped { packet, reason: DropReason::Overflow });
+            return;
+        }
+        if self.draws_signal(&packet) && !(self.config.ecn && mark(&mut packet, &mut self.marked)) {
+            drops.push(Dropped { packet, reason: DropReason::Aqm });
+            return;
+        }
+        self.idle_since = None;
+        self.fifo.push(now, packet);
+    }
+
+    fn dequeue(&mut self, now: Timestamp, _drops: &mut Vec<Dropped>) -> Option<Packet> {
+        let packet = self.fifo.pop()?;
+        if self.fifo.is_empty() {
+            self.idle_since = Some(now);
+        }
+        Some(packet)
+    }
+
+    fn packets(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn size(&self) -> DataSize {
+        self.fifo.size()
+    }
+
+    fn marked(&self) -> u64 {
+        self.marked
+    }
+
+    fn on_rate(&mut self, _now: Timestamp, drain: DataRate) {
+        self.fifo.set_drain(drain);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_core::ecn::Ecn;
+
+    use super::*;
+    use crate::{
+        link::queue::tests::{at_micros, packet},
+        random,
+    };
+
+    fn red(config: RedConfig) -> Red {
+        Red::new(config, random::stream(1, "link: queue")).unwrap()
+    }
+
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+    }
+
+    #[test]
+    fn the_average_follows_the_queue_and_forgets_while_idle() {
+        let mut red = red(RedConfig { weight: 0.25, ..Default::default() });
+        red.on_rate(at_micros(0), DataRate::from_bps(4_000_000));
+        let mut averages = Vec::new();
+        for sequence in 0..4 {
+            red.enqueue(at_micros(0), packet(0, sequence, 1000, Ecn::NotEct), &mut Vec::new());
+            averages.push(red.average());
+        }
+        // They find 0, 1, 2, 3 packets: 0, 0.25, 0.75·0.25 + 0.25·2, and so on.
+        assert_eq!(averages, [0.0, 0.25, 0.6875, 1.265_625]);
+        while red.dequeue(at_micros(5000), &mut Vec::new()).is_some() {}
+        // 500 B take 1 ms: 2 ms of idle time are 2 packets, so 0.75² is left.
+        red.enqueue(at_micros(7000), packet(0, 4, 1000, Ecn::NotEct), &mut Vec::new());
+        close(red.average(), 1.265_625 * 0.5625);
+    }
+
+    #[test]
+    fn bytes_are_averaged_where_thresholds_are_in_bytes() {
+        let (min, max) = (DataSize::from_bytes(5_000), DataSize::from_bytes(15_000));
+        let mut red =
+            red(RedConfig { weight: 0.5, thresholds: Thresholds::Bytes { min, max }, ..Default::default() });
+        for sequence in 0..3 {
+            red.enqueue(at_micros(0), packet(0, sequence, 800, Ecn::NotEct), &mut Vec::new());
+        }
+        close(red.average(), 0.5 * (0.5 * 800.0) + 0.5 * 1600.0);
+    }
+
+    #[test]
+    fn the_probability_is_a_ramp_with_a_step_or_a_second_ramp() {
+        let probability = |gentle, average| {
+            let mut red = red(RedConfig { gentle, ..Default::default() });
+            red.average = average;
+            red.base_probability()
+        };
+        assert_eq!(probability(false, 4.99), None);
+        close(probability(false, 5.0).unwrap(), 0.0);
+        // 0.02 · (10 − 5)/(15 − 5).
+        close(probability(false, 10.0).unwrap(), 0.01);
+        close(probability(true, 10.0).unwrap(), 0.01);
+        close(probability(false, 15.0).unwrap(), 1.0);
+        close(probability(true, 15.0).unwrap(), 0.02);
+        // Half way from 15 to 30: half way from 0.02 to 1.
+        close(probability(true, 22.5).unwrap(), 0.51);
+        close(probability(true, 30.0).unwrap(), 1.0);
+    }
+
+    #[test]
+    fn the_count_makes_the_last_of_its_row_certain() {
+        // p_b = 1/4: 1/4, 1/3, 1/2, 1.
+        close(uniform_probability(0.25, 0), 0.25);
+        close(uniform_probability(0.25, 1), 1.0 / 3.0);
+        close(uniform_probability(0.25, 2), 0.5);
+        close(uniform_probability(0.25, 3), 1.0);
+        close(uniform_probability(0.25, 1000), 1.0);
+        close(uniform_probability(0.0, 1000), 0.0);
+    }
+
+    #[test]
+    fn distances_between_signals_are_uniform() {
+        let mut red = red(RedConfig { ecn: false, ..Default::default() });
+        // p_b = 0.01, so distances from 1 to 100 with a mean of 50.5, and a deviation of 29.
+        red.average = 10.0;
+        let probe = packet(0, 0, 1000, Ecn::NotEct);
+        let (mut gaps, mut gap) = ([0_u32; 101], 0);
+        red.count = Some(0);
+        for _ in 0..500_000 {
+            gap += 1;
+            // As the packet after a signal counts from 1 here, the first distance is one short of the paper's "1/p_b".
+            if red.draws_signal(&probe) {
+                gaps[gap] += 1;
+                gap = 0;
+            }
+        }
+        let signals: u32 = gaps.iter().sum();
+        let mean = 500_000.0 / f64::from(signals);
+        assert!((mean - 50.0).abs() < 1.0, "{mean}");
+        assert_eq!((gaps[0], gaps[100]), (0, 0));
+        assert!(gaps[1..100].iter().all(|&count| (50..=160).contains(&count)), "{gaps:?}");
+    }
+
+    #[test]
+    fn signals_mark_what_can_bear_it_and_drop_the_rest() {
+        for (ecn, marks) in [(Ecn::Ect0, 1), (Ecn::NotEct, 0)] {
+            let mut red = red(RedConfig { weight: 1.0, ..Default::default() });
+            let mut drops = Vec::new();
+            red.average = 15.0;
+            for sequence in 0..16 {
+                red.fifo.push(at_micros(0), packet(0, sequence, 1000, ecn));
+            }
+            red.idle_since = None;
+            red.enqueue(at_micros(0), packet(0, 16, 1000, ecn), &mut drops);
+            assert_eq!((red.marked(), drops.len()), (marks, 1 - marks as usize));
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let refused = |config| Red::new(config, random::stream(1, "")).unwrap_err().to_string();
+        let config = RedConfig { thresholds: Thresholds::Packets { min: 15, max: 15 }, ..Default::default() };
+        let found = "RED: thresholds.max must be above thresholds.min, which is 15 packets; found 15 packets: raise it, or \
+                     lower the other";
+        assert_eq!(refused(config), found);
+        let config = RedConfig { weight: 0.0, ..Default::default() };
+        assert_eq!(refused(config), "RED: weight must be above 0 and at most 1, found 0");
+    }
+}

@@ -1,0 +1,261 @@
+//! What holds for every law, whatever happens.
+
+use std::collections::{HashMap, HashSet};
+
+use giusto_core::{
+    ecn::Ecn,
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
+};
+use proptest::{collection::vec, prelude::*};
+
+use super::*;
+use crate::{
+    packet::{BodyId, FlowId},
+    random,
+};
+
+pub(super) fn at_micros(micros: u64) -> Timestamp {
+    Timestamp::from_nanos(1000 * micros)
+}
+
+pub(super) fn packet(flow: u32, sequence: u64, bytes: u32, ecn: Ecn) -> Packet {
+    let (sent, queued) = (Timestamp::ZERO, Timestamp::ZERO);
+    Packet {
+        flow: FlowId(flow),
+        bytes,
+        sequence,
+        sent,
+        queued,
+        waited_ns: 0,
+        body: BodyId::NONE,
+        hop: 0,
+        ecn,
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Enqueue { flow: u32, bytes: u32, ecn: Ecn },
+    Dequeue(u8),
+    Wait(u64),
+    Rate(u64),
+}
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let bytes = prop_oneof![20 => 40_u32..1600, 1 => Just(0), 1 => Just(u32::MAX)];
+    let enqueue = (0_u32..5, bytes, 0_u8..4).prop_map(|(flow, bytes, ecn)| Operation::Enqueue {
+        flow,
+        bytes,
+        ecn: Ecn::from_bits(ecn),
+    });
+    let wait = prop_oneof![10 => 0_u64..5_000_000, 2 => 0_u64..200_000_000, 1 => 0_u64..10_000_000_000];
+    let rate = prop_oneof![Just(0_u64), Just(u64::MAX), 10_000_u64..1_000_000_000];
+    let operation = prop_oneof![
+        12 => enqueue,
+        6 => (1_u8..4).prop_map(Operation::Dequeue),
+        4 => wait.prop_map(Operation::Wait),
+        1 => rate.prop_map(Operation::Rate),
+    ];
+    vec(operation, 0..400)
+}
+
+/// Extremes of what is allowed, besides the ordinary.
+fn queues(extreme: bool, limit: Limit, seed: u64) -> Vec<(&'static str, Box<dyn Queue>)> {
+    let random = || random::stream(seed, "queue");
+    let (nano, byte) = (TimeDelta::from_nanos(1), DataSize::from_bytes(1));
+    let pick = |ordinary, strange| if extreme { strange } else { ordinary };
+    let codel = CoDelConfig { limit, ..Default::default() };
+    let codel = if extreme {
+        CoDelConfig { target: nano, interval: nano, max_packet: DataSize::ZERO, ..codel }
+    } else {
+        codel
+    };
+    let fq = FqCodelConfig { limit: pick(50, 3), queues: pick(1024, 2), ..Default::default() };
+    let fq = if extreme {
+        let (ce_threshold, memory) = (Some(TimeDelta::ZERO), Some(DataSize::from_bytes(2000)));
+        FqCodelConfig { target: nano, interval: nano, quantum: byte, ce_threshold, memory, ..fq }
+    } else {
+        fq
+    };
+    let pie = PieConfig { limit, ..Default::default() };
+    let pie = if extreme {
+        let latency = LatencyEstimate::DepartureRate { threshold: byte };
+        let (max_burst, active_above) = (TimeDelta::ZERO, Some(DataSize::ZERO));
+        PieConfig { update: nano * 1_000_000, alpha: 1e9, beta: 1e9, latency, max_burst, active_above, ..pie }
+    } else {
+        pie
+    };
+    let (min, max) = (DataSize::ZERO, byte);
+    let red = RedConfig { limit, weight: if extreme { 1.0 } else { 0.2 }, ..Default::default() };
+    let red = if extreme {
+        let thresholds = Thresholds::Bytes { min, max };
+        RedConfig { thresholds, max_probability: 1.0, gentle: true, scale_by: Some(byte), ..red }
+    } else {
+        red
+    };
+    let dual = DualPi2Config { limit, ..Default::default() };
+    let dual = if extreme {
+        let scheduler = Scheduler::TimeShiftedFifo { shift: TimeDelta::ZERO };
+        let (ramp_from, ramp_width) = (TimeDelta::ZERO, TimeDelta::ZERO);
+        DualPi2Config { alpha: 1e9, beta: 1e9, coupling: 1000.0, ramp_from, ramp_width, scheduler, ..dual }
+    } else {
+        dual
+    };
+    let threshold = if extreme { MarkThreshold::Packets(0) } else { StepMarkConfig::default().threshold };
+    vec![
+        ("drop tail", Box::new(DropTail::new(limit))),
+        ("step mark", Box::new(StepMark::new(StepMarkConfig { threshold, limit }).unwrap())),
+        ("codel", Box::new(CoDel::new(codel).unwrap())),
+        ("fq-codel", Box::new(FqCodel::new(fq, random()).unwrap())),
+        ("pie", Box::new(Pie::new(pie, random()).unwrap())),
+        ("red", Box::new(Red::new(red, random()).unwrap())),
+        ("dualpi2", Box::new(DualPi2::new(dual).unwrap())),
+    ]
+}
+
+/// What was asked of a queue, and what it has let out so far.
+#[derive(Default)]
+struct Ledger {
+    now: Timestamp,
+    /// Bytes and codepoint of each packet in the queue, by flow and number, and when it came.
+    inside: HashMap<(u32, u64), (Packet, Timestamp)>,
+    next_sequence: HashMap<u32, u64>,
+    /// The last that left of each flow and class: a dual queue keeps the order of each class.
+    last_out: HashMap<(u32, bool), u64>,
+    /// The marks seen on packets that came out without having come with them.
+    marks_seen: u64,
+    drops: Vec<Dropped>,
+    out: Vec<Packet>,
+}
+
+impl Ledger {
+    fn apply(&mut self, queue: &mut dyn Queue, operation: &Operation) {
+        match *operation {
+            Operation::Enqueue { flow, bytes, ecn } => {
+                let sequence = self.next_sequence.entry(flow).or_default();
+                let packet = packet(flow, *sequence, bytes, ecn);
+                *sequence += 1;
+                self.inside.insert((flow, packet.sequence), (packet, self.now));
+                queue.enqueue(self.now, packet, &mut self.drops);
+                self.settle_drops();
+            }
+            Operation::Dequeue(times) => (0..times).for_each(|_| self.dequeue(queue)),
+            Operation::Wait(nanos) => {
+                let until = self.now + TimeDelta::from_nanos(nanos as i64);
+                // The last of a wait's timers come late.
+                for _ in 0..100 {
+                    let Some(due) = queue.next_timer().filter(|&due| due <= until) else { break };
+                    assert!(due >= self.now || self.now == Timestamp::ZERO);
+                    queue.on_timer(due);
+                    assert!(queue.next_timer().is_none_or(|next| next > due));
+                }
+                self.now = until;
+                queue.on_timer(until);
+            }
+            Operation::Rate(bps) => queue.on_rate(self.now, DataRate::from_bps(bps)),
+        }
+        assert_eq!(queue.packets(), self.inside.len());
+        assert_eq!(queue.is_empty(), self.inside.is_empty());
+        let size: DataSize = self.inside.values().map(|(packet, _)| packet.size()).sum();
+        assert_eq!(queue.size(), size);
+        assert!(
+            queue.marked() >= self.marks_seen && queue.marked() <= self.marks_seen + self.inside.len() as u64
+        );
+    }
+
+    fn dequeue(&mut self, queue: &mut dyn Queue) {
+        let was_empty = queue.is_empty();
+        let packet = queue.dequeue(self.now, &mut self.drops);
+        if let Some(packet) = packet {
+            let (came, at) =
+                self.inside.remove(&(packet.flow.0, packet.sequence)).expect("it was inside, once");
+            assert_eq!(packet.queued, at);
+            assert_eq!(packet, Packet { ecn: packet.ecn, queued: at, ..came });
+            self.see(came.ecn, packet.ecn);
+            let last = self.last_out.insert((packet.flow.0, came.ecn.is_l4s()), packet.sequence);
+            assert!(last.is_none_or(|last| last < packet.sequence));
+            self.out.push(packet);
+        } else {
+            assert!(queue.is_empty());
+        }
+        assert!(!was_empty || packet.is_none());
+        self.settle_drops();
+    }
+
+    fn settle_drops(&mut self) {
+        let dropped: Vec<_> = self.drops.drain(..).collect();
+        for Dropped { packet, reason } in dropped {
+            let (came, _) =
+                self.inside.remove(&(packet.flow.0, packet.sequence)).expect("it was inside, once");
+            assert_eq!(packet.bytes, came.bytes);
+            assert!(matches!(reason, crate::packet::DropReason::Overflow | crate::packet::DropReason::Aqm));
+            self.see(came.ecn, packet.ecn);
+        }
+    }
+
+    fn see(&mut self, before: Ecn, after: Ecn) {
+        if before != after {
+            assert_eq!(after, Ecn::Ce);
+            assert!(before.is_capable(), "a mark on what cannot bear it");
+            self.marks_seen += 1;
+        }
+    }
+}
+
+/// The packets that come out of each queue.
+fn run(operations: &[Operation], extreme: bool, limit: Limit) -> Vec<(&'static str, Vec<Packet>, u64)> {
+    let mut results = Vec::new();
+    for (name, mut queue) in queues(extreme, limit, 7) {
+        let mut ledger = Ledger::default();
+        operations.iter().for_each(|operation| ledger.apply(&mut *queue, operation));
+        while !queue.is_empty() {
+            ledger.apply(&mut *queue, &Operation::Dequeue(1));
+        }
+        assert_eq!(queue.marked(), ledger.marks_seen, "{name}");
+        results.push((name, ledger.out, ledger.marks_seen));
+    }
+    results
+}
+
+fn limits() -> impl Strategy<Value = Limit> {
+    prop_oneof![
+        Just(Limit::Unlimited),
+        (0_u64..100).prop_map(Limit::Packets),
+        (0_u64..100_000).prop_map(|bytes| Limit::Bytes(DataSize::from_bytes(bytes))),
+        (0_i64..200).prop_map(|millis| Limit::Time(TimeDelta::from_millis(millis))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn packets_are_conserved_in_order_and_marked_only_if_capable(
+        operations in operations(), extreme: bool, limit in limits(),
+    ) {
+        let first = run(&operations, extreme, limit);
+        prop_assert_eq!(first, run(&operations, extreme, limit), "not the same twice");
+    }
+}
+
+#[test]
+fn every_law_signals_under_pressure() {
+    // The property above would also hold for laws that do nothing: 20 s with 2 packets each ms, of which one can leave.
+    let mut operations = Vec::new();
+    for milli in 0..5_000 {
+        for ecn in [Ecn::Ect0, Ecn::NotEct, Ecn::Ect1, Ecn::NotEct].into_iter().skip(milli % 2 * 2).take(2) {
+            operations.push(Operation::Enqueue { flow: milli as u32 % 5, bytes: 1000, ecn });
+        }
+        operations.extend([Operation::Dequeue(1), Operation::Wait(1_000_000)]);
+    }
+    let offered = 10_000;
+    let names: HashSet<_> = run(&operations, false, Limit::Packets(1000))
+        .into_iter()
+        .map(|(name, out, marks)| {
+            assert!(out.len() < offered, "{name} dropped nothing");
+            assert_eq!(name == "drop tail", marks == 0, "{name}: {marks}");
+            name
+        })
+        .collect();
+    assert_eq!(names.len(), 7);
+}

@@ -1,0 +1,266 @@
+//! One schedule on one machine.
+
+use giusto_core::{
+    pace::{Schedule, Step},
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
+};
+
+use super::Machine;
+
+/// When the data to be sent arrive (§6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Data {
+    /// Everything is there at the beginning: the file transfer model.
+    File {
+        /// How many packets.
+        packets: u64,
+    },
+    /// A fragment arrives at the beginning of every interval: the live-data model.
+    Live {
+        /// How many packets a fragment has.
+        packets: u64,
+        /// From one to the next.
+        interval: TimeDelta,
+        /// How many there are.
+        fragments: u64,
+    },
+}
+
+impl Data {
+    /// How many packets there are in all.
+    pub const fn packets(&self) -> u64 {
+        match *self {
+            Self::File { packets } => packets,
+            Self::Live { packets, fragments, .. } => packets.saturating_mul(fragments),
+        }
+    }
+
+    /// When packet `index` (from 0) arrives; `None` after the last.
+    pub fn arrival(&self, index: u64) -> Option<Timestamp> {
+        if index >= self.packets() {
+            return None;
+        }
+        match *self {
+            Self::File { .. } => Some(Timestamp::ZERO),
+            Self::Live { packets, interval, .. } => {
+                let fragment = index.checked_div(packets).unwrap_or(0);
+                Some(Timestamp::ZERO + interval * i64::try_from(fragment).unwrap_or(i64::MAX))
+            }
+        }
+    }
+}
+
+/// One packet that left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departure {
+    /// When, in true time: at the beginning of its send.
+    pub at: Timestamp,
+    /// When an ideal sender would have sent its cycle, by the schedule's clock.
+    pub due: Timestamp,
+}
+
+/// What happened in a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Every packet, in order.
+    pub departures: Vec<Departure>,
+    /// How often the schedule slept.
+    pub sleeps: u64,
+    /// What it asked for, in sum.
+    pub requested_sleep: TimeDelta,
+    /// How long these sleeps lasted, in sum.
+    pub actual_sleep: TimeDelta,
+    /// How often a cycle had to wait for its data.
+    pub starvations: u64,
+    /// When the run was over, the last sleep included.
+    pub ended: Timestamp,
+}
+
+impl Record {
+    /// What the sleeps lasted too long, in sum.
+    pub fn oversleep(&self) -> TimeDelta {
+        self.actual_sleep - self.requested_sleep
+    }
+
+    /// All packets, of `size` each, over the time of the whole run: a loop that ends with a sleep takes as many cycles as it
+    /// sends packets. `None` if no time has passed.
+    pub fn rate(&self, size: DataSize) -> Option<DataRate> {
+        DataRate::of(size * self.departures.len() as u64, self.ended - Timestamp::ZERO)
+    }
+}
+
+impl Machine {
+    /// Runs `schedule` from time zero until all of `data` is sent, the schedule is done, or a sleep would end after `until`.
+    /// Packets are of `size`.
+    ///
+    /// A cycle that finds less data than it may send waits until its last packet has arrived, and the schedule is
+    /// [told](Schedule::on_starved) so. The last cycle is trimmed.
+    pub fn run(&self, schedule: &mut dyn Schedule, data: &Data, size: DataSize, until: Timestamp) -> Record {
+        /// Rather too little room at first than a run that cannot be begun.
+        const MOST_AT_ONCE: u64 = 1 << 16;
+        let total = data.packets();
+        let mut record =
+            Record { departures: Vec::with_capacity(total.min(MOST_AT_ONCE) as usize), ..Record::default() };
+        let mut now = Timestamp::ZERO;
+        while now <= until {
+            record.ended = now;
+            let then = match schedule.next(self.clock(now)) {
+                Step::Send(cycle) => {
+                    let sent = record.departures.len() as u64;
+                    let packets = total.saturating_sub(sent).min(cycle.packets.into());
+                    let Some(arrival) = data.arrival((sent + packets).saturating_sub(1)) else { break };
+                    if packets == 0 {
+                        break;
+                    }
+                    if arrival > now {
+                        let asked = now;
+                        now = arrival;
+                        if now > until {
+                            break;
+                        }
+                        record.starvations += 1;
+                        schedule.on_starved(self.clock(asked), self.clock(now));
+                    }
+                    for _ in 0..packets {
+                        record.departures.push(Departure { at: now, due: cycle.due });
+                        now = self.sent(now, 1);
+                    }
+                    schedule.on_sent(self.clock(now), size * packets);
+                    record.ended = now;
+                    continue;
+                }
+                Step::SleepFor(span) => {
+                    let woke = self.wake(now, span);
+                    if woke > until {
+                        break;
+                    }
+                    record.note_sleep(span, woke - now);
+                    woke
+                }
+                Step::SleepUntil(moment) => {
+                    let woke = self.wake_at(now, moment);
+                    if woke > until {
+                        break;
+                    }
+                    record.note_sleep(moment.saturating_since(self.clock(now)), woke - now);
+                    woke
+                }
+                Step::LookAgain => {
+                    now = self.looked(now);
+                    continue;
+                }
+                // Done, or a step of a later version of the trait, about which nothing can be done.
+                _ => break,
+            };
+            // A sleep of no length must not keep time from passing.
+            now = if then > now { then } else { self.looked(now) };
+            schedule.on_woke(self.clock(now));
+        }
+        record
+    }
+}
+
+impl Record {
+    fn note_sleep(&mut self, requested: TimeDelta, actual: TimeDelta) {
+        self.sleeps += 1;
+        self.requested_sleep += requested;
+        self.actual_sleep += actual;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_core::pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy, StrategyOptions};
+
+    use super::*;
+    use crate::machine::SleepModel;
+
+    const TEN_SECONDS: TimeDelta = TimeDelta::from_seconds(10);
+
+    fn schedule(strategy: Strategy, bytes_per_second: u64, size: u64, packets: u32) -> Box<dyn Schedule> {
+        let plan = CyclePlan::new(
+            DataRate::from_bps(bytes_per_second * 8),
+            DataSize::from_bytes(size),
+            HeaderLayer::Payload,
+            IpVersion::V4,
+            CycleRule::Given(packets),
+        );
+        strategy.build(&plan.unwrap(), StrategyOptions::default()).unwrap()
+    }
+
+    fn run(machine: Machine, strategy: Strategy, size: u64, data: Data) -> Record {
+        let mut schedule = schedule(strategy, 100_000, size, 1);
+        machine.run(&mut *schedule, &data, DataSize::from_bytes(size), Timestamp::MAX)
+    }
+
+    fn millis(departures: &[Departure]) -> Vec<u64> {
+        departures.iter().map(|departure| departure.at.as_nanos() / 1_000_000).collect()
+    }
+
+    #[test]
+    fn dt0_with_500_b_alternates_between_a_sleep_and_none() {
+        // By hand: sends of 2 ms; 5 ms asked of the first sleep, 3 ms of every other one.
+        let data = Data::File { packets: 6 };
+        let rounds_up = run(Machine::SUN_LABS, Strategy::Dt0, 500, data);
+        assert_eq!(millis(&rounds_up.departures), [0, 12, 14, 26, 28, 40]);
+        let ticks = Machine { sleep_model: SleepModel::Ticks, ..Machine::SUN_LABS };
+        let ticks = run(ticks, Strategy::Dt0, 500, data);
+        assert_eq!(millis(&ticks.departures), [0, 20, 22, 40, 42, 60]);
+        for (record, slept) in [(rounds_up, 30), (ticks, 18 + 16 + 16)] {
+            assert_eq!(record.sleeps, 3);
+            assert_eq!(record.requested_sleep, TimeDelta::from_millis(5 + 3 + 3));
+            assert_eq!(record.actual_sleep, TimeDelta::from_millis(slept));
+            assert_eq!(record.oversleep(), TimeDelta::from_millis(slept - 11));
+            assert_eq!(record.ended, Timestamp::ZERO + TimeDelta::from_millis(slept + 12));
+        }
+    }
+
+    #[test]
+    fn on_an_ideal_machine_all_but_unpaced_keep_the_rate() {
+        let size = DataSize::from_bytes(1000);
+        for strategy in Strategy::ALL.into_iter().filter(|&strategy| strategy != Strategy::Unpaced) {
+            let record = run(Machine::default(), strategy, 1000, Data::File { packets: 500 });
+            let last = record.departures.last().unwrap().at;
+            // 10 ms each; one that watches the clock is late by a look.
+            assert!(last.saturating_since(Timestamp::ZERO) >= TimeDelta::from_millis(4990), "{strategy}");
+            assert!(last.as_seconds() < 4.9901, "{strategy}: {last}");
+            if strategy != Strategy::SendCompare {
+                assert!(record.rate(size).unwrap().as_bps().abs_diff(800_000) <= 1700, "{strategy}");
+            }
+        }
+    }
+
+    #[test]
+    fn live_data_are_waited_for() {
+        let data = Data::Live { packets: 3, interval: TEN_SECONDS, fragments: 2 };
+        assert_eq!(data.arrival(2), Some(Timestamp::ZERO));
+        assert_eq!(data.arrival(3), Some(Timestamp::ZERO + TEN_SECONDS));
+        assert_eq!(data.arrival(6), None);
+        let at0 = run(Machine::SUN_LABS, Strategy::At0, 1000, data);
+        assert_eq!(millis(&at0.departures), [0, 12, 24, 10_000, 10_002, 10_004]);
+        assert_eq!(at0.starvations, 1);
+        let at1 = run(Machine::SUN_LABS, Strategy::At1, 1000, data);
+        assert_eq!(millis(&at1.departures), [0, 12, 24, 10_000, 10_012, 10_024]);
+    }
+
+    #[test]
+    fn cycles_of_several_packets_are_waited_for_as_a_whole_and_the_last_is_trimmed() {
+        let mut schedule = schedule(Strategy::At1, 100_000, 1000, 2);
+        let data = Data::Live { packets: 5, interval: TEN_SECONDS, fragments: 1 };
+        let machine = Machine { send_cost: TimeDelta::from_millis(1), ..Machine::default() };
+        let record = machine.run(&mut *schedule, &data, DataSize::from_bytes(1000), Timestamp::MAX);
+        assert_eq!(millis(&record.departures), [0, 1, 20, 21, 40]);
+    }
+
+    #[test]
+    fn it_ends_where_it_was_told_to() {
+        let mut schedule = schedule(Strategy::At0, 100_000, 1000, 1);
+        let until = Timestamp::ZERO + TimeDelta::from_millis(35);
+        let data = Data::File { packets: u64::MAX };
+        let record = Machine::default().run(&mut *schedule, &data, DataSize::from_bytes(1000), until);
+        assert_eq!(millis(&record.departures), [0, 10, 20, 30]);
+        assert_eq!(record.ended, Timestamp::ZERO + TimeDelta::from_millis(30));
+        let none = Data::File { packets: 0 };
+        assert_eq!(run(Machine::default(), Strategy::Unpaced, 1, none), Record::default());
+    }
+}

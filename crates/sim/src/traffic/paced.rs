@@ -1,0 +1,217 @@
+//! A transmit schedule as a sender, unchanged: on an ideal machine or a coarse one.
+
+use giusto_core::{
+    ecn::Ecn,
+    pace::{Schedule, Step},
+    units::{DataSize, Timestamp},
+};
+
+use super::{Agent, Body, Transmit};
+use crate::{
+    machine::Machine,
+    packet::{FlowId, Packet},
+};
+
+/// What a [`Paced`] sender sends, besides when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datagrams {
+    /// Size of each on the wire in bytes, all headers included.
+    pub bytes: u32,
+    /// What the schedule is told of each: its size at the layer that its plan counts.
+    pub counted: DataSize,
+    /// The codepoint of each.
+    pub ecn: Ecn,
+}
+
+/// Sends what a [`Schedule`] asks for, when it asks for it, as a machine of this kind manages to.
+///
+/// There is always data to send. A packet leaves at the beginning of the time that its sending takes.
+#[derive(Debug)]
+pub struct Paced {
+    flow: FlowId,
+    datagrams: Datagrams,
+    schedule: Box<dyn Schedule>,
+    machine: Machine,
+    stop: Option<Timestamp>,
+    doing: Doing,
+    to_send: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Doing {
+    /// The schedule is asked what to do.
+    Asking {
+        at: Timestamp,
+    },
+    /// The rest of a cycle is still to be sent, its next packet at this time.
+    Sending {
+        at: Timestamp,
+        left: u32,
+        cycle: u32,
+    },
+    /// A sleep ends.
+    Sleeping {
+        until: Timestamp,
+    },
+    Done,
+}
+
+impl Paced {
+    /// A sender on `flow` that begins at `start`.
+    pub fn new(
+        flow: FlowId,
+        datagrams: Datagrams,
+        schedule: Box<dyn Schedule>,
+        machine: Machine,
+        start: Timestamp,
+    ) -> Self {
+        let doing = Doing::Asking { at: start };
+        Self { flow, datagrams, schedule, machine, stop: None, doing, to_send: 0 }
+    }
+
+    /// The same, but nothing leaves from `stop` on.
+    #[must_use]
+    pub fn until(self, stop: Option<Timestamp>) -> Self {
+        Self { stop, ..self }
+    }
+
+    /// What is done when the deadline has come; each call moves the deadline on, or gives a packet to send.
+    fn advance(&mut self, now: Timestamp) {
+        self.doing = match self.doing {
+            Doing::Asking { at } => match self.schedule.next(self.machine.clock(at)) {
+                Step::Send(cycle) => Doing::Sending { at, left: cycle.packets, cycle: cycle.packets },
+                Step::SleepFor(span) => Doing::Sleeping { until: self.machine.wake(at, span) },
+                Step::SleepUntil(moment) => Doing::Sleeping { until: self.machine.wake_at(at, moment) },
+                Step::LookAgain => Doing::Asking { at: self.machine.looked(at) },
+                _ => Doing::Done,
+            },
+            Doing::Sending { at, left: 0, cycle } => {
+                let size = self.datagrams.counted * u64::from(cycle);
+                self.schedule.on_sent(self.machine.clock(at), size);
+                Doing::Asking { at }
+            }
+            Doing::Sending { at, left, cycle } => {
+                self.to_send += 1;
+                Doing::Sending { at: self.machine.sent(at, 1), left: left - 1, cycle }
+            }
+            Doing::Sleeping { until } => {
+                self.schedule.on_woke(self.machine.clock(until));
+                Doing::Asking { at: until }
+            }
+            Doing::Done => Doing::Done,
+        };
+        if self.stop.is_some_and(|stop| now >= stop) {
+            self.doing = Doing::Done;
+        }
+    }
+}
+
+impl Agent for Paced {
+    fn handle_packet(&mut self, _now: Timestamp, _packet: &Packet, _body: &Body) {}
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        // A schedule asks for a bounded number of steps without letting time pass: this many is a schedule that stands still.
+        const STEPS: u32 = 10_000;
+        for _ in 0..STEPS {
+            if self.to_send > 0 || self.poll_timeout().is_none_or(|at| at > now) {
+                return;
+            }
+            self.advance(now);
+        }
+        self.doing = Doing::Done;
+    }
+
+    fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
+        self.handle_timeout(now);
+        self.to_send = self.to_send.checked_sub(1)?;
+        if self.stop.is_some_and(|stop| now >= stop) {
+            return None;
+        }
+        let Datagrams { bytes, ecn, .. } = self.datagrams;
+        Some(Transmit { flow: self.flow, bytes, ecn, body: Body::None })
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        match self.doing {
+            Doing::Asking { at } | Doing::Sending { at, .. } | Doing::Sleeping { until: at } => Some(at),
+            Doing::Done => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_core::{
+        pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy, StrategyOptions},
+        units::{DataRate, TimeDelta},
+    };
+
+    use super::*;
+    use crate::machine::Data;
+
+    const SIZE: DataSize = DataSize::from_bytes(500);
+
+    fn schedule(strategy: Strategy, packets: u32) -> Box<dyn Schedule> {
+        let (rate, rule) = (DataRate::from_bps(800_000), CycleRule::Given(packets));
+        let plan = CyclePlan::new(rate, SIZE, HeaderLayer::Payload, IpVersion::V4, rule).unwrap();
+        strategy.build(&plan, StrategyOptions::default()).unwrap()
+    }
+
+    /// Departures until `millis`, in microseconds.
+    fn departures(strategy: Strategy, packets: u32, machine: Machine, millis: u64) -> Vec<u64> {
+        let datagrams = Datagrams { bytes: 528, counted: SIZE, ecn: Ecn::NotEct };
+        let schedule = schedule(strategy, packets);
+        let mut paced = Paced::new(FlowId(0), datagrams, schedule, machine, Timestamp::ZERO);
+        let mut left = Vec::new();
+        while let Some(now) = paced.poll_timeout().filter(|now| now.as_nanos() < millis * 1_000_000) {
+            paced.handle_timeout(now);
+            while paced.poll_transmit(now).is_some() {
+                left.push(now.as_nanos() / 1000);
+            }
+            assert!(paced.poll_timeout().is_none_or(|next| next > now), "no progress at {now}");
+        }
+        left
+    }
+
+    #[test]
+    fn on_an_ideal_machine_the_grid_is_exact() {
+        let left = departures(Strategy::Grid, 1, Machine::default(), 1000);
+        assert_eq!(left, (0..200).map(|k| k * 5000).collect::<Vec<_>>());
+        let in_pairs = departures(Strategy::Grid, 2, Machine::default(), 25);
+        assert_eq!(in_pairs, [0, 0, 10_000, 10_000, 20_000, 20_000]);
+    }
+
+    #[test]
+    fn it_sends_when_the_machine_alone_would() {
+        for strategy in Strategy::ALL.into_iter().filter(|&strategy| strategy != Strategy::Unpaced) {
+            for packets in [1, 3] {
+                let until = Timestamp::ZERO + TimeDelta::from_millis(500);
+                let data = Data::File { packets: 10_000 };
+                let record = Machine::SUN_LABS.run(&mut *schedule(strategy, packets), &data, SIZE, until);
+                let alone: Vec<u64> =
+                    record.departures.iter().map(|departure| departure.at.as_nanos() / 1000).collect();
+                let here = departures(strategy, packets, Machine::SUN_LABS, 500);
+                let both = alone.len().min(here.len());
+                assert!(both > 40, "{strategy}: {both}");
+                assert_eq!(here[..both], alone[..both], "{strategy}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_from_its_stop_on() {
+        let datagrams = Datagrams { bytes: 528, counted: SIZE, ecn: Ecn::NotEct };
+        let stop = Some(Timestamp::from_nanos(10_000_000));
+        let schedule = schedule(Strategy::Grid, 1);
+        let mut paced =
+            Paced::new(FlowId(0), datagrams, schedule, Machine::default(), Timestamp::ZERO).until(stop);
+        let mut left = 0;
+        while let Some(now) = paced.poll_timeout() {
+            paced.handle_timeout(now);
+            while paced.poll_transmit(now).is_some() {
+                left += 1;
+            }
+        }
+        assert_eq!(left, 2);
+    }
+}

@@ -1,0 +1,66 @@
+//! TCP, packet by packet, as competing traffic.
+//!
+//! A [`Sender`] and a [`Receiver`] are the two ends of one connection slot: data one way, acknowledgements the other, each on a
+//! flow of its own.
+//!
+//! | part | as in |
+//! |---|---|
+//! | handshake, SYN sent again after a timeout | RFC 9293 §3.5, RFC 6298 §5.7 |
+//! | slow start, congestion avoidance, limited transmit, restart after idleness | RFC 5681, RFC 3465, RFC 3042 |
+//! | initial window of ten segments | RFC 6928 |
+//! | loss recovery with SACK | RFC 2018, RFC 6675 |
+//! | loss recovery without | RFC 6582, with the heuristic of its §4.1 |
+//! | retransmission timeout, timestamps | RFC 6298, RFC 7323 |
+//! | delayed acknowledgements | RFC 5681 §4.2 |
+//! | classic ECN | RFC 3168 |
+//! | congestion control | [`NewReno`](control::NewReno), [`Cubic`](control::Cubic) |
+//!
+//! What is left out, and what follows from it:
+//!
+//! - **RACK and tail loss probes (RFC 8985), F-RTO (RFC 5682), DSACK (RFC 2883)**: a retransmission that is lost, or the tail of a
+//!   transfer, waits for the timeout, and a reduction that proves needless is not undone.
+//! - **Proportional rate reduction (RFC 6937)**: a sender in recovery is silent until the pipe has shrunk to the new window, then
+//!   sends one segment for each that arrives, as RFC 6675 says.
+//! - **Pacing**: what the window admits leaves at once, as in Linux without the `fq` queue.
+//! - **`HyStart`**: slow start ends with a loss, a mark, or at the threshold.
+//! - **Flow control**: the receive window is a constant.
+//! - **The end of a connection**: the FIN rides on the last data; there is no FIN from the receiver and no waiting afterwards. A
+//!   SYN is repeated for ever, with up to 60 s between.
+//!
+//! # Example
+//!
+//! ```
+//! use giusto_sim::{
+//!     packet::FlowId,
+//!     traffic::{Agent, tcp},
+//! };
+//! use giusto_core::units::Timestamp;
+//!
+//! let settings = tcp::Settings { mss: 536, ..tcp::Settings::default() };
+//! let mut sender = tcp::Sender::new(FlowId(0), settings, tcp::Application::Bytes(100_000))?;
+//! let syn = sender.poll_transmit(Timestamp::ZERO).expect("a SYN");
+//! assert_eq!(syn.bytes, 60);
+//! assert_eq!(sender.poll_timeout(), Some(Timestamp::from_nanos(1_000_000_000)));
+//! # Ok::<(), tcp::SettingsError>(())
+//! ```
+
+mod application;
+pub mod control;
+mod receiver;
+mod rto;
+mod scoreboard;
+mod segment;
+mod sender;
+mod settings;
+mod transmission;
+
+#[cfg(test)]
+mod tests;
+
+pub use application::{Application, ShortFlows};
+pub use control::Algorithm;
+pub use receiver::{Receiver, ReceiverStats};
+pub use rto::{RtoEstimator, RtoFloor};
+pub use segment::{Flags, HEADER_BYTES, SackBlocks, Segment, TIMESTAMPS_BYTES};
+pub use sender::{Sender, TcpStats, Transfer};
+pub use settings::{Settings, SettingsError};

@@ -1,0 +1,265 @@
+//! The receiving end: takes data, acknowledges it.
+
+use std::collections::VecDeque;
+
+use giusto_core::{ecn::Ecn, units::Timestamp};
+use serde::Serialize;
+
+use super::{
+    scoreboard::{Range, insert},
+    segment::{Flags, SackBlocks, Segment},
+    settings::{Settings, SettingsError},
+};
+use crate::{
+    packet::{FlowId, Packet},
+    traffic::{Agent, Body, Transmit},
+};
+
+/// Receives the data of a [`Sender`](super::Sender) and acknowledges it on a flow of its own.
+///
+/// - Acknowledgements are delayed (RFC 5681 §4.2): at once for every second segment in order, for one out of order, for one that
+///   fills a gap or part of it, for a duplicate and for the last one; for any other when the timer expires.
+/// - SACK blocks name the latest arrival first (RFC 2018 §4). Duplicates are not reported (RFC 2883).
+/// - A mark is echoed until the sender says that it reduced its window (RFC 3168 §6.1.3).
+/// - A SYN is answered each time it comes; it is the sender who repeats it when the answer is lost.
+/// - Data goes to the application at once, so the receive window is a constant.
+#[derive(Debug)]
+pub struct Receiver {
+    flow: FlowId,
+    settings: Settings,
+    now: Timestamp,
+    connection: u32,
+    /// What both ends agreed on.
+    uses: Flags,
+    /// The first byte that has not come.
+    expected: u64,
+    /// What came ahead of it.
+    ahead: VecDeque<Range>,
+    /// A byte of each range ahead that grew last, latest first; as long as `latest_count`.
+    latest: [u64; SackBlocks::MAX],
+    latest_count: usize,
+    /// Segments in order that wait for their acknowledgement.
+    unacknowledged: u32,
+    delayed_until: Option<Timestamp>,
+    acknowledge_now: bool,
+    answer_syn: bool,
+    echo_mark: bool,
+    /// `TS.Recent` and `Last.ACK.sent` (RFC 7323 §4.3).
+    recent_stamp: Timestamp,
+    last_acknowledged: u64,
+    stats: ReceiverStats,
+}
+
+/// What a [`Receiver`] counted, over all connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ReceiverStats {
+    /// Bytes handed to the application, in order.
+    pub delivered: u64,
+    /// Segments with data that arrived.
+    pub segments: u64,
+    /// Of those, the ones that brought nothing new.
+    pub duplicates: u64,
+    /// Of those, the ones that arrived with a mark.
+    pub marked: u64,
+    /// Acknowledgements sent, those of a SYN excluded.
+    pub acknowledgements: u64,
+    /// Connections that were opened.
+    pub connections: u64,
+}
+
+impl Receiver {
+    /// A receiver that sends its acknowledgements on `flow`.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] if a setting is out of its range.
+    pub fn new(flow: FlowId, settings: Settings) -> Result<Self, SettingsError> {
+        settings.validate()?;
+        Ok(Self {
+            flow,
+            settings,
+            now: Timestamp::ZERO,
+            connection: 0,
+            uses: Flags::NONE,
+            expected: 0,
+            ahead: VecDeque::new(),
+            latest: [0; SackBlocks::MAX],
+            latest_count: 0,
+            unacknowledged: 0,
+            delayed_until: None,
+            acknowledge_now: false,
+            answer_syn: false,
+            echo_mark: false,
+            recent_stamp: Timestamp::ZERO,
+            last_acknowledged: 0,
+            stats: ReceiverStats::default(),
+        })
+    }
+
+    /// What it counted so far.
+    pub fn stats(&self) -> ReceiverStats {
+        self.stats
+    }
+
+    fn on_syn(&mut self, syn: &Segment) {
+        if syn.connection > self.connection {
+            self.connection = syn.connection;
+            self.stats.connections += 1;
+            self.expected = 0;
+            self.ahead.clear();
+            self.latest_count = 0;
+            self.unacknowledged = 0;
+            self.delayed_until = None;
+            self.acknowledge_now = false;
+            self.echo_mark = false;
+            self.last_acknowledged = 0;
+            let (offered, settings) = (syn.flags, &self.settings);
+            let ecn = Flags::ECE.with(Flags::CWR);
+            self.uses = Flags::NONE
+                .with_if(settings.sack && offered.contains(Flags::SACK_PERMITTED), Flags::SACK_PERMITTED)
+                .with_if(settings.timestamps && offered.contains(Flags::TIMESTAMPS), Flags::TIMESTAMPS)
+                .with_if(settings.ecn && offered.contains(ecn), Flags::ECE);
+        }
+        self.recent_stamp = syn.stamp;
+        self.answer_syn = true;
+    }
+
+    fn on_data(&mut self, segment: &Segment, ecn: Ecn) {
+        self.stats.segments += 1;
+        if self.uses.contains(Flags::ECE) {
+            self.echo_mark &= !segment.flags.contains(Flags::CWR);
+            self.echo_mark |= ecn == Ecn::Ce;
+            self.stats.marked += u64::from(ecn == Ecn::Ce);
+        }
+        if segment.sequence <= self.last_acknowledged && segment.stamp >= self.recent_stamp {
+            self.recent_stamp = segment.stamp;
+        }
+        let range = (segment.sequence, segment.end());
+        if range.1 <= self.expected {
+            self.stats.duplicates += 1;
+            self.acknowledge_now = true;
+        } else if range.0 > self.expected {
+            let new = insert(&mut self.ahead, range, |_| ());
+            self.stats.duplicates += u64::from(new == 0);
+            self.note_latest(range.0);
+            self.acknowledge_now = true;
+        } else {
+            self.on_in_order(segment);
+        }
+    }
+
+    fn on_in_order(&mut self, segment: &Segment) {
+        let had_gap = !self.ahead.is_empty();
+        let before = self.expected;
+        self.expected = segment.end();
+        while let Some(&(from, to)) = self.ahead.front() {
+            if from > self.expected {
+                break;
+            }
+            self.expected = self.expected.max(to);
+            self.ahead.pop_front();
+        }
+        self.stats.delivered += self.expected - before;
+        self.unacknowledged += 1;
+        if had_gap
+            || segment.flags.contains(Flags::FIN)
+            || self.unacknowledged >= self.settings.segments_per_ack
+        {
+            self.acknowledge_now = true;
+        } else if self.delayed_until.is_none() {
+            self.delayed_until = Some(self.now + self.settings.delayed_ack);
+        }
+    }
+
+    /// Remembers that the range with `byte` grew last.
+    fn note_latest(&mut self, byte: u64) {
+        let Some(grown) = self.range_of(byte) else { return };
+        // The others keep their order; those that are now the same range go.
+        let before = self.latest;
+        let known = self.latest_count;
+        self.latest_count = 0;
+        let others = before.into_iter().take(known).filter(|&other| other < grown.0 || other >= grown.1);
+        for (slot, byte) in self.latest.iter_mut().zip(std::iter::once(byte).chain(others)) {
+            *slot = byte;
+            self.latest_count += 1;
+        }
+    }
+
+    fn range_of(&self, byte: u64) -> Option<Range> {
+        let at = self.ahead.partition_point(|range| range.1 <= byte);
+        self.ahead.get(at).copied().filter(|range| range.0 <= byte)
+    }
+
+    fn acknowledgement(&mut self) -> Segment {
+        let mut sack = SackBlocks::default();
+        if self.uses.contains(Flags::SACK_PERMITTED) && !self.ahead.is_empty() {
+            let latest = self.latest.iter().take(self.latest_count);
+            for (from, to) in latest.filter_map(|&byte| self.range_of(byte)).take(self.settings.sack_blocks())
+            {
+                sack.push(self.expected, from, to);
+            }
+        }
+        self.last_acknowledged = self.expected;
+        Segment {
+            acknowledgment: self.expected,
+            stamp: self.now,
+            echo: self.recent_stamp,
+            sack,
+            connection: self.connection,
+            flags: Flags::ACK
+                .with_if(self.uses.contains(Flags::TIMESTAMPS), Flags::TIMESTAMPS)
+                .with_if(self.echo_mark, Flags::ECE),
+            ..Segment::default()
+        }
+    }
+
+    fn fire_due(&mut self) {
+        if self.delayed_until.is_some_and(|due| due <= self.now) {
+            self.delayed_until = None;
+            self.acknowledge_now = true;
+        }
+    }
+}
+
+impl Agent for Receiver {
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, body: &Body) {
+        self.now = self.now.max(now);
+        let Body::Tcp(segment) = body else { return };
+        if segment.flags.contains(Flags::SYN) {
+            if segment.connection >= self.connection {
+                self.on_syn(segment);
+            }
+        } else if segment.connection == self.connection && segment.length > 0 {
+            self.on_data(segment, packet.ecn);
+        }
+        self.fire_due();
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        self.fire_due();
+    }
+
+    fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
+        self.now = self.now.max(now);
+        self.fire_due();
+        let segment = if std::mem::take(&mut self.answer_syn) {
+            let ack = self.acknowledgement();
+            Segment { flags: Flags::SYN.with(Flags::ACK).with(self.uses), sack: SackBlocks::default(), ..ack }
+        } else if std::mem::take(&mut self.acknowledge_now) {
+            self.stats.acknowledgements += 1;
+            self.unacknowledged = 0;
+            self.delayed_until = None;
+            self.acknowledgement()
+        } else {
+            return None;
+        };
+        // A pure acknowledgement is not ECN-capable (RFC 3168 §6.1.4).
+        let bytes = segment.wire_bytes();
+        Some(Transmit { flow: self.flow, bytes, ecn: Ecn::NotEct, body: Body::Tcp(segment) })
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        self.delayed_until
+    }
+}

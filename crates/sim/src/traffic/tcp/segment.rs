@@ -1,0 +1,201 @@
+//! Segments: what the two ends of a connection say to each other, and what it costs on the wire.
+
+use giusto_core::units::Timestamp;
+
+/// IPv4 header (RFC 791 §3.1) and TCP header (RFC 9293 §3.1), both without options, in bytes.
+pub const HEADER_BYTES: u32 = 20 + 20;
+/// The timestamps option with its padding, in bytes (RFC 7323, appendix A).
+pub const TIMESTAMPS_BYTES: u32 = 12;
+
+/// A TCP segment, as metadata.
+///
+/// Sequence numbers are byte offsets within the connection, from 0, in 64 bits: nothing wraps here. SYN and FIN take no
+/// sequence number; a FIN rides on the last data segment, so the acknowledgement of the last byte is that of the FIN.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// The offset of the first byte that it carries.
+    pub sequence: u64,
+    /// The offset of the next byte that its sender expects, if [`Flags::ACK`] is set.
+    pub acknowledgment: u64,
+    /// When it was sent: TSval of the timestamps option (RFC 7323 §3), if [`Flags::TIMESTAMPS`] is set. Clocks here have a
+    /// tick of one nanosecond.
+    pub stamp: Timestamp,
+    /// The stamp that it echoes: TSecr, if [`Flags::TIMESTAMPS`] and [`Flags::ACK`] are set.
+    pub echo: Timestamp,
+    /// What arrived above [`acknowledgment`](Self::acknowledgment).
+    pub sack: SackBlocks,
+    /// How many bytes of data it carries.
+    pub length: u32,
+    /// Which connection of the two ends it belongs to. It stands for the port numbers: each new connection has the next
+    /// number.
+    pub connection: u32,
+    /// Its flags.
+    pub flags: Flags,
+}
+
+impl Segment {
+    /// The offset just behind its last byte.
+    pub const fn end(&self) -> u64 {
+        self.sequence + self.length as u64
+    }
+
+    /// Its size on the wire in bytes: headers, options with their padding, data.
+    ///
+    /// | option | bytes | source |
+    /// |---|---|---|
+    /// | timestamps | 12 | RFC 7323, appendix A |
+    /// | SACK, `n` blocks | 4 + 8`n` | RFC 2018 §3, padded to 4 |
+    /// | on a SYN: MSS and window scale | 4 + 4 | RFC 9293 §3.7.1, RFC 7323 §2.2 |
+    /// | on a SYN: SACK permitted | 4, or none beside timestamps, where it takes the place of their padding | RFC 2018 §2 |
+    pub fn wire_bytes(&self) -> u32 {
+        let timestamps = if self.flags.contains(Flags::TIMESTAMPS) { TIMESTAMPS_BYTES } else { 0 };
+        let syn = match (self.flags.contains(Flags::SYN), self.flags.contains(Flags::SACK_PERMITTED)) {
+            (false, _) => 0,
+            (true, true) if timestamps == 0 => 4 + 4 + 4,
+            (true, _) => 4 + 4,
+        };
+        HEADER_BYTES + timestamps + syn + self.sack.option_bytes() + self.length
+    }
+}
+
+/// The flags of a segment, and which options it bears.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// Opens a connection.
+    pub const SYN: Self = Self(1);
+    /// The acknowledgment number counts.
+    pub const ACK: Self = Self(1 << 1);
+    /// The last segment of a connection.
+    pub const FIN: Self = Self(1 << 2);
+    /// A mark arrived (RFC 3168 §6.1.3); on a SYN: ECN is offered, on a SYN-ACK: taken (§6.1.1).
+    pub const ECE: Self = Self(1 << 3);
+    /// The sender has reduced its window (RFC 3168 §6.1.2); on a SYN, with [`ECE`](Self::ECE): ECN is offered.
+    pub const CWR: Self = Self(1 << 4);
+    /// The timestamps option is there.
+    pub const TIMESTAMPS: Self = Self(1 << 5);
+    /// On a SYN or SYN-ACK: selective acknowledgments are understood (RFC 2018 §2).
+    pub const SACK_PERMITTED: Self = Self(1 << 6);
+
+    /// Whether all of `other` are set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// These and `other`.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// These, and `other` if `condition` holds.
+    #[must_use]
+    pub const fn with_if(self, condition: bool, other: Self) -> Self {
+        if condition { self.with(other) } else { self }
+    }
+}
+
+/// Selective acknowledgments (RFC 2018): ranges of bytes that arrived above the cumulative acknowledgment.
+///
+/// They are kept as offsets from it in 32 bits; a range further ahead does not fit and is left out, which a receive window of
+/// at most 2^30 bytes (RFC 7323 §2.3) excludes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SackBlocks {
+    blocks: [(u32, u32); Self::MAX],
+    count: u8,
+}
+
+impl SackBlocks {
+    /// As many as fit into 40 bytes of options without timestamps (RFC 2018 §3).
+    pub const MAX: usize = 4;
+    /// As many as fit beside timestamps (RFC 2018 §3).
+    pub const MAX_BESIDE_TIMESTAMPS: usize = 3;
+
+    /// Appends the bytes from `from` up to, not including, `to`, for a segment that acknowledges all before `acknowledgment`.
+    /// Does nothing when full.
+    pub fn push(&mut self, acknowledgment: u64, from: u64, to: u64) {
+        let offset = |sequence: u64| sequence.checked_sub(acknowledgment).and_then(|n| u32::try_from(n).ok());
+        if let (Some(from), Some(to), Some(block)) =
+            (offset(from), offset(to), self.blocks.get_mut(usize::from(self.count)))
+        {
+            *block = (from, to);
+            self.count += 1;
+        }
+    }
+
+    /// The blocks of a segment that acknowledges all before `acknowledgment`, as first byte and the one behind the last; the one
+    /// with the latest arrival comes first (RFC 2018 §4).
+    pub fn ranges(&self, acknowledgment: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.blocks
+            .iter()
+            .take(usize::from(self.count))
+            .map(move |&(from, to)| (acknowledgment + u64::from(from), acknowledgment + u64::from(to)))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Size of the option with its padding; nothing without blocks.
+    fn option_bytes(&self) -> u32 {
+        if self.count == 0 { 0 } else { 4 + 8 * u32::from(self.count) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_on_the_wire_counts_headers_options_and_padding() {
+        let plain = Segment { length: 1460, flags: Flags::ACK, ..Segment::default() };
+        assert_eq!(plain.wire_bytes(), 1500);
+        let stamped =
+            Segment { length: 1448, flags: Flags::ACK.with(Flags::TIMESTAMPS), ..Segment::default() };
+        assert_eq!(stamped.wire_bytes(), 1500);
+        let mut ack = Segment { flags: Flags::ACK.with(Flags::TIMESTAMPS), ..Segment::default() };
+        assert_eq!(ack.wire_bytes(), 52);
+        for n in 1..=3 {
+            ack.sack.push(0, 1000 * n, 1000 * n + 500);
+            assert_eq!(ack.wire_bytes(), 52 + 4 + 8 * n as u32);
+        }
+        // A header holds 40 bytes of options at most: timestamps and three blocks, or four blocks and a pad.
+        assert_eq!(ack.wire_bytes(), 80);
+        ack.flags = Flags::ACK;
+        ack.sack.push(0, 9000, 9500);
+        assert_eq!(ack.wire_bytes(), 76);
+        let syn = Flags::SYN.with(Flags::SACK_PERMITTED);
+        assert_eq!(Segment { flags: syn.with(Flags::TIMESTAMPS), ..Segment::default() }.wire_bytes(), 60);
+        assert_eq!(Segment { flags: syn, ..Segment::default() }.wire_bytes(), 52);
+        assert_eq!(Segment { flags: Flags::SYN, ..Segment::default() }.wire_bytes(), 48);
+    }
+
+    #[test]
+    fn blocks_come_back_as_they_were_put_in_and_never_exceed_four() {
+        let mut sack = SackBlocks::default();
+        let base = 10_000_000_000_000;
+        for n in 0..6 {
+            sack.push(base, base + 10 * n + 5, base + 10 * n + 10);
+        }
+        sack.push(base, base - 1, base);
+        let ranges: Vec<_> = sack.ranges(base).collect();
+        assert_eq!(ranges, (0..4).map(|n| (base + 10 * n + 5, base + 10 * n + 10)).collect::<Vec<_>>());
+        let mut far = SackBlocks::default();
+        far.push(0, 1 << 33, 1 << 34);
+        assert!(far.is_empty());
+    }
+
+    #[test]
+    fn a_segment_stays_small() {
+        assert!(size_of::<Segment>() <= 80, "{}", size_of::<Segment>());
+    }
+}

@@ -1,0 +1,291 @@
+//! What each mechanism does, seen from outside.
+
+use super::*;
+use crate::{
+    random,
+    traffic::tcp::{Algorithm, ShortFlows},
+};
+
+const SEGMENT: u64 = 1460;
+
+fn plain() -> Settings {
+    Settings { timestamps: false, algorithm: Algorithm::NewReno, ..Settings::default() }
+}
+
+fn segments(count: u64) -> Application {
+    Application::Bytes(count * SEGMENT)
+}
+
+/// A path on which a full packet takes a millisecond, with a round trip of 100 ms and all the buffer in the world.
+fn millisecond_path() -> Path {
+    Path {
+        rate: Some(DataRate::from_bps(12_000_000)),
+        buffer: DataSize::from_bytes(1 << 30),
+        one_way: ms(50),
+    }
+}
+
+/// Loses the nth segments with data.
+fn losing(lost: &'static [u64]) -> impl FnMut(u64, &Segment) -> Fate {
+    move |n, segment| if segment.length > 0 && lost.contains(&n) { Fate::Lost } else { Fate::Arrives }
+}
+
+/// Loses the first `count` SYNs, or SYN-ACKs.
+fn losing_syns(mut count: u32) -> impl FnMut(u64, &Segment) -> Fate {
+    move |_, segment| {
+        if segment.flags.contains(Flags::SYN) && count > 0 {
+            count -= 1;
+            Fate::Lost
+        } else {
+            Fate::Arrives
+        }
+    }
+}
+
+#[test]
+fn the_first_flight_has_ten_segments_and_the_second_twenty() {
+    let mut network = Network::new(Path::free(ms(100))).logged().with(&plain(), Application::Unlimited);
+    network.run(at(0.25));
+    let data = network.data();
+    let sent_at = |time: f64| data.iter().filter(|sent| sent.time == at(time)).count();
+    assert_eq!((sent_at(0.0), sent_at(0.1), sent_at(0.2), data.len()), (0, 10, 20, 30));
+}
+
+#[test]
+fn a_lost_handshake_is_repeated_after_one_and_three_seconds_and_the_window_begins_with_one_segment() {
+    let way_there = Network::new(Path::free(ms(100))).forward(losing_syns(2));
+    let way_back = Network::new(Path::free(ms(100))).backward(losing_syns(2));
+    for network in [way_there, way_back] {
+        let mut network = network.logged().with(&plain(), segments(10));
+        network.run(at(100.0));
+        let sent: Vec<_> = network.log.as_ref().unwrap()[0].iter().map(|sent| sent.time).collect();
+        // SYNs at 0, 1 and 3 s, then one segment, and two when that is acknowledged, with the delay of a lone segment.
+        assert_eq!(sent[..6], [at(0.0), at(1.0), at(3.0), at(3.1), at(3.24), at(3.24)]);
+        let stats = network.sender().stats();
+        assert_eq!((stats.syn_timeouts, stats.timeouts, stats.resent, stats.transfers), (2, 0, 0, 1));
+    }
+}
+
+#[test]
+fn a_transfer_reports_its_time_and_size() {
+    let mut network = Network::new(Path::free(ms(100))).with(&plain(), segments(10));
+    network.run(at(10.0));
+    let transfer = network.sender().stats().last_transfer.unwrap();
+    assert_eq!((transfer.bytes, transfer.began, transfer.ended), (14_600, at(0.0), at(0.2)));
+    assert_eq!(network.sender().poll_timeout(), None);
+    assert_eq!(network.receiver().stats().delivered, 14_600);
+}
+
+#[test]
+fn one_loss_is_mended_within_two_round_trips_and_halves_the_window() {
+    for sack in [true, false] {
+        let settings =
+            Settings { sack, initial_threshold: Some(DataSize::from_bytes(20 * SEGMENT)), ..plain() };
+        let mut network =
+            Network::new(millisecond_path()).forward(losing(&[200])).logged().with(&settings, segments(1000));
+        network.run(at(60.0));
+        let stats = network.sender().stats();
+        assert_eq!((stats.resent, stats.timeouts, stats.fast_recoveries, stats.reductions), (1, 0, 1, 1));
+        assert_eq!(network.receiver().stats().delivered, 1000 * SEGMENT);
+        let data = network.data();
+        let lost = data.iter().find(|sent| sent.fate == Fate::Lost).unwrap();
+        let again = data.iter().rfind(|sent| sent.segment.sequence == lost.segment.sequence).unwrap();
+        let waited = (again.time - lost.time).as_seconds();
+        assert!((0.1..0.12).contains(&waited), "sent again after {waited} s");
+        // The window was near 27 segments, as it grew by one for each of some seven round trips from 20.
+        let halved = stats.threshold.unwrap() / SEGMENT;
+        assert!((12..=14).contains(&halved), "{halved}");
+    }
+}
+
+#[test]
+fn many_losses_in_one_window_are_one_congestion() {
+    for sack in [true, false] {
+        let settings = Settings { sack, ..plain() };
+        let mut network = Network::new(millisecond_path())
+            .forward(losing(&[100, 102, 103, 110, 120]))
+            .with(&settings, segments(1000));
+        network.run(at(60.0));
+        let stats = network.sender().stats();
+        assert_eq!((stats.resent, stats.timeouts, stats.reductions), (5, 0, 1), "sack {sack}");
+        assert_eq!(network.receiver().stats().duplicates, 0);
+    }
+}
+
+#[test]
+fn a_lost_retransmission_waits_for_the_timeout() {
+    for sack in [true, false] {
+        // The threshold keeps the window small, so that the retransmission of segment 50 is among the next thirty.
+        let settings =
+            Settings { sack, initial_threshold: Some(DataSize::from_bytes(20 * SEGMENT)), ..plain() };
+        let mut sent = 0;
+        let mut network = Network::new(millisecond_path())
+            .forward(move |_, segment| {
+                let is_it = segment.length > 0 && segment.sequence == 50 * SEGMENT;
+                sent += u32::from(is_it);
+                if is_it && sent <= 2 { Fate::Lost } else { Fate::Arrives }
+            })
+            .with(&settings, segments(300));
+        network.run(at(60.0));
+        let stats = network.sender().stats();
+        assert_eq!((stats.timeouts, stats.transfers), (1, 1), "sack {sack}");
+        assert_eq!(network.receiver().stats().delivered, 300 * SEGMENT);
+        // Without SACK the timeout sends again what had arrived (RFC 6582 §3.2, step 4).
+        let duplicates = network.receiver().stats().duplicates;
+        if sack {
+            assert_eq!((duplicates, stats.resent), (0, 2));
+        } else {
+            assert!((1..40).contains(&duplicates), "{duplicates}");
+        }
+    }
+}
+
+#[test]
+fn a_lost_tail_waits_for_the_timeout() {
+    let mut network = Network::new(Path::free(ms(100))).forward(losing(&[9])).with(&plain(), segments(10));
+    network.run(at(60.0));
+    let stats = network.sender().stats();
+    assert_eq!((stats.timeouts, stats.resent), (1, 1));
+    // The data leaves at 0.1 s; its acknowledgements restart the timer at 0.2 s, when the round trip is 100 ms with a deviation of
+    // 37.5 ms (50 * 3/4): 300 ms, as the floor is 200 ms beyond the round trip. The ninth, a lone segment, is acknowledged at
+    // 0.24 s. A round trip later all is there.
+    let ended = stats.last_transfer.unwrap().ended.as_seconds();
+    assert!((0.63..0.66).contains(&ended), "{ended}");
+}
+
+#[test]
+fn lost_acknowledgements_cost_no_retransmission() {
+    let mut network =
+        Network::new(millisecond_path())
+            .backward(|n, segment| {
+                if n % 3 != 0 && !segment.flags.contains(Flags::SYN) { Fate::Lost } else { Fate::Arrives }
+            })
+            .with(&plain(), Application::Unlimited);
+    network.run(at(5.0));
+    let stats = network.sender().stats();
+    assert_eq!((stats.resent, stats.timeouts), (0, 0));
+    assert!(stats.acknowledged > 2000 * SEGMENT, "{}", stats.acknowledged);
+}
+
+#[test]
+fn reordering_by_two_packets_causes_no_retransmission_and_by_three_it_does() {
+    for sack in [true, false] {
+        for (late_us, spurious) in [(1500, false), (2500, false), (3500, true), (9500, true)] {
+            let settings =
+                Settings { sack, initial_threshold: Some(DataSize::from_bytes(20 * SEGMENT)), ..plain() };
+            let mut network = Network::new(millisecond_path())
+                .forward(move |n, segment| {
+                    if segment.length > 0 && n % 100 == 55 {
+                        Fate::Late(TimeDelta::from_micros(late_us))
+                    } else {
+                        Fate::Arrives
+                    }
+                })
+                .with(&settings, segments(500));
+            network.run(at(60.0));
+            let stats = network.sender().stats();
+            assert_eq!(stats.resent > 0, spurious, "sack {sack}, {late_us} us late: {stats:?}");
+            assert!(stats.resent <= 5 && stats.timeouts == 0);
+            assert_eq!(network.receiver().stats().duplicates, stats.resent);
+        }
+    }
+}
+
+#[test]
+fn limited_transmit_mends_a_loss_in_a_window_of_three() {
+    for sack in [true, false] {
+        let settings = Settings { sack, initial_window: 3, ..plain() };
+        let mut network =
+            Network::new(Path::free(ms(100))).forward(losing(&[0])).with(&settings, segments(20));
+        network.run(at(60.0));
+        let stats = network.sender().stats();
+        assert_eq!((stats.timeouts, stats.fast_recoveries, stats.resent), (0, 1, 1), "sack {sack}");
+    }
+}
+
+#[test]
+fn every_second_segment_is_acknowledged_or_each_if_so_set() {
+    for (segments_per_ack, expected) in [(2, 500), (1, 1000)] {
+        let settings = Settings { segments_per_ack, ..plain() };
+        let mut network = Network::new(millisecond_path()).logged().with(&settings, segments(1000));
+        network.run(at(60.0));
+        let acks = network.acks().len();
+        // A lone segment at the end of a burst adds one.
+        assert!((expected..expected + 10).contains(&acks), "{acks}");
+    }
+}
+
+#[test]
+fn a_window_restarts_after_idleness() {
+    let application = ShortFlows::starting_on(random::stream(2, "slot"))
+        .with_sizes(500 * SEGMENT..=500 * SEGMENT)
+        .with_mean_idle(TimeDelta::from_seconds(5))
+        .over_one_connection();
+    let mut network =
+        Network::new(millisecond_path()).logged().with(&plain(), Application::ShortFlows(application));
+    network.run(at(60.0));
+    let stats = network.sender().stats();
+    assert!(stats.connections == 1 && (5..20).contains(&stats.transfers), "{stats:?}");
+    let data = network.data();
+    let mut starts = 0;
+    for (before, after) in data.iter().zip(&data[1..]) {
+        if after.time - before.time > ms(500) {
+            starts += 1;
+            let burst = data.iter().filter(|sent| sent.time == after.time).count();
+            assert_eq!(burst, 10, "at {}", after.time);
+        }
+    }
+    assert!(starts >= 4, "{starts}");
+}
+
+#[test]
+fn short_flows_transfer_30_to_50_kb_over_new_connections_and_rest_for_10_s() {
+    let mut network = Network::new(millisecond_path()).logged();
+    for slot in 0..30 {
+        let random = random::stream(5, &format!("slot {slot}"));
+        let flows =
+            if slot < 10 { ShortFlows::starting_on(random) } else { ShortFlows::starting_off(random) };
+        network = network.with(&Settings::default(), Application::ShortFlows(flows));
+    }
+    network.run(at(0.15));
+    let begun = network.pairs.iter().filter(|pair| pair.sender.stats().connections > 0).count();
+    assert!((10..14).contains(&begun), "{begun}");
+    network.run(at(300.0));
+    let stats: Vec<_> = network.pairs.iter().map(|pair| pair.sender.stats()).collect();
+    let transfers: u64 = stats.iter().map(|stats| stats.transfers).sum();
+    let bytes: u64 = stats.iter().map(|stats| stats.acknowledged).sum();
+    // 30 slots, 300 s, a cycle of 10 s and some 0.4 s of transfer: 865, with a standard deviation near 29.
+    assert!((750..980).contains(&transfers), "{transfers}");
+    let mean = bytes as f64 / transfers as f64;
+    assert!((39_000.0..41_000.0).contains(&mean), "{mean}");
+    assert!(stats.iter().all(|stats| stats.connections - stats.transfers <= 1));
+    // 40 kB after a handshake: 10, 20 segments, the rest: four round trips, and some queueing.
+    let time: f64 = stats.iter().map(|stats| stats.transfer_time.as_seconds()).sum();
+    let mean = time / transfers as f64;
+    assert!((0.3..0.5).contains(&mean), "{mean}");
+}
+
+#[test]
+fn a_sender_stops_at_its_time_and_starts_at_its_time() {
+    let sender = Sender::new(FlowId(0), plain(), Application::Unlimited).unwrap();
+    let sender = sender.starting_at(at(2.0)).stopping_at(at(3.0));
+    let mut network = Network::new(millisecond_path()).logged().with_sender(&plain(), sender);
+    network.run(at(60.0));
+    let sent = &network.log.as_ref().unwrap()[0];
+    assert_eq!(sent[0].time, at(2.0));
+    let last = sent.last().unwrap().time;
+    assert!(last < at(3.0) && last > at(2.9), "{last}");
+    assert_eq!(network.sender().poll_timeout(), None);
+    assert_eq!(network.sender().stats().acknowledged, network.receiver().stats().delivered);
+}
+
+#[test]
+fn the_receive_window_bounds_what_is_under_way() {
+    let settings = Settings { receive_window: DataSize::from_bytes(20 * SEGMENT), ..plain() };
+    let mut network = Network::new(Path::free(ms(100))).with(&settings, Application::Unlimited);
+    network.run(at(20.0));
+    let rate = network.sender().stats().acknowledged as f64 / SEGMENT as f64 / 200.0;
+    assert!((19.0..=20.0).contains(&rate), "{rate} segments per round trip");
+    // What the window did not hold back does not make it grow.
+    assert!(network.sender().stats().window <= 42 * SEGMENT);
+}

@@ -1,0 +1,152 @@
+//! What holds whatever the network does, and whatever the driver calls.
+
+use proptest::prelude::*;
+use rand::RngExt;
+
+use super::*;
+use crate::{
+    random,
+    traffic::tcp::{Algorithm, SackBlocks},
+};
+
+/// Draws fates with the given chances in percent.
+fn weather(seed: u64, name: &str, loss: u32, late: u32, twice: u32) -> Law {
+    let mut random = random::stream(seed, name);
+    Box::new(move |_, _| match random.random_range(0..100) {
+        n if n < loss => Fate::Lost,
+        n if n < loss + late => Fate::Late(TimeDelta::from_micros(random.random_range(1..300_000))),
+        n if n < loss + late + twice => Fate::Twice,
+        n if n % 7 == 0 => Fate::Marked,
+        _ => Fate::Arrives,
+    })
+}
+
+fn any_settings() -> impl Strategy<Value = Settings> {
+    (any::<[bool; 4]>(), prop_oneof![Just(536_u32), Just(1460)], 1..=2_u32, 1..=10_u32).prop_map(
+        |([sack, timestamps, ecn, cubic], mss, segments_per_ack, initial_window)| Settings {
+            sack,
+            timestamps,
+            ecn,
+            mss,
+            segments_per_ack,
+            initial_window,
+            algorithm: if cubic { Algorithm::Cubic } else { Algorithm::NewReno },
+            ..Settings::default()
+        },
+    )
+}
+
+fn any_segment() -> impl Strategy<Value = Segment> {
+    let number = prop_oneof![0..40_000_u64, any::<u32>().prop_map(u64::from)];
+    let block = (0..60_000_u64, 1..5_000_u64);
+    (any::<[bool; 6]>(), number.clone(), number, 0..1461_u32, 0..3_u32, prop::collection::vec(block, 0..4))
+        .prop_map(
+            |(
+                [syn, ack, ece, cwr, timestamps, sack_permitted],
+                sequence,
+                acknowledgment,
+                length,
+                connection,
+                blocks,
+            )| {
+                let mut sack = SackBlocks::default();
+                for (from, length) in blocks {
+                    sack.push(acknowledgment, acknowledgment + from, acknowledgment + from + length);
+                }
+                let flags = Flags::NONE
+                    .with_if(syn, Flags::SYN)
+                    .with_if(ack, Flags::ACK)
+                    .with_if(ece, Flags::ECE)
+                    .with_if(cwr, Flags::CWR)
+                    .with_if(timestamps, Flags::TIMESTAMPS)
+                    .with_if(sack_permitted, Flags::SACK_PERMITTED);
+                Segment { sequence, acknowledgment, length, connection, flags, sack, ..Segment::default() }
+            },
+        )
+}
+
+#[derive(Debug, Clone)]
+enum Call {
+    Packet(Segment),
+    Timeout,
+    Transmit,
+    Drain,
+    /// Moves time by so many milliseconds, perhaps backwards.
+    Wait(i64),
+}
+
+fn any_call() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        4 => any_segment().prop_map(Call::Packet),
+        1 => Just(Call::Timeout),
+        2 => Just(Call::Transmit),
+        2 => Just(Call::Drain),
+        2 => (-50..2000_i64).prop_map(Call::Wait),
+    ]
+}
+
+/// Makes `calls`, and checks what [`Agent`] promises of deadlines.
+fn call_all(agent: &mut dyn Agent, calls: &[Call]) -> Result<(), TestCaseError> {
+    let (mut now, mut latest) = (Timestamp::ZERO, Timestamp::ZERO);
+    for call in calls {
+        match call {
+            Call::Packet(segment) => {
+                agent.handle_packet(now, &packet(segment, Ecn::Ce), &Body::Tcp(*segment));
+            }
+            Call::Timeout => agent.handle_timeout(now),
+            Call::Transmit => drop(agent.poll_transmit(now)),
+            Call::Wait(milliseconds) => now += ms(*milliseconds),
+            Call::Drain => {
+                let mut count = 0;
+                while agent.poll_transmit(now).is_some() {
+                    count += 1;
+                    prop_assert!(count < 100_000, "never drained");
+                }
+                prop_assert!(agent.poll_timeout().is_none_or(|due| due > now));
+            }
+        }
+        latest = latest.max(now);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn all_bytes_arrive_in_order_once_whatever_is_lost_reordered_or_doubled(
+        settings in any_settings(),
+        bytes in 1..120_000_u64,
+        seed: u64,
+        (loss, late, twice) in (0..30_u32, 0..30_u32, 0..30_u32),
+        (back_loss, back_late) in (0..30_u32, 0..30_u32),
+    ) {
+        let mut network = Network::new(Path::free(ms(50)));
+        network.forward = weather(seed, "forward", loss, late, twice);
+        network.backward = weather(seed, "backward", back_loss, back_late, twice);
+        network.arrived = Some(vec![false; bytes as usize]);
+        let mut network = network.with(&settings, Application::Bytes(bytes));
+        network.run(at(1e6));
+        let stats = network.sender().stats();
+        prop_assert_eq!(stats.transfers, 1, "{:?}", stats);
+        prop_assert_eq!(stats.acknowledged, bytes);
+        prop_assert_eq!(network.receiver().stats().delivered, bytes);
+        prop_assert_eq!(network.sender().poll_timeout(), None);
+        prop_assert_eq!(stats.pipe, 0);
+    }
+
+    #[test]
+    fn a_sender_is_safe_whatever_is_called(
+        settings in any_settings(), calls in prop::collection::vec(any_call(), 1..80), finite: bool
+    ) {
+        let application = if finite { Application::Bytes(50_000) } else { Application::Unlimited };
+        call_all(&mut Sender::new(FlowId(0), settings, application).unwrap(), &calls)?;
+    }
+
+    #[test]
+    fn a_receiver_is_safe_whatever_is_called(
+        settings in any_settings(), calls in prop::collection::vec(any_call(), 1..80)
+    ) {
+        call_all(&mut Receiver::new(FlowId(0), settings).unwrap(), &calls)?;
+    }
+}
