@@ -4,5 +4,6 @@ pub(crate) mod build;
 mod expect;
 pub mod result;
 mod run;
+pub mod show;
 
 pub use run::{Names, names, run, run_watched};
