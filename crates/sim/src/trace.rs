@@ -97,18 +97,34 @@ pub struct Waiting {
 pub trait Observer {
     /// `event` happened at `now`.
     fn on_event(&mut self, now: Timestamp, event: &Event);
+
+    /// Whether it looks at all: an event that nobody watches is not made.
+    #[inline]
+    fn watches(&self) -> bool {
+        true
+    }
 }
 
 /// Sees nothing, and costs nothing.
 impl Observer for () {
     #[inline]
     fn on_event(&mut self, _now: Timestamp, _event: &Event) {}
+
+    #[inline]
+    fn watches(&self) -> bool {
+        false
+    }
 }
 
 impl<O: Observer + ?Sized> Observer for &mut O {
     #[inline]
     fn on_event(&mut self, now: Timestamp, event: &Event) {
         (**self).on_event(now, event);
+    }
+
+    #[inline]
+    fn watches(&self) -> bool {
+        (**self).watches()
     }
 }
 
@@ -118,6 +134,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.on_event(now, event);
         self.1.on_event(now, event);
     }
+
+    #[inline]
+    fn watches(&self) -> bool {
+        self.0.watches() || self.1.watches()
+    }
 }
 
 impl<O: Observer> Observer for Option<O> {
@@ -126,6 +147,11 @@ impl<O: Observer> Observer for Option<O> {
         if let Some(observer) = self {
             observer.on_event(now, event);
         }
+    }
+
+    #[inline]
+    fn watches(&self) -> bool {
+        self.as_ref().is_some_and(O::watches)
     }
 }
 

@@ -5,5 +5,6 @@ mod expect;
 pub mod result;
 mod run;
 pub mod show;
+pub mod trace_file;
 
 pub use run::{Names, names, run, run_watched};

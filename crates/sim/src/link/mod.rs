@@ -10,6 +10,7 @@
 //!
 //! A link owns no clock: the event queue of a simulation drives it, or a real-time emulator.
 
+mod buffer;
 pub mod delay;
 pub mod loss;
 pub mod queue;
@@ -26,6 +27,7 @@ use giusto_core::{
 };
 
 use self::{
+    buffer::{Buffer, Taken},
     delay::{DelayError, DelayProfile, Jitter, Propagation},
     loss::{Loss, LossProcess, ProbabilityError},
     queue::Queue,
@@ -121,9 +123,11 @@ impl LinkCounters {
 #[derive(Debug)]
 pub struct Link {
     id: LinkId,
-    queue: Box<dyn Queue>,
+    queue: Buffer,
     transmitter: Transmitter,
+    /// The rate that the queue was told last; told again only where it may change.
     drain: DataRate,
+    rate_changes: bool,
     loss: LossProcess,
     duplication: Option<(f64, random::Random)>,
     propagation: Propagation,
@@ -153,9 +157,10 @@ impl Link {
             Propagation::new(config.delay.clone(), config.jitter, config.reorder, stream("jitter"));
         let mut link = Self {
             id,
-            queue,
+            queue: Buffer::new(queue),
             transmitter: Transmitter::new(&config.rate)?,
             drain: DataRate::ZERO,
+            rate_changes: true,
             loss: LossProcess::new(config.loss.clone(), stream("loss")),
             duplication: (config.duplication > 0.0).then(|| (config.duplication, stream("duplication"))),
             on_the_way: OnTheWay::new(propagation.may_reorder()),
@@ -165,6 +170,7 @@ impl Link {
             counters: LinkCounters::default(),
         };
         link.tell_rate(Timestamp::ZERO);
+        link.rate_changes = matches!(config.rate, RateProfile::Steps { .. });
         Ok(link)
     }
 
@@ -175,7 +181,7 @@ impl Link {
 
     /// What waits in the queue.
     pub fn waiting(&self) -> Waiting {
-        Waiting { packets: self.queue.packets() as u64, size: self.queue.size() }
+        self.queue.waiting()
     }
 
     /// How many packets are being transmitted or on their way.
@@ -186,7 +192,7 @@ impl Link {
     /// Whether every packet is accounted for: `offered + duplicated = delivered + dropped + waiting + in flight`.
     pub fn is_conserved(&self) -> bool {
         let LinkCounters { offered_packets, duplicated_packets, delivered_packets, .. } = self.counters;
-        let inside = self.queue.packets() as u64 + self.in_flight();
+        let inside = self.queue.waiting().packets + self.in_flight();
         offered_packets + duplicated_packets == delivered_packets + self.counters.dropped_packets() + inside
     }
 
@@ -194,26 +200,43 @@ impl Link {
     pub fn offer(&mut self, now: Timestamp, packet: Packet, observer: &mut impl Observer) {
         self.counters.offered_packets += 1;
         self.tell_rate(now);
-        let (marked, dropped) = (self.queue.marked(), self.drops.len());
-        self.queue.enqueue(now, packet, &mut self.drops);
-        if self.queue.marked() > marked {
+        let dropped = self.drops.len();
+        if self.queue.is_empty() && self.is_free(now) {
+            let taken = self.queue.pass(now, packet, &mut self.drops);
+            self.report_drops(now, dropped, observer);
+            if observer.watches() && taken.packet.is_some() {
+                let waiting = Waiting { packets: 1, size: packet.size() };
+                observer.on_event(now, &Event::Queued { link: self.id, packet, waiting });
+            }
+            return self.begin(now, taken, observer);
+        }
+        if self.queue.enqueue(now, packet, &mut self.drops) {
             self.counters.marked_packets += 1;
             let packet = Packet { ecn: Ecn::Ce, ..packet };
             observer.on_event(now, &Event::Marked { link: self.id, packet });
         }
         self.report_drops(now, dropped, observer);
-        let own = |gone: &Dropped| (gone.packet.flow, gone.packet.sequence) == (packet.flow, packet.sequence);
-        if !self.drops.get(dropped..).unwrap_or_default().iter().any(own) {
-            let event = Event::Queued { link: self.id, packet, waiting: self.waiting() };
-            observer.on_event(now, &event);
+        if observer.watches() {
+            let own =
+                |gone: &Dropped| (gone.packet.flow, gone.packet.sequence) == (packet.flow, packet.sequence);
+            if !self.drops.get(dropped..).unwrap_or_default().iter().any(own) {
+                let event = Event::Queued { link: self.id, packet, waiting: self.waiting() };
+                observer.on_event(now, &event);
+            }
         }
         self.transmit_what_can(now, observer);
     }
 
     /// When [`poll`](Self::poll) is wanted next.
     pub fn next_event(&self, now: Timestamp) -> Option<Timestamp> {
-        let transmission = (!self.queue.is_empty()).then(|| self.transmitter.ready_at(now));
-        [transmission, self.on_the_way.next(), self.queue.next_timer()].into_iter().flatten().min()
+        let mut next = self.on_the_way.next().unwrap_or(Timestamp::MAX);
+        if !self.queue.is_empty() {
+            next = next.min(self.transmitter.ready_at(now));
+        }
+        if let Some(timer) = self.queue.next_timer() {
+            next = next.min(timer);
+        }
+        (next < Timestamp::MAX).then_some(next)
     }
 
     /// The next packet that has reached the far end by `now`.
@@ -242,6 +265,9 @@ impl Link {
 
     /// Tells the queue the rate, if it has changed.
     fn tell_rate(&mut self, now: Timestamp) {
+        if !self.rate_changes {
+            return;
+        }
         let drain = self.transmitter.rate(now).unwrap_or(DataRate::from_bps(u64::MAX));
         if drain != self.drain {
             self.drain = drain;
@@ -249,27 +275,36 @@ impl Link {
         }
     }
 
+    /// Whether the transmitter may begin now.
+    fn is_free(&mut self, now: Timestamp) -> bool {
+        self.transmitter.refresh(now);
+        self.transmitter.ready_at(now) <= now
+    }
+
     /// Takes packets from the queue while the transmitter is free.
     fn transmit_what_can(&mut self, now: Timestamp, observer: &mut impl Observer) {
-        while !self.queue.is_empty() {
-            self.transmitter.refresh(now);
-            if self.transmitter.ready_at(now) > now {
-                return;
-            }
-            let (marked, dropped) = (self.queue.marked(), self.drops.len());
+        while !self.queue.is_empty() && self.is_free(now) {
+            let dropped = self.drops.len();
             let taken = self.queue.dequeue(now, &mut self.drops);
             self.report_drops(now, dropped, observer);
-            let Some(mut packet) = taken else { return };
-            if self.queue.marked() > marked {
-                self.counters.marked_packets += 1;
-                observer.on_event(now, &Event::Marked { link: self.id, packet });
-            }
-            let sojourn = now.saturating_since(packet.queued);
-            packet.waited_ns += sojourn.as_nanos().unsigned_abs();
+            self.begin(now, taken, observer);
+        }
+    }
+
+    /// Begins to transmit what was taken from the queue, if anything was.
+    fn begin(&mut self, now: Timestamp, taken: Taken, observer: &mut impl Observer) {
+        let Some(mut packet) = taken.packet else { return };
+        if taken.marked {
+            self.counters.marked_packets += 1;
+            observer.on_event(now, &Event::Marked { link: self.id, packet });
+        }
+        let sojourn = now.saturating_since(packet.queued);
+        packet.waited_ns += sojourn.as_nanos().unsigned_abs();
+        if observer.watches() {
             let event = Event::Dequeued { link: self.id, packet, sojourn, waiting: self.waiting() };
             observer.on_event(now, &event);
-            self.transmit(now, packet, observer);
         }
+        self.transmit(now, packet, observer);
     }
 
     /// Puts `packet` on the wire.

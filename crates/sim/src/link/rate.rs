@@ -280,7 +280,7 @@ impl Transmitter {
 
     /// When the packet that waits may begin, if opportunities pass unused: those before `now` are gone.
     pub(super) fn refresh(&mut self, now: Timestamp) {
-        if self.free_at < now {
+        if self.free_at < now && matches!(self.kind, Kind::Opportunities { .. }) {
             self.find_opportunity(now);
         }
     }

@@ -100,7 +100,6 @@ struct Tally {
     marked: u64,
     dropped: u64,
     sojourn_seconds: f64,
-    window_sum: f64,
 }
 
 impl Tally {
@@ -108,8 +107,10 @@ impl Tally {
         1e3 * self.sojourn_seconds / self.delivered as f64
     }
 
-    fn window(&self) -> f64 {
-        self.window_sum / self.delivered as f64
+    /// The mean window in packets by Little's law: packets a second times the round trip.
+    fn window(&self, seconds: i64, flows: usize, base_rtt_millis: f64) -> f64 {
+        let per_second = self.delivered as f64 / (seconds as f64 / 2.0) / flows as f64;
+        per_second * (base_rtt_millis + self.sojourn_millis()) / 1e3
     }
 
     fn drop_share(&self) -> f64 {
@@ -227,7 +228,6 @@ impl Bottleneck {
             tally.delivered += 1;
             tally.marked += u64::from(marked);
             tally.sojourn_seconds += sojourn(now, &packet).as_seconds();
-            tally.window_sum += self.sources[flow].window;
         }
         let sent = now + self.rate.time_for(packet.size()).unwrap();
         self.is_busy = true;
@@ -261,7 +261,6 @@ fn constant(percent: i64, ecn: Ecn) -> Source {
 }
 
 fn within(found: f64, low: f64, high: f64) {
-    println!("{found:.4} in {low}..{high}");
     assert!((low..=high).contains(&found), "{found} is not within {low} to {high}");
 }
 
@@ -282,7 +281,8 @@ fn codel_drops_ever_more_of_an_overload_that_does_not_yield() {
         let expected = 25.0 * (2.0 * second as f64 + 1.0);
         within(count(second, second + 1) as f64, 0.9 * expected, 1.1 * expected);
     }
-    // The control law meets the overload of 200 packets a second after 4 s, and works the backlog off until 8 s.
+    // 50·t drops a second meet the overload of 200 a second after 4 s, and have worked the backlog off by 8 s; from then on it
+    // builds and breaks down in turns, so that the second half ends with some of it left or gained.
     within(link.tallies[0].drop_share(), 0.95 / 6.0, 1.1 / 6.0);
 }
 
@@ -305,9 +305,12 @@ fn fq_codel_shares_equally_between_who_yields_and_who_does_not() {
     let sources = vec![constant(50, Ecn::NotEct), reno(), reno(), constant(1, Ecn::NotEct)];
     let link = Bottleneck::run(queue, 12, sources, 40);
     let fair = (20_000.0 - link.tallies[3].delivered as f64) / 3.0;
-    for tally in &link.tallies[..3] {
-        within(tally.delivered as f64 / fair, 0.93, 1.07);
-    }
+    // Who never yields always has a queue, and so gets its share at least; Reno is at times without one after it has halved,
+    // and the rest goes to the others.
+    within(link.tallies[0].delivered as f64 / fair, 0.999, 1.1);
+    within(link.tallies[1].delivered as f64 / fair, 0.9, 1.001);
+    within(link.tallies[2].delivered as f64 / fair, 0.9, 1.001);
+    within(link.utilisation(40), 0.999, 1.001);
     // A sparse packet waits for the one on the wire, and for new flows: no more than the quantum of each of the others.
     within(link.tallies[3].sojourn_millis(), 0.0, 2.0);
     assert_eq!(link.tallies[3].dropped, 0);
@@ -344,12 +347,16 @@ fn pie_holds_responsive_sources_at_its_target() {
 fn red_holds_its_average_between_the_thresholds() {
     let config = RedConfig { max_probability: 0.1, ..Default::default() };
     let queue = Red::new(config, random::stream(3, "link: queue")).unwrap();
-    let sources = (0..4).map(|_| Source::new(Response::Reno, Ecn::Ect0, 50)).collect();
+    let sources = (0..8).map(|_| Source::new(Response::Reno, Ecn::Ect0, 20)).collect();
     let link = Bottleneck::run(queue, 20, sources, 60);
     // By Little's law, 5 to 15 packets are 3 to 9 ms.
-    let sojourn = link.tallies.iter().map(Tally::sojourn_millis).sum::<f64>() / 4.0;
+    let sojourn = link.tallies.iter().map(Tally::sojourn_millis).sum::<f64>() / 8.0;
     within(sojourn, 3.0, 9.0);
-    within(link.utilisation(60), 0.85, 1.001);
+    within(link.utilisation(60), 0.9, 1.001);
+    // Signals are uniform from 1 to 1/p_b apart, so 2·p_b of the packets bear one, with p_b = 0.1·(average − 5)/10.
+    let marks = link.tallies.iter().map(Tally::mark_share).sum::<f64>() / 8.0;
+    let average = sojourn / 0.6;
+    within(marks / (2.0 * 0.1 * (average - 5.0) / 10.0), 0.7, 1.3);
 }
 
 #[test]
@@ -366,35 +373,86 @@ fn dualpi2_holds_an_overload_at_its_target_in_either_queue() {
     for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
         let queue = DualPi2::new(DualPi2Config::default()).unwrap();
         let link = Bottleneck::run(queue, 12, vec![constant(150, ecn)], 60);
-        within(link.tallies[0].sojourn_millis(), 13.0, 17.0);
+        // 15 ms are held at the head. Where it is dropped, the next, 2/3 ms younger, leaves in its place: for each that leaves,
+        // half a packet is dropped, so the delay of what leaves is 1/3 ms less.
+        within(link.tallies[0].sojourn_millis() - (15.0 - 1.0 / 3.0), -0.2, 0.2);
         // 1 − 1/1.5, above p_Cmax = 1/4, so that marks become drops.
         within(link.tallies[0].drop_share(), 0.3333 - 0.005, 0.3333 + 0.005);
     }
 }
 
-#[test]
-fn dualpi2_gives_both_kinds_of_source_the_same_window_and_each_its_delay() {
-    for scheduler in [
-        Scheduler::WeightedRoundRobin { classic_share: 1.0 / 16.0 },
-        Scheduler::TimeShiftedFifo { shift: TimeDelta::from_millis(50) },
-    ] {
-        for (classic_sources, ecn) in [(1, Ecn::Ect0), (2, Ecn::NotEct)] {
-            let queue = DualPi2::new(DualPi2Config { scheduler, ..Default::default() }).unwrap();
-            let mut sources = vec![Source::new(Response::Scalable, Ecn::Ect1, 20)];
-            sources.extend((0..classic_sources).map(|_| Source::new(Response::Reno, ecn, 20)));
-            let link = Bottleneck::run(queue, 40, sources, 80);
-            let (scalable, classic) = (&link.tallies[0], &link.tallies[1]);
-            println!(
-                "marks {:.4} {:.4}, drops {:.5}",
-                scalable.mark_share(),
-                classic.mark_share(),
-                classic.drop_share()
-            );
-            within(classic.sojourn_millis(), 11.0, 19.0);
-            within(scalable.sojourn_millis(), 0.0, 1.5);
-            // W_L = 2/p_L with p_L = 2·p', and W_C = 1.22/√p_C = 1.22/p': a ratio of 0.82.
-            within(scalable.window() / classic.window(), 0.82 / 1.4, 0.82 * 1.4);
-            within(link.utilisation(80), 0.95, 1.001);
+/// Several flows as one.
+fn together(tallies: &[Tally]) -> Tally {
+    tallies.iter().fold(Tally::default(), |sum, tally| Tally {
+        delivered: sum.delivered + tally.delivered,
+        marked: sum.marked + tally.marked,
+        dropped: sum.dropped + tally.dropped,
+        sojourn_seconds: sum.sojourn_seconds + tally.sojourn_seconds,
+    })
+}
+
+/// Scalable or Reno sources, as one.
+struct Kind {
+    sojourn_millis: f64,
+    window: f64,
+    signal_share: f64,
+    dropped: u64,
+}
+
+/// So many scalable and so many Reno sources, on 40 Mbit/s for each pair; whether marks or drops are Reno's signals is for `ecn` to say.
+fn coexistence(scheduler: Scheduler, each: usize, ecn: Ecn) -> [Kind; 2] {
+    const SECONDS: i64 = 40;
+    let queue = DualPi2::new(DualPi2Config { scheduler, ..Default::default() }).unwrap();
+    let mut sources: Vec<_> = (0..each).map(|_| Source::new(Response::Scalable, Ecn::Ect1, 20)).collect();
+    sources.extend((0..each).map(|_| Source::new(Response::Reno, ecn, 20)));
+    let link = Bottleneck::run(queue, 40 * each as u64, sources, SECONDS);
+    within(link.utilisation(SECONDS), 0.98, 1.001);
+    let (scalable, classic) = link.tallies.split_at(each);
+    [scalable, classic].map(|tallies| {
+        let tally = together(tallies);
+        Kind {
+            sojourn_millis: tally.sojourn_millis(),
+            window: tally.window(SECONDS, each, 20.0),
+            signal_share: tally.mark_share() + tally.drop_share(),
+            dropped: tally.dropped,
         }
+    })
+}
+
+const SCHEDULERS: [Scheduler; 2] = [
+    Scheduler::WeightedRoundRobin { classic_share: 1.0 / 16.0 },
+    Scheduler::TimeShiftedFifo { shift: TimeDelta::from_millis(50) },
+];
+
+#[test]
+fn dualpi2_holds_each_kind_of_source_at_its_own_delay_and_both_at_about_the_same_window() {
+    for scheduler in SCHEDULERS {
+        for ecn in [Ecn::Ect0, Ecn::NotEct] {
+            let [scalable, classic] = coexistence(scheduler, 1, ecn);
+            within(classic.sojourn_millis, 11.0, 19.0);
+            within(scalable.sojourn_millis, 0.0, 1.2);
+            assert_eq!(scalable.dropped, 0);
+            // "Roughly equal", says RFC 9332 §2.1. With p' at rest it would be some 0.8, as below; a single sawtooth swings p', which
+            // leaves Reno more signals (the mean of p'² is above the square of the mean), and the scalable source a larger window.
+            within(scalable.window / classic.window, 1.0 / 1.5, 1.5);
+        }
+    }
+}
+
+#[test]
+fn dualpi2_couples_marks_and_windows_as_the_theory_of_both_sources_says() {
+    for scheduler in SCHEDULERS {
+        // Twelve of each, whose sawteeth even out.
+        let [scalable, classic] = coexistence(scheduler, 12, Ecn::NotEct);
+        within(classic.sojourn_millis, 13.0, 17.0);
+        within(scalable.sojourn_millis, 0.0, 1.2);
+        // RFC 9332 equation (1): p_L = 2·√p_C; below that by as much as p' still swings.
+        within(scalable.signal_share / (2.0 * classic.signal_share.sqrt()), 0.9, 1.1);
+        // W_L = 2/p_L (RFC 9332 Appendix C.2, equation 6), and W_C = C/√p_C with C = 1.22 for signals at even distances to 1.31 for independent
+        // ones (Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997, Table 1); here they
+        // are even for the twelve flows together. With p_L = 2·p' and p_C = (p')², the ratio is 1/C.
+        within(scalable.window * scalable.signal_share / 2.0, 0.9, 1.1);
+        within(classic.window * classic.signal_share.sqrt(), 1.22 * 0.9, 1.31 * 1.1);
+        within(scalable.window / classic.window, 0.9 / 1.31, 1.1 / 1.22);
     }
 }

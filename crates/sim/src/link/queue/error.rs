@@ -86,7 +86,7 @@ impl Check {
         self,
         field: &'static str,
         (holds, range): (bool, &'static str),
-        value: impl ToString,
+        value: f64,
     ) -> Result<(), QueueError> {
         self.that(holds, field, range, value.to_string())
     }

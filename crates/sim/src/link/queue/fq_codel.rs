@@ -93,11 +93,11 @@ impl FqCodel {
             check.time("ce_threshold", threshold)?;
         }
         let queues_fit = (1..=MAX_QUEUES).contains(&config.queues);
-        check.number("queues", (queues_fit, "from 1 to 65536"), config.queues)?;
+        check.number("queues", (queues_fit, "from 1 to 65536"), f64::from(config.queues))?;
         check.positive_size("quantum", config.quantum)?;
         // Two numbers are set apart in the store's links.
         let limit_fits = (1..u32::MAX - 2).contains(&config.limit);
-        check.number("limit", (limit_fits, "from 1 to 4294967292 packets"), config.limit)?;
+        check.number("limit", (limit_fits, "from 1 to 4294967292 packets"), f64::from(config.limit))?;
         let store = Store::new(config.queues);
         Ok(Self { config, law, salt: random.random(), store, new: List::EMPTY, old: List::EMPTY })
     }

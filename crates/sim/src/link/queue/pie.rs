@@ -136,7 +136,11 @@ impl Pie {
             LatencyEstimate::Timestamps => None,
             LatencyEstimate::DepartureRate { threshold } => {
                 let fits = (1..=departure::LARGEST_THRESHOLD).contains(&threshold.as_bytes());
-                check.number("latency threshold", (fits, "from 1 to 65536 B"), threshold.as_bytes())?;
+                check.number(
+                    "latency threshold",
+                    (fits, "from 1 to 65536 B"),
+                    threshold.as_bytes() as f64,
+                )?;
                 Some(DepartureRate::new(threshold))
             }
         };

@@ -49,7 +49,7 @@ pub struct RedConfig {
     /// A typical packet: as many as an idle link could have sent are taken to have found the queue empty. Above 0 B. Default:
     /// 500 B, as in the simulator ns-2; the paper says "a small packet".
     pub mean_packet: DataSize,
-    /// If set, the probability is scaled by the packet's share of this size (the paper, for queues in bytes; RFC 7567 §4.4 advises
+    /// If set, the probability is scaled by the packet's share of this size (the paper, for queues in bytes; RFC 7141 §2.2 advises
     /// against it). Above 0 B. Default: not set.
     pub scale_by: Option<DataSize>,
     /// Whether to mark packets that can bear it instead of dropping them. Default: yes.
@@ -272,6 +272,18 @@ mod tests {
         // 500 B take 1 ms: 2 ms of idle time are 2 packets, so 0.75² is left.
         red.enqueue(at_micros(7000), packet(0, 4, 1000, Ecn::NotEct), &mut Vec::new());
         close(red.average(), 1.265_625 * 0.5625);
+    }
+
+    #[test]
+    fn idle_time_is_forgotten_once_even_if_what_ends_it_is_dropped() {
+        let limit = Limit::Bytes(DataSize::from_bytes(500));
+        let mut red = red(RedConfig { weight: 0.25, limit, ..Default::default() });
+        red.on_rate(at_micros(0), DataRate::from_bps(4_000_000));
+        red.average = 8.0;
+        for milli in 1..=3 {
+            red.enqueue(at_micros(1000 * milli), packet(0, milli, 1000, Ecn::NotEct), &mut Vec::new());
+        }
+        close(red.average(), 8.0 * 0.421_875);
     }
 
     #[test]

@@ -20,7 +20,8 @@
 //! - **RACK and tail loss probes (RFC 8985), F-RTO (RFC 5682), DSACK (RFC 2883)**: a retransmission that is lost, or the tail of a
 //!   transfer, waits for the timeout, and a reduction that proves needless is not undone.
 //! - **Proportional rate reduction (RFC 6937)**: a sender in recovery is silent until the pipe has shrunk to the new window, then
-//!   sends one segment for each that arrives, as RFC 6675 says.
+//!   fills it, as RFC 6675 says. After a slow start that overshot by more than CUBIC's decrease takes back, the link stays full,
+//!   retransmissions are lost too, and a timeout or two end it; a threshold at the start avoids that.
 //! - **Pacing**: what the window admits leaves at once, as in Linux without the `fq` queue.
 //! - **`HyStart`**: slow start ends with a loss, a mark, or at the threshold.
 //! - **Flow control**: the receive window is a constant.

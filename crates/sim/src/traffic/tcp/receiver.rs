@@ -262,4 +262,138 @@ impl Agent for Receiver {
     fn poll_timeout(&self) -> Option<Timestamp> {
         self.delayed_until
     }
+
+    /// `delivered_bytes`: data handed to the application, in order, since the beginning.
+    fn gauges(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("delivered_bytes", self.stats.delivered as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_core::units::TimeDelta;
+
+    use super::*;
+    use crate::packet::BodyId;
+
+    const MS: i64 = 1_000_000;
+
+    /// A receiver whose connection is open, and a way to give it segments of 1000 bytes by their numbers at a time in ms.
+    struct Bench(Receiver);
+
+    impl Bench {
+        fn new() -> Self {
+            let mut bench = Self(Receiver::new(FlowId(1), Settings::default()).unwrap());
+            let flags = Flags::SYN.with(Flags::SACK_PERMITTED).with(Flags::TIMESTAMPS);
+            assert_eq!(bench.give(0, Segment { flags, connection: 1, ..Segment::default() }).len(), 1);
+            bench
+        }
+
+        fn give(&mut self, at: i64, segment: Segment) -> Vec<Segment> {
+            let packet = Packet {
+                flow: FlowId(0),
+                bytes: segment.wire_bytes(),
+                sequence: 0,
+                sent: Timestamp::ZERO,
+                queued: Timestamp::ZERO,
+                waited_ns: 0,
+                body: BodyId::NONE,
+                hop: 0,
+                ecn: Ecn::NotEct,
+            };
+            self.0.handle_packet(time(at), &packet, &Body::Tcp(segment));
+            self.answers(at)
+        }
+
+        fn data(&mut self, at: i64, number: u64) -> Vec<Segment> {
+            let flags = Flags::ACK.with(Flags::TIMESTAMPS);
+            let stamp = time(at - 10);
+            let sequence = 1000 * number;
+            self.give(
+                at,
+                Segment { sequence, length: 1000, connection: 1, stamp, flags, ..Segment::default() },
+            )
+        }
+
+        fn answers(&mut self, at: i64) -> Vec<Segment> {
+            std::iter::from_fn(|| self.0.poll_transmit(time(at)))
+                .map(|transmit| match transmit.body {
+                    Body::Tcp(segment) => segment,
+                    _ => panic!("no segment"),
+                })
+                .collect()
+        }
+    }
+
+    fn time(ms: i64) -> Timestamp {
+        Timestamp::ZERO + TimeDelta::from_nanos(ms * MS)
+    }
+
+    #[test]
+    fn a_lone_segment_waits_40_ms_for_a_second() {
+        let mut bench = Bench::new();
+        assert!(bench.data(10, 0).is_empty());
+        assert_eq!(bench.0.poll_timeout(), Some(time(50)));
+        bench.0.handle_timeout(time(49));
+        assert!(bench.answers(49).is_empty());
+        bench.0.handle_timeout(time(50));
+        assert_eq!(bench.answers(50)[0].acknowledgment, 1000);
+        assert_eq!(bench.0.poll_timeout(), None);
+        assert!(bench.data(60, 1).is_empty());
+        assert_eq!(bench.data(61, 2)[0].acknowledgment, 3000);
+        assert_eq!(bench.0.poll_timeout(), None);
+    }
+
+    #[test]
+    fn what_is_out_of_order_fills_a_gap_or_comes_twice_is_acknowledged_at_once() {
+        let mut bench = Bench::new();
+        let of = |acks: Vec<Segment>| {
+            assert_eq!(acks.len(), 1);
+            (acks[0].acknowledgment, acks[0].sack.ranges(acks[0].acknowledgment).collect::<Vec<_>>())
+        };
+        assert_eq!(of(bench.data(10, 2)), (0, vec![(2000, 3000)]));
+        assert_eq!(of(bench.data(11, 4)), (0, vec![(4000, 5000), (2000, 3000)]));
+        assert_eq!(of(bench.data(12, 0)), (1000, vec![(4000, 5000), (2000, 3000)]));
+        assert_eq!(of(bench.data(13, 3)), (1000, vec![(2000, 5000)]));
+        assert_eq!(of(bench.data(14, 1)), (5000, vec![]));
+        assert_eq!(of(bench.data(15, 1)), (5000, vec![]));
+        assert_eq!((bench.0.stats().duplicates, bench.0.stats().delivered), (1, 5000));
+    }
+
+    #[test]
+    fn the_range_that_grew_last_comes_first_and_three_fit_beside_timestamps() {
+        // RFC 2018 §4: the first block has the segment that triggered it, the others repeat the latest reported.
+        let mut bench = Bench::new();
+        let of = |acks: Vec<Segment>| acks[0].sack.ranges(0).map(|range| range.0 / 1000).collect::<Vec<_>>();
+        assert_eq!(of(bench.data(10, 2)), [2]);
+        assert_eq!(of(bench.data(11, 4)), [4, 2]);
+        assert_eq!(of(bench.data(12, 6)), [6, 4, 2]);
+        assert_eq!(of(bench.data(13, 8)), [8, 6, 4]);
+        assert_eq!(of(bench.data(14, 3)), [2, 8, 6]);
+        assert_eq!(of(bench.data(15, 7)), [6, 2]);
+    }
+
+    #[test]
+    fn a_delayed_acknowledgement_echoes_the_stamp_of_the_first_segment() {
+        // RFC 7323 §4.3, case (A): the round trip then has the delay of the acknowledgement in it.
+        let mut bench = Bench::new();
+        assert!(bench.data(20, 0).is_empty());
+        assert_eq!(bench.data(25, 1)[0].echo, time(10));
+        assert_eq!(bench.data(30, 3)[0].echo, time(10), "case (B): a segment ahead leaves the echo");
+        assert_eq!(bench.data(40, 2)[0].echo, time(30), "case (C): the one that fills the gap sets it");
+    }
+
+    #[test]
+    fn a_new_connection_begins_from_nothing_and_an_old_one_is_not_heard() {
+        let mut bench = Bench::new();
+        bench.data(10, 0);
+        bench.data(11, 1);
+        let syn = Segment { flags: Flags::SYN, connection: 2, ..Segment::default() };
+        let answer = bench.give(20, syn)[0];
+        assert!(answer.flags.contains(Flags::SYN.with(Flags::ACK)) && answer.acknowledgment == 0);
+        assert!(bench.data(30, 2).is_empty(), "of the first connection");
+        assert_eq!((bench.0.stats().delivered, bench.0.stats().connections), (2000, 2));
+        assert!(bench.give(40, Segment { connection: 1, ..syn }).is_empty());
+        assert_eq!(bench.give(41, syn).len(), 1, "a repeated SYN is answered again");
+    }
 }

@@ -17,10 +17,10 @@ pub struct Segment {
     pub sequence: u64,
     /// The offset of the next byte that its sender expects, if [`Flags::ACK`] is set.
     pub acknowledgment: u64,
-    /// When it was sent: TSval of the timestamps option (RFC 7323 §3), if [`Flags::TIMESTAMPS`] is set. Clocks here have a
+    /// When it was sent: `TSval` of the timestamps option (RFC 7323 §3), if [`Flags::TIMESTAMPS`] is set. Clocks here have a
     /// tick of one nanosecond.
     pub stamp: Timestamp,
-    /// The stamp that it echoes: TSecr, if [`Flags::TIMESTAMPS`] and [`Flags::ACK`] are set.
+    /// The stamp that it echoes: `TSecr`, if [`Flags::TIMESTAMPS`] and [`Flags::ACK`] are set.
     pub echo: Timestamp,
     /// What arrived above [`acknowledgment`](Self::acknowledgment).
     pub sack: SackBlocks,

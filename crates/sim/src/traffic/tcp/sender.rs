@@ -311,13 +311,15 @@ impl Sender {
 impl Agent for Sender {
     fn handle_packet(&mut self, now: Timestamp, _packet: &Packet, body: &Body) {
         self.now = self.now.max(now);
-        if let Body::Tcp(segment) = body {
-            if segment.connection == self.connection && segment.flags.contains(Flags::ACK) {
-                if segment.flags.contains(Flags::SYN) {
-                    self.on_syn_ack(segment);
-                } else if matches!(self.stage, Stage::Open) {
-                    self.transmission.on_ack(self.now, segment);
-                }
+        let ours = match body {
+            Body::Tcp(segment) if segment.connection == self.connection => Some(segment),
+            _ => None,
+        };
+        if let Some(segment) = ours.filter(|segment| segment.flags.contains(Flags::ACK)) {
+            if segment.flags.contains(Flags::SYN) {
+                self.on_syn_ack(segment);
+            } else if matches!(self.stage, Stage::Open) {
+                self.transmission.on_ack(self.now, segment);
             }
         }
         self.fire_due();
@@ -351,5 +353,28 @@ impl Agent for Sender {
             Stage::Open => self.transmission.timer(),
             Stage::Done => None,
         }
+    }
+
+    /// | name | what |
+    /// |---|---|
+    /// | `cwnd_bytes`, `ssthresh_bytes` | congestion window, slow start threshold once there is one |
+    /// | `pipe_bytes` | what is believed to be in the network |
+    /// | `srtt_ms` | smoothed round trip, once measured |
+    /// | `acked_bytes`, `resent_segments`, `timeouts`, `reductions`, `transfers` | counted since the beginning |
+    fn gauges(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let stats = self.stats();
+        report("cwnd_bytes", stats.window as f64);
+        if let Some(threshold) = stats.threshold {
+            report("ssthresh_bytes", threshold as f64);
+        }
+        report("pipe_bytes", stats.pipe as f64);
+        if let Some(round_trip) = stats.round_trip {
+            report("srtt_ms", round_trip.as_millis());
+        }
+        report("acked_bytes", stats.acknowledged as f64);
+        report("resent_segments", stats.resent as f64);
+        report("timeouts", stats.timeouts as f64);
+        report("reductions", stats.reductions as f64);
+        report("transfers", stats.transfers as f64);
     }
 }

@@ -37,8 +37,8 @@ pub(super) struct Outgoing {
 enum Phase {
     /// Nothing is missing, as far as is known.
     Open,
-    /// Fast recovery, until all below the point is acknowledged.
-    Recovery { point: u64 },
+    /// Fast recovery, until all below the point is acknowledged; `partial`: an acknowledgement below it has come, without SACK.
+    Recovery { point: u64, partial: bool },
     /// After a timeout, until all below the point is acknowledged.
     Loss { point: u64 },
 }
@@ -67,8 +67,6 @@ pub(super) struct Transmission {
     recover: Option<u64>,
     /// The cumulative acknowledgment before the latest (RFC 6582 §4.1).
     previous_first: u64,
-    /// No partial acknowledgement has come yet in this recovery.
-    first_partial: bool,
     /// The first unacknowledged byte at the latest timeout.
     timed_out: Option<u64>,
     /// All that was sent before the latest reduction lies below; no further reduction until it is acknowledged.
@@ -101,7 +99,6 @@ impl Transmission {
             inflation: 0,
             recover: None,
             previous_first: 0,
-            first_partial: false,
             timed_out: None,
             reduced_until: 0,
             announce_reduction: false,
@@ -200,14 +197,13 @@ impl Transmission {
 
     /// The next segment that may leave now.
     pub(super) fn next_segment(&mut self, now: Timestamp) -> Option<Outgoing> {
-        if std::mem::take(&mut self.resend_first) {
-            if let Some(range) = self.board.first_segment() {
-                if self.sack() {
-                    self.board.on_resent(range);
-                    self.board.on_rescued(range.1);
-                }
-                return Some(self.send_again(now, range));
+        let first = std::mem::take(&mut self.resend_first).then(|| self.board.first_segment()).flatten();
+        if let Some(range) = first {
+            if self.sack() {
+                self.board.on_resent(range);
+                self.board.on_rescued(range.1);
             }
+            return Some(self.send_again(now, range));
         }
         match self.phase {
             Phase::Loss { .. } => {
@@ -220,7 +216,7 @@ impl Transmission {
                 self.send_new(now)
             }
             // RFC 6675 §5, step C: as long as there is room for a full segment.
-            Phase::Recovery { point } if self.sack() => {
+            Phase::Recovery { point, .. } if self.sack() => {
                 if !self.fits(self.segment) {
                     return None;
                 }
@@ -278,7 +274,7 @@ impl Transmission {
                     self.on_duplicate(now);
                 }
             }
-            Phase::Recovery { point } if self.board.first() >= point => {
+            Phase::Recovery { point, .. } if self.board.first() >= point => {
                 if !self.sack() {
                     // RFC 6582 §3.2, step 3, full acknowledgement, the first way: no burst.
                     self.control.cap(now, self.board.flight().max(self.segment) + self.segment);
@@ -287,7 +283,7 @@ impl Transmission {
                 self.phase = Phase::Open;
             }
             Phase::Recovery { .. } if self.sack() => {}
-            Phase::Recovery { .. } if advanced > 0 => self.on_partial(now, advanced),
+            Phase::Recovery { point, .. } if advanced > 0 => self.on_partial(point, advanced),
             Phase::Recovery { .. } => self.inflation += if duplicate { self.segment as i64 } else { 0 },
             Phase::Loss { point } => {
                 self.grow(now, growth);
@@ -362,6 +358,10 @@ impl Transmission {
     fn send_again(&mut self, now: Timestamp, range: Range) -> Outgoing {
         // Karn's rule (RFC 6298 §3).
         self.timed = None;
+        if range.0 == self.board.first() && matches!(self.phase, Phase::Recovery { partial: false, .. }) {
+            // No segment is sent again less than a timeout after it was sent (RFC 6298 §5; RFC 6675 §6 allows it).
+            self.timer = None;
+        }
         self.counts.resent += 1;
         self.on_sent(now);
         Outgoing { range, again: true, reduced: false }
@@ -390,7 +390,7 @@ impl Transmission {
         }
         if self.board.flight() == 0 {
             self.timer = None;
-        } else if self.sack() || !matches!(self.phase, Phase::Recovery { .. }) || self.first_partial {
+        } else if !matches!(self.phase, Phase::Recovery { partial: true, .. }) {
             // Without SACK only the first partial acknowledgement does (RFC 6582 §3.2, step 3).
             self.timer = Some(now + self.rto.timeout());
         }
@@ -434,11 +434,10 @@ impl Transmission {
             self.reduce(now, self.board.flight() - self.limited_transmit.min(self.board.flight()));
         }
         let point = self.board.next();
-        self.phase = Phase::Recovery { point };
+        self.phase = Phase::Recovery { point, partial: false };
         self.recover = Some(point);
         self.board.begin_recovery();
         self.resend_first = true;
-        self.first_partial = true;
         self.duplicates = 0;
         self.limited_transmit = 0;
         self.inflation = if self.sack() { 0 } else { i64::from(DUPLICATE_THRESHOLD) * self.segment as i64 };
@@ -446,9 +445,9 @@ impl Transmission {
     }
 
     /// A partial acknowledgement during a recovery without SACK (RFC 6582 §3.2, step 3).
-    fn on_partial(&mut self, _now: Timestamp, advanced: u64) {
+    fn on_partial(&mut self, point: u64, advanced: u64) {
         self.resend_first = true;
-        self.first_partial = false;
+        self.phase = Phase::Recovery { point, partial: true };
         self.inflation -= advanced as i64;
         if advanced >= self.segment {
             self.inflation += self.segment as i64;

@@ -202,3 +202,28 @@ impl List {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use giusto_core::ecn::Ecn;
+
+    use super::*;
+    use crate::link::queue::tests::packet;
+
+    #[test]
+    fn a_queue_takes_no_more_than_the_rfc_allows_and_slots_are_used_again() {
+        // RFC 8290 §5.4: "less than 64 bytes per queue", here with its backlog in the 64.
+        assert!(size_of::<Flow>() + size_of::<u64>() <= 64, "{}", size_of::<Flow>());
+        let mut store = Store::new(4);
+        for round in 0..100 {
+            for place in 0..10 {
+                store.push(place % 4, packet(place % 4, round * 10 + u64::from(place), 100, Ecn::NotEct));
+            }
+            for place in 0..10 {
+                assert_eq!(store.pop(place % 4).unwrap().sequence, round * 10 + u64::from(place));
+            }
+        }
+        assert_eq!((store.slots.len(), store.packets(), store.size()), (10, 0, DataSize::ZERO));
+        assert!(store.pop(0).is_none());
+    }
+}

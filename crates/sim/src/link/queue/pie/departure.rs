@@ -63,7 +63,9 @@ mod tests {
         let mut rate = DepartureRate::new(DataSize::from_bytes(1 << 14));
         let (packet, waiting) = (DataSize::from_bytes(1 << 12), DataSize::from_bytes(1 << 15));
         let mut leave = |millis: [u64; 4]| {
-            millis.iter().for_each(|milli| rate.on_departure(at_micros(1000 * milli), packet, waiting));
+            for milli in millis {
+                rate.on_departure(at_micros(1000 * milli), packet, waiting);
+            }
             rate.delay_of(waiting)
         };
         rate_is(leave([0, 10, 20, 30]), 0.0);

@@ -24,7 +24,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// | after a timeout | the plateau is where congestion avoidance begins, `K` = 0 | RFC 8312 §4.7 |
 /// | fast convergence | on | RFC 8312 §4.6 |
 ///
-/// Slow start is that of RFC 5681; neither HyStart nor HyStart++ (RFC 9406) is there, so that the first overshoot of a long
+/// Slow start is that of RFC 5681; neither `HyStart` nor `HyStart++` (RFC 9406) is there, so that the first overshoot of a long
 /// queue is larger than that of current systems. A spurious reduction is not undone (RFC 9438 §4.9).
 #[derive(Debug)]
 pub struct Cubic {
@@ -38,6 +38,7 @@ pub struct Cubic {
     /// The window just before the last decrease.
     before: f64,
     avoidance: Option<Avoidance>,
+    fast_convergence: bool,
 }
 
 /// One stage of congestion avoidance.
@@ -79,7 +80,16 @@ impl Cubic {
             last_plateau: 0.0,
             before: 0.0,
             avoidance: None,
+            fast_convergence: true,
         }
+    }
+
+    /// Does not make room for other flows when its window shrinks: for a flow that is alone on its path, where RFC 8312 §4.6 asks
+    /// for it. With losses that come at random or at fixed distances, fast convergence answers every chance variation of the
+    /// window, and the average window falls short of RFC 8312 eq. 5, which knows none of it.
+    #[must_use]
+    pub fn without_fast_convergence(self) -> Self {
+        Self { fast_convergence: false, ..self }
     }
 
     fn segments(&self, bytes: u64) -> f64 {
@@ -127,7 +137,7 @@ impl Default for Cubic {
 
 impl CongestionControl for Cubic {
     fn begin(&mut self, opening: Opening) {
-        *self = Self::opened(&opening);
+        *self = Self { fast_convergence: self.fast_convergence, ..Self::opened(&opening) };
     }
 
     fn window(&self) -> u64 {
@@ -159,7 +169,8 @@ impl CongestionControl for Cubic {
     fn on_congestion(&mut self, _now: Timestamp, flight: u64) {
         let reduced = self.reduced(flight);
         // Fast convergence (RFC 8312 §4.6).
-        self.plateau = if reduced < self.last_plateau { reduced * (1.0 + BETA) / 2.0 } else { reduced };
+        let makes_room = self.fast_convergence && reduced < self.last_plateau;
+        self.plateau = if makes_room { reduced * (1.0 + BETA) / 2.0 } else { reduced };
         self.last_plateau = reduced;
         self.before = reduced;
         self.threshold = (reduced * BETA).max(2.0);

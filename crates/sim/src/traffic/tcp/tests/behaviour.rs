@@ -100,16 +100,34 @@ fn one_loss_is_mended_within_two_round_trips_and_halves_the_window() {
 
 #[test]
 fn many_losses_in_one_window_are_one_congestion() {
-    for sack in [true, false] {
+    for (sack, lost) in [(true, &[100, 102, 103, 110, 120][..]), (false, &[100, 102])] {
         let settings = Settings { sack, ..plain() };
-        let mut network = Network::new(millisecond_path())
-            .forward(losing(&[100, 102, 103, 110, 120]))
-            .with(&settings, segments(1000));
+        let mut network =
+            Network::new(millisecond_path()).forward(losing(lost)).with(&settings, segments(1000));
         network.run(at(60.0));
         let stats = network.sender().stats();
-        assert_eq!((stats.resent, stats.timeouts, stats.reductions), (5, 0, 1), "sack {sack}");
+        assert_eq!(
+            (stats.resent, stats.timeouts, stats.reductions),
+            (lost.len() as u64, 0, 1),
+            "sack {sack}"
+        );
         assert_eq!(network.receiver().stats().duplicates, 0);
     }
+}
+
+#[test]
+fn without_sack_a_recovery_longer_than_the_timeout_ends_in_it() {
+    // One loss is mended per round trip, and the timer runs on from the first partial acknowledgement (RFC 6582 §3.2, step 3): of
+    // five losses and a timeout of some three round trips the last is mended by slow start.
+    let settings = Settings { sack: false, ..plain() };
+    let mut network = Network::new(millisecond_path())
+        .forward(losing(&[100, 102, 103, 110, 120]))
+        .with(&settings, segments(1000));
+    network.run(at(60.0));
+    let stats = network.sender().stats();
+    assert_eq!((stats.timeouts, stats.fast_recoveries, stats.reductions), (1, 1, 2));
+    assert!((5..10).contains(&stats.resent), "{stats:?}");
+    assert_eq!(network.receiver().stats().delivered, 1000 * SEGMENT);
 }
 
 #[test]
@@ -130,13 +148,8 @@ fn a_lost_retransmission_waits_for_the_timeout() {
         let stats = network.sender().stats();
         assert_eq!((stats.timeouts, stats.transfers), (1, 1), "sack {sack}");
         assert_eq!(network.receiver().stats().delivered, 300 * SEGMENT);
-        // Without SACK the timeout sends again what had arrived (RFC 6582 §3.2, step 4).
-        let duplicates = network.receiver().stats().duplicates;
-        if sack {
-            assert_eq!((duplicates, stats.resent), (0, 2));
-        } else {
-            assert!((1..40).contains(&duplicates), "{duplicates}");
-        }
+        // All that followed had arrived: its acknowledgement ends the timeout's recovery.
+        assert_eq!((network.receiver().stats().duplicates, stats.resent), (0, 2));
     }
 }
 
@@ -185,7 +198,9 @@ fn reordering_by_two_packets_causes_no_retransmission_and_by_three_it_does() {
             network.run(at(60.0));
             let stats = network.sender().stats();
             assert_eq!(stats.resent > 0, spurious, "sack {sack}, {late_us} us late: {stats:?}");
-            assert!(stats.resent <= 5 && stats.timeouts == 0);
+            // Without SACK each partial acknowledgement sends one segment more (RFC 6582 §3.2, step 3).
+            let most = if sack { 5 } else { 100 };
+            assert!(stats.resent <= most && stats.timeouts == 0, "sack {sack}, {late_us} us late: {stats:?}");
             assert_eq!(network.receiver().stats().duplicates, stats.resent);
         }
     }

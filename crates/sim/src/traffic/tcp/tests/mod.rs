@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod ecn;
+mod engine;
 mod properties;
 mod sharing;
 mod theory;

@@ -60,7 +60,7 @@ fn any_segment() -> impl Strategy<Value = Segment> {
                     .with_if(cwr, Flags::CWR)
                     .with_if(timestamps, Flags::TIMESTAMPS)
                     .with_if(sack_permitted, Flags::SACK_PERMITTED);
-                Segment { sequence, acknowledgment, length, connection, flags, sack, ..Segment::default() }
+                Segment { sequence, acknowledgment, sack, length, connection, flags, ..Segment::default() }
             },
         )
 }

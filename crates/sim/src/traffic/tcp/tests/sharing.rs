@@ -6,7 +6,7 @@ use super::*;
 use crate::{random, traffic::tcp::Algorithm};
 
 /// Jain's index of fairness: 1 where all have the same, 1/n where one has all.
-fn jain(shares: &[f64]) -> f64 {
+pub(super) fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
 }

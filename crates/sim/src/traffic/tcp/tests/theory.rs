@@ -3,39 +3,82 @@
 use rand::RngExt;
 
 use super::*;
-use crate::{random, traffic::tcp::Algorithm};
+use crate::{
+    random,
+    traffic::tcp::control::{Algorithm, Cubic},
+};
 
-/// The average window in segments, over a path that loses exactly each `period`th packet: what arrives between the third and the
+/// The average window in segments, over a path that loses exactly each `period`th packet: what arrives between the tenth and the
 /// last of `cycles` losses, per round trip.
-fn window_under_periodic_loss(settings: &Settings, round_trip: TimeDelta, period: u64, cycles: usize) -> f64 {
+fn window_under_periodic_loss(
+    settings: &Settings,
+    round_trip: TimeDelta,
+    (period, cycles): (u64, usize),
+    alone: bool,
+) -> f64 {
+    let control = match settings.algorithm {
+        Algorithm::Cubic if alone => Box::new(Cubic::new().without_fast_convergence()),
+        algorithm => algorithm.build(),
+    };
+    let sender = Sender::with_control(FlowId(0), settings.clone(), Application::Unlimited, control).unwrap();
     let mut network = Network::new(Path::free(round_trip))
         .forward(
             move |n, segment| {
-                if segment.length > 0 && n % period == period - 1 { Fate::Lost } else { Fate::Arrives }
+                if segment.length > 0 && n % period == period / 10 { Fate::Lost } else { Fate::Arrives }
             },
         )
-        .with(settings, Application::Unlimited);
+        .with_sender(settings, sender);
     while network.lost_at.len() < cycles {
         network.run(network.now + round_trip);
         assert!(network.now < at(100_000.0), "stalled");
     }
     let stats = network.sender().stats();
     assert_eq!(stats.timeouts, 0, "the formulas know no timeouts");
-    let (first, last) = (network.lost_at[2], network.lost_at[cycles - 1]);
-    let arrived = (cycles - 3) as u64 * (period - 1);
+    let skipped = cycles / 3;
+    let (first, last) = (network.lost_at[skipped - 1], network.lost_at[cycles - 1]);
+    let arrived = (cycles - skipped) as u64 * (period - 1);
     arrived as f64 / ((last - first).as_seconds() / round_trip.as_seconds())
+}
+
+/// The same by arithmetic, for an increase of `alpha` per round trip and a decrease to `beta`: rounds of whole packets, with a
+/// round trip in which the loss is mended and the window does not grow. The formulas below have neither.
+fn window_by_rounds(period: u64, alpha: f64, beta: f64) -> f64 {
+    let mut window = (1.5 * period as f64).sqrt();
+    let (mut packets, mut rounds, mut losses, mut start) = (0, 0, 0, (0, 0));
+    while losses < 400 {
+        let before = packets;
+        packets += window as u64;
+        rounds += 1;
+        if before / period == packets / period {
+            window += alpha;
+            continue;
+        }
+        losses += 1;
+        if losses == 20 {
+            start = (packets, rounds);
+        }
+        // In the round after, what was acknowledged before the loss clocks out as much, and the segment that was lost; if that is
+        // less than the window now, the window.
+        let ahead = packets / period * period - before;
+        window = (window * beta).max(2.0);
+        packets += (ahead + 1).max(window as u64) + window as u64;
+        rounds += 2;
+        window += alpha;
+    }
+    (packets - start.0 - 380) as f64 / f64::from(rounds - start.1)
 }
 
 fn settings(algorithm: Algorithm, threshold: f64) -> Settings {
     Settings {
         algorithm,
         timestamps: false,
+        segments_per_ack: 1,
         initial_threshold: Some(DataSize::from_bytes((threshold * 1460.0) as u64)),
         ..Settings::default()
     }
 }
 
-/// `W = sqrt(3 / 2p)`: Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997, §2.
+/// `W = sqrt(3 / 2p)`: Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997.
 fn mathis(loss: f64) -> f64 {
     (1.5 / loss).sqrt()
 }
@@ -49,19 +92,34 @@ fn assert_within(found: f64, expected: f64, share: f64) {
 fn new_reno_has_the_window_of_mathis_under_periodic_loss() {
     for (period, cycles) in [(10_000, 16), (1000, 60), (200, 200)] {
         let expected = mathis(1.0 / period as f64);
-        for (sack, segments_per_ack) in [(true, 1), (true, 2), (false, 1), (false, 2)] {
+        let rounds = window_by_rounds(period, 1.0, 0.5);
+        for (sack, segments_per_ack) in [(true, 1), (false, 1), (true, 2), (false, 2)] {
             let settings = Settings { sack, segments_per_ack, ..settings(Algorithm::NewReno, expected) };
-            let found = window_under_periodic_loss(&settings, ms(100), period, cycles);
+            let found = window_under_periodic_loss(&settings, ms(100), (period, cycles), true);
             println!(
-                "period {period} sack {sack} per ack {segments_per_ack}: {found:.1} / {expected:.1} = {:.3}",
-                found / expected
+                "period {period}, sack {sack}, {segments_per_ack} per ack: {found:.2}, {:.3} of Mathis, {:.3} of rounds",
+                found / expected,
+                found / rounds
             );
+            // At 1/200 the round of the recovery and the halves of packets that a window cannot send are 11 % of the formula.
+            if period >= 1000 {
+                assert_within(found, expected, 0.1);
+            }
+            // Byte counting makes the window grow by one segment per round trip however acknowledgements are delayed, so the
+            // constant is that for one acknowledgement per packet. What remains of the delay is the 40 ms that the last
+            // segment of an odd round waits for: at most 0.4 of a round trip in every second round.
+            if segments_per_ack == 1 {
+                assert_within(found, rounds, 0.04);
+            } else {
+                assert!(found < rounds * 1.01 && found > rounds / 1.2, "{found:.1} against {rounds:.1}");
+            }
         }
     }
 }
 
-/// Packets per round trip of TCP with timeouts: Padhye, Firoiu, Towsley, Kurose, "Modeling TCP Throughput", 1998, eq. 32, with
-/// one acknowledgement for `b` packets and a timeout of `timeout` round trips.
+/// Packets per round trip of TCP with timeouts: the approximation of Padhye, Firoiu, Towsley, Kurose, "Modeling TCP Throughput: A
+/// Simple Model and its Empirical Validation", 1998, with one acknowledgement for `b` packets and a timeout of `timeout` round
+/// trips.
 fn padhye(loss: f64, b: f64, timeout: f64) -> f64 {
     let waiting =
         timeout * (3.0 * (3.0 * b * loss / 8.0).sqrt()).min(1.0) * loss * (1.0 + 32.0 * loss * loss);
@@ -84,38 +142,67 @@ fn new_reno_under_random_loss_lies_near_the_model_of_padhye() {
         let found = stats.acknowledged as f64 / 1460.0 / (seconds / 0.1);
         // One segment per round trip although acknowledgements are delayed: b = 1. The timeout is 300 ms, three round trips.
         let expected = padhye(loss, 1.0, 3.0);
-        println!(
-            "loss {loss}: {found:.1} / {expected:.1} = {:.3}, mathis {:.3}, timeouts {} recoveries {}",
-            found / expected,
-            found / mathis(loss),
-            stats.timeouts,
-            stats.fast_recoveries
-        );
-        assert!((0.75..1.25).contains(&(found / expected)), "{found:.1} against {expected:.1}");
+        println!("loss {loss}: {found:.1}, {:.3} of Padhye", found / expected);
+        assert!(stats.fast_recoveries > 100, "{stats:?}");
+        assert_within(found, expected, 0.1);
     }
+}
+
+/// Where the window of the concave region ends that has this average: `W_max` of RFC 8312 eq. 5, from eq. 1 and eq. 2.
+fn plateau(average: f64) -> f64 {
+    average / (1.0 - 0.3 / 4.0)
 }
 
 #[test]
 fn cubic_has_the_windows_of_the_tables_of_rfc_8312() {
     // Round trip in ms, 1 / loss rate, average window of CUBIC with C = 0.4 (RFC 8312 §5.1, tables 1 and 2), cycles.
     let table = [
-        (100, 100, 12.0, 300),
-        (100, 1000, 38.0, 100),
-        (100, 10_000, 187.0, 30),
-        (100, 100_000, 1054.0, 9),
-        (10, 100, 12.0, 300),
-        (10, 1000, 38.0, 100),
+        (100, 1000, 38.0, 60),
+        (100, 10_000, 187.0, 60),
+        (100, 100_000, 1054.0, 8),
+        (10, 1000, 38.0, 60),
         (10, 10_000, 120.0, 30),
-        (10, 100_000, 379.0, 9),
+        (10, 100_000, 379.0, 6),
     ];
     for (round_trip, period, expected, cycles) in table {
-        for segments_per_ack in [1, 2] {
-            let settings = Settings { segments_per_ack, ..settings(Algorithm::Cubic, expected) };
-            let found = window_under_periodic_loss(&settings, ms(round_trip), period, cycles);
-            println!(
-                "rtt {round_trip} period {period}: {found:.1} / {expected:.1} = {:.3}",
-                found / expected
-            );
-        }
+        let settings = settings(Algorithm::Cubic, plateau(expected));
+        let found = window_under_periodic_loss(&settings, ms(round_trip), (period, cycles), true);
+        println!("{round_trip} ms, period {period}: {found:.1}, {:.3} of the table", found / expected);
+        assert_within(found, expected, 0.1);
     }
+}
+
+#[test]
+fn cubic_comes_down_to_its_average_slowly_because_its_window_is_flat_there() {
+    // A loss that comes dt before the plateau lowers it by C dt^3 only (RFC 8312 eq. 1): the steady state that eq. 5 assumes is
+    // reached from above, ever more slowly.
+    let settings = settings(Algorithm::Cubic, 1.3 * plateau(187.0));
+    let after = |cycles| window_under_periodic_loss(&settings, ms(100), (10_000, cycles), true);
+    let (early, late) = (after(9), after(60));
+    println!("early {:.3}, late {:.3} of the table", early / 187.0, late / 187.0);
+    assert!((1.15..1.35).contains(&(early / 187.0)), "{early}");
+    assert!((1.0..1.15).contains(&(late / 187.0)), "{late}");
+}
+
+#[test]
+fn cubic_in_its_friendly_region_is_as_fast_as_its_rounds_allow() {
+    // RFC 8312 §5.1 has 12 for both round trips, from a formula of continuous windows without a round of recovery.
+    for round_trip in [100, 10] {
+        let settings = settings(Algorithm::Cubic, 12.0);
+        let found = window_under_periodic_loss(&settings, ms(round_trip), (100, 300), true);
+        let rounds = window_by_rounds(100, 3.0 * 0.3 / 1.7, 0.7);
+        println!("{round_trip} ms, period 100: {found:.2} against {rounds:.2} by rounds");
+        assert_within(found, rounds, 0.04);
+    }
+}
+
+#[test]
+fn fast_convergence_costs_a_lone_flow_part_of_its_window() {
+    // RFC 8312 §4.6 wants it off for a flow alone: under periodic loss the window at each loss falls a little short of the last
+    // as often as not, and each time the plateau is lowered by 15 %.
+    let settings = settings(Algorithm::Cubic, plateau(1054.0));
+    let window = |alone| window_under_periodic_loss(&settings, ms(100), (100_000, 9), alone);
+    let share = window(false) / window(true);
+    println!("with fast convergence: {share:.3}");
+    assert!((0.65..0.9).contains(&share), "{share}");
 }
