@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use giusto_net::Clock;
 use serde::Serialize;
 
@@ -16,15 +16,34 @@ use super::console::{Progress, print_json, print_text};
 use crate::{
     error::UsageError,
     scenario::{Document, Scenario, ScenarioError, Setting},
-    simulation::{self, result::SimResult, show},
+    simulation::{self, result::SimResult, show, trace_file::TraceFile},
     whole_file::{self, Content},
 };
+
+/// In which form events are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TraceFormat {
+    /// What everything reads.
+    Csv,
+    /// What is small and fast to read.
+    Parquet,
+}
+
+impl TraceFormat {
+    fn file(self) -> &'static str {
+        match self {
+            Self::Csv => "trace.csv",
+            Self::Parquet => "trace.parquet",
+        }
+    }
+}
 
 /// Flags of `giusto sim`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto sim scenarios/first.toml
   giusto sim scenarios/codel.toml --set bottleneck.rate=2M --set tcp.count=3 --seed 7
+  giusto sim scenarios/codel.toml --out codel --trace parquet
   giusto sim scenarios/*.toml --json
 
 Exit status: 0 all as expected, 1 an expectation is not met, 2 the scenario cannot be used.
@@ -46,6 +65,10 @@ pub(super) struct SimArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
+    /// Also write every event to a file in the folder of --out
+    #[arg(long, value_name = "FORMAT", requires = "out")]
+    trace: Option<TraceFormat>,
+
     /// Print one JSON object on standard output; of several scenarios, {"runs": […]}
     #[arg(long)]
     json: bool,
@@ -65,12 +88,12 @@ pub(super) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         None => Vec::new(),
     };
     let progress = Progress::live();
-    let mut results = Vec::new();
+    let (mut results, mut written) = (Vec::new(), Vec::new());
     for (place, scenario) in scenarios.iter().enumerate() {
-        let result = simulate(scenario, args.seed, stop, &progress);
+        let mut observers = Observers::new(scenario, args, folders.get(place))?;
+        let result = simulate(scenario, args.seed, &mut observers, (stop, &progress));
         if let Some(folder) = folders.get(place) {
-            let json = serde_json::to_string_pretty(&result)? + "\n";
-            whole_file::write(&folder.join("result.json"), Content::RESULT, json.as_bytes())?;
+            written.extend(observers.write(&result, folder)?);
         }
         results.push(result);
         if stop.load(Ordering::Relaxed) {
@@ -86,8 +109,8 @@ pub(super) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
             print_text(&tables.join("\n\n"))?;
         }
     }
-    for folder in &folders {
-        progress.note(&format!("wrote {}", folder.join("result.json").display()));
+    for path in &written {
+        progress.note(&format!("wrote {}", path.display()));
     }
     let unmet = results.iter().filter(|result| !result.passed()).count();
     if unmet > 0 && results.len() > 1 {
@@ -120,12 +143,45 @@ impl From<ScenarioError> for UsageError {
     }
 }
 
+/// Who watches a run for the sake of --out.
+struct Observers {
+    trace: Option<TraceFile>,
+    trace_path: Option<PathBuf>,
+}
+
+impl Observers {
+    fn new(scenario: &Scenario, args: &SimArgs, folder: Option<&PathBuf>) -> anyhow::Result<Self> {
+        let trace_path = folder.zip(args.trace).map(|(folder, format)| folder.join(format.file()));
+        let trace = trace_path.as_deref().map(|path| TraceFile::create(path, simulation::names(scenario)));
+        Ok(Self { trace: trace.transpose()?, trace_path })
+    }
+
+    /// Writes all that is to be written, and names it.
+    fn write(self, result: &SimResult, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        let mut written = Vec::new();
+        if let Some(trace) = self.trace {
+            trace.finish()?;
+            written.extend(self.trace_path);
+        }
+        let path = folder.join("result.json");
+        let json = serde_json::to_string_pretty(result)? + "\n";
+        whole_file::write(&path, Content::RESULT, json.as_bytes())?;
+        written.push(path);
+        Ok(written)
+    }
+}
+
 /// One run, with the time that it took.
-fn simulate(scenario: &Scenario, seed: Option<u64>, stop: &AtomicBool, progress: &Progress) -> SimResult {
+fn simulate(
+    scenario: &Scenario,
+    seed: Option<u64>,
+    observers: &mut Observers,
+    (stop, progress): (&AtomicBool, &Progress),
+) -> SimResult {
     let clock = Clock::start();
     let began = clock.now();
     let seed = seed.unwrap_or(scenario.seed());
-    let mut result = simulation::run_watched(scenario, seed, &mut (), |now| {
+    let mut result = simulation::run_watched(scenario, seed, &mut observers.trace, |now| {
         let (name, done) = (scenario.name(), now.as_seconds());
         progress.say(format!("{name}: {done:.1} of {} s", scenario.duration().as_seconds()));
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -42,6 +42,7 @@ mod tree;
 
 use giusto_core::{
     ecn::Ecn,
+    pace::{CyclePlan, Strategy},
     units::{DataSize, TimeDelta, Timestamp},
 };
 use giusto_sim::{
@@ -49,6 +50,7 @@ use giusto_sim::{
         LinkConfig,
         queue::{CoDelConfig, DualPi2Config, FqCodelConfig, Limit, PieConfig, RedConfig, StepMarkConfig},
     },
+    machine::Machine,
     traffic::{Departures, Periods, tcp},
 };
 use sha2::{Digest, Sha256};
@@ -296,6 +298,17 @@ pub enum FlowKind {
         /// Their ECN codepoint.
         ecn: Ecn,
     },
+    /// A schedule on a machine, ideal or coarse.
+    Paced {
+        /// Which.
+        strategy: Strategy,
+        /// Its rate and the size of its packets on the wire, all headers included in both: the plan counts no others.
+        plan: CyclePlan,
+        /// How coarse its clock and its sleeps are, and what sending costs it.
+        machine: Machine,
+        /// The ECN codepoint of the packets.
+        ecn: Ecn,
+    },
     /// TCP, whose receiver answers.
     Tcp {
         /// What both ends are told.
@@ -336,6 +349,7 @@ impl FlowKind {
                 Departures::OnOff { .. } => "on-off",
                 _ => "cbr",
             },
+            Self::Paced { .. } => "paced",
             Self::Tcp { transfers: Transfers::Short { .. }, .. } => "short-flows",
             Self::Tcp { .. } => "tcp",
         }
@@ -344,7 +358,7 @@ impl FlowKind {
     /// Its congestion control, if it has any.
     pub fn controller(&self) -> Option<String> {
         match self {
-            Self::Source { .. } => None,
+            Self::Source { .. } | Self::Paced { .. } => None,
             Self::Tcp { settings, .. } => Some(read::control_name(settings.algorithm).to_owned()),
         }
     }

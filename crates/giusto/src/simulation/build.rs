@@ -1,12 +1,15 @@
 //! From a scenario to a simulation: the one place where each kind of queue and of traffic is made.
 
-use giusto_core::units::{TimeDelta, Timestamp};
+use giusto_core::{
+    pace::StrategyOptions,
+    units::{TimeDelta, Timestamp},
+};
 use giusto_sim::{
     link::queue::{CoDel, DropTail, DualPi2, FqCodel, Pie, Queue, QueueError, Red, StepMark},
     packet::{FlowId, LinkId, NodeId},
     random::{self, Random},
     simulation::Simulation,
-    traffic::{Pattern, Sink, Source, tcp},
+    traffic::{Datagrams, Paced, Pattern, Source, tcp},
 };
 use rand::RngExt;
 
@@ -183,9 +186,18 @@ fn traffic(
             };
             let source = Source::new(flow.forwards, pattern, own.random("source"))
                 .map_err(|error| ("kind", error.to_string()))?;
+            // What comes out goes to nobody: the observers have seen it.
             simulation.add_agent(Box::new(source));
-            let sink = simulation.add_agent(Box::new(Sink));
-            simulation.deliver(flow.forwards, sink);
+        }
+        FlowKind::Paced { strategy, plan, machine, ecn } => {
+            let schedule = strategy
+                .build(plan, StrategyOptions::default())
+                .map_err(|error| ("strategy", error.to_string()))?;
+            let size = plan.size_on_layer();
+            let datagrams = Datagrams { bytes: size.as_bytes() as u32, counted: size, ecn: *ecn };
+            let paced =
+                Paced::new(flow.forwards, datagrams, schedule, *machine, flow.start).until(Some(flow.stop));
+            simulation.add_agent(Box::new(paced));
         }
         FlowKind::Tcp { settings, transfers } => {
             let say = |error: tcp::SettingsError| (settings_key(&error.to_string()), error.to_string());

@@ -7,4 +7,4 @@ mod run;
 pub mod show;
 pub mod trace_file;
 
-pub use run::{Names, names, run, run_watched};
+pub use run::{names, run, run_watched};

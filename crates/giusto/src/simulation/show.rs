@@ -4,7 +4,7 @@ use comfy_table::CellAlignment::{Left, Right};
 
 use super::result::{CheckResult, FlowResult, LinkResult, Quantiles, SimResult};
 use crate::{
-    report::format::{UNKNOWN, count, or_unknown, percent, plural, rate, short},
+    report::format::{UNKNOWN, count, or_unknown, percent, plural, rate, short, time_us},
     table::of_cells,
 };
 
@@ -42,7 +42,11 @@ pub fn tables(result: &SimResult) -> String {
 /// What ran, and how long it took.
 fn heading(result: &SimResult) -> String {
     let speed = if result.wall_s > 0.0 {
-        format!(" in {} s, {} times as fast", short(result.wall_s), short(result.duration_s / result.wall_s))
+        format!(
+            " in {}, {} times as fast",
+            time_us(result.wall_s * 1e6),
+            short(result.duration_s / result.wall_s)
+        )
     } else {
         String::new()
     };

@@ -9,6 +9,7 @@ use super::{
     choose,
     fields::{Fields, Findings},
     link::rate_profile,
+    paced::paced,
     tcp,
 };
 use crate::scenario::{FlowKind, FlowSpec, LinkSpec, REVERSE, Start, tree::Node};
@@ -21,6 +22,7 @@ enum Kind {
     Pareto,
     Tcp,
     ShortFlows,
+    Paced,
 }
 
 const KINDS: &[(&str, Kind)] = &[
@@ -30,6 +32,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("pareto", Kind::Pareto),
     ("tcp", Kind::Tcp),
     ("short-flows", Kind::ShortFlows),
+    ("paced", Kind::Paced),
 ];
 
 /// A flow; `links` are those before it in the file, which may tell where it begins and ends.
@@ -94,6 +97,7 @@ fn kind_of(fields: &Fields<'_>, folder: &Path, kind: Kind) -> Option<FlowKind> {
     match kind {
         Kind::Tcp => Some(tcp::bulk(fields)),
         Kind::ShortFlows => tcp::short_flows(fields),
+        Kind::Paced => paced(fields),
         Kind::Cbr => {
             let rate = fields.required("rate", |fields, _| rate_profile(fields, folder));
             source(rate.map(Departures::Constant))
@@ -130,7 +134,7 @@ fn periods(fields: &Fields<'_>, key: &'static str) -> Option<Periods> {
     periods
 }
 
-fn ecn(fields: &Fields<'_>) -> Option<Ecn> {
+pub(super) fn ecn(fields: &Fields<'_>) -> Option<Ecn> {
     if fields.node("ecn").is_none() {
         return Some(Ecn::NotEct);
     }
