@@ -6,6 +6,7 @@
 //! | [`transmission`], [`reception`], [`loopback`] | how does one run go, at one end or both? |
 //! | [`scenario`] | what is simulated, and what is expected of it? |
 //! | [`simulation`] | how does a scenario go, in numbers alone? |
+//! | [`sweep`] | how does it go with other values, with other seeds? |
 //! | [`peer`] | how do other programs fare under the same meter? |
 //! | [`figures`], [`result`] | what came of it, in numbers? |
 //! | [`table`], [`report`] | how does a person see that? |
@@ -25,6 +26,7 @@ pub mod reproduce;
 pub mod result;
 pub mod scenario;
 pub mod simulation;
+pub mod sweep;
 pub mod table;
 pub mod transmission;
 pub mod whole_file;

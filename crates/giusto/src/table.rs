@@ -93,6 +93,18 @@ pub fn run(run: &RunResult) -> String {
     finish(&table)
 }
 
+/// A table of cells that are ready: each column has a header, and is of words or of numbers.
+pub(crate) fn of_cells(columns: &[(&str, CellAlignment)], rows: Vec<Vec<String>>) -> String {
+    let mut table = bare();
+    table.set_header(columns.iter().map(|(header, _)| *header));
+    table.add_rows(rows);
+    for (&(_, alignment), shape) in columns.iter().zip(table.column_iter_mut()) {
+        shape.set_cell_alignment(alignment);
+        shape.set_padding((0, 1));
+    }
+    finish(&table)
+}
+
 /// A table without borders and without colours.
 fn bare() -> Table {
     let mut table = Table::new();

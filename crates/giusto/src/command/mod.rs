@@ -10,6 +10,8 @@ mod demo;
 mod recv;
 mod reproduce;
 mod send;
+mod sim;
+mod sweep;
 
 use std::{
     ffi::OsString,
@@ -39,6 +41,10 @@ enum Command {
     Recv(recv::RecvArgs),
     /// Constant bit rate on loopback: rates × sizes × strategies in one table, beside other tools if asked for.
     Cbr(cbr::CbrArgs),
+    /// Run a scenario in numbers alone, and see whether it is as expected.
+    Sim(sim::SimArgs),
+    /// Run a scenario many times: with other values, with other seeds.
+    Sweep(sweep::SweepArgs),
     /// Published results beside ours.
     Reproduce(reproduce::ReproduceArgs),
 }
@@ -70,6 +76,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Send(args) => send::run(&args, &stop),
         Command::Recv(args) => recv::run(&args, &stop),
         Command::Cbr(args) => cbr::run(&args, &stop),
+        Command::Sim(args) => sim::run(&args, &stop),
+        Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
     };
     match outcome {
@@ -83,14 +91,17 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// The command that was given, to be given again.
 fn command_line() -> String {
-    let quoted = std::env::args().skip(1).map(|arg| {
-        if arg.contains(|c: char| c.is_whitespace() || "\"'$*;&|<>()".contains(c)) {
-            format!("'{}'", arg.replace('\'', "'\\''"))
-        } else {
-            arg
-        }
-    });
-    std::iter::once("giusto".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
+    let words = std::env::args().skip(1).map(|arg| quoted(&arg));
+    std::iter::once("giusto".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    if word.contains(|c: char| c.is_whitespace() || "\"'$*;&|<>(){}[]#".contains(c)) {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    } else {
+        word.to_owned()
+    }
 }
 
 /// A complaint about the flags without the usage page behind it.

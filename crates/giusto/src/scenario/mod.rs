@@ -42,11 +42,16 @@ mod tree;
 
 use giusto_core::{
     ecn::Ecn,
+    pace::{CyclePlan, Strategy},
     units::{DataSize, TimeDelta, Timestamp},
 };
 use giusto_sim::{
-    link::{LinkConfig, queue::Limit},
-    traffic::{Departures, Periods},
+    link::{
+        LinkConfig,
+        queue::{CoDelConfig, DualPi2Config, FqCodelConfig, Limit, PieConfig, RedConfig, StepMarkConfig},
+    },
+    machine::Machine,
+    traffic::{Departures, Periods, tcp},
 };
 use sha2::{Digest, Sha256};
 
@@ -201,6 +206,18 @@ impl LinkSpec {
 pub enum QueueSpec {
     /// First in, first out, with a limit.
     DropTail(Limit),
+    /// Controlled delay.
+    CoDel(CoDelConfig),
+    /// Controlled delay in many queues.
+    FqCodel(FqCodelConfig),
+    /// Proportional integral controller enhanced.
+    Pie(PieConfig),
+    /// Random early detection.
+    Red(RedConfig),
+    /// Dual queue coupled.
+    DualPi2(DualPi2Config),
+    /// Marks above a threshold.
+    StepMark(StepMarkConfig),
 }
 
 impl Default for QueueSpec {
@@ -281,6 +298,45 @@ pub enum FlowKind {
         /// Their ECN codepoint.
         ecn: Ecn,
     },
+    /// A schedule on a machine, ideal or coarse.
+    Paced {
+        /// Which.
+        strategy: Strategy,
+        /// Its rate and the size of its packets on the wire, all headers included in both: the plan counts no others.
+        plan: CyclePlan,
+        /// How coarse its clock and its sleeps are, and what sending costs it.
+        machine: Machine,
+        /// The ECN codepoint of the packets.
+        ecn: Ecn,
+    },
+    /// TCP, whose receiver answers.
+    Tcp {
+        /// What both ends are told.
+        settings: tcp::Settings,
+        /// What there is to send.
+        transfers: Transfers,
+    },
+}
+
+/// What there is to send over TCP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Transfers {
+    /// Always more.
+    Unlimited,
+    /// So much, once.
+    Once(DataSize),
+    /// Again and again, with pauses: RFC 8868 §5.1.
+    Short {
+        /// The least and the most bytes of a transfer, drawn evenly.
+        sizes: (u64, u64),
+        /// The mean of the exponential pauses.
+        idle: TimeDelta,
+        /// How many of the flow begin with a transfer; the others begin with a pause.
+        starting_on: u32,
+        /// Whether all go over one connection.
+        persistent: bool,
+    },
 }
 
 impl FlowKind {
@@ -293,20 +349,22 @@ impl FlowKind {
                 Departures::OnOff { .. } => "on-off",
                 _ => "cbr",
             },
+            Self::Paced { .. } => "paced",
+            Self::Tcp { transfers: Transfers::Short { .. }, .. } => "short-flows",
+            Self::Tcp { .. } => "tcp",
         }
     }
 
     /// Its congestion control, if it has any.
     pub fn controller(&self) -> Option<String> {
         match self {
-            Self::Source { .. } => None,
+            Self::Source { .. } | Self::Paced { .. } => None,
+            Self::Tcp { settings, .. } => Some(read::control_name(settings.algorithm).to_owned()),
         }
     }
 
     /// Whether the receiver answers, so that there must be a way back.
     pub(crate) fn answers(&self) -> bool {
-        match self {
-            Self::Source { .. } => false,
-        }
+        matches!(self, Self::Tcp { .. })
     }
 }

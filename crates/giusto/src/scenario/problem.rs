@@ -11,7 +11,7 @@ pub struct ScenarioError {
 }
 
 impl ScenarioError {
-    pub(super) fn new(problems: Vec<String>) -> Self {
+    pub(crate) fn new(problems: Vec<String>) -> Self {
         Self { problems }
     }
 

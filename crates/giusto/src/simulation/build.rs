@@ -1,17 +1,20 @@
 //! From a scenario to a simulation: the one place where each kind of queue and of traffic is made.
 
-use giusto_core::units::{TimeDelta, Timestamp};
+use giusto_core::{
+    pace::StrategyOptions,
+    units::{TimeDelta, Timestamp},
+};
 use giusto_sim::{
-    link::queue::{DropTail, Queue},
+    link::queue::{CoDel, DropTail, DualPi2, FqCodel, Pie, Queue, QueueError, Red, StepMark},
     packet::{FlowId, LinkId, NodeId},
     random::{self, Random},
     simulation::Simulation,
-    traffic::{Pattern, Sink, Source},
+    traffic::{Datagrams, Paced, Pattern, Source, tcp},
 };
 use rand::RngExt;
 
 use crate::scenario::{
-    At, Finding, FlowKind, FlowSpec, LinkSpec, QueueSpec, Scenario, Start, number_in_file,
+    At, Finding, FlowKind, FlowSpec, LinkSpec, QueueSpec, Scenario, Start, Transfers, number_in_file,
 };
 
 /// A simulation that has not begun, and what in it is what in the scenario.
@@ -53,7 +56,7 @@ pub(crate) fn simulation(scenario: &Scenario, seed: u64) -> Result<Built, Findin
             (at, format!("link \"{}\": {what}", spec.id))
         };
         let ends = (simulation.node(&spec.from), simulation.node(&spec.to));
-        let queue = queue(spec, seed).map_err(|what| say("queue", format!("queue: {what}")))?;
+        let queue = queue(spec, seed).map_err(|error| say("queue", format!("queue: {error}")))?;
         let link = simulation.add_link(&spec.id, ends, &spec.config, queue);
         links.push(link.map_err(|error| say("rate", error.to_string()))?);
     }
@@ -112,9 +115,16 @@ fn route(
 }
 
 /// The queue of a link.
-fn queue(link: &LinkSpec, _seed: u64) -> Result<Box<dyn Queue>, String> {
+fn queue(link: &LinkSpec, seed: u64) -> Result<Box<dyn Queue>, QueueError> {
+    let random = || random::stream(seed, &format!("link {}: queue", link.id));
     Ok(match &link.queue {
         QueueSpec::DropTail(limit) => Box::new(DropTail::new(*limit)),
+        QueueSpec::CoDel(config) => Box::new(CoDel::new(config.clone())?),
+        QueueSpec::FqCodel(config) => Box::new(FqCodel::new(config.clone(), random())?),
+        QueueSpec::Pie(config) => Box::new(Pie::new(config.clone(), random())?),
+        QueueSpec::Red(config) => Box::new(Red::new(config.clone(), random())?),
+        QueueSpec::DualPi2(config) => Box::new(DualPi2::new(config.clone())?),
+        QueueSpec::StepMark(config) => Box::new(StepMark::new(config.clone())?),
     })
 }
 
@@ -130,6 +140,23 @@ impl Own<'_> {
     /// Its chance: independent of how many of it there are.
     fn random(self, part: &str) -> Random {
         random::stream(self.seed, &format!("flow {} {}: {part}", self.spec.id, self.number))
+    }
+
+    fn application(self, transfers: &Transfers) -> tcp::Application {
+        match *transfers {
+            Transfers::Unlimited => tcp::Application::Unlimited,
+            Transfers::Once(size) => tcp::Application::Bytes(size.as_bytes()),
+            Transfers::Short { sizes: (from, to), idle, starting_on, persistent } => {
+                let random = self.random("transfers");
+                let slot = if self.number <= starting_on {
+                    tcp::ShortFlows::starting_on(random)
+                } else {
+                    tcp::ShortFlows::starting_off(random)
+                };
+                let slot = slot.with_sizes(from..=to).with_mean_idle(idle);
+                tcp::Application::ShortFlows(if persistent { slot.over_one_connection() } else { slot })
+            }
+        }
     }
 
     fn start(self) -> Timestamp {
@@ -159,10 +186,39 @@ fn traffic(
             };
             let source = Source::new(flow.forwards, pattern, own.random("source"))
                 .map_err(|error| ("kind", error.to_string()))?;
+            // What comes out goes to nobody: the observers have seen it.
             simulation.add_agent(Box::new(source));
-            let sink = simulation.add_agent(Box::new(Sink));
-            simulation.deliver(flow.forwards, sink);
+        }
+        FlowKind::Paced { strategy, plan, machine, ecn } => {
+            let schedule = strategy
+                .build(plan, StrategyOptions::default())
+                .map_err(|error| ("strategy", error.to_string()))?;
+            let size = plan.size_on_layer();
+            let datagrams = Datagrams { bytes: size.as_bytes() as u32, counted: size, ecn: *ecn };
+            let paced =
+                Paced::new(flow.forwards, datagrams, schedule, *machine, flow.start).until(Some(flow.stop));
+            simulation.add_agent(Box::new(paced));
+        }
+        FlowKind::Tcp { settings, transfers } => {
+            let say = |error: tcp::SettingsError| (settings_key(&error.to_string()), error.to_string());
+            let application = own.application(transfers);
+            let sender = tcp::Sender::new(flow.forwards, settings.clone(), application).map_err(say)?;
+            let sender = sender.starting_at(flow.start).stopping_at(flow.stop);
+            let answers = flow.backwards.ok_or(("back", "no way back".to_owned()))?;
+            let receiver = tcp::Receiver::new(answers, settings.clone()).map_err(say)?;
+            let (sender, receiver) =
+                (simulation.add_agent(Box::new(sender)), simulation.add_agent(Box::new(receiver)));
+            simulation.deliver(flow.forwards, receiver);
+            simulation.deliver(answers, sender);
         }
     }
     Ok(())
+}
+
+/// The key of a file that a complaint of TCP is about.
+fn settings_key(complaint: &str) -> &'static str {
+    ["mss", "initial-window", "slow-start-limit", "segments-per-ack", "receive-window", "delayed-ack"]
+        .into_iter()
+        .find(|key| complaint.contains(key))
+        .unwrap_or("kind")
 }

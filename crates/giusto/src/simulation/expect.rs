@@ -110,11 +110,12 @@ impl Tally {
         ratio(self.marked, self.packets)
     }
 
-    /// Of a link of this rate: transmitted over what could have been until `end`.
+    /// Of a link of this rate: transmitted over what could have been until `end`. A packet counts where its transmission begins,
+    /// so a window may seem to hold a part of a packet too many: that is no more than all.
     pub(super) fn utilisation(&self, rate: &RateProfile, end: Timestamp) -> Option<f64> {
         let (from, to) = (rate.capacity(self.window.from)?, rate.capacity(self.window.to.min(end))?);
         let capacity = to.saturating_sub(from);
-        (capacity > DataSize::ZERO).then(|| self.bytes as f64 / capacity.as_bytes() as f64)
+        (capacity > DataSize::ZERO).then(|| (self.bytes as f64 / capacity.as_bytes() as f64).min(1.0))
     }
 
     fn on_flow_event(&mut self, now: Timestamp, event: &Event) {

@@ -4,6 +4,7 @@ pub(crate) mod build;
 mod expect;
 pub mod result;
 mod run;
+pub mod show;
 pub mod trace_file;
 
-pub use run::{Names, names, run, run_watched};
+pub use run::{names, run, run_watched};

@@ -9,23 +9,16 @@ use super::{
     build::{self, Built, BuiltFlow},
     expect::{Tally, Window, Windows, figure, quantiles},
     result::{CheckResult, FlowResult, LinkResult, SimResult},
+    trace_file::TraceNames,
 };
 use crate::scenario::{Expectation, FlowSpec, Metric, Scenario, Subject};
 
 /// In how many parts a run looks whether it shall go on.
 const LOOKS: i64 = 500;
 
-/// What the flows and links of a run are called, by their places in the simulation.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Names {
-    /// By [`FlowId`](giusto_sim::packet::FlowId): `tcp-2`, and `tcp-2:back` for its answers.
-    pub flows: Vec<String>,
-    /// By [`LinkId`](giusto_sim::packet::LinkId).
-    pub links: Vec<String>,
-}
-
-/// What an observer of a run of `scenario` will meet.
-pub fn names(scenario: &Scenario) -> Names {
+/// What the flows and links that an observer of a run of `scenario` meets are called: `tcp-2`, and `tcp-2:back` for its
+/// answers.
+pub fn names(scenario: &Scenario) -> TraceNames {
     let mut flows = Vec::new();
     for spec in scenario.flows() {
         for name in spec.instances() {
@@ -34,7 +27,7 @@ pub fn names(scenario: &Scenario) -> Names {
             flows.extend(back);
         }
     }
-    Names { flows, links: scenario.links().iter().map(|link| link.id.clone()).collect() }
+    TraceNames { flows, links: scenario.links().iter().map(|link| link.id.clone()).collect() }
 }
 
 /// Runs `scenario` with `seed` from the beginning to the end. The same seed gives the same result, but for `wall_s`, which

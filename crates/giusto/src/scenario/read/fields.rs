@@ -214,6 +214,10 @@ impl<'a> Fields<'a> {
     /// A size above zero.
     pub(super) fn size(&self, key: &'static str) -> Option<DataSize> {
         let node = self.node(key)?;
+        self.size_of(node, key)
+    }
+
+    pub(super) fn size_of(&self, node: &Node, key: &str) -> Option<DataSize> {
         let size: DataSize = self.quantity(node, key, "size", "1200 B")?;
         if size == DataSize::ZERO {
             self.complain(

@@ -9,6 +9,8 @@ use super::{
     choose,
     fields::{Fields, Findings},
     link::rate_profile,
+    paced::paced,
+    tcp,
 };
 use crate::scenario::{FlowKind, FlowSpec, LinkSpec, REVERSE, Start, tree::Node};
 
@@ -18,10 +20,20 @@ enum Kind {
     OnOff,
     Poisson,
     Pareto,
+    Tcp,
+    ShortFlows,
+    Paced,
 }
 
-const KINDS: &[(&str, Kind)] =
-    &[("cbr", Kind::Cbr), ("on-off", Kind::OnOff), ("poisson", Kind::Poisson), ("pareto", Kind::Pareto)];
+const KINDS: &[(&str, Kind)] = &[
+    ("cbr", Kind::Cbr),
+    ("on-off", Kind::OnOff),
+    ("poisson", Kind::Poisson),
+    ("pareto", Kind::Pareto),
+    ("tcp", Kind::Tcp),
+    ("short-flows", Kind::ShortFlows),
+    ("paced", Kind::Paced),
+];
 
 /// A flow; `links` are those before it in the file, which may tell where it begins and ends.
 pub(super) fn read(node: &Node, folder: &Path, links: &[LinkSpec], findings: &Findings) -> Option<FlowSpec> {
@@ -83,6 +95,9 @@ fn kind_of(fields: &Fields<'_>, folder: &Path, kind: Kind) -> Option<FlowKind> {
         Some(FlowKind::Source { departures: departures?, size: size?, ecn: ecn? })
     };
     match kind {
+        Kind::Tcp => Some(tcp::bulk(fields)),
+        Kind::ShortFlows => tcp::short_flows(fields),
+        Kind::Paced => paced(fields),
         Kind::Cbr => {
             let rate = fields.required("rate", |fields, _| rate_profile(fields, folder));
             source(rate.map(Departures::Constant))
@@ -119,7 +134,7 @@ fn periods(fields: &Fields<'_>, key: &'static str) -> Option<Periods> {
     periods
 }
 
-fn ecn(fields: &Fields<'_>) -> Option<Ecn> {
+pub(super) fn ecn(fields: &Fields<'_>) -> Option<Ecn> {
     if fields.node("ecn").is_none() {
         return Some(Ecn::NotEct);
     }

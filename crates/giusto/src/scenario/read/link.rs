@@ -2,20 +2,20 @@
 
 use std::path::Path;
 
-use giusto_core::units::{DataSize, TimeDelta, Timestamp};
+use giusto_core::units::Timestamp;
 use giusto_sim::link::{
     delay::{DelayProfile, Jitter},
     loss::Loss,
-    queue::Limit,
     rate::RateProfile,
 };
 
 use super::{
     choose,
     fields::{Fields, Findings},
+    queue::queue,
 };
 use crate::scenario::{
-    LinkSpec, QueueSpec,
+    LinkSpec,
     problem::Problem,
     trace,
     tree::{Node, Value},
@@ -202,83 +202,4 @@ fn jitter(fields: &Fields<'_>) -> Option<Option<Jitter>> {
     };
     inner.finish();
     jitter.map(Some)
-}
-
-/// A kind of queue by its name alone, or with its parameters.
-fn queue(fields: &Fields<'_>) -> Option<QueueSpec> {
-    let node = fields.node("queue")?;
-    if node.as_text().is_some() {
-        let named = Node {
-            place: node.place.clone(),
-            value: Value::Table(vec![crate::scenario::tree::Entry {
-                key: "kind".to_owned(),
-                place: node.place.clone(),
-                node: node.clone(),
-            }]),
-        };
-        return queue_of(&Fields::new(&named, format!("{}: queue", fields.owner()), fields.findings()));
-    }
-    let Some(inner) = fields.table("queue") else {
-        fields.complain(
-            node,
-            "queue",
-            format_args!(
-                "a kind is wanted, or a table such as {{ kind = \"drop-tail\", limit = \"100 packets\" }}"
-            ),
-        );
-        return None;
-    };
-    let queue = queue_of(&inner);
-    inner.finish();
-    queue
-}
-
-#[derive(Debug, Clone, Copy)]
-enum QueueKind {
-    DropTail,
-}
-
-const QUEUE_KINDS: &[(&str, QueueKind)] = &[("drop-tail", QueueKind::DropTail)];
-
-fn queue_of(fields: &Fields<'_>) -> Option<QueueSpec> {
-    let kind = fields.required("kind", |fields, key| choose(fields, key, QUEUE_KINDS))?;
-    match kind {
-        QueueKind::DropTail => {
-            let QueueSpec::DropTail(default) = QueueSpec::default();
-            Some(QueueSpec::DropTail(limit(fields, "limit").unwrap_or(default)))
-        }
-    }
-}
-
-/// `"100 packets"`, `"64 kB"`, `"300 ms"` or `"unlimited"`.
-fn limit(fields: &Fields<'_>, key: &'static str) -> Option<Limit> {
-    let node = fields.node(key)?;
-    let text = node.as_text().unwrap_or_default().trim();
-    let packets = text.strip_suffix("packets").or_else(|| text.strip_suffix("packet"));
-    let limit = match packets {
-        Some(number) => number.trim().parse().ok().map(Limit::Packets),
-        None if text == "unlimited" => Some(Limit::Unlimited),
-        None if !text.contains(char::is_alphabetic) => None,
-        None => {
-            let size = text.parse::<DataSize>().ok().map(Limit::Bytes);
-            size.or_else(|| text.parse::<TimeDelta>().ok().map(Limit::Time))
-        }
-    };
-    let is_zero = matches!(
-        limit,
-        Some(Limit::Packets(0) | Limit::Bytes(DataSize::ZERO) | Limit::Time(TimeDelta::ZERO))
-    );
-    if limit.is_none() || is_zero {
-        let what = if is_zero { "holds nothing" } else { "is no limit of a queue" };
-        fields.complain(
-            node,
-            key,
-            format_args!(
-                "{} {what}: write, for example, \"100 packets\", \"64 kB\", \"300 ms\" or \"unlimited\"",
-                node.written()
-            ),
-        );
-        return None;
-    }
-    limit
 }

@@ -4,6 +4,9 @@ mod expectation;
 mod fields;
 mod flow;
 mod link;
+mod paced;
+mod queue;
+mod tcp;
 
 use std::path::Path;
 
@@ -76,6 +79,11 @@ pub(super) fn scenario(tree: &Node, stem: &str, folder: &Path) -> (Scenario, Vec
         }
     }
     (scenario, problems)
+}
+
+/// What a congestion control of TCP is called.
+pub(super) fn control_name(algorithm: giusto_sim::traffic::tcp::Algorithm) -> &'static str {
+    tcp::CONTROLS.iter().find(|(_, known)| *known == algorithm).map_or("other", |(name, _)| name)
 }
 
 /// The tables of a list such as `[[link]]`.

@@ -1,0 +1,230 @@
+//! `giusto sim`: one run of a scenario, or one of each of several.
+
+use std::{
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use clap::{Args, ValueEnum};
+use giusto_net::Clock;
+use serde::Serialize;
+
+use super::console::{Progress, print_json, print_text};
+use crate::{
+    error::UsageError,
+    scenario::{Document, Scenario, ScenarioError, Setting},
+    simulation::{self, result::SimResult, show, trace_file::TraceFile},
+    whole_file::{self, Content},
+};
+
+/// In which form events are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TraceFormat {
+    /// What everything reads.
+    Csv,
+    /// What is small and fast to read.
+    Parquet,
+}
+
+impl TraceFormat {
+    fn file(self) -> &'static str {
+        match self {
+            Self::Csv => "trace.csv",
+            Self::Parquet => "trace.parquet",
+        }
+    }
+}
+
+/// Flags of `giusto sim`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  giusto sim scenarios/first.toml
+  giusto sim scenarios/codel.toml --set bottleneck.rate=2M --set tcp.count=3 --seed 7
+  giusto sim scenarios/codel.toml --out codel --trace parquet
+  giusto sim scenarios/*.toml --json
+
+Exit status: 0 all as expected, 1 an expectation is not met, 2 the scenario cannot be used.
+What --set can change is told in docs/scenarios.md.")]
+pub(super) struct SimArgs {
+    /// Scenarios
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// What all chance derives from; by default as the scenario says
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Another value than the file has, such as link.bottleneck.rate=5M, tcp.count=3 or duration=10s; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Setting>,
+
+    /// Write result.json to this folder; of several scenarios, each to a folder of its own in it
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Also write every event to a file in the folder of --out
+    #[arg(long, value_name = "FORMAT", requires = "out")]
+    trace: Option<TraceFormat>,
+
+    /// Print one JSON object on standard output; of several scenarios, {"runs": […]}
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints of several scenarios.
+#[derive(Debug, Serialize)]
+struct Runs<'a> {
+    runs: &'a [SimResult],
+}
+
+pub(super) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    // All are read before the first one runs: what is wrong is said at once.
+    let scenarios = scenarios(args)?;
+    let folders = match &args.out {
+        Some(out) => folders(out, &scenarios)?,
+        None => Vec::new(),
+    };
+    let progress = Progress::live();
+    let (mut results, mut written) = (Vec::new(), Vec::new());
+    for (place, scenario) in scenarios.iter().enumerate() {
+        let mut observers = Observers::new(scenario, args, folders.get(place))?;
+        let result = simulate(scenario, args.seed, &mut observers, (stop, &progress));
+        if let Some(folder) = folders.get(place) {
+            written.extend(observers.write(&result, folder)?);
+        }
+        results.push(result);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    progress.clear();
+    match &results[..] {
+        [result] if args.json => print_json(result)?,
+        results if args.json => print_json(&Runs { runs: results })?,
+        results => {
+            let tables: Vec<String> = results.iter().map(show::tables).collect();
+            print_text(&tables.join("\n\n"))?;
+        }
+    }
+    for path in &written {
+        progress.note(&format!("wrote {}", path.display()));
+    }
+    let unmet = results.iter().filter(|result| !result.passed()).count();
+    if unmet > 0 && results.len() > 1 {
+        progress.note(&format!("{unmet} of {} scenarios went otherwise than expected", results.len()));
+    }
+    Ok(if unmet > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Every scenario that was asked for, or all that is wrong with them.
+fn scenarios(args: &SimArgs) -> Result<Vec<Scenario>, UsageError> {
+    let mut problems = Vec::new();
+    let mut scenarios = Vec::new();
+    for file in &args.files {
+        match Document::load(file).and_then(|document| document.scenario(&args.set)) {
+            Ok(scenario) => scenarios.push(scenario),
+            Err(error) => problems.extend(error.problems().to_vec()),
+        }
+    }
+    if problems.is_empty() { Ok(scenarios) } else { Err(usage(&problems)) }
+}
+
+/// What is wrong with a scenario, as the end of a command: one problem a line.
+pub(super) fn usage(problems: &[String]) -> UsageError {
+    UsageError::new(problems.join("\nerror: "))
+}
+
+impl From<ScenarioError> for UsageError {
+    fn from(error: ScenarioError) -> Self {
+        usage(error.problems())
+    }
+}
+
+/// Who watches a run for the sake of --out.
+struct Observers {
+    trace: Option<TraceFile>,
+    trace_path: Option<PathBuf>,
+}
+
+impl Observers {
+    fn new(scenario: &Scenario, args: &SimArgs, folder: Option<&PathBuf>) -> anyhow::Result<Self> {
+        let trace_path = folder.zip(args.trace).map(|(folder, format)| folder.join(format.file()));
+        let trace = trace_path.as_deref().map(|path| TraceFile::create(path, simulation::names(scenario)));
+        Ok(Self { trace: trace.transpose()?, trace_path })
+    }
+
+    /// Writes all that is to be written, and names it.
+    fn write(self, result: &SimResult, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        let mut written = Vec::new();
+        if let Some(trace) = self.trace {
+            trace.finish()?;
+            written.extend(self.trace_path);
+        }
+        let path = folder.join("result.json");
+        let json = serde_json::to_string_pretty(result)? + "\n";
+        whole_file::write(&path, Content::RESULT, json.as_bytes())?;
+        written.push(path);
+        Ok(written)
+    }
+}
+
+/// One run, with the time that it took.
+fn simulate(
+    scenario: &Scenario,
+    seed: Option<u64>,
+    observers: &mut Observers,
+    (stop, progress): (&AtomicBool, &Progress),
+) -> SimResult {
+    let clock = Clock::start();
+    let began = clock.now();
+    let seed = seed.unwrap_or(scenario.seed());
+    let mut result = simulation::run_watched(scenario, seed, &mut observers.trace, |now| {
+        let (name, done) = (scenario.name(), now.as_seconds());
+        progress.say(format!("{name}: {done:.1} of {} s", scenario.duration().as_seconds()));
+        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    result.wall_s = (clock.now() - began).as_seconds();
+    result
+}
+
+/// The folder of each result, there and empty enough to be written to.
+fn folders(out: &Path, scenarios: &[Scenario]) -> anyhow::Result<Vec<PathBuf>> {
+    make_folder(out)?;
+    let [_] = scenarios else {
+        let mut folders: Vec<PathBuf> = Vec::new();
+        for scenario in scenarios {
+            let folder = out.join(scenario.name());
+            if folders.contains(&folder) {
+                let name = scenario.name();
+                let text = format!("--out: two scenarios are called \"{name}\": give each a name of its own");
+                return Err(UsageError::new(text).into());
+            }
+            make_folder(&folder)?;
+            folders.push(folder);
+        }
+        return Ok(folders);
+    };
+    Ok(vec![out.to_owned()])
+}
+
+/// Makes sure that `folder` is there.
+pub(super) fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if folder.exists() {
+        let text = format!("--out {}: this is a file: give a folder", folder.display());
+        return Err(UsageError::new(text).into());
+    }
+    fs::create_dir(folder).map_err(|error| {
+        let mend = match error.kind() {
+            std::io::ErrorKind::NotFound => "create the folder that it is to be in first",
+            std::io::ErrorKind::StorageFull => "free some space or choose another disk",
+            _ => "choose a place that you may write to",
+        };
+        anyhow::anyhow!("--out {}: cannot make the folder: {error}: {mend}", folder.display())
+    })
+}

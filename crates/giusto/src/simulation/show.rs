@@ -1,0 +1,109 @@
+//! A simulated run as a person reads it.
+
+use comfy_table::CellAlignment::{Left, Right};
+
+use super::result::{CheckResult, FlowResult, LinkResult, Quantiles, SimResult};
+use crate::{
+    report::format::{UNKNOWN, count, or_unknown, percent, plural, rate, short, time_us},
+    table::of_cells,
+};
+
+/// Tables of flows and links, and a line for each check.
+pub fn tables(result: &SimResult) -> String {
+    let flows = of_cells(
+        &[
+            ("flow", Left),
+            ("kind", Left),
+            ("sent", Right),
+            ("received", Right),
+            ("loss", Right),
+            ("marked", Right),
+            ("delay ms\np50 / p95 / max", Right),
+            ("in queues ms\np50 / p95 / max", Right),
+        ],
+        result.flows.iter().map(flow).collect(),
+    );
+    let links = of_cells(
+        &[
+            ("link", Left),
+            ("used", Right),
+            ("packets\nin", Right),
+            ("\nout", Right),
+            ("\ndropped", Right),
+            ("\nmarked", Right),
+            ("in queue ms\np50 / p95 / max", Right),
+        ],
+        result.links.iter().map(link).collect(),
+    );
+    let checks: Vec<String> = result.checks.iter().map(check).collect();
+    [heading(result), flows, links, checks.join("\n")].join("\n").trim_end().to_owned()
+}
+
+/// What ran, and how long it took.
+fn heading(result: &SimResult) -> String {
+    let speed = if result.wall_s > 0.0 {
+        format!(
+            " in {}, {} times as fast",
+            time_us(result.wall_s * 1e6),
+            short(result.duration_s / result.wall_s)
+        )
+    } else {
+        String::new()
+    };
+    let early = if result.interrupted { ", ended early: nothing was checked" } else { "" };
+    format!(
+        "{}, seed {}: {} s{speed}, {}{early}\n",
+        result.scenario,
+        result.seed,
+        result.duration_s,
+        plural(result.events, "event", "events")
+    )
+}
+
+fn flow(flow: &FlowResult) -> Vec<String> {
+    let kind = match &flow.controller {
+        Some(controller) => format!("{} {controller}", flow.kind),
+        None => flow.kind.clone(),
+    };
+    vec![
+        flow.id.clone(),
+        kind,
+        rate(flow.sent_rate_bps),
+        rate(flow.received_rate_bps),
+        or_unknown(flow.loss_ratio, percent),
+        or_unknown(flow.marked_ratio, percent),
+        or_unknown(flow.delay_ms, three),
+        or_unknown(flow.queue_delay_ms, three),
+    ]
+}
+
+fn link(link: &LinkResult) -> Vec<String> {
+    vec![
+        link.id.clone(),
+        or_unknown(link.utilisation_ratio, percent),
+        count(link.offered_packets),
+        count(link.delivered_packets),
+        count(link.dropped_packets),
+        count(link.marked_packets),
+        or_unknown(link.queue_delay_ms, three),
+    ]
+}
+
+fn three(quantiles: Quantiles) -> String {
+    format!("{} / {} / {}", short(quantiles.p50), short(quantiles.p95), short(quantiles.max))
+}
+
+/// One check in one line: `✓ flow tcp: received-rate: 4.870 Mbit/s, as expected: 4.5 Mbit/s to 5 Mbit/s`.
+pub fn check(check: &CheckResult) -> String {
+    let value = check.value.map_or_else(
+        || UNKNOWN.to_owned(),
+        |value| match check.unit.as_str() {
+            "bit/s" => rate(value),
+            "ratio" => format!("{value:.4}"),
+            "packets" => count(value as u64),
+            unit => format!("{} {unit}", short(value)),
+        },
+    );
+    let (sign, words) = if check.passed { ("✓", "as expected:") } else { ("✗", "NOT as expected:") };
+    format!("{sign} {}: {value}, {words} {}", check.name, check.bound)
+}

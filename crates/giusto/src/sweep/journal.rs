@@ -1,0 +1,164 @@
+//! What of a sweep is finished, line by line on disk, so that nothing is lost when it is broken off.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Finished, Planned};
+
+/// The name of a journal in its folder.
+const NAME: &str = "journal.jsonl";
+
+/// Why a journal cannot be kept or continued.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// There is one already.
+    #[error("{}: a sweep is kept here: continue it with --resume, or give another folder", .0.display())]
+    Exists(PathBuf),
+    /// There is none to continue.
+    #[error("{}: no sweep is kept here: leave out --resume, or give the folder of the sweep that was broken off", .0.display())]
+    Missing(PathBuf),
+    /// It tells of something else.
+    #[error("{}: kept for {of}: give another folder, or the scenario as it was", path.display())]
+    Other {
+        /// The journal.
+        path: PathBuf,
+        /// Of what.
+        of: String,
+    },
+    /// A line cannot be read.
+    #[error("{}:{line}: cannot be read ({why}): remove the line, or the file to begin anew", path.display())]
+    Line {
+        /// The journal.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The system refused.
+    #[error("{}: {source}: free some space, or choose a folder that you may write to", path.display())]
+    Io {
+        /// The journal.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
+struct Header {
+    giusto: String,
+    scenario: String,
+}
+
+/// A journal that is being written.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// Begins a journal in `folder` for the scenario of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Exists`], or the system refused.
+    pub fn create(folder: &Path, scenario: &str) -> Result<Self, JournalError> {
+        let path = folder.join(NAME);
+        let file = File::options().append(true).create_new(true).open(&path).map_err(|source| {
+            if source.kind() == io::ErrorKind::AlreadyExists {
+                JournalError::Exists(folder.to_owned())
+            } else {
+                JournalError::Io { path: path.clone(), source }
+            }
+        })?;
+        let mut journal = Self { path, file };
+        journal.write(&header(scenario))?;
+        Ok(journal)
+    }
+
+    /// Continues the journal in `folder`: with what of `planned` is finished.
+    ///
+    /// A last line that was broken off is left out; its run is done again.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError`]: there is none, it is of another scenario, or of what this one was before it was changed.
+    pub fn resume(
+        folder: &Path,
+        scenario: &str,
+        planned: &[Planned],
+    ) -> Result<(Self, Vec<Finished>), JournalError> {
+        let path = folder.join(NAME);
+        let failure = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => JournalError::Missing(folder.to_owned()),
+            _ => JournalError::Io { path: path.clone(), source },
+        };
+        let text = fs::read_to_string(&path).map_err(failure)?;
+        // Only whole lines count.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let mut lines = text.get(..whole).unwrap_or_default().lines().zip(1..);
+        let mut file = File::options().append(true).open(&path).map_err(failure)?;
+        file.set_len(whole as u64).map_err(failure)?;
+        let unreadable = |line, error: serde_json::Error| JournalError::Line {
+            path: path.clone(),
+            line,
+            why: error.to_string(),
+        };
+        let expected = header(scenario);
+        if let Some((line, number)) = lines.next() {
+            let found: Header = serde_json::from_str(line).map_err(|error| unreadable(number, error))?;
+            if found != expected {
+                let of = format!("\"{}\" by giusto {}", found.scenario, found.giusto);
+                return Err(JournalError::Other { path, of });
+            }
+        } else {
+            writeln(&mut file, &expected).map_err(failure)?;
+        }
+        let mut known = Vec::new();
+        for (line, number) in lines {
+            known.push(serde_json::from_str::<Finished>(line).map_err(|error| unreadable(number, error))?);
+        }
+        let changed = |run: &&Finished| {
+            let same = |planned: &&Planned| {
+                (&planned.parameters, planned.seed.to_string()) == (&run.parameters, run.seed.clone())
+            };
+            planned.iter().find(same).is_some_and(|planned| planned.fingerprint() != run.fingerprint)
+        };
+        if let Some(run) = known.iter().find(changed) {
+            let of = format!("the scenario as it was before it was changed (run of seed {})", run.seed);
+            return Err(JournalError::Other { path, of });
+        }
+        Ok((Self { path, file }, known))
+    }
+
+    /// Keeps a run; when this returns it is on disk.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Io`].
+    pub fn append(&mut self, run: &Finished) -> Result<(), JournalError> {
+        self.write(run)
+    }
+
+    fn write(&mut self, value: &impl Serialize) -> Result<(), JournalError> {
+        writeln(&mut self.file, value).map_err(|source| JournalError::Io { path: self.path.clone(), source })
+    }
+}
+
+fn header(scenario: &str) -> Header {
+    Header { giusto: env!("CARGO_PKG_VERSION").to_owned(), scenario: scenario.to_owned() }
+}
+
+fn writeln(file: &mut File, value: &impl Serialize) -> io::Result<()> {
+    let line = serde_json::to_string(value)? + "\n";
+    file.write_all(line.as_bytes())?;
+    file.sync_data()
+}
