@@ -41,6 +41,9 @@ const PATTERNS: [PatternShape; 6] = [
     PatternShape::VerticalLine,
 ];
 
+/// A line through more points is solid, whatever its place.
+const MOST_DASHED: usize = 250;
+
 /// The colour of what says where something should be.
 const MARK_COLOUR: &str = "#c2410c";
 
@@ -351,19 +354,23 @@ fn add(plot: &mut Plot, series: &Series, index: usize) {
     let name = literal(series.name());
     match series {
         Series::Line { points, .. } => {
-            let (x, y) = thinned(points, MAX_POINTS).into_iter().unzip();
+            let points = thinned(points, MAX_POINTS);
+            // Between points that lie close a dash is not seen as one, but as noise.
+            let line = if points.len() > MOST_DASHED { line.width(1.5).dash(DashType::Solid) } else { line };
+            let (x, y) = points.into_iter().unzip();
             plot.add_trace(Scatter::new(x, y).name(name).mode(Mode::Lines).line(line));
         }
         Series::Stacked { points, .. } => {
             let (x, y) = points.iter().copied().unzip();
-            let outline = line.width(1.0).dash(DashType::Solid).shape(LineShape::Hv);
+            let outline = line.width(0.8).dash(DashType::Solid).shape(LineShape::Hv);
             plot.add_trace(
                 Scatter::new(x, y).name(name).mode(Mode::Lines).line(outline).stack_group("amounts"),
             );
         }
         Series::Limit { points, .. } => {
             let (x, y) = points.iter().copied().unzip();
-            let outline = Line::new().color(MARK_COLOUR).width(1.6).dash(DashType::Dash).shape(LineShape::Hv);
+            let dash = if index.is_multiple_of(2) { DashType::Dash } else { DashType::Dot };
+            let outline = Line::new().color(MARK_COLOUR).width(1.6).dash(dash).shape(LineShape::Hv);
             plot.add_trace(Scatter::new(x, y).name(name).mode(Mode::Lines).line(outline));
         }
         Series::Steps { classes, .. } => {

@@ -100,13 +100,16 @@ pub fn simulation(page: &SimulationPage<'_>) -> Report {
 }
 
 impl SimulationPage<'_> {
-    /// Whether packets waited at a link, or were dropped there.
+    /// Whether a link's queue dropped packets, or let them wait so long that it counts: a twentieth of the longest wait anywhere.
     fn is_busy(&self, link: &PageLink) -> bool {
-        let figures = self.summary.link(link.id);
-        figures.is_some_and(|link| {
-            link.drops.packets() > 0
-                || link.queue_delay.max().is_some_and(|longest| longest > TimeDelta::ZERO)
-        })
+        const SHARE: i64 = 20;
+        let wait = |link: &PageLink| self.summary.link(link.id)?.queue_delay.max();
+        let longest = self.links.iter().filter_map(wait).max().unwrap_or_default();
+        let drops = self.summary.link(link.id).map(|link| link.drops).unwrap_or_default();
+        drops.overflow_packets + drops.aqm_packets > 0
+            || wait(link).is_some_and(|wait| {
+                wait > TimeDelta::ZERO && wait.as_nanos().saturating_mul(SHARE) >= longest.as_nanos()
+            })
     }
 
     /// The links that are shown: all, or, of very many, the busy ones.
@@ -298,7 +301,10 @@ fn links_table(page: &SimulationPage<'_>) -> Table {
         .map(row)
         .collect();
     let caption = if rows.len() < all {
-        format!("Those of {} at which packets waited or were dropped.", plural(all as u64, "link", "links"))
+        format!(
+            "Of {}, those at which packets waited long or found no room.",
+            plural(all as u64, "link", "links")
+        )
     } else {
         "What they are made of, and what they carried over the whole run.".to_owned()
     };
@@ -331,7 +337,7 @@ impl PageLink {
             RateProfile::Steps { steps, .. } => {
                 let rates = steps.iter().map(|&(_, rate)| rate);
                 match (rates.clone().min(), rates.max()) {
-                    (Some(low), Some(high)) if low < high => format!("{low} to {high}"),
+                    (Some(low), Some(high)) if low < high => from_to(&low.to_string(), &high.to_string()),
                     (Some(rate), _) => rate.to_string(),
                     (None, _) => String::new(),
                 }
@@ -347,6 +353,14 @@ impl PageLink {
         };
         let parts = [rate, self.wire.clone(), self.queue.clone()];
         parts.into_iter().filter(|part| !part.is_empty()).collect()
+    }
+}
+
+/// `3 Mbit/s` and `5 Mbit/s` are `3 to 5 Mbit/s`.
+fn from_to(low: &str, high: &str) -> String {
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
     }
 }
 
@@ -373,18 +387,7 @@ fn topology(page: &SimulationPage<'_>) -> Topology {
     }
     for link in shown {
         let (from, to) = (topology.host(&link.from), topology.host(&link.to));
-        let parts = link.in_words();
-        let busy = page.is_busy(link);
-        // The rate and the wire in one line, the queue in the next, the name on top of what matters.
-        let mut label = Vec::new();
-        let wire: Vec<String> = parts.iter().filter(|part| **part != link.queue).cloned().collect();
-        if !wire.is_empty() {
-            label.push(wire.join(", "));
-        }
-        if !link.queue.is_empty() {
-            label.push(link.queue.clone());
-        }
-        topology.links.push(Link { from, to, label, busy });
+        topology.links.push(Link { from, to, label: link.in_words(), busy: page.is_busy(link) });
     }
     // What a host sends: flows that are alike in one line.
     let mut told: Vec<(&str, &str, u64)> = Vec::new();

@@ -8,8 +8,6 @@ use super::Drawing;
 const WIDTH: f64 = 1100.0;
 /// Room at both sides for names.
 const SIDE: f64 = 110.0;
-/// Room above and below.
-const EDGE: f64 = 44.0;
 /// Height of a line of text.
 const LINE: f64 = 15.0;
 /// The least distance between two hosts, one above the other.
@@ -36,7 +34,7 @@ pub(super) struct Topology {
 pub(super) struct Link {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Lines of text; the first one alone where there is little room.
+    /// Lines of text; the first one or two in one line where there is little room.
     pub(super) label: Vec<String>,
     /// Whether packets waited there.
     pub(super) busy: bool,
@@ -57,22 +55,24 @@ impl Topology {
 
     fn svg(&self, title: &str) -> String {
         let columns = self.columns();
-        let lines = self.hosts.iter().map(|(_, lines)| lines.len().min(MOST_LINES)).max().unwrap_or(0);
+        let lines = self.hosts.iter().map(|(_, lines)| lines.len().min(MOST_LINES)).max().unwrap_or(0) as f64;
         let tallest = columns.iter().map(Vec::len).max().unwrap_or(1).max(1);
-        let apart = APART.max(34.0 + LINE * lines as f64);
-        // One host in each column still needs room for the texts above and below its links.
-        let height = (2.0 * EDGE + apart * tallest as f64).max(170.0);
+        let apart = APART.max(34.0 + LINE * lines);
+        // Beside each other, hosts leave room for the texts of their links.
+        let top = if tallest == 1 { LINE * 5.0 } else { LINE * 2.6 };
+        let bottom = if tallest == 1 { LINE * 5.0 } else { LINE * (lines + 1.5) };
+        let height = top + apart * (tallest - 1) as f64 + bottom;
         let place = |host: usize| {
             let column = columns.iter().position(|column| column.contains(&host)).unwrap_or(0);
             let hosts = columns.get(column).map_or(&[][..], Vec::as_slice);
-            let row = hosts.iter().position(|&other| other == host).unwrap_or(0);
+            let row = hosts.iter().position(|&other| other == host).unwrap_or(0) as f64;
             let x = if columns.len() < 2 {
                 WIDTH / 2.0
             } else {
                 SIDE + (WIDTH - 2.0 * SIDE) * column as f64 / (columns.len() - 1) as f64
             };
-            let step = (height - 2.0 * EDGE) / hosts.len().max(1) as f64;
-            (x, EDGE + step * (row as f64 + 0.5) - LINE * lines as f64 / 4.0)
+            let missing = tallest.saturating_sub(hosts.len()) as f64;
+            (x, top + apart * (row + missing / 2.0))
         };
         let crowd = |host: usize| columns.iter().find(|column| column.contains(&host)).map_or(1, Vec::len);
 
@@ -97,12 +97,12 @@ impl Topology {
                 std::cmp::Ordering::Less => 0.64,
             };
             let crowded = crowd(link.from).max(crowd(link.to)) > 1;
-            let shown = if link.busy && !crowded { link.label.len() } else { 1 };
-            arrow.label(
-                &mut texts,
-                link.label.get(..shown.min(link.label.len())).unwrap_or_default(),
-                from_start,
-            );
+            if link.busy && !crowded {
+                arrow.label(&mut texts, &link.label, from_start);
+            } else {
+                let line = link.label.iter().take(2).cloned().collect::<Vec<_>>().join(", ");
+                arrow.label(&mut texts, &[line], from_start);
+            }
         }
         for (host, (name, lines)) in self.hosts.iter().enumerate() {
             let (x, y) = place(host);

@@ -43,10 +43,10 @@ pub(super) fn charts(page: &SimulationPage<'_>) -> Vec<Chart> {
     [
         rates(page, &bundles, &busy),
         delays(page, &bundles),
+        distribution(page, &bundles),
         sojourns(page, &busy),
         lengths(page, &busy),
         drops(page),
-        distribution(page, &bundles),
     ]
     .into_iter()
     .flatten()
@@ -88,8 +88,7 @@ fn bundles(page: &SimulationPage<'_>) -> Vec<Bundle> {
 /// The links at which packets waited, the longest wait first.
 fn busiest<'a>(page: &'a SimulationPage<'_>) -> Vec<&'a PageLink> {
     let wait = |link: &PageLink| page.summary.link(link.id).and_then(|link| link.queue_delay.max());
-    let mut links: Vec<&PageLink> =
-        page.links.iter().filter(|link| wait(link).is_some_and(|wait| wait > TimeDelta::ZERO)).collect();
+    let mut links: Vec<&PageLink> = page.links.iter().filter(|link| page.is_busy(link)).collect();
     links.sort_by_key(|link| std::cmp::Reverse(wait(link)));
     links.truncate(MOST_LINES);
     links
@@ -313,7 +312,7 @@ fn drops(page: &SimulationPage<'_>) -> Option<Chart> {
     ];
     let timeline = page.timeline;
     let caption = format!("At all links, within {} each, on top of each other.", timeline.width());
-    let mut chart = chart(page, "Drops and marks", caption, "packets");
+    let mut chart = chart(page, "Drops and marks", caption, "packets").with_full_width();
     for (name, of) in kinds {
         let mut sums = vec![0; timeline.len()];
         for link in &page.links {
