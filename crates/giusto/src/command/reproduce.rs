@@ -44,7 +44,7 @@ pub(super) struct ReproduceArgs {
     #[arg(value_name = "NAME")]
     name: Publication,
 
-    /// Shorter and fewer runs: firebind takes half a minute instead of six, shaper ten seconds instead of ninety
+    /// Shorter and fewer runs: firebind takes half a minute instead of six, shaper ten seconds instead of sixty
     #[arg(long)]
     quick: bool,
 

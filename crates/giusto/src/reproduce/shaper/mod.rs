@@ -53,7 +53,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Nine sizes, a second each: a minute and a half.
+    /// Nine sizes, a second each: a minute.
     pub const FULL: Self = Self {
         duration: TimeDelta::from_seconds(1),
         sizes: &[100, 200, 300, 400, 600, 800, 1000, 1200, 1400],
