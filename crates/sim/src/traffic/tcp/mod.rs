@@ -8,7 +8,7 @@
 //! | handshake, SYN sent again after a timeout | RFC 9293 §3.5, RFC 6298 §5.7 |
 //! | slow start, congestion avoidance, limited transmit, restart after idleness | RFC 5681, RFC 3465, RFC 3042 |
 //! | initial window of ten segments | RFC 6928 |
-//! | HyStart++: the first slow start ends when the round trip rises | RFC 9406 |
+//! | `HyStart++`: the first slow start ends when the round trip rises | RFC 9406 |
 //! | loss recovery with SACK | RFC 2018, RFC 6675; proportional rate reduction: RFC 9937 |
 //! | loss recovery without | RFC 6582, with the heuristic of its §4.1 |
 //! | retransmission timeout, timestamps | RFC 6298, RFC 7323 |
@@ -23,8 +23,8 @@
 //! - **Proportional rate reduction without SACK, and for marks**: there the window shrinks at once, and the sender is silent until
 //!   no more than that is under way.
 //! - **Pacing**: what the window admits leaves at once, as in Linux without the `fq` queue.
-//! - **The HyStart of Linux**: HyStart++ stands for it, which lacks the measurement of packet trains, and goes on more slowly for
-//!   five rounds where HyStart ends slow start at once.
+//! - **The `HyStart` of Linux**: `HyStart++` stands for it, which lacks the measurement of packet trains, and goes on more slowly for
+//!   five rounds where `HyStart` ends slow start at once.
 //! - **Flow control**: the receive window is a constant.
 //! - **The end of a connection**: the FIN rides on the last data; there is no FIN from the receiver and no waiting afterwards. A
 //!   SYN is repeated for ever, with up to 60 s between.

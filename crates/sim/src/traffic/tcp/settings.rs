@@ -12,6 +12,7 @@ use super::{
 /// The settings of a connection. Both ends are given the same ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[expect(clippy::struct_excessive_bools, reason = "each switches a mechanism of its own, as in a real stack")]
 pub struct Settings {
     /// Maximum segment size in bytes of data and of options that data segments bear (RFC 6691 §2): 64 to 65,495. Default 1460,
     /// a packet of 1500 bytes; 536 is the least that every host takes (RFC 9293 §3.7.1).
@@ -30,14 +31,17 @@ pub struct Settings {
     pub initial_window: u32,
     /// Initial slow start threshold; `None`, the default: none (RFC 5681 §3.1 says arbitrarily high).
     pub initial_threshold: Option<DataSize>,
-    /// Whether HyStart++ (RFC 9406) ends the first slow start when the round trip rises, before the queue overflows. `None`, the
-    /// default: with CUBIC, as in today's stacks, and not with NewReno. Linux has CUBIC with the older HyStart, Windows with
+    /// Whether `HyStart++` (RFC 9406) slows down and ends the first slow start when the round trip rises. `None`, the
+    /// default: with CUBIC, as in today's stacks, and not with NewReno. Linux has CUBIC with the older `HyStart`, Windows with
     /// this one; standard TCP has neither.
     ///
-    /// It needs timestamps, for without them a round trip is measured once in each round and HyStart++ wants eight; and it is
+    /// The rise shows a round trip late, and growth goes on more slowly for five more: behind a buffer below some six
+    /// bandwidth-delay products the loss still comes first, but costs less.
+    ///
+    /// It needs timestamps, for without them a round trip is measured once in each round and `HyStart++` wants eight; and it is
     /// off where there is an initial threshold, for it is meant for a slow start without one (RFC 9406 §4.3).
     pub hystart: Option<bool>,
-    /// How many segments one acknowledgement may add to the window in slow start: 1 to 8. `None`, the default: 8 with HyStart++
+    /// How many segments one acknowledgement may add to the window in slow start: 1 to 8. `None`, the default: 8 with `HyStart++`
     /// (`L` of RFC 9406 §4.3, without pacing), and else 2, so that the window doubles although every second segment is
     /// acknowledged (`L` of RFC 3465 §2.3). RFC 5681 §3.1 alone allows 1.
     pub slow_start_limit: Option<u32>,
@@ -141,7 +145,7 @@ impl Settings {
         u64::from(self.mss - if self.timestamps { TIMESTAMPS_BYTES } else { 0 })
     }
 
-    /// Whether the first slow start of a connection runs HyStart++.
+    /// Whether the first slow start of a connection runs `HyStart++`.
     pub(super) fn runs_hystart(&self) -> bool {
         self.hystart.unwrap_or(self.algorithm == Algorithm::Cubic) && self.initial_threshold.is_none()
     }
@@ -195,7 +199,7 @@ mod tests {
     #[test]
     fn hystart_comes_with_cubic_and_not_where_there_is_a_threshold() {
         let found = |algorithm, hystart, initial_threshold| {
-            let settings = Settings { algorithm, hystart, initial_threshold, ..Settings::default() };
+            let settings = Settings { algorithm, initial_threshold, hystart, ..Settings::default() };
             (settings.runs_hystart(), settings.slow_start_limit())
         };
         let threshold = Some(DataSize::from_bytes(100_000));

@@ -24,7 +24,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// | after a timeout | the plateau is where congestion avoidance begins, `K` = 0 | RFC 8312 §4.7 |
 /// | fast convergence | on | RFC 8312 §4.6 |
 ///
-/// Slow start is that of RFC 5681, at first with HyStart++ (RFC 9406) where [`Opening::hystart`] says so: where that ends it without
+/// Slow start is that of RFC 5681, at first with `HyStart++` (RFC 9406) where [`Opening::hystart`] says so: where that ends it without
 /// a loss, the window is the plateau, and `K` = 0 (RFC 8312 §4.8). A spurious reduction is not undone (RFC 9438 §4.9).
 #[derive(Debug)]
 pub struct Cubic {

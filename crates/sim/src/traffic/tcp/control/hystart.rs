@@ -1,4 +1,4 @@
-//! HyStart++: slow start that ends when the queue begins to grow (RFC 9406).
+//! `HyStart++`: slow start that ends when the queue begins to grow (RFC 9406).
 
 use giusto_core::units::TimeDelta;
 
@@ -28,7 +28,8 @@ pub(crate) const SEGMENTS_PER_ACK: u32 = 8;
 /// | `samples` | `rttSampleCount` |
 /// | `Phase::Conservative` | CSS; `baseline` is `cssBaselineMinRtt` |
 ///
-/// The acknowledgement that ends a round counts as part of it. The first round begins with the first acknowledgement, so that it
+/// The acknowledgement that ends a round counts as part of it; what it lets out does not belong to the next one, for that ends at
+/// what was sent before. So rounds come to begin somewhat before the bursts of slow start do, in the queue of the last one. The first round begins with the first acknowledgement, so that it
 /// covers the initial window; and where all is acknowledged as a round ends, the next one begins with the next acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HyStart {

@@ -52,7 +52,7 @@ pub struct Opening {
     pub threshold: u64,
     /// How many segments one acknowledgement may add in slow start: `L` of RFC 3465 §2.2 and of RFC 9406 §4.2.
     pub slow_start_limit: u32,
-    /// Whether HyStart++ (RFC 9406) watches the slow start.
+    /// Whether `HyStart++` (RFC 9406) watches the slow start.
     pub hystart: bool,
 }
 
@@ -95,7 +95,7 @@ impl Algorithm {
     }
 }
 
-/// Slow start by appropriate byte counting (RFC 3465 §2.2, RFC 5681 §3.1 eq. 2), at first with HyStart++ if that is wanted.
+/// Slow start by appropriate byte counting (RFC 3465 §2.2, RFC 5681 §3.1 eq. 2), at first with `HyStart++` if that is wanted.
 #[derive(Debug, Clone, Copy)]
 struct SlowStart {
     segment: u64,
@@ -129,7 +129,7 @@ impl SlowStart {
         self.hystart = None;
     }
 
-    /// Slow start ended. HyStart++ is for the first one only (RFC 9406 §4.3).
+    /// Slow start ended. `HyStart++` is for the first one only (RFC 9406 §4.3).
     fn on_end(&mut self) {
         self.limit = self.usual_limit;
         self.hystart = None;
