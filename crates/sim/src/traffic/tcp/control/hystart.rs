@@ -28,9 +28,10 @@ pub(crate) const SEGMENTS_PER_ACK: u32 = 8;
 /// | `samples` | `rttSampleCount` |
 /// | `Phase::Conservative` | CSS; `baseline` is `cssBaselineMinRtt` |
 ///
-/// The acknowledgement that ends a round counts as part of it; what it lets out does not belong to the next one, for that ends at
-/// what was sent before. So rounds come to begin somewhat before the bursts of slow start do, in the queue of the last one. The first round begins with the first acknowledgement, so that it
-/// covers the initial window; and where all is acknowledged as a round ends, the next one begins with the next acknowledgement.
+/// The acknowledgement that ends a round counts as part of it; what it lets out does not belong to the next one, which ends at what
+/// was sent before. So rounds come to begin somewhat before the bursts of slow start do, in the queue that the last one left. The
+/// first round begins with the first acknowledgement, so that it covers the initial window; and where all is acknowledged as a
+/// round ends, the next one begins with the next acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HyStart {
     round_end: Option<u64>,
