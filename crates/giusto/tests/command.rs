@@ -450,3 +450,56 @@ fn the_demo_writes_one_file_that_needs_nothing_else() {
     assert_eq!(nowhere.status.code(), Some(2));
     assert!(message.contains("/no/such/place"), "{message}");
 }
+
+#[test]
+fn an_interrupted_reproduction_of_the_shapers_has_all_that_is_virtual_and_what_was_measured() {
+    let mut reproduce = giusto(&["reproduce", "shaper", "--quick", "--json"]);
+    let reproduce = reproduce.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Of the fifteen runs, each of half a second, on this machine's own clock.
+    std::thread::sleep(Duration::from_millis(1300));
+    signal(&reproduce, "INT");
+    let output = reproduce.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let all = json(&output);
+    assert_eq!(all["name"], "shaper");
+    let items = all["items"].as_array().unwrap();
+    let item = |id: &str| items.iter().find(|item| item["id"] == id).unwrap_or_else(|| panic!("{id}"));
+    let requested = item("fig7a-requested-500-rounds-up");
+    for field in [
+        "what",
+        "unit",
+        "published",
+        "ours",
+        "ours_low",
+        "ours_high",
+        "agrees",
+        "why",
+        "comparable",
+        "figures",
+    ] {
+        assert!(requested.get(field).is_some(), "{field}");
+    }
+    assert_eq!((requested["ours"].as_f64(), &requested["agrees"]), (Some(152.0), &Value::Bool(true)));
+    assert_eq!(requested["unit"], "ms");
+    let slept = item("fig7a-actual-500-rounds-up");
+    assert_eq!((slept["ours"].as_f64(), slept["published"].as_f64()), (Some(500.0), Some(819.0)));
+    assert!(!slept["why"].as_str().unwrap().is_empty());
+    // On a machine that is busy enough not one run is done by then.
+    if let Some(beside) = all.get("beside").and_then(Value::as_object) {
+        assert!((1..15).contains(&beside.len()), "{beside:?}");
+        assert!(beside.values().all(|ratio| (0.01..1.05).contains(&ratio.as_f64().unwrap())), "{beside:?}");
+    }
+}
+
+#[test]
+fn shapers_of_the_literature_are_strategies_like_others() {
+    let names = ["dt0", "dt1", "dt2", "dt2-live", "at0", "at1"];
+    let args = ["cbr", "--rate", "1M", "--size", "500", "--duration", "300ms", "--json", "--strategy"];
+    let output = run(&[&args[..], &[&names.join(",")]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let all = json(&output);
+    let runs = all["runs"].as_array().unwrap();
+    let strategies: Vec<&str> = runs.iter().filter_map(|run| run["strategy"].as_str()).collect();
+    assert_eq!(strategies, names);
+    assert!(runs.iter().all(|run| run["received_packets"].as_u64().unwrap() > 10), "{runs:?}");
+}

@@ -17,7 +17,10 @@ use super::{
 use crate::{
     loopback,
     plan::StreamPlan,
-    reproduce::firebind::{self, RowConfig},
+    reproduce::{
+        firebind::{self, RowConfig},
+        shaper,
+    },
     result::RunResult,
 };
 
@@ -26,19 +29,22 @@ use crate::{
 enum Publication {
     /// Both tables of the Firebind constant-bit-rate transmitter.
     Firebind,
+    /// The traffic shapers of Sun Labs' TR-99-77: figures 4 to 14.
+    Shaper,
 }
 
 /// Flags of `giusto reproduce`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto reproduce firebind --quick
-  giusto reproduce firebind --out firebind.html")]
+  giusto reproduce firebind --out firebind.html
+  giusto reproduce shaper --quick --out shaper.html")]
 pub(super) struct ReproduceArgs {
     /// What to reproduce
     #[arg(value_name = "NAME")]
     name: Publication,
 
-    /// Shorter runs, once each: half a minute instead of six
+    /// Shorter and fewer runs: firebind takes half a minute instead of six, shaper ten seconds instead of sixty
     #[arg(long)]
     quick: bool,
 
@@ -54,6 +60,7 @@ pub(super) struct ReproduceArgs {
 pub(super) fn run(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     match args.name {
         Publication::Firebind => firebind(args, stop),
+        Publication::Shaper => shaper(args, stop),
     }
 }
 
@@ -68,7 +75,7 @@ fn firebind(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         // An error ends the reproduction as Ctrl-C does: what was measured before is shown.
         Ok(result.unwrap_or_else(|error| {
             trouble = Some(error);
-            RunResult { ended: Some("interrupted".to_owned()), ..RunResult::default() }
+            interrupted()
         }))
     })?;
     progress.clear();
@@ -87,11 +94,72 @@ fn firebind(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     }
 }
 
+fn shaper(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    args.out.as_deref().map(console::check_out).transpose()?;
+    let plan = if args.quick { shaper::Plan::QUICK } else { shaper::Plan::FULL };
+    let progress = Progress::new(plan.runs() as u64);
+    let mut trouble = None;
+    let outcome = shaper::run(plan, |config| {
+        let result = measure_on_own_clock(config, stop, &progress);
+        progress.step();
+        // An error ends the measuring as Ctrl-C does: what is virtual is shown in any case.
+        Ok(result.unwrap_or_else(|error| {
+            trouble = Some(error);
+            interrupted()
+        }))
+    })?;
+    progress.say("figures");
+    if args.json {
+        progress.clear();
+        print_json(&outcome.reproduction())?;
+    } else {
+        let table = outcome.table(console::width());
+        progress.clear();
+        print_text(&table)?;
+    }
+    if let Some(path) = &args.out {
+        outcome.report(&command_line()).write(path)?;
+        progress.note(&format!("wrote {}", path.display()));
+    }
+    match trouble {
+        Some(error) if !stop.load(Ordering::Relaxed) => Err(error),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// One algorithm over loopback, with real sleeps and one datagram per cycle.
+fn measure_on_own_clock(
+    config: &shaper::RunConfig,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> anyhow::Result<RunResult> {
+    if stop.load(Ordering::Relaxed) {
+        return Ok(interrupted());
+    }
+    let limits = Limits { duration: Some(config.duration), ..Limits::default() };
+    let mut plan = StreamPlan::constant(Some(config.rate), config.size, limits);
+    plan.pacing.strategy = config.strategy;
+    plan.pacing.packets_per_cycle = Some(1);
+    let plan = plan.resolve(IpVersion::V4)?;
+    let what = format!("{} at {}, {}", config.strategy, config.rate, config.size);
+    let run = loopback::run(&plan, stop, |live| progress.say(format!("{what}: {}", live_line(live))))?;
+    match run.trouble() {
+        _ if stop.load(Ordering::Relaxed) => Ok(interrupted()),
+        Some(trouble) => anyhow::bail!("{what}: {trouble}"),
+        None => Ok(run.result(&plan).unwrap_or_default()),
+    }
+}
+
+/// What stands for a run that was not made, or not to its end.
+fn interrupted() -> RunResult {
+    RunResult { ended: Some("interrupted".to_owned()), ..RunResult::default() }
+}
+
 /// One published row, over loopback: their loop with their datagrams per cycle, waiting as their program waits.
 fn measure(config: &RowConfig, stop: &AtomicBool, progress: &Progress) -> anyhow::Result<RunResult> {
     let RowConfig { row, duration, spin, .. } = config;
     if stop.load(Ordering::Relaxed) {
-        return Ok(RunResult { ended: Some("interrupted".to_owned()), ..RunResult::default() });
+        return Ok(interrupted());
     }
     let limits = Limits { duration: Some(*duration), ..Limits::default() };
     let mut plan = StreamPlan::constant(Some(row.rate), row.size, limits);

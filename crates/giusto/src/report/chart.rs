@@ -41,6 +41,12 @@ const PATTERNS: [PatternShape; 6] = [
     PatternShape::VerticalLine,
 ];
 
+/// A line through more points is solid, whatever its place.
+const MOST_DASHED: usize = 250;
+
+/// The colour of what says where something should be.
+const MARK_COLOUR: &str = "#c2410c";
+
 /// A line may hold this many points; a longer one is thinned so that its peaks stay.
 const MAX_POINTS: usize = 2000;
 
@@ -48,7 +54,7 @@ const MAX_POINTS: usize = 2000;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Series {
-    /// A line through points.
+    /// A line through points; it is broken where a value is no number.
     Line {
         /// What it is.
         name: String,
@@ -61,6 +67,20 @@ pub enum Series {
         name: String,
         /// Label, value, least, largest.
         points: Vec<(String, f64, f64, f64)>,
+    },
+    /// Amounts that lie on top of each other, each until the next point.
+    Stacked {
+        /// What it is.
+        name: String,
+        /// Its points, from the left; all stacked series of a plot have the same x.
+        points: Vec<(f64, f64)>,
+    },
+    /// What bounds the others, such as a capacity: it holds until the next point.
+    Limit {
+        /// What it is.
+        name: String,
+        /// Its points, from the left.
+        points: Vec<(f64, f64)>,
     },
     /// Classes with their counts, drawn as steps.
     Steps {
@@ -110,6 +130,7 @@ pub struct Chart {
     pub marks: Vec<Mark>,
     pub(crate) x: Scale,
     pub(crate) y: Scale,
+    pub(crate) full_width: bool,
 }
 
 impl Chart {
@@ -122,6 +143,7 @@ impl Chart {
             marks: Vec::new(),
             x: Scale::default(),
             y: Scale::default(),
+            full_width: false,
         }
     }
 
@@ -144,6 +166,13 @@ impl Chart {
     #[must_use]
     pub fn with_log_y(mut self) -> Self {
         self.y.logarithmic = true;
+        self
+    }
+
+    /// The same plot with a line of its own.
+    #[must_use]
+    pub fn with_full_width(mut self) -> Self {
+        self.full_width = true;
         self
     }
 
@@ -245,7 +274,7 @@ impl Chart {
     }
 
     fn mark(&self, mark: &Mark) -> (Shape, Annotation) {
-        let line = ShapeLine::new().color("#c2410c").width(1.6).dash(DashType::Dash);
+        let line = ShapeLine::new().color(MARK_COLOUR).width(1.6).dash(DashType::Dash);
         let shape = Shape::new().shape_type(ShapeType::Line).line(line);
         let label = Annotation::new().show_arrow(false).font(Font::new().size(12));
         // On a logarithmic axis a shape is placed by its value, a label by the value's logarithm.
@@ -283,6 +312,8 @@ impl Series {
     fn name(&self) -> &str {
         match self {
             Self::Line { name, .. }
+            | Self::Stacked { name, .. }
+            | Self::Limit { name, .. }
             | Self::Points { name, .. }
             | Self::Steps { name, .. }
             | Self::Bars { name, .. } => name,
@@ -323,8 +354,24 @@ fn add(plot: &mut Plot, series: &Series, index: usize) {
     let name = literal(series.name());
     match series {
         Series::Line { points, .. } => {
-            let (x, y) = thinned(points, MAX_POINTS).into_iter().unzip();
+            let points = thinned(points, MAX_POINTS);
+            // Between points that lie close a dash is not seen as one, but as noise.
+            let line = if points.len() > MOST_DASHED { line.width(1.5).dash(DashType::Solid) } else { line };
+            let (x, y) = points.into_iter().unzip();
             plot.add_trace(Scatter::new(x, y).name(name).mode(Mode::Lines).line(line));
+        }
+        Series::Stacked { points, .. } => {
+            let (x, y) = points.iter().copied().unzip();
+            let outline = line.width(0.8).dash(DashType::Solid).shape(LineShape::Hv);
+            plot.add_trace(
+                Scatter::new(x, y).name(name).mode(Mode::Lines).line(outline).stack_group("amounts"),
+            );
+        }
+        Series::Limit { points, .. } => {
+            let (x, y) = points.iter().copied().unzip();
+            let dash = if index.is_multiple_of(2) { DashType::Dash } else { DashType::Dot };
+            let outline = Line::new().color(MARK_COLOUR).width(1.6).dash(dash).shape(LineShape::Hv);
+            plot.add_trace(Scatter::new(x, y).name(name).mode(Mode::Lines).line(outline));
         }
         Series::Steps { classes, .. } => {
             let (x, y) = steps(classes);

@@ -21,12 +21,15 @@ mod granted;
 mod page;
 mod plots;
 mod render;
+mod simulation;
+mod topology;
 
 use std::path::Path;
 
 pub use crate::whole_file::WriteError;
 pub use chart::{Chart, Mark, Series};
 pub use page::{Demo, accuracy, demo, verdict};
+pub use simulation::{PageFlow, PageLink, SimulationPage, simulation};
 
 use crate::whole_file::{self, Content};
 
@@ -86,6 +89,8 @@ pub enum Section {
     Table(Table),
     /// A plot. Neighbouring plots stand side by side where there is room.
     Chart(Box<Chart>),
+    /// A picture without axes.
+    Drawing(Drawing),
     /// Text.
     Prose(Prose),
 }
@@ -108,10 +113,27 @@ impl From<Chart> for Section {
     }
 }
 
+impl From<Drawing> for Section {
+    fn from(drawing: Drawing) -> Self {
+        Self::Drawing(drawing)
+    }
+}
+
 impl From<Prose> for Section {
     fn from(prose: Prose) -> Self {
         Self::Prose(prose)
     }
+}
+
+/// A picture without axes, such as the topology of a network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drawing {
+    /// Its heading.
+    pub title: String,
+    /// What to see in it, in a sentence.
+    pub caption: String,
+    /// An SVG element whose texts are escaped: it goes into the page as it is, so it is made here alone.
+    svg: String,
 }
 
 /// How a value is to be taken. It is shown by a sign and a word as well as by colour.

@@ -3,7 +3,7 @@
 use askama::Template;
 use plotly::Plot;
 
-use super::{Block, Card, Cell, Chart, Prose, Report, Section, Table, Tone};
+use super::{Block, Card, Cell, Chart, Drawing, Prose, Report, Section, Table, Tone};
 
 /// Cells with more characters than this are given room to be read as sentences.
 const LONG_CELL_CHARS: usize = 48;
@@ -16,6 +16,7 @@ enum Part<'a> {
     Cards(&'a [Card]),
     Table(usize, TableView<'a>),
     Charts(Vec<ChartView<'a>>),
+    Drawing(usize, &'a Drawing),
     Prose(&'a Prose),
 }
 
@@ -66,6 +67,7 @@ fn parts(sections: &[Section]) -> Vec<Part<'_>> {
         match section {
             Section::Cards(cards) => parts.push(Part::Cards(cards)),
             Section::Table(table) => parts.push(Part::Table(id, table_view(table))),
+            Section::Drawing(drawing) => parts.push(Part::Drawing(id, drawing)),
             Section::Prose(prose) => parts.push(Part::Prose(prose)),
             Section::Chart(chart) => {
                 // The library writes its figures as JSON without `<`, `>` or `&`, fit to stand inside a script.

@@ -4,6 +4,7 @@
 //! that does not agree says why.
 
 pub mod firebind;
+pub mod shaper;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,9 @@ pub struct Reproduction {
     pub name: String,
     /// One item for each published number or statement.
     pub items: Vec<Item>,
+    /// Measured beside it, named with the unit: nothing published to compare it with, so it is not judged.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub beside: BTreeMap<String, f64>,
 }
 
 /// One published number or statement, and what we found.
@@ -108,9 +112,10 @@ impl Reproduction {
 }
 
 /// A value with its unit, and the digits that it deserves.
-fn in_unit(value: f64, unit: &str) -> String {
+pub(crate) fn in_unit(value: f64, unit: &str) -> String {
     match unit {
         "ratio" => format!("{value:.3}"),
+        "packets" => format!("{value:.2} {unit}"),
         _ => format!("{} {unit}", report::format::grouped(value)),
     }
 }
@@ -171,7 +176,7 @@ mod tests {
             figures: BTreeMap::new(),
         };
         assert_eq!(item.verdict(), "not comparable");
-        let all = Reproduction { name: "x".to_owned(), items: vec![item] };
+        let all = Reproduction { name: "x".to_owned(), items: vec![item], ..Reproduction::default() };
         assert_eq!((all.agreeing(), all.comparable()), (0, 0));
         assert_eq!(all.to_table().rows[0][1].text, "0.940");
     }

@@ -137,7 +137,7 @@ impl Firebind {
         let mut items: Vec<Item> = self.rows.iter().map(|outcome| self.row_item(outcome)).collect();
         items.push(self.close_match());
         items.extend([1200, 200].map(|bytes| efficiency(giusto_core::units::DataSize::from_bytes(bytes))));
-        Reproduction { name: NAME.to_owned(), items }
+        Reproduction { name: NAME.to_owned(), items, ..Reproduction::default() }
     }
 
     fn row_item(&self, outcome: &Outcome) -> Item {

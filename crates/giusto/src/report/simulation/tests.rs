@@ -1,0 +1,210 @@
+use std::collections::BTreeSet;
+
+use giusto_core::units::{DataRate, DataSize, Timestamp};
+use giusto_sim::{
+    link::{
+        LinkConfig,
+        loss::Loss,
+        queue::{DropTail, Limit},
+    },
+    random,
+    simulation::Simulation,
+    traffic::{Pattern, Source},
+};
+
+use super::*;
+use crate::report::{Section, Series};
+
+/// `sources` sources of 400 kbit/s each over two links of 1 Mbit/s and 100 Mbit/s, for 5 s; the second loses one packet.
+struct Run {
+    result: SimResult,
+    summary: Summary,
+    timeline: Timeline,
+    flows: Vec<PageFlow>,
+    links: Vec<PageLink>,
+}
+
+fn run(sources: u32) -> Run {
+    let mut simulation = Simulation::new(1);
+    let end = Timestamp::from_nanos(5_000_000_000);
+    let mut links = Vec::new();
+    for (name, from, to, mbit, loss) in [
+        ("narrow", "home", "router", 1, Loss::None),
+        ("wide", "router", "<far>", 100, Loss::List(BTreeSet::from([5]))),
+    ] {
+        let rate = RateProfile::Fixed(DataRate::from_bps(mbit * 1_000_000));
+        let config = LinkConfig {
+            rate: rate.clone(),
+            delay: TimeDelta::from_millis(20).into(),
+            loss,
+            ..LinkConfig::default()
+        };
+        let ends = (simulation.node(from), simulation.node(to));
+        let id =
+            simulation.add_link(name, ends, &config, Box::new(DropTail::new(Limit::Packets(10)))).unwrap();
+        let [name, from, to, wire, queue] =
+            [name, from, to, "20 ms", "drop-tail, 10 packets"].map(str::to_owned);
+        links.push(PageLink { id, name, from, to, rate, wire, queue });
+    }
+    let mut flows = Vec::new();
+    for number in 1..=sources {
+        let ends = (simulation.node("home"), simulation.node("<far>"));
+        let id = simulation.add_flow(ends.0, ends.1).unwrap();
+        let pattern = Pattern::constant(DataRate::from_bps(400_000), DataSize::from_bytes(500));
+        let name = format!("camera-{number}");
+        simulation.add_agent(Box::new(Source::new(id, pattern, random::stream(1, &name)).unwrap()));
+        let path = simulation.flow(id).path.clone();
+        let [group, from, to] = ["camera", "home", "<far>"].map(str::to_owned);
+        flows.push(PageFlow { id, name, group, from, to, path });
+    }
+    let mut observers = (Summary::default(), Timeline::new(end));
+    simulation.run_until(end, &mut observers);
+    let (summary, mut timeline) = observers;
+    timeline.finish();
+    timeline.gauge(Timestamp::ZERO, FlowId(0), "cwnd_bytes", 12_000.0);
+    let figures = |flow: &PageFlow| {
+        let figures = summary.flow(flow.id).unwrap();
+        FlowResult {
+            id: flow.name.clone(),
+            kind: "cbr".to_owned(),
+            received_rate_bps: figures.received_rate_bps(end).unwrap(),
+            loss_ratio: figures.loss_ratio(),
+            delay_ms: Some(Quantiles { p50: 90.0, p95: 123.0, p99: 124.0, max: 125.0 }),
+            ..FlowResult::default()
+        }
+    };
+    let carried = |link: &PageLink| LinkResult {
+        id: link.name.clone(),
+        utilisation_ratio: Some(0.5),
+        ..LinkResult::default()
+    };
+    let result = SimResult {
+        scenario: "test".to_owned(),
+        seed: "1".to_owned(),
+        duration_s: 5.0,
+        wall_s: 0.01,
+        flows: flows.iter().map(figures).collect(),
+        links: links.iter().map(carried).collect(),
+        ..SimResult::default()
+    };
+    Run { result, summary, timeline, flows, links }
+}
+
+impl Run {
+    fn report(&self) -> Report {
+        simulation(&SimulationPage {
+            result: &self.result,
+            summary: &self.summary,
+            timeline: &self.timeline,
+            flows: self.flows.clone(),
+            links: self.links.clone(),
+            description: String::new(),
+            command: "giusto sim test.toml".to_owned(),
+        })
+    }
+}
+
+fn charts(report: &Report) -> Vec<(&str, Vec<&str>)> {
+    let charts = report.sections.iter().filter_map(|section| match section {
+        Section::Chart(chart) => Some(chart),
+        _ => None,
+    });
+    charts.map(|chart| (chart.title.as_str(), chart.series.iter().map(name).collect())).collect()
+}
+
+fn name(series: &Series) -> &str {
+    match series {
+        Series::Line { name, .. } | Series::Limit { name, .. } | Series::Stacked { name, .. } => name,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn check(passed: bool, value: Option<f64>) -> CheckResult {
+    CheckResult {
+        name: "delay of camera".to_owned(),
+        passed,
+        value,
+        bound: "at most 100".to_owned(),
+        unit: "ms".to_owned(),
+    }
+}
+
+#[test]
+fn a_page_shows_each_flow_and_each_link_at_which_packets_waited() {
+    let run = run(3);
+    let report = run.report();
+    let flows = vec!["camera-1", "camera-2", "camera-3"];
+    let with_capacity = [flows.clone(), vec!["capacity of narrow"]].concat();
+    assert_eq!(
+        charts(&report),
+        [
+            ("Received rate", with_capacity),
+            ("One-way delay", flows.clone()),
+            ("One-way delay, distribution", flows),
+            ("Time in queue", vec!["narrow"]),
+            ("Queue length", vec!["narrow"]),
+            ("Drops and marks", vec!["queue full", "lost on the wire"]),
+            ("cwnd", vec!["camera-1"]),
+        ]
+    );
+    let html = report.to_html();
+    assert!(
+        html.contains("giusto sim test.toml") && html.contains("3 × camera") && html.contains("&lt;far&gt;")
+    );
+    assert!(html.len() < 8_000_000, "{} B", html.len());
+}
+
+#[test]
+fn flows_that_are_alike_are_drawn_as_one_when_there_are_many() {
+    let run = run(8);
+    let report = run.report();
+    assert_eq!(charts(&report)[0], ("Received rate", vec!["8 × camera", "capacity of narrow"]));
+}
+
+#[test]
+fn of_many_groups_the_largest_are_drawn_and_the_rest_together() {
+    let mut run = run(8);
+    for flow in &mut run.flows {
+        flow.group.clone_from(&flow.name);
+    }
+    let report = run.report();
+    let names = &charts(&report)[0].1;
+    assert_eq!(names.len(), 7, "{names:?}");
+    assert_eq!(names[5], "3 others");
+}
+
+#[test]
+fn the_verdict_says_whether_it_came_as_expected_and_if_not_what_came() {
+    let of = |checks: Vec<CheckResult>| {
+        let mut run = run(1);
+        run.result.checks = checks;
+        run.report().verdict
+    };
+    // 400 kbit/s less what is on its way at the end.
+    let plain = of(Vec::new());
+    assert!(
+        plain.starts_with("1 flow got 39")
+            && plain.ends_with("95 % of the packets of camera-1 took at most 123 ms."),
+        "{plain}"
+    );
+    assert_eq!(of(vec![check(true, Some(80.0))]), "It came as expected: delay of camera.");
+    assert_eq!(of(vec![check(true, Some(80.0)), check(true, Some(80.0))]), "All 2 expectations were met.");
+    assert_eq!(
+        of(vec![check(false, Some(123.4)), check(true, Some(80.0)), check(false, None)]),
+        "2 of 3 expectations were not met: delay of camera is 123 ms, expected at most 100 ms, and 1 more."
+    );
+}
+
+#[test]
+fn nothing_at_all_is_still_a_page() {
+    let run = Run {
+        result: SimResult::default(),
+        summary: Summary::default(),
+        timeline: Timeline::new(Timestamp::ZERO),
+        flows: Vec::new(),
+        links: Vec::new(),
+    };
+    let report = run.report();
+    assert_eq!(charts(&report), []);
+    assert!(report.to_html().contains("0 flows got"));
+}
