@@ -87,42 +87,46 @@ fn with(line: &str, instead_of: &str) -> String {
 #[test]
 fn a_bad_link_is_refused_with_its_line_and_the_mend() {
     let rate = "rate = \"1 Mbit/s\"";
-    insta::assert_snapshot!(complaint(&with("rate = \"0 Mbit/s\"", rate), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("rate = \"5\"", rate), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("rate = 5", rate), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("raet = \"1 Mbit/s\"", rate), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("delay = \"20\"", "delay = \"20 ms\""), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("loss = 1.5", rate), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("queue = \"codle\"", rate), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("queue = { kind = \"drop-tail\", limit = 100 }", rate), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("queue = { kind = \"codel\", target = \"0 ms\" }", rate), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("queue = { kind = \"codel\", quantum = \"1 kB\" }", rate), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("to = \"here\"", "to = \"there\""), &[]), @"");
+    insta::assert_snapshot!(complaint(&with("rate = \"0 Mbit/s\"", rate), &[]), @r#"error: s.toml:6: link "wire": rate must be above 0 bit/s, found "0 Mbit/s": for a link that carries nothing give loss = 1"#);
+    insta::assert_snapshot!(complaint(&with("rate = \"5\"", rate), &[]), @r#"error: s.toml:6: link "wire": rate: "5" has no unit: write a rate such as "5 Mbit/s""#);
+    insta::assert_snapshot!(complaint(&with("rate = 5", rate), &[]), @r#"error: s.toml:6: link "wire": rate: 5 has no unit: write a rate such as "5 Mbit/s""#);
+    insta::assert_snapshot!(complaint(&with("raet = \"1 Mbit/s\"", rate), &[]), @r#"error: s.toml:6: link "wire": unknown key "raet": did you mean "rate"?"#);
+    insta::assert_snapshot!(complaint(&with("delay = \"20\"", "delay = \"20 ms\""), &[]), @r#"error: s.toml:7: link "wire": delay: "20": duration needs one of the units ns, us, ms, s, min, h, such as "50 ms""#);
+    insta::assert_snapshot!(complaint(&with("loss = 1.5", rate), &[]), @r#"error: s.toml:6: link "wire": loss must lie between 0 and 1, found 1.5"#);
+    insta::assert_snapshot!(complaint(&with("queue = \"codle\"", rate), &[]), @r#"error: s.toml:6: link "wire": queue: kind: "codle" is not known: did you mean "codel"? use one of drop-tail, codel, fq-codel, pie, red, dualpi2, step-mark"#);
+    insta::assert_snapshot!(complaint(&with("queue = { kind = \"drop-tail\", limit = 100 }", rate), &[]), @r#"error: s.toml:6: link "wire": queue: limit: 100 says not how much: write, for example, "100 packets", "64 kB" or "300 ms""#);
+    insta::assert_snapshot!(complaint(&with("queue = { kind = \"codel\", target = \"0 ms\" }", rate), &[]), @r#"error: s.toml:6: link "wire": queue: CoDel: target must be above 0 ns, found 0 ns"#);
+    insta::assert_snapshot!(complaint(&with("queue = { kind = \"codel\", quantum = \"1 kB\" }", rate), &[]), @r#"error: s.toml:6: link "wire": queue: unknown key "quantum": known here are kind, target, interval, max-packet, ecn, limit"#);
+    insta::assert_snapshot!(complaint(&with("to = \"here\"", "to = \"there\""), &[]), @r#"error: s.toml:5: link "wire": it begins and ends at "here": name two nodes"#);
 }
 
 #[test]
 fn a_bad_flow_is_refused_with_its_line_and_the_mend() {
     let kind = "kind = \"cbr\"";
-    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nfrom = \"here\"\nto = \"elsewhere\"", kind), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nvia = [\"wrie\"]", kind), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("kind = \"tcp\"", "kind = \"cbr\"\nrate = \"64 kbit/s\"\nsize = \"200 B\""), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("kind = \"udp\"", kind), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("", "size = \"200 B\"\n"), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("start = \"3 s\"\nkind = \"cbr\"", kind), &[]), @"");
-    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nmss = \"536 B\"", kind), &[]), @"");
+    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nfrom = \"here\"\nto = \"elsewhere\"", kind), &[]), @r#"error: s.toml:11: flow "voice": no route: no links lead from "here" to "elsewhere": add one, or name other ends"#);
+    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nvia = [\"wrie\"]", kind), &[]), @r#"error: s.toml:11: flow "voice": via: no link is called "wrie": known are wire"#
+    );
+    insta::assert_snapshot!(complaint(&with("kind = \"tcp\"", "kind = \"cbr\"\nrate = \"64 kbit/s\"\nsize = \"200 B\""), &[]), @r#"error: s.toml:8: flow "voice": no route: no links lead from "there" to "here": add one, or name other ends; the answers need a way back: give the link duplex = true or a reverse"#
+    );
+    insta::assert_snapshot!(complaint(&with("kind = \"udp\"", kind), &[]), @r#"error: s.toml:10: flow "voice": kind: "udp" is not known: use one of cbr, on-off, poisson, pareto, tcp, short-flows, paced"#);
+    insta::assert_snapshot!(complaint(&with("", "size = \"200 B\"\n"), &[]), @r#"error: s.toml:8: flow "voice": size is missing: add size = "1200 B""#);
+    insta::assert_snapshot!(complaint(&with("start = \"3 s\"\nkind = \"cbr\"", kind), &[]), @r#"error: s.toml:10: flow "voice": it begins after the end of the run ("2 s"): let it begin earlier"#);
+    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nmss = \"536 B\"", kind), &[]), @r#"error: s.toml:11: flow "voice": unknown key "mss": known here are id, via, back, from, to, count, start, stop, kind, rate, size, ecn"#);
 }
 
 #[test]
 fn a_bad_change_or_expectation_is_refused_with_its_line_and_the_mend() {
     let and = |more: &str| complaint(&format!("{GOOD}{more}"), &[]);
-    insta::assert_snapshot!(and("[[change]]\nat = \"-1 s\"\nlink = \"wire\"\nrate = \"2 Mbit/s\"\n"), @"");
-    insta::assert_snapshot!(and("[[change]]\nat = \"2 s\"\nlink = \"wire\"\nrate = \"2 Mbit/s\"\n"), @"");
-    insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wier\"\nrate = \"2 Mbit/s\"\n"), @"");
-    insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wire\"\n"), @"");
-    insta::assert_snapshot!(and("[[expect]]\nflow = \"video\"\nmetric = \"loss\"\nmax = 0.1\n"), @"");
-    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"utilisation\"\nmax = 0.1\n"), @"");
-    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\n"), @"");
-    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\nmax = 0.1\nto = \"3 s\"\n"), @"");
+    insta::assert_snapshot!(and("[[change]]\nat = \"-1 s\"\nlink = \"wire\"\nrate = \"2 Mbit/s\"\n"), @r#"error: s.toml:14: change 1: at: "-1 s" lies before the start: use "0 s" or later"#);
+    insta::assert_snapshot!(and("[[change]]\nat = \"2 s\"\nlink = \"wire\"\nrate = \"2 Mbit/s\"\n"), @r#"error: s.toml:14: change 1: it comes after the end of the run ("2 s"): let it come earlier"#);
+    insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wier\"\nrate = \"2 Mbit/s\"\n"), @r#"error: s.toml:15: change 1: no link is called "wier": did you mean "wire"? known are wire"#
+    );
+    insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wire\"\n"), @"error: s.toml:14: change 1: nothing changes: give a rate or a delay");
+    insta::assert_snapshot!(and("[[expect]]\nflow = \"video\"\nmetric = \"loss\"\nmax = 0.1\n"), @r#"error: s.toml:14: expect of flow "video": no flow is called "video": known are voice"#
+    );
+    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"utilisation\"\nmax = 0.1\n"), @r#"error: s.toml:15: expect of flow "voice": metric: "utilisation" is not known: use one of sent-rate, received-rate, sent-packets, received-packets, loss, marked, delay-mean, delay-p50, delay-p95, delay-p99, delay-max, queue-delay-mean, queue-delay-p50, queue-delay-p95, queue-delay-p99, queue-delay-max, fairness"#);
+    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\n"), @"error: s.toml:15: expect of flow voice: loss: no bounds: give min, max or better both");
+    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\nmax = 0.1\nto = \"3 s\"\n"), @"error: s.toml:17: expect of flow voice: loss until 3 s: it ends after the run does: let it end earlier");
 }
 
 #[test]
@@ -136,26 +140,31 @@ fn a_bad_trace_is_refused_with_its_own_line() {
         text(&output.stderr).trim_end().to_owned()
     };
     let csv = "rate = { trace = \"trace\" }";
-    insta::assert_snapshot!(complaint(csv, "time_s,rate_bps\n"), @"");
-    insta::assert_snapshot!(complaint(csv, "time_s,rate_bps\n0,1e6\n2,1e6\n1,1e6\n"), @"");
-    insta::assert_snapshot!(complaint(csv, "0,0\n"), @"");
-    insta::assert_snapshot!(complaint("rate = { mahimahi = \"trace\" }", "1\n2\n1\n"), @"");
-    insta::assert_snapshot!(complaint("rate = { trace = \"missing\" }", ""), @"");
+    insta::assert_snapshot!(complaint(csv, "time_s,rate_bps\n"), @"error: trace:1: the trace is empty: write lines of time_s,rate_bps, such as 12.5,3000000");
+    insta::assert_snapshot!(complaint(csv, "time_s,rate_bps\n0,1e6\n2,1e6\n1,1e6\n"), @"error: trace:4: time runs backwards, from 2 s to 1 s: sort by time");
+    insta::assert_snapshot!(complaint(csv, "0,0\n"), @r#"error: trace:1: rate must be above 0 bit/s, found "0": leave the line out, or record an outage as loss"#);
+    insta::assert_snapshot!(complaint("rate = { mahimahi = \"trace\" }", "1\n2\n1\n"), @"error: trace:3: time runs backwards, from 2 ms to 1 ms: sort by time");
+    insta::assert_snapshot!(complaint("rate = { trace = \"missing\" }", ""), @r#"error: s.toml:6: link "wire": rate: missing: cannot be read (No such file or directory (os error 2)): check the name"#
+    );
 }
 
 #[test]
 fn several_problems_are_told_at_once_and_a_file_that_is_no_toml_by_its_line() {
     let two = with("rate = \"0 kbit/s\"", "rate = \"1 Mbit/s\"").replace("size =", "sice =");
-    insta::assert_snapshot!(complaint(&two, &[]), @"");
-    insta::assert_snapshot!(complaint("duration = \n", &[]), @"");
-    insta::assert_snapshot!(complaint("", &[]), @"");
+    insta::assert_snapshot!(complaint(&two, &[]), @r#"
+    error: s.toml:6: link "wire": rate must be above 0 bit/s, found "0 kbit/s": for a link that carries nothing give loss = 1
+    error: s.toml:8: flow "voice": size is missing: add size = "1200 B"
+    error: s.toml:12: flow "voice": unknown key "sice": did you mean "size"?
+    "#);
+    insta::assert_snapshot!(complaint("duration = \n", &[]), @"error: s.toml:1: string values must be quoted, expected literal string");
+    insta::assert_snapshot!(complaint("", &[]), @r#"error: s.toml:1: duration is missing: add duration = "60 s""#);
 }
 
 #[test]
 fn a_setting_goes_the_way_of_the_file() {
-    insta::assert_snapshot!(complaint(GOOD, &["--set", "wire.rate=0"]), @"");
-    insta::assert_snapshot!(complaint(GOOD, &["--set", "wrie.rate=1M"]), @"");
-    insta::assert_snapshot!(complaint(GOOD, &["--set", "voice.raet=1M"]), @"");
+    insta::assert_snapshot!(complaint(GOOD, &["--set", "wire.rate=0"]), @r#"error: s.toml: --set wire.rate=0: link "wire": rate: 0 has no unit: write a rate such as "5 Mbit/s""#);
+    insta::assert_snapshot!(complaint(GOOD, &["--set", "wrie.rate=1M"]), @r#"error: s.toml: --set wrie.rate=1M: nothing is called "wrie": there are link.wire, flow.voice, duration, warmup, seed"#);
+    insta::assert_snapshot!(complaint(GOOD, &["--set", "voice.raet=1M"]), @r#"error: s.toml: --set voice.raet=1M: flow "voice": unknown key "raet": did you mean "rate"?"#);
     let folder = Folder::with(GOOD);
     let result =
         json(&folder.run(&["sim", "s.toml", "--json", "--set", "wire.delay=30ms", "--set", "duration=1 s"]));

@@ -145,7 +145,7 @@ fn named(id: &str) -> Result<(), String> {
 
 fn unknown(what: &str, id: &str, known: &[&str]) -> String {
     let hint = nearest(id, known).map_or_else(String::new, |near| format!("did you mean \"{near}\"? "));
-    format!("no {what} is called \"{id}\": {hint}there are {}", known.join(", "))
+    format!("no {what} is called \"{id}\": {hint}known are {}", known.join(", "))
 }
 
 /// Whether an expectation is of something, and can be met.

@@ -70,8 +70,13 @@ pub(crate) fn simulation(scenario: &Scenario, seed: u64) -> Result<Built, Findin
                     .map_err(|what| say(key, format!("no route: {what}")))
             };
             let forwards = route((from, to), &spec.via, if spec.via.is_empty() { "from" } else { "via" })?;
-            let backwards =
-                if spec.kind.answers() { Some(route((to, from), &spec.back, "back")?) } else { None };
+            let backwards = if spec.kind.answers() {
+                let mend = "the answers need a way back: give the link duplex = true or a reverse";
+                let back = route((to, from), &spec.back, "back");
+                Some(back.map_err(|(at, what)| (at, format!("{what}; {mend}")))?)
+            } else {
+                None
+            };
             let own = Own { spec, seed, number };
             let start = own.start();
             let built = BuiltFlow {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::scenario::{
     LinkSpec,
-    problem::Problem,
+    problem::{Problem, unreadable},
     trace,
     tree::{Node, Value},
 };
@@ -88,9 +88,14 @@ pub(super) fn rate_profile(fields: &Fields<'_>, folder: &Path) -> Option<RatePro
         return Some(RateProfile::Unlimited);
     }
     let Some(inner) = fields.table("rate") else { return fields.rate("rate").map(RateProfile::Fixed) };
-    let file = |file: &str| folder.join(file);
-    let told = |result: Result<RateProfile, String>| {
-        result.map_err(|text| fields.findings().push(Problem { place: None, text })).ok()
+    // A file that is not there is a matter of the scenario, and what it says a matter of its own.
+    let told = |name: &str, read: &dyn Fn(&Path) -> Result<RateProfile, String>| {
+        let path = folder.join(name);
+        if let Err(error) = std::fs::metadata(&path) {
+            fields.complain(node, "rate", format_args!("{}", unreadable(&path, &error)));
+            return None;
+        }
+        read(&path).map_err(|text| fields.findings().push(Problem { place: None, text })).ok()
     };
     let profile = if inner.node("steps").is_some() {
         let steps = steps(&inner, Fields::rate_of);
@@ -98,9 +103,9 @@ pub(super) fn rate_profile(fields: &Fields<'_>, folder: &Path) -> Option<RatePro
         steps.map(|steps| RateProfile::Steps { steps, period })
     } else if inner.node("trace").is_some() {
         let (name, period) = (inner.text("trace"), inner.time("period"));
-        name.and_then(|name| told(trace::rates(&file(&name), period)))
+        name.and_then(|name| told(&name, &|path| trace::rates(path, period)))
     } else if inner.node("mahimahi").is_some() {
-        inner.text("mahimahi").and_then(|name| told(trace::mahimahi(&file(&name))))
+        inner.text("mahimahi").and_then(|name| told(&name, &trace::mahimahi))
     } else {
         inner.complain_of_all(
             "empty: give steps = [[\"0 s\", \"5 Mbit/s\"]], trace = \"FILE\" or mahimahi = \"FILE\""
