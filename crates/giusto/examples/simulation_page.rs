@@ -56,7 +56,8 @@ impl Scenario {
         let ends = (self.simulation.node(from), self.simulation.node(to));
         let queue = Box::new(DropTail::new(Limit::Packets(packets)));
         let id = self.simulation.add_link(&name, ends, config, queue).expect("a link that can be");
-        let mut wire = vec![config.delay.as_steps()[0].1.to_string()];
+        let mut wire: Vec<String> =
+            config.delay.as_steps().iter().take(1).map(|(_, delay)| delay.to_string()).collect();
         wire.extend(config.jitter.map(|_| "jitter".to_owned()));
         wire.extend((config.loss != Loss::None).then(|| "loss 0.5 %".to_owned()));
         let page = PageLink {
@@ -175,8 +176,9 @@ fn result(scenario: &Scenario, summary: &Summary, end: Timestamp, wall_s: f64) -
         }
     });
     let flows: Vec<FlowResult> = flows.collect();
-    let delay = flows[0].delay_ms.map(|delay| delay.p95);
-    let loss = flows[0].loss_ratio;
+    let voice = flows.first();
+    let delay = voice.and_then(|voice| voice.delay_ms).map(|delay| delay.p95);
+    let loss = voice.and_then(|voice| voice.loss_ratio);
     SimResult {
         scenario: "evening at home".to_owned(),
         seed: SEED.to_string(),

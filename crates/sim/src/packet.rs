@@ -35,7 +35,7 @@ pub struct Packet {
     pub waited_ns: u64,
     /// What the driver keeps for it elsewhere.
     pub body: BodyId,
-    /// How many links of its path lie behind it.
+    /// How many links of its path have transmitted it.
     pub hop: u8,
     /// Its ECN codepoint.
     pub ecn: Ecn,

@@ -312,7 +312,6 @@ impl Simulation {
 
     /// `packet` came out of a link: on to the next one, or to its agent.
     fn forward(&mut self, now: Timestamp, packet: Packet, observer: &mut impl Observer) {
-        let packet = Packet { hop: packet.hop + 1, ..packet };
         let Some(flow) = self.flows.get_mut(packet.flow.0 as usize) else { return };
         if usize::from(packet.hop) < flow.path.len() {
             return self.offer(now, packet, observer);

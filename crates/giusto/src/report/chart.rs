@@ -75,7 +75,7 @@ pub enum Series {
         /// Its points, from the left; all stacked series of a plot have the same x.
         points: Vec<(f64, f64)>,
     },
-    /// What bounds the others, such as a capacity: it holds until the next point.
+    /// What bounds the others, such as a capacity: it holds until the next point. It is named in the plot, on linear axes.
     Limit {
         /// What it is.
         name: String,
@@ -265,6 +265,27 @@ impl Chart {
             // On a narrow screen a wide plot is moved sideways: a finger across it is no wish to zoom.
             layout = layout.drag_mode(DragMode::False);
         }
+        let limits = self.series.iter().filter_map(|series| match series {
+            Series::Limit { name, points } => Some((name, points.first()?, points.last()?)),
+            _ => None,
+        });
+        for (index, (name, first, last)) in limits.enumerate() {
+            // Each is named where it ends or begins, so that two of them stay apart.
+            let at_end = index.is_multiple_of(2);
+            let (&(x, y), anchor) = if at_end { (last, Anchor::Right) } else { (first, Anchor::Left) };
+            layout.add_annotation(
+                Annotation::new()
+                    .show_arrow(false)
+                    .font(Font::new().size(12))
+                    .text(literal(name))
+                    .x_ref("x")
+                    .y_ref("y")
+                    .x(x)
+                    .y(y)
+                    .x_anchor(anchor)
+                    .y_anchor(Anchor::Bottom),
+            );
+        }
         for mark in &self.marks {
             let (shape, annotation) = self.mark(mark);
             layout.add_shape(shape);
@@ -371,7 +392,7 @@ fn add(plot: &mut Plot, series: &Series, index: usize) {
             let (x, y) = points.iter().copied().unzip();
             let dash = if index.is_multiple_of(2) { DashType::Dash } else { DashType::Dot };
             let outline = Line::new().color(MARK_COLOUR).width(1.6).dash(dash).shape(LineShape::Hv);
-            plot.add_trace(Scatter::new(x, y).name(name).mode(Mode::Lines).line(outline));
+            plot.add_trace(Scatter::new(x, y).name(name).mode(Mode::Lines).line(outline).show_legend(false));
         }
         Series::Steps { classes, .. } => {
             let (x, y) = steps(classes);

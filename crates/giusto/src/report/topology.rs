@@ -84,7 +84,14 @@ impl Topology {
         let few = self.links.len() <= MOST_LABELS;
         for (index, link) in self.links.iter().enumerate() {
             let back = self.links.iter().position(|other| (other.from, other.to) == (link.to, link.from));
-            let arrow = Arrow::new(place(link.from), place(link.to), back.is_some());
+            let column = |host| columns.iter().position(|column| column.contains(&host)).unwrap_or(0);
+            // Two directions bend away from each other, and a link over a column from what stands there.
+            let aside = match column(link.from).abs_diff(column(link.to)) {
+                0 | 1 if back.is_none() => 0.0,
+                0 | 1 => 22.0,
+                _ => 90.0,
+            };
+            let arrow = Arrow::new(place(link.from), place(link.to), aside);
             arrow.draw(&mut svg, link.busy);
             // The way back is told only if something waits there: else it is as the way there, or idle.
             let told = link.busy || few && back.is_none_or(|back| index < back);
@@ -183,19 +190,15 @@ struct Arrow {
 }
 
 impl Arrow {
-    fn new(from: (f64, f64), to: (f64, f64), two_way: bool) -> Self {
+    /// From one host to another, its middle bent to the left, as it goes, by half of `aside`.
+    fn new(from: (f64, f64), to: (f64, f64), aside: f64) -> Self {
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         let length = dx.hypot(dy).max(1.0);
         let (ux, uy) = (dx / length, dy / length);
-        // Two directions bend away from each other.
-        let aside = if two_way { 11.0 } else { 0.0 };
         let gap = RADIUS + 4.0;
         Self {
             from: (from.0 + ux * gap, from.1 + uy * gap),
-            bend: (
-                f64::midpoint(from.0, to.0) + uy * aside * 2.0,
-                f64::midpoint(from.1, to.1) - ux * aside * 2.0,
-            ),
+            bend: (f64::midpoint(from.0, to.0) + uy * aside, f64::midpoint(from.1, to.1) - ux * aside),
             to: (to.0 - ux * gap, to.1 - uy * gap),
         }
     }
@@ -239,6 +242,13 @@ impl Arrow {
         for (row, line) in lines.iter().enumerate() {
             let rows = if above { -((lines.len() - row - 1) as f64) } else { row as f64 + 1.0 };
             let y = if above { y - 6.0 + rows * LINE } else { y + 2.0 + rows * LINE };
+            // What shines through between words would strike them out.
+            let width = line.chars().count() as f64 * 6.3;
+            let (left, top) = (x - width / 2.0, y - 11.0);
+            let _ = write!(
+                svg,
+                "<rect class=\"ground\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"14\"/>"
+            );
             text(svg, (x, y), 12.0, "detail", line);
         }
     }

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Buffer {
     queue: Box<dyn Queue>,
-    packets: usize,
+    waiting: Waiting,
     timer: Option<Timestamp>,
     marked: u64,
 }
@@ -30,28 +30,35 @@ pub(super) struct Taken {
 
 impl Buffer {
     pub(super) fn new(queue: Box<dyn Queue>) -> Self {
-        let (packets, timer, marked) = (queue.packets(), queue.next_timer(), queue.marked());
-        Self { queue, packets, timer, marked }
+        let (waiting, timer, marked) = (counted(&*queue), queue.next_timer(), queue.marked());
+        Self { queue, waiting, timer, marked }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.packets == 0
+        self.waiting.packets == 0
     }
 
     pub(super) fn next_timer(&self) -> Option<Timestamp> {
         self.timer
     }
 
-    /// By the queue's own count.
+    /// What waits.
     pub(super) fn waiting(&self) -> Waiting {
-        Waiting { packets: self.queue.packets() as u64, size: self.queue.size() }
+        self.waiting
+    }
+
+    /// What waits by the queue's own count.
+    pub(super) fn counted(&self) -> Waiting {
+        counted(&*self.queue)
     }
 
     /// Whether `packet` was marked by this call.
     pub(super) fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> bool {
         let before = drops.len();
         self.queue.enqueue(now, packet, drops);
-        self.packets = (self.packets + 1).saturating_sub(drops.len() - before);
+        self.waiting.packets += 1;
+        self.waiting.size += packet.size();
+        drops.get(before..).unwrap_or_default().iter().for_each(|dropped| self.gone(&dropped.packet));
         self.timer = self.queue.next_timer();
         packet.ecn.is_capable() && self.has_marked()
     }
@@ -59,7 +66,8 @@ impl Buffer {
     pub(super) fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Taken {
         let before = drops.len();
         let packet = self.queue.dequeue(now, drops);
-        self.packets = self.packets.saturating_sub(usize::from(packet.is_some()) + drops.len() - before);
+        packet.iter().for_each(|packet| self.gone(packet));
+        drops.get(before..).unwrap_or_default().iter().for_each(|dropped| self.gone(&dropped.packet));
         self.timer = self.queue.next_timer();
         let marked = packet.is_some_and(|packet| packet.ecn == Ecn::Ce) && self.has_marked();
         Taken { packet, marked }
@@ -68,7 +76,9 @@ impl Buffer {
     /// Through the empty queue, to a transmitter that is free.
     pub(super) fn pass(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Taken {
         let packet = self.queue.pass(now, packet, drops);
-        self.packets = if packet.is_some() { 0 } else { self.queue.packets() };
+        if packet.is_none() {
+            self.waiting = self.counted();
+        }
         self.timer = self.queue.next_timer();
         let marked = packet.is_some_and(|packet| packet.ecn == Ecn::Ce) && self.has_marked();
         Taken { packet, marked }
@@ -84,8 +94,17 @@ impl Buffer {
         self.timer = self.queue.next_timer();
     }
 
+    fn gone(&mut self, packet: &Packet) {
+        self.waiting.packets = self.waiting.packets.saturating_sub(1);
+        self.waiting.size = self.waiting.size.saturating_sub(packet.size());
+    }
+
     fn has_marked(&mut self) -> bool {
         let before = std::mem::replace(&mut self.marked, self.queue.marked());
         self.marked > before
     }
+}
+
+fn counted(queue: &dyn Queue) -> Waiting {
+    Waiting { packets: queue.packets() as u64, size: queue.size() }
 }

@@ -13,13 +13,9 @@
 mod buffer;
 pub mod delay;
 pub mod loss;
+mod on_the_way;
 pub mod queue;
 pub mod rate;
-
-use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, VecDeque},
-};
 
 use giusto_core::{
     ecn::Ecn,
@@ -30,6 +26,7 @@ use self::{
     buffer::{Buffer, Taken},
     delay::{DelayError, DelayProfile, Jitter, Propagation},
     loss::{Loss, LossProcess, ProbabilityError},
+    on_the_way::OnTheWay,
     queue::Queue,
     rate::{RateError, RateProfile, Transmitter},
 };
@@ -192,7 +189,7 @@ impl Link {
     /// Whether every packet is accounted for: `offered + duplicated = delivered + dropped + waiting + in flight`.
     pub fn is_conserved(&self) -> bool {
         let LinkCounters { offered_packets, duplicated_packets, delivered_packets, .. } = self.counters;
-        let inside = self.queue.waiting().packets + self.in_flight();
+        let inside = self.queue.counted().packets + self.in_flight();
         offered_packets + duplicated_packets == delivered_packets + self.counters.dropped_packets() + inside
     }
 
@@ -208,7 +205,7 @@ impl Link {
                 let waiting = Waiting { packets: 1, size: packet.size() };
                 observer.on_event(now, &Event::Queued { link: self.id, packet, waiting });
             }
-            return self.begin(now, taken, observer);
+            return self.begin(now, taken, TimeDelta::ZERO, observer);
         }
         if self.queue.enqueue(now, packet, &mut self.drops) {
             self.counters.marked_packets += 1;
@@ -249,6 +246,7 @@ impl Link {
         let packet = self.on_the_way.pop_until(now)?;
         self.counters.delivered_packets += 1;
         self.counters.delivered_bytes += u64::from(packet.bytes);
+        debug_assert_eq!(self.queue.waiting(), self.queue.counted());
         debug_assert!(self.is_conserved(), "link {:?} lost count: {self:?}", self.id);
         Some(packet)
     }
@@ -287,44 +285,41 @@ impl Link {
             let dropped = self.drops.len();
             let taken = self.queue.dequeue(now, &mut self.drops);
             self.report_drops(now, dropped, observer);
-            self.begin(now, taken, observer);
+            let sojourn = taken.packet.map(|packet| now.saturating_since(packet.queued));
+            self.begin(now, taken, sojourn.unwrap_or_default(), observer);
         }
     }
 
-    /// Begins to transmit what was taken from the queue, if anything was.
-    fn begin(&mut self, now: Timestamp, taken: Taken, observer: &mut impl Observer) {
-        let Some(mut packet) = taken.packet else { return };
+    /// Begins to transmit what was taken from the queue after `sojourn`, if anything was.
+    fn begin(&mut self, now: Timestamp, taken: Taken, sojourn: TimeDelta, observer: &mut impl Observer) {
+        let Some(packet) = taken.packet else { return };
+        let waited = |packet: &Packet| packet.waited_ns + sojourn.as_nanos().unsigned_abs();
         if taken.marked {
             self.counters.marked_packets += 1;
             observer.on_event(now, &Event::Marked { link: self.id, packet });
         }
-        let sojourn = now.saturating_since(packet.queued);
-        packet.waited_ns += sojourn.as_nanos().unsigned_abs();
         if observer.watches() {
+            let packet = Packet { waited_ns: waited(&packet), ..packet };
             let event = Event::Dequeued { link: self.id, packet, sojourn, waiting: self.waiting() };
             observer.on_event(now, &event);
         }
-        self.transmit(now, packet, observer);
-    }
-
-    /// Puts `packet` on the wire.
-    fn transmit(&mut self, now: Timestamp, packet: Packet, observer: &mut impl Observer) {
         let transmitted = self.transmitter.transmit(now, packet.bytes);
         self.counters.transmitted_bytes += u64::from(packet.bytes);
         if self.loss.takes_next() {
             self.counters.lost_packets += 1;
+            let packet = Packet { waited_ns: waited(&packet), ..packet };
             self.drops.push(Dropped { packet, reason: DropReason::Loss });
             observer.on_event(now, &Event::Dropped { link: self.id, packet, reason: DropReason::Loss });
             return;
         }
         let arrival = self.propagation.arrival(transmitted, transmitted - now);
-        self.on_the_way.push(arrival, packet);
+        self.on_the_way.push(arrival, packet, sojourn);
         if let Some((ratio, random)) = &mut self.duplication
             && random.random::<f64>() < *ratio
         {
             self.counters.duplicated_packets += 1;
             self.duplicates.push(packet.body);
-            self.on_the_way.push(arrival, packet);
+            self.on_the_way.push(arrival, packet, sojourn);
         }
     }
 
@@ -337,78 +332,6 @@ impl Link {
                 DropReason::Loss => self.counters.lost_packets += 1,
             }
             observer.on_event(now, &Event::Dropped { link: self.id, packet, reason });
-        }
-    }
-}
-
-/// What left the queue and has not arrived: in order as it left, or by arrival where that may differ.
-#[derive(Debug)]
-enum OnTheWay {
-    InOrder(VecDeque<(Timestamp, Packet)>),
-    Reordered { heap: BinaryHeap<Reverse<(Timestamp, u64, ByArrival)>>, pushed: u64 },
-}
-
-/// A packet in a heap that time and sequence alone order.
-#[derive(Debug)]
-struct ByArrival(Packet);
-
-impl PartialEq for ByArrival {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-impl Eq for ByArrival {}
-impl PartialOrd for ByArrival {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for ByArrival {
-    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
-        std::cmp::Ordering::Equal
-    }
-}
-
-impl OnTheWay {
-    fn new(reordered: bool) -> Self {
-        if reordered {
-            Self::Reordered { heap: BinaryHeap::new(), pushed: 0 }
-        } else {
-            Self::InOrder(VecDeque::new())
-        }
-    }
-
-    fn push(&mut self, arrival: Timestamp, packet: Packet) {
-        match self {
-            Self::InOrder(waiting) => waiting.push_back((arrival, packet)),
-            Self::Reordered { heap, pushed } => {
-                heap.push(Reverse((arrival, *pushed, ByArrival(packet))));
-                *pushed += 1;
-            }
-        }
-    }
-
-    fn next(&self) -> Option<Timestamp> {
-        match self {
-            Self::InOrder(waiting) => waiting.front().map(|&(arrival, _)| arrival),
-            Self::Reordered { heap, .. } => heap.peek().map(|entry| entry.0.0),
-        }
-    }
-
-    fn pop_until(&mut self, now: Timestamp) -> Option<Packet> {
-        if self.next()? > now {
-            return None;
-        }
-        match self {
-            Self::InOrder(waiting) => waiting.pop_front().map(|(_, packet)| packet),
-            Self::Reordered { heap, .. } => heap.pop().map(|entry| entry.0.2.0),
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::InOrder(waiting) => waiting.len(),
-            Self::Reordered { heap, .. } => heap.len(),
         }
     }
 }

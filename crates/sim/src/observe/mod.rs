@@ -77,3 +77,6 @@ fn entry<T>(entries: &mut Vec<T>, place: u32, make: impl FnMut() -> T) -> &mut T
     }
     entries.get_mut(place).expect("made just before, if it was missing")
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ const NARROWEST_NS: u64 = 10_000_000;
 const WINDOWS: u64 = 500;
 
 /// Most windows of a run.
-const MAX_WINDOWS: u64 = 100_000;
+const MAX_WINDOWS: u64 = 20_000;
 
 /// What each flow and each link did, in windows of one width. Its size depends on their number alone.
 ///
@@ -113,7 +113,7 @@ impl Timeline {
         Self::with_width(end, TimeDelta::from_nanos((end.as_nanos() / WINDOWS).max(NARROWEST_NS) as i64))
     }
 
-    /// An empty timeline with windows of `width`, at least 1 ns, and at least what makes 100 000 of them; the last one may be
+    /// An empty timeline with windows of `width`, at least 1 ns, and at least what makes 20 000 of them; the last one may be
     /// shorter.
     pub fn with_width(end: Timestamp, width: TimeDelta) -> Self {
         let least = end.as_nanos().div_ceil(MAX_WINDOWS).max(1);
@@ -400,7 +400,7 @@ mod tests {
     fn a_long_run_takes_no_more_room_than_a_short_one() {
         let of_seconds = |seconds: u64| Timeline::new(Timestamp::from_nanos(seconds * 1_000_000_000));
         assert_eq!([1, 5, 1000].map(|seconds| of_seconds(seconds).len()), [100, 500, 500]);
-        assert_eq!(Timeline::with_width(ms(1_000_000), TimeDelta::ZERO).len(), 100_000);
+        assert_eq!(Timeline::with_width(ms(1_000_000), TimeDelta::ZERO).len(), 20_000);
         assert_eq!(Timeline::new(Timestamp::ZERO).len(), 1);
     }
 }

@@ -109,7 +109,13 @@ fn middle(timeline: &Timeline, place: usize) -> f64 {
 fn rates(page: &SimulationPage<'_>, bundles: &[Bundle], busy: &[&PageLink]) -> Option<Chart> {
     let timeline = page.timeline;
     let together = windows_per_point(page, bundles);
-    let sums: Vec<Vec<u64>> = bundles.iter().map(|bundle| received(timeline, bundle)).collect();
+    let mut names: Vec<&str> = bundles.iter().map(|bundle| bundle.name.as_str()).collect();
+    let mut sums: Vec<Vec<u64>> = bundles.iter().map(|bundle| received(timeline, &bundle.flows)).collect();
+    if (2..MOST_LINES).contains(&bundles.len()) {
+        let all: Vec<FlowId> = page.flows.iter().map(|flow| flow.id).collect();
+        names.push("all together");
+        sums.push(received(timeline, &all));
+    }
     let mut lines: Vec<Vec<(f64, f64)>> = sums
         .iter()
         .map(|sizes| {
@@ -144,9 +150,10 @@ fn rates(page: &SimulationPage<'_>, bundles: &[Bundle], busy: &[&PageLink]) -> O
     let bound = if limits.is_empty() { "" } else { " The dashed line is what the link could carry." };
     let caption = format!("What arrived of each flow, all headers included, over {width} each.{bound}");
     let mut chart = chart(page, "Received rate", caption, &format!("rate ({name})")).with_full_width();
-    chart.y.range = Some((0.0, most / unit * 1.06));
-    for (bundle, points) in bundles.iter().zip(lines) {
-        chart = chart.with_series(Series::Line { name: bundle.name.clone(), points });
+    // Room for the names above the capacities.
+    chart.y.range = Some((0.0, most / unit * 1.1));
+    for (name, points) in names.into_iter().zip(lines) {
+        chart = chart.with_series(Series::Line { name: name.to_owned(), points });
     }
     for (name, points) in limits {
         chart = chart.with_series(Series::Limit { name, points });
@@ -155,9 +162,9 @@ fn rates(page: &SimulationPage<'_>, bundles: &[Bundle], busy: &[&PageLink]) -> O
 }
 
 /// Bytes that arrived in each window.
-fn received(timeline: &Timeline, bundle: &Bundle) -> Vec<u64> {
+fn received(timeline: &Timeline, flows: &[FlowId]) -> Vec<u64> {
     let mut sizes = vec![0; timeline.len()];
-    for &flow in &bundle.flows {
+    for &flow in flows {
         for (sum, window) in sizes.iter_mut().zip(timeline.flow(flow)) {
             *sum += window.received.size.as_bytes();
         }
@@ -251,7 +258,7 @@ fn delays(page: &SimulationPage<'_>, bundles: &[Bundle]) -> Option<Chart> {
 
 /// A sender of few packets leaves windows empty: a line goes on over them, and ends where nothing comes for long.
 fn without_short_gaps(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    const LONG: usize = 12;
+    const LONG: usize = 5;
     let mut kept = Vec::with_capacity(points.len());
     let mut empty = Vec::new();
     for point in points {

@@ -134,7 +134,7 @@ fn a_page_shows_each_flow_and_each_link_at_which_packets_waited() {
     let run = run(3);
     let report = run.report();
     let flows = vec!["camera-1", "camera-2", "camera-3"];
-    let with_capacity = [flows.clone(), vec!["capacity of narrow"]].concat();
+    let with_capacity = [flows.clone(), vec!["all together", "capacity of narrow"]].concat();
     assert_eq!(
         charts(&report),
         [

@@ -64,9 +64,9 @@ impl Queue for DropTail {
         Some(packet)
     }
 
-    fn pass(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Option<Packet> {
+    fn pass(&mut self, _now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Option<Packet> {
         if self.limit.admits(&packet, 0, DataSize::ZERO, self.drain) {
-            return Some(Packet { queued: now, ..packet });
+            return Some(packet);
         }
         drops.push(Dropped { packet, reason: DropReason::Overflow });
         None

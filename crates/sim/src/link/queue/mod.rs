@@ -58,7 +58,8 @@ pub trait Queue: Send + fmt::Debug {
     /// The packet that leaves next, marked if the law says so; packets that the law drops on the way are appended to `drops`.
     fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Option<Packet>;
 
-    /// `packet` comes to the empty queue of a link that is free to transmit it: taken in and out again at once.
+    /// `packet` comes to the empty queue of a link that is free to transmit it: taken in and out again at once. It does
+    /// not wait, so [`Packet::queued`] need not be set.
     fn pass(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Option<Packet> {
         self.enqueue(now, packet, drops);
         self.dequeue(now, drops)
