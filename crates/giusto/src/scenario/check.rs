@@ -99,7 +99,7 @@ fn flows(scenario: &Scenario, found: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     for (index, flow) in scenario.flows.iter().enumerate() {
         let mut say = |key, what: String| {
-            found.push((At::new("flow", index, key), format!("flow \"{}\": {what}", flow.id)))
+            found.push((At::new("flow", index, key), format!("flow \"{}\": {what}", flow.id)));
         };
         if let Err(what) = named(&flow.id) {
             say("id", what);

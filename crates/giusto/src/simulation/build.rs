@@ -124,12 +124,12 @@ fn queue(link: &LinkSpec, seed: u64) -> Result<Box<dyn Queue>, QueueError> {
     let random = || random::stream(seed, &format!("link {}: queue", link.id));
     Ok(match &link.queue {
         QueueSpec::DropTail(limit) => Box::new(DropTail::new(*limit)),
-        QueueSpec::CoDel(config) => Box::new(CoDel::new(config.clone())?),
-        QueueSpec::FqCodel(config) => Box::new(FqCodel::new(config.clone(), random())?),
-        QueueSpec::Pie(config) => Box::new(Pie::new(config.clone(), random())?),
-        QueueSpec::Red(config) => Box::new(Red::new(config.clone(), random())?),
-        QueueSpec::DualPi2(config) => Box::new(DualPi2::new(config.clone())?),
-        QueueSpec::StepMark(config) => Box::new(StepMark::new(config.clone())?),
+        QueueSpec::CoDel(config) => Box::new(CoDel::new(*config)?),
+        QueueSpec::FqCodel(config) => Box::new(FqCodel::new(*config, random())?),
+        QueueSpec::Pie(config) => Box::new(Pie::new(*config, random())?),
+        QueueSpec::Red(config) => Box::new(Red::new(*config, random())?),
+        QueueSpec::DualPi2(config) => Box::new(DualPi2::new(*config)?),
+        QueueSpec::StepMark(config) => Box::new(StepMark::new(*config)?),
     })
 }
 

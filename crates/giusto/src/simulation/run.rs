@@ -245,7 +245,9 @@ fn value(scenario: &Scenario, expectation: &Expectation, tallies: &[&Tally]) -> 
         _ => {}
     }
     let mut all = (*first).clone();
-    others.iter().for_each(|other| all.merge(other));
+    for other in others {
+        all.merge(other);
+    }
     let of_link = match &expectation.subject {
         Subject::Link(id) => Some(scenario.links().iter().find(|link| link.id == *id)?),
         Subject::Flows(_) => None,

@@ -32,6 +32,7 @@ fn sweep(values: &[&str], seeds: &str) -> Vec<Planned> {
     sweep.plan().unwrap()
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "what a sweep asks of its runner")]
 fn simulate(run: &Planned) -> Option<SimResult> {
     Some(simulation::run(&run.scenario, run.seed, &mut ()))
 }
@@ -141,8 +142,8 @@ fn a_journal_of_a_scenario_that_was_changed_is_not_continued() {
         let complaint = Journal::resume(folder.path(), name, planned).unwrap_err().to_string();
         complaint.replace(&folder.path().display().to_string(), "DIR")
     };
-    insta::assert_snapshot!(complaint("sweep", &changed), @"");
-    insta::assert_snapshot!(complaint("other", &planned), @"");
+    insta::assert_snapshot!(complaint("sweep", &changed), @"DIR/journal.jsonl: kept for the scenario as it was before it was changed (run of seed 1): give another folder, or the scenario as it was");
+    insta::assert_snapshot!(complaint("other", &planned), @r#"DIR/journal.jsonl: kept for "sweep" by giusto 0.1.0: give another folder, or the scenario as it was"#);
 }
 
 #[test]
@@ -153,8 +154,8 @@ fn what_a_sweep_cannot_have_is_said_with_the_mend() {
         let sweep = Sweep { document, values, seeds: seeds.parse().unwrap() };
         sweep.check().err().unwrap_or_else(|| sweep.plan().unwrap_err().to_string())
     };
-    insta::assert_snapshot!(complaint(&["seed=1,2"], "1"), @"");
-    insta::assert_snapshot!(complaint(&["wire.rate=1M", "wire.rate=2M"], "1"), @"");
-    insta::assert_snapshot!(complaint(&["wire.rate=1M,1M"], "1"), @"");
-    insta::assert_snapshot!(complaint(&["wire.rate=1M,fast"], "1..2"), @"");
+    insta::assert_snapshot!(complaint(&["seed=1,2"], "1"), @"--set seed: seeds are given by --seeds, such as --seeds 1..30");
+    insta::assert_snapshot!(complaint(&["wire.rate=1M", "wire.rate=2M"], "1"), @"--set wire.rate: given twice: give all its values at once, as wire.rate=A,B");
+    insta::assert_snapshot!(complaint(&["wire.rate=1M,1M"], "1"), @"a value or a seed is given twice: leave one out");
+    insta::assert_snapshot!(complaint(&["wire.rate=1M,fast"], "1..2"), @r#"sweep.toml: --set wire.rate=fast: link "wire": rate: "fast" is not a rate: write a number and a unit, such as "3 Mbit/s""#);
 }

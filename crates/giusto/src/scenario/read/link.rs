@@ -70,9 +70,7 @@ fn read_parts(fields: &Fields<'_>, folder: &Path, link: &mut LinkSpec) {
     if let Some(loss) = loss(fields) {
         config.loss = loss;
     }
-    if let Some(jitter) = jitter(fields) {
-        config.jitter = jitter;
-    }
+    jitter(fields, &mut config.jitter);
     if let Some(reorder) = fields.flag("reorder") {
         config.reorder = reorder;
     }
@@ -188,23 +186,29 @@ fn loss(fields: &Fields<'_>) -> Option<Loss> {
 }
 
 /// `"rfc8868"`, `"none"`, or a distribution.
-fn jitter(fields: &Fields<'_>) -> Option<Option<Jitter>> {
+fn jitter(fields: &Fields<'_>, jitter: &mut Option<Jitter>) {
+    #[derive(Clone, Copy)]
     enum Kind {
         Gaussian,
         Uniform,
     }
-    fields.node("jitter")?;
+    if fields.node("jitter").is_none() {
+        return;
+    }
     let Some(inner) = fields.table("jitter") else {
-        return choose(fields, "jitter", &[("rfc8868", Some(Jitter::RFC8868)), ("none", None)]);
+        let named = choose(fields, "jitter", &[("rfc8868", Some(Jitter::RFC8868)), ("none", None)]);
+        *jitter = named.unwrap_or(*jitter);
+        return;
     };
-    let kinds = [("truncated-gaussian", &Kind::Gaussian), ("uniform", &Kind::Uniform)];
-    let jitter = match inner.required("kind", |inner, key| choose(inner, key, &kinds))? {
-        Kind::Gaussian => {
+    let kinds = [("truncated-gaussian", Kind::Gaussian), ("uniform", Kind::Uniform)];
+    *jitter = match inner.required("kind", |inner, key| choose(inner, key, &kinds)) {
+        Some(Kind::Gaussian) => {
             let bound = inner.number("bound").unwrap_or(3.0);
             inner.required("std", Fields::time).map(|std| Jitter::TruncatedGaussian { std, bound })
         }
-        Kind::Uniform => inner.required("max", Fields::time).map(|max| Jitter::Uniform { max }),
+        Some(Kind::Uniform) => inner.required("max", Fields::time).map(|max| Jitter::Uniform { max }),
+        // Which other keys there may be depends on the kind.
+        None => return,
     };
     inner.finish();
-    jitter.map(Some)
 }
