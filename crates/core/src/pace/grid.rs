@@ -71,8 +71,9 @@ pub struct GridConfig {
 /// - **Never early.** No cycle leaves before it is due, so by any time `t` no more than `R · (t − start) + c` was sent.
 /// - **No drift.** `due` is exact however long the run. With `Burst`, a sender that can keep up has a long-run average of
 ///   exactly `R`, whatever its sleeps overshoot: it catches up at about `1.6R` at least. With `Skip`, the average is `R` less
-///   exactly what [`Slips`] counts. Keeping up takes sends that are faster than `R`, and than `2R` where the bound is a single
-///   cycle.
+///   exactly what [`Slips`] counts. Keeping up takes sends that are faster than `R`. Where the bound is a single cycle, each
+///   send while catching up is followed by a pause of `T / 2`, one in five of which may be overslept: both must fit a period
+///   on average. (Sends of `0.4 T` and sleeps of `2 T` do not: they reach `0.83 R`. A bound of several cycles does.)
 /// - **Bursts.** Over any window `w`, with `Skip` and `Reanchor` no more than `R · w + c + B` is sent, with `Burst` no more
 ///   than `2R · w + c + B`. The cycle `c` is the fence post that a perfect sender has as well.
 /// - **At one instant** never more than `B`.
