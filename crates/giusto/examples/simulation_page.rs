@@ -185,6 +185,7 @@ fn result(scenario: &Scenario, summary: &Summary, end: Timestamp, wall_s: f64) -
         duration_s: end.as_seconds(),
         wall_s,
         events: scenario.simulation.events(),
+        interrupted: false,
         checks: vec![
             CheckResult {
                 name: "one-way delay of voice (p95)".to_owned(),

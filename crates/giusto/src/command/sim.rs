@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write,
     ops::ControlFlow,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -12,12 +13,15 @@ use clap::{Args, ValueEnum};
 use giusto_net::Clock;
 use serde::Serialize;
 
-use super::console::{Progress, print_json, print_text};
+use super::{
+    command_line,
+    console::{Progress, print_json, print_text},
+};
 use crate::{
     error::UsageError,
     scenario::{Document, Scenario, ScenarioError, Setting},
-    simulation::{self, result::SimResult, show, trace_file::TraceFile},
-    whole_file::{self, Content},
+    simulation::{self, page::PageObserver, result::SimResult, show, trace_file::TraceFile},
+    whole_file::{Content, WholeFile, WriteError},
 };
 
 /// In which form events are written.
@@ -61,7 +65,7 @@ pub(super) struct SimArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Setting>,
 
-    /// Write result.json to this folder; of several scenarios, each to a folder of its own in it
+    /// Write result.json and report.html to this folder; of several scenarios, each to a folder of its own in it
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -90,8 +94,9 @@ pub(super) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     let progress = Progress::live();
     let (mut results, mut written) = (Vec::new(), Vec::new());
     for (place, scenario) in scenarios.iter().enumerate() {
-        let mut observers = Observers::new(scenario, args, folders.get(place))?;
-        let result = simulate(scenario, args.seed, &mut observers, (stop, &progress));
+        let seed = args.seed.unwrap_or(scenario.seed());
+        let mut observers = Observers::new(scenario, (seed, args.trace), folders.get(place))?;
+        let result = simulate(scenario, seed, &mut observers, (stop, &progress));
         if let Some(folder) = folders.get(place) {
             written.extend(observers.write(&result, folder)?);
         }
@@ -145,28 +150,49 @@ impl From<ScenarioError> for UsageError {
 
 /// Who watches a run for the sake of --out.
 struct Observers {
-    trace: Option<TraceFile>,
-    trace_path: Option<PathBuf>,
+    trace: Option<(TraceFile, PathBuf)>,
+    page: Option<PageObserver>,
 }
 
 impl Observers {
-    fn new(scenario: &Scenario, args: &SimArgs, folder: Option<&PathBuf>) -> anyhow::Result<Self> {
-        let trace_path = folder.zip(args.trace).map(|(folder, format)| folder.join(format.file()));
-        let trace = trace_path.as_deref().map(|path| TraceFile::create(path, simulation::names(scenario)));
-        Ok(Self { trace: trace.transpose()?, trace_path })
+    fn new(
+        scenario: &Scenario,
+        (seed, trace): (u64, Option<TraceFormat>),
+        folder: Option<&PathBuf>,
+    ) -> anyhow::Result<Self> {
+        let trace = folder.zip(trace).map(|(folder, format)| {
+            let path = folder.join(format.file());
+            TraceFile::create(&path, simulation::names(scenario)).map(|file| (file, path))
+        });
+        let page = folder.map(|_| PageObserver::new(scenario, seed));
+        Ok(Self { trace: trace.transpose()?, page })
     }
 
-    /// Writes all that is to be written, and names it.
+    /// Writes all that is to be written, and names it: either all of it appears, or none.
     fn write(self, result: &SimResult, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-        let mut written = Vec::new();
-        if let Some(trace) = self.trace {
-            trace.finish()?;
-            written.extend(self.trace_path);
-        }
-        let path = folder.join("result.json");
+        let mut files = Vec::new();
+        let mut add = |name: &str, content: Content, bytes: &[u8]| -> anyhow::Result<()> {
+            let path = folder.join(name);
+            let mut file = WholeFile::create(&path, content)?;
+            file.write_all(bytes).map_err(|error| WriteError::io(&path, content, error))?;
+            files.push((file, path));
+            Ok(())
+        };
         let json = serde_json::to_string_pretty(result)? + "\n";
-        whole_file::write(&path, Content::RESULT, json.as_bytes())?;
-        written.push(path);
+        add("result.json", Content::RESULT, json.as_bytes())?;
+        if let Some(page) = self.page {
+            let page = page.page(result, command_line());
+            add("report.html", Content::REPORT, page.to_html().as_bytes())?;
+        }
+        let mut written = Vec::new();
+        if let Some((trace, path)) = self.trace {
+            trace.finish()?;
+            written.push(path);
+        }
+        for (file, path) in files {
+            file.commit()?;
+            written.push(path);
+        }
         Ok(written)
     }
 }
@@ -174,14 +200,15 @@ impl Observers {
 /// One run, with the time that it took.
 fn simulate(
     scenario: &Scenario,
-    seed: Option<u64>,
+    seed: u64,
     observers: &mut Observers,
     (stop, progress): (&AtomicBool, &Progress),
 ) -> SimResult {
     let clock = Clock::start();
     let began = clock.now();
-    let seed = seed.unwrap_or(scenario.seed());
-    let mut result = simulation::run_watched(scenario, seed, &mut observers.trace, |now| {
+    let trace = observers.trace.as_mut().map(|(trace, _)| trace);
+    let mut watching = (trace, observers.page.as_mut().map(|page| &mut page.observers));
+    let mut result = simulation::run_watched(scenario, seed, &mut watching, |now| {
         let (name, done) = (scenario.name(), now.as_seconds());
         progress.say(format!("{name}: {done:.1} of {} s", scenario.duration().as_seconds()));
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -211,6 +211,11 @@ fn tell(args: &SweepArgs, outcome: &Outcome, progress: &Progress) {
     if wrong.len() > NAMED {
         progress.note(&format!("… and {} more", wrong.len() - NAMED));
     }
+    if sweep::seeds_make_no_difference(&outcome.finished) {
+        progress.note(
+            "note: all seeds give the same: nothing is drawn here; let flows begin at drawn times, as start = { uniform = \"1 s\" }",
+        );
+    }
     if outcome.missing > 0 {
         let mend =
             if args.out.is_some() { "continue with --resume" } else { "with --out they could be continued" };

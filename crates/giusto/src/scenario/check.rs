@@ -99,7 +99,7 @@ fn flows(scenario: &Scenario, found: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     for (index, flow) in scenario.flows.iter().enumerate() {
         let mut say = |key, what: String| {
-            found.push((At::new("flow", index, key), format!("flow \"{}\": {what}", flow.id)))
+            found.push((At::new("flow", index, key), format!("flow \"{}\": {what}", flow.id)));
         };
         if let Err(what) = named(&flow.id) {
             say("id", what);
@@ -145,7 +145,7 @@ fn named(id: &str) -> Result<(), String> {
 
 fn unknown(what: &str, id: &str, known: &[&str]) -> String {
     let hint = nearest(id, known).map_or_else(String::new, |near| format!("did you mean \"{near}\"? "));
-    format!("no {what} is called \"{id}\": {hint}there are {}", known.join(", "))
+    format!("no {what} is called \"{id}\": {hint}known are {}", known.join(", "))
 }
 
 /// Whether an expectation is of something, and can be met.

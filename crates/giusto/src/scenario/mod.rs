@@ -157,7 +157,8 @@ impl Scenario {
             .chain_update(env!("CARGO_PKG_VERSION"))
             .chain_update(format!("{same:?}"))
             .finalize();
-        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        let start: [u8; 8] = std::array::from_fn(|place| digest.get(place).copied().unwrap_or(0));
+        format!("{:016x}", u64::from_be_bytes(start))
     }
 }
 

@@ -43,8 +43,8 @@ impl Node {
     /// Reads the text of a file.
     pub(super) fn parse(text: &str) -> Result<Self, Problem> {
         let place = |at: usize| {
-            let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
-            Place::Line(1 + before.iter().filter(|&&byte| byte == b'\n').count())
+            let before = text.get(..at).unwrap_or(text);
+            Place::Line(1 + before.matches('\n').count())
         };
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);

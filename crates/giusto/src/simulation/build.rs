@@ -70,8 +70,13 @@ pub(crate) fn simulation(scenario: &Scenario, seed: u64) -> Result<Built, Findin
                     .map_err(|what| say(key, format!("no route: {what}")))
             };
             let forwards = route((from, to), &spec.via, if spec.via.is_empty() { "from" } else { "via" })?;
-            let backwards =
-                if spec.kind.answers() { Some(route((to, from), &spec.back, "back")?) } else { None };
+            let backwards = if spec.kind.answers() {
+                let mend = "the answers need a way back: give the link duplex = true or a reverse";
+                let back = route((to, from), &spec.back, "back");
+                Some(back.map_err(|(at, what)| (at, format!("{what}; {mend}")))?)
+            } else {
+                None
+            };
             let own = Own { spec, seed, number };
             let start = own.start();
             let built = BuiltFlow {
@@ -119,12 +124,12 @@ fn queue(link: &LinkSpec, seed: u64) -> Result<Box<dyn Queue>, QueueError> {
     let random = || random::stream(seed, &format!("link {}: queue", link.id));
     Ok(match &link.queue {
         QueueSpec::DropTail(limit) => Box::new(DropTail::new(*limit)),
-        QueueSpec::CoDel(config) => Box::new(CoDel::new(config.clone())?),
-        QueueSpec::FqCodel(config) => Box::new(FqCodel::new(config.clone(), random())?),
-        QueueSpec::Pie(config) => Box::new(Pie::new(config.clone(), random())?),
-        QueueSpec::Red(config) => Box::new(Red::new(config.clone(), random())?),
-        QueueSpec::DualPi2(config) => Box::new(DualPi2::new(config.clone())?),
-        QueueSpec::StepMark(config) => Box::new(StepMark::new(config.clone())?),
+        QueueSpec::CoDel(config) => Box::new(CoDel::new(*config)?),
+        QueueSpec::FqCodel(config) => Box::new(FqCodel::new(*config, random())?),
+        QueueSpec::Pie(config) => Box::new(Pie::new(*config, random())?),
+        QueueSpec::Red(config) => Box::new(Red::new(*config, random())?),
+        QueueSpec::DualPi2(config) => Box::new(DualPi2::new(*config)?),
+        QueueSpec::StepMark(config) => Box::new(StepMark::new(*config)?),
     })
 }
 

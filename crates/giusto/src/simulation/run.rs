@@ -115,9 +115,16 @@ impl Plan {
         let check = |expectation: &Expectation| {
             let time = (expectation.from, expectation.to);
             match &expectation.subject {
-                Subject::Flows(ids) => members(scenario, built, ids)
-                    .map(|flow| windows.flow(flow.forwards, of_flow(flow, time)))
-                    .collect(),
+                Subject::Flows(ids) => {
+                    let flows: Vec<&BuiltFlow> = members(scenario, built, ids).collect();
+                    // Sums and indices are over one time: that in which all of them send.
+                    let own = || flows.iter().map(|flow| of_flow(flow, time));
+                    let from = own().map(|window| window.from).max();
+                    let to = own().map(|window| window.to).min();
+                    let common = from.zip(to).filter(|(from, to)| from < to);
+                    let window = |flow| common.map_or(of_flow(flow, time), |(from, to)| Window { from, to });
+                    flows.iter().map(|flow| windows.flow(flow.forwards, window(flow))).collect()
+                }
                 Subject::Link(id) => {
                     let links = scenario.links().iter().zip(&built.links);
                     let named = links.filter(|(link, _)| link.id == *id);
@@ -238,7 +245,9 @@ fn value(scenario: &Scenario, expectation: &Expectation, tallies: &[&Tally]) -> 
         _ => {}
     }
     let mut all = (*first).clone();
-    others.iter().for_each(|other| all.merge(other));
+    for other in others {
+        all.merge(other);
+    }
     let of_link = match &expectation.subject {
         Subject::Link(id) => Some(scenario.links().iter().find(|link| link.id == *id)?),
         Subject::Flows(_) => None,

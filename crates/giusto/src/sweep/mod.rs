@@ -19,7 +19,7 @@ pub use journal::{Journal, JournalError};
 pub use plan::{Planned, Seeds, Sweep, Values};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-pub use summary::{Interval, Summary, summaries};
+pub use summary::{Interval, Summary, seeds_make_no_difference, summaries};
 pub use table::{flows_csv, links_csv, text};
 
 use crate::simulation::result::SimResult;

@@ -101,6 +101,12 @@ pub fn summaries(finished: &[Finished]) -> Vec<Summary> {
         .collect()
 }
 
+/// Whether runs of several seeds are there and each is as the one before it with the same values.
+pub fn seeds_make_no_difference(finished: &[Finished]) -> bool {
+    let pairs = || finished.iter().zip(finished.iter().skip(1)).filter(|(a, b)| a.parameters == b.parameters);
+    pairs().next().is_some() && pairs().all(|(a, b)| a.result.flows == b.result.flows && a.seed != b.seed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -71,7 +71,15 @@ fn ends(
     let last = via.last().and_then(named).or(only.filter(|_| via.is_empty()));
     let from = from.or_else(|| first.map(|link| link.from.clone()));
     let to = to.or_else(|| last.map(|link| link.to.clone()));
-    if from.is_none() || to.is_none() {
+    let unknown = via.iter().find(|id| named(id).is_none());
+    if let (Some(id), Some(node)) = (unknown, fields.node("via")) {
+        let known: Vec<&str> = links.iter().map(|link| link.id.as_str()).collect();
+        fields.complain(
+            node,
+            "via",
+            format_args!("no link is called \"{id}\": known are {}", known.join(", ")),
+        );
+    } else if from.is_none() || to.is_none() {
         fields.complain_of_all("no route: give from and to, the nodes where it begins and ends".to_owned());
     }
     from.zip(to)

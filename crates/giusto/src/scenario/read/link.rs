@@ -16,7 +16,7 @@ use super::{
 };
 use crate::scenario::{
     LinkSpec,
-    problem::Problem,
+    problem::{Problem, unreadable},
     trace,
     tree::{Node, Value},
 };
@@ -70,9 +70,7 @@ fn read_parts(fields: &Fields<'_>, folder: &Path, link: &mut LinkSpec) {
     if let Some(loss) = loss(fields) {
         config.loss = loss;
     }
-    if let Some(jitter) = jitter(fields) {
-        config.jitter = jitter;
-    }
+    jitter(fields, &mut config.jitter);
     if let Some(reorder) = fields.flag("reorder") {
         config.reorder = reorder;
     }
@@ -88,9 +86,14 @@ pub(super) fn rate_profile(fields: &Fields<'_>, folder: &Path) -> Option<RatePro
         return Some(RateProfile::Unlimited);
     }
     let Some(inner) = fields.table("rate") else { return fields.rate("rate").map(RateProfile::Fixed) };
-    let file = |file: &str| folder.join(file);
-    let told = |result: Result<RateProfile, String>| {
-        result.map_err(|text| fields.findings().push(Problem { place: None, text })).ok()
+    // A file that is not there is a matter of the scenario, and what it says a matter of its own.
+    let told = |name: &str, read: &dyn Fn(&Path) -> Result<RateProfile, String>| {
+        let path = folder.join(name);
+        if let Err(error) = std::fs::metadata(&path) {
+            fields.complain(node, "rate", format_args!("{}", unreadable(&path, &error)));
+            return None;
+        }
+        read(&path).map_err(|text| fields.findings().push(Problem { place: None, text })).ok()
     };
     let profile = if inner.node("steps").is_some() {
         let steps = steps(&inner, Fields::rate_of);
@@ -98,9 +101,9 @@ pub(super) fn rate_profile(fields: &Fields<'_>, folder: &Path) -> Option<RatePro
         steps.map(|steps| RateProfile::Steps { steps, period })
     } else if inner.node("trace").is_some() {
         let (name, period) = (inner.text("trace"), inner.time("period"));
-        name.and_then(|name| told(trace::rates(&file(&name), period)))
+        name.and_then(|name| told(&name, &|path| trace::rates(path, period)))
     } else if inner.node("mahimahi").is_some() {
-        inner.text("mahimahi").and_then(|name| told(trace::mahimahi(&file(&name))))
+        inner.text("mahimahi").and_then(|name| told(&name, &trace::mahimahi))
     } else {
         inner.complain_of_all(
             "empty: give steps = [[\"0 s\", \"5 Mbit/s\"]], trace = \"FILE\" or mahimahi = \"FILE\""
@@ -183,23 +186,29 @@ fn loss(fields: &Fields<'_>) -> Option<Loss> {
 }
 
 /// `"rfc8868"`, `"none"`, or a distribution.
-fn jitter(fields: &Fields<'_>) -> Option<Option<Jitter>> {
+fn jitter(fields: &Fields<'_>, jitter: &mut Option<Jitter>) {
+    #[derive(Clone, Copy)]
     enum Kind {
         Gaussian,
         Uniform,
     }
-    fields.node("jitter")?;
+    if fields.node("jitter").is_none() {
+        return;
+    }
     let Some(inner) = fields.table("jitter") else {
-        return choose(fields, "jitter", &[("rfc8868", Some(Jitter::RFC8868)), ("none", None)]);
+        let named = choose(fields, "jitter", &[("rfc8868", Some(Jitter::RFC8868)), ("none", None)]);
+        *jitter = named.unwrap_or(*jitter);
+        return;
     };
-    let kinds = [("truncated-gaussian", &Kind::Gaussian), ("uniform", &Kind::Uniform)];
-    let jitter = match inner.required("kind", |inner, key| choose(inner, key, &kinds))? {
-        Kind::Gaussian => {
+    let kinds = [("truncated-gaussian", Kind::Gaussian), ("uniform", Kind::Uniform)];
+    *jitter = match inner.required("kind", |inner, key| choose(inner, key, &kinds)) {
+        Some(Kind::Gaussian) => {
             let bound = inner.number("bound").unwrap_or(3.0);
             inner.required("std", Fields::time).map(|std| Jitter::TruncatedGaussian { std, bound })
         }
-        Kind::Uniform => inner.required("max", Fields::time).map(|max| Jitter::Uniform { max }),
+        Some(Kind::Uniform) => inner.required("max", Fields::time).map(|max| Jitter::Uniform { max }),
+        // Which other keys there may be depends on the kind.
+        None => return,
     };
     inner.finish();
-    jitter.map(Some)
 }

@@ -99,7 +99,7 @@ fn list<'a>(root: &Fields<'a>, key: &'static str) -> &'a [Node] {
 }
 
 /// One of `names`, or a complaint that lists them.
-fn choose<'a, T: Copy>(fields: &Fields<'a>, key: &'static str, names: &[(&'static str, T)]) -> Option<T> {
+fn choose<T: Copy>(fields: &Fields<'_>, key: &'static str, names: &[(&'static str, T)]) -> Option<T> {
     let node = fields.node(key)?;
     let word = fields.text(key)?;
     let found = names.iter().find(|(name, _)| *name == word).map(|&(_, value)| value);

@@ -184,17 +184,16 @@ fn dual_pi2(fields: &Fields<'_>) -> DualPi2Config {
 /// A limit that counts packets.
 fn packets(fields: &Fields<'_>, key: &'static str) -> Option<u32> {
     let node = fields.node(key)?;
-    match limit(fields, key)? {
-        Limit::Packets(packets) => u32::try_from(packets).ok(),
-        _ => {
-            fields.complain(
-                node,
-                key,
-                format_args!("{} counts no packets: write, for example, \"10240 packets\"", node.written()),
-            );
-            None
-        }
+    if let Limit::Packets(packets) = limit(fields, key)? {
+        return u32::try_from(packets).ok();
     }
+    let found = node.written();
+    fields.complain(
+        node,
+        key,
+        format_args!("{found} counts no packets: write, for example, \"10240 packets\""),
+    );
+    None
 }
 
 /// `"100 packets"`, `"64 kB"`, `"300 ms"` or `"unlimited"`.
