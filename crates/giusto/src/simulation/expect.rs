@@ -231,13 +231,20 @@ fn ask(tallies: &mut Vec<Tally>, of: &mut Vec<Vec<usize>>, subject: usize, windo
 
 impl Observer for Windows {
     fn on_event(&mut self, now: Timestamp, event: &Event) {
-        let of_flow = self.of_flow.get(event.packet().flow.0 as usize);
+        // Most events concern only one of both, or neither.
+        let (flow, link) = match event {
+            Event::Sent { packet } | Event::Delivered { packet } => (Some(packet.flow), None),
+            Event::Dequeued { link, .. } | Event::Marked { link, .. } => (None, Some(*link)),
+            Event::Dropped { link, packet, .. } => (Some(packet.flow), Some(*link)),
+            _ => return,
+        };
+        let of_flow = flow.and_then(|flow| self.of_flow.get(flow.0 as usize));
         for &number in of_flow.into_iter().flatten() {
             if let Some(tally) = self.tallies.get_mut(number) {
                 tally.on_flow_event(now, event);
             }
         }
-        let of_link = event.link().and_then(|link| self.of_link.get(link.0 as usize));
+        let of_link = link.and_then(|link| self.of_link.get(link.0 as usize));
         for &number in of_link.into_iter().flatten() {
             if let Some(tally) = self.tallies.get_mut(number) {
                 tally.on_link_event(now, event);
