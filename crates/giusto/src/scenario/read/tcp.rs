@@ -57,7 +57,7 @@ fn settings(fields: &Fields<'_>) -> Settings {
         settings.segments_per_ack = segments;
     }
     if let Some(segments) = fields.count("slow-start-limit", 1) {
-        settings.slow_start_limit = segments;
+        settings.slow_start_limit = Some(segments);
     }
     settings.initial_threshold = fields.size("initial-threshold");
     if let Some(window) = fields.size("receive-window") {

@@ -8,7 +8,8 @@
 //! | handshake, SYN sent again after a timeout | RFC 9293 §3.5, RFC 6298 §5.7 |
 //! | slow start, congestion avoidance, limited transmit, restart after idleness | RFC 5681, RFC 3465, RFC 3042 |
 //! | initial window of ten segments | RFC 6928 |
-//! | loss recovery with SACK | RFC 2018, RFC 6675 |
+//! | `HyStart++`: the first slow start ends when the round trip rises | RFC 9406 |
+//! | loss recovery with SACK | RFC 2018, RFC 6675; proportional rate reduction: RFC 9937 |
 //! | loss recovery without | RFC 6582, with the heuristic of its §4.1 |
 //! | retransmission timeout, timestamps | RFC 6298, RFC 7323 |
 //! | delayed acknowledgements | RFC 5681 §4.2 |
@@ -19,11 +20,11 @@
 //!
 //! - **RACK and tail loss probes (RFC 8985), F-RTO (RFC 5682), DSACK (RFC 2883)**: a retransmission that is lost, or the tail of a
 //!   transfer, waits for the timeout, and a reduction that proves needless is not undone.
-//! - **Proportional rate reduction (RFC 6937)**: a sender in recovery is silent until the pipe has shrunk to the new window, then
-//!   fills it, as RFC 6675 says. After a slow start that overshot by more than CUBIC's decrease takes back, the link stays full,
-//!   retransmissions are lost too, and a timeout or two end it; a threshold at the start avoids that.
+//! - **Proportional rate reduction without SACK, and for marks**: there the window shrinks at once, and the sender is silent until
+//!   no more than that is under way.
 //! - **Pacing**: what the window admits leaves at once, as in Linux without the `fq` queue.
-//! - **`HyStart`**: slow start ends with a loss, a mark, or at the threshold.
+//! - **The `HyStart` of Linux**: `HyStart++` stands for it, which lacks the measurement of packet trains, and goes on more slowly for
+//!   five rounds where `HyStart` ends slow start at once.
 //! - **Flow control**: the receive window is a constant.
 //! - **The end of a connection**: the FIN rides on the last data; there is no FIN from the receiver and no waiting afterwards. A
 //!   SYN is repeated for ever, with up to 60 s between.
@@ -47,6 +48,7 @@
 
 mod application;
 pub mod control;
+mod prr;
 mod receiver;
 mod rto;
 mod scoreboard;

@@ -35,6 +35,7 @@ pub(super) struct Scoreboard {
     /// All below it that has not arrived is lost.
     lost_below: u64,
     arrived_above_lost: u64,
+    delivered: u64,
 }
 
 impl Scoreboard {
@@ -51,6 +52,7 @@ impl Scoreboard {
             given_up: 0,
             lost_below: 0,
             arrived_above_lost: 0,
+            delivered: 0,
         }
     }
 
@@ -83,6 +85,24 @@ impl Scoreboard {
         not_lost + sent_again
     }
 
+    /// Bytes known to have arrived, cumulatively or selectively, since the beginning.
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Below which point all is lost that has not arrived.
+    pub(super) fn lost_below(&self) -> u64 {
+        self.lost_below
+    }
+
+    /// Whether something is lost now that was not when `before` was what [`lost_below`](Self::lost_below) returned.
+    pub(super) fn has_lost_since(&self, before: u64) -> bool {
+        let from = before.max(self.first);
+        let at = self.arrived.partition_point(|range| range.1 <= from);
+        let unknown = self.arrived.get(at).filter(|range| range.0 <= from).map_or(from, |range| range.1);
+        unknown < self.lost_below
+    }
+
     /// Whether the first unacknowledged byte is lost: `IsLost (HighACK + 1)` (RFC 6675 §4).
     pub(super) fn is_first_lost(&self) -> bool {
         self.lost_below > self.first
@@ -100,11 +120,13 @@ impl Scoreboard {
             return 0;
         }
         let advanced = acknowledgment - self.first;
+        self.delivered += advanced;
         while let Some(range) = self.arrived.front_mut() {
             let passed = range.1.min(acknowledgment).saturating_sub(range.0);
             if passed == 0 {
                 break;
             }
+            self.delivered -= passed;
             self.arrived_below_resent -= below((range.0, range.0 + passed), self.resent);
             range.0 += passed;
             if range.0 < range.1 {
@@ -128,6 +150,7 @@ impl Scoreboard {
             self.arrived_below_resent -= below(known, self.resent);
         });
         if new > 0 {
+            self.delivered += new;
             self.arrived_below_resent += below(range, self.resent);
             self.find_lost();
         }
@@ -414,6 +437,8 @@ mod tests {
             let mut board = Scoreboard::new(10);
             let mut literal = Literal { segment: 10, first: 0, resent: 0, given_up: 0, arrived: Vec::new() };
             for (kind, at, length) in steps {
+                let lost_below = board.lost_below();
+                let lost_before: Vec<_> = literal.unknown().filter(|&at| literal.is_lost(at)).collect();
                 match kind {
                     0 | 1 => {
                         board.on_sent(length);
@@ -453,6 +478,11 @@ mod tests {
                     _ => {}
                 }
                 prop_assert_eq!(board.pipe(), literal.pipe());
+                let delivered = literal.arrived.iter().filter(|&&arrived| arrived).count() as u64;
+                prop_assert_eq!(board.delivered(), delivered);
+                let lost: Vec<_> = literal.unknown().filter(|&at| literal.is_lost(at)).collect();
+                let is_new = lost.iter().any(|at| !lost_before.contains(at));
+                prop_assert_eq!(board.has_lost_since(lost_below), is_new);
                 prop_assert_eq!(board.next_lost().map(|segment| segment.0), literal.next_lost());
                 prop_assert!(board.arrived.iter().all(|range| range.0 < range.1));
             }

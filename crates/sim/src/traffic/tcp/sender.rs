@@ -160,14 +160,13 @@ impl Sender {
     /// What it does and did.
     pub fn stats(&self) -> TcpStats {
         let counts = self.transmission.counts();
-        let control = self.transmission.control();
         let rto = match &self.stage {
             Stage::Opening { rto, .. } => rto,
             _ => self.transmission.rto(),
         };
         TcpStats {
-            window: control.window(),
-            threshold: Some(control.threshold()).filter(|&threshold| threshold < u64::MAX),
+            window: self.transmission.window(),
+            threshold: Some(self.transmission.threshold()).filter(|&threshold| threshold < u64::MAX),
             pipe: self.transmission.pipe(),
             round_trip: rto.smoothed(),
             timeout: rto.timeout(),

@@ -4,7 +4,7 @@ use giusto_core::units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    control::Algorithm,
+    control::{Algorithm, SEGMENTS_PER_ACK_WITH_HYSTART},
     rto::RtoFloor,
     segment::{SackBlocks, TIMESTAMPS_BYTES},
 };
@@ -12,6 +12,7 @@ use super::{
 /// The settings of a connection. Both ends are given the same ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[expect(clippy::struct_excessive_bools, reason = "each switches a mechanism of its own, as in a real stack")]
 pub struct Settings {
     /// Maximum segment size in bytes of data and of options that data segments bear (RFC 6691 §2): 64 to 65,495. Default 1460,
     /// a packet of 1500 bytes; 536 is the least that every host takes (RFC 9293 §3.7.1).
@@ -30,9 +31,24 @@ pub struct Settings {
     pub initial_window: u32,
     /// Initial slow start threshold; `None`, the default: none (RFC 5681 §3.1 says arbitrarily high).
     pub initial_threshold: Option<DataSize>,
-    /// How many segments one acknowledgement may add to the window in slow start: 1 to 8. Default 2, so that the window doubles
-    /// although every second segment is acknowledged (`L` of RFC 3465 §2.3); RFC 5681 §3.1 alone allows 1.
-    pub slow_start_limit: u32,
+    /// Whether `HyStart++` (RFC 9406) slows down and ends the first slow start when the round trip rises. `None`, the
+    /// default: with CUBIC, as in today's stacks, and not with NewReno. Linux has CUBIC with the older `HyStart`, Windows with
+    /// this one; standard TCP has neither.
+    ///
+    /// The rise shows a round trip late, and growth goes on more slowly for five more: behind a buffer below some six
+    /// bandwidth-delay products the loss still comes first, but costs less.
+    ///
+    /// It needs timestamps, for without them a round trip is measured once in each round and `HyStart++` wants eight; and it is
+    /// off where there is an initial threshold, for it is meant for a slow start without one (RFC 9406 §4.3).
+    pub hystart: Option<bool>,
+    /// How many segments one acknowledgement may add to the window in slow start: 1 to 8. `None`, the default: 8 with `HyStart++`
+    /// (`L` of RFC 9406 §4.3, without pacing), and else 2, so that the window doubles although every second segment is
+    /// acknowledged (`L` of RFC 3465 §2.3). RFC 5681 §3.1 alone allows 1.
+    pub slow_start_limit: Option<u32>,
+    /// Whether a fast recovery sends in proportion to what arrives, until the window has shrunk to its new size (proportional
+    /// rate reduction, RFC 9937); on by default, as in Linux. Off, a recovery is silent until then, and then fills the window, as
+    /// RFC 6675 says. Without SACK it does not apply.
+    pub prr: bool,
     /// How short the retransmission timeout may become; by default 200 ms beyond the round trip.
     pub rto_floor: RtoFloor,
     /// How much may be under way at most, for the receiver's sake: 1 B to 2^30 B (RFC 7323 §2.3). Default 2^30 B, no limit in
@@ -55,7 +71,9 @@ impl Default for Settings {
             ecn: false,
             initial_window: 10,
             initial_threshold: None,
-            slow_start_limit: 2,
+            hystart: None,
+            slow_start_limit: None,
+            prr: true,
             rto_floor: RtoFloor::LINUX,
             receive_window: DataSize::from_bytes(1 << 30),
             segments_per_ack: 2,
@@ -91,10 +109,10 @@ impl Settings {
         check((64..=65_495).contains(&self.mss), "mss", "64 to 65495 bytes", &self.mss)?;
         check((1..=10).contains(&self.initial_window), "initial-window", "1 to 10", &self.initial_window)?;
         check(
-            (1..=8).contains(&self.slow_start_limit),
+            self.slow_start_limit.is_none_or(|limit| (1..=8).contains(&limit)),
             "slow-start-limit",
             "1 to 8",
-            &self.slow_start_limit,
+            &self.slow_start_limit.unwrap_or_default(),
         )?;
         check(
             (1..=2).contains(&self.segments_per_ack),
@@ -127,6 +145,17 @@ impl Settings {
         u64::from(self.mss - if self.timestamps { TIMESTAMPS_BYTES } else { 0 })
     }
 
+    /// Whether the first slow start of a connection runs `HyStart++`.
+    pub(super) fn runs_hystart(&self) -> bool {
+        self.hystart.unwrap_or(self.algorithm == Algorithm::Cubic) && self.initial_threshold.is_none()
+    }
+
+    /// How many segments one acknowledgement may add to the window in slow start.
+    pub(super) fn slow_start_limit(&self) -> u32 {
+        let usual = if self.runs_hystart() { SEGMENTS_PER_ACK_WITH_HYSTART } else { 2 };
+        self.slow_start_limit.unwrap_or(usual)
+    }
+
     /// The initial window in bytes (RFC 6928 §2).
     pub(super) fn initial_window_bytes(&self) -> u64 {
         let segment = self.segment();
@@ -154,7 +183,7 @@ mod tests {
         let wrong = [
             Settings { mss: 20, ..default() },
             Settings { initial_window: 11, ..default() },
-            Settings { slow_start_limit: 0, ..default() },
+            Settings { slow_start_limit: Some(0), ..default() },
             Settings { segments_per_ack: 3, ..default() },
             Settings { receive_window: DataSize::from_bytes(100), ..default() },
             Settings { delayed_ack: TimeDelta::ZERO, ..default() },
@@ -165,6 +194,20 @@ mod tests {
         }
         let message = Settings { mss: 20, ..default() }.validate().unwrap_err().to_string();
         assert_eq!(message, "TCP: mss must be 64 to 65495 bytes, found 20");
+    }
+
+    #[test]
+    fn hystart_comes_with_cubic_and_not_where_there_is_a_threshold() {
+        let found = |algorithm, hystart, initial_threshold| {
+            let settings = Settings { algorithm, initial_threshold, hystart, ..Settings::default() };
+            (settings.runs_hystart(), settings.slow_start_limit())
+        };
+        let threshold = Some(DataSize::from_bytes(100_000));
+        assert_eq!(found(Algorithm::Cubic, None, None), (true, 8));
+        assert_eq!(found(Algorithm::NewReno, None, None), (false, 2));
+        assert_eq!(found(Algorithm::NewReno, Some(true), None), (true, 8));
+        assert_eq!(found(Algorithm::Cubic, Some(false), None), (false, 2));
+        assert_eq!(found(Algorithm::Cubic, Some(true), threshold), (false, 2));
     }
 
     #[test]

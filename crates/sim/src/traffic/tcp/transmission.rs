@@ -1,9 +1,10 @@
 //! The data phase of a connection: what to send next, what an acknowledgement means, how losses are mended.
 
-use giusto_core::units::Timestamp;
+use giusto_core::units::{TimeDelta, Timestamp};
 
 use super::{
     control::{Acknowledged, CongestionControl, Opening},
+    prr::{Progress, ProportionalReduction},
     rto::RtoEstimator,
     scoreboard::{DUPLICATE_THRESHOLD, Range, Scoreboard},
     segment::{Flags, Segment},
@@ -56,6 +57,8 @@ pub(super) struct Transmission {
     /// How far the application has written.
     offered: u64,
     phase: Phase,
+    /// Within a fast recovery, if it is used.
+    reduction: Option<ProportionalReduction>,
     /// The first unacknowledged segment is to be sent again, whatever the window.
     resend_first: bool,
     duplicates: u32,
@@ -93,6 +96,7 @@ impl Transmission {
             segment,
             offered: 0,
             phase: Phase::Open,
+            reduction: None,
             resend_first: false,
             duplicates: 0,
             limited_transmit: 0,
@@ -123,13 +127,15 @@ impl Transmission {
                 .settings
                 .initial_threshold
                 .map_or(u64::MAX, |size| size.as_bytes().max(self.segment)),
-            slow_start_limit: self.settings.slow_start_limit,
+            slow_start_limit: self.settings.slow_start_limit(),
+            hystart: self.settings.runs_hystart(),
         });
         self.rto = rto;
         self.uses = uses;
         self.board.clear();
         self.offered = 0;
         self.phase = Phase::Open;
+        self.reduction = None;
         self.resend_first = false;
         self.duplicates = 0;
         self.limited_transmit = 0;
@@ -182,8 +188,14 @@ impl Transmission {
         self.counts
     }
 
-    pub(super) fn control(&self) -> &dyn CongestionControl {
-        &*self.control
+    /// The congestion window.
+    pub(super) fn window(&self) -> u64 {
+        self.reduction.map_or(self.control.window(), |reduction| reduction.window())
+    }
+
+    /// The slow start threshold.
+    pub(super) fn threshold(&self) -> u64 {
+        self.control.threshold()
     }
 
     pub(super) fn rto(&self) -> &RtoEstimator {
@@ -243,6 +255,7 @@ impl Transmission {
     pub(super) fn on_ack(&mut self, now: Timestamp, segment: &Segment) {
         let flight = self.board.flight();
         let before = self.board.first();
+        let (delivered, lost_below) = (self.board.delivered(), self.board.lost_below());
         let advanced = self.board.on_cumulative(segment.acknowledgment);
         let mut selective = 0;
         if self.sack() {
@@ -250,9 +263,10 @@ impl Transmission {
                 selective += self.board.on_selective(range);
             }
         }
+        let mut sample = None;
         if advanced > 0 {
             self.previous_first = before;
-            self.on_advance(now, advanced, segment);
+            sample = self.on_advance(now, advanced, segment);
         }
         let echo = self.uses.contains(Flags::ECE) && segment.flags.contains(Flags::ECE);
         if echo && advanced > 0 && before >= self.reduced_until {
@@ -269,7 +283,7 @@ impl Transmission {
         let growth = if echo { 0 } else { advanced };
         match self.phase {
             Phase::Open => {
-                self.grow(now, growth);
+                self.grow(now, growth, sample);
                 if duplicate {
                     self.on_duplicate(now);
                 }
@@ -281,17 +295,36 @@ impl Transmission {
                     self.inflation = 0;
                 }
                 self.phase = Phase::Open;
+                self.reduction = None;
             }
             Phase::Recovery { .. } if self.sack() => {}
             Phase::Recovery { point, .. } if advanced > 0 => self.on_partial(point, advanced),
             Phase::Recovery { .. } => self.inflation += if duplicate { self.segment as i64 } else { 0 },
             Phase::Loss { point } => {
-                self.grow(now, growth);
+                self.grow(now, growth, sample);
                 if self.board.first() >= point {
                     self.phase = Phase::Open;
                 }
             }
         }
+        self.regulate(before, delivered, lost_below);
+    }
+
+    /// Proportional rate reduction, from what was acknowledged, delivered and lost before an acknowledgement (RFC 9937 §6.1, §6.2).
+    fn regulate(&mut self, first: u64, delivered: u64, lost_below: u64) {
+        if !matches!(self.phase, Phase::Recovery { .. }) || !self.sack() || !self.settings.prr {
+            return;
+        }
+        let target = self.control.window();
+        // What was sent and not delivered before: what is not delivered now, and what this acknowledgement brought.
+        let flight = self.board.next() - delivered;
+        let reduction =
+            self.reduction.get_or_insert_with(|| ProportionalReduction::new(self.segment, target, flight));
+        reduction.on_ack(Progress {
+            delivered: self.board.delivered() - delivered,
+            pipe: self.board.pipe(),
+            is_safe: self.board.first() > first && !self.board.has_lost_since(lost_below),
+        });
     }
 
     /// The retransmission timer, if it has expired (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1).
@@ -310,6 +343,7 @@ impl Transmission {
         self.rto.back_off();
         self.board.give_up();
         self.phase = Phase::Loss { point: self.board.next() };
+        self.reduction = None;
         self.recover = Some(self.board.next());
         self.resend_first = false;
         self.duplicates = 0;
@@ -327,7 +361,7 @@ impl Transmission {
 
     /// Whether `bytes` more may be under way, as far as the congestion window goes.
     fn fits(&mut self, bytes: u64) -> bool {
-        let window = self.control.window().saturating_add_signed(self.inflation).max(self.segment);
+        let window = self.window().saturating_add_signed(self.inflation).max(self.segment);
         let fits = self.board.pipe() + bytes <= window;
         self.held_by_window = !fits;
         fits
@@ -351,7 +385,7 @@ impl Transmission {
             self.timed = Some((to, now));
         }
         let reduced = std::mem::take(&mut self.announce_reduction);
-        self.on_sent(now);
+        self.on_sent(now, to - from);
         Some(Outgoing { range: (from, to), again: false, reduced })
     }
 
@@ -363,11 +397,14 @@ impl Transmission {
             self.timer = None;
         }
         self.counts.resent += 1;
-        self.on_sent(now);
+        self.on_sent(now, range.1 - range.0);
         Outgoing { range, again: true, reduced: false }
     }
 
-    fn on_sent(&mut self, now: Timestamp) {
+    fn on_sent(&mut self, now: Timestamp, bytes: u64) {
+        if let Some(reduction) = &mut self.reduction {
+            reduction.on_sent(bytes);
+        }
         self.counts.segments += 1;
         self.last_sent = now;
         if self.timer.is_none() {
@@ -375,18 +412,23 @@ impl Transmission {
         }
     }
 
-    /// New data was cumulatively acknowledged: measures, and sets the timer anew (RFC 6298 §5.2, §5.3).
-    fn on_advance(&mut self, now: Timestamp, advanced: u64, segment: &Segment) {
+    /// New data was cumulatively acknowledged: measures, and sets the timer anew (RFC 6298 §5.2, §5.3). Returns the round trip that
+    /// was measured.
+    fn on_advance(&mut self, now: Timestamp, advanced: u64, segment: &Segment) -> Option<TimeDelta> {
         self.counts.acknowledged += advanced;
         self.duplicates = 0;
         self.limited_transmit = 0;
         if self.phase == Phase::Open {
             self.inflation = 0;
         }
-        if self.uses.contains(Flags::TIMESTAMPS) {
-            self.rto.on_sample(now.saturating_since(segment.echo));
-        } else if let Some((_, sent)) = self.timed.take_if(|(end, _)| *end <= self.board.first()) {
-            self.rto.on_sample(now.saturating_since(sent));
+        let sent = if self.uses.contains(Flags::TIMESTAMPS) {
+            Some(segment.echo)
+        } else {
+            self.timed.take_if(|(end, _)| *end <= self.board.first()).map(|(_, sent)| sent)
+        };
+        let sample = sent.map(|sent| now.saturating_since(sent));
+        if let Some(sample) = sample {
+            self.rto.on_sample(sample);
         }
         if self.board.flight() == 0 {
             self.timer = None;
@@ -394,14 +436,23 @@ impl Transmission {
             // Without SACK only the first partial acknowledgement does (RFC 6582 §3.2, step 3).
             self.timer = Some(now + self.rto.timeout());
         }
+        sample
     }
 
-    fn grow(&mut self, now: Timestamp, bytes: u64) {
+    fn grow(&mut self, now: Timestamp, bytes: u64, sample: Option<TimeDelta>) {
         if bytes == 0 {
             return;
         }
         let round_trip = self.rto.smoothed().unwrap_or_default();
-        self.control.on_ack(now, Acknowledged { bytes, limited: self.held_by_window, round_trip });
+        let ack = Acknowledged {
+            bytes,
+            limited: self.held_by_window,
+            round_trip,
+            sample,
+            up_to: self.board.first(),
+            next: self.board.next(),
+        };
+        self.control.on_ack(now, ack);
     }
 
     /// A duplicate acknowledgement while nothing is known to be lost (RFC 6675 §5, steps 1 to 4; RFC 5681 §3.2).
@@ -456,6 +507,8 @@ impl Transmission {
 
     fn reduce(&mut self, now: Timestamp, flight: u64) {
         self.control.on_congestion(now, flight.min(self.control.window()));
+        // A new reduction is a new episode (RFC 9937 §6.4).
+        self.reduction = None;
         self.note_reduction();
     }
 

@@ -24,8 +24,8 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// | after a timeout | the plateau is where congestion avoidance begins, `K` = 0 | RFC 8312 §4.7 |
 /// | fast convergence | on | RFC 8312 §4.6 |
 ///
-/// Slow start is that of RFC 5681; neither `HyStart` nor `HyStart++` (RFC 9406) is there, so that the first overshoot of a long
-/// queue is larger than that of current systems. A spurious reduction is not undone (RFC 9438 §4.9).
+/// Slow start is that of RFC 5681, at first with `HyStart++` (RFC 9406) where [`Opening::hystart`] says so: where that ends it without
+/// a loss, the window is the plateau, and `K` = 0 (RFC 8312 §4.8). A spurious reduction is not undone (RFC 9438 §4.9).
 #[derive(Debug)]
 pub struct Cubic {
     segment: u64,
@@ -64,7 +64,13 @@ impl Avoidance {
 impl Cubic {
     /// Waits for a connection to begin.
     pub fn new() -> Self {
-        Self::opened(&Opening { segment: 1, window: 1, threshold: u64::MAX, slow_start_limit: 1 })
+        Self::opened(&Opening {
+            segment: 1,
+            window: 1,
+            threshold: u64::MAX,
+            slow_start_limit: 1,
+            hystart: false,
+        })
     }
 
     fn opened(opening: &Opening) -> Self {
@@ -151,15 +157,18 @@ impl CongestionControl for Cubic {
     }
 
     fn on_ack(&mut self, now: Timestamp, ack: Acknowledged) {
-        if !ack.limited {
+        if self.window < self.threshold {
+            let growth = self.slow_start.on_ack(&ack);
+            self.window = (self.window + self.segments(growth)).min(self.threshold);
+            if self.slow_start.is_over() {
+                self.threshold = self.window;
+            }
+        } else if !ack.limited {
             // Time in which the application held back does not count (RFC 8312 §5.8).
             if let Some(stage) = &mut self.avoidance {
                 stage.began += now.saturating_since(stage.latest);
                 stage.latest = now;
             }
-        } else if self.window < self.threshold {
-            let growth = self.segments(self.slow_start.growth(ack.bytes));
-            self.window = (self.window + growth).min(self.threshold);
         } else {
             self.slow_start.on_end();
             self.avoid(now, self.segments(ack.bytes), ack.round_trip);
@@ -176,6 +185,7 @@ impl CongestionControl for Cubic {
         self.threshold = (reduced * BETA).max(2.0);
         self.window = self.threshold;
         self.avoidance = None;
+        self.slow_start.on_end();
     }
 
     fn on_timeout(&mut self, _now: Timestamp, flight: u64, again: bool) {
@@ -205,7 +215,13 @@ mod tests {
     fn after_congestion(segments: u64, seconds: i64) -> Vec<f64> {
         let mut control = Cubic::new();
         let window = 1000 * segments;
-        control.begin(Opening { segment: 1000, window, threshold: window, slow_start_limit: 2 });
+        control.begin(Opening {
+            segment: 1000,
+            window,
+            threshold: window,
+            slow_start_limit: 2,
+            hystart: false,
+        });
         control.on_congestion(Timestamp::ZERO, window);
         let mut now = Timestamp::ZERO;
         (0..10 * seconds)
@@ -213,7 +229,12 @@ mod tests {
                 let acknowledgements = control.window() / 1000;
                 for n in 0..acknowledgements as i64 {
                     let spread = ROUND_TRIP.as_nanos() * n / acknowledgements as i64;
-                    let ack = Acknowledged { bytes: 1000, limited: true, round_trip: ROUND_TRIP };
+                    let ack = Acknowledged {
+                        bytes: 1000,
+                        limited: true,
+                        round_trip: ROUND_TRIP,
+                        ..Acknowledged::default()
+                    };
                     control.on_ack(now + TimeDelta::from_nanos(spread), ack);
                 }
                 now += ROUND_TRIP;
@@ -245,7 +266,13 @@ mod tests {
     #[test]
     fn fast_convergence_lowers_the_plateau_of_a_window_that_shrinks() {
         let mut control = Cubic::new();
-        control.begin(Opening { segment: 1000, window: 100_000, threshold: 1, slow_start_limit: 2 });
+        control.begin(Opening {
+            segment: 1000,
+            window: 100_000,
+            threshold: 1,
+            slow_start_limit: 2,
+            hystart: false,
+        });
         control.on_congestion(Timestamp::ZERO, 100_000);
         assert!((control.plateau - 100.0).abs() < 1e-9 && control.window() == 70_000);
         control.on_congestion(Timestamp::ZERO, 70_000);
@@ -256,10 +283,21 @@ mod tests {
     fn idle_time_is_no_time_to_grow_in() {
         let grown = |limited| {
             let mut control = Cubic::new();
-            control.begin(Opening { segment: 1000, window: 100_000, threshold: 1, slow_start_limit: 2 });
+            control.begin(Opening {
+                segment: 1000,
+                window: 100_000,
+                threshold: 1,
+                slow_start_limit: 2,
+                hystart: false,
+            });
             control.on_congestion(Timestamp::ZERO, 100_000);
             let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds(seconds);
-            let ack = Acknowledged { bytes: 1000, limited: true, round_trip: ROUND_TRIP };
+            let ack = Acknowledged {
+                bytes: 1000,
+                limited: true,
+                round_trip: ROUND_TRIP,
+                ..Acknowledged::default()
+            };
             control.on_ack(at(0), ack);
             control.on_ack(at(100), Acknowledged { limited, ..ack });
             (0..70).for_each(|_| control.on_ack(at(100), ack));

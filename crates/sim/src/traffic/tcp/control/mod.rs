@@ -1,12 +1,15 @@
 //! Congestion control: how much may be under way.
 
 mod cubic;
+mod hystart;
 mod new_reno;
 
 use std::fmt;
 
 pub use cubic::Cubic;
 use giusto_core::units::{TimeDelta, Timestamp};
+use hystart::HyStart;
+pub(super) use hystart::SEGMENTS_PER_ACK as SEGMENTS_PER_ACK_WITH_HYSTART;
 pub use new_reno::NewReno;
 use serde::{Deserialize, Serialize};
 
@@ -47,12 +50,14 @@ pub struct Opening {
     pub window: u64,
     /// The initial slow start threshold in bytes; `u64::MAX`: none.
     pub threshold: u64,
-    /// How many segments one acknowledgement may add in slow start: `L` of RFC 3465 §2.2.
+    /// How many segments one acknowledgement may add in slow start: `L` of RFC 3465 §2.2 and of RFC 9406 §4.2.
     pub slow_start_limit: u32,
+    /// Whether `HyStart++` (RFC 9406) watches the slow start.
+    pub hystart: bool,
 }
 
 /// An acknowledgement of new data, as a congestion control sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Acknowledged {
     /// How many bytes it acknowledges anew.
     pub bytes: u64,
@@ -61,6 +66,12 @@ pub struct Acknowledged {
     pub limited: bool,
     /// The smoothed round trip.
     pub round_trip: TimeDelta,
+    /// The round trip that it measures, if it does.
+    pub sample: Option<TimeDelta>,
+    /// The first byte that is not acknowledged then (`SND.UNA`).
+    pub up_to: u64,
+    /// The first byte that was never sent (`SND.NXT`).
+    pub next: u64,
 }
 
 /// The congestion controls that are here.
@@ -84,33 +95,44 @@ impl Algorithm {
     }
 }
 
-/// Slow start by appropriate byte counting (RFC 3465 §2.2, RFC 5681 §3.1 eq. 2).
+/// Slow start by appropriate byte counting (RFC 3465 §2.2, RFC 5681 §3.1 eq. 2), at first with `HyStart++` if that is wanted.
 #[derive(Debug, Clone, Copy)]
 struct SlowStart {
     segment: u64,
     /// Most bytes that one acknowledgement adds.
     limit: u64,
     usual_limit: u64,
+    hystart: Option<HyStart>,
 }
 
 impl SlowStart {
     fn new(opening: &Opening) -> Self {
         let limit = opening.segment * u64::from(opening.slow_start_limit);
-        Self { segment: opening.segment, limit, usual_limit: limit }
+        let hystart = opening.hystart.then(HyStart::new);
+        Self { segment: opening.segment, limit, usual_limit: limit, hystart }
     }
 
-    /// How many bytes the window grows by for `acknowledged` ones.
-    fn growth(&self, acknowledged: u64) -> u64 {
-        acknowledged.min(self.limit)
+    /// How many bytes the window grows by for an acknowledgement.
+    fn on_ack(&mut self, ack: &Acknowledged) -> u64 {
+        let divisor = self.hystart.as_mut().map_or(1, |hystart| hystart.on_ack(ack));
+        if ack.limited { ack.bytes.min(self.limit) / divisor } else { 0 }
+    }
+
+    /// Whether the threshold is to be set to the window, for slow start is to end without congestion.
+    fn is_over(&self) -> bool {
+        self.hystart.is_some_and(|hystart| hystart.is_over())
     }
 
     /// One segment per acknowledgement after a timeout (RFC 3465 §2.3), for its recovery acknowledges in leaps.
     fn on_timeout(&mut self) {
         self.limit = self.segment.min(self.usual_limit);
+        self.hystart = None;
     }
 
+    /// Slow start ended. `HyStart++` is for the first one only (RFC 9406 §4.3).
     fn on_end(&mut self) {
         self.limit = self.usual_limit;
+        self.hystart = None;
     }
 }
 
@@ -122,9 +144,15 @@ mod tests {
     fn slow_start_adds_what_was_acknowledged_up_to_its_limit_and_one_segment_after_a_timeout() {
         for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
             let mut control = algorithm.build();
-            let opening = Opening { segment: 1000, window: 10_000, threshold: u64::MAX, slow_start_limit: 2 };
+            let opening = Opening {
+                segment: 1000,
+                window: 10_000,
+                threshold: u64::MAX,
+                slow_start_limit: 2,
+                hystart: false,
+            };
             control.begin(opening);
-            let ack = |bytes| Acknowledged { bytes, limited: true, round_trip: TimeDelta::from_millis(100) };
+            let ack = |bytes| Acknowledged { bytes, limited: true, ..Acknowledged::default() };
             let now = Timestamp::ZERO;
             control.on_ack(now, ack(1000));
             assert_eq!(control.window(), 11_000);
@@ -148,6 +176,7 @@ mod tests {
                 window: 20_000,
                 threshold: u64::MAX,
                 slow_start_limit: 1,
+                hystart: false,
             });
             control.on_timeout(Timestamp::ZERO, 20_000, false);
             assert_eq!(control.threshold(), threshold);
@@ -160,7 +189,13 @@ mod tests {
     fn the_threshold_is_never_below_two_segments_nor_the_window_below_one() {
         for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
             let mut control = algorithm.build();
-            control.begin(Opening { segment: 1000, window: 2000, threshold: u64::MAX, slow_start_limit: 1 });
+            control.begin(Opening {
+                segment: 1000,
+                window: 2000,
+                threshold: u64::MAX,
+                slow_start_limit: 1,
+                hystart: false,
+            });
             for _ in 0..5 {
                 control.on_congestion(Timestamp::ZERO, 500);
                 assert_eq!((control.threshold(), control.window()), (2000, 2000));

@@ -21,7 +21,8 @@ pub struct NewReno {
 impl NewReno {
     /// Waits for a connection to begin.
     pub fn new() -> Self {
-        let opening = Opening { segment: 1, window: 1, threshold: u64::MAX, slow_start_limit: 1 };
+        let opening =
+            Opening { segment: 1, window: 1, threshold: u64::MAX, slow_start_limit: 1, hystart: false };
         Self::opened(&opening)
     }
 
@@ -61,11 +62,14 @@ impl CongestionControl for NewReno {
     }
 
     fn on_ack(&mut self, _now: Timestamp, ack: Acknowledged) {
-        if !ack.limited {
+        if self.window < self.threshold {
+            self.window = (self.window + self.slow_start.on_ack(&ack)).min(self.threshold);
+            if self.slow_start.is_over() {
+                self.threshold = self.window;
+            }
             return;
         }
-        if self.window < self.threshold {
-            self.window = (self.window + self.slow_start.growth(ack.bytes)).min(self.threshold);
+        if !ack.limited {
             return;
         }
         self.slow_start.on_end();
@@ -81,6 +85,7 @@ impl CongestionControl for NewReno {
         self.threshold = self.half(flight);
         self.window = self.threshold;
         self.counted = 0;
+        self.slow_start.on_end();
     }
 
     fn on_timeout(&mut self, _now: Timestamp, flight: u64, again: bool) {
@@ -99,15 +104,19 @@ impl CongestionControl for NewReno {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::units::TimeDelta;
-
     use super::*;
 
     #[test]
     fn the_window_grows_by_one_segment_per_window_acknowledged_and_halves_at_congestion() {
         let mut control = NewReno::new();
-        control.begin(Opening { segment: 1000, window: 10_000, threshold: 10_000, slow_start_limit: 2 });
-        let ack = Acknowledged { bytes: 2000, limited: true, round_trip: TimeDelta::from_millis(100) };
+        control.begin(Opening {
+            segment: 1000,
+            window: 10_000,
+            threshold: 10_000,
+            slow_start_limit: 2,
+            hystart: false,
+        });
+        let ack = Acknowledged { bytes: 2000, limited: true, ..Acknowledged::default() };
         let windows: Vec<_> = (0..11)
             .map(|_| {
                 control.on_ack(Timestamp::ZERO, ack);

@@ -5,6 +5,7 @@ mod ecn;
 mod engine;
 mod properties;
 mod sharing;
+mod start;
 mod theory;
 
 use std::{cmp::Ordering, collections::BinaryHeap};

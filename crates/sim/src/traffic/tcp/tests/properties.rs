@@ -22,11 +22,13 @@ fn weather(seed: u64, name: &str, loss: u32, late: u32, twice: u32) -> Law {
 }
 
 fn any_settings() -> impl Strategy<Value = Settings> {
-    (any::<[bool; 4]>(), prop_oneof![Just(536_u32), Just(1460)], 1..=2_u32, 1..=10_u32).prop_map(
-        |([sack, timestamps, ecn, cubic], mss, segments_per_ack, initial_window)| Settings {
+    (any::<[bool; 6]>(), prop_oneof![Just(536_u32), Just(1460)], 1..=2_u32, 1..=10_u32).prop_map(
+        |([sack, timestamps, ecn, cubic, hystart, prr], mss, segments_per_ack, initial_window)| Settings {
             sack,
             timestamps,
             ecn,
+            hystart: Some(hystart),
+            prr,
             mss,
             segments_per_ack,
             initial_window,
