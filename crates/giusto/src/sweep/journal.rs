@@ -1,6 +1,7 @@
 //! What of a sweep is finished, line by line on disk, so that nothing is lost when it is broken off.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -80,7 +81,11 @@ impl Journal {
             }
         })?;
         let mut journal = Self { path, file };
-        journal.write(&header(scenario))?;
+        if let Err(error) = journal.write(&header(scenario)) {
+            // A journal without its first line is of no use to anyone.
+            let _ = fs::remove_file(&journal.path);
+            return Err(error);
+        }
         Ok(journal)
     }
 
@@ -126,11 +131,11 @@ impl Journal {
         for (line, number) in lines {
             known.push(serde_json::from_str::<Finished>(line).map_err(|error| unreadable(number, error))?);
         }
+        let fingerprints: BTreeMap<_, &str> =
+            planned.iter().map(|planned| (planned.key(), planned.fingerprint.as_str())).collect();
         let changed = |run: &&Finished| {
-            let same = |planned: &&Planned| {
-                (&planned.parameters, planned.seed.to_string()) == (&run.parameters, run.seed.clone())
-            };
-            planned.iter().find(same).is_some_and(|planned| planned.fingerprint() != run.fingerprint)
+            let now = fingerprints.get(&(run.parameters.clone(), run.seed.clone()));
+            now.is_some_and(|now| *now != run.fingerprint)
         };
         if let Some(run) = known.iter().find(changed) {
             let of = format!("the scenario as it was before it was changed (run of seed {})", run.seed);

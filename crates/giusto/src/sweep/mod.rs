@@ -89,7 +89,7 @@ pub fn run(
             let (parameters, seed) = planned.key();
             match catch_unwind(AssertUnwindSafe(|| run(planned))) {
                 Ok(Some(result)) => {
-                    let run = Finished { seed, parameters, fingerprint: planned.fingerprint(), result };
+                    let run = Finished { seed, parameters, fingerprint: planned.fingerprint.clone(), result };
                     if let Ok(mut finished) = finished.lock() {
                         finished(&run);
                     }

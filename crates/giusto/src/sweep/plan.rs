@@ -91,6 +91,8 @@ pub struct Sweep {
 pub struct Planned {
     /// The scenario, with all that is set.
     pub scenario: Arc<Scenario>,
+    /// Its digest, [`Scenario::fingerprint`].
+    pub fingerprint: String,
     /// What is set, by its path.
     pub parameters: BTreeMap<String, String>,
     /// What its chance derives from.
@@ -101,10 +103,6 @@ impl Planned {
     /// What tells it from the other runs of a sweep.
     pub(super) fn key(&self) -> (BTreeMap<String, String>, String) {
         (self.parameters.clone(), self.seed.to_string())
-    }
-
-    pub(super) fn fingerprint(&self) -> String {
-        self.scenario.fingerprint()
     }
 }
 
@@ -132,11 +130,13 @@ impl Sweep {
         for combination in combinations {
             match self.document.scenario(&combination) {
                 Ok(scenario) => {
+                    let fingerprint = scenario.fingerprint();
                     let scenario = Arc::new(scenario);
                     let parameters: BTreeMap<String, String> =
                         combination.into_iter().map(|setting| (setting.path, setting.value)).collect();
                     planned.extend(self.seeds.0.iter().map(|&seed| Planned {
                         scenario: Arc::clone(&scenario),
+                        fingerprint: fingerprint.clone(),
                         parameters: parameters.clone(),
                         seed,
                     }));

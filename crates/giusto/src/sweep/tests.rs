@@ -136,8 +136,14 @@ fn a_journal_of_a_scenario_that_was_changed_is_not_continued() {
     run(&planned, Vec::new(), simulate, |run| journal.append(run).unwrap());
     let longer = Setting { path: "duration".to_owned(), value: "3 s".to_owned() };
     let scenario = Document::parse(FILE, "sweep.toml").unwrap().scenario(&[longer]).unwrap();
-    let changed: Vec<Planned> =
-        planned.iter().map(|run| Planned { scenario: scenario.clone().into(), ..run.clone() }).collect();
+    let fingerprint = scenario.fingerprint();
+    let scenario = std::sync::Arc::new(scenario);
+    let changed = |run: &Planned| Planned {
+        scenario: scenario.clone(),
+        fingerprint: fingerprint.clone(),
+        ..run.clone()
+    };
+    let changed: Vec<Planned> = planned.iter().map(changed).collect();
     let complaint = |name: &str, planned: &[Planned]| {
         let complaint = Journal::resume(folder.path(), name, planned).unwrap_err().to_string();
         complaint.replace(&folder.path().display().to_string(), "DIR")
