@@ -58,7 +58,7 @@ impl Buffer {
         self.queue.enqueue(now, packet, drops);
         self.waiting.packets += 1;
         self.waiting.size += packet.size();
-        drops.get(before..).unwrap_or_default().iter().for_each(|dropped| self.gone(&dropped.packet));
+        self.gone(drops.get(before..).unwrap_or_default().iter().map(|dropped| &dropped.packet));
         self.timer = self.queue.next_timer();
         packet.ecn.is_capable() && self.has_marked()
     }
@@ -66,8 +66,8 @@ impl Buffer {
     pub(super) fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Taken {
         let before = drops.len();
         let packet = self.queue.dequeue(now, drops);
-        packet.iter().for_each(|packet| self.gone(packet));
-        drops.get(before..).unwrap_or_default().iter().for_each(|dropped| self.gone(&dropped.packet));
+        self.gone(packet.as_ref());
+        self.gone(drops.get(before..).unwrap_or_default().iter().map(|dropped| &dropped.packet));
         self.timer = self.queue.next_timer();
         let marked = packet.is_some_and(|packet| packet.ecn == Ecn::Ce) && self.has_marked();
         Taken { packet, marked }
@@ -94,9 +94,12 @@ impl Buffer {
         self.timer = self.queue.next_timer();
     }
 
-    fn gone(&mut self, packet: &Packet) {
-        self.waiting.packets = self.waiting.packets.saturating_sub(1);
-        self.waiting.size = self.waiting.size.saturating_sub(packet.size());
+    /// These wait no more.
+    fn gone<'a>(&mut self, packets: impl IntoIterator<Item = &'a Packet>) {
+        for packet in packets {
+            self.waiting.packets = self.waiting.packets.saturating_sub(1);
+            self.waiting.size = self.waiting.size.saturating_sub(packet.size());
+        }
     }
 
     fn has_marked(&mut self) -> bool {

@@ -50,6 +50,8 @@ fn settings(fields: &Fields<'_>) -> Settings {
     flag("sack", &mut settings.sack);
     flag("timestamps", &mut settings.timestamps);
     flag("ecn", &mut settings.ecn);
+    flag("prr", &mut settings.prr);
+    settings.hystart = fields.flag("hystart");
     if let Some(segments) = fields.count("initial-window", 1) {
         settings.initial_window = segments;
     }
