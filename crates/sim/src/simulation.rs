@@ -211,6 +211,13 @@ impl Simulation {
         &*self.agents.get(agent.0 as usize).expect("an agent of this simulation").inner
     }
 
+    /// Lets every agent tell `observer` what moves inside it.
+    pub fn tell_gauges(&self, now: Timestamp, observer: &mut impl Observer) {
+        for agent in &self.agents {
+            agent.inner.gauges(&mut |flow, name, value| observer.on_gauge(now, flow, name, value));
+        }
+    }
+
     /// The time of the last event.
     pub fn now(&self) -> Timestamp {
         self.events.now()

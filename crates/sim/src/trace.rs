@@ -5,7 +5,7 @@
 
 use giusto_core::units::{DataSize, TimeDelta, Timestamp};
 
-use crate::packet::{DropReason, LinkId, Packet};
+use crate::packet::{DropReason, FlowId, LinkId, Packet};
 
 /// Something that happened to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +98,11 @@ pub trait Observer {
     /// `event` happened at `now`.
     fn on_event(&mut self, now: Timestamp, event: &Event);
 
+    /// An agent tells of `flow` that `name`, with its unit, is `value` at `now`.
+    fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
+        let _ = (now, flow, name, value);
+    }
+
     /// Whether it looks at all: an event that nobody watches is not made.
     #[inline]
     fn watches(&self) -> bool {
@@ -122,6 +127,10 @@ impl<O: Observer + ?Sized> Observer for &mut O {
         (**self).on_event(now, event);
     }
 
+    fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
+        (**self).on_gauge(now, flow, name, value);
+    }
+
     #[inline]
     fn watches(&self) -> bool {
         (**self).watches()
@@ -135,6 +144,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.on_event(now, event);
     }
 
+    fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
+        self.0.on_gauge(now, flow, name, value);
+        self.1.on_gauge(now, flow, name, value);
+    }
+
     #[inline]
     fn watches(&self) -> bool {
         self.0.watches() || self.1.watches()
@@ -146,6 +160,12 @@ impl<O: Observer> Observer for Option<O> {
     fn on_event(&mut self, now: Timestamp, event: &Event) {
         if let Some(observer) = self {
             observer.on_event(now, event);
+        }
+    }
+
+    fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
+        if let Some(observer) = self {
+            observer.on_gauge(now, flow, name, value);
         }
     }
 

@@ -80,6 +80,9 @@ pub fn run_watched(
         let part = i128::from(scenario.duration().as_nanos()) * i128::from(look) / i128::from(LOOKS);
         end = Timestamp::from_nanos(part as u64);
         built.simulation.run_until(end, &mut (&mut windows, &mut *observer));
+        if observer.watches() {
+            built.simulation.tell_gauges(end, observer);
+        }
         if look < LOOKS && watch(end).is_break() {
             break;
         }

@@ -313,6 +313,10 @@ impl Observer for Timeline {
             }
         }
     }
+
+    fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
+        self.gauge(now, flow, name, value);
+    }
 }
 
 #[cfg(test)]

@@ -55,8 +55,9 @@ pub trait Agent: Send + fmt::Debug {
     /// When [`handle_timeout`](Self::handle_timeout) is wanted next; `None`: never, unless a packet comes.
     fn poll_timeout(&self) -> Option<Timestamp>;
 
-    /// Tells what moves inside, each quantity by a name with its unit, such as `cwnd_bytes`. By default nothing.
-    fn gauges(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    /// Tells what moves inside: for each quantity the flow that it is about, its name with its unit, such as `cwnd_bytes`, and its
+    /// value. What says most comes first. By default nothing.
+    fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
         let _ = report;
     }
 }

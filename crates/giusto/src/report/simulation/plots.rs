@@ -28,8 +28,8 @@ const LEAST_POINTS: usize = 60;
 /// Points of a distribution.
 const QUANTILES: usize = 200;
 
-/// Kinds of gauges that are drawn.
-const MOST_GAUGES: usize = 4;
+/// Kinds of gauges that are drawn: those that agents tell first.
+const MOST_GAUGES: usize = 2;
 
 /// Flows that are drawn as one line.
 struct Bundle {

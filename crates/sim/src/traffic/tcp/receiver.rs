@@ -264,8 +264,8 @@ impl Agent for Receiver {
     }
 
     /// `delivered_bytes`: data handed to the application, in order, since the beginning.
-    fn gauges(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("delivered_bytes", self.stats.delivered as f64);
+    fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
+        report(self.flow, "delivered_bytes", self.stats.delivered as f64);
     }
 }
 

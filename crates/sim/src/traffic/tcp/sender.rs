@@ -360,20 +360,21 @@ impl Agent for Sender {
     /// | `pipe_bytes` | what is believed to be in the network |
     /// | `srtt_ms` | smoothed round trip, once measured |
     /// | `acked_bytes`, `resent_segments`, `timeouts`, `reductions`, `transfers` | counted since the beginning |
-    fn gauges(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
         let stats = self.stats();
-        report("cwnd_bytes", stats.window as f64);
+        // Before the first round trip there is nothing to tell.
+        let Some(round_trip) = stats.round_trip else { return };
+        let mut tell = |name, value| report(self.flow, name, value);
+        tell("cwnd_bytes", stats.window as f64);
+        tell("srtt_ms", round_trip.as_millis());
+        tell("pipe_bytes", stats.pipe as f64);
         if let Some(threshold) = stats.threshold {
-            report("ssthresh_bytes", threshold as f64);
+            tell("ssthresh_bytes", threshold as f64);
         }
-        report("pipe_bytes", stats.pipe as f64);
-        if let Some(round_trip) = stats.round_trip {
-            report("srtt_ms", round_trip.as_millis());
-        }
-        report("acked_bytes", stats.acknowledged as f64);
-        report("resent_segments", stats.resent as f64);
-        report("timeouts", stats.timeouts as f64);
-        report("reductions", stats.reductions as f64);
-        report("transfers", stats.transfers as f64);
+        tell("acked_bytes", stats.acknowledged as f64);
+        tell("resent_segments", stats.resent as f64);
+        tell("timeouts", stats.timeouts as f64);
+        tell("reductions", stats.reductions as f64);
+        tell("transfers", stats.transfers as f64);
     }
 }

@@ -47,7 +47,7 @@ fn run(
 
 fn gauge(simulation: &Simulation, agent: AgentId, wanted: &str) -> f64 {
     let mut found = None;
-    simulation.agent(agent).gauges(&mut |name, value| {
+    simulation.agent(agent).gauges(&mut |_, name, value| {
         if name == wanted {
             found = Some(value);
         }
