@@ -6,6 +6,7 @@
 //! | module | answers |
 //! |---|---|
 //! | [`units`] | what is a time, a rate, a size? |
+//! | [`control`] | how much may be sent? |
 //! | [`ecn`] | what does the network say in the IP header? |
 //! | [`pace`] | when may the next datagram leave? |
 //! | [`media`] | what is in it? |
@@ -13,6 +14,7 @@
 //! | [`session`] | how do two ends of a measurement speak to each other? |
 //! | [`measure`] | what arrived, and when? |
 
+pub mod control;
 pub mod ecn;
 pub mod measure;
 pub mod media;

@@ -1,0 +1,45 @@
+//! How much may be sent?
+//!
+//! A [`Controller`] hears what was sent and what the far end says of it, and names a [`Target`]: a rate for the media, a rate for
+//! the pacer, and, where the algorithm has one, a window. It never reads a clock and never sends anything. What it decided last,
+//! and why, is its [`Decision`].
+//!
+//! | part | module |
+//! |---|---|
+//! | what a controller hears | [`feedback`] |
+//! | what it says | [`target`] |
+//! | the baseline that heeds nothing | [`fixed`] |
+
+pub mod feedback;
+pub mod fixed;
+pub mod target;
+
+pub use feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket};
+pub use fixed::Fixed;
+pub use target::{Cause, Decision, Probe, Signal, Target};
+
+use crate::units::Timestamp;
+
+/// Congestion control as a state machine.
+///
+/// Calls in any order are safe; time that runs backwards counts as no time; each call does work bounded by what it is given.
+/// After a call, ask [`target`](Self::target) and [`next_timeout`](Self::next_timeout) again.
+pub trait Controller: Send + std::fmt::Debug {
+    /// `packet` has left.
+    fn on_sent(&mut self, now: Timestamp, packet: &SentPacket);
+
+    /// The far end has told something.
+    fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>);
+
+    /// The deadline of [`next_timeout`](Self::next_timeout) has come, or the queue of the sender has changed.
+    fn on_timeout(&mut self, now: Timestamp, queue: &QueueState);
+
+    /// When [`on_timeout`](Self::on_timeout) is wanted at the latest.
+    fn next_timeout(&self) -> Option<Timestamp>;
+
+    /// How much may be sent.
+    fn target(&self) -> Target;
+
+    /// What was decided last, and why.
+    fn decision(&self) -> &Decision;
+}
