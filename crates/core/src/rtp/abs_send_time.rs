@@ -1,11 +1,13 @@
 //! When a packet left, in an RTP header extension of three bytes (libwebrtc, `abs-send-time`).
 
-use super::ExtensionError;
+use super::{ExtensionError, NtpTimestamp};
 use crate::{
     measure::SequenceUnwrapper,
     units::{PeerTimestamp, Timestamp},
 };
 
+/// Bits of an NTP timestamp's fraction that are not written (libwebrtc, `abs-send-time`).
+const NTP_SHIFT: u32 = 14;
 /// Ticks in a second: 18 bits of fraction (libwebrtc, `abs-send-time`).
 const TICKS_PER_SECOND: u128 = 1 << 18;
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
@@ -34,10 +36,9 @@ const FREE_BITS: u32 = 8;
 pub struct AbsSendTime(u32);
 
 impl AbsSendTime {
-    /// The tick nearest to `time`.
+    /// `time` rounded down, as bits of an NTP timestamp are left out (libwebrtc, `abs-send-time`).
     pub const fn from_timestamp(time: Timestamp) -> Self {
-        let ticks = (time.as_nanos() as u128 * TICKS_PER_SECOND + NANOS_PER_SECOND / 2) / NANOS_PER_SECOND;
-        Self(ticks as u32 & MASK)
+        Self((NtpTimestamp::from_timestamp(time).to_bits() >> NTP_SHIFT) as u32 & MASK)
     }
 
     /// Ticks of 2^-18 s, 24 bits.
@@ -77,11 +78,12 @@ impl AbsSendTimeUnwrapper {
         Self(SequenceUnwrapper::new())
     }
 
-    /// The time on the sender's clock, less an unknown multiple of 64 s. `None` where it lies before zero: sent before the
+    /// The time on the sender's clock, less an unknown multiple of 64 s, rounded up to a nanosecond. `None` where it lies before zero: sent before the
     /// first one received, across a wrap.
     pub fn unwrap(&mut self, time: AbsSendTime) -> Option<PeerTimestamp> {
         let ticks = u128::from(self.0.unwrap_u32(time.0 << FREE_BITS)? >> FREE_BITS);
-        let nanos = (ticks * NANOS_PER_SECOND + TICKS_PER_SECOND / 2) / TICKS_PER_SECOND;
+        // Rounded up, so that writing again, which rounds down, gives the same ticks.
+        let nanos = (ticks * NANOS_PER_SECOND).div_ceil(TICKS_PER_SECOND);
         Some(PeerTimestamp::from_nanos(nanos as u64))
     }
 }
@@ -98,11 +100,15 @@ mod tests {
 
     /// By hand: 2^-18 s are 3814.697 ns.
     #[test]
-    fn times_are_taken_to_the_nearest_tick_and_wrap_at_64_s() {
-        assert_eq!([ticks(0), ticks(1_907), ticks(1_908), ticks(5_722), ticks(5_723)], [0, 0, 1, 1, 2]);
+    fn times_are_rounded_down_and_wrap_at_64_s() {
+        assert_eq!([ticks(0), ticks(3_814), ticks(3_815), ticks(7_629), ticks(7_630)], [0, 0, 1, 1, 2]);
         assert_eq!(ticks(1_000_000_000), 1 << 18);
-        assert_eq!([ticks(63_999_996_000), ticks(63_999_999_000), ticks(64_000_000_000)], [MASK, 0, 0]);
-        assert_eq!(ticks(u64::MAX), ((u64::MAX as f64 / 1e9 * 262_144.0) % 16_777_216.0) as u32);
+        assert_eq!(
+            [ticks(63_999_996_000), ticks(63_999_999_999), ticks(64_000_000_000)],
+            [MASK - 1, MASK, 0]
+        );
+        // 18 446 744 073.709 551 615 s: 9 modulo 64, and 186 004.7 ticks.
+        assert_eq!(ticks(u64::MAX), (9 << 18) + 186_004);
     }
 
     #[test]
@@ -117,28 +123,24 @@ mod tests {
     #[test]
     fn a_time_before_the_first_wrap_is_refused() {
         let mut unwrapper = AbsSendTimeUnwrapper::new();
-        assert_eq!(unwrapper.unwrap(AbsSendTime(3)).map(PeerTimestamp::as_nanos), Some(11_444));
+        assert_eq!(unwrapper.unwrap(AbsSendTime(3)).map(PeerTimestamp::as_nanos), Some(11_445));
         assert_eq!(unwrapper.unwrap(AbsSendTime(MASK)), None);
-        assert_eq!(unwrapper.unwrap(AbsSendTime(2)).map(PeerTimestamp::as_nanos), Some(7_629));
+        assert_eq!(unwrapper.unwrap(AbsSendTime(2)).map(PeerTimestamp::as_nanos), Some(7_630));
     }
 
     proptest! {
         #[test]
-        fn times_are_followed_over_wraps_within_half_a_tick(
+        fn times_are_followed_over_wraps_to_a_tick(
             start in 0_u64..64_000_000_000, steps in prop::collection::vec(-31_000_000_000_i64..31_999_000_000, 1..50),
         ) {
             let mut unwrapper = AbsSendTimeUnwrapper::new();
-            // From the second wrap on, so that no step leads below zero.
             let mut now = start;
-            let mut offset = None;
             for step in std::iter::once(0).chain(steps) {
                 now = now.saturating_add_signed(step);
                 let sent = AbsSendTime::from_timestamp(Timestamp::from_nanos(now));
                 prop_assert_eq!(AbsSendTime::parse(&sent.to_bytes()), Ok(sent));
-                let Some(read) = unwrapper.unwrap(sent) else { break };
-                // A start within half a tick of the wrap is read as zero: everything is then 64 s less.
-                let offset = *offset.get_or_insert(if read.as_nanos() + 10_000 < now { 64_000_000_000 } else { 0 });
-                prop_assert!(read.as_nanos().abs_diff(now - offset) <= 1_908);
+                let read = unwrapper.unwrap(sent).unwrap().as_nanos();
+                prop_assert!(read <= now && now - read < 3_815, "{} for {}", read, now);
             }
         }
     }

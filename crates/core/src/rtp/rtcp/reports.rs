@@ -37,7 +37,7 @@ pub struct ReportBlock {
     /// Packets lost since the last report over packets expected since then, times 256, rounded down.
     pub fraction_lost: u8,
     /// Packets expected less packets received since the beginning; below zero where there are duplicates. Written within
-    /// -2^23 and 2^23 - 1: it "clamps" there, as RFC 3550 A.3 computes it.
+    /// -2^23 and 2^23 - 1: what is beyond them stays there (RFC 3550 A.3).
     pub cumulative_lost: i32,
     /// Cycles of the sequence number in the upper 16 bits, the highest number received in the lower.
     pub highest_sequence: u32,

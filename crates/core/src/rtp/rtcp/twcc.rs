@@ -14,8 +14,10 @@ use crate::{
 
 /// draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1.
 pub(super) const FORMAT: u8 = 15;
-/// Header, base sequence, status count, reference time and feedback count.
-pub(super) const BEFORE_CHUNKS_BYTES: usize = FEEDBACK_HEADER_BYTES + 8;
+/// Base sequence, status count, reference time and feedback count.
+const FIXED_BYTES: usize = 8;
+/// What stands before the chunks, header included.
+const BEFORE_CHUNKS_BYTES: usize = FEEDBACK_HEADER_BYTES + FIXED_BYTES;
 /// The unit of a delta (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1.5).
 const TICK_NANOS: u64 = 250_000;
 /// Units of a delta in one of the reference time, 64 ms (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
@@ -43,6 +45,9 @@ const WHAT: &str = "transport-wide feedback";
 /// | run length (§3.1.3) | `0`, status (2), how often (13) |
 /// | 14 statuses of one bit (§3.1.4) | `10`, received (1) each |
 /// | 7 statuses of two bits (§3.1.4) | `11`, status (2) each |
+///
+/// Feedback without deltas, which [`FeedbackRequest::with_times`](crate::rtp::FeedbackRequest::with_times) may ask for, is
+/// refused as truncated: nothing in it tells the two apart.
 ///
 /// The value may be made by hand; [`TransportFeedbackEncoder`](super::TransportFeedbackEncoder) makes it of times of arrival.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -142,10 +147,10 @@ impl TransportFeedback {
         let mut content = frame.content();
         let sender_ssrc = frame::take_u32(&mut content, WHAT)?;
         let media_ssrc = frame::take_u32(&mut content, WHAT)?;
-        let (needed, found) = (BEFORE_CHUNKS_BYTES, content.len() + FEEDBACK_HEADER_BYTES);
-        let truncated = RtcpError::Truncated { what: WHAT, needed, found };
-        let &[_, _, c0, c1, r0, r1, r2, _] = content.first_chunk().ok_or(truncated)?;
-        let feedback = Twcc::parse(content).map_err(|_| truncated)?;
+        let found = content.len();
+        let truncated = |needed| RtcpError::Truncated { what: WHAT, needed, found };
+        let &[_, _, c0, c1, r0, r1, r2, _] = content.first_chunk().ok_or_else(|| truncated(FIXED_BYTES))?;
+        let feedback = Twcc::parse(content).map_err(|_| truncated(FIXED_BYTES))?;
 
         let mut ticks = 0;
         let arrival = |packet| match packet {
@@ -156,20 +161,11 @@ impl TransportFeedback {
                 Ok(Some(ArrivalTicks(ticks)))
             }
             Err(RtcpParseError::TwccReservedPacketStatus) => Err(RtcpError::ReservedStatus),
-            Err(_) => {
-                let found = content.len();
-                Err(RtcpError::Truncated {
-                    what: "deltas of transport-wide feedback",
-                    needed: found + 1,
-                    found,
-                })
-            }
+            Err(_) => Err(truncated(found + 1)),
         };
         let packets = feedback.packets().map(arrival).collect::<Result<Vec<_>, _>>()?;
-        let count = usize::from(u16::from_be_bytes([c0, c1]));
-        if packets.len() < count {
-            let what = "statuses of transport-wide feedback";
-            return Err(RtcpError::Truncated { what, needed: count, found: packets.len() });
+        if packets.len() < usize::from(u16::from_be_bytes([c0, c1])) {
+            return Err(truncated(found + CHUNK_BYTES));
         }
         Ok(Self {
             sender_ssrc,

@@ -271,11 +271,10 @@ fn padding_is_taken_with_its_bit_and_without() {
     assert_eq!(read(&bytes).as_ref(), Ok(&feedback));
     // Padding over the delta, and over the chunk: both are missing then.
     bytes[27] = 6;
-    let what = "deltas of transport-wide feedback";
-    assert_eq!(read(&bytes), Err(RtcpError::Truncated { what, needed: 11, found: 10 }));
+    let truncated = |needed, found| RtcpError::Truncated { what: WHAT, needed, found };
+    assert_eq!(read(&bytes), Err(truncated(11, 10)));
     bytes[27] = 8;
-    let what = "statuses of transport-wide feedback";
-    assert_eq!(read(&bytes), Err(RtcpError::Truncated { what, needed: 1, found: 0 }));
+    assert_eq!(read(&bytes), Err(truncated(10, 8)));
 }
 
 #[test]
