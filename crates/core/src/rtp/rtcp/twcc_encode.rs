@@ -70,7 +70,7 @@ impl TransportFeedbackEncoder {
     /// used again.
     ///
     /// `arrivals` are in order of their sequence numbers; of several with the same number the first one counts. Numbers below
-    /// `first` are passed over. Call again with the rest, and with [`next`](Encoded::next) as `first`, until nothing is left.
+    /// `first` are passed over; to tell of a packet that came late, begin at its number again. Call again with the rest, and with [`next`](Encoded::next) as `first`, until nothing is left.
     pub fn encode(
         &mut self,
         first: u64,

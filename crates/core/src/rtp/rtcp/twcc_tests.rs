@@ -1,6 +1,7 @@
 //! Transport-wide feedback against what others wrote down.
 
 use proptest::prelude::*;
+use rtcp_types::RtcpPacketWriter;
 
 use super::*;
 use crate::rtp::rtcp::{Arrival, Packet, Packets, TransportFeedbackEncoder};
@@ -338,7 +339,12 @@ fn any_packets() -> impl Strategy<Value = Vec<Option<i16>>> {
     ];
     // Runs, so that all chunks occur.
     prop::collection::vec((delta, prop_oneof![3 => 1_usize..20, 1 => 1_usize..9_000]), 0..8).prop_map(
-        |runs| runs.into_iter().flat_map(|(delta, times)| std::iter::repeat_n(delta, times)).collect(),
+        |runs| {
+            runs.into_iter()
+                .flat_map(|(delta, times)| std::iter::repeat_n(delta, times))
+                .take(MOST_STATUSES)
+                .collect()
+        },
     )
 }
 
@@ -372,6 +378,10 @@ proptest! {
             let expected = step.map_or(TwccPacketStatus::NotReceived, |delta| TwccPacketStatus::Received { delta });
             prop_assert_eq!(*status, expected);
         }
+        // Its writer needs as much room, or more.
+        let statuses: Vec<_> = statuses.into_iter().map(|(_, status)| status).collect();
+        let theirs = Twcc::builder(base_sequence, 0, feedback_count, &statuses, None).calculate_size().unwrap();
+        prop_assert!(bytes.len() - FEEDBACK_HEADER_BYTES <= theirs);
     }
 
     #[test]
