@@ -10,7 +10,10 @@ use giusto_core::{
         voice::VoiceProfile,
     },
     pace::HeaderLayer,
-    rtp::RtpHeader,
+    rtp::{
+        AbsSendTime, ExtensionElements, RtpHeader, TransportSequence,
+        rtcp::{Packet, Packets, ReportCount, TransportFeedbackUnwrapper},
+    },
     session::{
         Inbound, Passive, Receiver, ReceiverConfig,
         wire::{
@@ -30,6 +33,29 @@ pub(crate) fn datagram(bytes: &[u8]) {
         // Not-a-number is unlike itself, so the bytes are compared.
         let decoded = Message::decode(&again).expect("what was encoded is understood");
         assert_eq!(decoded.encode(0), again);
+    }
+}
+
+/// Every packet of RTCP and every element of an RTP extension; what is understood can be said again.
+pub(crate) fn rtcp(bytes: &[u8]) {
+    if let Ok((RtpHeader { extension: Some(extension), .. }, _)) = RtpHeader::parse(bytes) {
+        for element in ExtensionElements::of(extension, bytes).flatten() {
+            let _ = TransportSequence::parse(element.data);
+            let _ = AbsSendTime::parse(element.data);
+        }
+    }
+    for count in [ReportCount::Exact, ReportCount::Inclusive] {
+        let Ok(packets) = Packets::new(bytes) else { continue };
+        let mut unwrapper = TransportFeedbackUnwrapper::new();
+        for packet in packets.with_report_count(count).flatten() {
+            let mut again = Vec::new();
+            packet.write(&mut again).expect("what was read can be written");
+            let read: Vec<_> = Packets::new(&again).expect("what was written is RTCP").collect();
+            assert_eq!(read, [Ok(packet.clone())]);
+            if let Packet::TransportFeedback(feedback) = &packet {
+                let _ = unwrapper.unwrap(feedback).map(Iterator::count);
+            }
+        }
     }
 }
 

@@ -22,6 +22,11 @@ fn seeds_of_datagrams() {
 }
 
 #[test]
+fn seeds_of_rtcp() {
+    replay("rtcp", bodies::rtcp);
+}
+
+#[test]
 fn seeds_of_sessions() {
     replay("session", bodies::session);
 }
@@ -35,6 +40,7 @@ proptest! {
     #[test]
     fn random_bytes(bytes: Vec<u8>) {
         bodies::datagram(&bytes);
+        bodies::rtcp(&bytes);
         bodies::session(&bytes);
         bodies::text(&bytes);
     }

@@ -1,5 +1,19 @@
-//! How does media travel? RTP (RFC 3550).
+//! How does media travel? RTP (RFC 3550), its header extensions (RFC 8285), and the reports about it, RTCP.
+//!
+//! | module | holds |
+//! |---|---|
+//! | here | the RTP header, its extensions, the clocks that travel in both protocols |
+//! | [`rtcp`] | reports and congestion-control feedback: TWCC, RFC 8888, REMB, SR, RR |
 
+mod abs_send_time;
+mod extension;
 mod header;
+mod ntp;
+pub mod rtcp;
+mod transport_sequence;
 
+pub use abs_send_time::{AbsSendTime, AbsSendTimeUnwrapper};
+pub use extension::{ExtensionElement, ExtensionElements, ExtensionError, ExtensionForm, ExtensionWriter};
 pub use header::{RTP_HEADER_BYTES, RtpError, RtpExtension, RtpHeader};
+pub use ntp::{NtpDelay, NtpShort, NtpShortUnwrapper, NtpTimestamp};
+pub use transport_sequence::{FeedbackRequest, TransportSequence};
