@@ -59,6 +59,8 @@ pub(super) struct Tally {
     marked: u64,
     pub(super) delay: ErrorHistogram,
     pub(super) queue_delay: ErrorHistogram,
+    /// Packets that did not wait at all, still to be counted in `queue_delay`: of most links most.
+    unhindered: u64,
 }
 
 impl Tally {
@@ -74,6 +76,7 @@ impl Tally {
             marked: 0,
             delay: ErrorHistogram::new(),
             queue_delay: ErrorHistogram::new(),
+            unhindered: 0,
         }
     }
 
@@ -149,7 +152,11 @@ impl Tally {
             Event::Dequeued { packet, sojourn, .. } => {
                 self.packets += 1;
                 self.bytes += u64::from(packet.bytes);
-                self.queue_delay.record(*sojourn);
+                if *sojourn > TimeDelta::ZERO {
+                    self.queue_delay.record(*sojourn);
+                } else {
+                    self.unhindered += 1;
+                }
             }
             Event::Dropped { reason, .. } => {
                 self.lost += 1;
@@ -208,7 +215,14 @@ impl Windows {
         ask(&mut self.tallies, &mut self.of_link, link.0 as usize, window)
     }
 
-    /// A tally that was asked for.
+    /// Brings every tally up to date, before they are read.
+    pub(super) fn settle(&mut self) {
+        for tally in &mut self.tallies {
+            tally.queue_delay.record_many(TimeDelta::ZERO, std::mem::take(&mut tally.unhindered));
+        }
+    }
+
+    /// A tally that was asked for, as of the last [`settle`](Self::settle).
     pub(super) fn tally(&self, number: usize) -> &Tally {
         self.tallies.get(number).expect("a number that this gave")
     }

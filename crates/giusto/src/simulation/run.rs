@@ -87,6 +87,7 @@ pub fn run_watched(
             break;
         }
     }
+    windows.settle();
     plan.result(scenario, &built, &windows, end)
 }
 
