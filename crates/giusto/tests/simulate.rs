@@ -130,6 +130,39 @@ fn a_bad_change_or_expectation_is_refused_with_its_line_and_the_mend() {
 }
 
 #[test]
+fn what_would_be_taken_for_something_else_is_refused() {
+    let and = |more: &str| complaint(&format!("{GOOD}{more}"), &[]);
+    let change = |at: &str| format!("[[change]]\nat = \"{at}\"\nlink = \"wire\"\nrate = \"2 Mbit/s\"\n");
+    insta::assert_snapshot!(and(&change("0 s")), @"error: s.toml:14: change 1: it comes at the start: let it come later, or let the link begin so");
+    insta::assert_snapshot!(and(&change("1 s").repeat(2)), @"error: s.toml:18: change 2: change 1 says the same of this moment: leave one out");
+    insta::assert_snapshot!(and("count = 1000000000\n"), @r#"error: s.toml:13: flow "voice": 1000000000 flows so far, and at most 100000 fit in: give fewer"#);
+    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nrate = \"0 bit/s\"", "kind = \"cbr\"\nrate = \"64 kbit/s\""), &[]), @r#"error: s.toml:11: flow "voice": rate must be above 0 bit/s, found "0 bit/s": write, for example, "5 Mbit/s", or leave the flow out"#);
+    insta::assert_snapshot!(and("size = \"1 B\"\n"), @"error: s.toml:13: size is given twice: leave one out");
+    insta::assert_snapshot!(complaint(&with("loss = \"1 %\"", "rate = \"1 Mbit/s\""), &[]), @r#"error: s.toml:6: link "wire": loss: "1 %" is no number: write one without quotes or unit, such as 0.01"#);
+    let short = |keys: &str| {
+        let flow = format!("[[flow]]\nid = \"web\"\nkind = \"short-flows\"\n{keys}");
+        complaint(&format!("{}{flow}", with("duplex = true", "rate = \"1 Mbit/s\"")), &[])
+    };
+    insta::assert_snapshot!(short("size = [\"50 kB\", \"30 kB\"]\n"), @r#"error: s.toml:16: flow "web": size runs from 50000 B down to 30000 B: exchange them"#);
+    insta::assert_snapshot!(short("count = 2\nstarting-on = 3\n"), @r#"error: s.toml:17: flow "web": starting-on is 3, but there are 2: lower it, or raise count"#);
+    // The name is that of a folder within --out, not beside it.
+    insta::assert_snapshot!(complaint(&format!("name = \"../up\"\n{GOOD}"), &[]), @r#"error: s.toml:1: name "../up" cannot be that of a folder: use letters, digits, spaces and what else a file name may have"#);
+    insta::assert_snapshot!(complaint(&format!("name = \"a\\u001b[31m\"\n{GOOD}"), &[]), @r#"error: s.toml:1: name "a\u{1b}[31m" cannot be that of a folder: use letters, digits, spaces and what else a file name may have"#);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_whose_name_is_no_text_is_run_all_the_same() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let folder = Folder::with(GOOD);
+    let name = OsStr::from_bytes(b"s\xff.toml");
+    fs::rename(folder.path("s.toml"), folder.0.path().join(name)).unwrap();
+    let output = folder.command(&["sim", "--out", "out"]).arg(name).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(folder.path("out/report.html").is_file());
+}
+
+#[test]
 fn a_bad_trace_is_refused_with_its_own_line() {
     let complaint = |rate: &str, trace: &str| {
         let folder = Folder::with(&with(rate, "rate = \"1 Mbit/s\""));

@@ -83,15 +83,28 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", told(&error));
             ExitCode::from(if error.downcast_ref::<UsageError>().is_some() { 2 } else { 1 })
         }
     }
 }
 
+/// An error and what caused it, each cause once: some errors tell theirs themselves.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
+        if text.is_empty() {
+            cause
+        } else if text.contains(&cause) {
+            text
+        } else {
+            format!("{text}: {cause}")
+        }
+    })
+}
+
 /// The command that was given, to be given again.
 fn command_line() -> String {
-    let words = std::env::args().skip(1).map(|arg| quoted(&arg));
+    let words = std::env::args_os().skip(1).map(|arg| quoted(&arg.to_string_lossy()));
     std::iter::once("giusto".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
@@ -125,6 +138,22 @@ mod tests {
     #[test]
     fn the_flags_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        use std::{io, path::Path};
+
+        use crate::whole_file::{Content, WriteError};
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let twice = anyhow::Error::from(WriteError::io(Path::new("r.html"), Content::REPORT, full));
+        let cause = "no storage space";
+        assert_eq!(
+            told(&twice),
+            format!("r.html: cannot write the report: {cause}: free some space or choose another disk")
+        );
+        let hidden = anyhow::anyhow!("inner").context("outer");
+        assert_eq!(told(&hidden), "outer: inner");
     }
 
     #[test]

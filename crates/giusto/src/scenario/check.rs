@@ -6,15 +6,25 @@ use giusto_core::units::{DataRate, TimeDelta, Timestamp};
 use giusto_sim::link::{LinkError, delay::DelayProfile, rate::RateProfile};
 
 use super::{
-    Expectation, FlowSpec, LinkSpec, REVERSE, Scenario, Start, Subject,
+    Expectation, FlowKind, FlowSpec, LinkSpec, REVERSE, Scenario, Start, Subject, Transfers,
     problem::{At, Finding, nearest},
     read::Change,
 };
 use crate::simulation::build;
 
+/// The most flows that a scenario may have, each of `count` told apart: more would be a slip of the finger, and fill the memory.
+const MAX_FLOWS: u64 = 100_000;
+
 /// All that does not fit.
 pub(super) fn scenario(scenario: &Scenario) -> Vec<Finding> {
     let mut found = Vec::new();
+    if !names_a_folder(&scenario.name) {
+        let text = format!(
+            "name {:?} cannot be that of a folder: use letters, digits, spaces and what else a file name may have",
+            scenario.name
+        );
+        found.push((At::new("", 0, "name"), text));
+    }
     if scenario.duration <= TimeDelta::ZERO {
         found.push((
             At::new("", 0, "duration"),
@@ -48,6 +58,12 @@ pub(super) fn scenario(scenario: &Scenario) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Whether results can be kept in a folder of this name, and a table be headed by it.
+fn names_a_folder(name: &str) -> bool {
+    let apart = |c: char| c.is_control() || matches!(c, '/' | '\\');
+    !name.contains(apart) && !matches!(name.trim(), "" | "." | "..")
 }
 
 /// The number of a link in its file, which knows the two directions as one.
@@ -97,10 +113,16 @@ fn check_config(link: &LinkSpec) -> Result<(), LinkError> {
 
 fn flows(scenario: &Scenario, found: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
+    let mut number = 0;
     for (index, flow) in scenario.flows.iter().enumerate() {
         let mut say = |key, what: String| {
             found.push((At::new("flow", index, key), format!("flow \"{}\": {what}", flow.id)));
         };
+        number += u64::from(flow.count);
+        if number > MAX_FLOWS {
+            say("count", format!("{number} flows so far, and at most {MAX_FLOWS} fit in: give fewer"));
+            return;
+        }
         if let Err(what) = named(&flow.id) {
             say("id", what);
         } else if let Some(taken) = flow.instances().find(|id| !seen.insert(id.clone())) {
@@ -108,6 +130,21 @@ fn flows(scenario: &Scenario, found: &mut Vec<Finding>) {
         }
         if flow.count == 0 {
             say("count", "a count is 1 or more: leave the flow out".to_owned());
+        }
+        if let FlowKind::Tcp {
+            transfers: Transfers::Short { sizes: (least, most), starting_on, .. }, ..
+        } = &flow.kind
+        {
+            if least > most {
+                say("size", format!("size runs from {least} B down to {most} B: exchange them"));
+            }
+            if *starting_on > flow.count {
+                let count = flow.count;
+                say(
+                    "starting-on",
+                    format!("starting-on is {starting_on}, but there are {count}: lower it, or raise count"),
+                );
+            }
         }
         let end = scenario.end();
         let latest = match flow.start {
@@ -217,6 +254,9 @@ pub(super) fn change(
             "at",
             format!("it comes after the end of the run (\"{duration}\"): let it come earlier"),
         ));
+    }
+    if *at == Timestamp::ZERO {
+        return Err(("at", "it comes at the start: let it come later, or let the link begin so".to_owned()));
     }
     if rate.is_none() && delay.is_none() {
         return Err(("at", "nothing changes: give a rate or a delay".to_owned()));

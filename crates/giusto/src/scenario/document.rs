@@ -70,6 +70,11 @@ impl Document {
         Ok(Self { name: name.to_owned(), stem, folder: PathBuf::new(), tree })
     }
 
+    /// The path of a setting with all that it leaves out: `wire.rate` is `link.wire.rate`.
+    pub(crate) fn whole_path(&self, path: &str) -> Vec<String> {
+        self.tree.whole_path(path)
+    }
+
     /// The scenario that it describes, with `settings` put in, the later ones over the earlier.
     ///
     /// # Errors

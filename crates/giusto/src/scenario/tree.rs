@@ -47,8 +47,13 @@ impl Node {
             Place::Line(1 + before.matches('\n').count())
         };
         let table = DeTable::parse(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            Problem::at(place(at), error.message().replace('\n', ", "))
+            let span = error.span().unwrap_or_default();
+            let found = text.get(span.clone()).unwrap_or_default();
+            let what = match error.message() {
+                "duplicate key" => format!("{found} is given twice: leave one out"),
+                message => message.replace('\n', ", "),
+            };
+            Problem::at(place(span.start), what)
         })?;
         let value = from_table(table.get_ref(), &place)?;
         Ok(Self { place: Place::Line(1), value })
@@ -140,6 +145,18 @@ impl Node {
             _ => format!("no {group} {name}: there are {count}, numbered from 1"),
         };
         found.map(|node| (node, keys)).ok_or_else(|| problem(missing()))
+    }
+
+    /// The names of `path`, with the kind of thing that it may leave out in front.
+    pub(super) fn whole_path(&self, path: &str) -> Vec<String> {
+        let names: Vec<String> = path.split('.').map(str::to_owned).collect();
+        let kind = match &names[..] {
+            [kind, ..] if matches!(kind.as_str(), "link" | "flow" | "change" | "expect") => None,
+            [id, _, ..] if self.has("link", id) => Some("link"),
+            [id, _, ..] if self.has("flow", id) => Some("flow"),
+            _ => None,
+        };
+        kind.map(str::to_owned).into_iter().chain(names).collect()
     }
 
     fn get_mut(&mut self, key: &str) -> Option<&mut Self> {

@@ -106,10 +106,11 @@ impl Journal {
             io::ErrorKind::NotFound => JournalError::Missing(folder.to_owned()),
             _ => JournalError::Io { path: path.clone(), source },
         };
-        let text = fs::read_to_string(&path).map_err(failure)?;
+        let bytes = fs::read(&path).map_err(failure)?;
         // Only whole lines count.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let mut lines = text.get(..whole).unwrap_or_default().lines().zip(1..);
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        let text = String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default());
+        let mut lines = text.lines().zip(1..);
         let mut file = File::options().append(true).open(&path).map_err(failure)?;
         file.set_len(whole as u64).map_err(failure)?;
         let unreadable = |line, error: serde_json::Error| JournalError::Line {

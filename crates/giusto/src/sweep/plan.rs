@@ -182,6 +182,16 @@ impl Sweep {
         {
             return Err(format!("--set {twice}: given twice: give all its values at once, as {twice}=A,B"));
         }
+        let whole: Vec<Vec<String>> = paths().map(|path| self.document.whole_path(path)).collect();
+        for (place, later) in whole.iter().enumerate() {
+            let hidden =
+                whole.iter().take(place).zip(paths()).find(|(earlier, _)| earlier.starts_with(later));
+            if let (Some((_, earlier)), Some(path)) = (hidden, paths().nth(place)) {
+                return Err(format!(
+                    "--set {path}: it takes the place of --set {earlier} before it: leave one out, or give this one first"
+                ));
+            }
+        }
         if self.values.iter().any(|values| has_twice(&values.values)) || has_twice(&self.seeds.0) {
             return Err("a value or a seed is given twice: leave one out".to_owned());
         }

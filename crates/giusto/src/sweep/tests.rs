@@ -129,6 +129,29 @@ fn what_was_finished_is_kept_and_only_the_rest_is_run() {
 }
 
 #[test]
+fn a_journal_that_ends_amid_a_letter_is_continued_and_bytes_that_are_no_text_are_named_by_their_line() {
+    use std::{fs, io::Write};
+    let folder = tempfile::tempdir().unwrap();
+    let planned = sweep(&[], "1..2");
+    let mut journal = Journal::create(folder.path(), "Rhône").unwrap();
+    run(&planned, Vec::new(), simulate, |run| journal.append(run).unwrap());
+    let path = folder.path().join("journal.jsonl");
+    let whole = fs::read(&path).unwrap();
+    let broken_off = |more: &[u8]| {
+        fs::write(&path, &whole).unwrap();
+        fs::File::options().append(true).open(&path).unwrap().write_all(more).unwrap();
+        Journal::resume(folder.path(), "Rhône", &planned).map(|(_, known)| known.len())
+    };
+    assert_eq!(broken_off(b"{\"parameters\":\"Rh\xc3").unwrap(), 2);
+    assert_eq!(fs::read(&path).unwrap(), whole);
+    let complaint = broken_off(b"\xff\xfe\n").unwrap_err().to_string();
+    assert!(
+        complaint.contains("journal.jsonl:4: cannot be read") && complaint.contains("remove the line"),
+        "{complaint}"
+    );
+}
+
+#[test]
 fn a_journal_of_a_scenario_that_was_changed_is_not_continued() {
     let folder = tempfile::tempdir().unwrap();
     let planned = sweep(&[], "1..2");
@@ -162,6 +185,9 @@ fn what_a_sweep_cannot_have_is_said_with_the_mend() {
     };
     insta::assert_snapshot!(complaint(&["seed=1,2"], "1"), @"--set seed: seeds are given by --seeds, such as --seeds 1..30");
     insta::assert_snapshot!(complaint(&["wire.rate=1M", "wire.rate=2M"], "1"), @"--set wire.rate: given twice: give all its values at once, as wire.rate=A,B");
+    insta::assert_snapshot!(complaint(&["wire.rate=1M,2M", "link.wire.rate=3M"], "1"), @"--set link.wire.rate: it takes the place of --set wire.rate before it: leave one out, or give this one first");
+    insta::assert_snapshot!(complaint(&["wire.queue.target=5ms,9ms", "wire.queue=codel,pie"], "1"), @"--set wire.queue: it takes the place of --set wire.queue.target before it: leave one out, or give this one first");
+    assert_eq!(sweep(&["wire.queue=codel,pie", "wire.queue.target=5ms,9ms"], "1").len(), 4);
     insta::assert_snapshot!(complaint(&["wire.rate=1M,1M"], "1"), @"a value or a seed is given twice: leave one out");
     insta::assert_snapshot!(complaint(&["wire.rate=1M,fast"], "1..2"), @r#"sweep.toml: --set wire.rate=fast: link "wire": rate: "fast" is not a rate: write a number and a unit, such as "3 Mbit/s""#);
 }

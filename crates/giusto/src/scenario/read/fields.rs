@@ -131,7 +131,11 @@ impl<'a> Fields<'a> {
             Value::Float(value) if value.is_finite() => return Some(value),
             _ => {}
         }
-        self.complain(node, key, format_args!("{} is no number", node.written()));
+        self.complain(
+            node,
+            key,
+            format_args!("{} is no number: write one without quotes or unit, such as 0.01", node.written()),
+        );
         None
     }
 
@@ -176,12 +180,14 @@ impl<'a> Fields<'a> {
         let rate: DataRate = self.quantity(node, key, "rate", "5 Mbit/s")?;
         if rate == DataRate::ZERO {
             let found = node.written();
+            let mend = if self.owner.starts_with("flow") {
+                "write, for example, \"5 Mbit/s\", or leave the flow out"
+            } else {
+                "for a link that carries nothing give loss = 1"
+            };
             self.findings.push(Problem::at(
                 node.place.clone(),
-                format!(
-                    "{} must be above 0 bit/s, found {found}: for a link that carries nothing give loss = 1",
-                    self.path(key)
-                ),
+                format!("{} must be above 0 bit/s, found {found}: {mend}", self.path(key)),
             ));
             return None;
         }

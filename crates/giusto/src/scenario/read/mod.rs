@@ -69,8 +69,22 @@ pub(super) fn scenario(tree: &Node, stem: &str, folder: &Path) -> (Scenario, Vec
     root.finish();
     let mut problems = findings.take();
     if problems.is_empty() {
-        for (index, change) in changes {
-            if let Err((key, text)) = check::change(&mut scenario.links, scenario.duration, &change) {
+        for (place, (index, change)) in changes.iter().enumerate() {
+            let index = *index;
+            let same = |(_, before): &&(usize, Change)| {
+                let both = before.rate.and(change.rate).is_some() || before.delay.and(change.delay).is_some();
+                both && (before.at, &before.link) == (change.at, &change.link)
+            };
+            if let Some((before, _)) = changes.iter().take(place).find(same) {
+                problems.push(Problem::at(
+                    At::new("change", index, "at").place(tree),
+                    format!(
+                        "change {}: change {} says the same of this moment: leave one out",
+                        index + 1,
+                        before + 1
+                    ),
+                ));
+            } else if let Err((key, text)) = check::change(&mut scenario.links, scenario.duration, change) {
                 problems.push(Problem::at(
                     At::new("change", index, key).place(tree),
                     format!("change {}: {text}", index + 1),
