@@ -5,12 +5,13 @@ use giusto_core::units::{DataRate, DataSize, TimeDelta};
 use super::*;
 use crate::{
     link::{
+        delay::Jitter,
         loss::Loss,
         queue::{DropTail, Limit},
         rate::RateProfile,
     },
     random,
-    traffic::{Departures, Pattern, Sink, Source, Transmit},
+    traffic::{Departures, Pattern, Sink, Source, Transmit, tcp},
 };
 
 fn at(nanos: u64) -> Timestamp {
@@ -169,4 +170,50 @@ fn an_answer_takes_the_way_back() {
     // 125 B: 1 ms there and 0.5 ms back, with 10 and 30 ms of delay.
     let times: Vec<u64> = heard.lock().unwrap().iter().map(|&(_, nanos)| nanos / 1000).collect();
     assert_eq!(times, [11_000, 41_500, 52_500, 83_000, 94_000]);
+}
+
+#[test]
+fn an_agent_that_comes_later_begins_when_the_run_goes_on() {
+    let mut simulation = Simulation::new(1);
+    let (a, b) = (simulation.node("a"), simulation.node("b"));
+    simulation.add_link("ab", (a, b), &link(10, 5), queue()).unwrap();
+    let flow = simulation.add_flow(a, b).unwrap();
+    simulation.run_until(at(1_000_000_000), &mut ());
+    let pattern = Pattern::constant(DataRate::from_bps(1_000_000), DataSize::from_bytes(1250));
+    let pattern = Pattern { start: at(1_500_000_000), ..pattern };
+    simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(1, "late")).unwrap()));
+    simulation.run_until(at(2_000_000_000), &mut ());
+    // One each 10 ms, from 1.5 s to 2 s.
+    assert_eq!(simulation.flow(flow).sent_packets, 51);
+}
+
+#[test]
+fn bodies_of_lost_and_copied_packets_are_forgotten_when_the_last_copy_is_gone() {
+    for seed in 1..5 {
+        let mut simulation = Simulation::new(seed);
+        let [a, b, c] = ["a", "b", "c"].map(|name| simulation.node(name));
+        let config = LinkConfig {
+            duplication: 0.7,
+            loss: Loss::Random(0.02),
+            jitter: Some(Jitter::RFC8868),
+            reorder: seed % 2 == 0,
+            ..link(5, 5)
+        };
+        for (name, ends) in [("ab", (a, b)), ("bc", (b, c)), ("cb", (c, b)), ("ba", (b, a))] {
+            simulation.add_link(name, ends, &config, queue()).unwrap();
+        }
+        let (there, back) = (simulation.add_flow(a, c).unwrap(), simulation.add_flow(c, a).unwrap());
+        let settings = tcp::Settings::default();
+        let sender = tcp::Sender::new(there, settings.clone(), tcp::Application::Bytes(500_000)).unwrap();
+        let sender = simulation.add_agent(Box::new(sender));
+        let receiver = simulation.add_agent(Box::new(tcp::Receiver::new(back, settings).unwrap()));
+        simulation.deliver(there, receiver);
+        simulation.deliver(back, sender);
+        simulation.run_until(Timestamp::MAX, &mut ());
+        assert!(simulation.link(LinkId(0)).counters().duplicated_packets > 100);
+        let Bodies { kept, mut free } = std::mem::take(&mut simulation.bodies);
+        free.sort_unstable();
+        assert!(free.into_iter().eq(0..kept.len() as u32), "each is free, and once");
+        assert!(kept.iter().all(|kept| kept.copies == 0 && kept.body == Body::None));
+    }
 }
