@@ -217,3 +217,59 @@ fn bodies_of_lost_and_copied_packets_are_forgotten_when_the_last_copy_is_gone() 
         assert!(kept.iter().all(|kept| kept.copies == 0 && kept.body == Body::None));
     }
 }
+
+/// An agent whose deadline moves with each packet, and that tells when it is woken.
+#[derive(Debug)]
+struct Alarm {
+    deadlines: std::array::IntoIter<u64, 3>,
+    next: Option<Timestamp>,
+    woken: std::sync::mpsc::Sender<u64>,
+}
+
+impl Agent for Alarm {
+    fn handle_packet(&mut self, _now: Timestamp, _packet: &Packet, _body: &Body) {
+        self.next = self.deadlines.next().map(|millis| at(millis * 1_000_000));
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        self.woken.send(now.as_nanos() / 1_000_000).unwrap();
+        self.next = self.next.filter(|&next| next > now);
+    }
+
+    fn poll_transmit(&mut self, _now: Timestamp) -> Option<Transmit> {
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        self.next
+    }
+}
+
+#[test]
+fn a_deadline_that_moves_to_and_fro_is_met_once() {
+    // Deadlines after the packets of 10, 20 and 30 ms, and when the agent is woken: where a deadline has moved on, in vain.
+    let cases: [(_, &[u64]); 4] =
+        [([50, 60, 70], &[50, 70]), ([50, 40, 50], &[40, 50]), ([70, 40, 60], &[40, 60]), ([40; 3], &[40])];
+    for (deadlines, expected) in cases {
+        for slice in [1, 7, 200] {
+            let mut simulation = Simulation::new(1);
+            let (a, b) = (simulation.node("a"), simulation.node("b"));
+            simulation.add_link("ab", (a, b), &LinkConfig::default(), queue()).unwrap();
+            let flow = simulation.add_flow(a, b).unwrap();
+            let (start, stop) = (at(10_000_000), Some(at(31_000_000)));
+            let pattern = Pattern::constant(DataRate::from_bps(1_000_000), DataSize::from_bytes(1250));
+            let source =
+                Source::new(flow, Pattern { start, stop, ..pattern }, random::stream(1, "ticks")).unwrap();
+            simulation.add_agent(Box::new(source));
+            let (woken, heard) = std::sync::mpsc::channel();
+            let alarm = Alarm { deadlines: deadlines.into_iter(), next: None, woken };
+            let alarm = simulation.add_agent(Box::new(alarm));
+            simulation.deliver(flow, alarm);
+            for end in (0..=200).step_by(slice) {
+                simulation.run_until(at(end * 1_000_000), &mut ());
+            }
+            simulation.run_until(at(200_000_000), &mut ());
+            assert_eq!(heard.try_iter().collect::<Vec<_>>(), expected, "{deadlines:?}, slices of {slice} ms");
+        }
+    }
+}
