@@ -60,7 +60,9 @@ pub struct Simulation {
     agents: Vec<Armed<Box<dyn Agent>>>,
     flows: Vec<Flow>,
     bodies: Bodies,
-    begun: bool,
+    /// How many agents have begun, and how far the run has come: where those begin that are added later.
+    begun: usize,
+    reached: Timestamp,
 }
 
 /// Something with a deadline: it is woken by the earliest of the events that are on their way to it.
@@ -109,7 +111,8 @@ impl Simulation {
             agents: Vec::new(),
             flows: Vec::new(),
             bodies: Bodies::default(),
-            begun: false,
+            begun: 0,
+            reached: Timestamp::ZERO,
         }
     }
 
@@ -166,7 +169,7 @@ impl Simulation {
         FlowId(self.flows.len() as u32 - 1)
     }
 
-    /// Adds an agent; it may send at once.
+    /// Adds an agent; it may send as soon as the run begins or goes on.
     pub fn add_agent(&mut self, agent: Box<dyn Agent>) -> AgentId {
         self.agents.push(Armed::new(agent));
         AgentId(self.agents.len() as u32 - 1)
@@ -234,11 +237,10 @@ impl Simulation {
     ///
     /// If a link lost count of its packets, which is a bug.
     pub fn run_until(&mut self, end: Timestamp, observer: &mut impl Observer) {
-        if !self.begun {
-            self.begun = true;
-            for place in 0..self.agents.len() as u32 {
-                self.drain_agent(Timestamp::ZERO, place, observer);
-            }
+        let newcomers = self.begun as u32..self.agents.len() as u32;
+        self.begun = self.agents.len();
+        for place in newcomers {
+            self.drain_agent(self.reached, place, observer);
         }
         while let Some((now, wake)) = self.events.pop_until(end) {
             match wake {
@@ -246,6 +248,9 @@ impl Simulation {
                 Wake::Agent(place) => self.wake_agent(now, place, observer),
             }
         }
+        // A run without an end has come as far as its last event.
+        let end = if end < Timestamp::MAX { end } else { self.now() };
+        self.reached = self.reached.max(end);
         for (link, ends) in self.links.iter().zip(self.network.links()) {
             let counters: LinkCounters = link.inner.counters();
             assert!(

@@ -149,7 +149,10 @@ pub struct Transmitter {
 enum Kind {
     Unlimited,
     Rate {
+        /// At the end of the last transmission, which may lie ahead of now.
         segments: Segments,
+        /// The same profile, at the moment that was asked for last.
+        told: Segments,
         /// Work that the last transmission's rounded-up end has left over.
         credit: u64,
     },
@@ -174,7 +177,8 @@ impl Transmitter {
         let kind = match profile {
             RateProfile::Unlimited => Kind::Unlimited,
             RateProfile::Fixed(_) | RateProfile::Steps { .. } => {
-                Kind::Rate { segments: Segments::new(profile), credit: 0 }
+                let segments = Segments::new(profile);
+                Kind::Rate { told: segments.clone(), segments, credit: 0 }
             }
             RateProfile::Opportunities { at, bytes } => {
                 Kind::Opportunities { at: at.clone(), bytes: *bytes, index: 0, round: 0, left: *bytes }
@@ -194,13 +198,22 @@ impl Transmitter {
     ///
     /// Call it only when it [is ready](Self::ready_at); otherwise the packet begins when it is.
     pub fn transmit(&mut self, now: Timestamp, bytes: u32) -> Timestamp {
+        // The work of more would not fit into 63 bits: it goes in parts.
+        const MOST_AT_ONCE: u32 = 1 << 30;
+        if bytes > MOST_AT_ONCE {
+            let end = self.transmit(now, MOST_AT_ONCE);
+            return self.transmit(end, bytes - MOST_AT_ONCE);
+        }
         let start = self.ready_at(now);
         match &mut self.kind {
             Kind::Unlimited => return start,
-            Kind::Rate { segments, credit } => {
+            Kind::Rate { segments, credit, .. } => {
                 // A pause loses what the rounding left.
                 let saved = if start == self.free_at { *credit } else { 0 };
-                let mut work = (u64::from(bytes) * WORK_PER_BYTE).saturating_sub(saved);
+                let whole = u64::from(bytes) * WORK_PER_BYTE;
+                // More than this packet takes is saved only where packets are shorter than a nanosecond.
+                let spare = saved.saturating_sub(whole);
+                let mut work = whole.saturating_sub(saved);
                 let mut at = start;
                 loop {
                     segments.seek(at);
@@ -208,7 +221,7 @@ impl Transmitter {
                     let nanos = work.div_ceil(rate);
                     let end = at + TimeDelta::from_nanos(nanos as i64);
                     if end <= segments.until {
-                        *credit = nanos * rate - work;
+                        *credit = nanos * rate - work + spare;
                         self.free_at = end;
                         return end;
                     }
@@ -226,9 +239,9 @@ impl Transmitter {
     pub fn rate(&mut self, now: Timestamp) -> Option<DataRate> {
         match &mut self.kind {
             Kind::Unlimited => None,
-            Kind::Rate { segments, .. } => {
-                segments.seek(now);
-                Some(segments.rate)
+            Kind::Rate { told, .. } => {
+                told.seek(now);
+                Some(told.rate)
             }
             Kind::Opportunities { at, bytes, .. } => {
                 let period = at.last().copied().unwrap_or(Timestamp::ZERO) - Timestamp::ZERO;
@@ -314,6 +327,7 @@ impl Segments {
     /// Moves on to the rate that holds at `now`.
     #[inline]
     fn seek(&mut self, now: Timestamp) {
+        self.skip_rounds(now);
         while now >= self.until && self.until < Timestamp::MAX {
             if self.next >= self.steps.len() {
                 self.next = 0;
@@ -324,6 +338,17 @@ impl Segments {
             }
             self.next += 1;
             self.until = self.end_of_segment();
+        }
+    }
+
+    /// Leaves out the whole rounds that end before `now`.
+    fn skip_rounds(&mut self, now: Timestamp) {
+        let Some(period) = self.period.filter(|_| now >= self.until) else { return };
+        let rounds = (now - self.round_start).as_nanos() / period.as_nanos().max(1);
+        if rounds > 1 {
+            // At the end of the round before that of `now`.
+            self.round_start += period * (rounds - 1);
+            (self.next, self.until) = (self.steps.len(), self.round_start + period);
         }
     }
 
@@ -415,5 +440,49 @@ mod tests {
         assert!(complaint(steps(&[(0, 1), (9, 1)], Some(9))).contains("it repeats after 9 ns"));
         let never = RateProfile::Opportunities { at: vec![at(0)], bytes: 1504 };
         assert!(complaint(never).contains("it repeats after 0 ns"));
+    }
+
+    #[test]
+    fn the_rate_told_is_that_of_now_even_while_a_packet_reaches_into_the_next() {
+        // The packet ends at 6 ms, and the rate changes at 4 ms.
+        let profile = steps(&[(0, 1_000_000), (4_000_000, 2_000_000)], None);
+        let mut transmitter = Transmitter::new(&profile).unwrap();
+        transmitter.transmit(at(0), 1000);
+        let mut told = |now| transmitter.rate(at(now)).unwrap().as_bps();
+        assert_eq!([told(1_000_000), told(3_999_999), told(4_000_000)], [1_000_000, 1_000_000, 2_000_000]);
+    }
+
+    #[test]
+    fn packets_shorter_than_a_nanosecond_take_their_time_in_sum() {
+        // 100 B at 4 Tbit/s take 0.2 ns.
+        let rate = DataRate::from_bps(4_000_000_000_000);
+        let mut transmitter = Transmitter::new(&RateProfile::Fixed(rate)).unwrap();
+        let ends: Vec<u64> = (0..10).map(|_| transmitter.transmit(at(0), 100).as_nanos()).collect();
+        assert_eq!(ends, [1, 1, 1, 1, 1, 2, 2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn the_largest_packet_takes_its_time_at_any_rate() {
+        // 2^32 − 1 bytes are 34 359 738 360 bit.
+        for (bps, nanos) in [(1_000_000_000, 34_359_738_360), (1_000_000_000_000, 34_359_739), (u64::MAX, 2)]
+        {
+            let rate = RateProfile::Fixed(DataRate::from_bps(bps));
+            assert_eq!(Transmitter::new(&rate).unwrap().transmit(at(0), u32::MAX), at(nanos), "{bps}");
+        }
+        // Beyond the end of time at 1 bit/s? 1089 years are: 2^64 ns are 584.
+        let slow = RateProfile::Fixed(DataRate::from_bps(1));
+        assert_eq!(Transmitter::new(&slow).unwrap().transmit(at(0), u32::MAX), Timestamp::MAX);
+    }
+
+    #[test]
+    fn rounds_without_a_packet_are_skipped_at_once() {
+        let profile = steps(&[(0, 1_000_000_000), (1, 2_000_000_000)], Some(3));
+        let mut transmitter = Transmitter::new(&profile).unwrap();
+        let hour = 3_600_000_000_000;
+        let mut told = |now| transmitter.rate(at(now)).unwrap().as_bps();
+        assert_eq!(
+            [told(hour), told(hour + 1), told(2 * hour + 2)],
+            [1_000_000_000, 2_000_000_000, 2_000_000_000]
+        );
     }
 }

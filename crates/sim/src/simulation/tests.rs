@@ -5,12 +5,13 @@ use giusto_core::units::{DataRate, DataSize, TimeDelta};
 use super::*;
 use crate::{
     link::{
+        delay::Jitter,
         loss::Loss,
         queue::{DropTail, Limit},
         rate::RateProfile,
     },
     random,
-    traffic::{Departures, Pattern, Sink, Source, Transmit},
+    traffic::{Departures, Pattern, Sink, Source, Transmit, tcp},
 };
 
 fn at(nanos: u64) -> Timestamp {
@@ -169,4 +170,106 @@ fn an_answer_takes_the_way_back() {
     // 125 B: 1 ms there and 0.5 ms back, with 10 and 30 ms of delay.
     let times: Vec<u64> = heard.lock().unwrap().iter().map(|&(_, nanos)| nanos / 1000).collect();
     assert_eq!(times, [11_000, 41_500, 52_500, 83_000, 94_000]);
+}
+
+#[test]
+fn an_agent_that_comes_later_begins_when_the_run_goes_on() {
+    let mut simulation = Simulation::new(1);
+    let (a, b) = (simulation.node("a"), simulation.node("b"));
+    simulation.add_link("ab", (a, b), &link(10, 5), queue()).unwrap();
+    let flow = simulation.add_flow(a, b).unwrap();
+    simulation.run_until(at(1_000_000_000), &mut ());
+    let pattern = Pattern::constant(DataRate::from_bps(1_000_000), DataSize::from_bytes(1250));
+    let pattern = Pattern { start: at(1_500_000_000), ..pattern };
+    simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(1, "late")).unwrap()));
+    simulation.run_until(at(2_000_000_000), &mut ());
+    // One each 10 ms, from 1.5 s to 2 s.
+    assert_eq!(simulation.flow(flow).sent_packets, 51);
+}
+
+#[test]
+fn bodies_of_lost_and_copied_packets_are_forgotten_when_the_last_copy_is_gone() {
+    for seed in 1..5 {
+        let mut simulation = Simulation::new(seed);
+        let [a, b, c] = ["a", "b", "c"].map(|name| simulation.node(name));
+        let config = LinkConfig {
+            duplication: 0.7,
+            loss: Loss::Random(0.02),
+            jitter: Some(Jitter::RFC8868),
+            reorder: seed % 2 == 0,
+            ..link(5, 5)
+        };
+        for (name, ends) in [("ab", (a, b)), ("bc", (b, c)), ("cb", (c, b)), ("ba", (b, a))] {
+            simulation.add_link(name, ends, &config, queue()).unwrap();
+        }
+        let (there, back) = (simulation.add_flow(a, c).unwrap(), simulation.add_flow(c, a).unwrap());
+        let settings = tcp::Settings::default();
+        let sender = tcp::Sender::new(there, settings.clone(), tcp::Application::Bytes(500_000)).unwrap();
+        let sender = simulation.add_agent(Box::new(sender));
+        let receiver = simulation.add_agent(Box::new(tcp::Receiver::new(back, settings).unwrap()));
+        simulation.deliver(there, receiver);
+        simulation.deliver(back, sender);
+        simulation.run_until(Timestamp::MAX, &mut ());
+        assert!(simulation.link(LinkId(0)).counters().duplicated_packets > 100);
+        let Bodies { kept, mut free } = std::mem::take(&mut simulation.bodies);
+        free.sort_unstable();
+        assert!(free.into_iter().eq(0..kept.len() as u32), "each is free, and once");
+        assert!(kept.iter().all(|kept| kept.copies == 0 && kept.body == Body::None));
+    }
+}
+
+/// An agent whose deadline moves with each packet, and that tells when it is woken.
+#[derive(Debug)]
+struct Alarm {
+    deadlines: std::array::IntoIter<u64, 3>,
+    next: Option<Timestamp>,
+    woken: std::sync::mpsc::Sender<u64>,
+}
+
+impl Agent for Alarm {
+    fn handle_packet(&mut self, _now: Timestamp, _packet: &Packet, _body: &Body) {
+        self.next = self.deadlines.next().map(|millis| at(millis * 1_000_000));
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        self.woken.send(now.as_nanos() / 1_000_000).unwrap();
+        self.next = self.next.filter(|&next| next > now);
+    }
+
+    fn poll_transmit(&mut self, _now: Timestamp) -> Option<Transmit> {
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        self.next
+    }
+}
+
+#[test]
+fn a_deadline_that_moves_to_and_fro_is_met_once() {
+    // Deadlines after the packets of 10, 20 and 30 ms, and when the agent is woken: where a deadline has moved on, in vain.
+    let cases: [(_, &[u64]); 4] =
+        [([50, 60, 70], &[50, 70]), ([50, 40, 50], &[40, 50]), ([70, 40, 60], &[40, 60]), ([40; 3], &[40])];
+    for (deadlines, expected) in cases {
+        for slice in [1, 7, 200] {
+            let mut simulation = Simulation::new(1);
+            let (a, b) = (simulation.node("a"), simulation.node("b"));
+            simulation.add_link("ab", (a, b), &LinkConfig::default(), queue()).unwrap();
+            let flow = simulation.add_flow(a, b).unwrap();
+            let (start, stop) = (at(10_000_000), Some(at(31_000_000)));
+            let pattern = Pattern::constant(DataRate::from_bps(1_000_000), DataSize::from_bytes(1250));
+            let source =
+                Source::new(flow, Pattern { start, stop, ..pattern }, random::stream(1, "ticks")).unwrap();
+            simulation.add_agent(Box::new(source));
+            let (woken, heard) = std::sync::mpsc::channel();
+            let alarm = Alarm { deadlines: deadlines.into_iter(), next: None, woken };
+            let alarm = simulation.add_agent(Box::new(alarm));
+            simulation.deliver(flow, alarm);
+            for end in (0..=200).step_by(slice) {
+                simulation.run_until(at(end * 1_000_000), &mut ());
+            }
+            simulation.run_until(at(200_000_000), &mut ());
+            assert_eq!(heard.try_iter().collect::<Vec<_>>(), expected, "{deadlines:?}, slices of {slice} ms");
+        }
+    }
 }

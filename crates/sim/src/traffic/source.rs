@@ -63,7 +63,7 @@ pub enum Periods {
     Pareto {
         /// Its mean.
         mean: TimeDelta,
-        /// Its tail index, above 1, for else it has no mean.
+        /// Its tail index, finite and above 1, for else it has no mean.
         shape: f64,
     },
 }
@@ -101,11 +101,19 @@ pub enum PatternError {
         /// The size.
         size: DataSize,
     },
+    /// Its packets would take less than a nanosecond each, so that time would hardly pass, or never.
+    #[error("a source needs at least 1 ns for each packet of {size}, found a rate of {rate}")]
+    Fast {
+        /// The size of a packet.
+        size: DataSize,
+        /// The rate.
+        rate: DataRate,
+    },
     /// A constant rate without limit never gets past the first moment.
     #[error("a source needs a rate")]
     Unlimited,
     /// A period that has no length, or no mean.
-    #[error("periods must be longer than 0 s on average, and a Pareto shape above 1")]
+    #[error("periods must be longer than 0 s on average, and a Pareto shape above 1 and finite")]
     Period,
 }
 
@@ -151,13 +159,21 @@ impl Source {
         if let Departures::OnOff { on, off, .. } = pattern.departures {
             let lasts = |periods: Periods| {
                 periods.mean() > TimeDelta::ZERO
-                    && !matches!(periods, Periods::Pareto { shape, .. } if shape.is_nan() || shape <= 1.0)
+                    && !matches!(periods, Periods::Pareto { shape, .. } if !shape.is_finite() || shape <= 1.0)
             };
             if !lasts(on) || !lasts(off) {
                 return Err(PatternError::Period);
             }
         }
         let clock = Transmitter::new(&profile)?;
+        let fastest = match &profile {
+            RateProfile::Fixed(rate) => *rate,
+            RateProfile::Steps { steps, .. } => steps.iter().map(|step| step.1).max().unwrap_or_default(),
+            RateProfile::Unlimited | RateProfile::Opportunities { .. } => DataRate::ZERO,
+        };
+        if fastest.size_in(TimeDelta::from_nanos(1)) > pattern.size {
+            return Err(PatternError::Fast { size: pattern.size, rate: fastest });
+        }
         let start = pattern.start;
         let mut source =
             Self { flow, pattern, bytes, clock, random, next: start, on_until: Timestamp::MAX, due: false };
@@ -179,10 +195,13 @@ impl Source {
             Departures::Constant(_) => self.clock.transmit(now, self.bytes),
             Departures::Poisson(_) => self.after_gap(now),
             Departures::OnOff { on, off, .. } => {
-                let mut next = self.clock.transmit(now, self.bytes);
+                // A period sends its first packet at once, unless the one before still takes its time.
+                let free = self.clock.transmit(now, self.bytes);
+                let mut next = free;
                 while next >= self.on_until {
-                    next = self.on_until + off.draw(&mut self.random);
-                    self.on_until = next + on.draw(&mut self.random);
+                    let begins = self.on_until + off.draw(&mut self.random);
+                    self.on_until = begins + on.draw(&mut self.random);
+                    next = begins.max(free);
                 }
                 next
             }
@@ -324,5 +343,29 @@ mod tests {
         let never = Periods::Fixed(TimeDelta::ZERO);
         assert!(refused(Departures::OnOff { rate: RATE, on: never, off: never }, 1000));
         assert!(!refused(Departures::Poisson(RATE), 1000));
+    }
+
+    #[test]
+    fn periods_and_gaps_of_no_length_do_not_stop_time() {
+        let ms = TimeDelta::from_millis(1);
+        let endless = Periods::Pareto { mean: ms, shape: f64::INFINITY };
+        let on_off = pattern(Departures::OnOff { rate: RATE, on: endless, off: endless });
+        assert!(Source::new(FlowId(0), on_off, random::stream(1, "")).is_err());
+        // 1 B takes far less than a nanosecond: time would never pass.
+        let fast = Pattern::new(Departures::Poisson(DataRate::from_bps(u64::MAX)), DataSize::from_bytes(1));
+        assert!(Source::new(FlowId(0), fast, random::stream(1, "")).is_err());
+    }
+
+    #[test]
+    fn on_periods_shorter_than_a_packet_do_not_exceed_the_rate() {
+        // 1000 B at 100 kbit/s: 80 ms each, which always is the beginning of an on period.
+        let ms = Periods::Fixed(TimeDelta::from_millis(1));
+        let on_off = pattern(Departures::OnOff { rate: DataRate::from_bps(100_000), on: ms, off: ms });
+        assert_eq!(departures(on_off, 10), (0..125).map(|k| k * 80_000_000).collect::<Vec<_>>());
+        // Three periods of 23 ms and 20 ms are 129 ms: so the second packet waits for the third period.
+        let (on, off) =
+            (Periods::Fixed(TimeDelta::from_millis(23)), Periods::Fixed(TimeDelta::from_millis(20)));
+        let on_off = pattern(Departures::OnOff { rate: DataRate::from_bps(100_000), on, off });
+        assert_eq!(departures(on_off, 1)[..3], [0, 86_000_000, 172_000_000]);
     }
 }
