@@ -1,6 +1,6 @@
 //! A run: agents send, links carry, time leaps from event to event.
 
-use giusto_core::units::Timestamp;
+use giusto_core::units::{TimeDelta, Timestamp};
 
 use crate::{
     engine::EventQueue,
@@ -297,7 +297,9 @@ impl Simulation {
     fn drain_agent(&mut self, now: Timestamp, place: u32, observer: &mut impl Observer) {
         while let Some(agent) = self.agents.get_mut(place as usize) {
             let Some(transmit) = agent.inner.poll_transmit(now) else {
-                if let Some(next) = agent.inner.poll_timeout().filter(|&next| next < agent.at) {
+                // An agent that names a moment that is not to come would never be woken again.
+                let next = agent.inner.poll_timeout().map(|next| next.max(now + TimeDelta::from_nanos(1)));
+                if let Some(next) = next.filter(|&next| next < agent.at) {
                     agent.at = next;
                     self.events.schedule(next, Wake::Agent(place));
                 }

@@ -51,6 +51,8 @@ pub enum Event {
         packet: Packet,
         /// Why.
         reason: DropReason,
+        /// What waits there now.
+        waiting: Waiting,
     },
     /// It reached the end of its path.
     Delivered {

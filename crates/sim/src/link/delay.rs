@@ -8,7 +8,7 @@ use crate::random::Random;
 
 /// The one-way propagation delay: each holds from its moment on, before the first moment the first one.
 ///
-/// A delay that shrinks reorders nothing: who left earlier arrives no later.
+/// A delay that shrinks reorders nothing: who left earlier arrives no later. (With a jitter that may reorder, it may.)
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DelayProfile {
     steps: Vec<(Timestamp, TimeDelta)>,
@@ -150,6 +150,7 @@ impl Propagation {
     /// When a packet arrives that is transmitted at `sent`; `serialisation` is how long that took.
     ///
     /// Without reordering this is NR-BPDV of RFC 8868 §4.5: who would overtake follows at the distance that the link's rate sets.
+    /// These are ends of packets: so it is the serialisation of this one, where the RFC, for beginnings, has that of the one before.
     pub(super) fn arrival(&mut self, sent: Timestamp, serialisation: TimeDelta) -> Timestamp {
         while self.delay.steps.get(self.next).is_some_and(|&(from, _)| from <= sent) {
             self.next += 1;

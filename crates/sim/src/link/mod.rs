@@ -207,9 +207,10 @@ impl Link {
             }
             return self.begin(now, taken, TimeDelta::ZERO, observer);
         }
+        let mut packet = packet;
         if self.queue.enqueue(now, packet, &mut self.drops) {
             self.counters.marked_packets += 1;
-            let packet = Packet { ecn: Ecn::Ce, ..packet };
+            packet.ecn = Ecn::Ce;
             observer.on_event(now, &Event::Marked { link: self.id, packet });
         }
         self.report_drops(now, dropped, observer);
@@ -309,7 +310,8 @@ impl Link {
             self.counters.lost_packets += 1;
             let packet = Packet { waited_ns: waited(&packet), ..packet };
             self.drops.push(Dropped { packet, reason: DropReason::Loss });
-            observer.on_event(now, &Event::Dropped { link: self.id, packet, reason: DropReason::Loss });
+            let (reason, waiting) = (DropReason::Loss, self.waiting());
+            observer.on_event(now, &Event::Dropped { link: self.id, packet, reason, waiting });
             return;
         }
         let arrival = self.propagation.arrival(transmitted, transmitted - now);
@@ -325,13 +327,14 @@ impl Link {
 
     /// Counts and reports what the queue dropped since there were `from` drops.
     fn report_drops(&mut self, now: Timestamp, from: usize, observer: &mut impl Observer) {
+        let waiting = self.waiting();
         for &Dropped { packet, reason } in self.drops.get(from..).unwrap_or_default() {
             match reason {
                 DropReason::Overflow => self.counters.overflow_packets += 1,
                 DropReason::Aqm => self.counters.aqm_packets += 1,
                 DropReason::Loss => self.counters.lost_packets += 1,
             }
-            observer.on_event(now, &Event::Dropped { link: self.id, packet, reason });
+            observer.on_event(now, &Event::Dropped { link: self.id, packet, reason, waiting });
         }
     }
 }

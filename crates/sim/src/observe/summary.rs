@@ -218,7 +218,7 @@ impl Observer for Summary {
                 link.queue_delay.record(*sojourn);
             }
             Event::Marked { link, .. } => self.of_link(*link).marked_packets += 1,
-            Event::Dropped { link, packet, reason } => {
+            Event::Dropped { link, packet, reason, .. } => {
                 self.of_link(*link).drops.add(*reason);
                 let flow = self.of_flow(packet);
                 if flow.fates.drop(packet.sequence) == Fate::First && flow.window.contains(&packet.sent) {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn dropped(packet: Packet, reason: DropReason) -> Event {
-        Event::Dropped { link: LINK, packet, reason }
+        Event::Dropped { link: LINK, packet, reason, waiting: crate::trace::Waiting::default() }
     }
 
     #[test]

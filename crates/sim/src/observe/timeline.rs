@@ -305,8 +305,9 @@ impl Observer for Timeline {
                     window.marked_packets += 1;
                 }
             }
-            Event::Dropped { link, reason, .. } => {
+            Event::Dropped { link, reason, waiting, .. } => {
                 let (series, place) = self.of_link(now, *link);
+                series.set_waiting(*waiting);
                 if let Some(window) = series.windows.get_mut(place) {
                     window.drops.add(*reason);
                 }
@@ -380,7 +381,8 @@ mod tests {
         timeline.on_event(ms(30), &Event::Delivered { packet: packet(ms(10)) });
         timeline.on_event(ms(30), &Event::Delivered { packet: packet(ms(0)) });
         let reason = DropReason::Aqm;
-        timeline.on_event(ms(30), &Event::Dropped { link: LINK, packet: packet(ms(0)), reason });
+        let (packet, waiting) = (packet(ms(0)), Waiting::default());
+        timeline.on_event(ms(30), &Event::Dropped { link: LINK, packet, reason, waiting });
         let windows = timeline.flow(FLOW);
         assert_eq!(windows.iter().map(|window| window.sent.packets).collect::<Vec<_>>(), [2, 1, 2]);
         assert_eq!(windows[2].delay_mean(), Some(TimeDelta::from_millis(25)));
