@@ -314,4 +314,6 @@ fn check(
 }
 
 #[cfg(test)]
+mod ramp_tests;
+#[cfg(test)]
 mod tests;

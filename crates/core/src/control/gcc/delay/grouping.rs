@@ -196,7 +196,7 @@ impl GroupingConfig {
     /// What `current` is to `previous`, once a packet that arrived at `closed_at` has closed it.
     fn compare(&self, previous: Group, current: Group, closed_at: PeerTimestamp) -> Grouped {
         let arrival = current.last_arrival - previous.last_arrival;
-        let ours = current.last_known - previous.last_known;
+        let ours = current.last_known.saturating_since(previous.last_known);
         if self.clock_jump.is_some_and(|jump| arrival - ours >= jump) {
             return Grouped::Reset(Reset::ClockJump);
         }

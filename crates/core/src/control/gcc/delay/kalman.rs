@@ -43,8 +43,9 @@ pub struct KalmanConfig {
     pub initial_noise_variance: f64,
     /// The least variance of the noise, in ms², above 0. Default 1 (draft-ietf-rmcat-gcc-02 §5.3).
     pub least_noise_variance: f64,
-    /// How much a group counts for the variance of the noise, at 30 groups per second: above 0, below 1. Default 0.01, the
-    /// middle (in decades) of the 0.001 to 0.1 of draft-ietf-rmcat-gcc-02 §5.3.
+    /// How much a group counts for the variance of the noise, at 30 groups per second: above 0, below 1. Default 0.001, of
+    /// the 0.001 to 0.1 of draft-ietf-rmcat-gcc-02 §5.3: with more, a ramp counts as noise, the estimate becomes slow, and
+    /// over-use is signalled seconds beyond its end.
     pub noise_smoothing: f64,
     /// What differs by more than so many standard deviations counts as so many for the variance of the noise, above 0.
     /// Default 3 (draft-ietf-rmcat-gcc-02 §5.3).
@@ -65,7 +66,7 @@ impl KalmanConfig {
             initial_error_variance: 0.1,
             initial_noise_variance: 1.0,
             least_noise_variance: 1.0,
-            noise_smoothing: 0.01,
+            noise_smoothing: 0.001,
             outlier_deviations: 3.0,
             rate_history: 60,
             amplification: None,
@@ -179,6 +180,11 @@ mod tests {
     use super::*;
     use crate::units::{PeerTimestamp, TimeDelta};
 
+    /// A hundredth per group at 30 per second, so that the noise moves.
+    fn config() -> KalmanConfig {
+        KalmanConfig { noise_smoothing: 0.01, ..KalmanConfig::draft_02() }
+    }
+
     fn delta(departure_ms: f64, variation_ms: f64) -> GroupDelta {
         let departure = TimeDelta::from_seconds_f64(departure_ms / 1e3);
         GroupDelta {
@@ -193,7 +199,7 @@ mod tests {
     /// The same filter in information form: precisions add up, and the estimate is the mean weighted by them.
     #[test]
     fn it_agrees_with_the_information_form() {
-        let mut kalman = Kalman::new(KalmanConfig::draft_02());
+        let mut kalman = Kalman::new(config());
         let (mut mean, mut precision, mut noise): (f64, f64, f64) = (0.0, 10.0, 1.0);
         let mut state = 12_345_u64;
         for group in 0..500 {
@@ -219,7 +225,7 @@ mod tests {
     /// At the least noise the error variance P solves P = P R / (P + R) + q, and the gain is P / (P + R) = 0.0311.
     #[test]
     fn without_noise_the_gain_is_that_of_the_riccati_equation() {
-        let mut kalman = Kalman::new(KalmanConfig::draft_02());
+        let mut kalman = Kalman::new(config());
         for _ in 0..2000 {
             kalman.on_delta(&delta(20.0, 0.0));
         }
@@ -234,14 +240,13 @@ mod tests {
     fn the_noise_follows_by_the_highest_group_rate_of_the_history() {
         // At 30 groups per second a group counts chi; at 300, a tenth of the logarithm.
         for (interval_ms, expected) in [(1000.0 / 30.0, 0.01), (1000.0 / 300.0, 1.0 - 0.99_f64.powf(0.1))] {
-            let mut kalman = Kalman::new(KalmanConfig::draft_02());
+            let mut kalman = Kalman::new(config());
             kalman.on_delta(&delta(interval_ms, 2.0));
             let found = (kalman.noise_variance() - 1.0) / 3.0;
             assert!((found - expected).abs() < 1e-6, "{interval_ms} ms: {found} and {expected}");
         }
         // The fast pair rules for as long as the history, and no longer.
-        let config = KalmanConfig { rate_history: 2, ..KalmanConfig::draft_02() };
-        let mut kalman = Kalman::new(config);
+        let mut kalman = Kalman::new(KalmanConfig { rate_history: 2, ..config() });
         kalman.on_delta(&delta(10.0, 0.0));
         let mut steps = Vec::new();
         for _ in 0..2 {
@@ -257,7 +262,7 @@ mod tests {
 
     #[test]
     fn an_outlier_moves_the_noise_by_three_deviations_and_the_estimate_by_all() {
-        let mut bounded = Kalman::new(KalmanConfig::draft_02());
+        let mut bounded = Kalman::new(config());
         let output = bounded.on_delta(&delta(1000.0 / 30.0, -1000.0));
         assert!(
             (bounded.noise_variance() - (0.99 + 0.01 * 9.0)).abs() < 1e-6,
@@ -270,8 +275,8 @@ mod tests {
 
     #[test]
     fn the_amplification_grows_to_its_limit_and_no_further() {
-        let mut literal = Kalman::new(KalmanConfig::draft_02());
-        let mut amplified = Kalman::new(KalmanConfig::amplified());
+        let mut literal = Kalman::new(config());
+        let mut amplified = Kalman::new(KalmanConfig { amplification: Some(60), ..config() });
         for group in 1..=100_u32 {
             let plain = literal.on_delta(&delta(20.0, 1.0));
             let loud = amplified.on_delta(&delta(20.0, 1.0));
@@ -292,7 +297,7 @@ mod tests {
 
     #[test]
     fn differences_without_an_interval_leave_the_noise_alone() {
-        let mut kalman = Kalman::new(KalmanConfig::draft_02());
+        let mut kalman = Kalman::new(config());
         kalman.on_delta(&delta(0.0, 50.0));
         kalman.on_delta(&delta(-20.0, -50.0));
         assert_eq!(kalman.noise_variance(), 1.0);
