@@ -190,4 +190,5 @@ impl Detector {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests;

@@ -316,4 +316,5 @@ fn check(
 #[cfg(test)]
 mod ramp_tests;
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests;

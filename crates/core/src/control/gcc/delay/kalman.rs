@@ -176,6 +176,7 @@ impl LeastInterval {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
     use super::*;
     use crate::units::{PeerTimestamp, TimeDelta};
@@ -231,7 +232,7 @@ mod tests {
         }
         let before = kalman.on_delta(&delta(20.0, 0.0)).raw;
         let stepped = kalman.on_delta(&delta(20.0, 0.5)).raw - before;
-        let gain = (-1e-3 + (1e-6_f64 + 4e-3).sqrt()) / 2.0;
+        let gain = ((1e-6_f64 + 4e-3).sqrt() - 1e-3) * 0.5;
         assert!((stepped / 0.5 - gain).abs() < 1e-6, "{} and {gain}", stepped / 0.5);
     }
 

@@ -187,6 +187,7 @@ impl Covariance {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
     use super::*;
     use crate::units::{PeerTimestamp, TimeDelta};
@@ -203,7 +204,7 @@ mod tests {
     }
 
     /// Without a walk and at a fixed noise (none is learned in over-use), the filter is ridge regression:
-    /// the least of Σ (d − s·h − o)² / R + (s − s₀)² / E_s + o² / E_o, whose normal equations are solved here at the end.
+    /// the least of Σ (d − s·h − o)² / R + (s − s₀)² / S + o² / O, whose normal equations are solved here at the end.
     #[test]
     fn without_a_walk_it_is_ridge_regression() {
         let config =

@@ -95,6 +95,7 @@ impl TrendLine {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
     use super::*;
     use crate::units::TimeDelta;

@@ -165,7 +165,6 @@ fn a_queue_that_grows_and_drains_is_seen_and_its_end_is_told_once() {
         let mut estimator = estimator(config);
         // Per group of 20 ms: 10 ms more for 30 groups, 10 ms less for 30, and then none.
         let delay_ms = |index: u64| match index {
-            0..200 => 0,
             200..230 => 10 * (index - 199),
             230..260 => 10 * (259 - index),
             _ => 0,
