@@ -1,0 +1,165 @@
+use super::*;
+
+fn at_ms(ms: i64) -> PeerTimestamp {
+    PeerTimestamp::from_nanos(ms as u64 * 1_000_000)
+}
+
+fn output(trend_ms: f64) -> FilterOutput {
+    FilterOutput { raw: trend_ms, trend_ms, samples: 60 }
+}
+
+const MS_10: TimeDelta = TimeDelta::from_millis(10);
+
+#[test]
+fn over_use_takes_more_than_ten_milliseconds_and_two_groups() {
+    let groups_until = |departure: TimeDelta| {
+        let mut detector = Detector::new(DetectorConfig::draft_02());
+        (1..100).find(|&group| detector.on_output(output(100.0), departure, at_ms(group)) == Signal::OverUse)
+    };
+    // The first group counts half: 5 + 10 > 10; 2 + 4 + 4 = 10 is not more, 14 is; and never at the first.
+    assert_eq!(groups_until(MS_10), Some(2));
+    assert_eq!(groups_until(TimeDelta::from_millis(4)), Some(4));
+    assert_eq!(groups_until(TimeDelta::from_millis(500)), Some(2));
+}
+
+#[test]
+fn a_falling_trend_is_no_over_use_and_leaves_the_signal_as_it_was() {
+    let mut detector = Detector::new(DetectorConfig::draft_02());
+    for step in 0..50 {
+        let falling = output(100.0 - step as f64);
+        assert_eq!(detector.on_output(falling, MS_10, at_ms(step)), Signal::Normal, "{step}");
+    }
+    // It holds still: over-use at once, as the time has long passed. Then it falls, and over-use stays.
+    assert_eq!(detector.on_output(output(51.0), MS_10, at_ms(60)), Signal::OverUse);
+    for step in 0..20 {
+        let falling = output(50.0 - step as f64);
+        assert_eq!(detector.on_output(falling, MS_10, at_ms(70 + step)), Signal::OverUse);
+    }
+    assert_eq!(detector.on_output(output(1.0), MS_10, at_ms(100)), Signal::Normal);
+    assert_eq!(detector.on_output(output(-20.0), MS_10, at_ms(101)), Signal::UnderUse);
+}
+
+#[test]
+fn an_interruption_begins_the_time_anew() {
+    let mut detector = Detector::new(DetectorConfig::draft_02());
+    let span = TimeDelta::from_millis(6);
+    for round in 0..20 {
+        assert_eq!(detector.on_output(output(100.0), span, at_ms(round)), Signal::Normal);
+        assert_eq!(detector.on_output(output(100.0), span, at_ms(round)), Signal::Normal);
+        assert_eq!(detector.on_output(output(0.0), span, at_ms(round)), Signal::Normal);
+    }
+}
+
+/// γ(i) = γ(i−1) + Δt K (|m| − γ(i−1)), by hand, for both presets and both signs.
+#[test]
+fn the_threshold_steps_as_the_equation_says() {
+    for sign in [1.0, -1.0] {
+        for (config, rise, fall) in
+            [(DetectorConfig::draft_02(), 0.01, 0.000_18), (DetectorConfig::libwebrtc(), 0.0087, 0.039)]
+        {
+            let mut detector = Detector::new(config);
+            detector.on_output(output(sign * 20.5), MS_10, at_ms(0));
+            assert_eq!(detector.threshold_ms(), 12.5, "no time has passed");
+            detector.on_output(output(sign * 20.5), MS_10, at_ms(10));
+            let risen = 12.5 + 10.0 * rise * 8.0;
+            assert!((detector.threshold_ms() - risen).abs() < 1e-12);
+            detector.on_output(output(sign * (risen - 2.0)), MS_10, at_ms(20));
+            let fallen = risen - 10.0 * fall * 2.0;
+            assert!((detector.threshold_ms() - fallen).abs() < 1e-12);
+            assert_eq!(detector.detection().threshold_ms, risen, "that which held");
+        }
+    }
+}
+
+#[test]
+fn a_spike_leaves_the_threshold_alone_and_takes_its_time_with_it() {
+    let mut detector = Detector::new(DetectorConfig::draft_02());
+    detector.on_output(output(0.0), MS_10, at_ms(0));
+    detector.on_output(output(12.5 + 15.1), MS_10, at_ms(90));
+    assert_eq!(detector.threshold_ms(), 12.5);
+    // 10 ms since the spike, not 100; and 15 ms above is no spike yet.
+    detector.on_output(output(12.5 + 15.0), MS_10, at_ms(100));
+    assert!((detector.threshold_ms() - (12.5 + 0.1 * 15.0)).abs() < 1e-12);
+}
+
+#[test]
+fn a_step_counts_a_tenth_of_a_second_at_most_and_backward_time_as_none() {
+    let mut detector = Detector::new(DetectorConfig::draft_02());
+    detector.on_output(output(20.0), MS_10, at_ms(1_000));
+    detector.on_output(output(20.0), MS_10, at_ms(900));
+    assert_eq!(detector.threshold_ms(), 12.5);
+    detector.on_output(output(20.0), MS_10, at_ms(60_000));
+    assert!((detector.threshold_ms() - 20.0).abs() < 1e-12, "0.01 · 100 is all of the distance");
+}
+
+#[test]
+fn the_threshold_keeps_to_its_limits() {
+    let mut low = Detector::new(DetectorConfig::libwebrtc());
+    let mut high = Detector::new(DetectorConfig::libwebrtc());
+    for step in 0..20_000 {
+        low.on_output(output(0.0), MS_10, at_ms(step * 30));
+        let above = high.threshold_ms() + 14.0;
+        high.on_output(output(above), MS_10, at_ms(step * 30));
+    }
+    assert_eq!(low.threshold_ms(), 6.0);
+    assert_eq!(high.threshold_ms(), 600.0);
+}
+
+/// 1 / 0.039 = 25.6 ms: below, a step falls short of the trend; above, it goes past it.
+#[test]
+fn libwebrtc_oversteps_the_trend_when_groups_are_far_apart() {
+    let after = |apart_ms| {
+        let mut detector = Detector::new(DetectorConfig::libwebrtc());
+        detector.on_output(output(10.0), MS_10, at_ms(0));
+        detector.on_output(output(10.0), MS_10, at_ms(apart_ms));
+        detector.threshold_ms()
+    };
+    assert!((10.0..10.1).contains(&after(25)), "{}", after(25));
+    assert!((12.5 - 1.287 * 2.5 - after(33)).abs() < 1e-9, "{}", after(33));
+    assert_eq!(after(90), 6.0);
+}
+
+#[test]
+fn the_cause_names_trend_and_threshold() {
+    let mut detector = Detector::new(DetectorConfig::default());
+    detector.on_output(output(-30.0), MS_10, at_ms(0));
+    let cause = Cause::Delay { signal: Signal::UnderUse, trend_ms: -30.0, threshold_ms: 12.5 };
+    assert_eq!(detector.detection().cause(), cause);
+}
+
+/// libwebrtc, `overuse_detector_unittest.cc`, `ThresholdAdapts`: batches of offsets (times 60), 5 ms apart, departures of 3 s;
+/// whether over-use is signalled in each.
+#[test]
+fn the_threshold_follows_as_libwebrtc_publishes() {
+    let batches = [
+        (10, 0.21, true),
+        (10, 1.1 * 0.21, true),
+        (10, 0.21, false),
+        (150, 0.7 * 0.21, false),
+        (10, 0.21, true),
+    ];
+    run_batches(&batches, &[]);
+}
+
+/// libwebrtc, `overuse_detector_unittest.cc`, `DoesntAdaptToSpikes`: 100 ms pass before the spike.
+#[test]
+fn spikes_change_nothing_as_libwebrtc_publishes() {
+    run_batches(&[(10, 1.0, true), (3, 20.0, true), (10, 1.0, true)], &[1]);
+}
+
+fn run_batches(batches: &[(usize, f64, bool)], pause_before: &[usize]) {
+    let mut detector = Detector::new(DetectorConfig::libwebrtc());
+    let mut now_ms = 0;
+    for (index, &(length, offset, expected)) in batches.iter().enumerate() {
+        if pause_before.contains(&index) {
+            now_ms += 100;
+        }
+        let mut found = false;
+        for _ in 0..length {
+            let said = FilterOutput { raw: offset, trend_ms: 60.0 * offset, samples: 60 };
+            found |= detector.on_output(said, TimeDelta::from_seconds(3), at_ms(now_ms)) == Signal::OverUse;
+            now_ms += 5;
+        }
+        assert_eq!(found, expected, "batch {index}");
+    }
+}

@@ -1,0 +1,46 @@
+//! Does a queue grow? What Google Congestion Control reads from delays.
+//!
+//! Packets become groups, and two groups in a row a *delay variation*: how much longer the later one was on its way. A
+//! filter takes the trend out of the noise, and a detector compares it with a threshold that follows it.
+//!
+//! | part | module | source |
+//! |---|---|---|
+//! | packets to groups to differences | [`grouping`] | draft-ietf-rmcat-gcc-02 §5.1, §5.2; libwebrtc |
+//! | filter: least squares over a window | [`trend_line`] | libwebrtc |
+//! | filter: scalar Kalman | [`kalman`] | draft-ietf-rmcat-gcc-02 §5.3 |
+//! | filter: Kalman of slope and offset | [`kalman_two_state`] | libwebrtc, receive side |
+//! | threshold and signal | [`detector`] | draft-ietf-rmcat-gcc-02 §5.4; libwebrtc |
+//! | all of them, composed | [`estimator`] | |
+//!
+//! "libwebrtc" is its state of July 2026. Nothing here has a clock, and nothing allocates once its windows are full.
+
+pub mod detector;
+pub mod estimator;
+pub mod grouping;
+pub mod kalman;
+pub mod kalman_two_state;
+pub mod trend_line;
+
+pub use detector::{Detection, Detector, DetectorConfig};
+pub use estimator::{DelayConfig, DelayConfigError, DelayEstimator, FilterConfig};
+pub use grouping::{GroupDelta, Grouped, Grouping, GroupingConfig, ReceivedPacket, Reset};
+pub use kalman::{Kalman, KalmanConfig};
+pub use kalman_two_state::{KalmanTwoState, KalmanTwoStateConfig};
+pub use trend_line::{TrendLine, TrendLineConfig};
+
+/// What a filter says after a delta.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FilterOutput {
+    /// The trend as the filter estimates it: milliseconds of delay per group (Kalman filters), or milliseconds per
+    /// millisecond (trend line). Whether it falls is judged by this.
+    pub raw: f64,
+    /// What is compared with the threshold, in milliseconds: `raw` times the filter's gains.
+    pub trend_ms: f64,
+    /// How many deltas the estimate rests on.
+    pub samples: u32,
+}
+
+/// `min(samples, limit)`: by how much a filter amplifies what it estimates; 1 without a limit.
+fn amplification(samples: u32, limit: Option<u32>) -> f64 {
+    limit.map_or(1.0, |limit| f64::from(samples.min(limit)))
+}

@@ -1,0 +1,3 @@
+//! Google Congestion Control, of draft-ietf-rmcat-gcc-02 and of libwebrtc.
+
+pub mod delay;
