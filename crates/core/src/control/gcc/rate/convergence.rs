@@ -85,7 +85,9 @@ mod tests {
 
     fn after(samples: &[u64]) -> Convergence {
         let mut convergence = Convergence::new(ConvergenceConfig::default());
-        samples.iter().for_each(|&bps| convergence.on_decrease(DataRate::from_bps(bps)));
+        for &bps in samples {
+            convergence.on_decrease(DataRate::from_bps(bps));
+        }
         convergence
     }
 

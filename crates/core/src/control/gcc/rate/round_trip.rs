@@ -89,10 +89,14 @@ impl RoundTripBackOff {
     pub fn update(&mut self, now: Timestamp, rate: DataRate) -> Option<Decision> {
         let now = self.clock.clamp(now);
         let due = self.lowered.is_none_or(|lowered| now - lowered >= self.config.interval);
-        if !self.is_too_long() || !due || rate <= self.config.floor {
+        if !self.is_too_long() || !due {
             return None;
         }
+        // At the floor too: otherwise the next step would stay due for ever.
         self.lowered = Some(now);
+        if rate <= self.config.floor {
+            return None;
+        }
         let to = scaled(rate, self.config.factor).max(self.config.floor).min(rate);
         Some(Decision { at: now, from: rate, to, cause: Cause::RoundTrip })
     }
@@ -170,6 +174,7 @@ mod tests {
         assert_eq!(rates.len(), 14);
         assert_eq!(rates[..3], [80_000, 64_000, 51_200]);
         assert_eq!(rates[13], 5000);
+        assert!(back_off.next_timeout() > Some(at(29_900)), "no step is due for ever");
     }
 
     #[test]

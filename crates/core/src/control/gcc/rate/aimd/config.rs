@@ -19,6 +19,10 @@ pub enum Near {
 /// *draft* is draft-ietf-rmcat-gcc-02 §5.5 (with §5.6 for β), *libwebrtc* `remote_bitrate_estimator/aimd_rate_control.cc` and, for the
 /// pace of decreases, `goog_cc/delay_based_bwe.cc`.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a difference between two sources, and can be set alone"
+)]
 pub struct AimdConfig {
     /// The least rate. libwebrtc 5 kbit/s; the draft names none and takes the same here.
     pub min: DataRate,

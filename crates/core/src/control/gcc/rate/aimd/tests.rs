@@ -240,6 +240,43 @@ fn the_thesis_gives_way_less_and_keeps_to_its_limits() {
 
 // ---- all ----------------------------------------------------------------------------------------------------------------------------
 
+/// A full link is a queue: its delay grows by what is too much, and the detector speaks at 50 ms of it.
+///
+/// While the rate grows by 8 % a second, it takes 1.1 s to pile these up, in which the rate comes 9 % above the link's; additive
+/// growth, and the draft's 10 kbit/s each second of least steps, stay below that. With one update each 100 ms the delay comes to no more
+/// than 70 ms before the rate falls below the link's, and the rate to no more than 1.15 of it. What lies below the link's is lost: at most
+/// the share that a decrease leaves out, less what is regained.
+#[test]
+fn each_set_of_values_fills_a_link_and_hardly_more() {
+    for (config, left) in
+        [(AimdConfig::libwebrtc(), 0.845), (AimdConfig::draft(), 0.85), (AimdConfig::thesis(), 0.95)]
+    {
+        let capacity = 5_000_000.0;
+        let mut aimd = Aimd::new(config, bps(3_000_000));
+        let (mut queue_ms, mut sum, mut steps) = (0.0_f64, 0.0, 0.0);
+        for i in 0..1800 {
+            let rate = aimd.rate().as_bps() as f64;
+            let before = queue_ms;
+            queue_ms = (queue_ms + 100.0 * (rate / capacity - 1.0)).max(0.0);
+            let signal = match queue_ms - before {
+                growth if growth > 0.0 && queue_ms > 50.0 => Signal::OverUse,
+                growth if growth < 0.0 => Signal::UnderUse,
+                _ => Signal::Normal,
+            };
+            let goodput = if before > 0.0 || queue_ms > 0.0 { capacity } else { rate };
+            aimd.step(i * 100, signal, goodput as u64);
+            assert!(queue_ms < 70.0, "{queue_ms} ms after {i}");
+            assert!(rate < 1.15 * capacity, "{rate} bit/s after {i}");
+            if i >= 300 {
+                sum += goodput;
+                steps += 1.0;
+            }
+        }
+        let used = sum / steps / capacity;
+        assert!((left..=1.0).contains(&used), "{used}");
+    }
+}
+
 fn any_config() -> impl Strategy<Value = AimdConfig> {
     prop::sample::select(vec![AimdConfig::libwebrtc(), AimdConfig::draft(), AimdConfig::thesis()])
 }
@@ -273,6 +310,11 @@ proptest! {
             prop_assert!(aimd.additive_slope_bps().is_finite());
             if signal == Signal::OverUse && !config.over_use_may_raise {
                 prop_assert!(decision.to <= before);
+            }
+            if let (Signal::Normal, Some(acknowledged), None) = (signal, acknowledged, probe) {
+                let ceiling = 1.5 * acknowledged as f64 + config.ceiling_offset.as_bps() as f64;
+                let most = before.max(config.min).as_bps() as f64;
+                prop_assert!(decision.to.as_bps() as f64 <= most.max(ceiling + 1.0));
             }
         }
     }
