@@ -9,7 +9,7 @@
 //! | what a controller hears | [`feedback`] |
 //! | what it says | [`target`] |
 //! | the baseline that heeds nothing | [`fixed`] |
-//! | Google Congestion Control | [`gcc`] |
+//! | Google Congestion Control, by its parts | [`gcc`] |
 
 pub mod feedback;
 pub mod fixed;

@@ -82,7 +82,7 @@ pub enum Cause {
         /// What it measured, in bit/s.
         rate_bps: f64,
     },
-    /// A probe was due, but the delay forbade it.
+    /// A probe was due, but the delay, the round trip or losses forbade it.
     ProbeSuppressed,
     /// The sender does not use what it has: nothing can be learned.
     ApplicationLimited,

@@ -1,0 +1,320 @@
+//! Numbers of libwebrtc's `goog_cc/probe_controller_unittest.cc`, told again; the name of each is in the test. It starts at 300 bit/s
+//! and may send 10 kbit/s.
+
+use super::*;
+use proptest::prelude::*;
+
+const START: u64 = 300;
+const MAX: u64 = 10_000;
+
+struct Bench {
+    probing: Probing,
+    now: Timestamp,
+}
+
+fn bps(bps: u64) -> DataRate {
+    DataRate::from_bps(bps)
+}
+
+impl Bench {
+    fn new(config: ProbingConfig) -> Self {
+        Self { probing: Probing::new(config), now: Timestamp::from_nanos(100_000_000_000) }
+    }
+
+    fn started(config: ProbingConfig) -> Self {
+        let mut bench = Self::new(config);
+        assert_eq!(bench.start(START, MAX), [900, 1800]);
+        bench
+    }
+
+    fn pass(&mut self, ms: i64) {
+        self.now += TimeDelta::from_millis(ms);
+    }
+
+    fn start(&mut self, start: u64, max: u64) -> Vec<u64> {
+        let outcome = self.probing.start(self.now, bps(start), Some(bps(max)));
+        self.taken(outcome)
+    }
+
+    fn estimate(&mut self, rate: u64, constraint: Constraint) -> Vec<u64> {
+        let outcome = self.probing.on_estimate(self.now, bps(rate), constraint);
+        self.taken(outcome)
+    }
+
+    fn timeout(&mut self) -> Vec<u64> {
+        let outcome = self.probing.on_timeout(self.now);
+        self.taken(outcome)
+    }
+
+    fn allocate(&mut self, rate: u64) -> Vec<u64> {
+        let outcome = self.probing.on_allocation(self.now, Some(bps(rate)).filter(|_| rate > 0));
+        self.taken(outcome)
+    }
+
+    fn recover(&mut self) -> Vec<u64> {
+        let outcome = self.probing.on_recovered(self.now);
+        self.taken(outcome)
+    }
+
+    fn limit(&mut self, since: Option<Timestamp>) {
+        self.probing.on_application_limited(self.now, since);
+    }
+
+    fn taken(&mut self, outcome: ProbeOutcome) -> Vec<u64> {
+        let rates: Vec<_> =
+            std::iter::from_fn(|| self.probing.next_probe()).map(|probe| probe.rate.as_bps()).collect();
+        let expected = if let ProbeOutcome::Probing(count) = outcome { count as usize } else { 0 };
+        assert_eq!(rates.len(), expected);
+        rates
+    }
+}
+
+fn periodic() -> ProbingConfig {
+    ProbingConfig { probe_while_limited: true, ..ProbingConfig::default() }
+}
+
+const NONE: [u64; 0] = [];
+
+#[test]
+fn it_begins_with_two_clusters_of_five_packets_and_15_ms() {
+    // SetsDefaultTargetDurationAndTargetProbeCount
+    let mut probing = Probing::default();
+    assert_eq!(probing.start(Timestamp::ZERO, bps(START), Some(bps(MAX))), ProbeOutcome::Probing(2));
+    let probe =
+        |cluster, rate| Probe { cluster, rate: bps(rate), duration: TimeDelta::from_millis(15), packets: 5 };
+    assert_eq!(probing.next_probe(), Some(probe(1, 900)));
+    assert_eq!(probing.next_probe(), Some(probe(2, 1800)));
+    assert_eq!(probing.next_probe(), None);
+}
+
+#[test]
+fn the_second_cluster_can_be_left_out() {
+    // DisableSecondInitialProbeIfRateFactorZero
+    let mut bench = Bench::new(ProbingConfig { second: 0.0, ..ProbingConfig::default() });
+    assert_eq!(bench.start(START, MAX), [900]);
+}
+
+#[test]
+fn a_good_result_doubles_and_a_poor_one_does_not() {
+    // TestExponentialProbing: the bound is 0.7 · 6 · 300 = 1260.
+    let mut bench = Bench::started(ProbingConfig::default());
+    assert_eq!(bench.estimate(1000, Constraint::None), NONE);
+    assert_eq!(bench.estimate(1260, Constraint::None), NONE);
+    assert_eq!(bench.estimate(1800, Constraint::None), [3600]);
+}
+
+#[test]
+fn a_result_that_comes_too_late_counts_for_nothing() {
+    // InitialProbingTimeout
+    let mut bench = Bench::started(ProbingConfig::default());
+    bench.pass(5000);
+    assert_eq!(bench.timeout(), NONE);
+    assert_eq!(bench.estimate(1800, Constraint::None), NONE);
+}
+
+#[test]
+fn a_higher_maximum_is_tried() {
+    // InitiatesProbingOnMaxBitrateIncrease
+    let mut bench = Bench::started(ProbingConfig::default());
+    bench.pass(5000);
+    assert_eq!(bench.estimate(START, Constraint::None), NONE);
+    assert_eq!(bench.timeout(), NONE);
+    assert_eq!(bench.start(START, MAX + 100), [MAX + 100]);
+    assert_eq!(bench.start(START, MAX), NONE);
+}
+
+#[test]
+fn a_new_allocation_is_tried_only_while_the_application_limits() {
+    // ProbesOnMaxAllocatedBitrateIncreaseOnlyWhenInAlr: both clusters are held to the maximum.
+    let mut bench = Bench::started(ProbingConfig::default());
+    // As in the source, a result this near the maximum lets one more follow, held to the maximum, with which it is complete.
+    assert_eq!(bench.estimate(MAX - 1, Constraint::None), [MAX]);
+    bench.pass(5000);
+    assert_eq!(bench.timeout(), NONE);
+    bench.limit(Some(bench.now));
+    assert_eq!(bench.allocate(MAX + 1), [MAX, MAX]);
+    bench.limit(None);
+    assert_eq!(bench.allocate(MAX + 2), NONE);
+}
+
+#[test]
+fn a_new_allocation_is_tried_up_to_twice_the_estimate() {
+    // ProbesOnMaxAllocatedBitrateLimitedByCurrentBwe
+    let mut bench = Bench::started(ProbingConfig::default());
+    assert_eq!(bench.estimate(START, Constraint::None), NONE);
+    bench.pass(5000);
+    assert_eq!(bench.timeout(), NONE);
+    bench.limit(Some(bench.now));
+    assert_eq!(bench.allocate(MAX), [2 * START]);
+    assert_eq!(bench.estimate(START * 3 / 2, Constraint::None), [3 * START]);
+}
+
+#[test]
+fn while_the_application_limits_it_probes_each_five_seconds_if_asked_to() {
+    // PeriodicProbing
+    let mut bench = Bench::started(periodic());
+    assert_eq!(bench.estimate(500, Constraint::None), NONE);
+    let began = bench.now;
+    bench.limit(Some(began));
+    bench.pass(5000);
+    assert_eq!(bench.timeout(), [1000]);
+    assert_eq!(bench.estimate(500, Constraint::None), NONE);
+    bench.pass(4000);
+    assert_eq!(bench.timeout(), NONE);
+    assert_eq!(bench.probing.next_timeout(), Some(began + TimeDelta::from_seconds(10)));
+    bench.pass(1000);
+    assert_eq!(bench.timeout(), [1000]);
+
+    let mut silent = Bench::started(ProbingConfig::default());
+    silent.limit(Some(silent.now));
+    silent.pass(60_000);
+    assert_eq!(silent.timeout(), NONE);
+    assert_eq!(silent.probing.next_timeout(), None);
+}
+
+#[test]
+fn clusters_stay_below_twice_the_allocation() {
+    // TestAllocatedBitrateCap
+    let mut bench = Bench::new(periodic());
+    assert_eq!(bench.start(10_000_000, 100_000_000), [30_000_000, 60_000_000]);
+    bench.limit(Some(bench.now));
+    assert_eq!(bench.estimate(10_000_000, Constraint::None), NONE);
+    assert_eq!(bench.allocate(9_000_000), NONE);
+    bench.pass(5000);
+    assert_eq!(bench.timeout(), [18_000_000]);
+    assert_eq!(bench.allocate(0), NONE);
+    bench.pass(5000);
+    assert_eq!(bench.timeout(), [20_000_000]);
+}
+
+#[test]
+fn after_a_drop_the_old_rate_is_tried_while_it_is_fresh() {
+    // RequestProbeInAlr, RequestProbeWhenBweDropNotRecent
+    for (wait, expected) in [(0, vec![425]), (4999, vec![425]), (5000, vec![])] {
+        let mut bench = Bench::started(ProbingConfig::default());
+        assert_eq!(bench.estimate(500, Constraint::None), NONE);
+        bench.limit(Some(bench.now));
+        bench.pass(5001);
+        assert_eq!(bench.timeout(), NONE);
+        assert_eq!(bench.estimate(250, Constraint::None), NONE);
+        bench.pass(wait);
+        assert_eq!(bench.recover(), expected, "{wait} ms after");
+        assert_eq!(bench.recover(), NONE, "not twice");
+    }
+}
+
+#[test]
+fn after_a_drop_it_matters_that_the_application_limited_not_long_ago() {
+    // RequestProbeWhenAlrEndedRecently, RequestProbeWhenAlrNotEndedRecently
+    for (wait, expected) in [(2999, vec![425]), (3000, vec![])] {
+        let mut bench = Bench::started(ProbingConfig::default());
+        assert_eq!(bench.estimate(500, Constraint::None), NONE);
+        bench.limit(Some(bench.now));
+        bench.pass(5001);
+        assert_eq!(bench.timeout(), NONE);
+        assert_eq!(bench.estimate(250, Constraint::None), NONE);
+        bench.limit(None);
+        bench.pass(wait);
+        assert_eq!(bench.recover(), expected, "{wait} ms after");
+    }
+}
+
+#[test]
+fn while_losses_hold_the_rate_back_a_cluster_is_half_again_as_fast() {
+    // LimitAlrProbeWhenLossBasedBweLimited
+    let mut bench = Bench::started(periodic());
+    assert_eq!(bench.estimate(500, Constraint::None), NONE);
+    bench.limit(Some(bench.now));
+    bench.pass(5000);
+    assert_eq!(bench.timeout(), [1000]);
+    assert_eq!(bench.estimate(500, Constraint::LossRising), NONE);
+    bench.pass(6000);
+    assert_eq!(bench.timeout(), [750]);
+    assert_eq!(bench.estimate(750, Constraint::None), NONE);
+    bench.pass(6000);
+    assert_eq!(bench.timeout(), [1500]);
+}
+
+#[test]
+fn what_forbids_a_probe_is_told_once_and_the_probe_follows_when_it_has_gone() {
+    // DontProbeIfDelayIncreased, DontProbeIfHighRtt
+    for constraint in [Constraint::Delay, Constraint::RoundTrip, Constraint::LossFalling] {
+        let mut bench = Bench::started(periodic());
+        bench.limit(Some(bench.now));
+        bench.pass(1100);
+        assert_eq!(bench.timeout(), NONE);
+        assert_eq!(bench.estimate(START, constraint), NONE);
+        bench.pass(5000);
+        let outcome = bench.probing.on_timeout(bench.now);
+        assert_eq!(outcome, ProbeOutcome::Suppressed(constraint));
+        assert_eq!(outcome.cause(), Some(Cause::ProbeSuppressed));
+        assert_eq!(bench.probing.next_timeout(), None, "nothing to wait for");
+        assert_eq!(bench.probing.on_timeout(bench.now), ProbeOutcome::None);
+        assert_eq!(bench.estimate(START, Constraint::None), NONE);
+        assert!(bench.probing.next_timeout().is_some_and(|due| due <= bench.now));
+        assert_eq!(bench.timeout(), [2 * START]);
+    }
+}
+
+#[test]
+fn if_asked_to_it_probes_each_second_for_the_first_five() {
+    // RepeatedInitialProbingSendsNewProbeAfterTimeout, RepeatedInitialProbingStopIfMaxAllocatedBitrateSet
+    let config = ProbingConfig { repeat_initial: true, ..ProbingConfig::default() };
+    let mut bench = Bench::started(config);
+    let mut times = Vec::new();
+    for tenth in 1..=80 {
+        bench.pass(100);
+        if let ProbeOutcome::Probing(_) = bench.probing.on_timeout(bench.now) {
+            times.push(tenth);
+            let probe = bench.probing.next_probe().unwrap();
+            assert_eq!((probe.rate, probe.duration), (bps(3 * START), TimeDelta::from_millis(100)));
+        }
+    }
+    assert_eq!(times, [11, 22, 33, 44]);
+
+    let mut bench = Bench::started(config);
+    bench.pass(1100);
+    assert_eq!(bench.timeout().len(), 1);
+    assert_eq!(bench.allocate(100), NONE);
+    bench.pass(1100);
+    assert_eq!(bench.timeout(), NONE);
+}
+
+proptest! {
+    #[test]
+    fn no_cluster_is_faster_than_what_may_be_sent(
+        events in prop::collection::vec((0u8..7, 0u64..60_000, 0u64..20_000), 0..200),
+    ) {
+        let mut probing = Probing::new(periodic());
+        let mut max = 5_000_000;
+        for (event, ms, value) in events {
+            let now = Timestamp::from_nanos(ms * 1_000_000);
+            let rate = bps(value);
+            let outcome = match event {
+                0 => {
+                    max = value;
+                    probing.start(now, bps(START), Some(rate))
+                }
+                1 => probing.on_estimate(now, rate, Constraint::None),
+                2 => probing.on_estimate(now, rate, Constraint::Delay),
+                3 => probing.on_allocation(now, Some(rate)),
+                4 => {
+                    probing.on_application_limited(now, Some(now).filter(|_| value % 2 == 0));
+                    ProbeOutcome::None
+                }
+                5 => probing.on_recovered(now),
+                _ => {
+                    let outcome = probing.on_timeout(now);
+                    // No timer may be due still: it would be set for ever.
+                    prop_assert!(probing.next_timeout().is_none_or(|due| due > probing.clock.0));
+                    outcome
+                }
+            };
+            let count = std::iter::from_fn(|| probing.next_probe())
+                .inspect(|probe| assert!(probe.rate > DataRate::ZERO && probe.rate <= bps(max)))
+                .count();
+            let expected = if let ProbeOutcome::Probing(count) = outcome { count as usize } else { 0 };
+            prop_assert_eq!(count, expected);
+        }
+    }
+}
