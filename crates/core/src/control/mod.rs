@@ -9,9 +9,11 @@
 //! | what a controller hears | [`feedback`] |
 //! | what it says | [`target`] |
 //! | the baseline that heeds nothing | [`fixed`] |
+//! | Google Congestion Control | [`gcc`] |
 
 pub mod feedback;
 pub mod fixed;
+pub mod gcc;
 pub mod target;
 
 pub use feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket};
