@@ -15,19 +15,19 @@
 //! # Example
 //!
 //! ```
-//! use giusto_core::session::{Pacer, PacerConfig, Send};
+//! use giusto_core::session::{Pacer, PacerConfig, Permit};
 //! use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
 //!
 //! let mut pacer = Pacer::new(PacerConfig::gcc_draft(), DataRate::from_bps(960_000));
 //! let (size, mut now) = (DataSize::from_bytes(1200), Timestamp::ZERO);
-//! assert_eq!(pacer.next_send(now, size), Send::Now);
+//! assert_eq!(pacer.next_send(now, size), Permit::Now);
 //! pacer.on_sent(now, size);
 //! // 1200 bytes are 10 ms, more than the window: they are paid back first.
 //! now += TimeDelta::from_millis(10);
-//! assert_eq!(pacer.next_send(Timestamp::ZERO, size), Send::At(now));
-//! assert_eq!(pacer.next_send(now, size), Send::Now);
+//! assert_eq!(pacer.next_send(Timestamp::ZERO, size), Permit::At(now));
+//! assert_eq!(pacer.next_send(now, size), Permit::Now);
 //! # // A second call asks the same.
-//! # assert_eq!(pacer.next_send(now, size), Send::Now);
+//! # assert_eq!(pacer.next_send(now, size), Permit::Now);
 //! ```
 
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ use crate::{
 
 /// Whether a packet may leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Send {
+pub enum Permit {
     /// It may, now.
     Now,
     /// It may at this moment, if nothing changes.
@@ -177,16 +177,16 @@ impl Pacer {
     /// Whether a packet of `size` may leave. If a probe [`needs`](Self::probe) packets, it is one of the probe.
     ///
     /// A window blocks whatever would exceed it, probes too, but never the only packet in flight. At the moment of a
-    /// [`Send::At`] the answer is [`Send::Now`], unless something was called in between.
-    pub fn next_send(&self, now: Timestamp, size: DataSize) -> Send {
+    /// [`Permit::At`] the answer is [`Permit::Now`], unless something was called in between.
+    pub fn next_send(&self, now: Timestamp, size: DataSize) -> Permit {
         let exceeds = |window: DataSize| self.in_flight > DataSize::ZERO && self.in_flight + size > window;
         if self.window.is_some_and(exceeds) {
-            return Send::Blocked;
+            return Permit::Blocked;
         }
         let now = now.max(self.updated);
         if let Some(cluster) = self.cluster(now) {
             let due = cluster.due();
-            return if due <= now { Send::Now } else { Send::At(due) };
+            return if due <= now { Permit::Now } else { Permit::At(due) };
         }
         let debt = self.debt_at(now);
         let allowed = if self.draining && self.config.resume == Resume::Drained {
@@ -195,11 +195,11 @@ impl Pacer {
             self.burst().saturating_sub(1)
         };
         if self.rate == DataRate::ZERO {
-            Send::Blocked
+            Permit::Blocked
         } else if debt <= allowed {
-            Send::Now
+            Permit::Now
         } else {
-            Send::At(now + self.time_to_pay(debt - allowed))
+            Permit::At(now + self.time_to_pay(debt - allowed))
         }
     }
 
@@ -382,15 +382,15 @@ mod tests {
         let mut sent = Vec::new();
         while now < end {
             match pacer.next_send(now, SIZE) {
-                Send::Now => {
+                Permit::Now => {
                     pacer.on_sent(now, SIZE);
                     sent.push(now);
                 }
-                Send::At(then) => {
+                Permit::At(then) => {
                     assert!(then > now);
                     now = then;
                 }
-                Send::Blocked => break,
+                Permit::Blocked => break,
             }
         }
         sent
@@ -457,17 +457,17 @@ mod tests {
         };
         pacer.on_target(at(0), &target(2400));
         pacer.on_sent(at(0), SIZE);
-        assert_eq!(pacer.next_send(at(0), SIZE), Send::Now);
+        assert_eq!(pacer.next_send(at(0), SIZE), Permit::Now);
         pacer.on_sent(at(0), SIZE);
-        assert_eq!(pacer.next_send(at(1000), SIZE), Send::Blocked);
+        assert_eq!(pacer.next_send(at(1000), SIZE), Permit::Blocked);
         pacer.on_in_flight(SIZE);
-        assert_eq!(pacer.next_send(at(1000), SIZE), Send::Now);
+        assert_eq!(pacer.next_send(at(1000), SIZE), Permit::Now);
         pacer.on_target(at(1000), &target(100));
-        assert_eq!(pacer.next_send(at(1000), SIZE), Send::Blocked);
+        assert_eq!(pacer.next_send(at(1000), SIZE), Permit::Blocked);
         pacer.on_in_flight(DataSize::ZERO);
-        assert_eq!(pacer.next_send(at(1000), SIZE), Send::Now);
+        assert_eq!(pacer.next_send(at(1000), SIZE), Permit::Now);
         pacer.on_target(at(1000), &Target::default());
-        assert_eq!(pacer.next_send(at(1000), SIZE), Send::Blocked);
+        assert_eq!(pacer.next_send(at(1000), SIZE), Permit::Blocked);
     }
 
     #[test]
@@ -475,11 +475,11 @@ mod tests {
         let mut pacer = Pacer::new(PacerConfig::gcc_draft(), kbps(960));
         pacer.on_sent_unpaced(at(0), SIZE);
         pacer.on_sent_unpaced(at(0), SIZE);
-        assert_eq!(pacer.next_send(at(0), SIZE), Send::At(at(20)));
+        assert_eq!(pacer.next_send(at(0), SIZE), Permit::At(at(20)));
         let free = PacerConfig { account_unpaced: false, ..PacerConfig::gcc_draft() };
         let mut pacer = Pacer::new(free, kbps(960));
         pacer.on_sent_unpaced(at(0), SIZE);
-        assert_eq!(pacer.next_send(at(0), SIZE), Send::Now);
+        assert_eq!(pacer.next_send(at(0), SIZE), Permit::Now);
     }
 
     #[test]
@@ -488,11 +488,11 @@ mod tests {
         for _ in 0..100 {
             pacer.on_sent_unpaced(at(0), SIZE);
         }
-        assert_eq!(pacer.next_send(at(0), SIZE), Send::At(at(500)));
+        assert_eq!(pacer.next_send(at(0), SIZE), Permit::At(at(500)));
         assert_eq!(pacer.forgiven(), SIZE * 50);
         // A tenth of the rate, a tenth of the debt.
         pacer.on_target(at(0), &Target { pacing: kbps(96), ..Target::default() });
-        assert_eq!(pacer.next_send(at(0), SIZE), Send::At(at(500)));
+        assert_eq!(pacer.next_send(at(0), SIZE), Permit::At(at(500)));
         assert_eq!(pacer.forgiven(), SIZE * 95);
     }
 
@@ -508,18 +508,18 @@ mod tests {
         let (mut now, mut sent) = (at(0), Vec::new());
         while pacer.probe(now).is_some() {
             match pacer.next_send(now, SIZE) {
-                Send::Now => {
+                Permit::Now => {
                     assert_eq!(pacer.on_sent(now, SIZE), Some(3));
                     sent.push(now);
                 }
-                Send::At(then) => now = then,
-                Send::Blocked => unreachable!(),
+                Permit::At(then) => now = then,
+                Permit::Blocked => unreachable!(),
             }
         }
         let expected: Vec<_> = (0..15).map(|i| at(i / 2 * 2)).collect();
         assert_eq!(sent, expected);
         // All of it was sent on credit: 15 packets are 150 ms, less the 14 ms gone.
-        assert_eq!(pacer.next_send(now, SIZE), Send::At(at(150)));
+        assert_eq!(pacer.next_send(now, SIZE), Permit::At(at(150)));
         assert_eq!(pacer.on_sent(at(150), SIZE), None);
     }
 
@@ -561,13 +561,13 @@ mod tests {
                     now += TimeDelta::from_nanos(pause);
                 }
                 let size = DataSize::from_bytes(bytes);
-                if let Send::At(then) = pacer.next_send(now, size) {
+                if let Permit::At(then) = pacer.next_send(now, size) {
                     // Never too long, never too short: a nanosecond earlier it would not do.
                     prop_assert!(then > now && then - now <= TimeDelta::from_millis(500));
-                    prop_assert_eq!(pacer.next_send(then - TimeDelta::from_nanos(1), size), Send::At(then));
+                    prop_assert_eq!(pacer.next_send(then - TimeDelta::from_nanos(1), size), Permit::At(then));
                     now = then;
                 }
-                prop_assert_eq!(pacer.next_send(now, size), Send::Now);
+                prop_assert_eq!(pacer.next_send(now, size), Permit::Now);
                 pacer.on_sent(now, size);
                 sent.push((now, bytes));
             }
@@ -626,11 +626,11 @@ mod tests {
                     }
                 }
                 let before = format!("{pacer:?}");
-                if let Send::At(then) = pacer.next_send(now, SIZE) {
+                if let Permit::At(then) = pacer.next_send(now, SIZE) {
                     prop_assert!(then > now);
                     // At the end of time there is no later.
                     if then < Timestamp::MAX && pacer.probe(now).map(|need| need.cluster) == pacer.probe(then).map(|need| need.cluster) {
-                        prop_assert_eq!(pacer.next_send(then, SIZE), Send::Now);
+                        prop_assert_eq!(pacer.next_send(then, SIZE), Permit::Now);
                     }
                 }
                 prop_assert_eq!(before, format!("{pacer:?}"));

@@ -243,7 +243,11 @@ impl ByReport {
             return;
         }
         let config = self.config;
-        let low = self.loss < config.low_loss || (config.low_loss_inclusive && self.loss == config.low_loss);
+        let low = if config.low_loss_inclusive {
+            self.loss <= config.low_loss
+        } else {
+            self.loss < config.low_loss
+        };
         if low {
             self.raise();
         } else if self.loss > config.high_loss {
@@ -330,6 +334,7 @@ impl ByReport {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "shares of powers of two are exact")]
 mod tests {
     use proptest::prelude::*;
 

@@ -17,6 +17,7 @@ pub enum Measure {
 /// The defaults are libwebrtc's (`loss_based_bwe_v2.cc`, `CreateConfig`). The name of the field trial parameter that sets the
 /// same constant there stands in brackets.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of the source, each settable there")]
 pub struct ModelConfig {
     /// An observation spans at least so much send time; above zero. 250 ms \[`ObservationDurationLowerBound`\].
     pub observation_duration: TimeDelta,

@@ -121,6 +121,7 @@ impl Objective<'_> {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "what is compared is computed in the same way or exact")]
 mod tests {
     use proptest::prelude::*;
 

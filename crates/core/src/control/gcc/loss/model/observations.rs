@@ -245,6 +245,7 @@ fn ratio(part: f64, whole: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "what is compared is computed in the same way or exact")]
 mod tests {
     use super::*;
     use crate::{
