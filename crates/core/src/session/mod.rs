@@ -20,12 +20,14 @@
 
 mod cookie;
 mod outgoing;
+mod pacer;
 mod receiver;
 mod sender;
 mod stream;
 pub mod wire;
 
 pub use outgoing::{Content, Filled, Lengths, Outgoing, RTP_CLOCK_HZ};
+pub use pacer::{Pacer, PacerConfig, Permit, ProbeNeed, Resume};
 pub use receiver::{Counters, Inbound, Passive, Receiver, ReceiverConfig, ReceiverEvent, StreamId};
 pub use sender::{Sender, SenderConfig, SenderError, SenderEvent};
 pub use stream::{Ended, Stream};

@@ -5,6 +5,8 @@
 //! |---|---|
 //! | what the delay says | [`delay`] |
 //! | how the rate moves | [`rate`] |
+//! | what the losses say | [`loss`] |
 
 pub mod delay;
+pub mod loss;
 pub mod rate;
