@@ -100,7 +100,7 @@ proptest! {
                     schedule.on_woke(now);
                 }
                 Call::Starved(wait) => {
-                    latest = latest.max(now);
+                    // A schedule need not heed this moment: most do not care.
                     let since = Timestamp::from_nanos(now.as_nanos().saturating_sub(wait));
                     schedule.on_starved(since, now);
                 }
