@@ -131,7 +131,7 @@ impl Schedule for AbsoluteTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pace::virtual_driver::{VirtualDriver, plan};
+    use crate::pace::virtual_driver::{self, VirtualDriver, plan};
 
     const FRAGMENTS: SessionRule = SessionRule::Fragments { gap_threshold: None };
 
@@ -184,25 +184,7 @@ mod tests {
     /// When cycles of 10 ms leave, in ms, of which the third waits from 20 to 65 ms for its data.
     fn departures_around_a_gap(rule: SessionRule) -> Vec<u64> {
         let mut schedule = AbsoluteTime::new(&plan(100_000, 125, 1), rule, None);
-        let (mut now, mut departures) = (ms(0), Vec::new());
-        while departures.len() < 8 {
-            match schedule.next(now) {
-                Step::Send(_) => {
-                    if departures.len() == 2 {
-                        schedule.on_starved(now, ms(65));
-                        now = ms(65);
-                    }
-                    departures.push(now.as_nanos() / 1_000_000);
-                    schedule.on_sent(now, DataSize::from_bytes(125));
-                }
-                Step::SleepFor(span) => {
-                    now += span;
-                    schedule.on_woke(now);
-                }
-                step => panic!("{step:?}"),
-            }
-        }
-        departures
+        virtual_driver::departures_around_a_gap(&mut schedule, 8)
     }
 
     #[test]

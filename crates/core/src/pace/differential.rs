@@ -233,7 +233,7 @@ impl Schedule for DifferentialTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pace::virtual_driver::plan;
+    use crate::pace::virtual_driver::{self, plan};
 
     const LIVE: DifferentialRule = DifferentialRule::Dt2Live { gap_threshold: None };
 
@@ -299,25 +299,7 @@ mod tests {
     /// When cycles leave, in ms, that take no time to send, of which the third waits from 20 to 65 ms for its data.
     fn departures_around_a_gap(rule: DifferentialRule) -> Vec<u64> {
         let mut schedule = DifferentialTime::new(&plan(100_000, 125, 1), rule, None);
-        let (mut now, mut departures) = (ms(0), Vec::new());
-        while departures.len() < 9 {
-            match schedule.next(now) {
-                Step::Send(_) => {
-                    if departures.len() == 2 {
-                        schedule.on_starved(now, ms(65));
-                        now = ms(65);
-                    }
-                    departures.push(now.as_nanos() / 1_000_000);
-                    schedule.on_sent(now, DataSize::from_bytes(125));
-                }
-                Step::SleepFor(span) => {
-                    now += span;
-                    schedule.on_woke(now);
-                }
-                step => panic!("{step:?}"),
-            }
-        }
-        departures
+        virtual_driver::departures_around_a_gap(&mut schedule, 9)
     }
 
     #[test]

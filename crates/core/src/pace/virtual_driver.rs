@@ -147,3 +147,28 @@ pub(super) fn plan(bps: u64, payload: u64, packets: u32) -> CyclePlan {
     let (rate, payload) = (DataRate::from_bps(bps), DataSize::from_bytes(payload));
     CyclePlan::new(rate, payload, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(packets)).unwrap()
 }
+
+/// When the first `cycles` leave, in ms, that take no time to send, of which the third waits until 65 ms for its data. Every sleep
+/// lasts as long as asked for.
+pub(super) fn departures_around_a_gap(schedule: &mut dyn Schedule, cycles: usize) -> Vec<u64> {
+    let data_come = Timestamp::from_nanos(65_000_000);
+    let (mut now, mut departures) = (Timestamp::ZERO, Vec::new());
+    while departures.len() < cycles {
+        match schedule.next(now) {
+            Step::Send(_) => {
+                if departures.len() == 2 {
+                    schedule.on_starved(now, data_come);
+                    now = data_come;
+                }
+                departures.push(now.as_nanos() / 1_000_000);
+                schedule.on_sent(now, DataSize::from_bytes(125));
+            }
+            Step::SleepFor(span) => {
+                now += span;
+                schedule.on_woke(now);
+            }
+            step => panic!("{step:?}"),
+        }
+    }
+    departures
+}
