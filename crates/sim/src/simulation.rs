@@ -296,6 +296,9 @@ impl Simulation {
     /// Sends what an agent has to send, and sees to it that it is woken in time.
     fn drain_agent(&mut self, now: Timestamp, place: u32, observer: &mut impl Observer) {
         while let Some(agent) = self.agents.get_mut(place as usize) {
+            while let Some(note) = agent.inner.poll_note() {
+                observer.on_note(now, &note);
+            }
             let Some(transmit) = agent.inner.poll_transmit(now) else {
                 // An agent that names a moment that is not to come would never be woken again.
                 let next = agent.inner.poll_timeout().map(|next| next.max(now + TimeDelta::from_nanos(1)));

@@ -3,7 +3,10 @@
 //! Summaries, plots and files derive from this stream. Who wants to see it implements [`Observer`]; who does not passes `()`,
 //! and nothing is computed for it.
 
-use giusto_core::units::{DataSize, TimeDelta, Timestamp};
+use giusto_core::{
+    control::Decision,
+    units::{DataSize, TimeDelta, Timestamp},
+};
 
 use crate::packet::{DropReason, FlowId, LinkId, Packet};
 
@@ -86,6 +89,28 @@ impl Event {
     }
 }
 
+/// Something that happened inside an agent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Note {
+    /// A congestion controller has decided.
+    Decided {
+        /// For which flow.
+        flow: FlowId,
+        /// What, and why.
+        decision: Decision,
+    },
+    /// A frame arrived whole.
+    Frame {
+        /// On which flow.
+        flow: FlowId,
+        /// From its capture until then, if it can be told.
+        delay: Option<TimeDelta>,
+        /// Its size.
+        size: DataSize,
+    },
+}
+
 /// What waits in a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waiting {
@@ -103,6 +128,11 @@ pub trait Observer {
     /// An agent tells of `flow` that `name`, with its unit, is `value` at `now`.
     fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
         let _ = (now, flow, name, value);
+    }
+
+    /// `note` was made by an agent at `now`.
+    fn on_note(&mut self, now: Timestamp, note: &Note) {
+        let _ = (now, note);
     }
 
     /// Whether it looks at all: an event that nobody watches is not made.
@@ -133,6 +163,10 @@ impl<O: Observer + ?Sized> Observer for &mut O {
         (**self).on_gauge(now, flow, name, value);
     }
 
+    fn on_note(&mut self, now: Timestamp, note: &Note) {
+        (**self).on_note(now, note);
+    }
+
     #[inline]
     fn watches(&self) -> bool {
         (**self).watches()
@@ -149,6 +183,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
         self.0.on_gauge(now, flow, name, value);
         self.1.on_gauge(now, flow, name, value);
+    }
+
+    fn on_note(&mut self, now: Timestamp, note: &Note) {
+        self.0.on_note(now, note);
+        self.1.on_note(now, note);
     }
 
     #[inline]
@@ -168,6 +207,12 @@ impl<O: Observer> Observer for Option<O> {
     fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
         if let Some(observer) = self {
             observer.on_gauge(now, flow, name, value);
+        }
+    }
+
+    fn on_note(&mut self, now: Timestamp, note: &Note) {
+        if let Some(observer) = self {
+            observer.on_note(now, note);
         }
     }
 

@@ -34,7 +34,8 @@ pub struct PacketReport {
 /// One feedback message, whatever its format on the wire.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Feedback<'a> {
-    /// The packets that it reports for the first time, by sequence. A format that reports none leaves it empty.
+    /// The packets that it reports for the first time, by sequence, and those that were reported as lost before and have arrived
+    /// after all. A format that reports none leaves it empty.
     pub packets: &'a [PacketReport],
     /// The round trip that its arrival implies, if it can be told.
     pub round_trip: Option<TimeDelta>,

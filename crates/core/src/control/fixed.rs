@@ -40,7 +40,7 @@ impl Controller for Fixed {
     }
 
     fn target(&self) -> Target {
-        Target { media: self.rate, pacing: self.rate, window: None, probe: None }
+        Target { media: self.rate, pacing: self.rate, ..Target::default() }
     }
 
     fn decision(&self) -> &Decision {
@@ -71,7 +71,7 @@ mod tests {
         let packets = [report(0, true), report(1, false), report(2, false), report(3, true)];
         fixed.on_feedback(Timestamp::ZERO, &Feedback { packets: &packets, ..Feedback::default() });
         assert_eq!(fixed.loss_ratio(), Some(0.5));
-        assert_eq!(fixed.target(), Target { media: rate, pacing: rate, window: None, probe: None });
+        assert_eq!(fixed.target(), Target { media: rate, pacing: rate, ..Target::default() });
         assert_eq!(fixed.next_timeout(), None);
     }
 }

@@ -8,16 +8,19 @@
 //! |---|---|
 //! | what a controller hears | [`feedback`] |
 //! | what it says | [`target`] |
+//! | controllers by name | [`kind`] |
 //! | the baseline that heeds nothing | [`fixed`] |
 //! | Google Congestion Control, by its parts | [`gcc`] |
 
 pub mod feedback;
 pub mod fixed;
 pub mod gcc;
+pub mod kind;
 pub mod target;
 
 pub use feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket};
 pub use fixed::Fixed;
+pub use kind::{ControllerKind, FeedbackKind, Limits, UnknownController};
 pub use target::{Cause, Decision, Probe, Signal, Target};
 
 use crate::units::Timestamp;
@@ -25,7 +28,8 @@ use crate::units::Timestamp;
 /// Congestion control as a state machine.
 ///
 /// Calls in any order are safe; time that runs backwards counts as no time; each call does work bounded by what it is given.
-/// After a call, ask [`target`](Self::target) and [`next_timeout`](Self::next_timeout) again.
+/// It begins with its first call, which may be [`on_timeout`](Self::on_timeout). After a call, ask [`target`](Self::target),
+/// [`next_probe`](Self::next_probe) and [`next_timeout`](Self::next_timeout) again.
 pub trait Controller: Send + std::fmt::Debug {
     /// `packet` has left.
     fn on_sent(&mut self, now: Timestamp, packet: &SentPacket);
@@ -42,6 +46,11 @@ pub trait Controller: Send + std::fmt::Debug {
     /// How much may be sent.
     fn target(&self) -> Target;
 
-    /// What was decided last, and why.
+    /// Takes the next probe that is to be sent, until there is none. By default there is never one.
+    fn next_probe(&mut self) -> Option<Probe> {
+        None
+    }
+
+    /// What was decided last, and why. A change of the target makes a new one; so does a probe that was forbidden.
     fn decision(&self) -> &Decision;
 }

@@ -11,10 +11,10 @@ pub struct Target {
     pub media: DataRate,
     /// How fast packets may leave while there are some.
     pub pacing: DataRate,
+    /// How fast the sender should send at least: where the media has less, padding fills it. Zero: none is wanted.
+    pub padding: DataRate,
     /// How much may be in flight, where the algorithm bounds it.
     pub window: Option<DataSize>,
-    /// A probe to be sent now.
-    pub probe: Option<Probe>,
 }
 
 /// Packets sent faster than the target, to learn what the path can carry.
@@ -28,6 +28,8 @@ pub struct Probe {
     pub duration: TimeDelta,
     /// and at least so many packets.
     pub packets: u32,
+    /// Its packets leave in batches of so much time at its rate.
+    pub batch: TimeDelta,
 }
 
 /// What the delay says.

@@ -1,4 +1,9 @@
-//! How do two ends of a measurement speak to each other?
+//! How do two ends speak to each other?
+//!
+//! | | module |
+//! |---|---|
+//! | media that adapts: RTP and RTCP | [`media`] |
+//! | measurement: a paced stream and what arrived of it | here |
 //!
 //! [`Sender`] and [`Receiver`] are the two endpoints, without clock or socket; [`wire`] is what they say.
 //!
@@ -19,6 +24,7 @@
 //! most as many bytes as came from it.
 
 mod cookie;
+pub mod media;
 mod outgoing;
 mod pacer;
 mod receiver;

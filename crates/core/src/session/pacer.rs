@@ -74,9 +74,6 @@ pub struct PacerConfig {
     /// Whether packets that need not wait make a debt for those that must. libwebrtc: only where audio takes part in
     /// bandwidth estimation, which is usual.
     pub account_unpaced: bool,
-    /// Packets of a probe leave in batches of this much time at its rate. libwebrtc (`min_probe_delta`): 2 ms; 20 ms for
-    /// the probes of the start, for which there is no setting of their own.
-    pub probe_batch: TimeDelta,
     /// A probe whose next batch is later than this is given up, for it would measure something else. libwebrtc
     /// (`max_probe_delay`): 10 ms.
     pub probe_delay: TimeDelta,
@@ -95,7 +92,6 @@ impl PacerConfig {
             resume: Resume::Drained,
             debt: TimeDelta::from_millis(500),
             account_unpaced: true,
-            probe_batch: TimeDelta::from_millis(2),
             probe_delay: TimeDelta::from_millis(10),
             probe_timeout: TimeDelta::from_seconds(5),
             probes: 5,
@@ -207,7 +203,7 @@ impl Pacer {
     pub fn probe(&self, now: Timestamp) -> Option<ProbeNeed> {
         let cluster = self.cluster(now.max(self.updated))?;
         let left =
-            cluster.batch_size(&self.config).saturating_sub(cluster.sent.saturating_sub(cluster.batch));
+            cluster.batch_size().saturating_sub(cluster.sent.saturating_sub(cluster.batch));
         Some(ProbeNeed { cluster: cluster.probe.cluster, left })
     }
 
@@ -221,7 +217,7 @@ impl Pacer {
         self.in_flight += size;
         let cluster = self.clusters.front_mut()?;
         let number = cluster.probe.cluster;
-        cluster.on_sent(now, size, &self.config);
+        cluster.on_sent(now, size);
         if cluster.is_complete() {
             self.clusters.pop_front();
         }
@@ -242,13 +238,18 @@ impl Pacer {
         self.in_flight = in_flight;
     }
 
-    /// The controller names a rate, a window and perhaps a probe. A probe with the number of the latest one is the latest one.
+    /// The controller names a rate and a window.
     pub fn on_target(&mut self, now: Timestamp, target: &Target) {
-        let now = self.settle(now);
+        self.settle(now);
         self.rate = target.pacing;
         self.window = target.window;
         self.forgive();
-        if let Some(probe) = target.probe.filter(|probe| self.latest_probe != Some(probe.cluster)) {
+    }
+
+    /// The controller wants a probe. One with the number of the latest is the latest.
+    pub fn on_probe(&mut self, now: Timestamp, probe: Probe) {
+        let now = self.settle(now);
+        if self.latest_probe != Some(probe.cluster) {
             self.latest_probe = Some(probe.cluster);
             self.begin_probe(now, probe);
         }
@@ -332,15 +333,15 @@ impl Cluster {
         begun + self.probe.rate.time_for(self.batch).unwrap_or(TimeDelta::ZERO)
     }
 
-    fn batch_size(&self, config: &PacerConfig) -> DataSize {
-        self.probe.rate.size_in(config.probe_batch)
+    fn batch_size(&self) -> DataSize {
+        self.probe.rate.size_in(self.probe.batch)
     }
 
-    fn on_sent(&mut self, now: Timestamp, size: DataSize, config: &PacerConfig) {
+    fn on_sent(&mut self, now: Timestamp, size: DataSize) {
         self.begun.get_or_insert(now);
         self.packets += 1;
         self.sent += size;
-        if self.sent.saturating_sub(self.batch) >= self.batch_size(config) {
+        if self.sent.saturating_sub(self.batch) >= self.batch_size() {
             self.batch = self.sent;
         }
     }
@@ -375,6 +376,11 @@ mod tests {
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::ZERO + TimeDelta::from_millis(millis)
+    }
+
+    fn probe(cluster: u32) -> Probe {
+        let (duration, batch) = (TimeDelta::from_millis(15), TimeDelta::from_millis(2));
+        Probe { cluster, rate: kbps(9600), duration, packets: 5, batch }
     }
 
     /// Sends packets of `SIZE` as soon as they may leave, until `end`; gives when.
@@ -500,10 +506,8 @@ mod tests {
     fn a_probe_leaves_at_its_own_rate_and_ends() {
         let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(960));
         // 9.6 Mbit/s: a packet each millisecond, in batches of two. 15 ms are 15 packets.
-        let probe = Probe { cluster: 3, rate: kbps(9600), duration: TimeDelta::from_millis(15), packets: 5 };
-        let target = Target { pacing: kbps(960), probe: Some(probe), ..Target::default() };
-        pacer.on_target(at(0), &target);
-        pacer.on_target(at(0), &target); // the same again is not another
+        pacer.on_probe(at(0), probe(3));
+        pacer.on_probe(at(0), probe(3)); // the same again is not another
         assert_eq!(pacer.probe(at(0)), Some(ProbeNeed { cluster: 3, left: SIZE * 2 }));
         let (mut now, mut sent) = (at(0), Vec::new());
         while pacer.probe(now).is_some() {
@@ -526,17 +530,13 @@ mod tests {
     #[test]
     fn a_probe_that_is_late_is_given_up() {
         let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(960));
-        let probe = |cluster| {
-            let probe = Probe { cluster, rate: kbps(9600), duration: TimeDelta::from_millis(15), packets: 5 };
-            Target { pacing: kbps(960), probe: Some(probe), ..Target::default() }
-        };
-        pacer.on_target(at(0), &probe(1));
-        pacer.on_target(at(0), &probe(2));
+        pacer.on_probe(at(0), probe(1));
+        pacer.on_probe(at(0), probe(2));
         assert_eq!(pacer.on_sent(at(0), SIZE), Some(1));
         assert_eq!(pacer.probe(at(10)).map(|need| need.cluster), Some(1));
         assert_eq!(pacer.probe(at(11)).map(|need| need.cluster), Some(2));
         assert_eq!(pacer.on_sent(at(11), SIZE), Some(2));
-        pacer.on_target(at(20), &probe(3));
+        pacer.on_probe(at(20), probe(3));
         assert_eq!(pacer.probe(at(5020)).map(|need| need.cluster), Some(3));
         assert_eq!(pacer.probe(at(5021)), None);
     }
@@ -611,18 +611,18 @@ mod tests {
                     2 => pacer.on_in_flight(size),
                     _ => {
                         let probe = Probe {
-                            cluster: value as u32,
                             rate: DataRate::from_bps(value % 50_000_000),
-                            duration: TimeDelta::from_millis(15),
-                            packets: 5,
+                            ..probe(value as u32)
                         };
                         let target = Target {
                             pacing: DataRate::from_bps(if call == 4 { time } else { value % 10_000_000 }),
                             window: (value % 2 == 0).then_some(size),
-                            probe: (value % 3 == 0).then_some(probe),
                             ..Target::default()
                         };
                         pacer.on_target(now, &target);
+                        if value % 3 == 0 {
+                            pacer.on_probe(now, probe);
+                        }
                     }
                 }
                 let before = format!("{pacer:?}");

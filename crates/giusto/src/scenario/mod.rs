@@ -41,9 +41,11 @@ mod trace;
 mod tree;
 
 use giusto_core::{
+    control::{ControllerKind, FeedbackKind, Limits},
     ecn::Ecn,
+    media::source::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig},
     pace::{CyclePlan, Strategy},
-    units::{DataSize, TimeDelta, Timestamp},
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
 use giusto_sim::{
     link::{
@@ -317,6 +319,50 @@ pub enum FlowKind {
         /// What there is to send.
         transfers: Transfers,
     },
+    /// Sound and pictures, whose sender adapts to what the receiver reports.
+    Media(MediaSpec),
+}
+
+/// An adaptive media session: RTP one way, RTCP the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MediaSpec {
+    /// The congestion control.
+    pub controller: ControllerKind,
+    /// Within what it moves, headers included; by default what the media can use.
+    pub limits: Limits,
+    /// What the receiver reports, if not what the controller usually wants.
+    pub feedback: Option<FeedbackKind>,
+    /// The pictures, if there are any.
+    pub video: Option<VideoSpec>,
+    /// The sound, if there is any.
+    pub audio: Option<AudioConfig>,
+    /// The largest payload of a packet of pictures.
+    pub max_payload: DataSize,
+    /// While the pictures pause: from, to.
+    pub pauses: Vec<(Timestamp, Timestamp)>,
+    /// The ECN codepoint of the packets.
+    pub ecn: Ecn,
+}
+
+/// An encoder of pictures.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum VideoSpec {
+    /// Packets of one size at one rate: it never adapts.
+    Fixed {
+        /// The rate of the payload.
+        rate: DataRate,
+        /// The payload of a packet.
+        size: DataSize,
+    },
+    /// The target to the byte, after a lag; perhaps with noise in the sizes, as a Laplacian scale.
+    Perfect(PerfectConfig, Option<f64>),
+    /// RFC 8593 §5.
+    Statistical(StatisticalConfig),
+    /// RFC 8593 §6, over a scene made up.
+    Trace(TraceConfig),
+    /// RFC 8593 §7, over a scene made up.
+    Hybrid(StatisticalConfig, TraceConfig),
 }
 
 /// What there is to send over TCP.
@@ -353,6 +399,7 @@ impl FlowKind {
             Self::Paced { .. } => "paced",
             Self::Tcp { transfers: Transfers::Short { .. }, .. } => "short-flows",
             Self::Tcp { .. } => "tcp",
+            Self::Media(_) => "media",
         }
     }
 
@@ -361,11 +408,12 @@ impl FlowKind {
         match self {
             Self::Source { .. } | Self::Paced { .. } => None,
             Self::Tcp { settings, .. } => Some(read::control_name(settings.algorithm).to_owned()),
+            Self::Media(media) => Some(media.controller.name().to_owned()),
         }
     }
 
     /// Whether the receiver answers, so that there must be a way back.
     pub(crate) fn answers(&self) -> bool {
-        matches!(self, Self::Tcp { .. })
+        matches!(self, Self::Tcp { .. } | Self::Media(_))
     }
 }

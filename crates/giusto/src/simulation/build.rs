@@ -216,6 +216,7 @@ fn traffic(
             simulation.deliver(flow.forwards, receiver);
             simulation.deliver(answers, sender);
         }
+        FlowKind::Media(_) => todo!(),
     }
     Ok(())
 }

@@ -11,7 +11,10 @@ use giusto_core::{ecn::Ecn, units::Timestamp};
 pub use paced::{Datagrams, Paced};
 pub use source::{Departures, Pattern, PatternError, Periods, Sink, Source};
 
-use crate::packet::{FlowId, Packet};
+use crate::{
+    packet::{FlowId, Packet},
+    trace::Note,
+};
 
 /// The content of a packet, where it matters to the one who receives it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub enum Body {
     None,
     /// A segment of a TCP connection.
     Tcp(tcp::Segment),
+    /// The first bytes of a datagram: those that somebody reads.
+    Datagram(Vec<u8>),
 }
 
 /// A packet that an agent sends.
@@ -59,5 +64,10 @@ pub trait Agent: Send + fmt::Debug {
     /// value. What says most comes first. By default nothing.
     fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
         let _ = report;
+    }
+
+    /// What has happened inside since it was last asked, one after the other. By default nothing.
+    fn poll_note(&mut self) -> Option<Note> {
+        None
     }
 }

@@ -6,7 +6,11 @@
 //! | what the delay says | [`delay`] |
 //! | how the rate moves | [`rate`] |
 //! | what the losses say | [`loss`] |
+//! | the same at the receiver, for REMB | [`receive_side`] |
 
 pub mod delay;
 pub mod loss;
 pub mod rate;
+pub mod receive_side;
+
+pub use receive_side::{ReceiveSide, ReceiveSideConfig};

@@ -198,7 +198,8 @@ mod tests {
 
     /// A probe that asks for so many packets and bytes.
     fn asking(cluster: u32, packets: u32, bytes: u64) -> Probe {
-        Probe { cluster, rate: DataRate::from_bps(bytes * 8), duration: TimeDelta::from_seconds(1), packets }
+        let (rate, duration) = (DataRate::from_bps(bytes * 8), TimeDelta::from_seconds(1));
+        Probe { cluster, rate, duration, packets, batch: TimeDelta::from_millis(2) }
     }
 
     fn report(cluster: u32, (size, sent, arrival): Row) -> PacketReport {

@@ -321,8 +321,13 @@ impl Probing {
         }
         self.clusters = self.clusters.wrapping_add(1);
         let early = self.repeat_until.is_some_and(|until| now < until);
-        let duration = if early { self.config.repeat_duration } else { self.config.duration };
-        self.queue.push_back(Probe { cluster: self.clusters, rate, duration, packets: self.config.packets });
+        let (duration, batch) = if early {
+            (self.config.repeat_duration, self.config.repeat_batch)
+        } else {
+            (self.config.duration, self.config.batch)
+        };
+        let packets = self.config.packets;
+        self.queue.push_back(Probe { cluster: self.clusters, rate, duration, packets, batch });
     }
 }
 

@@ -19,6 +19,8 @@ pub struct ProbingConfig {
     pub packets: u32,
     /// A cluster's least duration. Default 15 ms.
     pub duration: TimeDelta,
+    /// The time between two batches of its packets. Default 2 ms.
+    pub batch: TimeDelta,
     /// The most that may be sent, where the application names nothing. Default 5 Mbit/s.
     pub max: DataRate,
     /// How far above what was allocated a probe may go, as a factor. Default 2.
@@ -56,6 +58,8 @@ pub struct ProbingConfig {
     pub repeat_for: TimeDelta,
     /// The least duration of a cluster in that time. Default 100 ms.
     pub repeat_duration: TimeDelta,
+    /// The time between two batches of its packets. Default 20 ms.
+    pub repeat_batch: TimeDelta,
 }
 
 impl Default for ProbingConfig {
@@ -68,6 +72,7 @@ impl Default for ProbingConfig {
             timeout: TimeDelta::from_seconds(1),
             packets: 5,
             duration: TimeDelta::from_millis(15),
+            batch: TimeDelta::from_millis(2),
             max: DataRate::from_bps(5_000_000),
             over_allocation: 2.0,
             probe_while_limited: false,
@@ -86,6 +91,7 @@ impl Default for ProbingConfig {
             repeat_initial: false,
             repeat_for: TimeDelta::from_seconds(5),
             repeat_duration: TimeDelta::from_millis(100),
+            repeat_batch: TimeDelta::from_millis(20),
         }
     }
 }
