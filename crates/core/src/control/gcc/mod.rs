@@ -7,10 +7,19 @@
 //! | how the rate moves | [`rate`] |
 //! | what the losses say | [`loss`] |
 //! | the same at the receiver, for REMB | [`receive_side`] |
+//!
+//! | controller | module |
+//! |---|---|
+//! | `gcc:libwebrtc` | [`libwebrtc`] |
 
+#[cfg(test)]
+mod closed_loop;
 pub mod delay;
+pub mod libwebrtc;
 pub mod loss;
 pub mod rate;
 pub mod receive_side;
+mod settled;
 
+pub use libwebrtc::{GccConfigError, Libwebrtc, LibwebrtcConfig};
 pub use receive_side::{ReceiveSide, ReceiveSideConfig};
