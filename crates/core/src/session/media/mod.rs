@@ -28,7 +28,7 @@ mod receiver;
 mod sender;
 
 pub use endpoint::MediaEndpoint;
-pub use receiver::{MediaReceiver, MediaReceiverConfig};
+pub use receiver::{Framing, MediaReceiver, MediaReceiverConfig, PayloadFormat, SourceFigures};
 pub use sender::{MediaSender, MediaSenderConfig, MediaStream};
 
 use crate::{
