@@ -1,7 +1,6 @@
 //! The two ends of a media flow, made from what a scenario says of it.
 
 use giusto_core::{
-    control::gcc::ReceiveSideConfig,
     media::{
         packetizer::{Cut, Packetizer},
         source::{
@@ -10,9 +9,10 @@ use giusto_core::{
         },
     },
     session::media::{
-        MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
+        Framing, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
+        MediaStream, PADDING_TYPE, PayloadFormat,
     },
-    units::{DataRate, TimeDelta, Timestamp},
+    units::{DataRate, Timestamp},
 };
 use giusto_sim::random::Random;
 use rand::RngExt;
@@ -76,12 +76,15 @@ pub(super) fn sender(
 
 /// The end that receives.
 pub(super) fn receiver(spec: &MediaSpec) -> MediaEndpoint {
+    let feedback = spec.feedback.unwrap_or(spec.controller.feedback());
+    let format = |payload_type, clock_rate, framing| PayloadFormat { payload_type, clock_rate, framing };
     let config = MediaReceiverConfig {
-        ssrc: 3,
-        cname: "receiver".to_owned(),
-        feedback: spec.feedback.unwrap_or(spec.controller.feedback()),
-        receive_side: ReceiveSideConfig::default(),
-        report_interval: TimeDelta::from_seconds(1),
+        payloads: vec![
+            format(VIDEO_TYPE, Some(VIDEO_CLOCK), Framing::Marker),
+            format(AUDIO_TYPE, spec.audio.map(|audio| audio.clock), Framing::Packet),
+            format(PADDING_TYPE, None, Framing::Nothing),
+        ],
+        ..MediaReceiverConfig::new(3, "receiver", feedback)
     };
     MediaEndpoint::new(None, Some(MediaReceiver::new(config)))
 }

@@ -34,7 +34,7 @@ mod stream;
 mod tests;
 
 pub use endpoint::MediaEndpoint;
-pub use receiver::{MediaReceiver, MediaReceiverConfig};
+pub use receiver::{Framing, MediaReceiver, MediaReceiverConfig, PayloadFormat, SourceFigures};
 pub use sender::{MediaSender, MediaSenderConfig, PADDING_SSRC, PADDING_TYPE};
 pub use stream::MediaStream;
 
