@@ -4,9 +4,12 @@ use std::{fmt, str::FromStr};
 
 use super::{
     Controller, Fixed,
-    gcc::{Libwebrtc, LibwebrtcConfig},
+    gcc::{Draft, DraftConfig, Libwebrtc, LibwebrtcConfig, ReceiverDriven, ReceiverDrivenConfig},
 };
-use crate::{session::PacerConfig, units::DataRate};
+use crate::{
+    session::PacerConfig,
+    units::{DataRate, TimeDelta},
+};
 
 /// Within what a controller may move, and where it begins. Headers are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,20 +54,37 @@ pub enum ControllerKind {
     Fixed,
     /// `gcc:libwebrtc`: Google Congestion Control as libwebrtc has it.
     GccLibwebrtc,
+    /// `gcc:draft-02`: Google Congestion Control as draft-ietf-rmcat-gcc-02 has it, with the amplification that its filter needs.
+    GccDraft02,
+    /// `gcc:draft-02-literal`: the same without the amplification, to the letter.
+    GccDraft02Literal,
+    /// `gcc:remb`: what the receiver estimates, and no more than losses permit.
+    GccRemb,
 }
 
 /// Why [`ControllerKind::build`] cannot fail.
 const PRESET_IS_VALID: &str = "the constants of a preset are within their ranges";
 
+/// libwebrtc's pacer without its bursts of 40 ms.
+///
+/// A deviation. A queue makes one train of the bursts, which libwebrtc's grouping then takes for groups of up to 100 ms: so the
+/// detector has two seconds to fill its window, and the queue is full before it speaks. One packet at a time keeps it
+/// at half the delay (see the tests of `gcc:libwebrtc`).
+const SINGLY: PacerConfig = PacerConfig { burst: TimeDelta::ZERO, ..PacerConfig::libwebrtc() };
+
 impl ControllerKind {
     /// All there are.
-    pub const ALL: [Self; 2] = [Self::Fixed, Self::GccLibwebrtc];
+    pub const ALL: [Self; 5] =
+        [Self::Fixed, Self::GccLibwebrtc, Self::GccDraft02, Self::GccDraft02Literal, Self::GccRemb];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
             Self::GccLibwebrtc => "gcc:libwebrtc",
+            Self::GccDraft02 => "gcc:draft-02",
+            Self::GccDraft02Literal => "gcc:draft-02-literal",
+            Self::GccRemb => "gcc:remb",
         }
     }
 
@@ -79,6 +99,11 @@ impl ControllerKind {
             Self::GccLibwebrtc => {
                 Box::new(Libwebrtc::new(LibwebrtcConfig::within(limits)).expect(PRESET_IS_VALID))
             }
+            Self::GccDraft02 => Box::new(Draft::new(DraftConfig::amplified(limits)).expect(PRESET_IS_VALID)),
+            Self::GccDraft02Literal => {
+                Box::new(Draft::new(DraftConfig::literal(limits)).expect(PRESET_IS_VALID))
+            }
+            Self::GccRemb => Box::new(ReceiverDriven::new(ReceiverDrivenConfig::within(limits))),
         }
     }
 
@@ -86,14 +111,17 @@ impl ControllerKind {
     pub const fn feedback(self) -> FeedbackKind {
         match self {
             Self::Fixed => FeedbackKind::ReceiverReports,
-            Self::GccLibwebrtc => FeedbackKind::TransportWide,
+            Self::GccLibwebrtc | Self::GccDraft02 | Self::GccDraft02Literal => FeedbackKind::TransportWide,
+            Self::GccRemb => FeedbackKind::ReceiverEstimate,
         }
     }
 
     /// How its packets are paced.
     pub const fn pacer(self) -> PacerConfig {
         match self {
-            Self::Fixed | Self::GccLibwebrtc => PacerConfig::libwebrtc(),
+            Self::Fixed | Self::GccRemb => PacerConfig::libwebrtc(),
+            Self::GccDraft02 | Self::GccDraft02Literal => PacerConfig::gcc_draft(),
+            Self::GccLibwebrtc => SINGLY,
         }
     }
 }

@@ -128,6 +128,17 @@ pub(super) fn run_with(controller: Box<dyn Controller>, kind: ControllerKind, sc
     Loop::new(controller, kind, scenario).run()
 }
 
+/// The same with another pacer.
+pub(super) fn run_paced(
+    kind: ControllerKind,
+    pacer: crate::session::PacerConfig,
+    scenario: Scenario,
+) -> Outcome {
+    let mut this = Loop::new(kind.build(scenario.limits), kind, scenario);
+    this.pacer = Pacer::new(pacer, this.controller.target().pacing);
+    this.run()
+}
+
 #[derive(Debug)]
 struct Loop {
     scenario: Scenario,

@@ -32,7 +32,7 @@ use crate::{
 /// | a deadline | probes that are due, steps down while nothing comes back |
 ///
 /// The target is the least of what the delay, losses and the receiver permit. While the round trip is too long it only falls.
-/// Pushback by a congestion window, which is off in libwebrtc by default, is left out.
+/// Pushback by a congestion window is left out.
 ///
 /// # Example
 ///

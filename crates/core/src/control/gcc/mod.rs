@@ -11,15 +11,21 @@
 //! | controller | module |
 //! |---|---|
 //! | `gcc:libwebrtc` | [`libwebrtc`] |
+//! | `gcc:draft-02`, `gcc:draft-02-literal` | [`draft`] |
+//! | `gcc:remb` | [`receiver_driven`], with [`receive_side`] at the other end |
 
 #[cfg(test)]
 mod closed_loop;
 pub mod delay;
+pub mod draft;
 pub mod libwebrtc;
 pub mod loss;
 pub mod rate;
 pub mod receive_side;
+pub mod receiver_driven;
 mod settled;
 
+pub use draft::{Draft, DraftConfig};
 pub use libwebrtc::{GccConfigError, Libwebrtc, LibwebrtcConfig};
 pub use receive_side::{ReceiveSide, ReceiveSideConfig};
+pub use receiver_driven::{ReceiverDriven, ReceiverDrivenConfig};

@@ -1,0 +1,3 @@
+//! How the sender of `gcc:remb` behaves.
+
+use super::*;
