@@ -159,6 +159,7 @@ fn result(scenario: &Scenario, summary: &Summary, end: Timestamp, wall_s: f64) -
             marked_ratio: figures.marked_ratio(),
             delay_ms: quantiles(&figures.delay),
             queue_delay_ms: quantiles(&figures.queue_delay),
+            ..FlowResult::default()
         })
     });
     let links = scenario.links.iter().map(|(link, rate)| {

@@ -124,9 +124,36 @@ fn a_bad_change_or_expectation_is_refused_with_its_line_and_the_mend() {
     insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wire\"\n"), @"error: s.toml:14: change 1: nothing changes: give a rate or a delay");
     insta::assert_snapshot!(and("[[expect]]\nflow = \"video\"\nmetric = \"loss\"\nmax = 0.1\n"), @r#"error: s.toml:14: expect of flow "video": no flow is called "video": known are voice"#
     );
-    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"utilisation\"\nmax = 0.1\n"), @r#"error: s.toml:15: expect of flow "voice": metric: "utilisation" is not known: use one of sent-rate, received-rate, sent-packets, received-packets, loss, marked, delay-mean, delay-p50, delay-p95, delay-p99, delay-max, queue-delay-mean, queue-delay-p50, queue-delay-p95, queue-delay-p99, queue-delay-max, fairness"#);
+    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"utilisation\"\nmax = 0.1\n"), @r#"error: s.toml:15: expect of flow "voice": metric: "utilisation" is not known: use one of sent-rate, received-rate, sent-packets, received-packets, loss, marked, delay-mean, delay-p50, delay-p95, delay-p99, delay-max, queue-delay-mean, queue-delay-p50, queue-delay-p95, queue-delay-p99, queue-delay-max, fairness, target-rate, decisions, frames, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max, time-to-rate"#);
     insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\n"), @"error: s.toml:15: expect of flow voice: loss: no bounds: give min, max or better both");
     insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\nmax = 0.1\nto = \"3 s\"\n"), @"error: s.toml:17: expect of flow voice: loss until 3 s: it ends after the run does: let it end earlier");
+}
+
+#[test]
+fn a_question_about_a_run_without_media_is_refused_with_the_mend() {
+    insta::assert_snapshot!(complaint(GOOD, &["--why", "1s"]), @"error: --why: no flow of this scenario has a controller that tells its decisions: ask for a scenario with a flow of kind media");
+    insta::assert_snapshot!(complaint(GOOD, &["--why", "2.5 s"]), @"error: --why 2.5 s: the run ends at 2 s: ask for an earlier moment");
+    insta::assert_snapshot!(complaint(GOOD, &["s.toml", "--why", "1s"]), @"error: --why looks into one scenario: give one FILE");
+    let early = complaint(GOOD, &["--why", "-1s"]);
+    assert!(early.contains("it lies before the start: use \"0 s\" or later"), "{early}");
+    let bare = complaint(GOOD, &["--why", "1"]);
+    assert!(bare.contains("needs one of the units"), "{bare}");
+}
+
+#[test]
+fn a_time_to_a_rate_wants_a_rate_and_only_media_have_frames() {
+    let and = |more: &str| complaint(&format!("{GOOD}[[expect]]\nflow = \"voice\"\n{more}\n"), &[]);
+    insta::assert_snapshot!(and("metric = \"time-to-rate\"\nmax = \"1 s\""), @r#"error: s.toml:13: expect of flow "voice": rate is missing: add rate = "5 Mbit/s""#);
+    insta::assert_snapshot!(and("metric = \"loss\"\nmax = 0.1\nrate = \"1 Mbit/s\""), @r#"error: s.toml:17: expect of flow "voice": unknown key "rate": known here are flow, link, metric, min, max, name, from, to"#);
+    insta::assert_snapshot!(and("metric = \"frames\"\nmin = 1"), @r#"error: s.toml:15: expect of flow "voice": frames is of kind media, and this is cbr"#);
+    // 64 kbit/s arrive from the first step on, but for the 20 ms that the first packets take; the second step is whole.
+    let text = format!(
+        "{GOOD}[[expect]]\nflow = \"voice\"\nmetric = \"time-to-rate\"\nrate = \"63 kbit/s\"\nmin = \"1 s\"\nmax = \"1 s\"\n"
+    );
+    let result = json(&Folder::with(&text).run(&["sim", "s.toml", "--json"]));
+    assert_eq!((&result["checks"][0]["value"], &result["checks"][0]["unit"]), (&1000.0.into(), &"ms".into()));
+    assert_eq!(result["checks"][0]["name"], "flow voice: time-to-rate of 63 kbit/s");
+    assert_eq!(result["flows"][0].get("frames"), None);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
+use giusto_core::units::{TimeDelta, Timestamp};
 use giusto_net::Clock;
 use serde::Serialize;
 
@@ -20,7 +21,9 @@ use super::{
 use crate::{
     error::UsageError,
     scenario::{Document, Scenario, ScenarioError, Setting},
-    simulation::{self, page::PageObserver, result::SimResult, show, trace_file::TraceFile},
+    simulation::{
+        self, page::PageObserver, result::SimResult, show, trace_file::TraceFile, why::WhyObserver,
+    },
     whole_file::{Content, WholeFile, WriteError},
 };
 
@@ -49,6 +52,7 @@ impl TraceFormat {
   giusto sim scenarios/codel.toml --set bottleneck.rate=2M --set tcp.count=3 --seed 7
   giusto sim scenarios/codel.toml --out codel --trace parquet
   giusto sim scenarios/*.toml --json
+  giusto sim scenarios/call.toml --why 12.3s
 
 Exit status: 0 all as expected, 1 an expectation is not met, 2 the scenario cannot be used.
 What --set can change is told in docs/scenarios.md.")]
@@ -73,6 +77,15 @@ pub(super) struct SimArgs {
     #[arg(long, value_name = "FORMAT", requires = "out")]
     trace: Option<TraceFormat>,
 
+    /// Tell why the targets of media flows are what they are at this moment: the decisions around it with their causes, and
+    /// what the flow met
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = moment)]
+    why: Option<Timestamp>,
+
+    /// With --why, only of this flow
+    #[arg(long, value_name = "ID", requires = "why")]
+    flow: Option<String>,
+
     /// Print one JSON object on standard output; of several scenarios, {"runs": […]}
     #[arg(long)]
     json: bool,
@@ -91,12 +104,17 @@ pub(super) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         Some(out) => folders(out, &scenarios)?,
         None => Vec::new(),
     };
+    let mut why = why(args, &scenarios)?;
     let progress = Progress::live();
-    let (mut results, mut written) = (Vec::new(), Vec::new());
+    let (mut results, mut written, mut answer) = (Vec::new(), Vec::new(), None);
     for (place, scenario) in scenarios.iter().enumerate() {
         let seed = args.seed.unwrap_or(scenario.seed());
         let mut observers = Observers::new(scenario, (seed, args.trace), folders.get(place))?;
+        observers.why = why.take();
         let result = simulate(scenario, seed, &mut observers, (stop, &progress));
+        if let Some(observer) = observers.why.take() {
+            answer = Some(observer.answer((scenario.name(), seed)));
+        }
         if let Some(folder) = folders.get(place) {
             written.extend(observers.write(&result, folder)?);
         }
@@ -106,10 +124,12 @@ pub(super) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         }
     }
     progress.clear();
-    match &results[..] {
-        [result] if args.json => print_json(result)?,
-        results if args.json => print_json(&Runs { runs: results })?,
-        results => {
+    match (&results[..], answer) {
+        (_, Some(answer)) if args.json => print_json(&answer)?,
+        (_, Some(answer)) => print_text(&answer.in_words())?,
+        ([result], None) if args.json => print_json(result)?,
+        (results, None) if args.json => print_json(&Runs { runs: results })?,
+        (results, None) => {
             let tables: Vec<String> = results.iter().map(show::tables).collect();
             print_text(&tables.join("\n\n"))?;
         }
@@ -137,6 +157,24 @@ fn scenarios(args: &SimArgs) -> Result<Vec<Scenario>, UsageError> {
     if problems.is_empty() { Ok(scenarios) } else { Err(usage(&problems)) }
 }
 
+/// A moment of a run.
+fn moment(text: &str) -> Result<Timestamp, String> {
+    if text.trim_start().starts_with('-') {
+        return Err("it lies before the start: use \"0 s\" or later".to_owned());
+    }
+    let time: TimeDelta = text.parse().map_err(|error: giusto_core::units::UnitError| error.to_string())?;
+    Ok(Timestamp::ZERO + time)
+}
+
+/// Who answers --why.
+fn why(args: &SimArgs, scenarios: &[Scenario]) -> Result<Option<WhyObserver>, UsageError> {
+    let Some(at) = args.why else { return Ok(None) };
+    let [scenario] = scenarios else {
+        return Err(UsageError::new("--why looks into one scenario: give one FILE"));
+    };
+    WhyObserver::new(scenario, at, args.flow.as_deref()).map(Some).map_err(UsageError::new)
+}
+
 /// What is wrong with a scenario, as the end of a command: one problem a line.
 pub(super) fn usage(problems: &[String]) -> UsageError {
     UsageError::new(problems.join("\nerror: "))
@@ -148,10 +186,11 @@ impl From<ScenarioError> for UsageError {
     }
 }
 
-/// Who watches a run for the sake of --out.
+/// Who watches a run for the sake of --out and --why.
 struct Observers {
     trace: Option<(TraceFile, PathBuf)>,
     page: Option<PageObserver>,
+    why: Option<WhyObserver>,
 }
 
 impl Observers {
@@ -165,7 +204,7 @@ impl Observers {
             TraceFile::create(&path, simulation::names(scenario)).map(|file| (file, path))
         });
         let page = folder.map(|_| PageObserver::new(scenario, seed));
-        Ok(Self { trace: trace.transpose()?, page })
+        Ok(Self { trace: trace.transpose()?, page, why: None })
     }
 
     /// Writes all that is to be written, and names it: either all of it appears, or none.
@@ -207,7 +246,8 @@ fn simulate(
     let clock = Clock::start();
     let began = clock.now();
     let trace = observers.trace.as_mut().map(|(trace, _)| trace);
-    let mut watching = (trace, observers.page.as_mut().map(|page| &mut page.observers));
+    let page = observers.page.as_mut().map(|page| &mut page.observers);
+    let mut watching = (trace, (page, observers.why.as_mut()));
     let mut result = simulation::run_watched(scenario, seed, &mut watching, |now| {
         let (name, done) = (scenario.name(), now.as_seconds());
         progress.say(format!("{name}: {done:.1} of {} s", scenario.duration().as_seconds()));

@@ -3,8 +3,8 @@
 use plotly::{
     Bar, Configuration, Layout, Plot, Scatter,
     common::{
-        Anchor, DashType, ErrorData, ErrorType, Fill, Font, Label, Line, LineShape, Marker, MarkerSymbol,
-        Mode, Orientation, Pattern, PatternShape, TextPosition, Title,
+        Anchor, DashType, ErrorData, ErrorType, Fill, Font, HoverInfo, Label, Line, LineShape, Marker,
+        MarkerSymbol, Mode, Orientation, Pattern, PatternShape, TextPosition, Title,
     },
     configuration::{DisplayModeBar, ModeBarButtonName},
     layout::{
@@ -82,6 +82,13 @@ pub enum Series {
         /// Its points, from the left.
         points: Vec<(f64, f64)>,
     },
+    /// Marks at single moments, each with a text to be seen when it is pointed at.
+    Events {
+        /// What they are.
+        name: String,
+        /// From the left.
+        events: Vec<Event>,
+    },
     /// Classes with their counts, drawn as steps.
     Steps {
         /// What it is.
@@ -96,6 +103,17 @@ pub enum Series {
         /// Label, length, text at the end.
         bars: Vec<(String, f64, String)>,
     },
+}
+
+/// A mark at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Where, from left to right.
+    pub x: f64,
+    /// Where, from below.
+    pub y: f64,
+    /// What it says.
+    pub text: String,
 }
 
 /// A straight line across the plot that says where something should be.
@@ -335,6 +353,7 @@ impl Series {
             Self::Line { name, .. }
             | Self::Stacked { name, .. }
             | Self::Limit { name, .. }
+            | Self::Events { name, .. }
             | Self::Points { name, .. }
             | Self::Steps { name, .. }
             | Self::Bars { name, .. } => name,
@@ -399,6 +418,20 @@ fn add(plot: &mut Plot, series: &Series, index: usize) {
             let outline = line.width(1.4).shape(LineShape::Hv);
             let trace = Scatter::new(x, y).name(name).mode(Mode::Lines).line(outline).fill(Fill::ToZeroY);
             plot.add_trace(trace);
+        }
+        Series::Events { events, .. } => {
+            let (x, y) = events.iter().map(|event| (event.x, event.y)).unzip();
+            let texts = events.iter().map(|event| literal(&event.text)).collect();
+            let symbol = of(&SYMBOLS, index).cloned().unwrap_or(MarkerSymbol::Circle);
+            let marker = Marker::new().color(colour).size(7).symbol(symbol).opacity(0.8);
+            plot.add_trace(
+                Scatter::new(x, y)
+                    .name(name)
+                    .mode(Mode::Markers)
+                    .marker(marker)
+                    .hover_text_array(texts)
+                    .hover_info(HoverInfo::Text),
+            );
         }
         Series::Points { points, .. } => {
             let labels: Vec<String> = points.iter().map(|(label, ..)| literal(label)).collect();

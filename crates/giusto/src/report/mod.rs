@@ -27,7 +27,7 @@ mod topology;
 use std::path::Path;
 
 pub use crate::whole_file::WriteError;
-pub use chart::{Chart, Mark, Series};
+pub use chart::{Chart, Event, Mark, Series};
 pub use page::{Demo, accuracy, demo, verdict};
 pub use simulation::{PageFlow, PageLink, SimulationPage, simulation};
 

@@ -1,5 +1,6 @@
 //! The page of a simulated run.
 
+mod media;
 mod plots;
 
 use giusto_core::units::TimeDelta;
@@ -90,10 +91,13 @@ pub fn simulation(page: &SimulationPage<'_>) -> Report {
         "The network",
         "Each arrow is a link with its rate, its delay, its losses and its queue; where packets waited it is thick. Below a host stands what it sends.",
     ));
-    for chart in plots::charts(page) {
+    for chart in media::charts(page).into_iter().chain(plots::charts(page)) {
         report.push(chart);
     }
     report.push(flows_table(&result.flows));
+    if let Some(table) = media_table(&result.flows) {
+        report.push(table);
+    }
     report.push(links_table(page));
     report.push(how_measured(page));
     report
@@ -273,6 +277,46 @@ fn flows_table(flows: &[FlowResult]) -> Table {
             .collect(),
         folded: false,
     }
+}
+
+/// What only media have; nothing if there are none.
+fn media_table(flows: &[FlowResult]) -> Option<Table> {
+    let ms = |quantiles: Option<Quantiles>, of: fn(Quantiles) -> f64| or_unknown(quantiles.map(of), short);
+    let kbits = |bps: Option<f64>| or_unknown(bps, |bps| grouped(bps / 1e3));
+    let told = |flow: &&FlowResult| flow.decisions.is_some() || flow.feedback_rate_bps.is_some();
+    let row = |flow: &FlowResult| {
+        vec![
+            flow.id.clone().into(),
+            flow.controller.clone().unwrap_or_default().into(),
+            kbits(flow.target_rate_bps).into(),
+            or_unknown(flow.decisions, count).into(),
+            or_unknown(flow.frames, count).into(),
+            ms(flow.frame_delay_ms, |quantiles| quantiles.p50).into(),
+            ms(flow.frame_delay_ms, |quantiles| quantiles.p95).into(),
+            ms(flow.frame_delay_ms, |quantiles| quantiles.p99).into(),
+            ms(flow.frame_delay_ms, |quantiles| quantiles.max).into(),
+            kbits(flow.feedback_rate_bps).into(),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = flows.iter().filter(told).map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Media".to_owned(),
+        caption: "The target is its mean over time. A frame's delay counts from its capture until it has arrived whole; feedback is what the receiver sends back.".to_owned(),
+        columns: vec![
+            Column::words("flow"),
+            Column::words("controller"),
+            Column::number("target (kbit/s)"),
+            Column::number("changes"),
+            Column::number("whole frames"),
+            Column::number("frame delay p50 (ms)"),
+            Column::number("p95"),
+            Column::number("p99"),
+            Column::number("max"),
+            Column::number("feedback (kbit/s)"),
+        ],
+        rows,
+        folded: false,
+    })
 }
 
 fn links_table(page: &SimulationPage<'_>) -> Table {

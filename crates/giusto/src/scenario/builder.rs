@@ -130,6 +130,12 @@ impl Builder {
         self
     }
 
+    /// The scenario, whether it fits or not.
+    #[cfg(test)]
+    pub(crate) fn unchecked(self) -> Scenario {
+        self.scenario
+    }
+
     /// The scenario.
     ///
     /// # Errors

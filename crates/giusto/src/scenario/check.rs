@@ -208,6 +208,19 @@ fn expect(scenario: &Scenario, expectation: &Expectation) -> Result<(), (&'stati
                     format!("flow \"{}\": {} is of links", ids.join(", "), metric.name()),
                 ));
             }
+            let named = |id: &String| {
+                let mut flows = scenario.flows.iter();
+                flows
+                    .find(|flow| flow.id == *id || (flow.count > 1 && flow.instances().any(|one| one == *id)))
+            };
+            let adapts = |flow: &FlowSpec| matches!(flow.kind, FlowKind::Media(_));
+            if metric.is_of_media()
+                && let Some(flow) = ids.iter().filter_map(named).find(|flow| !adapts(flow))
+            {
+                let (name, kind) = (metric.name(), flow.kind.name());
+                let text = format!("flow \"{}\": {name} is of kind media, and this is {kind}", flow.id);
+                return Err(("metric", text));
+            }
         }
         Subject::Link(id) => {
             let known: Vec<&str> = scenario.links.iter().map(|link| link.id.as_str()).collect();
@@ -226,6 +239,9 @@ fn expect(scenario: &Scenario, expectation: &Expectation) -> Result<(), (&'stati
         }
     }
     let say = |key, what: &str| Err((key, format!("{}: {what}", expectation.title())));
+    if (metric == super::Metric::TimeToRate) != expectation.rate.is_some() {
+        return say("metric", "a rate that is to be reached goes with time-to-rate, and only with it");
+    }
     if min.is_none() && max.is_none() {
         return say("metric", "no bounds: give min, max or better both");
     }

@@ -19,6 +19,8 @@ pub struct Expectation {
     pub from: Option<Timestamp>,
     /// Until when is measured; by default until the subject's stop.
     pub to: Option<Timestamp>,
+    /// The rate that is to be reached, of [`Metric::TimeToRate`].
+    pub rate: Option<DataRate>,
 }
 
 /// What a figure is of.
@@ -53,6 +55,18 @@ pub enum Metric {
     /// Of flows: Jain's index of their received rates, 1 if all are equal (Jain, Chiu and Hawe, "A Quantitative Measure of
     /// Fairness and Discrimination for Resource Allocation in Shared Computer Systems", DEC-TR-301, 1984).
     Fairness,
+    /// Of media: the mean over time of the controller's target; of several flows, in all.
+    TargetRate,
+    /// Of media: how often the target changed.
+    Decisions,
+    /// Of media: frames that arrived whole.
+    Frames,
+    /// Of media: from the capture of a frame until it arrived whole.
+    FrameDelay(Figure),
+    /// Of flows: from the beginning until what arrives first reaches a rate, which must be given: the convergence time of RFC 8868
+    /// §3, item 8. Counted in steps of 500 ms from the beginning on, which no warm-up delays; it is the end of the first step
+    /// within which as much arrived. Of several flows, in all.
+    TimeToRate,
     /// Of a link: transmitted bytes over those that it could have.
     Utilisation,
     /// Of a link: the share of the packets offered that it dropped or lost.
@@ -81,12 +95,13 @@ pub(crate) enum Unit {
     Rate,
     Time,
     Ratio,
-    Count,
+    /// Of these.
+    Count(&'static str),
 }
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 19] = {
+    pub const ALL: [Self; 28] = {
         use Figure::{Max, Mean, P50, P95, P99};
         [
             Self::SentRate,
@@ -106,6 +121,15 @@ impl Metric {
             Self::QueueDelay(P99),
             Self::QueueDelay(Max),
             Self::Fairness,
+            Self::TargetRate,
+            Self::Decisions,
+            Self::Frames,
+            Self::FrameDelay(Mean),
+            Self::FrameDelay(P50),
+            Self::FrameDelay(P95),
+            Self::FrameDelay(P99),
+            Self::FrameDelay(Max),
+            Self::TimeToRate,
             Self::Utilisation,
             Self::Dropped,
         ]
@@ -131,6 +155,15 @@ impl Metric {
             Self::QueueDelay(Figure::P99) => "queue-delay-p99",
             Self::QueueDelay(Figure::Max) => "queue-delay-max",
             Self::Fairness => "fairness",
+            Self::TargetRate => "target-rate",
+            Self::Decisions => "decisions",
+            Self::Frames => "frames",
+            Self::FrameDelay(Figure::Mean) => "frame-delay-mean",
+            Self::FrameDelay(Figure::P50) => "frame-delay-p50",
+            Self::FrameDelay(Figure::P95) => "frame-delay-p95",
+            Self::FrameDelay(Figure::P99) => "frame-delay-p99",
+            Self::FrameDelay(Figure::Max) => "frame-delay-max",
+            Self::TimeToRate => "time-to-rate",
             Self::Utilisation => "utilisation",
             Self::Dropped => "dropped",
         }
@@ -144,11 +177,18 @@ impl Metric {
         matches!(self, Self::Utilisation | Self::Dropped | Self::Marked | Self::QueueDelay(_))
     }
 
+    /// Whether only media have it.
+    pub(crate) const fn is_of_media(self) -> bool {
+        matches!(self, Self::TargetRate | Self::Decisions | Self::Frames | Self::FrameDelay(_))
+    }
+
     pub(crate) const fn unit(self) -> Unit {
         match self {
-            Self::SentRate | Self::ReceivedRate => Unit::Rate,
-            Self::SentPackets | Self::ReceivedPackets => Unit::Count,
-            Self::Delay(_) | Self::QueueDelay(_) => Unit::Time,
+            Self::SentRate | Self::ReceivedRate | Self::TargetRate => Unit::Rate,
+            Self::SentPackets | Self::ReceivedPackets => Unit::Count("packets"),
+            Self::Frames => Unit::Count("frames"),
+            Self::Decisions => Unit::Count("changes"),
+            Self::Delay(_) | Self::QueueDelay(_) | Self::FrameDelay(_) | Self::TimeToRate => Unit::Time,
             Self::Loss | Self::Marked | Self::Fairness | Self::Utilisation | Self::Dropped => Unit::Ratio,
         }
     }
@@ -161,7 +201,7 @@ impl Unit {
             Self::Rate => "bit/s",
             Self::Time => "ms",
             Self::Ratio => "ratio",
-            Self::Count => "packets",
+            Self::Count(what) => what,
         }
     }
 
@@ -170,7 +210,7 @@ impl Unit {
         match self {
             Self::Rate => DataRate::from_bps(value as u64).to_string(),
             Self::Time => format!("{value} ms"),
-            Self::Ratio | Self::Count => value.to_string(),
+            Self::Ratio | Self::Count(_) => value.to_string(),
         }
     }
 }
@@ -187,7 +227,7 @@ impl Expectation {
     }
 
     fn of(subject: Subject, metric: Metric) -> Self {
-        Self { name: None, subject, metric, min: None, max: None, from: None, to: None }
+        Self { name: None, subject, metric, min: None, max: None, from: None, to: None, rate: None }
     }
 
     /// The same with both bounds, in the unit of the metric.
@@ -201,6 +241,13 @@ impl Expectation {
     #[must_use]
     pub fn during(mut self, from: Timestamp, to: Timestamp) -> Self {
         (self.from, self.to) = (Some(from), Some(to));
+        self
+    }
+
+    /// The same with the rate that is to be reached, of [`Metric::TimeToRate`].
+    #[must_use]
+    pub fn reaching(mut self, rate: DataRate) -> Self {
+        self.rate = Some(rate);
         self
     }
 
@@ -221,7 +268,8 @@ impl Expectation {
             (None, Some(to)) => format!(" until {}", seconds(to)),
             (Some(from), Some(to)) => format!(" from {} to {}", seconds(from), seconds(to)),
         };
-        format!("{subject}: {}{time}", self.metric.name())
+        let rate = self.rate.map_or_else(String::new, |rate| format!(" of {rate}"));
+        format!("{subject}: {}{rate}{time}", self.metric.name())
     }
 
     /// Within which bounds, in words.

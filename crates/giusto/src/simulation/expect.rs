@@ -9,16 +9,20 @@
 //! | loss | sent in it and either delivered or dropped since |
 //! | utilisation, queue delay of a link | taken from its queue in it |
 //! | dropped, marked of a link | over those that left its queue in it, one way or the other |
+//!
+//! Of media, frames count that arrived whole in it, changes of the target that were decided in it, and the target itself while it
+//! held in it.
 
 use giusto_core::{
+    control::Decision,
     ecn::Ecn,
     measure::ErrorHistogram,
-    units::{DataSize, TimeDelta, Timestamp},
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
 use giusto_sim::{
     link::rate::RateProfile,
     packet::{DropReason, FlowId, LinkId},
-    trace::{Event, Observer},
+    trace::{Event, Note, Observer},
 };
 
 use super::result::Quantiles;
@@ -42,6 +46,9 @@ impl Window {
     }
 }
 
+/// In such steps is looked for a rate that is reached.
+const STEP: TimeDelta = TimeDelta::from_millis(500);
+
 /// What went over one flow or link in one window.
 #[derive(Debug, Clone)]
 pub(super) struct Tally {
@@ -61,6 +68,10 @@ pub(super) struct Tally {
     pub(super) queue_delay: ErrorHistogram,
     /// Packets that did not wait at all, still to be counted in `queue_delay`: of most links most.
     unhindered: u64,
+    /// Bytes that were received in each [`STEP`] of the window, if anybody asked for them.
+    steps: Option<Vec<u64>>,
+    /// What agents told of it, if they told anything.
+    media: Option<Box<MediaTally>>,
 }
 
 impl Tally {
@@ -77,6 +88,8 @@ impl Tally {
             delay: ErrorHistogram::new(),
             queue_delay: ErrorHistogram::new(),
             unhindered: 0,
+            steps: None,
+            media: None,
         }
     }
 
@@ -91,6 +104,14 @@ impl Tally {
         self.marked += other.marked;
         self.delay.merge(&other.delay);
         self.queue_delay.merge(&other.queue_delay);
+        if let Some(other) = &other.media {
+            self.media.get_or_insert_default().merge(other);
+        }
+    }
+
+    /// Of media: what its controller and its receiver told.
+    pub(super) fn media(&self) -> Option<&MediaTally> {
+        self.media.as_deref()
     }
 
     /// Of a flow: what was dropped of what has a fate.
@@ -135,6 +156,16 @@ impl Tally {
                 if self.window.holds(now) {
                     self.received_packets += 1;
                     self.received_bytes += u64::from(packet.bytes);
+                    if let Some(steps) = &mut self.steps {
+                        let past = now.saturating_since(self.window.from).as_nanos();
+                        let step = usize::try_from(past / STEP.as_nanos()).unwrap_or(0);
+                        if steps.len() <= step {
+                            steps.resize(step + 1, 0);
+                        }
+                        if let Some(bytes) = steps.get_mut(step) {
+                            *bytes += u64::from(packet.bytes);
+                        }
+                    }
                     self.marked += u64::from(packet.ecn == Ecn::Ce);
                     self.delay.record(now.saturating_since(packet.sent));
                     self.queue_delay.record(TimeDelta::from_nanos(packet.waited_ns as i64));
@@ -167,6 +198,79 @@ impl Tally {
             _ => {}
         }
     }
+}
+
+/// What a controller decided, and the frames that arrived whole.
+#[derive(Debug, Clone)]
+pub(super) struct MediaTally {
+    /// The target since when, if it is known.
+    target: Option<(DataRate, Timestamp)>,
+    /// The sum of the targets, weighed by the time for which they held, and that time.
+    target_bps_seconds: f64,
+    seconds: f64,
+    pub(super) decisions: u64,
+    pub(super) frames: u64,
+    pub(super) frame_delay: ErrorHistogram,
+}
+
+impl Default for MediaTally {
+    fn default() -> Self {
+        Self {
+            target: None,
+            target_bps_seconds: 0.0,
+            seconds: 0.0,
+            decisions: 0,
+            frames: 0,
+            frame_delay: ErrorHistogram::new(),
+        }
+    }
+}
+
+impl MediaTally {
+    /// The mean over time of the target.
+    pub(super) fn target_bps(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.target_bps_seconds / self.seconds)
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.decisions += other.decisions;
+        self.frames += other.frames;
+        self.frame_delay.merge(&other.frame_delay);
+    }
+
+    fn decide(&mut self, now: Timestamp, decision: &Decision, window: Window) {
+        if self.target.is_none() && decision.from > DataRate::ZERO {
+            // What the first decision changed had held until then.
+            self.target = Some((decision.from, window.from));
+        }
+        self.hold(now, window);
+        self.target = Some((decision.to, now));
+        self.decisions += u64::from(window.holds(now) && decision.from != decision.to);
+    }
+
+    /// The target has held until `now`.
+    fn hold(&mut self, now: Timestamp, window: Window) {
+        if let Some((target, since)) = &mut self.target {
+            let (from, to) = ((*since).max(window.from), now.min(window.to));
+            let seconds = to.saturating_since(from).as_seconds().max(0.0);
+            self.target_bps_seconds += target.as_bps() as f64 * seconds;
+            self.seconds += seconds;
+            *since = (*since).max(now);
+        }
+    }
+}
+
+/// When `tallies` of one window together first received `rate` for a whole [`STEP`], in milliseconds from the window's begin.
+pub(super) fn time_to_rate(tallies: &[&Tally], rate: DataRate, end: Timestamp) -> Option<f64> {
+    let steps = tallies.iter().filter_map(|tally| tally.steps.as_ref());
+    let most = steps.clone().map(Vec::len).max()?;
+    let window = tallies.first()?.window;
+    let whole =
+        (window.to.min(end).saturating_since(window.from).as_nanos() / STEP.as_nanos()).max(0) as usize;
+    let wanted = rate.as_bps() as f64 * STEP.as_seconds();
+    let received = |step: usize| steps.clone().filter_map(|steps| steps.get(step)).sum::<u64>() as f64 * 8.0;
+    let first = (0..most.min(whole)).find(|&step| received(step) >= wanted)?;
+    Some(STEP.as_millis() * (first + 1) as f64)
 }
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {
@@ -215,9 +319,19 @@ impl Windows {
         ask(&mut self.tallies, &mut self.of_link, link.0 as usize, window)
     }
 
-    /// Brings every tally up to date, before they are read.
-    pub(super) fn settle(&mut self) {
+    /// Lets a tally of a flow keep what it needs for [`time_to_rate`].
+    pub(super) fn keep_steps(&mut self, number: usize) {
+        if let Some(tally) = self.tallies.get_mut(number) {
+            tally.steps.get_or_insert_default();
+        }
+    }
+
+    /// Brings every tally up to date with a run that has come to `end`, before they are read.
+    pub(super) fn settle(&mut self, end: Timestamp) {
         for tally in &mut self.tallies {
+            if let Some(media) = &mut tally.media {
+                media.hold(end, tally.window);
+            }
             tally.queue_delay.record_many(TimeDelta::ZERO, std::mem::take(&mut tally.unhindered));
         }
     }
@@ -265,4 +379,26 @@ impl Observer for Windows {
             }
         }
     }
+    fn on_note(&mut self, now: Timestamp, note: &Note) {
+        let flow = match note {
+            Note::Decided { flow, .. } | Note::Frame { flow, .. } => flow,
+            _ => return,
+        };
+        for &number in self.of_flow.get(flow.0 as usize).into_iter().flatten() {
+            let Some(tally) = self.tallies.get_mut(number) else { continue };
+            let window = tally.window;
+            let media = tally.media.get_or_insert_default();
+            match note {
+                Note::Decided { decision, .. } => media.decide(now, decision, window),
+                Note::Frame { delay, .. } if window.holds(now) => {
+                    media.frames += 1;
+                    delay.iter().for_each(|&delay| media.frame_delay.record(delay));
+                }
+                _ => {}
+            }
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

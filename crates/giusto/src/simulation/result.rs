@@ -59,6 +59,21 @@ pub struct FlowResult {
     pub delay_ms: Option<Quantiles>,
     /// Time in queues; none if nothing arrived.
     pub queue_delay_ms: Option<Quantiles>,
+    /// Of media: the mean over time of the controller's target, headers included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_rate_bps: Option<f64>,
+    /// Of media: how often the target changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<u64>,
+    /// Of media: frames that arrived whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<u64>,
+    /// Of media: from the capture of a frame until it arrived whole; none if none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_delay_ms: Option<Quantiles>,
+    /// Of media: what its receiver sent back, headers included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback_rate_bps: Option<f64>,
 }
 
 /// What a link carried.

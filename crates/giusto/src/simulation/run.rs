@@ -7,11 +7,11 @@ use giusto_sim::trace::Observer;
 
 use super::{
     build::{self, Built, BuiltFlow},
-    expect::{Tally, Window, Windows, figure, quantiles},
+    expect::{MediaTally, Tally, Window, Windows, figure, quantiles, time_to_rate},
     result::{CheckResult, FlowResult, LinkResult, SimResult},
     trace_file::TraceNames,
 };
-use crate::scenario::{Expectation, FlowSpec, Metric, Scenario, Subject};
+use crate::scenario::{Expectation, FlowKind, FlowSpec, Metric, Scenario, Subject};
 
 /// In how many parts a run looks whether it shall go on.
 const LOOKS: i64 = 500;
@@ -87,7 +87,7 @@ pub fn run_watched(
             break;
         }
     }
-    windows.settle();
+    windows.settle(end);
     plan.result(scenario, &built, &windows, end)
 }
 
@@ -96,6 +96,8 @@ pub fn run_watched(
 struct Plan {
     /// Of each flow.
     flows: Vec<usize>,
+    /// Of the answers of each flow, if there are any.
+    answers: Vec<Option<usize>>,
     /// Of each link.
     links: Vec<usize>,
     /// Of each expectation.
@@ -113,21 +115,35 @@ impl Plan {
             to: to.unwrap_or(scenario.end()),
         };
         let whole = (None, None);
+        let answers = |flow: &BuiltFlow| Some((flow.backwards?, of_flow(flow, whole)));
+        let answers =
+            built.flows.iter().map(|flow| answers(flow).map(|(back, time)| windows.flow(back, time)));
+        let answers = answers.collect();
         let flows =
             built.flows.iter().map(|flow| windows.flow(flow.forwards, of_flow(flow, whole))).collect();
         let links = built.links.iter().map(|&link| windows.link(link, of_link(whole))).collect();
         let check = |expectation: &Expectation| {
-            let time = (expectation.from, expectation.to);
+            let mut time = (expectation.from, expectation.to);
+            let reaching = expectation.metric == Metric::TimeToRate;
             match &expectation.subject {
                 Subject::Flows(ids) => {
                     let flows: Vec<&BuiltFlow> = members(scenario, built, ids).collect();
+                    if reaching {
+                        // The way to a rate begins where the flows do, whatever the warm-up.
+                        time.0 = time.0.or(flows.iter().map(|flow| flow.start).max());
+                    }
                     // Sums and indices are over one time: that in which all of them send.
                     let own = || flows.iter().map(|flow| of_flow(flow, time));
                     let from = own().map(|window| window.from).max();
                     let to = own().map(|window| window.to).min();
                     let common = from.zip(to).filter(|(from, to)| from < to);
                     let window = |flow| common.map_or(of_flow(flow, time), |(from, to)| Window { from, to });
-                    flows.iter().map(|flow| windows.flow(flow.forwards, window(flow))).collect()
+                    let tallies = flows.iter().map(|flow| windows.flow(flow.forwards, window(flow)));
+                    let tallies: Vec<usize> = tallies.collect();
+                    if reaching {
+                        tallies.iter().for_each(|&number| windows.keep_steps(number));
+                    }
+                    tallies
                 }
                 Subject::Link(id) => {
                     let links = scenario.links().iter().zip(&built.links);
@@ -136,12 +152,12 @@ impl Plan {
                 }
             }
         };
-        Self { flows, links, checks: scenario.expectations().iter().map(check).collect() }
+        Self { flows, answers, links, checks: scenario.expectations().iter().map(check).collect() }
     }
 
     fn result(&self, scenario: &Scenario, built: &Built, windows: &Windows, end: Timestamp) -> SimResult {
         let whole = end == scenario.end();
-        let flows = built.flows.iter().zip(&self.flows);
+        let flows = built.flows.iter().zip(&self.flows).zip(&self.answers);
         let links = scenario.links().iter().zip(&built.links).zip(&self.links);
         let checks = scenario.expectations().iter().zip(&self.checks);
         SimResult {
@@ -152,11 +168,16 @@ impl Plan {
             events: built.simulation.events(),
             interrupted: !whole,
             flows: flows
-                .filter_map(|(flow, &number)| {
+                .filter_map(|((flow, &number), answers)| {
                     let spec = scenario.flows().get(flow.spec)?;
                     let counted = built.simulation.flow(flow.forwards);
                     let sent = (counted.sent_packets, counted.delivered_packets);
-                    Some(flow_result((flow, spec), sent, windows.tally(number), end))
+                    let mut result = flow_result((flow, spec), sent, windows.tally(number), end);
+                    if let (FlowKind::Media(_), Some(answers)) = (&spec.kind, answers) {
+                        let answers = windows.tally(*answers);
+                        result.feedback_rate_bps = Some(rate(answers.bytes, answers, end));
+                    }
+                    Some(result)
                 })
                 .collect(),
             links: links
@@ -205,6 +226,7 @@ fn flow_result(
     tally: &Tally,
     end: Timestamp,
 ) -> FlowResult {
+    let media = tally.media();
     FlowResult {
         id: flow.name.clone(),
         kind: spec.kind.name().to_owned(),
@@ -217,6 +239,11 @@ fn flow_result(
         marked_ratio: tally.marked(),
         delay_ms: quantiles(&tally.delay),
         queue_delay_ms: quantiles(&tally.queue_delay),
+        target_rate_bps: media.and_then(MediaTally::target_bps),
+        decisions: media.map(|media| media.decisions),
+        frames: media.map(|media| media.frames),
+        frame_delay_ms: media.and_then(|media| quantiles(&media.frame_delay)),
+        feedback_rate_bps: None,
     }
 }
 
@@ -246,6 +273,11 @@ fn value(scenario: &Scenario, expectation: &Expectation, tallies: &[&Tally]) -> 
         Metric::SentRate => return Some(tallies.iter().map(|tally| rate(tally.bytes, tally, end)).sum()),
         Metric::ReceivedRate => return Some(received.sum()),
         Metric::Fairness => return jain(received),
+        Metric::TargetRate => {
+            // What is not known of one is not known of all.
+            return tallies.iter().map(|tally| tally.media()?.target_bps()).sum();
+        }
+        Metric::TimeToRate => return time_to_rate(tallies, expectation.rate?, end),
         _ => {}
     }
     let mut all = (*first).clone();
@@ -257,7 +289,14 @@ fn value(scenario: &Scenario, expectation: &Expectation, tallies: &[&Tally]) -> 
         Subject::Flows(_) => None,
     };
     match expectation.metric {
-        Metric::SentRate | Metric::ReceivedRate | Metric::Fairness => None,
+        Metric::SentRate
+        | Metric::ReceivedRate
+        | Metric::Fairness
+        | Metric::TargetRate
+        | Metric::TimeToRate => None,
+        Metric::Decisions => Some(all.media()?.decisions as f64),
+        Metric::Frames => Some(all.media().map_or(0, |media| media.frames) as f64),
+        Metric::FrameDelay(of) => figure(&all.media()?.frame_delay, of),
         Metric::SentPackets => Some(all.packets as f64),
         Metric::ReceivedPackets => Some(all.received_packets as f64),
         Metric::Loss => all.loss(),

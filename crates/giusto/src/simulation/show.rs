@@ -35,8 +35,24 @@ pub fn tables(result: &SimResult) -> String {
         ],
         result.links.iter().map(link).collect(),
     );
+    let media: Vec<Vec<String>> = result.flows.iter().filter_map(media).collect();
+    let media = if media.is_empty() {
+        String::new()
+    } else {
+        of_cells(
+            &[
+                ("media", Left),
+                ("target", Right),
+                ("changes", Right),
+                ("frames", Right),
+                ("frame delay ms\np50 / p95 / max", Right),
+                ("feedback", Right),
+            ],
+            media,
+        ) + "\n"
+    };
     let checks: Vec<String> = result.checks.iter().map(check).collect();
-    [heading(result), flows, links, checks.join("\n")].join("\n").trim_end().to_owned()
+    [heading(result), flows, media + &links, checks.join("\n")].join("\n").trim_end().to_owned()
 }
 
 /// What ran, and how long it took.
@@ -77,6 +93,22 @@ fn flow(flow: &FlowResult) -> Vec<String> {
     ]
 }
 
+/// What only media have; nothing for all else.
+fn media(flow: &FlowResult) -> Option<Vec<String>> {
+    let FlowResult { target_rate_bps, decisions, frames, frame_delay_ms, feedback_rate_bps, .. } = flow;
+    if target_rate_bps.is_none() && decisions.is_none() && feedback_rate_bps.is_none() {
+        return None;
+    }
+    Some(vec![
+        flow.id.clone(),
+        or_unknown(*target_rate_bps, rate),
+        or_unknown(*decisions, count),
+        or_unknown(*frames, count),
+        or_unknown(*frame_delay_ms, three),
+        or_unknown(*feedback_rate_bps, rate),
+    ])
+}
+
 fn link(link: &LinkResult) -> Vec<String> {
     vec![
         link.id.clone(),
@@ -100,7 +132,7 @@ pub fn check(check: &CheckResult) -> String {
         |value| match check.unit.as_str() {
             "bit/s" => rate(value),
             "ratio" => format!("{value:.4}"),
-            "packets" => count(value as u64),
+            "packets" | "frames" | "changes" => count(value as u64),
             unit => format!("{} {unit}", short(value)),
         },
     );

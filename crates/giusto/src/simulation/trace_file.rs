@@ -8,20 +8,25 @@ use std::{
     sync::Arc,
 };
 
-use giusto_core::{ecn::Ecn, units::Timestamp};
+use giusto_core::{
+    control::{Cause, Decision},
+    ecn::Ecn,
+    units::Timestamp,
+};
 use giusto_sim::{
-    packet::{DropReason, LinkId},
-    trace::{Event, Observer},
+    packet::{DropReason, FlowId, LinkId},
+    trace::{Event, Note, Observer},
 };
 use parquet::{
     basic::{Compression, Encoding},
-    data_type::{ByteArray, ByteArrayType, Int64Type},
+    data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type},
     errors::ParquetError,
     file::{properties::WriterProperties, writer::SerializedFileWriter},
     schema::{parser::parse_message_type, types::ColumnPath},
 };
 use serde::Serialize;
 
+use super::decision::{cause_name, signal_name};
 use crate::whole_file::{Content, WholeFile, WriteError};
 
 /// Rows of a Parquet row group: some 60 MB while it is being collected.
@@ -89,6 +94,8 @@ pub struct TraceFile {
     /// What is written, or why it is no longer.
     state: Result<Format, io::Error>,
     rows: u64,
+    /// Decisions and frames so far, of each flow.
+    told: Vec<(i64, i64)>,
 }
 
 #[derive(Debug)]
@@ -117,7 +124,7 @@ impl TraceFile {
             }
             _ => return Err(TraceFileError::Format { path: path.to_owned() }),
         };
-        Ok(Self { path: path.to_owned(), names, state: Ok(format), rows: 0 })
+        Ok(Self { path: path.to_owned(), names, state: Ok(format), rows: 0, told: Vec::new() })
     }
 
     /// Completes the file and lets it appear. Returns how many rows it has.
@@ -145,8 +152,26 @@ fn failure(path: &Path, source: io::Error) -> TraceFileError {
 
 impl Observer for TraceFile {
     fn on_event(&mut self, now: Timestamp, event: &Event) {
+        self.write(Row::new(now, event));
+    }
+
+    fn on_note(&mut self, now: Timestamp, note: &Note) {
+        let (Note::Decided { flow, .. } | Note::Frame { flow, .. }) = note else { return };
+        let place = flow.0 as usize;
+        if self.told.len() <= place {
+            self.told.resize(place + 1, (0, 0));
+        }
+        let Some((decisions, frames)) = self.told.get_mut(place) else { return };
+        let number = if matches!(note, Note::Frame { .. }) { frames } else { decisions };
+        let row = Row::of_note(now, note, (*flow, *number));
+        *number += 1;
+        self.write(row);
+    }
+}
+
+impl TraceFile {
+    fn write(&mut self, row: Row) {
         let Ok(format) = &mut self.state else { return };
-        let row = Row::new(now, event);
         let written = match format {
             Format::Csv(writer) => {
                 writer.serialize(row.in_words(&self.names)).map_err(|error| match error.into_kind() {
@@ -175,12 +200,12 @@ fn io_error(error: ParquetError) -> io::Error {
     }
 }
 
-/// An event without words.
-#[derive(Debug, Clone, Copy)]
+/// An event or a note without words.
+#[derive(Debug, Clone)]
 struct Row {
     time_ns: i64,
     sequence: i64,
-    /// Time in the queue, or on the way: by the kind of event.
+    /// Time in the queue, on the way, or of a frame: by the kind of event.
     lasted_ns: i64,
     queue_packets: i64,
     queue_bytes: i64,
@@ -188,7 +213,10 @@ struct Row {
     flow: u32,
     link: Option<LinkId>,
     kind: Kind,
-    ecn: Ecn,
+    /// None of a note.
+    ecn: Option<Ecn>,
+    /// Of a decision. Few rows are one: they shall not make the others longer.
+    decision: Option<Box<Decision>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,6 +227,9 @@ enum Kind {
     Marked,
     Dropped(DropReason),
     Delivered,
+    Decided,
+    /// Whether its delay is known.
+    Frame(bool),
     Other,
 }
 
@@ -215,7 +246,8 @@ impl Row {
             flow: packet.flow.0,
             link: event.link(),
             kind: Kind::Other,
-            ecn: packet.ecn,
+            ecn: Some(packet.ecn),
+            decision: None,
         };
         row.kind = match event {
             Event::Sent { .. } => Kind::Sent,
@@ -241,6 +273,36 @@ impl Row {
         row
     }
 
+    /// A note of `flow`, with its number among those of its kind.
+    fn of_note(now: Timestamp, note: &Note, (flow, number): (FlowId, i64)) -> Self {
+        let mut row = Self {
+            time_ns: now.as_nanos() as i64,
+            sequence: number,
+            lasted_ns: 0,
+            queue_packets: 0,
+            queue_bytes: 0,
+            size_bytes: 0,
+            flow: flow.0,
+            link: None,
+            kind: Kind::Other,
+            ecn: None,
+            decision: None,
+        };
+        match note {
+            Note::Decided { decision, .. } => {
+                row.kind = Kind::Decided;
+                row.decision = Some(Box::new(*decision));
+            }
+            Note::Frame { delay, size, .. } => {
+                row.kind = Kind::Frame(delay.is_some());
+                row.lasted_ns = delay.map_or(0, |delay| delay.as_nanos());
+                row.size_bytes = u32::try_from(size.as_bytes()).unwrap_or(u32::MAX);
+            }
+            _ => {}
+        }
+        row
+    }
+
     const fn event(&self) -> &'static str {
         match self.kind {
             Kind::Sent => "sent",
@@ -249,16 +311,19 @@ impl Row {
             Kind::Marked => "marked",
             Kind::Dropped(_) => "dropped",
             Kind::Delivered => "delivered",
+            Kind::Decided => "decided",
+            Kind::Frame(_) => "frame",
             Kind::Other => "other",
         }
     }
 
     const fn ecn(&self) -> &'static str {
         match self.ecn {
-            Ecn::NotEct => "not-ect",
-            Ecn::Ect0 => "ect0",
-            Ecn::Ect1 => "ect1",
-            Ecn::Ce => "ce",
+            Some(Ecn::NotEct) => "not-ect",
+            Some(Ecn::Ect0) => "ect0",
+            Some(Ecn::Ect1) => "ect1",
+            Some(Ecn::Ce) => "ce",
+            None => "",
         }
     }
 
@@ -279,7 +344,7 @@ impl Row {
     }
 
     fn delay_ns(&self) -> Option<i64> {
-        (self.kind == Kind::Delivered).then_some(self.lasted_ns)
+        matches!(self.kind, Kind::Delivered | Kind::Frame(true)).then_some(self.lasted_ns)
     }
 
     fn queue_packets(&self) -> Option<i64> {
@@ -288,6 +353,53 @@ impl Row {
 
     fn queue_bytes(&self) -> Option<i64> {
         matches!(self.kind, Kind::Queued | Kind::Dequeued).then_some(self.queue_bytes)
+    }
+
+    fn from_bps(&self) -> Option<i64> {
+        self.decision.as_ref().map(|decision| bps(decision.from))
+    }
+
+    fn to_bps(&self) -> Option<i64> {
+        self.decision.as_ref().map(|decision| bps(decision.to))
+    }
+
+    fn cause(&self) -> Option<&'static str> {
+        self.decision.as_ref().map(|decision| cause_name(&decision.cause))
+    }
+
+    fn signal(&self) -> Option<&'static str> {
+        match self.decision.as_ref()?.cause {
+            Cause::Delay { signal, .. } => Some(signal_name(signal)),
+            _ => None,
+        }
+    }
+
+    fn trend_ms(&self) -> Option<f64> {
+        match self.decision.as_ref()?.cause {
+            Cause::Delay { trend_ms, .. } => Some(trend_ms),
+            _ => None,
+        }
+    }
+
+    fn threshold_ms(&self) -> Option<f64> {
+        match self.decision.as_ref()?.cause {
+            Cause::Delay { threshold_ms, .. } => Some(threshold_ms),
+            _ => None,
+        }
+    }
+
+    fn ratio(&self) -> Option<f64> {
+        match self.decision.as_ref()?.cause {
+            Cause::Loss { ratio } | Cause::Marks { ratio } => Some(ratio),
+            _ => None,
+        }
+    }
+
+    fn rate_bps(&self) -> Option<f64> {
+        match self.decision.as_ref()?.cause {
+            Cause::AcknowledgedRate { rate_bps } | Cause::Probe { rate_bps } => Some(rate_bps),
+            _ => None,
+        }
     }
 
     fn in_words<'a>(&self, names: &'a TraceNames) -> Words<'a> {
@@ -308,6 +420,14 @@ impl Row {
             delay_ns: self.delay_ns(),
             queue_packets: self.queue_packets(),
             queue_bytes: self.queue_bytes(),
+            from_bps: self.from_bps(),
+            to_bps: self.to_bps(),
+            cause: self.cause(),
+            signal: self.signal(),
+            trend_ms: self.trend_ms(),
+            threshold_ms: self.threshold_ms(),
+            ratio: self.ratio(),
+            rate_bps: self.rate_bps(),
         }
     }
 }
@@ -327,6 +447,18 @@ struct Words<'a> {
     delay_ns: Option<i64>,
     queue_packets: Option<i64>,
     queue_bytes: Option<i64>,
+    from_bps: Option<i64>,
+    to_bps: Option<i64>,
+    cause: Option<&'static str>,
+    signal: Option<&'static str>,
+    trend_ms: Option<f64>,
+    threshold_ms: Option<f64>,
+    ratio: Option<f64>,
+    rate_bps: Option<f64>,
+}
+
+fn bps(rate: giusto_core::units::DataRate) -> i64 {
+    i64::try_from(rate.as_bps()).unwrap_or(i64::MAX)
 }
 
 #[derive(Debug, Serialize)]
@@ -346,11 +478,12 @@ enum Cells {
     Integer(fn(&Row) -> i64),
     IntegerOrNull(fn(&Row) -> Option<i64>),
     Text(fn(&Row, &Texts) -> ByteArray),
+    NumberOrNull(fn(&Row) -> Option<f64>),
     TextOrNull(fn(&Row, &Texts) -> Option<ByteArray>),
 }
 
 /// All columns, in order: those of [`Words`].
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 20] = [
     Column { name: "time_ns", cells: Cells::Integer(|row| row.time_ns) },
     Column { name: "event", cells: Cells::Text(|row, _| row.event().into()) },
     Column { name: "flow", cells: Cells::Text(|row, texts| name(&texts.flows, row.flow)) },
@@ -363,6 +496,14 @@ const COLUMNS: [Column; 12] = [
     Column { name: "delay_ns", cells: Cells::IntegerOrNull(Row::delay_ns) },
     Column { name: "queue_packets", cells: Cells::IntegerOrNull(Row::queue_packets) },
     Column { name: "queue_bytes", cells: Cells::IntegerOrNull(Row::queue_bytes) },
+    Column { name: "from_bps", cells: Cells::IntegerOrNull(Row::from_bps) },
+    Column { name: "to_bps", cells: Cells::IntegerOrNull(Row::to_bps) },
+    Column { name: "cause", cells: Cells::TextOrNull(|row, _| row.cause().map(Into::into)) },
+    Column { name: "signal", cells: Cells::TextOrNull(|row, _| row.signal().map(Into::into)) },
+    Column { name: "trend_ms", cells: Cells::NumberOrNull(Row::trend_ms) },
+    Column { name: "threshold_ms", cells: Cells::NumberOrNull(Row::threshold_ms) },
+    Column { name: "ratio", cells: Cells::NumberOrNull(Row::ratio) },
+    Column { name: "rate_bps", cells: Cells::NumberOrNull(Row::rate_bps) },
 ];
 
 /// Columns whose values seldom repeat: their differences are small, a dictionary of them is large.
@@ -391,6 +532,7 @@ impl Parquet {
         let columns = COLUMNS.iter().map(|column| match column.cells {
             Cells::Integer(_) => format!("required int64 {};", column.name),
             Cells::IntegerOrNull(_) => format!("optional int64 {};", column.name),
+            Cells::NumberOrNull(_) => format!("optional double {};", column.name),
             Cells::Text(_) => format!("required byte_array {} (utf8);", column.name),
             Cells::TextOrNull(_) => format!("optional byte_array {} (utf8);", column.name),
         });
@@ -424,11 +566,13 @@ impl Parquet {
 
     fn write_group(&mut self) -> Result<(), ParquetError> {
         let mut group = self.writer.next_row_group()?;
-        let (mut integers, mut texts, mut present) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut integers, mut numbers) = (Vec::new(), Vec::new());
+        let (mut texts, mut present) = (Vec::new(), Vec::new());
         for Column { cells, .. } in &COLUMNS {
             let Some(mut column) = group.next_column()? else { break };
             for rows in self.rows.chunks(ROWS_PER_BATCH) {
                 integers.clear();
+                numbers.clear();
                 texts.clear();
                 present.clear();
                 match cells {
@@ -441,6 +585,12 @@ impl Parquet {
                         integers
                             .extend(values.inspect(|value| present.push(value.is_some().into())).flatten());
                         column.typed::<Int64Type>().write_batch(&integers, Some(&present), None)?;
+                    }
+                    Cells::NumberOrNull(of) => {
+                        let values = rows.iter().map(of);
+                        numbers
+                            .extend(values.inspect(|value| present.push(value.is_some().into())).flatten());
+                        column.typed::<DoubleType>().write_batch(&numbers, Some(&present), None)?;
                     }
                     Cells::Text(of) => {
                         texts.extend(rows.iter().map(|row| of(row, &self.texts)));

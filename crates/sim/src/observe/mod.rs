@@ -8,11 +8,13 @@
 //! Both take a bounded time per event, and no memory per packet. To have both, pass a pair: `&mut (summary, timeline)`.
 
 mod fates;
+mod media;
 mod summary;
 mod timeline;
 
 use giusto_core::units::DataSize;
 
+pub use media::{MediaSeries, MediaWindow, leave_out_smallest};
 pub use summary::{FlowSummary, LinkSummary, Summary};
 pub use timeline::{FlowWindow, Gauge, LinkWindow, Timeline};
 

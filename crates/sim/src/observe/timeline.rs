@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use giusto_core::units::{DataSize, TimeDelta, Timestamp};
 
-use super::{Drops, Tally, entry};
+use super::{Drops, MediaSeries, Tally, entry};
 use crate::{
     packet::{FlowId, LinkId},
-    trace::{Event, Observer, Waiting},
+    trace::{Event, Note, Observer, Waiting},
 };
 
 /// The narrowest window, in nanoseconds: below it a rate is a count of single packets.
@@ -40,6 +40,8 @@ pub struct Timeline {
     flows: Vec<Vec<FlowWindow>>,
     links: Vec<LinkSeries>,
     gauges: Vec<Gauge>,
+    /// Of each flow; of most flows nothing.
+    media: Vec<Option<Box<MediaSeries>>>,
 }
 
 /// What a flow did within a window.
@@ -126,6 +128,7 @@ impl Timeline {
             flows: Vec::new(),
             links: Vec::new(),
             gauges: Vec::new(),
+            media: Vec::new(),
         }
     }
 
@@ -176,6 +179,12 @@ impl Timeline {
         &self.gauges
     }
 
+    /// What the agents of a media flow told; `None` if they told nothing. The target of the last window of a run needs
+    /// [`finish`](Self::finish).
+    pub fn media(&self, flow: FlowId) -> Option<&MediaSeries> {
+        self.media.get(flow.0 as usize)?.as_deref()
+    }
+
     /// `flow` tells that `name` (with its unit: `cwnd_bytes`) is `value` now. What is no number is not kept.
     pub fn gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
         if !value.is_finite() {
@@ -199,6 +208,9 @@ impl Timeline {
         let (end, last, width_ns) = (self.end, self.len() - 1, self.width_ns);
         for link in &mut self.links {
             link.wait_until(end, last, width_ns);
+        }
+        for media in self.media.iter_mut().flatten() {
+            media.hold(end, (last, width_ns));
         }
     }
 
@@ -318,6 +330,18 @@ impl Observer for Timeline {
     fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
         self.gauge(now, flow, name, value);
     }
+
+    fn on_note(&mut self, now: Timestamp, note: &Note) {
+        let (Note::Decided { flow, .. } | Note::Frame { flow, .. }) = note;
+        self.advance(now);
+        let (len, place, width_ns) = (self.len(), self.current, self.width_ns);
+        let series = entry(&mut self.media, flow.0, || None);
+        let series = series.get_or_insert_with(|| Box::new(MediaSeries::new(len)));
+        match note {
+            Note::Decided { decision, .. } => series.decide(now, (place, width_ns), decision),
+            Note::Frame { delay, .. } => series.frame(place, *delay),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -400,6 +424,37 @@ mod tests {
         }
         let [gauge] = timeline.gauges() else { panic!("one gauge") };
         assert_eq!(gauge.means().collect::<Vec<_>>(), [Some(15.0), None, Some(7.0)]);
+    }
+
+    #[test]
+    fn a_target_is_weighed_by_time_across_windows_and_frames_by_their_longest() {
+        use giusto_core::{control::Decision, units::DataRate};
+        let mut timeline = Timeline::with_width(ms(40), TimeDelta::from_millis(10));
+        assert_eq!(timeline.media(FLOW), None);
+        for (at, from, to) in [(12, 0, 1000), (15, 1000, 2000), (35, 2000, 500)] {
+            let [from, to] = [from, to].map(DataRate::from_bps);
+            let decision = Decision { at: ms(at), from, to, ..Decision::default() };
+            timeline.on_note(ms(at), &Note::Decided { flow: FLOW, decision });
+        }
+        let size = DataSize::from_bytes(1);
+        for (at, delay) in [(21, Some(30)), (22, None), (40, Some(50)), (40, Some(40))] {
+            let delay = delay.map(TimeDelta::from_millis);
+            timeline.on_note(ms(at), &Note::Frame { flow: FLOW, delay, size });
+        }
+        timeline.finish();
+        let media = timeline.media(FLOW).unwrap();
+        // Nothing was said of the first 12 ms; 3 ms of 1000 and 5 ms of 2000; 10 ms of 2000; 5 ms of each.
+        let means: Vec<_> =
+            media.windows().iter().map(crate::observe::MediaWindow::target_mean_bps).collect();
+        let close =
+            |found: Option<f64>, wanted: f64| found.is_some_and(|found| (found - wanted).abs() < 1e-6);
+        assert_eq!(means[0], None);
+        assert!(close(means[1], 1625.0) && close(means[2], 2000.0) && close(means[3], 1250.0), "{means:?}");
+        let frames: Vec<_> =
+            media.windows().iter().map(|window| (window.frames, window.frame_delay_max)).collect();
+        let millis = |millis| Some(TimeDelta::from_millis(millis));
+        assert_eq!(frames, [(0, None), (0, None), (2, millis(30)), (2, millis(50))]);
+        assert_eq!((media.decisions().len(), media.left_out()), (3, 0));
     }
 
     #[test]

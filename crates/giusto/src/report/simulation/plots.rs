@@ -14,7 +14,7 @@ use super::{PageLink, SimulationPage};
 use crate::report::{Chart, Series};
 
 /// Lines that can be told apart.
-const MOST_LINES: usize = 6;
+pub(super) const MOST_LINES: usize = 6;
 
 /// Capacities that are drawn into one plot.
 const MOST_CAPACITIES: usize = 2;
@@ -94,14 +94,14 @@ fn busiest<'a>(page: &'a SimulationPage<'_>) -> Vec<&'a PageLink> {
     links
 }
 
-fn chart(page: &SimulationPage<'_>, title: &str, caption: String, y: &str) -> Chart {
+pub(super) fn chart(page: &SimulationPage<'_>, title: &str, caption: String, y: &str) -> Chart {
     let mut chart = Chart::new(title, caption).with_axes("time (s)", y);
     chart.x.range = Some((0.0, page.timeline.end().as_seconds()));
     chart
 }
 
 /// The middle of window `place`, in seconds.
-fn middle(timeline: &Timeline, place: usize) -> f64 {
+pub(super) fn middle(timeline: &Timeline, place: usize) -> f64 {
     let window = timeline.window(place);
     f64::midpoint(window.start.as_seconds(), window.end.as_seconds())
 }
@@ -116,18 +116,8 @@ fn rates(page: &SimulationPage<'_>, bundles: &[Bundle], busy: &[&PageLink]) -> O
         names.push("all together");
         sums.push(received(timeline, &all));
     }
-    let mut lines: Vec<Vec<(f64, f64)>> = sums
-        .iter()
-        .map(|sizes| {
-            let points = sizes.chunks(together).enumerate().map(|(point, sizes)| {
-                let first = timeline.window(point * together).start.as_seconds();
-                let last = timeline.window(point * together + sizes.len() - 1).end.as_seconds();
-                let bits = sizes.iter().sum::<u64>() as f64 * 8.0;
-                (f64::midpoint(first, last), if last > first { bits / (last - first) } else { f64::NAN })
-            });
-            points.collect()
-        })
-        .collect();
+    let mut lines: Vec<Vec<(f64, f64)>> =
+        sums.iter().map(|sizes| rate_points(timeline, sizes, together)).collect();
     let mut limits: Vec<(String, Vec<(f64, f64)>)> = busy
         .iter()
         .filter_map(|link| Some((format!("capacity of {}", link.name), capacity(timeline, &link.rate)?)))
@@ -138,12 +128,7 @@ fn rates(page: &SimulationPage<'_>, bundles: &[Bundle], busy: &[&PageLink]) -> O
     if most <= 0.0 {
         return None;
     }
-    let (unit, name) = match most {
-        bps if bps >= 1e9 => (1e9, "Gbit/s"),
-        bps if bps >= 1e6 => (1e6, "Mbit/s"),
-        bps if bps >= 1e3 => (1e3, "kbit/s"),
-        _ => (1.0, "bit/s"),
-    };
+    let (unit, name) = scaled(most);
     let limit_lines = limits.iter_mut().map(|(_, points)| points);
     lines.iter_mut().chain(limit_lines).flatten().for_each(|(_, bps)| *bps /= unit);
     let width = TimeDelta::from_nanos(timeline.width().as_nanos().saturating_mul(together as i64));
@@ -161,6 +146,27 @@ fn rates(page: &SimulationPage<'_>, bundles: &[Bundle], busy: &[&PageLink]) -> O
     Some(chart)
 }
 
+/// The unit in which rates up to `most` are written.
+pub(super) fn scaled(most: f64) -> (f64, &'static str) {
+    match most {
+        bps if bps >= 1e9 => (1e9, "Gbit/s"),
+        bps if bps >= 1e6 => (1e6, "Mbit/s"),
+        bps if bps >= 1e3 => (1e3, "kbit/s"),
+        _ => (1.0, "bit/s"),
+    }
+}
+
+/// The rate of so many bytes in each window, in bit/s, `together` windows at a time.
+pub(super) fn rate_points(timeline: &Timeline, sizes: &[u64], together: usize) -> Vec<(f64, f64)> {
+    let points = sizes.chunks(together.max(1)).enumerate().map(|(point, sizes)| {
+        let first = timeline.window(point * together).start.as_seconds();
+        let last = timeline.window(point * together + sizes.len() - 1).end.as_seconds();
+        let bits = sizes.iter().sum::<u64>() as f64 * 8.0;
+        (f64::midpoint(first, last), if last > first { bits / (last - first) } else { f64::NAN })
+    });
+    points.collect()
+}
+
 /// Bytes that arrived in each window.
 fn received(timeline: &Timeline, flows: &[FlowId]) -> Vec<u64> {
     let mut sizes = vec![0; timeline.len()];
@@ -174,22 +180,25 @@ fn received(timeline: &Timeline, flows: &[FlowId]) -> Vec<u64> {
 
 fn windows_per_point(page: &SimulationPage<'_>, bundles: &[Bundle]) -> usize {
     let timeline = page.timeline;
-    let needed = bundles.iter().map(|bundle| {
-        let mut packets = vec![0_u64; timeline.len()];
-        for &flow in &bundle.flows {
-            for (sum, window) in packets.iter_mut().zip(timeline.flow(flow)) {
-                *sum += window.received.packets;
-            }
+    bundles.iter().map(|bundle| windows_apart(timeline, &bundle.flows)).max().unwrap_or(1)
+}
+
+/// How many windows together hold enough packets of `flows` for a rate.
+pub(super) fn windows_apart(timeline: &Timeline, flows: &[FlowId]) -> usize {
+    let mut packets = vec![0_u64; timeline.len()];
+    for &flow in flows {
+        for (sum, window) in packets.iter_mut().zip(timeline.flow(flow)) {
+            *sum += window.received.packets;
         }
-        let active: Vec<u64> = packets.into_iter().filter(|&packets| packets > 0).collect();
-        let mean = active.iter().sum::<u64>() / (active.len() as u64).max(1);
-        PACKETS_PER_POINT.div_ceil(mean.max(1)) as usize
-    });
-    needed.max().unwrap_or(1).min(timeline.len() / LEAST_POINTS).max(1)
+    }
+    let active: Vec<u64> = packets.into_iter().filter(|&packets| packets > 0).collect();
+    let mean = active.iter().sum::<u64>() / (active.len() as u64).max(1);
+    let needed = PACKETS_PER_POINT.div_ceil(mean.max(1)) as usize;
+    needed.min(timeline.len() / LEAST_POINTS).max(1)
 }
 
 /// The rate over time, each until the next; `None` without a limit.
-fn capacity(timeline: &Timeline, profile: &RateProfile) -> Option<Vec<(f64, f64)>> {
+pub(super) fn capacity(timeline: &Timeline, profile: &RateProfile) -> Option<Vec<(f64, f64)>> {
     let end = timeline.end();
     match profile {
         RateProfile::Unlimited => None,

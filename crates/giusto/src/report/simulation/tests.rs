@@ -114,7 +114,10 @@ fn charts(report: &Report) -> Vec<(&str, Vec<&str>)> {
 
 fn name(series: &Series) -> &str {
     match series {
-        Series::Line { name, .. } | Series::Limit { name, .. } | Series::Stacked { name, .. } => name,
+        Series::Line { name, .. }
+        | Series::Limit { name, .. }
+        | Series::Stacked { name, .. }
+        | Series::Events { name, .. } => name,
         other => panic!("{other:?}"),
     }
 }
@@ -152,6 +155,64 @@ fn a_page_shows_each_flow_and_each_link_at_which_packets_waited() {
         html.contains("giusto sim test.toml") && html.contains("3 × camera") && html.contains("&lt;far&gt;")
     );
     assert!(html.len() < 8_000_000, "{} B", html.len());
+}
+
+#[test]
+fn a_media_flow_has_its_target_its_decisions_and_its_frames_drawn() {
+    use giusto_core::control::{Cause, Decision, Signal};
+    use giusto_sim::trace::{Note, Observer};
+    let mut run = run(1);
+    let flow = run.flows[0].id;
+    let delay = |signal| Cause::Delay { signal, trend_ms: 14.2, threshold_ms: 12.5 };
+    for (at, from, to, cause) in [
+        (1, 0, 300, Cause::Start),
+        (2, 300, 500, delay(Signal::Normal)),
+        (3, 500, 400, delay(Signal::OverUse)),
+        (4, 400, 400, Cause::ProbeSuppressed),
+    ] {
+        let [from, to] = [from, to].map(|kilobits| DataRate::from_bps(kilobits * 1000));
+        let at = Timestamp::from_nanos(at * 1_000_000_000);
+        run.timeline.on_note(at, &Note::Decided { flow, decision: Decision { at, from, to, cause } });
+        let delay = Some(TimeDelta::from_millis(40));
+        run.timeline.on_note(at, &Note::Frame { flow, delay, size: DataSize::from_bytes(1000) });
+    }
+    run.timeline.finish();
+    run.result.flows[0].target_rate_bps = Some(390_625.0);
+    run.result.flows[0].decisions = Some(3);
+    let report = run.report();
+    let kinds = ["target", "sent", "received", "start", "delay normal", "over-use", "probe suppressed"];
+    let all = [kinds.as_slice(), &["capacity of narrow"]].concat();
+    let drawn = charts(&report);
+    assert_eq!(drawn[0], ("camera-1: target and rates", all));
+    assert_eq!(drawn[1], ("Frame delay", vec!["camera-1"]));
+    let html = report.to_html();
+    for told in ["over-use, trend 14.2 ms above threshold 12.5 ms: 500.000 → 400.000 kbit/s", "whole frames"]
+    {
+        assert!(html.contains(told), "{told}");
+    }
+    // Very many are thinned, and the page says so.
+    for at in 0..5_000_u64 {
+        let at = Timestamp::from_nanos(4_000_000_000 + at);
+        let [from, to] = [400_000, 400_001].map(DataRate::from_bps);
+        let decision = Decision { at, from, to, cause: delay(Signal::Normal) };
+        run.timeline.on_note(at, &Note::Decided { flow, decision });
+    }
+    let report = run.report();
+    let Some(Section::Chart(chart)) =
+        report.sections.iter().find(|section| matches!(section, Section::Chart(_)))
+    else {
+        panic!("a chart")
+    };
+    let marked = chart.series.iter().map(|series| match series {
+        Series::Events { events, .. } => events.len(),
+        _ => 0,
+    });
+    assert_eq!(marked.sum::<usize>(), 1000);
+    assert!(
+        chart.caption.contains("4,004 decisions with the smallest changes are left out"),
+        "{}",
+        chart.caption
+    );
 }
 
 #[test]

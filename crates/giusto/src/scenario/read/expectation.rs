@@ -36,6 +36,8 @@ pub(super) fn read(node: &Node, findings: &Findings) -> Option<Expectation> {
     let metric = fields.required("metric", |fields, key| choose(fields, key, &names));
     let bound = |key| metric.and_then(|metric| bound(&fields, key, metric.unit()));
     let (min, max) = (bound("min"), bound("max"));
+    let rate =
+        if metric == Some(Metric::TimeToRate) { Some(fields.required("rate", Fields::rate)?) } else { None };
     // Known even where the metric is not.
     for key in ["min", "max"] {
         fields.node(key);
@@ -46,6 +48,7 @@ pub(super) fn read(node: &Node, findings: &Findings) -> Option<Expectation> {
         to: fields.moment("to"),
         min,
         max,
+        rate,
         metric: metric.unwrap_or(Metric::Loss),
         subject: subject.clone().unwrap_or(Subject::Flows(Vec::new())),
     };
@@ -63,6 +66,6 @@ fn bound(fields: &Fields<'_>, key: &'static str, unit: Unit) -> Option<f64> {
             _ => fields.rate(key).map(|rate| rate.as_bps() as f64),
         },
         Unit::Time => fields.time(key).map(giusto_core::units::TimeDelta::as_millis),
-        Unit::Ratio | Unit::Count => fields.number(key),
+        Unit::Ratio | Unit::Count(_) => fields.number(key),
     }
 }

@@ -133,6 +133,59 @@ fn a_parquet_file_read_back_holds_every_event() {
     assert_eq!(kinds.len(), 6, "{kinds:?}");
 }
 
+/// Two decisions and two frames of the first flow, and a frame of the second.
+fn notes(observer: &mut impl Observer) {
+    use giusto_core::control::Signal;
+    let flow = FlowId(0);
+    let decide = |cause| {
+        let [from, to] = [2_610_000, 2_050_000].map(DataRate::from_bps);
+        Note::Decided { flow, decision: Decision { at: Timestamp::from_nanos(1), from, to, cause } }
+    };
+    let delay = Cause::Delay { signal: Signal::OverUse, trend_ms: 14.25, threshold_ms: 12.5 };
+    let frame = |flow, delay| Note::Frame { flow, delay, size: DataSize::from_bytes(6250) };
+    observer.on_note(Timestamp::from_nanos(1), &decide(delay));
+    observer.on_note(Timestamp::from_nanos(2), &frame(flow, Some(TimeDelta::from_millis(40))));
+    observer.on_note(Timestamp::from_nanos(3), &frame(flow, None));
+    observer.on_note(Timestamp::from_nanos(4), &decide(Cause::Loss { ratio: 0.125 }));
+    observer.on_note(Timestamp::from_nanos(5), &frame(FlowId(1), None));
+}
+
+#[test]
+fn decisions_and_frames_are_rows_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.csv");
+    let mut trace = TraceFile::create(&path, names()).unwrap();
+    notes(&mut trace);
+    assert_eq!(trace.finish().unwrap(), 5);
+    insta::assert_snapshot!(fs::read_to_string(&path).unwrap(), @"");
+}
+
+#[test]
+fn a_parquet_file_read_back_holds_every_note() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.parquet");
+    let mut trace = TraceFile::create(&path, names()).unwrap();
+    notes(&mut trace);
+    assert_eq!(trace.finish().unwrap(), 5);
+    let reader = SerializedFileReader::new(fs::File::open(&path).unwrap()).unwrap();
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    let of = |row: usize, name: &str| {
+        let field = rows[row].get_column_iter().find(|(column, _)| *column == name).unwrap().1;
+        field.to_string()
+    };
+    let all = |name: &str| (0..5).map(|row| of(row, name)).collect::<Vec<_>>();
+    assert_eq!(
+        all("event"),
+        ["decided", "frame", "frame", "decided", "frame"].map(|word| format!("\"{word}\""))
+    );
+    assert_eq!(all("sequence"), ["0", "0", "1", "1", "0"]);
+    assert_eq!(all("delay_ns"), ["null", "40000000", "null", "null", "null"]);
+    assert_eq!(all("to_bps"), ["2050000", "null", "null", "2050000", "null"]);
+    assert_eq!(all("trend_ms"), ["14.25", "null", "null", "null", "null"]);
+    assert_eq!(all("ratio"), ["null", "null", "null", "0.125", "null"]);
+    assert_eq!((of(0, "cause"), of(3, "cause")), ("\"delay\"".to_owned(), "\"loss\"".to_owned()));
+}
+
 #[test]
 fn the_same_run_gives_the_same_bytes_and_parquet_the_smaller_file() {
     for ending in ["csv", "parquet"] {

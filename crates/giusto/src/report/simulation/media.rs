@@ -1,0 +1,141 @@
+//! The plots of media flows: what the controller wanted, what came of it, and why.
+
+use giusto_core::control::{Cause, Decision, Signal};
+use giusto_sim::{
+    link::rate::RateProfile,
+    observe::{FlowWindow, MediaSeries, leave_out_smallest},
+};
+
+use super::{
+    PageFlow, PageLink, SimulationPage,
+    plots::{MOST_LINES, capacity, chart, middle, rate_points, scaled, windows_apart},
+};
+use crate::{
+    report::{Chart, Event, Series, format::plural},
+    simulation::decision::{cause_name, decision_in_words, signal_name},
+};
+
+/// Decisions that are marked in a plot: more cannot be told apart.
+const MOST_MARKED: usize = 1000;
+
+/// Media flows that have a plot of their own.
+const MOST_FLOWS: usize = 6;
+
+pub(super) fn charts(page: &SimulationPage<'_>) -> Vec<Chart> {
+    let told = || page.flows.iter().filter_map(|flow| Some((flow, page.timeline.media(flow.id)?)));
+    let all = told().count();
+    let mut charts: Vec<Chart> =
+        told().take(MOST_FLOWS).filter_map(|(flow, media)| target(page, (flow, media), all)).collect();
+    charts.extend(frame_delays(page, told()));
+    charts
+}
+
+/// Target, sent and received rate of a flow, with its decisions and the capacity of the slowest link of its way.
+fn target(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries), all: usize) -> Option<Chart> {
+    let timeline = page.timeline;
+    let together = windows_apart(timeline, &[flow.id]);
+    let sizes = |of: fn(&FlowWindow) -> u64| -> Vec<u64> { timeline.flow(flow.id).iter().map(of).collect() };
+    let targets = media
+        .windows()
+        .iter()
+        .enumerate()
+        .map(|(place, window)| (middle(timeline, place), window.target_mean_bps().unwrap_or(f64::NAN)));
+    let mut lines = [
+        ("target", targets.collect()),
+        ("sent", rate_points(timeline, &sizes(|window| window.sent.size.as_bytes()), together)),
+        ("received", rate_points(timeline, &sizes(|window| window.received.size.as_bytes()), together)),
+    ];
+    let slowest = slowest(page, flow);
+    let mut limit: Vec<(f64, f64)> =
+        slowest.and_then(|link| capacity(timeline, &link.rate)).unwrap_or_default();
+    let mut decisions = media.decisions().to_vec();
+    let left_out = media.left_out() + leave_out_smallest(&mut decisions, MOST_MARKED);
+    let mut marks = marks(&decisions);
+    let values = lines.iter().flat_map(|(_, points)| points).chain(&limit).map(|&(_, bps)| bps);
+    let most = values.chain(decisions.iter().map(|decision| decision.to.as_bps() as f64));
+    let most = most.filter(|bps| bps.is_finite()).fold(0.0, f64::max);
+    if most <= 0.0 {
+        return None;
+    }
+    let (unit, name) = scaled(most);
+    lines.iter_mut().flat_map(|(_, points)| points).chain(&mut limit).for_each(|(_, bps)| *bps /= unit);
+    marks.iter_mut().flat_map(|(_, events)| events).for_each(|event| event.y /= unit);
+    let mut caption =
+        "All headers included. Each mark is a decision of the controller; point at it to see why.".to_owned();
+    if left_out > 0 {
+        let what = plural(left_out, "decision", "decisions");
+        caption.push_str(&format!(" {what} with the smallest changes are left out."));
+    }
+    if all > MOST_FLOWS {
+        caption.push_str(&format!(" Of {all} media flows the first {MOST_FLOWS} are shown like this."));
+    }
+    let title = format!("{}: target and rates", flow.name);
+    let mut chart = chart(page, &title, caption, &format!("rate ({name})")).with_full_width();
+    chart.y.range = Some((0.0, most / unit * 1.1));
+    for (name, points) in lines {
+        chart = chart.with_series(Series::Line { name: name.to_owned(), points });
+    }
+    for (name, events) in marks {
+        chart = chart.with_series(Series::Events { name, events });
+    }
+    if let Some(link) = slowest.filter(|_| !limit.is_empty()) {
+        chart =
+            chart.with_series(Series::Limit { name: format!("capacity of {}", link.name), points: limit });
+    }
+    Some(chart)
+}
+
+/// The link of a flow's way that carries least over the whole run.
+fn slowest<'a>(page: &'a SimulationPage<'_>, flow: &PageFlow) -> Option<&'a PageLink> {
+    let carries = |link: &PageLink| match &link.rate {
+        RateProfile::Unlimited => None,
+        rate => rate.capacity(page.timeline.end()),
+    };
+    let way = flow.path.iter().filter_map(|&id| page.links.iter().find(|link| link.id == id));
+    way.filter(|link| carries(link).is_some()).min_by_key(|link| carries(link))
+}
+
+/// The decisions by what led to them, in the order in which each came first.
+fn marks(decisions: &[Decision]) -> Vec<(String, Vec<Event>)> {
+    let mut kinds: Vec<(String, Vec<Event>)> = Vec::new();
+    for decision in decisions {
+        let kind = match decision.cause {
+            // A delay that says nothing lets the rate rise; one that does brings it down.
+            Cause::Delay { signal: Signal::Normal, .. } => "delay normal".to_owned(),
+            Cause::Delay { signal, .. } => signal_name(signal).to_owned(),
+            cause => cause_name(&cause).replace('-', " "),
+        };
+        let event = Event {
+            x: decision.at.as_seconds(),
+            y: decision.to.as_bps() as f64,
+            text: decision_in_words(decision),
+        };
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, events)) => events.push(event),
+            None => kinds.push((kind, vec![event])),
+        }
+    }
+    kinds
+}
+
+fn frame_delays<'a>(
+    page: &SimulationPage<'_>,
+    told: impl Iterator<Item = (&'a PageFlow, &'a MediaSeries)>,
+) -> Option<Chart> {
+    let timeline = page.timeline;
+    let caption =
+        format!("From capture until the frame was whole: the longest within {} each.", timeline.width());
+    let mut chart = chart(page, "Frame delay", caption, "delay (ms)");
+    for (flow, media) in told {
+        let points = media.windows().iter().enumerate();
+        let points: Vec<(f64, f64)> = points
+            .filter_map(|(place, window)| {
+                Some((middle(timeline, place), window.frame_delay_max?.as_millis()))
+            })
+            .collect();
+        if !points.is_empty() && chart.series.len() < MOST_LINES {
+            chart = chart.with_series(Series::Line { name: flow.name.clone(), points });
+        }
+    }
+    (!chart.series.is_empty()).then_some(chart)
+}
