@@ -94,6 +94,8 @@ pub struct FrameArrival {
     /// From its capture until then, by the clocks of both ends (the sender's is in its reports, RFC 3550 §6.4.1); `None` before
     /// the first report. Where the clocks are not in step, only its changes mean something.
     pub delay: Option<TimeDelta>,
-    /// Its size.
+    /// How many packets it came in.
+    pub packets: u64,
+    /// Its size, without the headers of RTP.
     pub size: DataSize,
 }

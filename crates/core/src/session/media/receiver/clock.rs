@@ -53,6 +53,15 @@ impl SenderClock {
             (Some(last.time.short()), NtpDelay::from_delta(now - last.at))
         })
     }
+
+    /// When media with this timestamp was captured, on the sender's clock, by its last report; `None` before the first.
+    pub(super) fn capture(&self, timestamp: u32, rate: u32) -> Option<PeerTimestamp> {
+        let last = self.last?;
+        let ticks = i128::from(timestamp.wrapping_sub(last.rtp_timestamp) as i32);
+        let span = (ticks * i128::from(NANOS_PER_SECOND)).checked_div(i128::from(rate))?;
+        let nanos = i128::from(last.time.to_peer().as_nanos()) + span;
+        u64::try_from(nanos).ok().map(PeerTimestamp::from_nanos)
+    }
 }
 
 /// Interarrival jitter of media whose clock rate is known (RFC 3550 §6.4.1).

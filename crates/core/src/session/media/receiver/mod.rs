@@ -5,14 +5,33 @@
 //! | who sends, and how much of it arrives? | [`sources`] |
 //! | what time is it at the sender? | [`clock`] |
 //! | when did each packet of the transport arrive? | [`transport`] |
+//! | when did each packet of each stream arrive, and with which mark? | [`congestion`] |
+//! | what may be sent here? | [`estimate`] |
+//! | which frames are whole? | [`frames`] |
 //! | what arrived and is to be told? | [`window`] |
 //!
 //! # Which datagrams it sends
 //!
 //! A receiver report is a compound: report, then source description (RFC 3550 §6.1). Feedback on single packets leaves between
-//! the reports, alone and of reduced size (RFC 5506), as libwebrtc does it.
+//! the reports, alone and of reduced size (RFC 5506), as libwebrtc does it. An estimate leaves as part of a compound: with each
+//! report, and in between with one that has no blocks, so that the intervals which blocks tell of keep their length.
+//!
+//! | feedback | leaves |
+//! |---|---|
+//! | transport-wide | 50 to 250 ms after the one before, taking 5 % of what is received |
+//! | RFC 8888 | 25 to 500 ms after the one before, at most 500 kbit/s; after a marker at once |
+//! | estimate | when it falls by 3 % at once, else when it changes after 200 ms, else each second |
+//! | receiver report | each second |
+//!
+//! A packet that comes more than half a second after a higher number was told of is not told of itself: whether it came before is
+//! forgotten by then.
+//!
+//! The round trip, which the rate control of the estimate would like to know, a receiver that sends nothing cannot measure.
 
 mod clock;
+mod congestion;
+mod estimate;
+mod frames;
 mod sources;
 mod transport;
 mod window;
@@ -21,16 +40,22 @@ use std::collections::VecDeque;
 
 pub use sources::SourceFigures;
 
-use super::{Datagram, MediaEvent, TRANSPORT_SEQUENCE_ID};
+use super::{ABS_SEND_TIME_ID, Datagram, MediaEvent, TRANSPORT_SEQUENCE_ID};
 use crate::{
-    control::{FeedbackKind, gcc::ReceiveSideConfig},
+    control::{
+        Decision, FeedbackKind,
+        gcc::{ReceiveSideConfig, delay::DelayConfigError},
+    },
     ecn::Ecn,
     rtp::{
-        ExtensionElements, RtpHeader, TransportSequence,
-        rtcp::{Description, Packet, ReceiverReport, SourceDescription},
+        AbsSendTime, ExtensionElements, RtpHeader, TransportSequence,
+        rtcp::{Description, Packet, ReceiverReport, Remb, SourceDescription},
     },
-    units::{DataSize, TimeDelta, Timestamp},
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
+use congestion::CongestionReporter;
+use estimate::Estimator;
+use frames::FramePacket;
 use sources::Sources;
 use transport::TransportReporter;
 
@@ -55,7 +80,9 @@ pub struct MediaReceiverConfig {
     /// How often it sends a receiver report; at least 10 ms. Default 1 s, as libwebrtc does for video. The first one leaves after
     /// half of it (RFC 3550 §6.2). Unlike there, it is not varied at random.
     pub report_interval: TimeDelta,
-    /// What it knows of payload types. Default: nothing.
+    /// Header bytes below RTP that count towards the rates, as at the sender: 28 for UDP over IPv4. Default 28.
+    pub overhead: DataSize,
+    /// What it knows of payload types. Of others it takes each packet for a part of a picture. Default: nothing.
     pub payloads: Vec<PayloadFormat>,
 }
 
@@ -68,8 +95,14 @@ impl MediaReceiverConfig {
             feedback,
             receive_side: ReceiveSideConfig::default(),
             report_interval: TimeDelta::from_seconds(1),
+            overhead: DataSize::from_bytes(28),
             payloads: Vec::new(),
         }
+    }
+
+    fn format(&self, payload_type: u8) -> PayloadFormat {
+        let unknown = PayloadFormat { payload_type, clock_rate: None, framing: Framing::Marker };
+        *self.payloads.iter().find(|format| format.payload_type == payload_type).unwrap_or(&unknown)
     }
 }
 
@@ -84,6 +117,23 @@ pub struct PayloadFormat {
     pub framing: Framing,
 }
 
+impl PayloadFormat {
+    /// Pictures, with the clock that all formats of RFC 3551 §5 have: 90 kHz.
+    pub const fn video(payload_type: u8) -> Self {
+        Self { payload_type, clock_rate: Some(90_000), framing: Framing::Marker }
+    }
+
+    /// Sound, sampled so many times a second.
+    pub const fn audio(payload_type: u8, clock_rate: u32) -> Self {
+        Self { payload_type, clock_rate: Some(clock_rate), framing: Framing::Packet }
+    }
+
+    /// Padding: what fills the path in place of media.
+    pub const fn padding(payload_type: u8) -> Self {
+        Self { payload_type, clock_rate: None, framing: Framing::Nothing }
+    }
+}
+
 /// How packets make frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Framing {
@@ -96,6 +146,16 @@ pub enum Framing {
     Nothing,
 }
 
+/// What makes the feedback between the reports.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a session")]
+enum Reporter {
+    Transport(TransportReporter),
+    Congestion(CongestionReporter),
+    Estimate(Estimator),
+    Nothing,
+}
+
 /// Receives media.
 #[derive(Debug)]
 pub struct MediaReceiver {
@@ -103,7 +163,7 @@ pub struct MediaReceiver {
     /// The latest time that was seen.
     now: Timestamp,
     sources: Sources,
-    transport: Option<TransportReporter>,
+    reporter: Reporter,
     /// While somebody is there.
     report_due: Option<Timestamp>,
     outgoing: VecDeque<Vec<u8>>,
@@ -113,28 +173,40 @@ pub struct MediaReceiver {
 
 impl MediaReceiver {
     /// Has received nothing.
-    pub fn new(mut config: MediaReceiverConfig) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// With [`FeedbackKind::ReceiverEstimate`], a constant of [`receive_side`](MediaReceiverConfig::receive_side) is outside its
+    /// range.
+    pub fn new(mut config: MediaReceiverConfig) -> Result<Self, DelayConfigError> {
         config.report_interval = config.report_interval.max(LEAST_REPORT_INTERVAL);
         let fits = (0..=MOST_NAME_BYTES).rev().find(|end| config.cname.is_char_boundary(*end)).unwrap_or(0);
         if config.cname.len() > MOST_NAME_BYTES {
             config.cname.truncate(fits);
         }
-        let transport = TransportReporter::new(config.ssrc);
-        Self {
+        Ok(Self {
             now: Timestamp::ZERO,
             sources: Sources::new(config.report_interval),
-            transport: (config.feedback == FeedbackKind::TransportWide).then_some(transport),
+            reporter: Reporter::new(&config)?,
             report_due: None,
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
             damaged: 0,
             config,
-        }
+        })
     }
 
     /// What is known of each source that has been heard.
     pub fn sources(&self) -> impl Iterator<Item = SourceFigures> {
         self.sources.figures()
+    }
+
+    /// The last change of its estimate and why, with [`FeedbackKind::ReceiverEstimate`].
+    pub fn decision(&self) -> Option<&Decision> {
+        match &self.reporter {
+            Reporter::Estimate(estimator) => Some(estimator.receive_side.decision()),
+            _ => None,
+        }
     }
 
     /// Datagrams that were no RTP.
@@ -145,26 +217,44 @@ impl MediaReceiver {
     /// A datagram of RTP came: its head, with all headers, and its whole size as UDP payload.
     pub fn handle_rtp(&mut self, now: Timestamp, head: &[u8], size: DataSize, ecn: Ecn) {
         let now = self.forward(now);
-        let Ok((header, _)) = RtpHeader::parse(head) else {
+        let Ok((header, payload)) = RtpHeader::parse(head) else {
             self.damaged += 1;
             return;
         };
-        let _ = ecn;
-        let format = self.config.payloads.iter().find(|format| format.payload_type == header.payload_type);
-        let rate = format.and_then(|format| format.clock_rate);
-        if let Some(source) = self.sources.heard(now, header.ssrc) {
-            source.on_packet(now, &header, size, rate);
+        let format = self.config.format(header.payload_type);
+        let mut whole = [None, None];
+        if let Some(source) = self.sources.heard(now, header.ssrc)
+            && let Some(number) = source.on_packet(now, &header, size, format.clock_rate)
+        {
+            let RtpHeader { timestamp, marker, .. } = header;
+            let size = size.saturating_sub(DataSize::from_bytes(payload.start as u64));
+            whole = source.on_frame_packet(now, FramePacket { number, timestamp, marker, size }, format);
+        }
+        for frame in whole.into_iter().flatten() {
+            self.tell(MediaEvent::Frame(frame));
         }
         if !self.sources.any_live() {
             return;
         }
         self.report_due.get_or_insert(now + self.config.report_interval / 2);
+        let size = size + self.config.overhead;
         let extensions = Extensions::read(&header, head);
-        if let Some(transport) = &mut self.transport {
-            transport.on_received(now, size);
-            if let Some(number) = extensions.transport_sequence {
-                transport.on_packet(now, number, header.ssrc);
+        match &mut self.reporter {
+            Reporter::Transport(transport) => {
+                transport.on_received(now, size);
+                if let Some(number) = extensions.transport_sequence {
+                    transport.on_packet(now, number, header.ssrc);
+                }
             }
+            Reporter::Congestion(congestion) => {
+                congestion.on_packet(now, (header.ssrc, header.sequence), header.marker, ecn);
+            }
+            Reporter::Estimate(estimator) => {
+                if let Some(sent) = extensions.send_time {
+                    estimator.on_packet(now, sent, size);
+                }
+            }
+            Reporter::Nothing => {}
         }
     }
 
@@ -208,7 +298,7 @@ impl MediaReceiver {
             return Some(self.now);
         }
         let report = self.report_due?;
-        let feedback = self.transport.as_ref().and_then(TransportReporter::deadline);
+        let feedback = self.reporter.deadline();
         [Some(report), feedback].into_iter().flatten().min()
     }
 
@@ -222,27 +312,42 @@ impl MediaReceiver {
         self.sources.expire(now);
         self.rest_if_alone();
         let Some(report_due) = self.report_due else { return };
-        if report_due <= now {
+        let is_due = report_due <= now;
+        if is_due {
             let next = report_due + self.config.report_interval;
             self.report_due = Some(if next > now { next } else { now + self.config.report_interval });
-            self.write_report(now);
         }
-        if let Some(transport) =
-            self.transport.as_mut().filter(|one| one.deadline().is_some_and(|at| at <= now))
-        {
-            transport.write(now, &mut self.outgoing);
+        let feedback_due = self.reporter.deadline().is_some_and(|at| at <= now);
+        let estimate = match &mut self.reporter {
+            Reporter::Estimate(estimator) if is_due => estimator.receive_side.tell(now),
+            Reporter::Estimate(estimator) => estimator.receive_side.poll_estimate(now),
+            _ => None,
+        };
+        if is_due || estimate.is_some() {
+            let blocks = if is_due { self.sources.blocks(now) } else { Vec::new() };
+            self.write_report(ReceiverReport { ssrc: self.config.ssrc, blocks }, estimate);
+        }
+        match &mut self.reporter {
+            Reporter::Transport(transport) if feedback_due => transport.write(now, &mut self.outgoing),
+            Reporter::Congestion(congestion) if feedback_due => congestion.write(now, &mut self.outgoing),
+            _ => {}
         }
     }
 
-    fn write_report(&mut self, now: Timestamp) {
+    /// A compound of a report, a name, and perhaps an estimate.
+    fn write_report(&mut self, report: ReceiverReport, estimate: Option<DataRate>) {
         let ssrc = self.config.ssrc;
-        let report = ReceiverReport { ssrc, blocks: self.sources.blocks(now) };
         let name = Description { ssrc, cname: Some(self.config.cname.clone()) };
+        let mut parts = vec![
+            Packet::ReceiverReport(report),
+            Packet::SourceDescription(SourceDescription { chunks: vec![name] }),
+        ];
+        if let Some(bitrate) = estimate {
+            let sources = self.sources.live().collect();
+            parts.push(Packet::Remb(Remb { sender_ssrc: ssrc, bitrate, sources }));
+        }
         let mut datagram = Vec::new();
-        let written = report
-            .write(&mut datagram)
-            .and_then(|()| SourceDescription { chunks: vec![name] }.write(&mut datagram));
-        if written.is_ok() {
+        if parts.iter().try_for_each(|part| part.write(&mut datagram)).is_ok() {
             self.outgoing.push_back(datagram);
         }
     }
@@ -251,7 +356,7 @@ impl MediaReceiver {
     fn rest_if_alone(&mut self) {
         if !self.sources.any_live() && self.report_due.take().is_some() {
             self.outgoing.clear();
-            self.transport = self.transport.as_ref().map(|_| TransportReporter::new(self.config.ssrc));
+            self.reporter.forget(self.config.ssrc);
         }
     }
 
@@ -269,10 +374,40 @@ impl MediaReceiver {
     }
 }
 
+impl Reporter {
+    fn new(config: &MediaReceiverConfig) -> Result<Self, DelayConfigError> {
+        Ok(match config.feedback {
+            FeedbackKind::TransportWide => Self::Transport(TransportReporter::new(config.ssrc)),
+            FeedbackKind::CongestionControl => Self::Congestion(CongestionReporter::new(config.ssrc)),
+            FeedbackKind::ReceiverEstimate => Self::Estimate(Estimator::new(&config.receive_side)?),
+            FeedbackKind::ReceiverReports => Self::Nothing,
+        })
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        match self {
+            Self::Transport(transport) => transport.deadline(),
+            Self::Congestion(congestion) => congestion.deadline(),
+            Self::Estimate(estimator) => estimator.receive_side.next_timeout(),
+            Self::Nothing => None,
+        }
+    }
+
+    /// Forgets what has not been told. An estimate is of the path, and stays.
+    fn forget(&mut self, ssrc: u32) {
+        match self {
+            Self::Transport(transport) => *transport = TransportReporter::new(ssrc),
+            Self::Congestion(congestion) => *congestion = CongestionReporter::new(ssrc),
+            Self::Estimate(_) | Self::Nothing => {}
+        }
+    }
+}
+
 /// What the header extensions of a packet say.
 #[derive(Debug, Clone, Copy, Default)]
 struct Extensions {
     transport_sequence: Option<u16>,
+    send_time: Option<AbsSendTime>,
 }
 
 impl Extensions {
@@ -281,8 +416,13 @@ impl Extensions {
         let mut read = Self::default();
         let Some(extension) = header.extension else { return read };
         for element in ExtensionElements::of(extension, head).flatten() {
-            if element.id == TRANSPORT_SEQUENCE_ID {
-                read.transport_sequence = TransportSequence::parse(element.data).ok().map(|one| one.sequence);
+            match element.id {
+                TRANSPORT_SEQUENCE_ID => {
+                    let number = TransportSequence::parse(element.data).ok();
+                    read.transport_sequence = number.map(|number| number.sequence);
+                }
+                ABS_SEND_TIME_ID => read.send_time = AbsSendTime::parse(element.data).ok(),
+                _ => {}
             }
         }
         read

@@ -1,7 +1,9 @@
 //! Who sends, and how much of it arrives? Statistics for receiver reports (RFC 3550 §6.4.1, Appendix A).
 
+use super::{Framing, PayloadFormat};
 use super::{
     clock::{MediaJitter, SenderClock},
+    frames::{FramePacket, Frames, WholeFrame},
     window::{FIRST_CYCLE, widened},
 };
 use crate::{
@@ -10,6 +12,7 @@ use crate::{
         RtpHeader,
         rtcp::{ReportBlock, SenderReport},
     },
+    session::media::FrameArrival,
     units::{DataSize, TimeDelta, Timestamp},
 };
 
@@ -40,6 +43,10 @@ pub struct SourceFigures {
     pub duplicates: u64,
     /// Interarrival jitter (RFC 3550 §6.4.1); `None` before two packets with a known clock rate.
     pub jitter: Option<TimeDelta>,
+    /// Frames that came whole.
+    pub frames: u64,
+    /// Frames of which something came, but not all.
+    pub frames_given_up: u64,
 }
 
 /// The sources that were heard.
@@ -88,6 +95,7 @@ impl Sources {
         let was_live = source.presence == Presence::Live;
         if !matches!(source.presence, Presence::Ended(_)) && source.highest.is_some() {
             source.presence = Presence::Ended(now);
+            source.frames.end();
             return true;
         }
         was_live
@@ -101,6 +109,11 @@ impl Sources {
                 source.presence = Presence::Silent;
             }
         }
+    }
+
+    /// Those that are there.
+    pub(super) fn live(&self) -> impl Iterator<Item = u32> {
+        self.list.iter().filter(|source| source.presence == Presence::Live).map(|source| source.ssrc)
     }
 
     /// A block for each source that was heard within the last two intervals.
@@ -163,6 +176,7 @@ pub(super) struct Source {
     /// Packets expected and received at the last report.
     reported: (u64, u64),
     jitter: MediaJitter,
+    frames: Frames,
     pub(super) clock: SenderClock,
 }
 
@@ -178,6 +192,7 @@ impl Source {
             settled: SourceFigures { ssrc, ..SourceFigures::default() },
             reported: (0, 0),
             jitter: MediaJitter::default(),
+            frames: Frames::default(),
             clock: SenderClock::default(),
         }
     }
@@ -204,6 +219,27 @@ impl Source {
         Some(number)
     }
 
+    /// A packet that came for the first time is put into its frame; gives those that are whole by it, with the time from capture.
+    pub(super) fn on_frame_packet(
+        &mut self,
+        now: Timestamp,
+        packet: FramePacket,
+        format: PayloadFormat,
+    ) -> [Option<FrameArrival>; 2] {
+        let whole = match format.framing {
+            Framing::Marker => self.frames.on_packet(now, packet),
+            Framing::Packet => [Some(self.frames.on_single(now, packet)), None],
+            Framing::Nothing => [None, None],
+        };
+        whole.map(|frame| {
+            let WholeFrame { timestamp, at, packets, size } = frame?;
+            let rate = format.clock_rate.or(self.clock.learnt_rate());
+            let captured = rate.and_then(|rate| self.clock.capture(timestamp, rate));
+            let delay = captured.map(|captured| captured.apparent_delay(at));
+            Some(FrameArrival { ssrc: self.ssrc, media_timestamp: timestamp, at, delay, packets, size })
+        })
+    }
+
     /// Whether the number is near the others (RFC 3550 A.1). Two in a row that are not, but follow each other, are a sequence
     /// that began anew.
     fn check_number(&mut self, sequence: u16) -> Option<()> {
@@ -218,6 +254,7 @@ impl Source {
             return None;
         }
         self.settled = self.figures();
+        self.frames.end();
         self.tracker = tracker();
         (self.highest, self.reported, self.jitter) = (None, (0, 0), MediaJitter::default());
         Some(())
@@ -251,6 +288,8 @@ impl Source {
             lost: self.settled.lost + self.tracker.losses().lost,
             duplicates: self.settled.duplicates + self.tracker.duplicates(),
             jitter: self.jitter.jitter(),
+            frames: self.frames.whole(),
+            frames_given_up: self.frames.given_up(),
             ..self.settled
         }
     }

@@ -7,6 +7,11 @@ use crate::{
     session::media::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID},
 };
 
+mod congestion;
+mod estimate;
+mod frames;
+mod properties;
+mod sources;
 mod transport;
 
 pub(super) fn at(ms: u64) -> Timestamp {
@@ -14,7 +19,7 @@ pub(super) fn at(ms: u64) -> Timestamp {
 }
 
 pub(super) fn receiver(feedback: FeedbackKind) -> MediaReceiver {
-    MediaReceiver::new(MediaReceiverConfig::new(1, "receiver", feedback))
+    MediaReceiver::new(MediaReceiverConfig::new(1, "receiver", feedback)).unwrap()
 }
 
 /// A packet of 1000 bytes, with the extensions that are asked for.

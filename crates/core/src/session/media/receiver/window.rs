@@ -19,11 +19,11 @@ pub(super) fn widened(highest: Option<u64>, sequence: u16) -> u64 {
 
 /// What a window made of an arrival.
 #[derive(Debug)]
-pub(super) enum Noted {
+pub(super) enum Noted<'a, T> {
     /// It is the first with its number.
     New,
-    /// One with its number came before.
-    Again,
+    /// One with its number came before: this.
+    Again(u64, &'a mut T),
     /// It is so late that nobody knows whether one with its number came before.
     Forgotten,
 }
@@ -48,7 +48,7 @@ impl<T> ArrivalWindow<T> {
     }
 
     /// A packet with this number came.
-    pub(super) fn note(&mut self, sequence: u16, arrival: T) -> Noted {
+    pub(super) fn note(&mut self, sequence: u16, arrival: T) -> Noted<'_, T> {
         let mut number = widened(self.highest, sequence);
         if number < self.floor {
             self.strays += 1;
@@ -60,7 +60,10 @@ impl<T> ArrivalWindow<T> {
         }
         self.strays = 0;
         if self.kept.contains_key(&number) {
-            return Noted::Again;
+            return match self.kept.get_mut(&number) {
+                Some(before) => Noted::Again(number, before),
+                None => Noted::Forgotten,
+            };
         }
         self.kept.insert(number, arrival);
         // Late packets are told by feedback that begins at their number (libwebrtc, `remote_estimator_proxy.cc`).
@@ -87,9 +90,19 @@ impl<T> ArrivalWindow<T> {
         self.next
     }
 
+    /// The highest number that came.
+    pub(super) const fn highest(&self) -> Option<u64> {
+        self.highest
+    }
+
     /// What came from `first` on, in order.
     pub(super) fn from(&self, first: u64) -> impl Iterator<Item = (u64, &T)> {
         self.kept.range(first..).map(|(number, arrival)| (*number, arrival))
+    }
+
+    /// All is to be told again from `number` on, as far as it is remembered.
+    pub(super) fn tell_again(&mut self, number: u64) {
+        self.next = self.next.min(number).max(self.floor);
     }
 
     /// All has been told; of that, the oldest is forgotten while `is_old`.

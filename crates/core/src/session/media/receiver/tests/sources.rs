@@ -1,0 +1,109 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn media(sequence: u16, timestamp: u32) -> Sent {
+    Sent { header: RtpHeader { ssrc: 7, sequence, timestamp, ..RtpHeader::default() }, ..Sent::default() }
+}
+
+fn report(receiver: &mut MediaReceiver) -> ReportBlock {
+    let due = receiver.poll_timeout().unwrap();
+    let blocks = blocks(&drain(receiver, due));
+    let [block] = blocks[..] else { panic!("{blocks:?}") };
+    block
+}
+
+fn with_clock(rate: u32) -> MediaReceiver {
+    let mut config = MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports);
+    config.payloads = vec![PayloadFormat::audio(0, rate)];
+    MediaReceiver::new(config).unwrap()
+}
+
+/// RFC 3550 A.3 step by step: expected and received of each interval, lost · 256 / expected.
+#[test]
+fn each_report_tells_of_the_interval_since_the_one_before() {
+    let mut receiver = receiver(FeedbackKind::ReceiverReports);
+    let mut arrive = |receiver: &mut MediaReceiver, numbers: &[u16], now| {
+        numbers.iter().for_each(|number| media(*number, 0).arrive(receiver, at(now)));
+        let block = report(receiver);
+        (block.fraction_lost, block.cumulative_lost, block.highest_sequence)
+    };
+    // 65533, 65535 of 65533 to 0: 1 of 4 lost. The cycle counts.
+    assert_eq!(arrive(&mut receiver, &[65_533, 65_535, 0], 0), (64, 1, 65_536));
+    // 1 to 3 lost of 1 to 10.
+    assert_eq!(arrive(&mut receiver, &[4, 5, 6, 7, 8, 9, 10], 600), (76, 4, 65_546));
+    // Late ones count in the interval in which they come: 11 expected, and 2 of before: none lost.
+    assert_eq!(arrive(&mut receiver, &[1, 2, 11], 1600), (0, 2, 65_547));
+    // So do duplicates, and what is lost may fall below zero.
+    assert_eq!(arrive(&mut receiver, &[11, 11, 11, 12], 2600), (0, -1, 65_548));
+    let figures: Vec<_> = receiver.sources().collect();
+    let [one] = figures[..] else { panic!("{figures:?}") };
+    assert_eq!((one.packets, one.lost, one.duplicates), (14, 2, 3));
+    assert_eq!(one.size, DataSize::from_bytes(14_000));
+}
+
+#[test]
+fn a_sequence_that_begins_anew_is_taken_up_after_two_packets() {
+    let mut receiver = receiver(FeedbackKind::ReceiverReports);
+    for number in [10, 11, 20_000, 12, 40_000, 40_001, 40_002] {
+        media(number, 0).arrive(&mut receiver, at(0));
+    }
+    let block = report(&mut receiver);
+    assert_eq!((block.cumulative_lost, block.highest_sequence), (0, 40_002));
+    assert_eq!(receiver.sources().next().map(|one| one.packets), Some(5));
+}
+
+#[test]
+fn one_too_many_sources_replaces_nobody_who_is_there() {
+    let mut receiver = receiver(FeedbackKind::ReceiverReports);
+    for ssrc in 0..40 {
+        let header = RtpHeader { ssrc, ..RtpHeader::default() };
+        Sent { header, ..Sent::default() }.arrive(&mut receiver, at(0));
+    }
+    assert_eq!(blocks(&drain(&mut receiver, at(500))).len(), 31);
+    let bye = Packet::Bye(Bye { sources: vec![3], reason: None });
+    receiver.handle_rtcp(at(600), &bye);
+    let header = RtpHeader { ssrc: 100, ..RtpHeader::default() };
+    Sent { header, ..Sent::default() }.arrive(&mut receiver, at(700));
+    let reported: Vec<_> = blocks(&drain(&mut receiver, at(1500))).iter().map(|block| block.ssrc).collect();
+    assert!(reported.contains(&100) && !reported.contains(&3) && reported.len() == 31, "{reported:?}");
+}
+
+#[test]
+fn a_clock_rate_is_learnt_from_two_reports_a_second_apart() {
+    let mut receiver = receiver(FeedbackKind::ReceiverReports);
+    for second in 0..3_u64 {
+        let time = NtpTimestamp::from_timestamp(at(100_000 + second * 1000));
+        let rtp_timestamp = (u32::MAX - 10).wrapping_add(second as u32 * 8000);
+        let report = SenderReport { ssrc: 7, time, rtp_timestamp, ..SenderReport::default() };
+        receiver.handle_rtcp(at(second * 1000), &Packet::SenderReport(report));
+    }
+    // 20 ms of 8 kHz apart, the second 36 ms after the first: 16 ms / 16, in units of 1/8000 s.
+    media(0, 0).arrive(&mut receiver, at(3000));
+    media(1, 160).arrive(&mut receiver, at(3036));
+    assert_eq!(report(&mut receiver).jitter, 8);
+}
+
+proptest! {
+    /// RFC 3550 A.8 in its integer form, with times in units of the timestamp.
+    #[test]
+    fn jitter_is_that_of_the_rfc(steps in prop::collection::vec((1_u32..400, 0_u32..800), 2..100)) {
+        let mut receiver = with_clock(8000);
+        let (mut timestamp, mut arrived) = (u32::MAX - 1000, 0_u32);
+        let (mut transit, mut jitter) = (None, 0_i64);
+        for (number, (sent, delay)) in steps.into_iter().enumerate() {
+            timestamp = timestamp.wrapping_add(sent);
+            arrived += delay;
+            // 125 µs are a unit of 8 kHz.
+            let now = Timestamp::from_nanos(u64::from(arrived) * 125_000);
+            media(number as u16, timestamp).arrive(&mut receiver, now);
+            let passed = i64::from(arrived.wrapping_sub(timestamp) as i32);
+            if let Some(before) = transit.replace(passed) {
+                let d: i64 = passed - before;
+                jitter += d.abs() - ((jitter + 8) >> 4);
+            }
+        }
+        let found = i64::from(report(&mut receiver).jitter);
+        prop_assert!((found - (jitter >> 4)).abs() <= 1, "{} against {}", found, jitter >> 4);
+    }
+}
