@@ -6,7 +6,7 @@ use comfy_table::CellAlignment::{Left, Right};
 
 use super::{
     NAME, Printed, Run, Scoreboard,
-    cases::{CASES, Case, Judged},
+    cases::{Case, Judged},
     metrics::{FlowMetrics, Period},
 };
 use crate::{
@@ -308,11 +308,6 @@ fn slug(words: &str) -> String {
         }
     }
     slug.trim_end_matches('-').to_owned()
-}
-
-/// A case by its id.
-pub(super) fn case(id: &str) -> Option<Case> {
-    CASES.iter().copied().find(|case| case.id == id)
 }
 
 #[cfg(test)]
