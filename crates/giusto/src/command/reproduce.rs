@@ -1,27 +1,33 @@
 //! `giusto reproduce`: published results beside ours.
 
 use std::{
+    ops::ControlFlow,
     path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use clap::{Args, ValueEnum};
-use giusto_core::pace::{IpVersion, Limits, Strategy};
+use giusto_core::{
+    control::ControllerKind,
+    pace::{IpVersion, Limits, Strategy},
+};
 
 use super::{
     command_line,
     console::{self, Progress, print_json, print_text},
     send::live_line,
+    sim::make_folder,
 };
 use crate::{
     loopback,
     plan::StreamPlan,
     reproduce::{
         firebind::{self, RowConfig},
-        shaper,
+        rfc8867, shaper,
     },
     result::RunResult,
+    whole_file::{self, Content},
 };
 
 /// What can be reproduced.
@@ -29,6 +35,8 @@ use crate::{
 enum Publication {
     /// Both tables of the Firebind constant-bit-rate transmitter.
     Firebind,
+    /// The test cases of RFC 8867: a scoreboard over all congestion controllers.
+    Rfc8867,
     /// The traffic shapers of Sun Labs' TR-99-77: figures 4 to 14.
     Shaper,
 }
@@ -38,7 +46,8 @@ enum Publication {
 #[command(after_help = "Examples:
   giusto reproduce firebind --quick
   giusto reproduce firebind --out firebind.html
-  giusto reproduce shaper --quick --out shaper.html")]
+  giusto reproduce shaper --quick --out shaper.html
+  giusto reproduce rfc8867 --controller gcc:libwebrtc --out scoreboard")]
 pub(super) struct ReproduceArgs {
     /// What to reproduce
     #[arg(value_name = "NAME")]
@@ -48,7 +57,11 @@ pub(super) struct ReproduceArgs {
     #[arg(long)]
     quick: bool,
 
-    /// Write an HTML report to this file
+    /// Of rfc8867: the congestion controllers, comma-separated; by default all there are
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    controller: Vec<ControllerKind>,
+
+    /// Write an HTML report to this file; of rfc8867, report.html and result.json to this folder
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -60,8 +73,40 @@ pub(super) struct ReproduceArgs {
 pub(super) fn run(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     match args.name {
         Publication::Firebind => firebind(args, stop),
+        Publication::Rfc8867 => rfc8867(args, stop),
         Publication::Shaper => shaper(args, stop),
     }
+}
+
+fn rfc8867(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    args.out.as_deref().map(make_folder).transpose()?;
+    let mut plan = rfc8867::Plan::new(args.quick);
+    if !args.controller.is_empty() {
+        plan.controllers.clone_from(&args.controller);
+        plan.controllers.sort_unstable();
+        plan.controllers.dedup();
+    }
+    let progress = Progress::new(plan.runs() as u64);
+    let watch = || if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let board = rfc8867::run(plan, watch, |run| {
+        progress.say(format!("{} {}", run.case, run.controller));
+        progress.step();
+    })?;
+    progress.clear();
+    if args.json {
+        print_json(&board.printed())?;
+    } else {
+        print_text(&board.table())?;
+    }
+    if let Some(folder) = &args.out {
+        let path = folder.join("result.json");
+        whole_file::write(&path, Content::RESULT, &serde_json::to_vec_pretty(&board.printed())?)?;
+        progress.note(&format!("wrote {}", path.display()));
+        let path = folder.join("report.html");
+        board.report(&command_line()).write(&path)?;
+        progress.note(&format!("wrote {}", path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn firebind(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {

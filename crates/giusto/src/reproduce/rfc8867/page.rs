@@ -1,0 +1,205 @@
+//! The page of the scoreboard.
+
+use giusto_core::control::ControllerKind;
+
+use super::{
+    RULE, Run, Scoreboard, Series,
+    cases::Case,
+    metrics::{capacity, mean, static_periods, within},
+    record::{PER_SECOND, Record},
+    scoreboard::in_unit,
+};
+use crate::{
+    report::{
+        Block, Card, Cell, Chart, Column, Mark, Prose, Report, Series as Drawn, Table, Tone,
+        format::{UNKNOWN, count, plural},
+    },
+    scenario::Scenario,
+};
+
+/// What 95 % of the packets may wait.
+const MOST_MS: f64 = 100.0;
+
+/// What is drawn of a run.
+pub(super) fn series(case: &Case, scenario: &Scenario, record: &Record) -> Series {
+    let end = scenario.end().as_seconds();
+    let seconds = (0..end.floor() as usize).map(|second| second as f64);
+    let of_media = record.flows.iter().filter(|flow| flow.is_media);
+    let rates = of_media.clone().map(|flow| {
+        let points = seconds.clone().map(|second| {
+            let part = within(flow, second..second + 1.0);
+            (second + 0.5, mean(part, |interval| interval.received_bytes) / 1e6)
+        });
+        (flow.name.clone(), points.collect())
+    });
+    let waited = seconds.clone().map(|second| {
+        let intervals = of_media.clone().flat_map(|flow| within(flow, second..second + 1.0));
+        let longest = intervals.take(PER_SECOND * record.flows.len()).map(|interval| interval.waited_ns).max();
+        (second + 0.5, longest.unwrap_or_default() as f64 / 1e6)
+    });
+    let capacities = case.bottlenecks.iter().map(|(link, _)| {
+        let periods = static_periods(scenario);
+        let steps = periods.iter().flat_map(|period| [period.start, period.end - 1e-3]);
+        let points = steps.filter_map(|at| Some((at, capacity(scenario, link, at)? / 1e6)));
+        ((*link).to_owned(), points.collect())
+    });
+    Series { rates: rates.collect(), waited: waited.collect(), capacities: capacities.collect() }
+}
+
+impl Scoreboard {
+    /// The page.
+    pub fn report(&self, command: &str) -> Report {
+        let mut report = Report::new("giusto reproduce rfc8867", self.verdict()).with_command(command);
+        report.push(self.cards());
+        report.push(self.overview());
+        report.push(Prose::new(
+            "The rule of agreement",
+            RULE.iter().map(|&rule| Block::Paragraph(rule.to_owned())).collect(),
+        ));
+        for case in self.cases() {
+            report.push(self.case_table(&case));
+            for &controller in &self.plan.controllers {
+                if let Some(chart) = self.rate_chart(&case, controller) {
+                    report.push(chart);
+                }
+            }
+            if let Some(chart) = self.delay_chart(&case) {
+                report.push(chart);
+            }
+        }
+        report
+    }
+
+    fn verdict(&self) -> String {
+        let scores = self.plan.controllers.iter().map(|controller| {
+            let (met, judged) = self.score(None, controller.name());
+            format!("{controller} meets {met} of {judged}")
+        });
+        format!(
+            "What RFC 8867 expects of congestion control, in {}: {}.",
+            plural(self.cases().count() as u64, "test case", "test cases"),
+            scores.collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    fn cards(&self) -> Vec<Card> {
+        let card = |controller: &ControllerKind| {
+            let (met, judged) = self.score(None, controller.name());
+            Card::new(controller.name(), met.to_string(), format!("of {judged} expectations are met"))
+                .with_tone(tone(met, judged))
+        };
+        let mut cards: Vec<Card> = self.plan.controllers.iter().map(card).collect();
+        let seeds = plural(self.plan.seeds.len() as u64, "seed", "seeds");
+        cards.push(Card::new("Runs", count(self.runs.len() as u64), format!("with {seeds} each")));
+        cards
+    }
+
+    fn overview(&self) -> Table {
+        let controllers = || self.plan.controllers.iter().map(|controller| controller.name());
+        let mut columns = vec![Column::words("case"), Column::words("what")];
+        columns.extend(controllers().map(Column::words));
+        let cell = |case: Option<&Case>, controller: &str| {
+            let (met, judged) = self.score(case, controller);
+            Cell::toned(format!("{met} of {judged}"), tone(met, judged))
+        };
+        let mut rows: Vec<Vec<Cell>> = self
+            .cases()
+            .map(|case| {
+                let mut row: Vec<Cell> = vec![case.id.into(), case.what.into()];
+                row.extend(controllers().map(|controller| cell(Some(&case), controller)));
+                row
+            })
+            .collect();
+        let mut all: Vec<Cell> = vec!["all".into(), Cell::default()];
+        all.extend(controllers().map(|controller| cell(None, controller)));
+        rows.push(all);
+        Table {
+            title: "The scoreboard".to_owned(),
+            caption: "How many expectations of each case are met.".to_owned(),
+            columns,
+            rows,
+            folded: false,
+        }
+    }
+
+    fn case_table(&self, case: &Case) -> Table {
+        let controllers = || self.plan.controllers.iter().map(|controller| controller.name());
+        let mut columns = vec![Column::words("expectation"), Column::words("expected")];
+        columns.extend(controllers().map(Column::words));
+        let rows = self.expected(case).into_iter().map(|expected| {
+            let mut row: Vec<Cell> = vec![expected.what.clone().into(), expected.bound().into()];
+            row.extend(controllers().map(|controller| {
+                let item = self.item(case, controller, &expected);
+                let value = item.ours.map_or_else(|| UNKNOWN.to_owned(), |ours| in_unit(ours, &item.unit));
+                match (item.comparable, item.agrees) {
+                    (false, _) => format!("{value}: not judged").into(),
+                    (_, true) => Cell::toned(format!("{value}: met"), Tone::Good),
+                    (_, false) => Cell::toned(format!("{value}: not met"), Tone::Bad),
+                }
+            }));
+            row
+        });
+        let repeat = self.plan.controllers.last().map(|&controller| case.command(controller, 1));
+        Table {
+            title: format!("{} {}", case.id, case.what),
+            caption: format!(
+                "The median over the seeds; met if met with every one. One run alone: `{}`.",
+                repeat.unwrap_or_default()
+            ),
+            columns,
+            rows: rows.collect(),
+            folded: false,
+        }
+    }
+
+    fn rate_chart(&self, case: &Case, controller: ControllerKind) -> Option<Chart> {
+        let drawn = self.drawn(case, controller)?;
+        let title = format!("{}: {controller}", case.id);
+        let caption = "Received rate of each media flow, second by second; the line of steps is the capacity.";
+        let mut chart = Chart::new(title, caption).with_axes("time (s)", "rate (Mbit/s)");
+        for (name, points) in &drawn.rates {
+            chart = chart.with_series(Drawn::Line { name: name.clone(), points: points.clone() });
+        }
+        for (name, points) in &drawn.capacities {
+            if !points.is_empty() {
+                chart = chart.with_series(Drawn::Limit { name: name.clone(), points: points.clone() });
+            }
+        }
+        let rates = drawn.rates.iter().chain(&drawn.capacities).flat_map(|(_, points)| points);
+        let highest = rates.map(|(_, rate)| *rate).fold(0.0, f64::max);
+        chart.y.range = Some((0.0, highest * 1.12));
+        Some(chart)
+    }
+
+    fn delay_chart(&self, case: &Case) -> Option<Chart> {
+        let caption = "The longest that a packet of media waited in queues, in each second.";
+        let mut chart = Chart::new(format!("{}: delay in queues", case.id), caption)
+            .with_axes("time (s)", "delay (ms)")
+            .with_full_width()
+            .with_mark(Mark::AtY(MOST_MS, "95 % at most".to_owned()));
+        let mut highest = MOST_MS;
+        for &controller in &self.plan.controllers {
+            let Some(drawn) = self.drawn(case, controller) else { continue };
+            highest = drawn.waited.iter().map(|(_, ms)| *ms).fold(highest, f64::max);
+            let points = drawn.waited.clone();
+            chart = chart.with_series(Drawn::Line { name: controller.name().to_owned(), points });
+        }
+        chart.y.range = Some((0.0, highest * 1.12));
+        (!chart.series.is_empty()).then_some(chart)
+    }
+
+    fn drawn(&self, case: &Case, controller: ControllerKind) -> Option<&Series> {
+        let mut runs = self.runs.iter().filter(|run| run.case == case.id && run.controller == controller.name());
+        runs.find_map(|run: &Run| run.series.as_ref())
+    }
+}
+
+fn tone(met: usize, judged: usize) -> Tone {
+    if met == judged {
+        Tone::Good
+    } else if met * 2 >= judged {
+        Tone::Fair
+    } else {
+        Tone::Bad
+    }
+}
