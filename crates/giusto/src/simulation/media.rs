@@ -9,8 +9,8 @@ use giusto_core::{
         },
     },
     session::media::{
-        Framing, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
-        MediaStream, PADDING_TYPE, PayloadFormat,
+        MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
+        PADDING_TYPE, PayloadFormat,
     },
     units::{DataRate, Timestamp},
 };
@@ -81,12 +81,11 @@ pub(super) fn sender(
 /// Which key of the flow cannot be, and why.
 pub(super) fn receiver(spec: &MediaSpec) -> Result<MediaEndpoint, (&'static str, String)> {
     let feedback = spec.feedback.unwrap_or(spec.controller.feedback());
-    let format = |payload_type, clock_rate, framing| PayloadFormat { payload_type, clock_rate, framing };
     let config = MediaReceiverConfig {
         payloads: vec![
-            format(VIDEO_TYPE, Some(VIDEO_CLOCK), Framing::Marker),
-            format(AUDIO_TYPE, spec.audio.map(|audio| audio.clock), Framing::Packet),
-            format(PADDING_TYPE, None, Framing::Nothing),
+            PayloadFormat::video(VIDEO_TYPE),
+            PayloadFormat::audio(AUDIO_TYPE, spec.audio.map_or(VIDEO_CLOCK, |audio| audio.clock)),
+            PayloadFormat::padding(PADDING_TYPE),
         ],
         ..MediaReceiverConfig::new(3, "receiver", feedback)
     };
