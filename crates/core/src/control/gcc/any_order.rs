@@ -108,7 +108,7 @@ proptest! {
                 Call::Report(ratio, expected_packets, estimate) => {
                     let loss = Some(LossReport { ratio, expected_packets });
                     let receiver_estimate = estimate.map(DataRate::from_bps);
-                    controller.on_feedback(now, &Feedback { loss, receiver_estimate, ..Feedback::default() });
+                    controller.on_feedback(now, &Feedback { receiver_estimate, loss, ..Feedback::default() });
                 }
                 Call::Timeout => {
                     controller.on_timeout(now, &QueueState::default());

@@ -139,6 +139,9 @@ pub(super) fn run_paced(kind: ControllerKind, pacer: PacerConfig, scenario: Scen
     this.run()
 }
 
+/// When a feedback message arrives, the packets that it reports, or the losses and the estimate that it tells.
+type Message = (Timestamp, Vec<PacketReport>, Option<(LossReport, DataRate)>);
+
 #[derive(Debug)]
 struct Loop {
     scenario: Scenario,
@@ -160,7 +163,7 @@ struct Loop {
     flight: VecDeque<(SentPacket, Option<Timestamp>)>,
     in_flight: DataSize,
     /// Feedback on its way: when it arrives.
-    returning: VecDeque<(Timestamp, Vec<PacketReport>, Option<(LossReport, DataRate)>)>,
+    returning: VecDeque<Message>,
     second: (u64, u64, u64),
     sequence: u64,
     outcome: Outcome,

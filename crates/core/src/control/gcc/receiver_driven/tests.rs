@@ -33,8 +33,7 @@ fn send(controller: &mut ReceiverDriven, ms: u64) {
 
 #[test]
 fn the_lesser_of_estimate_and_losses_rules() {
-    let mut config = ReceiverDrivenConfig::default();
-    config.reports = ReportConfig::draft();
+    let config = ReceiverDrivenConfig { reports: ReportConfig::draft(), ..ReceiverDrivenConfig::default() };
     let mut controller = ReceiverDriven::new(config);
     assert_eq!(controller.target().media, kbps(300));
     // The draft's rule: 300 · 1.05 = 315 kbit/s, which the estimate permits, and the next does not.
