@@ -64,10 +64,10 @@ fn target(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries), a
         "All headers included. Each mark is a decision of the controller; point at it to see why.".to_owned();
     if left_out > 0 {
         let what = plural(left_out, "decision", "decisions");
-        caption.push_str(&format!(" {what} with the smallest changes are left out."));
+        caption += &format!(" {what} with the smallest changes are left out.");
     }
     if all > MOST_FLOWS {
-        caption.push_str(&format!(" Of {all} media flows the first {MOST_FLOWS} are shown like this."));
+        caption += &format!(" Of {all} media flows the first {MOST_FLOWS} are shown like this.");
     }
     let title = format!("{}: target and rates", flow.name);
     let mut chart = chart(page, &title, caption, &format!("rate ({name})")).with_full_width();
