@@ -3,10 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use super::{Controller, Fixed};
-use crate::{
-    session::PacerConfig,
-    units::DataRate,
-};
+use crate::{session::PacerConfig, units::DataRate};
 
 /// Within what a controller may move, and where it begins. Headers are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +91,10 @@ impl FromStr for ControllerKind {
     type Err = UnknownController;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| UnknownController(name.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| UnknownController(name.to_owned()))
     }
 }
 

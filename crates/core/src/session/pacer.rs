@@ -202,8 +202,7 @@ impl Pacer {
     /// The probe that wants packets now, or at the moment that [`next_send`](Self::next_send) tells.
     pub fn probe(&self, now: Timestamp) -> Option<ProbeNeed> {
         let cluster = self.cluster(now.max(self.updated))?;
-        let left =
-            cluster.batch_size().saturating_sub(cluster.sent.saturating_sub(cluster.batch));
+        let left = cluster.batch_size().saturating_sub(cluster.sent.saturating_sub(cluster.batch));
         Some(ProbeNeed { cluster: cluster.probe.cluster, left })
     }
 

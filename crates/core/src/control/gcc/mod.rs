@@ -7,10 +7,12 @@
 //! | how the rate moves | [`rate`] |
 //! | what the losses say | [`loss`] |
 //! | the same at the receiver, for REMB | [`receive_side`] |
+//! | all of it as a student's simulation has it | [`thesis`] |
 
 pub mod delay;
 pub mod loss;
 pub mod rate;
 pub mod receive_side;
+pub mod thesis;
 
 pub use receive_side::{ReceiveSide, ReceiveSideConfig};

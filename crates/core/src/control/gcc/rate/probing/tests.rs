@@ -80,8 +80,13 @@ fn it_begins_with_two_clusters_of_five_packets_and_15_ms() {
     // SetsDefaultTargetDurationAndTargetProbeCount
     let mut probing = Probing::default();
     assert_eq!(probing.start(Timestamp::ZERO, bps(START), Some(bps(MAX))), ProbeOutcome::Probing(2));
-    let probe =
-        |cluster, rate| Probe { cluster, rate: bps(rate), duration: TimeDelta::from_millis(15), packets: 5, batch: TimeDelta::from_millis(2) };
+    let probe = |cluster, rate| Probe {
+        cluster,
+        rate: bps(rate),
+        duration: TimeDelta::from_millis(15),
+        packets: 5,
+        batch: TimeDelta::from_millis(2),
+    };
     assert_eq!(probing.next_probe(), Some(probe(1, 900)));
     assert_eq!(probing.next_probe(), Some(probe(2, 1800)));
     assert_eq!(probing.next_probe(), None);
