@@ -4,6 +4,7 @@
 //! that does not agree says why.
 
 pub mod firebind;
+pub mod rrtcc;
 pub mod shaper;
 
 use std::collections::BTreeMap;
