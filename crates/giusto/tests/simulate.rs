@@ -108,7 +108,7 @@ fn a_bad_flow_is_refused_with_its_line_and_the_mend() {
     );
     insta::assert_snapshot!(complaint(&with("kind = \"tcp\"", "kind = \"cbr\"\nrate = \"64 kbit/s\"\nsize = \"200 B\""), &[]), @r#"error: s.toml:8: flow "voice": no route: no links lead from "there" to "here": add one, or name other ends; the answers need a way back: give the link duplex = true or a reverse"#
     );
-    insta::assert_snapshot!(complaint(&with("kind = \"udp\"", kind), &[]), @r#"error: s.toml:10: flow "voice": kind: "udp" is not known: use one of cbr, on-off, poisson, pareto, tcp, short-flows, paced"#);
+    insta::assert_snapshot!(complaint(&with("kind = \"udp\"", kind), &[]), @r#"error: s.toml:10: flow "voice": kind: "udp" is not known: use one of cbr, on-off, poisson, pareto, tcp, short-flows, paced, media"#);
     insta::assert_snapshot!(complaint(&with("", "size = \"200 B\"\n"), &[]), @r#"error: s.toml:8: flow "voice": size is missing: add size = "1200 B""#);
     insta::assert_snapshot!(complaint(&with("start = \"3 s\"\nkind = \"cbr\"", kind), &[]), @r#"error: s.toml:10: flow "voice": it begins after the end of the run ("2 s"): let it begin earlier"#);
     insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nmss = \"536 B\"", kind), &[]), @r#"error: s.toml:11: flow "voice": unknown key "mss": known here are id, via, back, from, to, count, start, stop, kind, rate, size, ecn"#);

@@ -2,7 +2,10 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{Controller, Fixed};
+use super::{
+    Controller, Fixed,
+    gcc::{Libwebrtc, LibwebrtcConfig},
+};
 use crate::{session::PacerConfig, units::DataRate};
 
 /// Within what a controller may move, and where it begins. Headers are included.
@@ -46,23 +49,36 @@ pub enum FeedbackKind {
 pub enum ControllerKind {
     /// `fixed`: the start rate, whatever happens.
     Fixed,
+    /// `gcc:libwebrtc`: Google Congestion Control as libwebrtc has it.
+    GccLibwebrtc,
 }
+
+/// Why [`ControllerKind::build`] cannot fail.
+const PRESET_IS_VALID: &str = "the constants of a preset are within their ranges";
 
 impl ControllerKind {
     /// All there are.
-    pub const ALL: [Self; 1] = [Self::Fixed];
+    pub const ALL: [Self; 2] = [Self::Fixed, Self::GccLibwebrtc];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
+            Self::GccLibwebrtc => "gcc:libwebrtc",
         }
     }
 
-    /// A new one, within `limits`.
+    /// A new one, within `limits`: the most counts as no less than the least, and the start as between them.
+    ///
+    /// # Panics
+    ///
+    /// Never: the constants of each are within their ranges, which a test holds.
     pub fn build(self, limits: Limits) -> Box<dyn Controller> {
         match self {
             Self::Fixed => Box::new(Fixed::new(limits.start)),
+            Self::GccLibwebrtc => {
+                Box::new(Libwebrtc::new(LibwebrtcConfig::within(limits)).expect(PRESET_IS_VALID))
+            }
         }
     }
 
@@ -70,13 +86,14 @@ impl ControllerKind {
     pub const fn feedback(self) -> FeedbackKind {
         match self {
             Self::Fixed => FeedbackKind::ReceiverReports,
+            Self::GccLibwebrtc => FeedbackKind::TransportWide,
         }
     }
 
     /// How its packets are paced.
     pub const fn pacer(self) -> PacerConfig {
         match self {
-            Self::Fixed => PacerConfig::libwebrtc(),
+            Self::Fixed | Self::GccLibwebrtc => PacerConfig::libwebrtc(),
         }
     }
 }
@@ -102,3 +119,41 @@ impl FromStr for ControllerKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no controller is called \"{0}\": known are {known}", known = ControllerKind::ALL.map(ControllerKind::name).join(", "))]
 pub struct UnknownController(pub String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_found_by_its_name_and_begins_at_the_start_rate() {
+        for kind in ControllerKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+            let limits = Limits::default();
+            let target = kind.build(limits).target();
+            assert_eq!(target.media, limits.start, "{kind}");
+            assert!(target.pacing >= target.media, "{kind}");
+        }
+    }
+
+    #[test]
+    fn limits_out_of_order_are_put_in_order() {
+        let limits = |min, start, max| {
+            let [min, start, max] = [min, start, max].map(DataRate::from_bps);
+            Limits { min, start, max }
+        };
+        let start = |kind: ControllerKind, limits| kind.build(limits).target().media.as_bps();
+        for kind in ControllerKind::ALL.into_iter().filter(|&kind| kind != ControllerKind::Fixed) {
+            assert_eq!(start(kind, limits(500, 100, 1000)), 500, "{kind}");
+            assert_eq!(start(kind, limits(500, 5000, 1000)), 1000, "{kind}");
+            assert_eq!(start(kind, limits(500, 300, 100)), 500, "{kind}");
+            assert_eq!(start(kind, limits(0, 0, 0)), 0, "{kind}");
+            assert_eq!(start(kind, limits(u64::MAX, u64::MAX, u64::MAX)), u64::MAX, "{kind}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_those_that_are_known() {
+        let error = "gcc".parse::<ControllerKind>().unwrap_err().to_string();
+        assert!(error.contains("\"gcc\"") && error.contains("gcc:libwebrtc"), "{error}");
+    }
+}

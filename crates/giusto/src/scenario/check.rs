@@ -146,6 +146,11 @@ fn flows(scenario: &Scenario, found: &mut Vec<Finding>) {
                 );
             }
         }
+        if let FlowKind::Media(media) = &flow.kind
+            && let Err((key, what)) = media.check()
+        {
+            say(key, what);
+        }
         let end = scenario.end();
         let latest = match flow.start {
             Start::At(at) => at,

@@ -35,6 +35,7 @@ mod builder;
 mod check;
 mod document;
 mod expectation;
+mod media;
 mod problem;
 mod read;
 mod trace;

@@ -9,10 +9,11 @@ use giusto_sim::{
     packet::{FlowId, LinkId, NodeId},
     random::{self, Random},
     simulation::Simulation,
-    traffic::{Datagrams, Paced, Pattern, Source, tcp},
+    traffic::{Datagrams, Media, Paced, Pattern, Source, tcp},
 };
 use rand::RngExt;
 
+use super::media;
 use crate::scenario::{
     At, Finding, FlowKind, FlowSpec, LinkSpec, QueueSpec, Scenario, Start, Transfers, number_in_file,
 };
@@ -216,7 +217,20 @@ fn traffic(
             simulation.deliver(flow.forwards, receiver);
             simulation.deliver(answers, sender);
         }
-        FlowKind::Media(_) => todo!(),
+        FlowKind::Media(spec) => {
+            let answers = flow.backwards.ok_or(("back", "no way back".to_owned()))?;
+            let sender = media::sender(spec, flow.start, |part| own.random(part))?;
+            let sender = Media::new(sender, flow.forwards, flow.forwards, flow.start).stopping_at(flow.stop);
+            let sender = match media::video_stream(spec) {
+                Some(stream) => sender.pausing(stream, &spec.pauses),
+                None => sender,
+            };
+            let receiver = Media::new(media::receiver(spec), answers, flow.forwards, Timestamp::ZERO);
+            let (sender, receiver) =
+                (simulation.add_agent(Box::new(sender)), simulation.add_agent(Box::new(receiver)));
+            simulation.deliver(flow.forwards, receiver);
+            simulation.deliver(answers, sender);
+        }
     }
     Ok(())
 }

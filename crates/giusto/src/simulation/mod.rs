@@ -2,6 +2,7 @@
 
 pub(crate) mod build;
 mod expect;
+pub(crate) mod media;
 pub mod page;
 pub mod result;
 mod run;

@@ -1,5 +1,6 @@
 //! Traffic: what sends into the network, and what takes it out.
 
+mod media;
 mod paced;
 mod source;
 pub mod tcp;
@@ -8,6 +9,7 @@ use std::fmt;
 
 use giusto_core::{ecn::Ecn, units::Timestamp};
 
+pub use media::{Media, UDP_HEADERS};
 pub use paced::{Datagrams, Paced};
 pub use source::{Departures, Pattern, PatternError, Periods, Sink, Source};
 

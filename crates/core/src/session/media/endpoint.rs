@@ -78,6 +78,13 @@ impl MediaEndpoint {
         }
     }
 
+    /// Stops or continues the frames of a stream that it sends, by its place among them.
+    pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
+        if let Some(sender) = &mut self.sender {
+            sender.set_paused(now, stream, paused);
+        }
+    }
+
     /// Ends what it sends, with a BYE.
     pub fn stop(&mut self, now: Timestamp) {
         if let Some(sender) = &mut self.sender {

@@ -24,12 +24,19 @@
 //! | abs-send-time | [`ABS_SEND_TIME_ID`] | [`FeedbackKind::ReceiverEstimate`](crate::control::FeedbackKind) |
 
 mod endpoint;
+mod history;
+mod queue;
 mod receiver;
 mod sender;
+mod share;
+mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use endpoint::MediaEndpoint;
-pub use receiver::{MediaReceiver, MediaReceiverConfig};
-pub use sender::{MediaSender, MediaSenderConfig, MediaStream};
+pub use receiver::{Framing, MediaReceiver, MediaReceiverConfig, PayloadFormat, SourceFigures};
+pub use sender::{MediaSender, MediaSenderConfig, PADDING_SSRC, PADDING_TYPE};
+pub use stream::MediaStream;
 
 use crate::{
     control::Decision,

@@ -1,13 +1,26 @@
 //! The end that sends media and adapts it to what is reported.
 
-use super::{Datagram, MediaEvent};
+use std::collections::VecDeque;
+
+use super::{
+    Datagram, MediaEvent, MediaStream,
+    history::History,
+    queue::{SendQueue, Waiting},
+    share::Shares,
+    stream::{RtpStream, Says},
+};
 use crate::{
-    control::{Controller, FeedbackKind, Target},
+    control::{Controller, Decision, Feedback, FeedbackKind, LossReport, PacketReport, QueueState, Target},
     ecn::Ecn,
-    media::{packetizer::Packetizer, source::MediaSource},
-    rtp::rtcp::Packet,
-    session::PacerConfig,
-    units::{DataSize, Timestamp},
+    rtp::{
+        NtpShort, NtpShortUnwrapper,
+        rtcp::{
+            ArrivalOffset, Bye, CongestionFeedback, Description, Packet, Remb, ReportBlock,
+            SourceDescription, TransportFeedback, TransportFeedbackUnwrapper,
+        },
+    },
+    session::{Pacer, PacerConfig, Permit},
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
 
 /// How a sender sends.
@@ -19,35 +32,79 @@ pub struct MediaSenderConfig {
     pub feedback: FeedbackKind,
     /// How its packets are paced.
     pub pacer: PacerConfig,
-    /// Header bytes below RTP that count towards the rates: 28 for UDP over IPv4. Default 28.
+    /// Header bytes below RTP that count towards the rates. Default 28, UDP over IPv4.
     pub overhead: DataSize,
-    /// The ECN codepoint of its packets.
+    /// The ECN codepoint of its packets. Default Not-ECT.
     pub ecn: Ecn,
+    /// The source and the payload type of padding, which fills probes. Default: [`PADDING_SSRC`], [`PADDING_TYPE`].
+    pub padding: (u32, u8),
+    /// What waits leaves faster than the target if it would wait longer than this on average. Default 2 s, as in libwebrtc
+    /// (`pacing_controller.cc`, `kMaxExpectedQueueLength`); `None`: it waits.
+    pub queue_limit: Option<TimeDelta>,
+    /// How often it sends sender reports. Default 1 s, as libwebrtc does for video.
+    pub report_interval: TimeDelta,
 }
 
-/// One source of media, with what an RTP packet of it says.
-#[derive(Debug)]
-pub struct MediaStream {
-    /// Its synchronisation source.
-    pub ssrc: u32,
-    /// Its payload type.
-    pub payload_type: u8,
-    /// The ticks of its RTP timestamp in a second.
-    pub clock_rate: u32,
-    /// What makes its frames.
-    pub source: Box<dyn MediaSource>,
-    /// How they are cut.
-    pub packetizer: Packetizer,
-    /// Whether its packets wait for the pacer: pictures do, sound does not.
-    pub paced: bool,
+impl Default for MediaSenderConfig {
+    fn default() -> Self {
+        Self {
+            cname: "giusto".to_owned(),
+            feedback: FeedbackKind::TransportWide,
+            pacer: PacerConfig::libwebrtc(),
+            overhead: DataSize::from_bytes(28),
+            ecn: Ecn::NotEct,
+            padding: (PADDING_SSRC, PADDING_TYPE),
+            queue_limit: Some(TimeDelta::from_seconds(2)),
+            report_interval: TimeDelta::from_seconds(1),
+        }
+    }
 }
 
-/// Sends media.
+/// The source of padding, where none is given.
+pub const PADDING_SSRC: u32 = 0x7061_6464;
+/// The payload type of padding, where none is given: dynamic (RFC 3551 §6).
+pub const PADDING_TYPE: u8 = 97;
+/// The largest payload of padding: that of a full packet, as libwebrtc has it where padding repeats media.
+const PADDING_MOST: DataSize = DataSize::from_bytes(1200);
+/// The smallest, so that little room is not filled with headers.
+const PADDING_LEAST: DataSize = DataSize::from_bytes(50);
+/// Events that nobody takes are forgotten beyond so many, the oldest first.
+const EVENTS: usize = 4096;
+/// The longest time before a report that RFC 8888 §3.1 can tell, rounded down.
+const LONGEST_OFFSET: TimeDelta = TimeDelta::from_millis(7997);
+
+/// Sends media: frames become packets, packets wait for the pacer, the pacer obeys the controller, and what is reported of them
+/// goes to the controller.
+///
+/// It begins with its first [`handle_timeout`](Self::handle_timeout). See [`MediaEndpoint`](super::MediaEndpoint) for the order of
+/// calls.
 #[derive(Debug)]
 pub struct MediaSender {
     config: MediaSenderConfig,
     controller: Box<dyn Controller>,
-    streams: Vec<MediaStream>,
+    streams: Vec<(MediaStream, RtpStream)>,
+    padding: RtpStream,
+    shares: Shares,
+    queue: SendQueue,
+    /// What need not wait.
+    unpaced: VecDeque<Waiting>,
+    pacer: Pacer,
+    target: Target,
+    pacing: DataRate,
+    decision: Decision,
+    history: History,
+    unwrapper: TransportFeedbackUnwrapper,
+    report_clock: NtpShortUnwrapper,
+    /// Of a feedback message, kept for its memory.
+    reports: Vec<PacketReport>,
+    /// When padding may follow what was sent, with [`Target::padding`].
+    padding_at: Timestamp,
+    report_at: Option<Timestamp>,
+    rtcp: VecDeque<Datagram>,
+    events: VecDeque<MediaEvent>,
+    now: Timestamp,
+    begun: bool,
+    stopped: bool,
 }
 
 impl MediaSender {
@@ -57,42 +114,422 @@ impl MediaSender {
         controller: Box<dyn Controller>,
         streams: Vec<MediaStream>,
     ) -> Self {
-        Self { config, controller, streams }
+        let target = controller.target();
+        let pacer = Pacer::new(config.pacer, target.pacing);
+        let decision = *controller.decision();
+        let shares = Shares::new(&streams);
+        let with_rtp = |stream: MediaStream| {
+            let rtp = RtpStream::new(stream.ssrc, stream.payload_type, stream.first);
+            (stream, rtp)
+        };
+        Self {
+            padding: RtpStream::new(config.padding.0, config.padding.1, (0, 0)),
+            controller,
+            streams: streams.into_iter().map(with_rtp).collect(),
+            shares,
+            queue: SendQueue::default(),
+            unpaced: VecDeque::new(),
+            pacer,
+            target,
+            pacing: target.pacing,
+            decision,
+            history: History::default(),
+            unwrapper: TransportFeedbackUnwrapper::new(),
+            report_clock: NtpShortUnwrapper::new(),
+            reports: Vec::new(),
+            padding_at: Timestamp::ZERO,
+            report_at: None,
+            rtcp: VecDeque::new(),
+            events: VecDeque::new(),
+            now: Timestamp::ZERO,
+            begun: false,
+            stopped: false,
+            config,
+        }
     }
 
     /// How much it may send.
     pub fn target(&self) -> Target {
-        self.controller.target()
+        self.target
+    }
+
+    /// What waits to be sent.
+    pub fn queue(&self, now: Timestamp) -> QueueState {
+        self.queue.state(now.max(self.now))
+    }
+
+    /// What was sent and neither reported on nor followed by anything that was.
+    pub fn in_flight(&self) -> DataSize {
+        self.history.in_flight()
+    }
+
+    /// The streams, in the order in which they were given.
+    pub fn streams(&self) -> impl Iterator<Item = &MediaStream> {
+        self.streams.iter().map(|(stream, _)| stream)
+    }
+
+    /// Stops or continues the frames of a stream (RFC 8867 §5.8).
+    pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
+        let now = self.advance(now);
+        if let Some((stream, _)) = self.streams.get_mut(stream) {
+            stream.source.set_paused(now, paused);
+        }
+        self.shares.set_paused(stream, paused);
+        self.share(now);
     }
 
     /// An RTCP packet came.
     pub fn handle_rtcp(&mut self, now: Timestamp, packet: &Packet) {
-        let _ = (now, packet);
+        let now = self.advance(now);
+        if self.stopped {
+            return;
+        }
+        match packet {
+            Packet::TransportFeedback(feedback) => self.on_transport_feedback(now, feedback),
+            Packet::CongestionFeedback(feedback) => self.on_congestion_feedback(now, feedback),
+            Packet::Remb(remb) => self.on_remb(now, remb),
+            Packet::ReceiverReport(report) => self.on_blocks(now, &report.blocks),
+            Packet::SenderReport(report) => self.on_blocks(now, &report.blocks),
+            _ => {}
+        }
     }
 
     /// The deadline of [`poll_timeout`](Self::poll_timeout) has come.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        let _ = now;
+        let now = self.advance(now);
+        if self.stopped {
+            return;
+        }
+        if !self.begun {
+            self.begun = true;
+            self.controller.on_timeout(now, &self.queue.state(now));
+            self.settle(now);
+            self.share(now);
+        }
+        self.take_frames(now);
+        if self.controller.next_timeout().is_some_and(|due| due <= now) {
+            self.controller.on_timeout(now, &self.queue.state(now));
+        }
+        if self.report_at.is_some_and(|due| due <= now) {
+            self.report_at = Some(now + self.config.report_interval);
+            self.report(now);
+        }
+        self.settle(now);
     }
 
-    /// Ends the session: nothing more is sent but a BYE.
+    /// Ends the session: nothing more is sent but a BYE (RFC 3550 §6.6).
     pub fn stop(&mut self, now: Timestamp) {
-        let _ = now;
+        let now = self.advance(now);
+        if self.stopped {
+            return;
+        }
+        self.report(now);
+        self.stopped = true;
+        self.queue.clear();
+        self.unpaced.clear();
+        let padding = self.padding.has_sent().then_some(self.padding.ssrc);
+        let sent = self.streams.iter().filter(|(_, rtp)| rtp.has_sent()).map(|(_, rtp)| rtp.ssrc);
+        let bye = Bye { sources: sent.chain(padding).collect(), reason: None };
+        let mut head = self.rtcp.pop_back().map_or_else(Vec::new, |last| last.head);
+        if !bye.sources.is_empty() && bye.write(&mut head).is_ok() {
+            self.rtcp.push_back(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct });
+        }
     }
 
     /// The next datagram to send at once, if any.
     pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Datagram> {
-        let _ = (now, &self.config, &self.streams);
-        None
+        let now = self.advance(now);
+        if let Some(report) = self.rtcp.pop_front() {
+            return Some(report);
+        }
+        if self.stopped || !self.begun {
+            return None;
+        }
+        let datagram = self.next_media(now)?;
+        // Only once something was sent is there something to report.
+        if self.report_at.is_none() {
+            self.report_at = Some(now + self.config.report_interval);
+            self.report(now);
+        }
+        self.settle(now);
+        Some(datagram)
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is wanted next.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        None
+        if self.stopped {
+            return None;
+        }
+        if !self.begun {
+            return Some(self.now);
+        }
+        let frames = self.streams.iter().filter_map(|(stream, _)| stream.source.next_frame_at()).min();
+        let packet = self.wanted().and_then(|(earliest, size)| match self.pacer.next_send(self.now, size) {
+            Permit::Now => Some(earliest),
+            Permit::At(at) => Some(at.max(earliest)),
+            Permit::Blocked => None,
+        });
+        [frames, packet, self.controller.next_timeout(), self.report_at].into_iter().flatten().min()
     }
 
     /// What there is to tell.
     pub fn poll_event(&mut self) -> Option<MediaEvent> {
-        None
+        self.events.pop_front()
+    }
+
+    fn advance(&mut self, now: Timestamp) -> Timestamp {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn take_frames(&mut self, now: Timestamp) {
+        let headers =
+            DataSize::from_bytes(RtpStream::head_bytes(self.config.feedback)) + self.config.overhead;
+        for (index, (stream, rtp)) in self.streams.iter_mut().enumerate() {
+            while let Some(frame) = stream.source.poll_frame(now) {
+                rtp.on_frame(&frame);
+                for packet in stream.packetizer.packets(&frame) {
+                    let size = packet.size + headers;
+                    self.shares.on_packet(index, packet.size, size);
+                    let waiting = Waiting { stream: index, packet, since: now, size };
+                    if stream.paced {
+                        self.queue.push(waiting);
+                    } else {
+                        self.unpaced.push_back(waiting);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next packet of media or padding, if one may leave.
+    fn next_media(&mut self, now: Timestamp) -> Option<Datagram> {
+        if let Some(waiting) = self.unpaced.pop_front() {
+            self.pacer.on_sent_unpaced(now, waiting.size);
+            return Some(self.send_media(now, &waiting, None));
+        }
+        let (earliest, size) = self.wanted()?;
+        if earliest > now || self.pacer.next_send(now, size) != Permit::Now {
+            return None;
+        }
+        let probe = self.pacer.on_sent(now, size);
+        Some(match self.queue.pop() {
+            Some(waiting) => self.send_media(now, &waiting, probe),
+            None => self.send_padding(now, size, probe),
+        })
+    }
+
+    /// The size of the next packet that has to ask the pacer, and when it may do so: what waits, or else padding for a probe, or
+    /// padding for its own sake.
+    fn wanted(&self) -> Option<(Timestamp, DataSize)> {
+        if let Some(waiting) = self.queue.front() {
+            return Some((self.now, waiting.size));
+        }
+        match self.pacer.probe(self.now) {
+            Some(need) => Some((self.now, self.padding_size(need.left))),
+            None if self.target.padding > DataRate::ZERO => {
+                Some((self.padding_at.max(self.now), self.padding_size(PADDING_MOST)))
+            }
+            None => None,
+        }
+    }
+
+    /// How large padding is, with all headers, where so much is wanted.
+    fn padding_size(&self, wanted: DataSize) -> DataSize {
+        let headers =
+            DataSize::from_bytes(RtpStream::head_bytes(self.config.feedback)) + self.config.overhead;
+        wanted.saturating_sub(headers).clamp(PADDING_LEAST, PADDING_MOST) + headers
+    }
+
+    fn send_media(&mut self, now: Timestamp, waiting: &Waiting, probe: Option<u32>) -> Datagram {
+        let sequence = self.on_sent(now, waiting.size, probe);
+        let says = Says {
+            marker: waiting.packet.last,
+            media_timestamp: waiting.packet.frame.media_timestamp,
+            transport_sequence: sequence,
+            payload: waiting.packet.size,
+        };
+        let feedback = self.config.feedback;
+        let head = self.streams.get_mut(waiting.stream).map(|(stream, rtp)| {
+            let marker = says.marker && stream.paced;
+            rtp.write(now, feedback, Says { marker, ..says })
+        });
+        Datagram { head: head.unwrap_or_default(), rest: waiting.packet.size, ecn: self.config.ecn }
+    }
+
+    fn send_padding(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> Datagram {
+        let transport_sequence = self.on_sent(now, size, probe);
+        let headers =
+            DataSize::from_bytes(RtpStream::head_bytes(self.config.feedback)) + self.config.overhead;
+        let payload = size.saturating_sub(headers);
+        let says = Says { marker: false, media_timestamp: 0, transport_sequence, payload };
+        let head = self.padding.write(now, self.config.feedback, says);
+        Datagram { head, rest: payload, ecn: self.config.ecn }
+    }
+
+    /// A packet of `size` leaves: gives its number on the transport.
+    fn on_sent(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> u64 {
+        let before = self.history.first();
+        let sent = self.history.on_sent(now, size, probe);
+        if self.history.first() != before {
+            for (_, rtp) in &mut self.streams {
+                rtp.forget_before(self.history.first());
+            }
+            self.padding.forget_before(self.history.first());
+        }
+        if let Some(time) = self.target.padding.time_for(size) {
+            self.padding_at = self.padding_at.max(now) + time;
+        }
+        self.controller.on_sent(now, &sent);
+        sent.sequence
+    }
+
+    fn is_ours(&self, ssrc: u32) -> bool {
+        ssrc == self.padding.ssrc || self.streams.iter().any(|(stream, _)| stream.ssrc == ssrc)
+    }
+
+    fn on_transport_feedback(&mut self, now: Timestamp, feedback: &TransportFeedback) {
+        if !self.is_ours(feedback.media_ssrc) {
+            return;
+        }
+        let Some(packets) = self.unwrapper.unwrap(feedback) else { return };
+        // Counted back from what was sent last, so that nothing that is fed back can lead astray.
+        let Some(latest) = self.history.next().checked_sub(1) else { return };
+        let behind = u64::from((latest as u16).wrapping_sub(feedback.base_sequence));
+        let Some(base) = latest.checked_sub(behind) else { return };
+        self.reports.clear();
+        for (sequence, (_, arrival)) in (base..).zip(packets) {
+            self.reports.extend(self.history.on_report(sequence, arrival, Ecn::NotEct));
+        }
+        self.on_reports(now);
+    }
+
+    fn on_congestion_feedback(&mut self, now: Timestamp, feedback: &CongestionFeedback) {
+        let Some(time) = self.report_clock.unwrap(feedback.time) else { return };
+        self.reports.clear();
+        for told in &feedback.streams {
+            let ours = self.streams.iter().map(|(_, rtp)| rtp).chain([&self.padding]);
+            let Some(rtp) = ours.into_iter().find(|rtp| rtp.ssrc == told.ssrc) else { continue };
+            for (sequence, reception) in told.iter() {
+                let Some(number) = rtp.transport_sequence(sequence) else { continue };
+                let Some(reception) = reception else {
+                    self.reports.extend(self.history.on_report(number, None, Ecn::NotEct));
+                    continue;
+                };
+                // It arrived too long ago to be told: as long ago as can be told. When is not known: nothing is learned.
+                let longest = ArrivalOffset::from_delta(LONGEST_OFFSET);
+                let arrival = match reception.offset {
+                    ArrivalOffset::OVER_RANGE => longest.arrival(time),
+                    offset => offset.arrival(time),
+                };
+                if arrival.is_some() {
+                    self.reports.extend(self.history.on_report(number, arrival, reception.ecn));
+                }
+            }
+        }
+        self.on_reports(now);
+    }
+
+    /// The controller hears what is new in the reports that were gathered.
+    fn on_reports(&mut self, now: Timestamp) {
+        if self.reports.is_empty() {
+            return;
+        }
+        self.reports.sort_unstable_by_key(|report| report.sent.sequence);
+        let in_flight = self.history.in_flight();
+        self.pacer.on_in_flight(in_flight);
+        let feedback = Feedback { packets: &self.reports, in_flight, ..Feedback::default() };
+        self.controller.on_feedback(now, &feedback);
+        self.settle(now);
+    }
+
+    fn on_remb(&mut self, now: Timestamp, remb: &Remb) {
+        if !remb.sources.iter().any(|&ssrc| self.is_ours(ssrc)) {
+            return;
+        }
+        let in_flight = self.history.in_flight();
+        let feedback = Feedback { receiver_estimate: Some(remb.bitrate), in_flight, ..Feedback::default() };
+        self.controller.on_feedback(now, &feedback);
+        self.settle(now);
+    }
+
+    /// What a report says of all our streams together.
+    fn on_blocks(&mut self, now: Timestamp, blocks: &[ReportBlock]) {
+        let (mut lost, mut expected, mut round_trip) = (0_i64, 0_u64, None);
+        for block in blocks {
+            let ours = self.streams.iter_mut().map(|(_, rtp)| rtp).chain([&mut self.padding]);
+            let Some(rtp) = ours.into_iter().find(|rtp| rtp.ssrc == block.ssrc && rtp.has_sent()) else {
+                continue;
+            };
+            if let Some((newly_lost, newly_expected)) = rtp.on_block(block) {
+                lost += newly_lost;
+                expected += newly_expected;
+                let told = block.round_trip(NtpShort::from_timestamp(now));
+                round_trip = round_trip.max(told.filter(|&time| time >= TimeDelta::ZERO));
+            }
+        }
+        if expected == 0 {
+            return;
+        }
+        let ratio = (lost as f64 / expected as f64).clamp(0.0, 1.0);
+        let loss = Some(LossReport { ratio, expected_packets: expected });
+        let in_flight = self.history.in_flight();
+        let feedback = Feedback { round_trip, loss, in_flight, ..Feedback::default() };
+        self.controller.on_feedback(now, &feedback);
+        self.settle(now);
+    }
+
+    /// Does what the controller says.
+    fn settle(&mut self, now: Timestamp) {
+        while let Some(probe) = self.controller.next_probe() {
+            self.pacer.on_probe(now, probe);
+        }
+        let target = self.controller.target();
+        let drain =
+            self.config.queue_limit.map_or(DataRate::ZERO, |limit| self.queue.rate_within(now, limit));
+        let pacing = target.pacing.max(drain);
+        if pacing != self.pacing || target.window != self.target.window {
+            self.pacing = pacing;
+            self.pacer.on_target(now, &Target { pacing, ..target });
+        }
+        let changed = target.media != self.target.media;
+        self.target = target;
+        if changed {
+            self.share(now);
+        }
+        let decision = *self.controller.decision();
+        if decision != self.decision {
+            self.decision = decision;
+            if self.events.len() >= EVENTS {
+                self.events.pop_front();
+            }
+            self.events.push_back(MediaEvent::Decided(decision));
+        }
+    }
+
+    /// Each stream gets its share of the target.
+    fn share(&mut self, now: Timestamp) {
+        self.shares.divide(self.target.media);
+        for ((stream, _), rate) in self.streams.iter_mut().zip(self.shares.rates()) {
+            if stream.source.target() != rate {
+                stream.source.set_target(now, rate);
+            }
+        }
+    }
+
+    /// Sender reports and descriptions of the streams that have sent something.
+    fn report(&mut self, now: Timestamp) {
+        let mut head = Vec::new();
+        let mut chunks = Vec::new();
+        for (stream, rtp) in &self.streams {
+            let Some(report) = rtp.report(now, stream.clock_rate) else { continue };
+            chunks.push(Description { ssrc: stream.ssrc, cname: Some(self.config.cname.clone()) });
+            if report.write(&mut head).is_err() {
+                return;
+            }
+        }
+        if !chunks.is_empty() && (SourceDescription { chunks }).write(&mut head).is_ok() {
+            self.rtcp.push_back(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct });
+        }
     }
 }

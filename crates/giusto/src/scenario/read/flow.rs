@@ -9,6 +9,7 @@ use super::{
     choose,
     fields::{Fields, Findings},
     link::rate_profile,
+    media::media,
     paced::paced,
     tcp,
 };
@@ -23,6 +24,7 @@ enum Kind {
     Tcp,
     ShortFlows,
     Paced,
+    Media,
 }
 
 const KINDS: &[(&str, Kind)] = &[
@@ -33,6 +35,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("tcp", Kind::Tcp),
     ("short-flows", Kind::ShortFlows),
     ("paced", Kind::Paced),
+    ("media", Kind::Media),
 ];
 
 /// A flow; `links` are those before it in the file, which may tell where it begins and ends.
@@ -106,6 +109,7 @@ fn kind_of(fields: &Fields<'_>, folder: &Path, kind: Kind) -> Option<FlowKind> {
         Kind::Tcp => Some(tcp::bulk(fields)),
         Kind::ShortFlows => tcp::short_flows(fields),
         Kind::Paced => paced(fields),
+        Kind::Media => media(fields),
         Kind::Cbr => {
             let rate = fields.required("rate", |fields, _| rate_profile(fields, folder));
             source(rate.map(Departures::Constant))

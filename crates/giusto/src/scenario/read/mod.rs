@@ -4,6 +4,7 @@ mod expectation;
 mod fields;
 mod flow;
 mod link;
+mod media;
 mod paced;
 mod queue;
 mod tcp;

@@ -26,7 +26,7 @@ use crate::units::DataRate;
 const UNLIMITED: DataRate = DataRate::from_bps(u64::MAX);
 
 /// `rate` times `factor`, to the nearest bit per second.
-fn scaled(rate: DataRate, factor: f64) -> DataRate {
+pub(super) fn scaled(rate: DataRate, factor: f64) -> DataRate {
     DataRate::from_bps((rate.as_bps() as f64 * factor).round() as u64)
 }
 

@@ -1,5 +1,9 @@
 //! What may be sent here? Google Congestion Control at the receiver.
 
+mod incoming;
+
+pub use incoming::IncomingRate;
+
 use crate::units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 /// The constants of [`ReceiveSide`].

@@ -1,0 +1,70 @@
+//! What waits to be sent.
+
+use std::collections::VecDeque;
+
+use crate::{
+    control::QueueState,
+    media::packetizer::MediaPacket,
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
+};
+
+/// A packet that waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    /// Of which stream.
+    pub(super) stream: usize,
+    /// Its content.
+    pub(super) packet: MediaPacket,
+    /// Since when.
+    pub(super) since: Timestamp,
+    /// Its size as the pacer counts it, headers included.
+    pub(super) size: DataSize,
+}
+
+/// Packets that wait for the pacer, first in, first out.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SendQueue {
+    packets: VecDeque<Waiting>,
+    size: DataSize,
+    /// The sum of the moments at which they came, in nanoseconds.
+    since_ns: u128,
+}
+
+impl SendQueue {
+    pub(super) fn push(&mut self, waiting: Waiting) {
+        self.size += waiting.size;
+        self.since_ns += u128::from(waiting.since.as_nanos());
+        self.packets.push_back(waiting);
+    }
+
+    pub(super) fn front(&self) -> Option<&Waiting> {
+        self.packets.front()
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Waiting> {
+        let waiting = self.packets.pop_front()?;
+        self.size = self.size.saturating_sub(waiting.size);
+        self.since_ns = self.since_ns.saturating_sub(u128::from(waiting.since.as_nanos()));
+        Some(waiting)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn state(&self, now: Timestamp) -> QueueState {
+        let oldest =
+            self.packets.front().map_or(TimeDelta::ZERO, |oldest| now.saturating_since(oldest.since));
+        QueueState { size: self.size, oldest }
+    }
+
+    /// The rate that gets everything out before it has waited `limit` on average (libwebrtc, `pacing_controller.cc`: what waits,
+    /// over the limit less the mean time waited, and that at least 1 ms).
+    pub(super) fn rate_within(&self, now: Timestamp, limit: TimeDelta) -> DataRate {
+        let Some(mean_ns) = self.since_ns.checked_div(self.packets.len() as u128) else {
+            return DataRate::ZERO;
+        };
+        let mean = now.saturating_since(Timestamp::from_nanos(u64::try_from(mean_ns).unwrap_or(u64::MAX)));
+        DataRate::of(self.size, (limit - mean).max(TimeDelta::from_millis(1))).unwrap_or(DataRate::ZERO)
+    }
+}

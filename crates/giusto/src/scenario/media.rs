@@ -1,0 +1,261 @@
+//! Adaptive media: what its sources are made of, what it can use, and whether it can be.
+
+use giusto_core::{
+    control::{ControllerKind, Limits},
+    ecn::Ecn,
+    media::{
+        packetizer::DEFAULT_MAX_PAYLOAD,
+        source::{
+            Audio, AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectEncoder, RateRange,
+            SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceEncoder, TraceLadder,
+        },
+    },
+    units::{DataRate, DataSize, Timestamp},
+};
+use giusto_sim::random::{self, Random};
+
+use super::{MediaSpec, VideoSpec};
+
+/// What each packet of media has besides its payload: IPv4 20 B (RFC 791 §3.1), UDP 8 B (RFC 768), RTP 12 B (RFC 3550 §5.1) and a
+/// header extension of one element, padded, 8 B (RFC 8285 §4.2).
+pub(crate) const MEDIA_HEADERS: DataSize = DataSize::from_bytes(48);
+
+/// The largest payload that a packet may have: with its headers it still fits into a datagram.
+const LARGEST_PAYLOAD: DataSize = DataSize::from_bytes(65_000);
+
+/// The controller of a flow that names none, once it is known by this name.
+const DEFAULT_CONTROLLER: &str = "gcc:libwebrtc";
+
+impl Default for VideoSpec {
+    /// The pictures of RFC 8867 §4.3: 150 kbit/s to 1.5 Mbit/s at 30 Hz, by the model of RFC 8593 §5.
+    fn default() -> Self {
+        Self::Statistical(StatisticalConfig::default())
+    }
+}
+
+impl VideoSpec {
+    /// What makes its frames, from `start` on.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] names what is out of range.
+    pub(crate) fn source(
+        &self,
+        start: Timestamp,
+        mut random: Random,
+    ) -> Result<Box<dyn MediaSource>, SourceError> {
+        Ok(match *self {
+            Self::Fixed { rate, size } => Box::new(Cbr::new(rate, size, start)?),
+            Self::Perfect(config, None) => Box::new(PerfectEncoder::new(config, start)?),
+            Self::Perfect(config, Some(scale)) => {
+                Box::new(Noisy::new(PerfectEncoder::new(config, start)?, scale, random)?)
+            }
+            Self::Statistical(config) => Box::new(StatisticalEncoder::new(config, start, random)?),
+            Self::Trace(config) => {
+                let ladder = scene(config.limits, self.frame_rate(), &mut random)?;
+                Box::new(TraceEncoder::new(config, ladder, start)?)
+            }
+            Self::Hybrid(config, trace) => {
+                let ladder = scene(config.limits, self.frame_rate(), &mut random)?;
+                Box::new(HybridEncoder::new(config, ladder, trace.skip_frames, start, random)?)
+            }
+        })
+    }
+
+    fn frame_rate(&self) -> FrameRate {
+        match self {
+            Self::Perfect(config, _) => config.frame_rate,
+            Self::Statistical(config) | Self::Hybrid(config, _) => config.frame_rate,
+            Self::Fixed { .. } | Self::Trace(_) => FrameRate::HZ_30,
+        }
+    }
+
+    /// The most payload that it makes, and how many frames in a second it makes of it.
+    fn most(&self) -> (DataRate, f64) {
+        let limits = match *self {
+            Self::Fixed { rate, size } => {
+                return (rate, rate.as_bps() as f64 / (size.as_bits().max(1)) as f64);
+            }
+            Self::Perfect(config, _) => config.limits,
+            Self::Statistical(config) | Self::Hybrid(config, _) => config.limits,
+            Self::Trace(config) => config.limits,
+        };
+        (limits.max(), self.frame_rate().as_hertz())
+    }
+}
+
+/// A scene made up. Frames at rates between the two are interpolated, which for a made-up scene is exact.
+fn scene(limits: RateRange, frame_rate: FrameRate, random: &mut Random) -> Result<TraceLadder, SourceError> {
+    let mut rates = vec![limits.min(), limits.max()];
+    rates.dedup();
+    TraceLadder::synthetic(frame_rate, &rates, SyntheticScene::default(), random)
+}
+
+impl MediaSpec {
+    /// Media under a controller that may take what they can use, and begins at 300 kbit/s if that is not too much.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use giusto::scenario::{FlowKind, FlowSpec, MediaSpec, VideoSpec};
+    ///
+    /// let media = MediaSpec::new(Some(VideoSpec::default()), None);
+    /// assert_eq!(media.limits.max, "1569120 bit/s".parse()?);
+    /// let call = FlowSpec::new("call", FlowKind::Media(media), ("here", "there"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(video: Option<VideoSpec>, audio: Option<AudioConfig>) -> Self {
+        let media = Self {
+            controller: Self::default_controller(),
+            limits: Limits::default(),
+            feedback: None,
+            video,
+            audio,
+            max_payload: DEFAULT_MAX_PAYLOAD,
+            pauses: Vec::new(),
+            ecn: Ecn::NotEct,
+        };
+        let limits = media.limits_where_given([None; 3]);
+        Self { limits, ..media }
+    }
+
+    /// The controller of a flow that names none: `gcc:libwebrtc`.
+    pub fn default_controller() -> ControllerKind {
+        ControllerKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == DEFAULT_CONTROLLER)
+            .unwrap_or(ControllerKind::Fixed)
+    }
+
+    /// What the media can use at most, headers included: each picture at the highest rate, cut into packets, and the sound.
+    pub fn usable(&self) -> DataRate {
+        let headers = MEDIA_HEADERS.as_bits() as f64;
+        let video = self.video.as_ref().map_or(0.0, |video| {
+            let (rate, frames) = video.most();
+            let frame = rate.as_bps() as f64 / frames.max(f64::MIN_POSITIVE);
+            let packets = (frame / self.max_payload.as_bits().max(1) as f64).ceil();
+            rate.as_bps() as f64 + packets * frames * headers
+        });
+        let audio = self.audio.map_or(0.0, |AudioConfig { rate, packet_time, .. }| {
+            let seconds = packet_time.as_seconds();
+            rate.as_bps() as f64 + if seconds > 0.0 { headers / seconds } else { 0.0 }
+        });
+        DataRate::from_bps((video + audio).ceil() as u64)
+    }
+
+    /// The limits, where they are given: the least, the start and the most. What is not given gives way to what is.
+    pub(crate) fn limits_where_given(&self, [min, start, max]: [Option<DataRate>; 3]) -> Limits {
+        let default = Limits::default();
+        let most = max.unwrap_or_else(|| self.usable().max(min.unwrap_or_default()));
+        let least = min.unwrap_or_else(|| default.min.min(most));
+        // What contradicts itself is left to the check.
+        let start = start.unwrap_or_else(|| default.start.min(most).max(least));
+        Limits { min: least, start, max: most }
+    }
+
+    /// Whether it can be built; what is wrong comes with its key.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.video.is_none() && self.audio.is_none() {
+            return Err(("kind", "there is neither video nor audio: give one of them".to_owned()));
+        }
+        let random = || random::stream(0, "check");
+        if let Some(video) = &self.video {
+            let made = video.source(Timestamp::ZERO, random());
+            made.map_err(|error| ("video", format!("video: {error}")))?;
+        }
+        if let Some(audio) = self.audio {
+            Audio::new(audio, Timestamp::ZERO).map_err(|error| ("audio", format!("audio: {error}")))?;
+        }
+        if self.max_payload == DataSize::ZERO || self.max_payload > LARGEST_PAYLOAD {
+            let text = format!(
+                "max-payload must lie between 1 B and {LARGEST_PAYLOAD}, found {}: 1200 B fits everywhere",
+                self.max_payload
+            );
+            return Err(("max-payload", text));
+        }
+        let Limits { min, start, max } = self.limits;
+        if min == DataRate::ZERO || min > max {
+            let text = format!("min-rate must be above 0 bit/s and not above max-rate, {max}, found {min}");
+            return Err((if min > max { "max-rate" } else { "min-rate" }, text));
+        }
+        if start < min || start > max {
+            let text =
+                format!("start-rate must lie between min-rate, {min}, and max-rate, {max}, found {start}");
+            return Err(("start-rate", text));
+        }
+        let mut before = None;
+        for &(from, to) in &self.pauses {
+            let (from_s, to_s) = (from.as_seconds(), to.as_seconds());
+            if to <= from {
+                let text = format!("a pause from {from_s} s to {to_s} s is none: let it end after it begins");
+                return Err(("pauses", text));
+            }
+            if let Some(ended) = before.filter(|&ended| from <= ended) {
+                let text = format!(
+                    "the pause from {from_s} s begins before the one that ends at {} s is over: sort them, and join what overlaps",
+                    ended.as_seconds()
+                );
+                return Err(("pauses", text));
+            }
+            before = Some(to);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_core::units::TimeDelta;
+
+    use super::*;
+
+    #[test]
+    fn what_the_media_can_use_counts_every_header() {
+        let rate = |text: &str| text.parse::<DataRate>().unwrap();
+        // 6250 B a picture are six packets of 1200 B, 30 times a second.
+        let video = MediaSpec::new(Some(VideoSpec::default()), None);
+        assert_eq!(video.limits.max.as_bps(), 1_500_000 + 6 * 30 * 48 * 8);
+        // 50 packets a second. The start gives way.
+        let audio = MediaSpec::new(None, Some(AudioConfig::default()));
+        assert_eq!(audio.limits.max.as_bps(), 20_000 + 50 * 48 * 8);
+        assert_eq!(audio.limits.start, audio.limits.max);
+        // 1000 packets a second of one piece each.
+        let fixed = VideoSpec::Fixed { rate: rate("8 Mbit/s"), size: DataSize::from_bytes(1000) };
+        let fixed = MediaSpec::new(Some(fixed), Some(AudioConfig::default()));
+        assert_eq!(fixed.usable().as_bps(), 8_000_000 + 1000 * 48 * 8 + 39_200);
+    }
+
+    #[test]
+    fn limits_that_are_not_given_make_room_for_those_that_are() {
+        let video = MediaSpec::new(Some(VideoSpec::default()), None);
+        let limits = |min: Option<u64>, start: Option<u64>, max: Option<u64>| {
+            let limits = video.limits_where_given([min, start, max].map(|rate| rate.map(DataRate::from_bps)));
+            [limits.min, limits.start, limits.max].map(DataRate::as_bps)
+        };
+        assert_eq!(limits(None, None, None), [30_000, 300_000, 1_569_120]);
+        assert_eq!(limits(None, None, Some(20_000)), [20_000, 20_000, 20_000]);
+        assert_eq!(limits(Some(500_000), None, None), [500_000, 500_000, 1_569_120]);
+        assert_eq!(limits(Some(2_000_000), None, None), [2_000_000; 3]);
+        assert_eq!(limits(None, Some(1_000_000), Some(500_000)), [30_000, 1_000_000, 500_000]);
+    }
+
+    #[test]
+    fn what_can_be_built_passes_and_nothing_else() {
+        let good = MediaSpec::new(Some(VideoSpec::default()), Some(AudioConfig::default()));
+        assert_eq!(good.check(), Ok(()));
+        let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds(seconds);
+        let key = |media: MediaSpec| media.check().unwrap_err().0;
+        assert_eq!(key(MediaSpec { video: None, audio: None, ..good.clone() }), "kind");
+        let bad = StatisticalConfig { size_scale: 2.0, ..StatisticalConfig::default() };
+        assert_eq!(key(MediaSpec { video: Some(VideoSpec::Statistical(bad)), ..good.clone() }), "video");
+        let bad = AudioConfig { packet_time: TimeDelta::ZERO, ..AudioConfig::default() };
+        assert_eq!(key(MediaSpec { audio: Some(bad), ..good.clone() }), "audio");
+        assert_eq!(key(MediaSpec { max_payload: DataSize::ZERO, ..good.clone() }), "max-payload");
+        assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(4)), (at(3), at(5))], ..good.clone() }), "pauses");
+        assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(2))], ..good.clone() }), "pauses");
+        let limits = Limits { start: DataRate::from_bps(1), ..good.limits };
+        assert_eq!(key(MediaSpec { limits, ..good.clone() }), "start-rate");
+        let limits = Limits { max: DataRate::from_bps(1), ..good.limits };
+        assert_eq!(key(MediaSpec { limits, ..good }), "max-rate");
+    }
+}

@@ -1,0 +1,186 @@
+use std::path::Path;
+
+use giusto_core::{
+    control::Limits,
+    ecn::Ecn,
+    units::{TimeDelta, Timestamp},
+};
+
+use super::*;
+use crate::scenario::{check, read, tree::Node};
+
+const HEAD: &str = "duration = \"100 s\"
+[[link]]
+id = \"wire\"
+from = \"here\"
+to = \"there\"
+duplex = true
+[[flow]]
+id = \"call\"
+kind = \"media\"
+";
+
+/// A flow of these keys, which must be readable and buildable.
+fn flow(keys: &str) -> MediaSpec {
+    let text = format!("{HEAD}{keys}\n");
+    let (scenario, problems) = read::scenario(&Node::parse(&text).unwrap(), "s", Path::new(""));
+    let problems: Vec<String> = problems.iter().map(|problem| problem.describe("s.toml")).collect();
+    assert_eq!(problems, [""; 0], "{keys}");
+    let FlowKind::Media(media) = scenario.flows()[0].kind.clone() else { panic!("media") };
+    assert_eq!(media.check(), Ok(()), "{keys}");
+    media
+}
+
+/// What is said of these keys, from line 10 on, by the reader or by the check.
+fn complaint(keys: &str) -> String {
+    let text = format!("{HEAD}{keys}\n");
+    let tree = Node::parse(&text).unwrap();
+    let (scenario, problems) = read::scenario(&tree, "s", Path::new(""));
+    let mut told: Vec<String> = problems.iter().map(|problem| problem.describe("s.toml")).collect();
+    if told.is_empty() {
+        let wrong = check::scenario(&scenario);
+        told.extend(wrong.into_iter().map(|(at, text)| {
+            crate::scenario::problem::Problem::at(at.place(&tree), text).describe("s.toml")
+        }));
+    }
+    told.join("\n")
+}
+
+fn rate(text: &str) -> DataRate {
+    text.parse().unwrap()
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::ZERO + TimeDelta::from_seconds(seconds)
+}
+
+#[test]
+fn a_flow_that_says_nothing_sends_the_video_of_rfc_8867() {
+    let media = flow("");
+    assert_eq!(media.video, Some(VideoSpec::Statistical(StatisticalConfig::default())));
+    assert_eq!((media.audio, media.feedback, media.ecn), (None, None, Ecn::NotEct));
+    assert_eq!(media.controller, MediaSpec::default_controller());
+    let [min, start, max] = ["30 kbit/s", "300 kbit/s", "1569120 bit/s"].map(rate);
+    assert_eq!(media.limits, Limits { min, start, max });
+    assert_eq!(media, MediaSpec::new(Some(VideoSpec::default()), None));
+    // Sound alone is sound alone.
+    let sound = flow("audio = \"20 kbit/s\"");
+    assert_eq!((sound.video, sound.audio), (None, Some(AudioConfig::default())));
+}
+
+#[test]
+fn every_key_arrives_where_it_belongs() {
+    let media = flow(
+        "controller = \"fixed\"
+start-rate = \"1 Mbit/s\"
+min-rate = \"100 kbit/s\"
+max-rate = \"2 Mbit/s\"
+feedback = \"rfc8888\"
+audio = { rate = \"32 kbit/s\", packet-time = \"40 ms\" }
+max-payload = \"1000 B\"
+pauses = [[\"40 s\", \"60 s\"], [\"70 s\", \"71 s\"]]
+ecn = \"ect1\"
+[flow.video]
+model = \"statistical\"
+min = \"200 kbit/s\"
+max = \"2.5 Mbit/s\"
+start = \"300 kbit/s\"
+frame-rate = 25
+reaction-latency = \"100 ms\"
+meanwhile = \"ignored\"
+abrupt-change = 0.2
+burst-frames = 10
+burst-size = 4
+interval-scale = 0.05
+size-scale = 0.06",
+    );
+    let statistical = StatisticalConfig {
+        limits: RateRange::new(rate("200 kbit/s"), rate("2.5 Mbit/s")).unwrap(),
+        start_rate: rate("300 kbit/s"),
+        frame_rate: FrameRate::HZ_25,
+        reaction_latency: TimeDelta::from_millis(100),
+        meanwhile: Meanwhile::Ignored,
+        abrupt_change: 0.2,
+        burst_frames: 10,
+        burst_size: BurstSize::Frames(4.0),
+        interval_scale: 0.05,
+        size_scale: 0.06,
+    };
+    let [min, start, max] = ["100 kbit/s", "1 Mbit/s", "2 Mbit/s"].map(rate);
+    let (packet_time, clock) = (TimeDelta::from_millis(40), 48_000);
+    assert_eq!(
+        media,
+        MediaSpec {
+            controller: ControllerKind::Fixed,
+            limits: Limits { min, start, max },
+            feedback: Some(FeedbackKind::CongestionControl),
+            video: Some(VideoSpec::Statistical(statistical)),
+            audio: Some(AudioConfig { rate: rate("32 kbit/s"), packet_time, clock }),
+            max_payload: DataSize::from_bytes(1000),
+            pauses: vec![(at(40), at(60)), (at(70), at(71))],
+            ecn: Ecn::Ect1,
+        }
+    );
+}
+
+#[test]
+fn every_model_can_be_named_and_told_its_parameters() {
+    let video = |text: &str| flow(&format!("video = {text}")).video.unwrap();
+    let perfect = PerfectConfig::default();
+    assert_eq!(video("\"perfect\""), VideoSpec::Perfect(perfect, None));
+    let key_frames = Some(KeyFrames {
+        size: BurstSize::Fixed(DataSize::from_bytes(20_000)),
+        repaid_in: 30,
+        interval: Some(300),
+    });
+    let told = "{ model = \"perfect\", lag = \"0 s\", noise = 0.1, key-frames = { size = \"20 kB\", repaid-in = 30, interval = 300 } }";
+    let told_so = PerfectConfig { lag: TimeDelta::ZERO, key_frames, ..perfect };
+    assert_eq!(video(told), VideoSpec::Perfect(told_so, Some(0.1)));
+    let fixed = |size| VideoSpec::Fixed { rate: rate("1 Mbit/s"), size: DataSize::from_bytes(size) };
+    assert_eq!(video("{ model = \"fixed\", rate = \"1 Mbit/s\" }"), fixed(1200));
+    assert_eq!(video("{ model = \"fixed\", rate = \"1 Mbit/s\", size = \"500 B\" }"), fixed(500));
+    assert_eq!(video("\"statistical\""), VideoSpec::default());
+    // A table that names no model is of the default one.
+    assert_eq!(video("{ frame-rate = 30 }"), VideoSpec::default());
+    let skipping = TraceConfig { skip_frames: 5, ..TraceConfig::default() };
+    assert_eq!(video("{ model = \"trace\", skip-frames = 5 }"), VideoSpec::Trace(skipping));
+    let slower = StatisticalConfig { frame_rate: FrameRate::HZ_25, ..StatisticalConfig::default() };
+    let hybrid = "{ model = \"hybrid\", skip-frames = 5, frame-rate = 25 }";
+    assert_eq!(video(hybrid), VideoSpec::Hybrid(slower, skipping));
+    let one_rate = "{ model = \"hybrid\", min = \"1 Mbit/s\", max = \"1 Mbit/s\" }";
+    assert!(matches!(video(one_rate), VideoSpec::Hybrid(..)));
+}
+
+#[test]
+fn what_cannot_be_is_told_with_its_line_and_the_mend() {
+    let known = ControllerKind::ALL.map(ControllerKind::name).join(", ");
+    assert_eq!(
+        complaint("controller = \"fixd\""),
+        format!(
+            "s.toml:10: flow \"call\": controller: \"fixd\" is not known: did you mean \"fixed\"? use one of {known}"
+        )
+    );
+    insta::assert_snapshot!(complaint("feedback = \"rfc888\""), @r#"s.toml:10: flow "call": feedback: "rfc888" is not known: did you mean "rfc8888"? use one of transport-wide, rfc8888, remb, reports"#);
+    insta::assert_snapshot!(complaint("start = \"1 s\"\nstrat-rate = \"1 Mbit/s\""), @r#"s.toml:11: flow "call": unknown key "strat-rate": did you mean "start-rate"?"#);
+    insta::assert_snapshot!(complaint("start-rate = \"3 Mbit/s\""), @r#"s.toml:10: flow "call": start-rate must lie between min-rate, 30 kbit/s, and max-rate, 1.56912 Mbit/s, found 3 Mbit/s"#);
+    insta::assert_snapshot!(complaint("min-rate = \"3 Mbit/s\"\nmax-rate = \"2 Mbit/s\""), @r#"s.toml:11: flow "call": min-rate must be above 0 bit/s and not above max-rate, 2 Mbit/s, found 3 Mbit/s"#);
+    insta::assert_snapshot!(complaint("video = \"perfekt\""), @r#"s.toml:10: flow "call": video: "perfekt" is not known: did you mean "perfect"? use one of fixed, perfect, statistical, trace, hybrid"#);
+    insta::assert_snapshot!(complaint("video = \"fixed\""), @r#"s.toml:10: flow "call": video: "fixed" needs a rate: write { model = "fixed", rate = "1 Mbit/s" }"#);
+    insta::assert_snapshot!(complaint("video = { model = \"fixed\", size = \"70 kB\", rate = \"1 Mbit/s\" }"), @r#"s.toml:10: flow "call": video: packets of 70000 B at 1 Mbit/s: write 1 to 65535 B, and a rate that sends one every 1 us to 1 h"#);
+    insta::assert_snapshot!(complaint("video = { frame-rate = 0 }"), @r#"s.toml:10: flow "call": video: frame-rate: a frame rate of 0 Hz: it must be 1 to 1000 Hz"#);
+    insta::assert_snapshot!(complaint("video = { max = \"100 kbit/s\" }"), @r#"s.toml:10: flow "call": video: the lowest rate, 150 kbit/s, must be above 0 bit/s and not above the highest, 100 kbit/s"#);
+    insta::assert_snapshot!(complaint("video = { min = \"1 kbit/s\" }"), @r#"s.toml:10: flow "call": video: 1 kbit/s at 30 Hz leaves less than 10 B to a frame: raise the lowest rate, or lower the frame rate"#);
+    insta::assert_snapshot!(complaint("video = { size-scale = 1.5 }"), @r#"s.toml:10: flow "call": video: a scale of frame sizes of 1.5: it must be 0 to 1"#);
+    insta::assert_snapshot!(complaint("video = { model = \"hybrid\", size-scale = 0.1 }"), @r#"s.toml:10: flow "call": video: unknown key "size-scale": known here are model, min, max, start, frame-rate, reaction-latency, meanwhile, abrupt-change, burst-frames, burst-size, interval-scale, skip-frames"#);
+    insta::assert_snapshot!(complaint("video = { model = \"trace\", skip-frames = 3600 }"), @r#"s.toml:10: flow "call": video: the ladder of traces is of no use: it has no frames beyond those that are skipped"#);
+    insta::assert_snapshot!(complaint("video = { model = \"perfect\", key-frames = 6 }"), @r#"s.toml:10: flow "call": video: key-frames: 6 is no table: write, for example, { size = 6, repaid-in = 30, interval = 300 }"#);
+    insta::assert_snapshot!(complaint("video = { model = \"perfect\", key-frames = { size = 0.5 } }"), @r#"s.toml:10: flow "call": video: a burst in mean frames of 0.5: it must be 1 to 1000"#);
+    insta::assert_snapshot!(complaint("audio = 20"), @r#"s.toml:10: flow "call": audio: 20 has no unit: write a rate such as "5 Mbit/s""#);
+    insta::assert_snapshot!(complaint("audio = { packet-time = \"2 s\" }"), @r#"s.toml:10: flow "call": audio: a packet time in ms of 2000: it must be 1 to 1000"#);
+    insta::assert_snapshot!(complaint("max-payload = \"66 kB\""), @r#"s.toml:10: flow "call": max-payload must lie between 1 B and 65000 B, found 66000 B: 1200 B fits everywhere"#);
+    insta::assert_snapshot!(complaint("pauses = \"40 s\""), @r#"s.toml:10: flow "call": pauses: "40 s" is no list: write, for example, [["40 s", "60 s"]]"#);
+    insta::assert_snapshot!(complaint("pauses = [[\"40 s\"]]"), @r#"s.toml:10: flow "call": pauses: a pause is from when until when: write, for example, [["40 s", "60 s"]]"#);
+    insta::assert_snapshot!(complaint("pauses = [[\"40 s\", \"60 s\"], [\"50 s\", \"70 s\"]]"), @r#"s.toml:10: flow "call": the pause from 50 s begins before the one that ends at 60 s is over: sort them, and join what overlaps"#);
+    insta::assert_snapshot!(complaint("pauses = [[\"40 s\", \"30 s\"]]"), @r#"s.toml:10: flow "call": a pause from 40 s to 30 s is none: let it end after it begins"#);
+    insta::assert_snapshot!(complaint("ecn = \"yes\""), @r#"s.toml:10: flow "call": ecn: "yes" is not known: use one of off, ect0, ect1"#);
+}

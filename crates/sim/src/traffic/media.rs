@@ -1,0 +1,119 @@
+//! One end of an adaptive media session.
+
+use std::collections::VecDeque;
+
+use giusto_core::{
+    session::media::{MediaEndpoint, MediaEvent},
+    units::{DataSize, Timestamp},
+};
+
+use super::{Agent, Body, Transmit};
+use crate::{
+    packet::{FlowId, Packet},
+    trace::Note,
+};
+
+/// UDP over IPv4 (RFC 768, RFC 791 §3.1).
+pub const UDP_HEADERS: DataSize = DataSize::from_bytes(28);
+
+/// A [`MediaEndpoint`] in the simulation: the same code, the same bytes of RTP and RTCP as on the wire.
+#[derive(Debug)]
+pub struct Media {
+    endpoint: MediaEndpoint,
+    /// What it sends on, and what its notes are about: of a receiver that is the flow of the media.
+    flows: (FlowId, FlowId),
+    start: Timestamp,
+    stop: Option<Timestamp>,
+    /// When a stream pauses or goes on, in order.
+    pauses: VecDeque<(Timestamp, usize, bool)>,
+}
+
+impl Media {
+    /// An end that sends on `flow` from `start` on, and whose notes are about `about`.
+    pub fn new(endpoint: MediaEndpoint, flow: FlowId, about: FlowId, start: Timestamp) -> Self {
+        Self { endpoint, flows: (flow, about), start, stop: None, pauses: VecDeque::new() }
+    }
+
+    /// It says goodbye at `stop`.
+    #[must_use]
+    pub fn stopping_at(self, stop: Timestamp) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
+
+    /// Stream number `stream` makes no frames between the two times of each of `pauses`.
+    #[must_use]
+    pub fn pausing(mut self, stream: usize, pauses: &[(Timestamp, Timestamp)]) -> Self {
+        let turns = pauses.iter().flat_map(|&(from, to)| [(from, stream, true), (to, stream, false)]);
+        self.pauses.extend(turns);
+        self.pauses.make_contiguous().sort_by_key(|&(at, ..)| at);
+        self
+    }
+
+    /// The endpoint.
+    pub fn endpoint(&self) -> &MediaEndpoint {
+        &self.endpoint
+    }
+}
+
+impl Agent for Media {
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, body: &Body) {
+        let Body::Datagram(head) = body else { return };
+        if now >= self.start {
+            let size = packet.size().saturating_sub(UDP_HEADERS);
+            self.endpoint.handle_datagram(now, head, size, packet.ecn);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        if now < self.start {
+            return;
+        }
+        while let Some(&(_, stream, paused)) = self.pauses.front().filter(|&&(at, ..)| at <= now) {
+            self.pauses.pop_front();
+            self.endpoint.set_paused(now, stream, paused);
+        }
+        if self.stop.is_some_and(|stop| now >= stop) {
+            self.stop = None;
+            self.endpoint.stop(now);
+        }
+        self.endpoint.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
+        if now < self.start {
+            return None;
+        }
+        let datagram = self.endpoint.poll_transmit(now)?;
+        let bytes = (datagram.size() + UDP_HEADERS).as_bytes() as u32;
+        Some(Transmit { flow: self.flows.0, bytes, ecn: datagram.ecn, body: Body::Datagram(datagram.head) })
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        let pause = self.pauses.front().map(|&(at, ..)| at);
+        let next = [self.endpoint.poll_timeout(), self.stop, pause].into_iter().flatten().min();
+        next.map(|next| next.max(self.start))
+    }
+
+    fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
+        let Some(sender) = self.endpoint.sender() else { return };
+        let target = sender.target();
+        report(self.flows.1, "target_bps", target.media.as_bps() as f64);
+        report(self.flows.1, "in_flight_bytes", sender.in_flight().as_bytes() as f64);
+        if let Some(window) = target.window {
+            report(self.flows.1, "window_bytes", window.as_bytes() as f64);
+        }
+    }
+
+    fn poll_note(&mut self) -> Option<Note> {
+        let flow = self.flows.1;
+        loop {
+            match self.endpoint.poll_event()? {
+                MediaEvent::Decided(decision) => return Some(Note::Decided { flow, decision }),
+                MediaEvent::Frame(frame) => {
+                    return Some(Note::Frame { flow, delay: frame.delay, size: frame.size });
+                }
+                _ => {}
+            }
+        }
+    }
+}
