@@ -16,7 +16,7 @@ mod statements;
 use std::collections::BTreeMap;
 
 use self::{
-    fairness::Shares,
+    fairness::{Fairness, Shares},
     network::Bandwidths,
     queued::Comparison,
     readings::Reading,
@@ -50,18 +50,22 @@ pub struct Plan {
     pub seeds: u64,
     /// Seeds on a link with a queue.
     pub queued_seeds: u64,
+    /// Seeds of Table 3.
+    pub fairness_seeds: u64,
+    /// How long each of these lasts, in seconds.
+    pub fairness_s: u64,
 }
 
 impl Plan {
-    /// 400 seeds, of which 20 with a queue.
-    pub const FULL: Self = Self { seeds: 400, queued_seeds: 20 };
+    /// 400 seeds, of which 20 with a queue; Table 3 ten times for five minutes.
+    pub const FULL: Self = Self { seeds: 400, queued_seeds: 20, fairness_seeds: 10, fairness_s: 300 };
 
-    /// 60 seeds, of which 3 with a queue.
-    pub const QUICK: Self = Self { seeds: 60, queued_seeds: 3 };
+    /// 60 seeds, of which 3 with a queue; Table 3 once, for a minute.
+    pub const QUICK: Self = Self { seeds: 60, queued_seeds: 3, fairness_seeds: 1, fairness_s: 60 };
 
     /// How many steps a run of it tells of.
     pub const fn steps(&self) -> u64 {
-        Bandwidths::TABLE_9.len() as u64 + readings::COUNT as u64 + self.queued_seeds
+        Bandwidths::TABLE_9.len() as u64 + readings::COUNT as u64 + self.queued_seeds + 1
     }
 }
 
@@ -74,14 +78,19 @@ pub struct Rrtcc {
     runs: Vec<Vec<Pair>>,
     readings: Vec<Reading>,
     queued: Vec<Comparison>,
-    fairness: Option<Shares>,
+    fairness: Fairness,
 }
 
 /// Makes every run of `plan`; `step` is told of each step, and says whether to go on. A reproduction that was stopped judges what it
 /// has: fewer lines of Table 9, fewer readings.
 pub fn run(plan: Plan, mut step: impl FnMut(&str) -> bool) -> Rrtcc {
-    let mut rrtcc =
-        Rrtcc { plan, runs: Vec::new(), readings: Vec::new(), queued: Vec::new(), fairness: None };
+    let mut rrtcc = Rrtcc {
+        plan,
+        runs: Vec::new(),
+        readings: Vec::new(),
+        queued: Vec::new(),
+        fairness: Fairness::default(),
+    };
     for bandwidths in Bandwidths::TABLE_9 {
         if !step(&format!("Table 9, line {}", bandwidths.number)) {
             return rrtcc;
@@ -101,7 +110,9 @@ pub fn run(plan: Plan, mut step: impl FnMut(&str) -> bool) -> Rrtcc {
         }
         rrtcc.queued.extend(Comparison::run(seed));
     }
-    rrtcc.fairness = fairness::fairness();
+    if step("Table 3") {
+        rrtcc.fairness = fairness::fairness(plan.fairness_seeds, plan.fairness_s);
+    }
     rrtcc
 }
 
@@ -109,7 +120,7 @@ impl Rrtcc {
     /// Every published number and sentence, judged by the rule.
     pub fn reproduction(&self) -> Reproduction {
         let mut items: Vec<Item> = STATEMENTS.iter().map(|statement| statement.item(&self.runs)).collect();
-        items.extend(fairness_items(self.fairness.as_ref()));
+        items.extend(fairness_items(self.fairness.judged.as_ref()));
         Reproduction { name: NAME.to_owned(), items, beside: self.beside() }
     }
 
@@ -120,6 +131,7 @@ impl Rrtcc {
             ("flows_by_which_table_3_divides".to_owned(), flows_of_table_3()),
         ]);
         beside.extend(queued::beside(&self.queued));
+        beside.extend(self.fairness.beside.iter().flat_map(Shares::beside));
         beside
     }
 }

@@ -83,11 +83,6 @@ impl Bandwidths {
     pub(super) fn mean_bps(&self) -> f64 {
         State::ALL.iter().map(|state| state.probability() * self.of(*state).as_bps() as f64).sum()
     }
-
-    /// The share that is lost of a constant rate, on average.
-    pub(super) fn expected_loss(&self, rate: DataRate) -> f64 {
-        State::ALL.iter().map(|state| state.probability() * loss_threshold(rate, self.of(*state))).sum()
-    }
 }
 
 /// §3.4.2: "Combine with the incoming bitrate, network calculates loss threshold of a packet". The formula is not printed; what
@@ -235,8 +230,10 @@ mod tests {
         let means = Bandwidths::TABLE_9.map(|bandwidths| bandwidths.mean_bps().round());
         assert_eq!(means, [3_564_000.0, 4_932_000.0, 6_300_000.0, 8_676_000.0]);
         // Of 7.2 Mbit/s: 0.7·0.2 + 0.125·0.4 + 0.125·0.6 + 0.05.
-        let loss = Bandwidths::TABLE_8.expected_loss(DataRate::from_bps(7_200_000));
-        assert!((loss - 0.315).abs() < 1e-12, "{loss}");
+        let udp = DataRate::from_bps(7_200_000);
+        let loss =
+            State::ALL.map(|state| state.probability() * loss_threshold(udp, Bandwidths::TABLE_8.of(state)));
+        assert!((loss.iter().sum::<f64>() - 0.315).abs() < 1e-12, "{loss:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use giusto_core::{
     control::gcc::{
         delay::KalmanTwoStateConfig,
-        thesis::{ThesisConfig, filter},
+        thesis::{Pace, ThesisConfig, filter},
     },
     units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
@@ -47,7 +47,8 @@ const SATURATED: DataRate = DataRate::from_bps(1);
 pub(super) enum Contender {
     Udp,
     Rrtcc,
-    /// With libwebrtc's amplification of the trend, min(n, 60), of which draft and thesis know nothing.
+    /// With libwebrtc's amplification of the trend, min(n, 60), of which draft and thesis know nothing, and heeding each packet of a
+    /// report rather than the last one.
     Amplified,
 }
 
@@ -58,7 +59,7 @@ impl Contender {
         match self {
             Self::Udp => "UDP",
             Self::Rrtcc => "RRTCC",
-            Self::Amplified => "RRTCC, trend × 60",
+            Self::Amplified => "RRTCC, trend × 60, each packet",
         }
     }
 
@@ -75,7 +76,9 @@ impl Contender {
         match self {
             Self::Udp => None,
             Self::Rrtcc => Some(ThesisConfig::default()),
-            Self::Amplified => Some(ThesisConfig { filter: filter(Some(60)), ..ThesisConfig::default() }),
+            Self::Amplified => {
+                Some(ThesisConfig { filter: filter(Some(60)), pace: Pace::Packet, ..ThesisConfig::default() })
+            }
         }
     }
 }

@@ -89,13 +89,20 @@ pub(super) struct Statement {
 }
 
 impl Statement {
+    const fn because(mut self, why: &'static str) -> Self {
+        self.why = why;
+        self
+    }
+
     /// What the runs of all seeds, by line of Table 9, make of it.
     pub(super) fn measured(&self, runs: &[Vec<Pair>]) -> Option<Spread> {
-        let seeds = runs.iter().map(Vec::len).min()?;
-        Spread::of((0..seeds).filter_map(|seed| {
-            let pairs: Option<Vec<&Pair>> =
-                self.lines.iter().map(|line| runs.get(line.checked_sub(1)?)?.get(seed)).collect();
-            Some((self.ours)(&pairs?))
+        let lines: Option<Vec<&Vec<Pair>>> =
+            self.lines.iter().map(|line| runs.get(line.checked_sub(1)?)).collect();
+        let lines = lines?;
+        let seeds = lines.iter().map(|line| line.len()).min()?;
+        Spread::of((0..seeds).map(|seed| {
+            let pairs: Vec<&Pair> = lines.iter().filter_map(|line| line.get(seed)).collect();
+            (self.ours)(&pairs)
         }))
     }
 
@@ -112,7 +119,7 @@ impl Statement {
             ours_high: ours.map(|ours| ours.high),
             agrees,
             why: (!agrees).then(|| self.why.to_owned()),
-            comparable: true,
+            comparable: ours.is_some(),
             figures: self.rule.figures(),
         }
     }
@@ -147,9 +154,17 @@ pub(super) fn fairness_items(measured: Option<&super::fairness::Shares>) -> Vec<
     items
 }
 
-const LOSS_LAW: &str = "With the coin as described, A·(1 − p) is what the network lets through: a rate that is hardly lower loses hardly less.";
-const RATE_LAW: &str = "The loss controller gives way: above 10 % of loss it lowers the rate with every report, and a report from a saturated state halves it.";
-const LOSS_WINDOW: &str = "In 0.5 s leave some seven packets: the share that is lost of so few moves in large steps for as long as the run lasts.";
+const LOSS_LAW: &str =
+    "Where less exceeds the bandwidth less is lost: this factor says how far the rate gave way, and no more.";
+const GIVES_WAY: &str = "The loss rule as printed gives way: above 10 % of loss it takes half of the lost share off the rate with every report, and a \
+                         report from a saturated state halves it.";
+const RISES: &str = "With so little loss the rule raises the rate by 5 % a report, beyond what UDP sends.";
+const TAKES: &str = "A coin gives to one who overloads all that the network has, and nobody else is there to be heeded: the more is sent, \
+                     the more arrives, so the one whose rate is lower by a quarter or a half has less.";
+const MORE: &str = "The rule raises the rate of RRTCC beyond UDP's here, and who sends more has more.";
+const FEW_PACKETS: &str = "In 0.5 s leave some seven packets, and the states go on changing: the share that is lost of so few moves in \
+                           large steps to the end.";
+const TABLE_8_SAYS: &str = "12.5 % are to be expected by Table 8's probabilities: 0.125·(0.2 + 0.4) + 0.05.";
 
 /// One for each sentence of §4 with a testable content, in its order.
 pub(super) const STATEMENTS: &[Statement] = &[
@@ -174,7 +189,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         rule: Rule::AtLeast(0.5),
         lines: &[2],
         ours: |pairs| one(pairs, |pair| share(&pair.rrtcc.estimates, |estimate| estimate.loss_ratio < 0.2)),
-        why: RATE_LAW,
+        why: GIVES_WAY,
     },
     Statement {
         id: "loss-two-to-three-times",
@@ -196,7 +211,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         rule: Rule::AtMost(0.5),
         lines: &[2],
         ours: |pairs| one(pairs, |pair| late_over_early(&pair.rrtcc.estimates)),
-        why: LOSS_WINDOW,
+        why: FEW_PACKETS,
     },
     Statement {
         id: "estimate-stable",
@@ -207,7 +222,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         rule: Rule::AtMost(0.1),
         lines: &[2],
         ours: |pairs| one(pairs, |pair| variation(&pair.rrtcc)),
-        why: RATE_LAW,
+        why: GIVES_WAY,
     },
     Statement {
         id: "rate-little-lower",
@@ -218,7 +233,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         rule: Rule::Between(0.95, 1.0),
         lines: &[2],
         ours: |pairs| one(pairs, rate_factor),
-        why: RATE_LAW,
+        why: GIVES_WAY,
     },
     much_lower_loss(
         "fig18-loss-1",
@@ -271,7 +286,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "Figure 19, line 4: \"the sending bitrate in both cases is approximate\", RRTCC's over UDP's",
         (0.95, 1.05),
         &[4],
-    ),
+    )
+    .because(RISES),
     goodput(
         "fig20-goodput-1",
         "Fig. 20: goodput, UDP/RRTCC, 1",
@@ -295,7 +311,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "Fig. 20: goodput, UDP/RRTCC, 4",
         "Figure 20, line 4: goodput of UDP \"is quite the same (a little bit higher)\", UDP's over RRTCC's",
         &[4],
-    ),
+    )
+    .because(MORE),
     Statement {
         id: "fig20-goodputs-closer",
         short: "Fig. 20: goodputs closer to RRTCC",
@@ -354,7 +371,7 @@ const fn small_loss(
         rule: Rule::AtMost(0.1),
         lines,
         ours: |pairs| one(pairs, |pair| pair.udp.loss_ratio()),
-        why: "12.5 % are to be expected by Table 8's probabilities: 0.125·(0.2 + 0.4) + 0.05.",
+        why: TABLE_8_SAYS,
     }
 }
 
@@ -374,7 +391,7 @@ const fn rate(
         rule: Rule::Between(least, most),
         lines,
         ours: |pairs| one(pairs, rate_factor),
-        why: RATE_LAW,
+        why: GIVES_WAY,
     }
 }
 
@@ -393,7 +410,7 @@ const fn goodput(
         rule: Rule::Between(1.0, 1.05),
         lines,
         ours: |pairs| one(pairs, |pair| pair.udp.goodput_bps() / pair.rrtcc.goodput_bps()),
-        why: "A coin gives a sender who overloads all that the network has, and takes from one who does not: UDP has clearly more.",
+        why: TAKES,
     }
 }
 
