@@ -47,7 +47,7 @@ pub(super) struct ReproduceArgs {
     #[arg(value_name = "NAME")]
     name: Publication,
 
-    /// Shorter and fewer runs: firebind takes half a minute instead of six, shaper ten seconds instead of sixty, rrtcc one second instead of ten
+    /// Shorter and fewer runs: firebind takes half a minute instead of six, shaper ten seconds instead of sixty, rrtcc has 60 seeds instead of 400
     #[arg(long)]
     quick: bool,
 

@@ -151,7 +151,8 @@ mod tests {
         for delay in TABLE_3_DELAYS_MS {
             let of = |id| shares.of(id, delay).unwrap().median;
             let all = of("goodput") + 5.0 * of("tcp");
-            assert!((4.0e6..5.0e6).contains(&all), "{delay} ms: {all}");
+            // The connections begin within a second, and the time that counts begins with them: up to 1 s of 20 apart.
+            assert!((4.0e6..5.0e6 * 21.0 / 20.0).contains(&all), "{delay} ms: {all}");
             assert!((of("tfs") - of("tcp") * 6.0 / all).abs() < 1e-9);
             assert!((0.0..0.2).contains(&of("loss")), "{}", of("loss"));
         }

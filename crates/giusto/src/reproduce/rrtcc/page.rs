@@ -279,17 +279,7 @@ impl Rrtcc {
             if names.is_empty() { "none".to_owned() } else { names.join("; ") }
         };
         let row = |reading: &Reading| {
-            let Figures {
-                rate_bps,
-                udp_loss,
-                rrtcc_loss,
-                udp_goodput_bps,
-                rrtcc_goodput_bps,
-                over_use,
-                reports,
-                ..
-            } = reading.figures;
-            let goodputs = udp_goodput_bps.zip(rrtcc_goodput_bps).map(|(udp, rrtcc)| udp / rrtcc);
+            let Figures { rate_bps, udp_loss, rrtcc_loss, goodputs, over_use, reports } = reading.figures;
             let cells: Vec<Cell> = [
                 reading.name.to_owned(),
                 or_unknown(reports, |reports| format!("{reports:.0}")),
@@ -404,7 +394,7 @@ fn figures_16_and_17(pair: &Pair) -> Vec<Chart> {
     .with_series(losses(Sender::Rrtcc))
     .with_mark(Mark::AtY(20.0, "20 %".to_owned()));
     loss.y.range = Some((0.0, 104.0));
-    vec![estimates, loss]
+    vec![estimates.with_full_width(), loss.with_full_width()]
 }
 
 fn with_a_queue(comparison: &Comparison) -> Vec<Chart> {
@@ -436,7 +426,7 @@ fn with_a_queue(comparison: &Comparison) -> Vec<Chart> {
         delays = delays.with_series(Series::Line { name: run.contender.name().to_owned(), points });
     }
     rates.y.range = Some((0.0, 10.6));
-    vec![rates, delays]
+    vec![rates.with_full_width(), delays.with_full_width()]
 }
 
 fn explanation() -> Prose {

@@ -67,9 +67,8 @@ pub(super) struct Figures {
     pub(super) rate_bps: Option<f64>,
     pub(super) udp_loss: Option<f64>,
     pub(super) rrtcc_loss: Option<f64>,
-    pub(super) udp_goodput_bps: Option<f64>,
-    pub(super) rrtcc_goodput_bps: Option<f64>,
-    pub(super) delay_based_bps: Option<f64>,
+    /// UDP's over RRTCC's.
+    pub(super) goodputs: Option<f64>,
     /// Packets at which the delay said over-use, of all.
     pub(super) over_use: Option<f64>,
     pub(super) reports: Option<f64>,
@@ -83,11 +82,7 @@ impl Figures {
             rate_bps: median(|pair| pair.rrtcc.sent_bps()),
             udp_loss: median(|pair| pair.udp.loss_ratio()),
             rrtcc_loss: median(|pair| pair.rrtcc.loss_ratio()),
-            udp_goodput_bps: median(|pair| pair.udp.goodput_bps()),
-            rrtcc_goodput_bps: median(|pair| pair.rrtcc.goodput_bps()),
-            delay_based_bps: median(|pair| {
-                pair.rrtcc.estimates.last().map_or(f64::NAN, |estimate| estimate.delay_based.as_bps() as f64)
-            }),
+            goodputs: median(|pair| pair.udp.goodput_bps() / pair.rrtcc.goodput_bps()),
             over_use: median(|pair| pair.rrtcc.over_uses as f64 / pair.rrtcc.sent_packets as f64),
             reports: median(|pair| pair.rrtcc.estimates.len() as f64),
         }
