@@ -1,5 +1,5 @@
 //! The algorithm of a thesis: Hoang Thanh Tam, "An Implementation of Receiver-side Real-time Congestion Control for
-//! Simulations using SimPy", Vietnam National University, Hanoi, 2017.
+//! Simulations using `SimPy`", Vietnam National University, Hanoi, 2017.
 //!
 //! It is draft-ietf-rmcat-gcc-02 with deviations, in the first of that draft's two arrangements: both controllers are at the
 //! sender, and a report each 3 s tells when each packet arrived (§2.2.2.2, §3.4.3.1, §5.2). What is not printed there is taken from

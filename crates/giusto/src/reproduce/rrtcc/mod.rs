@@ -1,5 +1,5 @@
 //! The algorithm and the network of Hoang Thanh Tam, "An Implementation of Receiver-side Real-time Congestion Control for
-//! Simulations using SimPy", Vietnam National University, Hanoi, 2017.
+//! Simulations using `SimPy`", Vietnam National University, Hanoi, 2017.
 //!
 //! The thesis's algorithm ([`thesis`](giusto_core::control::gcc::thesis)) runs on the network that it describes, against a
 //! sender of constant rate, over many seeds; and both run on a link that has a queue. See `docs/reproduce-rrtcc.md`.
