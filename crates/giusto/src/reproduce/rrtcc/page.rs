@@ -40,6 +40,9 @@ fn number(item: &Item, value: Option<f64>) -> String {
     text.strip_suffix(item.unit.as_str()).unwrap_or(&text).trim_end().to_owned()
 }
 
+/// What is drawn of a sender: a name, who, and a figure of a run.
+type Quantity<'a> = (&'a str, Sender, fn(&Outcome) -> f64);
+
 /// A rate in Mbit/s, for plots.
 fn mega(bps: f64) -> f64 {
     bps / 1e6
@@ -128,8 +131,8 @@ impl Rrtcc {
     }
 
     /// A quantity of both senders over the lines of Table 9: median and range.
-    fn by_line(&self, quantities: &[(&str, Sender, fn(&Outcome) -> f64)]) -> Vec<Series> {
-        let series = |(name, sender, value): &(&str, Sender, fn(&Outcome) -> f64)| {
+    fn by_line(&self, quantities: &[Quantity<'_>]) -> Vec<Series> {
+        let series = |(name, sender, value): &Quantity<'_>| {
             let points = self.runs.iter().zip(&Bandwidths::TABLE_9).filter_map(|(pairs, bandwidths)| {
                 let spread = Spread::of(pairs.iter().map(|pair| value(pair.of(*sender))))?;
                 Some((format!("line {}", bandwidths.number), spread.median, spread.low, spread.high))
@@ -139,7 +142,7 @@ impl Rrtcc {
         quantities.iter().map(series).collect()
     }
 
-    fn chart_by_line(&self, chart: Chart, quantities: &[(&str, Sender, fn(&Outcome) -> f64)]) -> Chart {
+    fn chart_by_line(&self, chart: Chart, quantities: &[Quantity<'_>]) -> Chart {
         self.by_line(quantities).into_iter().fold(chart, Chart::with_series)
     }
 
@@ -449,7 +452,7 @@ fn explanation() -> Prose {
             "Line",
             &format!(
                 "A line of Table 9: what the states {} let through.",
-                State::ALL.map(|state| state.name()).join(", ")
+                State::ALL.map(State::name).join(", ")
             ),
         ),
         define(

@@ -148,7 +148,8 @@ fn through_a_queue(contender: Contender, seed: u64, steps: &[(Timestamp, DataRat
     let media = simulation.add_flow(here, there).ok()?;
     let reports = simulation.add_flow(there, here).ok()?;
     let end = Timestamp::ZERO + DURATION;
-    let sender = simulation.add_agent(Box::new(Media::new(media, PACKET, contender.algorithm(), end)));
+    let sender =
+        simulation.add_agent(Box::new(Media::new(media, PACKET, contender.algorithm().as_ref(), end)));
     let receiver = simulation.add_agent(Box::new(Telling::new(reports)));
     simulation.deliver(media, receiver);
     simulation.deliver(reports, sender);
@@ -175,6 +176,12 @@ fn through_a_queue(contender: Contender, seed: u64, steps: &[(Timestamp, DataRat
     })
 }
 
+/// Delays are drawn in bins of this length.
+const BIN_S: f64 = 0.1;
+
+/// A figure of a run.
+type Figure = fn(&Queued) -> f64;
+
 /// What is drawn of a run.
 #[derive(Debug, Default)]
 struct Seen {
@@ -190,7 +197,6 @@ impl Observer for Seen {
         if packet.flow != self.media {
             return;
         }
-        const BIN_S: f64 = 0.1;
         let (at, delay) = ((now.as_seconds() / BIN_S).floor() * BIN_S, (now - packet.sent).as_millis());
         match self.delay.last_mut() {
             Some(last) if (last.0 - at).abs() < BIN_S / 2.0 => last.1 = last.1.max(delay),
@@ -215,7 +221,7 @@ impl Observer for Seen {
 pub(super) fn beside(all: &[Comparison]) -> BTreeMap<String, f64> {
     let mut beside = BTreeMap::new();
     for contender in Contender::ALL {
-        let figures: [(&str, fn(&Queued) -> f64); 6] = [
+        let figures: [(&str, Figure); 6] = [
             ("sent_rate_bps", |it| it.sent_bps),
             ("goodput_bps", |it| it.goodput_bps),
             ("loss_ratio", |it| it.loss_ratio),

@@ -3,7 +3,7 @@
 use giusto_core::{
     control::gcc::{
         rate::AimdConfig,
-        thesis::{LossWindow, Pace, ThesisConfig},
+        thesis::{LossWindow, Pace},
     },
     units::DataSize,
 };
@@ -15,42 +15,25 @@ use super::{
 };
 
 /// Changes one thing of the setting that is judged.
-pub(super) type Change = fn(Setting) -> Setting;
+pub(super) type Change = fn(&mut Setting);
 
 /// How many readings there are.
 pub(super) const COUNT: usize = READINGS.len();
 
 /// Name and change.
 pub(super) const READINGS: &[(&str, Change)] = &[
-    ("packets of 1200 B: 1.3 s, no report", |setting| sized(setting, 1200)),
-    ("packets of 9000 B: 10 s, three reports", |setting| sized(setting, 9000)),
-    ("packets of 20,000 B: 22 s", |setting| sized(setting, 20_000)),
-    ("packets of 150,000 B: 167 s", |setting| sized(setting, 150_000)),
-    ("delay: variance 0.001 s², deviation 31.6 ms", |setting| Setting {
-        spread: network::Spread::SecondsSquared,
-        ..setting
+    ("packets of 1200 B: 1.3 s, no report", |setting| setting.packet = DataSize::from_bytes(1200)),
+    ("packets of 9000 B: 10 s, three reports", |setting| setting.packet = DataSize::from_bytes(9000)),
+    ("packets of 20,000 B: 22 s", |setting| setting.packet = DataSize::from_bytes(20_000)),
+    ("packets of 150,000 B: 167 s", |setting| setting.packet = DataSize::from_bytes(150_000)),
+    ("delay: variance 0.001 s², deviation 31.6 ms", |setting| {
+        setting.spread = network::Spread::SecondsSquared;
     }),
-    ("p over all packets of a report", |setting| {
-        algorithm(setting, |it| ThesisConfig { loss_window: LossWindow::Report, ..it })
-    }),
-    ("p over all packets so far", |setting| {
-        algorithm(setting, |it| ThesisConfig { loss_window: LossWindow::All, ..it })
-    }),
-    ("A_r moves with each packet", |setting| {
-        algorithm(setting, |it| ThesisConfig { pace: Pace::Packet, ..it })
-    }),
-    ("A_r at most 1.5·R, as in the draft", |setting| {
-        algorithm(setting, |it| ThesisConfig { aimd: AimdConfig::thesis(), ..it })
-    }),
+    ("p over all packets of a report", |setting| setting.algorithm.loss_window = LossWindow::Report),
+    ("p over all packets so far", |setting| setting.algorithm.loss_window = LossWindow::All),
+    ("A_r moves with each packet", |setting| setting.algorithm.pace = Pace::Packet),
+    ("A_r at most 1.5·R, as in the draft", |setting| setting.algorithm.aimd = AimdConfig::thesis()),
 ];
-
-fn sized(setting: Setting, bytes: u64) -> Setting {
-    Setting { packet: DataSize::from_bytes(bytes), ..setting }
-}
-
-fn algorithm(setting: Setting, change: impl Fn(ThesisConfig) -> ThesisConfig) -> Setting {
-    Setting { algorithm: change(setting.algorithm), ..setting }
-}
 
 /// What came of one reading.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +79,8 @@ pub(super) fn of_line_2() -> impl Iterator<Item = &'static Statement> {
 
 impl Reading {
     pub(super) fn run(name: &'static str, change: Change, seeds: u64) -> Self {
-        let setting = change(Setting::judged(Bandwidths::TABLE_8));
+        let mut setting = Setting::judged(Bandwidths::TABLE_8);
+        change(&mut setting);
         let pairs: Vec<Pair> = (1..=seeds).map(|seed| Pair::run(&setting, seed)).collect();
         Self::judge(name, &pairs)
     }

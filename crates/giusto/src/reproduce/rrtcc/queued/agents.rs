@@ -38,10 +38,10 @@ impl Media {
     pub(super) fn new(
         flow: FlowId,
         packet: DataSize,
-        algorithm: Option<ThesisConfig>,
+        algorithm: Option<&ThesisConfig>,
         stop: Timestamp,
     ) -> Self {
-        let thesis = algorithm.map(|config| Thesis::new(config, START));
+        let thesis = algorithm.map(|config| Thesis::new(*config, START));
         let decision = Decision { from: START, to: START, cause: Cause::Start, at: Timestamp::ZERO };
         Self {
             flow,
