@@ -53,6 +53,16 @@ impl Expected {
         }
     }
 
+    /// What was found, as it stands in a table: the median, and where that alone would do, what did not.
+    pub(super) fn found(&self, item: &Item) -> String {
+        let Some(ours) = item.ours else { return UNKNOWN.to_owned() };
+        let wrong = [item.ours_low, item.ours_high].into_iter().flatten().find(|&end| !self.accepts(Some(end)));
+        match wrong.filter(|_| item.comparable && self.accepts(item.ours)) {
+            Some(wrong) => format!("{}, once {}", in_unit(ours, self.unit), in_unit(wrong, self.unit)),
+            None => in_unit(ours, self.unit),
+        }
+    }
+
     fn accepts(&self, value: Option<f64>) -> bool {
         value.is_some_and(|value| {
             self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
@@ -243,13 +253,12 @@ impl Scoreboard {
                 for controller in &controllers {
                     let item = self.item(&case, controller, &expected);
                     if item.comparable && !item.agrees {
-                        let found = item.ours.map_or_else(|| UNKNOWN.to_owned(), |ours| in_unit(ours, &item.unit));
                         unmet.push(vec![
                             case.id.to_owned(),
                             (*controller).to_owned(),
                             expected.what.clone(),
                             expected.bound(),
-                            found,
+                            expected.found(&item),
                         ]);
                     }
                 }
@@ -287,8 +296,7 @@ fn of(judged: Judged) -> Expected {
 
 fn ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     let (part, whole) = (part?, whole?);
-    // What was nothing before is no worse for being nothing again.
-    if whole > 0.0 { Some(part / whole) } else { (part <= 0.0).then_some(1.0) }
+    (whole > 0.0).then(|| part / whole)
 }
 
 fn median(sorted: &[f64]) -> Option<f64> {
