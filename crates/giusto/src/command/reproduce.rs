@@ -87,7 +87,8 @@ fn rfc8867(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> 
         plan.controllers.dedup();
     }
     let progress = Progress::new(plan.runs() as u64);
-    let watch = || if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let watch =
+        || if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     let board = rfc8867::run(plan, watch, |run| {
         progress.say(format!("{} {}", run.case, run.controller));
         progress.step();

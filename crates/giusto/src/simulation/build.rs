@@ -225,7 +225,7 @@ fn traffic(
                 Some(stream) => sender.pausing(stream, &spec.pauses),
                 None => sender,
             };
-            let receiver = Media::new(media::receiver(spec), answers, flow.forwards, Timestamp::ZERO);
+            let receiver = Media::new(media::receiver(spec)?, answers, flow.forwards, Timestamp::ZERO);
             let (sender, receiver) =
                 (simulation.add_agent(Box::new(sender)), simulation.add_agent(Box::new(receiver)));
             simulation.deliver(flow.forwards, receiver);

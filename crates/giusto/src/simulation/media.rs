@@ -75,7 +75,11 @@ pub(super) fn sender(
 }
 
 /// The end that receives.
-pub(super) fn receiver(spec: &MediaSpec) -> MediaEndpoint {
+///
+/// # Errors
+///
+/// Which key of the flow cannot be, and why.
+pub(super) fn receiver(spec: &MediaSpec) -> Result<MediaEndpoint, (&'static str, String)> {
     let feedback = spec.feedback.unwrap_or(spec.controller.feedback());
     let format = |payload_type, clock_rate, framing| PayloadFormat { payload_type, clock_rate, framing };
     let config = MediaReceiverConfig {
@@ -86,7 +90,8 @@ pub(super) fn receiver(spec: &MediaSpec) -> MediaEndpoint {
         ],
         ..MediaReceiverConfig::new(3, "receiver", feedback)
     };
-    MediaEndpoint::new(None, Some(MediaReceiver::new(config)))
+    let receiver = MediaReceiver::new(config).map_err(|error| ("controller", error.to_string()))?;
+    Ok(MediaEndpoint::new(None, Some(receiver)))
 }
 
 /// The place of the pictures among the streams, if there are any.

@@ -207,9 +207,6 @@ impl MediaSender {
             self.share(now);
         }
         self.take_frames(now);
-        if self.controller.next_timeout().is_some_and(|due| due <= now) {
-            self.controller.on_timeout(now, &self.queue.state(now));
-        }
         if self.report_at.is_some_and(|due| due <= now) {
             self.report_at = Some(now + self.config.report_interval);
             self.report(now);
@@ -481,6 +478,10 @@ impl MediaSender {
 
     /// Does what the controller says.
     fn settle(&mut self, now: Timestamp) {
+        // What it has just heard may have made something due.
+        if self.controller.next_timeout().is_some_and(|due| due <= now) {
+            self.controller.on_timeout(now, &self.queue.state(now));
+        }
         while let Some(probe) = self.controller.next_probe() {
             self.pacer.on_probe(now, probe);
         }

@@ -1,8 +1,6 @@
 //! The test cases: their scenarios, what is set in them, and what is judged beside their own expectations.
 
-use crate::{
-    scenario::{Document, FlowKind, Scenario, ScenarioError, Setting},
-};
+use crate::scenario::{Document, FlowKind, Scenario, ScenarioError, Setting};
 use giusto_core::control::ControllerKind;
 
 macro_rules! file {
@@ -108,7 +106,15 @@ const fn case(id: &'static str, what: &'static str, (file, text): File) -> Case 
 
 /// A case of §6.2: `base` with marks.
 const fn marked(id: &'static str, what: &'static str, base: Case) -> Case {
-    Case { id, what, marks: true, against: Some(base.id), judged: &[MarkedGoodput, MarkedDelay], quick: false, ..base }
+    Case {
+        id,
+        what,
+        marks: true,
+        against: Some(base.id),
+        judged: &[MarkedGoodput, MarkedDelay],
+        quick: false,
+        ..base
+    }
 }
 
 const C51: Case = Case { quick: true, ..case("5.1", "variable capacity, one flow", F51) };
@@ -135,11 +141,8 @@ const C55: Case = Case {
     ..case("5.5", "round-trip fairness", F55)
 };
 const C56: Case = Case { judged: &[], quick: true, ..case("5.6", "long TCP, queue of 300 ms", F56) };
-const C57: Case = Case {
-    bottlenecks: TWO,
-    judged: &[NotStarved, FairOver20s],
-    ..case("5.7", "short TCP flows", F57)
-};
+const C57: Case =
+    Case { bottlenecks: TWO, judged: &[NotStarved, FairOver20s], ..case("5.7", "short TCP flows", F57) };
 const C58: Case = Case {
     bottlenecks: THREE,
     judged: &[FairOver5s, FairOver20s, Steady],
@@ -149,7 +152,10 @@ const C58: Case = Case {
 /// All cases and their variants, in the order of the document.
 pub const CASES: &[Case] = &[
     C51,
-    Case { settings: &[("bottleneck.delay", "100 ms")], ..case("5.1-100ms", "variable capacity, 100 ms forwards", F51) },
+    Case {
+        settings: &[("bottleneck.delay", "100 ms")],
+        ..case("5.1-100ms", "variable capacity, 100 ms forwards", F51)
+    },
     case("5.1-udp", "variable capacity by UDP, one flow", F51_UDP),
     C52,
     Case {

@@ -179,9 +179,8 @@ fn at_bottleneck(
             FlowKind::Media(media) => &media.pauses[..],
             _ => &[],
         };
-        let paused = pauses
-            .iter()
-            .any(|(from, to)| from.as_seconds() < period.end && to.as_seconds() > period.start);
+        let paused =
+            pauses.iter().any(|(from, to)| from.as_seconds() < period.end && to.as_seconds() > period.start);
         from <= period.start && to >= period.end && !paused
     };
     let specs = scenario.flows().iter().filter(|spec| media.contains(&spec.id.as_str()));
@@ -252,9 +251,8 @@ fn fairness(flows: &[&[Interval]], window: usize) -> Option<f64> {
             let part = flow.get(number * window..(number + 1) * window).unwrap_or_default();
             mean(part, received)
         });
-        let (least, most) = rates.fold((f64::INFINITY, 0.0_f64), |(least, most), rate| {
-            (least.min(rate), most.max(rate))
-        });
+        let (least, most) =
+            rates.fold((f64::INFINITY, 0.0_f64), |(least, most), rate| (least.min(rate), most.max(rate)));
         if least > 0.0 { most / least } else { f64::INFINITY }
     });
     ratios.max_by(f64::total_cmp)
@@ -333,11 +331,8 @@ mod tests {
 
     fn of_rates(kbps: &[u64]) -> Vec<Interval> {
         // 25 B in 200 ms are 1 kbit/s.
-        let interval = |kbps: &u64| Interval {
-            sent_bytes: kbps * 25,
-            received_bytes: kbps * 25,
-            ..Interval::default()
-        };
+        let interval =
+            |kbps: &u64| Interval { sent_bytes: kbps * 25, received_bytes: kbps * 25, ..Interval::default() };
         kbps.iter().map(interval).collect()
     }
 

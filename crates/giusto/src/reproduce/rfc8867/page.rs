@@ -34,7 +34,8 @@ pub(super) fn series(case: &Case, scenario: &Scenario, record: &Record) -> Serie
     });
     let waited = seconds.clone().map(|second| {
         let intervals = of_media.clone().flat_map(|flow| within(flow, second..second + 1.0));
-        let longest = intervals.take(PER_SECOND * record.flows.len()).map(|interval| interval.waited_ns).max();
+        let longest =
+            intervals.take(PER_SECOND * record.flows.len()).map(|interval| interval.waited_ns).max();
         (second + 0.5, longest.unwrap_or_default() as f64 / 1e6)
     });
     let capacities = case.bottlenecks.iter().map(|(link, _)| {
@@ -244,7 +245,8 @@ impl Scoreboard {
     fn rate_chart(&self, case: &Case, controller: ControllerKind) -> Option<Chart> {
         let drawn = self.drawn(case, controller)?;
         let title = format!("{}: {controller}", case.id);
-        let caption = "Received rate of each media flow, second by second; the line of steps is the capacity.";
+        let caption =
+            "Received rate of each media flow, second by second; the line of steps is the capacity.";
         let mut chart = Chart::new(title, caption).with_axes("time (s)", "rate (Mbit/s)");
         for (name, points) in &drawn.rates {
             chart = chart.with_series(Drawn::Line { name: name.clone(), points: points.clone() });

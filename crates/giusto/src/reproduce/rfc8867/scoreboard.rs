@@ -10,8 +10,8 @@ use super::{
     metrics::{FlowMetrics, Period},
 };
 use crate::{
-    reproduce::{Item, Reproduction},
     report::format::{UNKNOWN, percent, rate, short},
+    reproduce::{Item, Reproduction},
     table::of_cells,
 };
 
@@ -225,7 +225,8 @@ impl Scoreboard {
 
     /// The scoreboard for the terminal: each case with how many of its expectations are met, and what is not met.
     pub fn table(&self) -> String {
-        let controllers: Vec<&str> = self.plan.controllers.iter().map(|controller| controller.name()).collect();
+        let controllers: Vec<&str> =
+            self.plan.controllers.iter().map(|controller| controller.name()).collect();
         let mut columns = vec![("case", Left), ("", Left)];
         columns.extend(controllers.iter().map(|controller| (*controller, Right)));
         let score = |case: Option<&Case>, controller: &str| {
@@ -245,8 +246,13 @@ impl Scoreboard {
         rows.push(all);
         let overview = of_cells(&columns, rows);
 
-        let columns =
-            [("not met", Left), ("controller", Left), ("expectation", Left), ("expected", Right), ("found", Right)];
+        let columns = [
+            ("not met", Left),
+            ("controller", Left),
+            ("expectation", Left),
+            ("expected", Right),
+            ("found", Right),
+        ];
         let mut unmet = Vec::new();
         for case in self.cases() {
             for expected in self.expected(&case) {
@@ -280,9 +286,7 @@ fn of(judged: Judged) -> Expected {
         Judged::FairOver5s => ("fairness over 5 s", "ratio", Some(FAIREST), Some(LEAST_FAIR)),
         Judged::FairOver20s => ("fairness over 20 s", "ratio", Some(FAIREST), Some(LEAST_FAIR)),
         Judged::Steady => ("oscillation", "swings", None, Some(0.0)),
-        Judged::AsTheReference => {
-            ("goodput forwards against the reference", "ratio", Some(0.8), Some(1.25))
-        }
+        Judged::AsTheReference => ("goodput forwards against the reference", "ratio", Some(0.8), Some(1.25)),
         Judged::NotStarved => ("worst 5 s of a flow", "bit/s", Some(MINIMUM_BPS), None),
         Judged::Priority => ("rate of s1 over that of the others", "ratio", Some(2.0), None),
         Judged::MarkedGoodput => ("goodput against that without marks", "ratio", Some(0.9), None),

@@ -89,16 +89,15 @@ impl Sources {
         }
     }
 
-    /// The source says goodbye; true if it was there.
+    /// The source says goodbye; true if it had been heard, and had not said so before.
     pub(super) fn on_bye(&mut self, now: Timestamp, ssrc: u32) -> bool {
-        let Some(source) = self.list.iter_mut().find(|source| source.ssrc == ssrc) else { return false };
-        let was_live = source.presence == Presence::Live;
-        if !matches!(source.presence, Presence::Ended(_)) && source.highest.is_some() {
-            source.presence = Presence::Ended(now);
-            source.frames.end();
-            return true;
-        }
-        was_live
+        let known = self.list.iter_mut().find(|source| source.ssrc == ssrc && source.highest.is_some());
+        let Some(source) = known.filter(|source| !matches!(source.presence, Presence::Ended(_))) else {
+            return false;
+        };
+        source.presence = Presence::Ended(now);
+        source.frames.end();
+        true
     }
 
     /// Those that have been silent for too long have left (RFC 3550 §6.3.5).

@@ -115,3 +115,51 @@ impl<T> ArrivalWindow<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(window: &mut ArrivalWindow<u32>) -> Vec<u64> {
+        let numbers = window.from(window.next()).map(|(number, _)| number - FIRST_CYCLE).collect();
+        window.told(|at| *at < 100);
+        numbers
+    }
+
+    #[test]
+    fn what_is_too_late_is_not_told_until_the_sender_is_seen_to_count_anew() {
+        let mut window = ArrivalWindow::new();
+        for number in 1000..1010 {
+            assert!(matches!(window.note(number, 0), Noted::New));
+        }
+        assert!(matches!(window.note(1003, 0), Noted::Again(..)));
+        assert_eq!(told(&mut window), (1000..1010).collect::<Vec<_>>());
+        for number in 500..563 {
+            assert!(matches!(window.note(number, 200), Noted::Forgotten));
+            assert!(!window.has_untold());
+        }
+        assert!(matches!(window.note(563, 200), Noted::New));
+        assert_eq!((window.has_untold(), told(&mut window)), (true, vec![563]));
+    }
+
+    #[test]
+    fn memory_is_half_the_numbers_at_most() {
+        let mut window = ArrivalWindow::new();
+        for number in 0..100_000_u32 {
+            window.note(number as u16, number);
+        }
+        assert_eq!(window.kept.len(), 1 << 15);
+        assert_eq!(told(&mut window), (100_000 - (1 << 15)..100_000).collect::<Vec<_>>());
+        // All in one jump: what lies beyond is gone, told or not.
+        window.note((100_000_u32 + 20_000) as u16, 0);
+        window.note((100_000_u32 + 50_000) as u16, 0);
+        assert_eq!(told(&mut window), [120_000, 150_000]);
+    }
+
+    #[test]
+    fn numbers_before_the_first_lie_above_zero() {
+        let first = widened(None, 3);
+        assert_eq!(widened(Some(first), 65_535), first - 4);
+        assert_eq!(widened(Some(first), 4), first + 1);
+    }
+}

@@ -2,7 +2,7 @@ use super::*;
 use crate::rtp::rtcp::{CongestionFeedback, StreamFeedback};
 
 fn packet(ssrc: u32, sequence: u16, marker: bool) -> Sent {
-    Sent { header: RtpHeader { ssrc, sequence, marker, ..RtpHeader::default() }, ..Sent::default() }
+    Sent { header: RtpHeader { marker, sequence, ssrc, ..RtpHeader::default() }, ..Sent::default() }
 }
 
 pub(super) fn reports(datagrams: &[Vec<Packet>]) -> Vec<CongestionFeedback> {

@@ -23,8 +23,10 @@ fn with_clock(rate: u32) -> MediaReceiver {
 #[test]
 fn each_report_tells_of_the_interval_since_the_one_before() {
     let mut receiver = receiver(FeedbackKind::ReceiverReports);
-    let mut arrive = |receiver: &mut MediaReceiver, numbers: &[u16], now| {
-        numbers.iter().for_each(|number| media(*number, 0).arrive(receiver, at(now)));
+    let arrive = |receiver: &mut MediaReceiver, numbers: &[u16], now| {
+        for number in numbers {
+            media(*number, 0).arrive(receiver, at(now));
+        }
         let block = report(receiver);
         (block.fraction_lost, block.cumulative_lost, block.highest_sequence)
     };
@@ -67,6 +69,47 @@ fn one_too_many_sources_replaces_nobody_who_is_there() {
     Sent { header, ..Sent::default() }.arrive(&mut receiver, at(700));
     let reported: Vec<_> = blocks(&drain(&mut receiver, at(1500))).iter().map(|block| block.ssrc).collect();
     assert!(reported.contains(&100) && !reported.contains(&3) && reported.len() == 31, "{reported:?}");
+}
+
+#[test]
+fn a_source_that_was_silent_is_reported_again_when_it_is_heard() {
+    let mut receiver = receiver(FeedbackKind::ReceiverReports);
+    media(0, 0).arrive(&mut receiver, at(0));
+    let mut latest = at(0);
+    while let Some(due) = receiver.poll_timeout() {
+        receiver.handle_timeout(due);
+        drain(&mut receiver, due);
+        latest = due;
+    }
+    // Five intervals of a second: RFC 3550 §6.3.5.
+    assert_eq!((latest, receiver.poll_event()), (at(5500), None));
+    media(2, 0).arrive(&mut receiver, at(60_000));
+    assert_eq!(receiver.poll_timeout(), Some(at(60_500)));
+    let block = report(&mut receiver);
+    assert_eq!((block.fraction_lost, block.cumulative_lost), (128, 1));
+}
+
+#[test]
+fn a_session_of_two_goes_on_when_one_leaves() {
+    for kind in [FeedbackKind::TransportWide, FeedbackKind::CongestionControl, FeedbackKind::ReceiverEstimate]
+    {
+        let mut receiver = super::receiver(kind);
+        for (ssrc, number) in [(7, 0), (8, 1)] {
+            let header = RtpHeader { ssrc, sequence: number, ..RtpHeader::default() };
+            let sent = Sent { header, transport: Some(number), send_time: Some(at(100)) };
+            sent.arrive(&mut receiver, at(100));
+        }
+        receiver.handle_rtcp(at(110), &Packet::Bye(Bye { sources: vec![7], reason: None }));
+        assert_eq!(receiver.poll_event(), Some(MediaEvent::Ended { ssrc: 7 }));
+        let datagrams = drain(&mut receiver, at(600));
+        let reported: Vec<_> = blocks(&datagrams).iter().map(|block| block.ssrc).collect();
+        assert_eq!(reported, [8], "{kind:?}");
+        // What is not told by now is never told.
+        let header = RtpHeader { ssrc: 8, sequence: 2, ..RtpHeader::default() };
+        Sent { header, transport: Some(2), send_time: Some(at(600)) }.arrive(&mut receiver, at(601));
+        receiver.handle_rtcp(at(602), &Packet::Bye(Bye { sources: vec![8], reason: None }));
+        assert_eq!((receiver.poll_timeout(), receiver.poll_transmit(at(5000))), (None, None), "{kind:?}");
+    }
 }
 
 #[test]
