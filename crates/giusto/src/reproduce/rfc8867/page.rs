@@ -76,12 +76,13 @@ impl Scoreboard {
     fn verdict(&self) -> String {
         let scores = self.plan.controllers.iter().map(|controller| {
             let (met, judged) = self.score(None, controller.name());
-            format!("{controller} meets {met} of {judged}")
+            (format!("{controller} {met}"), judged)
         });
+        let (scores, judged): (Vec<String>, Vec<usize>) = scores.unzip();
         format!(
-            "What RFC 8867 expects of congestion control, in {}: {}.",
-            plural(self.cases().count() as u64, "test case", "test cases"),
-            scores.collect::<Vec<_>>().join(", ")
+            "Of {} expectations of RFC 8867 are met: {}.",
+            judged.first().copied().unwrap_or_default(),
+            scores.join(", ")
         )
     }
 
@@ -135,9 +136,9 @@ impl Scoreboard {
                 let item = self.item(case, controller, &expected);
                 let value = expected.found(&item);
                 match (item.comparable, item.agrees) {
-                    (false, _) => format!("{value}: not judged").into(),
-                    (_, true) => Cell::toned(format!("{value}: met"), Tone::Good),
-                    (_, false) => Cell::toned(format!("{value}: not met"), Tone::Bad),
+                    (false, _) => format!("{value} not judged").into(),
+                    (_, true) => Cell::toned(format!("{value} met"), Tone::Good),
+                    (_, false) => Cell::toned(format!("{value} not met"), Tone::Bad),
                 }
             }));
             row
@@ -159,11 +160,8 @@ impl Scoreboard {
     fn periods_table(&self, case: &Case) -> Table {
         let drawn = |controller: &ControllerKind| self.first_run(case, *controller);
         let runs: Vec<&Run> = self.plan.controllers.iter().filter_map(drawn).collect();
-        let mut columns = vec![
-            Column::words("time"),
-            Column::words("bottleneck"),
-            Column::number("capacity (Mbit/s)"),
-        ];
+        let mut columns =
+            vec![Column::words("time"), Column::words("bottleneck"), Column::number("capacity (Mbit/s)")];
         columns.extend(runs.iter().map(|run| Column::number(run.controller)));
         let cell = |period: &Period| {
             let slowest = period.flows.iter().map(|flow| flow.convergence_s);
@@ -285,7 +283,9 @@ impl Scoreboard {
 
     /// The run with the first seed.
     fn first_run(&self, case: &Case, controller: ControllerKind) -> Option<&Run> {
-        self.runs.iter().find(|run| run.case == case.id && run.controller == controller.name() && run.series.is_some())
+        self.runs
+            .iter()
+            .find(|run| run.case == case.id && run.controller == controller.name() && run.series.is_some())
     }
 }
 
