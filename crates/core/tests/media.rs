@@ -8,7 +8,7 @@ use giusto_core::{
         source::{Audio, AudioConfig, PerfectConfig, PerfectEncoder, RateRange, VIDEO_CLOCK},
     },
     session::media::{
-        Datagram, Framing, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender,
+        Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender,
         MediaSenderConfig, MediaStream, PADDING_TYPE, PayloadFormat,
     },
     units::{DataRate, DataSize, TimeDelta, Timestamp},
@@ -63,12 +63,11 @@ fn sender(kind: ControllerKind, first_ssrc: u32) -> MediaSender {
 }
 
 fn receiver(kind: ControllerKind, ssrc: u32) -> MediaReceiver {
-    let format = |payload_type, clock_rate, framing| PayloadFormat { payload_type, clock_rate, framing };
     MediaReceiver::new(MediaReceiverConfig {
         payloads: vec![
-            format(96, Some(VIDEO_CLOCK), Framing::Marker),
-            format(111, Some(48_000), Framing::Packet),
-            format(PADDING_TYPE, None, Framing::Nothing),
+            PayloadFormat::video(96),
+            PayloadFormat::audio(111, 48_000),
+            PayloadFormat::padding(PADDING_TYPE),
         ],
         ..MediaReceiverConfig::new(ssrc, "far", kind.feedback())
     })
@@ -142,7 +141,10 @@ impl Call {
         loop {
             let arrival = self.on_the_way.iter().map(|&(at, ..)| at).min();
             let timeouts = self.ends.iter().filter_map(MediaEndpoint::poll_timeout).min();
-            let Some(next) = [arrival, timeouts].into_iter().flatten().min().filter(|&next| next <= until) else { break };
+            let Some(next) = [arrival, timeouts].into_iter().flatten().min().filter(|&next| next <= until)
+            else {
+                break;
+            };
             self.now = self.now.max(next);
             let now = self.now;
             self.on_the_way.sort_by_key(|&(at, number, ..)| (at, number));
@@ -188,7 +190,11 @@ impl Call {
         while let Some(event) = self.ends[from].poll_event() {
             self.events[from].push(event);
         }
-        assert!(self.ends[from].poll_timeout().is_none_or(|due| due > self.now), "end {from} spins at {:?}", self.now);
+        assert!(
+            self.ends[from].poll_timeout().is_none_or(|due| due > self.now),
+            "end {from} spins at {:?}",
+            self.now
+        );
     }
 
     fn target(&self) -> u64 {
@@ -243,7 +249,7 @@ fn a_bye_ends_the_reports_and_what_was_received_is_still_told() {
         assert_eq!(call.ends[1].poll_timeout(), None, "{kind}");
         assert!(call.events[1].contains(&MediaEvent::Ended { ssrc: 11 }), "{kind}");
         let figures = call.ends[1].receiver().unwrap().sources().find(|source| source.ssrc == 11);
-        assert!(figures.is_some_and(|figures| figures.packets >= 90), "{kind}: {figures:?}");
+        assert!(figures.is_some_and(|figures| figures.packets >= 85), "{kind}: {figures:?}");
     }
 }
 

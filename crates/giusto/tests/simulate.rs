@@ -144,15 +144,20 @@ fn a_question_about_a_run_without_media_is_refused_with_the_mend() {
 fn a_time_to_a_rate_wants_a_rate_and_only_media_have_frames() {
     let and = |more: &str| complaint(&format!("{GOOD}[[expect]]\nflow = \"voice\"\n{more}\n"), &[]);
     insta::assert_snapshot!(and("metric = \"time-to-rate\"\nmax = \"1 s\""), @r#"error: s.toml:13: expect of flow "voice": rate is missing: add rate = "5 Mbit/s""#);
-    insta::assert_snapshot!(and("metric = \"loss\"\nmax = 0.1\nrate = \"1 Mbit/s\""), @r#"error: s.toml:17: expect of flow "voice": unknown key "rate": known here are flow, link, metric, min, max, name, from, to"#);
+    insta::assert_snapshot!(and("metric = \"loss\"\nmax = 0.1\nrate = \"1 Mbit/s\""), @r#"error: s.toml:17: expect of flow "voice": rate: it goes with metric = "time-to-rate" alone: leave it out"#);
     insta::assert_snapshot!(and("metric = \"frames\"\nmin = 1"), @r#"error: s.toml:15: expect of flow "voice": frames is of kind media, and this is cbr"#);
-    // 64 kbit/s arrive from the first step on, but for the 20 ms that the first packets take; the second step is whole.
+    // A packet of 200 B each 25 ms: 20 of them within half a second are 64 kbit/s.
     let text = format!(
-        "{GOOD}[[expect]]\nflow = \"voice\"\nmetric = \"time-to-rate\"\nrate = \"63 kbit/s\"\nmin = \"1 s\"\nmax = \"1 s\"\n"
+        "{GOOD}[[expect]]\nflow = \"voice\"\nmetric = \"time-to-rate\"\nrate = \"64 kbit/s\"\nmin = \"0.5 s\"\nmax = \"0.5 s\"\n"
     );
     let result = json(&Folder::with(&text).run(&["sim", "s.toml", "--json"]));
-    assert_eq!((&result["checks"][0]["value"], &result["checks"][0]["unit"]), (&1000.0.into(), &"ms".into()));
-    assert_eq!(result["checks"][0]["name"], "flow voice: time-to-rate of 63 kbit/s");
+    assert_eq!((&result["checks"][0]["value"], &result["checks"][0]["unit"]), (&500.0.into(), &"ms".into()));
+    assert_eq!(result["checks"][0]["name"], "flow voice: time-to-rate of 64 kbit/s");
+    let never = json(
+        &Folder::with(&text.replace("= \"64 kbit/s\"\nmin", "= \"65 kbit/s\"\nmin"))
+            .run(&["sim", "s.toml", "--json"]),
+    );
+    assert_eq!((&never["checks"][0]["value"], &never["checks"][0]["passed"]), (&Value::Null, &false.into()));
     assert_eq!(result["flows"][0].get("frames"), None);
 }
 

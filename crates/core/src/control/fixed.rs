@@ -3,6 +3,9 @@
 use super::{Controller, Decision, Feedback, QueueState, SentPacket, Target};
 use crate::units::{DataRate, Timestamp};
 
+/// Pacing is so many halves of the rate: 2.5 times, as libwebrtc paces what is not controlled, so that pictures do not queue at home.
+const PACING: u64 = 5;
+
 /// Always the same rate. It measures loss and does nothing about it.
 #[derive(Debug, Clone)]
 pub struct Fixed {
@@ -40,7 +43,8 @@ impl Controller for Fixed {
     }
 
     fn target(&self) -> Target {
-        Target { media: self.rate, pacing: self.rate, ..Target::default() }
+        let pacing = DataRate::from_bps(self.rate.as_bps().saturating_mul(PACING) / 2);
+        Target { media: self.rate, pacing, ..Target::default() }
     }
 
     fn decision(&self) -> &Decision {
@@ -71,7 +75,7 @@ mod tests {
         let packets = [report(0, true), report(1, false), report(2, false), report(3, true)];
         fixed.on_feedback(Timestamp::ZERO, &Feedback { packets: &packets, ..Feedback::default() });
         assert_eq!(fixed.loss_ratio(), Some(0.5));
-        assert_eq!(fixed.target(), Target { media: rate, pacing: rate, ..Target::default() });
+        assert_eq!((fixed.target().media, fixed.target().pacing), (rate, DataRate::from_bps(2_500_000)));
         assert_eq!(fixed.next_timeout(), None);
     }
 }

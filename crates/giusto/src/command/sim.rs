@@ -100,11 +100,11 @@ struct Runs<'a> {
 pub(super) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     // All are read before the first one runs: what is wrong is said at once.
     let scenarios = scenarios(args)?;
+    let mut why = why(args, &scenarios)?;
     let folders = match &args.out {
         Some(out) => folders(out, &scenarios)?,
         None => Vec::new(),
     };
-    let mut why = why(args, &scenarios)?;
     let progress = Progress::live();
     let (mut results, mut written, mut answer) = (Vec::new(), Vec::new(), None);
     for (place, scenario) in scenarios.iter().enumerate() {

@@ -380,10 +380,7 @@ impl Observer for Windows {
         }
     }
     fn on_note(&mut self, now: Timestamp, note: &Note) {
-        let flow = match note {
-            Note::Decided { flow, .. } | Note::Frame { flow, .. } => flow,
-            _ => return,
-        };
+        let (Note::Decided { flow, .. } | Note::Frame { flow, .. }) = note else { return };
         for &number in self.of_flow.get(flow.0 as usize).into_iter().flatten() {
             let Some(tally) = self.tallies.get_mut(number) else { continue };
             let window = tally.window;
@@ -392,7 +389,9 @@ impl Observer for Windows {
                 Note::Decided { decision, .. } => media.decide(now, decision, window),
                 Note::Frame { delay, .. } if window.holds(now) => {
                     media.frames += 1;
-                    delay.iter().for_each(|&delay| media.frame_delay.record(delay));
+                    if let Some(delay) = *delay {
+                        media.frame_delay.record(delay);
+                    }
                 }
                 _ => {}
             }

@@ -141,7 +141,9 @@ impl Plan {
                     let tallies = flows.iter().map(|flow| windows.flow(flow.forwards, window(flow)));
                     let tallies: Vec<usize> = tallies.collect();
                     if reaching {
-                        tallies.iter().for_each(|&number| windows.keep_steps(number));
+                        for &number in &tallies {
+                            windows.keep_steps(number);
+                        }
                     }
                     tallies
                 }

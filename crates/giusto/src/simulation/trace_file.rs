@@ -11,7 +11,7 @@ use std::{
 use giusto_core::{
     control::{Cause, Decision},
     ecn::Ecn,
-    units::Timestamp,
+    units::{TimeDelta, Timestamp},
 };
 use giusto_sim::{
     packet::{DropReason, FlowId, LinkId},
@@ -295,7 +295,7 @@ impl Row {
             }
             Note::Frame { delay, size, .. } => {
                 row.kind = Kind::Frame(delay.is_some());
-                row.lasted_ns = delay.map_or(0, |delay| delay.as_nanos());
+                row.lasted_ns = delay.map_or(0, TimeDelta::as_nanos);
                 row.size_bytes = u32::try_from(size.as_bytes()).unwrap_or(u32::MAX);
             }
             _ => {}
@@ -355,11 +355,11 @@ impl Row {
         matches!(self.kind, Kind::Queued | Kind::Dequeued).then_some(self.queue_bytes)
     }
 
-    fn from_bps(&self) -> Option<i64> {
+    fn bps_before(&self) -> Option<i64> {
         self.decision.as_ref().map(|decision| bps(decision.from))
     }
 
-    fn to_bps(&self) -> Option<i64> {
+    fn bps_since(&self) -> Option<i64> {
         self.decision.as_ref().map(|decision| bps(decision.to))
     }
 
@@ -420,8 +420,8 @@ impl Row {
             delay_ns: self.delay_ns(),
             queue_packets: self.queue_packets(),
             queue_bytes: self.queue_bytes(),
-            from_bps: self.from_bps(),
-            to_bps: self.to_bps(),
+            from_bps: self.bps_before(),
+            to_bps: self.bps_since(),
             cause: self.cause(),
             signal: self.signal(),
             trend_ms: self.trend_ms(),
@@ -496,8 +496,8 @@ const COLUMNS: [Column; 20] = [
     Column { name: "delay_ns", cells: Cells::IntegerOrNull(Row::delay_ns) },
     Column { name: "queue_packets", cells: Cells::IntegerOrNull(Row::queue_packets) },
     Column { name: "queue_bytes", cells: Cells::IntegerOrNull(Row::queue_bytes) },
-    Column { name: "from_bps", cells: Cells::IntegerOrNull(Row::from_bps) },
-    Column { name: "to_bps", cells: Cells::IntegerOrNull(Row::to_bps) },
+    Column { name: "from_bps", cells: Cells::IntegerOrNull(Row::bps_before) },
+    Column { name: "to_bps", cells: Cells::IntegerOrNull(Row::bps_since) },
     Column { name: "cause", cells: Cells::TextOrNull(|row, _| row.cause().map(Into::into)) },
     Column { name: "signal", cells: Cells::TextOrNull(|row, _| row.signal().map(Into::into)) },
     Column { name: "trend_ms", cells: Cells::NumberOrNull(Row::trend_ms) },

@@ -431,16 +431,22 @@ mod tests {
         use giusto_core::{control::Decision, units::DataRate};
         let mut timeline = Timeline::with_width(ms(40), TimeDelta::from_millis(10));
         assert_eq!(timeline.media(FLOW), None);
-        for (at, from, to) in [(12, 0, 1000), (15, 1000, 2000), (35, 2000, 500)] {
+        let decide = |timeline: &mut Timeline, at, from, to| {
             let [from, to] = [from, to].map(DataRate::from_bps);
             let decision = Decision { at: ms(at), from, to, ..Decision::default() };
             timeline.on_note(ms(at), &Note::Decided { flow: FLOW, decision });
-        }
-        let size = DataSize::from_bytes(1);
-        for (at, delay) in [(21, Some(30)), (22, None), (40, Some(50)), (40, Some(40))] {
-            let delay = delay.map(TimeDelta::from_millis);
+        };
+        let frame = |timeline: &mut Timeline, at, delay: Option<i64>| {
+            let (delay, size) = (delay.map(TimeDelta::from_millis), DataSize::from_bytes(1));
             timeline.on_note(ms(at), &Note::Frame { flow: FLOW, delay, size });
-        }
+        };
+        decide(&mut timeline, 12, 0, 1000);
+        decide(&mut timeline, 15, 1000, 2000);
+        frame(&mut timeline, 21, Some(30));
+        frame(&mut timeline, 22, None);
+        decide(&mut timeline, 35, 2000, 500);
+        frame(&mut timeline, 40, Some(50));
+        frame(&mut timeline, 40, Some(40));
         timeline.finish();
         let media = timeline.media(FLOW).unwrap();
         // Nothing was said of the first 12 ms; 3 ms of 1000 and 5 ms of 2000; 10 ms of 2000; 5 ms of each.

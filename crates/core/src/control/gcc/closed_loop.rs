@@ -1,12 +1,12 @@
 //! A sender, a link and a receiver in one loop, to judge controllers by what they bring about.
 //!
-//! The link has a rate that may change with time, a drop-tail queue of 300 ms, a delay of 25 ms each way, and may lose packets behind
+//! The link has a rate that may change with time, a drop-tail queue of 300 ms, a delay of 25 ms each way unless told otherwise, and may lose packets behind
 //! the queue at random. The sender has pictures, 30 a second, in packets of 1200 bytes, that leave through a [`Pacer`]; probes
 //! and padding are filled up. The receiver reports each 50 ms, in steps of 250 µs.
 
 use std::collections::VecDeque;
 
-use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
     control::{
@@ -14,12 +14,11 @@ use crate::{
         SentPacket,
     },
     ecn::Ecn,
-    session::{Pacer, Permit},
+    session::{Pacer, PacerConfig, Permit},
     units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp},
 };
 
 const PACKET: u64 = 1200;
-const DELAY: TimeDelta = TimeDelta::from_millis(25);
 const QUEUE: TimeDelta = TimeDelta::from_millis(300);
 const FEEDBACK: TimeDelta = TimeDelta::from_millis(50);
 const FRAME: TimeDelta = TimeDelta::from_nanos(33_333_333);
@@ -29,6 +28,8 @@ const FRAME: TimeDelta = TimeDelta::from_nanos(33_333_333);
 pub(super) struct Scenario {
     /// Seconds to Mbit/s. Zero: nothing passes.
     pub(super) link: fn(f64) -> f64,
+    /// Seconds to the delay one way, in milliseconds.
+    pub(super) delay: fn(f64) -> f64,
     /// What is lost behind the queue, 0 to 1.
     pub(super) loss: f64,
     pub(super) limits: Limits,
@@ -36,7 +37,7 @@ pub(super) struct Scenario {
     pub(super) seed: u64,
     /// The most that the media takes.
     pub(super) media: DataRate,
-    /// A receiver that tells what arrived in the last second, and its losses, each second; instead of packets.
+    /// A receiver that each second tells its losses and, as an estimate, half again what arrived; instead of packets.
     pub(super) reports_only: bool,
 }
 
@@ -44,6 +45,7 @@ impl Default for Scenario {
     fn default() -> Self {
         Self {
             link: |_| 3.0,
+            delay: |_| 25.0,
             loss: 0.0,
             limits: Limits { max: DataRate::from_bps(10_000_000), ..Limits::default() },
             seconds: 60,
@@ -70,6 +72,8 @@ pub(super) struct Outcome {
     pub(super) decisions: Vec<Decision>,
     pub(super) probes: u64,
     pub(super) timeouts: u64,
+    /// For how many seconds padding was wanted.
+    pub(super) padded: f64,
 }
 
 impl Outcome {
@@ -129,15 +133,14 @@ pub(super) fn run_with(controller: Box<dyn Controller>, kind: ControllerKind, sc
 }
 
 /// The same with another pacer.
-pub(super) fn run_paced(
-    kind: ControllerKind,
-    pacer: crate::session::PacerConfig,
-    scenario: Scenario,
-) -> Outcome {
+pub(super) fn run_paced(kind: ControllerKind, pacer: PacerConfig, scenario: Scenario) -> Outcome {
     let mut this = Loop::new(kind.build(scenario.limits), kind, scenario);
     this.pacer = Pacer::new(pacer, this.controller.target().pacing);
     this.run()
 }
+
+/// When a feedback message arrives, the packets that it reports, or the losses and the estimate that it tells.
+type Message = (Timestamp, Vec<PacketReport>, Option<(LossReport, DataRate)>);
 
 #[derive(Debug)]
 struct Loop {
@@ -160,7 +163,7 @@ struct Loop {
     flight: VecDeque<(SentPacket, Option<Timestamp>)>,
     in_flight: DataSize,
     /// Feedback on its way: when it arrives.
-    returning: VecDeque<(Timestamp, Vec<PacketReport>, Option<(LossReport, DataRate)>)>,
+    returning: VecDeque<Message>,
     second: (u64, u64, u64),
     sequence: u64,
     outcome: Outcome,
@@ -281,6 +284,10 @@ impl Loop {
         self.follow();
     }
 
+    fn delay(&self) -> TimeDelta {
+        TimeDelta::from_seconds_f64((self.scenario.delay)(self.now.as_seconds()) / 1e3)
+    }
+
     /// Through the link: when it arrives, if it does.
     fn pass(&mut self, size: DataSize) -> Option<Timestamp> {
         let at = self.now.as_seconds();
@@ -299,7 +306,7 @@ impl Loop {
             self.outcome.lost += 1;
             return None;
         }
-        let arrival = self.now + DELAY + TimeDelta::from_seconds_f64(self.backlog / rate);
+        let arrival = self.now + self.delay() + TimeDelta::from_seconds_f64(self.backlog / rate);
         if let Some(tenth) = self.outcome.arrived.get_mut((arrival.as_seconds() * 10.0) as usize) {
             *tenth += size.as_bits();
         }
@@ -318,7 +325,7 @@ impl Loop {
                 PacketReport { sent, arrival: arrival.map(steps), ecn: Ecn::NotEct }
             })
             .collect();
-        let at = self.now + DELAY;
+        let at = self.now + self.delay();
         if !self.scenario.reports_only {
             self.returning.push_back((at, reports, None));
             return;
@@ -367,6 +374,9 @@ impl Loop {
     }
 
     fn record(&mut self, until: Timestamp) {
+        if self.controller.target().padding > DataRate::ZERO {
+            self.outcome.padded += (until - self.now).as_seconds();
+        }
         let tenth = |at: Timestamp| (at.as_seconds() * 10.0).ceil() as usize;
         for place in tenth(self.now)..tenth(until) {
             self.outcome.targets[place] = self.controller.target().media.as_bps();

@@ -15,6 +15,8 @@
 //! | `gcc:remb` | [`receiver_driven`], with [`receive_side`] at the other end |
 
 #[cfg(test)]
+mod any_order;
+#[cfg(test)]
 mod closed_loop;
 pub mod delay;
 pub mod draft;

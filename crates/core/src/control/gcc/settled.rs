@@ -79,13 +79,14 @@ impl Settled {
 
     /// Moves the target towards `wanted`, for the reason `cause`; says whether it moved.
     pub(super) fn settle(&mut self, now: Timestamp, wanted: DataRate, cause: Cause) -> bool {
-        let (rate, cause) = match self.is_too_long() {
-            false => (wanted, cause),
-            true => match self.back_off.update(now, self.target) {
+        let (rate, cause) = if self.is_too_long() {
+            match self.back_off.update(now, self.target) {
                 Some(step) if step.to < wanted => (step.to, self.cause_of_back_off()),
                 _ if wanted < self.target => (wanted, cause),
                 _ => (self.target, cause),
-            },
+            }
+        } else {
+            (wanted, cause)
         };
         let to = rate.min(self.max).max(self.min);
         let cause = if to == rate { cause } else { Cause::Limit };

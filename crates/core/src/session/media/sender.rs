@@ -210,6 +210,8 @@ impl MediaSender {
         if self.report_at.is_some_and(|due| due <= now) {
             self.report_at = Some(now + self.config.report_interval);
             self.report(now);
+            // What share of the packets is headers changes with their size.
+            self.share(now);
         }
         self.settle(now);
     }
@@ -242,9 +244,9 @@ impl MediaSender {
         if self.stopped || !self.begun {
             return None;
         }
-        let datagram = self.next_media(now)?;
-        // Only once something was sent is there something to report.
-        if self.report_at.is_none() {
+        let (datagram, first) = self.next_media(now)?;
+        // The first packet of a stream is followed by a report, so that its times mean something from the beginning.
+        if first {
             self.report_at = Some(now + self.config.report_interval);
             self.report(now);
         }
@@ -299,8 +301,8 @@ impl MediaSender {
         }
     }
 
-    /// The next packet of media or padding, if one may leave.
-    fn next_media(&mut self, now: Timestamp) -> Option<Datagram> {
+    /// The next packet of media or padding, if one may leave, and whether it is the first of its stream.
+    fn next_media(&mut self, now: Timestamp) -> Option<(Datagram, bool)> {
         if let Some(waiting) = self.unpaced.pop_front() {
             self.pacer.on_sent_unpaced(now, waiting.size);
             return Some(self.send_media(now, &waiting, None));
@@ -312,7 +314,7 @@ impl MediaSender {
         let probe = self.pacer.on_sent(now, size);
         Some(match self.queue.pop() {
             Some(waiting) => self.send_media(now, &waiting, probe),
-            None => self.send_padding(now, size, probe),
+            None => (self.send_padding(now, size, probe), false),
         })
     }
 
@@ -338,7 +340,7 @@ impl MediaSender {
         wanted.saturating_sub(headers).clamp(PADDING_LEAST, PADDING_MOST) + headers
     }
 
-    fn send_media(&mut self, now: Timestamp, waiting: &Waiting, probe: Option<u32>) -> Datagram {
+    fn send_media(&mut self, now: Timestamp, waiting: &Waiting, probe: Option<u32>) -> (Datagram, bool) {
         let sequence = self.on_sent(now, waiting.size, probe);
         let says = Says {
             marker: waiting.packet.last,
@@ -347,11 +349,12 @@ impl MediaSender {
             payload: waiting.packet.size,
         };
         let feedback = self.config.feedback;
-        let head = self.streams.get_mut(waiting.stream).map(|(stream, rtp)| {
-            let marker = says.marker && stream.paced;
-            rtp.write(now, feedback, Says { marker, ..says })
+        let written = self.streams.get_mut(waiting.stream).map(|(stream, rtp)| {
+            let (first, marker) = (!rtp.has_sent(), says.marker && stream.paced);
+            (rtp.write(now, feedback, Says { marker, ..says }), first)
         });
-        Datagram { head: head.unwrap_or_default(), rest: waiting.packet.size, ecn: self.config.ecn }
+        let (head, first) = written.unwrap_or_default();
+        (Datagram { head, rest: waiting.packet.size, ecn: self.config.ecn }, first)
     }
 
     fn send_padding(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> Datagram {

@@ -98,7 +98,7 @@ fn reports_follow_what_was_sent_and_a_bye_ends_all() {
     let mut sender = sender(ControllerKind::Fixed);
     let before = sent(&mut sender, at(3500));
     let reports = before.iter().filter(|(_, datagram)| datagram.head[1] == 200).count();
-    assert_eq!(reports, 4, "one with the first packet, and each second thereafter");
+    assert_eq!(reports, 5, "one with the first packet of each stream, and each second thereafter");
     sender.stop(at(3500));
     let last = sender.poll_transmit(at(3500)).unwrap();
     let packets: Vec<Packet> = Packets::new(&last.head).unwrap().map(Result::unwrap).collect();

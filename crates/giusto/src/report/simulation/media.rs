@@ -60,17 +60,18 @@ fn target(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries), a
     let (unit, name) = scaled(most);
     lines.iter_mut().flat_map(|(_, points)| points).chain(&mut limit).for_each(|(_, bps)| *bps /= unit);
     marks.iter_mut().flat_map(|(_, events)| events).for_each(|event| event.y /= unit);
-    let mut caption =
-        "All headers included. Each mark is a decision of the controller; point at it to see why.".to_owned();
+    let mut told = vec![
+        "All headers included. Each mark is a decision of the controller; point at it to see why.".to_owned(),
+    ];
     if left_out > 0 {
         let what = plural(left_out, "decision", "decisions");
-        caption.push_str(&format!(" {what} with the smallest changes are left out."));
+        told.push(format!("{what} with the smallest changes are left out."));
     }
     if all > MOST_FLOWS {
-        caption.push_str(&format!(" Of {all} media flows the first {MOST_FLOWS} are shown like this."));
+        told.push(format!("Of {all} media flows the first {MOST_FLOWS} are shown like this."));
     }
     let title = format!("{}: target and rates", flow.name);
-    let mut chart = chart(page, &title, caption, &format!("rate ({name})")).with_full_width();
+    let mut chart = chart(page, &title, told.join(" "), &format!("rate ({name})")).with_full_width();
     chart.y.range = Some((0.0, most / unit * 1.1));
     for (name, points) in lines {
         chart = chart.with_series(Series::Line { name: name.to_owned(), points });

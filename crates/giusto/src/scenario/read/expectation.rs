@@ -36,8 +36,19 @@ pub(super) fn read(node: &Node, findings: &Findings) -> Option<Expectation> {
     let metric = fields.required("metric", |fields, key| choose(fields, key, &names));
     let bound = |key| metric.and_then(|metric| bound(&fields, key, metric.unit()));
     let (min, max) = (bound("min"), bound("max"));
-    let rate =
-        if metric == Some(Metric::TimeToRate) { Some(fields.required("rate", Fields::rate)?) } else { None };
+    let rate = match metric {
+        Some(Metric::TimeToRate) => Some(fields.required("rate", Fields::rate)?),
+        _ => None,
+    };
+    if let Some(node) = fields.node("rate")
+        && metric.is_some_and(|metric| metric != Metric::TimeToRate)
+    {
+        fields.complain(
+            node,
+            "rate",
+            format_args!("it goes with metric = \"time-to-rate\" alone: leave it out"),
+        );
+    }
     // Known even where the metric is not.
     for key in ["min", "max"] {
         fields.node(key);

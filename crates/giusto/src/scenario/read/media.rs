@@ -69,6 +69,7 @@ pub(super) fn media(fields: &Fields<'_>) -> Option<FlowKind> {
 }
 
 /// What `read` gives for `key`, if it is there; `None` if it is there and cannot be used.
+#[expect(clippy::option_option, reason = "what is there, what is not, and what is wrong are three things")]
 fn given<'a, T>(
     fields: &Fields<'a>,
     key: &'static str,
@@ -237,12 +238,12 @@ fn pauses(fields: &Fields<'_>) -> Option<Vec<(Timestamp, Timestamp)>> {
         return None;
     }
     let moment = |node: &Node| fields.time_of(node, KEY).map(|time| Timestamp::ZERO + time);
-    let pause = |pair: &Node| match pair.elements() {
-        [from, to] => moment(from).zip(moment(to)),
-        _ => {
-            fields.complain(pair, KEY, format_args!("a pause is from when until when: {mend}"));
-            None
+    let pause = |pair: &Node| {
+        if let [from, to] = pair.elements() {
+            return moment(from).zip(moment(to));
         }
+        fields.complain(pair, KEY, format_args!("a pause is from when until when: {mend}"));
+        None
     };
     // All are read, so that all that is wrong is told.
     let pauses: Vec<_> = node.elements().iter().map(pause).collect();

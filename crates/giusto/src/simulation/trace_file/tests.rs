@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, fs};
 
-use giusto_core::units::{DataRate, DataSize, TimeDelta};
+use giusto_core::units::{DataRate, DataSize};
 use giusto_sim::{
     link::{
         LinkConfig,
@@ -157,7 +157,14 @@ fn decisions_and_frames_are_rows_of_their_own() {
     let mut trace = TraceFile::create(&path, names()).unwrap();
     notes(&mut trace);
     assert_eq!(trace.finish().unwrap(), 5);
-    insta::assert_snapshot!(fs::read_to_string(&path).unwrap(), @"");
+    insta::assert_snapshot!(fs::read_to_string(&path).unwrap(), @r#"
+    time_ns,event,flow,link,sequence,size_bytes,ecn,reason,sojourn_ns,delay_ns,queue_packets,queue_bytes,from_bps,to_bps,cause,signal,trend_ms,threshold_ms,ratio,rate_bps
+    1,decided,"voice, ""both ways""",,0,0,,,,,,,2610000,2050000,delay,over-use,14.25,12.5,,
+    2,frame,"voice, ""both ways""",,0,6250,,,,40000000,,,,,,,,,,
+    3,frame,"voice, ""both ways""",,1,6250,,,,,,,,,,,,,,
+    4,decided,"voice, ""both ways""",,1,0,,,,,,,2610000,2050000,loss,,,,0.125,
+    5,frame,1,,0,6250,,,,,,,,,,,,,,
+    "#);
 }
 
 #[test]

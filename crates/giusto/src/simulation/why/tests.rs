@@ -73,7 +73,20 @@ fn feed(observer: &mut WhyObserver) {
 fn the_decisions_around_a_moment_are_told_with_their_causes() {
     let mut observer = observer(12_300);
     feed(&mut observer);
-    insta::assert_snapshot!(observer.answer(("first", 1)).in_words(), @"");
+    insta::assert_snapshot!(observer.answer(("first", 1)).in_words(), @"
+    first, seed 1: at 12.3 s
+
+    call, gcc:libwebrtc: target 2.050 Mbit/s
+          9.000 s  300.000 kbit/s → 2.500 Mbit/s  probe: it measured 2.600 Mbit/s
+         11.500 s  2.500 → 2.580 Mbit/s           delay: normal, trend 1.2 ms below threshold 12.5 ms
+         11.900 s  2.580 → 2.610 Mbit/s           delay: normal, trend 3.5 ms below threshold 12.5 ms
+    >    12.300 s  2.610 → 2.050 Mbit/s           delay: over-use, trend 14.2 ms above threshold 12.5 ms
+         12.301 s  stays at 2.050 Mbit/s          probe suppressed: delay, round trip or losses forbade it
+         12.500 s  2.050 → 1.800 Mbit/s           loss: 12.5 % of the packets
+         13.000 s  1.800 → 1.850 Mbit/s           delay: normal, trend 0 ms below threshold 12.5 ms
+      within the second around it: sent 2.000 Mbit/s, received 1.000 Mbit/s
+      in the queue of bottleneck: 520 ms on average, at most 1,019 ms
+    ");
 }
 
 #[test]
@@ -106,7 +119,7 @@ fn before_the_first_decision_nothing_is_in_force() {
     let why = early.answer(("first", 1));
     assert_eq!((why.flows[0].target_bps, why.flows[0].after.len()), (None, 1));
     // Half a second is all there is before.
-    assert_eq!(why.flows[0].sent_rate_bps, 10_000.0);
+    assert_eq!(why.flows[0].sent_rate_bps.round() as u64, 10_000);
     let why = observer(0).answer(("first", 1)).in_words();
     assert!(why.contains("target –") && why.contains("nothing was decided"), "{why}");
 }

@@ -306,7 +306,9 @@ impl ByReport {
             }
             Increase::OfRecentLeast { factor, plus, .. } => {
                 let least = self.recent.front().map_or(self.rate, |&(_, rate)| rate);
-                sum(scaled(least, factor), plus)
+                // What followed the delay-based rate up may be above that. libwebrtc then falls, to follow up again with the next
+                // look.
+                sum(scaled(least, factor), plus).max(self.rate)
             }
         };
         self.move_to(to);
