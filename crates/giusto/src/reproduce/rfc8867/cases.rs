@@ -36,6 +36,9 @@ const FIVE: &[Bottleneck] = &[("bottleneck", &["s1", "s2", "s3", "s4", "s5"])];
 const BOTH_WAYS: &[Bottleneck] = &[("bottleneck", &["s1"]), ("bottleneck:reverse", &["s2"])];
 const IN_A_ROW: &[Bottleneck] = &[("a-b", &["s1", "s2"]), ("c-d", &["s1", "s3"])];
 
+/// The queue of §6.2: CoDel that marks, as large as the queues of the other cases.
+const MARKING: &str = r#"{ kind = "codel", limit = "300 ms" }"#;
+
 /// A test case of RFC 8867, or one of its variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
@@ -209,7 +212,7 @@ impl Case {
         let mut settings: Vec<Setting> =
             self.settings.iter().map(|&(path, value)| set(path.to_owned(), value)).collect();
         if self.marks {
-            settings.push(set("bottleneck.queue".to_owned(), "codel"));
+            settings.push(set("bottleneck.queue".to_owned(), MARKING));
         }
         for flow in document.scenario(&[])?.flows() {
             if matches!(flow.kind, FlowKind::Media(_)) {
@@ -230,7 +233,7 @@ impl Case {
             let _ = write!(text, " --set \"{path}={value}\"");
         }
         if self.marks {
-            text.push_str(" --set bottleneck.queue=codel");
+            let _ = write!(text, " --set 'bottleneck.queue={MARKING}'");
         }
         for flow in self.media() {
             let _ = write!(text, " --set flow.{flow}.controller={controller}");

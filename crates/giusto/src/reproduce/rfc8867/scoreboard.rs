@@ -10,7 +10,7 @@ use super::{
     metrics::{FlowMetrics, Period},
 };
 use crate::{
-    report::format::{UNKNOWN, percent, rate, short},
+    report::format::{UNKNOWN, short},
     reproduce::{Item, Reproduction},
     table::of_cells,
 };
@@ -44,12 +44,50 @@ enum From {
 impl Expected {
     /// Within which bounds, in words.
     pub(super) fn bound(&self) -> String {
-        let write = |value| in_unit(value, self.unit);
-        match (self.min, self.max) {
-            (Some(min), Some(max)) => format!("{} to {}", write(min), write(max)),
-            (Some(min), None) => format!("at least {}", write(min)),
-            (None, Some(max)) => format!("at most {}", write(max)),
-            (None, None) => UNKNOWN.to_owned(),
+        let bounds = match (self.min, self.max) {
+            (Some(min), Some(max)) => format!("{} to {}", self.number(min), self.number(max)),
+            (Some(min), None) => format!("at least {}", self.number(min)),
+            (None, Some(max)) => format!("at most {}", self.number(max)),
+            (None, None) => return UNKNOWN.to_owned(),
+        };
+        format!("{bounds} {}", self.shown_unit()).trim_end().to_owned()
+    }
+
+    /// The unit in which it is shown.
+    fn shown_unit(&self) -> &'static str {
+        match self.unit {
+            "bit/s" => "Mbit/s",
+            "ratio" if self.is_small() => "%",
+            "ratio" => "",
+            unit => unit,
+        }
+    }
+
+    /// Whether it is a share so small that it is shown as a percentage.
+    fn is_small(&self) -> bool {
+        self.max.is_some_and(|max| max <= 0.1)
+    }
+
+    /// A value without its unit.
+    fn number(&self, value: f64) -> String {
+        match self.unit {
+            _ if !value.is_finite() => "∞".to_owned(),
+            "bit/s" => format!("{:.3}", value / 1e6),
+            "ratio" if self.is_small() => format!("{:.2}", value * 100.0),
+            "ratio" => format!("{value:.2}"),
+            "swings" => format!("{value:.0}"),
+            _ => short(value),
+        }
+    }
+
+    /// What was found, as it stands in a table: the median, and where that alone would do, what did not.
+    pub(super) fn found(&self, item: &Item) -> String {
+        let Some(ours) = item.ours else { return UNKNOWN.to_owned() };
+        let wrong =
+            [item.ours_low, item.ours_high].into_iter().flatten().find(|&end| !self.accepts(Some(end)));
+        match wrong.filter(|_| item.comparable && self.accepts(item.ours)) {
+            Some(wrong) => format!("{}, once {}", self.number(ours), self.number(wrong)),
+            None => self.number(ours),
         }
     }
 
@@ -57,20 +95,6 @@ impl Expected {
         value.is_some_and(|value| {
             self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
         })
-    }
-}
-
-/// A value as it stands in a table.
-pub(super) fn in_unit(value: f64, unit: &str) -> String {
-    if !value.is_finite() {
-        return "∞".to_owned();
-    }
-    match unit {
-        "bit/s" => rate(value),
-        "ratio" if value > 0.0 && value < 0.1 => percent(value),
-        "ratio" => format!("{value:.2}"),
-        "swings" => format!("{value:.0}"),
-        _ => format!("{} {unit}", short(value)),
     }
 }
 
@@ -249,14 +273,12 @@ impl Scoreboard {
                 for controller in &controllers {
                     let item = self.item(&case, controller, &expected);
                     if item.comparable && !item.agrees {
-                        let found =
-                            item.ours.map_or_else(|| UNKNOWN.to_owned(), |ours| in_unit(ours, &item.unit));
                         unmet.push(vec![
                             case.id.to_owned(),
                             (*controller).to_owned(),
                             expected.what.clone(),
                             expected.bound(),
-                            found,
+                            expected.found(&item),
                         ]);
                     }
                 }
@@ -292,8 +314,7 @@ fn of(judged: Judged) -> Expected {
 
 fn ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     let (part, whole) = (part?, whole?);
-    // What was nothing before is no worse for being nothing again.
-    if whole > 0.0 { Some(part / whole) } else { (part <= 0.0).then_some(1.0) }
+    (whole > 0.0).then(|| part / whole)
 }
 
 fn median(sorted: &[f64]) -> Option<f64> {
