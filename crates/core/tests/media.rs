@@ -1,5 +1,7 @@
 //! Two ends of a media session over a pipe that delays, loses, repeats and reorders.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
+
 use giusto_core::{
     control::{ControllerKind, Limits},
     ecn::Ecn,

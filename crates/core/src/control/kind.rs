@@ -4,7 +4,10 @@ use std::{fmt, str::FromStr};
 
 use super::{
     Controller, Fixed,
-    gcc::{Draft, DraftConfig, Libwebrtc, LibwebrtcConfig, ReceiverDriven, ReceiverDrivenConfig},
+    gcc::{
+        Draft, DraftConfig, Libwebrtc, LibwebrtcConfig, ReceiverDriven, ReceiverDrivenConfig,
+        thesis::{ThesisConfig, ThesisController},
+    },
 };
 use crate::{
     session::PacerConfig,
@@ -58,6 +61,8 @@ pub enum ControllerKind {
     GccDraft02,
     /// `gcc:draft-02-literal`: the same without the amplification, to the letter.
     GccDraft02Literal,
+    /// `gcc:thesis`: the draft as a thesis has simulated it.
+    GccThesis,
     /// `gcc:remb`: what the receiver estimates, and no more than losses permit.
     GccRemb,
 }
@@ -74,8 +79,14 @@ const SINGLY: PacerConfig = PacerConfig { burst: TimeDelta::ZERO, ..PacerConfig:
 
 impl ControllerKind {
     /// All there are.
-    pub const ALL: [Self; 5] =
-        [Self::Fixed, Self::GccLibwebrtc, Self::GccDraft02, Self::GccDraft02Literal, Self::GccRemb];
+    pub const ALL: [Self; 6] = [
+        Self::Fixed,
+        Self::GccLibwebrtc,
+        Self::GccDraft02,
+        Self::GccDraft02Literal,
+        Self::GccRemb,
+        Self::GccThesis,
+    ];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -85,6 +96,7 @@ impl ControllerKind {
             Self::GccDraft02 => "gcc:draft-02",
             Self::GccDraft02Literal => "gcc:draft-02-literal",
             Self::GccRemb => "gcc:remb",
+            Self::GccThesis => "gcc:thesis",
         }
     }
 
@@ -104,6 +116,7 @@ impl ControllerKind {
                 Box::new(Draft::new(DraftConfig::literal(limits)).expect(PRESET_IS_VALID))
             }
             Self::GccRemb => Box::new(ReceiverDriven::new(ReceiverDrivenConfig::within(limits))),
+            Self::GccThesis => Box::new(ThesisController::new(ThesisConfig::default(), limits)),
         }
     }
 
@@ -111,7 +124,9 @@ impl ControllerKind {
     pub const fn feedback(self) -> FeedbackKind {
         match self {
             Self::Fixed => FeedbackKind::ReceiverReports,
-            Self::GccLibwebrtc | Self::GccDraft02 | Self::GccDraft02Literal => FeedbackKind::TransportWide,
+            Self::GccLibwebrtc | Self::GccDraft02 | Self::GccDraft02Literal | Self::GccThesis => {
+                FeedbackKind::TransportWide
+            }
             Self::GccRemb => FeedbackKind::ReceiverEstimate,
         }
     }
@@ -119,7 +134,7 @@ impl ControllerKind {
     /// How its packets are paced.
     pub const fn pacer(self) -> PacerConfig {
         match self {
-            Self::Fixed | Self::GccRemb => PacerConfig::libwebrtc(),
+            Self::Fixed | Self::GccRemb | Self::GccThesis => PacerConfig::libwebrtc(),
             Self::GccDraft02 | Self::GccDraft02Literal => PacerConfig::gcc_draft(),
             Self::GccLibwebrtc => SINGLY,
         }

@@ -12,6 +12,8 @@
 //! | the baseline that heeds nothing | [`fixed`] |
 //! | Google Congestion Control, by its parts | [`gcc`] |
 
+#[cfg(test)]
+mod closed_loop;
 pub mod feedback;
 pub mod fixed;
 pub mod gcc;

@@ -7,18 +7,16 @@
 //! | how the rate moves | [`rate`] |
 //! | what the losses say | [`loss`] |
 //! | the same at the receiver, for REMB | [`receive_side`] |
-//! | all of it as a student's simulation has it | [`thesis`] |
 //!
 //! | controller | module |
 //! |---|---|
 //! | `gcc:libwebrtc` | [`libwebrtc`] |
 //! | `gcc:draft-02`, `gcc:draft-02-literal` | [`draft`] |
+//! | `gcc:thesis` | [`thesis`] |
 //! | `gcc:remb` | [`receiver_driven`], with [`receive_side`] at the other end |
 
 #[cfg(test)]
 mod any_order;
-#[cfg(test)]
-mod closed_loop;
 pub mod delay;
 pub mod draft;
 pub mod libwebrtc;

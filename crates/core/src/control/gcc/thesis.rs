@@ -54,6 +54,10 @@
 //! assert_eq!(thesis.rate(), DataRate::from_bps(5_400_000));
 //! ```
 
+mod controller;
+
+pub use controller::ThesisController;
+
 use std::collections::VecDeque;
 
 use super::{

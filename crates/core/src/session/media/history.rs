@@ -123,8 +123,8 @@ mod tests {
         Timestamp::from_nanos(ms * 1_000_000)
     }
 
-    fn arrived(ms: u64) -> Option<PeerTimestamp> {
-        Some(PeerTimestamp::from_nanos(ms * 1_000_000))
+    fn arrived(ms: u64) -> PeerTimestamp {
+        PeerTimestamp::from_nanos(ms * 1_000_000)
     }
 
     fn sent(count: u64) -> History {
@@ -140,16 +140,16 @@ mod tests {
         let mut history = sent(3);
         assert_eq!(history.on_report(1, None, Ecn::NotEct).unwrap().sent.sequence, 1);
         assert_eq!(history.on_report(1, None, Ecn::NotEct), None);
-        assert_eq!(history.on_report(1, arrived(50), Ecn::NotEct).unwrap().arrival, arrived(50));
-        assert_eq!(history.on_report(1, arrived(50), Ecn::NotEct), None);
+        assert_eq!(history.on_report(1, Some(arrived(50)), Ecn::NotEct).unwrap().arrival, Some(arrived(50)));
+        assert_eq!(history.on_report(1, Some(arrived(50)), Ecn::NotEct), None);
         assert_eq!(history.on_report(1, None, Ecn::NotEct), None, "what has arrived is not lost");
     }
 
     #[test]
     fn what_was_never_sent_says_nothing() {
         let mut history = sent(3);
-        assert_eq!(history.on_report(3, arrived(1), Ecn::NotEct), None);
-        assert_eq!(history.on_report(u64::MAX, arrived(1), Ecn::NotEct), None);
+        assert_eq!(history.on_report(3, Some(arrived(1)), Ecn::NotEct), None);
+        assert_eq!(history.on_report(u64::MAX, Some(arrived(1)), Ecn::NotEct), None);
         assert_eq!(history.in_flight(), SIZE * 3);
     }
 
@@ -157,9 +157,9 @@ mod tests {
     fn what_is_told_of_is_in_flight_no_more_and_neither_is_what_went_before() {
         let mut history = sent(5);
         assert_eq!(history.in_flight(), SIZE * 5);
-        history.on_report(2, arrived(10), Ecn::NotEct);
+        history.on_report(2, Some(arrived(10)), Ecn::NotEct);
         assert_eq!(history.in_flight(), SIZE * 2);
-        history.on_report(0, arrived(11), Ecn::NotEct);
+        history.on_report(0, Some(arrived(11)), Ecn::NotEct);
         assert_eq!(history.in_flight(), SIZE * 2);
         history.on_report(4, None, Ecn::NotEct);
         assert_eq!(history.in_flight(), DataSize::ZERO);
@@ -170,10 +170,10 @@ mod tests {
         let mut history = sent(5);
         history.on_sent(at(60_003), SIZE, None);
         assert_eq!((history.first(), history.in_flight()), (3, SIZE * 3));
-        assert_eq!(history.on_report(2, arrived(60_004), Ecn::NotEct), None);
+        assert_eq!(history.on_report(2, Some(arrived(60_004)), Ecn::NotEct), None);
         let mut many = sent(MOST as u64 + 10);
         assert_eq!((many.first(), many.in_flight()), (10, SIZE * MOST as u64));
-        many.on_report(MOST as u64 + 9, arrived(1), Ecn::NotEct);
+        many.on_report(MOST as u64 + 9, Some(arrived(1)), Ecn::NotEct);
         assert_eq!(many.in_flight(), DataSize::ZERO);
     }
 }

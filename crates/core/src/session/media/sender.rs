@@ -203,6 +203,8 @@ impl MediaSender {
         if !self.begun {
             self.begun = true;
             self.controller.on_timeout(now, &self.queue.state(now));
+            self.decision = *self.controller.decision();
+            self.tell(MediaEvent::Decided(Decision { at: now, ..self.decision }));
             self.settle(now);
             self.share(now);
         }
@@ -504,11 +506,15 @@ impl MediaSender {
         let decision = *self.controller.decision();
         if decision != self.decision {
             self.decision = decision;
-            if self.events.len() >= EVENTS {
-                self.events.pop_front();
-            }
-            self.events.push_back(MediaEvent::Decided(decision));
+            self.tell(MediaEvent::Decided(decision));
         }
+    }
+
+    fn tell(&mut self, event: MediaEvent) {
+        if self.events.len() >= EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
     }
 
     /// Each stream gets its share of the target.

@@ -225,7 +225,7 @@ proptest! {
             let now = Timestamp::from_nanos(time % 30_000_000_000);
             latest = latest.max(now);
             match call {
-                0 | 1 | 2 => sender.handle_timeout(now),
+                0..=2 => sender.handle_timeout(now),
                 3 => {
                     let packets = ticks.into_iter().map(|ticks| Some(crate::rtp::rtcp::ArrivalTicks::new(i32::from(ticks?)))).collect();
                     let feedback = TransportFeedback {

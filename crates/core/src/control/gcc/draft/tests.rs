@@ -3,7 +3,7 @@
 use super::*;
 use crate::control::{
     ControllerKind, Signal,
-    gcc::closed_loop::{Scenario, run},
+    closed_loop::{Scenario, run},
 };
 
 const AMPLIFIED: ControllerKind = ControllerKind::GccDraft02;

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     control::{
         ControllerKind, Limits, PacketReport,
-        gcc::closed_loop::{Outcome, Scenario, run, run_paced, run_with},
+        closed_loop::{Outcome, Scenario, run, run_paced, run_with},
     },
     ecn::Ecn,
     session::PacerConfig,

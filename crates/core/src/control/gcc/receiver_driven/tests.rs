@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     control::{
         ControllerKind, LossReport,
-        gcc::closed_loop::{Scenario, run},
+        closed_loop::{Scenario, run},
     },
     units::DataSize,
 };
