@@ -503,3 +503,26 @@ fn shapers_of_the_literature_are_strategies_like_others() {
     assert_eq!(strategies, names);
     assert!(runs.iter().all(|run| run["received_packets"].as_u64().unwrap() > 10), "{runs:?}");
 }
+
+#[test]
+fn the_reproduction_of_the_thesis_judges_every_sentence() {
+    let output = run(&["reproduce", "rrtcc", "--quick", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let all = json(&output);
+    assert_eq!(all["name"], "rrtcc");
+    let items = all["items"].as_array().unwrap();
+    let item = |id: &str| items.iter().find(|item| item["id"] == id).unwrap_or_else(|| panic!("{id}"));
+    let mean = item("mean-estimate");
+    for field in ["what", "unit", "published", "ours", "ours_low", "ours_high", "agrees", "why"] {
+        assert!(mean.get(field).is_some(), "{field}");
+    }
+    // By the printed rules nobody stays above all that the network has.
+    assert_eq!((mean["published"].as_f64(), &mean["agrees"]), (Some(7_082_516.0), &Value::Bool(false)));
+    assert!((4.5e6..5.8e6).contains(&mean["ours"].as_f64().unwrap()), "{mean}");
+    // The share of the states: 0.125·(0.2 + 0.4) + 0.05.
+    let loss = item("fig18-udp-loss-3")["ours"].as_f64().unwrap();
+    assert!((0.10..0.16).contains(&loss), "{loss}");
+    let beside = &all["beside"];
+    let delay = |sender: &str| beside[format!("queue_{sender}_delay_p95_ms")].as_f64().unwrap();
+    assert!((300.0..2500.0).contains(&delay("rrtcc")) && (300.0..2500.0).contains(&delay("udp")), "{beside}");
+}

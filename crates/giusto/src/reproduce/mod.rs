@@ -5,6 +5,7 @@
 
 pub mod firebind;
 pub mod rfc8867;
+pub mod rrtcc;
 pub mod shaper;
 
 use std::collections::BTreeMap;

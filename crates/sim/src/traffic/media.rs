@@ -97,7 +97,6 @@ impl Agent for Media {
     fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
         let Some(sender) = self.endpoint.sender() else { return };
         let target = sender.target();
-        report(self.flows.1, "target_bps", target.media.as_bps() as f64);
         report(self.flows.1, "in_flight_bytes", sender.in_flight().as_bytes() as f64);
         if let Some(window) = target.window {
             report(self.flows.1, "window_bytes", window.as_bytes() as f64);

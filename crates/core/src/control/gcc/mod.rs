@@ -7,6 +7,7 @@
 //! | how the rate moves | [`rate`] |
 //! | what the losses say | [`loss`] |
 //! | the same at the receiver, for REMB | [`receive_side`] |
+//! | all of it as a student's simulation has it | [`thesis`] |
 //!
 //! | controller | module |
 //! |---|---|
@@ -26,6 +27,7 @@ pub mod rate;
 pub mod receive_side;
 pub mod receiver_driven;
 mod settled;
+pub mod thesis;
 
 pub use draft::{Draft, DraftConfig};
 pub use libwebrtc::{GccConfigError, Libwebrtc, LibwebrtcConfig};

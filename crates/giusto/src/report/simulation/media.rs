@@ -48,11 +48,13 @@ fn target(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries), a
     let slowest = slowest(page, flow);
     let mut limit: Vec<(f64, f64)> =
         slowest.and_then(|link| capacity(timeline, &link.rate)).unwrap_or_default();
-    let mut decisions = media.decisions().to_vec();
-    let left_out = media.left_out() + leave_out_smallest(&mut decisions, MOST_MARKED);
-    let mut marks = marks(&decisions);
+    let runs = runs(media.decisions());
+    let mut firsts: Vec<Decision> = runs.iter().map(|run| run.first).collect();
+    let left_out = media.left_out() + leave_out_smallest(&mut firsts, MOST_MARKED);
+    let mut marks =
+        marks(runs.iter().filter(|run| firsts.binary_search_by_key(&run.first.at, |first| first.at).is_ok()));
     let values = lines.iter().flat_map(|(_, points)| points).chain(&limit).map(|&(_, bps)| bps);
-    let most = values.chain(decisions.iter().map(|decision| decision.to.as_bps() as f64));
+    let most = values.chain(media.decisions().iter().map(|decision| decision.to.as_bps() as f64));
     let most = most.filter(|bps| bps.is_finite()).fold(0.0, f64::max);
     if most <= 0.0 {
         return None;
@@ -61,7 +63,8 @@ fn target(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries), a
     lines.iter_mut().flat_map(|(_, points)| points).chain(&mut limit).for_each(|(_, bps)| *bps /= unit);
     marks.iter_mut().flat_map(|(_, events)| events).for_each(|event| event.y /= unit);
     let mut told = vec![
-        "All headers included. Each mark is a decision of the controller; point at it to see why.".to_owned(),
+        "All headers included. A mark is where the controller decides for another reason than before; point at it to see why."
+            .to_owned(),
     ];
     if left_out > 0 {
         let what = plural(left_out, "decision", "decisions");
@@ -96,21 +99,58 @@ fn slowest<'a>(page: &'a SimulationPage<'_>, flow: &PageFlow) -> Option<&'a Page
     way.filter(|link| carries(link).is_some()).min_by_key(|link| carries(link))
 }
 
-/// The decisions by what led to them, in the order in which each came first.
-fn marks(decisions: &[Decision]) -> Vec<(String, Vec<Event>)> {
-    let mut kinds: Vec<(String, Vec<Event>)> = Vec::new();
+/// Decisions of one kind that follow each other.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    first: Decision,
+    last: Decision,
+    /// How many follow the first.
+    more: u64,
+}
+
+impl Run {
+    /// The first of them in words, and what followed.
+    fn in_words(&self) -> String {
+        let first = decision_in_words(&self.first);
+        if self.more == 0 {
+            return first;
+        }
+        let (until, more) = (self.last.at.as_seconds(), plural(self.more, "decision", "decisions"));
+        format!("{first}; {more} of the same kind follow until {until:.3} s, at {}", self.last.to)
+    }
+}
+
+/// What led to a decision, as far as marks tell it apart.
+fn kind(decision: &Decision) -> String {
+    match decision.cause {
+        // A delay that says nothing lets the rate rise; one that does brings it down.
+        Cause::Delay { signal: Signal::Normal, .. } => "delay normal".to_owned(),
+        Cause::Delay { signal, .. } => signal_name(signal).to_owned(),
+        cause => cause_name(&cause).replace('-', " "),
+    }
+}
+
+fn runs(decisions: &[Decision]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
     for decision in decisions {
-        let kind = match decision.cause {
-            // A delay that says nothing lets the rate rise; one that does brings it down.
-            Cause::Delay { signal: Signal::Normal, .. } => "delay normal".to_owned(),
-            Cause::Delay { signal, .. } => signal_name(signal).to_owned(),
-            cause => cause_name(&cause).replace('-', " "),
-        };
-        let event = Event {
-            x: decision.at.as_seconds(),
-            y: decision.to.as_bps() as f64,
-            text: decision_in_words(decision),
-        };
+        match runs.last_mut() {
+            Some(run) if kind(&run.last) == kind(decision) => {
+                run.last = *decision;
+                run.more += 1;
+            }
+            _ => runs.push(Run { first: *decision, last: *decision, more: 0 }),
+        }
+    }
+    runs
+}
+
+/// The runs by what led to them, in the order in which each kind came first.
+fn marks<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<(String, Vec<Event>)> {
+    let mut kinds: Vec<(String, Vec<Event>)> = Vec::new();
+    for run in runs {
+        let kind = kind(&run.first);
+        let event =
+            Event { x: run.first.at.as_seconds(), y: run.first.to.as_bps() as f64, text: run.in_words() };
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, events)) => events.push(event),
             None => kinds.push((kind, vec![event])),

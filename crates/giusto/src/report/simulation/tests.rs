@@ -191,10 +191,11 @@ fn a_media_flow_has_its_target_its_decisions_and_its_frames_drawn() {
         assert!(html.contains(told), "{told}");
     }
     // Very many are thinned, and the page says so.
-    for at in 0..5_000_u64 {
+    for at in 1..=5_000_u64 {
         let at = Timestamp::from_nanos(4_000_000_000 + at);
         let [from, to] = [400_000, 400_001].map(DataRate::from_bps);
-        let decision = Decision { at, from, to, cause: delay(Signal::Normal) };
+        let signal = if at.as_nanos().is_multiple_of(2) { Signal::Normal } else { Signal::OverUse };
+        let decision = Decision { at, from, to, cause: delay(signal) };
         run.timeline.on_note(at, &Note::Decided { flow, decision });
     }
     let report = run.report();

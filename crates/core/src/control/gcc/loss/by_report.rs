@@ -18,10 +18,12 @@ use crate::{
 /// How a rate grows while little is lost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Increase {
-    /// Times `factor` with each report (the draft §6: 1.05).
+    /// Times `factor` with each report, and `plus` on top (the draft §6: 1.05, and nothing).
     PerReport {
         /// Above 1.
         factor: f64,
+        /// So that a very low rate is not stuck.
+        plus: DataRate,
     },
     /// To `factor` times the least rate within the last `window`, and `plus` on top, whenever asked
     /// (libwebrtc: 1.08, 1 s, 1 kbit/s). However often it is asked, a constant past gives the same answer.
@@ -80,7 +82,7 @@ impl ReportConfig {
             low_loss: 0.02,
             low_loss_inclusive: false,
             high_loss: 0.1,
-            increase: Increase::PerReport { factor: 1.05 },
+            increase: Increase::PerReport { factor: 1.05, plus: DataRate::ZERO },
             decrease: 0.5,
             decrease_interval: TimeDelta::ZERO,
             decrease_waits_round_trip: false,
@@ -298,11 +300,11 @@ impl ByReport {
 
     fn raise(&mut self) {
         let to = match self.config.increase {
-            Increase::PerReport { factor } => {
+            Increase::PerReport { factor, plus } => {
                 if !std::mem::take(&mut self.may_increase) {
                     return;
                 }
-                scaled(self.rate, factor)
+                sum(scaled(self.rate, factor), plus)
             }
             Increase::OfRecentLeast { factor, plus, .. } => {
                 let least = self.recent.front().map_or(self.rate, |&(_, rate)| rate);
