@@ -36,7 +36,7 @@ const FIVE: &[Bottleneck] = &[("bottleneck", &["s1", "s2", "s3", "s4", "s5"])];
 const BOTH_WAYS: &[Bottleneck] = &[("bottleneck", &["s1"]), ("bottleneck:reverse", &["s2"])];
 const IN_A_ROW: &[Bottleneck] = &[("a-b", &["s1", "s2"]), ("c-d", &["s1", "s3"])];
 
-/// The queue of §6.2: CoDel that marks, as large as the queues of the other cases.
+/// The queue of §6.2: controlled delay that marks, as large as the queues of the other cases.
 const MARKING: &str = r#"{ kind = "codel", limit = "300 ms" }"#;
 
 /// A test case of RFC 8867, or one of its variants.

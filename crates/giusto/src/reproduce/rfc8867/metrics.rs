@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use giusto_core::units::Timestamp;
+use giusto_core::units::{TimeDelta, Timestamp};
 use giusto_sim::{link::rate::RateProfile, traffic::Departures};
 use serde::Serialize;
 
@@ -127,7 +127,7 @@ fn flow_metrics(scenario: &Scenario, spec: &FlowSpec, flow: &FlowRecord) -> Flow
         goodput_bps: goodput.filter(|_| flow.is_media).map(|spread| spread.mean),
         goodput_sd_bps: goodput.filter(|_| flow.is_media).map(|spread| spread.deviation),
         worst_5s_bps: worst.min_by(f64::total_cmp),
-        frame_delay_p95_ms: flow.frame_delay.quantile(0.95).map(|delay| delay.as_millis()),
+        frame_delay_p95_ms: flow.frame_delay.quantile(0.95).map(TimeDelta::as_millis),
         feedback_bps: if to > from { flow.back_bytes as f64 * 8.0 / (to - from) } else { 0.0 },
     }
 }

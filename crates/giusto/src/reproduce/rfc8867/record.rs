@@ -100,10 +100,7 @@ impl FlowRecord {
 
 impl Observer for Record {
     fn on_event(&mut self, now: Timestamp, event: &Event) {
-        let packet = match event {
-            Event::Sent { packet } | Event::Delivered { packet } => packet,
-            _ => return,
-        };
+        let (Event::Sent { packet } | Event::Delivered { packet }) = event else { return };
         let Some((flow, back)) = self.at(packet.flow) else { return };
         let bytes = u64::from(packet.bytes);
         let sent = matches!(event, Event::Sent { .. });
