@@ -92,7 +92,7 @@ fn call(controller: ControllerKind) -> Simulation {
 }
 
 /// Items are simulated seconds.
-#[divan::bench(sample_count = 10, args = [ControllerKind::GccLibwebrtc])]
+#[divan::bench(sample_count = 20, args = [ControllerKind::GccLibwebrtc])]
 fn traces_off(bencher: Bencher<'_, '_>, controller: ControllerKind) {
     bencher.counter(ItemsCount::new(SECONDS)).bench_local(|| {
         let mut simulation = call(controller);

@@ -61,12 +61,13 @@ impl Objective<'_> {
         let bias = self.bias(path.bandwidth);
         let mut sum = 0.0;
         // All that was sent below the bandwidth is lost with one probability: its logarithms are taken once.
-        let (mut known, mut logarithms) = (f64::NAN, (0.0, 0.0));
+        let (mut known, mut logarithms) = (None, (0.0, 0.0));
         for (weight, observation) in self.observations.weighted() {
             let counts = observation.counts;
             let probability = path.loss_probability(observation.send_rate);
-            if probability != known {
-                (known, logarithms) = (probability, (probability.ln(), (1.0 - probability).ln()));
+            if known != Some(probability.to_bits()) {
+                known = Some(probability.to_bits());
+                logarithms = (probability.ln(), (1.0 - probability).ln());
             }
             sum += weight * (counts.lost * logarithms.0 + counts.received * logarithms.1);
             sum += weight * bias * counts.all;
