@@ -64,6 +64,8 @@ pub(super) struct RtpStream {
     latest: Option<(Timestamp, u32)>,
     /// As of its latest report: highest sequence number, packets lost.
     reported: Option<(u32, i32)>,
+    /// Header extensions of one packet, kept for its memory.
+    elements: Vec<u8>,
 }
 
 impl RtpStream {
@@ -79,6 +81,7 @@ impl RtpStream {
             first_number: u64::from(first.0),
             latest: None,
             reported: None,
+            elements: Vec::with_capacity(4),
         }
     }
 
@@ -106,8 +109,8 @@ impl RtpStream {
         self.sent_packets = self.sent_packets.wrapping_add(1);
         self.sent_payload = self.sent_payload.wrapping_add(says.payload.as_bytes() as u32);
         let mut head = vec![0; Self::head_bytes(feedback) as usize];
-        let mut elements = Vec::with_capacity(4);
-        let mut writer = ExtensionWriter::new(ExtensionForm::OneByte, &mut elements);
+        self.elements.clear();
+        let mut writer = ExtensionWriter::new(ExtensionForm::OneByte, &mut self.elements);
         let pushed = match feedback {
             FeedbackKind::TransportWide => {
                 let number = TransportSequence::new(says.transport_sequence as u16);
@@ -118,10 +121,10 @@ impl RtpStream {
             }
             _ => Ok(()),
         };
-        let written = if elements.is_empty() || pushed.is_err() {
+        let written = if self.elements.is_empty() || pushed.is_err() {
             header.write(&mut head)
         } else {
-            header.write_with_extension(&mut head, ExtensionForm::OneByte.profile(), &elements)
+            header.write_with_extension(&mut head, ExtensionForm::OneByte.profile(), &self.elements)
         };
         // Only a payload type that is none can make it fail; then it is what it is, and nobody can read it.
         head.truncate(written.unwrap_or(RTP_HEADER_BYTES));

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     control::{PacketReport, Signal},
-    units::{PeerTimestamp, TimeDelta, Timestamp},
+    units::{DataSize, PeerTimestamp, TimeDelta, Timestamp},
 };
 
 /// Which filter, and how.
@@ -169,7 +169,8 @@ pub struct DelayEstimator {
     last_reset: Option<(Timestamp, Reset)>,
     recovered: bool,
     output: FilterOutput,
-    by_arrival: Vec<(PeerTimestamp, Timestamp, u64, ReceivedPacket)>,
+    /// One feedback message: arrival, sending, sequence, size; kept for its memory.
+    by_arrival: Vec<(PeerTimestamp, Timestamp, u64, DataSize)>,
 }
 
 impl DelayEstimator {
@@ -199,13 +200,12 @@ impl DelayEstimator {
         by_arrival.clear();
         by_arrival.extend(packets.iter().filter_map(|report| {
             let arrival = report.arrival?;
-            let packet = ReceivedPacket { sent: report.sent.at, arrival, size: report.sent.size };
-            Some((arrival, report.sent.at, report.sent.sequence, packet))
+            Some((arrival, report.sent.at, report.sent.sequence, report.sent.size))
         }));
         by_arrival.sort_unstable_by_key(|&(arrival, sent, sequence, _)| (arrival, sent, sequence));
         let mut recovered = false;
-        for &(.., packet) in &by_arrival {
-            self.on_packet(now, packet);
+        for &(arrival, sent, _, size) in &by_arrival {
+            self.on_packet(now, ReceivedPacket { sent, arrival, size });
             recovered |= self.recovered;
         }
         self.recovered = recovered;

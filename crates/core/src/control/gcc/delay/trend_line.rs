@@ -14,8 +14,6 @@
 //! Its two options that are off by default, to sort the window and to cap the slope, are not offered. Arrival times are
 //! taken to the nanosecond, not rounded to milliseconds: rounding alone can look like over-use.
 
-use std::collections::VecDeque;
-
 use super::{FilterOutput, GroupDelta, amplification};
 use crate::units::PeerTimestamp;
 
@@ -45,7 +43,9 @@ pub struct TrendLine {
     accumulated_ms: f64,
     smoothed_ms: f64,
     /// When the group was closed, and the smoothed delay then, in milliseconds.
-    window: VecDeque<(PeerTimestamp, f64)>,
+    window: Vec<(PeerTimestamp, f64)>,
+    /// The same as counted from the oldest; kept for its memory.
+    points: Vec<(f64, f64)>,
     output: FilterOutput,
 }
 
@@ -57,7 +57,8 @@ impl TrendLine {
             config,
             accumulated_ms: 0.0,
             smoothed_ms: 0.0,
-            window: VecDeque::with_capacity(config.window),
+            window: Vec::with_capacity(config.window),
+            points: vec![(0.0, 0.0); config.window],
             output: FilterOutput::default(),
         }
     }
@@ -68,9 +69,9 @@ impl TrendLine {
         let kept = self.config.smoothing;
         self.smoothed_ms = kept * self.smoothed_ms + (1.0 - kept) * self.accumulated_ms;
         if self.window.len() >= self.config.window {
-            self.window.pop_front();
+            self.window.remove(0);
         }
-        self.window.push_back((delta.closed_at, self.smoothed_ms));
+        self.window.push((delta.closed_at, self.smoothed_ms));
 
         let full = self.window.len() == self.config.window;
         let slope = if full { self.slope().unwrap_or(self.output.raw) } else { self.output.raw };
@@ -80,16 +81,21 @@ impl TrendLine {
         self.output
     }
 
-    /// The slope by least squares; `None` where all arrived at one moment.
-    fn slope(&self) -> Option<f64> {
+    /// The slope of the full window by least squares; `None` where all arrived at one moment.
+    fn slope(&mut self) -> Option<f64> {
         // Times are counted from the oldest, so that equal ones are exactly equal and large ones keep their digits.
-        let &(origin, base) = self.window.front()?;
-        let points = || self.window.iter().map(|&(at, delay)| ((at - origin).as_millis(), delay - base));
+        let &(origin, base) = self.window.first()?;
+        let (mut sum_x, mut sum_y) = (0.0, 0.0);
+        for (point, &(at, delay)) in self.points.iter_mut().zip(&self.window) {
+            *point = ((at - origin).as_millis(), delay - base);
+            sum_x += point.0;
+            sum_y += point.1;
+        }
         let count = self.window.len() as f64;
-        let (sum_x, sum_y) = points().fold((0.0, 0.0), |(sx, sy), (x, y)| (sx + x, sy + y));
         let (mean_x, mean_y) = (sum_x / count, sum_y / count);
-        let covariance: f64 = points().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
-        let variance: f64 = points().map(|(x, _)| (x - mean_x).powi(2)).sum();
+        let (covariance, variance) = self.points.iter().fold((0.0, 0.0), |(covariance, variance), (x, y)| {
+            (covariance + (x - mean_x) * (y - mean_y), variance + (x - mean_x).powi(2))
+        });
         (variance > 0.0).then(|| covariance / variance)
     }
 }

@@ -63,13 +63,15 @@ struct Packet {
     size: DataSize,
 }
 
-/// The rate of packets that are given in the order of their times.
-#[derive(Debug, Default)]
+/// The rate at which packets were sent, which are given from the latest arrival to the earliest: so that most were sent before the
+/// ones before, which is quick to find.
+#[derive(Debug)]
 struct Span {
-    first: Option<Timestamp>,
+    since: Timestamp,
+    first: Timestamp,
     last: Timestamp,
     last_size: DataSize,
-    sum: u64,
+    sum: DataSize,
     packets: usize,
 }
 
@@ -95,8 +97,7 @@ impl RobustThroughput {
                 self.window.clear();
                 self.left = None;
             }
-            let place = self.window.iter().rposition(|earlier| earlier.arrival <= packet.arrival);
-            self.window.insert(place.map_or(0, |place| place + 1), packet);
+            insert(&mut self.window, packet);
         }
         while self.is_too_much()
             && let Some(oldest) = self.window.pop_front()
@@ -112,30 +113,29 @@ impl RobustThroughput {
         if self.window.len() < required {
             return None;
         }
-        let mut gaps = [TimeDelta::ZERO; 2];
-        for (earlier, later) in self.window.iter().zip(self.window.iter().skip(1)) {
-            let gap = later.arrival - earlier.arrival;
-            gaps = [gaps[0].max(gap), gaps[1].max(gap.min(gaps[0]))];
+        let (mut arrived, mut sent) = (DataSize::ZERO, Span::since(self.left.unwrap_or(Timestamp::ZERO)));
+        // In their order no gap is below zero.
+        let (mut gaps, mut after) = ([0, 0], last.arrival.as_nanos());
+        let (older, newer) = self.window.as_slices();
+        for slice in [newer, older] {
+            for packet in slice.iter().rev() {
+                let arrival = packet.arrival.as_nanos();
+                let gap = after.saturating_sub(arrival);
+                gaps = [gap.max(gaps[0]), gap.min(gaps[0]).max(gaps[1])];
+                after = arrival;
+                arrived += packet.size;
+                sent.add(packet);
+            }
         }
-        let arrived: u64 = self.window.iter().skip(1).map(|packet| packet.size.as_bytes()).sum();
-        let time = (last.arrival - first.arrival) - gaps[0] + gaps[1];
-        let arrived = DataRate::of(DataSize::from_bytes(arrived), time.max(SHORTEST))?;
-        let sent = self.sent();
+        let [largest, second] = gaps.map(|gap| TimeDelta::from_nanos(i64::try_from(gap).unwrap_or(i64::MAX)));
+        let time = (last.arrival - first.arrival) - largest + second;
+        let arrived = DataRate::of(arrived.saturating_sub(first.size), time.max(SHORTEST))?;
         if sent.packets < required { Some(arrived) } else { Some(arrived.min(sent.rate()?)) }
     }
 
     /// How many packets are in the window.
     pub fn packets(&self) -> usize {
         self.window.len()
-    }
-
-    fn sent(&self) -> Span {
-        let mut span = Span::default();
-        let in_time = |packet: &&Packet| self.left.is_none_or(|left| packet.sent >= left);
-        for packet in self.window.iter().filter(in_time) {
-            span.add(packet);
-        }
-        span
     }
 
     fn is_too_much(&self) -> bool {
@@ -154,19 +154,39 @@ impl Default for RobustThroughput {
 }
 
 impl Span {
+    /// Of packets that were sent at `since` or later.
+    fn since(since: Timestamp) -> Self {
+        let first = Timestamp::from_nanos(u64::MAX);
+        Self { since, first, last: since, last_size: DataSize::ZERO, sum: DataSize::ZERO, packets: 0 }
+    }
+
+    /// Takes in a packet that arrived no later than the one before.
     fn add(&mut self, packet: &Packet) {
-        if self.first.is_none() || packet.sent > self.last {
+        if packet.sent < self.since {
+            return;
+        }
+        // Of those that were sent last, the one that arrived first counts.
+        if packet.sent >= self.last {
             (self.last, self.last_size) = (packet.sent, packet.size);
         }
-        self.first = Some(self.first.map_or(packet.sent, |first| first.min(packet.sent)));
-        self.sum = self.sum.saturating_add(packet.size.as_bytes());
+        self.first = self.first.min(packet.sent);
+        self.sum += packet.size;
         self.packets += 1;
     }
 
     fn rate(&self) -> Option<DataRate> {
-        let size = DataSize::from_bytes(self.sum).saturating_sub(self.last_size);
-        DataRate::of(size, (self.last - self.first?).max(SHORTEST))
+        DataRate::of(self.sum.saturating_sub(self.last_size), (self.last - self.first).max(SHORTEST))
     }
+}
+
+/// Puts `packet` after all that arrived no later: at the end, but for a few of a message that comes out of order.
+fn insert(window: &mut VecDeque<Packet>, packet: Packet) {
+    if window.back().is_none_or(|last| last.arrival <= packet.arrival) {
+        window.push_back(packet);
+        return;
+    }
+    let place = window.iter().rposition(|earlier| earlier.arrival <= packet.arrival);
+    window.insert(place.map_or(0, |place| place + 1), packet);
 }
 
 #[cfg(test)]
@@ -325,7 +345,49 @@ mod tests {
         assert!((0..4).all(|_| path.run(5, 800, 800) == Some(800.0)));
     }
 
+    /// The definition, word by word: sums and gaps over the packets of a window, by arrival.
+    fn by_definition(throughput: &RobustThroughput) -> Option<DataRate> {
+        let window: Vec<Packet> = throughput.window.iter().copied().collect();
+        let mut gaps: Vec<_> = window.windows(2).map(|pair| pair[1].arrival - pair[0].arrival).collect();
+        gaps.sort();
+        let (first, last) = (window.first()?, window.last()?);
+        if window.len() < 10 {
+            return None;
+        }
+        let size = |packets: &[Packet]| packets.iter().map(|packet| packet.size).sum::<DataSize>();
+        let time = last.arrival - first.arrival - gaps[gaps.len() - 1] + gaps[gaps.len() - 2];
+        let arrived = DataRate::of(size(&window[1..]), time.max(SHORTEST))?;
+        let mut sent = window.clone();
+        sent.retain(|packet| throughput.left.is_none_or(|left| packet.sent >= left));
+        if sent.len() < 10 {
+            return Some(arrived);
+        }
+        // Of those sent at one moment, the first to arrive is the last: the sort keeps the order.
+        sent.sort_by_key(|packet| std::cmp::Reverse(packet.sent));
+        let time = sent[0].sent - sent[sent.len() - 1].sent;
+        Some(arrived.min(DataRate::of(size(&sent[1..]), time.max(SHORTEST))?))
+    }
+
     proptest! {
+        #[test]
+        fn the_rate_is_that_of_the_definition(
+            messages in prop::collection::vec(prop::collection::vec((0u64..40, 0u64..60, 1u64..1500), 1..40), 1..8),
+        ) {
+            let mut throughput = RobustThroughput::default();
+            for (number, message) in messages.iter().enumerate() {
+                let at = |ms: u64| (number as u64 * 300 + ms * 10) * 1_000_000;
+                let packets: Vec<_> = message
+                    .iter()
+                    .map(|&(sent, arrival, size)| {
+                        let arrival = PeerTimestamp::from_nanos(at(arrival));
+                        report(Timestamp::from_nanos(at(sent)), Some(arrival), size)
+                    })
+                    .collect();
+                throughput.on_feedback(&packets);
+                prop_assert_eq!(throughput.rate(), by_definition(&throughput));
+            }
+        }
+
         #[test]
         fn any_report_is_safe_and_the_window_is_bounded(
             packets in prop::collection::vec((0u64..20_000_000_000, prop::option::of(0u64..20_000_000_000), 0u64..2000), 0..700),

@@ -60,10 +60,16 @@ impl Objective<'_> {
     pub(super) fn value(&self, path: Path) -> f64 {
         let bias = self.bias(path.bandwidth);
         let mut sum = 0.0;
-        for (weight, observation) in self.observations.weighted(self.config.temporal_weight) {
-            let counts = observation.counts(self.config.measure);
+        // All that was sent below the bandwidth is lost with one probability: its logarithms are taken once.
+        let (mut known, mut logarithms) = (None, (0.0, 0.0));
+        for (weight, observation) in self.observations.weighted() {
+            let counts = observation.counts;
             let probability = path.loss_probability(observation.send_rate);
-            sum += weight * (counts.lost * probability.ln() + counts.received * (1.0 - probability).ln());
+            if known != Some(probability.to_bits()) {
+                known = Some(probability.to_bits());
+                logarithms = (probability.ln(), (1.0 - probability).ln());
+            }
+            sum += weight * (counts.lost * logarithms.0 + counts.received * logarithms.1);
             sum += weight * bias * counts.all;
         }
         sum
@@ -97,8 +103,8 @@ impl Objective<'_> {
 
     fn derivatives(&self, path: Path) -> Derivatives {
         let mut slope = Derivatives { first: 0.0, second: 0.0 };
-        for (weight, observation) in self.observations.weighted(self.config.temporal_weight) {
-            let counts = observation.counts(self.config.measure);
+        for (weight, observation) in self.observations.weighted() {
+            let counts = observation.counts;
             let lost = path.loss_probability(observation.send_rate);
             let received = 1.0 - lost;
             slope.first += weight * (counts.lost / lost - counts.received / received);

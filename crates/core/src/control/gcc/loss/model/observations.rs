@@ -18,6 +18,8 @@ pub(super) struct Observation {
     lost_packets: u64,
     size: DataSize,
     lost_size: DataSize,
+    /// What it counts for.
+    pub(super) counts: Counts,
     /// How fast they were sent.
     pub(super) send_rate: DataRate,
 }
@@ -30,17 +32,14 @@ pub(super) struct Counts {
     pub(super) all: f64,
 }
 
-impl Observation {
-    pub(super) fn counts(&self, measure: Measure) -> Counts {
-        let (all, lost) = match measure {
-            Measure::Bytes => (thousands(self.size), thousands(self.lost_size)),
-            Measure::Packets => (self.packets as f64, self.lost_packets as f64),
+impl Counts {
+    /// Packets and their size: all of them, and what was lost.
+    fn of(measure: Measure, all: (u64, DataSize), lost: (u64, DataSize)) -> Self {
+        let (lost, received, all) = match measure {
+            Measure::Bytes => (thousands(lost.1), thousands(all.1.saturating_sub(lost.1)), thousands(all.1)),
+            Measure::Packets => (lost.0 as f64, all.0.saturating_sub(lost.0) as f64, all.0 as f64),
         };
-        let received = match measure {
-            Measure::Bytes => thousands(self.size.saturating_sub(self.lost_size)),
-            Measure::Packets => self.packets.saturating_sub(self.lost_packets) as f64,
-        };
-        Counts { lost, received, all }
+        Self { lost, received, all }
     }
 }
 
@@ -49,6 +48,9 @@ impl Observation {
 pub(super) struct Observations {
     /// The observation `id` is at `id` modulo the length.
     kept: Vec<Option<Observation>>,
+    /// What they weigh in the objective and in the average, by their age.
+    weights: Vec<f64>,
+    average_weights: Vec<f64>,
     /// How many were ever made.
     made: u64,
     /// The send time of the last packet of the latest observation; before the first one, of the first packet.
@@ -64,8 +66,14 @@ pub(super) struct Observations {
 
 impl Observations {
     pub(super) fn new(config: &ModelConfig) -> Self {
+        let powers = |factor: f64| {
+            let ages = 0..config.observations_kept;
+            ages.map(|age| factor.powi(i32::try_from(age).unwrap_or(i32::MAX))).collect()
+        };
         Self {
             kept: vec![None; config.observations_kept],
+            weights: powers(config.temporal_weight),
+            average_weights: powers(config.average_weight),
             made: 0,
             end: None,
             packets: 0,
@@ -91,12 +99,16 @@ impl Observations {
         self.average_loss
     }
 
-    /// Those that are kept, each with `factor` to the power of its age.
-    pub(super) fn weighted(&self, factor: f64) -> impl Iterator<Item = (f64, &Observation)> {
+    /// Those that are kept, each with its weight in the objective.
+    pub(super) fn weighted(&self) -> impl Iterator<Item = (f64, &Observation)> {
+        self.by_age(&self.weights)
+    }
+
+    fn by_age<'a>(&'a self, weights: &'a [f64]) -> impl Iterator<Item = (f64, &'a Observation)> {
         let latest = self.made.saturating_sub(1);
-        self.kept.iter().flatten().map(move |observation| {
-            let age = i32::try_from(latest.saturating_sub(observation.id)).unwrap_or(i32::MAX);
-            (factor.powi(age), observation)
+        self.kept.iter().flatten().filter_map(move |observation| {
+            let age = usize::try_from(latest.saturating_sub(observation.id)).ok()?;
+            Some((*weights.get(age)?, observation))
         })
     }
 
@@ -104,9 +116,10 @@ impl Observations {
     ///
     /// A packet that is reported as lost and then as received counts as received, but twice as sent: so does libwebrtc.
     pub(super) fn take(&mut self, config: &ModelConfig, packets: &[PacketReport]) -> bool {
-        let sent = || packets.iter().map(|packet| packet.sent.at);
-        let (Some(first), Some(last)) = (sent().min(), sent().max()) else { return false };
+        let Some(any) = packets.first().map(|packet| packet.sent.at) else { return false };
+        let (mut first, mut last) = (any, any);
         for packet in packets {
+            (first, last) = (first.min(packet.sent.at), last.max(packet.sent.at));
             self.count(packet);
         }
         let duration = last - *self.end.get_or_insert(first);
@@ -115,12 +128,16 @@ impl Observations {
         }
         let Some(rate) = DataRate::of(self.size, duration) else { return false };
         self.end = Some(last);
+        let lost_packets = self.lost.len() as u64;
+        let lost_size = self.lost.iter().map(|&(_, size)| size).sum();
+        let counts = Counts::of(config.measure, (self.packets, self.size), (lost_packets, lost_size));
         let observation = Observation {
             id: self.made,
             packets: self.packets,
-            lost_packets: self.lost.len() as u64,
+            lost_packets,
             size: self.size,
-            lost_size: self.lost.iter().map(|&(_, size)| size).sum(),
+            lost_size,
+            counts,
             send_rate: self.smoothed(config, rate),
         };
         let place = self.place(self.made);
@@ -133,7 +150,7 @@ impl Observations {
         self.lost.clear();
         self.average_loss = match config.measure {
             Measure::Bytes => self.average_bytes(config),
-            Measure::Packets => self.average_packets(config),
+            Measure::Packets => self.average_packets(),
         };
         true
     }
@@ -162,9 +179,9 @@ impl Observations {
         sum(scaled(latest.send_rate, old), scaled(rate, 1.0 - old))
     }
 
-    fn average_packets(&self, config: &ModelConfig) -> f64 {
+    fn average_packets(&self) -> f64 {
         let (mut all, mut lost) = (0.0, 0.0);
-        for (weight, observation) in self.weighted(config.average_weight) {
+        for (weight, observation) in self.by_age(&self.average_weights) {
             all += weight * observation.packets as f64;
             lost += weight * observation.lost_packets as f64;
         }
@@ -177,7 +194,7 @@ impl Observations {
         let mut sum = Weighed::default();
         let mut best: Option<(f64, Weighed)> = None;
         let mut worst: Option<(f64, Weighed, DataRate)> = None;
-        for (weight, observation) in self.weighted(config.average_weight) {
+        for (weight, observation) in self.by_age(&self.average_weights) {
             let weighed =
                 Weighed { all: weigh(observation.size, weight), lost: weigh(observation.lost_size, weight) };
             sum = sum.plus(weighed);
@@ -278,12 +295,11 @@ mod tests {
         // Backwards is no time at all.
         assert!(!observations.take(&config, &[packet(2, at(10), 1000, true)]));
         assert!(observations.take(&config, &[packet(3, at(1250), 1000, true)]));
-        let (weight, only) = observations.weighted(0.9).next().unwrap();
+        let (weight, only) = observations.weighted().next().unwrap();
         assert_eq!(weight, 1.0);
         // 4000 bytes in 250 ms.
         assert_eq!(only.send_rate, DataRate::from_bps(128_000));
-        assert_eq!(only.counts(Measure::Packets), Counts { lost: 1.0, received: 3.0, all: 4.0 });
-        assert_eq!(only.counts(Measure::Bytes), Counts { lost: 1.0, received: 3.0, all: 4.0 });
+        assert_eq!(only.counts, Counts { lost: 1.0, received: 3.0, all: 4.0 });
         assert_eq!(observations.average_loss(), 0.25);
     }
 
@@ -298,7 +314,7 @@ mod tests {
         let next = PacketReport { sent: SentPacket { at: end, ..late.sent }, ..came };
         assert!(observations.take(&config, &[came, next]));
         assert_eq!(observations.average_loss(), 0.0);
-        assert_eq!(observations.weighted(1.0).next().unwrap().1.counts(Measure::Packets).all, 3.0);
+        assert_eq!(observations.weighted().next().unwrap().1.counts.all, 3.0);
     }
 
     #[test]
@@ -340,7 +356,7 @@ mod tests {
         for _ in 0..3 {
             observe(&mut observations, &config, 10, 0);
         }
-        assert_eq!(observations.weighted(1.0).count(), 3);
+        assert_eq!(observations.weighted().count(), 3);
         assert_eq!(observations.average_loss(), 0.0);
     }
 }

@@ -1,0 +1,102 @@
+//! How many simulated seconds a second: an adaptive media session that fills its bottleneck.
+
+use divan::{Bencher, counter::ItemsCount};
+use giusto_core::{
+    control::{ControllerKind, Limits},
+    media::{
+        packetizer::{Cut, Packetizer},
+        source::{PerfectConfig, PerfectEncoder, RateRange, VIDEO_CLOCK},
+    },
+    session::media::{
+        MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
+        PADDING_TYPE, PayloadFormat,
+    },
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
+};
+use giusto_sim::{
+    link::{
+        LinkConfig,
+        queue::{DropTail, Limit},
+        rate::RateProfile,
+    },
+    simulation::Simulation,
+    traffic::Media,
+};
+
+const SECONDS: u64 = 100;
+const VIDEO_TYPE: u8 = 96;
+
+fn main() {
+    divan::main();
+}
+
+const fn mbps(tenths: u64) -> DataRate {
+    DataRate::from_bps(tenths * 100_000)
+}
+
+fn sender(controller: ControllerKind) -> MediaEndpoint {
+    let (min, max) = (mbps(1), mbps(60));
+    let limits = Limits { min, max, ..Limits::default() };
+    let config = PerfectConfig {
+        limits: RateRange::new(min, max).expect("a range"),
+        start_rate: limits.start,
+        ..PerfectConfig::default()
+    };
+    let stream = MediaStream {
+        ssrc: 2,
+        payload_type: VIDEO_TYPE,
+        clock_rate: VIDEO_CLOCK,
+        first: (65_000, 4_000_000_000),
+        source: Box::new(PerfectEncoder::new(config, Timestamp::ZERO).expect("an encoder")),
+        packetizer: Packetizer::new(DataSize::from_bytes(1200), Cut::Even).expect("a size"),
+        paced: true,
+        priority: 1.0,
+    };
+    let config = MediaSenderConfig {
+        feedback: controller.feedback(),
+        pacer: controller.pacer(),
+        ..MediaSenderConfig::default()
+    };
+    MediaEndpoint::new(Some(MediaSender::new(config, controller.build(limits), vec![stream])), None)
+}
+
+fn receiver(controller: ControllerKind) -> MediaEndpoint {
+    let config = MediaReceiverConfig {
+        payloads: vec![PayloadFormat::video(VIDEO_TYPE), PayloadFormat::padding(PADDING_TYPE)],
+        ..MediaReceiverConfig::new(3, "receiver", controller.feedback())
+    };
+    MediaEndpoint::new(None, Some(MediaReceiver::new(config).expect("a receiver")))
+}
+
+/// A session over 2.8 Mbit/s and 50 ms with a queue of 300 ms; the way back is unlimited.
+fn call(controller: ControllerKind) -> Simulation {
+    let mut simulation = Simulation::new(1);
+    let (camera, viewer) = (simulation.node("camera"), simulation.node("viewer"));
+    let link = |rate| LinkConfig { rate, delay: TimeDelta::from_millis(50).into(), ..LinkConfig::default() };
+    let queue = |limit| Box::new(DropTail::new(limit));
+    let there = link(RateProfile::Fixed(mbps(28)));
+    let limit = Limit::Time(TimeDelta::from_millis(300));
+    simulation.add_link("bottleneck", (camera, viewer), &there, queue(limit)).expect("a link");
+    let back = link(RateProfile::Unlimited);
+    simulation.add_link("back", (viewer, camera), &back, queue(Limit::Unlimited)).expect("a link");
+
+    let data = simulation.add_flow(camera, viewer).expect("a way");
+    let answers = simulation.add_flow(viewer, camera).expect("a way");
+    let camera = Media::new(sender(controller), data, data, Timestamp::ZERO);
+    let camera = simulation.add_agent(Box::new(camera));
+    let viewer = Media::new(receiver(controller), answers, data, Timestamp::ZERO);
+    let viewer = simulation.add_agent(Box::new(viewer));
+    simulation.deliver(data, viewer);
+    simulation.deliver(answers, camera);
+    simulation
+}
+
+/// Items are simulated seconds.
+#[divan::bench(sample_count = 20, args = [ControllerKind::GccLibwebrtc])]
+fn traces_off(bencher: Bencher<'_, '_>, controller: ControllerKind) {
+    bencher.counter(ItemsCount::new(SECONDS)).bench_local(|| {
+        let mut simulation = call(controller);
+        simulation.run_until(Timestamp::from_nanos(SECONDS * 1_000_000_000), &mut ());
+        divan::black_box(simulation.events())
+    });
+}
