@@ -53,5 +53,5 @@ fn feedback_of_100_packets(bencher: Bencher<'_, '_>, kind: ControllerKind) {
             message += 1;
             packets(message - 1)
         })
-        .bench_local_values(|input| hear(input));
+        .bench_local_values(&mut hear);
 }

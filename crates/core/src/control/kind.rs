@@ -55,8 +55,11 @@ pub enum FeedbackKind {
 pub enum ControllerKind {
     /// `fixed`: the start rate, whatever happens.
     Fixed,
-    /// `gcc:libwebrtc`: Google Congestion Control as libwebrtc has it.
+    /// `gcc:libwebrtc`: Google Congestion Control as libwebrtc has it, but for three constants
+    /// ([`LibwebrtcConfig`], [`pacer`](Self::pacer)).
     GccLibwebrtc,
+    /// `gcc:libwebrtc-literal`: the same to the letter.
+    GccLibwebrtcLiteral,
     /// `gcc:draft-02`: Google Congestion Control as draft-ietf-rmcat-gcc-02 has it, with the amplification that its filter needs.
     GccDraft02,
     /// `gcc:draft-02-literal`: the same without the amplification, to the letter.
@@ -73,15 +76,16 @@ const PRESET_IS_VALID: &str = "the constants of a preset are within their ranges
 /// libwebrtc's pacer without its bursts of 40 ms.
 ///
 /// A deviation. A queue makes one train of the bursts, which libwebrtc's grouping then takes for groups of up to 100 ms: so the
-/// detector has two seconds to fill its window, and the queue is full before it speaks. One packet at a time keeps it
-/// at half the delay (see the tests of `gcc:libwebrtc`).
+/// detector has two seconds to fill its window, and the queue is full before it speaks. One packet at a time keeps the 95th
+/// percentile of the queueing delay at a third on a clean link of 3 Mbit/s: 40 instead of 122 ms.
 const SINGLY: PacerConfig = PacerConfig { burst: TimeDelta::ZERO, ..PacerConfig::libwebrtc() };
 
 impl ControllerKind {
     /// All there are.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Fixed,
         Self::GccLibwebrtc,
+        Self::GccLibwebrtcLiteral,
         Self::GccDraft02,
         Self::GccDraft02Literal,
         Self::GccRemb,
@@ -93,6 +97,7 @@ impl ControllerKind {
         match self {
             Self::Fixed => "fixed",
             Self::GccLibwebrtc => "gcc:libwebrtc",
+            Self::GccLibwebrtcLiteral => "gcc:libwebrtc-literal",
             Self::GccDraft02 => "gcc:draft-02",
             Self::GccDraft02Literal => "gcc:draft-02-literal",
             Self::GccRemb => "gcc:remb",
@@ -111,6 +116,9 @@ impl ControllerKind {
             Self::GccLibwebrtc => {
                 Box::new(Libwebrtc::new(LibwebrtcConfig::within(limits)).expect(PRESET_IS_VALID))
             }
+            Self::GccLibwebrtcLiteral => {
+                Box::new(Libwebrtc::new(LibwebrtcConfig::literal(limits)).expect(PRESET_IS_VALID))
+            }
             Self::GccDraft02 => Box::new(Draft::new(DraftConfig::amplified(limits)).expect(PRESET_IS_VALID)),
             Self::GccDraft02Literal => {
                 Box::new(Draft::new(DraftConfig::literal(limits)).expect(PRESET_IS_VALID))
@@ -124,9 +132,11 @@ impl ControllerKind {
     pub const fn feedback(self) -> FeedbackKind {
         match self {
             Self::Fixed => FeedbackKind::ReceiverReports,
-            Self::GccLibwebrtc | Self::GccDraft02 | Self::GccDraft02Literal | Self::GccThesis => {
-                FeedbackKind::TransportWide
-            }
+            Self::GccLibwebrtc
+            | Self::GccLibwebrtcLiteral
+            | Self::GccDraft02
+            | Self::GccDraft02Literal
+            | Self::GccThesis => FeedbackKind::TransportWide,
             Self::GccRemb => FeedbackKind::ReceiverEstimate,
         }
     }
@@ -134,7 +144,9 @@ impl ControllerKind {
     /// How its packets are paced.
     pub const fn pacer(self) -> PacerConfig {
         match self {
-            Self::Fixed | Self::GccRemb | Self::GccThesis => PacerConfig::libwebrtc(),
+            Self::Fixed | Self::GccLibwebrtcLiteral | Self::GccRemb | Self::GccThesis => {
+                PacerConfig::libwebrtc()
+            }
             Self::GccDraft02 | Self::GccDraft02Literal => PacerConfig::gcc_draft(),
             Self::GccLibwebrtc => SINGLY,
         }

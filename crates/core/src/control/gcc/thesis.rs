@@ -484,7 +484,7 @@ mod tests {
     }
 
     /// Each packet 40 ms later than the one before: m comes close to 40, which is above 12.5 and above 15 more, so the threshold
-    /// stays where it is and A_r is β·R. Arrivals are 90 ms apart: six within 0.5 s, 4.32 Mbit/s.
+    /// stays where it is and `A_r` is β·R. Arrivals are 90 ms apart: six within 0.5 s, 4.32 Mbit/s.
     #[test]
     fn a_queue_that_grows_by_more_than_the_threshold_with_each_packet_is_over_use() {
         let mut thesis = Thesis::new(ThesisConfig::default(), START);

@@ -16,13 +16,17 @@ use crate::{
 };
 
 /// What is settable of [`Libwebrtc`](super::Libwebrtc). The defaults are libwebrtc's in its state of July 2026, part by part,
-/// but for two constants of [`loss`](Self::loss).
+/// but for two constants of [`loss`](Self::loss). A third deviation is the pacer's: see
+/// [`ControllerKind::pacer`](crate::control::ControllerKind::pacer). [`literal`](Self::literal) has none of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LibwebrtcConfig {
     /// Within what the target may move, and where it begins. They prevail over the limits in the parts. The media is taken to be
     /// able to use all of the most: so far do probes go.
     pub limits: Limits,
     /// What the delay says.
+    ///
+    /// The threshold falls 4.5 times as fast as it rises, as in libwebrtc: a TCP flow that fills the same queue finds it at its least
+    /// with each new wave. `docs/gcc-delay.md` tells what that costs against TCP, and what a slower fall costs everywhere else.
     pub delay: DelayConfig,
     /// What rate the delay permits.
     pub aimd: AimdConfig,
@@ -43,8 +47,7 @@ pub struct LibwebrtcConfig {
     /// With libwebrtc's, a sender that obeys cannot live with a fifth of random loss. Its bound is then 667 kbit/s, where the average
     /// of the few packets of an observation is above 0.2 as often as below; above, the model dislikes bandwidth, and each fall leaves
     /// fewer packets and more noise, down to 20 or 30 kbit/s for good. On a link of 3 Mbit/s that loses 20 % at random, these two
-    /// give some 0.7 Mbit/s; up to 5 % they change nothing, and where a queue overflows they take hold a little later.
-    /// [`faithful`](Self::faithful) has libwebrtc's.
+    /// give some 0.7 Mbit/s; up to 5 % they change hardly anything, and where a queue overflows they take hold a little later.
     pub loss: ModelConfig,
     /// What losses allow, by receiver reports: in force until the first feedback of packets.
     pub reports: ReportConfig,
@@ -59,8 +62,8 @@ pub struct LibwebrtcConfig {
 }
 
 impl LibwebrtcConfig {
-    /// The defaults with libwebrtc's own loss model; see [`loss`](Self::loss).
-    pub fn faithful(limits: Limits) -> Self {
+    /// libwebrtc's own constants throughout.
+    pub fn literal(limits: Limits) -> Self {
         Self { loss: ModelConfig::default(), ..Self::within(limits) }
     }
 

@@ -29,7 +29,7 @@ fn ms(millis: u64) -> Timestamp {
 #[test]
 fn the_defaults_are_valid_and_what_is_not_is_named() {
     assert_eq!(LibwebrtcConfig::default().validate(), Ok(()));
-    assert_eq!(LibwebrtcConfig::faithful(Limits::default()).validate(), Ok(()));
+    assert_eq!(LibwebrtcConfig::literal(Limits::default()).validate(), Ok(()));
     let error = |config: LibwebrtcConfig| Libwebrtc::new(config).unwrap_err().to_string();
     let pacing = LibwebrtcConfig { pacing: f64::NAN, ..LibwebrtcConfig::default() };
     assert!(error(pacing).contains("pacing must be above 0"));
@@ -217,7 +217,7 @@ fn five_percent_of_random_loss_leave_four_fifths_and_a_fifth_of_loss_a_tenth() {
 fn libwebrtcs_own_loss_model_starves_at_a_fifth_of_loss() {
     // Why two of its constants are not its own.
     let scenario = Scenario { loss: 0.2, ..Scenario::default() };
-    let controller = Libwebrtc::new(LibwebrtcConfig::faithful(scenario.limits)).unwrap();
+    let controller = Libwebrtc::new(LibwebrtcConfig::literal(scenario.limits)).unwrap();
     let late = run_with(Box::new(controller), KIND, scenario).mbps(40.0, 60.0);
     assert!(late < 0.05, "{late}");
 }
