@@ -2,7 +2,7 @@
 //!
 //! The delay variations are summed up, smoothed, and fitted against the time of arrival by least squares over the last
 //! groups. The slope is what the queue gains per time: with a bottleneck of capacity C that is sent more than it carries,
-//! (rate − C) / C. Before the window is full it is zero.
+//! (rate − C) / rate. Before the window is full it is zero.
 //!
 //! | here | libwebrtc, `trendline_estimator.cc` |
 //! |---|---|
