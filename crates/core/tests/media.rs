@@ -159,6 +159,8 @@ impl Call {
                 if self.ends[end].poll_timeout().is_some_and(|due| due <= now) {
                     self.ends[end].handle_timeout(now);
                     self.drain(end);
+                    let next = self.ends[end].poll_timeout();
+                    assert!(next.is_none_or(|next| next > now), "end {end} spins at {now:?}: {next:?}");
                 }
             }
         }
@@ -192,11 +194,6 @@ impl Call {
         while let Some(event) = self.ends[from].poll_event() {
             self.events[from].push(event);
         }
-        assert!(
-            self.ends[from].poll_timeout().is_none_or(|due| due > self.now),
-            "end {from} spins at {:?}",
-            self.now
-        );
     }
 
     fn target(&self) -> u64 {
@@ -268,6 +265,88 @@ fn silence_backs_off_and_it_recovers() {
         call.run(at(70_000));
         assert!(call.target() > 2 * quiet.max(150_000), "{kind}: {} after {quiet}", call.target());
     }
+}
+
+#[test]
+fn a_forged_report_or_one_of_a_receiver_that_begins_anew_does_not_hide_losses() {
+    use giusto_core::rtp::rtcp::{ReceiverReport, ReportBlock};
+    let mut call = Call::one_way(ControllerKind::GccRemb, Pipe::default());
+    call.run(at(20_000));
+    let before = call.target();
+    let report = |highest_sequence, cumulative_lost, fraction_lost| {
+        let block = ReportBlock {
+            ssrc: 11,
+            fraction_lost,
+            cumulative_lost,
+            highest_sequence,
+            ..ReportBlock::default()
+        };
+        let mut bytes = Vec::new();
+        ReceiverReport { ssrc: 3, blocks: vec![block] }.write(&mut bytes).unwrap();
+        bytes
+    };
+    let tell = |call: &mut Call, bytes: &[u8]| {
+        let now = call.now;
+        call.ends[0].handle_datagram(now, bytes, DataSize::from_bytes(bytes.len() as u64), Ecn::NotEct);
+    };
+    tell(&mut call, &report(0x7fff_fffe, 0, 0));
+    // From now on half of everything is lost, and the far end counts from another cycle.
+    call.pipe.loss = 0.5;
+    call.run(at(40_000));
+    let after = call.target();
+    assert!(after < before / 2, "{before} {after}");
+}
+
+#[test]
+fn a_window_that_nothing_comes_back_for_opens_again() {
+    #[derive(Debug, Default)]
+    struct Windowed(giusto_core::control::Decision);
+    impl giusto_core::control::Controller for Windowed {
+        fn on_sent(&mut self, _: Timestamp, _: &giusto_core::control::SentPacket) {}
+        fn on_feedback(&mut self, _: Timestamp, _: &giusto_core::control::Feedback<'_>) {}
+        fn on_timeout(&mut self, _: Timestamp, _: &giusto_core::control::QueueState) {}
+        fn next_timeout(&self) -> Option<Timestamp> {
+            None
+        }
+        fn target(&self) -> giusto_core::control::Target {
+            let rate = DataRate::from_bps(1_000_000);
+            let window = Some(DataSize::from_bytes(20_000));
+            giusto_core::control::Target { media: rate, pacing: rate, window, ..Default::default() }
+        }
+        fn decision(&self) -> &giusto_core::control::Decision {
+            &self.0
+        }
+    }
+    let video = PerfectEncoder::new(PerfectConfig::default(), Timestamp::ZERO).unwrap();
+    let stream = MediaStream {
+        ssrc: 11,
+        payload_type: 96,
+        clock_rate: VIDEO_CLOCK,
+        first: (1, 1),
+        source: Box::new(video),
+        packetizer: Packetizer::default(),
+        paced: true,
+        priority: 1.0,
+    };
+    let sender = MediaSender::new(MediaSenderConfig::default(), Box::<Windowed>::default(), vec![stream]);
+    let pipe = Pipe { silence: (Timestamp::ZERO, Timestamp::MAX), ..Pipe::default() };
+    let ends = [MediaEndpoint::new(Some(sender), None), MediaEndpoint::new(None, None)];
+    let mut call = Call::new(ends, pipe);
+    call.run(at(30_000));
+    let sender = |call: &Call| {
+        (
+            call.ends[0].sender().unwrap().in_flight().as_bytes(),
+            call.ends[0].sender().unwrap().queue(call.now).oldest,
+        )
+    };
+    let (in_flight, oldest) = sender(&call);
+    assert!((18_000..=20_000).contains(&in_flight), "{in_flight}");
+    assert!(oldest <= TimeDelta::from_seconds(11), "what waits for too long is thrown away: {oldest:?}");
+    let sent = call.sent[0];
+    call.run(at(70_000));
+    // A window's worth of packets, and the reports of forty seconds.
+    assert!((10..200).contains(&(call.sent[0] - sent)), "{}", call.sent[0] - sent);
+    assert!(sender(&call).0 <= 20_000);
 }
 
 proptest! {

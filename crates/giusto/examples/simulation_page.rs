@@ -229,7 +229,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         description: "Voice, music and video leave a home over one uplink whose rate falls from 10 to 3.5 Mbit/s and comes back, while \
                       somebody browses and uploads."
             .to_owned(),
-        command: "giusto sim scenarios/evening.toml --seed 1 --out evening.html".to_owned(),
+        command: "giusto sim scenarios/media.toml --seed 1 --out evening.html".to_owned(),
     };
     simulation(&page).write(&path)?;
     println!("{}", path.display());

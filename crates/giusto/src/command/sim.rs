@@ -52,7 +52,7 @@ impl TraceFormat {
   giusto sim scenarios/codel.toml --set bottleneck.rate=2M --set tcp.count=3 --seed 7
   giusto sim scenarios/codel.toml --out codel --trace parquet
   giusto sim scenarios/*.toml --json
-  giusto sim scenarios/call.toml --why 12.3s
+  giusto sim scenarios/media.toml --why 12.3s
 
 Exit status: 0 all as expected, 1 an expectation is not met, 2 the scenario cannot be used.
 What --set can change is told in docs/scenarios.md.")]

@@ -177,12 +177,14 @@ impl Controller for Draft {
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         let (now, _) = self.settled.advance(now);
         let round_trip = feedback.round_trip.or_else(|| propagation(now, feedback.packets));
+        // Packets tell more than a receiver report, which would tell of the same losses again, and hide that they are missing.
+        let by_packets = !feedback.packets.is_empty() || self.losses.since.is_some();
         if let Some(round_trip) = round_trip {
             self.aimd.on_round_trip(round_trip);
-            self.settled.on_round_trip(now, round_trip);
+            if !by_packets || !feedback.packets.is_empty() {
+                self.settled.on_round_trip(now, round_trip);
+            }
         }
-        // Packets tell more than a receiver report, which would tell of the same losses again.
-        let by_packets = !feedback.packets.is_empty() || self.losses.since.is_some();
         let report = if by_packets { self.losses.take(now, feedback.packets) } else { feedback.loss };
         self.on_packets(now, feedback.packets);
         if let Some(report) = report {

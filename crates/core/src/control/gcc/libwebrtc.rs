@@ -184,11 +184,14 @@ impl Libwebrtc {
     /// Feedback that reports no packets: a receiver report, or the receiver's estimate.
     fn on_others(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         if let Some(round_trip) = feedback.round_trip {
-            self.settled.on_round_trip(now, round_trip);
             self.aimd.on_round_trip(round_trip);
         }
+        // Once packets were reported, their silence is silence, whatever receiver reports say.
         if self.heard {
             return;
+        }
+        if let Some(round_trip) = feedback.round_trip {
+            self.settled.on_round_trip(now, round_trip);
         }
         self.reported = true;
         self.settled.on_report(now);

@@ -10,7 +10,7 @@ use crate::{
 /// One end of a media session: it sends, receives, or both.
 ///
 /// After each `handle_` call, ask [`poll_transmit`](Self::poll_transmit) until it gives nothing more, then
-/// [`poll_timeout`](Self::poll_timeout), which then lies in the future. Calls in any order are safe, time that runs backwards
+/// [`poll_timeout`](Self::poll_timeout); after [`handle_timeout`](Self::handle_timeout) that lies in the future. Calls in any order are safe, time that runs backwards
 /// counts as no time, a repeat does no harm, and each call does bounded work.
 #[derive(Debug)]
 pub struct MediaEndpoint {

@@ -56,15 +56,28 @@ impl History {
 
     /// A packet of `size` leaves, as part of `probe` if of any.
     pub(super) fn on_sent(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> SentPacket {
-        while self.packets.len() >= MOST
-            || self.packets.front().is_some_and(|oldest| now.saturating_since(oldest.sent.at) > MEMORY)
-        {
+        self.forget(now);
+        while self.packets.len() >= MOST {
             self.forget_oldest();
         }
         self.in_flight += size;
         let sent = SentPacket { sequence: self.next(), at: now, size, probe, in_flight: self.in_flight };
         self.packets.push_back(Entry { sent, fate: Fate::Unknown });
         sent
+    }
+
+    /// Forgets what left too long ago; says whether anything did.
+    pub(super) fn forget(&mut self, now: Timestamp) -> bool {
+        let before = self.first;
+        while self.packets.front().is_some_and(|oldest| now.saturating_since(oldest.sent.at) > MEMORY) {
+            self.forget_oldest();
+        }
+        self.first != before
+    }
+
+    /// When the oldest will be forgotten.
+    pub(super) fn forgets_at(&self) -> Option<Timestamp> {
+        self.packets.front().map(|oldest| oldest.sent.at + MEMORY + TimeDelta::from_nanos(1))
     }
 
     fn forget_oldest(&mut self) {

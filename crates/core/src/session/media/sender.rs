@@ -41,7 +41,10 @@ pub struct MediaSenderConfig {
     /// What waits leaves faster than the target if it would wait longer than this on average. Default 2 s, as in libwebrtc
     /// (`pacing_controller.cc`, `kMaxExpectedQueueLength`); `None`: it waits.
     pub queue_limit: Option<TimeDelta>,
-    /// How often it sends sender reports. Default 1 s, as libwebrtc does for video.
+    /// What has waited for longer than this is thrown away, and its source told so. Default 10 s, ours: only a window that does not
+    /// open, or nobody who sends, can make anything wait for so long.
+    pub discard_after: TimeDelta,
+    /// How often it sends sender reports; at least 10 ms. Default 1 s, as libwebrtc does for video.
     pub report_interval: TimeDelta,
 }
 
@@ -55,6 +58,7 @@ impl Default for MediaSenderConfig {
             ecn: Ecn::NotEct,
             padding: (PADDING_SSRC, PADDING_TYPE),
             queue_limit: Some(TimeDelta::from_seconds(2)),
+            discard_after: TimeDelta::from_seconds(10),
             report_interval: TimeDelta::from_seconds(1),
         }
     }
@@ -68,6 +72,16 @@ pub const PADDING_TYPE: u8 = 97;
 const PADDING_MOST: DataSize = DataSize::from_bytes(1200);
 /// The smallest, so that little room is not filled with headers.
 const PADDING_LEAST: DataSize = DataSize::from_bytes(50);
+/// What was sent delays padding for no longer than this: libwebrtc's budget for it holds as much (`interval_budget.cc`, 500 ms).
+const PADDING_DEBT: TimeDelta = TimeDelta::from_millis(500);
+/// Reports do not follow each other faster, whatever is configured.
+const LEAST_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
+/// The most sources of a report, a description or a goodbye (RFC 3550 §6.4.1, §6.5, §6.6: five bits).
+const MOST_SOURCES: usize = 31;
+/// The longest name (RFC 3550 §6.5).
+const MOST_NAME_BYTES: usize = 255;
+/// Reports that nobody takes: the oldest gives way.
+const MOST_REPORTS: usize = 4;
 /// Events that nobody takes are forgotten beyond so many, the oldest first.
 const EVENTS: usize = 4096;
 /// The longest time before a report that RFC 8888 §3.1 can tell, rounded down.
@@ -104,18 +118,23 @@ pub struct MediaSender {
     events: VecDeque<MediaEvent>,
     now: Timestamp,
     begun: bool,
+    begun_at: Timestamp,
     stopped: bool,
 }
 
 impl MediaSender {
     /// Begins with its first call.
     pub fn new(
-        config: MediaSenderConfig,
+        mut config: MediaSenderConfig,
         controller: Box<dyn Controller>,
         streams: Vec<MediaStream>,
     ) -> Self {
+        config.report_interval = config.report_interval.max(LEAST_REPORT_INTERVAL);
+        let end = (0..=MOST_NAME_BYTES).rev().find(|&end| config.cname.is_char_boundary(end));
+        config.cname.truncate(end.unwrap_or(0));
         let target = controller.target();
-        let pacer = Pacer::new(config.pacer, target.pacing);
+        let mut pacer = Pacer::new(config.pacer, target.pacing);
+        pacer.on_target(Timestamp::ZERO, &target);
         let decision = *controller.decision();
         let shares = Shares::new(&streams);
         let with_rtp = |stream: MediaStream| {
@@ -143,6 +162,7 @@ impl MediaSender {
             events: VecDeque::new(),
             now: Timestamp::ZERO,
             begun: false,
+            begun_at: Timestamp::ZERO,
             stopped: false,
             config,
         }
@@ -202,6 +222,7 @@ impl MediaSender {
         }
         if !self.begun {
             self.begun = true;
+            self.begun_at = now;
             self.controller.on_timeout(now, &self.queue.state(now));
             self.decision = *self.controller.decision();
             self.tell(MediaEvent::Decided(Decision { at: now, ..self.decision }));
@@ -209,6 +230,11 @@ impl MediaSender {
             self.share(now);
         }
         self.take_frames(now);
+        self.discard(now);
+        if self.history.forget(now) {
+            self.forget_numbers();
+            self.pacer.on_in_flight(self.history.in_flight());
+        }
         if self.report_at.is_some_and(|due| due <= now) {
             self.report_at = Some(now + self.config.report_interval);
             self.report(now);
@@ -230,10 +256,14 @@ impl MediaSender {
         self.unpaced.clear();
         let padding = self.padding.has_sent().then_some(self.padding.ssrc);
         let sent = self.streams.iter().filter(|(_, rtp)| rtp.has_sent()).map(|(_, rtp)| rtp.ssrc);
-        let bye = Bye { sources: sent.chain(padding).collect(), reason: None };
-        let mut head = self.rtcp.pop_back().map_or_else(Vec::new, |last| last.head);
-        if !bye.sources.is_empty() && bye.write(&mut head).is_ok() {
-            self.rtcp.push_back(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct });
+        let sources: Vec<u32> = sent.chain(padding).collect();
+        for sources in sources.chunks(MOST_SOURCES) {
+            // A compound begins with a report (RFC 3550 §6.1).
+            let mut head = self.rtcp.pop_back().map_or_else(Vec::new, |last| last.head);
+            let bye = Bye { sources: sources.to_vec(), reason: None };
+            if bye.write(&mut head).is_ok() {
+                self.rtcp.push_back(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct });
+            }
         }
     }
 
@@ -270,7 +300,12 @@ impl MediaSender {
             Permit::At(at) => Some(at.max(earliest)),
             Permit::Blocked => None,
         });
-        [frames, packet, self.controller.next_timeout(), self.report_at].into_iter().flatten().min()
+        // A window that nothing comes back for opens when what was sent is forgotten.
+        let forgotten = self.target.window.and(self.history.forgets_at());
+        [frames, packet, forgotten, self.controller.next_timeout(), self.report_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// What there is to tell.
@@ -374,16 +409,35 @@ impl MediaSender {
         let before = self.history.first();
         let sent = self.history.on_sent(now, size, probe);
         if self.history.first() != before {
-            for (_, rtp) in &mut self.streams {
-                rtp.forget_before(self.history.first());
-            }
-            self.padding.forget_before(self.history.first());
+            self.forget_numbers();
         }
         if let Some(time) = self.target.padding.time_for(size) {
-            self.padding_at = self.padding_at.max(now) + time;
+            self.padding_at = (self.padding_at.max(now) + time).min(now + PADDING_DEBT);
         }
         self.controller.on_sent(now, &sent);
         sent.sequence
+    }
+
+    fn forget_numbers(&mut self) {
+        for (_, rtp) in &mut self.streams {
+            rtp.forget_before(self.history.first());
+        }
+        self.padding.forget_before(self.history.first());
+    }
+
+    /// Throws away what has waited for too long.
+    fn discard(&mut self, now: Timestamp) {
+        let latest = self.config.discard_after;
+        let too_long = |waiting: &&Waiting| now.saturating_since(waiting.since) > latest;
+        while self.unpaced.front().as_ref().is_some_and(too_long) {
+            self.unpaced.pop_front();
+        }
+        while let Some(stream) = self.queue.front().filter(too_long).map(|waiting| waiting.stream) {
+            self.queue.pop();
+            if let Some((stream, _)) = self.streams.get_mut(stream) {
+                stream.source.on_discarded(now);
+            }
+        }
     }
 
     fn is_ours(&self, ssrc: u32) -> bool {
@@ -393,6 +447,10 @@ impl MediaSender {
     fn on_transport_feedback(&mut self, now: Timestamp, feedback: &TransportFeedback) {
         if !self.is_ours(feedback.media_ssrc) {
             return;
+        }
+        // Its sequence number is not used; where that is what cannot be placed, the times are.
+        if self.unwrapper.unwrap(feedback).is_none() {
+            self.unwrapper = TransportFeedbackUnwrapper::new();
         }
         let Some(packets) = self.unwrapper.unwrap(feedback) else { return };
         // Counted back from what was sent last, so that nothing that is fed back can lead astray.
@@ -407,7 +465,12 @@ impl MediaSender {
     }
 
     fn on_congestion_feedback(&mut self, now: Timestamp, feedback: &CongestionFeedback) {
-        let Some(time) = self.report_clock.unwrap(feedback.time) else { return };
+        if !feedback.streams.iter().any(|told| self.is_ours(told.ssrc)) {
+            return;
+        }
+        // Tried on a copy: what says nothing new leaves no trace.
+        let mut clock = self.report_clock;
+        let Some(time) = clock.unwrap(feedback.time) else { return };
         self.reports.clear();
         for told in &feedback.streams {
             let ours = self.streams.iter().map(|(_, rtp)| rtp).chain([&self.padding]);
@@ -428,6 +491,9 @@ impl MediaSender {
                     self.reports.extend(self.history.on_report(number, arrival, reception.ecn));
                 }
             }
+        }
+        if !self.reports.is_empty() {
+            self.report_clock = clock;
         }
         self.on_reports(now);
     }
@@ -463,18 +529,20 @@ impl MediaSender {
             let Some(rtp) = ours.into_iter().find(|rtp| rtp.ssrc == block.ssrc && rtp.has_sent()) else {
                 continue;
             };
-            if let Some((newly_lost, newly_expected)) = rtp.on_block(block) {
-                lost += newly_lost;
-                expected += newly_expected;
-                let told = block.round_trip(NtpShort::from_timestamp(now));
-                round_trip = round_trip.max(told.filter(|&time| time >= TimeDelta::ZERO));
+            if let Some(told) = rtp.on_block(NtpShort::from_timestamp(now), block) {
+                lost += told.lost;
+                expected += told.expected;
+                // Nothing can have been on its way for longer than anything was.
+                round_trip = round_trip.max(told.round_trip.filter(|&time| time <= now - self.begun_at));
             }
         }
-        if expected == 0 {
+        let loss = (expected > 0).then(|| LossReport {
+            ratio: (lost as f64 / expected as f64).clamp(0.0, 1.0),
+            expected_packets: expected,
+        });
+        if loss.is_none() && round_trip.is_none() {
             return;
         }
-        let ratio = (lost as f64 / expected as f64).clamp(0.0, 1.0);
-        let loss = Some(LossReport { ratio, expected_packets: expected });
         let in_flight = self.history.in_flight();
         let feedback = Feedback { round_trip, loss, in_flight, ..Feedback::default() };
         self.controller.on_feedback(now, &feedback);
@@ -497,6 +565,9 @@ impl MediaSender {
         if pacing != self.pacing || target.window != self.target.window {
             self.pacing = pacing;
             self.pacer.on_target(now, &Target { pacing, ..target });
+        }
+        if target.padding != self.target.padding {
+            self.padding_at = now;
         }
         let changed = target.media != self.target.media;
         self.target = target;
@@ -529,17 +600,21 @@ impl MediaSender {
 
     /// Sender reports and descriptions of the streams that have sent something.
     fn report(&mut self, now: Timestamp) {
-        let mut head = Vec::new();
-        let mut chunks = Vec::new();
-        for (stream, rtp) in &self.streams {
-            let Some(report) = rtp.report(now, stream.clock_rate) else { continue };
-            chunks.push(Description { ssrc: stream.ssrc, cname: Some(self.config.cname.clone()) });
-            if report.write(&mut head).is_err() {
-                return;
+        for streams in self.streams.chunks(MOST_SOURCES) {
+            let mut head = Vec::new();
+            let mut chunks = Vec::new();
+            for (stream, rtp) in streams {
+                let Some(report) = rtp.report(now, stream.clock_rate) else { continue };
+                if report.write(&mut head).is_ok() {
+                    chunks.push(Description { ssrc: stream.ssrc, cname: Some(self.config.cname.clone()) });
+                }
             }
-        }
-        if !chunks.is_empty() && (SourceDescription { chunks }).write(&mut head).is_ok() {
-            self.rtcp.push_back(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct });
+            if !chunks.is_empty() && (SourceDescription { chunks }).write(&mut head).is_ok() {
+                if self.rtcp.len() >= MOST_REPORTS {
+                    self.rtcp.pop_front();
+                }
+                self.rtcp.push_back(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct });
+            }
         }
     }
 }

@@ -10,11 +10,11 @@ use crate::{
         source::{Frame, MediaSource},
     },
     rtp::{
-        AbsSendTime, ExtensionForm, ExtensionWriter, NtpTimestamp, RTP_HEADER_BYTES, RtpHeader,
+        AbsSendTime, ExtensionForm, ExtensionWriter, NtpShort, NtpTimestamp, RTP_HEADER_BYTES, RtpHeader,
         TransportSequence,
         rtcp::{ReportBlock, SenderReport},
     },
-    units::{DataSize, NANOS_PER_SECOND, Timestamp},
+    units::{DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp},
 };
 
 /// One source of media, with what an RTP packet of it says.
@@ -48,6 +48,26 @@ pub(super) struct Says {
     pub(super) payload: DataSize,
 }
 
+/// What a report said last.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reported {
+    /// Packets sent up to the highest that was received.
+    count: u64,
+    lost: i32,
+    /// Which sender report it answers, and after how long.
+    stamp: Option<(Option<u32>, u32)>,
+}
+
+/// What is new in a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Told {
+    /// Packets lost since the report before; below zero where there were duplicates.
+    pub(super) lost: i64,
+    /// Packets expected since then.
+    pub(super) expected: u64,
+    pub(super) round_trip: Option<TimeDelta>,
+}
+
 /// The RTP side of a stream: numbers, counts, header bytes.
 #[derive(Debug, Clone)]
 pub(super) struct RtpStream {
@@ -62,8 +82,8 @@ pub(super) struct RtpStream {
     first_number: u64,
     /// When its latest frame was captured, and its RTP timestamp.
     latest: Option<(Timestamp, u32)>,
-    /// As of its latest report: highest sequence number, packets lost.
-    reported: Option<(u32, i32)>,
+    /// As of its latest report.
+    reported: Option<Reported>,
     /// Header extensions of one packet, kept for its memory.
     elements: Vec<u8>,
 }
@@ -173,17 +193,25 @@ impl RtpStream {
         })
     }
 
-    /// Packets lost and packets expected since the report before; `None` for one that is older than that, or the same again.
-    pub(super) fn on_block(&mut self, block: &ReportBlock) -> Option<(i64, u64)> {
-        let (highest, lost) = (block.highest_sequence, block.cumulative_lost);
-        let first = u32::from(self.first.0).wrapping_sub(1);
-        let (highest_before, lost_before) = self.reported.unwrap_or((first, 0));
-        let expected = highest.wrapping_sub(highest_before);
-        // Half of all numbers lie behind.
-        if expected == 0 || expected > u32::MAX / 2 {
-            return None;
-        }
-        self.reported = Some((highest, lost));
-        Some((i64::from(lost) - i64::from(lost_before), u64::from(expected)))
+    /// What a report says that is new; `None` for one that was overtaken, or that is of packets that were never sent.
+    pub(super) fn on_block(&mut self, now: NtpShort, block: &ReportBlock) -> Option<Told> {
+        // The upper bits are the receiver's own count of wraps, and begin wherever it began: only the lower say which packet.
+        let latest = self.next.checked_sub(1)?;
+        let behind = u64::from((latest as u16).wrapping_sub(block.highest_sequence as u16));
+        let count = (latest.checked_sub(behind)? + 1)
+            .checked_sub(u64::from(self.first.0))
+            .filter(|&count| count > 0)?;
+        let before = self.reported.unwrap_or_default();
+        let expected = count.checked_sub(before.count)?;
+        let lost = i64::from(block.cumulative_lost) - i64::from(before.lost);
+        // A receiver that has begun to count anew has lost what its fraction says.
+        let most = i64::try_from(expected).unwrap_or(i64::MAX);
+        let lost = if lost.abs() <= most { lost } else { most * i64::from(block.fraction_lost) / 256 };
+        // The same report again would tell of a round trip that has grown since.
+        let stamp = (block.last_sender_report.map(NtpShort::to_bits), block.delay_since_last.to_bits());
+        let is_new = before.stamp != Some(stamp);
+        let round_trip = block.round_trip(now).filter(|&time| is_new && time >= TimeDelta::ZERO);
+        self.reported = Some(Reported { count, lost: block.cumulative_lost, stamp: Some(stamp) });
+        Some(Told { lost, expected, round_trip })
     }
 }

@@ -60,8 +60,12 @@ impl RoundTripBackOff {
 
     /// A packet left.
     pub fn on_sent(&mut self, now: Timestamp) {
-        self.sent = self.clock.clamp(now);
-        self.heard.get_or_insert(self.sent);
+        let (now, last) = (self.clock.clamp(now), self.sent);
+        // What follows a long pause begins anew: nothing was sent, so nothing is missed.
+        if self.heard.is_none() || now - last > self.config.limit {
+            self.heard = Some(now);
+        }
+        self.sent = now;
     }
 
     /// Feedback came that shows this `round_trip`; see [`propagation`].

@@ -95,7 +95,10 @@ impl Controller for ThesisController {
         let round_trip = feedback.round_trip.or_else(|| propagation(now, feedback.packets));
         if let Some(round_trip) = round_trip {
             self.thesis.on_round_trip(round_trip);
-            self.settled.on_round_trip(now, round_trip);
+            // Receiver reports do not hide that packets are no longer reported.
+            if self.told.is_none() || !feedback.packets.is_empty() {
+                self.settled.on_round_trip(now, round_trip);
+            }
         }
         for &packet in feedback.packets {
             let sequence = packet.sent.sequence;

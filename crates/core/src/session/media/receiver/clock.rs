@@ -11,12 +11,17 @@ const LEAST_BASE: TimeDelta = TimeDelta::from_millis(500);
 /// A first timestamp is taken as if it had wrapped once, so that earlier ones lie above zero.
 const FIRST_CYCLE: u64 = 1 << 32;
 
+/// So many reports in a row that go back in time are those of a sender that has begun anew.
+const MOST_STALE: u32 = 5;
+
 /// What a sender's reports say of its clocks (RFC 3550 §6.4.1).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SenderClock {
     first: Option<Reported>,
     last: Option<Reported>,
     learnt_rate: Option<u32>,
+    /// How many reports in a row were no later than the last one that counted.
+    stale: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +34,15 @@ struct Reported {
 impl SenderClock {
     pub(super) fn on_report(&mut self, now: Timestamp, report: &SenderReport) {
         let reported = Reported { time: report.time, rtp_timestamp: report.rtp_timestamp, at: now };
+        // A repeat, or one that was overtaken, says nothing; many of them in a row are another clock.
+        if self.last.is_some_and(|last| report.time.to_bits() <= last.time.to_bits()) {
+            self.stale += 1;
+            if self.stale < MOST_STALE {
+                return;
+            }
+            *self = Self::default();
+        }
+        self.stale = 0;
         let first = self.first.get_or_insert(reported);
         self.last = Some(reported);
         if self.learnt_rate.is_some() {

@@ -126,7 +126,8 @@ impl CongestionReporter {
         let debt = debt.saturating_sub(MOST_RATE.size_in(now - before)) + size;
         self.debt = (debt, now);
         let time = MOST_RATE.time_for(debt).unwrap_or(MOST_INTERVAL);
-        self.earliest = now + time.clamp(LEAST_INTERVAL, MOST_INTERVAL);
+        // What is beyond the longest interval is a debt that has to be paid first, whatever was told.
+        self.earliest = now + time.max(LEAST_INTERVAL);
     }
 
     fn empty(&self, now: Timestamp) -> CongestionFeedback {
