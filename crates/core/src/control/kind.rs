@@ -141,6 +141,18 @@ impl ControllerKind {
         }
     }
 
+    /// Whether this feedback moves it: what else it might be told says nothing to it.
+    pub const fn hears(self, feedback: FeedbackKind) -> bool {
+        use FeedbackKind::{CongestionControl, ReceiverEstimate, ReceiverReports, TransportWide};
+        match self {
+            Self::Fixed | Self::GccLibwebrtc | Self::GccLibwebrtcLiteral => true,
+            Self::GccDraft02 | Self::GccDraft02Literal | Self::GccThesis => {
+                matches!(feedback, TransportWide | CongestionControl)
+            }
+            Self::GccRemb => matches!(feedback, ReceiverEstimate | ReceiverReports),
+        }
+    }
+
     /// How its packets are paced.
     pub const fn pacer(self) -> PacerConfig {
         match self {

@@ -112,7 +112,13 @@ pub(super) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         let mut observers = Observers::new(scenario, (seed, args.trace), folders.get(place))?;
         observers.why = why.take();
         let result = simulate(scenario, seed, &mut observers, (stop, &progress));
-        if let Some(observer) = observers.why.take() {
+        if let Some((observer, at)) = observers.why.take().zip(args.why) {
+            if result.interrupted && at.as_seconds() > result.duration_s {
+                let (ended, at) = (result.duration_s, at.as_seconds());
+                anyhow::bail!(
+                    "--why {at} s: the run was ended early, at {ended} s: let it go on, or ask for an earlier moment"
+                );
+            }
             answer = Some(observer.answer((scenario.name(), seed)));
         }
         if let Some(folder) = folders.get(place) {

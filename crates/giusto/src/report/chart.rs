@@ -15,14 +15,15 @@ use plotly::{
 
 /// Colours that tell series apart on light and on dark ground, also for eyes that see red and green alike
 /// (after Okabe and Ito, *Color Universal Design*, 2008, darkened where white ground needs it).
-const COLOURS: [&str; 6] = ["#1f83c9", "#d9670b", "#12936b", "#b85c97", "#a97f00", "#7d7d8c"];
-const DASHES: [DashType; 6] = [
+const COLOURS: [&str; 7] = ["#1f83c9", "#d9670b", "#12936b", "#b85c97", "#a97f00", "#7d7d8c", "#5a4fcf"];
+const DASHES: [DashType; 7] = [
     DashType::Solid,
     DashType::Dash,
     DashType::DashDot,
     DashType::Dot,
     DashType::LongDash,
     DashType::LongDashDot,
+    DashType::Solid,
 ];
 const SYMBOLS: [MarkerSymbol; 6] = [
     MarkerSymbol::Circle,

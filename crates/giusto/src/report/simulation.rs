@@ -125,6 +125,9 @@ impl SimulationPage<'_> {
 
 /// What came out, in one plain sentence.
 fn verdict(result: &SimResult) -> String {
+    if result.interrupted {
+        return format!("Ended early, at {} s: nothing was checked.", result.duration_s);
+    }
     let failed: Vec<&CheckResult> = result.checks.iter().filter(|check| !check.passed).collect();
     let all = result.checks.len() as u64;
     match failed.as_slice() {

@@ -1,7 +1,7 @@
 //! Adaptive media: what its sources are made of, what it can use, and whether it can be.
 
 use giusto_core::{
-    control::{ControllerKind, Limits},
+    control::{ControllerKind, FeedbackKind, Limits},
     ecn::Ecn,
     media::{
         packetizer::DEFAULT_MAX_PAYLOAD,
@@ -173,6 +173,17 @@ impl MediaSpec {
             );
             return Err(("max-payload", text));
         }
+        if let Some(feedback) = self.feedback.filter(|&feedback| !self.controller.hears(feedback)) {
+            let fits =
+                FEEDBACKS.iter().filter(|(_, kind)| self.controller.hears(*kind)).map(|(name, _)| *name);
+            let text = format!(
+                "{} hears nothing in {}: leave feedback out, or use {}",
+                self.controller,
+                FEEDBACKS.iter().find(|(_, kind)| *kind == feedback).map_or("this", |(name, _)| name),
+                fits.collect::<Vec<_>>().join(" or ")
+            );
+            return Err(("feedback", text));
+        }
         let Limits { min, start, max } = self.limits;
         if min == DataRate::ZERO || min > max {
             let text = format!("min-rate must be above 0 bit/s and not above max-rate, {max}, found {min}");
@@ -202,6 +213,14 @@ impl MediaSpec {
         Ok(())
     }
 }
+
+/// The kinds of feedback by their names in a file.
+pub(crate) const FEEDBACKS: &[(&str, FeedbackKind)] = &[
+    ("transport-wide", FeedbackKind::TransportWide),
+    ("rfc8888", FeedbackKind::CongestionControl),
+    ("remb", FeedbackKind::ReceiverEstimate),
+    ("reports", FeedbackKind::ReceiverReports),
+];
 
 #[cfg(test)]
 mod tests {
@@ -255,6 +274,8 @@ mod tests {
         assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(2))], ..good.clone() }), "pauses");
         let limits = Limits { start: DataRate::from_bps(1), ..good.limits };
         assert_eq!(key(MediaSpec { limits, ..good.clone() }), "start-rate");
+        let deaf = (ControllerKind::GccDraft02, Some(FeedbackKind::ReceiverEstimate));
+        assert_eq!(key(MediaSpec { controller: deaf.0, feedback: deaf.1, ..good.clone() }), "feedback");
         let limits = Limits { max: DataRate::from_bps(1), ..good.limits };
         assert_eq!(key(MediaSpec { limits, ..good }), "max-rate");
     }

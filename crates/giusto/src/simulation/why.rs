@@ -235,7 +235,8 @@ impl Observer for WhyObserver {
 
     fn on_note(&mut self, now: Timestamp, note: &Note) {
         let Note::Decided { flow, decision } = note else { return };
-        let is_after = now > self.at;
+        // A flow begins with the first event after its start, a nanosecond later.
+        let is_after = now > self.at + TimeDelta::from_nanos(1);
         if let Some(watched) = self.flows.iter_mut().find(|watched| watched.id == *flow) {
             watched.decide(is_after, *decision);
         }

@@ -115,6 +115,10 @@ pub struct Printed<'a> {
     /// Each expectation under each controller.
     #[serde(flatten)]
     pub reproduction: Reproduction,
+    /// Whether it was ended before everything ran.
+    pub interrupted: bool,
+    /// How many runs there are in a whole one.
+    pub planned_runs: usize,
     /// The raw metrics.
     pub runs: &'a [Run],
 }

@@ -79,6 +79,9 @@ impl Scoreboard {
             (format!("{controller} {met}"), judged)
         });
         let (scores, judged): (Vec<String>, Vec<usize>) = scores.unzip();
+        if let Some(early) = self.ended_early() {
+            return format!("{early} Met so far: {}.", scores.join(", "));
+        }
         format!(
             "Of {} expectations of RFC 8867 are met: {}.",
             judged.first().copied().unwrap_or_default(),
@@ -94,7 +97,12 @@ impl Scoreboard {
         };
         let mut cards: Vec<Card> = self.plan.controllers.iter().map(card).collect();
         let seeds = plural(self.plan.seeds.len() as u64, "seed", "seeds");
-        cards.push(Card::new("Runs", count(self.runs.len() as u64), format!("with {seeds} each")));
+        let note = if self.ended_early().is_some() {
+            format!("of {}", count(self.plan.runs() as u64))
+        } else {
+            format!("with {seeds} each")
+        };
+        cards.push(Card::new("Runs", count(self.runs.len() as u64), note));
         cards
     }
 

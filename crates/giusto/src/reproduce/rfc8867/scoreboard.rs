@@ -137,8 +137,9 @@ impl Scoreboard {
             .filter(|(_, value)| !expected.accepts(*value))
             .map(|(run, _)| run.seed.as_str())
             .collect();
-        let comparable = expected.unjudged.is_none();
-        let agrees = comparable && !values.is_empty() && wrong.is_empty();
+        // What did not run, because the reproduction was ended early, is not judged.
+        let comparable = expected.unjudged.is_none() && !values.is_empty();
+        let agrees = comparable && wrong.is_empty();
         let why = match expected.unjudged {
             Some(why) => Some(why.to_owned()),
             None if values.is_empty() => Some("it did not run".to_owned()),
@@ -223,7 +224,16 @@ impl Scoreboard {
 
     /// What `--json` prints.
     pub fn printed(&self) -> Printed<'_> {
-        Printed { reproduction: self.reproduction(), runs: &self.runs }
+        let (planned_runs, interrupted) = (self.plan.runs(), self.ended_early().is_some());
+        Printed { reproduction: self.reproduction(), interrupted, planned_runs, runs: &self.runs }
+    }
+
+    /// What to say where not everything ran.
+    pub(super) fn ended_early(&self) -> Option<String> {
+        let (made, planned) = (self.runs.len(), self.plan.runs());
+        (made < planned).then(|| {
+            format!("Ended early: {made} of {planned} runs were made. What did not run is not judged.")
+        })
     }
 
     /// Met, and judged: of a case, or of all, under a controller.
@@ -285,7 +295,8 @@ impl Scoreboard {
             }
         }
         let unmet = if unmet.is_empty() { String::new() } else { format!("\n{}", of_cells(&columns, unmet)) };
-        format!("{overview}{unmet}")
+        let early = self.ended_early().map_or_else(String::new, |early| format!("\n{early}\n"));
+        format!("{overview}{unmet}{early}")
     }
 }
 

@@ -228,7 +228,11 @@ mod tests {
     #[test]
     fn the_means_are_those_worked_out_by_hand() {
         let means = Bandwidths::TABLE_9.map(|bandwidths| bandwidths.mean_bps().round());
-        assert_eq!(means, [3_564_000.0, 4_932_000.0, 6_300_000.0, 8_676_000.0]);
+        let published = [3_564_000.0, 4_932_000.0, 6_300_000.0, 8_676_000.0];
+        assert!(
+            means.iter().zip(published).all(|(mean, wanted): (&f64, f64)| (mean - wanted).abs() < 1e-3),
+            "{means:?}"
+        );
         // Of 7.2 Mbit/s: 0.7·0.2 + 0.125·0.4 + 0.125·0.6 + 0.05.
         let udp = DataRate::from_bps(7_200_000);
         let loss =

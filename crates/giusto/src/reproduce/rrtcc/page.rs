@@ -62,11 +62,16 @@ impl Rrtcc {
             })
             .collect();
         let mut text = fitted(COLUMNS, &lines, width);
+        if !self.complete {
+            text.push_str("\nEnded early: what did not run is not judged.\n");
+        }
         text = format!(
-            "{text}\nAgreeing: {} of {} that could be compared. Ours is the median of {} seeds, from the 5th to the 95th percentile.\n",
+            "{text}\nAgreeing: {} of {} that could be compared. Ours is the median of {} seeds (Table 3: {}), from the 5th to the 95th \
+             percentile.\n",
             all.agreeing(),
             all.comparable(),
             self.plan.seeds,
+            self.plan.fairness_seeds,
         );
         for contender in Contender::ALL {
             let median = |value: fn(&Queued) -> f64| queued::median(&self.queued, contender, value);
@@ -88,7 +93,7 @@ impl Rrtcc {
     /// The page of this reproduction.
     pub fn report(&self, command: &str) -> Report {
         let all = self.reproduction();
-        let mut report = Report::new("giusto reproduce rrtcc", verdict(&all)).with_command(command);
+        let mut report = Report::new("giusto reproduce rrtcc", self.verdict(&all)).with_command(command);
         report.push(self.cards(&all));
         report.push(in_brief());
         let first = self.runs.get(1).and_then(|runs| runs.first());
@@ -104,6 +109,22 @@ impl Rrtcc {
         report.sections.extend(published::inputs().into_iter().map(Section::from));
         report.push(explanation());
         report
+    }
+
+    fn verdict(&self, all: &Reproduction) -> String {
+        if !self.complete {
+            return format!(
+                "Ended early: of the {} statements that could be compared so far {} come out again.",
+                all.comparable(),
+                all.agreeing()
+            );
+        }
+        format!(
+            "Of {} statements that could be compared {} come out again; the mean estimate of 7.08 Mbit/s, above all that the network \
+             lets through, does not.",
+            all.comparable(),
+            all.agreeing()
+        )
     }
 
     fn cards(&self, all: &Reproduction) -> Vec<Card> {
@@ -318,15 +339,6 @@ impl Rrtcc {
             folded: false,
         })
     }
-}
-
-fn verdict(all: &Reproduction) -> String {
-    format!(
-        "Of {} statements that could be compared {} come out again; the mean estimate of 7.08 Mbit/s, above all that the network \
-         lets through, does not.",
-        all.comparable(),
-        all.agreeing()
-    )
 }
 
 fn in_brief() -> Prose {

@@ -1,7 +1,7 @@
 //! Adaptive media: the encoder, the sound and the controller.
 
 use giusto_core::{
-    control::{ControllerKind, FeedbackKind},
+    control::ControllerKind,
     media::source::{
         AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, RateRange, StatisticalConfig,
         TraceConfig,
@@ -12,15 +12,9 @@ use giusto_core::{
 use super::{choose, fields::Fields};
 use crate::scenario::{
     FlowKind, MediaSpec, VideoSpec,
+    media::FEEDBACKS,
     tree::{Node, Value},
 };
-
-const FEEDBACKS: &[(&str, FeedbackKind)] = &[
-    ("transport-wide", FeedbackKind::TransportWide),
-    ("rfc8888", FeedbackKind::CongestionControl),
-    ("remb", FeedbackKind::ReceiverEstimate),
-    ("reports", FeedbackKind::ReceiverReports),
-];
 
 #[derive(Debug, Clone, Copy)]
 enum Model {

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use giusto_core::{
-    control::Limits,
+    control::{FeedbackKind, Limits},
     ecn::Ecn,
     units::{TimeDelta, Timestamp},
 };
