@@ -218,8 +218,10 @@ fn what_cannot_be_expressed_is_not_judged() {
     let priority = priority.unwrap();
     assert!(!priority.agrees && !priority.comparable && priority.why.is_some());
     assert_eq!(priority.verdict(), "not comparable");
-    // What did not run meets nothing.
-    assert_eq!(board.score(Some(&case), "fixed"), (0, case.judged.len() - 1));
+    // What did not run meets nothing, misses nothing, and is told of.
+    assert_eq!(board.score(Some(&case), "fixed"), (0, 0));
+    assert!(board.table().contains("Ended early: 0 of "), "{}", board.table());
+    assert!(board.printed().interrupted && board.report("x").to_html().contains("Ended early"));
 }
 
 #[test]
