@@ -8,6 +8,7 @@ use super::{
         Draft, DraftConfig, Libwebrtc, LibwebrtcConfig, ReceiverDriven, ReceiverDrivenConfig,
         thesis::{ThesisConfig, ThesisController},
     },
+    scream::{Rfc8298Config, ScreamRfc8298},
 };
 use crate::{
     session::PacerConfig,
@@ -65,6 +66,8 @@ pub enum ControllerKind {
     GccThesis,
     /// `gcc:remb`: what the receiver estimates, and no more than losses permit.
     GccRemb,
+    /// `scream:rfc8298`: SCReAM of RFC 8298.
+    ScreamRfc8298,
 }
 
 /// Why [`ControllerKind::build`] cannot fail.
@@ -79,13 +82,14 @@ const SINGLY: PacerConfig = PacerConfig { burst: TimeDelta::ZERO, ..PacerConfig:
 
 impl ControllerKind {
     /// All there are.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Fixed,
         Self::GccLibwebrtc,
         Self::GccDraft02,
         Self::GccDraft02Literal,
         Self::GccRemb,
         Self::GccThesis,
+        Self::ScreamRfc8298,
     ];
 
     /// Its name.
@@ -97,6 +101,7 @@ impl ControllerKind {
             Self::GccDraft02Literal => "gcc:draft-02-literal",
             Self::GccRemb => "gcc:remb",
             Self::GccThesis => "gcc:thesis",
+            Self::ScreamRfc8298 => "scream:rfc8298",
         }
     }
 
@@ -117,6 +122,7 @@ impl ControllerKind {
             }
             Self::GccRemb => Box::new(ReceiverDriven::new(ReceiverDrivenConfig::within(limits))),
             Self::GccThesis => Box::new(ThesisController::new(ThesisConfig::default(), limits)),
+            Self::ScreamRfc8298 => Box::new(ScreamRfc8298::new(Rfc8298Config::within(limits))),
         }
     }
 
@@ -128,6 +134,7 @@ impl ControllerKind {
                 FeedbackKind::TransportWide
             }
             Self::GccRemb => FeedbackKind::ReceiverEstimate,
+            Self::ScreamRfc8298 => FeedbackKind::CongestionControl,
         }
     }
 
@@ -136,7 +143,7 @@ impl ControllerKind {
         match self {
             Self::Fixed | Self::GccRemb | Self::GccThesis => PacerConfig::libwebrtc(),
             Self::GccDraft02 | Self::GccDraft02Literal => PacerConfig::gcc_draft(),
-            Self::GccLibwebrtc => SINGLY,
+            Self::GccLibwebrtc | Self::ScreamRfc8298 => SINGLY,
         }
     }
 }

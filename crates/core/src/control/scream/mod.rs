@@ -5,5 +5,13 @@
 //! | `scream:rfc8298` | RFC 8298 | [`rfc8298`] |
 //! | `scream:v2` | draft-ietf-ccwg-rfc8298bis-screamv2-01 | [`v2`] |
 
+#[cfg(test)]
+mod any_order;
+mod decided;
+mod flight;
+mod losses;
+mod queue_delay;
 pub mod rfc8298;
 pub mod v2;
+
+pub use rfc8298::{Rfc8298Config, ScreamRfc8298};

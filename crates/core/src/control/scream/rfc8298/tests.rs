@@ -1,0 +1,82 @@
+//! How SCReAM of RFC 8298 behaves.
+
+use super::*;
+use crate::control::{
+    ControllerKind, Limits,
+    closed_loop::{Outcome, Scenario, run, run_with},
+};
+
+const KIND: ControllerKind = ControllerKind::ScreamRfc8298;
+
+fn limits(start: u64) -> Limits {
+    Limits {
+        min: DataRate::from_bps(150_000),
+        start: DataRate::from_bps(start),
+        max: DataRate::from_bps(10_000_000),
+    }
+}
+
+/// From 150 kbit/s, with feedback as often as §4.2.2 prefers at high rates.
+fn scenario(link: fn(f64) -> f64) -> Scenario {
+    Scenario { link, limits: limits(150_000), feedback: TimeDelta::from_millis(20), ..Scenario::default() }
+}
+
+/// How long the ramp of §4.1.3 takes between two rates in bit/s: 200 kbit/s a second, but half of the rate at most, each 0.2 s.
+fn ramp(mut from: f64, to: f64) -> f64 {
+    let mut steps = 0;
+    while from < to {
+        from += 0.2 * 200e3_f64.min(from / 2.0);
+        steps += 1;
+    }
+    0.2 * f64::from(steps)
+}
+
+#[test]
+fn show() {
+    for (name, link) in [("3-1.5", (|t| if t < 30.0 { 3.0 } else { 1.5 }) as fn(f64)->f64), ("3-1", |t| if t < 30.0 { 3.0 } else { 1.0 }), ("5-2.5", |t| if t < 30.0 { 5.0 } else { 2.5 }), ("10-3", |t| if t<60.0 {10.0} else {3.0})] {
+        let start = if name == "10-3" {60} else {30};
+        let outcome = run(KIND, Scenario { seconds: 70, ..scenario(link) });
+        eprintln!("== {name} dropped {}", outcome.dropped);
+        for t in 0..16 {
+            let t = f64::from(start) + 0.5*f64::from(t);
+            if t > 69.0 {break}
+            eprintln!("{t:5} target {:.3} wait {:.1} age {:.1}", outcome.target(t), outcome.wait_p95(t, t + 0.5), outcome.age_p95(t, t + 0.5));
+        }
+    }
+    let config = Rfc8298Config { compensate: false, ..Rfc8298Config::within(limits(150_000)) };
+    let outcome = run_with(Box::new(ScreamRfc8298::new(config)), KIND, scenario(|_| 3.0));
+    eprintln!("plain {} {}", outcome.wait_p95(20.0, 60.0), outcome.mbps(20.0, 60.0));
+}
+
+#[test]
+fn it_ramps_up_as_fast_as_its_limit_allows() {
+    let allowed = ramp(150e3, 2.7e6);
+    assert!((13.0..14.0).contains(&allowed), "{allowed}");
+    for link in [(|_| 3.0) as fn(f64) -> f64, |_| 10.0] {
+        let outcome = run(KIND, scenario(link));
+        let reached = outcome.targets.iter().position(|&target| target >= 2_700_000).unwrap() as f64 / 10.0;
+        assert!((allowed..=1.2 * allowed).contains(&reached), "{reached} {allowed}");
+    }
+}
+
+#[test]
+fn it_fills_a_link_and_queues_for_about_its_target() {
+    let outcome = run(KIND, scenario(|_| 3.0));
+    assert!((2.7..=3.0).contains(&outcome.mbps(20.0, 60.0)), "{}", outcome.mbps(20.0, 60.0));
+    // §4.1.2.3: its own queue is taken for that of others, and the target creeps up; 0.4 s is the most.
+    let wait = outcome.wait_p95(20.0, 60.0);
+    assert!((50.0..200.0).contains(&wait), "{wait}");
+    assert_eq!(outcome.dropped, 0);
+    assert!(outcome.has_cause(|cause| matches!(cause, Cause::Delay { signal: Signal::OverUse, .. })));
+    assert!(outcome.has_cause(|cause| matches!(cause, Cause::Delay { signal: Signal::Normal, .. })));
+}
+
+#[test]
+fn a_link_that_carries_more_than_the_media_has_no_queue() {
+    let limits = Limits { max: DataRate::from_bps(2_000_000), ..limits(150_000) };
+    let outcome = run(KIND, Scenario { limits, ..scenario(|_| 10.0) });
+    let rate = outcome.mbps(20.0, 60.0);
+    assert!((1.95..=2.05).contains(&rate), "{rate}");
+    assert!(outcome.wait_p95(20.0, 60.0) < 10.0, "{}", outcome.wait_p95(20.0, 60.0));
+    assert!(outcome.has_cause(|cause| *cause == Cause::Limit));
+}
