@@ -11,8 +11,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
     control::{
-        Cause, Controller, ControllerKind, Decision, Feedback, FeedbackKind, Limits, LossReport, PacketReport, QueueState,
-        SentPacket,
+        Cause, Controller, ControllerKind, Decision, Feedback, FeedbackKind, Limits, LossReport,
+        PacketReport, QueueState, SentPacket,
     },
     ecn::Ecn,
     session::{Pacer, PacerConfig, Permit},
@@ -213,7 +213,11 @@ impl Loop {
             in_flight: DataSize::ZERO,
             returning: VecDeque::new(),
             second: (0, 0, 0),
-            step: if kind.feedback() == FeedbackKind::CongestionControl { 1_000_000_000 / 1024 } else { 250_000 },
+            step: if kind.feedback() == FeedbackKind::CongestionControl {
+                1_000_000_000 / 1024
+            } else {
+                250_000
+            },
             sequence: 0,
             outcome: Outcome { arrived: vec![0; tenths], targets: vec![0; tenths], ..Outcome::default() },
         }

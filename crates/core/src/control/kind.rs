@@ -8,7 +8,7 @@ use super::{
         Draft, DraftConfig, Libwebrtc, LibwebrtcConfig, ReceiverDriven, ReceiverDrivenConfig,
         thesis::{ThesisConfig, ThesisController},
     },
-    scream::{Rfc8298Config, ScreamRfc8298},
+    scream::{D00Config, Rfc8298Config, ScreamD00, ScreamRfc8298},
 };
 use crate::{
     session::PacerConfig,
@@ -68,6 +68,8 @@ pub enum ControllerKind {
     GccRemb,
     /// `scream:rfc8298`: SCReAM of RFC 8298.
     ScreamRfc8298,
+    /// `scream:d00`: SCReAM as draft-johansson-rmcat-scream-cc-00 means it.
+    ScreamD00,
 }
 
 /// Why [`ControllerKind::build`] cannot fail.
@@ -82,7 +84,7 @@ const SINGLY: PacerConfig = PacerConfig { burst: TimeDelta::ZERO, ..PacerConfig:
 
 impl ControllerKind {
     /// All there are.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Fixed,
         Self::GccLibwebrtc,
         Self::GccDraft02,
@@ -90,6 +92,7 @@ impl ControllerKind {
         Self::GccRemb,
         Self::GccThesis,
         Self::ScreamRfc8298,
+        Self::ScreamD00,
     ];
 
     /// Its name.
@@ -102,6 +105,7 @@ impl ControllerKind {
             Self::GccRemb => "gcc:remb",
             Self::GccThesis => "gcc:thesis",
             Self::ScreamRfc8298 => "scream:rfc8298",
+            Self::ScreamD00 => "scream:d00",
         }
     }
 
@@ -123,6 +127,7 @@ impl ControllerKind {
             Self::GccRemb => Box::new(ReceiverDriven::new(ReceiverDrivenConfig::within(limits))),
             Self::GccThesis => Box::new(ThesisController::new(ThesisConfig::default(), limits)),
             Self::ScreamRfc8298 => Box::new(ScreamRfc8298::new(Rfc8298Config::within(limits))),
+            Self::ScreamD00 => Box::new(ScreamD00::new(D00Config::within(limits))),
         }
     }
 
@@ -134,7 +139,7 @@ impl ControllerKind {
                 FeedbackKind::TransportWide
             }
             Self::GccRemb => FeedbackKind::ReceiverEstimate,
-            Self::ScreamRfc8298 => FeedbackKind::CongestionControl,
+            Self::ScreamRfc8298 | Self::ScreamD00 => FeedbackKind::CongestionControl,
         }
     }
 
@@ -143,7 +148,7 @@ impl ControllerKind {
         match self {
             Self::Fixed | Self::GccRemb | Self::GccThesis => PacerConfig::libwebrtc(),
             Self::GccDraft02 | Self::GccDraft02Literal => PacerConfig::gcc_draft(),
-            Self::GccLibwebrtc | Self::ScreamRfc8298 => SINGLY,
+            Self::GccLibwebrtc | Self::ScreamRfc8298 | Self::ScreamD00 => SINGLY,
         }
     }
 }

@@ -87,7 +87,11 @@ mod tests {
     fn extremes_do_no_harm() {
         let mut delay = QueueDelay::default();
         for (sent, arrival) in [(0, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX), (0, 0)] {
-            let told = delay.on_packet(Timestamp::MAX, Timestamp::from_nanos(sent), PeerTimestamp::from_nanos(arrival));
+            let told = delay.on_packet(
+                Timestamp::MAX,
+                Timestamp::from_nanos(sent),
+                PeerTimestamp::from_nanos(arrival),
+            );
             assert!(told >= TimeDelta::ZERO);
         }
     }

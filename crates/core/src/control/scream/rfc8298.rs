@@ -181,11 +181,8 @@ impl ScreamRfc8298 {
     }
 
     fn adjust_rate(&mut self, now: Timestamp) {
-        let seen = Congestion {
-            fast: self.window.is_fast(),
-            trend: self.trend.trend(),
-            peak: self.trend.peak(),
-        };
+        let seen =
+            Congestion { fast: self.window.is_fast(), trend: self.trend.trend(), peak: self.trend.peak() };
         let Some(moved) = self.media.update(now, &self.queue, seen) else { return };
         let signal = match moved {
             Moved::Down => Signal::OverUse,

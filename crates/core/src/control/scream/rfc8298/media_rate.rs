@@ -150,7 +150,8 @@ impl MediaRate {
             return Moved::Up;
         }
         // As in the text: what waits, in bits, is taken from bits per second, as if it had to leave in a second.
-        let mut delta = measured.current * (1.0 - config.guard * seen.trend) - config.queue_factor * measured.waiting;
+        let mut delta =
+            measured.current * (1.0 - config.guard * seen.trend) - config.queue_factor * measured.waiting;
         if delta > 0.0 {
             delta = (delta * scale).min(step);
         }
@@ -221,7 +222,12 @@ mod tests {
     }
 
     /// An interval in which so many bytes were sent and arrived, and so many wait all the time.
-    fn interval(rate: &mut MediaRate, number: i64, (sent, waiting): (u64, u64), seen: Congestion) -> Option<Moved> {
+    fn interval(
+        rate: &mut MediaRate,
+        number: i64,
+        (sent, waiting): (u64, u64),
+        seen: Congestion,
+    ) -> Option<Moved> {
         let size = DataSize::from_bytes(sent);
         rate.on_sent(size);
         rate.on_arrival(size);

@@ -164,7 +164,10 @@ mod tests {
     #[test]
     fn without_it_the_window_moves_as_ledbat_does() {
         let mut window = opened();
-        assert!(window.on_acknowledged(&acknowledged(2000, 20_000, 0.05, 0.2)), "the trend ends fast increase");
+        assert!(
+            window.on_acknowledged(&acknowledged(2000, 20_000, 0.05, 0.2)),
+            "the trend ends fast increase"
+        );
         // GAIN · ½ · 2000 · 1000 / 20 000.
         assert_eq!(window.bytes(), 20_050.0);
         let before = window.bytes();
