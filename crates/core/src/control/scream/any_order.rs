@@ -175,7 +175,11 @@ proptest! {
         for (now, call) in calls {
             tell(controller.as_mut(), Timestamp::from_nanos(now), &call);
         }
+        // The last that is heard: nothing is in flight, for the controller and for the pacer that begins here.
         let begin = Timestamp::from_nanos(20_000_000_000);
+        let size = DataSize::from_bytes(1200);
+        let sent = SentPacket { sequence: 999, at: begin, size, probe: None, in_flight: size };
+        tell(controller.as_mut(), begin, &Call::Feedback(vec![PacketReport { sent, arrival: None, ecn: Ecn::NotEct }], 0));
         let departures = into_the_void(controller.as_mut(), begin, TimeDelta::from_seconds(20));
         // From the tenth second on at least a packet in each second, and about the minimum rate.
         for second in 10..20 {
