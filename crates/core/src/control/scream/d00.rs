@@ -220,4 +220,5 @@ impl Controller for ScreamD00 {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests;

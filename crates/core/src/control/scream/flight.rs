@@ -34,7 +34,7 @@ const SHORTEST: f64 = 1e-3;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flight {
     /// As the pacer counts: what was sent since feedback last said what is in flight, and that.
-    in_flight: DataSize,
+    outstanding: DataSize,
     /// Of that, what does not count.
     given_up: DataSize,
     /// Since when something is awaited.
@@ -50,18 +50,18 @@ pub(super) struct Flight {
 impl Flight {
     /// A packet left.
     pub(super) fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
-        self.in_flight = (self.in_flight + packet.size).max(packet.in_flight);
+        self.outstanding = (self.outstanding + packet.size).max(packet.in_flight);
         self.since.get_or_insert(now);
     }
 
     /// Feedback that reports packets has come. Gives how many bytes have left the flight, whether they arrived or are lost.
     pub(super) fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) -> DataSize {
-        let left = self.in_flight.saturating_sub(feedback.in_flight);
+        let left = self.outstanding.saturating_sub(feedback.in_flight);
         // What leaves the flight is the oldest part of it, and so is what was given up.
         let counted = left.saturating_sub(self.given_up);
-        self.in_flight = feedback.in_flight;
+        self.outstanding = feedback.in_flight;
         self.given_up = DataSize::from_bytes(
-            self.given_up.saturating_sub(left).as_bytes().min(self.in_flight.as_bytes()),
+            self.given_up.saturating_sub(left).as_bytes().min(self.outstanding.as_bytes()),
         );
         self.silent = false;
         self.since = (self.bytes() > DataSize::ZERO).then_some(now);
@@ -91,7 +91,7 @@ impl Flight {
         if self.since.is_none_or(|since| now.saturating_since(since) < patience) {
             return false;
         }
-        self.given_up = self.in_flight;
+        self.given_up = self.outstanding;
         self.silent = true;
         self.since = None;
         true
@@ -99,7 +99,7 @@ impl Flight {
 
     /// What is in flight and counts.
     pub(super) fn bytes(&self) -> DataSize {
-        self.in_flight.saturating_sub(self.given_up)
+        self.outstanding.saturating_sub(self.given_up)
     }
 
     /// The window that lets so much be in flight besides what was given up.

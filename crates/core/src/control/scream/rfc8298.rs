@@ -22,7 +22,7 @@
 //! | the limit by `rate_media` before anything was sent is zero | it does not hold; an interval with nothing to send changes nothing |
 //! | `qdelay_norm_hist` of 100 samples, of which 200 are used | 200 |
 //! | the autocorrelation of a flat delay is 0/0 | no trend |
-//! | QDELAY_TARGET_LOW and _LO, RATE_ADJUST_INTERVAL and RATE_ADJUSTMENT_INTERVAL, `queue_delay_trend` and `qdelay_trend`, `rtp_rate_median` and `rate_media_median` | the same thing each |
+//! | `QDELAY_TARGET_LOW` and `_LO`, `RATE_ADJUST_INTERVAL` and `RATE_ADJUSTMENT_INTERVAL`, `queue_delay_trend` and `qdelay_trend`, `rtp_rate_median` and `rate_media_median` | the same thing each |
 //! | when `target_bitrate_last_max` is updated: "when congestion is detected" | with a loss, a mark, the end of fast increase or a queue at the sender, if the rate has risen since the last |
 //! | fast increase resumes when the trend has been low for 5 s, which it may have been when a packet is lost | 5 s after the end of fast increase at the earliest |
 //! | how the loss event rate is estimated | a mean over round trips (`../losses.rs`) |
@@ -286,4 +286,5 @@ impl Controller for ScreamRfc8298 {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests;

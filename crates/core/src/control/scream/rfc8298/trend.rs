@@ -16,14 +16,14 @@ pub(super) struct Trend {
     weight: f64,
     mean: f64,
     samples: VecDeque<f64>,
-    trend: f64,
+    latest: f64,
     peak: f64,
 }
 
 impl Trend {
     /// With no delay seen. `weight` is that of a sample in the mean.
     pub(super) fn new(weight: f64) -> Self {
-        Self { weight, mean: 0.0, samples: VecDeque::from([0.0; HISTORY]), trend: 0.0, peak: 0.0 }
+        Self { weight, mean: 0.0, samples: VecDeque::from([0.0; HISTORY]), latest: 0.0, peak: 0.0 }
     }
 
     /// The queue delay is this share of its target.
@@ -39,13 +39,13 @@ impl Trend {
         let lagged: f64 = from_mean.zip(following).map(|(one, next)| one * next).sum();
         // Where the delay is flat the text divides nothing by nothing: there is no trend.
         let likeness = if power > f64::EPSILON { lagged / power } else { 0.0 };
-        self.trend = (likeness * self.mean).clamp(0.0, 1.0);
-        self.peak = (FADING * self.peak).max(self.trend);
+        self.latest = (likeness * self.mean).clamp(0.0, 1.0);
+        self.peak = (FADING * self.peak).max(self.latest);
     }
 
     /// `qdelay_trend`.
     pub(super) fn trend(&self) -> f64 {
-        self.trend
+        self.latest
     }
 
     /// `qdelay_trend_mem`: the trend, and a memory of what it was at most.
@@ -55,6 +55,7 @@ impl Trend {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
     use super::*;
 
