@@ -2,7 +2,8 @@
 //!
 //! The link has a rate that may change with time, a drop-tail queue of 300 ms, a delay of 25 ms each way unless told otherwise, and may lose packets behind
 //! the queue at random. The sender has pictures, 30 a second, in packets of 1200 bytes, that leave through a [`Pacer`]; probes
-//! and padding are filled up. The receiver reports each 50 ms, in steps of 250 µs.
+//! and padding are filled up. The receiver reports each 50 ms unless told otherwise, in steps of 250 µs, or of 1/1024 s where RFC 8888 is
+//! spoken.
 
 use std::collections::VecDeque;
 
@@ -10,8 +11,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
     control::{
-        Cause, Controller, ControllerKind, Decision, Feedback, Limits, LossReport, PacketReport, QueueState,
-        SentPacket,
+        Cause, Controller, ControllerKind, Decision, Feedback, FeedbackKind, Limits, LossReport,
+        PacketReport, QueueState, SentPacket,
     },
     ecn::Ecn,
     session::{Pacer, PacerConfig, Permit},
@@ -20,7 +21,6 @@ use crate::{
 
 const PACKET: u64 = 1200;
 const QUEUE: TimeDelta = TimeDelta::from_millis(300);
-const FEEDBACK: TimeDelta = TimeDelta::from_millis(50);
 const FRAME: TimeDelta = TimeDelta::from_nanos(33_333_333);
 
 /// What happens.
@@ -39,6 +39,12 @@ pub(super) struct Scenario {
     pub(super) media: DataRate,
     /// A receiver that each second tells its losses and, as an estimate, half again what arrived; instead of packets.
     pub(super) reports_only: bool,
+    /// How often the receiver reports packets.
+    pub(super) feedback: TimeDelta,
+    /// Seconds to whether feedback is lost.
+    pub(super) deaf: fn(f64) -> bool,
+    /// Packets that would wait longer than this are marked.
+    pub(super) marking: TimeDelta,
 }
 
 impl Default for Scenario {
@@ -52,6 +58,9 @@ impl Default for Scenario {
             seed: 1,
             media: DataRate::from_bps(u64::MAX),
             reports_only: false,
+            feedback: TimeDelta::from_millis(50),
+            deaf: |_| false,
+            marking: TimeDelta::MAX,
         }
     }
 }
@@ -69,6 +78,10 @@ pub(super) struct Outcome {
     /// Dropped by the queue; lost at random.
     pub(super) dropped: u64,
     pub(super) lost: u64,
+    /// Marked by the queue.
+    pub(super) marked: u64,
+    /// When a packet was sent, in seconds, and how long it had waited at the sender, in milliseconds.
+    pub(super) aged: Vec<(f64, f64)>,
     pub(super) decisions: Vec<Decision>,
     pub(super) probes: u64,
     pub(super) timeouts: u64,
@@ -98,6 +111,14 @@ impl Outcome {
         let mut waits: Vec<f64> = within.map(|&(_, wait)| wait).collect();
         waits.sort_by(f64::total_cmp);
         waits.get(waits.len() * 95 / 100).copied().unwrap_or(0.0)
+    }
+
+    /// What 95 of 100 packets waited at the sender at most, of those sent between two moments.
+    pub(super) fn age_p95(&self, from: f64, to: f64) -> f64 {
+        let within = self.aged.iter().filter(|&&(at, _)| at >= from && at < to);
+        let mut ages: Vec<f64> = within.map(|&(_, age)| age).collect();
+        ages.sort_by(f64::total_cmp);
+        ages.get(ages.len() * 95 / 100).copied().unwrap_or(0.0)
     }
 
     /// The share of all packets that the queue dropped.
@@ -149,8 +170,8 @@ struct Loop {
     controller: Box<dyn Controller>,
     pacer: Pacer,
     now: Timestamp,
-    /// Packets that wait at the sender.
-    waiting: u64,
+    /// Packets that wait at the sender: since when.
+    waiting: VecDeque<Timestamp>,
     /// What is left over of a picture, in bytes.
     rest: f64,
     next_frame: Timestamp,
@@ -160,11 +181,13 @@ struct Loop {
     backlog: f64,
     drained: Timestamp,
     /// What was sent and not yet reported, with its arrival.
-    flight: VecDeque<(SentPacket, Option<Timestamp>)>,
+    flight: VecDeque<(SentPacket, Option<Timestamp>, Ecn)>,
     in_flight: DataSize,
     /// Feedback on its way: when it arrives.
     returning: VecDeque<Message>,
     second: (u64, u64, u64),
+    /// Arrival times are told in steps of so many nanoseconds.
+    step: u64,
     sequence: u64,
     outcome: Outcome,
 }
@@ -179,17 +202,22 @@ impl Loop {
             controller,
             pacer,
             now: Timestamp::ZERO,
-            waiting: 0,
+            waiting: VecDeque::new(),
             rest: 0.0,
             next_frame: Timestamp::ZERO,
             next_padding: Timestamp::ZERO,
-            next_feedback: Timestamp::ZERO + FEEDBACK,
+            next_feedback: Timestamp::ZERO + scenario.feedback,
             backlog: 0.0,
             drained: Timestamp::ZERO,
             flight: VecDeque::new(),
             in_flight: DataSize::ZERO,
             returning: VecDeque::new(),
             second: (0, 0, 0),
+            step: if kind.feedback() == FeedbackKind::CongestionControl {
+                1_000_000_000 / 1024
+            } else {
+                250_000
+            },
             sequence: 0,
             outcome: Outcome { arrived: vec![0; tenths], targets: vec![0; tenths], ..Outcome::default() },
         }
@@ -217,18 +245,18 @@ impl Loop {
             self.rest += rate.as_bps() as f64 / 8.0 * FRAME.as_seconds();
             let packets = (self.rest / PACKET as f64).floor();
             self.rest -= packets * PACKET as f64;
-            self.waiting += packets as u64;
+            self.waiting.extend(std::iter::repeat_n(self.now, packets as usize));
             self.next_frame += FRAME;
         }
         if self.next_feedback <= self.now {
             self.report();
-            self.next_feedback += FEEDBACK;
+            self.next_feedback += self.scenario.feedback;
         }
         while self.returning.front().is_some_and(|&(at, ..)| at <= self.now) {
             self.hear();
         }
         if self.controller.next_timeout().is_some_and(|at| at <= self.now) {
-            self.controller.on_timeout(self.now, &QueueState::default());
+            self.controller.on_timeout(self.now, &self.queue());
             self.outcome.timeouts += 1;
             self.follow();
             let next = self.controller.next_timeout();
@@ -243,9 +271,14 @@ impl Loop {
         }
     }
 
+    fn queue(&self) -> QueueState {
+        let oldest = self.waiting.front().map_or(TimeDelta::ZERO, |&since| self.now - since);
+        QueueState { size: DataSize::from_bytes(PACKET) * self.waiting.len() as u64, oldest }
+    }
+
     /// Whether there is something to send: media, padding, or filling for a probe.
     fn sends(&self) -> bool {
-        self.waiting > 0 || self.pacer.probe(self.now).is_some() || self.pads()
+        !self.waiting.is_empty() || self.pacer.probe(self.now).is_some() || self.pads()
     }
 
     fn pads(&self) -> bool {
@@ -267,7 +300,9 @@ impl Loop {
 
     fn send(&mut self) {
         let size = DataSize::from_bytes(PACKET);
-        self.waiting = self.waiting.saturating_sub(1);
+        if let Some(since) = self.waiting.pop_front() {
+            self.outcome.aged.push((self.now.as_seconds(), (self.now - since).as_millis()));
+        }
         let probe = self.pacer.on_sent(self.now, size);
         self.in_flight += size;
         let packet =
@@ -277,8 +312,8 @@ impl Loop {
         if let Some(time) = padding.time_for(size) {
             self.next_padding = self.next_padding.max(self.now) + time;
         }
-        let arrival = self.pass(size);
-        self.flight.push_back((packet, arrival));
+        let (arrival, ecn) = self.pass(size);
+        self.flight.push_back((packet, arrival, ecn));
         self.outcome.sent += 1;
         self.controller.on_sent(self.now, &packet);
         self.follow();
@@ -289,7 +324,7 @@ impl Loop {
     }
 
     /// Through the link: when it arrives, if it does.
-    fn pass(&mut self, size: DataSize) -> Option<Timestamp> {
+    fn pass(&mut self, size: DataSize) -> (Option<Timestamp>, Ecn) {
         let at = self.now.as_seconds();
         let rate = (self.scenario.link)(at) * 1e6;
         self.backlog = (self.backlog - rate * (self.now - self.drained).as_seconds()).max(0.0);
@@ -298,34 +333,39 @@ impl Loop {
         let wait = self.backlog / rate;
         if rate <= 0.0 || wait > QUEUE.as_seconds() {
             self.outcome.dropped += 1;
-            return None;
+            return (None, Ecn::NotEct);
         }
         self.outcome.waits.push((at, wait * 1e3));
         self.backlog += size.as_bits() as f64;
         if lost {
             self.outcome.lost += 1;
-            return None;
+            return (None, Ecn::NotEct);
         }
         let arrival = self.now + self.delay() + TimeDelta::from_seconds_f64(self.backlog / rate);
         if let Some(tenth) = self.outcome.arrived.get_mut((arrival.as_seconds() * 10.0) as usize) {
             *tenth += size.as_bits();
         }
-        Some(arrival)
+        let marked = wait > self.scenario.marking.as_seconds();
+        self.outcome.marked += u64::from(marked);
+        (Some(arrival), if marked { Ecn::Ce } else { Ecn::NotEct })
     }
 
     /// The receiver tells what came.
     fn report(&mut self) {
         let came = |arrival: &Option<Timestamp>| arrival.is_some_and(|arrival| arrival <= self.now);
-        let Some(last) = self.flight.iter().rposition(|(_, arrival)| came(arrival)) else { return };
+        let Some(last) = self.flight.iter().rposition(|(_, arrival, _)| came(arrival)) else { return };
         let reports: Vec<_> = self
             .flight
             .drain(..=last)
-            .map(|(sent, arrival)| {
-                let steps = |at: Timestamp| PeerTimestamp::from_nanos(at.as_nanos() / 250_000 * 250_000);
-                PacketReport { sent, arrival: arrival.map(steps), ecn: Ecn::NotEct }
+            .map(|(sent, arrival, ecn)| {
+                let steps = |at: Timestamp| PeerTimestamp::from_nanos(at.as_nanos() / self.step * self.step);
+                PacketReport { sent, arrival: arrival.map(steps), ecn }
             })
             .collect();
         let at = self.now + self.delay();
+        if (self.scenario.deaf)(self.now.as_seconds()) {
+            return;
+        }
         if !self.scenario.reports_only {
             self.returning.push_back((at, reports, None));
             return;
@@ -345,8 +385,10 @@ impl Loop {
 
     fn hear(&mut self) {
         let Some((_, packets, report)) = self.returning.pop_front() else { return };
-        let reported: DataSize = packets.iter().map(|report| report.sent.size).sum();
-        self.in_flight = self.in_flight.saturating_sub(reported);
+        if let Some(last) = packets.last() {
+            self.in_flight = DataSize::from_bytes(PACKET) * (self.sequence - last.sent.sequence - 1);
+        }
+        self.pacer.on_in_flight(self.in_flight);
         let feedback = Feedback {
             packets: &packets,
             loss: report.map(|(loss, _)| loss),

@@ -8,6 +8,7 @@ use super::{
         Draft, DraftConfig, Libwebrtc, LibwebrtcConfig, ReceiverDriven, ReceiverDrivenConfig,
         thesis::{ThesisConfig, ThesisController},
     },
+    scream::{D00Config, Rfc8298Config, ScreamD00, ScreamRfc8298},
 };
 use crate::{
     session::PacerConfig,
@@ -68,6 +69,10 @@ pub enum ControllerKind {
     GccThesis,
     /// `gcc:remb`: what the receiver estimates, and no more than losses permit.
     GccRemb,
+    /// `scream:rfc8298`: SCReAM of RFC 8298.
+    ScreamRfc8298,
+    /// `scream:d00`: SCReAM as draft-johansson-rmcat-scream-cc-00 means it.
+    ScreamD00,
 }
 
 /// Why [`ControllerKind::build`] cannot fail.
@@ -82,7 +87,7 @@ const SINGLY: PacerConfig = PacerConfig { burst: TimeDelta::ZERO, ..PacerConfig:
 
 impl ControllerKind {
     /// All there are.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Fixed,
         Self::GccLibwebrtc,
         Self::GccLibwebrtcLiteral,
@@ -90,6 +95,8 @@ impl ControllerKind {
         Self::GccDraft02Literal,
         Self::GccRemb,
         Self::GccThesis,
+        Self::ScreamRfc8298,
+        Self::ScreamD00,
     ];
 
     /// Its name.
@@ -102,6 +109,8 @@ impl ControllerKind {
             Self::GccDraft02Literal => "gcc:draft-02-literal",
             Self::GccRemb => "gcc:remb",
             Self::GccThesis => "gcc:thesis",
+            Self::ScreamRfc8298 => "scream:rfc8298",
+            Self::ScreamD00 => "scream:d00",
         }
     }
 
@@ -125,6 +134,8 @@ impl ControllerKind {
             }
             Self::GccRemb => Box::new(ReceiverDriven::new(ReceiverDrivenConfig::within(limits))),
             Self::GccThesis => Box::new(ThesisController::new(ThesisConfig::default(), limits)),
+            Self::ScreamRfc8298 => Box::new(ScreamRfc8298::new(Rfc8298Config::within(limits))),
+            Self::ScreamD00 => Box::new(ScreamD00::new(D00Config::within(limits))),
         }
     }
 
@@ -138,6 +149,7 @@ impl ControllerKind {
             | Self::GccDraft02Literal
             | Self::GccThesis => FeedbackKind::TransportWide,
             Self::GccRemb => FeedbackKind::ReceiverEstimate,
+            Self::ScreamRfc8298 | Self::ScreamD00 => FeedbackKind::CongestionControl,
         }
     }
 
@@ -146,7 +158,11 @@ impl ControllerKind {
         use FeedbackKind::{CongestionControl, ReceiverEstimate, ReceiverReports, TransportWide};
         match self {
             Self::Fixed | Self::GccLibwebrtc | Self::GccLibwebrtcLiteral => true,
-            Self::GccDraft02 | Self::GccDraft02Literal | Self::GccThesis => {
+            Self::GccDraft02
+            | Self::GccDraft02Literal
+            | Self::GccThesis
+            | Self::ScreamRfc8298
+            | Self::ScreamD00 => {
                 matches!(feedback, TransportWide | CongestionControl)
             }
             Self::GccRemb => matches!(feedback, ReceiverEstimate | ReceiverReports),
@@ -160,7 +176,7 @@ impl ControllerKind {
                 PacerConfig::libwebrtc()
             }
             Self::GccDraft02 | Self::GccDraft02Literal => PacerConfig::gcc_draft(),
-            Self::GccLibwebrtc => SINGLY,
+            Self::GccLibwebrtc | Self::ScreamRfc8298 | Self::ScreamD00 => SINGLY,
         }
     }
 }

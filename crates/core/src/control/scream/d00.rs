@@ -1,0 +1,224 @@
+//! `scream:d00`: Self-Clocked Rate Adaptation for Multimedia as it was first described, draft-johansson-rmcat-scream-cc-00 (June
+//! 2014), as it is meant: to the letter it does not run.
+//!
+//! | part | section | file |
+//! |---|---|---|
+//! | constants | §9.1.2 to §9.1.6 | `config.rs` |
+//! | the congestion window | §9.1.4 | `window.rs` |
+//! | the media rate | §9.1.6 | `media_rate.rs` |
+//! | lost packets | §9.1.3, `isLossEvent` | `../losses.rs`, as in RFC 8298 |
+//!
+//! # What is mended
+//!
+//! | | the pseudo-code | here |
+//! |---|---|---|
+//! | 1 | `item.SN <= rtcp.SSRC` | compared with the sequence number |
+//! | 2 | no wrap of sequence numbers | unwrapped numbers |
+//! | 3 | a list loses items while it is walked | the sender keeps the list |
+//! | 4 | `bytesNewlyAcked` is never reset | what this feedback acknowledges |
+//! | 5 | it counts lost bytes | kept, as RFC 8298 §4.1.2 does on purpose: what is lost has left the path |
+//! | 6 | `lastLossEvent`, `lastLostEvent` | one |
+//! | 7 | `TX_Rx`, `TS_Rx` | the arrival time |
+//! | 8 | `updatedOwd`, `isLossEvent`, `rtt`, `getRtt` are missing | RFC 6817 §2.4.2; RFC 8298 §4.1.2.4; RFC 6298 §2 |
+//! | 9 | `cwnd` has no first value | its least |
+//! | 10 | `mtuMax` is undefined, and 3 · `mtuMax` contradicts `cwndMin` | the largest packet sent; three of them, the greater of the two |
+//! | 11 | `if` without parentheses, `max` of one argument, `new list` | read as meant |
+//! | 12 | a null check after the use | the sender asks only if there is a packet |
+//! | 13 | a queue item is used as a packet | the sender's queue has packets |
+//! | 14 | whether the window is used is judged after the acknowledged bytes are taken off | before |
+//! | 15 | the window may grow in the call in which it was cut | it does not |
+//! | 16 | quick and slow decrease are the same up to a round trip of 100 ms | the slow one is half of the quick one |
+//! | 17 | lost feedback stops the sender for ever | a minimum rate (`../flight.rs`) |
+//! | 18 | 1 ms between packets caps the rate at 9.6 Mbit/s | packets are paced exactly |
+//! | 19 | a vector of 33 packets overflows | RFC 8888 reports all |
+//! | 20 | the last and the highest sequence number are confused | the highest packet with its own arrival time |
+//! | 21 | the round trip includes the time that feedback was held | that of the highest packet, which was held the least |
+//! | 22 | `rtpSn` grows for ever | the receiver's memory is bounded |
+//! | 23 | "every RTT" against the frame period; `lastTimeAdjustVideoBitrate` is never written | every round trip and no more often than each frame; the rise is in proportion to time |
+//! | 24 | names of `scaleFactorMin`; `rampUpTime`, `skipFrameTh` undefined, `rampUpSlowDown` without a first value | the limits; 4 s; see below; 1 |
+//! | 25 | `1.0 − age` has no unit | seconds |
+//! | 26 | `encode()` gives one packet per frame | the packetizer gives several |
+//! | 27 | losses never touch the media rate | × 0.9, as in RFC 8298 §4.1.3 ([`D00Config::beta_rate`]) |
+//! | 28 | `age` is a method and a field; one queue or several | the age of the oldest packet of the sender's queue |
+//! | 29 | audio may bypass the window, and nobody counts it | it may, and it is in flight as all else |
+//!
+//! # What is left out
+//!
+//! - Fast start (§3.1) is here, as the window's; the draft has no code for it (§9). The adaptive delay target is not: nothing is said of
+//!   how it adapts.
+//! - Frames are not skipped and not discarded (§3.3): the encoder is not the controller's.
+//! - A mark counts as a loss event (RFC 3168 §5): what the ECN echo is for is to be determined (§3). The Q bit does not exist.
+//! - `bytesInFlight + size < cwnd` is ≤ here.
+//! - A step of the media rate waits while there is nothing to send.
+
+mod config;
+mod media_rate;
+mod window;
+
+pub use config::D00Config;
+
+use self::{
+    media_rate::MediaRate,
+    window::{Acknowledged, Window},
+};
+use super::{decided::Decided, flight::Flight, losses::Losses, queue_delay::QueueDelay};
+use crate::{
+    control::{Cause, Controller, Decision, Feedback, QueueState, SentPacket, Signal, Target},
+    ecn::Ecn,
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
+};
+
+/// It wants to be woken no more often than this, however short a frame is.
+const SHORTEST: TimeDelta = TimeDelta::from_millis(25);
+/// Taken as the round trip before one is known, for what is counted once in a round trip.
+const FIRST_ROUND_TRIP: f64 = 0.1;
+
+/// SCReAM as draft-johansson-rmcat-scream-cc-00 means it.
+///
+/// In [`Cause::Delay`] the trend is the queue delay, and the threshold its target.
+#[derive(Debug, Clone)]
+pub struct ScreamD00 {
+    config: D00Config,
+    decided: Decided,
+    flight: Flight,
+    losses: Losses,
+    queue_delay: QueueDelay,
+    /// `owd`, in seconds.
+    delay: f64,
+    window: Window,
+    media: MediaRate,
+    marked: Option<Timestamp>,
+    processed: Timestamp,
+}
+
+impl ScreamD00 {
+    /// With nothing sent.
+    pub fn new(config: D00Config) -> Self {
+        let decided = Decided::new(config.limits);
+        let start = decided.target().as_bps() as f64;
+        let media = MediaRate::new(config, decided.limits(), start);
+        Self {
+            config,
+            decided,
+            flight: Flight::default(),
+            losses: Losses::default(),
+            queue_delay: QueueDelay::default(),
+            delay: 0.0,
+            window: Window::new(config),
+            media,
+            marked: None,
+            processed: Timestamp::ZERO,
+        }
+    }
+
+    /// How long packets queue on the path.
+    pub fn queue_delay(&self) -> TimeDelta {
+        TimeDelta::from_seconds_f64(self.delay)
+    }
+
+    /// The congestion window.
+    pub fn congestion_window(&self) -> DataSize {
+        DataSize::from_bytes(self.window.bytes() as u64)
+    }
+
+    /// Whether it is in fast start.
+    pub fn is_in_fast_start(&self) -> bool {
+        self.window.is_fast()
+    }
+
+    fn round_trip(&self) -> f64 {
+        self.flight.round_trip().unwrap_or(FIRST_ROUND_TRIP)
+    }
+
+    /// What was lost or marked, if that counts; says whether it did.
+    fn on_congestion(&mut self, now: Timestamp, marks: Option<f64>) -> bool {
+        let round_trip = self.round_trip();
+        let recent = self.marked.is_some_and(|last| now.saturating_since(last).as_seconds() < round_trip);
+        let cause = match (self.losses.event(now, round_trip), marks) {
+            (Some(ratio), _) => Cause::Loss { ratio },
+            (None, Some(ratio)) if !recent => Cause::Marks { ratio },
+            _ => return false,
+        };
+        self.marked = marks.map_or(self.marked, |_| Some(now));
+        self.window.on_loss();
+        self.media.on_loss();
+        self.decided.settle(self.media.bps(), cause);
+        true
+    }
+}
+
+impl Controller for ScreamD00 {
+    fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
+        let now = self.decided.advance(now);
+        self.flight.on_sent(now, packet);
+        self.window.on_sent(packet.size);
+        self.media.on_sent();
+    }
+
+    fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
+        let now = self.decided.advance(now);
+        if feedback.packets.is_empty() {
+            return;
+        }
+        let in_flight = self.flight.bytes();
+        let bytes = self.flight.on_feedback(now, feedback);
+        self.losses.on_packets(now, feedback.packets);
+        let arrived = || feedback.packets.iter().filter_map(|packet| Some((packet, packet.arrival?)));
+        if let Some((packet, arrival)) = arrived().max_by_key(|(packet, _)| packet.sent.sequence)
+            && self.flight.on_arrival(now, &packet.sent)
+        {
+            self.delay = self.queue_delay.on_packet(now, packet.sent.at, arrival).as_seconds();
+        }
+        let marks = arrived().filter(|(packet, _)| packet.ecn == Ecn::Ce).count();
+        let marks = (marks > 0).then(|| marks as f64 / feedback.packets.len() as f64);
+        if !self.on_congestion(now, marks) {
+            let round_trip = self.round_trip();
+            self.window.on_acknowledged(&Acknowledged { bytes, in_flight, delay: self.delay, round_trip });
+        }
+    }
+
+    fn on_timeout(&mut self, now: Timestamp, queue: &QueueState) {
+        let now = self.decided.advance(now);
+        self.processed = now;
+        self.on_congestion(now, None);
+        if self.flight.gives_up(now) {
+            self.window.on_silence();
+            self.media.on_silence();
+            self.decided.settle(self.media.bps(), Cause::Silence);
+        }
+        let target = self.config.delay_target.as_seconds().max(1e-3);
+        if let Some(lowered) = self.media.update(now, self.round_trip(), queue.oldest, self.delay / target) {
+            let signal = if lowered { Signal::OverUse } else { Signal::Normal };
+            let cause = Cause::Delay { signal, trend_ms: self.delay * 1e3, threshold_ms: target * 1e3 };
+            self.decided.settle(self.media.bps(), cause);
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Timestamp> {
+        let wake = self.config.frame_period.max(SHORTEST);
+        Some(if self.decided.has_begun() { self.processed + wake } else { Timestamp::ZERO })
+    }
+
+    /// Packets are paced at the window in a round trip (§9.1.2).
+    fn target(&self) -> Target {
+        let media = self.decided.target();
+        let pacing = match self.flight.round_trip() {
+            Some(round_trip) => DataRate::from_bps((self.window.bytes() * 8.0 / round_trip) as u64),
+            None => media,
+        };
+        Target {
+            media,
+            pacing: pacing.max(self.config.min_pacing),
+            padding: DataRate::ZERO,
+            window: Some(self.flight.window(self.window.bytes())),
+        }
+    }
+
+    fn decision(&self) -> &Decision {
+        self.decided.decision()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
+mod tests;

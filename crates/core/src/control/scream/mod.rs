@@ -1,0 +1,20 @@
+//! SCReAM: Self-Clocked Rate Adaptation for Multimedia, in the generations that there are.
+//!
+//! | controller | text | module |
+//! |---|---|---|
+//! | `scream:d00` | draft-johansson-rmcat-scream-cc-00 | [`d00`] |
+//! | `scream:rfc8298` | RFC 8298 | [`rfc8298`] |
+//! | `scream:v2` | draft-ietf-ccwg-rfc8298bis-screamv2-01 | [`v2`] |
+
+#[cfg(test)]
+mod any_order;
+pub mod d00;
+mod decided;
+mod flight;
+mod losses;
+mod queue_delay;
+pub mod rfc8298;
+pub mod v2;
+
+pub use d00::{D00Config, ScreamD00};
+pub use rfc8298::{Rfc8298Config, ScreamRfc8298};
