@@ -18,6 +18,7 @@ pub mod feedback;
 pub mod fixed;
 pub mod gcc;
 pub mod kind;
+pub mod scream;
 pub mod target;
 
 pub use feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket};

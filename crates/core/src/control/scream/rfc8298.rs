@@ -1,0 +1,1 @@
+//! SCReAM of RFC 8298.

@@ -1,0 +1,1 @@
+//! SCReAM of draft-ietf-ccwg-rfc8298bis-screamv2-01.
