@@ -2,7 +2,7 @@
 //!
 //! The link has a rate that may change with time, a drop-tail queue of 300 ms, a delay of 25 ms each way unless told otherwise, and may lose packets behind
 //! the queue at random. The sender has pictures, 30 a second, in packets of 1200 bytes, that leave through a [`Pacer`]; probes
-//! and padding are filled up. The receiver reports each 50 ms, in steps of 250 µs.
+//! and padding are filled up. The receiver reports each 50 ms unless told otherwise, in steps of 250 µs.
 
 use std::collections::VecDeque;
 
@@ -39,6 +39,12 @@ pub(super) struct Scenario {
     pub(super) media: DataRate,
     /// A receiver that each second tells its losses and, as an estimate, half again what arrived; instead of packets.
     pub(super) reports_only: bool,
+    /// How often the receiver reports.
+    pub(super) feedback: TimeDelta,
+    /// The codepoint of the packets.
+    pub(super) ecn: Ecn,
+    /// The queue marks what waits for longer than this, in milliseconds, where the codepoint allows.
+    pub(super) mark_above: f64,
 }
 
 impl Default for Scenario {
@@ -52,6 +58,9 @@ impl Default for Scenario {
             seed: 1,
             media: DataRate::from_bps(u64::MAX),
             reports_only: false,
+            feedback: FEEDBACK,
+            ecn: Ecn::NotEct,
+            mark_above: f64::INFINITY,
         }
     }
 }
@@ -149,8 +158,8 @@ struct Loop {
     controller: Box<dyn Controller>,
     pacer: Pacer,
     now: Timestamp,
-    /// Packets that wait at the sender.
-    waiting: u64,
+    /// When packets came that wait at the sender.
+    waiting: VecDeque<Timestamp>,
     /// What is left over of a picture, in bytes.
     rest: f64,
     next_frame: Timestamp,
@@ -159,8 +168,8 @@ struct Loop {
     /// Bits in the queue of the link, as of `drained`.
     backlog: f64,
     drained: Timestamp,
-    /// What was sent and not yet reported, with its arrival.
-    flight: VecDeque<(SentPacket, Option<Timestamp>)>,
+    /// What was sent and not yet reported, with its arrival and the codepoint that it arrives with.
+    flight: VecDeque<(SentPacket, Option<Timestamp>, Ecn)>,
     in_flight: DataSize,
     /// Feedback on its way: when it arrives.
     returning: VecDeque<Message>,
@@ -179,11 +188,11 @@ impl Loop {
             controller,
             pacer,
             now: Timestamp::ZERO,
-            waiting: 0,
+            waiting: VecDeque::new(),
             rest: 0.0,
             next_frame: Timestamp::ZERO,
             next_padding: Timestamp::ZERO,
-            next_feedback: Timestamp::ZERO + FEEDBACK,
+            next_feedback: Timestamp::ZERO + scenario.feedback,
             backlog: 0.0,
             drained: Timestamp::ZERO,
             flight: VecDeque::new(),
@@ -217,18 +226,18 @@ impl Loop {
             self.rest += rate.as_bps() as f64 / 8.0 * FRAME.as_seconds();
             let packets = (self.rest / PACKET as f64).floor();
             self.rest -= packets * PACKET as f64;
-            self.waiting += packets as u64;
+            self.waiting.extend(std::iter::repeat_n(self.now, packets as usize));
             self.next_frame += FRAME;
         }
         if self.next_feedback <= self.now {
             self.report();
-            self.next_feedback += FEEDBACK;
+            self.next_feedback += self.scenario.feedback;
         }
         while self.returning.front().is_some_and(|&(at, ..)| at <= self.now) {
             self.hear();
         }
         if self.controller.next_timeout().is_some_and(|at| at <= self.now) {
-            self.controller.on_timeout(self.now, &QueueState::default());
+            self.controller.on_timeout(self.now, &self.queue());
             self.outcome.timeouts += 1;
             self.follow();
             let next = self.controller.next_timeout();
@@ -243,9 +252,14 @@ impl Loop {
         }
     }
 
+    fn queue(&self) -> QueueState {
+        let oldest = self.waiting.front().map_or(TimeDelta::ZERO, |&since| self.now - since);
+        QueueState { size: DataSize::from_bytes(PACKET) * self.waiting.len() as u64, oldest }
+    }
+
     /// Whether there is something to send: media, padding, or filling for a probe.
     fn sends(&self) -> bool {
-        self.waiting > 0 || self.pacer.probe(self.now).is_some() || self.pads()
+        !self.waiting.is_empty() || self.pacer.probe(self.now).is_some() || self.pads()
     }
 
     fn pads(&self) -> bool {
@@ -267,7 +281,7 @@ impl Loop {
 
     fn send(&mut self) {
         let size = DataSize::from_bytes(PACKET);
-        self.waiting = self.waiting.saturating_sub(1);
+        self.waiting.pop_front();
         let probe = self.pacer.on_sent(self.now, size);
         self.in_flight += size;
         let packet =
@@ -277,8 +291,8 @@ impl Loop {
         if let Some(time) = padding.time_for(size) {
             self.next_padding = self.next_padding.max(self.now) + time;
         }
-        let arrival = self.pass(size);
-        self.flight.push_back((packet, arrival));
+        let (arrival, ecn) = self.pass(size);
+        self.flight.push_back((packet, arrival, ecn));
         self.outcome.sent += 1;
         self.controller.on_sent(self.now, &packet);
         self.follow();
@@ -288,8 +302,8 @@ impl Loop {
         TimeDelta::from_seconds_f64((self.scenario.delay)(self.now.as_seconds()) / 1e3)
     }
 
-    /// Through the link: when it arrives, if it does.
-    fn pass(&mut self, size: DataSize) -> Option<Timestamp> {
+    /// Through the link: when it arrives, if it does, and with which codepoint.
+    fn pass(&mut self, size: DataSize) -> (Option<Timestamp>, Ecn) {
         let at = self.now.as_seconds();
         let rate = (self.scenario.link)(at) * 1e6;
         self.backlog = (self.backlog - rate * (self.now - self.drained).as_seconds()).max(0.0);
@@ -298,31 +312,33 @@ impl Loop {
         let wait = self.backlog / rate;
         if rate <= 0.0 || wait > QUEUE.as_seconds() {
             self.outcome.dropped += 1;
-            return None;
+            return (None, self.scenario.ecn);
         }
+        let marked = self.scenario.ecn.is_capable() && wait * 1e3 > self.scenario.mark_above;
+        let ecn = if marked { Ecn::Ce } else { self.scenario.ecn };
         self.outcome.waits.push((at, wait * 1e3));
         self.backlog += size.as_bits() as f64;
         if lost {
             self.outcome.lost += 1;
-            return None;
+            return (None, ecn);
         }
         let arrival = self.now + self.delay() + TimeDelta::from_seconds_f64(self.backlog / rate);
         if let Some(tenth) = self.outcome.arrived.get_mut((arrival.as_seconds() * 10.0) as usize) {
             *tenth += size.as_bits();
         }
-        Some(arrival)
+        (Some(arrival), ecn)
     }
 
     /// The receiver tells what came.
     fn report(&mut self) {
         let came = |arrival: &Option<Timestamp>| arrival.is_some_and(|arrival| arrival <= self.now);
-        let Some(last) = self.flight.iter().rposition(|(_, arrival)| came(arrival)) else { return };
+        let Some(last) = self.flight.iter().rposition(|(_, arrival, _)| came(arrival)) else { return };
         let reports: Vec<_> = self
             .flight
             .drain(..=last)
-            .map(|(sent, arrival)| {
+            .map(|(sent, arrival, ecn)| {
                 let steps = |at: Timestamp| PeerTimestamp::from_nanos(at.as_nanos() / 250_000 * 250_000);
-                PacketReport { sent, arrival: arrival.map(steps), ecn: Ecn::NotEct }
+                PacketReport { sent, arrival: arrival.map(steps), ecn }
             })
             .collect();
         let at = self.now + self.delay();
@@ -347,6 +363,7 @@ impl Loop {
         let Some((_, packets, report)) = self.returning.pop_front() else { return };
         let reported: DataSize = packets.iter().map(|report| report.sent.size).sum();
         self.in_flight = self.in_flight.saturating_sub(reported);
+        self.pacer.on_in_flight(self.in_flight);
         let feedback = Feedback {
             packets: &packets,
             loss: report.map(|(loss, _)| loss),

@@ -8,6 +8,7 @@ use super::{
         Draft, DraftConfig, Libwebrtc, LibwebrtcConfig, ReceiverDriven, ReceiverDrivenConfig,
         thesis::{ThesisConfig, ThesisController},
     },
+    scream::v2::{ScreamV2, ScreamV2Config},
 };
 use crate::{
     session::PacerConfig,
@@ -65,6 +66,8 @@ pub enum ControllerKind {
     GccThesis,
     /// `gcc:remb`: what the receiver estimates, and no more than losses permit.
     GccRemb,
+    /// `scream:v2`: SCReAM as draft-ietf-ccwg-rfc8298bis-screamv2-01 has it.
+    ScreamV2,
 }
 
 /// Why [`ControllerKind::build`] cannot fail.
@@ -79,13 +82,14 @@ const SINGLY: PacerConfig = PacerConfig { burst: TimeDelta::ZERO, ..PacerConfig:
 
 impl ControllerKind {
     /// All there are.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Fixed,
         Self::GccLibwebrtc,
         Self::GccDraft02,
         Self::GccDraft02Literal,
         Self::GccRemb,
         Self::GccThesis,
+        Self::ScreamV2,
     ];
 
     /// Its name.
@@ -97,6 +101,7 @@ impl ControllerKind {
             Self::GccDraft02Literal => "gcc:draft-02-literal",
             Self::GccRemb => "gcc:remb",
             Self::GccThesis => "gcc:thesis",
+            Self::ScreamV2 => "scream:v2",
         }
     }
 
@@ -117,6 +122,7 @@ impl ControllerKind {
             }
             Self::GccRemb => Box::new(ReceiverDriven::new(ReceiverDrivenConfig::within(limits))),
             Self::GccThesis => Box::new(ThesisController::new(ThesisConfig::default(), limits)),
+            Self::ScreamV2 => Box::new(ScreamV2::new(ScreamV2Config::within(limits))),
         }
     }
 
@@ -128,6 +134,7 @@ impl ControllerKind {
                 FeedbackKind::TransportWide
             }
             Self::GccRemb => FeedbackKind::ReceiverEstimate,
+            Self::ScreamV2 => FeedbackKind::CongestionControl,
         }
     }
 
@@ -136,7 +143,8 @@ impl ControllerKind {
         match self {
             Self::Fixed | Self::GccRemb | Self::GccThesis => PacerConfig::libwebrtc(),
             Self::GccDraft02 | Self::GccDraft02Literal => PacerConfig::gcc_draft(),
-            Self::GccLibwebrtc => SINGLY,
+            // SCReAM: an interval between each packet and the next; how relaxed it is, the pacing rate says.
+            Self::GccLibwebrtc | Self::ScreamV2 => SINGLY,
         }
     }
 }
