@@ -21,7 +21,11 @@
 //!   presumed ([`ScreamV2Config::presumed_round_trip`]), and the window is that of the start rate.
 //! - A loss that is the link's own hides neither marks nor delay, as the text's `else if` would; it is judged once, at the next
 //!   occasion to react.
-//! - The delay does not set the time at which congestion was detected, as in the text's code: only losses and marks hold growth back.
+//! - Losses and classic marks, which take a fixed part of the window, are reacted to once in a round trip, as §"Network Congestion
+//!   Control" of the overview has it. The code has them reacted to as often as graded marks, each virtual round trip, of which
+//!   only the latter take account.
+//! - The delay does not set the time at which congestion was detected, as in the text's code: only losses and marks hold growth by a factor
+//!   back.
 //! - Packets that no feedback tells of are neither lost nor acknowledged.
 //! - `TARGET_BITRATE_MAX` bounds the window as the authors' implementation does: to what was in flight, and no less than what the most
 //!   needs with the pacing headroom.
@@ -296,13 +300,14 @@ impl ScreamV2 {
             self.window.police(self.config.losses.policer_beta);
         }
         let share = self.delay.virtual_marks();
-        if lost && (self.losses.is_congestion() || waits) {
+        let cut = self.window.is_cut_due(now, self.flight.round_trip());
+        if lost && cut && (self.losses.is_congestion() || waits) {
             self.cause = Cause::Loss { ratio: self.losses.rate() };
             Some(Congestion::Loss)
         } else if marked && self.is_graded {
             self.cause = Cause::Marks { ratio: self.marks.average() };
             Some(Congestion::Marks(self.marks.average()))
-        } else if marked {
+        } else if marked && cut {
             self.cause = Cause::Marks { ratio: self.marks.latest() };
             Some(Congestion::Mark)
         } else if share > 0.0 {

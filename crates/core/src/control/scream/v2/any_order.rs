@@ -44,8 +44,12 @@ fn bytes(usual: u64) -> impl Strategy<Value = u64> {
 
 fn packet() -> impl Strategy<Value = Packet> {
     let sequence = prop_oneof![9 => 0_u64..200, 1 => any::<u64>()];
-    (sequence, time(), bytes(1500), bytes(100_000))
-        .prop_map(|(sequence, at, size, in_flight)| Packet { sequence, at, size, in_flight })
+    (sequence, time(), bytes(1500), bytes(100_000)).prop_map(|(sequence, at, size, in_flight)| Packet {
+        sequence,
+        at,
+        size,
+        in_flight,
+    })
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -70,26 +74,27 @@ fn limits() -> impl Strategy<Value = Limits> {
 /// The text's, and each number of them anything.
 fn config() -> impl Strategy<Value = ScreamV2Config> {
     let number = prop_oneof![Just(0.0), Just(1.0), Just(-1.0), Just(1e300), Just(f64::NAN), 0.0..2.0];
-    let wild = (prop::collection::vec(number, 6), any::<i64>(), any::<u64>()).prop_map(|(numbers, nanos, bytes)| {
-        let mut config = ScreamV2Config::default();
-        let time = TimeDelta::from_nanos(nanos);
-        if let [a, b, c, d, e, f] = numbers[..] {
-            config.window.beta_loss = a;
-            config.window.multiplicative = b;
-            config.media.divisor = c;
-            config.sending.head_room = d;
-            config.silence.beta = e;
-            config.delay.gain = f;
-        }
-        config.delay.target = time;
-        config.look = time;
-        config.window.virtual_round_trip = time;
-        config.presumed_round_trip = time;
-        config.window.segment = DataSize::from_bytes(bytes);
-        config.delay.minima = (bytes % 12) as usize;
-        config.delay.reduce_jitter = nanos % 2 == 0;
-        config
-    });
+    let wild =
+        (prop::collection::vec(number, 6), any::<i64>(), any::<u64>()).prop_map(|(numbers, nanos, bytes)| {
+            let mut config = ScreamV2Config::default();
+            let time = TimeDelta::from_nanos(nanos);
+            if let [a, b, c, d, e, f] = numbers[..] {
+                config.window.beta_loss = a;
+                config.window.multiplicative = b;
+                config.media.divisor = c;
+                config.sending.head_room = d;
+                config.silence.beta = e;
+                config.delay.gain = f;
+            }
+            config.delay.target = time;
+            config.look = time;
+            config.window.virtual_round_trip = time;
+            config.presumed_round_trip = time;
+            config.window.segment = DataSize::from_bytes(bytes);
+            config.delay.minima = (bytes % 12) as usize;
+            config.delay.reduce_jitter = nanos % 2 == 0;
+            config
+        });
     prop_oneof![3 => Just(ScreamV2Config::default()), 1 => wild]
 }
 
@@ -112,7 +117,8 @@ fn hear(controller: &mut ScreamV2, now: Timestamp, call: Call) {
         }
         Call::Nothing => controller.on_feedback(now, &Feedback::default()),
         Call::Timeout(size, oldest) => {
-            let queue = QueueState { size: DataSize::from_bytes(size), oldest: TimeDelta::from_nanos(oldest) };
+            let queue =
+                QueueState { size: DataSize::from_bytes(size), oldest: TimeDelta::from_nanos(oldest) };
             controller.on_timeout(now, &queue);
         }
     }

@@ -80,7 +80,9 @@ impl Flight {
 
     /// The smoothed round trip (`s_rtt`).
     pub fn round_trip(&self) -> TimeDelta {
-        self.round_trip.map_or(self.presumed, TimeDelta::from_seconds_f64).max(TimeDelta::from_seconds_f64(SHORTEST))
+        self.round_trip
+            .map_or(self.presumed, TimeDelta::from_seconds_f64)
+            .max(TimeDelta::from_seconds_f64(SHORTEST))
     }
 
     /// The most in flight in this round trip and the one before; and in the one before alone.
@@ -112,9 +114,14 @@ mod tests {
     #[test]
     fn the_most_in_flight_is_of_two_round_trips() {
         let mut flight = Flight::new(ROUND);
-        for (now, in_flight, most) in
-            [(0, 5, (5, 0)), (49, 3, (5, 0)), (50, 2, (5, 5)), (60, 7, (7, 5)), (100, 1, (7, 7)), (150, 1, (1, 1))]
-        {
+        for (now, in_flight, most) in [
+            (0, 5, (5, 0)),
+            (49, 3, (5, 0)),
+            (50, 2, (5, 5)),
+            (60, 7, (7, 5)),
+            (100, 1, (7, 7)),
+            (150, 1, (1, 1)),
+        ] {
             flight.on_in_flight(at(now), size(in_flight));
             assert_eq!(flight.most(), (size(most.0), size(most.1)), "at {now} ms");
         }

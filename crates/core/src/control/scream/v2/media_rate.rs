@@ -1,7 +1,7 @@
 //! What rate may the media have, where so much may be in flight?
 
-use crate::units::{DataRate, DataSize, TimeDelta, Timestamp};
 use crate::control::QueueState;
+use crate::units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 /// What is settable of [`MediaRate`]. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -148,7 +148,8 @@ mod tests {
             };
             let before = rate.waited + if n % 4 == 0 { bytes } else { 0 };
             rate.on_sent(DataSize::from_bytes(before.saturating_sub(waits)));
-            let queue = QueueState { size: DataSize::from_bytes(waits), oldest: TimeDelta::from_millis(oldest) };
+            let queue =
+                QueueState { size: DataSize::from_bytes(waits), oldest: TimeDelta::from_millis(oldest) };
             rate.on_queue(at(n * 10), &queue, TARGET);
         }
     }

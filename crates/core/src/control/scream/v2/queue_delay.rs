@@ -207,7 +207,9 @@ mod tests {
     fn marks_rise_from_half_the_target_to_all_at_the_target() {
         let mut delay = QueueDelay::new(QueueDelayConfig { gain: 1.0, ..QueueDelayConfig::default() });
         hear(&mut delay, 0, 100);
-        for (now, (queue, marks)) in (1..).zip([(30, 0.0), (45, 0.5), (54, 0.8), (60, 1.0), (500, 1.0), (0, 0.0)]) {
+        for (now, (queue, marks)) in
+            (1..).zip([(30, 0.0), (45, 0.5), (54, 0.8), (60, 1.0), (500, 1.0), (0, 0.0)])
+        {
             hear(&mut delay, now * 50, 100 + queue);
             assert!((delay.virtual_marks() - marks).abs() < 1e-9, "{queue} ms: {}", delay.virtual_marks());
         }
@@ -241,7 +243,8 @@ mod tests {
         for (reduce_jitter, jitter, range) in
             [(true, 0, 0.9..=1.0), (true, 5, 0.3..=0.7), (true, 50, 0.0..=0.0), (false, 50, 1.0..=1.0)]
         {
-            let mut delay = QueueDelay::new(QueueDelayConfig { reduce_jitter, ..QueueDelayConfig::default() });
+            let mut delay =
+                QueueDelay::new(QueueDelayConfig { reduce_jitter, ..QueueDelayConfig::default() });
             for n in 0..1000 {
                 hear(&mut delay, n * 25, 20 + (n as i64 % 2) * jitter);
             }

@@ -57,12 +57,16 @@ mod tests {
     #[test]
     fn pacing_is_half_again_the_target_and_relaxes_towards_the_most() {
         // 1.5 × target; above 0.8 of the most divided by 1 − (share − 0.8) / 0.2, which is a quarter at least.
-        for (target, pacing) in [(1_000, 75_000), (100_000, 150_000), (800_000, 1_200_000), (900_000, 2_700_000)] {
-            let rate = SendingConfig::default().pacing(DataRate::from_bps(target), DataRate::from_bps(1_000_000));
+        for (target, pacing) in
+            [(1_000, 75_000), (100_000, 150_000), (800_000, 1_200_000), (900_000, 2_700_000)]
+        {
+            let rate =
+                SendingConfig::default().pacing(DataRate::from_bps(target), DataRate::from_bps(1_000_000));
             assert!(rate.as_bps().abs_diff(pacing) <= 1, "{target}: {rate:?}");
         }
         for target in [960_000, 1_000_000] {
-            let rate = SendingConfig::default().pacing(DataRate::from_bps(target), DataRate::from_bps(1_000_000));
+            let rate =
+                SendingConfig::default().pacing(DataRate::from_bps(target), DataRate::from_bps(1_000_000));
             assert_eq!(rate.as_bps(), target * 6);
         }
     }

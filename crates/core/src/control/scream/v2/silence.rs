@@ -135,11 +135,17 @@ mod tests {
         let mut silence = Silence::new(SilenceConfig::default());
         silence.on_sent(at(0), size(9000));
         assert_eq!((silence.update(at(499), ROUND, true), silence.window(WINDOW)), (false, Some(WINDOW)));
-        assert_eq!((silence.update(at(500), ROUND, true), silence.window(WINDOW)), (true, Some(size(18_000))));
+        assert_eq!(
+            (silence.update(at(500), ROUND, true), silence.window(WINDOW)),
+            (true, Some(size(18_000)))
+        );
         assert_eq!(silence.lasts(at(500)), Some(TimeDelta::from_millis(500)));
         silence.on_sent(at(501), size(18_000));
         assert!(!silence.update(at(999), ROUND, true));
-        assert_eq!((silence.update(at(1000), ROUND, true), silence.window(WINDOW)), (true, Some(size(27_000))));
+        assert_eq!(
+            (silence.update(at(1000), ROUND, true), silence.window(WINDOW)),
+            (true, Some(size(27_000)))
+        );
         silence.on_heard(at(1100), size(0));
         assert_eq!((silence.lasts(at(1200)), silence.window(WINDOW)), (None, Some(WINDOW)));
     }
@@ -153,7 +159,8 @@ mod tests {
         assert!(!silence.update(at(60_000), ROUND, false));
         // The last packet of a talk is lost: that is told once.
         silence.on_sent(at(60_000), size(1000));
-        let fired = (60_000..70_000).step_by(100).filter(|&now| silence.update(at(now), ROUND, false)).count();
+        let fired =
+            (60_000..70_000).step_by(100).filter(|&now| silence.update(at(now), ROUND, false)).count();
         assert_eq!(fired, 1);
     }
 

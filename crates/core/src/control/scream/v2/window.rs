@@ -109,8 +109,9 @@ pub struct ReferenceWindow {
     limit: f64,
     /// When packets were last lost or marked.
     detected: Option<Timestamp>,
-    /// When the window last was reduced.
+    /// When the window last was reduced, and when by a fixed factor.
     reacted: Option<Timestamp>,
+    cut: Option<Timestamp>,
     /// The nearness to the inflection, 0.1 (near) to 1, as of the last [`react`](Self::react).
     distance: f64,
 }
@@ -126,6 +127,7 @@ impl ReferenceWindow {
             limit: f64::INFINITY,
             detected: None,
             reacted: None,
+            cut: None,
             distance: 1.0,
         };
         this.set(size);
@@ -148,6 +150,11 @@ impl ReferenceWindow {
         self.reacted.is_none_or(|reacted| now.saturating_since(reacted) >= interval)
     }
 
+    /// Whether a reaction by a fixed factor is due: one each round trip.
+    pub fn is_cut_due(&self, now: Timestamp, round_trip: TimeDelta) -> bool {
+        self.cut.is_none_or(|cut| now.saturating_since(cut) >= round_trip)
+    }
+
     /// Packets were lost or marked.
     pub fn on_detected(&mut self, now: Timestamp) {
         self.detected = Some(now);
@@ -160,6 +167,9 @@ impl ReferenceWindow {
         let Some(congestion) = congestion else { return };
         if std::mem::replace(&mut self.may_move, false) {
             self.inflection = self.window;
+        }
+        if matches!(congestion, Congestion::Loss | Congestion::Mark) {
+            self.cut = Some(now);
         }
         let kept = match congestion {
             Congestion::Loss => self.config.beta_loss,
@@ -302,6 +312,18 @@ mod tests {
     }
 
     #[test]
+    fn a_graded_reaction_is_due_each_virtual_round_trip_and_a_cut_each_round_trip() {
+        let round_trip = TimeDelta::from_millis(80);
+        let mut window = window(100_000.0);
+        assert!(window.is_due(at(0), round_trip) && window.is_cut_due(at(0), round_trip));
+        window.react(at(0), Some(Congestion::Mark), &path(80));
+        assert!(!window.is_due(at(24), round_trip) && window.is_due(at(25), round_trip));
+        window.react(at(40), Some(Congestion::Marks(0.1)), &path(80));
+        assert!(!window.is_cut_due(at(79), round_trip) && window.is_cut_due(at(80), round_trip));
+        assert!(window.is_due(at(45), TimeDelta::from_millis(5)), "round trips that are shorter count");
+    }
+
+    #[test]
     fn near_the_last_congestion_marks_take_a_quarter_and_only_while_the_queue_is_short() {
         for (is_short, kept) in [(true, 0.9375), (false, 0.75)] {
             let mut window = window(100_000.0);
@@ -330,7 +352,11 @@ mod tests {
             let before = window.size();
             // What one round trip acknowledges is the window.
             window.grow(at(100), before, &path(25));
-            assert!((window.size() - before - packets * 1000.0).abs() < 1e-6, "{below}: {}", window.size() - before);
+            assert!(
+                (window.size() - before - packets * 1000.0).abs() < 1e-6,
+                "{below}: {}",
+                window.size() - before
+            );
         }
     }
 
@@ -360,8 +386,8 @@ mod tests {
     fn it_does_not_grow_beyond_what_is_used_nor_where_nothing_is_gained() {
         let used = Path { in_flight: (size(10_000), size(10_000)), ..path(25) };
         let mut window = window(15_000.0);
-        while !window.grow(at(0), window.size(), &used) {}
-        assert!((15_500.0..=16_000.0).contains(&window.size()), "{}", window.size());
+        while !window.grow(at(0), 1000.0, &used) {}
+        assert!((15_800.0..=16_000.0).contains(&window.size()), "{}", window.size());
         let before = window.size();
         assert!(!window.grow(at(0), 1000.0, &Path { is_at_most: true, ..path(25) }));
         assert_eq!(window.size(), before);
