@@ -26,6 +26,8 @@
 //!   only the latter take account.
 //! - The delay does not set the time at which congestion was detected, as in the text's code: only losses and marks hold growth by a factor
 //!   back.
+//! - Losses that end a silence have been reacted to, and are not counted: the rule against policers, which looks for many losses and a
+//!   short queue, would hold the window of an outage for minutes.
 //! - Packets that no feedback tells of are neither lost nor acknowledged.
 //! - `TARGET_BITRATE_MAX` bounds the window as the authors' implementation does: to what was in flight, and no less than what the most
 //!   needs with the pacing headroom.
@@ -145,6 +147,8 @@ pub struct ScreamV2 {
     is_graded: bool,
     /// The newest packet that is reported as received.
     newest: Option<u64>,
+    /// What was sent until then and is missing has been reacted to, as silence.
+    atoned: Option<Timestamp>,
     /// Until then the base delay is measured anew.
     drains: Option<Timestamp>,
     /// What moved the window last.
@@ -186,6 +190,7 @@ impl ScreamV2 {
             marked: false,
             is_graded: config.mark_mode == MarkMode::Graded,
             newest: None,
+            atoned: None,
             drains: None,
             cause: Cause::Start,
             target: start,
@@ -251,7 +256,9 @@ impl ScreamV2 {
         for PacketReport { sent, arrival, ecn } in packets {
             let Some(arrival) = *arrival else {
                 tally.told += sent.size;
-                self.losses.on_missing(now, sent.sequence);
+                if self.atoned.is_none_or(|atoned| sent.at > atoned) {
+                    self.losses.on_missing(now, sent.sequence);
+                }
                 continue;
             };
             let is_new = self.newest.is_none_or(|newest| sent.sequence > newest);
@@ -383,6 +390,9 @@ impl Controller for ScreamV2 {
         let now = self.advance(now);
         if feedback.packets.is_empty() {
             return;
+        }
+        if self.silence.lasts(now).is_some() {
+            self.atoned = Some(now);
         }
         self.silence.on_heard(now, feedback.in_flight);
         let tally = self.on_packets(now, feedback.packets);
