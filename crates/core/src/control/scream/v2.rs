@@ -141,9 +141,7 @@ pub struct ScreamV2 {
     media: MediaRate,
     flight: Flight,
     silence: Silence,
-    /// Losses and marks that were not yet reacted to.
-    lost: bool,
-    marked: bool,
+    pending: Pending,
     is_graded: bool,
     /// The newest packet that is reported as received.
     newest: Option<u64>,
@@ -158,6 +156,13 @@ pub struct ScreamV2 {
     now: Timestamp,
     begun: bool,
     looked: Timestamp,
+}
+
+/// Losses and marks that were not yet reacted to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pending {
+    lost: bool,
+    marked: bool,
 }
 
 /// What a feedback message adds up to.
@@ -186,8 +191,7 @@ impl ScreamV2 {
             media: MediaRate::new(config.media),
             flight: Flight::new(config.presumed_round_trip),
             silence: Silence::new(config.silence),
-            lost: false,
-            marked: false,
+            pending: Pending::default(),
             is_graded: config.mark_mode == MarkMode::Graded,
             newest: None,
             atoned: None,
@@ -269,7 +273,7 @@ impl ScreamV2 {
             tally.arrived += sent.size;
             if *ecn == Ecn::Ce {
                 tally.marked += sent.size;
-                self.marked = true;
+                self.pending.marked = true;
             }
             if is_new {
                 self.newest = Some(sent.sequence);
@@ -277,7 +281,7 @@ impl ScreamV2 {
                 self.delay.on_packet(now, -arrival.apparent_delay(sent.at));
             }
         }
-        self.lost |= self.losses.update(now, share);
+        self.pending.lost |= self.losses.update(now, share);
         tally
     }
 
@@ -295,13 +299,13 @@ impl ScreamV2 {
 
     /// What is to be reacted to now.
     fn congestion(&mut self, now: Timestamp) -> Option<Congestion> {
-        if self.lost || self.marked {
+        if self.pending.lost || self.pending.marked {
             self.window.on_detected(now);
         }
         if !self.window.is_due(now, self.flight.round_trip()) {
             return None;
         }
-        let (lost, marked) = (std::mem::take(&mut self.lost), std::mem::take(&mut self.marked));
+        let Pending { lost, marked } = std::mem::take(&mut self.pending);
         let waits = self.delay.average() > self.delay.target() / 4.0;
         if lost && self.losses.is_policer() && !waits {
             self.window.police(self.config.losses.policer_beta);

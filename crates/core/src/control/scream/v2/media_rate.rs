@@ -128,6 +128,7 @@ impl MediaRate {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
     use super::*;
 

@@ -175,6 +175,7 @@ impl QueueDelay {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
     use super::*;
 

@@ -27,8 +27,8 @@ fn three() -> Scenario {
     Scenario { link: |_| 3.0, limits: limits(300_000, 10_000_000), ..ten() }
 }
 
-fn with(config: ScreamV2Config, scenario: Scenario) -> Outcome {
-    run_with(Box::new(ScreamV2::new(ScreamV2Config { limits: scenario.limits, ..config })), KIND, scenario)
+fn with(config: &ScreamV2Config, scenario: Scenario) -> Outcome {
+    run_with(Box::new(ScreamV2::new(ScreamV2Config { limits: scenario.limits, ..*config })), KIND, scenario)
 }
 
 /// Where the delay is all there is, it stands for no marks below half its target, and for nothing but marks at the target.
@@ -37,7 +37,7 @@ fn a_queue_without_marks_is_filled_to_between_a_quarter_of_the_target_and_the_ta
     for target in [60, 30] {
         let delay =
             QueueDelayConfig { target: TimeDelta::from_millis(target), ..QueueDelayConfig::default() };
-        let outcome = with(ScreamV2Config { delay, ..ScreamV2Config::default() }, ten());
+        let outcome = with(&ScreamV2Config { delay, ..ScreamV2Config::default() }, ten());
         let (rate, wait) = (outcome.mbps(20.0, 60.0), outcome.wait_p95(20.0, 60.0));
         assert!((8.2..=10.0).contains(&rate), "{target} ms: {rate}");
         assert!((target as f64 / 4.0..=target as f64).contains(&wait), "{target} ms: {wait}");
@@ -109,7 +109,7 @@ fn losses_of_the_links_own_are_borne_and_many_are_not() {
     // To the letter of §"Reference Window Reduction" each loss takes its part.
     let losses = LossesConfig { threshold: 0.0, ..LossesConfig::default() };
     let strict =
-        with(ScreamV2Config { losses, ..ScreamV2Config::default() }, Scenario { loss: 0.003, ..three() });
+        with(&ScreamV2Config { losses, ..ScreamV2Config::default() }, Scenario { loss: 0.003, ..three() });
     assert!(strict.mbps(20.0, 60.0) < few, "{} {few}", strict.mbps(20.0, 60.0));
     assert!(strict.has_cause(|cause| matches!(cause, Cause::Loss { .. })));
 }
@@ -179,7 +179,7 @@ fn for_half_an_hour_nothing_collapses_and_nothing_runs_away_even_if_the_clock_dr
 fn the_mode_of_marks_is_what_the_packets_say_unless_told() {
     let scenario = Scenario { ecn: Ecn::Ect1, mark_above: 8.0, seconds: 30, ..ten() };
     let rate = |mark_mode| {
-        with(ScreamV2Config { mark_mode, ..ScreamV2Config::default() }, scenario).mbps(10.0, 30.0)
+        with(&ScreamV2Config { mark_mode, ..ScreamV2Config::default() }, scenario).mbps(10.0, 30.0)
     };
     let [detected, graded, classic] = [MarkMode::Detect, MarkMode::Graded, MarkMode::Classic].map(rate);
     assert!((detected / graded - 1.0).abs() < 0.05, "{detected} {graded}");

@@ -267,6 +267,7 @@ impl ReferenceWindow {
 const MOST: f64 = 1e15;
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
     use super::*;
 
