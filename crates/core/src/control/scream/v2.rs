@@ -6,7 +6,7 @@
 //!
 //! | question | in the text | module |
 //! |---|---|---|
-//! | how long do packets wait in the network? | §"Detecting Increased Queue Delay", §"Clock drift issues and remedies" | [`queue_delay`] |
+//! | how long do packets wait in the network? | §"Detecting Increased Queue Delay", §"Clock drift issues" | [`queue_delay`] |
 //! | what share is marked? | §"Receiving ECN-CE for L4S" | [`marks`] |
 //! | is a packet lost? | §"Detecting Lost Data Units", §"Link layer losses and rate policers" | [`losses`] |
 //! | how much should be in flight? | §"Reference Window Update" | [`window`] |
@@ -24,8 +24,8 @@
 //! - Losses and classic marks, which take a fixed part of the window, are reacted to once in a round trip, as §"Network Congestion
 //!   Control" of the overview has it. The code has them reacted to as often as graded marks, each virtual round trip, of which
 //!   only the latter take account.
-//! - The delay does not set the time at which congestion was detected, as in the text's code: only losses and marks hold growth by a factor
-//!   back.
+//! - The delay does not set the time at which congestion was detected, as in the text's code: only losses and marks hold growth
+//!   by a factor back.
 //! - Losses that end a silence have been reacted to, and are not counted: the rule against policers, which looks for many losses and a
 //!   short queue, would hold the window of an outage for minutes.
 //! - Packets that no feedback tells of are neither lost nor acknowledged.
@@ -451,5 +451,7 @@ const LEAST_LOOK: TimeDelta = TimeDelta::from_millis(1);
 
 #[cfg(test)]
 mod any_order;
+#[cfg(test)]
+mod by_hand;
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,8 @@ use crate::units::{TimeDelta, Timestamp};
 /// What is settable of [`Losses`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossesConfig {
-    /// The reordering window, which follows what is seen, is at most so long. Default 30 ms, as in the authors' implementation; §"Detecting
-    /// Lost Data Units" names no bound, and a receiver that is late once would blind the sender for ever.
+    /// The reordering window, which follows what is seen, is at most so long. Default 30 ms, as in the authors' implementation:
+    /// §"Detecting Lost Data Units" names no bound, and a packet that is late once would make the sender slow for ever.
     pub reordering: TimeDelta,
     /// Up to this share, losses are taken for the link's own, while the queue is short. Default 1 % (§"Link layer losses and rate
     /// policers", `LOSS_RATE_THRESHOLD`). Zero: each loss counts, as in §"Reference Window Reduction" without it.
@@ -97,8 +97,8 @@ impl Losses {
         any
     }
 
-    /// The weight of one packet: a two-round-trip average, and one of no less than so many packets that one loss alone stays below the
-    /// threshold (§"Link layer losses and rate policers").
+    /// The weight of one packet: that of an average over two round trips, and over so many packets at least that one loss alone
+    /// stays below the threshold (§"Link layer losses and rate policers").
     fn share(&self, share: f64) -> f64 {
         let most = if self.config.threshold > 0.0 { self.config.threshold / 4.0 } else { 0.0025 };
         (share / 2.0).min(most)

@@ -48,9 +48,9 @@ impl Default for MediaRateConfig {
 
 /// The guard against media that are more than they should be, and the rate.
 ///
-/// Frames are not told of. They are what adds to the queue between two calls of [`on_queue`](Self::on_queue): what it has grown by, and
-/// what has left meanwhile. If less waits than that, what waited before has gone; if more, the oldest is of an earlier frame, and
-/// its age is the delay that the text asks for.
+/// Frames are not told of. They are what comes to the queue between two calls of [`on_queue`](Self::on_queue): what it has grown
+/// by, and what has left meanwhile. If no more waits than that, what waited before has gone; if more, the oldest is of an earlier
+/// frame, and its age is the delay that the text asks for.
 #[derive(Debug, Clone)]
 pub struct MediaRate {
     config: MediaRateConfig,
@@ -139,7 +139,7 @@ mod tests {
         Timestamp::from_nanos(ms * 1_000_000)
     }
 
-    /// Frames each 40 ms, looked at each 10 ms, of which half leaves in 10 ms and the rest in 10 more; `late` of it stays for 35 ms.
+    /// Frames each 40 ms, looked at each 10 ms, of which half leaves in 10 ms and the rest in 10 more; `late` bytes are always there.
     fn frames(rate: &mut MediaRate, bytes: u64, late: u64) {
         for n in 0..400 {
             let (waits, oldest) = match n % 4 {

@@ -2,8 +2,8 @@
 //!
 //! The text promises a least sending rate without feedback (§"Security Considerations") and has no rule for it. This is ours:
 //!
-//! 1. If something is in flight and nothing has been heard for the interval, all that is in flight is written off: as much as the window
-//!    allows may leave besides it. So a window's worth, at least the least window, leaves each interval, whatever is lost.
+//! 1. If something is in flight and nothing has been heard for the interval, all that is in flight is written off: as much as the
+//!    window allows may leave besides it. So a window's worth, at least the least window, leaves each interval, whatever is lost.
 //! 2. Each time, the window is halved, if something was sent since the last time: RFC 8888 §5 wants a rapid reduction where several
 //!    reports in a row are missing. The rate is that of the window over the time that nothing was heard.
 //! 3. If nothing could leave all the same (a packet larger than the window), the window is no bound until something has left.

@@ -140,8 +140,8 @@ fn an_outage_is_survived() {
     assert!((0.03..0.3).contains(&quiet), "{quiet}");
     let steps = outcome.decisions.iter().filter(|decision| decision.cause == Cause::Silence).count();
     assert!(steps >= 3, "{steps}");
-    // Three windows are in flight and lost at first, and as much again of each half of the window, in all less than twice; and the least each half
-    // second: three windows of 3000 B, seven packets.
+    // Three windows are in flight and lost at first, and as much again of each half of the window, in all less than twice; and
+    // three least windows each half second, seven packets.
     let first = 3.0e6 / 8.0 * 0.125 * 1.3 * 3.0 / 1200.0;
     let most = 2.0 * first + 10.0 * 8.0;
     assert!((20.0..most).contains(&(outcome.dropped as f64)), "{} {most}", outcome.dropped);
