@@ -14,10 +14,10 @@ const MS: u64 = 1_000_000;
 const START: DataRate = DataRate::from_bps(2_000_000);
 
 impl Hand {
-    fn new(config: ScreamV2Config) -> Self {
+    fn new(config: &ScreamV2Config) -> Self {
         let limits = Limits { start: START, max: DataRate::from_bps(1_000_000_000), ..Limits::default() };
         let mut hand =
-            Self { controller: ScreamV2::new(ScreamV2Config { limits, ..config }), now: 1000, sequence: 0 };
+            Self { controller: ScreamV2::new(ScreamV2Config { limits, ..*config }), now: 1000, sequence: 0 };
         hand.hear(0, &[Some(Ecn::Ect0)]);
         hand
     }
@@ -57,7 +57,7 @@ impl Hand {
 }
 
 fn hand() -> Hand {
-    Hand::new(ScreamV2Config::default())
+    Hand::new(&ScreamV2Config::default())
 }
 
 const GOOD: Option<Ecn> = Some(Ecn::Ect0);
@@ -125,7 +125,7 @@ fn a_loss_of_the_links_own_hides_no_mark() {
 
 #[test]
 fn losses_without_a_queue_are_a_policers_and_its_limit_outlasts_them() {
-    let after = |config| {
+    let after = |config: &ScreamV2Config| {
         let mut hand = Hand::new(config);
         (0..200).for_each(|_| hand.hear(0, &[GOOD, GOOD, GOOD, None]));
         (0..400).for_each(|_| hand.hear(0, &[GOOD; 20]));
@@ -133,7 +133,7 @@ fn losses_without_a_queue_are_a_policers_and_its_limit_outlasts_them() {
     };
     let losses = LossesConfig { policer_threshold: 1.0, ..LossesConfig::default() };
     let (policed, free) =
-        (after(ScreamV2Config::default()), after(ScreamV2Config { losses, ..ScreamV2Config::default() }));
+        (after(&ScreamV2Config::default()), after(&ScreamV2Config { losses, ..ScreamV2Config::default() }));
     assert!(free > 2.0 * policed, "{free} {policed}");
     assert!(policed >= 3000.0);
 }

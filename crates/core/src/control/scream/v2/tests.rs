@@ -66,6 +66,12 @@ fn a_step_of_one_millisecond_leaves_two_thirds_of_the_link_and_hardly_a_queue() 
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Marks { .. })));
     let (least, greatest) = outcome.targets(20.0, 60.0);
     assert!(greatest / least < 1.1, "{least} {greatest}");
+    // So it is the headroom of the pacing: with a tenth, eleven tenths of the rate are the link.
+    let sending = SendingConfig { head_room: 1.1, ..SendingConfig::default() };
+    let config = ScreamV2Config { sending, ..ScreamV2Config::default() };
+    let narrow = with(&config, Scenario { ecn: Ecn::Ect1, mark_above: 1.0, ..ten() });
+    assert!((8.6..=9.8).contains(&narrow.mbps(20.0, 60.0)), "{}", narrow.mbps(20.0, 60.0));
+    assert!(narrow.wait_p95(20.0, 60.0) <= 5.0, "{}", narrow.wait_p95(20.0, 60.0));
 }
 
 /// The authors' simulator marks between 8 and 12 ms, and shows 8.2 Mbit/s of 10 at 5 ms on average.
