@@ -43,8 +43,10 @@ pub(super) struct Scenario {
     pub(super) feedback: TimeDelta,
     /// Seconds to whether feedback is lost.
     pub(super) deaf: fn(f64) -> bool,
-    /// Packets that would wait longer than this are marked.
-    pub(super) marking: TimeDelta,
+    /// The codepoint of the packets.
+    pub(super) ecn: Ecn,
+    /// The queue marks what waits for longer than this, in milliseconds, where the codepoint allows.
+    pub(super) mark_above: f64,
 }
 
 impl Default for Scenario {
@@ -60,7 +62,8 @@ impl Default for Scenario {
             reports_only: false,
             feedback: TimeDelta::from_millis(50),
             deaf: |_| false,
-            marking: TimeDelta::MAX,
+            ecn: Ecn::NotEct,
+            mark_above: f64::INFINITY,
         }
     }
 }
@@ -333,21 +336,22 @@ impl Loop {
         let wait = self.backlog / rate;
         if rate <= 0.0 || wait > QUEUE.as_seconds() {
             self.outcome.dropped += 1;
-            return (None, Ecn::NotEct);
+            return (None, self.scenario.ecn);
         }
+        let marked = self.scenario.ecn.is_capable() && wait * 1e3 > self.scenario.mark_above;
+        let ecn = if marked { Ecn::Ce } else { self.scenario.ecn };
         self.outcome.waits.push((at, wait * 1e3));
         self.backlog += size.as_bits() as f64;
         if lost {
             self.outcome.lost += 1;
-            return (None, Ecn::NotEct);
+            return (None, ecn);
         }
         let arrival = self.now + self.delay() + TimeDelta::from_seconds_f64(self.backlog / rate);
         if let Some(tenth) = self.outcome.arrived.get_mut((arrival.as_seconds() * 10.0) as usize) {
             *tenth += size.as_bits();
         }
-        let marked = wait > self.scenario.marking.as_seconds();
         self.outcome.marked += u64::from(marked);
-        (Some(arrival), if marked { Ecn::Ce } else { Ecn::NotEct })
+        (Some(arrival), ecn)
     }
 
     /// The receiver tells what came.

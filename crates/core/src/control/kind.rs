@@ -8,7 +8,10 @@ use super::{
         Draft, DraftConfig, Libwebrtc, LibwebrtcConfig, ReceiverDriven, ReceiverDrivenConfig,
         thesis::{ThesisConfig, ThesisController},
     },
-    scream::{D00Config, Rfc8298Config, ScreamD00, ScreamRfc8298},
+    scream::{
+        D00Config, Rfc8298Config, ScreamD00, ScreamRfc8298,
+        v2::{ScreamV2, ScreamV2Config},
+    },
 };
 use crate::{
     session::PacerConfig,
@@ -73,6 +76,8 @@ pub enum ControllerKind {
     ScreamRfc8298,
     /// `scream:d00`: SCReAM as draft-johansson-rmcat-scream-cc-00 means it.
     ScreamD00,
+    /// `scream:v2`: SCReAM as draft-ietf-ccwg-rfc8298bis-screamv2-01 has it.
+    ScreamV2,
 }
 
 /// Why [`ControllerKind::build`] cannot fail.
@@ -87,7 +92,7 @@ const SINGLY: PacerConfig = PacerConfig { burst: TimeDelta::ZERO, ..PacerConfig:
 
 impl ControllerKind {
     /// All there are.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Fixed,
         Self::GccLibwebrtc,
         Self::GccLibwebrtcLiteral,
@@ -97,6 +102,7 @@ impl ControllerKind {
         Self::GccThesis,
         Self::ScreamRfc8298,
         Self::ScreamD00,
+        Self::ScreamV2,
     ];
 
     /// Its name.
@@ -111,6 +117,7 @@ impl ControllerKind {
             Self::GccThesis => "gcc:thesis",
             Self::ScreamRfc8298 => "scream:rfc8298",
             Self::ScreamD00 => "scream:d00",
+            Self::ScreamV2 => "scream:v2",
         }
     }
 
@@ -136,6 +143,7 @@ impl ControllerKind {
             Self::GccThesis => Box::new(ThesisController::new(ThesisConfig::default(), limits)),
             Self::ScreamRfc8298 => Box::new(ScreamRfc8298::new(Rfc8298Config::within(limits))),
             Self::ScreamD00 => Box::new(ScreamD00::new(D00Config::within(limits))),
+            Self::ScreamV2 => Box::new(ScreamV2::new(ScreamV2Config::within(limits))),
         }
     }
 
@@ -149,7 +157,7 @@ impl ControllerKind {
             | Self::GccDraft02Literal
             | Self::GccThesis => FeedbackKind::TransportWide,
             Self::GccRemb => FeedbackKind::ReceiverEstimate,
-            Self::ScreamRfc8298 | Self::ScreamD00 => FeedbackKind::CongestionControl,
+            Self::ScreamRfc8298 | Self::ScreamD00 | Self::ScreamV2 => FeedbackKind::CongestionControl,
         }
     }
 
@@ -162,7 +170,8 @@ impl ControllerKind {
             | Self::GccDraft02Literal
             | Self::GccThesis
             | Self::ScreamRfc8298
-            | Self::ScreamD00 => {
+            | Self::ScreamD00
+            | Self::ScreamV2 => {
                 matches!(feedback, TransportWide | CongestionControl)
             }
             Self::GccRemb => matches!(feedback, ReceiverEstimate | ReceiverReports),
@@ -176,7 +185,8 @@ impl ControllerKind {
                 PacerConfig::libwebrtc()
             }
             Self::GccDraft02 | Self::GccDraft02Literal => PacerConfig::gcc_draft(),
-            Self::GccLibwebrtc | Self::ScreamRfc8298 | Self::ScreamD00 => SINGLY,
+            // SCReAM: an interval between each packet and the next; how relaxed it is, the pacing rate says.
+            Self::GccLibwebrtc | Self::ScreamRfc8298 | Self::ScreamD00 | Self::ScreamV2 => SINGLY,
         }
     }
 }

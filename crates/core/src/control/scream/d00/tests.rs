@@ -85,9 +85,9 @@ fn a_drop_of_the_capacity_is_survived_as_slowly_as_ledbat_allows() {
 
 #[test]
 fn with_marks_the_queue_is_below_100_ms_a_second_after_the_capacity_has_halved() {
-    let marking = TimeDelta::from_millis(5);
+    let (ecn, mark_above) = (Ecn::Ect0, 5.0);
     let link = |t| if t < 30.0 { 3.0 } else { 1.5 };
-    let outcome = run(KIND, Scenario { marking, ..scenario(link, 10_000_000) });
+    let outcome = run(KIND, Scenario { ecn, mark_above, ..scenario(link, 10_000_000) });
     assert!(outcome.wait_p95(31.0, 32.0) < 100.0, "{}", outcome.wait_p95(31.0, 32.0));
     assert!((0.6..=1.5).contains(&outcome.mbps(40.0, 60.0)), "{}", outcome.mbps(40.0, 60.0));
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Marks { .. })));

@@ -95,8 +95,8 @@ fn random_loss_lowers_it_as_one_event_in_a_round_trip() {
 
 #[test]
 fn marks_keep_the_queue_at_their_threshold() {
-    let marking = TimeDelta::from_millis(5);
-    let outcome = run(KIND, Scenario { marking, ..scenario(|_| 3.0) });
+    let (ecn, mark_above) = (Ecn::Ect0, 5.0);
+    let outcome = run(KIND, Scenario { ecn, mark_above, ..scenario(|_| 3.0) });
     assert!((1.8..=3.0).contains(&outcome.mbps(20.0, 60.0)), "{}", outcome.mbps(20.0, 60.0));
     assert!(outcome.wait_p95(20.0, 60.0) < 15.0, "{}", outcome.wait_p95(20.0, 60.0));
     assert!(outcome.marked > 0 && outcome.dropped == 0);
@@ -151,8 +151,8 @@ fn a_drop_of_the_capacity_is_survived_as_slowly_as_ledbat_allows() {
 
 #[test]
 fn with_marks_the_queue_is_below_100_ms_a_second_after_the_capacity_has_halved() {
-    let marking = TimeDelta::from_millis(5);
-    let outcome = run(KIND, Scenario { marking, ..scenario(|t| if t < 30.0 { 3.0 } else { 1.5 }) });
+    let (ecn, mark_above) = (Ecn::Ect0, 5.0);
+    let outcome = run(KIND, Scenario { ecn, mark_above, ..scenario(|t| if t < 30.0 { 3.0 } else { 1.5 }) });
     assert!(outcome.wait_p95(31.0, 32.0) < 100.0, "{}", outcome.wait_p95(31.0, 32.0));
     assert!((0.9..=1.5).contains(&outcome.mbps(40.0, 60.0)), "{}", outcome.mbps(40.0, 60.0));
 }
