@@ -74,8 +74,8 @@ fn random_loss_lowers_it_as_one_event_in_a_round_trip() {
 
 #[test]
 fn a_drop_of_the_capacity_is_survived_as_slowly_as_ledbat_allows() {
-    // As with RFC 8298: up to 3 · 2 packets a round trip here, so the 8 s that are worked out there are at most 4 at an off-target
-    // that counts twice.
+    // As is worked out for RFC 8298, by a packet in each round trip it would take 8 s; round trips above 0.2 s count twice here
+    // (§9.1.4, `rttFactor`), which makes it 4.
     let outcome = run(KIND, scenario(|t| if t < 30.0 { 3.0 } else { 1.5 }, 3_000_000));
     let calm =
         (0..200).map(|tenth| 30.0 + f64::from(tenth) / 10.0).find(|&t| outcome.wait_p95(t, t + 0.5) < 100.0);
