@@ -11,6 +11,7 @@
 //! | controllers by name | [`kind`] |
 //! | the baseline that heeds nothing | [`fixed`] |
 //! | Google Congestion Control, by its parts | [`gcc`] |
+//! | SCReAM, in three generations | [`scream`] |
 
 #[cfg(test)]
 mod closed_loop;
@@ -40,7 +41,7 @@ pub trait Controller: Send + std::fmt::Debug {
     /// The far end has told something.
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>);
 
-    /// The deadline of [`next_timeout`](Self::next_timeout) has come, or the queue of the sender has changed.
+    /// The deadline of [`next_timeout`](Self::next_timeout) has come; `queue` is what waits then.
     fn on_timeout(&mut self, now: Timestamp, queue: &QueueState);
 
     /// When [`on_timeout`](Self::on_timeout) is wanted at the latest.

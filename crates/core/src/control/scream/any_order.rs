@@ -84,10 +84,11 @@ fn limits() -> impl Strategy<Value = Limits> {
     })
 }
 
+/// Those that share the rule of [`flight`](super::flight) for silence; `scream:v2` has its own, with tests of its own.
+const KINDS: [ControllerKind; 2] = [ControllerKind::ScreamRfc8298, ControllerKind::ScreamD00];
+
 fn kind() -> impl Strategy<Value = ControllerKind> {
-    let scream: Vec<_> =
-        ControllerKind::ALL.into_iter().filter(|kind| kind.name().starts_with("scream:")).collect();
-    prop::sample::select(scream)
+    prop::sample::select(KINDS.to_vec())
 }
 
 fn tell(controller: &mut dyn Controller, now: Timestamp, call: &Call) {
@@ -192,7 +193,7 @@ proptest! {
 
 #[test]
 fn into_the_void_it_sends_about_50_kbit_per_second() {
-    for kind in ControllerKind::ALL.into_iter().filter(|kind| kind.name().starts_with("scream:")) {
+    for kind in KINDS {
         let mut controller = kind.build(Limits::default());
         let departures = into_the_void(controller.as_mut(), Timestamp::ZERO, TimeDelta::from_seconds(30));
         let late = departures.iter().filter(|at| at.as_seconds() >= 10.0).count();
