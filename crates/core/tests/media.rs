@@ -268,7 +268,7 @@ fn silence_backs_off_and_it_recovers() {
 }
 
 #[test]
-fn a_forged_report_or_one_of_a_receiver_that_begins_anew_does_not_hide_losses() {
+fn a_forged_report_does_not_hide_the_losses_of_those_that_follow() {
     use giusto_core::rtp::rtcp::{ReceiverReport, ReportBlock};
     let mut call = Call::one_way(ControllerKind::GccRemb, Pipe::default());
     call.run(at(20_000));
@@ -290,7 +290,7 @@ fn a_forged_report_or_one_of_a_receiver_that_begins_anew_does_not_hide_losses() 
         call.ends[0].handle_datagram(now, bytes, DataSize::from_bytes(bytes.len() as u64), Ecn::NotEct);
     };
     tell(&mut call, &report(0x7fff_fffe, 0, 0));
-    // From now on half of everything is lost, and the far end counts from another cycle.
+    // From now on half of everything is lost, and honest reports say so.
     call.pipe.loss = 0.5;
     call.run(at(40_000));
     let after = call.target();

@@ -215,3 +215,59 @@ impl RtpStream {
         Some(Told { lost, expected, round_trip })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream that has sent `count` packets, the first of them with number `first`.
+    fn sent(first: u16, count: u64) -> RtpStream {
+        let mut rtp = RtpStream::new(1, 96, (first, 0));
+        for transport_sequence in 0..count {
+            let says =
+                Says { marker: false, media_timestamp: 0, transport_sequence, payload: DataSize::ZERO };
+            rtp.write(Timestamp::ZERO, FeedbackKind::ReceiverReports, says);
+        }
+        rtp
+    }
+
+    fn told(
+        rtp: &mut RtpStream,
+        highest_sequence: u32,
+        cumulative_lost: i32,
+        fraction_lost: u8,
+    ) -> Option<(i64, u64)> {
+        let block = ReportBlock {
+            ssrc: 1,
+            fraction_lost,
+            cumulative_lost,
+            highest_sequence,
+            ..ReportBlock::default()
+        };
+        rtp.on_block(NtpShort::default(), &block).map(|told| (told.lost, told.expected))
+    }
+
+    #[test]
+    fn a_receiver_that_missed_the_packets_before_a_wrap_is_heard() {
+        // It has not seen 65533 to 65535, and so counts no wrap (RFC 3550 A.1): numbers 0 to 9 of the 13 that were sent.
+        let mut rtp = sent(65_533, 13);
+        assert_eq!(told(&mut rtp, 9, 5, 128), Some((5, 13)));
+    }
+
+    #[test]
+    fn a_receiver_that_begins_anew_has_lost_what_its_fraction_says() {
+        let mut rtp = sent(0, 70_000);
+        assert_eq!(told(&mut rtp, 69_899, 200, 0), Some((200, 69_900)));
+        // The last hundred, in a cycle and with a count of its own: a quarter is lost.
+        assert_eq!(told(&mut rtp, 69_999 - 65_536, 0, 64), Some((25, 100)));
+    }
+
+    #[test]
+    fn what_was_never_sent_or_was_told_before_is_not_told() {
+        let mut rtp = sent(0, 100);
+        assert_eq!(told(&mut rtp, 0x7fff_fffe, 0, 0), None);
+        assert_eq!(told(&mut rtp, 49, 5, 26), Some((5, 50)));
+        assert_eq!(told(&mut rtp, 29, 3, 26), None, "overtaken");
+        assert_eq!(told(&mut rtp, 49, 5, 26), Some((0, 0)), "the same again");
+    }
+}
