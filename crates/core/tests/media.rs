@@ -43,6 +43,8 @@ fn sender(kind: ControllerKind, first_ssrc: u32) -> MediaSender {
             packetizer: Packetizer::default(),
             paced: false,
             priority: 1.0,
+            skip_after: None,
+            discard_after: None,
         },
         MediaStream {
             ssrc: first_ssrc + 1,
@@ -53,6 +55,8 @@ fn sender(kind: ControllerKind, first_ssrc: u32) -> MediaSender {
             packetizer: Packetizer::default(),
             paced: true,
             priority: 1.0,
+            skip_after: None,
+            discard_after: None,
         },
     ];
     let config = MediaSenderConfig {
@@ -327,6 +331,8 @@ fn a_window_that_nothing_comes_back_for_opens_again() {
         packetizer: Packetizer::default(),
         paced: true,
         priority: 1.0,
+        skip_after: None,
+        discard_after: None,
     };
     let sender = MediaSender::new(MediaSenderConfig::default(), Box::<Windowed>::default(), vec![stream]);
     let pipe = Pipe { silence: (Timestamp::ZERO, Timestamp::MAX), ..Pipe::default() };

@@ -51,6 +51,8 @@ fn sender(controller: ControllerKind) -> MediaEndpoint {
         packetizer: Packetizer::new(DataSize::from_bytes(1200), Cut::Even).expect("a size"),
         paced: true,
         priority: 1.0,
+        skip_after: None,
+        discard_after: None,
     };
     let config = MediaSenderConfig {
         feedback: controller.feedback(),

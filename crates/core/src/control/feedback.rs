@@ -43,6 +43,8 @@ pub struct Feedback<'a> {
     pub receiver_estimate: Option<DataRate>,
     /// What a receiver report says of losses.
     pub loss: Option<LossReport>,
+    /// The receiver asks for less (the source quench bit of draft-johansson-rmcat-scream-cc-00 §3).
+    pub quench: bool,
     /// What is still in flight after it.
     pub in_flight: DataSize,
 }
@@ -63,4 +65,17 @@ pub struct QueueState {
     pub size: DataSize,
     /// How long the oldest has waited.
     pub oldest: TimeDelta,
+}
+
+/// One of the sender's sources of media.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StreamState {
+    /// Its share of what the streams that adapt get, against theirs; above 0.
+    pub priority: f64,
+    /// The least and the most that it can use, headers included. The same where it does not adapt.
+    pub usable: (DataRate, DataRate),
+    /// Whether it makes frames at present.
+    pub paused: bool,
+    /// What of it waits.
+    pub queue: QueueState,
 }

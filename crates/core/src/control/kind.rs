@@ -47,6 +47,8 @@ pub enum FeedbackKind {
     TransportWide,
     /// RFC 8888: when each packet arrived, in steps of 1/1024 s, and its ECN codepoint.
     CongestionControl,
+    /// draft-johansson-rmcat-scream-cc-00 §3: which of the latest 33 packets arrived, and when the highest of them did.
+    ScreamDraft,
     /// REMB: what the receiver believes it may be sent.
     ReceiverEstimate,
     /// Nothing but receiver reports: the share that was lost.

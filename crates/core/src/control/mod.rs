@@ -22,12 +22,12 @@ pub mod kind;
 pub mod scream;
 pub mod target;
 
-pub use feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket};
+pub use feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket, StreamState};
 pub use fixed::Fixed;
 pub use kind::{ControllerKind, FeedbackKind, Limits, UnknownController};
 pub use target::{Cause, Decision, Probe, Signal, Target};
 
-use crate::units::Timestamp;
+use crate::units::{DataRate, Timestamp};
 
 /// Congestion control as a state machine.
 ///
@@ -53,6 +53,16 @@ pub trait Controller: Send + std::fmt::Debug {
     /// Takes the next probe that is to be sent, until there is none. By default there is never one.
     fn next_probe(&mut self) -> Option<Probe> {
         None
+    }
+
+    /// What the sender's streams are about, told right before each [`on_timeout`](Self::on_timeout), always in the same order. By
+    /// default of no interest.
+    fn on_streams(&mut self, _now: Timestamp, _streams: &[StreamState]) {}
+
+    /// What each stream may take of [`Target::media`], headers included, in the order of [`on_streams`](Self::on_streams), where
+    /// each has a rate control of its own. By default none has: the sender divides the target by priority.
+    fn stream_targets(&self) -> &[DataRate] {
+        &[]
     }
 
     /// What was decided last, and why. A change of the target makes a new one; so does a probe that was forbidden.

@@ -86,6 +86,8 @@ pub enum Cause {
     },
     /// A probe was due, but the delay, the round trip or losses forbade it.
     ProbeSuppressed,
+    /// The receiver asks for less.
+    SourceQuench,
     /// The sender does not use what it has: nothing can be learned.
     ApplicationLimited,
     /// The round trip is too long to go on like this.

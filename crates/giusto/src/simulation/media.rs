@@ -44,6 +44,8 @@ pub(super) fn sender(
             packetizer: packetizer(spec)?,
             paced: false,
             priority: 1.0,
+            skip_after: None,
+            discard_after: None,
         });
     }
     if let Some(video) = &spec.video {
@@ -56,6 +58,8 @@ pub(super) fn sender(
             packetizer: packetizer(spec)?,
             paced: true,
             priority: 1.0,
+            skip_after: None,
+            discard_after: None,
         });
     }
     let config = MediaSenderConfig {

@@ -36,6 +36,12 @@ pub struct MediaStream {
     pub paced: bool,
     /// Its share of what the streams that adapt get, against theirs; above 0.
     pub priority: f64,
+    /// No frame is encoded while the oldest packet that waits is older than this (draft-johansson-rmcat-scream-cc-00 §3, arrow 3
+    /// of Figure 2); `None`: each is.
+    pub skip_after: Option<TimeDelta>,
+    /// What has waited for longer than this is too old to be of use, and is discarded with all of its stream that waits; `None`:
+    /// as late as [`MediaSenderConfig::discard_after`](super::MediaSenderConfig::discard_after) says.
+    pub discard_after: Option<TimeDelta>,
 }
 
 /// What a packet says of itself.

@@ -30,6 +30,8 @@ fn streams() -> Vec<MediaStream> {
         packetizer: Packetizer::default(),
         paced: false,
         priority: 1.0,
+        skip_after: None,
+        discard_after: None,
     };
     let video = MediaStream {
         ssrc: 2,
@@ -40,6 +42,8 @@ fn streams() -> Vec<MediaStream> {
         packetizer: Packetizer::default(),
         paced: true,
         priority: 1.0,
+        skip_after: None,
+        discard_after: None,
     };
     vec![audio, video]
 }

@@ -380,7 +380,7 @@ impl Reporter {
             FeedbackKind::TransportWide => Self::Transport(TransportReporter::new(config.ssrc)),
             FeedbackKind::CongestionControl => Self::Congestion(CongestionReporter::new(config.ssrc)),
             FeedbackKind::ReceiverEstimate => Self::Estimate(Estimator::new(&config.receive_side)?),
-            FeedbackKind::ReceiverReports => Self::Nothing,
+            FeedbackKind::ScreamDraft | FeedbackKind::ReceiverReports => Self::Nothing,
         })
     }
 
