@@ -278,7 +278,7 @@ impl ScreamV2 {
             if is_new {
                 self.newest = Some(sent.sequence);
                 tally.newest = Some(sent.at);
-                self.delay.on_packet(now, -arrival.apparent_delay(sent.at));
+                self.delay.on_packet(now, -arrival.apparent_delay(sent.at), now.saturating_since(sent.at));
             }
         }
         self.pending.lost |= self.losses.update(now, share);

@@ -33,6 +33,9 @@ pub struct QueueDelayConfig {
     pub drift_share: f64,
 }
 
+/// What feedback can be wrong by: its steps of 1/1024 s (RFC 8888 §3.1), and a clock that is corrected.
+const INEXACT: TimeDelta = TimeDelta::from_millis(10);
+
 impl Default for QueueDelayConfig {
     fn default() -> Self {
         Self {
@@ -89,9 +92,15 @@ impl QueueDelay {
         }
     }
 
-    /// A packet took `apparent` by two clocks of unknown offset. The last packet of a feedback message is what counts; the others
-    /// tell of the base delay and of jitter.
-    pub fn on_packet(&mut self, now: Timestamp, apparent: TimeDelta) {
+    /// A packet took `apparent` by two clocks of unknown offset, and it is `since` it left. The last packet of a feedback message is what
+    /// counts; the others tell of the base delay and of jitter.
+    ///
+    /// No packet queues for longer than it is since it left: where it seems to, a clock has jumped, and the base delay is learned
+    /// anew. This rule is ours; the text has its drift guard alone, which takes a jump of 150 ms for congestion until then.
+    pub fn on_packet(&mut self, now: Timestamp, apparent: TimeDelta, since: TimeDelta) {
+        if self.minima.iter().min().is_some_and(|&base| apparent - base > since + INEXACT) {
+            self.minima.clear();
+        }
         if self.minima.is_empty() || now.saturating_since(self.minute) >= self.config.minimum {
             if self.minima.len() >= self.config.minima.max(1) {
                 self.minima.pop_front();
@@ -188,7 +197,7 @@ mod tests {
     }
 
     fn hear(delay: &mut QueueDelay, now: u64, apparent: i64) -> bool {
-        delay.on_packet(at(now), ms(apparent));
+        delay.on_packet(at(now), ms(apparent), ms(1000));
         delay.update(at(now), ms(25), ms(50))
     }
 
@@ -237,6 +246,19 @@ mod tests {
         assert!((155..=175).contains(&(resets[0] / 20)), "{resets:?}");
         assert_eq!(resets.len(), 1, "{resets:?}");
         assert!(delay.latest() < 0.015);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_is_no_queue() {
+        let mut delay = QueueDelay::new(QueueDelayConfig::default());
+        let mut heard = |now, apparent| {
+            delay.on_packet(at(now), ms(apparent), ms(120));
+            delay.latest()
+        };
+        assert_eq!([heard(0, 500), heard(50, 590), heard(100, 505)], [0.0, 0.09, 0.005]);
+        // 150 ms cannot have been waited in 120; then it is measured from there, as after a jump back.
+        assert_eq!([heard(150, 650), heard(200, 740), heard(250, 655)], [0.0, 0.09, 0.005]);
+        assert_eq!([heard(300, -9000), heard(350, -8910)], [0.0, 0.09]);
     }
 
     #[test]
