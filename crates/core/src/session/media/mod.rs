@@ -27,6 +27,7 @@ mod endpoint;
 mod history;
 mod queue;
 mod receiver;
+mod reports;
 mod sender;
 mod share;
 mod stream;
