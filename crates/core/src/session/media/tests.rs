@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    control::{ControllerKind, Limits},
+    control::{ControllerKind, Decision, Limits},
     media::{
         packetizer::Packetizer,
         source::{Audio, AudioConfig, PerfectConfig, PerfectEncoder, VIDEO_CLOCK},
@@ -13,7 +13,7 @@ use crate::{
         RtpHeader,
         rtcp::{Bye, Packet, Packets, ReceiverReport, ReportBlock, TransportFeedback},
     },
-    units::{DataRate, PeerTimestamp},
+    units::{DataRate, PeerTimestamp, Timestamp},
 };
 
 fn at(millis: u64) -> Timestamp {
