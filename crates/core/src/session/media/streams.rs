@@ -19,6 +19,9 @@ use crate::{
 /// implementation of SCReAM (`kMinRtpQueueDiscardInterval_ntp`): 0.25 s.
 const DISCARD_INTERVAL: TimeDelta = TimeDelta::from_millis(250);
 
+/// A source whose frame is due and does not come is asked again after this, so that a broken one does not stop the others. Ours.
+const ASK_AGAIN: TimeDelta = TimeDelta::from_millis(10);
+
 /// What is known of one of a sender's streams, for display.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamFigures {
@@ -57,6 +60,8 @@ struct Line {
     stream: MediaStream,
     rtp: RtpStream,
     queue: SendQueue,
+    /// When the source is asked again that owes a frame.
+    asks_at: Option<Timestamp>,
     packets: u64,
     size: DataSize,
     skipped_frames: u64,
@@ -71,12 +76,18 @@ impl Line {
             rtp: RtpStream::new(stream.ssrc, stream.payload_type, stream.first),
             stream,
             queue: SendQueue::default(),
+            asks_at: None,
             packets: 0,
             size: DataSize::ZERO,
             skipped_frames: 0,
             discarded_packets: 0,
             discarded_at: None,
         }
+    }
+
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        let due = self.stream.source.next_frame_at()?;
+        Some(self.asks_at.map_or(due, |again| due.max(again)))
     }
 
     /// Whether a frame that is due now is left out.
@@ -140,6 +151,7 @@ impl Streams {
     pub(super) fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
         if let Some(line) = self.lines.get_mut(stream) {
             line.stream.source.set_paused(now, paused);
+            line.asks_at = None;
         }
         self.shares.set_paused(stream, paused);
     }
@@ -149,7 +161,10 @@ impl Streams {
     /// What the controller is told of each stream.
     pub(super) fn states(&mut self, now: Timestamp) -> &[StreamState] {
         self.states.clear();
-        let queues = self.lines.iter().map(|line| line.queue.state(now));
+        // What waits for nothing is not told of: it leaves before anything else.
+        let queue =
+            |line: &Line| if line.stream.paced { line.queue.state(now) } else { QueueState::default() };
+        let queues = self.lines.iter().map(queue);
         self.states.extend(self.shares.states(queues));
         &self.states
     }
@@ -172,7 +187,7 @@ impl Streams {
 
     /// When the next frame is due.
     pub(super) fn next_frame_at(&self) -> Option<Timestamp> {
-        self.lines.iter().filter_map(|line| line.stream.source.next_frame_at()).min()
+        self.lines.iter().filter_map(Line::next_frame_at).min()
     }
 
     /// Frames that are due become packets that wait, or are left out.
@@ -198,6 +213,8 @@ impl Streams {
                     }
                 }
             }
+            let owes = line.stream.source.next_frame_at().is_some_and(|due| due <= now);
+            line.asks_at = owes.then(|| now + ASK_AGAIN);
         }
     }
 
