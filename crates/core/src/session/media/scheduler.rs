@@ -83,6 +83,8 @@ impl Scheduler {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -185,7 +187,7 @@ mod tests {
         ) {
             let count = weights.len();
             let mut scheduler = Scheduler::new(weights.iter().map(|&weight| f64::from(weight)));
-            let mut queues = vec![std::collections::VecDeque::new(); count];
+            let mut queues = vec![VecDeque::new(); count];
             // What the others have sent since the packet at the front of each has been there.
             let mut passed = vec![0_u64; count];
             for step in steps {
@@ -204,7 +206,7 @@ mod tests {
                     }
                     Step::Send => {
                         let Some(stream) = scheduler.next() else {
-                            prop_assert!(queues.iter().all(|queue| queue.is_empty()), "work is not conserved");
+                            prop_assert!(queues.iter().all(VecDeque::is_empty), "work is not conserved");
                             continue;
                         };
                         let size = queues[stream].pop_front();
