@@ -4,14 +4,33 @@
 //! clock and no socket: datagrams and times go in, datagrams and events come out.
 //!
 //! ```text
-//!   MediaSender                                          MediaReceiver
-//!     source -> packetizer -> queue -> pacer == RTP ====> when did each packet arrive?
-//!                                        ^                     |
-//!                  target <- controller <+---- RTCP feedback --+    transport-wide, RFC 8888, or REMB
-//!     | -- SR, SDES ------------------------------------> |   every second
-//!     | <----------------------------------------- RR --- |   every second
-//!     | -- BYE -----------------------------------------> |   ends the reports
+//!   MediaSender                                                      MediaReceiver
+//!     source -> packetizer -> queue -+
+//!     source -> packetizer -> queue -+-> scheduler -> pacer == RTP ====> when did each packet arrive?
+//!     sound  -> packetizer -------------------------------> == RTP ====>
+//!       ^ rate  ^ skip          ^ discard               ^ window              |
+//!       +-------+---------------+-------- controller <--+-- RTCP feedback ----+    transport-wide, RFC 8888, or REMB
+//!     | -- SR, SDES ----------------------------------------------------> |   every second
+//!     | <------------------------------------------------------------ RR - |   every second
+//!     | -- BYE ---------------------------------------------------------> |   ends the reports
 //! ```
+//!
+//! # Several streams
+//!
+//! A sender is the framework of Figure 2 of draft-johansson-rmcat-scream-cc-00, whatever its controller:
+//!
+//! | in the figure | here |
+//! |---|---|
+//! | rate control (1), one for each source | the controller's own for each stream, where it has that; otherwise its target is divided by [priority](MediaStream::priority), and what one stream cannot use goes to the others |
+//! | queue of RTP packets (2), one for each source | the same; what the controller hears of them (4) is what all of them hold, and the oldest packet of all |
+//! | frames are skipped (3) | [`MediaStream::skip_after`]: a frame that is due is not encoded while the stream's oldest packet is older |
+//! | old frames are discarded (§3.3) | [`MediaStream::discard_after`]: with the first packet that is too old goes all that waits of its stream, and a key frame follows. Only what leaves gets a sequence number, so nothing looks lost |
+//! | priority order or round robin (5) | both: weighted round robin by credit, as RFC 8298 §4.1.2.8 has it. Weights are priorities |
+//! | transmission scheduler, congestion window (6, 8) | one [pacer](crate::session::Pacer) with the one window |
+//! | sound may pass the window | [`MediaStream::paced`] is false: it waits for nothing, and counts as sent, in flight and owed to the pacer |
+//!
+//! A stream that pauses leaves its part to the others; what waits of it still leaves. What became of each stream say
+//! [`MediaSender::figures`], [`MediaEvent::Skipped`] and [`MediaEvent::Discarded`].
 //!
 //! # What is on the wire
 //!
@@ -23,26 +42,30 @@
 //! | transport-wide sequence number | [`TRANSPORT_SEQUENCE_ID`] | [`FeedbackKind::TransportWide`](crate::control::FeedbackKind) |
 //! | abs-send-time | [`ABS_SEND_TIME_ID`] | [`FeedbackKind::ReceiverEstimate`](crate::control::FeedbackKind) |
 
+mod config;
 mod endpoint;
+mod event;
 mod history;
 mod queue;
 mod receiver;
+mod reports;
+mod scheduler;
 mod sender;
 mod share;
 mod stream;
+mod streams;
 #[cfg(test)]
 mod tests;
 
+pub use config::{MediaSenderConfig, PADDING_SSRC, PADDING_TYPE};
 pub use endpoint::MediaEndpoint;
+pub use event::{FrameArrival, MediaEvent};
 pub use receiver::{Framing, MediaReceiver, MediaReceiverConfig, PayloadFormat, SourceFigures};
-pub use sender::{MediaSender, MediaSenderConfig, PADDING_SSRC, PADDING_TYPE};
+pub use sender::MediaSender;
 pub use stream::MediaStream;
+pub use streams::StreamFigures;
 
-use crate::{
-    control::Decision,
-    ecn::Ecn,
-    units::{DataSize, TimeDelta, Timestamp},
-};
+use crate::{ecn::Ecn, units::DataSize};
 
 /// The local identifier of the transport-wide sequence number (RFC 8285 §4.2).
 pub const TRANSPORT_SEQUENCE_ID: u8 = 1;
@@ -65,37 +88,4 @@ impl Datagram {
     pub fn size(&self) -> DataSize {
         DataSize::from_bytes(self.head.len() as u64) + self.rest
     }
-}
-
-/// What an endpoint has to tell.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum MediaEvent {
-    /// The controller has decided.
-    Decided(Decision),
-    /// A frame has arrived whole.
-    Frame(FrameArrival),
-    /// The far end has ended this source.
-    Ended {
-        /// Which.
-        ssrc: u32,
-    },
-}
-
-/// A frame that arrived whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameArrival {
-    /// Of which source.
-    pub ssrc: u32,
-    /// Its RTP timestamp.
-    pub media_timestamp: u32,
-    /// When the last of its packets arrived.
-    pub at: Timestamp,
-    /// From its capture until then, by the clocks of both ends (the sender's is in its reports, RFC 3550 §6.4.1); `None` before
-    /// the first report. Where the clocks are not in step, only its changes mean something.
-    pub delay: Option<TimeDelta>,
-    /// How many packets it came in.
-    pub packets: u64,
-    /// Its size, without the headers of RTP.
-    pub size: DataSize,
 }

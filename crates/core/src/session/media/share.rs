@@ -2,6 +2,7 @@
 
 use super::MediaStream;
 use crate::{
+    control::{QueueState, StreamState},
     media::source::RateRange,
     units::{DataRate, DataSize},
 };
@@ -40,6 +41,11 @@ impl Share {
         self.limits.min() == self.limits.max()
     }
 
+    /// What a rate on the wire leaves for payload.
+    fn payload_of(&self, on_wire: f64) -> DataRate {
+        DataRate::from_bps((on_wire * self.payload_share()) as u64)
+    }
+
     /// A rate of payload, as it is on the wire.
     fn on_wire(&self, rate: DataRate) -> f64 {
         rate.as_bps() as f64 / self.payload_share()
@@ -50,7 +56,7 @@ impl Shares {
     pub(super) fn new(streams: &[MediaStream]) -> Self {
         let share = |stream: &MediaStream| Share {
             limits: stream.source.limits(),
-            priority: if stream.priority.is_finite() { stream.priority.max(1e-6) } else { 1.0 },
+            priority: if stream.priority.is_finite() { stream.priority.clamp(1e-6, 1e12) } else { 1.0 },
             paused: false,
             payload: 0.0,
             whole: 0.0,
@@ -70,6 +76,36 @@ impl Shares {
     pub(super) fn set_paused(&mut self, stream: usize, paused: bool) {
         if let Some(share) = self.streams.get_mut(stream) {
             share.paused = paused;
+        }
+    }
+
+    /// The priority of each stream, as far as it makes sense.
+    pub(super) fn priorities(&self) -> impl Iterator<Item = f64> + Clone + '_ {
+        self.streams.iter().map(|share| share.priority)
+    }
+
+    /// What a controller with a rate control for each stream has to know, where this waits of each.
+    pub(super) fn states(
+        &self,
+        queues: impl Iterator<Item = QueueState>,
+    ) -> impl Iterator<Item = StreamState> {
+        self.streams.iter().zip(queues).map(|(share, queue)| {
+            let on_wire = |rate| DataRate::from_bps(share.on_wire(rate) as u64);
+            StreamState {
+                priority: share.priority,
+                usable: (on_wire(share.limits.min()), on_wire(share.limits.max())),
+                paused: share.paused,
+                queue,
+            }
+        })
+    }
+
+    /// Each stream has its own rate, headers included.
+    pub(super) fn take(&mut self, rates: &[DataRate]) {
+        for (share, rate) in self.streams.iter_mut().zip(rates) {
+            if !share.paused {
+                share.rate = share.limits.clamp(share.payload_of(rate.as_bps() as f64));
+            }
         }
     }
 
@@ -117,8 +153,7 @@ impl Shares {
             let mut next = Vec::new();
             for share in open {
                 if none || settles(share) {
-                    let rate = part(share) * share.payload_share();
-                    share.rate = share.limits.clamp(DataRate::from_bps(rate as u64));
+                    share.rate = share.limits.clamp(share.payload_of(part(share)));
                     left -= share.on_wire(share.rate);
                 } else {
                     next.push(share);

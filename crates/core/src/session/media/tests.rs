@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    control::{ControllerKind, Limits},
+    control::{ControllerKind, Decision, Limits},
     media::{
         packetizer::Packetizer,
         source::{Audio, AudioConfig, PerfectConfig, PerfectEncoder, VIDEO_CLOCK},
@@ -13,7 +13,7 @@ use crate::{
         RtpHeader,
         rtcp::{Bye, Packet, Packets, ReceiverReport, ReportBlock, TransportFeedback},
     },
-    units::{DataRate, PeerTimestamp},
+    units::{DataRate, PeerTimestamp, Timestamp},
 };
 
 fn at(millis: u64) -> Timestamp {
@@ -49,9 +49,13 @@ fn streams() -> Vec<MediaStream> {
 }
 
 fn sender(kind: ControllerKind) -> MediaSender {
+    sender_of(kind, streams())
+}
+
+fn sender_of(kind: ControllerKind, streams: Vec<MediaStream>) -> MediaSender {
     let config = MediaSenderConfig { feedback: kind.feedback(), ..MediaSenderConfig::default() };
     let limits = Limits { start: DataRate::from_bps(1_000_000), ..Limits::default() };
-    MediaSender::new(config, kind.build(limits), streams())
+    MediaSender::new(config, kind.build(limits), streams)
 }
 
 /// Runs a sender alone until `end`; gives what it sent, and when.
@@ -222,8 +226,15 @@ proptest! {
     fn a_sender_bears_any_calls(
         calls in prop::collection::vec((0_u8..8, any::<u64>(), any::<u16>(), prop::collection::vec(any::<Option<i16>>(), 0..40)), 1..200),
         kind in prop::sample::select(ControllerKind::ALL.to_vec()),
+        limits in prop::collection::vec((prop::option::of(-5_i64..2000), prop::option::of(-5_i64..2000)), 2),
     ) {
-        let mut sender = sender(kind);
+        let millis = |limit: Option<i64>| limit.map(crate::units::TimeDelta::from_millis);
+        let limited = streams().into_iter().zip(limits).map(|(stream, (skip, discard))| MediaStream {
+            skip_after: millis(skip),
+            discard_after: millis(discard),
+            ..stream
+        });
+        let mut sender = sender_of(kind, limited.collect());
         let mut latest = Timestamp::ZERO;
         for (call, time, number, ticks) in calls {
             let now = Timestamp::from_nanos(time % 30_000_000_000);
