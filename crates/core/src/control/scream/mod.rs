@@ -9,6 +9,7 @@
 #[cfg(test)]
 mod any_order;
 pub mod d00;
+mod competing;
 mod decided;
 mod flight;
 mod losses;

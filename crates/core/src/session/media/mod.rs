@@ -7,7 +7,7 @@
 //!   MediaSender                                          MediaReceiver
 //!     source -> packetizer -> queue -> pacer == RTP ====> when did each packet arrive?
 //!                                        ^                     |
-//!                  target <- controller <+---- RTCP feedback --+    transport-wide, RFC 8888, or REMB
+//!                  target <- controller <+---- RTCP feedback --+    transport-wide, RFC 8888, REMB, or SCReAM's
 //!     | -- SR, SDES ------------------------------------> |   every second
 //!     | <----------------------------------------- RR --- |   every second
 //!     | -- BYE -----------------------------------------> |   ends the reports
@@ -23,6 +23,7 @@
 //! | transport-wide sequence number | [`TRANSPORT_SEQUENCE_ID`] | [`FeedbackKind::TransportWide`](crate::control::FeedbackKind) |
 //! | abs-send-time | [`ABS_SEND_TIME_ID`] | [`FeedbackKind::ReceiverEstimate`](crate::control::FeedbackKind) |
 
+mod acknowledged;
 mod endpoint;
 mod history;
 mod queue;
