@@ -270,6 +270,19 @@ mod tests {
     }
 
     #[test]
+    fn the_first_scream_has_a_message_of_its_own_and_is_impatient() {
+        for kind in ControllerKind::ALL {
+            let is_first = kind == ControllerKind::ScreamD00;
+            assert!(kind.hears(kind.feedback()), "{kind}");
+            assert_eq!(kind.feedback() == FeedbackKind::ScreamDraft, is_first, "{kind}");
+            assert_eq!(kind.staleness() == Staleness::default(), !is_first, "{kind}");
+        }
+        let stale = ControllerKind::ScreamD00.staleness();
+        assert_eq!(stale.skip_after, Some(TimeDelta::from_millis(100)));
+        assert!(stale.discard_after > stale.skip_after);
+    }
+
+    #[test]
     fn an_unknown_name_is_told_with_those_that_are_known() {
         let error = "gcc".parse::<ControllerKind>().unwrap_err().to_string();
         assert!(error.contains("\"gcc\"") && error.contains("gcc:libwebrtc"), "{error}");

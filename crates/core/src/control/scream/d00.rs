@@ -75,7 +75,9 @@ use self::{
     streams::MediaRates,
     window::{Acknowledged, Window},
 };
-use super::{competing::DelayTarget, decided::Decided, flight::Flight, losses::Losses, queue_delay::QueueDelay};
+use super::{
+    competing::DelayTarget, decided::Decided, flight::Flight, losses::Losses, queue_delay::QueueDelay,
+};
 use crate::{
     control::{Cause, Controller, Decision, Feedback, QueueState, SentPacket, Signal, StreamState, Target},
     ecn::Ecn,

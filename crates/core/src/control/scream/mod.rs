@@ -8,8 +8,8 @@
 
 #[cfg(test)]
 mod any_order;
-pub mod d00;
 mod competing;
+pub mod d00;
 mod decided;
 mod flight;
 mod losses;

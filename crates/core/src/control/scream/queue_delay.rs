@@ -71,7 +71,9 @@ impl QueueDelay {
 
     /// The slope of the line through the minima, or none.
     fn line(&self) -> f64 {
-        let (Some(&(first, offset)), true) = (self.minima.front(), self.minima.len() >= LINE) else { return 0.0 };
+        let (Some(&(first, offset)), true) = (self.minima.front(), self.minima.len() >= LINE) else {
+            return 0.0;
+        };
         let points = || {
             self.minima
                 .iter()
@@ -168,7 +170,8 @@ mod tests {
         let told = with_skew(0.0, |second| second.min(300) as f64 / 2.0);
         assert!((told[300] - 150.0).abs() < 0.1, "{}", told[300]);
         // Ten a minute by leaps and bounds: no line.
-        let told = with_skew(0.0, |second| [0.0, 15.0, 12.0, 30.0, 36.0, 55.0][(second / 60).min(5) as usize]);
+        let told =
+            with_skew(0.0, |second| [0.0, 15.0, 12.0, 30.0, 36.0, 55.0][(second / 60).min(5) as usize]);
         assert!((told[400] - 55.0).abs() < 0.1, "{}", told[400]);
     }
 

@@ -50,7 +50,9 @@ use self::{
     trend::Trend,
     window::{Acknowledged, Window},
 };
-use super::{competing::DelayTarget, decided::Decided, flight::Flight, losses::Losses, queue_delay::QueueDelay};
+use super::{
+    competing::DelayTarget, decided::Decided, flight::Flight, losses::Losses, queue_delay::QueueDelay,
+};
 use crate::{
     control::{Cause, Controller, Decision, Feedback, QueueState, SentPacket, Signal, Target},
     ecn::Ecn,

@@ -8,7 +8,10 @@ use crate::{
     ecn::Ecn,
     rtp::{
         NtpDelay, NtpShort, NtpTimestamp,
-        rtcp::{ArrivalOffset, ArrivalTicks, Description, PacketReception, ReceptionTime, ReportBlock, StreamFeedback},
+        rtcp::{
+            ArrivalOffset, ArrivalTicks, Description, PacketReception, ReceptionTime, ReportBlock,
+            StreamFeedback,
+        },
     },
     units::{DataRate, PeerTimestamp, TimeDelta},
 };

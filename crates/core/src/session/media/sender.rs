@@ -16,8 +16,8 @@ use crate::{
     rtp::{
         NtpShort, NtpShortUnwrapper,
         rtcp::{
-            ArrivalOffset, Bye, CongestionFeedback, Description, Packet, Remb, ReportBlock,
-            ScreamFeedback, SourceDescription, TransportFeedback, TransportFeedbackUnwrapper,
+            ArrivalOffset, Bye, CongestionFeedback, Description, Packet, Remb, ReportBlock, ScreamFeedback,
+            SourceDescription, TransportFeedback, TransportFeedbackUnwrapper,
         },
     },
     session::{Pacer, PacerConfig, Permit},

@@ -157,7 +157,8 @@ impl MediaRates {
 
     fn aim(&mut self) {
         self.targets.clear();
-        self.targets.extend(self.streams.iter().map(|stream| DataRate::from_bps(stream.bps().round() as u64)));
+        self.targets
+            .extend(self.streams.iter().map(|stream| DataRate::from_bps(stream.bps().round() as u64)));
     }
 
     /// Divides `bps`, what does not adapt first, then by priority among those that do.

@@ -60,7 +60,15 @@ impl Window {
     /// The least window, in fast start.
     pub(super) fn new(config: D00Config) -> Self {
         let packet = (config.packet.as_bytes() as f64).clamp(1.0, LARGEST);
-        Self { config, bytes: 3.0 * packet, packet, last_delay: 0.0, fast: true, used: InFlight::default(), validated: None }
+        Self {
+            config,
+            bytes: 3.0 * packet,
+            packet,
+            last_delay: 0.0,
+            fast: true,
+            used: InFlight::default(),
+            validated: None,
+        }
     }
 
     /// A packet left.

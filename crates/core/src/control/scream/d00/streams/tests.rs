@@ -92,7 +92,8 @@ fn each_rises_to_its_part_of_the_most_in_the_ramp_up_time() {
 #[test]
 fn a_stream_that_overshoots_lowers_only_itself() {
     let mut rates = begun(1000);
-    let streams = |age| [stream(2.0, (50, 5000), 0), stream(1.0, (50, 5000), age), stream(1.0, (50, 5000), 0)];
+    let streams =
+        |age| [stream(2.0, (50, 5000), 0), stream(1.0, (50, 5000), age), stream(1.0, (50, 5000), 0)];
     step(&mut rates, &streams(100));
     // 1 − 0.1 of 250; the others rise.
     assert_eq!(targets(&rates), [550, 225, 275]);
@@ -181,14 +182,20 @@ impl Loop {
             let told = packets.last().unwrap().sent.sequence;
             self.in_flight = SIZE * (self.sequence - told - 1);
             let in_flight = self.in_flight;
-            self.controller.on_feedback(now, &Feedback { packets: &packets, in_flight, ..Feedback::default() });
+            self.controller
+                .on_feedback(now, &Feedback { packets: &packets, in_flight, ..Feedback::default() });
         }
         if self.controller.next_timeout().is_some_and(|due| due <= now) {
             let state = |place: usize| {
                 let queue = &self.cameras[place].0;
                 let oldest = queue.front().map_or(TimeDelta::ZERO, |&since| now - since);
                 let queue = QueueState { size: SIZE * queue.len() as u64, oldest };
-                StreamState { priority: self.priorities[place], usable: (kbps(50), kbps(6000)), paused: false, queue }
+                StreamState {
+                    priority: self.priorities[place],
+                    usable: (kbps(50), kbps(6000)),
+                    paused: false,
+                    queue,
+                }
             };
             let states = [state(0), state(1), state(2)];
             let oldest = states.iter().map(|state| state.queue.oldest).max().unwrap();
@@ -210,7 +217,9 @@ impl Loop {
         while self.allowance > 0.0 && target.window.is_none_or(|window| self.in_flight + SIZE <= window) {
             // Who has had the least for its priority; whoever has waited for nothing has no claim from that.
             let waiting = (0..3).filter(|&place| !self.cameras[place].0.is_empty());
-            let Some(next) = waiting.min_by(|&a, &b| self.cameras[a].2.total_cmp(&self.cameras[b].2)) else { return };
+            let Some(next) = waiting.min_by(|&a, &b| self.cameras[a].2.total_cmp(&self.cameras[b].2)) else {
+                return;
+            };
             let had = self.cameras[next].2;
             for (_, _, other) in &mut self.cameras {
                 *other = other.max(had);
@@ -219,7 +228,13 @@ impl Loop {
             self.cameras[next].2 += 1.0 / self.priorities[next];
             self.allowance -= SIZE.as_bits() as f64;
             self.in_flight += SIZE;
-            let packet = SentPacket { sequence: self.sequence, at: now, size: SIZE, probe: None, in_flight: self.in_flight };
+            let packet = SentPacket {
+                sequence: self.sequence,
+                at: now,
+                size: SIZE,
+                probe: None,
+                in_flight: self.in_flight,
+            };
             self.sequence += 1;
             self.busy = self.busy.max(now) + kbps(3000).time_for(SIZE).unwrap();
             self.flight.push_back((packet, self.busy + TimeDelta::from_millis(25)));
@@ -256,11 +271,13 @@ fn three_cameras_share_a_link_by_priority() {
 fn any_stream() -> impl Strategy<Value = StreamState> {
     let rate = || prop_oneof![3 => 0_u64..5_000_000, 1 => any::<u64>()].prop_map(DataRate::from_bps);
     let usable = prop_oneof![3 => (rate(), rate()), 1 => rate().prop_map(|rate| (rate, rate))];
-    (any::<f64>(), usable, any::<bool>(), any::<i64>()).prop_map(|(priority, usable, paused, oldest)| StreamState {
-        priority,
-        usable,
-        paused,
-        queue: QueueState { size: DataSize::ZERO, oldest: TimeDelta::from_nanos(oldest) },
+    (any::<f64>(), usable, any::<bool>(), any::<i64>()).prop_map(|(priority, usable, paused, oldest)| {
+        StreamState {
+            priority,
+            usable,
+            paused,
+            queue: QueueState { size: DataSize::ZERO, oldest: TimeDelta::from_nanos(oldest) },
+        }
     })
 }
 

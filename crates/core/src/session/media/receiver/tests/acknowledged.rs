@@ -145,8 +145,10 @@ fn what_had_to_leave_is_made_up_for_by_a_tenth_of_a_second() {
 
 #[test]
 fn it_asks_for_less_while_more_than_the_bound_is_received() {
-    let config =
-        MediaReceiverConfig { quench_above: Some(DataRate::from_bps(500_000)), ..MediaReceiverConfig::new(1, "", FeedbackKind::ScreamDraft) };
+    let config = MediaReceiverConfig {
+        quench_above: Some(DataRate::from_bps(500_000)),
+        ..MediaReceiverConfig::new(1, "", FeedbackKind::ScreamDraft)
+    };
     let mut receiver = MediaReceiver::new(config).unwrap();
     let mut asked = Vec::new();
     // 1028 bytes each 20 ms are 411 kbit/s; each 10 ms, 822 kbit/s.
