@@ -2,8 +2,8 @@
 //!
 //! The link has a rate that may change with time, a drop-tail queue of 300 ms, a delay of 25 ms each way unless told otherwise, and may lose packets behind
 //! the queue at random. The sender has pictures, 30 a second, in packets of 1200 bytes, that leave through a [`Pacer`]; probes
-//! and padding are filled up. The receiver reports each 50 ms unless told otherwise, in steps of 250 µs, or of 1/1024 s where RFC 8888 is
-//! spoken.
+//! and padding are filled up. The receiver reports each 50 ms unless told otherwise, in steps of 250 µs, of 1/1024 s where RFC 8888 is
+//! spoken, or of 1/90 000 s where the first SCReAM's messages are.
 
 use std::collections::VecDeque;
 
@@ -216,10 +216,10 @@ impl Loop {
             in_flight: DataSize::ZERO,
             returning: VecDeque::new(),
             second: (0, 0, 0),
-            step: if kind.feedback() == FeedbackKind::CongestionControl {
-                1_000_000_000 / 1024
-            } else {
-                250_000
+            step: match kind.feedback() {
+                FeedbackKind::CongestionControl => 1_000_000_000 / 1024,
+                FeedbackKind::ScreamDraft => 1_000_000_000 / 90_000,
+                _ => 250_000,
             },
             sequence: 0,
             outcome: Outcome { arrived: vec![0; tenths], targets: vec![0; tenths], ..Outcome::default() },

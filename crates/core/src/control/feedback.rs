@@ -25,7 +25,8 @@ pub struct SentPacket {
 pub struct PacketReport {
     /// Which.
     pub sent: SentPacket,
-    /// When it arrived, by the far end's clock; `None`: it is reported as not received.
+    /// When it arrived, by the far end's clock; `None`: it is reported as not received. With
+    /// [`FeedbackKind::ScreamDraft`](super::FeedbackKind) that of the highest packet of a source is exact; the others have arrived by the same time.
     pub arrival: Option<PeerTimestamp>,
     /// The codepoint that it arrived with, where the feedback says.
     pub ecn: Ecn,

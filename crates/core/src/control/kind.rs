@@ -159,25 +159,39 @@ impl ControllerKind {
             | Self::GccDraft02Literal
             | Self::GccThesis => FeedbackKind::TransportWide,
             Self::GccRemb => FeedbackKind::ReceiverEstimate,
-            Self::ScreamRfc8298 | Self::ScreamD00 | Self::ScreamV2 => FeedbackKind::CongestionControl,
+            Self::ScreamRfc8298 | Self::ScreamV2 => FeedbackKind::CongestionControl,
+            Self::ScreamD00 => FeedbackKind::ScreamDraft,
         }
     }
 
     /// Whether this feedback moves it: what else it might be told says nothing to it.
     pub const fn hears(self, feedback: FeedbackKind) -> bool {
-        use FeedbackKind::{CongestionControl, ReceiverEstimate, ReceiverReports, TransportWide};
+        use FeedbackKind::{
+            CongestionControl, ReceiverEstimate, ReceiverReports, ScreamDraft, TransportWide,
+        };
         match self {
             Self::Fixed | Self::GccLibwebrtc | Self::GccLibwebrtcLiteral => true,
             Self::GccDraft02
             | Self::GccDraft02Literal
             | Self::GccThesis
             | Self::ScreamRfc8298
-            | Self::ScreamD00
             | Self::ScreamV2 => {
                 matches!(feedback, TransportWide | CongestionControl)
             }
+            Self::ScreamD00 => matches!(feedback, TransportWide | CongestionControl | ScreamDraft),
             Self::GccRemb => matches!(feedback, ReceiverEstimate | ReceiverReports),
         }
+    }
+
+    /// When frames that wait are too old for it: for `scream:d00` alone. It skips them from 100 ms on (draft-johansson-rmcat-scream-cc-00
+    /// §10), and discards what is "too old to be rendered in a meaningful way", for which the draft has no number: from 400 ms on, the
+    /// delay one way that ITU-T G.114 has as the limit for planning.
+    pub const fn staleness(self) -> Staleness {
+        let (skip_after, discard_after) = match self {
+            Self::ScreamD00 => (Some(TimeDelta::from_millis(100)), Some(TimeDelta::from_millis(400))),
+            _ => (None, None),
+        };
+        Staleness { skip_after, discard_after }
     }
 
     /// How its packets are paced.
@@ -191,6 +205,15 @@ impl ControllerKind {
             Self::GccLibwebrtc | Self::ScreamRfc8298 | Self::ScreamD00 | Self::ScreamV2 => SINGLY,
         }
     }
+}
+
+/// When the frames of a stream are too old (draft-johansson-rmcat-scream-cc-00 §3.3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Staleness {
+    /// No frame is encoded while the oldest packet that waits is older than this; `None`: each is.
+    pub skip_after: Option<TimeDelta>,
+    /// What has waited for longer than this is discarded; `None`: it waits.
+    pub discard_after: Option<TimeDelta>,
 }
 
 impl fmt::Display for ControllerKind {
@@ -244,6 +267,19 @@ mod tests {
             assert_eq!(start(kind, limits(0, 0, 0)), 0, "{kind}");
             assert_eq!(start(kind, limits(u64::MAX, u64::MAX, u64::MAX)), u64::MAX, "{kind}");
         }
+    }
+
+    #[test]
+    fn the_first_scream_has_a_message_of_its_own_and_is_impatient() {
+        for kind in ControllerKind::ALL {
+            let is_first = kind == ControllerKind::ScreamD00;
+            assert!(kind.hears(kind.feedback()), "{kind}");
+            assert_eq!(kind.feedback() == FeedbackKind::ScreamDraft, is_first, "{kind}");
+            assert_eq!(kind.staleness() == Staleness::default(), !is_first, "{kind}");
+        }
+        let stale = ControllerKind::ScreamD00.staleness();
+        assert_eq!(stale.skip_after, Some(TimeDelta::from_millis(100)));
+        assert!(stale.discard_after > stale.skip_after);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | here | the RTP header, its extensions, the clocks that travel in both protocols |
-//! | [`rtcp`] | reports and congestion-control feedback: TWCC, RFC 8888, REMB, SR, RR |
+//! | [`rtcp`] | reports and congestion-control feedback: TWCC, RFC 8888, the first SCReAM's, REMB, SR, RR |
 
 mod abs_send_time;
 mod extension;

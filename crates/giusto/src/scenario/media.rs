@@ -218,6 +218,7 @@ impl MediaSpec {
 pub(crate) const FEEDBACKS: &[(&str, FeedbackKind)] = &[
     ("transport-wide", FeedbackKind::TransportWide),
     ("rfc8888", FeedbackKind::CongestionControl),
+    ("scream-draft", FeedbackKind::ScreamDraft),
     ("remb", FeedbackKind::ReceiverEstimate),
     ("reports", FeedbackKind::ReceiverReports),
 ];

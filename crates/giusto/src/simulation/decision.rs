@@ -35,6 +35,7 @@ pub fn cause_in_words(cause: &Cause) -> String {
         Cause::ReceiverEstimate => "receiver's estimate".to_owned(),
         Cause::Probe { rate_bps } => format!("probe: it measured {}", rate(rate_bps)),
         Cause::ProbeSuppressed => "probe suppressed: delay, round trip or losses forbade it".to_owned(),
+        Cause::SourceQuench => "source quench: the receiver asks for less".to_owned(),
         Cause::ApplicationLimited => "application-limited: the sender does not use what it has".to_owned(),
         Cause::RoundTrip => "round trip: too long to go on like this".to_owned(),
         Cause::Silence => "silence: nothing was heard for too long".to_owned(),
@@ -54,6 +55,7 @@ pub fn cause_name(cause: &Cause) -> &'static str {
         Cause::ReceiverEstimate => "receiver-estimate",
         Cause::Probe { .. } => "probe",
         Cause::ProbeSuppressed => "probe-suppressed",
+        Cause::SourceQuench => "source-quench",
         Cause::ApplicationLimited => "application-limited",
         Cause::RoundTrip => "round-trip",
         Cause::Silence => "silence",
@@ -142,6 +144,8 @@ mod tests {
         assert_eq!(words(Cause::Loss { ratio: 0.12 }), format!("loss: {} of the packets", percent(0.12)));
         assert_eq!(words(Cause::Probe { rate_bps: 2.5e6 }), "probe: it measured 2.500 Mbit/s");
         assert!(words(Cause::ProbeSuppressed).starts_with("probe suppressed"));
+        assert_eq!(words(Cause::SourceQuench), "source quench: the receiver asks for less");
+        assert_eq!(cause_name(&Cause::SourceQuench), "source-quench");
         assert!(words(delay(Signal::OverUse, f64::NAN)).contains("NaN"));
     }
 
@@ -167,6 +171,7 @@ mod tests {
             Cause::ReceiverEstimate,
             Cause::Probe { rate_bps: 1.0 },
             Cause::ProbeSuppressed,
+            Cause::SourceQuench,
             Cause::ApplicationLimited,
             Cause::RoundTrip,
             Cause::Silence,

@@ -4,9 +4,14 @@
 //! | part | section | file |
 //! |---|---|---|
 //! | constants | §9.1.2 to §9.1.6 | `config.rs` |
-//! | the congestion window | §9.1.4 | `window.rs` |
+//! | the congestion window and its validation | §9.1.4, §3.1 | `window.rs` |
+//! | the delay target among flows that compete | §3.1 | `../competing.rs`, as in RFC 8298 |
 //! | the media rate | §9.1.6 | `media_rate.rs` |
+//! | one for each source | §3, Figure 2 | `streams.rs` |
 //! | lost packets | §9.1.3, `isLossEvent` | `../losses.rs`, as in RFC 8298 |
+//! | the message | §3, Figure 1 | [`ScreamFeedback`](crate::rtp::rtcp::ScreamFeedback) |
+//! | when it leaves | §9.2.1, §10 | [`MediaReceiver`](crate::session::media::MediaReceiver) |
+//! | packets that wait, and frames that are too old | §9.1.1, §3.3 | [`MediaSender`](crate::session::media::MediaSender), [`ControllerKind::staleness`](crate::control::ControllerKind::staleness) |
 //!
 //! # What is mended
 //!
@@ -30,40 +35,51 @@
 //! | 16 | quick and slow decrease are the same up to a round trip of 100 ms | the slow one is half of the quick one |
 //! | 17 | lost feedback stops the sender for ever | a minimum rate (`../flight.rs`) |
 //! | 18 | 1 ms between packets caps the rate at 9.6 Mbit/s | packets are paced exactly |
-//! | 19 | a vector of 33 packets overflows | RFC 8888 reports all |
-//! | 20 | the last and the highest sequence number are confused | the highest packet with its own arrival time |
+//! | 19 | a vector of 33 packets overflows | a message leaves before it does, whatever the bandwidth of RTCP; what none has told of is neither lost nor received |
+//! | 20 | the last and the highest sequence number are confused; `find()` may return nothing | the highest packet with its own arrival time; a message on what was not sent is not heard |
 //! | 21 | the round trip includes the time that feedback was held | that of the highest packet, which was held the least |
-//! | 22 | `rtpSn` grows for ever | the receiver's memory is bounded |
+//! | 22 | `rtpSn` grows for ever | the receiver remembers the 33 packets that a message tells of |
 //! | 23 | "every RTT" against the frame period; `lastTimeAdjustVideoBitrate` is never written | every round trip and no more often than each frame; the rise is in proportion to time |
 //! | 24 | names of `scaleFactorMin`; `rampUpTime`, `skipFrameTh` undefined, `rampUpSlowDown` without a first value | the limits; 4 s; see below; 1 |
 //! | 25 | `1.0 − age` has no unit | seconds |
 //! | 26 | `encode()` gives one packet per frame | the packetizer gives several |
 //! | 27 | losses never touch the media rate | × 0.9, as in RFC 8298 §4.1.3 ([`D00Config::beta_rate`]) |
-//! | 28 | `age` is a method and a field; one queue or several | the age of the oldest packet of the sender's queue |
-//! | 29 | audio may bypass the window, and nobody counts it | it may, and it is in flight as all else |
+//! | 28 | `age` is a method and a field; one queue or several | the age of the oldest packet; one queue and one rate control for each source, where several adapt |
+//! | 29 | audio may bypass the window, and nobody counts it | it may; it is in flight as all else, and part of the target |
 //!
-//! # What is left out
+//! # What the draft names and does not describe
 //!
-//! - Fast start (§3.1) is here, as the window's; the draft has no code for it (§9). The adaptive delay target is not: nothing is said of
-//!   how it adapts.
-//! - Frames are not skipped and not discarded (§3.3): the encoder is not the controller's.
-//! - A mark counts as a loss event (RFC 3168 §5): what the ECN echo is for is to be determined (§3). The Q bit does not exist.
+//! | | here |
+//! |---|---|
+//! | fast start (§3.1, §9) | the window grows by what is acknowledged until the delay exceeds a fifth of its target |
+//! | adjustment to competing flows (§3.1, §9) | RFC 8298 §4.1.2.3; [`D00Config::compensate`] turns it off |
+//! | congestion window validation (§3.1, §9) | RFC 7661, which the draft that is named has become (`window.rs`) |
+//! | frame skipping, discarding (§3.3, §9) | the sender's, from 100 ms (§10) and 400 ms on |
+//! | ECN echo (§3) | a count of marks; a mark counts as a loss event (RFC 3168 §5), once in a round trip |
+//! | source quench (§3) | counts as a loss event, once in a round trip, and not in one in which something else has lowered the window |
+//! | priorities of sources (§3, arrow 5 of Figure 2) | the shares of the media rates |
+//!
+//! # What differs
+//!
 //! - `bytesInFlight + size < cwnd` is ≤ here.
 //! - A step of the media rate waits while there is nothing to send.
 
 mod config;
 mod media_rate;
+mod streams;
 mod window;
 
 pub use config::D00Config;
 
 use self::{
-    media_rate::MediaRate,
+    streams::MediaRates,
     window::{Acknowledged, Window},
 };
-use super::{decided::Decided, flight::Flight, losses::Losses, queue_delay::QueueDelay};
+use super::{
+    competing::DelayTarget, decided::Decided, flight::Flight, losses::Losses, queue_delay::QueueDelay,
+};
 use crate::{
-    control::{Cause, Controller, Decision, Feedback, QueueState, SentPacket, Signal, Target},
+    control::{Cause, Controller, Decision, Feedback, QueueState, SentPacket, Signal, StreamState, Target},
     ecn::Ecn,
     units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
@@ -85,9 +101,12 @@ pub struct ScreamD00 {
     queue_delay: QueueDelay,
     /// `owd`, in seconds.
     delay: f64,
+    delay_target: DelayTarget,
     window: Window,
-    media: MediaRate,
+    media: MediaRates,
     marked: Option<Timestamp>,
+    /// When the window was last lowered by an event, whichever.
+    lowered: Option<Timestamp>,
     processed: Timestamp,
 }
 
@@ -96,7 +115,8 @@ impl ScreamD00 {
     pub fn new(config: D00Config) -> Self {
         let decided = Decided::new(config.limits);
         let start = decided.target().as_bps() as f64;
-        let media = MediaRate::new(config, decided.limits(), start);
+        let media = MediaRates::new(config, decided.limits(), start);
+        let (least, most) = (config.delay_target.as_seconds(), config.delay_target_most.as_seconds());
         Self {
             config,
             decided,
@@ -104,9 +124,11 @@ impl ScreamD00 {
             losses: Losses::default(),
             queue_delay: QueueDelay::default(),
             delay: 0.0,
+            delay_target: DelayTarget::new(least, most, config.compensate),
             window: Window::new(config),
             media,
             marked: None,
+            lowered: None,
             processed: Timestamp::ZERO,
         }
     }
@@ -114,6 +136,11 @@ impl ScreamD00 {
     /// How long packets queue on the path.
     pub fn queue_delay(&self) -> TimeDelta {
         TimeDelta::from_seconds_f64(self.delay)
+    }
+
+    /// How long they should at most.
+    pub fn queue_delay_target(&self) -> TimeDelta {
+        TimeDelta::from_seconds_f64(self.delay_target.seconds())
     }
 
     /// The congestion window.
@@ -130,16 +157,20 @@ impl ScreamD00 {
         self.flight.round_trip().unwrap_or(FIRST_ROUND_TRIP)
     }
 
-    /// What was lost or marked, if that counts; says whether it did.
-    fn on_congestion(&mut self, now: Timestamp, marks: Option<f64>) -> bool {
+    /// What was lost or marked, or that the receiver asks for less, if that counts; says whether it did.
+    fn on_congestion(&mut self, now: Timestamp, marks: Option<f64>, quench: bool) -> bool {
         let round_trip = self.round_trip();
-        let recent = self.marked.is_some_and(|last| now.saturating_since(last).as_seconds() < round_trip);
+        let is_recent = |last: Option<Timestamp>| {
+            last.is_some_and(|last| now.saturating_since(last).as_seconds() < round_trip)
+        };
         let cause = match (self.losses.event(now, round_trip), marks) {
             (Some(ratio), _) => Cause::Loss { ratio },
-            (None, Some(ratio)) if !recent => Cause::Marks { ratio },
+            (None, Some(ratio)) if !is_recent(self.marked) => Cause::Marks { ratio },
+            _ if quench && !is_recent(self.lowered) => Cause::SourceQuench,
             _ => return false,
         };
         self.marked = marks.map_or(self.marked, |_| Some(now));
+        self.lowered = Some(now);
         self.window.on_loss();
         self.media.on_loss();
         self.decided.settle(self.media.bps(), cause);
@@ -158,9 +189,13 @@ impl Controller for ScreamD00 {
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         let now = self.decided.advance(now);
         if feedback.packets.is_empty() {
+            if feedback.quench {
+                self.on_congestion(now, None, true);
+            }
             return;
         }
         let in_flight = self.flight.bytes();
+        self.window.on_in_flight(now, in_flight, self.round_trip());
         let bytes = self.flight.on_feedback(now, feedback);
         self.losses.on_packets(now, feedback.packets);
         let arrived = || feedback.packets.iter().filter_map(|packet| Some((packet, packet.arrival?)));
@@ -171,23 +206,30 @@ impl Controller for ScreamD00 {
         }
         let marks = arrived().filter(|(packet, _)| packet.ecn == Ecn::Ce).count();
         let marks = (marks > 0).then(|| marks as f64 / feedback.packets.len() as f64);
-        if !self.on_congestion(now, marks) {
-            let round_trip = self.round_trip();
-            self.window.on_acknowledged(&Acknowledged { bytes, in_flight, delay: self.delay, round_trip });
+        if !self.on_congestion(now, marks, feedback.quench) {
+            self.window.on_acknowledged(&Acknowledged {
+                bytes,
+                in_flight,
+                delay: self.delay,
+                round_trip: self.round_trip(),
+                delay_target: self.delay_target.seconds(),
+            });
         }
+        self.delay_target.on_sample(self.delay, self.losses.event_rate());
     }
 
     fn on_timeout(&mut self, now: Timestamp, queue: &QueueState) {
         let now = self.decided.advance(now);
         self.processed = now;
-        self.on_congestion(now, None);
+        self.window.validate(now);
+        self.on_congestion(now, None, false);
         if self.flight.gives_up(now) {
             self.window.on_silence();
             self.media.on_silence();
             self.decided.settle(self.media.bps(), Cause::Silence);
         }
-        let target = self.config.delay_target.as_seconds().max(1e-3);
-        if let Some(lowered) = self.media.update(now, self.round_trip(), queue.oldest, self.delay / target) {
+        let target = self.delay_target.seconds();
+        if let Some(lowered) = self.media.update(now, self.round_trip(), queue, self.delay / target) {
             let signal = if lowered { Signal::OverUse } else { Signal::Normal };
             let cause = Cause::Delay { signal, trend_ms: self.delay * 1e3, threshold_ms: target * 1e3 };
             self.decided.settle(self.media.bps(), cause);
@@ -197,6 +239,19 @@ impl Controller for ScreamD00 {
     fn next_timeout(&self) -> Option<Timestamp> {
         let wake = self.config.frame_period.max(SHORTEST);
         Some(if self.decided.has_begun() { self.processed + wake } else { Timestamp::ZERO })
+    }
+
+    fn on_streams(&mut self, now: Timestamp, streams: &[StreamState]) {
+        self.decided.advance(now);
+        self.media.on_streams(streams);
+        if !self.media.targets().is_empty() {
+            // What they can use may have changed.
+            self.decided.settle(self.media.bps(), Cause::ApplicationLimited);
+        }
+    }
+
+    fn stream_targets(&self) -> &[DataRate] {
+        self.media.targets()
     }
 
     /// Packets are paced at the window in a round trip (§9.1.2).

@@ -8,6 +8,7 @@
 
 #[cfg(test)]
 mod any_order;
+mod competing;
 pub mod d00;
 mod decided;
 mod flight;

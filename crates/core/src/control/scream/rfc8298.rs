@@ -5,7 +5,7 @@
 //! | constants | §4.1.1.1 | `config.rs` |
 //! | the trend of the queue delay | §4.1.2 | `trend.rs` |
 //! | the congestion window | §4.1.2.2 | `window.rs` |
-//! | competing flows | §4.1.2.3 | `competing.rs` |
+//! | competing flows | §4.1.2.3 | `../competing.rs` |
 //! | lost packets, and those that are late | §4.1.2.4 | `../losses.rs` |
 //! | the send window, pacing, fast increase resumed | §4.1.2.5 to §4.1.2.7 | this one |
 //! | the media rate | §4.1.3 | `media_rate.rs` |
@@ -38,7 +38,6 @@
 //! - Marks are counted packet by packet as RFC 8888 reports them, not by `n_ECN`.
 //! - There are no priorities among streams (§4.1.2.8), and nothing is discarded at the sender: both are the sender's.
 
-mod competing;
 mod config;
 mod media_rate;
 mod trend;
@@ -47,12 +46,13 @@ mod window;
 pub use config::Rfc8298Config;
 
 use self::{
-    competing::DelayTarget,
     media_rate::{Congestion, MediaRate, Moved},
     trend::Trend,
     window::{Acknowledged, Window},
 };
-use super::{decided::Decided, flight::Flight, losses::Losses, queue_delay::QueueDelay};
+use super::{
+    competing::DelayTarget, decided::Decided, flight::Flight, losses::Losses, queue_delay::QueueDelay,
+};
 use crate::{
     control::{Cause, Controller, Decision, Feedback, QueueState, SentPacket, Signal, Target},
     ecn::Ecn,

@@ -10,6 +10,7 @@
 //! | [`SourceDescription`] | 202 | RFC 3550 §6.5 |
 //! | [`Bye`] | 203 | RFC 3550 §6.6 |
 //! | [`CongestionFeedback`] | 205, 11 | RFC 8888 §3.1 |
+//! | [`ScreamFeedback`] | 205, 30 | draft-johansson-rmcat-scream-cc-00 §3 |
 //! | [`TransportFeedback`] | 205, 15 | draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1 |
 //! | [`Remb`] | 206, 15 | draft-alvestrand-rmcat-remb-03 §2.2 |
 //!
@@ -29,6 +30,7 @@ mod frame;
 mod packets;
 mod remb;
 mod reports;
+mod scream_draft;
 mod twcc;
 mod twcc_chunks;
 mod twcc_encode;
@@ -38,6 +40,7 @@ pub use description::{Bye, Description, SourceDescription};
 pub use packets::{Packet, Packets};
 pub use remb::Remb;
 pub use reports::{ReceiverReport, ReportBlock, SenderReport};
+pub use scream_draft::{ReceptionTime, ReceptionTimeUnwrapper, ScreamFeedback};
 pub use twcc::{ArrivalTicks, TransportFeedback, TransportFeedbackUnwrapper};
 pub use twcc_encode::{Arrival, Encoded, TransportFeedbackEncoder};
 

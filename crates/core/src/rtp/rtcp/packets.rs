@@ -1,10 +1,10 @@
 //! The packets of a datagram, one after the other (RFC 3550 §6.1).
 
 use super::{
-    Bye, CongestionFeedback, ReceiverReport, Remb, ReportCount, RtcpError, SenderReport, SourceDescription,
-    TransportFeedback, ccfb,
+    Bye, CongestionFeedback, ReceiverReport, Remb, ReportCount, RtcpError, ScreamFeedback, SenderReport,
+    SourceDescription, TransportFeedback, ccfb,
     frame::{Frame, packet_type},
-    remb, twcc,
+    remb, scream_draft, twcc,
 };
 
 /// A packet that was understood.
@@ -23,6 +23,8 @@ pub enum Packet {
     TransportFeedback(TransportFeedback),
     /// Arrivals and marks for each stream (RFC 8888).
     CongestionFeedback(CongestionFeedback),
+    /// Which of the latest packets of a stream arrived (draft-johansson-rmcat-scream-cc-00).
+    ScreamFeedback(ScreamFeedback),
     /// A receiver's estimate of the bitrate.
     Remb(Remb),
 }
@@ -41,6 +43,7 @@ impl Packet {
             Self::Bye(packet) => packet.write(buffer),
             Self::TransportFeedback(packet) => packet.write(buffer),
             Self::CongestionFeedback(packet) => packet.write(buffer),
+            Self::ScreamFeedback(packet) => packet.write(buffer),
             Self::Remb(packet) => packet.write(buffer),
         }
     }
@@ -122,6 +125,9 @@ impl<'a> Packets<'a> {
             }
             (packet_type::TRANSPORT_FEEDBACK, ccfb::FORMAT) => {
                 Packet::CongestionFeedback(CongestionFeedback::read(frame, self.report_count)?)
+            }
+            (packet_type::TRANSPORT_FEEDBACK, scream_draft::FORMAT) => {
+                Packet::ScreamFeedback(ScreamFeedback::read(frame)?)
             }
             (packet_type::PAYLOAD_FEEDBACK, remb::FORMAT) => return Ok(Remb::read(frame)?.map(Packet::Remb)),
             _ => return Ok(None),

@@ -8,7 +8,10 @@ use crate::{
     ecn::Ecn,
     rtp::{
         NtpDelay, NtpShort, NtpTimestamp,
-        rtcp::{ArrivalOffset, ArrivalTicks, Description, PacketReception, ReportBlock, StreamFeedback},
+        rtcp::{
+            ArrivalOffset, ArrivalTicks, Description, PacketReception, ReceptionTime, ReportBlock,
+            StreamFeedback,
+        },
     },
     units::{DataRate, PeerTimestamp, TimeDelta},
 };
@@ -74,6 +77,15 @@ fn examples() -> Vec<Packet> {
                 StreamFeedback { ssrc: 3, begin_sequence: 7, packets: vec![] },
             ],
             time: NtpShort::from_bits(0x0102_0304),
+        }),
+        Packet::ScreamFeedback(ScreamFeedback {
+            sender_ssrc: 1,
+            media_ssrc: 2,
+            time: ReceptionTime::from_bits(0x0102_0304),
+            highest_sequence: 5,
+            ecn_echo: 6,
+            source_quench: true,
+            received: 0xf0f1_f2f3,
         }),
         Packet::Remb(Remb { sender_ssrc: 1, bitrate: DataRate::from_bps(1_000_000), sources: vec![2, 3] }),
     ]
@@ -353,7 +365,7 @@ fn a_datagram_is_rtcp_as_a_whole_or_not_at_all() {
     for length in 0..datagram.len() {
         // Only at a border between packets can a datagram end.
         let cut = Packets::new(&datagram[..length]).map(|packets| packets.flatten().count());
-        assert!(matches!(cut, Err(RtcpError::Truncated { .. }) | Ok(1..=7)), "{length}: {cut:?}");
+        assert!(matches!(cut, Err(RtcpError::Truncated { .. }) | Ok(1..=8)), "{length}: {cut:?}");
     }
     let mut version = datagram.clone();
     let second = written(&all[0]).len();
@@ -370,7 +382,7 @@ fn a_datagram_is_rtcp_as_a_whole_or_not_at_all() {
 
 #[test]
 fn a_damaged_packet_does_not_hide_the_next() {
-    let [report, .., remb] = &examples()[..] else { panic!("there are seven") };
+    let [report, .., remb] = &examples()[..] else { panic!("there are eight") };
     let mut datagram = written(report);
     datagram[0] += 1;
     remb.write(&mut datagram).unwrap();

@@ -9,7 +9,7 @@
 //!     source -> packetizer -> queue -+-> scheduler -> pacer == RTP ====> when did each packet arrive?
 //!     sound  -> packetizer -------------------------------> == RTP ====>
 //!       ^ rate  ^ skip          ^ discard               ^ window              |
-//!       +-------+---------------+-------- controller <--+-- RTCP feedback ----+    transport-wide, RFC 8888, or REMB
+//!       +-------+---------------+-------- controller <--+-- RTCP feedback ----+    transport-wide, RFC 8888, REMB, or SCReAM's
 //!     | -- SR, SDES ----------------------------------------------------> |   every second
 //!     | <------------------------------------------------------------ RR - |   every second
 //!     | -- BYE ---------------------------------------------------------> |   ends the reports
@@ -42,6 +42,7 @@
 //! | transport-wide sequence number | [`TRANSPORT_SEQUENCE_ID`] | [`FeedbackKind::TransportWide`](crate::control::FeedbackKind) |
 //! | abs-send-time | [`ABS_SEND_TIME_ID`] | [`FeedbackKind::ReceiverEstimate`](crate::control::FeedbackKind) |
 
+mod acknowledged;
 mod config;
 mod endpoint;
 mod event;

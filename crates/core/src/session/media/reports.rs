@@ -7,7 +7,7 @@ use crate::{
     rtp::{
         NtpShort,
         rtcp::{
-            ArrivalOffset, CongestionFeedback, Packet, Remb, ReportBlock, TransportFeedback,
+            ArrivalOffset, CongestionFeedback, Packet, Remb, ReportBlock, ScreamFeedback, TransportFeedback,
             TransportFeedbackUnwrapper,
         },
     },
@@ -27,6 +27,7 @@ impl MediaSender {
         match packet {
             Packet::TransportFeedback(feedback) => self.on_transport_feedback(now, feedback),
             Packet::CongestionFeedback(feedback) => self.on_congestion_feedback(now, feedback),
+            Packet::ScreamFeedback(feedback) => self.on_scream_feedback(now, feedback),
             Packet::Remb(remb) => self.on_remb(now, remb),
             Packet::ReceiverReport(report) => self.on_blocks(now, &report.blocks),
             Packet::SenderReport(report) => self.on_blocks(now, &report.blocks),
@@ -90,6 +91,23 @@ impl MediaSender {
             self.report_clock = clock;
         }
         self.on_reports(now);
+    }
+
+    fn on_scream_feedback(&mut self, now: Timestamp, message: &ScreamFeedback) {
+        let ours = self.streams.iter().map(|(_, rtp)| rtp).chain([&self.padding]);
+        let Some(rtp) = ours.into_iter().find(|rtp| rtp.ssrc == message.media_ssrc) else { return };
+        self.reports.clear();
+        let quench = self.acknowledged.on_message(message, rtp, &mut self.history, &mut self.reports);
+        if self.reports.is_empty() && quench != Some(true) {
+            return;
+        }
+        self.reports.sort_unstable_by_key(|report| report.sent.sequence);
+        let in_flight = self.history.in_flight();
+        self.pacer.on_in_flight(in_flight);
+        let quench = quench.unwrap_or(false);
+        let feedback = Feedback { packets: &self.reports, quench, in_flight, ..Feedback::default() };
+        self.controller.on_feedback(now, &feedback);
+        self.settle(now);
     }
 
     /// The controller hears what is new in the reports that were gathered.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::{
     Datagram, MediaEvent, MediaSenderConfig, MediaStream, StreamFigures,
+    acknowledged::Acknowledged,
     event::Events,
     history::History,
     queue::Waiting,
@@ -56,6 +57,7 @@ pub struct MediaSender {
     pub(super) history: History,
     pub(super) unwrapper: TransportFeedbackUnwrapper,
     pub(super) report_clock: NtpShortUnwrapper,
+    pub(super) acknowledged: Acknowledged,
     /// Of a feedback message, kept for its memory.
     pub(super) reports: Vec<PacketReport>,
     /// When padding may follow what was sent, with [`Target::padding`].
@@ -95,6 +97,7 @@ impl MediaSender {
             history: History::default(),
             unwrapper: TransportFeedbackUnwrapper::new(),
             report_clock: NtpShortUnwrapper::new(),
+            acknowledged: Acknowledged::default(),
             reports: Vec::new(),
             padding_at: Timestamp::ZERO,
             report_at: None,

@@ -12,6 +12,11 @@ pub struct D00Config {
     pub limits: Limits,
     /// How long packets should queue. `OWD_TARGET`: 80 ms.
     pub delay_target: TimeDelta,
+    /// The greatest target where others fill the queue. The draft has none: 0.4 s, `QDELAY_TARGET_HI` of RFC 8298 §4.1.1.1.
+    pub delay_target_most: TimeDelta,
+    /// Whether the target follows flows that compete (§3.1, "Adaptive delay target"). The draft has no rule: that of RFC 8298 §4.1.2.3.
+    /// Default true.
+    pub compensate: bool,
     /// How much lower than the window what is in flight may be for the window to grow, at the delay target and at no delay.
     /// `cwndHeadroomMin`, `cwndHeadroomMax`: 1 and 2.
     pub head_room: (f64, f64),
@@ -27,6 +32,9 @@ pub struct D00Config {
     /// The share of the delay target that ends fast start. The draft says "a given threshold" (§3.1): 0.2, where "owd shows a
     /// tendency to increase" (§9.1.6).
     pub fast_start: f64,
+    /// For how long a window of which less than half is used stays as it is; then it is halved. The draft names draft-ietf-tcpm-newcwv
+    /// alone (§3.1): 5 minutes, RFC 7661 §4.4.3.
+    pub validity: TimeDelta,
     /// The largest packet that is expected; a larger one that is sent raises it. `MSS_INIT`: 1200 bytes.
     pub packet: DataSize,
     /// The least pacing rate (§9.1.2): 50 kbit/s.
@@ -44,12 +52,15 @@ impl D00Config {
         Self {
             limits,
             delay_target: TimeDelta::from_millis(80),
+            delay_target_most: TimeDelta::from_millis(400),
+            compensate: true,
             head_room: (1.0, 2.0),
             gain_up: 1.0,
             gain_down: 1.0,
             beta: 0.8,
             beta_rate: 0.9,
             fast_start: 0.2,
+            validity: TimeDelta::from_seconds(300),
             packet: DataSize::from_bytes(1200),
             min_pacing: DataRate::from_bps(50_000),
             frame_period: TimeDelta::from_nanos(33_333_333),

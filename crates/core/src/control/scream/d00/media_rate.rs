@@ -37,12 +37,18 @@ impl MediaRate {
         Self { config, min, max, rate, ages: VecDeque::new(), slowed: 1.0, adjusted: None, used: false }
     }
 
+    /// It is at `rate`, between `min` and `max`, from now on.
+    pub(super) fn set(&mut self, (min, max): (f64, f64), rate: f64) {
+        (self.min, self.max) = (min, max);
+        self.rate = rate.min(max).max(min);
+    }
+
     /// A packet left.
     pub(super) fn on_sent(&mut self) {
         self.used = true;
     }
 
-    /// There is a loss event.
+    /// There is a loss event, or the receiver asks for less.
     pub(super) fn on_loss(&mut self) {
         self.rate = (self.rate * self.config.beta_rate).max(self.min);
     }

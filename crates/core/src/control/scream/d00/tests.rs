@@ -103,6 +103,67 @@ fn without_feedback_it_sends_about_50_kbit_per_second_and_recovers() {
     assert!((32.0..=40.0).contains(&back), "{back}");
 }
 
+/// With a window of 24 000 bytes that is in use, at 1 Mbit/s, and a round trip of 100 ms; gives how many were sent.
+fn opened() -> (ScreamD00, u64) {
+    let [min, start, max] = [150_000, 1_000_000, 3_000_000].map(DataRate::from_bps);
+    let mut controller = ScreamD00::new(D00Config::within(Limits { min, start, max }));
+    let size = DataSize::from_bytes(1200);
+    let mut sent = 0;
+    while controller.congestion_window() < DataSize::from_bytes(24_000) {
+        let at = Timestamp::ZERO + TimeDelta::from_millis(100 * sent as i64);
+        let packets: Vec<_> = (0..20)
+            .map(|place| {
+                let in_flight = size * (place + 1);
+                let sent = SentPacket { sequence: sent * 20 + place, at, size, probe: None, in_flight };
+                controller.on_sent(at, &sent);
+                let arrival = Some(crate::units::PeerTimestamp::from_nanos(at.as_nanos() + 50_000_000));
+                crate::control::PacketReport { sent, arrival, ecn: Ecn::NotEct }
+            })
+            .collect();
+        sent += 1;
+        let heard = at + TimeDelta::from_millis(100);
+        controller.on_feedback(heard, &Feedback { packets: &packets, ..Feedback::default() });
+    }
+    (controller, sent)
+}
+
+#[test]
+fn source_quench_counts_as_a_loss_once_in_a_round_trip() {
+    let (mut controller, sent) = opened();
+    let (window, rate) = (controller.congestion_window().as_bytes() as f64, controller.target().media);
+    let begin = Timestamp::ZERO + TimeDelta::from_millis(100 * sent as i64 + 200);
+    let quench = Feedback { quench: true, ..Feedback::default() };
+    for (millis, cuts) in [(0, 1), (50, 1), (99, 1), (101, 2), (150, 2), (202, 3)] {
+        controller.on_feedback(begin + TimeDelta::from_millis(millis), &quench);
+        let left = window * 0.8_f64.powi(cuts);
+        assert!((controller.congestion_window().as_bytes() as f64 - left).abs() <= 1.0, "{millis}");
+        let media = rate.as_bps() as f64 * 0.9_f64.powi(cuts);
+        assert!((controller.target().media.as_bps() as f64 - media).abs() <= 1.0, "{millis}");
+    }
+    assert_eq!(controller.decision().cause, Cause::SourceQuench);
+}
+
+#[test]
+fn a_queue_that_others_fill_raises_the_delay_target_unless_it_is_turned_off() {
+    for (compensate, least, most) in [(true, 200.0, 250.0), (false, 80.0, 80.0)] {
+        let mut controller = ScreamD00::new(D00Config { compensate, ..D00Config::default() });
+        let size = DataSize::from_bytes(1200);
+        for number in 0..400_u64 {
+            let at = Timestamp::ZERO + TimeDelta::from_millis(30 * number as i64);
+            let sent = SentPacket { sequence: number, at, size, probe: None, in_flight: size };
+            controller.on_sent(at, &sent);
+            // 200 ms in the queue, but for the first packet.
+            let queued = if number == 0 { 20_000_000 } else { 220_000_000 };
+            let arrival = Some(crate::units::PeerTimestamp::from_nanos(at.as_nanos() + queued));
+            let packets = [crate::control::PacketReport { sent, arrival, ecn: Ecn::NotEct }];
+            let heard = at + TimeDelta::from_millis(250);
+            controller.on_feedback(heard, &Feedback { packets: &packets, ..Feedback::default() });
+        }
+        let target = controller.queue_delay_target().as_millis();
+        assert!((least..=most).contains(&target), "{target}");
+    }
+}
+
 #[test]
 fn a_second_of_silence_halves_the_rate_and_is_told() {
     let [min, start, max] = [150_000, 1_000_000, 3_000_000].map(DataRate::from_bps);

@@ -6,6 +6,7 @@
 //! | what time is it at the sender? | [`clock`] |
 //! | when did each packet of the transport arrive? | [`transport`] |
 //! | when did each packet of each stream arrive, and with which mark? | [`congestion`] |
+//! | which of the latest packets of each stream arrived? | [`acknowledged`] |
 //! | what may be sent here? | [`estimate`] |
 //! | which frames are whole? | [`frames`] |
 //! | what arrived and is to be told? | [`window`] |
@@ -20,6 +21,7 @@
 //! |---|---|
 //! | transport-wide | 50 to 250 ms after the one before, taking 5 % of what is received |
 //! | RFC 8888 | 25 to 500 ms after the one before, at most 500 kbit/s; after a marker at once |
+//! | draft-johansson-rmcat-scream-cc-00 | after a marker or 16 packets at once, else after 40 ms; 75 kbit/s, or what it takes to leave nothing untold |
 //! | estimate | when it falls by 3 % at once, else when it changes after 200 ms, else each second |
 //! | receiver report | each second |
 //!
@@ -28,6 +30,7 @@
 //!
 //! The round trip, which the rate control of the estimate would like to know, a receiver that sends nothing cannot measure.
 
+mod acknowledged;
 mod clock;
 mod congestion;
 mod estimate;
@@ -53,6 +56,7 @@ use crate::{
     },
     units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
+use acknowledged::AcknowledgementReporter;
 use congestion::CongestionReporter;
 use estimate::Estimator;
 use frames::FramePacket;
@@ -77,6 +81,10 @@ pub struct MediaReceiverConfig {
     pub feedback: FeedbackKind,
     /// How it estimates what it may be sent, with [`FeedbackKind::ReceiverEstimate`].
     pub receive_side: ReceiveSideConfig,
+    /// With [`FeedbackKind::ScreamDraft`]: while more than this was received in the last second, headers included, it asks for less (the
+    /// Q bit of draft-johansson-rmcat-scream-cc-00 §3). Default `None`: never. The draft has the bit for a receiver that balances many
+    /// hosts, its "exact behavior" to be determined; this rule is ours.
+    pub quench_above: Option<DataRate>,
     /// How often it sends a receiver report; at least 10 ms. Default 1 s, as libwebrtc does for video. The first one leaves after
     /// half of it (RFC 3550 §6.2). Unlike there, it is not varied at random.
     pub report_interval: TimeDelta,
@@ -94,6 +102,7 @@ impl MediaReceiverConfig {
             cname: cname.to_owned(),
             feedback,
             receive_side: ReceiveSideConfig::default(),
+            quench_above: None,
             report_interval: TimeDelta::from_seconds(1),
             overhead: DataSize::from_bytes(28),
             payloads: Vec::new(),
@@ -152,6 +161,7 @@ pub enum Framing {
 enum Reporter {
     Transport(TransportReporter),
     Congestion(CongestionReporter),
+    Acknowledgement(AcknowledgementReporter),
     Estimate(Estimator),
     Nothing,
 }
@@ -249,6 +259,10 @@ impl MediaReceiver {
             Reporter::Congestion(congestion) => {
                 congestion.on_packet(now, (header.ssrc, header.sequence), header.marker, ecn);
             }
+            Reporter::Acknowledgement(acknowledgement) => {
+                acknowledgement.on_received(now, size);
+                acknowledgement.on_packet(now, (header.ssrc, header.sequence), header.marker, ecn);
+            }
             Reporter::Estimate(estimator) => {
                 if let Some(sent) = extensions.send_time {
                     estimator.on_packet(now, sent, size);
@@ -330,6 +344,9 @@ impl MediaReceiver {
         match &mut self.reporter {
             Reporter::Transport(transport) if feedback_due => transport.write(now, &mut self.outgoing),
             Reporter::Congestion(congestion) if feedback_due => congestion.write(now, &mut self.outgoing),
+            Reporter::Acknowledgement(acknowledgement) if feedback_due => {
+                acknowledgement.write(now, &mut self.outgoing);
+            }
             _ => {}
         }
     }
@@ -380,7 +397,10 @@ impl Reporter {
             FeedbackKind::TransportWide => Self::Transport(TransportReporter::new(config.ssrc)),
             FeedbackKind::CongestionControl => Self::Congestion(CongestionReporter::new(config.ssrc)),
             FeedbackKind::ReceiverEstimate => Self::Estimate(Estimator::new(&config.receive_side)?),
-            FeedbackKind::ScreamDraft | FeedbackKind::ReceiverReports => Self::Nothing,
+            FeedbackKind::ScreamDraft => {
+                Self::Acknowledgement(AcknowledgementReporter::new(config.ssrc, config.quench_above))
+            }
+            FeedbackKind::ReceiverReports => Self::Nothing,
         })
     }
 
@@ -388,6 +408,7 @@ impl Reporter {
         match self {
             Self::Transport(transport) => transport.deadline(),
             Self::Congestion(congestion) => congestion.deadline(),
+            Self::Acknowledgement(acknowledgement) => acknowledgement.deadline(),
             Self::Estimate(estimator) => estimator.receive_side.next_timeout(),
             Self::Nothing => None,
         }
@@ -398,6 +419,7 @@ impl Reporter {
         match self {
             Self::Transport(transport) => *transport = TransportReporter::new(ssrc),
             Self::Congestion(congestion) => *congestion = CongestionReporter::new(ssrc),
+            Self::Acknowledgement(acknowledgement) => acknowledgement.forget_untold(),
             Self::Estimate(_) | Self::Nothing => {}
         }
     }

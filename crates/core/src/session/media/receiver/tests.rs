@@ -7,6 +7,7 @@ use crate::{
     session::media::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID},
 };
 
+mod acknowledged;
 mod congestion;
 mod estimate;
 mod frames;

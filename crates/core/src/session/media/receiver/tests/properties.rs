@@ -68,6 +68,7 @@ fn kind() -> impl Strategy<Value = FeedbackKind> {
     prop::sample::select(vec![
         FeedbackKind::TransportWide,
         FeedbackKind::CongestionControl,
+        FeedbackKind::ScreamDraft,
         FeedbackKind::ReceiverEstimate,
         FeedbackKind::ReceiverReports,
     ])
