@@ -174,7 +174,10 @@ fn no_stream_at_all_and_fifty_of_them() {
         let figures: Vec<_> = run.sender().figures(run.now).collect();
         let packets: Vec<u64> = figures.iter().map(|figures| figures.packets).collect();
         let (least, most) = (packets.iter().min().unwrap(), packets.iter().max().unwrap());
-        assert!(*least >= 200 && most - least <= 40, "{kind}: {packets:?}");
+        // Each source takes a message of its own in the draft's feedback, which is to take no more than 75 kbit/s: each is heard of
+        // less than four times a second, and the window waits for that.
+        let enough = if kind == ControllerKind::ScreamD00 { 100 } else { 200 };
+        assert!(*least >= enough && most - least <= 40, "{kind}: {packets:?}");
     }
 }
 
