@@ -85,8 +85,8 @@ pub(crate) fn columns(several: bool) -> Vec<Column<Row>> {
             })
         }),
         Column::number("frame ms\np95", 1, |row| or_unknown(row.frame_delay_ms, |frame| short(frame.p95))),
-        Column::number("frames", 5, |row| or_unknown(row.frames, count)),
-        Column::number("changes", 6, |row| or_unknown(row.decisions, count)),
+        Column::number("frames", 6, |row| or_unknown(row.frames, count)),
+        Column::number("changes", 5, |row| or_unknown(row.decisions, count)),
         Column::words("feedback", 4, |row| row.feedback.clone()),
         Column::number("feedback\nkbit/s", 4, |row| or_unknown(row.feedback_bps, |bps| short(bps / 1e3))),
         Column::number("met", 2, |row| match row.met {

@@ -41,6 +41,9 @@ pub struct ComparedRun<'a> {
 /// Flows that are drawn: with all controllers in each plot, and once more under each controller.
 const MOST_FLOWS: usize = 3;
 
+/// The plot that belongs to a link, not to a flow.
+const QUEUE: &str = "Time in queue";
+
 /// Rates and losses are over so many windows at least: lines that jump hide each other.
 const LEAST_TOGETHER: usize = 3;
 
@@ -133,8 +136,11 @@ fn linked(page: &ComparisonPage<'_>, flows: &[&PageFlow]) -> Option<Linked> {
     let start = start(&drawn);
     let at = middle(timeline, start);
     let mut charts: Vec<Chart> = Vec::new();
-    for flow in &drawn {
-        charts.extend(flow.charts(page, drawn.len() > 1));
+    for (place, flow) in drawn.iter().enumerate() {
+        let of_flow = flow.charts(page, drawn.len() > 1);
+        // Flows that share a link share its queue.
+        let again = drawn.iter().take(place).any(|earlier| earlier.link == flow.link);
+        charts.extend(of_flow.into_iter().filter(|chart| !(again && chart.title == QUEUE)));
     }
     let mut charts: Vec<Chart> =
         charts.into_iter().map(|chart| chart.with_cursor(at).keyed_elsewhere()).collect();
@@ -282,7 +288,7 @@ impl Drawn {
                 true,
             ),
             (
-                "Time in queue",
+                QUEUE,
                 format!(
                     "The longest that a packet of any flow had waited that left the queue of {link}, within {width} each."
                 ),
@@ -318,8 +324,11 @@ impl Drawn {
             Option<(f64, f64)>,
             bool,
         )| {
-            let title =
-                if several { format!("{}: {}", self.name, title.to_lowercase()) } else { title.to_owned() };
+            let title = if several && title != QUEUE {
+                format!("{}: {}", self.name, title.to_lowercase())
+            } else {
+                title.to_owned()
+            };
             let most =
                 lines.iter().flatten().map(|point| point.1).filter(|y| y.is_finite()).fold(0.0, f64::max);
             let mut chart = chart(&first.page, &title, caption, axis);

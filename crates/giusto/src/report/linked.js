@@ -8,7 +8,7 @@ addEventListener("load", () => document.querySelectorAll(".linked").forEach((lin
   const choice = linked.querySelector("select");
   const moment = linked.querySelector(".moment");
   const few = matchMedia("(prefers-reduced-motion: reduce)").matches ? 250 : 0;
-  let place = data.start, drawn = -1, waiting = false;
+  let place = data.start, waiting = false;
 
   const nearest = (x) => {
     let [low, high] = [0, data.places.length - 1];
@@ -42,13 +42,22 @@ addEventListener("load", () => document.querySelectorAll(".linked").forEach((lin
       }
     });
   };
+  // Plots out of sight are drawn when they come into it.
+  const seen = new Set(), drawn = new Map();
   const draw = () => {
     waiting = false;
-    if (drawn === place) return;
-    drawn = place;
     const x = data.places[place];
-    plots.forEach((plot) => Plotly.relayout(plot, { "shapes[0].x0": x, "shapes[0].x1": x }));
+    seen.forEach((plot) => {
+      if (drawn.get(plot) === x) return;
+      drawn.set(plot, x);
+      Plotly.relayout(plot, { "shapes[0].x0": x, "shapes[0].x1": x });
+    });
   };
+  const watcher = new IntersectionObserver((entries) => {
+    entries.forEach(({ target, isIntersecting }) => (isIntersecting ? seen.add(target) : seen.delete(target)));
+    draw();
+  });
+  plots.forEach((plot) => watcher.observe(plot));
   const go = (to) => {
     place = Math.min(Math.max(to, 0), data.places.length - 1);
     tell();
@@ -69,7 +78,8 @@ addEventListener("load", () => document.querySelectorAll(".linked").forEach((lin
   });
   let moving = false;
   plots.forEach((plot) => {
-    plot.on("plotly_hover", (event) => go(nearest(event.points[0].x)));
+    // A finger does not hover, it taps.
+    ["plotly_hover", "plotly_click"].forEach((what) => plot.on(what, (event) => go(nearest(event.points[0].x))));
     plot.on("plotly_relayout", (change) => {
       if (moving || !Object.keys(change).some((key) => key.startsWith("xaxis"))) return;
       moving = true;
