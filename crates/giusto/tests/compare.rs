@@ -75,7 +75,9 @@ fn without_wall(mut value: Value) -> Value {
             fields.values_mut().for_each(|field| *field = without_wall(field.take()));
         }
         Value::Array(elements) => {
-            elements.iter_mut().for_each(|element| *element = without_wall(element.take()))
+            for element in elements {
+                *element = without_wall(element.take());
+            }
         }
         _ => {}
     }

@@ -151,6 +151,16 @@ fn the_table_has_a_line_for_each_controller() {
         }],
         runs: vec![run("fixed", true, false), run("scream:v2", false, true)],
     };
-    insta::assert_snapshot!(comparison.text(132), @"");
+    insta::assert_snapshot!(comparison.text(132), @r"
+    s, seed 7: 2 controllers, ended early
+
+    controller                link  received  target    loss      in queues ms  frame ms  frames  changes  feedback  feedback  met
+                              used    Mbit/s  Mbit/s           p50 / p95 / p99       p95                               kbit/s
+    ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    fixed                   80.0 %     1.250   1.500  1.50 %  1.0 / 20.0 / 300      77.0   1,800       42  remb           3.5  1/1
+    scream:v2 until 12.3 s  80.0 %     1.250   1.500  1.50 %  1.0 / 20.0 / 300      77.0   1,800       42  remb           3.5  0/1
+
+    A note.
+    ");
     assert!(comparison.text(80).lines().all(|line| line.chars().count() <= 80), "{}", comparison.text(80));
 }

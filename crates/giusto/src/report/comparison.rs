@@ -1,17 +1,20 @@
 //! The page of a comparison: controllers side by side over one time.
 
+mod drawn;
 mod told;
 
-use giusto_sim::observe::Timeline;
+use std::fmt::Write;
+
+use drawn::Drawn;
 
 use super::{
-    Block, Cell, Chart, Column, Prose, Report, Series, SimulationPage, Table,
-    format::{percent, plural, short},
+    Block, Cell, Chart, Column, Prose, Report, SimulationPage, Table,
+    format::{plural, short},
     linked::{Figures, Group, Linked},
     simulation::{
         PageFlow,
-        media::{slowest, target},
-        plots::{capacity, chart, middle, rate_points, scaled, windows_apart},
+        media::target,
+        plots::{middle, scaled},
     },
 };
 use crate::comparison::{Comparison, Losses, Row, columns};
@@ -43,9 +46,6 @@ const MOST_FLOWS: usize = 3;
 
 /// The plot that belongs to a link, not to a flow.
 const QUEUE: &str = "Time in queue";
-
-/// Rates and losses are over so many windows at least: lines that jump hide each other.
-const LEAST_TOGETHER: usize = 3;
 
 /// The page of a comparison.
 pub fn comparison(page: &ComparisonPage<'_>) -> Report {
@@ -185,207 +185,8 @@ fn start(drawn: &[Drawn]) -> usize {
     longest.map_or(0, |(place, _)| place)
 }
 
-/// A line through points.
-type Points = Vec<(f64, f64)>;
-
-/// One flow under all controllers, over time.
-struct Drawn {
-    name: String,
-    flow: PageFlow,
-    /// The slowest link of its way.
-    link: Option<String>,
-    /// What that link carries, in bit/s.
-    limit: Points,
-    /// How many windows are taken together for a rate.
-    together: usize,
-    most_bps: f64,
-    runs: Vec<DrawnRun>,
-}
-
-/// One flow under one controller, window by window. What is not known is no number.
-struct DrawnRun {
-    target_bps: Vec<f64>,
-    queue_ms: Vec<f64>,
-    frame_ms: Vec<f64>,
-    /// Of as many windows as are taken together.
-    received_bps: Points,
-    loss_percent: Points,
-}
-
-impl Drawn {
-    fn new(page: &ComparisonPage<'_>, flow: &PageFlow) -> Self {
-        let together = page.runs.iter().map(|run| windows_apart(run.page.timeline, &[flow.id])).max();
-        let together = together.unwrap_or(1).max(LEAST_TOGETHER);
-        let bottleneck = page.runs.first().and_then(|run| {
-            let link = slowest(&run.page, flow)?;
-            Some((link.name.clone(), capacity(run.page.timeline, &link.rate)?))
-        });
-        let (link, limit) = bottleneck.unzip();
-        let runs: Vec<DrawnRun> = page.runs.iter().map(|run| DrawnRun::new(run, flow, together)).collect();
-        let limit: Points = limit.unwrap_or_default();
-        let received = runs.iter().flat_map(|run| &run.received_bps).chain(&limit).map(|&(_, bps)| bps);
-        let rates = received.chain(runs.iter().flat_map(|run| run.target_bps.iter().copied()));
-        let most_bps = rates.filter(|bps| bps.is_finite()).fold(0.0, f64::max);
-        Self { name: flow.name.clone(), flow: flow.clone(), link, limit, together, most_bps, runs }
-    }
-
-    /// A plot of each quantity with a line for each controller.
-    fn charts(&self, page: &ComparisonPage<'_>, several: bool) -> Vec<Chart> {
-        let Some(first) = page.runs.first() else { return Vec::new() };
-        let timeline = first.page.timeline;
-        let width = timeline.width();
-        let (unit, unit_name) = scaled(self.most_bps);
-        let rate_axis = format!("rate ({unit_name})");
-        let joined =
-            giusto_core::units::TimeDelta::from_nanos(width.as_nanos().saturating_mul(self.together as i64));
-        let windows = |of: fn(&DrawnRun) -> &Vec<f64>, factor: f64| -> Vec<Points> {
-            let points = |run| {
-                let values = of(run).iter().enumerate();
-                values.map(|(place, value)| (middle(timeline, place), value * factor)).collect()
-            };
-            self.runs.iter().map(points).collect()
-        };
-        let limit = |chart: Chart| match &self.link {
-            Some(name) => chart.with_series(Series::Limit {
-                name: format!("capacity of {name}"),
-                points: self.limit.iter().map(|&(x, bps)| (x, bps / unit)).collect(),
-            }),
-            None => chart,
-        };
-        let received: Vec<Points> = self
-            .runs
-            .iter()
-            .map(|run| run.received_bps.iter().map(|&(x, bps)| (x, bps / unit)).collect())
-            .collect();
-        let frames: Vec<Points> = windows(|run| &run.frame_ms, 1.0)
-            .into_iter()
-            .map(|points| points.into_iter().filter(|point| point.1.is_finite()).collect())
-            .collect();
-        let losses: Vec<Points> = self.runs.iter().map(|run| run.loss_percent.clone()).collect();
-        let link = self.link.as_deref().unwrap_or("the links");
-        let bound = self
-            .link
-            .as_ref()
-            .map_or_else(String::new, |link| format!(" The dashed line is what {link} could carry."));
-        let room = Some((0.0, self.most_bps / unit * 1.1));
-        let parts = [
-            (
-                "Target rate",
-                format!(
-                    "What each controller wants to be sent: the mean within {width} each, all headers included.{bound}"
-                ),
-                rate_axis.as_str(),
-                windows(|run| &run.target_bps, 1.0 / unit),
-                room,
-                true,
-            ),
-            (
-                "Received rate",
-                format!("What arrived, over {joined} each, all headers included.{bound}"),
-                rate_axis.as_str(),
-                received,
-                room,
-                true,
-            ),
-            (
-                QUEUE,
-                format!(
-                    "The longest that a packet of any flow had waited that left the queue of {link}, within {width} each."
-                ),
-                "delay (ms)",
-                windows(|run| &run.queue_ms, 1.0),
-                None,
-                false,
-            ),
-            (
-                "Loss",
-                format!("Of what arrived or was dropped within {joined} each, the share that was dropped."),
-                "loss (%)",
-                losses,
-                None,
-                false,
-            ),
-            (
-                "Frame delay",
-                format!(
-                    "From capture until the frame was whole: the longest within {width} each. No line where no frame was whole."
-                ),
-                "delay (ms)",
-                frames,
-                None,
-                false,
-            ),
-        ];
-        let chart = |(title, caption, axis, lines, range, limited): (
-            &str,
-            String,
-            &str,
-            Vec<Points>,
-            Option<(f64, f64)>,
-            bool,
-        )| {
-            let title = if several && title != QUEUE {
-                format!("{}: {}", self.name, title.to_lowercase())
-            } else {
-                title.to_owned()
-            };
-            let most =
-                lines.iter().flatten().map(|point| point.1).filter(|y| y.is_finite()).fold(0.0, f64::max);
-            let mut chart = chart(&first.page, &title, caption, axis);
-            // Where nothing is lost the axis still says so.
-            chart.y.range = range.or(Some((0.0, (most * 1.06).max(1.0))));
-            for (run, points) in page.runs.iter().zip(lines) {
-                chart = chart.with_series(Series::Line { name: run.controller.to_owned(), points });
-            }
-            if limited { limit(chart) } else { chart }
-        };
-        parts.into_iter().map(chart).collect()
-    }
-}
-
-impl DrawnRun {
-    fn new(run: &ComparedRun<'_>, flow: &PageFlow, together: usize) -> Self {
-        let timeline = run.page.timeline;
-        let ended = run.page.result.duration_s;
-        let until =
-            timeline.len().min((0..timeline.len()).filter(|&place| begins(timeline, place) < ended).count());
-        let media = timeline.media(flow.id).map(|media| media.windows()).unwrap_or_default();
-        let media = || media.iter().take(until);
-        let link = slowest(&run.page, flow).map(|link| timeline.link(link.id)).unwrap_or_default();
-        let windows = timeline.flow(flow.id);
-        let sizes: Vec<u64> =
-            windows.iter().take(until).map(|window| window.received.size.as_bytes()).collect();
-        let dropped = run.losses.flow(flow.id);
-        let fates: Vec<(u64, u64)> = windows
-            .iter()
-            .take(until)
-            .enumerate()
-            .map(|(place, window)| (dropped.get(place).copied().unwrap_or(0), window.received.packets))
-            .collect();
-        let received_bps = rate_points(timeline, &sizes, together);
-        let losses = fates.chunks(together.max(1)).map(|fates| {
-            let lost: u64 = fates.iter().map(|(lost, _)| lost).sum();
-            let all: u64 = lost + fates.iter().map(|(_, arrived)| arrived).sum::<u64>();
-            if all > 0 { lost as f64 / all as f64 * 100.0 } else { f64::NAN }
-        });
-        Self {
-            target_bps: media().map(|window| window.target_mean_bps().unwrap_or(f64::NAN)).collect(),
-            queue_ms: link.iter().take(until).map(|window| window.sojourn_max.as_millis()).collect(),
-            frame_ms: media()
-                .map(|window| window.frame_delay_max.map_or(f64::NAN, |delay| delay.as_millis()))
-                .collect(),
-            loss_percent: received_bps.iter().zip(losses).map(|(&(x, _), loss)| (x, loss)).collect(),
-            received_bps,
-        }
-    }
-}
-
-fn begins(timeline: &Timeline, place: usize) -> f64 {
-    timeline.window(place).start.as_seconds()
-}
-
 fn how_measured(page: &ComparisonPage<'_>, drawn: usize) -> Prose {
-    let Comparison { seed, subjects, runs, .. } = page.comparison;
+    let Comparison { seed, subjects, .. } = page.comparison;
     let terms = [
         (
             "The cursor",
@@ -410,14 +211,7 @@ fn how_measured(page: &ComparisonPage<'_>, drawn: usize) -> Prose {
         "All runs have seed {seed}; but for the controller, and the feedback that it wants, they are the same."
     );
     if subjects.len() > drawn {
-        words.push_str(&format!(" Of {} flows the first {drawn} are drawn.", subjects.len()));
-    }
-    let lossiest = runs.iter().flat_map(|run| run.result.links.iter());
-    let dropped: u64 = lossiest.map(|link| link.dropped_packets).sum();
-    let offered: u64 = runs.iter().flat_map(|run| &run.result.links).map(|link| link.offered_packets).sum();
-    if offered > 0 {
-        let share = percent(dropped as f64 / offered as f64);
-        words.push_str(&format!(" Of all packets in all runs, {share} were dropped."));
+        let _ = write!(words, " Of {} flows the first {drawn} are drawn.", subjects.len());
     }
     blocks.push(Block::Paragraph(words));
     Prose::new("How to read this", blocks)

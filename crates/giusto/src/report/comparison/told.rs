@@ -3,8 +3,13 @@
 use std::collections::BTreeMap;
 
 use giusto_core::{control::Decision, units::Timestamp};
+use giusto_sim::observe::MediaSeries;
 
-use super::{ComparedRun, ComparisonPage, Drawn, DrawnRun, middle};
+use super::{
+    ComparedRun, ComparisonPage,
+    drawn::{Drawn, DrawnRun},
+    middle,
+};
 use crate::{
     report::linked::{Told, rounded},
     simulation::decision::{cause_in_words, change_in_words},
@@ -18,7 +23,7 @@ impl Drawn {
 
     fn told_by(&self, run: &ComparedRun<'_>, drawn: &DrawnRun, unit: f64) -> Told {
         let timeline = run.page.timeline;
-        let decisions = timeline.media(self.flow.id).map(|media| media.decisions()).unwrap_or_default();
+        let decisions = timeline.media(self.flow.id).map(MediaSeries::decisions).unwrap_or_default();
         let mut told = Told::default();
         let mut targets = Vec::with_capacity(timeline.len());
         // What the script is told of each decision, once it is needed.
