@@ -6,6 +6,7 @@
 //! | [`transmission`], [`reception`], [`loopback`] | how does one run go, at one end or both? |
 //! | [`scenario`] | what is simulated, and what is expected of it? |
 //! | [`simulation`] | how does a scenario go, in numbers alone? |
+//! | [`comparison`] | how does it go under one controller or another? |
 //! | [`sweep`] | how does it go with other values, with other seeds? |
 //! | [`peer`] | how do other programs fare under the same meter? |
 //! | [`figures`], [`result`] | what came of it, in numbers? |
@@ -15,6 +16,7 @@
 //! | [`command`] | what do the flags of `giusto` mean? |
 
 pub mod command;
+pub mod comparison;
 pub mod error;
 pub mod figures;
 pub mod loopback;

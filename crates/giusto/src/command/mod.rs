@@ -5,13 +5,16 @@
 
 mod args;
 mod cbr;
+mod compare;
 mod console;
 mod demo;
+mod files;
 mod recv;
 mod reproduce;
 mod send;
 mod sim;
 mod sweep;
+mod timed;
 
 use std::{
     ffi::OsString,
@@ -43,6 +46,8 @@ enum Command {
     Cbr(cbr::CbrArgs),
     /// Run a scenario in numbers alone, and see whether it is as expected.
     Sim(sim::SimArgs),
+    /// Run a scenario under several congestion controllers, and lay them side by side.
+    Compare(compare::CompareArgs),
     /// Run a scenario many times: with other values, with other seeds.
     Sweep(sweep::SweepArgs),
     /// Published results beside ours.
@@ -77,6 +82,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Recv(args) => recv::run(&args, &stop),
         Command::Cbr(args) => cbr::run(&args, &stop),
         Command::Sim(args) => sim::run(&args, &stop),
+        Command::Compare(args) => compare::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
     };

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    io::Write,
     ops::ControlFlow,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -11,12 +10,13 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use giusto_core::units::{TimeDelta, Timestamp};
-use giusto_net::Clock;
 use serde::Serialize;
 
 use super::{
     command_line,
     console::{Progress, print_json, print_text},
+    files::Files,
+    timed,
 };
 use crate::{
     error::UsageError,
@@ -24,7 +24,6 @@ use crate::{
     simulation::{
         self, page::PageObserver, result::SimResult, show, trace_file::TraceFile, why::WhyObserver,
     },
-    whole_file::{Content, WholeFile, WriteError},
 };
 
 /// In which form events are written.
@@ -215,52 +214,36 @@ impl Observers {
 
     /// Writes all that is to be written, and names it: either all of it appears, or none.
     fn write(self, result: &SimResult, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-        let mut files = Vec::new();
-        let mut add = |name: &str, content: Content, bytes: &[u8]| -> anyhow::Result<()> {
-            let path = folder.join(name);
-            let mut file = WholeFile::create(&path, content)?;
-            file.write_all(bytes).map_err(|error| WriteError::io(&path, content, error))?;
-            files.push((file, path));
-            Ok(())
-        };
-        let json = serde_json::to_string_pretty(result)? + "\n";
-        add("result.json", Content::RESULT, json.as_bytes())?;
+        let mut files = Files::default();
+        files.add_result(folder, result)?;
         if let Some(page) = self.page {
-            let page = page.page(result, command_line());
-            add("report.html", Content::REPORT, page.to_html().as_bytes())?;
+            files.add_report(folder, &page.page(result, command_line()))?;
         }
         let mut written = Vec::new();
         if let Some((trace, path)) = self.trace {
             trace.finish()?;
             written.push(path);
         }
-        for (file, path) in files {
-            file.commit()?;
-            written.push(path);
-        }
+        written.extend(files.commit()?);
         Ok(written)
     }
 }
 
-/// One run, with the time that it took.
+/// One run, which tells how far it is.
 fn simulate(
     scenario: &Scenario,
     seed: u64,
     observers: &mut Observers,
     (stop, progress): (&AtomicBool, &Progress),
 ) -> SimResult {
-    let clock = Clock::start();
-    let began = clock.now();
     let trace = observers.trace.as_mut().map(|(trace, _)| trace);
     let page = observers.page.as_mut().map(|page| &mut page.observers);
     let mut watching = (trace, (page, observers.why.as_mut()));
-    let mut result = simulation::run_watched(scenario, seed, &mut watching, |now| {
+    timed::run(scenario, seed, &mut watching, |now| {
         let (name, done) = (scenario.name(), now.as_seconds());
         progress.say(format!("{name}: {done:.1} of {} s", scenario.duration().as_seconds()));
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    result.wall_s = (clock.now() - began).as_seconds();
-    result
+    })
 }
 
 /// The folder of each result, there and empty enough to be written to.

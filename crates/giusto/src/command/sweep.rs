@@ -12,18 +12,18 @@ use std::{
 };
 
 use clap::Args;
-use giusto_net::Clock;
 use serde::Serialize;
 
 use super::{
     console::{Progress, print_json, print_text},
     quoted,
     sim::make_folder,
+    timed,
 };
 use crate::{
     error::UsageError,
     scenario::Document,
-    simulation::{self, result::SimResult},
+    simulation::result::SimResult,
     sweep::{self, Failed, Finished, Journal, JournalError, Outcome, Planned, Seeds, Summary, Sweep, Values},
     whole_file::{self, Content},
 };
@@ -177,12 +177,9 @@ fn simulate(run: &Planned, is_over: impl Fn() -> bool) -> Option<SimResult> {
     if is_over() {
         return None;
     }
-    let clock = Clock::start();
-    let began = clock.now();
-    let mut result = simulation::run_watched(&run.scenario, run.seed, &mut (), |_| {
+    let result = timed::run(&run.scenario, run.seed, &mut (), |_| {
         if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    result.wall_s = (clock.now() - began).as_seconds();
     (!result.interrupted).then_some(result)
 }
 

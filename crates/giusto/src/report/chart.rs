@@ -16,6 +16,14 @@ use plotly::{
 /// Colours that tell series apart on light and on dark ground, also for eyes that see red and green alike
 /// (after Okabe and Ito, *Color Universal Design*, 2008, darkened where white ground needs it).
 const COLOURS: [&str; 7] = ["#1f83c9", "#d9670b", "#12936b", "#b85c97", "#a97f00", "#7d7d8c", "#5a4fcf"];
+
+/// The same where all lines of several plots are told by colour alone: without orange, which is that of what bounds them. The last
+/// four are for those who compare more than six things; not every eye tells them from the others.
+const KEYED_COLOURS: [&str; 10] = [
+    "#7d7d8c", "#1f83c9", "#12936b", "#b85c97", "#a97f00", "#5a4fcf", "#7a5230", "#4aa5b8", "#a3243b",
+    "#6f8f1f",
+];
+
 const DASHES: [DashType; 7] = [
     DashType::Solid,
     DashType::Dash,
@@ -47,6 +55,12 @@ const MOST_DASHED: usize = 250;
 
 /// The colour of what says where something should be.
 const MARK_COLOUR: &str = "#c2410c";
+
+/// The cursor: seen on light and on dark ground.
+const CURSOR_COLOUR: &str = "#808893";
+
+/// Room for the numbers and the title of a y axis that is linked with others.
+const CURSOR_LEFT: usize = 62;
 
 /// A line may hold this many points; a longer one is thinned so that its peaks stay.
 const MAX_POINTS: usize = 2000;
@@ -150,6 +164,10 @@ pub struct Chart {
     pub(crate) x: Scale,
     pub(crate) y: Scale,
     pub(crate) full_width: bool,
+    /// Where the cursor of a [`Linked`](super::Linked) plot stands at first.
+    pub(crate) cursor: Option<f64>,
+    /// Whether the names of the lines, and their values at the cursor, stand elsewhere on the page.
+    pub(crate) keyed_elsewhere: bool,
 }
 
 impl Chart {
@@ -163,6 +181,8 @@ impl Chart {
             x: Scale::default(),
             y: Scale::default(),
             full_width: false,
+            cursor: None,
+            keyed_elsewhere: false,
         }
     }
 
@@ -192,6 +212,21 @@ impl Chart {
     #[must_use]
     pub fn with_full_width(mut self) -> Self {
         self.full_width = true;
+        self
+    }
+
+    /// The same plot, linked with others: a line of its own, an x axis that begins where theirs begin, and a cursor at `x`.
+    #[must_use]
+    pub(crate) fn with_cursor(mut self, x: f64) -> Self {
+        self.cursor = Some(x);
+        self.full_width = true;
+        self
+    }
+
+    /// The same plot without legend and without labels at the pointer.
+    #[must_use]
+    pub(crate) fn keyed_elsewhere(mut self) -> Self {
+        self.keyed_elsewhere = true;
         self
     }
 
@@ -236,7 +271,7 @@ impl Chart {
     pub(crate) fn to_plot(&self) -> Plot {
         let mut plot = Plot::new();
         for (index, series) in self.series.iter().enumerate() {
-            add(&mut plot, series, index);
+            add(&mut plot, series, (index, self.keyed_elsewhere));
         }
         plot.set_layout(self.layout());
         plot.set_configuration(
@@ -273,8 +308,12 @@ impl Chart {
             .plot_background_color("rgba(0,0,0,0)")
             .font(Font::new().family("system-ui, sans-serif").size(12).color("#545d6b"))
             .hover_label(Label::new().font(Font::new().family("system-ui, sans-serif").size(12)))
-            .hover_mode(if bars { HoverMode::Closest } else { HoverMode::XUnified })
-            .show_legend(self.series.len() > 1)
+            .hover_mode(match (bars, self.keyed_elsewhere) {
+                (true, _) => HoverMode::Closest,
+                (false, true) => HoverMode::X,
+                (false, false) => HoverMode::XUnified,
+            })
+            .show_legend(self.series.len() > 1 && !self.keyed_elsewhere)
             .legend(legend)
             .bar_mode(BarMode::Group)
             .bar_gap(0.28)
@@ -284,8 +323,19 @@ impl Chart {
             // On a narrow screen a wide plot is moved sideways: a finger across it is no wish to zoom.
             layout = layout.drag_mode(DragMode::False);
         }
+        if let Some(x) = self.cursor {
+            // However wide its numbers are, all of them begin at the same place. The script moves the first shape.
+            layout = layout
+                .margin(Margin::new().left(CURSOR_LEFT).right(18).top(26).bottom(12).auto_expand(true))
+                .y_axis(axis(&self.y).auto_margin(false));
+            let line = ShapeLine::new().color(CURSOR_COLOUR).width(1.0);
+            let shape = Shape::new().shape_type(ShapeType::Line).line(line).layer(ShapeLayer::Above);
+            layout.add_shape(shape.x_ref("x").y_ref("paper").x0(x).x1(x).y0(0.0).y1(1.0));
+        }
         let limits = self.series.iter().filter_map(|series| match series {
-            Series::Limit { name, points } => Some((name, points.first()?, points.last()?)),
+            Series::Limit { name, points } if !self.keyed_elsewhere => {
+                Some((name, points.first()?, points.last()?))
+            }
             _ => None,
         });
         for (index, (name, first, last)) in limits.enumerate() {
@@ -388,8 +438,9 @@ fn axis(scale: &Scale) -> Axis {
     axis
 }
 
-fn add(plot: &mut Plot, series: &Series, index: usize) {
-    let colour = of(&COLOURS, index).copied().unwrap_or("#1f83c9");
+/// Adds `series`, the one at `index`; a `quiet` one has no labels at the pointer, and its colour alone tells it from others.
+fn add(plot: &mut Plot, series: &Series, (index, quiet): (usize, bool)) {
+    let colour = if quiet { keyed_colour(index) } else { of(&COLOURS, index).copied().unwrap_or("#1f83c9") };
     let line =
         Line::new().color(colour).width(2.0).dash(of(&DASHES, index).cloned().unwrap_or(DashType::Solid));
     let name = literal(series.name());
@@ -397,9 +448,15 @@ fn add(plot: &mut Plot, series: &Series, index: usize) {
         Series::Line { points, .. } => {
             let points = thinned(points, MAX_POINTS);
             // Between points that lie close a dash is not seen as one, but as noise.
-            let line = if points.len() > MOST_DASHED { line.width(1.5).dash(DashType::Solid) } else { line };
+            let line = if quiet || points.len() > MOST_DASHED {
+                line.width(1.5).dash(DashType::Solid)
+            } else {
+                line
+            };
             let (x, y) = points.into_iter().unzip();
-            plot.add_trace(Scatter::new(x, y).name(name).mode(Mode::Lines).line(line));
+            let trace = Scatter::new(x, y).name(name).mode(Mode::Lines).line(line);
+            // Without a label the pointer is followed all the same.
+            plot.add_trace(if quiet { trace.hover_info(HoverInfo::None) } else { trace });
         }
         Series::Stacked { points, .. } => {
             let (x, y) = points.iter().copied().unzip();
@@ -412,7 +469,8 @@ fn add(plot: &mut Plot, series: &Series, index: usize) {
             let (x, y) = points.iter().copied().unzip();
             let dash = if index.is_multiple_of(2) { DashType::Dash } else { DashType::Dot };
             let outline = Line::new().color(MARK_COLOUR).width(1.6).dash(dash).shape(LineShape::Hv);
-            plot.add_trace(Scatter::new(x, y).name(name).mode(Mode::Lines).line(outline).show_legend(false));
+            let trace = Scatter::new(x, y).name(name).mode(Mode::Lines).line(outline).show_legend(false);
+            plot.add_trace(if quiet { trace.hover_info(HoverInfo::Skip) } else { trace });
         }
         Series::Steps { classes, .. } => {
             let (x, y) = steps(classes);
@@ -467,6 +525,11 @@ fn add(plot: &mut Plot, series: &Series, index: usize) {
             );
         }
     }
+}
+
+/// The colour of series `index` of plots that are [keyed elsewhere](Chart::keyed_elsewhere).
+pub(crate) fn keyed_colour(index: usize) -> &'static str {
+    of(&KEYED_COLOURS, index).copied().unwrap_or("#1f83c9")
 }
 
 /// The entry for series `index`; they repeat when there are more series than entries.

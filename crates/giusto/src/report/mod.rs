@@ -15,9 +15,11 @@
 //! ```
 
 mod chart;
+mod comparison;
 pub(crate) mod figures;
 pub(crate) mod format;
 mod granted;
+mod linked;
 mod page;
 mod plots;
 mod render;
@@ -28,6 +30,8 @@ use std::path::Path;
 
 pub use crate::whole_file::WriteError;
 pub use chart::{Chart, Event, Mark, Series};
+pub use comparison::{ComparedRun, ComparisonPage, comparison};
+pub use linked::Linked;
 pub use page::{Demo, accuracy, demo, verdict};
 pub use simulation::{PageFlow, PageLink, SimulationPage, simulation};
 
@@ -89,6 +93,8 @@ pub enum Section {
     Table(Table),
     /// A plot. Neighbouring plots stand side by side where there is room.
     Chart(Box<Chart>),
+    /// Plots over one axis, with a cursor that tells what is there.
+    Linked(Box<Linked>),
     /// A picture without axes.
     Drawing(Drawing),
     /// Text.
@@ -110,6 +116,12 @@ impl From<Table> for Section {
 impl From<Chart> for Section {
     fn from(chart: Chart) -> Self {
         Self::Chart(Box::new(chart))
+    }
+}
+
+impl From<Linked> for Section {
+    fn from(linked: Linked) -> Self {
+        Self::Linked(Box::new(linked))
     }
 }
 

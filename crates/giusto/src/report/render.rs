@@ -3,7 +3,9 @@
 use askama::Template;
 use plotly::Plot;
 
-use super::{Block, Card, Cell, Chart, Drawing, Prose, Report, Section, Table, Tone};
+use super::{
+    Block, Card, Cell, Chart, Drawing, Linked, Prose, Report, Section, Table, Tone, chart::keyed_colour,
+};
 
 /// Cells with more characters than this are given room to be read as sentences.
 const LONG_CELL_CHARS: usize = 48;
@@ -16,6 +18,7 @@ enum Part<'a> {
     Cards(&'a [Card]),
     Table(usize, TableView<'a>),
     Charts(Vec<ChartView<'a>>),
+    Linked(LinkedView<'a>),
     Drawing(usize, &'a Drawing),
     Prose(&'a Prose),
 }
@@ -31,9 +34,20 @@ struct TableView<'a> {
 
 /// A plot, and the script that draws it.
 struct ChartView<'a> {
-    id: usize,
+    id: String,
     chart: &'a Chart,
     plot: String,
+}
+
+/// Linked plots, and what the cursor tells.
+struct LinkedView<'a> {
+    id: usize,
+    linked: &'a Linked,
+    charts: Vec<ChartView<'a>>,
+    /// Name and colour of each line.
+    lines: Vec<(&'a str, &'static str)>,
+    /// What the script reads.
+    data: String,
 }
 
 #[derive(Template)]
@@ -43,18 +57,21 @@ struct Page<'a> {
     parts: Vec<Part<'a>>,
     style: &'static str,
     plot_library: String,
+    link_script: &'static str,
     version: &'static str,
 }
 
 /// The page as one HTML text.
 pub(super) fn page(report: &Report) -> String {
     let parts = parts(&report.sections);
-    let has_plots = parts.iter().any(|part| matches!(part, Part::Charts(_)));
+    let has_links = parts.iter().any(|part| matches!(part, Part::Linked(_)));
+    let has_plots = has_links || parts.iter().any(|part| matches!(part, Part::Charts(_)));
     let page = Page {
         report,
         parts,
         style: include_str!("style.css"),
         plot_library: if has_plots { plot_library() } else { String::new() },
+        link_script: if has_links { include_str!("linked.js") } else { "" },
         version: env!("CARGO_PKG_VERSION"),
     };
     // A String takes whatever is written to it: rendering into one has no way to fail.
@@ -69,10 +86,16 @@ fn parts(sections: &[Section]) -> Vec<Part<'_>> {
             Section::Table(table) => parts.push(Part::Table(id, table_view(table))),
             Section::Drawing(drawing) => parts.push(Part::Drawing(id, drawing)),
             Section::Prose(prose) => parts.push(Part::Prose(prose)),
+            Section::Linked(linked) => {
+                let charts = linked.charts.iter().enumerate();
+                let charts = charts.map(|(place, chart)| chart_view(chart, format!("{id}-{place}")));
+                let (charts, data) = (charts.collect(), linked.data());
+                let lines = linked.lines.iter().enumerate();
+                let lines = lines.map(|(number, name)| (name.as_str(), keyed_colour(number))).collect();
+                parts.push(Part::Linked(LinkedView { id, linked, charts, lines, data }));
+            }
             Section::Chart(chart) => {
-                // The library writes its figures as JSON without `<`, `>` or `&`, fit to stand inside a script.
-                let view =
-                    ChartView { id, chart, plot: chart.to_plot().to_inline_html(Some(&format!("plot{id}"))) };
+                let view = chart_view(chart, id.to_string());
                 match parts.last_mut() {
                     Some(Part::Charts(group)) => group.push(view),
                     _ => parts.push(Part::Charts(vec![view])),
@@ -81,6 +104,12 @@ fn parts(sections: &[Section]) -> Vec<Part<'_>> {
         }
     }
     parts
+}
+
+fn chart_view(chart: &Chart, id: String) -> ChartView<'_> {
+    // The library writes its figures as JSON without `<`, `>` or `&`, fit to stand inside a script.
+    let plot = chart.to_plot().to_inline_html(Some(&format!("plot{id}")));
+    ChartView { id, chart, plot }
 }
 
 fn table_view(table: &Table) -> TableView<'_> {

@@ -1,7 +1,7 @@
 //! The page of a simulated run.
 
-mod media;
-mod plots;
+pub(super) mod media;
+pub(super) mod plots;
 
 use giusto_core::units::TimeDelta;
 use giusto_sim::{

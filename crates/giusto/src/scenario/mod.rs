@@ -62,6 +62,7 @@ pub use builder::Builder;
 pub(crate) use check::number_in_file;
 pub use document::{Document, Setting};
 pub use expectation::{Expectation, Figure, Metric, Subject};
+pub(crate) use media::FEEDBACKS;
 pub use problem::ScenarioError;
 pub(crate) use problem::{At, Finding};
 

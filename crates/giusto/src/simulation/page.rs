@@ -60,10 +60,15 @@ impl PageObserver {
 
     /// The page of the run that was observed; `command` makes it again.
     pub fn page(mut self, result: &SimResult, command: String) -> Report {
-        let (summary, timeline) = &mut self.observers;
-        timeline.finish();
-        let (flows, links, description) = (self.flows, self.links, self.description);
-        report::simulation(&SimulationPage { result, summary, timeline, flows, links, description, command })
+        report::simulation(&self.material(result, command))
+    }
+
+    /// What that page is made from, of a run that is over.
+    pub fn material<'a>(&'a mut self, result: &'a SimResult, command: String) -> SimulationPage<'a> {
+        self.observers.1.finish();
+        let (summary, timeline) = &self.observers;
+        let (flows, links, description) = (self.flows.clone(), self.links.clone(), self.description.clone());
+        SimulationPage { result, summary, timeline, flows, links, description, command }
     }
 }
 

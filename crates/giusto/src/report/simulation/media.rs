@@ -31,7 +31,11 @@ pub(super) fn charts(page: &SimulationPage<'_>) -> Vec<Chart> {
 }
 
 /// Target, sent and received rate of a flow, with its decisions and the capacity of the slowest link of its way.
-fn target(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries), all: usize) -> Option<Chart> {
+pub(in crate::report) fn target(
+    page: &SimulationPage<'_>,
+    (flow, media): (&PageFlow, &MediaSeries),
+    all: usize,
+) -> Option<Chart> {
     let timeline = page.timeline;
     let together = windows_apart(timeline, &[flow.id]);
     let sizes = |of: fn(&FlowWindow) -> u64| -> Vec<u64> { timeline.flow(flow.id).iter().map(of).collect() };
@@ -90,7 +94,7 @@ fn target(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries), a
 }
 
 /// The link of a flow's way that carries least over the whole run.
-fn slowest<'a>(page: &'a SimulationPage<'_>, flow: &PageFlow) -> Option<&'a PageLink> {
+pub(in crate::report) fn slowest<'a>(page: &'a SimulationPage<'_>, flow: &PageFlow) -> Option<&'a PageLink> {
     let carries = |link: &PageLink| match &link.rate {
         RateProfile::Unlimited => None,
         rate => rate.capacity(page.timeline.end()),

@@ -94,14 +94,14 @@ fn busiest<'a>(page: &'a SimulationPage<'_>) -> Vec<&'a PageLink> {
     links
 }
 
-pub(super) fn chart(page: &SimulationPage<'_>, title: &str, caption: String, y: &str) -> Chart {
+pub(in crate::report) fn chart(page: &SimulationPage<'_>, title: &str, caption: String, y: &str) -> Chart {
     let mut chart = Chart::new(title, caption).with_axes("time (s)", y);
     chart.x.range = Some((0.0, page.timeline.end().as_seconds()));
     chart
 }
 
 /// The middle of window `place`, in seconds.
-pub(super) fn middle(timeline: &Timeline, place: usize) -> f64 {
+pub(in crate::report) fn middle(timeline: &Timeline, place: usize) -> f64 {
     let window = timeline.window(place);
     f64::midpoint(window.start.as_seconds(), window.end.as_seconds())
 }
@@ -147,7 +147,7 @@ fn rates(page: &SimulationPage<'_>, bundles: &[Bundle], busy: &[&PageLink]) -> O
 }
 
 /// The unit in which rates up to `most` are written.
-pub(super) fn scaled(most: f64) -> (f64, &'static str) {
+pub(in crate::report) fn scaled(most: f64) -> (f64, &'static str) {
     match most {
         bps if bps >= 1e9 => (1e9, "Gbit/s"),
         bps if bps >= 1e6 => (1e6, "Mbit/s"),
@@ -157,7 +157,7 @@ pub(super) fn scaled(most: f64) -> (f64, &'static str) {
 }
 
 /// The rate of so many bytes in each window, in bit/s, `together` windows at a time.
-pub(super) fn rate_points(timeline: &Timeline, sizes: &[u64], together: usize) -> Vec<(f64, f64)> {
+pub(in crate::report) fn rate_points(timeline: &Timeline, sizes: &[u64], together: usize) -> Vec<(f64, f64)> {
     let points = sizes.chunks(together.max(1)).enumerate().map(|(point, sizes)| {
         let first = timeline.window(point * together).start.as_seconds();
         let last = timeline.window(point * together + sizes.len() - 1).end.as_seconds();
@@ -184,7 +184,7 @@ fn windows_per_point(page: &SimulationPage<'_>, bundles: &[Bundle]) -> usize {
 }
 
 /// How many windows together hold enough packets of `flows` for a rate.
-pub(super) fn windows_apart(timeline: &Timeline, flows: &[FlowId]) -> usize {
+pub(in crate::report) fn windows_apart(timeline: &Timeline, flows: &[FlowId]) -> usize {
     let mut packets = vec![0_u64; timeline.len()];
     for &flow in flows {
         for (sum, window) in packets.iter_mut().zip(timeline.flow(flow)) {
@@ -198,7 +198,7 @@ pub(super) fn windows_apart(timeline: &Timeline, flows: &[FlowId]) -> usize {
 }
 
 /// The rate over time, each until the next; `None` without a limit.
-pub(super) fn capacity(timeline: &Timeline, profile: &RateProfile) -> Option<Vec<(f64, f64)>> {
+pub(in crate::report) fn capacity(timeline: &Timeline, profile: &RateProfile) -> Option<Vec<(f64, f64)>> {
     let end = timeline.end();
     match profile {
         RateProfile::Unlimited => None,
