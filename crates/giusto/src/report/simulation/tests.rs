@@ -174,7 +174,7 @@ fn a_media_flow_has_its_target_its_decisions_and_its_frames_drawn() {
         let at = Timestamp::from_nanos(at * 1_000_000_000);
         run.timeline.on_note(at, &Note::Decided { flow, decision: Decision { at, from, to, cause } });
         let delay = Some(TimeDelta::from_millis(40));
-        run.timeline.on_note(at, &Note::Frame { flow, delay, size: DataSize::from_bytes(1000) });
+        run.timeline.on_note(at, &Note::Frame { flow, ssrc: 2, delay, size: DataSize::from_bytes(1000) });
     }
     run.timeline.finish();
     run.result.flows[0].target_rate_bps = Some(390_625.0);

@@ -142,7 +142,7 @@ fn notes(observer: &mut impl Observer) {
         Note::Decided { flow, decision: Decision { at: Timestamp::from_nanos(1), from, to, cause } }
     };
     let delay = Cause::Delay { signal: Signal::OverUse, trend_ms: 14.25, threshold_ms: 12.5 };
-    let frame = |flow, delay| Note::Frame { flow, delay, size: DataSize::from_bytes(6250) };
+    let frame = |flow, delay| Note::Frame { flow, ssrc: 2, delay, size: DataSize::from_bytes(6250) };
     observer.on_note(Timestamp::from_nanos(1), &decide(delay));
     observer.on_note(Timestamp::from_nanos(2), &frame(flow, Some(TimeDelta::from_millis(40))));
     observer.on_note(Timestamp::from_nanos(3), &frame(flow, None));
