@@ -430,6 +430,95 @@ fn a_sweep_that_is_interrupted_keeps_what_is_finished_and_can_be_resumed() {
     assert!(text(&changed.stderr).contains("as it was before it was changed"), "{}", text(&changed.stderr));
 }
 
+/// Three videos that never adapt over a link that carries them all, and a flow of another kind.
+const STREAMS: &str = r#"duration = "10 s"
+[[link]]
+id = "wire"
+from = "here"
+to = "there"
+rate = "10 Mbit/s"
+delay = "20 ms"
+duplex = true
+[[flow]]
+id = "call"
+kind = "media"
+controller = "fixed"
+start-rate = "2 Mbit/s"
+audio = "20 kbit/s"
+video = [
+    { id = "screen", model = "fixed", rate = "400 kbit/s", size = "1 kB", priority = 2, pauses = [["6 s", "10 s"]] },
+    { id = "left", model = "fixed", rate = "400 kbit/s", size = "1 kB" },
+    { id = "right", model = "fixed", rate = "400 kbit/s", size = "1 kB" },
+]
+[[flow]]
+id = "voice"
+kind = "cbr"
+from = "here"
+to = "there"
+rate = "64 kbit/s"
+size = "200 B"
+"#;
+
+#[test]
+fn an_expectation_of_a_stream_that_cannot_be_is_refused_with_its_line_and_the_mend() {
+    let line = STREAMS.lines().count() + 1;
+    let and = |more: &str| {
+        let told = complaint(&format!("{STREAMS}[[expect]]\n{more}\nmin = 0\n"), &[]);
+        let at = |line: usize| format!("s.toml:{line}:");
+        told.replace(&at(line + 1), "s.toml:+1:").replace(&at(line + 2), "s.toml:+2:")
+    };
+    insta::assert_snapshot!(and("flow = \"call\"\nstream = \"scren\"\nmetric = \"frames\""), @r#"error: s.toml:+2: expect of flow "call": no stream is called "scren": did you mean "screen"? known are screen, left, right, audio"#);
+    insta::assert_snapshot!(and("flow = \"voice\"\nstream = \"audio\"\nmetric = \"received-rate\""), @r#"error: s.toml:+2: expect of flow "voice": streams are of kind media, and this is cbr: leave stream out"#);
+    insta::assert_snapshot!(and("flow = \"call\"\nmetric = \"loss\"\nstream = \"left\""), @r#"error: s.toml:+2: expect of flow "call": loss is not known of a stream: use one of received-rate, frames, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max"#);
+    insta::assert_snapshot!(and("link = \"wire\"\nstream = \"left\"\nmetric = \"dropped\""), @r#"error: s.toml:+2: expect of link "wire": stream: links know no streams: leave it out"#);
+    let alone = STREAMS.replace("{ id = \"left\"", "#").replace("{ id = \"right\"", "#");
+    let told = complaint(
+        &format!("{alone}[[expect]]\nflow = \"call\"\nmetric = \"stream-fairness\"\nmin = 0\n"),
+        &[],
+    );
+    assert!(told.contains("stream-fairness is between videos, and there are not two"), "{told}");
+}
+
+#[test]
+fn each_stream_of_a_flow_is_told_and_can_be_expected() {
+    // The window of each is a second long and no pause lies in it; 50 frames of 1000 B in a second are 400 kbit/s.
+    let checks = [
+        ("stream = \"left\"\nmetric = \"received-rate\"", 0.4e6),
+        ("stream = \"left\"\nmetric = \"frames\"", 150.0),
+        ("stream = \"audio\"\nmetric = \"frames\"", 150.0),
+        // One has half of its share: (200 + 400 + 400)² / (3 (200² + 400² + 400²)).
+        ("metric = \"stream-fairness\"", 1e6 / 1.08e6),
+    ];
+    let late = "flow = \"call\"\nstream = \"screen\"\nmetric = \"frames\"\nfrom = \"7 s\"\nmin = 0\nmax = 0";
+    let mut text = format!("{STREAMS}[[expect]]\n{late}\n");
+    for (what, value) in checks {
+        let unit = if what.contains("rate") { "bit/s" } else { "" };
+        let quoted =
+            |value: f64| if unit.is_empty() { value.to_string() } else { format!("\"{value} {unit}\"") };
+        text += &format!("[[expect]]\nflow = \"call\"\n{what}\nfrom = \"2 s\"\nto = \"5 s\"\n");
+        text += &format!("min = {}\nmax = {}\n", quoted(value * 0.99), quoted(value * 1.01));
+    }
+    let folder = Folder::with(&text);
+    let output = folder.run(&["sim", "s.toml", "--json"]);
+    let result = json(&output);
+    assert_eq!(output.status.code(), Some(0), "{:#}", result["checks"]);
+    let streams = result["flows"][0]["streams"].as_array().unwrap();
+    let of = |key: &str| streams.iter().map(|stream| stream[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("id"), ["audio", "screen", "left", "right"]);
+    assert_eq!(of("kind"), ["audio", "video", "video", "video"]);
+    assert_eq!(of("ssrc"), [1, 2, 3, 4]);
+    assert_eq!(of("priority"), [Value::Null, 2.0.into(), 1.0.into(), 1.0.into()]);
+    assert_eq!(result["flows"][1]["streams"], Value::Null);
+    let table = self::text(&folder.run(&["sim", "s.toml"]).stdout);
+    assert!(table.contains("call: screen") && table.contains("call: audio"), "{table}");
+    // A setting reaches one of them by its name or by its number.
+    for path in ["call.video.screen.priority", "flow.call.video.1.priority"] {
+        let changed = json(&folder.run(&["sim", "s.toml", "--json", "--set", &format!("{path}=1")]));
+        assert_eq!(changed["flows"][0]["streams"][1]["priority"], 1.0, "{path}");
+        assert!((changed["checks"][4]["value"].as_f64().unwrap() - 1.0).abs() < 1e-3, "{path}");
+    }
+}
+
 #[test]
 fn every_scenario_of_the_project_goes_as_it_expects() {
     use rayon::prelude::*;

@@ -208,7 +208,7 @@ fn what_cannot_be_of_one_of_several_videos_is_told_with_its_line() {
     insta::assert_snapshot!(several("id = \"audio\""), @r#"s.toml:12: flow "call": video "audio": that is what the sound is called: give each its own id"#);
     insta::assert_snapshot!(several("id = \"a b\""), @r#"s.toml:12: flow "call": video "a b": id: "a b" is no id: use letters, digits, - and _"#);
     insta::assert_snapshot!(several("skip-after = \"0 s\""), @r#"s.toml:12: flow "call": video "video-2": skip-after must be above 0 s, found 0 ns: "never" switches it off"#);
-    insta::assert_snapshot!(several("discard-after = \"nevr\""), @"");
+    insta::assert_snapshot!(several("discard-after = \"nevr\""), @r#"s.toml:13: flow "call": video 2: discard-after: "nevr" is not a duration: write a number and a unit, such as "50 ms""#);
     insta::assert_snapshot!(several("pauses = [[\"2 s\", \"1 s\"]]"), @r#"s.toml:12: flow "call": video "video-2": a pause from 2 s to 1 s is none: let it end after it begins"#);
     insta::assert_snapshot!(several("model = \"perfekt\""), @r#"s.toml:13: flow "call": video 2: model: "perfekt" is not known: did you mean "perfect"? use one of fixed, perfect, statistical, trace, hybrid"#);
     insta::assert_snapshot!(complaint("video = [\"perfect\", \"fixed\"]"), @r#"s.toml:10: flow "call": video 2: "fixed" needs a rate: write { model = "fixed", rate = "1 Mbit/s" }"#);
