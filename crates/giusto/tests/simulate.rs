@@ -124,7 +124,7 @@ fn a_bad_change_or_expectation_is_refused_with_its_line_and_the_mend() {
     insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wire\"\n"), @"error: s.toml:14: change 1: nothing changes: give a rate or a delay");
     insta::assert_snapshot!(and("[[expect]]\nflow = \"video\"\nmetric = \"loss\"\nmax = 0.1\n"), @r#"error: s.toml:14: expect of flow "video": no flow is called "video": known are voice"#
     );
-    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"utilisation\"\nmax = 0.1\n"), @r#"error: s.toml:15: expect of flow "voice": metric: "utilisation" is not known: use one of sent-rate, received-rate, sent-packets, received-packets, loss, marked, delay-mean, delay-p50, delay-p95, delay-p99, delay-max, queue-delay-mean, queue-delay-p50, queue-delay-p95, queue-delay-p99, queue-delay-max, fairness, target-rate, decisions, frames, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max, time-to-rate"#);
+    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"utilisation\"\nmax = 0.1\n"), @r#"error: s.toml:15: expect of flow "voice": metric: "utilisation" is not known: use one of sent-rate, received-rate, sent-packets, received-packets, loss, marked, delay-mean, delay-p50, delay-p95, delay-p99, delay-max, queue-delay-mean, queue-delay-p50, queue-delay-p95, queue-delay-p99, queue-delay-max, fairness, stream-fairness, target-rate, decisions, frames, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max, time-to-rate"#);
     insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\n"), @"error: s.toml:15: expect of flow voice: loss: no bounds: give min, max or better both");
     insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\nmax = 0.1\nto = \"3 s\"\n"), @"error: s.toml:17: expect of flow voice: loss until 3 s: it ends after the run does: let it end earlier");
 }
@@ -443,7 +443,7 @@ duplex = true
 id = "call"
 kind = "media"
 controller = "fixed"
-start-rate = "2 Mbit/s"
+start-rate = "1.2 Mbit/s"
 audio = "20 kbit/s"
 video = [
     { id = "screen", model = "fixed", rate = "400 kbit/s", size = "1 kB", priority = 2, pauses = [["6 s", "10 s"]] },
@@ -481,7 +481,7 @@ fn an_expectation_of_a_stream_that_cannot_be_is_refused_with_its_line_and_the_me
 
 #[test]
 fn each_stream_of_a_flow_is_told_and_can_be_expected() {
-    // The window of each is a second long and no pause lies in it; 50 frames of 1000 B in a second are 400 kbit/s.
+    // Over three seconds in which nothing pauses; 50 frames of 1000 B in a second are 400 kbit/s.
     let checks = [
         ("stream = \"left\"\nmetric = \"received-rate\"", 0.4e6),
         ("stream = \"left\"\nmetric = \"frames\"", 150.0),
@@ -490,14 +490,15 @@ fn each_stream_of_a_flow_is_told_and_can_be_expected() {
         ("metric = \"stream-fairness\"", 1e6 / 1.08e6),
     ];
     let late = "flow = \"call\"\nstream = \"screen\"\nmetric = \"frames\"\nfrom = \"7 s\"\nmin = 0\nmax = 0";
-    let mut text = format!("{STREAMS}[[expect]]\n{late}\n");
-    for (what, value) in checks {
-        let unit = if what.contains("rate") { "bit/s" } else { "" };
-        let quoted =
-            |value: f64| if unit.is_empty() { value.to_string() } else { format!("\"{value} {unit}\"") };
-        text += &format!("[[expect]]\nflow = \"call\"\n{what}\nfrom = \"2 s\"\nto = \"5 s\"\n");
-        text += &format!("min = {}\nmax = {}\n", quoted(value * 0.99), quoted(value * 1.01));
-    }
+    let expect = |(what, value): (&str, f64)| {
+        let bound = |value: f64| {
+            if what.contains("rate") { format!("\"{value} bit/s\"") } else { value.to_string() }
+        };
+        let (min, max) = (bound(value * 0.99), bound(value * 1.01));
+        let time = "from = \"2 s\"\nto = \"5 s\"";
+        format!("[[expect]]\nflow = \"call\"\n{what}\n{time}\nmin = {min}\nmax = {max}\n")
+    };
+    let text = format!("{STREAMS}[[expect]]\n{late}\n{}", checks.map(expect).concat());
     let folder = Folder::with(&text);
     let output = folder.run(&["sim", "s.toml", "--json"]);
     let result = json(&output);

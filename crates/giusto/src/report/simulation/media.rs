@@ -125,10 +125,13 @@ fn streams(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries)) 
     let (unit, name) = scaled(most);
     lines.iter_mut().flat_map(|(_, points)| points).for_each(|(_, bps)| *bps /= unit);
     let width = TimeDelta::from_nanos(timeline.width().as_nanos().saturating_mul(together as i64));
-    let mut caption = format!("The payload of the frames that arrived whole, over {width} each.");
-    if result.streams.len() > MOST_LINES {
-        caption += &format!(" Of {} streams the first {MOST_LINES} are shown.", result.streams.len());
-    }
+    let all = result.streams.len();
+    let more = if all > MOST_LINES {
+        format!(" Of {all} streams the first {MOST_LINES} are shown.")
+    } else {
+        String::new()
+    };
+    let caption = format!("The payload of the frames that arrived whole, over {width} each.{more}");
     let title = format!("{}: received rate of each stream", flow.name);
     let mut chart = chart(page, &title, caption, &format!("rate ({name})")).with_full_width();
     chart.y.range = Some((0.0, most / unit * 1.1));

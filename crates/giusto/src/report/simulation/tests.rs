@@ -222,6 +222,7 @@ fn of_several_videos_each_is_drawn_and_has_its_row() {
     use giusto_sim::trace::{Note, Observer};
     let mut run = run(1);
     let flow = run.flows[0].id;
+    run.timeline = Timeline::new(Timestamp::from_nanos(5_000_000_000));
     for place in 0..40_u64 {
         let at = Timestamp::from_nanos(place * 100_000_000);
         for (ssrc, bytes) in [(2, 4000), (3, 1000)] {
