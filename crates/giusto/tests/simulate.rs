@@ -463,15 +463,16 @@ size = "200 B"
 fn an_expectation_of_a_stream_that_cannot_be_is_refused_with_its_line_and_the_mend() {
     let line = STREAMS.lines().count() + 1;
     let and = |more: &str| {
-        let told = complaint(&format!("{STREAMS}[[expect]]\n{more}\nmin = 0\n"), &[]);
+        let told = complaint(&format!("{STREAMS}[[expect]]\n{more}\n"), &[]);
         let at = |line: usize| format!("s.toml:{line}:");
-        told.replace(&at(line + 1), "s.toml:+1:").replace(&at(line + 2), "s.toml:+2:")
+        (1..=4).fold(told, |told, more| told.replace(&at(line + more), &format!("s.toml:+{more}:")))
     };
     insta::assert_snapshot!(and("flow = \"call\"\nstream = \"scren\"\nmetric = \"frames\""), @r#"error: s.toml:+2: expect of flow "call": no stream is called "scren": did you mean "screen"? known are screen, left, right, audio"#);
-    insta::assert_snapshot!(and("flow = \"voice\"\nstream = \"audio\"\nmetric = \"received-rate\""), @r#"error: s.toml:+2: expect of flow "voice": streams are of kind media, and this is cbr: leave stream out"#);
+    insta::assert_snapshot!(and("flow = \"voice\"\nmax = \"1 Mbit/s\"\nmetric = \"received-rate\"\nstream = \"audio\""), @r#"error: s.toml:+4: expect of flow "voice": streams are of kind media, and this is cbr: leave stream out"#);
     insta::assert_snapshot!(and("flow = \"call\"\nmetric = \"loss\"\nstream = \"left\""), @r#"error: s.toml:+2: expect of flow "call": loss is not known of a stream: use one of received-rate, frames, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max"#);
     insta::assert_snapshot!(and("link = \"wire\"\nstream = \"left\"\nmetric = \"dropped\""), @r#"error: s.toml:+2: expect of link "wire": stream: links know no streams: leave it out"#);
     let alone = STREAMS.replace("{ id = \"left\"", "#").replace("{ id = \"right\"", "#");
+    let alone = alone.replace("1.2 Mbit/s", "400 kbit/s");
     let told = complaint(
         &format!("{alone}[[expect]]\nflow = \"call\"\nmetric = \"stream-fairness\"\nmin = 0\n"),
         &[],
