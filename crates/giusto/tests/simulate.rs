@@ -124,7 +124,7 @@ fn a_bad_change_or_expectation_is_refused_with_its_line_and_the_mend() {
     insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wire\"\n"), @"error: s.toml:14: change 1: nothing changes: give a rate or a delay");
     insta::assert_snapshot!(and("[[expect]]\nflow = \"video\"\nmetric = \"loss\"\nmax = 0.1\n"), @r#"error: s.toml:14: expect of flow "video": no flow is called "video": known are voice"#
     );
-    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"utilisation\"\nmax = 0.1\n"), @r#"error: s.toml:15: expect of flow "voice": metric: "utilisation" is not known: use one of sent-rate, received-rate, sent-packets, received-packets, loss, marked, delay-mean, delay-p50, delay-p95, delay-p99, delay-max, queue-delay-mean, queue-delay-p50, queue-delay-p95, queue-delay-p99, queue-delay-max, fairness, target-rate, decisions, frames, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max, time-to-rate"#);
+    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"utilisation\"\nmax = 0.1\n"), @r#"error: s.toml:15: expect of flow "voice": metric: "utilisation" is not known: use one of sent-rate, received-rate, sent-packets, received-packets, loss, marked, delay-mean, delay-p50, delay-p95, delay-p99, delay-max, queue-delay-mean, queue-delay-p50, queue-delay-p95, queue-delay-p99, queue-delay-max, fairness, stream-fairness, target-rate, decisions, frames, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max, time-to-rate"#);
     insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\n"), @"error: s.toml:15: expect of flow voice: loss: no bounds: give min, max or better both");
     insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\nmax = 0.1\nto = \"3 s\"\n"), @"error: s.toml:17: expect of flow voice: loss until 3 s: it ends after the run does: let it end earlier");
 }
@@ -428,6 +428,97 @@ fn a_sweep_that_is_interrupted_keeps_what_is_finished_and_can_be_resumed() {
     let changed = folder.run(&few);
     assert_eq!(changed.status.code(), Some(2));
     assert!(text(&changed.stderr).contains("as it was before it was changed"), "{}", text(&changed.stderr));
+}
+
+/// Three videos that never adapt over a link that carries them all, and a flow of another kind.
+const STREAMS: &str = r#"duration = "10 s"
+[[link]]
+id = "wire"
+from = "here"
+to = "there"
+rate = "10 Mbit/s"
+delay = "20 ms"
+duplex = true
+[[flow]]
+id = "call"
+kind = "media"
+controller = "fixed"
+start-rate = "1.2 Mbit/s"
+audio = "20 kbit/s"
+video = [
+    { id = "screen", model = "fixed", rate = "400 kbit/s", size = "1 kB", priority = 2, pauses = [["6 s", "10 s"]] },
+    { id = "left", model = "fixed", rate = "400 kbit/s", size = "1 kB" },
+    { id = "right", model = "fixed", rate = "400 kbit/s", size = "1 kB" },
+]
+[[flow]]
+id = "voice"
+kind = "cbr"
+from = "here"
+to = "there"
+rate = "64 kbit/s"
+size = "200 B"
+"#;
+
+#[test]
+fn an_expectation_of_a_stream_that_cannot_be_is_refused_with_its_line_and_the_mend() {
+    let line = STREAMS.lines().count() + 1;
+    let and = |more: &str| {
+        let told = complaint(&format!("{STREAMS}[[expect]]\n{more}\n"), &[]);
+        let at = |line: usize| format!("s.toml:{line}:");
+        (1..=4).fold(told, |told, more| told.replace(&at(line + more), &format!("s.toml:+{more}:")))
+    };
+    insta::assert_snapshot!(and("flow = \"call\"\nstream = \"scren\"\nmetric = \"frames\""), @r#"error: s.toml:+2: expect of flow "call": no stream is called "scren": did you mean "screen"? known are screen, left, right, audio"#);
+    insta::assert_snapshot!(and("flow = \"voice\"\nmax = \"1 Mbit/s\"\nmetric = \"received-rate\"\nstream = \"audio\""), @r#"error: s.toml:+4: expect of flow "voice": streams are of kind media, and this is cbr: leave stream out"#);
+    insta::assert_snapshot!(and("flow = \"call\"\nmetric = \"loss\"\nstream = \"left\""), @r#"error: s.toml:+2: expect of flow "call": loss is not known of a stream: use one of received-rate, frames, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max"#);
+    insta::assert_snapshot!(and("link = \"wire\"\nstream = \"left\"\nmetric = \"dropped\""), @r#"error: s.toml:+2: expect of link "wire": stream: links know no streams: leave it out"#);
+    let alone = STREAMS.replace("{ id = \"left\"", "#").replace("{ id = \"right\"", "#");
+    let alone = alone.replace("1.2 Mbit/s", "400 kbit/s");
+    let told = complaint(
+        &format!("{alone}[[expect]]\nflow = \"call\"\nmetric = \"stream-fairness\"\nmin = 0\n"),
+        &[],
+    );
+    assert!(told.contains("stream-fairness is between videos, and there are not two"), "{told}");
+}
+
+#[test]
+fn each_stream_of_a_flow_is_told_and_can_be_expected() {
+    // Over three seconds in which nothing pauses; 50 frames of 1000 B in a second are 400 kbit/s.
+    let checks = [
+        ("stream = \"left\"\nmetric = \"received-rate\"", 0.4e6),
+        ("stream = \"left\"\nmetric = \"frames\"", 150.0),
+        ("stream = \"audio\"\nmetric = \"frames\"", 150.0),
+        // One has half of its share: (200 + 400 + 400)² / (3 (200² + 400² + 400²)).
+        ("metric = \"stream-fairness\"", 1e6 / 1.08e6),
+    ];
+    let late = "flow = \"call\"\nstream = \"screen\"\nmetric = \"frames\"\nfrom = \"7 s\"\nmin = 0\nmax = 0";
+    let expect = |(what, value): (&str, f64)| {
+        let bound = |value: f64| {
+            if what.contains("rate") { format!("\"{value} bit/s\"") } else { value.to_string() }
+        };
+        let (min, max) = (bound(value * 0.99), bound(value * 1.01));
+        let time = "from = \"2 s\"\nto = \"5 s\"";
+        format!("[[expect]]\nflow = \"call\"\n{what}\n{time}\nmin = {min}\nmax = {max}\n")
+    };
+    let text = format!("{STREAMS}[[expect]]\n{late}\n{}", checks.map(expect).concat());
+    let folder = Folder::with(&text);
+    let output = folder.run(&["sim", "s.toml", "--json"]);
+    let result = json(&output);
+    assert_eq!(output.status.code(), Some(0), "{:#}", result["checks"]);
+    let streams = result["flows"][0]["streams"].as_array().unwrap();
+    let of = |key: &str| streams.iter().map(|stream| stream[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("id"), ["audio", "screen", "left", "right"]);
+    assert_eq!(of("kind"), ["audio", "video", "video", "video"]);
+    assert_eq!(of("ssrc"), [1, 2, 3, 4]);
+    assert_eq!(of("priority"), [Value::Null, 2.0.into(), 1.0.into(), 1.0.into()]);
+    assert_eq!(result["flows"][1]["streams"], Value::Null);
+    let table = self::text(&folder.run(&["sim", "s.toml"]).stdout);
+    assert!(table.contains("call: screen") && table.contains("call: audio"), "{table}");
+    // A setting reaches one of them by its name or by its number.
+    for path in ["call.video.screen.priority", "flow.call.video.1.priority"] {
+        let changed = json(&folder.run(&["sim", "s.toml", "--json", "--set", &format!("{path}=1")]));
+        assert_eq!(changed["flows"][0]["streams"][1]["priority"], 1.0, "{path}");
+        assert!((changed["checks"][4]["value"].as_f64().unwrap() - 1.0).abs() < 1e-3, "{path}");
+    }
 }
 
 #[test]

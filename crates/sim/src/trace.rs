@@ -104,6 +104,8 @@ pub enum Note {
     Frame {
         /// On which flow.
         flow: FlowId,
+        /// Of which of its streams.
+        ssrc: u32,
         /// From its capture until then, if it can be told.
         delay: Option<TimeDelta>,
         /// Its size.

@@ -39,6 +39,14 @@ impl Default for Limits {
     }
 }
 
+/// What else may be asked of a controller.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How long packets should queue in the network, above 0. Default: what the controller's document recommends. Those without such a
+    /// target do not heed it ([`ControllerKind::has_delay_target`]).
+    pub delay_target: Option<TimeDelta>,
+}
+
 /// What the far end has to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -129,6 +137,21 @@ impl ControllerKind {
     ///
     /// Never: the constants of each are within their ranges, which a test holds.
     pub fn build(self, limits: Limits) -> Box<dyn Controller> {
+        self.build_with(limits, Options::default())
+    }
+
+    /// The same with options.
+    ///
+    /// | controller | what [`Options::delay_target`] takes the place of |
+    /// |---|---|
+    /// | `scream:rfc8298` | `QDELAY_TARGET_LO`, 100 ms (RFC 8298 §4.1.1.1); where it exceeds `QDELAY_TARGET_HI`, of that too |
+    /// | `scream:d00` | `OWD_TARGET`, 80 ms (draft-johansson-rmcat-scream-cc-00 §9.1.2) |
+    /// | `scream:v2` | `QDELAY_TARGET_LO`, 60 ms (draft-ietf-ccwg-rfc8298bis-screamv2-01, "Reference Window Update") |
+    ///
+    /// # Panics
+    ///
+    /// Never, as [`build`](Self::build).
+    pub fn build_with(self, limits: Limits, options: Options) -> Box<dyn Controller> {
         match self {
             Self::Fixed => Box::new(Fixed::new(limits.start)),
             Self::GccLibwebrtc => {
@@ -143,10 +166,31 @@ impl ControllerKind {
             }
             Self::GccRemb => Box::new(ReceiverDriven::new(ReceiverDrivenConfig::within(limits))),
             Self::GccThesis => Box::new(ThesisController::new(ThesisConfig::default(), limits)),
-            Self::ScreamRfc8298 => Box::new(ScreamRfc8298::new(Rfc8298Config::within(limits))),
-            Self::ScreamD00 => Box::new(ScreamD00::new(D00Config::within(limits))),
-            Self::ScreamV2 => Box::new(ScreamV2::new(ScreamV2Config::within(limits))),
+            Self::ScreamRfc8298 => {
+                let mut config = Rfc8298Config::within(limits);
+                if let Some(target) = options.delay_target {
+                    config.delay_target = target;
+                    config.delay_target_most = config.delay_target_most.max(target);
+                }
+                Box::new(ScreamRfc8298::new(config))
+            }
+            Self::ScreamD00 => {
+                let mut config = D00Config::within(limits);
+                config.delay_target = options.delay_target.unwrap_or(config.delay_target);
+                config.delay_target_most = config.delay_target_most.max(config.delay_target);
+                Box::new(ScreamD00::new(config))
+            }
+            Self::ScreamV2 => {
+                let mut config = ScreamV2Config::within(limits);
+                config.delay.target = options.delay_target.unwrap_or(config.delay.target);
+                Box::new(ScreamV2::new(config))
+            }
         }
+    }
+
+    /// Whether it aims at a delay, which [`Options::delay_target`] can set.
+    pub const fn has_delay_target(self) -> bool {
+        matches!(self, Self::ScreamRfc8298 | Self::ScreamD00 | Self::ScreamV2)
     }
 
     /// What it has to be told.
@@ -241,6 +285,7 @@ pub struct UnknownController(pub String);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::closed_loop::{Scenario, run_with};
 
     #[test]
     fn each_is_found_by_its_name_and_begins_at_the_start_rate() {
@@ -266,6 +311,25 @@ mod tests {
             assert_eq!(start(kind, limits(500, 300, 100)), 500, "{kind}");
             assert_eq!(start(kind, limits(0, 0, 0)), 0, "{kind}");
             assert_eq!(start(kind, limits(u64::MAX, u64::MAX, u64::MAX)), u64::MAX, "{kind}");
+        }
+    }
+
+    /// What 95 of 100 packets wait in the queue of a clean link of 3 Mbit/s once the start is over, in ms.
+    fn waits(kind: ControllerKind, options: Options) -> f64 {
+        let scenario = Scenario { seconds: 40, ..Scenario::default() };
+        run_with(kind.build_with(scenario.limits, options), kind, scenario).wait_p95(20.0, 40.0)
+    }
+
+    #[test]
+    fn a_delay_target_shortens_or_lengthens_the_queue_where_there_is_one() {
+        for kind in ControllerKind::ALL {
+            let with = |ms| waits(kind, Options { delay_target: Some(TimeDelta::from_millis(ms)) });
+            let (low, default, high) = (with(20), waits(kind, Options::default()), with(200));
+            if kind.has_delay_target() {
+                assert!(low < default && default < high, "{kind}: {low} {default} {high}");
+            } else {
+                assert!((low - default).abs() + (high - default).abs() < 1e-9, "{kind}");
+            }
         }
     }
 

@@ -24,7 +24,7 @@ pub mod target;
 
 pub use feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket, StreamState};
 pub use fixed::Fixed;
-pub use kind::{ControllerKind, FeedbackKind, Limits, Staleness, UnknownController};
+pub use kind::{ControllerKind, FeedbackKind, Limits, Options, Staleness, UnknownController};
 pub use target::{Cause, Decision, Probe, Signal, Target};
 
 use crate::units::{DataRate, Timestamp};

@@ -98,6 +98,9 @@ pub fn simulation(page: &SimulationPage<'_>) -> Report {
     if let Some(table) = media_table(&result.flows) {
         report.push(table);
     }
+    if let Some(table) = media::streams_table(&result.flows) {
+        report.push(table);
+    }
     report.push(links_table(page));
     report.push(how_measured(page));
     report

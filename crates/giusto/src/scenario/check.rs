@@ -6,7 +6,8 @@ use giusto_core::units::{DataRate, TimeDelta, Timestamp};
 use giusto_sim::link::{LinkError, delay::DelayProfile, rate::RateProfile};
 
 use super::{
-    Expectation, FlowKind, FlowSpec, LinkSpec, REVERSE, Scenario, Start, Subject, Transfers,
+    AUDIO_ID, Expectation, FlowKind, FlowSpec, LinkSpec, Metric, REVERSE, Scenario, Start, Subject,
+    Transfers,
     problem::{At, Finding, nearest},
     read::Change,
 };
@@ -115,6 +116,12 @@ fn flows(scenario: &Scenario, found: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     let mut number = 0;
     for (index, flow) in scenario.flows.iter().enumerate() {
+        if let FlowKind::Media(media) = &flow.kind
+            && let Err((key, video, what)) = media.check()
+        {
+            let at = At::new("flow", index, key).element(video);
+            found.push((at, format!("flow \"{}\": {what}", flow.id)));
+        }
         let mut say = |key, what: String| {
             found.push((At::new("flow", index, key), format!("flow \"{}\": {what}", flow.id)));
         };
@@ -146,11 +153,6 @@ fn flows(scenario: &Scenario, found: &mut Vec<Finding>) {
                 );
             }
         }
-        if let FlowKind::Media(media) = &flow.kind
-            && let Err((key, what)) = media.check()
-        {
-            say(key, what);
-        }
         let end = scenario.end();
         let latest = match flow.start {
             Start::At(at) => at,
@@ -177,7 +179,7 @@ fn flows(scenario: &Scenario, found: &mut Vec<Finding>) {
 }
 
 /// Whether `id` can stand in a path and a table.
-fn named(id: &str) -> Result<(), String> {
+pub(super) fn named(id: &str) -> Result<(), String> {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
     if !id.is_empty() && id.chars().all(fits) {
         return Ok(());
@@ -221,6 +223,21 @@ fn expect(scenario: &Scenario, expectation: &Expectation) -> Result<(), (&'stati
                 let text = format!("flow \"{}\": {name} is of kind media, and this is {kind}", flow.id);
                 return Err(("metric", text));
             }
+            let flows: Vec<&FlowSpec> = ids.iter().filter_map(named).collect();
+            if let Some(stream) = &expectation.stream {
+                for flow in &flows {
+                    stream_of(flow, stream, metric)
+                        .map_err(|(key, text)| (key, format!("flow \"{}\": {text}", flow.id)))?;
+                }
+            }
+            let videos = |flow: &&FlowSpec| match &flow.kind {
+                FlowKind::Media(media) => media.videos.len() * flow.count as usize,
+                _ => 0,
+            };
+            if metric == Metric::StreamFairness && flows.iter().map(videos).sum::<usize>() < 2 {
+                let text = "stream-fairness is between videos, and there are not two: name flows with more";
+                return Err(("metric", format!("flow \"{}\": {text}", ids.join(", "))));
+            }
         }
         Subject::Link(id) => {
             let known: Vec<&str> = scenario.links.iter().map(|link| link.id.as_str()).collect();
@@ -230,7 +247,7 @@ fn expect(scenario: &Scenario, expectation: &Expectation) -> Result<(), (&'stati
             if !metric.is_of_links() {
                 return Err(("metric", format!("link \"{id}\": {} is of flows", metric.name())));
             }
-            if metric == super::Metric::Utilisation && link.config.rate == RateProfile::Unlimited {
+            if metric == Metric::Utilisation && link.config.rate == RateProfile::Unlimited {
                 return Err((
                     "metric",
                     format!("link \"{id}\": it has no rate, so it is never used up: give it one"),
@@ -239,7 +256,7 @@ fn expect(scenario: &Scenario, expectation: &Expectation) -> Result<(), (&'stati
         }
     }
     let say = |key, what: &str| Err((key, format!("{}: {what}", expectation.title())));
-    if (metric == super::Metric::TimeToRate) != expectation.rate.is_some() {
+    if (metric == Metric::TimeToRate) != expectation.rate.is_some() {
         return say("metric", "a rate that is to be reached goes with time-to-rate, and only with it");
     }
     if min.is_none() && max.is_none() {
@@ -254,6 +271,25 @@ fn expect(scenario: &Scenario, expectation: &Expectation) -> Result<(), (&'stati
     }
     if from >= to {
         return say("from", "it begins after it ends: let it begin earlier");
+    }
+    Ok(())
+}
+
+/// Whether a flow has this stream, and the stream this metric.
+fn stream_of(flow: &FlowSpec, stream: &str, metric: Metric) -> Result<(), (&'static str, String)> {
+    let FlowKind::Media(media) = &flow.kind else {
+        let kind = flow.kind.name();
+        return Err(("stream", format!("streams are of kind media, and this is {kind}: leave stream out")));
+    };
+    let videos = media.videos.iter().map(|video| video.id.as_str());
+    let known: Vec<&str> = videos.chain(media.audio.map(|_| AUDIO_ID)).collect();
+    if !known.contains(&stream) {
+        return Err(("stream", unknown("stream", stream, &known)));
+    }
+    if !metric.is_of_streams() {
+        let those = Metric::ALL.into_iter().filter(|metric| metric.is_of_streams()).map(Metric::name);
+        let those = those.collect::<Vec<_>>().join(", ");
+        return Err(("metric", format!("{} is not known of a stream: use one of {those}", metric.name())));
     }
     Ok(())
 }

@@ -9,6 +9,8 @@ pub struct Expectation {
     pub name: Option<String>,
     /// Of what.
     pub subject: Subject,
+    /// Of which of the streams of media flows; by default of the flows as a whole.
+    pub stream: Option<String>,
     /// Which figure.
     pub metric: Metric,
     /// The least that it may be, in the unit of the metric.
@@ -38,7 +40,7 @@ pub enum Subject {
 pub enum Metric {
     /// Of flows: what they sent in all, headers included.
     SentRate,
-    /// Of flows: what arrived in all, headers included.
+    /// Of flows: what arrived in all, headers included. Of a stream: the payload of the frames that arrived whole.
     ReceivedRate,
     /// Of flows: packets that they sent.
     SentPackets,
@@ -55,6 +57,9 @@ pub enum Metric {
     /// Of flows: Jain's index of their received rates, 1 if all are equal (Jain, Chiu and Hawe, "A Quantitative Measure of
     /// Fairness and Discrimination for Resource Allocation in Shared Computer Systems", DEC-TR-301, 1984).
     Fairness,
+    /// Of media with several videos: Jain's index of the received rates of the videos, each divided by its priority; of several flows,
+    /// of the videos of all.
+    StreamFairness,
     /// Of media: the mean over time of the controller's target; of several flows, in all.
     TargetRate,
     /// Of media: how often the target changed.
@@ -101,7 +106,7 @@ pub(crate) enum Unit {
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 28] = {
+    pub const ALL: [Self; 29] = {
         use Figure::{Max, Mean, P50, P95, P99};
         [
             Self::SentRate,
@@ -121,6 +126,7 @@ impl Metric {
             Self::QueueDelay(P99),
             Self::QueueDelay(Max),
             Self::Fairness,
+            Self::StreamFairness,
             Self::TargetRate,
             Self::Decisions,
             Self::Frames,
@@ -155,6 +161,7 @@ impl Metric {
             Self::QueueDelay(Figure::P99) => "queue-delay-p99",
             Self::QueueDelay(Figure::Max) => "queue-delay-max",
             Self::Fairness => "fairness",
+            Self::StreamFairness => "stream-fairness",
             Self::TargetRate => "target-rate",
             Self::Decisions => "decisions",
             Self::Frames => "frames",
@@ -179,7 +186,15 @@ impl Metric {
 
     /// Whether only media have it.
     pub(crate) const fn is_of_media(self) -> bool {
-        matches!(self, Self::TargetRate | Self::Decisions | Self::Frames | Self::FrameDelay(_))
+        matches!(
+            self,
+            Self::StreamFairness | Self::TargetRate | Self::Decisions | Self::Frames | Self::FrameDelay(_)
+        )
+    }
+
+    /// Whether one stream of a flow has it.
+    pub(crate) const fn is_of_streams(self) -> bool {
+        matches!(self, Self::ReceivedRate | Self::Frames | Self::FrameDelay(_))
     }
 
     pub(crate) const fn unit(self) -> Unit {
@@ -189,7 +204,12 @@ impl Metric {
             Self::Frames => Unit::Count("frames"),
             Self::Decisions => Unit::Count("changes"),
             Self::Delay(_) | Self::QueueDelay(_) | Self::FrameDelay(_) | Self::TimeToRate => Unit::Time,
-            Self::Loss | Self::Marked | Self::Fairness | Self::Utilisation | Self::Dropped => Unit::Ratio,
+            Self::Loss
+            | Self::Marked
+            | Self::Fairness
+            | Self::StreamFairness
+            | Self::Utilisation
+            | Self::Dropped => Unit::Ratio,
         }
     }
 }
@@ -227,7 +247,24 @@ impl Expectation {
     }
 
     fn of(subject: Subject, metric: Metric) -> Self {
-        Self { name: None, subject, metric, min: None, max: None, from: None, to: None, rate: None }
+        Self {
+            name: None,
+            subject,
+            stream: None,
+            metric,
+            min: None,
+            max: None,
+            from: None,
+            to: None,
+            rate: None,
+        }
+    }
+
+    /// The same of one stream of the flows: a video by its id, or `audio`.
+    #[must_use]
+    pub fn of_stream(mut self, id: impl Into<String>) -> Self {
+        self.stream = Some(id.into());
+        self
     }
 
     /// The same with both bounds, in the unit of the metric.
@@ -261,6 +298,7 @@ impl Expectation {
             Subject::Flows(ids) => format!("flow {}", ids.join("")),
             Subject::Link(id) => format!("link {id}"),
         };
+        let stream = self.stream.as_ref().map_or_else(String::new, |id| format!(", stream {id}"));
         let seconds = |moment: Timestamp| format!("{} s", moment.as_seconds());
         let time = match (self.from, self.to) {
             (None, None) => String::new(),
@@ -269,7 +307,7 @@ impl Expectation {
             (Some(from), Some(to)) => format!(" from {} to {}", seconds(from), seconds(to)),
         };
         let rate = self.rate.map_or_else(String::new, |rate| format!(" of {rate}"));
-        format!("{subject}: {}{rate}{time}", self.metric.name())
+        format!("{subject}{stream}: {}{rate}{time}", self.metric.name())
     }
 
     /// Within which bounds, in words.

@@ -10,11 +10,20 @@ use giusto_core::{
             SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceEncoder, TraceLadder,
         },
     },
-    units::{DataRate, DataSize, Timestamp},
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
 use giusto_sim::random::{self, Random};
 
-use super::{MediaSpec, VideoSpec};
+use super::{GiveUp, MediaSpec, VideoSpec, VideoStream, check::named};
+
+/// The most videos of one flow.
+pub const MOST_VIDEOS: usize = 16;
+
+/// What the sound is called among the streams of a flow.
+pub(crate) const AUDIO_ID: &str = "audio";
+
+/// Within what a delay can be aimed at: below, the clocks of feedback tell nothing (RFC 8888 §3.1: 1/1024 s).
+const DELAY_TARGETS: (TimeDelta, TimeDelta) = (TimeDelta::from_millis(1), TimeDelta::from_seconds(10));
 
 /// What each packet of media has besides its payload: IPv4 20 B (RFC 791 §3.1), UDP 8 B (RFC 768), RTP 12 B (RFC 3550 §5.1) and a
 /// header extension of one element, padded, 8 B (RFC 8285 §4.2).
@@ -91,8 +100,70 @@ fn scene(limits: RateRange, frame_rate: FrameRate, random: &mut Random) -> Resul
     TraceLadder::synthetic(frame_rate, &rates, SyntheticScene::default(), random)
 }
 
+impl VideoStream {
+    /// A video like any other: of priority 1, never pausing.
+    pub fn new(id: impl Into<String>, video: VideoSpec) -> Self {
+        Self {
+            id: id.into(),
+            video,
+            priority: 1.0,
+            skip_after: GiveUp::AsController,
+            discard_after: GiveUp::AsController,
+            pauses: Vec::new(),
+        }
+    }
+
+    /// The same with another priority.
+    #[must_use]
+    pub fn with_priority(self, priority: f64) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// What a video is called that is not given a name: `video` if it is the only one, or `video-2`.
+    pub(crate) fn default_id(number: usize, all: usize) -> String {
+        if all == 1 { "video".to_owned() } else { format!("video-{number}") }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.video.source(Timestamp::ZERO, random::stream(0, "check")).map_err(|error| error.to_string())?;
+        if !self.priority.is_finite() || self.priority <= 0.0 {
+            return Err(format!(
+                "priority must be above 0, found {}: 1 is that of the others",
+                self.priority
+            ));
+        }
+        for (key, wait) in [("skip-after", self.skip_after), ("discard-after", self.discard_after)] {
+            if let GiveUp::After(wait) = wait
+                && wait <= TimeDelta::ZERO
+            {
+                return Err(format!("{key} must be above 0 s, found {wait}: \"never\" switches it off"));
+            }
+        }
+        check_pauses(&self.pauses)
+    }
+}
+
+/// The pauses must be in order, and apart.
+fn check_pauses(pauses: &[(Timestamp, Timestamp)]) -> Result<(), String> {
+    let mut before = None;
+    for &(from, to) in pauses {
+        let (from_s, to_s) = (from.as_seconds(), to.as_seconds());
+        if to <= from {
+            return Err(format!("a pause from {from_s} s to {to_s} s is none: let it end after it begins"));
+        }
+        if let Some(ended) = before.filter(|&ended| from <= ended) {
+            return Err(format!(
+                "the pause from {from_s} s begins before the one that ends at {} s is over: sort them, and join what overlaps",
+                ended.as_seconds()
+            ));
+        }
+        before = Some(to);
+    }
+    Ok(())
+}
+
 impl MediaSpec {
-    /// Media under a controller that may take what they can use, and begins at 300 kbit/s if that is not too much.
+    /// One video or none under a controller that may take what they can use, and begins at 300 kbit/s if that is not too much.
     ///
     /// # Example
     ///
@@ -105,11 +176,29 @@ impl MediaSpec {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(video: Option<VideoSpec>, audio: Option<AudioConfig>) -> Self {
+        let alone = |video| VideoStream::new(VideoStream::default_id(1, 1), video);
+        Self::with_videos(video.map(alone).into_iter().collect(), audio)
+    }
+
+    /// The same with any number of videos.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use giusto::scenario::{MediaSpec, VideoSpec, VideoStream};
+    ///
+    /// let camera = VideoStream::new("camera", VideoSpec::default());
+    /// let screen = VideoStream::new("screen", VideoSpec::default()).with_priority(2.0);
+    /// let media = MediaSpec::with_videos(vec![camera, screen], None);
+    /// assert_eq!(media.limits.max.as_bps(), 2 * 1_569_120);
+    /// ```
+    pub fn with_videos(videos: Vec<VideoStream>, audio: Option<AudioConfig>) -> Self {
         let media = Self {
             controller: Self::default_controller(),
             limits: Limits::default(),
             feedback: None,
-            video,
+            delay_target: None,
+            videos,
             audio,
             max_payload: DEFAULT_MAX_PAYLOAD,
             pauses: Vec::new(),
@@ -130,17 +219,18 @@ impl MediaSpec {
     /// What the media can use at most, headers included: each picture at the highest rate, cut into packets, and the sound.
     pub fn usable(&self) -> DataRate {
         let headers = MEDIA_HEADERS.as_bits() as f64;
-        let video = self.video.as_ref().map_or(0.0, |video| {
-            let (rate, frames) = video.most();
+        let video = |stream: &VideoStream| {
+            let (rate, frames) = stream.video.most();
             let frame = rate.as_bps() as f64 / frames.max(f64::MIN_POSITIVE);
             let packets = (frame / self.max_payload.as_bits().max(1) as f64).ceil();
             rate.as_bps() as f64 + packets * frames * headers
-        });
+        };
+        let videos: f64 = self.videos.iter().map(video).sum();
         let audio = self.audio.map_or(0.0, |AudioConfig { rate, packet_time, .. }| {
             let seconds = packet_time.as_seconds();
             rate.as_bps() as f64 + if seconds > 0.0 { headers / seconds } else { 0.0 }
         });
-        DataRate::from_bps((video + audio).ceil() as u64)
+        DataRate::from_bps((videos + audio).ceil() as u64)
     }
 
     /// The limits, where they are given: the least, the start and the most. What is not given gives way to what is.
@@ -153,15 +243,54 @@ impl MediaSpec {
         Limits { min: least, start, max: most }
     }
 
-    /// Whether it can be built; what is wrong comes with its key.
-    pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
-        if self.video.is_none() && self.audio.is_none() {
-            return Err(("kind", "there is neither video nor audio: give one of them".to_owned()));
+    /// While a video pauses, of itself or with all: in order, and apart.
+    pub(crate) fn pauses_of(&self, video: &VideoStream) -> Vec<(Timestamp, Timestamp)> {
+        let mut all: Vec<(Timestamp, Timestamp)> = self.pauses.iter().chain(&video.pauses).copied().collect();
+        all.sort_unstable();
+        let mut joined: Vec<(Timestamp, Timestamp)> = Vec::new();
+        for (from, to) in all {
+            match joined.last_mut() {
+                Some((_, end)) if from <= *end => *end = (*end).max(to),
+                _ => joined.push((from, to)),
+            }
         }
-        let random = || random::stream(0, "check");
-        if let Some(video) = &self.video {
-            let made = video.source(Timestamp::ZERO, random());
-            made.map_err(|error| ("video", format!("video: {error}")))?;
+        joined
+    }
+
+    /// Whether it can be built; what is wrong comes with its key, and the number of the video from 1 where it is of one.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, Option<usize>, String)> {
+        self.check_videos()?;
+        self.check_rest().map_err(|(key, text)| (key, None, text))
+    }
+
+    fn check_videos(&self) -> Result<(), (&'static str, Option<usize>, String)> {
+        let all = self.videos.len();
+        if all > MOST_VIDEOS {
+            let text = format!("video: {all} of them, and at most {MOST_VIDEOS} fit into a flow: give fewer");
+            return Err(("video", None, text));
+        }
+        for (place, stream) in self.videos.iter().enumerate() {
+            let say = |text: String| ("video", Some(place + 1), text);
+            let is_default = all == 1 && stream.id == VideoStream::default_id(1, 1);
+            let of = if is_default { "video".to_owned() } else { format!("video \"{}\"", stream.id) };
+            stream.check().map_err(|text| say(format!("{of}: {text}")))?;
+            named(&stream.id).map_err(|text| say(format!("{of}: id: {text}")))?;
+            let before = self.videos.iter().take(place);
+            if stream.id == AUDIO_ID || before.clone().any(|other| other.id == stream.id) {
+                let what = if stream.id == AUDIO_ID {
+                    "that is what the sound is called"
+                } else {
+                    "there is another"
+                };
+                return Err(say(format!("{of}: {what}: give each its own id")));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_rest(&self) -> Result<(), (&'static str, String)> {
+        if self.videos.is_empty() && self.audio.is_none() {
+            return Err(("kind", "there is neither video nor audio: give one of them".to_owned()));
         }
         if let Some(audio) = self.audio {
             Audio::new(audio, Timestamp::ZERO).map_err(|error| ("audio", format!("audio: {error}")))?;
@@ -194,23 +323,23 @@ impl MediaSpec {
                 format!("start-rate must lie between min-rate, {min}, and max-rate, {max}, found {start}");
             return Err(("start-rate", text));
         }
-        let mut before = None;
-        for &(from, to) in &self.pauses {
-            let (from_s, to_s) = (from.as_seconds(), to.as_seconds());
-            if to <= from {
-                let text = format!("a pause from {from_s} s to {to_s} s is none: let it end after it begins");
-                return Err(("pauses", text));
-            }
-            if let Some(ended) = before.filter(|&ended| from <= ended) {
+        if let Some(target) = self.delay_target {
+            let (least, most) = DELAY_TARGETS;
+            if !self.controller.has_delay_target() {
+                let those = ControllerKind::ALL.into_iter().filter(|kind| kind.has_delay_target());
                 let text = format!(
-                    "the pause from {from_s} s begins before the one that ends at {} s is over: sort them, and join what overlaps",
-                    ended.as_seconds()
+                    "delay-target: {} aims at no delay: leave it out, or use {}",
+                    self.controller,
+                    those.map(ControllerKind::name).collect::<Vec<_>>().join(" or ")
                 );
-                return Err(("pauses", text));
+                return Err(("delay-target", text));
             }
-            before = Some(to);
+            if target < least || target > most {
+                let text = format!("delay-target must lie between {least} and {most}, found {target}");
+                return Err(("delay-target", text));
+            }
         }
-        Ok(())
+        check_pauses(&self.pauses).map_err(|text| ("pauses", text))
     }
 }
 
@@ -225,8 +354,6 @@ pub(crate) const FEEDBACKS: &[(&str, FeedbackKind)] = &[
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::units::TimeDelta;
-
     use super::*;
 
     #[test]
@@ -265,9 +392,10 @@ mod tests {
         assert_eq!(good.check(), Ok(()));
         let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds(seconds);
         let key = |media: MediaSpec| media.check().unwrap_err().0;
-        assert_eq!(key(MediaSpec { video: None, audio: None, ..good.clone() }), "kind");
+        assert_eq!(key(MediaSpec { videos: Vec::new(), audio: None, ..good.clone() }), "kind");
         let bad = StatisticalConfig { size_scale: 2.0, ..StatisticalConfig::default() };
-        assert_eq!(key(MediaSpec { video: Some(VideoSpec::Statistical(bad)), ..good.clone() }), "video");
+        let bad = VideoStream::new("camera", VideoSpec::Statistical(bad));
+        assert_eq!(key(MediaSpec { videos: vec![bad], ..good.clone() }), "video");
         let bad = AudioConfig { packet_time: TimeDelta::ZERO, ..AudioConfig::default() };
         assert_eq!(key(MediaSpec { audio: Some(bad), ..good.clone() }), "audio");
         assert_eq!(key(MediaSpec { max_payload: DataSize::ZERO, ..good.clone() }), "max-payload");
@@ -277,7 +405,48 @@ mod tests {
         assert_eq!(key(MediaSpec { limits, ..good.clone() }), "start-rate");
         let deaf = (ControllerKind::GccDraft02, Some(FeedbackKind::ReceiverEstimate));
         assert_eq!(key(MediaSpec { controller: deaf.0, feedback: deaf.1, ..good.clone() }), "feedback");
+        let aims = |controller, millis| MediaSpec {
+            controller,
+            delay_target: Some(TimeDelta::from_millis(millis)),
+            ..good.clone()
+        };
+        assert_eq!(key(aims(ControllerKind::GccLibwebrtc, 30)), "delay-target");
+        assert_eq!(key(aims(ControllerKind::ScreamV2, 0)), "delay-target");
+        assert_eq!(key(aims(ControllerKind::ScreamV2, 10_001)), "delay-target");
+        assert_eq!(aims(ControllerKind::ScreamV2, 30).check(), Ok(()));
         let limits = Limits { max: DataRate::from_bps(1), ..good.limits };
         assert_eq!(key(MediaSpec { limits, ..good }), "max-rate");
+    }
+
+    #[test]
+    fn of_several_videos_each_must_be_sound_and_have_a_name_of_its_own() {
+        let video = |id: &str| VideoStream::new(id, VideoSpec::default());
+        let check = |videos: Vec<VideoStream>| MediaSpec::with_videos(videos, None).check();
+        let place = |videos| check(videos).unwrap_err().1;
+        assert_eq!(check(vec![video("a"), video("b").with_priority(0.5)]), Ok(()));
+        assert_eq!(place(vec![video("a"), video("b"), video("a")]), Some(3));
+        assert_eq!(place(vec![video("audio")]), Some(1));
+        assert_eq!(place(vec![video("a"), video("a b")]), Some(2));
+        for priority in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(place(vec![video("a"), video("b").with_priority(priority)]), Some(2), "{priority}");
+        }
+        let soon = GiveUp::After(TimeDelta::ZERO);
+        assert_eq!(place(vec![VideoStream { skip_after: soon, ..video("a") }]), Some(1));
+        assert_eq!(place(vec![VideoStream { discard_after: soon, ..video("a") }]), Some(1));
+        let many =
+            |all: usize| (1..=all).map(|number| video(&VideoStream::default_id(number, all))).collect();
+        assert_eq!(check(many(MOST_VIDEOS)), Ok(()));
+        assert_eq!(place(many(MOST_VIDEOS + 1)), None);
+    }
+
+    #[test]
+    fn a_video_pauses_with_all_and_of_itself() {
+        let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds(seconds);
+        let own = vec![(at(1), at(2)), (at(5), at(7)), (at(12), at(13)), (at(20), at(21))];
+        let video = VideoStream { pauses: own, ..VideoStream::new("a", VideoSpec::default()) };
+        let all = vec![(at(4), at(6)), (at(7), at(8)), (at(11), at(15))];
+        let media = MediaSpec { pauses: all, ..MediaSpec::with_videos(vec![video.clone()], None) };
+        let whole = [(1, 2), (4, 8), (11, 15), (20, 21)].map(|(from, to)| (at(from), at(to)));
+        assert_eq!(media.pauses_of(&video), whole);
     }
 }

@@ -62,7 +62,8 @@ pub use builder::Builder;
 pub(crate) use check::number_in_file;
 pub use document::{Document, Setting};
 pub use expectation::{Expectation, Figure, Metric, Subject};
-pub(crate) use media::FEEDBACKS;
+pub use media::MOST_VIDEOS;
+pub(crate) use media::{AUDIO_ID, FEEDBACKS};
 pub use problem::ScenarioError;
 pub(crate) use problem::{At, Finding};
 
@@ -334,16 +335,47 @@ pub struct MediaSpec {
     pub limits: Limits,
     /// What the receiver reports, if not what the controller usually wants.
     pub feedback: Option<FeedbackKind>,
-    /// The pictures, if there are any.
-    pub video: Option<VideoSpec>,
+    /// How long packets should queue in the network, of a controller that aims at a delay; by default what it recommends.
+    pub delay_target: Option<TimeDelta>,
+    /// The pictures: at most [`MOST_VIDEOS`], each with an id of its own.
+    pub videos: Vec<VideoStream>,
     /// The sound, if there is any.
     pub audio: Option<AudioConfig>,
     /// The largest payload of a packet of pictures.
     pub max_payload: DataSize,
-    /// While the pictures pause: from, to.
+    /// While all pictures pause: from, to.
     pub pauses: Vec<(Timestamp, Timestamp)>,
     /// The ECN codepoint of the packets.
     pub ecn: Ecn,
+}
+
+/// One of the videos of a media session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VideoStream {
+    /// What it is called.
+    pub id: String,
+    /// What makes its frames.
+    pub video: VideoSpec,
+    /// Its share of what the videos get, against theirs; above 0. Default 1.
+    pub priority: f64,
+    /// No frame is encoded while a packet has waited at the sender for longer than this.
+    pub skip_after: GiveUp,
+    /// What has waited at the sender for longer than this is thrown away.
+    pub discard_after: GiveUp,
+    /// While it pauses, besides the pauses of all: from, to.
+    pub pauses: Vec<(Timestamp, Timestamp)>,
+}
+
+/// After how long of waiting something is given up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum GiveUp {
+    /// When the congestion control wants it.
+    #[default]
+    AsController,
+    /// Never.
+    Never,
+    /// After so long.
+    After(TimeDelta),
 }
 
 /// An encoder of pictures.

@@ -59,14 +59,21 @@ pub(crate) struct At {
     pub(super) list: &'static str,
     pub(super) index: usize,
     pub(super) key: &'static str,
+    /// Which element of the key, from 1, if it has several.
+    pub(super) element: Option<usize>,
 }
 
 impl At {
     pub(crate) const fn new(list: &'static str, index: usize, key: &'static str) -> Self {
-        Self { list, index, key }
+        Self { list, index, key, element: None }
     }
 
-    /// Its place in the file: that of the key if it is given, or that of the whole part.
+    /// An element of the key, from 1.
+    pub(crate) const fn element(self, element: Option<usize>) -> Self {
+        Self { element, ..self }
+    }
+
+    /// Its place in the file: that of the element or the key if it is given, or that of the whole part.
     pub(super) fn place(self, tree: &Node) -> Place {
         let part = if self.list.is_empty() {
             tree
@@ -74,7 +81,14 @@ impl At {
             tree.get(self.list).and_then(|list| list.elements().get(self.index)).unwrap_or(tree)
         };
         let entry = part.entries().iter().find(|entry| entry.key == self.key);
-        entry.map_or_else(|| part.place.clone(), |entry| entry.node.place.clone())
+        entry.map_or_else(
+            || part.place.clone(),
+            |entry| {
+                let place = self.element.and_then(|element| element.checked_sub(1));
+                let element = place.and_then(|place| entry.node.elements().get(place));
+                element.unwrap_or(&entry.node).place.clone()
+            },
+        )
     }
 }
 

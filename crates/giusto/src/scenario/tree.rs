@@ -90,7 +90,8 @@ impl Node {
         }
     }
 
-    /// Puts `value` where `path` leads: `duration`, `link.bottleneck.rate`, `bottleneck.queue.kind`, `expect.1.min`.
+    /// Puts `value` where `path` leads: `duration`, `link.bottleneck.rate`, `bottleneck.queue.kind`, `call.video.2.priority`,
+    /// `expect.1.min`.
     pub(super) fn set(&mut self, path: &str, value: &str) -> Result<(), Problem> {
         let place = Place::Setting(format!("{path}={value}"));
         let segments: Vec<&str> = path.split('.').collect();
@@ -102,8 +103,7 @@ impl Node {
         }
         let value = read_setting(value, &place)?;
         let (node, keys) = self.addressed(&segments, &place)?;
-        node.put(keys, value);
-        Ok(())
+        node.put("", keys, value).map_err(|text| Problem::at(place, text))
     }
 
     /// The link, flow, change, expectation or whole scenario that a path means, and the keys within it.
@@ -184,38 +184,49 @@ impl Node {
         named.chain(["duration", "warmup", "seed"].map(str::to_owned)).collect::<Vec<_>>().join(", ")
     }
 
-    /// Puts `value` below the keys; a name that stands for a kind becomes a table of that kind.
-    fn put(&mut self, keys: &[&str], value: Self) {
+    /// Puts `value` below the keys of this, which is what `of` says. A name that stands for a kind becomes a table of that kind; of a
+    /// list, a key is the id of an element, or its number from 1.
+    fn put(&mut self, of: &str, keys: &[&str], value: Self) -> Result<(), String> {
         let [key, rest @ ..] = keys else {
             *self = value;
-            return;
+            return Ok(());
         };
         let entries = match &mut self.value {
+            Value::Array(elements) => return element(elements, key)?.put(of, rest, value),
             Value::Table(entries) => entries,
             other => {
                 let kind = match other {
                     Value::Text(kind) => vec![Entry {
-                        key: "kind".to_owned(),
+                        key: if of == "video" { "model" } else { "kind" }.to_owned(),
                         place: self.place.clone(),
                         node: Self { place: self.place.clone(), value: Value::Text(std::mem::take(kind)) },
                     }],
                     _ => Vec::new(),
                 };
                 *other = Value::Table(kind);
-                let Value::Table(entries) = other else { return };
+                let Value::Table(entries) = other else { return Ok(()) };
                 entries
             }
         };
         let place = value.place.clone();
         if let Some(entry) = entries.iter_mut().find(|entry| entry.key == *key) {
             entry.place = place;
-            entry.node.put(rest, value);
-            return;
+            return entry.node.put(key, rest, value);
         }
         let mut node = Self { place: place.clone(), value: Value::Table(Vec::new()) };
-        node.put(rest, value);
+        node.put(key, rest, value)?;
         entries.push(Entry { key: (*key).to_owned(), place, node });
+        Ok(())
     }
+}
+
+/// The element that has this id or, from 1, this number.
+fn element<'a>(elements: &'a mut [Node], key: &str) -> Result<&'a mut Node, String> {
+    let count = elements.len();
+    let named = elements.iter().position(|node| node.get("id").and_then(Node::as_text) == Some(key));
+    let place = named.or_else(|| key.parse::<usize>().ok()?.checked_sub(1));
+    let found = place.and_then(|place| elements.get_mut(place));
+    found.ok_or_else(|| format!("the list has no \"{key}\": there are {count}, numbered from 1"))
 }
 
 /// The value of a setting: as in a file, and a text needs no quotes.
@@ -302,6 +313,33 @@ mod tests {
         let queue = tree.get("link").unwrap().elements()[0].get("queue").unwrap();
         assert_eq!(queue.get("kind").unwrap().as_text(), Some("codel"));
         assert_eq!(queue.get("target").unwrap().as_text(), Some("9 ms"));
+    }
+
+    #[test]
+    fn a_setting_reaches_into_a_list_by_id_or_by_number() {
+        let file = format!(
+            "{FILE}video = [{{ id = \"a\", max = 1 }}, \"perfect\"]\nvia = [\"x\", \"y\"]\nsteps = [[\"0 s\", \"1 M\"]]\n"
+        );
+        let set = |path: &str| {
+            let mut tree = Node::parse(&file).unwrap();
+            tree.set(path, "3").map_err(|problem| problem.text)?;
+            Ok::<_, String>(tree.get("flow").unwrap().elements()[0].clone())
+        };
+        let videos = |path: &str| set(path).unwrap().get("video").unwrap().elements().to_vec();
+        for path in ["tcp.video.a.max", "tcp.video.1.max", "flow.tcp.video.1.max"] {
+            assert_eq!(videos(path)[0].get("max").unwrap().value, Value::Integer(3), "{path}");
+        }
+        let named = videos("tcp.video.2.max");
+        assert_eq!(named[1].get("model").unwrap().as_text(), Some("perfect"));
+        assert_eq!(named[1].get("max").unwrap().value, Value::Integer(3));
+        let flow = set("tcp.via.2").unwrap();
+        let via = flow.get("via").unwrap().elements();
+        assert_eq!((via[0].as_text(), &via[1].value), (Some("x"), &Value::Integer(3)));
+        let flow = set("tcp.steps.1.2").unwrap();
+        assert_eq!(flow.get("steps").unwrap().elements()[0].elements()[1].value, Value::Integer(3));
+        let missing = "the list has no \"3\": there are 2, numbered from 1";
+        assert_eq!(set("tcp.video.3.max").unwrap_err(), missing);
+        assert!(set("tcp.video.0.max").is_err() && set("tcp.video.b.max").is_err());
     }
 
     #[test]

@@ -221,10 +221,8 @@ fn traffic(
             let answers = flow.backwards.ok_or(("back", "no way back".to_owned()))?;
             let sender = media::sender(spec, flow.start, |part| own.random(part))?;
             let sender = Media::new(sender, flow.forwards, flow.forwards, flow.start).stopping_at(flow.stop);
-            let sender = match media::video_stream(spec) {
-                Some(stream) => sender.pausing(stream, &spec.pauses),
-                None => sender,
-            };
+            let sender =
+                media::pauses(spec).fold(sender, |sender, (stream, pauses)| sender.pausing(stream, &pauses));
             let receiver = Media::new(media::receiver(spec)?, answers, flow.forwards, Timestamp::ZERO);
             let (sender, receiver) =
                 (simulation.add_agent(Box::new(sender)), simulation.add_agent(Box::new(receiver)));

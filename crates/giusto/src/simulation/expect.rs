@@ -13,6 +13,8 @@
 //! Of media, frames count that arrived whole in it, changes of the target that were decided in it, and the target itself while it
 //! held in it.
 
+use std::collections::BTreeMap;
+
 use giusto_core::{
     control::Decision,
     ecn::Ecn,
@@ -211,6 +213,39 @@ pub(super) struct MediaTally {
     pub(super) decisions: u64,
     pub(super) frames: u64,
     pub(super) frame_delay: ErrorHistogram,
+    /// The frames of each stream, by its source.
+    streams: BTreeMap<u32, StreamTally>,
+}
+
+/// The frames of one stream that arrived whole.
+#[derive(Debug, Clone)]
+pub(super) struct StreamTally {
+    pub(super) frames: u64,
+    /// Their sizes, without headers.
+    pub(super) bytes: u64,
+    pub(super) frame_delay: ErrorHistogram,
+}
+
+impl Default for StreamTally {
+    fn default() -> Self {
+        Self { frames: 0, bytes: 0, frame_delay: ErrorHistogram::new() }
+    }
+}
+
+impl StreamTally {
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
+        self.frame_delay.merge(&other.frame_delay);
+    }
+
+    fn frame(&mut self, delay: Option<TimeDelta>, size: DataSize) {
+        self.frames += 1;
+        self.bytes += size.as_bytes();
+        if let Some(delay) = delay {
+            self.frame_delay.record(delay);
+        }
+    }
 }
 
 impl Default for MediaTally {
@@ -222,11 +257,17 @@ impl Default for MediaTally {
             decisions: 0,
             frames: 0,
             frame_delay: ErrorHistogram::new(),
+            streams: BTreeMap::new(),
         }
     }
 }
 
 impl MediaTally {
+    /// What came of a stream; none if nothing did.
+    pub(super) fn stream(&self, ssrc: u32) -> Option<&StreamTally> {
+        self.streams.get(&ssrc)
+    }
+
     /// The mean over time of the target.
     pub(super) fn target_bps(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.target_bps_seconds / self.seconds)
@@ -387,11 +428,12 @@ impl Observer for Windows {
             let media = tally.media.get_or_insert_default();
             match note {
                 Note::Decided { decision, .. } => media.decide(now, decision, window),
-                Note::Frame { delay, .. } if window.holds(now) => {
+                Note::Frame { ssrc, delay, size, .. } if window.holds(now) => {
                     media.frames += 1;
                     if let Some(delay) = *delay {
                         media.frame_delay.record(delay);
                     }
+                    media.streams.entry(*ssrc).or_default().frame(*delay, *size);
                 }
                 _ => {}
             }

@@ -1,6 +1,7 @@
 //! The two ends of a media flow, made from what a scenario says of it.
 
 use giusto_core::{
+    control,
     media::{
         packetizer::{Cut, Packetizer},
         source::{Audio, VIDEO_CLOCK},
@@ -9,16 +10,48 @@ use giusto_core::{
         MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
         PADDING_TYPE, PayloadFormat,
     },
-    units::Timestamp,
+    units::{TimeDelta, Timestamp},
 };
 use giusto_sim::random::Random;
 use rand::RngExt;
 
-use crate::scenario::MediaSpec;
+use crate::scenario::{AUDIO_ID, GiveUp, MediaSpec, VideoStream};
 
 /// The payload types of pictures and sound: dynamic ones (RFC 3551 §6).
 const VIDEO_TYPE: u8 = 96;
 const AUDIO_TYPE: u8 = 111;
+
+/// The sources: of the sound, of the videos from this on, and of what the receiver sends, "recv".
+const AUDIO_SSRC: u32 = 1;
+const FIRST_VIDEO_SSRC: u32 = 2;
+const RECEIVER_SSRC: u32 = 0x7265_6376;
+
+/// A stream of a media flow.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stream<'a> {
+    /// Its synchronisation source.
+    pub(super) ssrc: u32,
+    /// What it is called.
+    pub(super) id: &'a str,
+    /// Of a video, what the scenario says of it; none of the sound.
+    pub(super) video: Option<&'a VideoStream>,
+}
+
+/// The streams of a flow in the order in which it sends them: the sound is number 1, and the videos follow from 2 on.
+pub(super) fn streams<'a>(spec: &'a MediaSpec) -> impl Iterator<Item = Stream<'a>> {
+    let audio = spec.audio.map(|_| Stream { ssrc: AUDIO_SSRC, id: AUDIO_ID, video: None });
+    let video = |(video, ssrc): (&'a VideoStream, u32)| Stream { ssrc, id: &video.id, video: Some(video) };
+    audio.into_iter().chain(spec.videos.iter().zip(FIRST_VIDEO_SSRC..).map(video))
+}
+
+/// After how long of waiting something is given up, in the sender.
+const fn after(wait: GiveUp) -> Option<TimeDelta> {
+    match wait {
+        // No controller wants it so far.
+        GiveUp::AsController | GiveUp::Never => None,
+        GiveUp::After(wait) => Some(wait),
+    }
+}
 
 /// The end that sends, from `start` on. `random` gives the chance of each part by its name.
 ///
@@ -32,11 +65,11 @@ pub(super) fn sender(
 ) -> Result<MediaEndpoint, (&'static str, String)> {
     let mut numbers = random("rtp");
     let mut first = || (numbers.random(), numbers.random());
-    let mut streams = Vec::new();
+    let mut sent = Vec::new();
     if let Some(audio) = &spec.audio {
         let source = Audio::new(*audio, start).map_err(|error| ("audio", error.to_string()))?;
-        streams.push(MediaStream {
-            ssrc: 1,
+        sent.push(MediaStream {
+            ssrc: AUDIO_SSRC,
             payload_type: AUDIO_TYPE,
             clock_rate: audio.clock,
             first: first(),
@@ -48,18 +81,25 @@ pub(super) fn sender(
             discard_after: None,
         });
     }
-    if let Some(video) = &spec.video {
-        streams.push(MediaStream {
-            ssrc: 2,
+    for stream in streams(spec) {
+        let Some(video) = stream.video else { continue };
+        // By its number: what is added behind it leaves its chance as it was.
+        let chance = match stream.ssrc {
+            FIRST_VIDEO_SSRC => random("encoder"),
+            ssrc => random(&format!("encoder {}", ssrc - FIRST_VIDEO_SSRC + 1)),
+        };
+        let source = video.video.source(start, chance).map_err(|error| ("video", error.to_string()))?;
+        sent.push(MediaStream {
+            ssrc: stream.ssrc,
             payload_type: VIDEO_TYPE,
             clock_rate: VIDEO_CLOCK,
             first: first(),
-            source: video.source(start, random("encoder")).map_err(|error| ("video", error.to_string()))?,
+            source,
             packetizer: packetizer(spec)?,
             paced: true,
-            priority: 1.0,
-            skip_after: None,
-            discard_after: None,
+            priority: video.priority,
+            skip_after: after(video.skip_after),
+            discard_after: after(video.discard_after),
         });
     }
     let config = MediaSenderConfig {
@@ -69,7 +109,8 @@ pub(super) fn sender(
         ecn: spec.ecn,
         ..MediaSenderConfig::default()
     };
-    let sender = MediaSender::new(config, spec.controller.build(spec.limits), streams);
+    let options = control::Options { delay_target: spec.delay_target };
+    let sender = MediaSender::new(config, spec.controller.build_with(spec.limits, options), sent);
     Ok(MediaEndpoint::new(Some(sender), None))
 }
 
@@ -86,15 +127,16 @@ pub(super) fn receiver(spec: &MediaSpec) -> Result<MediaEndpoint, (&'static str,
             PayloadFormat::audio(AUDIO_TYPE, spec.audio.map_or(VIDEO_CLOCK, |audio| audio.clock)),
             PayloadFormat::padding(PADDING_TYPE),
         ],
-        ..MediaReceiverConfig::new(3, "receiver", feedback)
+        ..MediaReceiverConfig::new(RECEIVER_SSRC, "receiver", feedback)
     };
     let receiver = MediaReceiver::new(config).map_err(|error| ("controller", error.to_string()))?;
     Ok(MediaEndpoint::new(None, Some(receiver)))
 }
 
-/// The place of the pictures among the streams, if there are any.
-pub(super) fn video_stream(spec: &MediaSpec) -> Option<usize> {
-    spec.video.as_ref().map(|_| usize::from(spec.audio.is_some()))
+/// When each stream pauses, by its place among them.
+pub(super) fn pauses(spec: &MediaSpec) -> impl Iterator<Item = (usize, Vec<(Timestamp, Timestamp)>)> {
+    let own = |(place, stream): (usize, Stream<'_>)| Some((place, spec.pauses_of(stream.video?)));
+    streams(spec).enumerate().filter_map(own)
 }
 
 fn packetizer(spec: &MediaSpec) -> Result<Packetizer, (&'static str, String)> {

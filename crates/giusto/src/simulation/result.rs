@@ -74,6 +74,52 @@ pub struct FlowResult {
     /// Of media: what its receiver sent back, headers included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback_rate_bps: Option<f64>,
+    /// Of media: what each of its streams got, the sound first, then the videos in the order of the scenario.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamResult>,
+}
+
+impl FlowResult {
+    /// Whether it has several videos, so that there is something to tell of each.
+    pub(crate) fn has_several_videos(&self) -> bool {
+        self.streams.iter().filter(|stream| stream.kind == StreamKind::Video).count() > 1
+    }
+}
+
+/// What a stream of a media flow got, over the same time as the rates of the flow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamResult {
+    /// Its name in the scenario: that of a video, or `audio`.
+    pub id: String,
+    /// Its RTP source, as traces tell it.
+    pub ssrc: u32,
+    /// What it is.
+    pub kind: StreamKind,
+    /// Of a video: its share against those of the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<f64>,
+    /// The payload of the frames that arrived whole.
+    pub received_rate_bps: f64,
+    /// Frames that arrived whole.
+    pub frames: u64,
+    /// From the capture of a frame until it arrived whole; none if none did.
+    pub frame_delay_ms: Option<Quantiles>,
+    /// Frames that were not encoded, since packets waited for too long; none if nobody counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped_frames: Option<u64>,
+    /// Packets that were thrown away, since they had waited for too long; none if nobody counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discarded_packets: Option<u64>,
+}
+
+/// What a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StreamKind {
+    /// Pictures.
+    Video,
+    /// Sound.
+    Audio,
 }
 
 /// What a link carried.

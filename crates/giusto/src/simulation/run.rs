@@ -7,8 +7,9 @@ use giusto_sim::trace::Observer;
 
 use super::{
     build::{self, Built, BuiltFlow},
-    expect::{MediaTally, Tally, Window, Windows, figure, quantiles, time_to_rate},
-    result::{CheckResult, FlowResult, LinkResult, SimResult},
+    expect::{MediaTally, StreamTally, Tally, Window, Windows, figure, quantiles, time_to_rate},
+    media,
+    result::{CheckResult, FlowResult, LinkResult, SimResult, StreamKind, StreamResult},
     trace_file::TraceNames,
 };
 use crate::scenario::{Expectation, FlowKind, FlowSpec, Metric, Scenario, Subject};
@@ -100,8 +101,31 @@ struct Plan {
     answers: Vec<Option<usize>>,
     /// Of each link.
     links: Vec<usize>,
-    /// Of each expectation.
-    checks: Vec<Vec<usize>>,
+    /// Of each expectation: of each of its subjects, with its streams that it is of.
+    checks: Vec<Vec<(usize, Vec<StreamOf>)>>,
+}
+
+/// A stream that an expectation is of.
+#[derive(Debug, Clone, Copy)]
+struct StreamOf {
+    ssrc: u32,
+    priority: f64,
+}
+
+impl StreamOf {
+    /// Of a flow, those that `expectation` is of.
+    fn all(spec: Option<&FlowSpec>, expectation: &Expectation) -> Vec<Self> {
+        let Some(FlowKind::Media(spec)) = spec.map(|flow| &flow.kind) else { return Vec::new() };
+        let wanted = |stream: &media::Stream<'_>| match &expectation.stream {
+            Some(id) => stream.id == id,
+            None => stream.video.is_some(),
+        };
+        let one = |stream: media::Stream<'_>| Self {
+            ssrc: stream.ssrc,
+            priority: stream.video.map_or(1.0, |video| video.priority),
+        };
+        media::streams(spec).filter(wanted).map(one).collect()
+    }
 }
 
 impl Plan {
@@ -137,11 +161,16 @@ impl Plan {
                     let from = own().map(|window| window.from).max();
                     let to = own().map(|window| window.to).min();
                     let common = from.zip(to).filter(|(from, to)| from < to);
-                    let window = |flow| common.map_or(of_flow(flow, time), |(from, to)| Window { from, to });
-                    let tallies = flows.iter().map(|flow| windows.flow(flow.forwards, window(flow)));
-                    let tallies: Vec<usize> = tallies.collect();
+                    let window = |flow: &BuiltFlow| {
+                        common.map_or(of_flow(flow, time), |(from, to)| Window { from, to })
+                    };
+                    let tally = |flow: &&BuiltFlow| {
+                        let number = windows.flow(flow.forwards, window(flow));
+                        (number, StreamOf::all(scenario.flows().get(flow.spec), expectation))
+                    };
+                    let tallies: Vec<(usize, Vec<StreamOf>)> = flows.iter().map(tally).collect();
                     if reaching {
-                        for &number in &tallies {
+                        for &(number, _) in &tallies {
                             windows.keep_steps(number);
                         }
                     }
@@ -150,7 +179,7 @@ impl Plan {
                 Subject::Link(id) => {
                     let links = scenario.links().iter().zip(&built.links);
                     let named = links.filter(|(link, _)| link.id == *id);
-                    named.map(|(_, &link)| windows.link(link, of_link(time))).collect()
+                    named.map(|(_, &link)| (windows.link(link, of_link(time)), Vec::new())).collect()
                 }
             }
         };
@@ -202,8 +231,17 @@ impl Plan {
             checks: checks
                 .filter(|_| whole)
                 .map(|(expectation, numbers)| {
-                    let tallies: Vec<&Tally> = numbers.iter().map(|&number| windows.tally(number)).collect();
-                    check_result(scenario, expectation, &tallies)
+                    let tally = |(number, _): &(usize, _)| windows.tally(*number);
+                    let tallies: Vec<&Tally> = numbers.iter().map(tally).collect();
+                    let value =
+                        if expectation.stream.is_some() || expectation.metric == Metric::StreamFairness {
+                            let streams = numbers.iter().map(|(_, streams)| streams.as_slice());
+                            let streams = tallies.iter().copied().zip(streams).collect::<Vec<_>>();
+                            value_of_streams(expectation, &streams, end)
+                        } else {
+                            value(scenario, expectation, &tallies)
+                        };
+                    check_result(expectation, value)
                 })
                 .collect(),
         }
@@ -228,7 +266,7 @@ fn flow_result(
     tally: &Tally,
     end: Timestamp,
 ) -> FlowResult {
-    let media = tally.media();
+    let told = tally.media();
     FlowResult {
         id: flow.name.clone(),
         kind: spec.kind.name().to_owned(),
@@ -241,11 +279,33 @@ fn flow_result(
         marked_ratio: tally.marked(),
         delay_ms: quantiles(&tally.delay),
         queue_delay_ms: quantiles(&tally.queue_delay),
-        target_rate_bps: media.and_then(MediaTally::target_bps),
-        decisions: media.map(|media| media.decisions),
-        frames: media.map(|media| media.frames),
-        frame_delay_ms: media.and_then(|media| quantiles(&media.frame_delay)),
+        target_rate_bps: told.and_then(MediaTally::target_bps),
+        decisions: told.map(|media| media.decisions),
+        frames: told.map(|media| media.frames),
+        frame_delay_ms: told.and_then(|media| quantiles(&media.frame_delay)),
         feedback_rate_bps: None,
+        streams: match &spec.kind {
+            FlowKind::Media(spec) => {
+                media::streams(spec).map(|stream| stream_result(&stream, tally, end)).collect()
+            }
+            _ => Vec::new(),
+        },
+    }
+}
+
+fn stream_result(stream: &media::Stream<'_>, tally: &Tally, end: Timestamp) -> StreamResult {
+    let got = tally.media().and_then(|media| media.stream(stream.ssrc));
+    StreamResult {
+        id: stream.id.to_owned(),
+        ssrc: stream.ssrc,
+        kind: if stream.video.is_some() { StreamKind::Video } else { StreamKind::Audio },
+        priority: stream.video.map(|video| video.priority),
+        received_rate_bps: rate(got.map_or(0, |got| got.bytes), tally, end),
+        frames: got.map_or(0, |got| got.frames),
+        frame_delay_ms: got.and_then(|got| quantiles(&got.frame_delay)),
+        // Nothing tells of them yet.
+        skipped_frames: None,
+        discarded_packets: None,
     }
 }
 
@@ -255,14 +315,42 @@ fn rate(bytes: u64, tally: &Tally, end: Timestamp) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
-fn check_result(scenario: &Scenario, expectation: &Expectation, tallies: &[&Tally]) -> CheckResult {
-    let value = value(scenario, expectation, tallies);
+fn check_result(expectation: &Expectation, value: Option<f64>) -> CheckResult {
     CheckResult {
         name: expectation.title(),
         passed: expectation.accepts(value),
         value,
         bound: expectation.bound(),
         unit: expectation.metric.unit().name().to_owned(),
+    }
+}
+
+/// What came of an expectation of streams.
+fn value_of_streams(
+    expectation: &Expectation,
+    flows: &[(&Tally, &[StreamOf])],
+    end: Timestamp,
+) -> Option<f64> {
+    let streams =
+        flows.iter().flat_map(|&(tally, streams)| streams.iter().map(move |stream| (tally, stream)));
+    let got = |tally: &Tally, stream: &StreamOf| tally.media()?.stream(stream.ssrc).cloned();
+    let rates = streams.clone().map(|(tally, stream)| {
+        let bytes = got(tally, stream).map_or(0, |got| got.bytes);
+        (rate(bytes, tally, end), stream.priority)
+    });
+    match expectation.metric {
+        Metric::ReceivedRate => return Some(rates.map(|(rate, _)| rate).sum()),
+        Metric::StreamFairness => return jain(rates.map(|(rate, priority)| rate / priority)),
+        _ => {}
+    }
+    let mut all = StreamTally::default();
+    for other in streams.filter_map(|(tally, stream)| got(tally, stream)) {
+        all.merge(&other);
+    }
+    match expectation.metric {
+        Metric::Frames => Some(all.frames as f64),
+        Metric::FrameDelay(of) => figure(&all.frame_delay, of),
+        _ => None,
     }
 }
 
@@ -294,6 +382,7 @@ fn value(scenario: &Scenario, expectation: &Expectation, tallies: &[&Tally]) -> 
         Metric::SentRate
         | Metric::ReceivedRate
         | Metric::Fairness
+        | Metric::StreamFairness
         | Metric::TargetRate
         | Metric::TimeToRate => None,
         Metric::Decisions => Some(all.media()?.decisions as f64),

@@ -2,7 +2,7 @@
 
 use comfy_table::CellAlignment::{Left, Right};
 
-use super::result::{CheckResult, FlowResult, LinkResult, Quantiles, SimResult};
+use super::result::{CheckResult, FlowResult, LinkResult, Quantiles, SimResult, StreamResult};
 use crate::{
     report::format::{UNKNOWN, count, or_unknown, percent, plural, rate, short, time_us},
     table::of_cells,
@@ -52,7 +52,10 @@ pub fn tables(result: &SimResult) -> String {
         ) + "\n"
     };
     let checks: Vec<String> = result.checks.iter().map(check).collect();
-    [heading(result), flows, media + &links, checks.join("\n")].join("\n").trim_end().to_owned()
+    [heading(result), flows, media + &streams(result) + &links, checks.join("\n")]
+        .join("\n")
+        .trim_end()
+        .to_owned()
 }
 
 /// What ran, and how long it took.
@@ -107,6 +110,40 @@ fn media(flow: &FlowResult) -> Option<Vec<String>> {
         or_unknown(*frame_delay_ms, three),
         or_unknown(*feedback_rate_bps, rate),
     ])
+}
+
+/// A table of the streams of flows with several videos; nothing if there are none.
+fn streams(result: &SimResult) -> String {
+    let of_several = result.flows.iter().filter(|flow| flow.has_several_videos());
+    let streams: Vec<(&str, &StreamResult)> =
+        of_several.flat_map(|flow| flow.streams.iter().map(|stream| (flow.id.as_str(), stream))).collect();
+    if streams.is_empty() {
+        return String::new();
+    }
+    let skipped = streams.iter().any(|(_, stream)| stream.skipped_frames.is_some());
+    let discarded = streams.iter().any(|(_, stream)| stream.discarded_packets.is_some());
+    let mut head = vec![
+        ("stream", Left),
+        ("priority", Right),
+        ("received", Right),
+        ("frames", Right),
+        ("frame delay ms\np50 / p95 / max", Right),
+    ];
+    head.extend(skipped.then_some(("frames\nskipped", Right)));
+    head.extend(discarded.then_some(("packets\ndiscarded", Right)));
+    let row = |&(flow, stream): &(&str, &StreamResult)| {
+        let mut row = vec![
+            format!("{flow}: {}", stream.id),
+            stream.priority.map_or_else(String::new, short),
+            rate(stream.received_rate_bps),
+            count(stream.frames),
+            or_unknown(stream.frame_delay_ms, three),
+        ];
+        row.extend(skipped.then(|| or_unknown(stream.skipped_frames, count)));
+        row.extend(discarded.then(|| or_unknown(stream.discarded_packets, count)));
+        row
+    };
+    of_cells(&head, streams.iter().map(row).collect()) + "\n"
 }
 
 fn link(link: &LinkResult) -> Vec<String> {

@@ -211,6 +211,8 @@ struct Row {
     queue_bytes: i64,
     size_bytes: u32,
     flow: u32,
+    /// Of a frame.
+    ssrc: u32,
     link: Option<LinkId>,
     kind: Kind,
     /// None of a note.
@@ -244,6 +246,7 @@ impl Row {
             queue_bytes: 0,
             size_bytes: packet.bytes,
             flow: packet.flow.0,
+            ssrc: 0,
             link: event.link(),
             kind: Kind::Other,
             ecn: Some(packet.ecn),
@@ -283,6 +286,7 @@ impl Row {
             queue_bytes: 0,
             size_bytes: 0,
             flow: flow.0,
+            ssrc: 0,
             link: None,
             kind: Kind::Other,
             ecn: None,
@@ -293,7 +297,8 @@ impl Row {
                 row.kind = Kind::Decided;
                 row.decision = Some(Box::new(*decision));
             }
-            Note::Frame { delay, size, .. } => {
+            Note::Frame { ssrc, delay, size, .. } => {
+                row.ssrc = *ssrc;
                 row.kind = Kind::Frame(delay.is_some());
                 row.lasted_ns = delay.map_or(0, TimeDelta::as_nanos);
                 row.size_bytes = u32::try_from(size.as_bytes()).unwrap_or(u32::MAX);
@@ -402,6 +407,10 @@ impl Row {
         }
     }
 
+    fn ssrc(&self) -> Option<i64> {
+        matches!(self.kind, Kind::Frame(_)).then_some(self.ssrc.into())
+    }
+
     fn in_words<'a>(&self, names: &'a TraceNames) -> Words<'a> {
         let name = |names: &'a [String], place: u32| match names.get(place as usize) {
             Some(name) => Name::Known(name),
@@ -428,6 +437,7 @@ impl Row {
             threshold_ms: self.threshold_ms(),
             ratio: self.ratio(),
             rate_bps: self.rate_bps(),
+            ssrc: self.ssrc(),
         }
     }
 }
@@ -455,6 +465,7 @@ struct Words<'a> {
     threshold_ms: Option<f64>,
     ratio: Option<f64>,
     rate_bps: Option<f64>,
+    ssrc: Option<i64>,
 }
 
 fn bps(rate: giusto_core::units::DataRate) -> i64 {
@@ -483,7 +494,7 @@ enum Cells {
 }
 
 /// All columns, in order: those of [`Words`].
-const COLUMNS: [Column; 20] = [
+const COLUMNS: [Column; 21] = [
     Column { name: "time_ns", cells: Cells::Integer(|row| row.time_ns) },
     Column { name: "event", cells: Cells::Text(|row, _| row.event().into()) },
     Column { name: "flow", cells: Cells::Text(|row, texts| name(&texts.flows, row.flow)) },
@@ -504,6 +515,7 @@ const COLUMNS: [Column; 20] = [
     Column { name: "threshold_ms", cells: Cells::NumberOrNull(Row::threshold_ms) },
     Column { name: "ratio", cells: Cells::NumberOrNull(Row::ratio) },
     Column { name: "rate_bps", cells: Cells::NumberOrNull(Row::rate_bps) },
+    Column { name: "ssrc", cells: Cells::IntegerOrNull(Row::ssrc) },
 ];
 
 /// Columns whose values seldom repeat: their differences are small, a dictionary of them is large.

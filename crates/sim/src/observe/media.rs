@@ -1,8 +1,10 @@
 //! What the agents of media told, over time: the target, the decisions behind it, and frames.
 
+use std::collections::BTreeMap;
+
 use giusto_core::{
     control::Decision,
-    units::{DataRate, TimeDelta, Timestamp},
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
 
 /// Decisions of a flow that are kept. Beyond it the smaller half of the changes is left out.
@@ -30,6 +32,8 @@ impl MediaWindow {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MediaSeries {
     windows: Vec<MediaWindow>,
+    /// Bytes of the frames that were whole in each window, of each stream by its source.
+    streams: BTreeMap<u32, Vec<u64>>,
     decisions: Vec<Decision>,
     left_out: u64,
     target: Option<DataRate>,
@@ -48,6 +52,11 @@ impl MediaSeries {
         &self.windows
     }
 
+    /// The streams of which a frame arrived whole, by their sources in order: the bytes of such frames, window by window.
+    pub fn streams(&self) -> impl Iterator<Item = (u32, &[u64])> {
+        self.streams.iter().map(|(&ssrc, bytes)| (ssrc, bytes.as_slice()))
+    }
+
     /// The decisions in order: all, or of very many those with the larger changes.
     pub fn decisions(&self) -> &[Decision] {
         &self.decisions
@@ -58,8 +67,13 @@ impl MediaSeries {
         self.left_out
     }
 
-    /// At `now`, in window `place`, a frame was whole.
-    pub(super) fn frame(&mut self, place: usize, delay: Option<TimeDelta>) {
+    /// In window `place` a frame of a stream was whole, of this delay and size.
+    pub(super) fn frame(&mut self, place: usize, ssrc: u32, (delay, size): (Option<TimeDelta>, DataSize)) {
+        let len = self.windows.len();
+        let bytes = self.streams.entry(ssrc).or_insert_with(|| vec![0; len]);
+        if let Some(bytes) = bytes.get_mut(place) {
+            *bytes += size.as_bytes();
+        }
         if let Some(window) = self.windows.get_mut(place) {
             window.frames += 1;
             window.frame_delay_max = window.frame_delay_max.max(delay);

@@ -339,7 +339,7 @@ impl Observer for Timeline {
         let series = series.get_or_insert_with(|| Box::new(MediaSeries::new(len)));
         match note {
             Note::Decided { decision, .. } => series.decide(now, (place, width_ns), decision),
-            Note::Frame { delay, .. } => series.frame(place, *delay),
+            Note::Frame { ssrc, delay, size, .. } => series.frame(place, *ssrc, (*delay, *size)),
         }
     }
 }
@@ -437,8 +437,9 @@ mod tests {
             timeline.on_note(ms(at), &Note::Decided { flow: FLOW, decision });
         };
         let frame = |timeline: &mut Timeline, at, delay: Option<i64>| {
-            let (delay, size) = (delay.map(TimeDelta::from_millis), DataSize::from_bytes(1));
-            timeline.on_note(ms(at), &Note::Frame { flow: FLOW, delay, size });
+            let (delay, size) = (delay.map(TimeDelta::from_millis), DataSize::from_bytes(at));
+            let ssrc = if at == 22 { 1 } else { 2 };
+            timeline.on_note(ms(at), &Note::Frame { flow: FLOW, ssrc, delay, size });
         };
         decide(&mut timeline, 12, 0, 1000);
         decide(&mut timeline, 15, 1000, 2000);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use giusto_core::{
-    session::media::{MediaEndpoint, MediaEvent},
+    session::media::{FrameArrival, MediaEndpoint, MediaEvent},
     units::{DataSize, Timestamp},
 };
 
@@ -109,7 +109,8 @@ impl Agent for Media {
             match self.endpoint.poll_event()? {
                 MediaEvent::Decided(decision) => return Some(Note::Decided { flow, decision }),
                 MediaEvent::Frame(frame) => {
-                    return Some(Note::Frame { flow, delay: frame.delay, size: frame.size });
+                    let FrameArrival { ssrc, delay, size, .. } = frame;
+                    return Some(Note::Frame { flow, ssrc, delay, size });
                 }
                 _ => {}
             }

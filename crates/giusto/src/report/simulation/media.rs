@@ -1,6 +1,9 @@
 //! The plots of media flows: what the controller wanted, what came of it, and why.
 
-use giusto_core::control::{Cause, Decision, Signal};
+use giusto_core::{
+    control::{Cause, Decision, Signal},
+    units::TimeDelta,
+};
 use giusto_sim::{
     link::rate::RateProfile,
     observe::{FlowWindow, MediaSeries, leave_out_smallest},
@@ -11,8 +14,14 @@ use super::{
     plots::{MOST_LINES, capacity, chart, middle, rate_points, scaled, windows_apart},
 };
 use crate::{
-    report::{Chart, Event, Series, format::plural},
-    simulation::decision::{cause_name, decision_in_words, signal_name},
+    report::{
+        Cell, Chart, Column, Event, Series, Table,
+        format::{count, grouped, or_unknown, plural, short},
+    },
+    simulation::{
+        decision::{cause_name, decision_in_words, signal_name},
+        result::{FlowResult, Quantiles, StreamResult},
+    },
 };
 
 /// Decisions that are marked in a plot: more cannot be told apart.
@@ -21,11 +30,14 @@ const MOST_MARKED: usize = 1000;
 /// Media flows that have a plot of their own.
 const MOST_FLOWS: usize = 6;
 
+/// A point of a stream's rate is over at least so long: some 15 frames.
+const LEAST_STREAM_POINT: TimeDelta = TimeDelta::from_millis(500);
+
 pub(super) fn charts(page: &SimulationPage<'_>) -> Vec<Chart> {
     let told = || page.flows.iter().filter_map(|flow| Some((flow, page.timeline.media(flow.id)?)));
     let all = told().count();
-    let mut charts: Vec<Chart> =
-        told().take(MOST_FLOWS).filter_map(|(flow, media)| target(page, (flow, media), all)).collect();
+    let of_flow = |(flow, media)| [target(page, (flow, media), all), streams(page, (flow, media))];
+    let mut charts: Vec<Chart> = told().take(MOST_FLOWS).flat_map(of_flow).flatten().collect();
     charts.extend(frame_delays(page, told()));
     charts
 }
@@ -91,6 +103,86 @@ pub(in crate::report) fn target(
             chart.with_series(Series::Limit { name: format!("capacity of {}", link.name), points: limit });
     }
     Some(chart)
+}
+
+/// What arrived of each stream of a flow, if it has several videos.
+fn streams(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries)) -> Option<Chart> {
+    let timeline = page.timeline;
+    let result = page.result.flows.iter().find(|result| result.id == flow.name)?;
+    if !result.has_several_videos() {
+        return None;
+    }
+    let together = (LEAST_STREAM_POINT.as_nanos() / timeline.width().as_nanos().max(1)) as usize;
+    let together = together.min(timeline.len() / 2).max(1);
+    let points = |ssrc| {
+        let bytes = media.streams().find(|&(source, _)| source == ssrc).map(|(_, bytes)| bytes);
+        rate_points(timeline, bytes.unwrap_or_default(), together)
+    };
+    let shown = result.streams.iter().take(MOST_LINES);
+    let mut lines: Vec<(&StreamResult, Vec<(f64, f64)>)> =
+        shown.map(|stream| (stream, points(stream.ssrc))).collect();
+    let most = lines.iter().flat_map(|(_, points)| points).map(|&(_, bps)| bps);
+    let most = most.filter(|bps| bps.is_finite()).fold(0.0, f64::max);
+    if most <= 0.0 {
+        return None;
+    }
+    let (unit, name) = scaled(most);
+    lines.iter_mut().flat_map(|(_, points)| points).for_each(|(_, bps)| *bps /= unit);
+    let width = TimeDelta::from_nanos(timeline.width().as_nanos().saturating_mul(together as i64));
+    let all = result.streams.len();
+    let more = if all > MOST_LINES {
+        format!(" Of {all} streams the first {MOST_LINES} are shown.")
+    } else {
+        String::new()
+    };
+    let caption = format!("The payload of the frames that arrived whole, over {width} each.{more}");
+    let title = format!("{}: received rate of each stream", flow.name);
+    let mut chart = chart(page, &title, caption, &format!("rate ({name})")).with_full_width();
+    chart.y.range = Some((0.0, most / unit * 1.1));
+    for (stream, points) in lines {
+        chart = chart.with_series(Series::Line { name: stream.id.clone(), points });
+    }
+    Some(chart)
+}
+
+/// What each stream of the flows with several videos got; nothing if there are none.
+pub(super) fn streams_table(flows: &[FlowResult]) -> Option<Table> {
+    let ms = |quantiles: Option<Quantiles>, of: fn(Quantiles) -> f64| or_unknown(quantiles.map(of), short);
+    let row = |(flow, stream): (&FlowResult, &StreamResult)| -> Vec<Cell> {
+        vec![
+            flow.id.clone().into(),
+            stream.id.clone().into(),
+            stream.priority.map_or_else(String::new, short).into(),
+            grouped(stream.received_rate_bps / 1e3).into(),
+            count(stream.frames).into(),
+            ms(stream.frame_delay_ms, |quantiles| quantiles.p50).into(),
+            ms(stream.frame_delay_ms, |quantiles| quantiles.p95).into(),
+            ms(stream.frame_delay_ms, |quantiles| quantiles.max).into(),
+            or_unknown(stream.skipped_frames, count).into(),
+            or_unknown(stream.discarded_packets, count).into(),
+        ]
+    };
+    let of_several = flows.iter().filter(|flow| flow.has_several_videos());
+    let streams = of_several.flat_map(|flow| flow.streams.iter().map(move |stream| (flow, stream)));
+    let rows: Vec<Vec<Cell>> = streams.map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Streams".to_owned(),
+        caption: "The rate is the payload of the frames that arrived whole.".to_owned(),
+        columns: vec![
+            Column::words("flow"),
+            Column::words("stream"),
+            Column::number("priority"),
+            Column::number("received (kbit/s)"),
+            Column::number("whole frames"),
+            Column::number("frame delay p50 (ms)"),
+            Column::number("p95"),
+            Column::number("max"),
+            Column::number("skipped frames"),
+            Column::number("discarded packets"),
+        ],
+        rows,
+        folded: false,
+    })
 }
 
 /// The link of a flow's way that carries least over the whole run.

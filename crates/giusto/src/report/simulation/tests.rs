@@ -174,7 +174,7 @@ fn a_media_flow_has_its_target_its_decisions_and_its_frames_drawn() {
         let at = Timestamp::from_nanos(at * 1_000_000_000);
         run.timeline.on_note(at, &Note::Decided { flow, decision: Decision { at, from, to, cause } });
         let delay = Some(TimeDelta::from_millis(40));
-        run.timeline.on_note(at, &Note::Frame { flow, delay, size: DataSize::from_bytes(1000) });
+        run.timeline.on_note(at, &Note::Frame { flow, ssrc: 2, delay, size: DataSize::from_bytes(1000) });
     }
     run.timeline.finish();
     run.result.flows[0].target_rate_bps = Some(390_625.0);
@@ -214,6 +214,58 @@ fn a_media_flow_has_its_target_its_decisions_and_its_frames_drawn() {
         "{}",
         chart.caption
     );
+}
+
+#[test]
+fn of_several_videos_each_is_drawn_and_has_its_row() {
+    use crate::simulation::result::{StreamKind, StreamResult};
+    use giusto_sim::trace::{Note, Observer};
+    let mut run = run(1);
+    let flow = run.flows[0].id;
+    run.timeline = Timeline::new(Timestamp::from_nanos(5_000_000_000));
+    for place in 0..40_u64 {
+        let at = Timestamp::from_nanos(place * 100_000_000);
+        for (ssrc, bytes) in [(2, 4000), (3, 1000)] {
+            let size = DataSize::from_bytes(bytes);
+            run.timeline.on_note(at, &Note::Frame { flow, ssrc, delay: None, size });
+        }
+    }
+    run.timeline.finish();
+    run.result.flows[0].decisions = Some(0);
+    let stream = |id: &str, ssrc| StreamResult {
+        id: id.to_owned(),
+        ssrc,
+        kind: StreamKind::Video,
+        priority: Some(2.5),
+        received_rate_bps: 320_000.0,
+        frames: 40,
+        frame_delay_ms: None,
+        skipped_frames: Some(7),
+        discarded_packets: None,
+    };
+    // One alone is told with its flow.
+    run.result.flows[0].streams = vec![stream("camera", 2)];
+    assert!(charts(&run.report()).iter().all(|(title, _)| !title.contains("each stream")));
+    run.result.flows[0].streams.push(stream("<screen>", 3));
+    let report = run.report();
+    let drawn = charts(&report);
+    let place =
+        drawn.iter().position(|(title, _)| *title == "camera-1: received rate of each stream").unwrap();
+    assert_eq!(drawn[place].1, ["camera", "<screen>"]);
+    let of = |section: &Section| match section {
+        Section::Chart(chart) if chart.title.ends_with("each stream") => Some(chart.clone()),
+        _ => None,
+    };
+    let chart = report.sections.iter().find_map(of).unwrap();
+    let Series::Line { points, .. } = &chart.series[0] else { panic!("a line") };
+    // 4000 B ten times a second are 320 kbit/s, over four of the five seconds.
+    let mean = points.iter().map(|&(_, rate)| rate).sum::<f64>() / points.len() as f64;
+    assert!((mean - 320.0 * 0.8).abs() < 10.0, "{mean}");
+    let of = |section: &Section| match section {
+        Section::Table(table) if table.title == "Streams" => Some(table.rows.len()),
+        _ => None,
+    };
+    assert_eq!(report.sections.iter().find_map(of), Some(2));
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl Observer for Record {
     }
 
     fn on_note(&mut self, now: Timestamp, note: &Note) {
-        let &Note::Frame { flow, delay, size } = note else { return };
+        let &Note::Frame { flow, delay, size, .. } = note else { return };
         let Some((flow, _)) = self.at(flow) else { return };
         if let Some(delay) = delay {
             flow.frame_delay.record(delay);

@@ -27,6 +27,10 @@ pub(super) fn read(node: &Node, findings: &Findings) -> Option<Expectation> {
             None
         }
     };
+    let stream = fields.text("stream");
+    if let (Some(Subject::Link(_)), Some(node)) = (&subject, fields.node("stream")) {
+        fields.complain(node, "stream", format_args!("links know no streams: leave it out"));
+    }
     let of_flows = !matches!(subject, Some(Subject::Link(_)));
     let names: Vec<(&'static str, Metric)> = Metric::ALL
         .into_iter()
@@ -60,6 +64,7 @@ pub(super) fn read(node: &Node, findings: &Findings) -> Option<Expectation> {
         min,
         max,
         rate,
+        stream,
         metric: metric.unwrap_or(Metric::Loss),
         subject: subject.clone().unwrap_or(Subject::Flows(Vec::new())),
     };

@@ -107,6 +107,10 @@ impl<'a> Fields<'a> {
     /// A text.
     pub(super) fn text(&self, key: &'static str) -> Option<String> {
         let node = self.node(key)?;
+        self.text_of(node, key)
+    }
+
+    pub(super) fn text_of(&self, node: &Node, key: &str) -> Option<String> {
         if node.as_text().is_none() {
             self.complain(node, key, format_args!("{} is no text: put it between quotes", node.written()));
         }

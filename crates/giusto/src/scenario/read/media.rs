@@ -9,9 +9,9 @@ use giusto_core::{
     units::{DataRate, DataSize, Timestamp},
 };
 
-use super::{choose, fields::Fields};
+use super::{choose, choose_of, fields::Fields};
 use crate::scenario::{
-    FlowKind, MediaSpec, VideoSpec,
+    FlowKind, GiveUp, MediaSpec, VideoSpec, VideoStream,
     media::FEEDBACKS,
     tree::{Node, Value},
 };
@@ -44,20 +44,24 @@ pub(super) fn media(fields: &Fields<'_>) -> Option<FlowKind> {
     let limits = ["min-rate", "start-rate", "max-rate"].map(|key| given(fields, key, Fields::rate));
     let audio = given(fields, "audio", audio);
     let size = max_payload.flatten();
-    let video = given(fields, "video", |fields, key| video(fields, key, size));
+    let videos = given(fields, "video", |fields, key| videos(fields, key, size));
     let pauses = pauses(fields);
+    let delay_target = given(fields, "delay-target", Fields::time);
     let ecn = super::flow::ecn(fields);
 
     let [min, start, max] = limits;
-    let (video, audio) = (video?, audio?);
-    // Who names neither wants what RFC 8867 §4.3 sends.
-    let video = video.or_else(|| audio.is_none().then(VideoSpec::default));
-    let mut media = MediaSpec::new(video, audio);
+    let (videos, audio) = (videos?, audio?);
+    let mut media = match videos {
+        Some(videos) => MediaSpec::with_videos(videos, audio),
+        // Who names neither wants what RFC 8867 §4.3 sends.
+        None => MediaSpec::new(audio.is_none().then(VideoSpec::default), audio),
+    };
     media.controller = controller?.unwrap_or(media.controller);
     media.max_payload = max_payload?.unwrap_or(media.max_payload);
     media.limits = media.limits_where_given([min?, start?, max?]);
     media.feedback = feedback?;
     media.pauses = pauses?;
+    media.delay_target = delay_target?;
     media.ecn = ecn?;
     Some(FlowKind::Media(media))
 }
@@ -88,34 +92,94 @@ fn audio(fields: &Fields<'_>, key: &'static str) -> Option<AudioConfig> {
     })
 }
 
-/// The name of a model, or a model with its parameters.
-fn video(fields: &Fields<'_>, key: &'static str, max_payload: Option<DataSize>) -> Option<VideoSpec> {
-    let Some(inner) = fields.table(key) else {
-        return match choose(fields, key, MODELS)? {
-            Model::Fixed => {
-                let mend = "write { model = \"fixed\", rate = \"1 Mbit/s\" }";
-                fields.complain(fields.node(key)?, key, format_args!("\"fixed\" needs a rate: {mend}"));
-                None
-            }
-            Model::Perfect => Some(VideoSpec::Perfect(PerfectConfig::default(), None)),
-            Model::Statistical => Some(VideoSpec::default()),
-            Model::Trace => Some(VideoSpec::Trace(TraceConfig::default())),
-            Model::Hybrid => Some(VideoSpec::Hybrid(StatisticalConfig::default(), TraceConfig::default())),
-        };
+/// One video, or a list of them.
+fn videos(fields: &Fields<'_>, key: &'static str, max_payload: Option<DataSize>) -> Option<Vec<VideoStream>> {
+    let node = fields.node(key)?;
+    let Value::Array(nodes) = &node.value else {
+        let id = VideoStream::default_id(1, 1);
+        return video(fields, node, (key, id), max_payload).map(|video| vec![video]);
     };
-    let model = given(&inner, "model", |fields, key| choose(fields, key, MODELS))?;
-    let video = match model.unwrap_or(Model::Statistical) {
-        Model::Fixed => fixed(&inner, max_payload),
-        Model::Perfect => perfect(&inner),
-        Model::Statistical => statistical(&inner, true).map(VideoSpec::Statistical),
-        Model::Trace => trace(&inner).map(VideoSpec::Trace),
+    if nodes.is_empty() {
+        let mend = "write at least one, such as [{ model = \"perfect\" }], or leave the key out";
+        fields.complain(node, key, format_args!("a list of none: {mend}"));
+        return None;
+    }
+    let one = |(node, number): (&Node, usize)| {
+        let name = match node.get("id").and_then(Node::as_text) {
+            Some(id) => format!("{key} \"{id}\""),
+            None => format!("{key} {number}"),
+        };
+        video(fields, node, (&name, VideoStream::default_id(number, nodes.len())), max_payload)
+    };
+    // All are read, so that all that is wrong is told.
+    let videos: Vec<_> = nodes.iter().zip(1..).map(one).collect();
+    videos.into_iter().collect()
+}
+
+/// The name of a model, or a model with its parameters and what else the stream has. Complaints call it `name`, and results `id`
+/// unless it has one.
+fn video(
+    fields: &Fields<'_>,
+    node: &Node,
+    (name, id): (&str, String),
+    max_payload: Option<DataSize>,
+) -> Option<VideoStream> {
+    if !matches!(node.value, Value::Table(_)) {
+        return named_model(fields, node, name).map(|video| VideoStream::new(id, video));
+    }
+    let inner = Fields::new(node, format!("{}: {name}", fields.owner()), fields.findings());
+    let video = model(&inner, max_payload);
+    let own_id = given(&inner, "id", Fields::text);
+    let priority = given(&inner, "priority", Fields::number);
+    let [skip_after, discard_after] = ["skip-after", "discard-after"].map(|key| given(&inner, key, give_up));
+    let pauses = pauses(&inner);
+    inner.finish();
+    let stream = VideoStream::new(own_id?.unwrap_or(id), video?);
+    Some(VideoStream {
+        priority: priority?.unwrap_or(stream.priority),
+        skip_after: skip_after?.unwrap_or_default(),
+        discard_after: discard_after?.unwrap_or_default(),
+        pauses: pauses?,
+        ..stream
+    })
+}
+
+/// A time, or "never".
+fn give_up(fields: &Fields<'_>, key: &'static str) -> Option<GiveUp> {
+    if fields.node(key)?.as_text() == Some("never") {
+        return Some(GiveUp::Never);
+    }
+    fields.time(key).map(GiveUp::After)
+}
+
+/// A model with the parameters that it has by default.
+fn named_model(fields: &Fields<'_>, node: &Node, name: &str) -> Option<VideoSpec> {
+    match choose_of(fields, node, name, MODELS)? {
+        Model::Fixed => {
+            let mend = "write { model = \"fixed\", rate = \"1 Mbit/s\" }";
+            fields.complain(node, name, format_args!("\"fixed\" needs a rate: {mend}"));
+            None
+        }
+        Model::Perfect => Some(VideoSpec::Perfect(PerfectConfig::default(), None)),
+        Model::Statistical => Some(VideoSpec::default()),
+        Model::Trace => Some(VideoSpec::Trace(TraceConfig::default())),
+        Model::Hybrid => Some(VideoSpec::Hybrid(StatisticalConfig::default(), TraceConfig::default())),
+    }
+}
+
+/// A model with its parameters.
+fn model(inner: &Fields<'_>, max_payload: Option<DataSize>) -> Option<VideoSpec> {
+    let model = given(inner, "model", |fields, key| choose(fields, key, MODELS))?;
+    match model.unwrap_or(Model::Statistical) {
+        Model::Fixed => fixed(inner, max_payload),
+        Model::Perfect => perfect(inner),
+        Model::Statistical => statistical(inner, true).map(VideoSpec::Statistical),
+        Model::Trace => trace(inner).map(VideoSpec::Trace),
         Model::Hybrid => {
-            let (statistical, trace) = (statistical(&inner, false), trace(&inner));
+            let (statistical, trace) = (statistical(inner, false), trace(inner));
             statistical.zip(trace).map(|(statistical, trace)| VideoSpec::Hybrid(statistical, trace))
         }
-    };
-    inner.finish();
-    video
+    }
 }
 
 fn fixed(fields: &Fields<'_>, max_payload: Option<DataSize>) -> Option<VideoSpec> {

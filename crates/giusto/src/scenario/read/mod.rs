@@ -115,8 +115,12 @@ fn list<'a>(root: &Fields<'a>, key: &'static str) -> &'a [Node] {
 
 /// One of `names`, or a complaint that lists them.
 fn choose<T: Copy>(fields: &Fields<'_>, key: &'static str, names: &[(&'static str, T)]) -> Option<T> {
-    let node = fields.node(key)?;
-    let word = fields.text(key)?;
+    choose_of(fields, fields.node(key)?, key, names)
+}
+
+/// The same of a value that is called `key`.
+fn choose_of<T: Copy>(fields: &Fields<'_>, node: &Node, key: &str, names: &[(&'static str, T)]) -> Option<T> {
+    let word = fields.text_of(node, key)?;
     let found = names.iter().find(|(name, _)| *name == word).map(|&(_, value)| value);
     if found.is_none() {
         let known: Vec<&str> = names.iter().map(|&(name, _)| name).collect();

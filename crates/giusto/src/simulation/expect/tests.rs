@@ -67,14 +67,17 @@ fn frames_count_where_they_are_whole_and_their_delay_where_it_is_known() {
     let mut windows = Windows::default();
     let number = windows.flow(FLOW, Window { from: ms(100), to: ms(500) });
     for (at, delay) in [(99, Some(1)), (100, Some(40)), (200, None), (499, Some(60)), (500, Some(900))] {
-        let delay = delay.map(TimeDelta::from_millis);
-        let size = DataSize::from_bytes(1000);
-        windows.on_note(ms(at), &Note::Frame { flow: FLOW, delay, size });
+        let (delay, size) = (delay.map(TimeDelta::from_millis), DataSize::from_bytes(at));
+        let ssrc = if at == 499 { 3 } else { 2 };
+        windows.on_note(ms(at), &Note::Frame { flow: FLOW, ssrc, delay, size });
     }
     let media = windows.tally(number).media().unwrap();
     assert_eq!((media.frames, media.frame_delay.count()), (3, 2));
     assert_eq!(figure(&media.frame_delay, Figure::Max), Some(60.0));
     assert_eq!((media.target_bps(), media.decisions), (None, 0));
+    let of =
+        |ssrc| media.stream(ssrc).map(|stream| (stream.frames, stream.bytes, stream.frame_delay.count()));
+    assert_eq!([1, 2, 3].map(of), [None, Some((2, 300, 1)), Some((1, 499, 1))]);
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn notes(observer: &mut impl Observer) {
         Note::Decided { flow, decision: Decision { at: Timestamp::from_nanos(1), from, to, cause } }
     };
     let delay = Cause::Delay { signal: Signal::OverUse, trend_ms: 14.25, threshold_ms: 12.5 };
-    let frame = |flow, delay| Note::Frame { flow, delay, size: DataSize::from_bytes(6250) };
+    let frame = |flow, delay| Note::Frame { flow, ssrc: flow.0 + 2, delay, size: DataSize::from_bytes(6250) };
     observer.on_note(Timestamp::from_nanos(1), &decide(delay));
     observer.on_note(Timestamp::from_nanos(2), &frame(flow, Some(TimeDelta::from_millis(40))));
     observer.on_note(Timestamp::from_nanos(3), &frame(flow, None));
@@ -158,12 +158,12 @@ fn decisions_and_frames_are_rows_of_their_own() {
     notes(&mut trace);
     assert_eq!(trace.finish().unwrap(), 5);
     insta::assert_snapshot!(fs::read_to_string(&path).unwrap(), @r#"
-    time_ns,event,flow,link,sequence,size_bytes,ecn,reason,sojourn_ns,delay_ns,queue_packets,queue_bytes,from_bps,to_bps,cause,signal,trend_ms,threshold_ms,ratio,rate_bps
-    1,decided,"voice, ""both ways""",,0,0,,,,,,,2610000,2050000,delay,over-use,14.25,12.5,,
-    2,frame,"voice, ""both ways""",,0,6250,,,,40000000,,,,,,,,,,
-    3,frame,"voice, ""both ways""",,1,6250,,,,,,,,,,,,,,
-    4,decided,"voice, ""both ways""",,1,0,,,,,,,2610000,2050000,loss,,,,0.125,
-    5,frame,1,,0,6250,,,,,,,,,,,,,,
+    time_ns,event,flow,link,sequence,size_bytes,ecn,reason,sojourn_ns,delay_ns,queue_packets,queue_bytes,from_bps,to_bps,cause,signal,trend_ms,threshold_ms,ratio,rate_bps,ssrc
+    1,decided,"voice, ""both ways""",,0,0,,,,,,,2610000,2050000,delay,over-use,14.25,12.5,,,
+    2,frame,"voice, ""both ways""",,0,6250,,,,40000000,,,,,,,,,,,2
+    3,frame,"voice, ""both ways""",,1,6250,,,,,,,,,,,,,,,2
+    4,decided,"voice, ""both ways""",,1,0,,,,,,,2610000,2050000,loss,,,,0.125,,
+    5,frame,1,,0,6250,,,,,,,,,,,,,,,3
     "#);
 }
 
@@ -187,6 +187,7 @@ fn a_parquet_file_read_back_holds_every_note() {
     );
     assert_eq!(all("sequence"), ["0", "0", "1", "1", "0"]);
     assert_eq!(all("delay_ns"), ["null", "40000000", "null", "null", "null"]);
+    assert_eq!(all("ssrc"), ["null", "2", "2", "null", "3"]);
     assert_eq!(all("to_bps"), ["2050000", "null", "null", "2050000", "null"]);
     assert_eq!(all("trend_ms"), ["14.25", "null", "null", "null", "null"]);
     assert_eq!(all("ratio"), ["null", "null", "null", "0.125", "null"]);

@@ -57,7 +57,10 @@ fn at(seconds: i64) -> Timestamp {
 #[test]
 fn a_flow_that_says_nothing_sends_the_video_of_rfc_8867() {
     let media = flow("");
-    assert_eq!(media.video, Some(VideoSpec::Statistical(StatisticalConfig::default())));
+    assert_eq!(
+        media.videos,
+        [VideoStream::new("video", VideoSpec::Statistical(StatisticalConfig::default()))]
+    );
     assert_eq!((media.audio, media.feedback, media.ecn), (None, None, Ecn::NotEct));
     assert_eq!(media.controller, MediaSpec::default_controller());
     let [min, start, max] = ["30 kbit/s", "300 kbit/s", "1569120 bit/s"].map(rate);
@@ -65,7 +68,7 @@ fn a_flow_that_says_nothing_sends_the_video_of_rfc_8867() {
     assert_eq!(media, MediaSpec::new(Some(VideoSpec::default()), None));
     // Sound alone is sound alone.
     let sound = flow("audio = \"20 kbit/s\"");
-    assert_eq!((sound.video, sound.audio), (None, Some(AudioConfig::default())));
+    assert_eq!((sound.videos.len(), sound.audio), (0, Some(AudioConfig::default())));
 }
 
 #[test]
@@ -114,7 +117,8 @@ size-scale = 0.06",
             controller: ControllerKind::Fixed,
             limits: Limits { min, start, max },
             feedback: Some(FeedbackKind::CongestionControl),
-            video: Some(VideoSpec::Statistical(statistical)),
+            delay_target: None,
+            videos: vec![VideoStream::new("video", VideoSpec::Statistical(statistical))],
             audio: Some(AudioConfig { rate: rate("32 kbit/s"), packet_time, clock }),
             max_payload: DataSize::from_bytes(1000),
             pauses: vec![(at(40), at(60)), (at(70), at(71))],
@@ -125,7 +129,7 @@ size-scale = 0.06",
 
 #[test]
 fn every_model_can_be_named_and_told_its_parameters() {
-    let video = |text: &str| flow(&format!("video = {text}")).video.unwrap();
+    let video = |text: &str| flow(&format!("video = {text}")).videos.remove(0).video;
     let perfect = PerfectConfig::default();
     assert_eq!(video("\"perfect\""), VideoSpec::Perfect(perfect, None));
     let key_frames = Some(KeyFrames {
@@ -152,6 +156,68 @@ fn every_model_can_be_named_and_told_its_parameters() {
 }
 
 #[test]
+fn several_videos_have_names_priorities_and_patience_of_their_own() {
+    let media = flow(
+        "audio = \"20 kbit/s\"
+[[flow.video]]
+id = \"camera\"
+model = \"perfect\"
+priority = 2
+skip-after = \"100 ms\"
+discard-after = \"never\"
+pauses = [[\"1 s\", \"2 s\"]]
+[[flow.video]]
+discard-after = \"1 s\"",
+    );
+    let [camera, other] = media.videos.as_slice() else { panic!("{:?}", media.videos) };
+    let perfect = VideoSpec::Perfect(PerfectConfig::default(), None);
+    assert_eq!((camera.id.as_str(), &camera.video, camera.priority), ("camera", &perfect, 2.0));
+    let after = |millis| GiveUp::After(TimeDelta::from_millis(millis));
+    assert_eq!((camera.skip_after, camera.discard_after), (after(100), GiveUp::Never));
+    assert_eq!((&camera.pauses, &other.pauses), (&vec![(at(1), at(2))], &Vec::new()));
+    assert_eq!((other.id.as_str(), &other.video, other.priority), ("video-2", &VideoSpec::default(), 1.0));
+    assert_eq!((other.skip_after, other.discard_after), (GiveUp::AsController, after(1000)));
+    // Each adds what it can use.
+    assert_eq!(media.limits.max.as_bps(), 2 * 1_569_120 + 39_200);
+    // Names of models do too, and one alone may say as much of itself.
+    let both = flow("video = [\"perfect\", \"statistical\"]").videos;
+    assert_eq!(
+        both,
+        [VideoStream::new("video-1", perfect), VideoStream::new("video-2", VideoSpec::default())]
+    );
+    let alone = flow("video = { id = \"screen\", priority = 0.5 }").videos;
+    assert_eq!(alone, [VideoStream::new("screen", VideoSpec::default()).with_priority(0.5)]);
+    assert_eq!(flow("video = [\"statistical\"]"), flow(""));
+}
+
+#[test]
+fn a_delay_target_is_one_of_the_controllers_that_have_it() {
+    let media = flow("controller = \"scream:v2\"\ndelay-target = \"30 ms\"");
+    assert_eq!(media.delay_target, Some(TimeDelta::from_millis(30)));
+    insta::assert_snapshot!(complaint("delay-target = \"30 ms\""), @r#"s.toml:10: flow "call": delay-target: gcc:libwebrtc aims at no delay: leave it out, or use scream:rfc8298 or scream:d00 or scream:v2"#);
+    insta::assert_snapshot!(complaint("controller = \"scream:d00\"\ndelay-target = \"0 s\""), @r#"s.toml:11: flow "call": delay-target must lie between 1 ms and 10 s, found 0 ns"#);
+}
+
+#[test]
+fn what_cannot_be_of_one_of_several_videos_is_told_with_its_line() {
+    let several = |more: &str| complaint(&format!("[[flow.video]]\nid = \"camera\"\n[[flow.video]]\n{more}"));
+    insta::assert_snapshot!(several("priority = 0"), @r#"s.toml:12: flow "call": video "video-2": priority must be above 0, found 0: 1 is that of the others"#);
+    insta::assert_snapshot!(several("priority = \"high\""), @r#"s.toml:13: flow "call": video 2: priority: "high" is no number: write one without quotes or unit, such as 0.01"#);
+    insta::assert_snapshot!(several("id = \"screen\"\npriorty = 2"), @r#"s.toml:14: flow "call": video "screen": unknown key "priorty": did you mean "priority"?"#);
+    insta::assert_snapshot!(several("id = \"camera\""), @r#"s.toml:12: flow "call": video "camera": there is another: give each its own id"#);
+    insta::assert_snapshot!(several("id = \"audio\""), @r#"s.toml:12: flow "call": video "audio": that is what the sound is called: give each its own id"#);
+    insta::assert_snapshot!(several("id = \"a b\""), @r#"s.toml:12: flow "call": video "a b": id: "a b" is no id: use letters, digits, - and _"#);
+    insta::assert_snapshot!(several("skip-after = \"0 s\""), @r#"s.toml:12: flow "call": video "video-2": skip-after must be above 0 s, found 0 ns: "never" switches it off"#);
+    insta::assert_snapshot!(several("discard-after = \"nevr\""), @r#"s.toml:13: flow "call": video 2: discard-after: "nevr" is not a duration: write a number and a unit, such as "50 ms""#);
+    insta::assert_snapshot!(several("pauses = [[\"2 s\", \"1 s\"]]"), @r#"s.toml:12: flow "call": video "video-2": a pause from 2 s to 1 s is none: let it end after it begins"#);
+    insta::assert_snapshot!(several("model = \"perfekt\""), @r#"s.toml:13: flow "call": video 2: model: "perfekt" is not known: did you mean "perfect"? use one of fixed, perfect, statistical, trace, hybrid"#);
+    insta::assert_snapshot!(complaint("video = [\"perfect\", \"fixed\"]"), @r#"s.toml:10: flow "call": video 2: "fixed" needs a rate: write { model = "fixed", rate = "1 Mbit/s" }"#);
+    insta::assert_snapshot!(complaint("video = []"), @r#"s.toml:10: flow "call": video: a list of none: write at least one, such as [{ model = "perfect" }], or leave the key out"#);
+    let many = format!("video = [{}]", vec!["\"perfect\""; 17].join(", "));
+    insta::assert_snapshot!(complaint(&many), @r#"s.toml:10: flow "call": video: 17 of them, and at most 16 fit into a flow: give fewer"#);
+}
+
+#[test]
 fn what_cannot_be_is_told_with_its_line_and_the_mend() {
     let known = ControllerKind::ALL.map(ControllerKind::name).join(", ");
     assert_eq!(
@@ -171,7 +237,7 @@ fn what_cannot_be_is_told_with_its_line_and_the_mend() {
     insta::assert_snapshot!(complaint("video = { max = \"100 kbit/s\" }"), @r#"s.toml:10: flow "call": video: the lowest rate, 150 kbit/s, must be above 0 bit/s and not above the highest, 100 kbit/s"#);
     insta::assert_snapshot!(complaint("video = { min = \"1 kbit/s\" }"), @r#"s.toml:10: flow "call": video: 1 kbit/s at 30 Hz leaves less than 10 B to a frame: raise the lowest rate, or lower the frame rate"#);
     insta::assert_snapshot!(complaint("video = { size-scale = 1.5 }"), @r#"s.toml:10: flow "call": video: a scale of frame sizes of 1.5: it must be 0 to 1"#);
-    insta::assert_snapshot!(complaint("video = { model = \"hybrid\", size-scale = 0.1 }"), @r#"s.toml:10: flow "call": video: unknown key "size-scale": known here are model, min, max, start, frame-rate, reaction-latency, meanwhile, abrupt-change, burst-frames, burst-size, interval-scale, skip-frames"#);
+    insta::assert_snapshot!(complaint("video = { model = \"hybrid\", size-scale = 0.1 }"), @r#"s.toml:10: flow "call": video: unknown key "size-scale": known here are model, min, max, start, frame-rate, reaction-latency, meanwhile, abrupt-change, burst-frames, burst-size, interval-scale, skip-frames, id, priority, skip-after, discard-after, pauses"#);
     insta::assert_snapshot!(complaint("video = { model = \"trace\", skip-frames = 3600 }"), @r#"s.toml:10: flow "call": video: the ladder of traces is of no use: it has no frames beyond those that are skipped"#);
     insta::assert_snapshot!(complaint("video = { model = \"perfect\", key-frames = 6 }"), @r#"s.toml:10: flow "call": video: key-frames: 6 is no table: write, for example, { size = 6, repaid-in = 30, interval = 300 }"#);
     insta::assert_snapshot!(complaint("video = { model = \"perfect\", key-frames = { size = 0.5 } }"), @r#"s.toml:10: flow "call": video: a burst in mean frames of 0.5: it must be 1 to 1000"#);
