@@ -111,6 +111,34 @@ pub enum Note {
         /// Its size.
         size: DataSize,
     },
+    /// A frame was not encoded, since packets had waited at the sender for too long.
+    Skipped {
+        /// On which flow.
+        flow: FlowId,
+        /// Of which of its streams.
+        ssrc: u32,
+    },
+    /// What had waited at the sender for too long was thrown away.
+    Discarded {
+        /// On which flow.
+        flow: FlowId,
+        /// Of which of its streams.
+        ssrc: u32,
+        /// How many packets.
+        packets: u64,
+    },
+}
+
+impl Note {
+    /// The flow that it is about.
+    pub const fn flow(&self) -> FlowId {
+        match *self {
+            Self::Decided { flow, .. }
+            | Self::Frame { flow, .. }
+            | Self::Skipped { flow, .. }
+            | Self::Discarded { flow, .. } => flow,
+        }
+    }
 }
 
 /// What waits in a queue.

@@ -198,6 +198,7 @@ impl MediaSpec {
             limits: Limits::default(),
             feedback: None,
             delay_target: None,
+            receiver_limit: None,
             videos,
             audio,
             max_payload: DEFAULT_MAX_PAYLOAD,
@@ -339,6 +340,18 @@ impl MediaSpec {
                 return Err(("delay-target", text));
             }
         }
+        if let Some(limit) = self.receiver_limit {
+            if self.feedback.unwrap_or(self.controller.feedback()) != FeedbackKind::ScreamDraft {
+                let text = "receiver-limit: only feedback = \"scream-draft\" can ask for less: use it, or leave this out";
+                return Err(("receiver-limit", text.to_owned()));
+            }
+            if limit == DataRate::ZERO {
+                return Err((
+                    "receiver-limit",
+                    format!("receiver-limit must be above 0 bit/s, found {limit}"),
+                ));
+            }
+        }
         check_pauses(&self.pauses).map_err(|text| ("pauses", text))
     }
 }
@@ -411,6 +424,14 @@ mod tests {
             ..good.clone()
         };
         assert_eq!(key(aims(ControllerKind::GccLibwebrtc, 30)), "delay-target");
+        let wants = |controller, bps| MediaSpec {
+            controller,
+            receiver_limit: Some(DataRate::from_bps(bps)),
+            ..good.clone()
+        };
+        assert_eq!(wants(ControllerKind::ScreamD00, 1_000_000).check(), Ok(()));
+        assert_eq!(key(wants(ControllerKind::ScreamD00, 0)), "receiver-limit");
+        assert_eq!(key(wants(ControllerKind::ScreamV2, 1_000_000)), "receiver-limit");
         assert_eq!(key(aims(ControllerKind::ScreamV2, 0)), "delay-target");
         assert_eq!(key(aims(ControllerKind::ScreamV2, 10_001)), "delay-target");
         assert_eq!(aims(ControllerKind::ScreamV2, 30).check(), Ok(()));

@@ -337,6 +337,8 @@ pub struct MediaSpec {
     pub feedback: Option<FeedbackKind>,
     /// How long packets should queue in the network, of a controller that aims at a delay; by default what it recommends.
     pub delay_target: Option<TimeDelta>,
+    /// What the receiver wants to be sent at most, where the feedback can say so.
+    pub receiver_limit: Option<DataRate>,
     /// The pictures: at most [`MOST_VIDEOS`], each with an id of its own.
     pub videos: Vec<VideoStream>,
     /// The sound, if there is any.

@@ -224,11 +224,14 @@ pub(super) struct StreamTally {
     /// Their sizes, without headers.
     pub(super) bytes: u64,
     pub(super) frame_delay: ErrorHistogram,
+    pub(super) skipped_frames: u64,
+    pub(super) discarded_packets: u64,
 }
 
 impl Default for StreamTally {
     fn default() -> Self {
-        Self { frames: 0, bytes: 0, frame_delay: ErrorHistogram::new() }
+        let frame_delay = ErrorHistogram::new();
+        Self { frames: 0, bytes: 0, frame_delay, skipped_frames: 0, discarded_packets: 0 }
     }
 }
 
@@ -237,6 +240,8 @@ impl StreamTally {
         self.frames += other.frames;
         self.bytes += other.bytes;
         self.frame_delay.merge(&other.frame_delay);
+        self.skipped_frames += other.skipped_frames;
+        self.discarded_packets += other.discarded_packets;
     }
 
     fn frame(&mut self, delay: Option<TimeDelta>, size: DataSize) {
@@ -421,8 +426,7 @@ impl Observer for Windows {
         }
     }
     fn on_note(&mut self, now: Timestamp, note: &Note) {
-        let (Note::Decided { flow, .. } | Note::Frame { flow, .. }) = note else { return };
-        for &number in self.of_flow.get(flow.0 as usize).into_iter().flatten() {
+        for &number in self.of_flow.get(note.flow().0 as usize).into_iter().flatten() {
             let Some(tally) = self.tallies.get_mut(number) else { continue };
             let window = tally.window;
             let media = tally.media.get_or_insert_default();
@@ -434,6 +438,12 @@ impl Observer for Windows {
                         media.frame_delay.record(delay);
                     }
                     media.streams.entry(*ssrc).or_default().frame(*delay, *size);
+                }
+                Note::Skipped { ssrc, .. } if window.holds(now) => {
+                    media.streams.entry(*ssrc).or_default().skipped_frames += 1;
+                }
+                Note::Discarded { ssrc, packets, .. } if window.holds(now) => {
+                    media.streams.entry(*ssrc).or_default().discarded_packets += packets;
                 }
                 _ => {}
             }

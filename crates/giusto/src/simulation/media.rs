@@ -44,11 +44,11 @@ pub(super) fn streams<'a>(spec: &'a MediaSpec) -> impl Iterator<Item = Stream<'a
     audio.into_iter().chain(spec.videos.iter().zip(FIRST_VIDEO_SSRC..).map(video))
 }
 
-/// After how long of waiting something is given up, in the sender.
-const fn after(wait: GiveUp) -> Option<TimeDelta> {
+/// After how long of waiting something is given up, where the controller has `wanted` that.
+const fn after(wait: GiveUp, wanted: Option<TimeDelta>) -> Option<TimeDelta> {
     match wait {
-        // No controller wants it so far.
-        GiveUp::AsController | GiveUp::Never => None,
+        GiveUp::AsController => wanted,
+        GiveUp::Never => None,
         GiveUp::After(wait) => Some(wait),
     }
 }
@@ -81,6 +81,7 @@ pub(super) fn sender(
             discard_after: None,
         });
     }
+    let stale = spec.controller.staleness();
     for stream in streams(spec) {
         let Some(video) = stream.video else { continue };
         // By its number: what is added behind it leaves its chance as it was.
@@ -98,8 +99,8 @@ pub(super) fn sender(
             packetizer: packetizer(spec)?,
             paced: true,
             priority: video.priority,
-            skip_after: after(video.skip_after),
-            discard_after: after(video.discard_after),
+            skip_after: after(video.skip_after, stale.skip_after),
+            discard_after: after(video.discard_after, stale.discard_after),
         });
     }
     let config = MediaSenderConfig {
@@ -127,6 +128,7 @@ pub(super) fn receiver(spec: &MediaSpec) -> Result<MediaEndpoint, (&'static str,
             PayloadFormat::audio(AUDIO_TYPE, spec.audio.map_or(VIDEO_CLOCK, |audio| audio.clock)),
             PayloadFormat::padding(PADDING_TYPE),
         ],
+        quench_above: spec.receiver_limit,
         ..MediaReceiverConfig::new(RECEIVER_SSRC, "receiver", feedback)
     };
     let receiver = MediaReceiver::new(config).map_err(|error| ("controller", error.to_string()))?;

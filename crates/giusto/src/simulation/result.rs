@@ -104,10 +104,10 @@ pub struct StreamResult {
     pub frames: u64,
     /// From the capture of a frame until it arrived whole; none if none did.
     pub frame_delay_ms: Option<Quantiles>,
-    /// Frames that were not encoded, since packets waited for too long; none if nobody counts them.
+    /// Frames that were not encoded, since packets waited for too long; none if nothing is known of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped_frames: Option<u64>,
-    /// Packets that were thrown away, since they had waited for too long; none if nobody counts them.
+    /// Packets that were thrown away, since they had waited for too long; none if nothing is known of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded_packets: Option<u64>,
 }

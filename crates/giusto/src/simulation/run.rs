@@ -303,9 +303,8 @@ fn stream_result(stream: &media::Stream<'_>, tally: &Tally, end: Timestamp) -> S
         received_rate_bps: rate(got.map_or(0, |got| got.bytes), tally, end),
         frames: got.map_or(0, |got| got.frames),
         frame_delay_ms: got.and_then(|got| quantiles(&got.frame_delay)),
-        // Nothing tells of them yet.
-        skipped_frames: None,
-        discarded_packets: None,
+        skipped_frames: got.map(|got| got.skipped_frames),
+        discarded_packets: got.map(|got| got.discarded_packets),
     }
 }
 

@@ -156,14 +156,18 @@ impl Observer for TraceFile {
     }
 
     fn on_note(&mut self, now: Timestamp, note: &Note) {
-        let (Note::Decided { flow, .. } | Note::Frame { flow, .. }) = note else { return };
+        // What never left the sender is in the results.
+        if matches!(note, Note::Skipped { .. } | Note::Discarded { .. }) {
+            return;
+        }
+        let flow = note.flow();
         let place = flow.0 as usize;
         if self.told.len() <= place {
             self.told.resize(place + 1, (0, 0));
         }
         let Some((decisions, frames)) = self.told.get_mut(place) else { return };
         let number = if matches!(note, Note::Frame { .. }) { frames } else { decisions };
-        let row = Row::of_note(now, note, (*flow, *number));
+        let row = Row::of_note(now, note, (flow, *number));
         *number += 1;
         self.write(row);
     }

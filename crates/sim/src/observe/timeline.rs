@@ -332,7 +332,7 @@ impl Observer for Timeline {
     }
 
     fn on_note(&mut self, now: Timestamp, note: &Note) {
-        let (Note::Decided { flow, .. } | Note::Frame { flow, .. }) = note;
+        let flow = note.flow();
         self.advance(now);
         let (len, place, width_ns) = (self.len(), self.current, self.width_ns);
         let series = entry(&mut self.media, flow.0, || None);
@@ -340,6 +340,7 @@ impl Observer for Timeline {
         match note {
             Note::Decided { decision, .. } => series.decide(now, (place, width_ns), decision),
             Note::Frame { ssrc, delay, size, .. } => series.frame(place, *ssrc, (*delay, *size)),
+            Note::Skipped { .. } | Note::Discarded { .. } => {}
         }
     }
 }

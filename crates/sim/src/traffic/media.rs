@@ -112,6 +112,10 @@ impl Agent for Media {
                     let FrameArrival { ssrc, delay, size, .. } = frame;
                     return Some(Note::Frame { flow, ssrc, delay, size });
                 }
+                MediaEvent::Skipped { ssrc, .. } => return Some(Note::Skipped { flow, ssrc }),
+                MediaEvent::Discarded { ssrc, packets, .. } => {
+                    return Some(Note::Discarded { flow, ssrc, packets });
+                }
                 _ => {}
             }
         }

@@ -44,7 +44,8 @@ fn pair() -> Pair {
             timeline.on_note(decision.at, &Note::Decided { flow: FLOW, decision });
         }
         let (delay, size) = (Some(TimeDelta::from_millis(70)), DataSize::from_bytes(1000));
-        timeline.on_note(Timestamp::from_nanos(5_000_000_000), &Note::Frame { flow: FLOW, ssrc: 2, delay, size });
+        timeline
+            .on_note(Timestamp::from_nanos(5_000_000_000), &Note::Frame { flow: FLOW, ssrc: 2, delay, size });
         timeline.finish();
         timeline
     });

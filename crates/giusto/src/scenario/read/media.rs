@@ -47,6 +47,7 @@ pub(super) fn media(fields: &Fields<'_>) -> Option<FlowKind> {
     let videos = given(fields, "video", |fields, key| videos(fields, key, size));
     let pauses = pauses(fields);
     let delay_target = given(fields, "delay-target", Fields::time);
+    let receiver_limit = given(fields, "receiver-limit", Fields::rate);
     let ecn = super::flow::ecn(fields);
 
     let [min, start, max] = limits;
@@ -62,6 +63,7 @@ pub(super) fn media(fields: &Fields<'_>) -> Option<FlowKind> {
     media.feedback = feedback?;
     media.pauses = pauses?;
     media.delay_target = delay_target?;
+    media.receiver_limit = receiver_limit?;
     media.ecn = ecn?;
     Some(FlowKind::Media(media))
 }
