@@ -24,6 +24,12 @@ use giusto_sim::{
 };
 
 const SECONDS: u64 = 100;
+const CONTROLLERS: [ControllerKind; 4] = [
+    ControllerKind::GccLibwebrtc,
+    ControllerKind::ScreamRfc8298,
+    ControllerKind::ScreamD00,
+    ControllerKind::ScreamV2,
+];
 const VIDEO_TYPE: u8 = 96;
 
 fn main() {
@@ -94,7 +100,7 @@ fn call(controller: ControllerKind) -> Simulation {
 }
 
 /// Items are simulated seconds.
-#[divan::bench(sample_count = 20, args = [ControllerKind::GccLibwebrtc])]
+#[divan::bench(sample_count = 20, args = CONTROLLERS)]
 fn traces_off(bencher: Bencher<'_, '_>, controller: ControllerKind) {
     bencher.counter(ItemsCount::new(SECONDS)).bench_local(|| {
         let mut simulation = call(controller);

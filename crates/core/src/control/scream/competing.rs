@@ -12,22 +12,28 @@ const LOSS_EVENTS: f64 = 0.002;
 /// Below this variance of the normalised delay it is "reasonably safe" to let the target follow.
 const CALM: f64 = 0.2;
 
+/// What is left of the target with each sample that is no evidence of other flows: the authors' implementation of December 2017,
+/// `ScreamTx.cpp`.
+const FADING: f64 = 0.999;
+
 /// The target of the queue delay, in seconds.
 #[derive(Debug, Clone)]
 pub(super) struct DelayTarget {
     least: f64,
     most: f64,
     compensates: bool,
+    evidence: Option<f64>,
     samples: VecDeque<f64>,
     target: f64,
 }
 
 impl DelayTarget {
-    /// Between two targets, in seconds. It stays at the least unless it `compensates`.
-    pub(super) fn new(least: f64, most: f64, compensates: bool) -> Self {
+    /// Between two targets, in seconds. It stays at the least unless it `compensates`; with `evidence` it rises only while the mean delay
+    /// is more than that multiple of it.
+    pub(super) fn new((least, most): (f64, f64), compensates: bool, evidence: Option<f64>) -> Self {
         let least = least.max(1e-3);
         let samples = VecDeque::from([0.0; HISTORY]);
-        Self { least, most: most.max(least), compensates, samples, target: least }
+        Self { least, most: most.max(least), compensates, evidence, samples, target: least }
     }
 
     /// `adjust_qdelay_target`: packets have queued for `delay` seconds, and `loss_events` is the share of round trips with losses.
@@ -42,10 +48,16 @@ impl DelayTarget {
             self.samples.iter().map(|sample| (sample - mean) * (sample - mean)).sum::<f64>() / HISTORY as f64;
         let recent = self.samples.iter().rev().take(MEAN).sum::<f64>() / MEAN as f64;
         let wanted = (recent + variance.sqrt()) * self.least;
-        self.target = if loss_events > LOSS_EVENTS {
-            1.5 * wanted
+        let evident = self.evidence.is_none_or(|least| recent * self.least > least * self.target);
+        let faded = if self.evidence.is_some() { FADING * self.target } else { 0.0 };
+        self.target = if !evident {
+            faded
+        } else if loss_events > LOSS_EVENTS {
+            (1.5 * wanted).max(faded)
         } else if variance < CALM {
-            wanted
+            wanted.max(faded)
+        } else if self.evidence.is_some() {
+            faded
         } else if wanted < self.least {
             (0.5 * self.target).max(wanted)
         } else {
@@ -66,7 +78,7 @@ mod tests {
     use super::*;
 
     fn after(samples: impl IntoIterator<Item = f64>, loss_events: f64) -> DelayTarget {
-        let mut target = DelayTarget::new(0.1, 0.4, true);
+        let mut target = DelayTarget::new((0.1, 0.4), true, None);
         for sample in samples {
             target.on_sample(sample, loss_events);
         }
@@ -99,8 +111,35 @@ mod tests {
     }
 
     #[test]
+    fn a_delay_at_the_target_is_no_evidence_and_one_well_above_it_is() {
+        let with = |delay: f64| {
+            let mut target = DelayTarget::new((0.1, 0.4), true, Some(1.1));
+            (0..400).for_each(|n| target.on_sample(delay + if n % 2 == 0 { 0.01 } else { -0.01 }, 0.0));
+            target.seconds()
+        };
+        assert_eq!(with(0.105), 0.1);
+        // From the mean and its deviation of 10 ms down to where the mean is evidence again, 1.1 times less.
+        assert!((0.2 / 1.1 - 1e-3..=0.211).contains(&with(0.2)), "{}", with(0.2));
+        // By the text alone it is at the target, and a deviation above it.
+        let literal = after((0..400).map(|n| if n % 2 == 0 { 0.115 } else { 0.095 }), 0.0);
+        assert!((literal.seconds() - 0.115).abs() < 1e-6, "{}", literal.seconds());
+    }
+
+    #[test]
+    fn once_the_others_have_gone_it_falls_by_a_thousandth_a_sample() {
+        let mut target = DelayTarget::new((0.1, 0.4), true, Some(1.1));
+        (0..400).for_each(|_| target.on_sample(0.3, 0.0));
+        let high = target.seconds();
+        assert!((0.27..=0.33).contains(&high), "{high}");
+        (0..400).for_each(|_| target.on_sample(0.0, 0.0));
+        assert!((target.seconds() / high / 0.999_f64.powi(400) - 1.0).abs() < 0.1, "{}", target.seconds());
+        (0..2000).for_each(|_| target.on_sample(0.0, 0.0));
+        assert_eq!(target.seconds(), 0.1);
+    }
+
+    #[test]
     fn it_can_be_turned_off() {
-        let mut target = DelayTarget::new(0.1, 0.4, false);
+        let mut target = DelayTarget::new((0.1, 0.4), false, None);
         target.on_sample(5.0, 1.0);
         assert_eq!(target.seconds(), 0.1);
     }

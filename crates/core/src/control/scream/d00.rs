@@ -124,7 +124,7 @@ impl ScreamD00 {
             losses: Losses::default(),
             queue_delay: QueueDelay::default(),
             delay: 0.0,
-            delay_target: DelayTarget::new(least, most, config.compensate),
+            delay_target: DelayTarget::new((least, most), config.compensate, config.evidence),
             window: Window::new(config),
             media,
             marked: None,

@@ -17,6 +17,9 @@ pub struct D00Config {
     /// Whether the target follows flows that compete (§3.1, "Adaptive delay target"). The draft has no rule: that of RFC 8298 §4.1.2.3.
     /// Default true.
     pub compensate: bool,
+    /// The target rises only while the delay is more than this multiple of it: there the queue is of others. Default 1.1, as in
+    /// `scream:rfc8298` ([deviations](crate::control::scream::rfc8298#deviations)). `None`: whenever RFC 8298 §4.1.2.3 says so.
+    pub evidence: Option<f64>,
     /// How much lower than the window what is in flight may be for the window to grow, at the delay target and at no delay.
     /// `cwndHeadroomMin`, `cwndHeadroomMax`: 1 and 2.
     pub head_room: (f64, f64),
@@ -54,6 +57,7 @@ impl D00Config {
             delay_target: TimeDelta::from_millis(80),
             delay_target_most: TimeDelta::from_millis(400),
             compensate: true,
+            evidence: Some(1.1),
             head_room: (1.0, 2.0),
             gain_up: 1.0,
             gain_down: 1.0,

@@ -50,12 +50,18 @@ pub struct Rfc8298Config {
     pub queue_threshold: TimeDelta,
     /// What is left of it then. `TARGET_RATE_SCALE_RTP_QDELAY`: 0.95.
     pub queue_scale: f64,
+    /// Whether the window follows what arrives where packets queue for longer than their target. Default true; not in the text
+    /// ([deviations](super#deviations)).
+    pub follow: bool,
+    /// The target of the queue delay rises only while the delay is more than this multiple of it: there the queue is of others. Default
+    /// 1.1; not in the text ([deviations](super#deviations)). `None`: whenever §4.1.2.3 says so.
+    pub evidence: Option<f64>,
     /// The least pacing rate. `RATE_PACE_MIN`: 50 kbit/s.
     pub min_pacing: DataRate,
 }
 
 impl Rfc8298Config {
-    /// The recommended constants, within `limits`.
+    /// The recommended constants and our deviations, within `limits`.
     pub fn within(limits: Limits) -> Self {
         Self {
             limits,
@@ -79,8 +85,15 @@ impl Rfc8298Config {
             queue_factor: 1.0,
             queue_threshold: TimeDelta::from_millis(20),
             queue_scale: 0.95,
+            follow: true,
+            evidence: Some(1.1),
             min_pacing: DataRate::from_bps(50_000),
         }
+    }
+
+    /// The same without the two [deviations](super#deviations) that change what comes of it.
+    pub fn literal(limits: Limits) -> Self {
+        Self { follow: false, evidence: None, ..Self::within(limits) }
     }
 }
 

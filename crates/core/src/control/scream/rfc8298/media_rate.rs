@@ -99,6 +99,13 @@ impl MediaRate {
         self.cut(self.config.beta_mark);
     }
 
+    /// So much arrives, in bit/s, and no more will.
+    pub(super) fn follow(&mut self, arrives: f64) {
+        if self.target > arrives {
+            self.cut(arrives / self.target);
+        }
+    }
+
     /// Nothing is heard.
     pub(super) fn on_silence(&mut self) {
         self.cut(0.5);
@@ -297,6 +304,18 @@ mod tests {
         interval(&mut rate, 1, (25_000, 0), FAST);
         rate.on_mark();
         assert!(rate.inflection < 1e6);
+    }
+
+    #[test]
+    fn it_follows_what_arrives_downwards_alone() {
+        let mut rate = begun(1000.0);
+        rate.follow(2e6);
+        assert_eq!((rate.bps(), rate.inflection), (1e6, 1.0));
+        rate.follow(400e3);
+        assert!((rate.bps() - 400e3).abs() < 1e-6);
+        assert_eq!(rate.inflection, 1e6);
+        rate.follow(0.0);
+        assert_eq!(rate.bps(), 30e3);
     }
 
     #[test]

@@ -94,6 +94,16 @@ impl Window {
         ends
     }
 
+    /// So much is enough: no more from now on. Says whether that is less than it was.
+    pub(super) fn follow(&mut self, enough: f64) -> bool {
+        let falls = self.bytes > enough;
+        if falls {
+            self.fast = false;
+            self.bytes = enough.max(self.least());
+        }
+        falls
+    }
+
     /// Fast increase may resume.
     pub(super) fn resume(&mut self) {
         self.fast = true;
@@ -206,6 +216,17 @@ mod tests {
         assert_eq!(window.bytes(), 3000.0);
         let mut window = opened();
         window.on_silence();
+        assert_eq!(window.bytes(), 3000.0);
+    }
+
+    #[test]
+    fn it_follows_downwards_to_the_least_and_never_upwards() {
+        let mut window = opened();
+        assert!(!window.follow(20_000.0));
+        assert!(window.is_fast());
+        assert!(window.follow(12_000.0));
+        assert_eq!((window.bytes(), window.is_fast()), (12_000.0, false));
+        assert!(window.follow(0.0));
         assert_eq!(window.bytes(), 3000.0);
     }
 

@@ -34,7 +34,7 @@ fn with(config: &ScreamV2Config, scenario: Scenario) -> Outcome {
 /// Where the delay is all there is, it stands for no marks below half its target, and for nothing but marks at the target.
 #[test]
 fn a_queue_without_marks_is_filled_to_between_a_quarter_of_the_target_and_the_target() {
-    for target in [60, 30] {
+    for target in [60, 40, 30, 20] {
         let delay =
             QueueDelayConfig { target: TimeDelta::from_millis(target), ..QueueDelayConfig::default() };
         let outcome = with(&ScreamV2Config { delay, ..ScreamV2Config::default() }, ten());

@@ -26,12 +26,12 @@ const PACKET_BYTES: usize = 2;
 /// UDP over IPv4.
 const OVERHEAD: DataSize = DataSize::from_bytes(28);
 /// libwebrtc, `congestion_control_feedback_generator.cc`.
-const LEAST_INTERVAL: TimeDelta = TimeDelta::from_millis(25);
-/// libwebrtc, `congestion_control_feedback_generator.cc`.
 const MOST_INTERVAL: TimeDelta = TimeDelta::from_millis(500);
-/// So long after the first packet a report leaves, unless a marker comes before (libwebrtc,
-/// `congestion_control_feedback_generator.cc`).
-const MARKER_WAIT: TimeDelta = TimeDelta::from_millis(25);
+/// So long after the first packet a report leaves, unless a marker comes before
+/// (draft-ietf-ccwg-rfc8298bis-screamv2-01 §"Receiver Requirements on Feedback Intensity").
+const MARKER_WAIT: TimeDelta = TimeDelta::from_millis(40);
+/// Or so many packets (same section).
+const MOST_PACKETS: u32 = 16;
 /// The most that reports take (libwebrtc, `congestion_control_feedback_generator.cc`).
 const MOST_RATE: DataRate = DataRate::from_bps(500_000);
 /// What was told is remembered so long, to be told again.
@@ -46,7 +46,9 @@ const LONGEST_GAP: u64 = 16_384;
 pub(super) struct CongestionReporter {
     sender_ssrc: u32,
     streams: Vec<Stream>,
+    /// A report is due as soon as it may leave: a marker came, or enough packets.
     marked: bool,
+    packets: u32,
     /// The first arrival since the last report.
     since: Option<Timestamp>,
     /// The next report leaves then at the earliest.
@@ -72,6 +74,7 @@ impl CongestionReporter {
             sender_ssrc,
             streams: Vec::new(),
             marked: false,
+            packets: 0,
             since: None,
             earliest: Timestamp::ZERO,
             debt: (DataSize::ZERO, Timestamp::ZERO),
@@ -90,7 +93,8 @@ impl CongestionReporter {
             }
             Noted::Again(..) | Noted::Forgotten => return,
         }
-        self.marked |= marker;
+        self.packets = self.packets.saturating_add(1);
+        self.marked |= marker || self.packets >= MOST_PACKETS;
         self.since.get_or_insert(now);
     }
 
@@ -118,7 +122,7 @@ impl CongestionReporter {
             }
         }
         self.pay(now, size);
-        (self.marked, self.since) = (false, None);
+        (self.marked, self.packets, self.since) = (false, 0, None);
     }
 
     fn pay(&mut self, now: Timestamp, size: DataSize) {
@@ -127,7 +131,7 @@ impl CongestionReporter {
         self.debt = (debt, now);
         let time = MOST_RATE.time_for(debt).unwrap_or(MOST_INTERVAL);
         // What is beyond the longest interval is a debt that has to be paid first, whatever was told.
-        self.earliest = now + time.max(LEAST_INTERVAL);
+        self.earliest = now + time;
     }
 
     fn empty(&self, now: Timestamp) -> CongestionFeedback {

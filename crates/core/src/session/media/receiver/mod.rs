@@ -20,7 +20,7 @@
 //! | feedback | leaves |
 //! |---|---|
 //! | transport-wide | 50 to 250 ms after the one before, taking 5 % of what is received |
-//! | RFC 8888 | 25 to 500 ms after the one before, at most 500 kbit/s; after a marker at once |
+//! | RFC 8888 | after a marker, 16 packets or 40 ms, at most 500 kbit/s |
 //! | draft-johansson-rmcat-scream-cc-00 | after a marker or 16 packets at once, else after 40 ms; 75 kbit/s, or what it takes to leave nothing untold |
 //! | estimate | when it falls by 3 % at once, else when it changes after 200 ms, else each second |
 //! | receiver report | each second |

@@ -26,19 +26,20 @@ fn streams(receiver: &mut MediaReceiver, ms: u64) -> Vec<StreamFeedback> {
 }
 
 #[test]
-fn a_marker_brings_the_report_and_without_one_it_waits_25_ms() {
+fn a_marker_brings_the_report_and_without_one_it_waits_40_ms_or_for_16_packets() {
     let mut receiver = receiver(FeedbackKind::CongestionControl);
     packet(7, 0, false).arrive(&mut receiver, at(100));
-    assert_eq!(receiver.poll_timeout(), Some(at(125)));
+    assert_eq!(receiver.poll_timeout(), Some(at(140)));
     packet(7, 1, true).arrive(&mut receiver, at(105));
     assert_eq!(reports(&drain(&mut receiver, at(105))).len(), 1);
-    // No sooner than 25 ms after that, marker or not.
-    packet(7, 2, true).arrive(&mut receiver, at(106));
-    assert_eq!(receiver.poll_timeout(), Some(at(130)));
-    assert_eq!(reports(&drain(&mut receiver, at(129))).len(), 0);
-    assert_eq!(reports(&drain(&mut receiver, at(130))).len(), 1);
-    packet(7, 3, false).arrive(&mut receiver, at(400));
-    assert_eq!(receiver.poll_timeout(), Some(at(425)));
+    for number in 2..17 {
+        packet(7, number, false).arrive(&mut receiver, at(200));
+    }
+    assert_eq!(reports(&drain(&mut receiver, at(201))).len(), 0);
+    packet(7, 17, false).arrive(&mut receiver, at(201));
+    assert_eq!(reports(&drain(&mut receiver, at(201))).len(), 1);
+    packet(7, 18, false).arrive(&mut receiver, at(400));
+    assert_eq!(receiver.poll_timeout(), Some(at(440)));
 }
 
 #[test]
@@ -83,7 +84,6 @@ fn reports_take_at_most_500_kbit_s() {
     let rate = bytes as f64 * 8.0 / 10.0;
     assert!(rate < 510_000.0 && rate > 300_000.0, "{rate}");
     let gaps = times.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > TimeDelta::ZERO);
-    assert!(gaps.clone().min() >= Some(TimeDelta::from_millis(25)));
     assert!(gaps.max() <= Some(TimeDelta::from_millis(500)));
 }
 
@@ -93,8 +93,8 @@ fn a_long_gap_parts_a_report() {
     for number in [0, 20_000, 21_000] {
         packet(7, number, false).arrive(&mut receiver, at(0));
     }
-    let streams = streams(&mut receiver, 25);
-    assert_eq!(told(&streams[0]), [(0, Some((Ecn::NotEct, 24.0)))]);
+    let streams = streams(&mut receiver, 40);
+    assert_eq!(told(&streams[0]), [(0, Some((Ecn::NotEct, 39.0)))]);
     let rest: Vec<_> =
         streams[1..].iter().flat_map(told).map(|(number, what)| (number, what.is_some())).collect();
     assert_eq!(rest, (20_000..=21_000).map(|number| (number, number % 1000 == 0)).collect::<Vec<_>>());
