@@ -44,6 +44,8 @@ pub struct Losses {
     missing: VecDeque<(u64, Timestamp)>,
     /// Those that were given up lately: they may yet show that it was too early.
     given_up: VecDeque<(u64, Timestamp)>,
+    /// The highest that was ever missed: what is above it was not.
+    highest: Option<u64>,
     window: TimeDelta,
     rate: f64,
 }
@@ -55,6 +57,7 @@ impl Losses {
             config,
             missing: VecDeque::new(),
             given_up: VecDeque::new(),
+            highest: None,
             window: TimeDelta::ZERO,
             rate: 0.0,
         }
@@ -63,11 +66,15 @@ impl Losses {
     /// A packet is reported as not received.
     pub fn on_missing(&mut self, now: Timestamp, sequence: u64) {
         self.missing.push_back((sequence, now));
+        self.highest = self.highest.max(Some(sequence));
     }
 
     /// A packet is reported as received; `share` is that of one packet in the average.
     pub fn on_arrival(&mut self, now: Timestamp, sequence: u64, share: f64) {
         self.rate -= self.share(share) * self.rate;
+        if self.highest < Some(sequence) {
+            return;
+        }
         for late in [&mut self.missing, &mut self.given_up] {
             if let Some(place) = late.iter().position(|&(missed, _)| missed == sequence)
                 && let Some((_, since)) = late.remove(place)
