@@ -86,6 +86,11 @@ pub enum Cause {
     },
     /// A probe was due, but the delay, the round trip or losses forbade it.
     ProbeSuppressed,
+    /// Packets wait at the sender, or frames are larger than they should be.
+    SenderQueue {
+        /// How long the oldest has waited, in milliseconds.
+        waited_ms: f64,
+    },
     /// The receiver asks for less.
     SourceQuench,
     /// The sender does not use what it has: nothing can be learned.

@@ -35,6 +35,9 @@ pub fn cause_in_words(cause: &Cause) -> String {
         Cause::ReceiverEstimate => "receiver's estimate".to_owned(),
         Cause::Probe { rate_bps } => format!("probe: it measured {}", rate(rate_bps)),
         Cause::ProbeSuppressed => "probe suppressed: delay, round trip or losses forbade it".to_owned(),
+        Cause::SenderQueue { waited_ms } => {
+            format!("sender's queue: its oldest packet has waited for {} ms", short(waited_ms))
+        }
         Cause::SourceQuench => "source quench: the receiver asks for less".to_owned(),
         Cause::ApplicationLimited => "application-limited: the sender does not use what it has".to_owned(),
         Cause::RoundTrip => "round trip: too long to go on like this".to_owned(),
@@ -55,6 +58,7 @@ pub fn cause_name(cause: &Cause) -> &'static str {
         Cause::ReceiverEstimate => "receiver-estimate",
         Cause::Probe { .. } => "probe",
         Cause::ProbeSuppressed => "probe-suppressed",
+        Cause::SenderQueue { .. } => "sender-queue",
         Cause::SourceQuench => "source-quench",
         Cause::ApplicationLimited => "application-limited",
         Cause::RoundTrip => "round-trip",
@@ -174,6 +178,7 @@ mod tests {
             Cause::SourceQuench,
             Cause::ApplicationLimited,
             Cause::RoundTrip,
+            Cause::SenderQueue { waited_ms: 20.0 },
             Cause::Silence,
             Cause::Limit,
         ];

@@ -230,8 +230,12 @@ impl Controller for ScreamD00 {
         }
         let target = self.delay_target.seconds();
         if let Some(lowered) = self.media.update(now, self.round_trip(), queue, self.delay / target) {
-            let signal = if lowered { Signal::OverUse } else { Signal::Normal };
-            let cause = Cause::Delay { signal, trend_ms: self.delay * 1e3, threshold_ms: target * 1e3 };
+            let cause = if lowered {
+                Cause::SenderQueue { waited_ms: queue.oldest.as_millis() }
+            } else {
+                let (trend_ms, threshold_ms) = (self.delay * 1e3, target * 1e3);
+                Cause::Delay { signal: Signal::Normal, trend_ms, threshold_ms }
+            };
             self.decided.settle(self.media.bps(), cause);
         }
     }

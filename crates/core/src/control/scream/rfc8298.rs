@@ -226,14 +226,11 @@ impl ScreamRfc8298 {
         let seen =
             Congestion { fast: self.window.is_fast(), trend: self.trend.trend(), peak: self.trend.peak() };
         let Some(moved) = self.media.update(now, &self.queue, seen) else { return };
-        let signal = match moved {
-            Moved::Down => Signal::OverUse,
-            Moved::Up | Moved::Limited => Signal::Normal,
-        };
         let cause = match moved {
             Moved::Limited => Cause::ApplicationLimited,
-            Moved::Up | Moved::Down => Cause::Delay {
-                signal,
+            Moved::Down => Cause::SenderQueue { waited_ms: self.queue.oldest.as_millis() },
+            Moved::Up => Cause::Delay {
+                signal: Signal::Normal,
                 trend_ms: self.delay * 1e3,
                 threshold_ms: self.delay_target.seconds() * 1e3,
             },

@@ -151,6 +151,9 @@ pub struct ScreamV2 {
     drains: Option<Timestamp>,
     /// What moved the window last.
     cause: Cause,
+    /// By how much the rate is held below the window for what waits at the sender, as of the target; and how long the oldest waits.
+    guard: f64,
+    waited: TimeDelta,
     target: DataRate,
     decision: Decision,
     now: Timestamp,
@@ -196,6 +199,8 @@ impl ScreamV2 {
             newest: None,
             atoned: None,
             drains: None,
+            guard: 0.0,
+            waited: TimeDelta::ZERO,
             cause: Cause::Start,
             target: start,
             decision: Decision { from: start, to: start, ..Decision::default() },
@@ -367,18 +372,33 @@ impl ScreamV2 {
         let drains = self.drains.is_some_and(|until| now < until);
         let rate = if drains { rate * self.config.drift_scale } else { rate };
         let wanted = DataRate::from_bps(rate as u64);
+        let guards = self.media.guards();
+        let guard = guards.0 + guards.1;
         let Limits { min, max, .. } = self.config.limits;
         let to = wanted.min(max).max(min);
         if to == self.target {
+            self.guard = guard;
             return;
         }
         let cause = match (to == wanted, silent) {
             (false, _) => Cause::Limit,
             (true, Some(_)) => Cause::Silence,
+            // The window has not moved, or up: what is lower is lower for what waits.
+            (true, None) if to < self.target && guard > self.guard && self.window_rests() => {
+                Cause::SenderQueue { waited_ms: self.waited.as_millis() }
+            }
             (true, None) => self.cause,
         };
         self.decision = Decision { at: now, from: self.target, to, cause };
-        self.target = to;
+        (self.target, self.guard) = (to, guard);
+    }
+
+    /// Whether what moved the window last did not make it smaller.
+    fn window_rests(&self) -> bool {
+        matches!(
+            self.cause,
+            Cause::Start | Cause::Delay { signal: Signal::Normal, .. } | Cause::ApplicationLimited
+        )
     }
 }
 
@@ -420,6 +440,7 @@ impl Controller for ScreamV2 {
         let now = self.advance(now);
         self.looked = now;
         self.media.on_queue(now, queue, self.target);
+        self.waited = queue.oldest;
         let waits = queue.size > DataSize::ZERO;
         if self.silence.update(now, self.flight.round_trip(), waits) {
             self.window.set(self.window.size() * self.silence.beta());

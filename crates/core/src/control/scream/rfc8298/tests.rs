@@ -54,7 +54,7 @@ fn it_fills_a_link_and_queues_for_about_its_target() {
     let literal = run_with(Box::new(literal), KIND, scenario(|_| 3.0)).wait_p95(20.0, 60.0);
     assert!((wait + 10.0..=310.0).contains(&literal), "{wait} {literal}");
     assert_eq!(outcome.dropped, 0);
-    assert!(outcome.has_cause(|cause| matches!(cause, Cause::Delay { signal: Signal::OverUse, .. })));
+    assert!(outcome.has_cause(|cause| matches!(cause, Cause::SenderQueue { .. })));
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Delay { signal: Signal::Normal, .. })));
 }
 
