@@ -15,49 +15,10 @@
 //!
 //! # What is mended
 //!
-//! | | the pseudo-code | here |
-//! |---|---|---|
-//! | 1 | `item.SN <= rtcp.SSRC` | compared with the sequence number |
-//! | 2 | no wrap of sequence numbers | unwrapped numbers |
-//! | 3 | a list loses items while it is walked | the sender keeps the list |
-//! | 4 | `bytesNewlyAcked` is never reset | what this feedback acknowledges |
-//! | 5 | it counts lost bytes | kept, as RFC 8298 §4.1.2 does on purpose: what is lost has left the path |
-//! | 6 | `lastLossEvent`, `lastLostEvent` | one |
-//! | 7 | `TX_Rx`, `TS_Rx` | the arrival time |
-//! | 8 | `updatedOwd`, `isLossEvent`, `rtt`, `getRtt` are missing | RFC 6817 §2.4.2; RFC 8298 §4.1.2.4; RFC 6298 §2 |
-//! | 9 | `cwnd` has no first value | its least |
-//! | 10 | `mtuMax` is undefined, and 3 · `mtuMax` contradicts `cwndMin` | the largest packet sent; three of them, the greater of the two |
-//! | 11 | `if` without parentheses, `max` of one argument, `new list` | read as meant |
-//! | 12 | a null check after the use | the sender asks only if there is a packet |
-//! | 13 | a queue item is used as a packet | the sender's queue has packets |
-//! | 14 | whether the window is used is judged after the acknowledged bytes are taken off | before |
-//! | 15 | the window may grow in the call in which it was cut | it does not |
-//! | 16 | quick and slow decrease are the same up to a round trip of 100 ms | the slow one is half of the quick one |
-//! | 17 | lost feedback stops the sender for ever | a minimum rate (`../flight.rs`) |
-//! | 18 | 1 ms between packets caps the rate at 9.6 Mbit/s | packets are paced exactly |
-//! | 19 | a vector of 33 packets overflows | a message leaves before it does, whatever the bandwidth of RTCP; what none has told of is neither lost nor received |
-//! | 20 | the last and the highest sequence number are confused; `find()` may return nothing | the highest packet with its own arrival time; a message on what was not sent is not heard |
-//! | 21 | the round trip includes the time that feedback was held | that of the highest packet, which was held the least |
-//! | 22 | `rtpSn` grows for ever | the receiver remembers the 33 packets that a message tells of |
-//! | 23 | "every RTT" against the frame period; `lastTimeAdjustVideoBitrate` is never written | every round trip and no more often than each frame; the rise is in proportion to time |
-//! | 24 | names of `scaleFactorMin`; `rampUpTime`, `skipFrameTh` undefined, `rampUpSlowDown` without a first value | the limits; 4 s; see below; 1 |
-//! | 25 | `1.0 − age` has no unit | seconds |
-//! | 26 | `encode()` gives one packet per frame | the packetizer gives several |
-//! | 27 | losses never touch the media rate | × 0.9, as in RFC 8298 §4.1.3 ([`D00Config::beta_rate`]) |
-//! | 28 | `age` is a method and a field; one queue or several | the age of the oldest packet; one queue and one rate control for each source, where several adapt |
-//! | 29 | audio may bypass the window, and nobody counts it | it may; it is in flight as all else, and part of the target |
-//!
-//! # What the draft names and does not describe
-//!
-//! | | here |
-//! |---|---|
-//! | fast start (§3.1, §9) | the window grows by what is acknowledged until the delay exceeds a fifth of its target |
-//! | adjustment to competing flows (§3.1, §9) | RFC 8298 §4.1.2.3; [`D00Config::compensate`] turns it off |
-//! | congestion window validation (§3.1, §9) | RFC 7661, which the draft that is named has become (`window.rs`) |
-//! | frame skipping, discarding (§3.3, §9) | the sender's, from 100 ms (§10) and 400 ms on |
-//! | ECN echo (§3) | a count of marks; a mark counts as a loss event (RFC 3168 §5), once in a round trip |
-//! | source quench (§3) | counts as a loss event, once in a round trip, and not in one in which something else has lowered the window |
-//! | priorities of sources (§3, arrow 5 of Figure 2) | the shares of the media rates |
+//! `docs/scream-d00.md` has the list: 29 defects of the pseudo-code, and what the draft names and does not describe, each with the
+//! mend. What it names: fast start (the window grows by what is acknowledged until the delay exceeds a fifth of its target),
+//! adjustment to competing flows ([`D00Config::compensate`]), congestion window validation (`window.rs`), frame skipping and discarding
+//! (the sender's), ECN echo (a mark counts as a loss event), source quench (the same), and priorities.
 //!
 //! # What differs
 //!
