@@ -54,7 +54,7 @@ impl Stream {
 
     fn priority(&self) -> f64 {
         let priority = self.state.priority;
-        if priority.is_finite() { priority.max(1e-6) } else { 1.0 }
+        if priority.is_finite() { priority.clamp(1e-6, 1e12) } else { 1.0 }
     }
 }
 

@@ -308,6 +308,21 @@ proptest! {
             for (stream, rate) in streams.iter().zip(controller.stream_targets()) {
                 prop_assert!(!stream.paused || *rate == DataRate::ZERO);
             }
+            if several {
+                // No more than the most together, unless what does not adapt and the least of the others are more than that: then it
+                // is these. In floating point, and each rounded to a bit a second.
+                let needs = streams.iter().filter(|stream| !stream.paused).map(|stream| {
+                    stream.usable.0.as_bps() as f64
+                });
+                let most = needs.sum::<f64>().max(limits.max.max(limits.min).as_bps() as f64);
+                let sum: f64 = controller.stream_targets().iter().map(|rate| rate.as_bps() as f64).sum();
+                prop_assert!(sum <= most * (1.0 + 1e-9) + streams.len() as f64, "{sum} of {most}");
+                // What is told of all is what is told of each, within the limits.
+                let (media, count) = (target.media.as_bps() as f64, streams.len() as f64);
+                let (min, max) = (limits.min.as_bps() as f64, limits.max.max(limits.min).as_bps() as f64);
+                let clamped = sum.max(min).min(max);
+                prop_assert!((media - clamped).abs() <= clamped * 1e-9 + count, "{media} for {sum}");
+            }
         }
     }
 }
