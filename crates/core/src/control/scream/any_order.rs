@@ -111,7 +111,7 @@ fn tell(controller: &mut dyn Controller, now: Timestamp, call: &Call) {
         Call::Sent(packet) => controller.on_sent(now, packet),
         Call::Feedback(packets, left, quench) => {
             let (in_flight, quench) = (DataSize::from_bytes(*left), *quench);
-            controller.on_feedback(now, &Feedback { packets, in_flight, quench, ..Feedback::default() });
+            controller.on_feedback(now, &Feedback { packets, quench, in_flight, ..Feedback::default() });
         }
         Call::Timeout(queue) => controller.on_timeout(now, queue),
         Call::Streams(streams) => controller.on_streams(now, streams),
