@@ -8,7 +8,7 @@ use giusto_core::{
     units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
 
-use super::link::{Run, at, audio, kbps, millis, stream, video};
+use super::link::{Run, UDP, at, audio, kbps, millis, stream, video};
 
 const SCREAM: [ControllerKind; 3] =
     [ControllerKind::ScreamRfc8298, ControllerKind::ScreamD00, ControllerKind::ScreamV2];
@@ -227,6 +227,30 @@ fn least_rates_that_the_link_cannot_carry_are_borne() {
             let more = run.received(index as u32 + 1).frames - frames[index];
             assert!(more > 290, "{kind}: {more} frames in 10 s");
             assert!(run.figures(index).skipped_frames - skipped[index] <= 3, "{kind}");
+        }
+    }
+}
+
+#[test]
+fn without_any_feedback_the_least_rate_is_sent_however_long_it_lasts() {
+    // The least window each interval, and two packets of 1248 bytes more where what left a minute ago is forgotten. Three packets each
+    // 480 ms; and each 500 ms three windows of 3000 bytes, which is what the second version lets be in flight.
+    let most = |window: f64, interval: f64| (window + 2.0 * 1248.0) * 8.0 / interval;
+    for (kind, most) in
+        SCREAM.into_iter().zip([most(3744.0, 480.0), most(3744.0, 480.0), most(9000.0, 500.0)])
+    {
+        // Two sources that make 1 Mbit/s at least, for five minutes.
+        let limits = Limits { min: kbps(1000), start: kbps(2000), max: kbps(5000) };
+        let mut run = Run::of(kind, limits, vec![video(2, 1.0, (500, 2000)), video(3, 1.0, (500, 2000))]);
+        run.until(at(5000));
+        run.feedback = false;
+        run.until(at(300_000));
+        for second in (20..300).step_by(10) {
+            let (from, until) = (at(second * 1000), at(second * 1000 + 10_000));
+            let sent = run.sent.iter().filter(|(at, _)| (from..until).contains(at));
+            let bytes: u64 = sent.map(|(_, datagram)| (datagram.size() + UDP).as_bytes()).sum();
+            let rate = bytes as f64 * 8.0 / 10e3;
+            assert!((50.0..=most).contains(&rate), "{kind}: {rate} kbit/s from second {second}");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod discarding;
+mod lies;
 mod link;
 mod sharing;
 mod window;

@@ -4,7 +4,9 @@
 use proptest::prelude::*;
 
 use crate::{
-    control::{Controller, ControllerKind, Feedback, Limits, PacketReport, QueueState, SentPacket},
+    control::{
+        Controller, ControllerKind, Feedback, Limits, PacketReport, QueueState, SentPacket, StreamState,
+    },
     ecn::Ecn,
     session::{Pacer, Permit},
     units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp},
@@ -13,8 +15,10 @@ use crate::{
 #[derive(Debug, Clone)]
 enum Call {
     Sent(SentPacket),
-    Feedback(Vec<PacketReport>, u64),
+    /// What it tells of, what is in flight, and whether the receiver asks for less.
+    Feedback(Vec<PacketReport>, u64, bool),
     Timeout(QueueState),
+    Streams(Vec<StreamState>),
 }
 
 /// What may happen: no packet is larger than UDP can carry.
@@ -27,12 +31,12 @@ fn possible() -> impl Strategy<Value = Call> {
         };
         match call {
             Call::Sent(sent) => Call::Sent(packet(sent)),
-            Call::Feedback(reports, left) => {
+            Call::Feedback(reports, left, quench) => {
                 let reports =
                     reports.into_iter().map(|told| PacketReport { sent: packet(told.sent), ..told });
-                Call::Feedback(reports.collect(), left.min(30_000))
+                Call::Feedback(reports.collect(), left.min(30_000), quench)
             }
-            Call::Timeout(queue) => Call::Timeout(queue),
+            Call::Timeout(_) | Call::Streams(_) => call,
         }
     })
 }
@@ -64,11 +68,22 @@ fn report() -> impl Strategy<Value = PacketReport> {
     })
 }
 
+fn stream() -> impl Strategy<Value = StreamState> {
+    let rate = || (0_u64..5_000_000).prop_map(DataRate::from_bps);
+    (any::<f64>(), (rate(), rate()), any::<bool>(), any::<i64>()).prop_map(
+        |(priority, usable, paused, oldest)| {
+            let queue = QueueState { size: DataSize::ZERO, oldest: TimeDelta::from_nanos(oldest) };
+            StreamState { priority, usable, paused, queue }
+        },
+    )
+}
+
 fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         packet().prop_map(Call::Sent),
-        (prop::collection::vec(report(), 0..40), size())
-            .prop_map(|(packets, left)| Call::Feedback(packets, left)),
+        (prop::collection::vec(report(), 0..40), size(), any::<bool>())
+            .prop_map(|(packets, left, quench)| Call::Feedback(packets, left, quench)),
+        prop::collection::vec(stream(), 0..5).prop_map(Call::Streams),
         (size(), any::<i64>()).prop_map(|(size, oldest)| Call::Timeout(QueueState {
             size: DataSize::from_bytes(size),
             oldest: TimeDelta::from_nanos(oldest),
@@ -94,11 +109,12 @@ fn kind() -> impl Strategy<Value = ControllerKind> {
 fn tell(controller: &mut dyn Controller, now: Timestamp, call: &Call) {
     match call {
         Call::Sent(packet) => controller.on_sent(now, packet),
-        Call::Feedback(packets, left) => {
-            let in_flight = DataSize::from_bytes(*left);
-            controller.on_feedback(now, &Feedback { packets, in_flight, ..Feedback::default() });
+        Call::Feedback(packets, left, quench) => {
+            let (in_flight, quench) = (DataSize::from_bytes(*left), *quench);
+            controller.on_feedback(now, &Feedback { packets, quench, in_flight, ..Feedback::default() });
         }
         Call::Timeout(queue) => controller.on_timeout(now, queue),
+        Call::Streams(streams) => controller.on_streams(now, streams),
     }
 }
 
@@ -143,7 +159,10 @@ proptest! {
         let mut latest = Timestamp::ZERO;
         for (now, call) in calls {
             let now = Timestamp::from_nanos(now);
-            latest = latest.max(now);
+            // Of the streams one alone wants to know, and so of the time at which it is told of them.
+            if kind == ControllerKind::ScreamD00 || !matches!(call, Call::Streams(_)) {
+                latest = latest.max(now);
+            }
             tell(controller.as_mut(), now, &call);
             if matches!(call, Call::Timeout(_)) {
                 let next = controller.next_timeout();
@@ -180,7 +199,7 @@ proptest! {
         let begin = Timestamp::from_nanos(20_000_000_000);
         let size = DataSize::from_bytes(1200);
         let sent = SentPacket { sequence: 999, at: begin, size, probe: None, in_flight: size };
-        tell(controller.as_mut(), begin, &Call::Feedback(vec![PacketReport { sent, arrival: None, ecn: Ecn::NotEct }], 0));
+        tell(controller.as_mut(), begin, &Call::Feedback(vec![PacketReport { sent, arrival: None, ecn: Ecn::NotEct }], 0, false));
         let departures = into_the_void(controller.as_mut(), begin, TimeDelta::from_seconds(20));
         // From the tenth second on at least a packet in each second, and about the minimum rate.
         for second in 10..20 {

@@ -33,7 +33,7 @@ const SHORTEST: f64 = 1e-3;
 /// Bytes in flight and the round trip.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flight {
-    /// As the pacer counts: what was sent since feedback last said what is in flight, and that.
+    /// As the sender counts, when a packet last left or feedback came.
     outstanding: DataSize,
     /// Of that, what does not count.
     given_up: DataSize,
@@ -50,7 +50,11 @@ pub(super) struct Flight {
 impl Flight {
     /// A packet left.
     pub(super) fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
-        self.outstanding = (self.outstanding + packet.size).max(packet.in_flight);
+        // The sender forgets what nobody has told of for a minute: that is the oldest, and so is what was given up. The window that it
+        // had besides may not stay, or it would let through as much again.
+        let forgotten = (self.outstanding + packet.size).saturating_sub(packet.in_flight);
+        self.outstanding = packet.in_flight;
+        self.given_up = self.given_up.saturating_sub(forgotten).min(self.outstanding);
         self.since.get_or_insert(now);
     }
 
@@ -60,9 +64,7 @@ impl Flight {
         // What leaves the flight is the oldest part of it, and so is what was given up.
         let counted = left.saturating_sub(self.given_up);
         self.outstanding = feedback.in_flight;
-        self.given_up = DataSize::from_bytes(
-            self.given_up.saturating_sub(left).as_bytes().min(self.outstanding.as_bytes()),
-        );
+        self.given_up = self.given_up.saturating_sub(left).min(self.outstanding);
         self.silent = false;
         self.since = (self.bytes() > DataSize::ZERO).then_some(now);
         counted
@@ -132,6 +134,11 @@ mod tests {
         SentPacket { sequence, at: at(millis), size: SIZE, probe: None, in_flight: SIZE }
     }
 
+    /// A packet leaves, and with it so many are in flight.
+    fn sent(flight: &mut Flight, millis: i64, in_flight: u64) {
+        flight.on_sent(at(millis), &SentPacket { in_flight: SIZE * in_flight, ..packet(0, millis) });
+    }
+
     fn left(packets: u64) -> Feedback<'static> {
         Feedback { in_flight: SIZE * packets, ..Feedback::default() }
     }
@@ -156,7 +163,7 @@ mod tests {
     fn what_leaves_the_flight_is_told() {
         let mut flight = Flight::default();
         for number in 0..5 {
-            flight.on_sent(at(number), &packet(number as u64, number));
+            sent(&mut flight, number, number as u64 + 1);
         }
         assert_eq!(flight.bytes(), SIZE * 5);
         assert_eq!(flight.on_feedback(at(50), &left(2)), SIZE * 3);
@@ -167,17 +174,17 @@ mod tests {
     #[test]
     fn silence_gives_up_what_is_in_flight_and_lets_the_least_window_pass_each_480_ms() {
         let mut flight = Flight::default();
-        flight.on_sent(at(0), &packet(0, 0));
-        flight.on_sent(at(500), &packet(1, 500));
+        sent(&mut flight, 0, 1);
+        sent(&mut flight, 500, 2);
         assert!(!flight.gives_up(at(999)));
         assert!(flight.gives_up(at(1000)));
         assert_eq!((flight.bytes(), flight.window(3000.0)), (DataSize::ZERO, SIZE * 5));
         // With nothing sent, nothing is missed.
         assert!(!flight.gives_up(at(100_000)));
-        flight.on_sent(at(100_000), &packet(2, 100_000));
+        sent(&mut flight, 100_000, 3);
         assert!(!flight.gives_up(at(100_479)));
         assert!(flight.gives_up(at(100_480)));
-        flight.on_sent(at(100_480), &packet(3, 100_480));
+        sent(&mut flight, 100_480, 4);
         // Of four, the first two are heard of: the third stays given up, and only the fourth counts.
         assert_eq!(flight.on_feedback(at(100_490), &left(2)), DataSize::ZERO);
         assert_eq!((flight.bytes(), flight.window(3000.0)), (SIZE, SIZE * 4));
@@ -185,5 +192,19 @@ mod tests {
         assert_eq!(flight.on_feedback(at(101_489), &left(0)), SIZE);
         assert_eq!(flight.window(3000.0), SIZE * 3);
         assert!(!flight.gives_up(at(200_000)));
+    }
+
+    #[test]
+    fn what_the_sender_forgets_is_given_up_no_more() {
+        let mut flight = Flight::default();
+        (1..=5).for_each(|count| sent(&mut flight, 0, count));
+        assert!(flight.gives_up(at(1000)));
+        assert_eq!(flight.window(3000.0), SIZE * 8);
+        // Two of the five are forgotten: three that do not count are in flight, and one that does.
+        sent(&mut flight, 60_000, 4);
+        assert_eq!((flight.bytes(), flight.window(3000.0)), (SIZE, SIZE * 6));
+        // All are.
+        sent(&mut flight, 130_000, 1);
+        assert_eq!((flight.bytes(), flight.window(3000.0)), (SIZE, SIZE * 3));
     }
 }

@@ -406,7 +406,7 @@ impl Controller for ScreamV2 {
     fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
         let now = self.advance(now);
         self.media.on_sent(packet.size);
-        self.silence.on_sent(now, packet.in_flight);
+        self.silence.on_sent(now, packet.size, packet.in_flight);
         self.on_in_flight(now, packet.in_flight);
     }
 

@@ -46,7 +46,11 @@ impl Acknowledged {
         let highest = rtp.transport_sequence(message.highest_sequence)?;
         // Tried on a copy: what says nothing new leaves no trace.
         let mut clock = self.clock;
-        let time = clock.unwrap(message.time)?;
+        let time = clock.unwrap(message.time).or_else(|| {
+            // The far clock has jumped, or the first message lied: it is followed from here.
+            clock = ReceptionTimeUnwrapper::new();
+            clock.unwrap(message.time)
+        })?;
         let source = *self.source(message.media_ssrc);
         let marks = message.ecn_echo.wrapping_sub(source.ecn_echo);
         // Of two on the same packet the one with the higher count, which wraps.

@@ -5,7 +5,7 @@ use crate::{
     control::{Feedback, LossReport},
     ecn::Ecn,
     rtp::{
-        NtpShort,
+        NtpShort, NtpShortUnwrapper,
         rtcp::{
             ArrivalOffset, CongestionFeedback, Packet, Remb, ReportBlock, ScreamFeedback, TransportFeedback,
             TransportFeedbackUnwrapper,
@@ -65,7 +65,12 @@ impl MediaSender {
         }
         // Tried on a copy: what says nothing new leaves no trace.
         let mut clock = self.report_clock;
-        let Some(time) = clock.unwrap(feedback.time) else { return };
+        let time = clock.unwrap(feedback.time).or_else(|| {
+            // The far clock has jumped, or the first report lied: it is followed from here.
+            clock = NtpShortUnwrapper::new();
+            clock.unwrap(feedback.time)
+        });
+        let Some(time) = time else { return };
         self.reports.clear();
         for told in &feedback.streams {
             let ours = self.streams.iter().map(|(_, rtp)| rtp).chain([&self.padding]);

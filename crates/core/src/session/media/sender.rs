@@ -306,6 +306,7 @@ impl MediaSender {
         let sent = self.history.on_sent(now, size, probe);
         if self.history.first() != before {
             self.forget_numbers();
+            self.pacer.on_in_flight(sent.in_flight);
         }
         if let Some(time) = self.target.padding.time_for(size) {
             self.padding_at = (self.padding_at.max(now) + time).min(now + PADDING_DEBT);

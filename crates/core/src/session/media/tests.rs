@@ -5,15 +5,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     control::{ControllerKind, Decision, Limits},
+    ecn::Ecn,
     media::{
         packetizer::Packetizer,
         source::{Audio, AudioConfig, PerfectConfig, PerfectEncoder, VIDEO_CLOCK},
     },
     rtp::{
-        RtpHeader,
-        rtcp::{Bye, Packet, Packets, ReceiverReport, ReportBlock, TransportFeedback},
+        NtpShort, RtpHeader,
+        rtcp::{
+            ArrivalOffset, Bye, CongestionFeedback, Packet, PacketReception, Packets, ReceiverReport,
+            ReportBlock, StreamFeedback, TransportFeedback,
+        },
     },
-    units::{DataRate, PeerTimestamp, Timestamp},
+    units::{DataRate, PeerTimestamp, TimeDelta, Timestamp},
 };
 
 fn at(millis: u64) -> Timestamp {
@@ -74,6 +78,22 @@ fn sent(sender: &mut MediaSender, end: Timestamp) -> Vec<(Timestamp, Datagram)> 
 
 fn media(sent: &[(Timestamp, Datagram)]) -> impl Iterator<Item = (Timestamp, RtpHeader, &Datagram)> {
     sent.iter().filter_map(|(at, datagram)| Some((*at, RtpHeader::parse(&datagram.head).ok()?.0, datagram)))
+}
+
+#[test]
+fn a_report_with_a_wrong_time_does_not_make_the_sender_deaf() {
+    let mut sender = sender(ControllerKind::ScreamRfc8298);
+    sent(&mut sender, at(400));
+    // 32 bits are 65 536 s: nearest to 16 s is more than an hour before zero.
+    for (time, begin_sequence) in [(16 << 16, 65_000), (0xf000_0000, 65_001), (0xf000_8000, 65_002)] {
+        let came = PacketReception { ecn: Ecn::NotEct, offset: ArrivalOffset::from_delta(TimeDelta::ZERO) };
+        let told = StreamFeedback { ssrc: 2, begin_sequence, packets: vec![Some(came)] };
+        let time = NtpShort::from_bits(time);
+        let report = CongestionFeedback { sender_ssrc: 9, streams: vec![told], time };
+        let before = sender.in_flight();
+        sender.handle_rtcp(at(500), &Packet::CongestionFeedback(report));
+        assert!(sender.in_flight() < before, "{begin_sequence}");
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //! - sources that do not adapt, which is sound mostly, come first; the least and the most that is left are divided by priority, what
 //!   one cannot use goes to the others, and each moves within its parts. So each rises in proportion to its part;
 //! - a loss event, silence and source quench are of the path, and lower all;
-//! - if one of them pauses or goes on, what there was is divided anew.
+//! - if one of them pauses or goes on, what there was is divided anew; what those that are left cannot use is kept for those that come
+//!   back.
 
 use super::{D00Config, media_rate::MediaRate};
 use crate::{
@@ -22,6 +23,8 @@ pub(super) struct MediaRates {
     /// Where there is one for all.
     whole: MediaRate,
     streams: Vec<Stream>,
+    /// What there was when it was last divided, and nobody could use.
+    spare: f64,
     targets: Vec<DataRate>,
 }
 
@@ -54,7 +57,7 @@ impl Stream {
 
     fn priority(&self) -> f64 {
         let priority = self.state.priority;
-        if priority.is_finite() { priority.max(1e-6) } else { 1.0 }
+        if priority.is_finite() { priority.clamp(1e-6, 1e12) } else { 1.0 }
     }
 }
 
@@ -62,7 +65,7 @@ impl MediaRates {
     /// One for all, at `rate`, between the `limits`.
     pub(super) fn new(config: D00Config, limits: (f64, f64), rate: f64) -> Self {
         let whole = MediaRate::new(config, limits, rate);
-        Self { config, limits, whole, streams: Vec::new(), targets: Vec::new() }
+        Self { config, limits, whole, streams: Vec::new(), spare: 0.0, targets: Vec::new() }
     }
 
     /// These are the sources there are.
@@ -70,14 +73,14 @@ impl MediaRates {
         let adapts = |state: &StreamState| state.usable.0 != state.usable.1;
         if states.iter().filter(|state| adapts(state)).count() < 2 {
             if !self.streams.is_empty() {
-                let rate = self.bps();
+                let rate = self.bps() + std::mem::take(&mut self.spare);
                 self.whole.set(self.limits, rate);
                 self.streams.clear();
                 self.targets.clear();
             }
             return;
         }
-        let now: f64 = self.bps();
+        let now = (self.bps() + self.spare).min(self.limits.1);
         let is_open = |state: &StreamState| adapts(state) && !state.paused;
         let were = self.streams.iter().map(Stream::is_open);
         let are_same = self.streams.len() == states.len() && were.eq(states.iter().map(is_open));
@@ -97,6 +100,9 @@ impl MediaRates {
                 rate.set((part(&least), part(&most)), bps);
             }
         }
+        if anew.is_some() {
+            self.spare = (now - self.bps()).max(0.0);
+        }
         self.aim();
     }
 
@@ -107,11 +113,13 @@ impl MediaRates {
 
     /// There is a loss event, or the receiver asks for less.
     pub(super) fn on_loss(&mut self) {
+        self.spare *= self.config.beta_rate;
         self.each(MediaRate::on_loss);
     }
 
     /// Nothing is heard.
     pub(super) fn on_silence(&mut self) {
+        self.spare *= 0.5;
         self.each(MediaRate::on_silence);
     }
 

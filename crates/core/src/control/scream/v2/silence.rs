@@ -61,10 +61,15 @@ impl Silence {
         }
     }
 
-    /// A packet has left; with it, so much is in flight.
-    pub fn on_sent(&mut self, now: Timestamp, in_flight: DataSize) {
+    /// A packet of `size` has left; with it, so much is in flight.
+    ///
+    /// The sender forgets what nobody has told of for a minute, the oldest first, which is what is written off: the window that it had
+    /// besides may not stay, or it would let through as much again.
+    pub fn on_sent(&mut self, now: Timestamp, size: DataSize, in_flight: DataSize) {
         self.heard.get_or_insert(now);
         self.since.get_or_insert(now);
+        let forgotten = (self.in_flight + size).saturating_sub(in_flight);
+        self.written_off = self.written_off.saturating_sub(forgotten).min(in_flight);
         self.in_flight = in_flight;
         self.has_sent = true;
         self.is_lifted = false;
@@ -130,17 +135,23 @@ mod tests {
         DataSize::from_bytes(bytes)
     }
 
+    /// A packet leaves, and with it so much is in flight; nothing is forgotten.
+    fn sent(silence: &mut Silence, now: u64, in_flight: u64) {
+        let packet = size(in_flight).saturating_sub(silence.in_flight);
+        silence.on_sent(at(now), packet, size(in_flight));
+    }
+
     #[test]
     fn a_window_leaves_each_half_second_and_each_halves() {
         let mut silence = Silence::new(SilenceConfig::default());
-        silence.on_sent(at(0), size(9000));
+        sent(&mut silence, 0, 9000);
         assert_eq!((silence.update(at(499), ROUND, true), silence.window(WINDOW)), (false, Some(WINDOW)));
         assert_eq!(
             (silence.update(at(500), ROUND, true), silence.window(WINDOW)),
             (true, Some(size(18_000)))
         );
         assert_eq!(silence.lasts(at(500)), Some(TimeDelta::from_millis(500)));
-        silence.on_sent(at(501), size(18_000));
+        sent(&mut silence, 501, 18_000);
         assert!(!silence.update(at(999), ROUND, true));
         assert_eq!(
             (silence.update(at(1000), ROUND, true), silence.window(WINDOW)),
@@ -154,11 +165,11 @@ mod tests {
     fn who_sends_nothing_misses_nothing() {
         let mut silence = Silence::new(SilenceConfig::default());
         assert!(!silence.update(at(10_000), ROUND, false));
-        silence.on_sent(at(10_000), size(1000));
+        sent(&mut silence, 10_000, 1000);
         silence.on_heard(at(10_050), size(0));
         assert!(!silence.update(at(60_000), ROUND, false));
         // The last packet of a talk is lost: that is told once.
-        silence.on_sent(at(60_000), size(1000));
+        sent(&mut silence, 60_000, 1000);
         let fired =
             (60_000..70_000).step_by(100).filter(|&now| silence.update(at(now), ROUND, false)).count();
         assert_eq!(fired, 1);
@@ -167,12 +178,12 @@ mod tests {
     #[test]
     fn what_does_not_fit_leaves_after_two_intervals() {
         let mut silence = Silence::new(SilenceConfig::default());
-        silence.on_sent(at(0), size(1000));
+        sent(&mut silence, 0, 1000);
         assert!(silence.update(at(500), ROUND, true));
         assert!(silence.window(WINDOW).is_some());
         assert!(!silence.update(at(1000), ROUND, true), "nothing was sent that could be missed");
         assert_eq!(silence.window(WINDOW), None);
-        silence.on_sent(at(1000), size(60_000));
+        sent(&mut silence, 1000, 60_000);
         assert!(silence.window(WINDOW).is_some());
     }
 
@@ -180,10 +191,23 @@ mod tests {
     fn long_round_trips_are_waited_for_and_endless_ones_are_not() {
         for (round_trip, due) in [(10, 500), (400, 800), (60_000, 3000)] {
             let mut silence = Silence::new(SilenceConfig::default());
-            silence.on_sent(at(0), size(1000));
+            sent(&mut silence, 0, 1000);
             let round_trip = TimeDelta::from_millis(round_trip);
             assert!(!silence.update(at(due - 1), round_trip, false));
             assert!(silence.update(at(due), round_trip, false), "{due} ms");
         }
+    }
+
+    #[test]
+    fn what_the_sender_forgets_is_written_off_no_more() {
+        let mut silence = Silence::new(SilenceConfig::default());
+        sent(&mut silence, 0, 5000);
+        assert!(silence.update(at(500), ROUND, true));
+        assert_eq!(silence.window(WINDOW), Some(size(14_000)));
+        // Of what is written off 2000 bytes are forgotten, and then all.
+        silence.on_sent(at(60_000), size(1000), size(4000));
+        assert_eq!(silence.window(WINDOW), Some(size(12_000)));
+        silence.on_sent(at(130_000), size(1000), size(1000));
+        assert_eq!(silence.window(WINDOW), Some(WINDOW));
     }
 }

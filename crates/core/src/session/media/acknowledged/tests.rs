@@ -140,6 +140,16 @@ fn sources_have_one_clock() {
     assert_eq!(sent.hears(1, wrapped, 1 << 31, 0).1, [(1, Some(wrapped), false)]);
 }
 
+#[test]
+fn a_clock_that_jumps_back_before_its_first_message_is_followed() {
+    let mut sent = Sent::new(10);
+    assert_eq!(sent.hears(0, 1000, 0, 0).1, [(0, Some(1000), false)]);
+    // Nearest to a second is 27 minutes before zero, for 32 bits of 90 kHz are 47 722 s.
+    let late = 46_100_000;
+    assert_eq!(sent.hears(1, late, 1 << 31, 0).1, [(1, Some(late), false)]);
+    assert_eq!(sent.hears(2, late + 20, 0b11 << 30, 0).1, [(2, Some(late + 20), false)]);
+}
+
 fn sender(limits: Limits) -> MediaSender {
     let kind = ControllerKind::ScreamD00;
     let range = RateRange::new(limits.min, limits.max).unwrap();

@@ -55,15 +55,33 @@ pub(super) struct AcknowledgementReporter {
 struct Source {
     ssrc: u32,
     heard_at: Timestamp,
+    latest: Latest,
+    /// Packets marked, modulo 256.
+    marks: u8,
+    untold: Untold,
+    /// The latest of those that were too late to be told of, and how many in a row there were.
+    strays: Option<(Latest, u32)>,
+}
+
+/// What a message tells of.
+#[derive(Debug, Clone, Copy)]
+struct Latest {
     /// The highest number, and when its packet came.
     highest: u16,
     highest_at: Timestamp,
     /// Of the 32 before it: the highest bit is the one before it.
     received: u32,
-    /// Packets marked, modulo 256.
-    marks: u8,
-    untold: Untold,
-    strays: u32,
+}
+
+/// What a number is beside the latest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// So far above the highest, which it is from now on.
+    Above(i16),
+    /// Among the 32 before it or itself, and there for the first time or not.
+    Among { is_new: bool },
+    /// Too far back to be told of.
+    Stray,
 }
 
 /// What there is to tell of a source.
@@ -122,11 +140,11 @@ impl AcknowledgementReporter {
             let message = ScreamFeedback {
                 sender_ssrc: self.sender_ssrc,
                 media_ssrc: source.ssrc,
-                time: ReceptionTime::from_timestamp(source.highest_at),
-                highest_sequence: source.highest,
+                time: ReceptionTime::from_timestamp(source.latest.highest_at),
+                highest_sequence: source.latest.highest,
                 ecn_echo: source.marks,
                 source_quench,
-                received: source.received,
+                received: source.latest.received,
             };
             // It always fits.
             let _ = message.write(&mut datagram);
@@ -168,58 +186,70 @@ impl Source {
         Self {
             ssrc,
             heard_at: now,
-            highest: first.wrapping_sub(ScreamFeedback::PACKETS),
-            highest_at: now,
-            received: 0,
+            latest: Latest::of(now, first.wrapping_sub(ScreamFeedback::PACKETS)),
             marks: 0,
             untold: Untold { packets: 0, due: None, must: None, span: 1 - PACKETS },
-            strays: 0,
+            strays: None,
         }
     }
 
     fn on_packet(&mut self, now: Timestamp, sequence: u16, marker: bool, ecn: Ecn) {
         let marked = ecn == Ecn::Ce;
         self.marks = self.marks.wrapping_add(u8::from(marked));
-        let ahead = sequence.wrapping_sub(self.highest) as i16;
-        let is_new = if ahead > 0 {
-            let step = u32::from(ahead.unsigned_abs());
-            self.untold.span = self.untold.span.saturating_add(i32::from(ahead));
-            // The highest of before and the 32 before it, as many places further back.
-            let before = 1 << 32 | u64::from(self.received);
-            self.received = before.checked_shr(step).map_or(0, |bits| bits as u32);
-            (self.highest, self.highest_at) = (sequence, now);
-            true
-        } else {
-            let behind = u32::from(ahead.unsigned_abs());
-            if ahead <= -(PACKETS as i16) {
+        let is_new = match self.latest.note(now, sequence) {
+            Place::Above(step) => {
+                self.untold.span = self.untold.span.saturating_add(i32::from(step));
+                true
+            }
+            Place::Among { is_new } => is_new,
+            Place::Stray => {
                 self.on_stray(now, sequence, marker);
                 return;
             }
-            let bit = (1_u64 << (32 - behind)) as u32;
-            let is_new = behind > 0 && self.received & bit == 0;
-            self.received |= bit;
-            is_new
         };
-        self.strays = 0;
+        self.strays = None;
         if is_new || marked {
             self.untold.on_packet(now, marker);
         }
     }
 
-    /// It came too late to be told of; after many of them the sender has begun to count anew.
+    /// It came too late to be told of; after many of them the sender has begun to count anew, and they are what is told of.
     fn on_stray(&mut self, now: Timestamp, sequence: u16, marker: bool) {
-        self.strays += 1;
-        if self.strays >= MOST_STRAYS {
-            *self = Self {
-                highest: sequence,
-                highest_at: now,
-                received: 0,
-                strays: 0,
-                untold: Untold::default(),
-                ..*self
-            };
+        let (mut latest, count) = self.strays.unwrap_or((Latest::of(now, sequence), 0));
+        if latest.note(now, sequence) == Place::Stray {
+            latest = Latest::of(now, sequence);
+        }
+        self.strays = Some((latest, count + 1));
+        if count + 1 >= MOST_STRAYS {
+            (self.latest, self.strays, self.untold) = (latest, None, Untold::default());
             self.untold.on_packet(now, marker);
         }
+    }
+}
+
+impl Latest {
+    /// One packet, and none before it.
+    const fn of(now: Timestamp, highest: u16) -> Self {
+        Self { highest, highest_at: now, received: 0 }
+    }
+
+    fn note(&mut self, now: Timestamp, sequence: u16) -> Place {
+        let ahead = sequence.wrapping_sub(self.highest) as i16;
+        let distance = u32::from(ahead.unsigned_abs());
+        if ahead > 0 {
+            // The highest of before and the 32 before it, as many places further back.
+            let before = 1 << 32 | u64::from(self.received);
+            let received = before.checked_shr(distance).map_or(0, |bits| bits as u32);
+            *self = Self { highest: sequence, highest_at: now, received };
+            return Place::Above(ahead);
+        }
+        if ahead <= -(PACKETS as i16) {
+            return Place::Stray;
+        }
+        let bit = (1_u64 << (32 - distance)) as u32;
+        let is_new = distance > 0 && self.received & bit == 0;
+        self.received |= bit;
+        Place::Among { is_new }
     }
 }
 

@@ -121,6 +121,30 @@ fn where_one_pauses_what_there_was_is_divided_anew() {
     assert_eq!((rates.targets().len(), rates.bps()), (0, 1e6));
 }
 
+#[test]
+fn what_nobody_can_use_while_some_pause_is_kept_for_when_they_go_on() {
+    let mut rates = begun(3000);
+    let mut streams = [stream(1.0, (50, 1500), 0), stream(1.0, (50, 1500), 0)];
+    let mut pausing = |rates: &mut MediaRates, paused: [bool; 2]| {
+        (streams[0].paused, streams[1].paused) = (paused[0], paused[1]);
+        rates.on_streams(&streams);
+        targets(rates)
+    };
+    assert_eq!(pausing(&mut rates, [false, false]), [1500, 1500]);
+    assert_eq!(pausing(&mut rates, [true, false]), [0, 1500]);
+    assert_eq!(pausing(&mut rates, [false, false]), [1500, 1500]);
+    // All of them pause, one after the other.
+    assert_eq!(pausing(&mut rates, [true, false]), [0, 1500]);
+    assert_eq!(pausing(&mut rates, [true, true]), [0, 0]);
+    assert_eq!(pausing(&mut rates, [false, true]), [1500, 0]);
+    assert_eq!(pausing(&mut rates, [false, false]), [1500, 1500]);
+    // A loss and a silence are of the path, which will be there for them as well: 0.9 · 0.5 · 3000 are left.
+    pausing(&mut rates, [true, true]);
+    rates.on_loss();
+    rates.on_silence();
+    assert_eq!(pausing(&mut rates, [false, false]), [675, 675]);
+}
+
 const SIZE: DataSize = DataSize::from_bytes(1200);
 
 /// Three cameras of 30 pictures a second whose packets leave by priority through one link of 3 Mbit/s, 25 ms each way.
@@ -307,6 +331,21 @@ proptest! {
             prop_assert_eq!(controller.stream_targets().len(), if several { streams.len() } else { 0 });
             for (stream, rate) in streams.iter().zip(controller.stream_targets()) {
                 prop_assert!(!stream.paused || *rate == DataRate::ZERO);
+            }
+            if several {
+                // No more than the most together, unless what does not adapt and the least of the others are more than that: then it
+                // is these. In floating point, and each rounded to a bit a second.
+                let needs = streams.iter().filter(|stream| !stream.paused).map(|stream| {
+                    stream.usable.0.as_bps() as f64
+                });
+                let most = needs.sum::<f64>().max(limits.max.max(limits.min).as_bps() as f64);
+                let sum: f64 = controller.stream_targets().iter().map(|rate| rate.as_bps() as f64).sum();
+                prop_assert!(sum <= most * (1.0 + 1e-9) + streams.len() as f64, "{sum} of {most}");
+                // What is told of all is what is told of each, within the limits.
+                let (media, count) = (target.media.as_bps() as f64, streams.len() as f64);
+                let (min, max) = (limits.min.as_bps() as f64, limits.max.max(limits.min).as_bps() as f64);
+                let clamped = sum.max(min).min(max);
+                prop_assert!((media - clamped).abs() <= clamped * 1e-9 + count, "{media} for {sum}");
             }
         }
     }

@@ -168,13 +168,14 @@ fn a_sender_that_counts_anew_is_followed_after_64_packets() {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
     packet(7, 30_000, true).arrive(&mut receiver, at(0));
     told(&mut receiver, 0);
-    for number in 0..63 {
+    for number in (0..64).filter(|&number| number != 40) {
         packet(7, 1000 + number, true).arrive(&mut receiver, at(100));
     }
     assert!(told(&mut receiver, 100).is_empty());
-    packet(7, 1063, true).arrive(&mut receiver, at(100));
+    packet(7, 1064, true).arrive(&mut receiver, at(100));
+    // They came, but for one: the sender is not told that they are lost.
     let [message] = told(&mut receiver, 100)[..] else { panic!() };
-    assert_eq!(came(&message), [1063]);
+    assert_eq!(came(&message), (1032..=1064).rev().filter(|&number| number != 1040).collect::<Vec<_>>());
 }
 
 proptest! {
