@@ -7,8 +7,13 @@ use giusto_core::{
 
 use super::link::{Puppet, Run, at, audio, kbps, receiver, video};
 
-const KINDS: [ControllerKind; 3] =
-    [ControllerKind::ScreamV2, ControllerKind::ScreamRfc8298, ControllerKind::GccLibwebrtc];
+/// Under the first, each source has a rate control of its own, and messages of its own come back.
+const KINDS: [ControllerKind; 4] = [
+    ControllerKind::ScreamD00,
+    ControllerKind::ScreamV2,
+    ControllerKind::ScreamRfc8298,
+    ControllerKind::GccLibwebrtc,
+];
 
 fn limits() -> Limits {
     Limits { min: kbps(150), start: kbps(300), max: kbps(6000) }

@@ -65,7 +65,6 @@ pub struct ScreamD00 {
     delay_target: DelayTarget,
     window: Window,
     media: MediaRates,
-    marked: Option<Timestamp>,
     /// When the window was last lowered by an event, whichever.
     lowered: Option<Timestamp>,
     processed: Timestamp,
@@ -88,7 +87,6 @@ impl ScreamD00 {
             delay_target: DelayTarget::new((least, most), config.compensate, config.evidence),
             window: Window::new(config),
             media,
-            marked: None,
             lowered: None,
             processed: Timestamp::ZERO,
         }
@@ -121,16 +119,15 @@ impl ScreamD00 {
     /// What was lost or marked, or that the receiver asks for less, if that counts; says whether it did.
     fn on_congestion(&mut self, now: Timestamp, marks: Option<f64>, quench: bool) -> bool {
         let round_trip = self.round_trip();
-        let is_recent = |last: Option<Timestamp>| {
-            last.is_some_and(|last| now.saturating_since(last).as_seconds() < round_trip)
-        };
+        // Once in a round trip, whatever it is (§9.1.3, RFC 3168 §6.1.2).
+        let recent = self.lowered.is_some_and(|last| now.saturating_since(last).as_seconds() < round_trip);
         let cause = match (self.losses.event(now, round_trip), marks) {
+            _ if recent => return false,
             (Some(ratio), _) => Cause::Loss { ratio },
-            (None, Some(ratio)) if !is_recent(self.marked) => Cause::Marks { ratio },
-            _ if quench && !is_recent(self.lowered) => Cause::SourceQuench,
+            (None, Some(ratio)) => Cause::Marks { ratio },
+            _ if quench => Cause::SourceQuench,
             _ => return false,
         };
-        self.marked = marks.map_or(self.marked, |_| Some(now));
         self.lowered = Some(now);
         self.window.on_loss();
         self.media.on_loss();
