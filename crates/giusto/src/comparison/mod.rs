@@ -54,7 +54,7 @@ impl FromStr for Controllers {
         let mut kinds = Vec::new();
         for name in text.split(',') {
             let kind: ControllerKind =
-                name.trim().parse().map_err(|error| format!("{error}; all takes every one"))?;
+                name.trim().parse().map_err(|error| format!("{error}; all by itself takes every one"))?;
             if kinds.contains(&kind) {
                 return Err(format!("{kind} is given twice: leave one out"));
             }
