@@ -22,6 +22,9 @@ pub const MOST_VIDEOS: usize = 16;
 /// What the sound is called among the streams of a flow.
 pub(crate) const AUDIO_ID: &str = "audio";
 
+/// Between what a priority lies: a share beyond these is all or nothing, and what cannot be added up is none.
+const PRIORITIES: (f64, f64) = (0.001, 1000.0);
+
 /// Within what a delay can be aimed at: below, the clocks of feedback tell nothing (RFC 8888 §3.1: 1/1024 s).
 const DELAY_TARGETS: (TimeDelta, TimeDelta) = (TimeDelta::from_millis(1), TimeDelta::from_seconds(10));
 
@@ -137,9 +140,10 @@ impl VideoStream {
 
     fn check(&self) -> Result<(), String> {
         self.video.source(Timestamp::ZERO, random::stream(0, "check")).map_err(|error| error.to_string())?;
-        if !self.priority.is_finite() || self.priority <= 0.0 {
+        let (least, most) = PRIORITIES;
+        if !(least..=most).contains(&self.priority) {
             return Err(format!(
-                "priority must be above 0, found {}: 1 is that of the others",
+                "priority must lie between {least} and {most}, found {}: 1 is that of the others",
                 self.priority
             ));
         }
@@ -544,11 +548,13 @@ mod tests {
         let video = |id: &str| VideoStream::new(id, VideoSpec::default());
         let check = |videos: Vec<VideoStream>| MediaSpec::with_videos(videos, None).check();
         let place = |videos| check(videos).unwrap_err().1;
-        assert_eq!(check(vec![video("a"), video("b").with_priority(0.5)]), Ok(()));
+        for priority in [0.001, 0.5, 1000.0] {
+            assert_eq!(check(vec![video("a"), video("b").with_priority(priority)]), Ok(()), "{priority}");
+        }
         assert_eq!(place(vec![video("a"), video("b"), video("a")]), Some(3));
         assert_eq!(place(vec![video("audio")]), Some(1));
         assert_eq!(place(vec![video("a"), video("a b")]), Some(2));
-        for priority in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        for priority in [0.0, -1.0, 1e-300, 1001.0, 1e308, f64::NAN, f64::INFINITY] {
             assert_eq!(place(vec![video("a"), video("b").with_priority(priority)]), Some(2), "{priority}");
         }
         let soon = GiveUp::After(TimeDelta::ZERO);

@@ -325,6 +325,15 @@ fn bounds_and_what_came_are_written_alike() {
 }
 
 #[test]
+fn what_is_hidden_in_a_wide_table_does_not_widen_the_page() {
+    // Hidden words are positioned against the nearest box that is positioned itself: it must be the one that scrolls.
+    let style = include_str!("../style.css");
+    let rule = |name: &str| style.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(rule(".hidden {").contains("position: absolute"));
+    assert!(rule(".scroll {").contains("position: relative"));
+}
+
+#[test]
 fn nothing_at_all_is_still_a_page() {
     let run = Run {
         result: SimResult::default(),
