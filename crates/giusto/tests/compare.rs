@@ -196,3 +196,26 @@ fn what_cannot_be_compared_is_one_line_with_the_mend() {
     );
     assert!(complaint(CALL, &["--set", "wire.rate=fast"]).starts_with("error: s.toml: --set wire.rate=fast"));
 }
+
+#[test]
+fn a_setting_that_some_controllers_cannot_have_stops_none_of_them() {
+    let folder = Folder::with(CALL);
+    let args =
+        ["compare", "s.toml", "--json", "--controller", "fixed,scream:v2", "--set", "call.delay-target=30ms"];
+    let output = folder.run(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let result = json(&output);
+    assert_eq!(result["runs"].as_array().unwrap().len(), 2);
+    let notes = result["notes"].as_array().unwrap();
+    assert!(
+        matches!(&notes[..], [note] if note.as_str().unwrap().ends_with("aimed at: fixed.")),
+        "{notes:?}"
+    );
+    // The one that can have it has it: its run is that of `giusto sim`.
+    let set = ["--set", "call.controller=scream:v2", "--set", "call.delay-target=30ms"];
+    let alone = json(&folder.run(&[&["sim", "s.toml", "--json"], &set[..]].concat()));
+    let together = &result["runs"][1]["flows"];
+    assert_eq!(together, &alone["flows"]);
+    let without = json(&folder.run(&["sim", "s.toml", "--json", "--set", "call.controller=scream:v2"]));
+    assert_ne!(together, &without["flows"]);
+}

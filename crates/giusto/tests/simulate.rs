@@ -522,6 +522,35 @@ fn each_stream_of_a_flow_is_told_and_can_be_expected() {
 }
 
 #[test]
+fn what_the_sender_gives_up_of_a_single_video_is_told_too() {
+    let text = r#"
+duration = "5 s"
+[[link]]
+id = "wire"
+from = "here"
+to = "there"
+rate = "300 kbit/s"
+duplex = true
+[[flow]]
+id = "call"
+kind = "media"
+from = "here"
+to = "there"
+controller = "scream:d00"
+video = { model = "perfect", min = "600 kbit/s", max = "1 Mbit/s", start = "600 kbit/s" }
+"#;
+    let folder = Folder::with(text);
+    let table = |set: &[&str]| self::text(&folder.run(&[&["sim", "s.toml"], set].concat()).stdout);
+    assert!(table(&[]).contains("call: video"), "{}", table(&[]));
+    let enough = table(&["--set", "wire.rate=5M"]);
+    assert!(!enough.contains("call: video"), "{enough}");
+    // A frame every 33 ms is encoded, or skipped; the last ones may be on their way.
+    let stream = &json(&folder.run(&["sim", "s.toml", "--json"]))["flows"][0]["streams"][0];
+    let [frames, skipped] = ["frames", "skipped_frames"].map(|key| stream[key].as_u64().unwrap());
+    assert!(skipped > 20 && (135..=151).contains(&(frames + skipped)), "{frames} and {skipped}");
+}
+
+#[test]
 fn every_scenario_of_the_project_goes_as_it_expects() {
     use rayon::prelude::*;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");

@@ -28,11 +28,12 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto compare scenarios/compare.toml --out side-by-side
-  giusto compare scenarios/media.toml --controller gcc:libwebrtc,scream:v2 --set bottleneck.queue=codel
+  giusto compare scenarios/media.toml --controller gcc:remb,scream:v2 --set bottleneck.queue=codel
   giusto compare scenarios/media-vs-cubic.toml --controller all --json
   giusto compare scenarios/rfc8867/5.4-same-algorithm.toml --flow s1
 
-All else is the same in all runs, the seed too. Feedback that a controller does not hear gives way to what it wants.
+All else is the same in all runs, the seed too. Feedback that a controller does not hear gives way to what it wants; a
+delay-target or receiver-limit that it cannot have is left out. The output says so.
 Exit status: 0 compared, whatever was expected; 1 failed; 2 bad usage.")]
 pub(super) struct CompareArgs {
     /// The scenario
@@ -92,7 +93,7 @@ pub(super) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
         scenario: first.scenario.name().to_owned(),
         seed: seed.to_string(),
         interrupted: runs.len() < contenders.len() || runs.iter().any(|run: &Run| run.result.interrupted),
-        notes: contenders.iter().flat_map(|contender| contender.notes.clone()).collect(),
+        notes: comparison::notes(&contenders),
         subjects: first.subjects(seed),
         runs,
     };

@@ -7,14 +7,16 @@ mod table;
 
 use std::{collections::BTreeMap, str::FromStr};
 
-use giusto_core::control::{ControllerKind, FeedbackKind};
+use giusto_core::control::ControllerKind;
 pub use observer::{Losses, RunObserver};
 use serde::Serialize;
 pub use table::Row;
 pub(crate) use table::columns;
 
 use crate::{
-    scenario::{Document, FEEDBACKS, FlowKind, Scenario, ScenarioError, Setting},
+    scenario::{
+        Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unfit, feedback_name,
+    },
     simulation::{self, result::SimResult},
 };
 
@@ -52,7 +54,7 @@ impl FromStr for Controllers {
         let mut kinds = Vec::new();
         for name in text.split(',') {
             let kind: ControllerKind =
-                name.trim().parse().map_err(|error| format!("{error}; all takes every one"))?;
+                name.trim().parse().map_err(|error| format!("{error}; all by itself takes every one"))?;
             if kinds.contains(&kind) {
                 return Err(format!("{kind} is given twice: leave one out"));
             }
@@ -71,8 +73,8 @@ pub struct Contender {
     pub scenario: Scenario,
     /// What the receiver of each compared flow of the scenario reports, by the flow's name.
     pub feedback: BTreeMap<String, String>,
-    /// What was changed besides the controller, a sentence each.
-    pub notes: Vec<String>,
+    /// What the scenario gives the flows and this controller cannot have, with the flow's name.
+    left_out: Vec<(String, Unfit)>,
 }
 
 /// A flow whose controllers are compared.
@@ -88,7 +90,8 @@ pub struct Subject {
 
 /// The scenario of `document` with `settings` under each of `controllers`: of all its media flows, or of `flow` alone.
 ///
-/// Feedback that a controller does not hear gives way to what it wants.
+/// Feedback that a controller does not hear gives way to what it wants, and other settings that it cannot have are left out;
+/// [`notes`] tells of them.
 ///
 /// # Errors
 ///
@@ -99,53 +102,77 @@ pub fn contenders(
     controllers: &Controllers,
     flow: Option<&str>,
 ) -> Result<Vec<Contender>, ScenarioError> {
-    let base = document.scenario(settings)?;
-    let media: Vec<(&str, Option<FeedbackKind>)> = base
-        .flows()
-        .iter()
-        .filter_map(|spec| match &spec.kind {
-            FlowKind::Media(media) => Some((spec.id.as_str(), media.feedback)),
-            _ => None,
-        })
-        .collect();
-    if media.is_empty() {
-        let mend = "compare a scenario with a flow of kind media";
-        let text = format!("{}: no flow has a controller that can be chosen: {mend}", base.name());
-        return Err(ScenarioError::new(vec![text]));
-    }
-    let compared = || media.iter().filter(|(id, _)| flow.is_none_or(|flow| flow == *id));
-    if let (Some(flow), None) = (flow, compared().next()) {
-        let known: Vec<&str> = media.iter().map(|(id, _)| *id).collect();
-        let text = format!("--flow {flow}: no such flow is of kind media: known are {}", known.join(", "));
-        return Err(ScenarioError::new(vec![text]));
-    }
+    let compared = |id: &str| flow.is_none_or(|flow| flow == id);
     let contender = |&controller: &ControllerKind| {
-        let mut settings = settings.to_vec();
-        let (mut feedback, mut notes) = (BTreeMap::new(), Vec::new());
-        for &(id, given) in compared() {
-            let mut set = |key: &str, value: &str| {
-                settings.push(Setting { path: format!("flow.{id}.{key}"), value: value.to_owned() });
-            };
-            set("controller", controller.name());
-            let heard = given.filter(|&given| controller.hears(given)).unwrap_or(controller.feedback());
-            if let Some(given) = given.filter(|&given| given != heard) {
-                set("feedback", feedback_name(heard));
-                notes.push(format!(
-                    "{controller} hears nothing in {}, which the scenario gives {id}: it is given {}.",
-                    feedback_name(given),
-                    feedback_name(heard)
-                ));
+        let (mut feedback, mut left_out) = (BTreeMap::new(), Vec::new());
+        let scenario = document.scenario_with(settings, |flows| {
+            for (id, media) in media_of(flows).filter(|(id, _)| compared(id)) {
+                left_out.extend(media.put_under(controller).into_iter().map(|unfit| (id.to_owned(), unfit)));
+                feedback.insert(id.to_owned(), feedback_name(media.reported()).to_owned());
             }
-            feedback.insert(id.to_owned(), feedback_name(heard).to_owned());
+        })?;
+        if feedback.is_empty() {
+            return Err(nothing_to_compare(&scenario, flow));
         }
-        Ok(Contender { controller, scenario: document.scenario(&settings)?, feedback, notes })
+        Ok(Contender { controller, scenario, feedback, left_out })
     };
     controllers.0.iter().map(contender).collect()
 }
 
-/// A kind of feedback as a file names it.
-fn feedback_name(kind: FeedbackKind) -> &'static str {
-    FEEDBACKS.iter().find(|(_, known)| *known == kind).map_or("its own", |(name, _)| name)
+/// The media flows, by what the scenario calls them.
+fn media_of(flows: &mut [FlowSpec]) -> impl Iterator<Item = (&str, &mut MediaSpec)> {
+    flows.iter_mut().filter_map(|spec| match &mut spec.kind {
+        FlowKind::Media(media) => Some((spec.id.as_str(), media)),
+        _ => None,
+    })
+}
+
+fn nothing_to_compare(scenario: &Scenario, flow: Option<&str>) -> ScenarioError {
+    let media = scenario.flows().iter().filter(|spec| matches!(spec.kind, FlowKind::Media(_)));
+    let known: Vec<&str> = media.map(|spec| spec.id.as_str()).collect();
+    let text = match flow {
+        Some(flow) if !known.is_empty() => {
+            format!("--flow {flow}: no such flow is of kind media: known are {}", known.join(", "))
+        }
+        _ => {
+            let mend = "compare a scenario with a flow of kind media";
+            format!("{}: no flow has a controller that can be chosen: {mend}", scenario.name())
+        }
+    };
+    ScenarioError::new(vec![text])
+}
+
+/// What was changed besides the controllers, a sentence each.
+pub fn notes(contenders: &[Contender]) -> Vec<String> {
+    let mut notes = Vec::new();
+    // One sentence for all controllers that cannot have the same.
+    let mut without: Vec<(&str, Unfit, Vec<&str>)> = Vec::new();
+    for contender in contenders {
+        let controller = contender.controller.name();
+        for (flow, unfit) in &contender.left_out {
+            if let Unfit::Feedback(given) = unfit {
+                let heard = contender.feedback.get(flow).map_or("its own", String::as_str);
+                let given = feedback_name(*given);
+                notes.push(format!(
+                    "{controller} hears nothing in {given}, which the scenario gives {flow}: it is given {heard}."
+                ));
+            } else if let Some((.., those)) =
+                without.iter_mut().find(|(id, what, _)| id == flow && what == unfit)
+            {
+                those.push(controller);
+            } else {
+                without.push((flow, *unfit, vec![controller]));
+            }
+        }
+    }
+    notes.extend(without.into_iter().map(|(flow, unfit, controllers)| {
+        let (key, why) = match unfit {
+            Unfit::ReceiverLimit => ("receiver-limit", "only scream-draft can ask for less"),
+            Unfit::DelayTarget | Unfit::Feedback(_) => ("delay-target", "no such delay is aimed at"),
+        };
+        format!("Without the {key} that the scenario gives {flow}, since {why}: {}.", controllers.join(", "))
+    }));
+    notes
 }
 
 impl Contender {

@@ -1,3 +1,5 @@
+use giusto_core::control::FeedbackKind;
+
 use super::*;
 use crate::simulation::result::{CheckResult, FlowResult, LinkResult, Quantiles};
 
@@ -80,8 +82,38 @@ fn feedback_that_a_controller_does_not_hear_gives_way_and_is_told() {
     // What it hears stays, though it would have asked for something else.
     assert_eq!(feedback(2), ["rfc8888", "transport-wide"]);
     let told = "gcc:remb hears nothing in rfc8888, which the scenario gives call: it is given remb.";
-    assert_eq!(found[0].notes, [told]);
-    assert!(found[1].notes.is_empty() && found[2].notes.is_empty());
+    assert_eq!(notes(&found), [told]);
+}
+
+#[test]
+fn what_a_controller_cannot_have_is_left_out_and_told_once() {
+    // The file's own controller, gcc:libwebrtc, cannot have the first.
+    let settings: [Setting; 3] =
+        ["call.delay-target=30ms", "call.receiver-limit=1M", "call.feedback=scream-draft"]
+            .map(|set| set.parse().unwrap());
+    let found = contenders(&document(), &settings, &Controllers(ControllerKind::ALL.to_vec()), None).unwrap();
+    let call = |contender: &Contender| match &contender.scenario.flows()[0].kind {
+        FlowKind::Media(media) => (media.delay_target.is_some(), media.receiver_limit.is_some()),
+        _ => (false, false),
+    };
+    for contender in &found {
+        let kind = contender.controller;
+        let hears = kind.hears(FeedbackKind::ScreamDraft);
+        assert_eq!(call(contender), (kind.has_delay_target(), hears), "{kind}");
+    }
+    let notes = notes(&found);
+    let about = |what: &str| notes.iter().filter(|note| note.contains(what)).collect::<Vec<_>>();
+    let deaf = ControllerKind::ALL.iter().filter(|kind| !kind.hears(FeedbackKind::ScreamDraft));
+    assert_eq!(about("hears nothing in scream-draft").len(), deaf.count());
+    let without =
+        "Without the delay-target that the scenario gives call, since no such delay is aimed at: fixed, gcc:";
+    assert!(matches!(about("delay-target")[..], [note] if note.starts_with(without)), "{notes:?}");
+    assert!(matches!(about("receiver-limit")[..], [note] if note.ends_with("scream:v2.")), "{notes:?}");
+    // What is wrong under any controller that can have it stays an error.
+    let wrong = ["call.delay-target=30s".parse().unwrap()];
+    let complaint =
+        contenders(&document(), &wrong, &"scream:v2".parse().unwrap(), None).unwrap_err().to_string();
+    assert!(complaint.contains("delay-target must lie between"), "{complaint}");
 }
 
 #[test]

@@ -15,7 +15,10 @@ use super::{
     format::{count, grouped, or_unknown, percent, plural, rate, short, time_us},
     topology::{Link, Topology},
 };
-use crate::simulation::result::{CheckResult, FlowResult, LinkResult, Quantiles, SimResult};
+use crate::simulation::{
+    result::{CheckResult, FlowResult, LinkResult, Quantiles, SimResult},
+    show::found,
+};
 
 /// What the page of a simulated run is made from.
 #[derive(Debug, Clone)]
@@ -156,22 +159,14 @@ fn verdict(result: &SimResult) -> String {
 }
 
 fn unmet(check: &CheckResult) -> String {
-    format!("{} is {}, expected {}", check.name, in_unit(check.value, &check.unit), bound(check))
+    format!("{} is {}, expected {}", check.name, found(check), bound(check))
 }
 
-fn in_unit(value: Option<f64>, unit: &str) -> String {
-    let value =
-        or_unknown(value, |value| if value.abs() >= 0.995 { short(value) } else { format!("{value:.3}") });
-    format!("{value} {unit}").trim_end().to_owned()
-}
-
+/// The bound; a number alone is given its unit, but for a ratio, which has none.
 fn bound(check: &CheckResult) -> String {
-    let unit = &check.unit;
-    if unit.is_empty() || check.bound.ends_with(unit.as_str()) {
-        check.bound.clone()
-    } else {
-        format!("{} {unit}", check.bound)
-    }
+    let CheckResult { bound, unit, .. } = check;
+    let counts = bound.ends_with(|last: char| last.is_ascii_digit());
+    if counts && unit != "ratio" { format!("{bound} {unit}").trim_end().to_owned() } else { bound.clone() }
 }
 
 /// The flow whose packets took longest, by their 95th percentile.
@@ -231,8 +226,8 @@ fn checks_table(checks: &[CheckResult]) -> Table {
             .iter()
             .map(|check| {
                 let (word, tone) = if check.passed { ("met", Tone::Good) } else { ("not met", Tone::Bad) };
-                let found = in_unit(check.value, &check.unit);
-                vec![check.name.clone().into(), bound(check).into(), found.into(), Cell::toned(word, tone)]
+                let cells = [check.name.clone(), bound(check), found(check)].map(Cell::from);
+                cells.into_iter().chain([Cell::toned(word, tone)]).collect()
             })
             .collect(),
         folded: false,

@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use super::{Scenario, ScenarioError, check, problem, read, tree::Node};
+use super::{FlowSpec, Scenario, ScenarioError, check, problem, read, tree::Node};
 
 /// A file that was read, with the place of each value.
 #[derive(Debug, Clone)]
@@ -81,6 +81,15 @@ impl Document {
     ///
     /// [`ScenarioError`] names every problem with its line, or with the setting.
     pub fn scenario(&self, settings: &[Setting]) -> Result<Scenario, ScenarioError> {
+        self.scenario_with(settings, |_| {})
+    }
+
+    /// The same, its flows changed by `change` before it is checked whether all fits together.
+    pub(crate) fn scenario_with(
+        &self,
+        settings: &[Setting],
+        change: impl FnOnce(&mut [FlowSpec]),
+    ) -> Result<Scenario, ScenarioError> {
         let mut tree = self.tree.clone();
         let mut problems: Vec<String> = settings
             .iter()
@@ -90,7 +99,8 @@ impl Document {
         if !problems.is_empty() {
             return Err(ScenarioError::new(problems));
         }
-        let (scenario, found) = read::scenario(&tree, &self.stem, &self.folder);
+        let (mut scenario, found) = read::scenario(&tree, &self.stem, &self.folder);
+        change(&mut scenario.flows);
         problems.extend(found.iter().map(|problem| problem.describe(&self.name)));
         if problems.is_empty() {
             problems.extend(

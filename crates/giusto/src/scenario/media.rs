@@ -22,6 +22,9 @@ pub const MOST_VIDEOS: usize = 16;
 /// What the sound is called among the streams of a flow.
 pub(crate) const AUDIO_ID: &str = "audio";
 
+/// Between what a priority lies: a share beyond these is all or nothing, and what cannot be added up is none.
+const PRIORITIES: (f64, f64) = (0.001, 1000.0);
+
 /// Within what a delay can be aimed at: below, the clocks of feedback tell nothing (RFC 8888 §3.1: 1/1024 s).
 const DELAY_TARGETS: (TimeDelta, TimeDelta) = (TimeDelta::from_millis(1), TimeDelta::from_seconds(10));
 
@@ -34,6 +37,17 @@ const LARGEST_PAYLOAD: DataSize = DataSize::from_bytes(65_000);
 
 /// The controller of a flow that names none, once it is known by this name.
 const DEFAULT_CONTROLLER: &str = "gcc:libwebrtc";
+
+/// What a flow is given that its controller cannot have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// Feedback that it does not hear.
+    Feedback(FeedbackKind),
+    /// A delay to aim at: it aims at none.
+    DelayTarget,
+    /// A limit that its feedback cannot ask for.
+    ReceiverLimit,
+}
 
 impl Default for VideoSpec {
     /// The pictures of RFC 8867 §4.3: 150 kbit/s to 1.5 Mbit/s at 30 Hz, by the model of RFC 8593 §5.
@@ -126,9 +140,10 @@ impl VideoStream {
 
     fn check(&self) -> Result<(), String> {
         self.video.source(Timestamp::ZERO, random::stream(0, "check")).map_err(|error| error.to_string())?;
-        if !self.priority.is_finite() || self.priority <= 0.0 {
+        let (least, most) = PRIORITIES;
+        if !(least..=most).contains(&self.priority) {
             return Err(format!(
-                "priority must be above 0, found {}: 1 is that of the others",
+                "priority must lie between {least} and {most}, found {}: 1 is that of the others",
                 self.priority
             ));
         }
@@ -244,6 +259,36 @@ impl MediaSpec {
         Limits { min: least, start, max: most }
     }
 
+    /// What the receiver reports: what is given, else what the controller wants.
+    pub(crate) fn reported(&self) -> FeedbackKind {
+        self.feedback.unwrap_or(self.controller.feedback())
+    }
+
+    /// What is given that this controller and its feedback cannot have.
+    fn unfit(&self) -> Vec<Unfit> {
+        let can_ask = self.reported() == FeedbackKind::ScreamDraft;
+        let feedback = self.feedback.filter(|&given| !self.controller.hears(given)).map(Unfit::Feedback);
+        let limit = self.receiver_limit.filter(|_| !can_ask).map(|_| Unfit::ReceiverLimit);
+        let target = self.delay_target.filter(|_| !self.controller.has_delay_target());
+        [feedback, target.map(|_| Unfit::DelayTarget), limit].into_iter().flatten().collect()
+    }
+
+    /// Puts it under another controller; what that one cannot have is left out and returned.
+    pub(crate) fn put_under(&mut self, controller: ControllerKind) -> Vec<Unfit> {
+        self.controller = controller;
+        let mut left_out = Vec::new();
+        // Without its feedback, it may be that it cannot have something else.
+        while let Some(&unfit) = self.unfit().first() {
+            match unfit {
+                Unfit::Feedback(_) => self.feedback = None,
+                Unfit::DelayTarget => self.delay_target = None,
+                Unfit::ReceiverLimit => self.receiver_limit = None,
+            }
+            left_out.push(unfit);
+        }
+        left_out
+    }
+
     /// While a video pauses, of itself or with all: in order, and apart.
     pub(crate) fn pauses_of(&self, video: &VideoStream) -> Vec<(Timestamp, Timestamp)> {
         let mut all: Vec<(Timestamp, Timestamp)> = self.pauses.iter().chain(&video.pauses).copied().collect();
@@ -303,16 +348,8 @@ impl MediaSpec {
             );
             return Err(("max-payload", text));
         }
-        if let Some(feedback) = self.feedback.filter(|&feedback| !self.controller.hears(feedback)) {
-            let fits =
-                FEEDBACKS.iter().filter(|(_, kind)| self.controller.hears(*kind)).map(|(name, _)| *name);
-            let text = format!(
-                "{} hears nothing in {}: leave feedback out, or use {}",
-                self.controller,
-                FEEDBACKS.iter().find(|(_, kind)| *kind == feedback).map_or("this", |(name, _)| name),
-                fits.collect::<Vec<_>>().join(" or ")
-            );
-            return Err(("feedback", text));
+        if let Some(&unfit) = self.unfit().first() {
+            return Err(self.cannot_have(unfit));
         }
         let Limits { min, start, max } = self.limits;
         if min == DataRate::ZERO || min > max {
@@ -326,38 +363,65 @@ impl MediaSpec {
         }
         if let Some(target) = self.delay_target {
             let (least, most) = DELAY_TARGETS;
-            if !self.controller.has_delay_target() {
-                let those = ControllerKind::ALL.into_iter().filter(|kind| kind.has_delay_target());
-                let text = format!(
-                    "delay-target: {} aims at no delay: leave it out, or use {}",
-                    self.controller,
-                    those.map(ControllerKind::name).collect::<Vec<_>>().join(" or ")
-                );
-                return Err(("delay-target", text));
-            }
             if target < least || target > most {
                 let text = format!("delay-target must lie between {least} and {most}, found {target}");
                 return Err(("delay-target", text));
             }
         }
-        if let Some(limit) = self.receiver_limit {
-            if self.feedback.unwrap_or(self.controller.feedback()) != FeedbackKind::ScreamDraft {
-                let text = "receiver-limit: only feedback = \"scream-draft\" can ask for less: use it, or leave this out";
-                return Err(("receiver-limit", text.to_owned()));
-            }
-            if limit == DataRate::ZERO {
-                return Err((
-                    "receiver-limit",
-                    format!("receiver-limit must be above 0 bit/s, found {limit}"),
-                ));
-            }
+        if self.receiver_limit == Some(DataRate::ZERO) {
+            let text = format!("receiver-limit must be above 0 bit/s, found {}", DataRate::ZERO);
+            return Err(("receiver-limit", text));
         }
         check_pauses(&self.pauses).map_err(|text| ("pauses", text))
     }
+
+    /// Why it cannot have that, with its key and what to do.
+    fn cannot_have(&self, unfit: Unfit) -> (&'static str, String) {
+        let controller = self.controller;
+        let those = |fits: fn(ControllerKind) -> bool| {
+            let kinds = ControllerKind::ALL.into_iter().filter(|&kind| fits(kind));
+            kinds.map(ControllerKind::name).collect::<Vec<_>>().join(" or ")
+        };
+        match unfit {
+            Unfit::Feedback(given) => {
+                let fits =
+                    FEEDBACKS.iter().filter(|(_, kind)| controller.hears(*kind)).map(|(name, _)| *name);
+                let text = format!(
+                    "{controller} hears nothing in {}: leave feedback out, or use {}",
+                    feedback_name(given),
+                    fits.collect::<Vec<_>>().join(" or ")
+                );
+                ("feedback", text)
+            }
+            Unfit::DelayTarget => {
+                let text = format!(
+                    "delay-target: {controller} aims at no delay: leave it out, or use {}",
+                    those(ControllerKind::has_delay_target)
+                );
+                ("delay-target", text)
+            }
+            Unfit::ReceiverLimit => {
+                let mend = if controller.hears(FeedbackKind::ScreamDraft) {
+                    "use it, or leave this out".to_owned()
+                } else {
+                    let hear = those(|kind| kind.hears(FeedbackKind::ScreamDraft));
+                    format!("{controller} does not hear it: leave this out, or use {hear}")
+                };
+                let text =
+                    format!("receiver-limit: only feedback = \"scream-draft\" can ask for less: {mend}");
+                ("receiver-limit", text)
+            }
+        }
+    }
+}
+
+/// A kind of feedback as a file names it.
+pub(crate) fn feedback_name(kind: FeedbackKind) -> &'static str {
+    FEEDBACKS.iter().find(|(_, known)| *known == kind).map_or("its own", |(name, _)| name)
 }
 
 /// The kinds of feedback by their names in a file.
-pub(crate) const FEEDBACKS: &[(&str, FeedbackKind)] = &[
+pub(super) const FEEDBACKS: &[(&str, FeedbackKind)] = &[
     ("transport-wide", FeedbackKind::TransportWide),
     ("rfc8888", FeedbackKind::CongestionControl),
     ("scream-draft", FeedbackKind::ScreamDraft),
@@ -440,15 +504,57 @@ mod tests {
     }
 
     #[test]
+    fn under_another_controller_only_what_it_cannot_have_is_left_out() {
+        let given = MediaSpec {
+            controller: ControllerKind::ScreamD00,
+            feedback: Some(FeedbackKind::ScreamDraft),
+            delay_target: Some(TimeDelta::from_millis(30)),
+            receiver_limit: Some(DataRate::from_bps(1_000_000)),
+            ..MediaSpec::new(Some(VideoSpec::default()), None)
+        };
+        for controller in ControllerKind::ALL {
+            let mut media = given.clone();
+            let left_out = media.put_under(controller);
+            assert_eq!(media.check(), Ok(()), "{controller}");
+            // The limit goes with the feedback that could ask for it.
+            let deaf = !controller.hears(FeedbackKind::ScreamDraft);
+            assert_eq!(
+                (media.feedback.is_none(), media.receiver_limit.is_none()),
+                (deaf, deaf),
+                "{controller}"
+            );
+            assert_eq!(media.delay_target.is_some(), controller.has_delay_target(), "{controller}");
+            assert_eq!(left_out.len(), 2 * usize::from(deaf) + usize::from(media.delay_target.is_none()));
+        }
+    }
+
+    #[test]
+    fn no_mend_leads_into_another_complaint() {
+        let media = MediaSpec {
+            receiver_limit: Some(DataRate::from_bps(1_000_000)),
+            ..MediaSpec::new(Some(VideoSpec::default()), None)
+        };
+        let told = |controller| MediaSpec { controller, ..media.clone() }.check().unwrap_err().2;
+        let hears =
+            "receiver-limit: only feedback = \"scream-draft\" can ask for less: use it, or leave this out";
+        assert_eq!(told(ControllerKind::Fixed), hears);
+        let deaf = told(ControllerKind::ScreamV2);
+        assert!(deaf.contains("scream:v2 does not hear it: leave this out, or use fixed or gcc:"), "{deaf}");
+        assert!(deaf.ends_with("scream:d00"), "{deaf}");
+    }
+
+    #[test]
     fn of_several_videos_each_must_be_sound_and_have_a_name_of_its_own() {
         let video = |id: &str| VideoStream::new(id, VideoSpec::default());
         let check = |videos: Vec<VideoStream>| MediaSpec::with_videos(videos, None).check();
         let place = |videos| check(videos).unwrap_err().1;
-        assert_eq!(check(vec![video("a"), video("b").with_priority(0.5)]), Ok(()));
+        for priority in [0.001, 0.5, 1000.0] {
+            assert_eq!(check(vec![video("a"), video("b").with_priority(priority)]), Ok(()), "{priority}");
+        }
         assert_eq!(place(vec![video("a"), video("b"), video("a")]), Some(3));
         assert_eq!(place(vec![video("audio")]), Some(1));
         assert_eq!(place(vec![video("a"), video("a b")]), Some(2));
-        for priority in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        for priority in [0.0, -1.0, 1e-300, 1001.0, 1e308, f64::NAN, f64::INFINITY] {
             assert_eq!(place(vec![video("a"), video("b").with_priority(priority)]), Some(2), "{priority}");
         }
         let soon = GiveUp::After(TimeDelta::ZERO);

@@ -63,7 +63,7 @@ pub(crate) use check::number_in_file;
 pub use document::{Document, Setting};
 pub use expectation::{Expectation, Figure, Metric, Subject};
 pub use media::MOST_VIDEOS;
-pub(crate) use media::{AUDIO_ID, FEEDBACKS};
+pub(crate) use media::{AUDIO_ID, Unfit, feedback_name};
 pub use problem::ScenarioError;
 pub(crate) use problem::{At, Finding};
 

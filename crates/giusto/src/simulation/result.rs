@@ -80,7 +80,13 @@ pub struct FlowResult {
 }
 
 impl FlowResult {
-    /// Whether it has several videos, so that there is something to tell of each.
+    /// Whether something is to be told of each stream: there are several videos, or the sender gave something up.
+    pub(crate) fn has_streams_to_tell(&self) -> bool {
+        let given_up = |stream: &StreamResult| stream.skipped_frames.max(stream.discarded_packets) > Some(0);
+        self.has_several_videos() || self.streams.iter().any(given_up)
+    }
+
+    /// Whether it has several videos, so that there is something to compare.
     pub(crate) fn has_several_videos(&self) -> bool {
         self.streams.iter().filter(|stream| stream.kind == StreamKind::Video).count() > 1
     }

@@ -112,11 +112,11 @@ fn media(flow: &FlowResult) -> Option<Vec<String>> {
     ])
 }
 
-/// A table of the streams of flows with several videos; nothing if there are none.
+/// A table of the streams of flows where there is something to tell of each; nothing if there are none.
 fn streams(result: &SimResult) -> String {
-    let of_several = result.flows.iter().filter(|flow| flow.has_several_videos());
+    let of_those = result.flows.iter().filter(|flow| flow.has_streams_to_tell());
     let streams: Vec<(&str, &StreamResult)> =
-        of_several.flat_map(|flow| flow.streams.iter().map(|stream| (flow.id.as_str(), stream))).collect();
+        of_those.flat_map(|flow| flow.streams.iter().map(|stream| (flow.id.as_str(), stream))).collect();
     if streams.is_empty() {
         return String::new();
     }
@@ -162,9 +162,9 @@ fn three(quantiles: Quantiles) -> String {
     format!("{} / {} / {}", short(quantiles.p50), short(quantiles.p95), short(quantiles.max))
 }
 
-/// One check in one line: `✓ flow tcp: received-rate: 4.870 Mbit/s, as expected: 4.5 Mbit/s to 5 Mbit/s`.
-pub fn check(check: &CheckResult) -> String {
-    let value = check.value.map_or_else(
+/// What came of a check, as it is read: `4.870 Mbit/s`.
+pub fn found(check: &CheckResult) -> String {
+    check.value.map_or_else(
         || UNKNOWN.to_owned(),
         |value| match check.unit.as_str() {
             "bit/s" => rate(value),
@@ -172,7 +172,12 @@ pub fn check(check: &CheckResult) -> String {
             "packets" | "frames" | "changes" => count(value as u64),
             unit => format!("{} {unit}", short(value)),
         },
-    );
+    )
+}
+
+/// One check in one line: `✓ flow tcp: received-rate: 4.870 Mbit/s, as expected: 4.5 Mbit/s to 5 Mbit/s`.
+pub fn check(check: &CheckResult) -> String {
+    let value = found(check);
     let (sign, words) = if check.passed { ("✓", "as expected:") } else { ("✗", "NOT as expected:") };
     format!("{sign} {}: {value}, {words} {}", check.name, check.bound)
 }

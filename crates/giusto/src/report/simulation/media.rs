@@ -162,8 +162,8 @@ pub(super) fn streams_table(flows: &[FlowResult]) -> Option<Table> {
             or_unknown(stream.discarded_packets, count).into(),
         ]
     };
-    let of_several = flows.iter().filter(|flow| flow.has_several_videos());
-    let streams = of_several.flat_map(|flow| flow.streams.iter().map(move |stream| (flow, stream)));
+    let of_those = flows.iter().filter(|flow| flow.has_streams_to_tell());
+    let streams = of_those.flat_map(|flow| flow.streams.iter().map(move |stream| (flow, stream)));
     let rows: Vec<Vec<Cell>> = streams.map(row).collect();
     (!rows.is_empty()).then(|| Table {
         title: "Streams".to_owned(),

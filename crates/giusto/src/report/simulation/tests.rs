@@ -310,6 +310,30 @@ fn the_verdict_says_whether_it_came_as_expected_and_if_not_what_came() {
 }
 
 #[test]
+fn bounds_and_what_came_are_written_alike() {
+    let row = |value: f64, bound: &str, unit: &str| {
+        let (bound, unit) = (bound.to_owned(), unit.to_owned());
+        let check = CheckResult { value: Some(value), bound, unit, ..CheckResult::default() };
+        (found(&check), super::bound(&check))
+    };
+    let pair = |found: &str, bound: &str| (found.to_owned(), bound.to_owned());
+    let rates = "1.2 Mbit/s to 1.5 Mbit/s";
+    assert_eq!(row(1.5e6, rates, "bit/s"), pair("1.500 Mbit/s", rates));
+    assert_eq!(row(0.0, "0 to 3", "frames"), pair("0", "0 to 3 frames"));
+    assert_eq!(row(0.98, "0.82 to 1", "ratio"), pair("0.9800", "0.82 to 1"));
+    assert_eq!(row(20.0, "at most 1 s", "ms"), pair("20.0 ms", "at most 1 s"));
+}
+
+#[test]
+fn what_is_hidden_in_a_wide_table_does_not_widen_the_page() {
+    // Hidden words are positioned against the nearest box that is positioned itself: it must be the one that scrolls.
+    let style = include_str!("../style.css");
+    let rule = |name: &str| style.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(rule(".hidden {").contains("position: absolute"));
+    assert!(rule(".scroll {").contains("position: relative"));
+}
+
+#[test]
 fn nothing_at_all_is_still_a_page() {
     let run = Run {
         result: SimResult::default(),

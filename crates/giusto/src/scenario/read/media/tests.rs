@@ -202,7 +202,7 @@ fn a_delay_target_is_one_of_the_controllers_that_have_it() {
 #[test]
 fn what_cannot_be_of_one_of_several_videos_is_told_with_its_line() {
     let several = |more: &str| complaint(&format!("[[flow.video]]\nid = \"camera\"\n[[flow.video]]\n{more}"));
-    insta::assert_snapshot!(several("priority = 0"), @r#"s.toml:12: flow "call": video "video-2": priority must be above 0, found 0: 1 is that of the others"#);
+    insta::assert_snapshot!(several("priority = 0"), @r#"s.toml:12: flow "call": video "video-2": priority must lie between 0.001 and 1000, found 0: 1 is that of the others"#);
     insta::assert_snapshot!(several("priority = \"high\""), @r#"s.toml:13: flow "call": video 2: priority: "high" is no number: write one without quotes or unit, such as 0.01"#);
     insta::assert_snapshot!(several("id = \"screen\"\npriorty = 2"), @r#"s.toml:14: flow "call": video "screen": unknown key "priorty": did you mean "priority"?"#);
     insta::assert_snapshot!(several("id = \"camera\""), @r#"s.toml:12: flow "call": video "camera": there is another: give each its own id"#);
