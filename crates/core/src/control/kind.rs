@@ -214,7 +214,9 @@ impl ControllerKind {
             CongestionControl, ReceiverEstimate, ReceiverReports, ScreamDraft, TransportWide,
         };
         match self {
-            Self::Fixed | Self::GccLibwebrtc | Self::GccLibwebrtcLiteral => true,
+            Self::Fixed => true,
+            // Of most packets the draft's message has no arrival time of their own.
+            Self::GccLibwebrtc | Self::GccLibwebrtcLiteral => !matches!(feedback, ScreamDraft),
             Self::GccDraft02
             | Self::GccDraft02Literal
             | Self::GccThesis
@@ -225,6 +227,11 @@ impl ControllerKind {
             Self::ScreamD00 => matches!(feedback, TransportWide | CongestionControl | ScreamDraft),
             Self::GccRemb => matches!(feedback, ReceiverEstimate | ReceiverReports),
         }
+    }
+
+    /// Whether it sends less where the receiver asks for that ([`Feedback::quench`](super::Feedback::quench)).
+    pub const fn heeds_quench(self) -> bool {
+        matches!(self, Self::ScreamD00)
     }
 
     /// When frames that wait are too old for it: where a window holds them back. `scream:d00` skips them from 100 ms on

@@ -167,7 +167,7 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
     }
     notes.extend(without.into_iter().map(|(flow, unfit, controllers)| {
         let (key, why) = match unfit {
-            Unfit::ReceiverLimit => ("receiver-limit", "only scream-draft can ask for less"),
+            Unfit::ReceiverLimit => ("receiver-limit", "only scream:d00 with scream-draft heeds it"),
             Unfit::DelayTarget | Unfit::Feedback(_) => ("delay-target", "no such delay is aimed at"),
         };
         format!("Without the {key} that the scenario gives {flow}, since {why}: {}.", controllers.join(", "))

@@ -98,8 +98,7 @@ fn what_a_controller_cannot_have_is_left_out_and_told_once() {
     };
     for contender in &found {
         let kind = contender.controller;
-        let hears = kind.hears(FeedbackKind::ScreamDraft);
-        assert_eq!(call(contender), (kind.has_delay_target(), hears), "{kind}");
+        assert_eq!(call(contender), (kind.has_delay_target(), kind.heeds_quench()), "{kind}");
     }
     let notes = notes(&found);
     let about = |what: &str| notes.iter().filter(|note| note.contains(what)).collect::<Vec<_>>();

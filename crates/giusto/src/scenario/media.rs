@@ -266,7 +266,7 @@ impl MediaSpec {
 
     /// What is given that this controller and its feedback cannot have.
     fn unfit(&self) -> Vec<Unfit> {
-        let can_ask = self.reported() == FeedbackKind::ScreamDraft;
+        let can_ask = self.reported() == FeedbackKind::ScreamDraft && self.controller.heeds_quench();
         let feedback = self.feedback.filter(|&given| !self.controller.hears(given)).map(Unfit::Feedback);
         let limit = self.receiver_limit.filter(|_| !can_ask).map(|_| Unfit::ReceiverLimit);
         let target = self.delay_target.filter(|_| !self.controller.has_delay_target());
@@ -401,11 +401,11 @@ impl MediaSpec {
                 ("delay-target", text)
             }
             Unfit::ReceiverLimit => {
-                let mend = if controller.hears(FeedbackKind::ScreamDraft) {
+                let mend = if controller.heeds_quench() {
                     "use it, or leave this out".to_owned()
                 } else {
-                    let hear = those(|kind| kind.hears(FeedbackKind::ScreamDraft));
-                    format!("{controller} does not hear it: leave this out, or use {hear}")
+                    let those = those(ControllerKind::heeds_quench);
+                    format!("{controller} does not heed it: leave this out, or use {those}")
                 };
                 let text =
                     format!("receiver-limit: only feedback = \"scream-draft\" can ask for less: {mend}");
@@ -516,15 +516,13 @@ mod tests {
             let mut media = given.clone();
             let left_out = media.put_under(controller);
             assert_eq!(media.check(), Ok(()), "{controller}");
-            // The limit goes with the feedback that could ask for it.
             let deaf = !controller.hears(FeedbackKind::ScreamDraft);
-            assert_eq!(
-                (media.feedback.is_none(), media.receiver_limit.is_none()),
-                (deaf, deaf),
-                "{controller}"
-            );
+            assert_eq!(media.feedback.is_none(), deaf, "{controller}");
+            assert_eq!(media.receiver_limit.is_some(), controller.heeds_quench(), "{controller}");
             assert_eq!(media.delay_target.is_some(), controller.has_delay_target(), "{controller}");
-            assert_eq!(left_out.len(), 2 * usize::from(deaf) + usize::from(media.delay_target.is_none()));
+            let gone =
+                [media.feedback.is_none(), media.receiver_limit.is_none(), media.delay_target.is_none()];
+            assert_eq!(left_out.len(), gone.into_iter().filter(|gone| *gone).count(), "{controller}");
         }
     }
 
@@ -535,12 +533,19 @@ mod tests {
             ..MediaSpec::new(Some(VideoSpec::default()), None)
         };
         let told = |controller| MediaSpec { controller, ..media.clone() }.check().unwrap_err().2;
-        let hears =
+        let other = MediaSpec {
+            feedback: Some(FeedbackKind::CongestionControl),
+            controller: ControllerKind::ScreamD00,
+            ..media.clone()
+        };
+        let mend =
             "receiver-limit: only feedback = \"scream-draft\" can ask for less: use it, or leave this out";
-        assert_eq!(told(ControllerKind::Fixed), hears);
-        let deaf = told(ControllerKind::ScreamV2);
-        assert!(deaf.contains("scream:v2 does not hear it: leave this out, or use fixed or gcc:"), "{deaf}");
-        assert!(deaf.ends_with("scream:d00"), "{deaf}");
+        assert_eq!(other.check().unwrap_err().2, mend);
+        for deaf in [ControllerKind::ScreamV2, ControllerKind::Fixed] {
+            let told = told(deaf);
+            let mend = format!("{deaf} does not heed it: leave this out, or use scream:d00");
+            assert!(told.ends_with(&mend), "{told}");
+        }
     }
 
     #[test]

@@ -47,6 +47,8 @@ use crate::{
 
 /// It wants to be woken no more often than this, however short a frame is.
 const SHORTEST: TimeDelta = TimeDelta::from_millis(25);
+/// A change of what the streams can use is a decision from this share of the target on.
+pub(super) const NOTICED: f64 = 0.01;
 /// Taken as the round trip before one is known, for what is counted once in a round trip.
 const FIRST_ROUND_TRIP: f64 = 0.1;
 
@@ -189,7 +191,7 @@ impl Controller for ScreamD00 {
         let target = self.delay_target.seconds();
         if let Some(lowered) = self.media.update(now, self.round_trip(), queue, self.delay / target) {
             let cause = if lowered {
-                Cause::SenderQueue { waited_ms: queue.oldest.as_millis() }
+                Cause::SenderQueue { waited_ms: self.media.age() * 1e3 }
             } else {
                 let (trend_ms, threshold_ms) = (self.delay * 1e3, target * 1e3);
                 Cause::Delay { signal: Signal::Normal, trend_ms, threshold_ms }
@@ -206,9 +208,10 @@ impl Controller for ScreamD00 {
     fn on_streams(&mut self, now: Timestamp, streams: &[StreamState]) {
         self.decided.advance(now);
         self.media.on_streams(streams);
-        if !self.media.targets().is_empty() {
-            // What they can use may have changed.
-            self.decided.settle(self.media.bps(), Cause::ApplicationLimited);
+        let (now_bps, before) = (self.media.bps(), self.decided.target().as_bps() as f64);
+        // What they can use may have changed; by how much headers are of a packet does not count.
+        if !self.media.targets().is_empty() && (now_bps - before).abs() > NOTICED * before {
+            self.decided.settle(now_bps, Cause::ApplicationLimited);
         }
     }
 

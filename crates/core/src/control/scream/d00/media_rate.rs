@@ -24,6 +24,8 @@ pub(super) struct MediaRate {
     max: f64,
     rate: f64,
     ages: VecDeque<f64>,
+    /// Their mean, as of the latest adjustment.
+    age: f64,
     /// `rampUpSlowDown`.
     slowed: f64,
     adjusted: Option<Timestamp>,
@@ -34,7 +36,17 @@ pub(super) struct MediaRate {
 impl MediaRate {
     /// At `rate`, between `min` and `max`.
     pub(super) fn new(config: D00Config, (min, max): (f64, f64), rate: f64) -> Self {
-        Self { config, min, max, rate, ages: VecDeque::new(), slowed: 1.0, adjusted: None, used: false }
+        Self {
+            config,
+            min,
+            max,
+            rate,
+            ages: VecDeque::new(),
+            age: 0.0,
+            slowed: 1.0,
+            adjusted: None,
+            used: false,
+        }
     }
 
     /// It is at `rate`, between `min` and `max`, from now on.
@@ -56,6 +68,11 @@ impl MediaRate {
     /// Nothing is heard.
     pub(super) fn on_silence(&mut self) {
         self.rate = (self.rate * 0.5).max(self.min);
+    }
+
+    /// For how long the oldest packet has waited, over the last round trips, in seconds.
+    pub(super) fn age(&self) -> f64 {
+        self.age
     }
 
     /// `adjustVideoBitrate`, once in a round trip, and no more often than once a picture: the oldest packet has waited for `age`, and
@@ -80,6 +97,7 @@ impl MediaRate {
         }
         let age = self.ages.iter().sum::<f64>() / AGES as f64;
         self.ages.pop_front();
+        self.age = age;
         let lowered = age > frame / 2.0;
         if lowered {
             self.rate *= (1.0 - age).max(0.0);

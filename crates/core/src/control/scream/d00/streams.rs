@@ -145,6 +145,12 @@ impl MediaRates {
         lowered
     }
 
+    /// For how long the oldest packet has waited, over the last round trips, in seconds: of the source where it has waited longest.
+    pub(super) fn age(&self) -> f64 {
+        let ages = self.streams.iter().filter_map(|stream| Some(stream.rate.as_ref()?.age()));
+        if self.streams.is_empty() { self.whole.age() } else { ages.fold(0.0, f64::max) }
+    }
+
     /// What all of them take, those that do not adapt included.
     pub(super) fn bps(&self) -> f64 {
         if self.streams.is_empty() { self.whole.bps() } else { self.streams.iter().map(Stream::bps).sum() }

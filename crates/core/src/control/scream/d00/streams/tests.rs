@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     control::{
         Controller, Feedback, Limits, PacketReport, SentPacket,
-        scream::{D00Config, ScreamD00},
+        scream::{D00Config, ScreamD00, d00::NOTICED},
     },
     ecn::Ecn,
     units::{DataSize, PeerTimestamp},
@@ -341,11 +341,11 @@ proptest! {
                 let most = needs.sum::<f64>().max(limits.max.max(limits.min).as_bps() as f64);
                 let sum: f64 = controller.stream_targets().iter().map(|rate| rate.as_bps() as f64).sum();
                 prop_assert!(sum <= most * (1.0 + 1e-9) + streams.len() as f64, "{sum} of {most}");
-                // What is told of all is what is told of each, within the limits.
+                // What is told of all is what is told of each, within the limits, but for what is too little to be a decision.
                 let (media, count) = (target.media.as_bps() as f64, streams.len() as f64);
                 let (min, max) = (limits.min.as_bps() as f64, limits.max.max(limits.min).as_bps() as f64);
                 let clamped = sum.max(min).min(max);
-                prop_assert!((media - clamped).abs() <= clamped * 1e-9 + count, "{media} for {sum}");
+                prop_assert!((media - clamped).abs() <= media * (NOTICED + 1e-9) + count, "{media} for {sum}");
             }
         }
     }
