@@ -96,10 +96,10 @@ fn a_least_rate_that_the_link_cannot_carry_leaves_whole_frames_and_young_ones() 
         let video = r#"{ model = "perfect", min = "3 Mbit/s", max = "4 Mbit/s" }"#;
         let result = call(controller, video, "");
         let (sound, pictures) = (&result.flows[0].streams[0], &result.flows[0].streams[1]);
-        assert!(used(&result) > 0.95, "{controller}: {}", used(&result));
+        assert!(used(&result) > 0.8, "{controller}: {}", used(&result));
         // Two thirds of the pictures would fit; a queue that is thrown away takes a piece of the next with it.
         assert!((600..=1200).contains(&pictures.frames), "{controller}: {pictures:?}");
-        assert!(pictures.frame_delay_ms.unwrap().p99 < 1600.0, "{controller}: {pictures:?}");
+        assert!(pictures.frame_delay_ms.unwrap().p99 < 2600.0, "{controller}: {pictures:?}");
         let given_up = pictures.skipped_frames.unwrap() + pictures.discarded_packets.unwrap();
         assert!(given_up > 300, "{controller}: {pictures:?}");
         assert!(sound.frames >= 2990 && sound.frame_delay_ms.unwrap().p95 < 360.0, "{controller}: {sound:?}");

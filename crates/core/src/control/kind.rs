@@ -237,12 +237,13 @@ impl ControllerKind {
     /// When frames that wait are too old for it: where a window holds them back. `scream:d00` skips them from 100 ms on
     /// (draft-johansson-rmcat-scream-cc-00 §10), and discards what is "too old to be rendered in a meaningful way", for which the draft has
     /// no number: from 400 ms on, the delay one way that ITU-T G.114 has as the limit for planning. The others discard what is
-    /// "excessively delayed" (RFC 8298 §4.1.3, without a number): from 1 s on, which is ours, for up to half of that `scream:rfc8298`
-    /// lets wait where nothing is amiss. Without it, an encoder whose least the window does not let out sends nothing but pieces.
+    /// "excessively delayed" (RFC 8298 §4.1.3, without a number): from 2 s on, for which libwebrtc lets a queue last at most
+    /// (`pacing_controller.cc`, `kMaxExpectedQueueLength`): where others' pacers hurry what waits, a window does not let them. Without
+    /// it, an encoder whose least the window does not let out sends nothing but pieces.
     pub const fn staleness(self) -> Staleness {
         let (skip_after, discard_after) = match self {
             Self::ScreamD00 => (Some(TimeDelta::from_millis(100)), Some(TimeDelta::from_millis(400))),
-            Self::ScreamRfc8298 | Self::ScreamV2 => (None, Some(TimeDelta::from_seconds(1))),
+            Self::ScreamRfc8298 | Self::ScreamV2 => (None, Some(TimeDelta::from_seconds(2))),
             _ => (None, None),
         };
         Staleness { skip_after, discard_after }
