@@ -145,7 +145,7 @@ impl ControllerKind {
     /// | controller | what [`Options::delay_target`] takes the place of |
     /// |---|---|
     /// | `scream:rfc8298` | `QDELAY_TARGET_LO`, 100 ms (RFC 8298 §4.1.1.1); where it exceeds `QDELAY_TARGET_HI`, of that too |
-    /// | `scream:d00` | `OWD_TARGET`, 80 ms (draft-johansson-rmcat-scream-cc-00 §9.1.2) |
+    /// | `scream:d00` | `OWD_TARGET`, 80 ms (draft-johansson-rmcat-scream-cc-00 §9.1.4) |
     /// | `scream:v2` | `QDELAY_TARGET_LO`, 60 ms (draft-ietf-ccwg-rfc8298bis-screamv2-01, "Reference Window Update") |
     ///
     /// # Panics

@@ -1,12 +1,12 @@
-//! How long packets queue on the path, from clocks that agree on nothing but their pace (RFC 6817 §2.4, §3.4).
+//! How long packets queue on the path, from clocks that agree on nothing but their pace (RFC 6817 §2.4.2, §3.1).
 
 use std::collections::VecDeque;
 
 use crate::units::{PeerTimestamp, TimeDelta, Timestamp};
 
-/// So many minima are kept, one of each minute (RFC 6817 §3.4.2, `BASE_HISTORY`).
+/// So many minima are kept, one of each minute (RFC 6817 §2.4.2; §2.5, `BASE_HISTORY`).
 const BASE_HISTORY: usize = 10;
-/// RFC 6817 §3.4.2.
+/// RFC 6817 §2.4.2.
 const MINUTE: TimeDelta = TimeDelta::from_seconds(60);
 /// How much faster the far clock can be: 100 ppm each (RFC 6817 A.2, RFC 5905).
 const MOST_SKEW: f64 = 200e-6;

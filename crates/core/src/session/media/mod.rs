@@ -22,12 +22,12 @@
 //! | in the figure | here |
 //! |---|---|
 //! | rate control (1), one for each source | the controller's own for each stream, where it has that; otherwise its target is divided by [priority](MediaStream::priority), and what one stream cannot use goes to the others |
-//! | queue of RTP packets (2), one for each source | the same; what the controller hears of them (4) is what all of them hold, and the oldest packet of all |
+//! | queue of RTP packets (2), one for each source | the same; the controller hears (4) what all of them hold, how old the oldest packet of all is, and both of each stream |
 //! | frames are skipped (3) | [`MediaStream::skip_after`]: a frame that is due is not encoded while the stream's oldest packet is older |
 //! | old frames are discarded (§3.3) | [`MediaStream::discard_after`]: with the first packet that is too old goes all that waits of its stream, and a key frame follows. Only what leaves gets a sequence number, so nothing looks lost |
 //! | priority order or round robin (5) | both: weighted round robin by credit, as RFC 8298 §4.1.2.8 has it. Weights are priorities |
 //! | transmission scheduler, congestion window (6, 8) | one [pacer](crate::session::Pacer) with the one window |
-//! | sound may pass the window | [`MediaStream::paced`] is false: it waits for nothing, and counts as sent, in flight and owed to the pacer |
+//! | sound may pass the window | [`MediaStream::paced`] is false: it waits for nothing, and counts as sent, as in flight, and as owed to the pacer |
 //!
 //! A stream that pauses leaves its part to the others; what waits of it still leaves. What became of each stream say
 //! [`MediaSender::figures`], [`MediaEvent::Skipped`] and [`MediaEvent::Discarded`].

@@ -10,7 +10,7 @@ const LARGEST: f64 = 1e6;
 const FADING: f64 = 0.99;
 
 /// A measure of incipient congestion, 0 to 1: how much the last samples of the queue delay resemble the one before each
-/// (autocorrelation at lag 1), times their mean as a share of the target.
+/// (autocorrelation at lag 1), times the moving average of the delay as a share of its target.
 #[derive(Debug, Clone)]
 pub(super) struct Trend {
     weight: f64,

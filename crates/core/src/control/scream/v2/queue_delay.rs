@@ -15,7 +15,7 @@ pub struct QueueDelayConfig {
     pub gain: f64,
     /// The base delay is the least of so many minima. Default 10 (RFC 6817 §2.5, `BASE_HISTORY`).
     pub minima: usize,
-    /// For so long each of the minima is taken. Default 1 min (RFC 6817 §2.5).
+    /// For so long each of the minima is taken. Default 1 min (RFC 6817 §2.4.2).
     pub minimum: TimeDelta,
     /// Whether growth and send window heed how much the delay varies. Default: no (`REDUCE_JITTER`).
     pub reduce_jitter: bool,
@@ -53,7 +53,7 @@ impl Default for QueueDelayConfig {
     }
 }
 
-/// The one-way delay above its least, as LEDBAT measures it (RFC 6817 §3.4.2), and its averages.
+/// The one-way delay above its least, as LEDBAT measures it (RFC 6817 §2.4.2), and its averages.
 #[derive(Debug, Clone)]
 pub struct QueueDelay {
     config: QueueDelayConfig,
