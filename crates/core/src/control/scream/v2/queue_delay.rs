@@ -98,7 +98,10 @@ impl QueueDelay {
     /// No packet queues for longer than it is since it left: where it seems to, a clock has jumped, and the base delay is learned
     /// anew. This rule is ours; the text has its drift guard alone, which takes a jump of 150 ms for congestion until then.
     pub fn on_packet(&mut self, now: Timestamp, apparent: TimeDelta, since: TimeDelta) {
-        if self.minima.iter().min().is_some_and(|&base| apparent - base > since + INEXACT) {
+        let jumped = self.minima.iter().min().is_some_and(|&base| apparent - base > since + INEXACT);
+        // Idle for so long that nothing that is remembered holds (RFC 6817 §2.4.2).
+        let memory = self.config.minimum * i64::try_from(self.config.minima).unwrap_or(i64::MAX);
+        if jumped || now.saturating_since(self.minute) >= memory {
             self.minima.clear();
         }
         if self.minima.is_empty() || now.saturating_since(self.minute) >= self.config.minimum {
@@ -235,6 +238,16 @@ mod tests {
         }
         hear(&mut delay, 600_000, 28);
         assert_eq!(delay.latest(), 0.0);
+    }
+
+    #[test]
+    fn after_a_long_idle_time_the_base_is_learned_anew() {
+        for (idle, latest) in [(599_000, 0.03), (600_000, 0.0)] {
+            let mut delay = QueueDelay::new(QueueDelayConfig::default());
+            hear(&mut delay, 0, 20);
+            hear(&mut delay, idle, 50);
+            assert_eq!(delay.latest(), latest, "{idle} ms");
+        }
     }
 
     #[test]
