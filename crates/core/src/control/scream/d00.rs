@@ -37,7 +37,12 @@ use self::{
     window::{Acknowledged, Window},
 };
 use super::{
-    competing::DelayTarget, decided::Decided, flight::Flight, losses::Losses, queue_delay::QueueDelay,
+    competing::DelayTarget,
+    decided::Decided,
+    flight::Flight,
+    follow::{Follow, Path},
+    losses::Losses,
+    queue_delay::QueueDelay,
 };
 use crate::{
     control::{Cause, Controller, Decision, Feedback, QueueState, SentPacket, Signal, StreamState, Target},
@@ -65,6 +70,7 @@ pub struct ScreamD00 {
     /// `owd`, in seconds.
     delay: f64,
     delay_target: DelayTarget,
+    follow: Follow,
     window: Window,
     media: MediaRates,
     /// When the window was last lowered by an event, whichever.
@@ -86,6 +92,7 @@ impl ScreamD00 {
             losses: Losses::default(),
             queue_delay: QueueDelay::default(),
             delay: 0.0,
+            follow: Follow::default(),
             delay_target: DelayTarget::new((least, most), config.compensate, config.evidence),
             window: Window::new(config),
             media,
@@ -112,6 +119,16 @@ impl ScreamD00 {
     /// Whether it is in fast start.
     pub fn is_in_fast_start(&self) -> bool {
         self.window.is_fast()
+    }
+
+    /// The window follows what arrives, if packets queue for too long. What it does not let out waits at the sender, which the media rates
+    /// heed.
+    fn follow(&mut self, now: Timestamp, round_trip: TimeDelta) {
+        let (round_trip, delay_target) = (round_trip.as_seconds(), self.delay_target.seconds());
+        let path = Path { round_trip, delay: self.delay, delay_target };
+        if let Some(enough) = self.follow.on_delay(now, &path).filter(|_| self.config.follow) {
+            self.window.follow(enough.window);
+        }
     }
 
     fn round_trip(&self) -> f64 {
@@ -159,10 +176,13 @@ impl Controller for ScreamD00 {
         let bytes = self.flight.on_feedback(now, feedback);
         self.losses.on_packets(now, feedback.packets);
         let arrived = || feedback.packets.iter().filter_map(|packet| Some((packet, packet.arrival?)));
+        let size = arrived().fold(DataSize::ZERO, |size, (packet, _)| size + packet.sent.size);
+        self.follow.on_arrived(now, size);
         if let Some((packet, arrival)) = arrived().max_by_key(|(packet, _)| packet.sent.sequence)
             && self.flight.on_arrival(now, &packet.sent)
         {
             self.delay = self.queue_delay.on_packet(now, packet.sent.at, arrival).as_seconds();
+            self.follow(now, now.saturating_since(packet.sent.at));
         }
         let marks = arrived().filter(|(packet, _)| packet.ecn == Ecn::Ce).count();
         let marks = (marks > 0).then(|| marks as f64 / feedback.packets.len() as f64);

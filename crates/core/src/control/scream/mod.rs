@@ -12,6 +12,7 @@ mod competing;
 pub mod d00;
 mod decided;
 mod flight;
+mod follow;
 mod losses;
 mod queue_delay;
 pub mod rfc8298;

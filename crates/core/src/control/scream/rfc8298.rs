@@ -6,7 +6,7 @@
 //! | the trend of the queue delay | §4.1.2 | `trend.rs` |
 //! | the congestion window | §4.1.2.2 | `window.rs` |
 //! | competing flows | §4.1.2.3 | `../competing.rs` |
-//! | the window after the path has become slower | none: ours | `follow.rs` |
+//! | the window after the path has become slower | none: ours | `../follow.rs` |
 //! | lost packets, and those that are late | §4.1.2.4 | `../losses.rs` |
 //! | the send window, pacing, fast increase resumed | §4.1.2.5 to §4.1.2.7 | this one |
 //! | the media rate | §4.1.3 | `media_rate.rs` |
@@ -63,7 +63,6 @@
 //!   [`MediaSender`](crate::session::media::MediaSender), [`ControllerKind::staleness`](crate::control::ControllerKind::staleness).
 
 mod config;
-mod follow;
 mod media_rate;
 mod trend;
 mod window;
@@ -71,13 +70,17 @@ mod window;
 pub use config::Rfc8298Config;
 
 use self::{
-    follow::{Follow, Path},
     media_rate::{Congestion, MediaRate, Moved},
     trend::Trend,
     window::{Acknowledged, Window},
 };
 use super::{
-    competing::DelayTarget, decided::Decided, flight::Flight, losses::Losses, queue_delay::QueueDelay,
+    competing::DelayTarget,
+    decided::Decided,
+    flight::Flight,
+    follow::{Follow, Path},
+    losses::Losses,
+    queue_delay::QueueDelay,
 };
 use crate::{
     control::{Cause, Controller, Decision, Feedback, QueueState, SentPacket, Signal, Target},

@@ -20,6 +20,10 @@ pub struct D00Config {
     /// The target rises only while the delay is more than this multiple of it: there the queue is of others. Default 1.1, as in
     /// `scream:rfc8298` ([deviations](crate::control::scream::rfc8298#deviations)). `None`: whenever RFC 8298 §4.1.2.3 says so.
     pub evidence: Option<f64>,
+    /// Whether the window falls at once to what the path carries, where packets queue for longer than they should, as in
+    /// `scream:rfc8298` ([deviations](crate::control::scream::rfc8298#deviations)). Default true: the draft wants to react within a round
+    /// trip (§1.1), and its window falls by a few packets in one.
+    pub follow: bool,
     /// How much lower than the window what is in flight may be for the window to grow, at the delay target and at no delay.
     /// `cwndHeadroomMin`, `cwndHeadroomMax`: 1 and 2.
     pub head_room: (f64, f64),
@@ -58,6 +62,7 @@ impl D00Config {
             delay_target_most: TimeDelta::from_millis(400),
             compensate: true,
             evidence: Some(1.1),
+            follow: true,
             head_room: (1.0, 2.0),
             gain_up: 1.0,
             gain_down: 1.0,

@@ -71,6 +71,14 @@ impl Window {
         }
     }
 
+    /// So much is enough: no more from now on.
+    pub(super) fn follow(&mut self, enough: f64) {
+        if self.bytes > enough {
+            self.fast = false;
+            self.bytes = enough.max(self.least());
+        }
+    }
+
     /// A packet left.
     pub(super) fn on_sent(&mut self, size: DataSize) {
         self.packet = self.packet.max((size.as_bytes() as f64).min(LARGEST));
