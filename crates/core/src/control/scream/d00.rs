@@ -22,6 +22,8 @@
 //!
 //! # What differs
 //!
+//! - Where packets queue for longer than the target, the window follows what arrives ([`D00Config::follow`]): §1.1 wants a reaction within
+//!   a round trip, and the draft's window falls by a packet or two in one.
 //! - `bytesInFlight + size < cwnd` is ≤ here.
 //! - A step of the media rate waits while there is nothing to send.
 
