@@ -154,7 +154,8 @@ fn a_journal_that_ends_amid_a_letter_is_continued_and_bytes_that_are_no_text_are
 #[test]
 fn a_journal_of_a_scenario_that_was_changed_is_not_continued() {
     let folder = tempfile::tempdir().unwrap();
-    let planned = sweep(&[], "1..2");
+    // One run: of several, whichever ends first stands first.
+    let planned = sweep(&[], "1");
     let mut journal = Journal::create(folder.path(), "sweep").unwrap();
     run(&planned, Vec::new(), simulate, |run| journal.append(run).unwrap());
     let longer = Setting { path: "duration".to_owned(), value: "3 s".to_owned() };
