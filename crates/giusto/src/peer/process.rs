@@ -16,6 +16,9 @@ const MAX_OUTPUT: u64 = 64 << 20;
 /// How long the rest of the output of an ended process is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// From one look at a process whose outputs are closed to the next.
+const MOMENT: Duration = Duration::from_millis(5);
+
 /// A running process; dropping it kills it, by its own id, and reaps it.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -53,8 +56,17 @@ impl Process {
 
     /// Waits at most `limit` for its end.
     pub(super) fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
-        self.take_output(limit);
-        self.poll()
+        // Its outputs are closed, one after the other, a moment before it has ended.
+        let mut looks = limit.as_millis() / MOMENT.as_millis() + 3;
+        loop {
+            let more = self.take_output(limit);
+            let closed = self.stdout.is_some() && self.stderr.is_some();
+            looks -= 1;
+            let ended = self.poll()?;
+            if ended.is_some() || looks == 0 || !(more || closed) {
+                return Ok(ended);
+            }
+        }
     }
 
     /// Looks whether it has ended.
@@ -98,7 +110,7 @@ impl Process {
             Err(RecvTimeoutError::Timeout) => false,
             Err(RecvTimeoutError::Disconnected) => {
                 // Both outputs are closed: the end is a matter of moments, or the program went silent on purpose.
-                thread::park_timeout(limit.min(Duration::from_millis(5)));
+                thread::park_timeout(limit.min(MOMENT));
                 false
             }
         }
