@@ -4,13 +4,15 @@
 use std::path::Path;
 
 use giusto::{
-    report::{self, Demo, Report},
-    reproduce::firebind::{self, Plan},
-    result::{
+    measured::result::{
         HistogramBin, OneWayDelay, Quantiles, RunPlots, RunResult, SystemGranted, VoiceFigures, median_of,
     },
-    table,
+    view::{
+        html::{self, Demo, Report},
+        table,
+    },
 };
+use giusto_experiments::firebind::{self, Plan};
 
 /// Numbers that look random and are the same each time (Knuth's MMIX constants).
 struct Noise(u64);

@@ -61,7 +61,7 @@ use sha2::{Digest, Sha256};
 pub use builder::Builder;
 pub(crate) use check::number_in_file;
 pub use document::{Document, Setting};
-pub use expectation::{Expectation, Figure, Metric, Subject};
+pub use expectation::{Expectation, Figure, Metric, Subject, Unit};
 pub use media::MOST_VIDEOS;
 pub(crate) use media::{AUDIO_ID, Unfit, feedback_name};
 pub use problem::ScenarioError;
