@@ -33,6 +33,6 @@ pub mod table;
 pub mod transmission;
 pub mod whole_file;
 
-pub use giusto_core as core;
 pub use giusto_net as net;
 pub use giusto_sim as sim;
+pub use giusto_units as units;

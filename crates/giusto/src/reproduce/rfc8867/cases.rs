@@ -1,7 +1,8 @@
 //! The test cases: their scenarios, what is set in them, and what is judged beside their own expectations.
 
+use giusto_congestion::ControllerKind;
+
 use crate::scenario::{Document, FlowKind, Scenario, ScenarioError, Setting};
-use giusto_core::control::ControllerKind;
 
 macro_rules! file {
     ($name:literal) => {
