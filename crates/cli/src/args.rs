@@ -3,11 +3,9 @@
 use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
 use clap::{Args, ValueEnum};
-use giusto_core::{
-    media::voice::VoiceProfile,
-    pace::{BurstBound, CatchUp, HeaderLayer, Strategy},
-    units::{DataRate, DataSize, TimeDelta, UnitError},
-};
+use giusto_pace::{BurstBound, CatchUp, HeaderLayer, Strategy};
+use giusto_rtp::voice::VoiceProfile;
+use giusto_units::{DataRate, DataSize, TimeDelta, UnitError};
 
 use giusto::{
     error::UsageError,

@@ -7,10 +7,8 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use giusto_core::{
-    pace::{HeaderLayer, IpVersion, Limits, Strategy},
-    units::{DataSize, TimeDelta},
-};
+use giusto_pace::{HeaderLayer, IpVersion, Limits, Strategy};
+use giusto_units::{DataSize, TimeDelta};
 use serde::Serialize;
 
 use super::{

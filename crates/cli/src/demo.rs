@@ -7,10 +7,8 @@ use std::{
 };
 
 use clap::Args;
-use giusto_core::{
-    pace::{IpVersion, Limits, Strategy},
-    units::{DataRate, DataSize, TimeDelta},
-};
+use giusto_pace::{IpVersion, Limits, Strategy};
+use giusto_units::{DataRate, DataSize, TimeDelta};
 use serde::Serialize;
 
 use super::{

@@ -7,12 +7,10 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use giusto_core::{
-    measure::RatePoint,
-    session::{Counters, Ended, Passive, Receiver, ReceiverEvent, Stream},
-    units::{DataRate, TimeDelta},
-};
+use giusto_measure::RatePoint;
 use giusto_net::driver::Verdict;
+use giusto_session::probe::{Counters, Ended, Passive, Receiver, ReceiverEvent, Stream};
+use giusto_units::{DataRate, TimeDelta};
 use serde::Serialize;
 
 use super::console::{Progress, print_json, print_text};

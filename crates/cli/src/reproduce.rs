@@ -8,10 +8,8 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use giusto_core::{
-    control::ControllerKind,
-    pace::{IpVersion, Limits, Strategy},
-};
+use giusto_congestion::ControllerKind;
+use giusto_pace::{IpVersion, Limits, Strategy};
 
 use super::{
     command_line,

@@ -6,15 +6,14 @@ use std::{
 };
 
 use clap::Args;
-use giusto_core::{
-    media::{
-        payload::{PayloadSizes, PayloadTrace},
-        voice::{VoiceFormat, resample_to_8k},
-    },
-    pace::{IpVersion, Limits},
-    units::{DataRate, TimeDelta},
-};
 use giusto_net::TrafficClass;
+use giusto_pace::{IpVersion, Limits};
+use giusto_rtp::voice::VoiceFormat;
+use giusto_session::{
+    payload::{PayloadSizes, PayloadTrace},
+    voice::resample_to_8k,
+};
+use giusto_units::{DataRate, TimeDelta};
 use serde::Serialize;
 
 use super::{
@@ -123,7 +122,7 @@ pub(crate) fn live_line(live: &Live) -> String {
     let rate: f64 = summaries().filter_map(|summary| summary.rate_bps).sum();
     let lost: u64 = summaries().map(|summary| summary.lost_packets).sum();
     let received: u64 = summaries().map(|summary| summary.received_packets).sum();
-    let rate = giusto_core::units::DataRate::from_bps(rate.round() as u64);
+    let rate = giusto_units::DataRate::from_bps(rate.round() as u64);
     let gap = summaries().filter_map(|summary| summary.gap_error.map(|gap| gap.p99)).max();
     let gap = gap.map_or_else(String::new, |gap| format!(" · gap error p99 {gap:.1}"));
     format!("sent {} · far end: {received} received, {lost} lost, {rate:.4}{gap}", live.sent_packets)

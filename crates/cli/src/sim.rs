@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use giusto_core::units::{TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 use serde::Serialize;
 
 use super::{
@@ -167,7 +167,7 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     if text.trim_start().starts_with('-') {
         return Err("it lies before the start: use \"0 s\" or later".to_owned());
     }
-    let time: TimeDelta = text.parse().map_err(|error: giusto_core::units::UnitError| error.to_string())?;
+    let time: TimeDelta = text.parse().map_err(|error: giusto_units::UnitError| error.to_string())?;
     Ok(Timestamp::ZERO + time)
 }
 

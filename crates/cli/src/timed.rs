@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use giusto_core::units::Timestamp;
 use giusto_net::Clock;
 use giusto_sim::trace::Observer;
+use giusto_units::Timestamp;
 
 use giusto::{record::SimResult, run, scenario::Scenario};
 

@@ -9,10 +9,8 @@ use std::{
     time::Duration,
 };
 
-use giusto_core::{
-    rtp::RtpHeader,
-    session::wire::{DATA_HEADER_BYTES, DataHeader, Message, OPENING_BYTES, StreamToken},
-};
+use giusto_rtp::RtpHeader;
+use giusto_session::probe::wire::{DATA_HEADER_BYTES, DataHeader, Message, OPENING_BYTES, StreamToken};
 use serde_json::Value;
 
 fn giusto(args: &[&str]) -> Command {

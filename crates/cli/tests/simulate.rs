@@ -307,7 +307,7 @@ fn what_is_added_elsewhere_leaves_a_links_losses_as_they_were() {
     /// Sequence numbers that a flow lost.
     struct Lost(Vec<u64>);
     impl Observer for Lost {
-        fn on_event(&mut self, _now: giusto_core::units::Timestamp, event: &Event) {
+        fn on_event(&mut self, _now: giusto_units::Timestamp, event: &Event) {
             if let Event::Dropped { packet, .. } = event
                 && packet.flow.0 == 0
             {

@@ -10,7 +10,7 @@ mod published;
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use giusto_core::units::TimeDelta;
+use giusto_units::TimeDelta;
 
 pub use published::{PUBLISHED, PUBLISHED_DURATION, PUBLISHED_REPEATS, Row, Strategy, link_efficiency};
 
@@ -136,7 +136,7 @@ impl Firebind {
     pub fn reproduction(&self) -> Reproduction {
         let mut items: Vec<Item> = self.rows.iter().map(|outcome| self.row_item(outcome)).collect();
         items.push(self.close_match());
-        items.extend([1200, 200].map(|bytes| efficiency(giusto_core::units::DataSize::from_bytes(bytes))));
+        items.extend([1200, 200].map(|bytes| efficiency(giusto_units::DataSize::from_bytes(bytes))));
         Reproduction { name: NAME.to_owned(), items, ..Reproduction::default() }
     }
 
@@ -251,7 +251,7 @@ impl Firebind {
 }
 
 /// The published efficiency of the link against arithmetic; nothing is measured for it.
-fn efficiency(size: giusto_core::units::DataSize) -> Item {
+fn efficiency(size: giusto_units::DataSize) -> Item {
     let ours = link_efficiency(size);
     let agrees = (ours - PUBLISHED_EFFICIENCY).abs() <= AROUND_RATIO;
     let why = format!(

@@ -1,6 +1,6 @@
 //! What was published, and the arithmetic that explains it.
 
-use giusto_core::units::{DataRate, DataSize, TimeDelta};
+use giusto_units::{DataRate, DataSize, TimeDelta};
 
 /// How long the published runs lasted.
 pub const PUBLISHED_DURATION: TimeDelta = TimeDelta::from_seconds(10);

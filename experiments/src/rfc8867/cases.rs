@@ -1,7 +1,7 @@
 //! The test cases: their scenarios, what is set in them, and what is judged beside their own expectations.
 
 use giusto::scenario::{Document, FlowKind, Scenario, ScenarioError, Setting};
-use giusto_core::control::ControllerKind;
+use giusto_congestion::ControllerKind;
 
 macro_rules! file {
     ($name:literal) => {

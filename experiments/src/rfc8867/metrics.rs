@@ -10,8 +10,8 @@
 
 use std::ops::Range;
 
-use giusto_core::units::{TimeDelta, Timestamp};
 use giusto_sim::{link::rate::RateProfile, traffic::Departures};
+use giusto_units::{TimeDelta, Timestamp};
 use serde::Serialize;
 
 use super::{

@@ -12,7 +12,7 @@ mod scoreboard;
 
 use std::{ops::ControlFlow, sync::Mutex};
 
-use giusto_core::control::ControllerKind;
+use giusto_congestion::ControllerKind;
 use rayon::prelude::*;
 use serde::Serialize;
 

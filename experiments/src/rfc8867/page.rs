@@ -1,6 +1,6 @@
 //! The page of the scoreboard.
 
-use giusto_core::control::ControllerKind;
+use giusto_congestion::ControllerKind;
 
 use super::{
     RULE, Run, Scoreboard, Series,

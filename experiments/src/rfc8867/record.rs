@@ -1,13 +1,11 @@
 //! What a run did, in intervals of 200 ms: RFC 8867 §4.1, RFC 8868 §3.
 
-use giusto_core::{
-    measure::ErrorHistogram,
-    units::{TimeDelta, Timestamp},
-};
+use giusto_measure::ErrorHistogram;
 use giusto_sim::{
     packet::FlowId,
     trace::{Event, Note, Observer},
 };
+use giusto_units::{TimeDelta, Timestamp};
 
 use giusto::{
     run,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use giusto_core::control::ControllerKind;
+use giusto_congestion::ControllerKind;
 
 use super::{
     published::{TABLE_3, TABLE_3_DELAYS_MS},

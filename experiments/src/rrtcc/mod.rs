@@ -1,7 +1,7 @@
 //! The algorithm and the network of Hoang Thanh Tam, "An Implementation of Receiver-side Real-time Congestion Control for
 //! Simulations using `SimPy`", Vietnam National University, Hanoi, 2017.
 //!
-//! The thesis's algorithm ([`thesis`](giusto_core::control::gcc::thesis)) runs on the network that it describes, against a
+//! The thesis's algorithm ([`thesis`](giusto_congestion::gcc::thesis)) runs on the network that it describes, against a
 //! sender of constant rate, over many seeds; and both run on a link that has a queue. See `docs/reproduce-rrtcc.md`.
 
 mod fairness;
@@ -146,7 +146,7 @@ impl Rrtcc {
 /// UDP's goodput is at least RRTCC's, RRTCC's rate is lower by 1.6 %, and its loss at most half of UDP's: that takes
 /// `7.2·(1 − p) ≥ 7.082516·(1 − p/2)`. Beyond this `p` the three sentences contradict each other, whatever the network.
 fn most_consistent_loss() -> f64 {
-    let ratio = published::MEAN_ESTIMATE_BPS / giusto_core::control::gcc::thesis::START.as_bps() as f64;
+    let ratio = published::MEAN_ESTIMATE_BPS / giusto_congestion::gcc::thesis::START.as_bps() as f64;
     (1.0 - ratio) / (1.0 - ratio / 2.0)
 }
 

@@ -1,7 +1,7 @@
 //! The thesis's network: a state that is drawn anew every 2 s, a coin for each packet, and no queue (§3.4.2, Tables 7 to 9).
 
-use giusto_core::units::{DataRate, TimeDelta, Timestamp};
 use giusto_sim::random::{self, Random};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 use rand::RngExt;
 use statrs::distribution::{ContinuousCDF, Normal};
 

@@ -1,6 +1,6 @@
 //! What the thesis prints: its tables of inputs, and Table 3, which it cites.
 
-use giusto_core::control::gcc::thesis;
+use giusto_congestion::gcc::thesis;
 
 use super::network::{Bandwidths, MEAN_DELAY, State, UPDATE};
 use giusto::view::{

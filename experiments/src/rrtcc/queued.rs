@@ -4,12 +4,9 @@ mod agents;
 
 use std::collections::BTreeMap;
 
-use giusto_core::{
-    control::gcc::{
-        delay::KalmanTwoStateConfig,
-        thesis::{Pace, ThesisConfig, filter},
-    },
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
+use giusto_congestion::gcc::{
+    delay::KalmanTwoStateConfig,
+    thesis::{Pace, ThesisConfig, filter},
 };
 use giusto_sim::{
     link::{
@@ -22,6 +19,7 @@ use giusto_sim::{
     simulation::Simulation,
     trace::{Event, Note, Observer},
 };
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use self::agents::{Media, Telling};
 use super::{
@@ -117,7 +115,7 @@ impl Comparison {
         let steps: Vec<(Timestamp, DataRate)> =
             states.iter().map(|(at, state)| (*at, rate(*state))).collect();
         let queued = Contender::ALL.into_iter().map(|contender| through_a_queue(contender, seed, &steps));
-        let packets = DataRate::as_bps(giusto_core::control::gcc::thesis::START) * 60 / PACKET.as_bits();
+        let packets = DataRate::as_bps(giusto_congestion::gcc::thesis::START) * 60 / PACKET.as_bits();
         let setting = Setting { packet: PACKET, packets, ..Setting::judged(Bandwidths::TABLE_8) };
         let until = DURATION.as_seconds();
         let capacity = |(at, rate): &(Timestamp, DataRate)| (at.as_seconds(), rate.as_bps() as f64);

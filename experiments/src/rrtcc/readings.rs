@@ -1,12 +1,10 @@
 //! What hangs on the readings that were chosen: each other one by itself, on line 2 of Table 9.
 
-use giusto_core::{
-    control::gcc::{
-        rate::AimdConfig,
-        thesis::{LossWindow, Pace},
-    },
-    units::DataSize,
+use giusto_congestion::gcc::{
+    rate::AimdConfig,
+    thesis::{LossWindow, Pace},
 };
+use giusto_units::DataSize;
 
 use super::{
     network::{self, Bandwidths},

@@ -2,14 +2,11 @@
 
 use std::collections::VecDeque;
 
-use giusto_core::{
-    control::{
-        PacketReport, SentPacket,
-        gcc::thesis::{REPORT_INTERVAL, START, Thesis, ThesisConfig},
-    },
-    ecn::Ecn,
-    units::{DataRate, DataSize, PeerTimestamp, Timestamp},
+use giusto_congestion::{
+    PacketReport, SentPacket,
+    gcc::thesis::{REPORT_INTERVAL, START, Thesis, ThesisConfig},
 };
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, Timestamp};
 
 use super::network::{Bandwidths, MEAN_DELAY, Path, Recorded, Spread};
 

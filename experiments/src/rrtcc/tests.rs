@@ -42,7 +42,7 @@ fn udp_loses_what_the_states_say() {
 
 #[test]
 fn without_a_report_both_senders_do_the_same() {
-    let packet = giusto_core::units::DataSize::from_bytes(1200);
+    let packet = giusto_units::DataSize::from_bytes(1200);
     let setting = Setting { packet, ..Setting::judged(Bandwidths::TABLE_8) };
     let pair = Pair::run(&setting, 5);
     assert!((pair.rrtcc.duration_s - 4.0 / 3.0).abs() < 1e-4, "{}", pair.rrtcc.duration_s);

@@ -12,11 +12,9 @@ mod statements;
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use giusto_core::{
-    pace::Strategy,
-    units::{DataRate, DataSize, TimeDelta},
-};
+use giusto_pace::Strategy;
 use giusto_sim::machine::SleepModel;
+use giusto_units::{DataRate, DataSize, TimeDelta};
 
 use super::{Item, Reproduction};
 use giusto::measured::result::RunResult;

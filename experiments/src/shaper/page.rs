@@ -1,10 +1,8 @@
 //! How the reproduction is shown: a table in the terminal, and a report.
 
-use giusto_core::{
-    pace::Strategy,
-    units::{TimeDelta, Timestamp},
-};
+use giusto_pace::Strategy;
 use giusto_sim::machine::{Data, Machine, Record, SleepModel};
+use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
     RULE, STRATEGIES, Shaper, reached_ratio,

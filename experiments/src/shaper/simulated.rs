@@ -1,13 +1,11 @@
 //! The paper's experiments, on the machine that it describes.
 
-use giusto_core::{
-    pace::{
-        BurstBound, BurstLimit, CyclePlan, CycleRule, DifferentialRule, DifferentialTime, HeaderLayer,
-        IpVersion, Schedule, Strategy, StrategyOptions,
-    },
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
+use giusto_pace::{
+    BurstBound, BurstLimit, CyclePlan, CycleRule, DifferentialRule, DifferentialTime, HeaderLayer, IpVersion,
+    Schedule, Strategy, StrategyOptions,
 };
 use giusto_sim::machine::{Data, Departure, Machine, Record, SleepModel};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 /// What sending a packet takes in the paper, in seconds: the `T` of its formulas.
 pub(super) const SEND_TIME: f64 = 0.002;

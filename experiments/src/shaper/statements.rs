@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use giusto_core::pace::Strategy;
+use giusto_pace::Strategy;
 use giusto_sim::machine::SleepModel;
 
 use super::simulated::{
@@ -192,7 +192,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         (10.0, "ms"),
         |model| {
             let machine = super::simulated::machine(model);
-            let first = machine.wake(giusto_core::units::Timestamp::ZERO, two_ms());
+            let first = machine.wake(giusto_units::Timestamp::ZERO, two_ms());
             (machine.wake(first, two_ms()) - first).as_millis()
         },
     ),
@@ -424,8 +424,8 @@ pub(super) const SHAPERS: [Algorithm; 8] = [
     Algorithm::WideGrid,
 ];
 
-const fn two_ms() -> giusto_core::units::TimeDelta {
-    giusto_core::units::TimeDelta::from_millis(2)
+const fn two_ms() -> giusto_units::TimeDelta {
+    giusto_units::TimeDelta::from_millis(2)
 }
 
 fn is_close(ratio: f64) -> bool {

@@ -1,17 +1,15 @@
 //! From what the two ends measured to one [`RunResult`] and its plots.
 
-use giusto_core::{
-    measure::{ClockEstimate, DelayBasis, ErrorHistogram, StreamMeter, StreamSummary},
-    session::{
-        Ended, Stream,
-        wire::{SenderFigures, StreamFormat, VoiceReport},
-    },
-    units::{DataRate, DataSize, TimeDelta},
-};
+use giusto_measure::{ClockEstimate, DelayBasis, ErrorHistogram, StreamMeter, StreamSummary};
 use giusto_net::{
     Granted,
     driver::{FlowEnd, FlowOutcome},
 };
+use giusto_session::probe::{
+    Ended, Stream,
+    wire::{SenderFigures, StreamFormat, VoiceReport},
+};
+use giusto_units::{DataRate, DataSize, TimeDelta};
 
 use crate::measured::{
     peer::PeerMeasurement,
@@ -233,7 +231,7 @@ fn quantiles_us(errors: &ErrorHistogram) -> Quantiles {
     errors.quantiles().as_ref().map(quantiles_of).unwrap_or_default()
 }
 
-fn quantiles_of(errors: &giusto_core::measure::Quantiles) -> Quantiles {
+fn quantiles_of(errors: &giusto_measure::Quantiles) -> Quantiles {
     Quantiles {
         p50: Some(errors.p50.as_micros()),
         p99: Some(errors.p99.as_micros()),

@@ -6,8 +6,8 @@ use std::{
     thread,
 };
 
-use giusto_core::session::{ReceiverEvent, Stream};
 use giusto_net::{Granted, TrafficClass, driver::Verdict};
+use giusto_session::probe::{ReceiverEvent, Stream};
 
 use crate::measured::{
     figures,

@@ -2,26 +2,24 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use giusto_core::{
-    media::{
-        payload::{PayloadSizes, SizeLimits, SizeSource},
-        voice::{StreamStart, VoiceFormat, VoiceSource},
-    },
-    pace::{
-        Bounded, BurstBound, BurstLimit, CatchUp, CyclePlan, CycleRule, HeaderLayer, IpVersion, Limits,
-        PlanError, Replay, Schedule, Strategy, StrategyOptions, Unpaced,
-    },
-    rtp::RTP_HEADER_BYTES,
-    session::{
+use giusto_net::{Grouping, MESSAGE_BYTES, SEGMENTS, SleepMode, SleeperConfig};
+use giusto_pace::{
+    Bounded, BurstBound, BurstLimit, CatchUp, CyclePlan, CycleRule, HeaderLayer, IpVersion, Limits,
+    PlanError, Replay, Schedule, Strategy, StrategyOptions, Unpaced,
+};
+use giusto_rtp::{RTP_HEADER_BYTES, voice::VoiceFormat};
+use giusto_session::{
+    payload::{PayloadSizes, SizeLimits, SizeSource},
+    probe::{
         Content, Outgoing, RTP_CLOCK_HZ,
         wire::{
             ClockIdentity, DATA_HEADER_BYTES, PacingNote, StreamFormat, StreamRequest, StreamToken,
             TimeKeeping,
         },
     },
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
+    voice::{StreamStart, VoiceSource},
 };
-use giusto_net::{Grouping, MESSAGE_BYTES, SEGMENTS, SleepMode, SleeperConfig};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::error::UsageError;

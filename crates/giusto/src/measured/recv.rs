@@ -2,12 +2,12 @@
 
 use std::{net::SocketAddr, sync::atomic::AtomicBool};
 
-use giusto_core::session::{Passive, Receiver, ReceiverConfig, ReceiverEvent};
-use giusto_core::units::{DataRate, TimeDelta};
 use giusto_net::{
     Clock, Granted, SocketConfig, SocketError, UdpSocket,
     driver::{ReceiveDriver, ReceiveError, Verdict, clock_identity},
 };
+use giusto_session::probe::{Passive, Receiver, ReceiverConfig, ReceiverEvent};
+use giusto_units::{DataRate, TimeDelta};
 use rand::{TryRng, rngs::SysRng};
 
 /// How a receiving end is set up.
@@ -32,7 +32,7 @@ pub struct ReceptionConfig {
 impl ReceptionConfig {
     /// The defaults, at `address`.
     pub fn at(address: SocketAddr) -> Self {
-        let defaults = ReceiverConfig::new([0; 32], giusto_core::session::wire::ClockIdentity::default());
+        let defaults = ReceiverConfig::new([0; 32], giusto_session::probe::wire::ClockIdentity::default());
         Self {
             address,
             max_streams: defaults.max_streams,

@@ -9,15 +9,7 @@ use std::{
     thread,
 };
 
-use giusto_core::{
-    measure::{ClockEstimate, ErrorHistogram},
-    pace::PlanError,
-    session::{
-        SenderConfig, SenderError, SenderEvent,
-        wire::{Report, SenderFigures, StreamToken},
-    },
-    units::{TimeDelta, Timestamp},
-};
+use giusto_measure::{ClockEstimate, ErrorHistogram};
 use giusto_net::{
     Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, SocketError, ThreadCpu,
     TrafficClass, UdpSocket,
@@ -25,6 +17,12 @@ use giusto_net::{
         Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, clock_identity, rehearse, transmit,
     },
 };
+use giusto_pace::PlanError;
+use giusto_session::probe::{
+    SenderConfig, SenderError, SenderEvent,
+    wire::{Report, SenderFigures, StreamToken},
+};
+use giusto_units::{TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::plan::ResolvedPlan;

@@ -1,9 +1,6 @@
 //! From a scenario to a simulation: the one place where each kind of queue and of traffic is made.
 
-use giusto_core::{
-    pace::StrategyOptions,
-    units::{TimeDelta, Timestamp},
-};
+use giusto_pace::StrategyOptions;
 use giusto_sim::{
     link::queue::{CoDel, DropTail, DualPi2, FqCodel, Pie, Queue, QueueError, Red, StepMark},
     packet::{FlowId, LinkId, NodeId},
@@ -11,6 +8,7 @@ use giusto_sim::{
     simulation::Simulation,
     traffic::{Datagrams, Media, Paced, Pattern, Source, tcp},
 };
+use giusto_units::{TimeDelta, Timestamp};
 use rand::RngExt;
 
 use crate::run::media;

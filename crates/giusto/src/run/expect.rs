@@ -15,17 +15,14 @@
 
 use std::collections::BTreeMap;
 
-use giusto_core::{
-    control::Decision,
-    ecn::Ecn,
-    measure::ErrorHistogram,
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
-};
+use giusto_congestion::Decision;
+use giusto_measure::ErrorHistogram;
 use giusto_sim::{
     link::rate::RateProfile,
     packet::{DropReason, FlowId, LinkId},
     trace::{Event, Note, Observer},
 };
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use crate::record::Quantiles;
 use crate::scenario::Figure;

@@ -1,18 +1,16 @@
 //! The two ends of a media flow, made from what a scenario says of it.
 
-use giusto_core::{
-    control,
+use giusto_congestion::Options;
+use giusto_session::{
     media::{
-        packetizer::{Cut, Packetizer},
-        source::{Audio, VIDEO_CLOCK},
-    },
-    session::media::{
         MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
         PADDING_TYPE, PayloadFormat,
     },
-    units::{TimeDelta, Timestamp},
+    packetizer::{Cut, Packetizer},
+    source::{Audio, VIDEO_CLOCK},
 };
 use giusto_sim::random::Random;
+use giusto_units::{TimeDelta, Timestamp};
 use rand::RngExt;
 
 use crate::scenario::{AUDIO_ID, GiveUp, MediaSpec, VideoStream};
@@ -106,11 +104,11 @@ pub(super) fn sender(
     let config = MediaSenderConfig {
         cname: "sender".to_owned(),
         feedback: spec.feedback.unwrap_or(spec.controller.feedback()),
-        pacer: spec.controller.pacer(),
+        pacer: pacer_config(spec.controller.pacer()),
         ecn: spec.ecn,
         ..MediaSenderConfig::default()
     };
-    let options = control::Options { delay_target: spec.delay_target };
+    let options = Options { delay_target: spec.delay_target };
     let sender = MediaSender::new(config, spec.controller.build_with(spec.limits, options), sent);
     Ok(MediaEndpoint::new(Some(sender), None))
 }

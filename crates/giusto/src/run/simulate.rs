@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use giusto_core::units::Timestamp;
 use giusto_sim::trace::Observer;
+use giusto_units::Timestamp;
 
 use crate::scenario::{Expectation, FlowKind, FlowSpec, Metric, Scenario, Subject};
 use crate::{

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use giusto_core::units::{DataRate, TimeDelta, Timestamp};
 use giusto_sim::link::{LinkError, delay::DelayProfile, rate::RateProfile};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
     AUDIO_ID, Expectation, FlowKind, FlowSpec, LinkSpec, Metric, REVERSE, Scenario, Start, Subject,

@@ -1,6 +1,6 @@
 //! What is expected of flows and links.
 
-use giusto_core::units::{DataRate, Timestamp};
+use giusto_units::{DataRate, Timestamp};
 
 /// A figure and the bounds that it must keep.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! Decisions of congestion controllers, in words.
 
-use giusto_core::control::{Cause, Decision, Signal};
+use giusto_congestion::{Cause, Decision, Signal};
 use serde::Serialize;
 
 use crate::view::format::{percent, rate, short};
@@ -129,7 +129,7 @@ impl From<&Decision> for DecisionRecord {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::units::{DataRate, Timestamp};
+    use giusto_units::{DataRate, Timestamp};
 
     use super::*;
 

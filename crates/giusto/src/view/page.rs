@@ -1,10 +1,10 @@
 //! What the page of a run needs to know besides the run.
 
-use giusto_core::units::Timestamp;
 use giusto_sim::{
     link::{delay::Jitter, loss::Loss, queue::Limit},
     observe::{Summary, Timeline},
 };
+use giusto_units::Timestamp;
 
 use crate::{record::SimResult, run::build};
 use crate::{

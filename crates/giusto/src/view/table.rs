@@ -1,7 +1,7 @@
 //! Tables for the terminal.
 
 use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
-use giusto_core::units::DataRate;
+use giusto_units::DataRate;
 
 use crate::{
     measured::result::RunResult,

@@ -8,15 +8,12 @@ use std::{
     sync::Arc,
 };
 
-use giusto_core::{
-    control::{Cause, Decision},
-    ecn::Ecn,
-    units::{TimeDelta, Timestamp},
-};
+use giusto_congestion::{Cause, Decision};
 use giusto_sim::{
     packet::{DropReason, FlowId, LinkId},
     trace::{Event, Note, Observer},
 };
+use giusto_units::{Ecn, TimeDelta, Timestamp};
 use parquet::{
     basic::{Compression, Encoding},
     data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type},
@@ -472,7 +469,7 @@ struct Words<'a> {
     ssrc: Option<i64>,
 }
 
-fn bps(rate: giusto_core::units::DataRate) -> i64 {
+fn bps(rate: giusto_units::DataRate) -> i64 {
     i64::try_from(rate.as_bps()).unwrap_or(i64::MAX)
 }
 

@@ -2,14 +2,12 @@
 
 use std::collections::VecDeque;
 
-use giusto_core::{
-    control::Decision,
-    units::{TimeDelta, Timestamp},
-};
+use giusto_congestion::Decision;
 use giusto_sim::{
     packet::{FlowId, LinkId},
     trace::{Event, Note, Observer},
 };
+use giusto_units::{TimeDelta, Timestamp};
 use serde::Serialize;
 
 use crate::{

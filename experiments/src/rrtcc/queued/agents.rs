@@ -2,19 +2,16 @@
 
 use std::collections::VecDeque;
 
-use giusto_core::{
-    control::{
-        Cause, Decision, PacketReport, SentPacket,
-        gcc::thesis::{REPORT_INTERVAL, START, Thesis, ThesisConfig},
-    },
-    ecn::Ecn,
-    units::{DataRate, DataSize, PeerTimestamp, Timestamp},
+use giusto_congestion::{
+    Cause, Decision, PacketReport, SentPacket,
+    gcc::thesis::{REPORT_INTERVAL, START, Thesis, ThesisConfig},
 };
 use giusto_sim::{
     packet::{FlowId, Packet},
     trace::Note,
     traffic::{Agent, Body, Transmit},
 };
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, Timestamp};
 
 /// The gauge of packets at which the delay said over-use.
 pub(super) const OVER_USES: &str = "over_use_packets";

@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use giusto_core::units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 use giusto_net::{
     Clock,
     emulate::{RelayConfig, StampingRelay, free_port},
 };
+use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
 use super::{
     OwnReport, PeerError, PeerMeasurement, PeerRun,
@@ -309,7 +309,7 @@ fn lock(tally: &Mutex<Tally>) -> std::sync::MutexGuard<'_, Tally> {
 mod tests {
     use std::{fs, io::Write, thread};
 
-    use giusto_core::measure::DelayBasis;
+    use giusto_measure::DelayBasis;
 
     use super::*;
 

@@ -11,11 +11,9 @@ mod tally;
 
 use std::{io, path::PathBuf};
 
-use giusto_core::{
-    measure::{StreamMeter, StreamSummary},
-    units::{DataRate, DataSize, TimeDelta},
-};
+use giusto_measure::{StreamMeter, StreamSummary};
 use giusto_net::emulate::{RelayError, RelayReport};
+use giusto_units::{DataRate, DataSize, TimeDelta};
 use serde::Serialize;
 
 pub use iperf3::Iperf3;

@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use giusto_core::{
-    measure::{Arrival, ClockRelation, MeterConfig, SequenceConfig, SequenceUnwrapper, StreamMeter},
-    units::{DataSize, NANOS_PER_SECOND, PeerTimestamp},
-};
+use giusto_measure::{Arrival, ClockRelation, MeterConfig, SequenceConfig, StreamMeter};
 use giusto_net::{Clock, TrafficClass, emulate::Observed};
+use giusto_rtp::SequenceUnwrapper;
+use giusto_units::{DataSize, NANOS_PER_SECOND, PeerTimestamp};
 
 use super::PeerRun;
 
@@ -152,10 +151,8 @@ impl Tally {
 mod tests {
     use std::net::SocketAddr;
 
-    use giusto_core::{
-        measure::DelayBasis,
-        units::{DataRate, TimeDelta, Timestamp},
-    };
+    use giusto_measure::DelayBasis;
+    use giusto_units::{DataRate, TimeDelta, Timestamp};
 
     use super::*;
 

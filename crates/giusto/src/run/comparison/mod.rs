@@ -7,7 +7,7 @@ mod table;
 
 use std::{collections::BTreeMap, str::FromStr};
 
-use giusto_core::control::ControllerKind;
+use giusto_congestion::ControllerKind;
 pub use observer::{Losses, RunObserver};
 use serde::Serialize;
 pub use table::Row;

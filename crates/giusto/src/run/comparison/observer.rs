@@ -1,11 +1,11 @@
 //! What the page of a comparison needs of each run.
 
-use giusto_core::units::Timestamp;
 use giusto_sim::{
     observe::Timeline,
     packet::FlowId,
     trace::{Event, Observer},
 };
+use giusto_units::Timestamp;
 
 use crate::{scenario::Scenario, view::page::PageObserver};
 

@@ -1,4 +1,4 @@
-use giusto_core::control::FeedbackKind;
+use giusto_congestion::FeedbackKind;
 
 use super::*;
 use crate::record::{CheckResult, FlowResult, LinkResult, Quantiles};

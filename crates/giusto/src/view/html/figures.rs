@@ -1,6 +1,6 @@
 //! Every figure of one run, in words.
 
-use giusto_core::units::TimeDelta;
+use giusto_units::TimeDelta;
 
 use super::format::{count, load, or_unknown, percent, plural, ppm, rate, time_us};
 use crate::{measured::result::RunResult, view::table::asked_rate};

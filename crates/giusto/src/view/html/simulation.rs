@@ -3,12 +3,12 @@
 pub(super) mod media;
 pub(super) mod plots;
 
-use giusto_core::units::TimeDelta;
 use giusto_sim::{
     link::rate::RateProfile,
     observe::{Summary, Timeline},
     packet::{FlowId, LinkId},
 };
+use giusto_units::TimeDelta;
 
 use super::{
     Block, Card, Cell, Column, Prose, Report, Table, Tone,

@@ -1,6 +1,5 @@
 use std::{collections::BTreeSet, fs};
 
-use giusto_core::units::{DataRate, DataSize};
 use giusto_sim::{
     link::{
         LinkConfig,
@@ -12,6 +11,7 @@ use giusto_sim::{
     simulation::Simulation,
     traffic::{Departures, Pattern, Source},
 };
+use giusto_units::{DataRate, DataSize};
 use parquet::{
     file::reader::{FileReader, SerializedFileReader},
     record::{Field, RowAccessor},
@@ -135,7 +135,7 @@ fn a_parquet_file_read_back_holds_every_event() {
 
 /// Two decisions and two frames of the first flow, and a frame of the second.
 fn notes(observer: &mut impl Observer) {
-    use giusto_core::control::Signal;
+    use giusto_congestion::Signal;
     let flow = FlowId(0);
     let decide = |cause| {
         let [from, to] = [2_610_000, 2_050_000].map(DataRate::from_bps);

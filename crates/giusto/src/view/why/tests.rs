@@ -1,12 +1,9 @@
-use giusto_core::{
-    control::{Cause, Signal},
-    ecn::Ecn,
-    units::{DataRate, DataSize},
-};
+use giusto_congestion::{Cause, Signal};
 use giusto_sim::{
     packet::{BodyId, Packet},
     trace::Waiting,
 };
+use giusto_units::{DataRate, DataSize, Ecn};
 
 use crate::scenario::{FlowKind, FlowSpec, LinkSpec, MediaSpec, Scenario};
 use crate::view::why::*;

@@ -1,7 +1,7 @@
 //! One flow under all controllers: a plot of each quantity.
 
-use giusto_core::units::TimeDelta;
 use giusto_sim::observe::{MediaSeries, Timeline};
+use giusto_units::TimeDelta;
 
 use super::{ComparedRun, ComparisonPage, QUEUE};
 use crate::view::html::{

@@ -1,13 +1,11 @@
-use giusto_core::{
-    control::{Cause, Decision},
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
-};
+use giusto_congestion::{Cause, Decision};
 use giusto_sim::{
     link::rate::RateProfile,
     observe::{Summary, Timeline},
     packet::{FlowId, LinkId},
     trace::{Note, Observer},
 };
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::*;
 use crate::{

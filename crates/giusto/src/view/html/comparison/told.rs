@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use giusto_core::{control::Decision, units::Timestamp};
+use giusto_congestion::Decision;
 use giusto_sim::observe::MediaSeries;
+use giusto_units::Timestamp;
 
 use super::{
     ComparedRun, ComparisonPage,

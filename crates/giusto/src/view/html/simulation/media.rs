@@ -1,13 +1,11 @@
 //! The plots of media flows: what the controller wanted, what came of it, and why.
 
-use giusto_core::{
-    control::{Cause, Decision, Signal},
-    units::TimeDelta,
-};
+use giusto_congestion::{Cause, Decision, Signal};
 use giusto_sim::{
     link::rate::RateProfile,
     observe::{FlowWindow, MediaSeries, leave_out_smallest},
 };
+use giusto_units::TimeDelta;
 
 use super::{
     PageFlow, PageLink, SimulationPage,

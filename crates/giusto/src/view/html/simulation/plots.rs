@@ -1,14 +1,12 @@
 //! The plots of a simulated run, all over one time.
 
-use giusto_core::{
-    measure::ErrorHistogram,
-    units::{TimeDelta, Timestamp},
-};
+use giusto_measure::ErrorHistogram;
 use giusto_sim::{
     link::rate::RateProfile,
     observe::{FlowWindow, LinkWindow, Timeline},
     packet::FlowId,
 };
+use giusto_units::{TimeDelta, Timestamp};
 
 use super::{PageLink, SimulationPage};
 use crate::view::html::{Chart, Series};
@@ -447,7 +445,7 @@ fn what_and_unit(name: &str) -> (String, &'static str, f64) {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::units::DataRate;
+    use giusto_units::DataRate;
 
     use super::*;
 

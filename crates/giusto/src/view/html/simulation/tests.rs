@@ -1,6 +1,5 @@
 use std::collections::BTreeSet;
 
-use giusto_core::units::{DataRate, DataSize, Timestamp};
 use giusto_sim::{
     link::{
         LinkConfig,
@@ -11,6 +10,7 @@ use giusto_sim::{
     simulation::Simulation,
     traffic::{Pattern, Source},
 };
+use giusto_units::{DataRate, DataSize, Timestamp};
 
 use super::*;
 use crate::view::html::{Section, Series};
@@ -159,7 +159,7 @@ fn a_page_shows_each_flow_and_each_link_at_which_packets_waited() {
 
 #[test]
 fn a_media_flow_has_its_target_its_decisions_and_its_frames_drawn() {
-    use giusto_core::control::{Cause, Decision, Signal};
+    use giusto_congestion::{Cause, Decision, Signal};
     use giusto_sim::trace::{Note, Observer};
     let mut run = run(1);
     let flow = run.flows[0].id;
@@ -220,6 +220,8 @@ fn a_media_flow_has_its_target_its_decisions_and_its_frames_drawn() {
 fn of_several_videos_each_is_drawn_and_has_its_row() {
     use crate::record::{StreamKind, StreamResult};
     use giusto_sim::trace::{Note, Observer};
+
+
     let mut run = run(1);
     let flow = run.flows[0].id;
     run.timeline = Timeline::new(Timestamp::from_nanos(5_000_000_000));
