@@ -47,7 +47,6 @@ pub struct Options {
 
 /// What the far end has to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum FeedbackKind {
     /// Transport-wide feedback: when each packet arrived, in steps of 250 µs.
     TransportWide,

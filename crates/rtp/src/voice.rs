@@ -70,7 +70,6 @@ pub enum VoiceError {
 /// A voice codec.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
 pub enum VoiceProfile {
     /// G.711 µ-law, 64 kbit/s (RFC 3551 §4.5.14).
     #[default]

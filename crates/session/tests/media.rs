@@ -6,7 +6,7 @@ use giusto_congestion::{ControllerKind, Limits};
 use giusto_session::{
     media::{
         Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender,
-        MediaSenderConfig, MediaStream, PADDING_TYPE, PayloadFormat,
+        MediaSenderConfig, MediaStream, PADDING_TYPE, PayloadFormat, pacer_config,
     },
     packetizer::Packetizer,
     source::{Audio, AudioConfig, PerfectConfig, PerfectEncoder, RateRange, VIDEO_CLOCK},

@@ -5,7 +5,7 @@ use giusto_congestion::{ControllerKind, Limits};
 use giusto_session::{
     media::{
         MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
-        PADDING_TYPE, PayloadFormat,
+        PADDING_TYPE, PayloadFormat, pacer_config,
     },
     packetizer::{Cut, Packetizer},
     source::{PerfectConfig, PerfectEncoder, RateRange, VIDEO_CLOCK},

@@ -4,7 +4,7 @@ use giusto_congestion::Options;
 use giusto_session::{
     media::{
         MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
-        PADDING_TYPE, PayloadFormat,
+        PADDING_TYPE, PayloadFormat, pacer_config,
     },
     packetizer::{Cut, Packetizer},
     source::{Audio, VIDEO_CLOCK},

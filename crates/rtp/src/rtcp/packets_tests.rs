@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, Ecn, PeerTimestamp, TimeDelta};
 use proptest::prelude::*;
-use rtcp_types::RtcpPacketWriterExt;
+use rtcp_types::{RtcpPacketParser, RtcpPacketWriterExt};
 
 use super::*;
 use crate::{
@@ -568,6 +568,53 @@ proptest! {
             let Ok(packets) = Packets::new(&bytes) else { continue };
             for packet in packets.with_report_count(count).flatten() {
                 prop_assert_eq!(read(&written(&packet)), Ok(packet));
+            }
+        }
+    }
+
+    /// `rtcp-types` reads the same values from the same bytes.
+    #[test]
+    fn random_reports_are_read_as_another_reader_does(
+        mut bytes in prop::collection::vec(any::<u8>(), 8..160), sender: bool, count in 0_u8..6, padded: bool,
+    ) {
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        let kind = if sender { packet_type::SENDER_REPORT } else { packet_type::RECEIVER_REPORT };
+        let length = (bytes.len() / 4 - 1) as u8;
+        bytes[..4].copy_from_slice(&[0x80 | u8::from(padded) << 5 | count, kind, 0, length]);
+        if padded {
+            *bytes.last_mut().unwrap() &= 0x1c;
+        }
+        let same = |ours: &[ReportBlock], theirs: Vec<rtcp_types::ReportBlock<'_>>| {
+            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| {
+                ours.ssrc == theirs.ssrc()
+                    && ours.fraction_lost == theirs.fraction_lost()
+                    && ours.cumulative_lost as u32 & 0x00ff_ffff == theirs.cumulative_lost()
+                    && (-(1 << 23)..1 << 23).contains(&ours.cumulative_lost)
+                    && ours.highest_sequence == theirs.extended_sequence_number()
+                    && ours.jitter == theirs.interarrival_jitter()
+                    && ours.last_sender_report.unwrap_or_default().to_bits() == theirs.last_sender_report_timestamp()
+                    && ours.delay_since_last.to_bits() == theirs.delay_since_last_sender_report_timestamp()
+            })
+        };
+        match read(&bytes) {
+            Ok(Packet::SenderReport(ours)) => {
+                let theirs = rtcp_types::SenderReport::parse(&bytes).unwrap();
+                prop_assert_eq!((ours.ssrc, ours.time.to_bits()), (theirs.ssrc(), theirs.ntp_timestamp()));
+                prop_assert_eq!(ours.rtp_timestamp, theirs.rtp_timestamp());
+                prop_assert_eq!((ours.packets, ours.payload_bytes), (theirs.packet_count(), theirs.octet_count()));
+                prop_assert!(same(&ours.blocks, theirs.report_blocks().collect()));
+            }
+            Ok(Packet::ReceiverReport(ours)) => {
+                let theirs = rtcp_types::ReceiverReport::parse(&bytes).unwrap();
+                prop_assert_eq!(ours.ssrc, theirs.ssrc());
+                prop_assert!(same(&ours.blocks, theirs.report_blocks().collect()));
+            }
+            Ok(other) => prop_assert!(false, "{:?}", other),
+            // Where they read on, the blocks would reach into the padding.
+            Err(error) => {
+                let refused = rtcp_types::SenderReport::parse(&bytes).is_err()
+                    && rtcp_types::ReceiverReport::parse(&bytes).is_err();
+                prop_assert!(refused || padded, "{:?}", error);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Transport-wide feedback against what others wrote down.
 
 use proptest::prelude::*;
-use rtcp_types::RtcpPacketWriter;
+use rtcp_types::{FciParser, RtcpPacketWriter, RtcpParseError, Twcc, TwccPacketStatus};
 
 use super::*;
 use crate::rtcp::{Arrival, Packet, Packets, TransportFeedbackEncoder};
@@ -25,6 +25,13 @@ fn written(feedback: &TransportFeedback) -> Vec<u8> {
 /// Arrival by arrival the delta to the one before, in ticks.
 fn deltas(feedback: &TransportFeedback) -> Vec<Option<i16>> {
     feedback.deltas().map(Result::unwrap).collect()
+}
+
+/// The same where two steps may be further apart than 16 bits.
+fn deltas_as_read(feedback: &TransportFeedback) -> Vec<Option<i32>> {
+    let mut before = 0;
+    let mut step = |arrival: &ArrivalTicks| arrival.ticks() - std::mem::replace(&mut before, arrival.ticks());
+    feedback.packets.iter().map(|packet| packet.as_ref().map(&mut step)).collect()
 }
 
 fn arrivals(of: &[(u64, u64)]) -> Vec<Arrival> {
@@ -434,6 +441,47 @@ proptest! {
             let read = read(&written(&feedback)).unwrap();
             let told = unwrapper.unwrap(&read).unwrap().next();
             prop_assert_eq!(told, Some((sequence, Some(PeerTimestamp::from_nanos(tick * TICK)))));
+        }
+    }
+
+    /// `rtcp-types` reads the same bytes: statuses, deltas, or why not.
+    #[test]
+    fn random_bytes_are_read_as_another_reader_does(
+        mut fci in prop::collection::vec(any::<u8>(), 8..64), count in 0_u16..40, run in 0_u16..12,
+        shape in prop::collection::vec(0_u8..4, 0..6),
+    ) {
+        fci.resize(fci.len().next_multiple_of(4), 0);
+        fci[2..4].copy_from_slice(&count.to_be_bytes());
+        // Random chunks are mostly runs that are too long: some become short ones, or vectors.
+        for (place, shape) in fci[8..].chunks_exact_mut(2).zip(shape) {
+            match shape {
+                0 => place.copy_from_slice(&(u16::from(place[0] & 3) << 13 | run).to_be_bytes()),
+                1 => place[0] = 0x80 | place[0] & 0x3f,
+                2 => place[0] |= 0xc0,
+                _ => {}
+            }
+        }
+        let mut bytes = vec![0x8f, 205, 0, (2 + fci.len() / 4) as u8, 0, 0, 0, 1, 0, 0, 0, 2];
+        bytes.extend(&fci);
+        let ours = read(&bytes);
+        let theirs = Twcc::parse(&fci).unwrap();
+        let packets: Result<Vec<_>, _> = theirs.packets().collect();
+        match packets {
+            Ok(packets) if packets.len() == usize::from(count) => {
+                let ours = ours.unwrap();
+                let statuses: Vec<_> = deltas_as_read(&ours);
+                let expected: Vec<_> = packets.into_iter().map(|(_, status)| match status {
+                    TwccPacketStatus::NotReceived => None,
+                    TwccPacketStatus::Received { delta } => Some(i32::from(delta)),
+                }).collect();
+                prop_assert_eq!(statuses, expected);
+                prop_assert_eq!(ours.base_sequence, theirs.base_sequence_number());
+                prop_assert_eq!(ours.reference_time as u32 & 0x00ff_ffff, theirs.reference_time());
+                prop_assert_eq!(ours.feedback_count, theirs.feedback_packet_count());
+            }
+            Err(RtcpParseError::TwccReservedPacketStatus) => prop_assert_eq!(ours, Err(RtcpError::ReservedStatus)),
+            // Statuses that no chunk holds, which only their iterator's length shows; and deltas that end early.
+            _ => prop_assert!(matches!(ours, Err(RtcpError::Truncated { .. })), "{:?}", ours),
         }
     }
 }

@@ -12,6 +12,7 @@ use giusto_session::{
     media::{
         Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender,
         MediaSenderConfig, MediaStream, PADDING_TYPE, PayloadFormat, SourceFigures, StreamFigures,
+        pacer_config,
     },
     packetizer::Packetizer,
     source::{Audio, AudioConfig, Frame, MediaSource, PerfectConfig, PerfectEncoder, RateRange, VIDEO_CLOCK},

@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     media::{
         Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender,
-        MediaSenderConfig, MediaStream, PayloadFormat, stream::Says,
+        MediaSenderConfig, MediaStream, PayloadFormat, pacer_config, stream::Says,
     },
     packetizer::Packetizer,
     source::{PerfectConfig, PerfectEncoder, RateRange, VIDEO_CLOCK},
