@@ -23,7 +23,7 @@ use giusto::{
     record::SimResult,
     run,
     scenario::{Document, Scenario, Setting},
-    view::{page::PageObserver, tables, trace_file::TraceFile, why::WhyObserver},
+    view::{page::PageObserver, tables, trace::TraceFile, why::WhyObserver},
 };
 
 /// In which form events are written.

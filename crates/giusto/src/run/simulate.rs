@@ -13,7 +13,7 @@ use crate::{
         expect::{MediaTally, StreamTally, Tally, Window, Windows, figure, quantiles, time_to_rate},
         media,
     },
-    view::trace_file::TraceNames,
+    view::trace::TraceNames,
 };
 
 /// In how many parts a run looks whether it shall go on.

@@ -6,5 +6,5 @@ pub mod html;
 pub mod page;
 pub mod table;
 pub mod tables;
-pub mod trace_file;
+pub mod trace;
 pub mod why;
