@@ -1,16 +1,17 @@
-//! `scream:d00`: SCReAM as first described in draft-johansson-rmcat-scream-cc-00 (June 2014).
+//! `scream:d00`: Self-Clocked Rate Adaptation for Multimedia as it was first described, draft-johansson-rmcat-scream-cc-00 (June
+//! 2014), as it is meant: to the letter it does not run.
 //!
 //! | part | section | file |
 //! |---|---|---|
 //! | constants | §9.1.2 to §9.1.6 | `config.rs` |
-//! | congestion window and its validation | §9.1.4, §3.1 | `window.rs` |
-//! | delay target among competing flows | §3.1 | `../competing.rs`, as in RFC 8298 |
-//! | media rate | §9.1.6 | `media_rate.rs` |
-//! | one media rate for each stream | §3, Figure 2 | `streams.rs` |
+//! | the congestion window and its validation | §9.1.4, §3.1 | `window.rs` |
+//! | the delay target among flows that compete | §3.1 | `../competing.rs`, as in RFC 8298 |
+//! | the media rate | §9.1.6 | `media_rate.rs` |
+//! | one for each source | §3, Figure 2 | `streams.rs` |
 //! | lost packets | §9.1.3, `isLossEvent` | `../losses.rs`, as in RFC 8298 |
-//! | feedback message | §3, Figure 1 | [`ScreamFeedback`](crate::rtp::rtcp::ScreamFeedback) |
-//! | when the message is sent | §9.2.1, §10 | [`MediaReceiver`](crate::session::media::MediaReceiver) |
-//! | sender queue, and frames that are too old | §9.1.1, §3.3 | [`MediaSender`](crate::session::media::MediaSender), [`ControllerKind::staleness`](crate::control::ControllerKind::staleness) |
+//! | the message | §3, Figure 1 | [`ScreamFeedback`](crate::rtp::rtcp::ScreamFeedback) |
+//! | when it leaves | §9.2.1, §10 | [`MediaReceiver`](crate::session::media::MediaReceiver) |
+//! | packets that wait, and frames that are too old | §9.1.1, §3.3 | [`MediaSender`](crate::session::media::MediaSender), [`ControllerKind::staleness`](crate::control::ControllerKind::staleness) |
 //!
 //! # Corrections
 //!
