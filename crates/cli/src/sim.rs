@@ -54,8 +54,8 @@ impl TraceFormat {
   giusto sim scenarios/media.toml --why 12.3s
 
 Exit status: 0 all as expected, 1 an expectation is not met, 2 the scenario cannot be used.
-What --set can change is told in docs/scenarios.md.")]
-pub(crate) struct SimArgs {
+docs/reference/scenario.md lists what --set can change.")]
+pub(super) struct SimArgs {
     /// Scenarios
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,

@@ -1,6 +1,6 @@
 //! Every event of a run in a file: CSV, which everything reads, or Parquet, which is small and fast to read.
 //!
-//! The columns are told in `docs/traces.md`. The file depends on the run alone: same seed, same bytes.
+//! `docs/reference/traces.md` lists the columns. The file depends on the run alone: same seed, same bytes.
 
 use std::{
     io,
