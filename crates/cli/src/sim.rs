@@ -54,7 +54,7 @@ impl TraceFormat {
   giusto sim scenarios/media.toml --why 12.3s
 
 Exit status: 0 all as expected, 1 an expectation is not met, 2 the scenario cannot be used.
-What --set can change is told in docs/scenarios.md.")]
+docs/reference/scenario.md lists what --set can change.")]
 pub(crate) struct SimArgs {
     /// Scenarios
     #[arg(value_name = "FILE", required = true)]

@@ -13,19 +13,60 @@
 //! | when it leaves | §9.2.1, §10 | [`MediaReceiver`](giusto_session::media::MediaReceiver) |
 //! | packets that wait, and frames that are too old | §9.1.1, §3.3 | [`MediaSender`](giusto_session::media::MediaSender), [`ControllerKind::staleness`](crate::ControllerKind::staleness) |
 //!
-//! # What is mended
+//! # Corrections
 //!
-//! `docs/scream-d00.md` has the list: 29 defects of the pseudo-code, and what the draft names and does not describe, each with the
-//! mend. What it names: fast start (the window grows by what is acknowledged until the delay exceeds a fifth of its target),
-//! adjustment to competing flows ([`D00Config::compensate`]), congestion window validation (`window.rs`), frame skipping and discarding
-//! (the sender's), ECN echo (a mark counts as a loss event), source quench (the same), and priorities.
+//! The pseudo-code does not run as written. Its 29 defects, and our corrections:
 //!
-//! # What differs
+//! | | pseudo-code | here |
+//! |---|---|---|
+//! | 1 | `item.SN <= rtcp.SSRC` | compared with the sequence number |
+//! | 2 | sequence numbers do not wrap | unwrapped numbers |
+//! | 3 | a list loses items while it is iterated | the sender keeps the list |
+//! | 4 | `bytesNewlyAcked` is never reset | the bytes that this feedback acknowledges |
+//! | 5 | it includes lost bytes | kept, as RFC 8298 §4.1.2 does on purpose: lost bytes have left the path |
+//! | 6 | `lastLossEvent`, `lastLostEvent` | one variable |
+//! | 7 | `TX_Rx`, `TS_Rx` | the arrival time |
+//! | 8 | `updatedOwd`, `isLossEvent`, `rtt`, `getRtt` are undefined | RFC 6817 §2.4.2; RFC 8298 §4.1.2.4; RFC 6298 §2 |
+//! | 9 | `cwnd` has no initial value | its minimum |
+//! | 10 | `mtuMax` is undefined, and 3 · `mtuMax` contradicts `cwndMin` | the largest packet sent; three of them, the greater of the two |
+//! | 11 | `if` without parentheses, `max` of one argument, `new list` | the evident meaning |
+//! | 12 | a null check after the use | the sender asks only if there is a packet |
+//! | 13 | a queue item is used as a packet | the sender's queue holds packets |
+//! | 14 | whether the window is used is tested after the acknowledged bytes are subtracted | before |
+//! | 15 | the window may grow in the call that reduced it | it does not |
+//! | 16 | quick and slow decrease are equal up to an RTT of 100 ms | the slow one is half of the quick one |
+//! | 17 | lost feedback stops the sender for ever | a minimum rate (`../flight.rs`) |
+//! | 18 | 1 ms between packets limits the rate to 9.6 Mbit/s | packets are paced exactly |
+//! | 19 | a vector of 33 packets overflows | a message leaves before, whatever the RTCP bandwidth; packets that no message covers are neither lost nor received |
+//! | 20 | the last and the highest sequence number are confused; `find()` may return nothing | the highest packet with its own arrival time; a message about a packet that was not sent is ignored |
+//! | 21 | the RTT includes the time for which feedback was held back | the RTT of the highest packet, which was held back least |
+//! | 22 | `rtpSn` grows for ever | the receiver remembers the 33 packets of a message |
+//! | 23 | "every RTT" against the frame period; `lastTimeAdjustVideoBitrate` is never written | every RTT, and at most once per frame; the increase is proportional to time |
+//! | 24 | names of `scaleFactorMin`; `rampUpTime`, `skipFrameTh` undefined, `rampUpSlowDown` without initial value | the limits; 4 s; 100 ms; 1 |
+//! | 25 | `1.0 − age` has no unit | seconds |
+//! | 26 | `encode()` returns one packet per frame | the packetizer returns several |
+//! | 27 | losses never change the media rate | × 0.9, as in RFC 8298 §4.1.3 ([`D00Config::beta_rate`]) |
+//! | 28 | `age` is a method and a field; one queue or several | the age of the oldest packet; one queue and one rate control for each stream |
+//! | 29 | audio may bypass the window, and nothing counts it | it may; it counts as in flight, and as part of the target |
 //!
-//! - Where packets queue for longer than the target, the window follows what arrives ([`D00Config::follow`]): §1.1 wants a reaction within
-//!   a round trip, and the draft's window falls by a packet or two in one.
+//! # Named and not described
+//!
+//! | the draft | here |
+//! |---|---|
+//! | fast start (§3.1, §9) | the window grows by the acknowledged bytes until the delay exceeds a fifth of its target |
+//! | adjustment to competing flows (§3.1, §9) | RFC 8298 §4.1.2.3 ([`D00Config::compensate`]) |
+//! | congestion window validation (§3.1, §9) | RFC 7661 (`window.rs`) |
+//! | frame skipping and discarding (§3.3, §9) | by the sender, after 100 ms (§10) and 400 ms |
+//! | ECN echo (§3) | a count of marks; a mark counts as a loss event (RFC 3168 §5), once per RTT |
+//! | source quench (§3) | counts as a loss event, once per RTT, unless something else has reduced the window in it |
+//! | priorities of streams (§3, arrow 5 of Figure 2) | weights of the scheduler, and shares of the media rates |
+//!
+//! # Deviations
+//!
+//! - While the delay exceeds its target, the window follows the arrival rate ([`D00Config::follow`]): §1.1 wants a reaction within an RTT,
+//!   and the draft's window falls by a packet or two in one.
 //! - `bytesInFlight + size < cwnd` is ≤ here.
-//! - A step of the media rate waits while there is nothing to send.
+//! - The media rate is not changed while there is nothing to send.
 
 mod config;
 mod media_rate;

@@ -1,7 +1,7 @@
 //! What is simulated: links, flows, changes over time, and what is expected of them.
 //!
 //! A scenario is data. It is read from a TOML file ([`Document`]) or made by a [`Builder`]; both give the same [`Scenario`],
-//! which is valid: whatever is wrong is said before anything runs. `docs/scenarios.md` lists every key.
+//! which is valid: whatever is wrong is said before anything runs. `docs/reference/scenario.md` lists every key.
 //!
 //! # Example
 //!

@@ -25,7 +25,7 @@ pub struct LibwebrtcConfig {
     /// What the delay says.
     ///
     /// The threshold falls 4.5 times as fast as it rises, as in libwebrtc: a TCP flow that fills the same queue finds it at its least
-    /// with each new wave. `docs/gcc-delay.md` tells what that costs against TCP, and what a slower fall costs everywhere else.
+    /// with each new wave. `docs/explanation/gcc.md` states the cost against TCP, and the cost of a slower fall elsewhere.
     pub delay: DelayConfig,
     /// What rate the delay permits.
     pub aimd: AimdConfig,

@@ -123,7 +123,7 @@ fn the_same_run_gives_the_same_bytes() {
 fn a_name_without_a_known_extension_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let complaint = |path: &Path| TraceFile::create(path, names()).unwrap_err().to_string();
-    assert!(complaint(&folder.path().join("trace.txt")).ends_with("let its name end in .csv or .parquet"));
+    assert!(complaint(&folder.path().join("trace.txt")).ends_with("let it end in .csv or .parquet"));
     assert!(complaint(folder.path()).contains("this is a directory"));
     assert!(
         complaint(&folder.path().join("missing").join("trace.csv")).ends_with("create the directory first")
