@@ -1,7 +1,7 @@
-//! The `giusto` command: flags in, a result out.
+//! The `giusto` command.
 //!
-//! Results go to standard output, progress and live figures to standard error. Exit status: 0 done, 1 failed or an
-//! expectation not met, 2 bad usage.
+//! Results go to standard output, progress and live figures to standard error. Exit status: 0 success, 1 failure or an
+//! expectation that is not met, 2 wrong usage.
 
 mod args;
 mod cbr;
@@ -12,6 +12,7 @@ mod files;
 mod recv;
 mod reproduce;
 mod send;
+mod shell;
 mod sim;
 mod sweep;
 mod timed;
@@ -22,11 +23,11 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use clap::{Parser, Subcommand, error::ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
 use giusto::error::UsageError;
 
-/// Real-time media leaves on time, and is measured where it arrives.
+/// Sends paced UDP and measures what arrives; simulates networks and compares congestion controllers.
 #[derive(Debug, Parser)]
 #[command(name = "giusto", version, max_term_width = 110, after_help = "Start with: giusto demo")]
 struct Cli {
@@ -36,30 +37,34 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Send and measure a stream on loopback, and write one HTML report: the main job, nothing to configure.
+    /// Send and measure a stream on loopback and write an HTML report
     Demo(demo::DemoArgs),
-    /// Send a paced UDP stream to a `giusto recv`, and show what arrived there.
+    /// Send a paced UDP stream to `giusto recv` and report what arrived
     Send(Box<send::SendArgs>),
-    /// Receive streams, each measured apart.
+    /// Receive streams and measure each of them
     Recv(recv::RecvArgs),
-    /// Constant bit rate on loopback: rates × sizes × strategies in one table, beside other tools if asked for.
+    /// Measure constant-bit-rate streams on loopback: rates, sizes and strategies in one table
     Cbr(cbr::CbrArgs),
-    /// Run a scenario in numbers alone, and see whether it is as expected.
+    /// Simulate a scenario and check its expectations
     Sim(sim::SimArgs),
-    /// Run a scenario under several congestion controllers, and lay them side by side.
+    /// Simulate a scenario under several congestion controllers, side by side
     Compare(compare::CompareArgs),
-    /// Run a scenario many times: with other values, with other seeds.
+    /// Simulate a scenario with many values and seeds
     Sweep(sweep::SweepArgs),
-    /// Published results beside ours.
+    /// Reproduce published results
     Reproduce(reproduce::ReproduceArgs),
+    /// Print completions for a shell
+    Completions(shell::CompletionsArgs),
+    /// Write man pages to a directory
+    Man(shell::ManArgs),
 }
 
-/// Runs the command that `args` ask for, and says how it went.
+/// Runs the command in `args`.
 fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            eprintln!("error: no command given: begin with `giusto demo`, or see `giusto --help`");
+            eprintln!("error: no command given: start with `giusto demo`, or see `giusto --help`");
             return ExitCode::from(2);
         }
         Err(error) if error.use_stderr() => {
@@ -67,14 +72,14 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
         Err(help) => {
-            // Help and version; a closed pipe is nobody's fault.
+            // Help and version; a closed pipe is no error.
             let _ = help.print();
             return ExitCode::SUCCESS;
         }
     };
     let stop = Arc::new(AtomicBool::new(false));
     if let Err(error) = console::stop_on_signals(Arc::clone(&stop)) {
-        eprintln!("warning: Ctrl-C will end the run without a result: {error}");
+        eprintln!("warning: cannot catch signals, so Ctrl-C will end the run without a result: {error}");
     }
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(&args, &stop),
@@ -85,18 +90,20 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Compare(args) => compare::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
+        Command::Completions(args) => Ok(shell::completions(&args, Cli::command())),
+        Command::Man(args) => shell::man(&args, Cli::command()),
     };
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", told(&error));
+            eprintln!("error: {}", message(&error));
             ExitCode::from(if error.downcast_ref::<UsageError>().is_some() { 2 } else { 1 })
         }
     }
 }
 
-/// An error and what caused it, each cause once: some errors tell theirs themselves.
-fn told(error: &anyhow::Error) -> String {
+/// An error and its causes, each once: some errors include their cause.
+fn message(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
         if text.is_empty() {
             cause
@@ -108,13 +115,13 @@ fn told(error: &anyhow::Error) -> String {
     })
 }
 
-/// The command that was given, to be given again.
+/// The command line, to be typed again.
 fn command_line() -> String {
     let words = std::env::args_os().skip(1).map(|arg| quoted(&arg.to_string_lossy()));
     std::iter::once("giusto".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell where needed.
 fn quoted(word: &str) -> String {
     if word.contains(|c: char| c.is_whitespace() || "\"'$*;&|<>(){}[]#".contains(c)) {
         format!("'{}'", word.replace('\'', "'\\''"))
@@ -123,7 +130,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// A complaint about the flags without the usage page behind it.
+/// An error message of clap in one line, without the usage.
 fn one_line(message: &str) -> String {
     let mut words = Vec::new();
     for line in message.lines() {
@@ -141,8 +148,6 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -151,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_printed_once() {
         use std::{io, path::Path};
 
         use giusto::whole_file::{Content, WriteError};
@@ -159,15 +164,15 @@ mod tests {
         let twice = anyhow::Error::from(WriteError::io(Path::new("r.html"), Content::REPORT, full));
         let cause = "no storage space";
         assert_eq!(
-            told(&twice),
+            message(&twice),
             format!("r.html: cannot write the report: {cause}: free some space or choose another disk")
         );
         let hidden = anyhow::anyhow!("inner").context("outer");
-        assert_eq!(told(&hidden), "outer: inner");
+        assert_eq!(message(&hidden), "outer: inner");
     }
 
     #[test]
-    fn a_complaint_about_flags_is_one_line_with_the_mend() {
+    fn errors_about_flags_are_one_line_with_the_fix() {
         let complaint = |args: &[&str]| one_line(&Cli::try_parse_from(args).unwrap_err().to_string());
         assert_eq!(
             complaint(&["giusto", "send", "h:1", "--rate", "fast"]),

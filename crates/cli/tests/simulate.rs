@@ -579,8 +579,8 @@ fn every_scenario_of_the_project_goes_as_it_expects() {
 
 #[test]
 fn the_first_scenario_of_the_docs_goes_as_they_tell() {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial.md"))
-        .unwrap();
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial.md")).unwrap();
     let blocks: Vec<&str> =
         page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     let folder = Folder::with(blocks[0]);

@@ -51,7 +51,9 @@ pub(super) enum Type {
 /// A column.
 pub(super) struct Column {
     pub(super) name: &'static str,
+    #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "CSV has no types"))]
     pub(super) holds: Type,
+    #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "CSV has no types"))]
     pub(super) nullable: bool,
     pub(super) value: fn(&Row) -> Value,
 }
