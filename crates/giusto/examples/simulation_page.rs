@@ -5,10 +5,6 @@
 use std::{path::PathBuf, time::Instant};
 
 use giusto::{
-    core::{
-        measure::ErrorHistogram,
-        units::{DataRate, DataSize, TimeDelta, Timestamp},
-    },
     report::{PageFlow, PageLink, SimulationPage, simulation},
     sim::{
         link::{
@@ -26,7 +22,9 @@ use giusto::{
         traffic::{Departures, Pattern, Periods, Source},
     },
     simulation::result::{CheckResult, FlowResult, LinkResult, Quantiles, SimResult},
+    units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
+use giusto_measure::ErrorHistogram;
 
 const SEED: u64 = 1;
 

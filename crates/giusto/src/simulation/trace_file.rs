@@ -62,9 +62,9 @@ pub struct TraceNames {
 ///
 /// ```
 /// use giusto::{
-///     core::units::{DataRate, DataSize, Timestamp},
 ///     sim::{link::{LinkConfig, queue::{DropTail, Limit}}, random, simulation::Simulation, traffic::{Pattern, Source}},
 ///     simulation::trace_file::{TraceFile, TraceNames},
+///     units::{DataRate, DataSize, Timestamp},
 /// };
 ///
 /// let mut simulation = Simulation::new(1);
