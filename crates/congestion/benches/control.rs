@@ -1,6 +1,6 @@
 //! What a feedback message of a hundred packets costs each controller.
 //!
-//! `cargo bench -p giusto-core --bench control`. Packets of 1200 bytes leave 2 ms apart and arrive after 25 ms and up to 3 ms more; one
+//! `cargo bench -p giusto-congestion --bench control`. Packets of 1200 bytes leave 2 ms apart and arrive after 25 ms and up to 3 ms more; one
 //! in 50 is lost. The controllers have heard 50 such messages before.
 
 use divan::{Bencher, black_box, counter::ItemsCount};

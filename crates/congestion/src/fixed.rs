@@ -18,12 +18,14 @@ pub struct Fixed {
 
 impl Fixed {
     /// Always `rate`.
+    #[inline]
     pub fn new(rate: DataRate) -> Self {
         let decision = Decision { from: rate, to: rate, ..Decision::default() };
         Self { rate, reported: 0, lost: 0, decision }
     }
 
     /// Of the packets that were reported, the share that was lost; `None` before any was.
+    #[inline]
     pub fn loss_ratio(&self) -> Option<f64> {
         (self.reported > 0).then(|| self.lost as f64 / self.reported as f64)
     }

@@ -1,4 +1,4 @@
-//! What does measuring one datagram cost? `cargo bench -p giusto-core --bench measure`
+//! What does measuring one datagram cost? `cargo bench -p giusto-measure --bench measure`
 //!
 //! Each figure is for one call of `StreamMeter::on_arrival` in a stream of 5 million datagrams per second, as the mean over a
 //! batch; at that rate a datagram has 200 ns.

@@ -35,6 +35,7 @@ pub struct ClockSample {
 impl ClockSample {
     /// The peer's clock minus ours, `θ = ((T2 − T1) + (T3 − T4)) / 2` (RFC 5905 §8). It is off by half the difference of
     /// the two one-way delays, so by at most half the [`round_trip`](Self::round_trip).
+    #[inline]
     pub fn offset(&self) -> TimeDelta {
         let nanos = |at: u64| i128::from(at);
         let doubled = nanos(self.server_received.as_nanos()) - nanos(self.client_sent.as_nanos())
@@ -44,6 +45,7 @@ impl ClockSample {
     }
 
     /// The time on the way there and back, `δ = (T4 − T1) − (T3 − T2)` (RFC 5905 §8).
+    #[inline]
     pub fn round_trip(&self) -> TimeDelta {
         (self.client_received - self.client_sent) - (self.server_sent - self.server_received)
     }
@@ -97,6 +99,7 @@ pub struct ClockEstimate {
 
 impl ClockEstimate {
     /// The peer's clock minus ours at another moment, by the drift if it is known.
+    #[inline]
     pub fn offset_at(&self, at: Timestamp) -> TimeDelta {
         let ratio = self.drift.map_or(0.0, |drift| drift.ppm * 1e-6);
         self.offset + TimeDelta::from_nanos(((at - self.at).as_nanos() as f64 * ratio).round() as i64)
@@ -104,6 +107,7 @@ impl ClockEstimate {
 
     /// The delay of a packet that the peer sent at `sent` and that arrived `at`: exact up to the error of the estimate, so
     /// it may even be negative.
+    #[inline]
     pub fn delay(&self, at: Timestamp, sent: PeerTimestamp) -> TimeDelta {
         sent.apparent_delay(at) + self.offset_at(at)
     }
@@ -205,11 +209,13 @@ impl ClockEstimator {
     }
 
     /// The round-trip times of all samples.
+    #[inline]
     pub fn round_trips(&self) -> &ErrorHistogram {
         &self.round_trips
     }
 
     /// Samples that cannot have happened.
+    #[inline]
     pub fn rejected(&self) -> u64 {
         self.rejected
     }

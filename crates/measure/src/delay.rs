@@ -203,6 +203,7 @@ impl DelayMeter {
 
     /// What is known of the sender's clock by now. The latest estimate serves for all packets, earlier ones included. It is
     /// of no use where the relation of the clocks is known.
+    #[inline]
     pub fn on_clock(&mut self, estimate: &ClockEstimate) {
         self.estimate = Some(*estimate);
     }

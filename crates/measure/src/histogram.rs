@@ -77,6 +77,7 @@ impl Default for ErrorHistogram {
 impl ErrorHistogram {
     /// No errors yet.
     #[expect(clippy::missing_panics_doc, reason = "the precision is a constant that the histogram takes")]
+    #[inline]
     pub fn new() -> Self {
         let sizes =
             Histogram::new(SIGNIFICANT_DIGITS).expect("3 digits lie within the 0 to 5 that are allowed");
@@ -116,32 +117,38 @@ impl ErrorHistogram {
     }
 
     /// How many errors were recorded.
+    #[inline]
     pub fn count(&self) -> u64 {
         self.sizes.len()
     }
 
     /// Whether nothing was recorded.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.sizes.is_empty()
     }
 
     /// The smallest value, with its sign.
+    #[inline]
     pub fn min(&self) -> Option<TimeDelta> {
         (!self.is_empty()).then_some(TimeDelta::from_nanos(self.min))
     }
 
     /// The largest value, with its sign.
+    #[inline]
     pub fn max(&self) -> Option<TimeDelta> {
         (!self.is_empty()).then_some(TimeDelta::from_nanos(self.max))
     }
 
     /// The mean of the values with their sign, rounded towards zero.
+    #[inline]
     pub fn mean(&self) -> Option<TimeDelta> {
         let mean = self.sum.checked_div(i128::from(self.count()))?;
         Some(TimeDelta::from_nanos(i64::try_from(mean).unwrap_or(i64::MAX)))
     }
 
     /// The size that a share `quantile` (0 to 1) of the errors does not exceed, to three significant digits.
+    #[inline]
     pub fn quantile(&self, quantile: f64) -> Option<TimeDelta> {
         (!self.is_empty()).then(|| {
             let size = self.sizes.value_at_quantile(quantile);

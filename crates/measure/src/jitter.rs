@@ -32,6 +32,7 @@ pub struct InterarrivalJitter {
 
 impl InterarrivalJitter {
     /// No packet yet.
+    #[inline]
     pub const fn new() -> Self {
         Self { transit: None, jitter: None }
     }
@@ -57,6 +58,7 @@ impl InterarrivalJitter {
     }
 
     /// J, to the nearest nanosecond; `None` before the second packet.
+    #[inline]
     pub fn jitter(&self) -> Option<TimeDelta> {
         self.jitter.map(|nanos| TimeDelta::from_nanos(nanos.round() as i64))
     }

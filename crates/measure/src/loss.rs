@@ -25,22 +25,26 @@ pub struct LossSummary {
 
 impl LossSummary {
     /// Lost packets as a share of the expected ones, 0 to 1; 0 where none was expected.
+    #[inline]
     pub fn ratio(&self) -> f64 {
         if self.expected == 0 { 0.0 } else { self.lost as f64 / self.expected as f64 }
     }
 
     /// Mean length of a loss period in packets (RFC 3357 §6.3); `None` without loss.
+    #[inline]
     pub fn mean_period(&self) -> Option<f64> {
         (self.periods > 0).then(|| self.lost as f64 / self.periods as f64)
     }
 
     /// Mean loss distance (RFC 3357 §5.4.1) over all losses but the first; `None` with fewer than two.
+    #[inline]
     pub fn mean_distance(&self) -> Option<f64> {
         (self.lost > 1).then(|| self.span as f64 / (self.lost - 1) as f64)
     }
 
     /// Mean distance from the last packet of a loss period to the first of the next one (RFC 3357 §6.4); `None` with
     /// fewer than two periods.
+    #[inline]
     pub fn mean_period_distance(&self) -> Option<f64> {
         // Inside a period of length L lie L − 1 distances of 1; what is left of the span lies between periods.
         let inside = self.lost.saturating_sub(self.periods);

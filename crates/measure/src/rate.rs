@@ -67,6 +67,7 @@ impl CycleKey {
 
 impl RateMeter {
     /// No packet yet.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
@@ -103,17 +104,20 @@ impl RateMeter {
     }
 
     /// How many cycles arrived, at least in part.
+    #[inline]
     pub fn cycles(&self) -> u64 {
         self.cycles
     }
 
     /// The rate in bit/s; `None` before the second cycle, or if both arrived at once.
+    #[inline]
     pub fn rate(&self) -> Option<f64> {
         bits_per_second(self.bytes_before, self.cycle.as_ref()?.began - self.first)
     }
 
     /// All bits over the time from the first to the last arrival, in bit/s: what receivers print that count `N` events for
     /// `N − 1` intervals. `None` as long as that time is zero.
+    #[inline]
     pub fn fencepost_rate(&self) -> Option<f64> {
         let bytes = self.bytes_before.saturating_add(self.cycle.as_ref()?.bytes);
         bits_per_second(bytes, self.latest - self.first)
@@ -179,6 +183,7 @@ pub struct RatePoint {
 
 impl RatePoint {
     /// The mean rate of the interval in bit/s.
+    #[inline]
     pub fn rate_bps(&self) -> f64 {
         bits_per_second(self.size.as_bytes(), self.interval).unwrap_or(0.0)
     }
@@ -186,6 +191,7 @@ impl RatePoint {
 
 impl RateSeries {
     /// An empty series; it begins with the first packet. An `interval` below 1 µs is taken as 1 µs.
+    #[inline]
     pub fn new(interval: TimeDelta) -> Self {
         Self { windows: Windows::new(MAX_POINTS, interval) }
     }
@@ -200,6 +206,7 @@ impl RateSeries {
     }
 
     /// `count` packets were found missing.
+    #[inline]
     pub fn on_lost(&mut self, at: Timestamp, count: u64) {
         if let Some(tally) = self.windows.at(at) {
             tally.lost = tally.lost.saturating_add(count);
@@ -207,6 +214,7 @@ impl RateSeries {
     }
 
     /// A packet that had been counted as lost arrived after all.
+    #[inline]
     pub fn on_recovered(&mut self, at: Timestamp) {
         if let Some(tally) = self.windows.at(at) {
             tally.recovered += 1;
@@ -214,6 +222,7 @@ impl RateSeries {
     }
 
     /// The length of the intervals at present.
+    #[inline]
     pub fn interval(&self) -> TimeDelta {
         self.windows.span()
     }

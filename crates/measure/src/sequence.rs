@@ -39,11 +39,13 @@ pub enum SequenceVerdict {
 
 impl SequenceVerdict {
     /// Whether the packet is the highest so far.
+    #[inline]
     pub const fn advances(self) -> bool {
         matches!(self, Self::InOrder | Self::Gap(_) | Self::Resumed(_))
     }
 
     /// Whether the packet counts as received.
+    #[inline]
     pub const fn is_new(self) -> bool {
         self.advances() || matches!(self, Self::Reordered { .. })
     }
@@ -174,42 +176,50 @@ impl SequenceTracker {
 
     /// The sender says how many packets it sent, so that losses at the end count too. A number below what is known
     /// already changes nothing.
+    #[inline]
     pub fn finish(&mut self, sent: u64) {
         self.sent = Some(sent);
     }
 
     /// Packets received, each counted once.
+    #[inline]
     pub fn received(&self) -> u64 {
         self.received
     }
 
     /// Further copies of packets received.
+    #[inline]
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
     /// Packets that arrived below the next one expected: RFC 4737 §3.3. First copies only.
+    #[inline]
     pub fn reordered(&self) -> u64 {
         self.reordered
     }
 
     /// The largest reordering extent, in packets (RFC 4737 §4.2); 0 without reordering. Where more than 4096 gaps lie
     /// between, the distance to the oldest of these.
+    #[inline]
     pub fn max_extent(&self) -> u64 {
         self.max_extent
     }
 
     /// Packets that arrived too late to be told from duplicates.
+    #[inline]
     pub fn too_old(&self) -> u64 {
         self.too_old
     }
 
     /// Packets ignored for an implausible sequence number.
+    #[inline]
     pub fn implausible(&self) -> u64 {
         self.implausible
     }
 
     /// The highest sequence number received; `None` before the first packet.
+    #[inline]
     pub fn highest(&self) -> Option<u64> {
         (self.received > 0).then(|| self.next.saturating_sub(1))
     }

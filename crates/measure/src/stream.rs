@@ -13,7 +13,7 @@ use super::{
 pub struct Arrival {
     /// When it arrived, best by the kernel's stamp. Datagrams that the kernel merged share one.
     pub at: Timestamp,
-    /// Its sequence number; [`SequenceUnwrapper`](super::SequenceUnwrapper) makes one of 16 or 32 bits wide enough.
+    /// Its sequence number; [`SequenceUnwrapper`](giusto_rtp::SequenceUnwrapper) makes one of 16 or 32 bits wide enough.
     pub sequence: u64,
     /// The UDP payload.
     pub size: DataSize,
@@ -268,16 +268,19 @@ impl StreamMeter {
     }
 
     /// The kernel says that the socket dropped `count` more datagrams (Linux: the difference of two `SO_RXQ_OVFL` counters).
+    #[inline]
     pub fn on_kernel_drops(&mut self, count: u32) {
         self.kernel_dropped += u64::from(count);
     }
 
     /// What is known of the sender's clock by now; it serves for the whole stream.
+    #[inline]
     pub fn on_clock(&mut self, estimate: &ClockEstimate) {
         self.delay.on_clock(estimate);
     }
 
     /// The sender says how many datagrams it sent, so that losses at the end count too.
+    #[inline]
     pub fn finish(&mut self, sent: u64) {
         self.sequence.finish(sent);
     }
@@ -314,41 +317,49 @@ impl StreamMeter {
     }
 
     /// The rate alone, which costs less than a summary.
+    #[inline]
     pub fn rate(&self) -> &RateMeter {
         &self.rate
     }
 
     /// Received data and losses over time, header bytes included as configured.
+    #[inline]
     pub fn series(&self) -> &RateSeries {
         &self.series
     }
 
     /// Arrival gaps less those of an ideal constant-bit-rate stream.
+    #[inline]
     pub fn gap_errors(&self) -> &ErrorHistogram {
         &self.gaps.errors
     }
 
     /// The arrival gaps themselves; nothing where the rate is unlimited or above 100 000 datagrams a second.
+    #[inline]
     pub fn gaps(&self) -> Option<&ErrorHistogram> {
         self.gaps.gaps.as_ref()
     }
 
     /// Arrival gaps less those of the sender's schedule.
+    #[inline]
     pub fn schedule_gap_errors(&self) -> &ErrorHistogram {
         &self.gaps.schedule_errors
     }
 
     /// The sender's own errors: sent less scheduled.
+    #[inline]
     pub fn schedule_errors(&self) -> &ErrorHistogram {
         &self.schedule_errors
     }
 
     /// One-way delays; its points are for plots.
+    #[inline]
     pub fn delay(&self) -> &DelayMeter {
         &self.delay
     }
 
     /// Sequence numbers.
+    #[inline]
     pub fn sequence(&self) -> &SequenceTracker {
         &self.sequence
     }
@@ -587,6 +598,7 @@ mod tests {
         assert_eq!((summary.first_arrival, summary.last_arrival), (Some(us(100)), Some(us(200))));
     }
 
+    #[cfg(feature = "serde")]
     #[test]
     fn a_summary_travels_in_a_few_hundred_bytes() {
         let mut meter = StreamMeter::new(&MeterConfig { clocks: ClockRelation::Unknown, ..config() });

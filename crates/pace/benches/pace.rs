@@ -1,6 +1,6 @@
 //! What one cycle of a schedule costs: `next` and `on_sent`, and the sleep between if it has one.
 //!
-//! `cargo bench -p giusto-core --bench pace`. Each figure is for a thousand cycles; the items per second are cycles.
+//! `cargo bench -p giusto-pace --bench pace`. Each figure is for a thousand cycles; the items per second are cycles.
 
 use divan::{Bencher, black_box, counter::ItemsCount};
 use giusto_pace::{

@@ -56,11 +56,13 @@ impl Bounded {
     }
 
     /// Datagrams sent so far.
+    #[inline]
     pub fn sent_packets(&self) -> u64 {
         self.sent_packets
     }
 
     /// Bytes sent so far, at the layer that the plan counts.
+    #[inline]
     pub fn sent(&self) -> DataSize {
         self.sent
     }

@@ -113,6 +113,7 @@ impl DifferentialTime {
     }
 
     /// What the sleeps to come are still shortened by: always zero with DT0, which has no such account.
+    #[inline]
     pub fn lost_time(&self) -> TimeDelta {
         self.lost
     }

@@ -120,11 +120,13 @@ impl Grid {
     }
 
     /// The bound that holds: a whole number of the plan's cycles.
+    #[inline]
     pub fn burst_bound(&self) -> DataSize {
         self.cycle * self.bound_cycles
     }
 
     /// The lateness from which a cycle is beyond the bound.
+    #[inline]
     pub fn patience(&self) -> TimeDelta {
         TimeDelta::from_nanos(i64::try_from(self.patience).unwrap_or(i64::MAX))
     }

@@ -111,6 +111,7 @@ impl PacerConfig {
     }
 
     /// The draft's: a group of packets every 5 ms.
+    #[inline]
     pub const fn gcc_draft() -> Self {
         Self { burst: TimeDelta::from_millis(5), ..Self::libwebrtc() }
     }
@@ -212,6 +213,7 @@ impl Pacer {
     }
 
     /// The probe that wants packets now, or at the moment that [`next_send`](Self::next_send) tells.
+    #[inline]
     pub fn probe(&self, now: Timestamp) -> Option<ProbeNeed> {
         let cluster = self.cluster(now.max(self.updated))?;
         let left = cluster.batch_size().saturating_sub(cluster.sent.saturating_sub(cluster.batch));
@@ -236,6 +238,7 @@ impl Pacer {
     }
 
     /// A packet of `size` has left that need not ask: audio, or feedback.
+    #[inline]
     pub fn on_sent_unpaced(&mut self, now: Timestamp, size: DataSize) {
         self.settle(now);
         self.in_flight += size;
@@ -245,11 +248,13 @@ impl Pacer {
     }
 
     /// Feedback says what is in flight. Until it does again, what is sent is added.
+    #[inline]
     pub fn on_in_flight(&mut self, in_flight: DataSize) {
         self.in_flight = in_flight;
     }
 
     /// The controller names a rate and a window.
+    #[inline]
     pub fn on_target(&mut self, now: Timestamp, rate: DataRate, window: Option<DataSize>) {
         self.settle(now);
         self.rate = rate;
@@ -258,6 +263,7 @@ impl Pacer {
     }
 
     /// The controller wants a probe. One with the number of the latest is the latest.
+    #[inline]
     pub fn on_probe(&mut self, now: Timestamp, probe: Probe) {
         let now = self.settle(now);
         if self.latest_probe != Some(probe.cluster) {
@@ -267,11 +273,13 @@ impl Pacer {
     }
 
     /// What is owed, rounded up to the byte.
+    #[inline]
     pub fn owed(&self, now: Timestamp) -> DataSize {
         bytes(self.debt_at(now.max(self.updated)))
     }
 
     /// What was never paid back, because it exceeded the longest debt; rounded up to the byte.
+    #[inline]
     pub fn forgiven(&self) -> DataSize {
         bytes(self.forgiven)
     }

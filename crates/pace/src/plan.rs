@@ -18,6 +18,7 @@ pub enum IpVersion {
 
 impl IpVersion {
     /// The version of an address.
+    #[inline]
     pub const fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,
@@ -26,6 +27,7 @@ impl IpVersion {
     }
 
     /// The size of its header.
+    #[inline]
     pub const fn header(self) -> DataSize {
         DataSize::from_bytes(match self {
             Self::V4 => 20,
@@ -37,6 +39,7 @@ impl IpVersion {
     ///
     /// The UDP length field counts the UDP header (RFC 768); the IPv4 total length counts its own header too (RFC 791 §3.1),
     /// the IPv6 payload length does not (RFC 8200 §3).
+    #[inline]
     pub const fn max_payload(self) -> DataSize {
         DataSize::from_bytes(match self {
             Self::V4 => 65_507,
@@ -355,16 +358,19 @@ impl CyclePlan {
     }
 
     /// Datagrams per cycle, at least one.
+    #[inline]
     pub const fn packets_per_cycle(&self) -> u32 {
         self.packets
     }
 
     /// The time from one cycle to the next, rounded up to the nanosecond. [`Self::period_ratio`] has it exactly.
+    #[inline]
     pub const fn period(&self) -> TimeDelta {
         self.period
     }
 
     /// The period in seconds as a fraction in lowest terms: numerator (bits) and denominator (bit/s).
+    #[inline]
     pub fn period_ratio(&self) -> (u64, u64) {
         let (bits, bps) = (self.bits_per_cycle(), self.bps.get());
         let divisor = gcd(bits, bps).max(1);
@@ -372,37 +378,44 @@ impl CyclePlan {
     }
 
     /// Bits per cycle, at the layer counted.
+    #[inline]
     pub fn bits_per_cycle(&self) -> u64 {
         self.cycle_size().as_bytes() * 8
     }
 
     /// Bytes per cycle, at the layer counted.
+    #[inline]
     pub fn cycle_size(&self) -> DataSize {
         self.size * u64::from(self.packets)
     }
 
     /// The rate, at the layer counted.
+    #[inline]
     pub const fn rate(&self) -> DataRate {
         DataRate::from_bps(self.bps.get())
     }
 
     /// The payload of each datagram.
+    #[inline]
     pub const fn payload(&self) -> DataSize {
         self.payload
     }
 
     /// The size of each datagram at the layer counted: what one datagram adds to the total given to
     /// [`Schedule::on_sent`](super::Schedule::on_sent).
+    #[inline]
     pub const fn size_on_layer(&self) -> DataSize {
         self.size
     }
 
     /// The layer counted.
+    #[inline]
     pub const fn layer(&self) -> HeaderLayer {
         self.layer
     }
 
     /// The version of IP whose header is counted.
+    #[inline]
     pub const fn ip_version(&self) -> IpVersion {
         self.ip
     }

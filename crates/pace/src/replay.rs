@@ -19,6 +19,7 @@ pub struct Replay {
 
 impl Replay {
     /// A schedule that sends at `departures` after `start`, by default after the first call.
+    #[inline]
     pub fn new(departures: Arc<[TimeDelta]>, start: Option<Timestamp>) -> Self {
         Self { departures, next: 0, start, clock: Forward::default() }
     }

@@ -80,6 +80,7 @@ impl SendSleep {
     }
 
     /// What the sleeps to come are still shortened by.
+    #[inline]
     pub fn deficit(&self) -> TimeDelta {
         self.owed
     }

@@ -18,6 +18,7 @@ impl Unpaced {
     /// `packets` datagrams per cycle (at least one), from `start` on, or else from the first call on.
     ///
     /// [`CycleRule::unpaced_packets`](super::CycleRule::unpaced_packets) gives the number where there is no plan.
+    #[inline]
     pub fn new(packets: u32, start: Option<Timestamp>) -> Self {
         Self { packets: packets.max(1), start, clock: Forward::default() }
     }

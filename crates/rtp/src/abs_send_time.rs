@@ -37,16 +37,19 @@ pub struct AbsSendTime(u32);
 
 impl AbsSendTime {
     /// `time` rounded down, as bits of an NTP timestamp are left out (libwebrtc, `abs-send-time`).
+    #[inline]
     pub const fn from_timestamp(time: Timestamp) -> Self {
         Self((NtpTimestamp::from_timestamp(time).to_bits() >> NTP_SHIFT) as u32 & MASK)
     }
 
     /// Ticks of 2^-18 s, 24 bits.
+    #[inline]
     pub const fn ticks(self) -> u32 {
         self.0
     }
 
     /// The three bytes of the element.
+    #[inline]
     pub const fn to_bytes(self) -> [u8; 3] {
         let [_, first, second, third] = self.0.to_be_bytes();
         [first, second, third]
@@ -74,12 +77,14 @@ pub struct AbsSendTimeUnwrapper(SequenceUnwrapper);
 
 impl AbsSendTimeUnwrapper {
     /// The first time will be taken as it is, below 64 s.
+    #[inline]
     pub const fn new() -> Self {
         Self(SequenceUnwrapper::new())
     }
 
     /// The time on the sender's clock, less an unknown multiple of 64 s, rounded up to a nanosecond. `None` where it lies before zero: sent before the
     /// first one received, across a wrap.
+    #[inline]
     pub fn unwrap(&mut self, time: AbsSendTime) -> Option<PeerTimestamp> {
         let ticks = u128::from(self.0.unwrap_u32(time.0 << FREE_BITS)? >> FREE_BITS);
         // Rounded up, so that writing again, which rounds down, gives the same ticks.

@@ -71,6 +71,7 @@ impl ExtensionForm {
     }
 
     /// The profile to write before the elements; the application bits are zero, as RFC 8285 §4.3 asks for.
+    #[inline]
     pub const fn profile(self) -> u16 {
         match self {
             Self::OneByte => ONE_BYTE_PROFILE,
@@ -115,11 +116,13 @@ pub struct ExtensionElements<'a> {
 
 impl<'a> ExtensionElements<'a> {
     /// The elements in `data`, the content of an extension of `form`.
+    #[inline]
     pub const fn new(form: ExtensionForm, data: &'a [u8]) -> Self {
         Self { form, rest: data }
     }
 
     /// The elements of `extension` in `datagram`, where it was found. An extension of another profile has none.
+    #[inline]
     pub fn of(extension: RtpExtension, datagram: &'a [u8]) -> Self {
         match ExtensionForm::from_profile(extension.profile) {
             Some(form) => Self::new(form, extension.data(datagram)),

@@ -76,6 +76,7 @@ pub struct RtpExtension {
 
 impl RtpExtension {
     /// Where the content lies in the datagram, behind the extension's own four bytes.
+    #[inline]
     pub fn range(&self) -> Range<usize> {
         self.start..self.end
     }

@@ -22,27 +22,32 @@ pub struct NtpTimestamp(u64);
 
 impl NtpTimestamp {
     /// The 64 bits as they are written.
+    #[inline]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
     /// `time` as seconds since the run began, rounded down.
+    #[inline]
     pub const fn from_timestamp(time: Timestamp) -> Self {
         let (seconds, nanos) = (time.as_nanos() / NANOS_PER_SECOND, time.as_nanos() % NANOS_PER_SECOND);
         Self(seconds << 32 | ((nanos << 32) / NANOS_PER_SECOND))
     }
 
     /// The 64 bits as they are written.
+    #[inline]
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
     /// The middle 32 bits, by which reports refer to this moment.
+    #[inline]
     pub const fn short(self) -> NtpShort {
         NtpShort((self.0 >> 16) as u32)
     }
 
     /// The moment on the clock of whoever wrote it, to the nearest nanosecond.
+    #[inline]
     pub const fn to_peer(self) -> PeerTimestamp {
         let fraction = ((self.0 & 0xffff_ffff) * NANOS_PER_SECOND + (1 << 31)) >> 32;
         PeerTimestamp::from_nanos((self.0 >> 32) * NANOS_PER_SECOND + fraction)
@@ -55,16 +60,19 @@ pub struct NtpShort(u32);
 
 impl NtpShort {
     /// The 32 bits as they are written.
+    #[inline]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
     /// `time` as seconds since the run began, rounded down.
+    #[inline]
     pub const fn from_timestamp(time: Timestamp) -> Self {
         NtpTimestamp::from_timestamp(time).short()
     }
 
     /// The 32 bits as they are written.
+    #[inline]
     pub const fn to_bits(self) -> u32 {
         self.0
     }
@@ -76,11 +84,13 @@ pub struct NtpDelay(u32);
 
 impl NtpDelay {
     /// The 32 bits as they are written.
+    #[inline]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
     /// `delay` rounded down, and kept between zero and 65 536 s.
+    #[inline]
     pub fn from_delta(delay: TimeDelta) -> Self {
         let nanos = u128::from(delay.max(TimeDelta::ZERO).as_nanos().unsigned_abs());
         let units = nanos * u128::from(SHORT_PER_SECOND) / u128::from(NANOS_PER_SECOND);
@@ -88,11 +98,13 @@ impl NtpDelay {
     }
 
     /// The 32 bits as they are written.
+    #[inline]
     pub const fn to_bits(self) -> u32 {
         self.0
     }
 
     /// The span, rounded up to a nanosecond.
+    #[inline]
     pub fn to_delta(self) -> TimeDelta {
         TimeDelta::from_nanos(nanos_of(u64::from(self.0)) as i64)
     }
@@ -106,12 +118,14 @@ pub struct NtpShortUnwrapper(SequenceUnwrapper);
 
 impl NtpShortUnwrapper {
     /// The first time will be taken as it is, below 65 536 s.
+    #[inline]
     pub const fn new() -> Self {
         Self(SequenceUnwrapper::new())
     }
 
     /// The moment on the clock of whoever wrote it, less an unknown multiple of 65 536 s, rounded up to a nanosecond. `None`
     /// where it lies before zero: written before the first one received, across a wrap.
+    #[inline]
     pub fn unwrap(&mut self, time: NtpShort) -> Option<PeerTimestamp> {
         self.0.unwrap_u32(time.0).map(|units| PeerTimestamp::from_nanos(nanos_of(units)))
     }

@@ -48,6 +48,7 @@ pub struct FeedbackRequest {
 
 impl TransportSequence {
     /// A number without a request: version 1.
+    #[inline]
     pub const fn new(sequence: u16) -> Self {
         Self { sequence, request: None }
     }
@@ -76,6 +77,7 @@ impl TransportSequence {
     /// # Errors
     ///
     /// [`ExtensionError::Identifier`] for what the form cannot hold.
+    #[inline]
     pub fn push(&self, id: u8, writer: &mut ExtensionWriter<'_>) -> Result<(), ExtensionError> {
         let [s0, s1] = self.sequence.to_be_bytes();
         let Some(request) = self.request else { return writer.push(id, &[s0, s1]) };

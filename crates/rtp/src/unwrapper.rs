@@ -21,16 +21,19 @@ pub struct SequenceUnwrapper {
 
 impl SequenceUnwrapper {
     /// The first number will be taken as it is.
+    #[inline]
     pub const fn new() -> Self {
         Self { latest: None }
     }
 
     /// A number of 16 bits. `None` where it lies before zero: sent before the first one received, across a wrap.
+    #[inline]
     pub fn unwrap_u16(&mut self, sequence: u16) -> Option<u64> {
         self.unwrap(u64::from(sequence), |latest| i64::from(sequence.wrapping_sub(latest as u16) as i16))
     }
 
     /// A number of 32 bits. `None` where it lies before zero: sent before the first one received, across a wrap.
+    #[inline]
     pub fn unwrap_u32(&mut self, sequence: u32) -> Option<u64> {
         self.unwrap(u64::from(sequence), |latest| i64::from(sequence.wrapping_sub(latest as u32) as i32))
     }

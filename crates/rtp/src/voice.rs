@@ -106,6 +106,7 @@ impl VoiceProfile {
     }
 
     /// Ticks of the RTP timestamp in a second. For G.722 it is 8000, half its sampling rate (RFC 3551 §4.5.2).
+    #[inline]
     pub const fn clock_rate(self) -> u32 {
         match self {
             Self::Opus => OPUS_CLOCK,
@@ -249,43 +250,51 @@ impl VoiceFormat {
     }
 
     /// The codec.
+    #[inline]
     pub const fn profile(&self) -> VoiceProfile {
         self.profile
     }
 
     /// The time from one packet to the next.
+    #[inline]
     pub const fn packet_time(&self) -> TimeDelta {
         self.packet_time
     }
 
     /// The payload of one packet, without the RTP header: 160 bytes for 20 ms of G.711.
+    #[inline]
     pub fn payload_size(&self) -> DataSize {
         self.rate.size_in(self.packet_time)
     }
 
     /// One packet with its RTP header.
+    #[inline]
     pub fn packet_size(&self) -> DataSize {
         self.payload_size() + DataSize::from_bytes(RTP_HEADER_BYTES as u64)
     }
 
     /// By how much the RTP timestamp grows from one packet to the next: 160 for 20 ms of G.711, 960 for 20 ms of Opus.
+    #[inline]
     pub fn timestamp_step(&self) -> u32 {
         let ticks = i64::from(self.profile.clock_rate()) * self.packet_time.as_nanos() / 1_000_000_000;
         ticks as u32
     }
 
     /// The rate of the payloads alone.
+    #[inline]
     pub fn payload_rate(&self) -> DataRate {
         DataRate::of(self.payload_size(), self.packet_time).unwrap_or(DataRate::ZERO)
     }
 
     /// The rate with the RTP headers, without UDP and IP.
+    #[inline]
     pub fn rtp_rate(&self) -> DataRate {
         DataRate::of(self.packet_size(), self.packet_time).unwrap_or(DataRate::ZERO)
     }
 
     /// What coding adds to the delay from mouth to ear at the least: the packet's own length and the look-ahead (ITU-T G.114
     /// (05/2003) Annex A, coding itself taken to need no time).
+    #[inline]
     pub fn codec_delay(&self) -> TimeDelta {
         self.packet_time + self.profile.look_ahead()
     }

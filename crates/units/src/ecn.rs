@@ -19,11 +19,13 @@ pub enum Ecn {
 
 impl Ecn {
     /// The two bits.
+    #[inline]
     pub const fn bits(self) -> u8 {
         self as u8
     }
 
     /// The codepoint of the two lowest bits of a traffic class or type-of-service octet.
+    #[inline]
     pub const fn from_bits(octet: u8) -> Self {
         match octet & 0b11 {
             0b00 => Self::NotEct,
@@ -34,11 +36,13 @@ impl Ecn {
     }
 
     /// Whether a queue may mark a packet instead of dropping it: any codepoint but [`NotEct`](Self::NotEct).
+    #[inline]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
 
     /// Whether a DualPI2 queue takes it for low latency: ECT(1) or CE (RFC 9331 §5.1).
+    #[inline]
     pub const fn is_l4s(self) -> bool {
         matches!(self, Self::Ect1 | Self::Ce)
     }

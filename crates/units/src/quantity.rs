@@ -75,21 +75,25 @@ impl Timestamp {
     pub const MAX: Self = Self(u64::MAX);
 
     /// The moment `nanos` nanoseconds after the run began.
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
     /// Nanoseconds since the run began.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// Seconds since the run began.
+    #[inline]
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / NANOS_PER_SECOND as f64
     }
 
     /// The time from `earlier` to `self`; zero where `earlier` is the later one.
+    #[inline]
     pub fn saturating_since(self, earlier: Self) -> TimeDelta {
         (self - earlier).max(TimeDelta::ZERO)
     }
@@ -97,12 +101,14 @@ impl Timestamp {
 
 impl Add<TimeDelta> for Timestamp {
     type Output = Self;
+    #[inline]
     fn add(self, delta: TimeDelta) -> Self {
         Self(self.0.saturating_add_signed(delta.0))
     }
 }
 
 impl AddAssign<TimeDelta> for Timestamp {
+    #[inline]
     fn add_assign(&mut self, delta: TimeDelta) {
         *self = *self + delta;
     }
@@ -110,6 +116,7 @@ impl AddAssign<TimeDelta> for Timestamp {
 
 impl Sub<TimeDelta> for Timestamp {
     type Output = Self;
+    #[inline]
     fn sub(self, delta: TimeDelta) -> Self {
         self + -delta
     }
@@ -117,6 +124,7 @@ impl Sub<TimeDelta> for Timestamp {
 
 impl Sub for Timestamp {
     type Output = TimeDelta;
+    #[inline]
     fn sub(self, earlier: Self) -> TimeDelta {
         TimeDelta(difference(self.0, earlier.0))
     }
@@ -132,16 +140,19 @@ pub struct PeerTimestamp(u64);
 
 impl PeerTimestamp {
     /// The moment `nanos` nanoseconds after the other side's beginning.
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
     /// Nanoseconds since the other side's beginning.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// Our reading minus the peer's reading: the delay between the two moments plus the unknown offset of the clocks.
+    #[inline]
     pub fn apparent_delay(self, ours: Timestamp) -> TimeDelta {
         TimeDelta(difference(ours.0, self.0))
     }
@@ -149,11 +160,13 @@ impl PeerTimestamp {
 
 impl Sub for PeerTimestamp {
     type Output = TimeDelta;
+    #[inline]
     fn sub(self, earlier: Self) -> TimeDelta {
         TimeDelta(difference(self.0, earlier.0))
     }
 }
 
+#[inline]
 fn difference(later: u64, earlier: u64) -> i64 {
     if later >= earlier {
         i64::try_from(later - earlier).unwrap_or(i64::MAX)
@@ -175,62 +188,74 @@ impl TimeDelta {
     pub const MAX: Self = Self(i64::MAX);
 
     /// A span of `nanos` nanoseconds.
+    #[inline]
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
     /// A span of `micros` microseconds.
+    #[inline]
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
     /// A span of `millis` milliseconds.
+    #[inline]
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
     /// A span of `seconds` seconds.
+    #[inline]
     pub const fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
     }
 
     /// A span of `seconds` seconds, to the nearest nanosecond; what does not fit is clamped, not-a-number is zero.
+    #[inline]
     pub fn from_seconds_f64(seconds: f64) -> Self {
         Self((seconds * NANOS_PER_SECOND as f64).round() as i64)
     }
 
     /// Nanoseconds.
+    #[inline]
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
     /// Microseconds.
+    #[inline]
     pub fn as_micros(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
     /// Milliseconds.
+    #[inline]
     pub fn as_millis(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
     /// Seconds.
+    #[inline]
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
     /// The span without its sign.
     #[must_use]
+    #[inline]
     pub const fn abs(self) -> Self {
         Self(self.0.saturating_abs())
     }
 
     /// As the standard library has it; a negative span is zero.
+    #[inline]
     pub fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
 
     /// From the standard library's; what does not fit is clamped.
+    #[inline]
     pub fn from_std(duration: std::time::Duration) -> Self {
         Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
     }
@@ -238,12 +263,14 @@ impl TimeDelta {
 
 impl Add for TimeDelta {
     type Output = Self;
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for TimeDelta {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
@@ -251,12 +278,14 @@ impl AddAssign for TimeDelta {
 
 impl Sub for TimeDelta {
     type Output = Self;
+    #[inline]
     fn sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
 
 impl SubAssign for TimeDelta {
+    #[inline]
     fn sub_assign(&mut self, other: Self) {
         *self = *self - other;
     }
@@ -264,6 +293,7 @@ impl SubAssign for TimeDelta {
 
 impl Neg for TimeDelta {
     type Output = Self;
+    #[inline]
     fn neg(self) -> Self {
         Self(self.0.saturating_neg())
     }
@@ -271,6 +301,7 @@ impl Neg for TimeDelta {
 
 impl Mul<i64> for TimeDelta {
     type Output = Self;
+    #[inline]
     fn mul(self, factor: i64) -> Self {
         Self(self.0.saturating_mul(factor))
     }
@@ -279,6 +310,7 @@ impl Mul<i64> for TimeDelta {
 impl Div<i64> for TimeDelta {
     type Output = Self;
     /// Towards zero; a division by zero gives the longest span.
+    #[inline]
     fn div(self, divisor: i64) -> Self {
         self.0.checked_div(divisor).map_or(Self::MAX, Self)
     }
@@ -295,16 +327,19 @@ impl DataRate {
     pub const ZERO: Self = Self(0);
 
     /// A rate of `bps` bits per second.
+    #[inline]
     pub const fn from_bps(bps: u64) -> Self {
         Self(bps)
     }
 
     /// Bits per second.
+    #[inline]
     pub const fn as_bps(self) -> u64 {
         self.0
     }
 
     /// The time that `size` takes at this rate, rounded up to the nanosecond; `None` at a rate of zero.
+    #[inline]
     pub fn time_for(self, size: DataSize) -> Option<TimeDelta> {
         let bits_nanos = u128::from(size.0) * 8 * u128::from(NANOS_PER_SECOND);
         let nanos = bits_nanos.checked_add(u128::from(self.0).checked_sub(1)?)? / u128::from(self.0);
@@ -312,6 +347,7 @@ impl DataRate {
     }
 
     /// The data that fits `time` at this rate, rounded down to the byte; none in a negative time.
+    #[inline]
     pub fn size_in(self, time: TimeDelta) -> DataSize {
         let nanos = u128::try_from(time.0).unwrap_or(0);
         let bytes = u128::from(self.0) * nanos / (8 * u128::from(NANOS_PER_SECOND));
@@ -319,6 +355,7 @@ impl DataRate {
     }
 
     /// The rate of `size` in `time`, to the nearest bit per second; `None` unless `time` is above zero.
+    #[inline]
     pub fn of(size: DataSize, time: TimeDelta) -> Option<Self> {
         let nanos = u128::try_from(time.0).ok().filter(|&nanos| nanos > 0)?;
         let bits_nanos = u128::from(size.0) * 8 * u128::from(NANOS_PER_SECOND);
@@ -337,22 +374,26 @@ impl DataSize {
     pub const ZERO: Self = Self(0);
 
     /// A size of `bytes` bytes.
+    #[inline]
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
     /// Bytes.
+    #[inline]
     pub const fn as_bytes(self) -> u64 {
         self.0
     }
 
     /// Bits.
+    #[inline]
     pub const fn as_bits(self) -> u64 {
         self.0.saturating_mul(8)
     }
 
     /// The difference; zero where `other` is the larger one.
     #[must_use]
+    #[inline]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -360,12 +401,14 @@ impl DataSize {
 
 impl Add for DataSize {
     type Output = Self;
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for DataSize {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
@@ -373,6 +416,7 @@ impl AddAssign for DataSize {
 
 impl Mul<u64> for DataSize {
     type Output = Self;
+    #[inline]
     fn mul(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
     }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use crate::{
     Controller, ControllerKind, Feedback, Limits, PacketReport, QueueState, SentPacket, StreamState,
+    closed_loop::pacer_config,
 };
 
 #[derive(Debug, Clone)]

@@ -10,8 +10,8 @@
 //! | one for each source | §3, Figure 2 | `streams.rs` |
 //! | lost packets | §9.1.3, `isLossEvent` | `../losses.rs`, as in RFC 8298 |
 //! | the message | §3, Figure 1 | [`ScreamFeedback`](giusto_rtp::rtcp::ScreamFeedback) |
-//! | when it leaves | §9.2.1, §10 | [`MediaReceiver`](giusto_session::media::MediaReceiver) |
-//! | packets that wait, and frames that are too old | §9.1.1, §3.3 | [`MediaSender`](giusto_session::media::MediaSender), [`ControllerKind::staleness`](crate::ControllerKind::staleness) |
+//! | when it leaves | §9.2.1, §10 | `giusto_session::media::MediaReceiver` |
+//! | packets that wait, and frames that are too old | §9.1.1, §3.3 | `giusto_session::media::MediaSender`, [`ControllerKind::staleness`](crate::ControllerKind::staleness) |
 //!
 //! # Corrections
 //!

@@ -60,7 +60,7 @@
 //! - Before a round trip is known packets are paced at the media rate.
 //! - Marks are counted packet by packet as RFC 8888 reports them, not by `n_ECN`.
 //! - Priorities among streams (§4.1.2.8) and the discarding of what has waited for too long (§4.1.3) are the sender's:
-//!   [`MediaSender`](giusto_session::media::MediaSender), [`ControllerKind::staleness`](crate::ControllerKind::staleness).
+//!   `giusto_session::media::MediaSender`, [`ControllerKind::staleness`](crate::ControllerKind::staleness).
 
 mod config;
 mod media_rate;

@@ -10,7 +10,8 @@ use crate::view::format::{percent, rate, short};
 /// # Example
 ///
 /// ```
-/// use giusto::{core::control::{Cause, Signal}, simulation::decision::cause_in_words};
+/// use giusto::simulation::decision::cause_in_words;
+/// use giusto_congestion::{Cause, Signal};
 ///
 /// let cause = Cause::Delay { signal: Signal::OverUse, trend_ms: 14.2, threshold_ms: 12.5 };
 /// assert_eq!(cause_in_words(&cause), "delay: over-use, trend 14.2 ms above threshold 12.5 ms");

@@ -78,6 +78,7 @@ pub struct PacketReception {
 
 impl PacketReception {
     /// Takes note of another copy: the first one's time stays, a mark on any of them counts (RFC 8888 §3.1).
+    #[inline]
     pub fn add_duplicate(&mut self, ecn: Ecn) {
         if ecn == Ecn::Ce {
             self.ecn = Ecn::Ce;
@@ -112,12 +113,14 @@ impl ArrivalOffset {
     pub const UNAVAILABLE: Self = Self(UNAVAILABLE);
 
     /// The 13 bits as they are written; upper bits are left out.
+    #[inline]
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits & OFFSET_MASK)
     }
 
     /// The time from a packet's arrival to the report, rounded down to 1/1024 s. RFC 8888 leaves the rounding open; libwebrtc
     /// rounds down too. A packet from after the report, of a time below zero, is [`UNAVAILABLE`](Self::UNAVAILABLE).
+    #[inline]
     pub fn from_delta(before: TimeDelta) -> Self {
         let Ok(nanos) = u64::try_from(before.as_nanos()) else { return Self::UNAVAILABLE };
         let units = u128::from(nanos) * u128::from(UNITS_PER_SECOND) / u128::from(NANOS_PER_SECOND);
@@ -125,17 +128,20 @@ impl ArrivalOffset {
     }
 
     /// The 13 bits as they are written.
+    #[inline]
     pub const fn to_bits(self) -> u16 {
         self.0
     }
 
     /// The span, rounded up to a nanosecond; `None` for the two values that are none.
+    #[inline]
     pub fn to_delta(self) -> Option<TimeDelta> {
         let nanos = (u64::from(self.0) * NANOS_PER_SECOND).div_ceil(UNITS_PER_SECOND);
         (self.0 <= LARGEST).then_some(TimeDelta::from_nanos(nanos as i64))
     }
 
     /// When the packet arrived, on the clock of the report that was made at `report`.
+    #[inline]
     pub fn arrival(self, report: PeerTimestamp) -> Option<PeerTimestamp> {
         let before = self.to_delta()?.as_nanos().unsigned_abs();
         report.as_nanos().checked_sub(before).map(PeerTimestamp::from_nanos)
@@ -173,6 +179,7 @@ impl CongestionFeedback {
     }
 
     /// How many bytes [`write`](Self::write) appends.
+    #[inline]
     pub fn byte_len(&self) -> usize {
         let streams: usize = self.streams.iter().map(StreamFeedback::byte_len).sum();
         frame::HEADER_BYTES + WORD_BYTES + streams + TIMESTAMP_BYTES

@@ -97,17 +97,20 @@ impl<'a> Packets<'a> {
 
     /// Reads RFC 8888 feedback of a sender that takes `num_reports` as `count` says.
     #[must_use]
+    #[inline]
     pub const fn with_report_count(self, count: ReportCount) -> Self {
         Self { report_count: count, ..self }
     }
 
     /// Whether the first packet is no report: allowed where both ends agreed on it (RFC 5506 §4), else no RTCP
     /// (RFC 3550 A.2).
+    #[inline]
     pub const fn is_reduced_size(&self) -> bool {
         self.reduced_size
     }
 
     /// How many packets were skipped so far, as of a type or format that is not known here.
+    #[inline]
     pub const fn skipped(&self) -> usize {
         self.skipped
     }

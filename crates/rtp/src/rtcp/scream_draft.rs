@@ -116,16 +116,19 @@ pub struct ReceptionTime(u32);
 
 impl ReceptionTime {
     /// The 32 bits as they are written.
+    #[inline]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
     /// `time` since the run began, rounded down to 1/90 000 s.
+    #[inline]
     pub const fn from_timestamp(time: Timestamp) -> Self {
         Self((time.as_nanos() as u128 * TICKS_PER_SECOND as u128 / NANOS_PER_SECOND as u128) as u32)
     }
 
     /// The 32 bits as they are written.
+    #[inline]
     pub const fn to_bits(self) -> u32 {
         self.0
     }
@@ -139,12 +142,14 @@ pub struct ReceptionTimeUnwrapper(SequenceUnwrapper);
 
 impl ReceptionTimeUnwrapper {
     /// The first time will be taken as it is, below 13 h 15 min.
+    #[inline]
     pub const fn new() -> Self {
         Self(SequenceUnwrapper::new())
     }
 
     /// The moment on the clock of whoever wrote it, less an unknown multiple of 13 h 15 min, rounded up to a nanosecond. `None` where
     /// it lies before zero: written before the first one received, across a wrap.
+    #[inline]
     pub fn unwrap(&mut self, time: ReceptionTime) -> Option<PeerTimestamp> {
         let ticks = self.0.unwrap_u32(time.0)?;
         // Rounded up, so that writing again, which rounds down, gives the same ticks.

@@ -69,16 +69,19 @@ pub struct ArrivalTicks(i32);
 
 impl ArrivalTicks {
     /// So many ticks since the reference time.
+    #[inline]
     pub const fn new(ticks: i32) -> Self {
         Self(ticks)
     }
 
     /// Ticks of 250 µs.
+    #[inline]
     pub const fn ticks(self) -> i32 {
         self.0
     }
 
     /// The span from the reference time.
+    #[inline]
     pub const fn since_reference(self) -> TimeDelta {
         TimeDelta::from_micros(self.0 as i64 * 250)
     }
@@ -189,6 +192,7 @@ pub struct TransportFeedbackUnwrapper {
 
 impl TransportFeedbackUnwrapper {
     /// The first sequence number will be taken as it is, and the first reference time as unsigned.
+    #[inline]
     pub const fn new() -> Self {
         Self { sequence: SequenceUnwrapper::new(), reference: SequenceUnwrapper::new() }
     }
