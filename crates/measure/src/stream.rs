@@ -404,7 +404,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{ClockDrift, DelayBasis};
+    use crate::DelayBasis;
 
     const SIZE: DataSize = DataSize::from_bytes(200);
 
@@ -611,7 +611,7 @@ mod tests {
             at: us(1),
             offset: TimeDelta::from_nanos(-1_764_000_000_123_456_789),
             uncertainty: TimeDelta::from_micros(77),
-            drift: Some(ClockDrift { ppm: -12.345, standard_error_ppm: 0.1, samples: 64 }),
+            drift: Some(crate::ClockDrift { ppm: -12.345, standard_error_ppm: 0.1, samples: 64 }),
             samples: 700,
         });
         let summary = meter.summary();
