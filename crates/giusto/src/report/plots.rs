@@ -23,14 +23,14 @@ pub(super) fn rate_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
         bps if bps >= 1e3 => (1e3, "kbit/s"),
         _ => (1.0, "bit/s"),
     };
-    let points = plots.rate_series.iter().map(|(t, bps)| (*t, bps / unit)).collect();
+    let points: Vec<_> = plots.rate_series.iter().map(|(t, bps)| (*t, bps / unit)).collect();
     let target = run.rate_bps.map(|bps| bps as f64);
     let middle = target.unwrap_or(f64::midpoint(highest, lowest));
     let span = (highest - middle).abs().max((middle - lowest).abs()).max(middle * LEAST_SPAN) * 1.15;
     let mut chart =
         Chart::new("Received rate", "What arrived in each interval; the dashed line is the rate asked for.")
             .with_axes("time (s)", format!("rate ({name})"))
-            .with_series(Series::Line { name: "received".to_owned(), points });
+            .with_series(Series::line("received", points));
     chart.y.range = Some(((middle - span).max(0.0) / unit, (middle + span) / unit));
     if let Some(target) = target {
         chart = chart.with_mark(Mark::AtY(target / unit, format!("asked: {}", asked_rate(run.rate_bps))));
@@ -92,7 +92,7 @@ pub(super) fn lateness_chart(runs: &[(&RunResult, &RunPlots)]) -> Option<Chart> 
         };
         let points = lateness_curve(run, &plots.schedule_error_histogram);
         if points.len() > 1 {
-            chart = chart.with_series(Series::Line { name, points });
+            chart = chart.with_series(Series::line(name, points));
         }
     }
     chart.x.ticks = [
@@ -136,14 +136,14 @@ pub(super) fn delay_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
     }
     let highest = plots.one_way_delay_series.iter().map(|(_, ms)| *ms).fold(0.0, f64::max);
     let (factor, unit) = if highest < 1.0 { (1e3, "µs") } else { (1.0, "ms") };
-    let points = plots.one_way_delay_series.iter().map(|(t, ms)| (*t, ms * factor)).collect();
+    let points: Vec<_> = plots.one_way_delay_series.iter().map(|(t, ms)| (*t, ms * factor)).collect();
     let basis = match &run.one_way_delay_ms.basis {
         Some(basis) => format!("From departure to arrival, each datagram's own stamps. Basis: {basis}."),
         None => "From departure to arrival, each datagram's own stamps.".to_owned(),
     };
     let mut chart = Chart::new("One-way delay", basis)
         .with_axes("time (s)", format!("delay ({unit})"))
-        .with_series(Series::Line { name: String::new(), points });
+        .with_series(Series::line("", points));
     let lowest = plots.one_way_delay_series.iter().map(|(_, ms)| *ms).fold(0.0, f64::min);
     chart.y.range = Some((lowest * factor * 1.1, (highest * factor * 1.1).max(1e-3)));
     Some(chart)
@@ -211,28 +211,7 @@ fn grouped_bars(
             None => chart.series.push(Series::Bars { name, bars: vec![(label, length, text)] }),
         }
     }
-    chart.y.range = bar_range(&chart);
     (drawn > 1).then_some(chart)
-}
-
-/// The range of the y axis that leaves room for the texts at the ends of the bars.
-fn bar_range(chart: &Chart) -> Option<(f64, f64)> {
-    let lengths = || {
-        chart.series.iter().flat_map(|series| match series {
-            Series::Bars { bars, .. } => bars.iter().map(|(_, length, _)| *length).collect(),
-            _ => Vec::new(),
-        })
-    };
-    let (least, most) =
-        (lengths().fold(f64::INFINITY, f64::min), lengths().fold(f64::NEG_INFINITY, f64::max));
-    if !least.is_finite() || !most.is_finite() {
-        return None;
-    }
-    if !chart.y.logarithmic {
-        return Some((least.min(0.0) * 1.15, most.max(f64::MIN_POSITIVE) * 1.15));
-    }
-    let floor = 10_f64.powf((least / 2.0).log10().floor());
-    Some((floor, most * (most / floor).powf(0.12)))
 }
 
 #[cfg(test)]
