@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use giusto_core::units::{DataRate, TimeDelta, Timestamp};
 use giusto_sim::link::{LinkError, delay::DelayProfile, rate::RateProfile};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
     AUDIO_ID, Expectation, FlowKind, FlowSpec, LinkSpec, Metric, REVERSE, Scenario, Start, Subject,
@@ -11,7 +11,7 @@ use super::{
     problem::{At, Finding, nearest},
     read::Change,
 };
-use crate::simulation::build;
+use crate::run::build;
 
 /// The most flows that a scenario may have, each of `count` told apart: more would be a slip of the finger, and fill the memory.
 const MAX_FLOWS: u64 = 100_000;

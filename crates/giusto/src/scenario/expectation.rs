@@ -1,6 +1,6 @@
 //! What is expected of flows and links.
 
-use giusto_core::units::{DataRate, Timestamp};
+use giusto_units::{DataRate, Timestamp};
 
 /// A figure and the bounds that it must keep.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,11 +96,14 @@ pub enum Figure {
 
 /// In which unit a metric is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
+    /// bit/s.
     Rate,
+    /// ms.
     Time,
+    /// A share, 0 to 1.
     Ratio,
-    /// Of these.
+    /// A number of these.
     Count(&'static str),
 }
 
@@ -176,16 +179,18 @@ impl Metric {
         }
     }
 
-    pub(crate) const fn is_of_flows(self) -> bool {
+    /// Whether it applies to flows.
+    pub const fn is_of_flows(self) -> bool {
         !matches!(self, Self::Utilisation | Self::Dropped)
     }
 
-    pub(crate) const fn is_of_links(self) -> bool {
+    /// Whether it applies to links.
+    pub const fn is_of_links(self) -> bool {
         matches!(self, Self::Utilisation | Self::Dropped | Self::Marked | Self::QueueDelay(_))
     }
 
     /// Whether only media have it.
-    pub(crate) const fn is_of_media(self) -> bool {
+    pub const fn is_of_media(self) -> bool {
         matches!(
             self,
             Self::StreamFairness | Self::TargetRate | Self::Decisions | Self::Frames | Self::FrameDelay(_)
@@ -193,11 +198,12 @@ impl Metric {
     }
 
     /// Whether one stream of a flow has it.
-    pub(crate) const fn is_of_streams(self) -> bool {
+    pub const fn is_of_streams(self) -> bool {
         matches!(self, Self::ReceivedRate | Self::Frames | Self::FrameDelay(_))
     }
 
-    pub(crate) const fn unit(self) -> Unit {
+    /// Its unit.
+    pub const fn unit(self) -> Unit {
         match self {
             Self::SentRate | Self::ReceivedRate | Self::TargetRate => Unit::Rate,
             Self::SentPackets | Self::ReceivedPackets => Unit::Count("packets"),
@@ -216,7 +222,7 @@ impl Metric {
 
 impl Unit {
     /// What stands in a result.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Rate => "bit/s",
             Self::Time => "ms",
@@ -226,7 +232,7 @@ impl Unit {
     }
 
     /// A bound as people write it.
-    pub(crate) fn write(self, value: f64) -> String {
+    pub fn write(self, value: f64) -> String {
         match self {
             Self::Rate => DataRate::from_bps(value as u64).to_string(),
             Self::Time => format!("{value} ms"),

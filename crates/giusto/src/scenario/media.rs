@@ -1,18 +1,15 @@
 //! Adaptive media: what its sources are made of, what it can use, and whether it can be.
 
-use giusto_core::{
-    control::{ControllerKind, FeedbackKind, Limits},
-    ecn::Ecn,
-    media::{
-        packetizer::DEFAULT_MAX_PAYLOAD,
-        source::{
-            Audio, AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectEncoder, RateRange,
-            SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceEncoder, TraceLadder,
-        },
+use giusto_congestion::{ControllerKind, FeedbackKind, Limits};
+use giusto_session::{
+    packetizer::DEFAULT_MAX_PAYLOAD,
+    source::{
+        Audio, AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectEncoder, RateRange,
+        SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceEncoder, TraceLadder,
     },
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
 use giusto_sim::random::{self, Random};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{GiveUp, MediaSpec, VideoSpec, VideoStream, check::named};
 

@@ -41,13 +41,9 @@ mod read;
 mod trace;
 mod tree;
 
-use giusto_core::{
-    control::{ControllerKind, FeedbackKind, Limits},
-    ecn::Ecn,
-    media::source::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig},
-    pace::{CyclePlan, Strategy},
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
-};
+use giusto_congestion::{ControllerKind, FeedbackKind, Limits};
+use giusto_pace::{CyclePlan, Strategy};
+use giusto_session::source::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
 use giusto_sim::{
     link::{
         LinkConfig,
@@ -56,12 +52,13 @@ use giusto_sim::{
     machine::Machine,
     traffic::{Departures, Periods, tcp},
 };
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use sha2::{Digest, Sha256};
 
 pub use builder::Builder;
 pub(crate) use check::number_in_file;
 pub use document::{Document, Setting};
-pub use expectation::{Expectation, Figure, Metric, Subject};
+pub use expectation::{Expectation, Figure, Metric, Subject, Unit};
 pub use media::MOST_VIDEOS;
 pub(crate) use media::{AUDIO_ID, Unfit, feedback_name};
 pub use problem::ScenarioError;

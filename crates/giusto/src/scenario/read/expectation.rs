@@ -81,7 +81,7 @@ fn bound(fields: &Fields<'_>, key: &'static str, unit: Unit) -> Option<f64> {
             Value::Text(text) if text.trim_start().starts_with("0 ") => Some(0.0),
             _ => fields.rate(key).map(|rate| rate.as_bps() as f64),
         },
-        Unit::Time => fields.time(key).map(giusto_core::units::TimeDelta::as_millis),
+        Unit::Time => fields.time(key).map(giusto_units::TimeDelta::as_millis),
         Unit::Ratio | Unit::Count(_) => fields.number(key),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, fmt, str::FromStr};
 
-use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::scenario::{
     problem::{Problem, nearest},

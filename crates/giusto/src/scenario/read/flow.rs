@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use giusto_core::{ecn::Ecn, units::Timestamp};
 use giusto_sim::traffic::{Departures, Periods};
+use giusto_units::{Ecn, Timestamp};
 
 use super::{
     choose,

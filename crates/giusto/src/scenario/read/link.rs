@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use giusto_core::units::Timestamp;
 use giusto_sim::link::{
     delay::{DelayProfile, Jitter},
     loss::Loss,
     rate::RateProfile,
 };
+use giusto_units::Timestamp;
 
 use super::{
     choose,

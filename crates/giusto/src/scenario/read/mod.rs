@@ -11,14 +11,14 @@ mod tcp;
 
 use std::path::Path;
 
-use giusto_core::units::{DataRate, TimeDelta, Timestamp};
+use fields::{Fields, Findings};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
     Scenario, check,
     problem::{At, Problem, nearest},
     tree::{Node, Value},
 };
-use fields::{Fields, Findings};
 
 /// What may stand at the top of a file.
 pub(super) const ROOT_KEYS: &[&str] =

@@ -1,10 +1,8 @@
 //! Paced flows: a schedule on a machine.
 
-use giusto_core::{
-    pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy},
-    units::TimeDelta,
-};
+use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy};
 use giusto_sim::machine::{Machine, SleepModel};
+use giusto_units::TimeDelta;
 
 use super::{choose, fields::Fields};
 use crate::scenario::FlowKind;

@@ -1,7 +1,7 @@
 //! TCP: the settings of its two ends, and what there is to send.
 
-use giusto_core::units::TimeDelta;
 use giusto_sim::traffic::tcp::{Algorithm, RtoFloor, Settings};
+use giusto_units::TimeDelta;
 
 use super::{choose, fields::Fields};
 use crate::scenario::{FlowKind, Transfers};

@@ -1,10 +1,7 @@
 use std::path::Path;
 
-use giusto_core::{
-    control::{FeedbackKind, Limits},
-    ecn::Ecn,
-    units::{TimeDelta, Timestamp},
-};
+use giusto_congestion::{FeedbackKind, Limits};
+use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::*;
 use crate::scenario::{check, read, tree::Node};

@@ -1,0 +1,410 @@
+//! The model of a chart. It says what is drawn; `page.js` and `page.css` decide how it looks.
+
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+
+/// A line with more points is thinned to about this many; peaks and troughs stay.
+const MAX_POINTS: usize = 2000;
+
+/// Significant digits of a serialised coordinate: a chart of 1000 pixels cannot show more.
+const DIGITS: i32 = 6;
+
+/// The points of a line: inline, or a reference into the record that the page embeds.
+///
+/// # Example
+///
+/// ```
+/// use giusto::view::html::{Points, Series};
+///
+/// let inline = Series::line("received", vec![(0.0, 1.5), (1.0, 2.5)]);
+/// let referenced = Series::line(
+///     "received",
+///     Points::in_record("/timeline/t_s", "/flows/0/timeline/received_rate_bps").scaled(1e-6),
+/// );
+/// assert_ne!(inline, referenced);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Points {
+    /// Coordinates x and y, from the left. The line is broken where y is not a number.
+    Inline(Vec<(f64, f64)>),
+    /// JSON pointers (RFC 6901) to two arrays of numbers of the same length in the page's record. The line is broken at nulls.
+    InRecord {
+        /// The x coordinates.
+        x: String,
+        /// The y coordinates.
+        y: String,
+        /// Each y coordinate is multiplied by this number.
+        scale: f64,
+    },
+}
+
+impl Points {
+    /// Points that the page's record holds: JSON pointers (RFC 6901) to the x and the y coordinates.
+    /// [`Report::with_record`](super::Report::with_record) embeds the record.
+    pub fn in_record(x: impl Into<String>, y: impl Into<String>) -> Self {
+        Self::InRecord { x: x.into(), y: y.into(), scale: 1.0 }
+    }
+
+    /// Multiplies each y coordinate by `factor`, for example to show bit/s as Mbit/s.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        match self {
+            Self::Inline(mut points) => {
+                points.iter_mut().for_each(|(_, y)| *y *= factor);
+                Self::Inline(points)
+            }
+            Self::InRecord { x, y, scale } => Self::InRecord { x, y, scale: scale * factor },
+        }
+    }
+
+    /// The points that are here and not in the record.
+    pub fn inline(&self) -> &[(f64, f64)] {
+        match self {
+            Self::Inline(points) => points,
+            Self::InRecord { .. } => &[],
+        }
+    }
+}
+
+impl From<Vec<(f64, f64)>> for Points {
+    fn from(points: Vec<(f64, f64)>) -> Self {
+        Self::Inline(points)
+    }
+}
+
+impl FromIterator<(f64, f64)> for Points {
+    fn from_iter<I: IntoIterator<Item = (f64, f64)>>(points: I) -> Self {
+        Self::Inline(points.into_iter().collect())
+    }
+}
+
+impl Serialize for Points {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Inline(points) => {
+                let points = thinned(points, MAX_POINTS);
+                let x: Vec<f64> = points.iter().map(|point| significant(point.0)).collect();
+                let y: Vec<f64> = points.iter().map(|point| significant(point.1)).collect();
+                let mut inline = serializer.serialize_struct("Points", 2)?;
+                inline.serialize_field("x", &x)?;
+                inline.serialize_field("y", &y)?;
+                inline.end()
+            }
+            Self::InRecord { x, y, scale } => {
+                let mut reference = serializer.serialize_struct("Points", 3)?;
+                reference.serialize_field("x", x)?;
+                reference.serialize_field("y", y)?;
+                reference.serialize_field("scale", scale)?;
+                reference.end()
+            }
+        }
+    }
+}
+
+/// One thing that a chart draws.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Series {
+    /// A line through points.
+    Line {
+        /// Its name in the legend.
+        name: String,
+        /// Its points.
+        points: Points,
+    },
+    /// Labelled values, each with an interval.
+    Estimates {
+        /// Their name in the legend.
+        name: String,
+        /// Label, value, low end and high end of the interval.
+        estimates: Vec<(String, f64, f64, f64)>,
+    },
+    /// Amounts stacked on each other; each holds until the next point.
+    Stacked {
+        /// Its name in the legend.
+        name: String,
+        /// Its points; all stacked series of a chart have the same x.
+        points: Points,
+    },
+    /// A limit of the other series, such as a capacity; each value holds until the next point.
+    Limit {
+        /// Its name in the legend.
+        name: String,
+        /// Its points.
+        points: Points,
+    },
+    /// Marks at moments, each with a text that is shown while the pointer is over it.
+    Events {
+        /// Their name in the legend.
+        name: String,
+        /// The marks, from the left.
+        events: Vec<Event>,
+    },
+    /// A histogram, drawn as steps.
+    Steps {
+        /// Its name in the legend.
+        name: String,
+        /// Lower bound, upper bound and count of each class.
+        classes: Vec<(f64, f64, u64)>,
+    },
+    /// Horizontal bars.
+    Bars {
+        /// Their name in the legend.
+        name: String,
+        /// Label, length, and the text at the end of the bar.
+        bars: Vec<(String, f64, String)>,
+    },
+}
+
+impl Series {
+    /// A line through points.
+    pub fn line(name: impl Into<String>, points: impl Into<Points>) -> Self {
+        Self::Line { name: name.into(), points: points.into() }
+    }
+
+    /// Amounts that are stacked on those of the other stacked series.
+    pub fn stacked(name: impl Into<String>, points: impl Into<Points>) -> Self {
+        Self::Stacked { name: name.into(), points: points.into() }
+    }
+
+    /// A limit of the other series, such as a capacity.
+    pub fn limit(name: impl Into<String>, points: impl Into<Points>) -> Self {
+        Self::Limit { name: name.into(), points: points.into() }
+    }
+
+    /// The name in the legend.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Line { name, .. }
+            | Self::Stacked { name, .. }
+            | Self::Limit { name, .. }
+            | Self::Events { name, .. }
+            | Self::Estimates { name, .. }
+            | Self::Steps { name, .. }
+            | Self::Bars { name, .. } => name,
+        }
+    }
+}
+
+/// A mark at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Event {
+    /// The x coordinate.
+    pub x: f64,
+    /// The y coordinate.
+    pub y: f64,
+    /// The text that is shown while the pointer is over the mark.
+    pub text: String,
+}
+
+/// A straight line across the chart, such as a target, with its name in the legend.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "axis", content = "at")]
+#[non_exhaustive]
+pub enum Mark {
+    /// A vertical line at this x.
+    #[serde(rename = "x")]
+    AtX(f64, String),
+    /// A horizontal line at this y; in a chart of bars or estimates, a line at this value.
+    #[serde(rename = "y")]
+    AtY(f64, String),
+}
+
+/// An axis.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Scale {
+    /// The quantity, with its unit.
+    pub title: String,
+    /// Whether the axis is logarithmic.
+    pub logarithmic: bool,
+    /// The range that is shown; by default that of the data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<(f64, f64)>,
+    /// The places of the tick labels with their texts; by default round numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ticks: Vec<(f64, String)>,
+}
+
+/// A chart with its heading and its caption.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Chart {
+    /// The heading.
+    pub title: String,
+    /// A sentence below the heading.
+    pub caption: String,
+    /// What is drawn. A chart holds either bars and estimates, or series of the other kinds.
+    pub series: Vec<Series>,
+    /// Straight lines across the chart.
+    pub marks: Vec<Mark>,
+    /// The horizontal axis. Charts of bars and estimates have none: they draw the values along the horizontal.
+    pub x: Scale,
+    /// The axis of the values.
+    pub y: Scale,
+    /// Whether the chart fills the width of the page.
+    pub full_width: bool,
+    /// Whether another part of the page names the lines and shows their values: a [`Linked`](super::Linked) section.
+    pub keyed_elsewhere: bool,
+}
+
+impl Chart {
+    /// A chart without series.
+    pub fn new(title: impl Into<String>, caption: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            caption: caption.into(),
+            series: Vec::new(),
+            marks: Vec::new(),
+            x: Scale::default(),
+            y: Scale::default(),
+            full_width: false,
+            keyed_elsewhere: false,
+        }
+    }
+
+    /// Sets the quantities of the axes, with their units.
+    #[must_use]
+    pub fn with_axes(mut self, x: impl Into<String>, y: impl Into<String>) -> Self {
+        self.x.title = x.into();
+        self.y.title = y.into();
+        self
+    }
+
+    /// Makes the x axis logarithmic.
+    #[must_use]
+    pub fn with_log_x(mut self) -> Self {
+        self.x.logarithmic = true;
+        self
+    }
+
+    /// Makes the axis of the values logarithmic.
+    #[must_use]
+    pub fn with_log_y(mut self) -> Self {
+        self.y.logarithmic = true;
+        self
+    }
+
+    /// Gives the chart the full width of the page.
+    #[must_use]
+    pub fn with_full_width(mut self) -> Self {
+        self.full_width = true;
+        self
+    }
+
+    /// Leaves the names of the lines and their values to another part of the page.
+    #[must_use]
+    pub(crate) fn keyed_elsewhere(mut self) -> Self {
+        self.keyed_elsewhere = true;
+        self
+    }
+
+    /// Adds a series.
+    #[must_use]
+    pub fn with_series(mut self, series: Series) -> Self {
+        self.series.push(series);
+        self
+    }
+
+    /// Adds a straight line.
+    #[must_use]
+    pub fn with_mark(mut self, mark: Mark) -> Self {
+        self.marks.push(mark);
+        self
+    }
+}
+
+/// At most about `limit` of `points`: the lowest and the highest of each stretch, and its break if it has one.
+fn thinned(points: &[(f64, f64)], limit: usize) -> Vec<(f64, f64)> {
+    if points.len() <= limit {
+        return points.to_vec();
+    }
+    let stretch = points.len().div_ceil((limit / 2).max(1));
+    let mut kept = Vec::with_capacity(limit + 2);
+    for part in points.chunks(stretch) {
+        let finite = || part.iter().copied().enumerate().filter(|(_, point)| point.1.is_finite());
+        let low = finite().min_by(|a, b| a.1.1.total_cmp(&b.1.1));
+        let high = finite().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
+        let gap = part.iter().copied().enumerate().find(|(_, point)| !point.1.is_finite());
+        let mut stretch: Vec<(usize, (f64, f64))> = [low, high, gap].into_iter().flatten().collect();
+        stretch.sort_by_key(|(place, _)| *place);
+        kept.extend(stretch.into_iter().map(|(_, point)| point));
+    }
+    kept
+}
+
+/// `value` with [`DIGITS`] significant digits: more would be bytes that nobody sees.
+fn significant(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let decimals = DIGITS - 1 - value.abs().log10().floor() as i32;
+    let scale = 10_f64.powi(decimals.abs());
+    // Dividing an integer by a power of ten gives the closest number to the decimal, which is written with few digits.
+    if decimals >= 0 { (value * scale).round() / scale } else { (value / scale).round() * scale }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_thinned_and_keeps_its_peak_and_trough() {
+        let mut points: Vec<(f64, f64)> = (0..100_000).map(|i| (f64::from(i), 1.0)).collect();
+        points[54_321].1 = 9.0;
+        points[77_777].1 = -9.0;
+        let kept = thinned(&points, MAX_POINTS);
+        assert!((MAX_POINTS / 2..=MAX_POINTS + 2).contains(&kept.len()), "{}", kept.len());
+        assert!(kept.contains(&(54_321.0, 9.0)));
+        assert!(kept.contains(&(77_777.0, -9.0)));
+        assert!(kept.is_sorted_by(|a, b| a.0 <= b.0));
+        assert_eq!(thinned(&points[..5], MAX_POINTS), points[..5]);
+    }
+
+    #[test]
+    fn a_thinned_line_keeps_its_breaks() {
+        let mut points: Vec<(f64, f64)> = (0..10_000).map(|i| (f64::from(i), 1.0)).collect();
+        points[5_003].1 = f64::NAN;
+        let kept = thinned(&points, MAX_POINTS);
+        let breaks: Vec<f64> = kept.iter().filter(|point| point.1.is_nan()).map(|point| point.0).collect();
+        assert_eq!(breaks, [5003.0]);
+        let left_of_break = kept.iter().filter(|point| point.0 < 5_003.0).count();
+        assert!((900..=1100).contains(&left_of_break), "{left_of_break}");
+    }
+
+    #[test]
+    fn coordinates_are_written_with_six_digits() {
+        let points = Points::from(vec![(0.1 + 0.2, 1_234_567.891), (1.0 / 3.0, f64::NAN), (-0.0, 5e-9 / 3.0)]);
+        let json = serde_json::to_string(&points).unwrap();
+        assert_eq!(json, r#"{"x":[0.3,0.333333,-0.0],"y":[1234570.0,null,1.66667e-9]}"#);
+    }
+
+    #[test]
+    fn points_can_refer_to_the_record() {
+        let series = Series::line("rate", Points::in_record("/t_s", "/flows/0/rate_bps").scaled(1e-6));
+        let expected = json!({
+            "kind": "line",
+            "name": "rate",
+            "points": {"x": "/t_s", "y": "/flows/0/rate_bps", "scale": 1e-6},
+        });
+        assert_eq!(serde_json::to_value(series).unwrap(), expected);
+        let inline = Points::from(vec![(1.0, 2.0)]).scaled(3.0);
+        assert_eq!(inline.inline(), [(1.0, 6.0)]);
+    }
+
+    #[test]
+    fn a_chart_is_serialised_with_its_marks_and_axes() {
+        let mut chart = Chart::new("t", "c")
+            .with_axes("time (s)", "rate")
+            .with_log_y()
+            .with_series(Series::Bars { name: "b".to_owned(), bars: vec![("l".to_owned(), 2.0, "2".to_owned())] })
+            .with_mark(Mark::AtY(1.5, "limit".to_owned()));
+        chart.y.range = Some((0.5, 3.0));
+        let value = serde_json::to_value(&chart).unwrap();
+        assert_eq!(value["marks"], json!([{"axis": "y", "at": [1.5, "limit"]}]));
+        assert_eq!(value["series"][0], json!({"kind": "bars", "name": "b", "bars": [["l", 2.0, "2"]]}));
+        assert_eq!(value["x"], json!({"title": "time (s)", "logarithmic": false}));
+        assert_eq!(value["y"], json!({"title": "rate", "logarithmic": true, "range": [0.5, 3.0]}));
+    }
+}

@@ -1,0 +1,312 @@
+//! Reports: HTML files that hold everything they need, charts included, and request nothing from the network.
+//!
+//! A [`Report`] is a small model: a title, a headline and [`Section`]s. [`demo`], [`accuracy`] and the reproductions build it
+//! from results. The Rust side only serialises it: a page holds the model as JSON, and one static script and one style sheet
+//! draw it. The script writes every text as text, never as HTML; it sets the parts between backticks as code.
+//!
+//! # Example
+//!
+//! ```
+//! use giusto::view::html::{Block, Prose, Report, Section};
+//!
+//! let mut report = Report::new("A test", "All packets left on time.");
+//! report.push(Prose::new("Method", vec![Block::Paragraph("</script>".to_owned())]));
+//! assert!(report.to_html().contains(r"\u003c/script>"));
+//! ```
+
+mod chart;
+mod comparison;
+mod drawing;
+pub mod figures;
+mod granted;
+mod linked;
+mod page;
+mod plots;
+mod simulation;
+mod skeleton;
+
+use std::path::Path;
+
+use serde::{Serialize, Serializer};
+
+use super::format;
+pub use crate::whole_file::WriteError;
+pub use chart::{Chart, Event, Mark, Points, Scale, Series};
+pub use comparison::{ComparedRun, ComparisonPage, comparison};
+pub use drawing::Drawing;
+pub use linked::Linked;
+pub use page::{Demo, accuracy, demo, verdict};
+pub use simulation::{PageFlow, PageLink, SimulationPage, simulation};
+
+use crate::whole_file::{self, Content};
+
+/// A page: its finding in one sentence, and the evidence.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The page's title, a few words.
+    pub title: String,
+    /// The finding, in one plain sentence.
+    pub headline: String,
+    /// The command line that writes this page again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The body, from the top.
+    pub sections: Vec<Section>,
+    version: &'static str,
+    #[serde(skip)]
+    record: Option<serde_json::Value>,
+}
+
+impl Report {
+    /// A page without a body.
+    pub fn new(title: impl Into<String>, headline: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            headline: headline.into(),
+            command: None,
+            sections: Vec::new(),
+            version: env!("CARGO_PKG_VERSION"),
+            record: None,
+        }
+    }
+
+    /// Adds the command line that writes the page again.
+    #[must_use]
+    pub fn with_command(mut self, command: impl Into<String>) -> Self {
+        self.command = Some(command.into());
+        self
+    }
+
+    /// Embeds the record of a run, from which series can take their data: see [`Points::in_record`].
+    #[must_use]
+    pub fn with_record(mut self, record: serde_json::Value) -> Self {
+        self.record = Some(record);
+        self
+    }
+
+    /// Adds a section at the end.
+    pub fn push(&mut self, section: impl Into<Section>) {
+        self.sections.push(section.into());
+    }
+
+    /// The page as one HTML text.
+    pub fn to_html(&self) -> String {
+        skeleton::page(self)
+    }
+
+    /// Writes the page to `path`. The file appears under that name only once it is complete.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError`] names the path and the fix.
+    pub fn write(&self, path: &Path) -> Result<(), WriteError> {
+        whole_file::write(path, Content::REPORT, self.to_html().as_bytes())
+    }
+}
+
+/// One part of a page.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", content = "content", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Section {
+    /// The key figures.
+    Cards(Vec<Card>),
+    /// A table.
+    Table(Table),
+    /// A chart. Neighbouring charts stand side by side where there is room.
+    Chart(Box<Chart>),
+    /// Charts over one axis, with a common cursor and a table of the values at the cursor.
+    Linked(Box<Linked>),
+    /// The topology of a network.
+    Drawing(Drawing),
+    /// Text.
+    Prose(Prose),
+}
+
+impl From<Vec<Card>> for Section {
+    fn from(cards: Vec<Card>) -> Self {
+        Self::Cards(cards)
+    }
+}
+
+impl From<Table> for Section {
+    fn from(table: Table) -> Self {
+        Self::Table(table)
+    }
+}
+
+impl From<Chart> for Section {
+    fn from(chart: Chart) -> Self {
+        Self::Chart(Box::new(chart))
+    }
+}
+
+impl From<Linked> for Section {
+    fn from(linked: Linked) -> Self {
+        Self::Linked(Box::new(linked))
+    }
+}
+
+impl From<Drawing> for Section {
+    fn from(drawing: Drawing) -> Self {
+        Self::Drawing(drawing)
+    }
+}
+
+impl From<Prose> for Section {
+    fn from(prose: Prose) -> Self {
+        Self::Prose(prose)
+    }
+}
+
+/// How good a value is. The page shows it by a sign and a word as well as by colour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tone {
+    /// Neither good nor bad.
+    #[default]
+    Plain,
+    /// Good.
+    Good,
+    /// Could be better.
+    Fair,
+    /// Bad.
+    Bad,
+}
+
+impl Tone {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+    fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
+}
+
+/// One key figure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Card {
+    /// The quantity.
+    pub label: String,
+    /// The value, with its unit.
+    pub value: String,
+    /// A few words that help to read it.
+    pub note: String,
+    /// How good the value is.
+    #[serde(skip_serializing_if = "Tone::is_plain")]
+    pub tone: Tone,
+}
+
+impl Card {
+    /// A key figure that is neither good nor bad.
+    pub fn new(label: impl Into<String>, value: impl Into<String>, note: impl Into<String>) -> Self {
+        Self { label: label.into(), value: value.into(), note: note.into(), tone: Tone::Plain }
+    }
+
+    /// Sets the tone.
+    #[must_use]
+    pub fn with_tone(mut self, tone: Tone) -> Self {
+        self.tone = tone;
+        self
+    }
+}
+
+/// A table.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Table {
+    /// The heading.
+    pub title: String,
+    /// A sentence below the heading that explains the rows.
+    pub caption: String,
+    /// The header.
+    pub columns: Vec<Column>,
+    /// The body; a row holds one cell for each column.
+    pub rows: Vec<Vec<Cell>>,
+    /// Whether the table is folded until the reader opens it.
+    pub folded: bool,
+}
+
+/// A column of a [`Table`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Column {
+    /// The quantity, with its unit.
+    pub name: String,
+    /// Whether the column holds numbers; these are aligned right.
+    pub numeric: bool,
+}
+
+impl Column {
+    /// A column of numbers.
+    pub fn number(name: impl Into<String>) -> Self {
+        Self { name: name.into(), numeric: true }
+    }
+
+    /// A column of words.
+    pub fn words(name: impl Into<String>) -> Self {
+        Self { name: name.into(), numeric: false }
+    }
+}
+
+/// A cell of a [`Table`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// The text.
+    pub text: String,
+    /// How good the value is.
+    pub tone: Tone,
+}
+
+impl Cell {
+    /// A cell with a tone.
+    pub fn toned(text: impl Into<String>, tone: Tone) -> Self {
+        Self { text: text.into(), tone }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), tone: Tone::Plain }
+    }
+}
+
+/// A plain cell is its text; one with a tone is an object. A page may hold thousands of cells.
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Toned<'a> {
+            text: &'a str,
+            tone: Tone,
+        }
+        match self.tone {
+            Tone::Plain => self.text.serialize(serializer),
+            tone => Toned { text: &self.text, tone }.serialize(serializer),
+        }
+    }
+}
+
+/// Text with a heading.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Prose {
+    /// The heading.
+    pub title: String,
+    /// The paragraphs, lists and code blocks, in order.
+    pub blocks: Vec<Block>,
+}
+
+impl Prose {
+    /// Text below a heading.
+    pub fn new(title: impl Into<String>, blocks: Vec<Block>) -> Self {
+        Self { title: title.into(), blocks }
+    }
+}
+
+/// A part of a [`Prose`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", content = "content", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Block {
+    /// A paragraph.
+    Paragraph(String),
+    /// Terms with their definitions.
+    Definitions(Vec<(String, String)>),
+    /// A command or code, kept as it is.
+    Code(String),
+}
