@@ -128,15 +128,18 @@ const traceOf = (series, style, chart, layout) => {
   }
 };
 
-const axisOf = (scale, extent) => {
+// Room for one tick label, in pixels.
+const TICK_WIDTH = 58, TICK_HEIGHT = 28;
+
+const axisOf = (scale, extent, ticks) => {
   const axis = {
     title: { text: literal(scale.title), standoff: 8 }, automargin: true, zeroline: false, gridcolor: css("--grid"),
-    linecolor: css("--line"), tickfont: { color: css("--soft") }, fixedrange: coarse,
+    linecolor: css("--line"), tickfont: { color: css("--soft") }, fixedrange: coarse, nticks: Math.max(3, Math.floor(ticks)),
   };
   const low = scale.range?.[0] ?? extent[0], high = scale.range?.[1] ?? extent[1];
   if (scale.logarithmic) {
     axis.type = "log";
-    if (high > low * 20) axis.dtick = high > low * 1e9 ? 3 : 1;
+    if (high > low * 20) axis.dtick = Math.ceil(Math.log10(high / low) / axis.nticks);
   }
   if (scale.range) axis.range = scale.logarithmic ? scale.range.map(Math.log10) : scale.range;
   if (scale.ticks) {
@@ -157,7 +160,7 @@ const barRange = (chart, width) => {
   const values = [...bars.map(([, length]) => length), ...chart.marks.map(({ at }) => at[0])].filter(Number.isFinite);
   if (!values.length) return undefined;
   const text = Math.max(...bars.map(([, , end]) => textWidth(end, FONT))) + 14;
-  const share = Math.min(text / width, 0.6);
+  const share = Math.min(text / width, 0.75);
   const log = chart.y.logarithmic;
   const [least, most] = [Math.min(...values), Math.max(...values)];
   const low = log ? Math.floor(Math.log10(least / 2)) : Math.min(least, 0);
@@ -178,8 +181,11 @@ const labelledLayout = (chart, layout) => {
   const plotWidth = layout.width - left - layout.margin.r;
   const values = chart.series.flatMap((series) => (series.bars ?? series.estimates).map((entry) => entry[1]));
   const scale = { ...chart.y, range: chart.series.some(({ bars }) => bars) ? null : chart.y.range };
-  layout.xaxis = { ...axisOf(scale, extentOf(values)), automargin: false, nticks: Math.max(3, Math.floor(plotWidth / 70)), fixedrange: true };
-  if (!scale.range && chart.series.some(({ bars }) => bars)) layout.xaxis.range = barRange(chart, plotWidth);
+  const isBars = chart.series.some(({ bars }) => bars);
+  const range = isBars ? barRange(chart, plotWidth) : undefined;
+  const extent = range && chart.y.logarithmic ? range.map((power) => 10 ** power) : extentOf(values);
+  layout.xaxis = { ...axisOf(scale, extent, plotWidth / TICK_WIDTH), automargin: false, fixedrange: true };
+  if (range) layout.xaxis.range = range;
   const categories = labels.map((label) => layout.labels.get(label));
   layout.yaxis = {
     type: "category", categoryorder: "array", categoryarray: categories, autorange: "reversed", fixedrange: true,
@@ -199,16 +205,12 @@ const figureOf = ({ model: chart, plot, hidden, cursor, styles }) => {
     dragmode: coarse ? false : "zoom", hovermode: chart.keyed_elsewhere ? "x" : "x unified", barmode: "group",
   };
   const labelled = isLabelled(chart);
-  if (labelled) {
-    labelledLayout(chart, layout);
-  }
+  if (labelled) labelledLayout(chart, layout);
   const data = chart.series.map((series, index) => ({ ...traceOf(series, styles.series[index], chart, layout), visible: !hidden.has(index) }));
   if (!labelled) {
     const untitled = { ...chart.y, title: "" };
-    layout.xaxis = axisOf(chart.x, extentOf(data.flatMap(({ x }) => x)));
-    layout.yaxis = axisOf(untitled, extentOf(data.flatMap(({ y }) => y)));
-    layout.yaxis.nticks = 6;
-    layout.xaxis.nticks = Math.max(3, Math.floor(layout.width / 75));
+    layout.xaxis = axisOf(chart.x, extentOf(data.flatMap(({ x }) => x)), layout.width / TICK_WIDTH - 1);
+    layout.yaxis = axisOf(untitled, extentOf(data.flatMap(({ y }) => y)), layout.height / TICK_HEIGHT - 3);
   }
   layout.shapes = chart.marks.map(({ axis, at: [value] }, index) => {
     const { colour, dash, width } = styles.marks[index];
@@ -226,6 +228,8 @@ const figureOf = ({ model: chart, plot, hidden, cursor, styles }) => {
   }
   delete layout.labels;
   const config = {
+    // The library offers to upload a chart unless it is told not to.
+    showSendToCloud: false, plotlyServerURL: "",
     responsive: false, displaylogo: false, displayModeBar: coarse ? false : "hover", typesetMath: false,
     modeBarButtonsToRemove: ["zoom2d", "pan2d", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
   };
@@ -315,10 +319,10 @@ const nearby = new IntersectionObserver((changes) => changes.forEach(({ target, 
   entry.seen = isIntersecting;
   if (isIntersecting && !entry.drawn) render(entry);
 }), { rootMargin: "800px" });
-const resized = new ResizeObserver((changes) => changes.forEach(({ target }) => {
-  const entry = entries.get(target);
-  if (entry.drawn && entry.width !== target.clientWidth) render(entry);
-}));
+const resized = sizeObserver((plot) => {
+  const entry = entries.get(plot);
+  if (entry.drawn && entry.width !== plot.clientWidth) render(entry);
+});
 
 const chartFigure = (model, cursor, onDrawn) => {
   const title = heading(model.title);

@@ -47,11 +47,16 @@ const textWidth = (text, size) => {
   return context.measureText(text).width;
 };
 
+// Calls `resized` with each element whose size changes, in the next frame: what changes the layout must not run in the observer.
+const sizeObserver = (resized) => new ResizeObserver((changes) => requestAnimationFrame(() => (
+  changes.forEach(({ target }) => resized(target))
+)));
+
 // A box that scrolls sideways says so.
-const overflowWatcher = new ResizeObserver((entries) => entries.forEach(({ target }) => {
+const overflowWatcher = sizeObserver((target) => {
   const box = target.closest(".scroll");
   box.classList.toggle("overflows", box.scrollWidth > box.clientWidth + 1);
-}));
+});
 const scrollBox = (content, label) => {
   const box = make("div", { class: "scroll", role: "region", "aria-label": label, tabindex: "0" }, content);
   overflowWatcher.observe(box);
@@ -112,10 +117,10 @@ const drawing = (content) => {
   const title = heading(content.title);
   const caption = make("figcaption", { class: "caption" }, ...words(content.caption));
   let drawn = 0;
-  new ResizeObserver(() => {
-    const width = box.firstChild.clientWidth;
+  sizeObserver(() => {
+    const width = frame.clientWidth;
     if (width && width !== drawn) frame.replaceChildren(topology(content, drawn = width));
-  }).observe(box.firstChild);
+  }).observe(frame);
   return make("figure", { class: "sheet", "aria-labelledby": title.id }, title, caption, box);
 };
 
@@ -192,6 +197,16 @@ const topology = ({ title, hosts, links }, available) => {
   return draw("svg", { ...attributes, "aria-label": `${title}: ${inWords.join("; ")}` }, ...shapes, ...texts);
 };
 
+// A chart that would stand alone in its row fills it.
+const closeGroup = (group) => {
+  let alone = null;
+  for (const figure of [...(group?.children ?? []), null]) {
+    const isHalf = figure && !figure.classList.contains("full");
+    if (isHalf) alone = alone ? null : figure;
+    else { alone?.classList.add("full"); alone = null; }
+  }
+};
+
 const build = () => {
   const makers = { cards, table, prose, drawing, linked };
   let group = null;
@@ -200,10 +215,12 @@ const build = () => {
       if (!group) main.append(group = make("div", { class: "charts" }));
       group.append(chartFigure(content));
     } else {
+      closeGroup(group);
       group = null;
       main.append(makers[kind](content));
     }
   }
+  closeGroup(group);
   if (page.command) {
     main.append(make("section", { class: "sheet" }, heading("Run it again"), make("pre", {}, page.command)));
   }
