@@ -395,7 +395,8 @@ fn figures_16_and_17(pair: &Pair) -> Vec<Chart> {
     estimates.y.range = Some((0.0, 10.6));
     let losses = |sender: Sender| {
         let points = pair.of(sender).estimates.iter();
-        let points: Vec<_> = points.map(|estimate| (estimate.at.as_seconds(), estimate.loss_ratio * 100.0)).collect();
+        let points: Vec<_> =
+            points.map(|estimate| (estimate.at.as_seconds(), estimate.loss_ratio * 100.0)).collect();
         Series::line(sender.name(), points)
     };
     let mut loss = Chart::new(
@@ -433,8 +434,7 @@ fn with_a_queue(comparison: &Comparison) -> Vec<Chart> {
     .with_axes("time (s)", "delay (ms)");
     for run in &comparison.queued {
         let within = run.rate.iter().filter(|(at, _)| *at < END).map(|(at, bps)| (*at, mega(*bps)));
-        rates = rates
-            .with_series(Series::line(run.contender.name(), steps(within, END)));
+        rates = rates.with_series(Series::line(run.contender.name(), steps(within, END)));
         let points: Vec<_> = run.delay.iter().filter(|(at, _)| *at < END).copied().collect();
         delays = delays.with_series(Series::line(run.contender.name(), points));
     }

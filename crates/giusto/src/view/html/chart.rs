@@ -375,7 +375,8 @@ mod tests {
 
     #[test]
     fn coordinates_are_written_with_six_digits() {
-        let points = Points::from(vec![(0.1 + 0.2, 1_234_567.891), (1.0 / 3.0, f64::NAN), (-0.0, 5e-9 / 3.0)]);
+        let points =
+            Points::from(vec![(0.1 + 0.2, 1_234_567.891), (1.0 / 3.0, f64::NAN), (-0.0, 5e-9 / 3.0)]);
         let json = serde_json::to_string(&points).unwrap();
         assert_eq!(json, r#"{"x":[0.3,0.333333,-0.0],"y":[1234570.0,null,1.66667e-9]}"#);
     }
@@ -398,7 +399,10 @@ mod tests {
         let mut chart = Chart::new("t", "c")
             .with_axes("time (s)", "rate")
             .with_log_y()
-            .with_series(Series::Bars { name: "b".to_owned(), bars: vec![("l".to_owned(), 2.0, "2".to_owned())] })
+            .with_series(Series::Bars {
+                name: "b".to_owned(),
+                bars: vec![("l".to_owned(), 2.0, "2".to_owned())],
+            })
             .with_mark(Mark::AtY(1.5, "limit".to_owned()));
         chart.y.range = Some((0.5, 3.0));
         let value = serde_json::to_value(&chart).unwrap();

@@ -129,7 +129,7 @@ const traceOf = (series, style, chart, layout) => {
 };
 
 // Room for one tick label, in pixels.
-const TICK_WIDTH = 58, TICK_HEIGHT = 28;
+const TICK_WIDTH = 48, TICK_HEIGHT = 28;
 
 const axisOf = (scale, extent, ticks) => {
   const axis = {
@@ -198,7 +198,7 @@ const labelledLayout = (chart, layout) => {
 const figureOf = ({ model: chart, plot, hidden, cursor, styles }) => {
   const narrow = plot.clientWidth < 520;
   const layout = {
-    width: plot.clientWidth, height: plot.clientHeight, margin: { l: 10, r: 16, t: coarse ? 8 : 26, b: 10 },
+    width: plot.clientWidth, height: plot.clientHeight, margin: { l: 10, r: 16, t: coarse ? 8 : 22, b: 10 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, uirevision: "keep",
     font: { family: getComputedStyle(document.body).fontFamily, size: FONT, color: css("--soft") },
     hoverlabel: { bgcolor: css("--sheet"), bordercolor: css("--line"), font: { color: css("--ink"), size: FONT }, namelength: narrow ? 18 : -1 },
@@ -209,7 +209,7 @@ const figureOf = ({ model: chart, plot, hidden, cursor, styles }) => {
   const data = chart.series.map((series, index) => ({ ...traceOf(series, styles.series[index], chart, layout), visible: !hidden.has(index) }));
   if (!labelled) {
     const untitled = { ...chart.y, title: "" };
-    layout.xaxis = axisOf(chart.x, extentOf(data.flatMap(({ x }) => x)), layout.width / TICK_WIDTH - 1);
+    layout.xaxis = axisOf(chart.x, extentOf(data.flatMap(({ x }) => x)), layout.width / TICK_WIDTH);
     layout.yaxis = axisOf(untitled, extentOf(data.flatMap(({ y }) => y)), layout.height / TICK_HEIGHT - 3);
   }
   layout.shapes = chart.marks.map(({ axis, at: [value] }, index) => {
@@ -334,7 +334,7 @@ const chartFigure = (model, cursor, onDrawn) => {
   entries.set(plot, { model, plot, legend, cursor, onDrawn, hidden: new Set(), drawn: false, seen: false });
   nearby.observe(plot);
   resized.observe(plot);
-  const style = `sheet${wide ? " full" : ""}${model.keyed_elsewhere ? " low" : ""}`;
+  const style = `sheet${wide ? " full" : ""}${model.keyed_elsewhere ? " low" : ""}${labelled ? " labelled" : ""}`;
   const caption = make("figcaption", { class: "caption" }, ...words(model.caption));
   return make("figure", { class: style, "aria-labelledby": title.id }, title, caption, axisTitle, plot, legend);
 };

@@ -141,8 +141,7 @@ fn linked(page: &ComparisonPage<'_>, flows: &[&PageFlow]) -> Option<Linked> {
         let again = drawn.iter().take(place).any(|earlier| earlier.link == flow.link);
         charts.extend(of_flow.into_iter().filter(|chart| !(again && chart.title == QUEUE)));
     }
-    let mut charts: Vec<Chart> =
-        charts.into_iter().map(Chart::keyed_elsewhere).collect();
+    let mut charts: Vec<Chart> = charts.into_iter().map(Chart::keyed_elsewhere).collect();
     for run in &page.runs {
         for flow in flows {
             let media = run.page.timeline.media(flow.id);

@@ -120,15 +120,17 @@ mod tests {
         assert_eq!(kinds, ["cards", "table", "prose"]);
         assert_eq!(page["sections"][0]["content"][0]["value"], "1 Mbit/s");
         assert_eq!(page["sections"][1]["content"]["rows"][0], json!(["a", {"text": "b", "tone": "good"}]));
-        assert_eq!(page["sections"][2]["content"]["blocks"][0], json!({"kind": "paragraph", "content": "`code`"}));
+        assert_eq!(
+            page["sections"][2]["content"]["blocks"][0],
+            json!({"kind": "paragraph", "content": "`code`"})
+        );
     }
 
     #[test]
     fn no_text_can_leave_its_element() {
         let hostile = "</script><!-- <script>alert(1)</script>";
-        let mut report = Report::new(hostile, hostile)
-            .with_command(hostile)
-            .with_record(json!({ hostile: hostile }));
+        let mut report =
+            Report::new(hostile, hostile).with_command(hostile).with_record(json!({ hostile: hostile }));
         report.push(Prose::new(hostile, vec![Block::Code(hostile.to_owned())]));
         let html = report.to_html();
         assert!(!html.contains("<script>alert"));

@@ -95,8 +95,7 @@ pub(in crate::view::html) fn target(
         chart = chart.with_series(Series::Events { name, events });
     }
     if let Some(link) = slowest.filter(|_| !limit.is_empty()) {
-        chart =
-            chart.with_series(Series::limit(format!("capacity of {}", link.name), limit));
+        chart = chart.with_series(Series::limit(format!("capacity of {}", link.name), limit));
     }
     Some(chart)
 }

@@ -345,7 +345,8 @@ fn drops(page: &SimulationPage<'_>) -> Option<Chart> {
         }
         if sums.iter().any(|&sum| sum > 0) {
             let begin = |place| timeline.window(place).start.as_seconds();
-            let points: Vec<_> = sums.iter().enumerate().map(|(place, &sum)| (begin(place), sum as f64)).collect();
+            let points: Vec<_> =
+                sums.iter().enumerate().map(|(place, &sum)| (begin(place), sum as f64)).collect();
             chart = chart.with_series(Series::stacked(name, points));
         }
     }
