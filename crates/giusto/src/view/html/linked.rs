@@ -56,8 +56,7 @@ pub(crate) struct LineValues {
     pub(crate) last_decrease: Vec<Option<usize>>,
 }
 
-#[expect(clippy::ptr_arg, reason = "serde passes fields by reference")]
-fn with_four_decimals<S: Serializer>(positions: &Vec<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+fn with_four_decimals<S: Serializer>(positions: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(positions.iter().map(|&position| rounded(position, 4)))
 }
 
