@@ -83,10 +83,15 @@ impl Serialize for Points {
         match self {
             Self::Inline(points) => {
                 let points = thinned(points, MAX_POINTS);
-                let x: Vec<f64> = points.iter().map(|point| significant(point.0)).collect();
                 let y: Vec<f64> = points.iter().map(|point| significant(point.1)).collect();
                 let mut inline = serializer.serialize_struct("Points", 2)?;
-                inline.serialize_field("x", &x)?;
+                match Even::of(&points) {
+                    Some(even) => inline.serialize_field("x", &even)?,
+                    None => {
+                        let x: Vec<f64> = points.iter().map(|point| significant(point.0)).collect();
+                        inline.serialize_field("x", &x)?;
+                    }
+                }
                 inline.serialize_field("y", &y)?;
                 inline.end()
             }
@@ -98,6 +103,27 @@ impl Serialize for Points {
                 reference.end()
             }
         }
+    }
+}
+
+/// Evenly spaced x coordinates: most lines of a page are windows of one length.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Even {
+    start: f64,
+    step: f64,
+}
+
+impl Even {
+    fn of(points: &[(f64, f64)]) -> Option<Self> {
+        /// Share of the range by which a coordinate may be off: less than can be seen.
+        const TOLERANCE: f64 = 1e-6;
+        let [(start, _), .., (end, _)] = *points else { return None };
+        let step = (end - start) / (points.len() - 1) as f64;
+        let is_close = |(place, point): (usize, &(f64, f64))| {
+            (start + step * place as f64 - point.0).abs() <= (end - start) * TOLERANCE
+        };
+        (points.len() > 2 && step > 0.0 && points.iter().enumerate().all(is_close))
+            .then_some(Self { start, step })
     }
 }
 
@@ -379,6 +405,20 @@ mod tests {
             Points::from(vec![(0.1 + 0.2, 1_234_567.891), (1.0 / 3.0, f64::NAN), (-0.0, 5e-9 / 3.0)]);
         let json = serde_json::to_string(&points).unwrap();
         assert_eq!(json, r#"{"x":[0.3,0.333333,-0.0],"y":[1234570.0,null,1.66667e-9]}"#);
+    }
+
+    #[test]
+    fn evenly_spaced_points_are_written_by_their_step() {
+        let even: Points = (0..1000).map(|i| (f64::from(i) * 0.12 + 0.06, 1.0)).collect();
+        let value = serde_json::to_value(&even).unwrap();
+        let step = value["x"]["step"].as_f64().unwrap();
+        assert!((step - 0.12).abs() < 1e-12, "{step}");
+        assert_eq!(value["x"]["start"], 0.06);
+        assert_eq!(value["y"].as_array().unwrap().len(), 1000);
+        let uneven: Points = [(0.0, 1.0), (1.0, 1.0), (2.1, 1.0)].into_iter().collect();
+        assert_eq!(serde_json::to_value(&uneven).unwrap()["x"], json!([0.0, 1.0, 2.1]));
+        let upright: Points = [(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)].into_iter().collect();
+        assert_eq!(serde_json::to_value(&upright).unwrap()["x"], json!([1.0, 1.0, 1.0]));
     }
 
     #[test]

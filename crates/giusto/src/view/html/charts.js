@@ -45,6 +45,7 @@ const inRecord = (pointer) => {
 };
 const coordinates = ({ x, y, scale }) => {
   if (Array.isArray(x)) return { x, y };
+  if (x.step) return { x: y.map((_, place) => x.start + place * x.step), y };
   return { x: inRecord(x), y: inRecord(y).map((value) => (value == null ? null : value * scale)) };
 };
 
@@ -53,7 +54,7 @@ const labelsOf = (chart) => [...new Set(chart.series.flatMap((series) => (series
 
 // Each series has a colour of its own, and beyond ten series a colour and a dash (or symbol, or pattern) of its own.
 const stylesOf = (chart) => {
-  const dense = chart.keyed_elsewhere || chart.series.some(({ kind, points }) => kind === "line" && coordinates(points).x.length > MOST_DASHED);
+  const dense = chart.keyed_elsewhere || chart.series.some(({ kind, points }) => kind === "line" && coordinates(points).y.length > MOST_DASHED);
   let coloured = 0, bounds = 0, events = 0;
   const bound = () => ({
     colour: css(`--mark-${bounds % MARK_COLOURS}`), dash: DASHES[1 + bounds++ % (DASHES.length - 1)], width: 1.8,

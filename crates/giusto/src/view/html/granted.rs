@@ -45,8 +45,9 @@ pub(super) fn table(system: &SystemGranted) -> Option<Table> {
     rows.extend(system.notes.iter().map(|note| vec!["note".into(), Cell::default(), note.clone().into()]));
     Some(Table {
         title: "Resources granted by the system".to_owned(),
-        caption: "The precision depends on these. Where one could be better, the last column says how to get it."
-            .to_owned(),
+        caption:
+            "The precision depends on these. Where one could be better, the last column says how to get it."
+                .to_owned(),
         columns: vec![Column::words("what"), Column::words("granted"), Column::words("how to get more")],
         rows,
         folded: false,

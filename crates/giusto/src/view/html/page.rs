@@ -204,7 +204,8 @@ fn accuracy_table(runs: &[RunResult]) -> Table {
     });
     Table {
         title: "Accuracy".to_owned(),
-        caption: "Each row is one sender at one rate and size; n is the number of datagrams sent together.".to_owned(),
+        caption: "Each row is one sender at one rate and size; n is the number of datagrams sent together."
+            .to_owned(),
         columns: columns.collect(),
         rows: runs
             .iter()
@@ -243,10 +244,7 @@ pub(crate) fn how_measured() -> Prose {
             "Lost",
             "Sent datagrams whose sequence number never arrived. Duplicates are counted separately and do not reduce the loss.",
         ),
-        (
-            "One-way delay",
-            "Arrival time minus departure time. On one machine both come from one clock.",
-        ),
+        ("One-way delay", "Arrival time minus departure time. On one machine both come from one clock."),
         ("CPU", "Processor time of the thread divided by elapsed time."),
         ("p50, p99, p99.9", "50 %, 99 % and 99.9 % of the values are at most this."),
         ("ppm", "Parts per million: 1,000 ppm are 0.1 %."),

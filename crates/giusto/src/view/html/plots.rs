@@ -27,10 +27,12 @@ pub(super) fn rate_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
     let target = run.rate_bps.map(|bps| bps as f64);
     let middle = target.unwrap_or(f64::midpoint(highest, lowest));
     let span = (highest - middle).abs().max((middle - lowest).abs()).max(middle * LEAST_SPAN) * 1.15;
-    let mut chart =
-        Chart::new("Received rate", "The rate received in each interval; the dashed line is the requested rate.")
-            .with_axes("time (s)", format!("rate ({name})"))
-            .with_series(Series::line("received", points));
+    let mut chart = Chart::new(
+        "Received rate",
+        "The rate received in each interval; the dashed line is the requested rate.",
+    )
+    .with_axes("time (s)", format!("rate ({name})"))
+    .with_series(Series::line("received", points));
     chart.y.range = Some(((middle - span).max(0.0) / unit, (middle + span) / unit));
     if let Some(target) = target {
         chart = chart.with_mark(Mark::AtY(target / unit, format!("requested: {}", asked_rate(run.rate_bps))));
