@@ -178,8 +178,7 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
 impl Contender {
     /// The flows whose controllers are compared, in the order of the scenario.
     pub fn subjects(&self, seed: u64) -> Vec<Subject> {
-        // A scenario that exists can be built.
-        let Ok(built) = simulation::build::simulation(&self.scenario, seed) else { return Vec::new() };
+        let built = simulation::build::simulation(&self.scenario, seed);
         let end = self.scenario.end();
         let subject = |flow: &simulation::build::BuiltFlow| {
             let id = self.scenario.flows().get(flow.spec).map(|spec| spec.id.clone())?;
