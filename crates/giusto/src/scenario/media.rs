@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_media_can_use_counts_every_header() {
+    fn usable_rate_counts_every_header() {
         let rate = |text: &str| text.parse::<DataRate>().unwrap();
         // 6250 B a picture are six packets of 1200 B, 30 times a second.
         let video = MediaSpec::new(Some(VideoSpec::default()), None);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_are_not_given_make_room_for_those_that_are() {
+    fn default_limits_move_to_agree_with_given_ones() {
         let video = MediaSpec::new(Some(VideoSpec::default()), None);
         let limits = |min: Option<u64>, start: Option<u64>, max: Option<u64>| {
             let limits = video.limits_where_given([min, start, max].map(|rate| rate.map(DataRate::from_bps)));
@@ -382,115 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_built_passes_and_nothing_else() {
-        let good = MediaSpec::new(Some(VideoSpec::default()), Some(AudioConfig::default()));
-        assert_eq!(good.check(), Ok(()));
-        let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds(seconds);
-        let key = |media: MediaSpec| media.check().unwrap_err().0;
-        assert_eq!(key(MediaSpec { videos: Vec::new(), audio: None, ..good.clone() }), "kind");
-        let bad = StatisticalConfig { size_scale: 2.0, ..StatisticalConfig::default() };
-        let bad = VideoStream::new("camera", VideoSpec::Statistical(bad));
-        assert_eq!(key(MediaSpec { videos: vec![bad], ..good.clone() }), "video");
-        let bad = AudioConfig { packet_time: TimeDelta::ZERO, ..AudioConfig::default() };
-        assert_eq!(key(MediaSpec { audio: Some(bad), ..good.clone() }), "audio");
-        assert_eq!(key(MediaSpec { max_payload: DataSize::ZERO, ..good.clone() }), "max-payload");
-        assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(4)), (at(3), at(5))], ..good.clone() }), "pauses");
-        assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(2))], ..good.clone() }), "pauses");
-        let limits = Limits { start: DataRate::from_bps(1), ..good.limits };
-        assert_eq!(key(MediaSpec { limits, ..good.clone() }), "start-rate");
-        let deaf = (ControllerKind::GccDraft02, Some(FeedbackKind::ReceiverEstimate));
-        assert_eq!(key(MediaSpec { controller: deaf.0, feedback: deaf.1, ..good.clone() }), "feedback");
-        let aims = |controller, millis| MediaSpec {
-            controller,
-            delay_target: Some(TimeDelta::from_millis(millis)),
-            ..good.clone()
-        };
-        assert_eq!(key(aims(ControllerKind::GccLibwebrtc, 30)), "delay-target");
-        let wants = |controller, bps| MediaSpec {
-            controller,
-            receiver_limit: Some(DataRate::from_bps(bps)),
-            ..good.clone()
-        };
-        assert_eq!(wants(ControllerKind::ScreamD00, 1_000_000).check(), Ok(()));
-        assert_eq!(key(wants(ControllerKind::ScreamD00, 0)), "receiver-limit");
-        assert_eq!(key(wants(ControllerKind::ScreamV2, 1_000_000)), "receiver-limit");
-        assert_eq!(key(aims(ControllerKind::ScreamV2, 0)), "delay-target");
-        assert_eq!(key(aims(ControllerKind::ScreamV2, 10_001)), "delay-target");
-        assert_eq!(aims(ControllerKind::ScreamV2, 30).check(), Ok(()));
-        let limits = Limits { max: DataRate::from_bps(1), ..good.limits };
-        assert_eq!(key(MediaSpec { limits, ..good }), "max-rate");
-    }
-
-    #[test]
-    fn under_another_controller_only_what_it_cannot_have_is_left_out() {
-        let given = MediaSpec {
-            controller: ControllerKind::ScreamD00,
-            feedback: Some(FeedbackKind::ScreamDraft),
-            delay_target: Some(TimeDelta::from_millis(30)),
-            receiver_limit: Some(DataRate::from_bps(1_000_000)),
-            ..MediaSpec::new(Some(VideoSpec::default()), None)
-        };
-        for controller in ControllerKind::ALL {
-            let mut media = given.clone();
-            let left_out = media.put_under(controller);
-            assert_eq!(media.check(), Ok(()), "{controller}");
-            let deaf = !controller.hears(FeedbackKind::ScreamDraft);
-            assert_eq!(media.feedback.is_none(), deaf, "{controller}");
-            assert_eq!(media.receiver_limit.is_some(), controller.heeds_quench(), "{controller}");
-            assert_eq!(media.delay_target.is_some(), controller.has_delay_target(), "{controller}");
-            let gone =
-                [media.feedback.is_none(), media.receiver_limit.is_none(), media.delay_target.is_none()];
-            assert_eq!(left_out.len(), gone.into_iter().filter(|gone| *gone).count(), "{controller}");
-        }
-    }
-
-    #[test]
-    fn no_mend_leads_into_another_complaint() {
-        let media = MediaSpec {
-            receiver_limit: Some(DataRate::from_bps(1_000_000)),
-            ..MediaSpec::new(Some(VideoSpec::default()), None)
-        };
-        let told = |controller| MediaSpec { controller, ..media.clone() }.check().unwrap_err().2;
-        let other = MediaSpec {
-            feedback: Some(FeedbackKind::CongestionControl),
-            controller: ControllerKind::ScreamD00,
-            ..media.clone()
-        };
-        let mend =
-            "receiver-limit: only feedback = \"scream-draft\" can ask for less: use it, or leave this out";
-        assert_eq!(other.check().unwrap_err().2, mend);
-        for deaf in [ControllerKind::ScreamV2, ControllerKind::Fixed] {
-            let told = told(deaf);
-            let mend = format!("{deaf} does not heed it: leave this out, or use scream:d00");
-            assert!(told.ends_with(&mend), "{told}");
-        }
-    }
-
-    #[test]
-    fn of_several_videos_each_must_be_sound_and_have_a_name_of_its_own() {
-        let video = |id: &str| VideoStream::new(id, VideoSpec::default());
-        let check = |videos: Vec<VideoStream>| MediaSpec::with_videos(videos, None).check();
-        let place = |videos| check(videos).unwrap_err().1;
-        for priority in [0.001, 0.5, 1000.0] {
-            assert_eq!(check(vec![video("a"), video("b").with_priority(priority)]), Ok(()), "{priority}");
-        }
-        assert_eq!(place(vec![video("a"), video("b"), video("a")]), Some(3));
-        assert_eq!(place(vec![video("audio")]), Some(1));
-        assert_eq!(place(vec![video("a"), video("a b")]), Some(2));
-        for priority in [0.0, -1.0, 1e-300, 1001.0, 1e308, f64::NAN, f64::INFINITY] {
-            assert_eq!(place(vec![video("a"), video("b").with_priority(priority)]), Some(2), "{priority}");
-        }
-        let soon = GiveUp::After(TimeDelta::ZERO);
-        assert_eq!(place(vec![VideoStream { skip_after: soon, ..video("a") }]), Some(1));
-        assert_eq!(place(vec![VideoStream { discard_after: soon, ..video("a") }]), Some(1));
-        let many =
-            |all: usize| (1..=all).map(|number| video(&VideoStream::default_id(number, all))).collect();
-        assert_eq!(check(many(MOST_VIDEOS)), Ok(()));
-        assert_eq!(place(many(MOST_VIDEOS + 1)), None);
-    }
-
-    #[test]
-    fn a_video_pauses_with_all_and_of_itself() {
+    fn own_pauses_join_those_of_all_videos() {
         let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds(seconds);
         let own = vec![(at(1), at(2)), (at(5), at(7)), (at(12), at(13)), (at(20), at(21))];
         let video = VideoStream { pauses: own, ..VideoStream::new("a", VideoSpec::default()) };

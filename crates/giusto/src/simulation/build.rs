@@ -201,3 +201,6 @@ fn traffic(simulation: &mut Simulation, flow: &BuiltFlow, own: Own<'_>) -> Resul
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,7 @@
-use std::path::Path;
-
-use giusto_core::{
-    control::{FeedbackKind, Limits},
-    ecn::Ecn,
-    units::{TimeDelta, Timestamp},
-};
+use giusto_core::control::{FeedbackKind, Limits};
 
 use super::*;
-use crate::scenario::{check, read, tree::Node};
+use crate::scenario::{Document, model::FlowKind};
 
 const HEAD: &str = "duration = \"100 s\"
 [[link]]
@@ -20,30 +14,17 @@ id = \"call\"
 kind = \"media\"
 ";
 
-/// A flow of these keys, which must be readable and buildable.
+/// A flow of these keys, which must be valid.
 fn flow(keys: &str) -> MediaSpec {
-    let text = format!("{HEAD}{keys}\n");
-    let (scenario, problems) = read::scenario(&Node::parse(&text).unwrap(), "s", Path::new(""));
-    let problems: Vec<String> = problems.iter().map(|problem| problem.describe("s.toml")).collect();
-    assert_eq!(problems, [""; 0], "{keys}");
+    let document = Document::parse(&format!("{HEAD}{keys}\n"), "s.toml").unwrap();
+    let scenario = document.scenario(&[]).unwrap_or_else(|error| panic!("{keys}: {error}"));
     let FlowKind::Media(media) = scenario.flows()[0].kind.clone() else { panic!("media") };
-    assert_eq!(media.check(), Ok(()), "{keys}");
     media
 }
 
-/// What is said of these keys, from line 10 on, by the reader or by the check.
+/// The error for these keys, whose first line is 10.
 fn complaint(keys: &str) -> String {
-    let text = format!("{HEAD}{keys}\n");
-    let tree = Node::parse(&text).unwrap();
-    let (scenario, problems) = read::scenario(&tree, "s", Path::new(""));
-    let mut told: Vec<String> = problems.iter().map(|problem| problem.describe("s.toml")).collect();
-    if told.is_empty() {
-        let wrong = check::scenario(&scenario);
-        told.extend(wrong.into_iter().map(|(at, text)| {
-            crate::scenario::problem::Problem::at(at.place(&tree), text).describe("s.toml")
-        }));
-    }
-    told.join("\n")
+    Document::parse(&format!("{HEAD}{keys}\n"), "s.toml").unwrap().scenario(&[]).unwrap_err().to_string()
 }
 
 fn rate(text: &str) -> DataRate {
