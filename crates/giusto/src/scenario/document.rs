@@ -2,9 +2,16 @@
 
 mod setting;
 
-use std::{fs, ops::Range, path::{Path, PathBuf}};
+use std::{
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
-use toml::{Spanned, de::{DeTable, DeValue}};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 
 pub use self::setting::Setting;
 use super::{
@@ -54,8 +61,8 @@ impl Document {
     /// [`ScenarioError`]: it cannot be read, or is not TOML.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ScenarioError> {
         let path = path.as_ref();
-        let text = fs::read_to_string(path)
-            .map_err(|error| ScenarioError::new(vec![unreadable(path, &error)]))?;
+        let text =
+            fs::read_to_string(path).map_err(|error| ScenarioError::new(vec![unreadable(path, &error)]))?;
         let mut document = Self::parse(&text, &path.display().to_string())?;
         document.folder = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(document)

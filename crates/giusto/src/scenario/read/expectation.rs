@@ -38,7 +38,7 @@ pub(super) fn expectation(keys: ExpectKeys) -> Result<Expectation, KeyError> {
         return Err(("stream", "stream: links have no streams: remove it".to_owned()));
     }
     let fits = |metric: &Metric| if of_link { metric.is_of_links() } else { metric.is_of_flows() };
-    let fitting: Vec<Metric> = Metric::ALL.into_iter().filter(fits).collect();
+    let fitting: Vec<Metric> = Metric::all().filter(fits).collect();
     let metric = fitting.iter().copied().find(|metric| metric.name() == keys.metric).ok_or_else(|| {
         let known: Vec<&str> = fitting.iter().map(|metric| metric.name()).collect();
         ("metric", format!("metric: {}", unknown("name", &keys.metric, &known)))

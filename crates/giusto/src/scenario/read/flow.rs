@@ -211,8 +211,8 @@ impl From<EcnName> for Ecn {
     }
 }
 
-/// The flow; `links` are those of the file, which may give its ends.
-pub(super) fn flow(keys: FlowKeys, folder: &Path, links: &[LinkSpec]) -> Result<FlowSpec, KeyError> {
+/// The flow; `links` are those of the file, which may give its ends, if all could be read.
+pub(super) fn flow(keys: FlowKeys, folder: &Path, links: Option<&[LinkSpec]>) -> Result<FlowSpec, KeyError> {
     let Both(common, kind) = keys;
     let via = common.via.map(OneOrMany::into_vec).unwrap_or_default();
     let ends = ends((common.from, common.to), &via, links)?;
@@ -235,8 +235,9 @@ pub(super) fn flow(keys: FlowKeys, folder: &Path, links: &[LinkSpec]) -> Result<
 fn ends(
     (from, to): (Option<String>, Option<String>),
     via: &[String],
-    links: &[LinkSpec],
+    links: Option<&[LinkSpec]>,
 ) -> Result<(String, String), KeyError> {
+    let Some(links) = links else { return Ok((from.unwrap_or_default(), to.unwrap_or_default())) };
     let find = |id: &String| links.iter().find(|link| link.id == *id);
     if let Some(id) = via.iter().find(|id| find(id).is_none()) {
         let known: Vec<&str> = links.iter().map(|link| link.id.as_str()).collect();
@@ -247,7 +248,8 @@ fn ends(
     let (first, last) = (via.first().and_then(find).or(only), via.last().and_then(find).or(only));
     let from = from.or_else(|| first.map(|link| link.from.clone()));
     let to = to.or_else(|| last.map(|link| link.to.clone()));
-    from.zip(to).ok_or_else(|| ("", "no route: set from and to, the sending and the receiving node".to_owned()))
+    from.zip(to)
+        .ok_or_else(|| ("", "no route: set from and to, the sending and the receiving node".to_owned()))
 }
 
 impl KindKeys {
@@ -313,9 +315,14 @@ fn periods(keys: PeriodKeys) -> Result<Periods, String> {
 fn paced(keys: Paced) -> Result<FlowKind, KeyError> {
     let strategy = match &keys.strategy {
         None => Strategy::default(),
-        Some(name) => Strategy::ALL.into_iter().find(|strategy| strategy.name() == name).ok_or_else(|| {
-            ("strategy", format!("strategy: {}", unknown("name", name, &Strategy::ALL.map(Strategy::name))))
-        })?,
+        Some(name) => {
+            Strategy::ALL.into_iter().find(|strategy| strategy.name() == name).ok_or_else(|| {
+                (
+                    "strategy",
+                    format!("strategy: {}", unknown("name", name, &Strategy::ALL.map(Strategy::name))),
+                )
+            })?
+        }
     };
     // Rates and sizes of a scenario include all headers.
     let rule = CycleRule::Given(keys.packets_per_cycle.map_or(1, |count| count.0));

@@ -200,7 +200,9 @@ impl Direction {
             Some(JitterKeys::TruncatedGaussian(Gaussian { std, bound })) => {
                 config.jitter = Some(Jitter::TruncatedGaussian { std: std.0, bound: bound.unwrap_or(3.0) });
             }
-            Some(JitterKeys::Uniform(Uniform { max })) => config.jitter = Some(Jitter::Uniform { max: max.0 }),
+            Some(JitterKeys::Uniform(Uniform { max })) => {
+                config.jitter = Some(Jitter::Uniform { max: max.0 })
+            }
             None => {}
         }
         link.queue = self.queue.unwrap_or_else(|| link.queue.clone());

@@ -192,7 +192,8 @@ fn perfect<'de, D: Deserializer<'de>>(value: D) -> Result<VideoSpec, D::Error> {
 }
 
 fn statistical<'de, D: Deserializer<'de>>(value: D) -> Result<VideoSpec, D::Error> {
-    let Both(range, Both(sizes, Statistical(config))) = Both::<Range, Both<SizeScale, _>>::deserialize(value)?;
+    let Both(range, Both(sizes, Statistical(config))) =
+        Both::<Range, Both<SizeScale, _>>::deserialize(value)?;
     let size_scale = sizes.size_scale.unwrap_or(config.size_scale);
     Ok(VideoSpec::Statistical(StatisticalConfig { limits: range.read()?, size_scale, ..config }))
 }
@@ -292,7 +293,9 @@ fn stream(keys: Shape<Model, Both<StreamKeys, Model>>, id: String, max_payload: 
         Model::Fixed(FixedKeys { rate, size }) => {
             VideoSpec::Fixed { rate: rate.0, size: size.map_or(max_payload, |size| size.0) }
         }
-        Model::Perfect(video) | Model::Statistical(video) | Model::Trace(video) | Model::Hybrid(video) => video,
+        Model::Perfect(video) | Model::Statistical(video) | Model::Trace(video) | Model::Hybrid(video) => {
+            video
+        }
     };
     match keys {
         Shape::Value(model) => VideoStream::new(id, video(model)),

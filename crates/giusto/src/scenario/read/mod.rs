@@ -11,10 +11,7 @@ mod value;
 use std::{ops::Range, path::Path};
 
 use giusto_core::units::{DataRate, TimeDelta, Timestamp};
-use serde::{
-    Deserialize,
-    de::IgnoredAny,
-};
+use serde::{Deserialize, de::IgnoredAny};
 use toml::de::DeValue;
 
 pub(super) use self::value::{Node, Problem, Problems};
@@ -60,9 +57,12 @@ struct ChangeKeys {
 pub(super) fn scenario(root: &Node<'_>, stem: &str, folder: &Path) -> (Scenario, Vec<Problem>) {
     let mut reader = Reader { root, problems: Vec::new() };
     let mut scenario = reader.root(stem);
+    let before = reader.problems.len();
     let links = reader.each("link", |keys| link::links(keys, folder));
     scenario.links = links.into_iter().flatten().collect();
-    scenario.flows = reader.each("flow", |keys| flow::flow(keys, folder, &scenario.links));
+    // The ends of flows are not derived from links that could not all be read.
+    let links = (reader.problems.len() == before).then_some(scenario.links.as_slice());
+    scenario.flows = reader.each("flow", |keys| flow::flow(keys, folder, links));
     let changes: Vec<Change> = reader.each("change", |keys: ChangeKeys| {
         let (rate, delay) = (keys.rate.map(|rate| rate.0), keys.delay.map(|delay| delay.0));
         Ok(Change { at: keys.at.0, link: keys.link, rate, delay })
@@ -80,7 +80,9 @@ pub(super) fn scenario(root: &Node<'_>, stem: &str, folder: &Path) -> (Scenario,
 pub(super) fn span(root: &Node<'_>, at: At) -> Range<usize> {
     let list = root.get_ref().get(at.list).and_then(|list| list.get_ref().as_array());
     let part = list.and_then(|list| list.get(at.index)).unwrap_or(root);
-    let Some(value) = part.get_ref().as_table().and_then(|table| table.get(at.key)) else { return part.span() };
+    let Some(value) = part.get_ref().as_table().and_then(|table| table.get(at.key)) else {
+        return part.span();
+    };
     let element = at.element.and_then(|element| value.get_ref().as_array()?.get(element));
     element.unwrap_or(value).span()
 }
@@ -112,7 +114,9 @@ impl<'t> Reader<'t> {
                 scenario.seed = match keys.seed {
                     None => 1,
                     Some(Scalar::Whole(seed)) => seed,
-                    Some(Scalar::Text(text)) if text.parse::<u64>().is_ok() => text.parse().unwrap_or_default(),
+                    Some(Scalar::Text(text)) if text.parse::<u64>().is_ok() => {
+                        text.parse().unwrap_or_default()
+                    }
                     Some(_) => {
                         let text = "seed: expected a whole number from 0 to 18446744073709551615";
                         self.problems.push(Problem::new(Some(span(self.root, At::new("", 0, "seed"))), text));
@@ -160,7 +164,10 @@ fn owner(list: &str, index: usize, element: &Node<'_>) -> String {
     match list {
         "expect" => {
             let subject = ["flow", "link"].into_iter().find_map(|key| Some((key, text(key)?)));
-            subject.map_or_else(|| format!("expect {}", index + 1), |(key, id)| format!("expect of {key} \"{id}\""))
+            subject.map_or_else(
+                || format!("expect {}", index + 1),
+                |(key, id)| format!("expect of {key} \"{id}\""),
+            )
         }
         _ => text("id").map_or_else(|| format!("{list} {}", index + 1), |id| format!("{list} \"{id}\"")),
     }

@@ -146,7 +146,9 @@ impl<'de, const MIN: u32> Deserialize<'de> for Count<MIN> {
                 match u32::try_from(value) {
                     Ok(count) if count >= MIN => Ok(count),
                     Ok(_) => Err(E::custom(format_args!("must be at least {MIN}, found {value}"))),
-                    Err(_) if value < 0 => Err(E::custom(format_args!("must be at least {MIN}, found {value}"))),
+                    Err(_) if value < 0 => {
+                        Err(E::custom(format_args!("must be at least {MIN}, found {value}")))
+                    }
                     Err(_) => Err(E::custom(format_args!("must be at most {}, found {value}", u32::MAX))),
                 }
             }

@@ -87,7 +87,9 @@ struct FqCodelKeys {
 fn packets<'de, D: Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
     match quantity(value)? {
         Limit::Packets(packets) if packets <= u64::from(u32::MAX) => Ok(packets as u32),
-        Limit::Packets(packets) => Err(D::Error::custom(format_args!("at most {} packets, found {packets}", u32::MAX))),
+        Limit::Packets(packets) => {
+            Err(D::Error::custom(format_args!("at most {} packets, found {packets}", u32::MAX)))
+        }
         _ => Err(D::Error::custom("expected a number of packets, such as \"10240 packets\"")),
     }
 }

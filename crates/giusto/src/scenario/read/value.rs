@@ -238,7 +238,9 @@ impl<'t> Value<'t> {
             }
             Some(DeValue::Float(float)) => match float.as_str().parse::<f64>() {
                 Ok(value) if value.is_finite() => visitor.visit_f64(value),
-                _ => Err(Problems::custom(format_args!("expected a finite number, found {}", float.as_str()))),
+                _ => {
+                    Err(Problems::custom(format_args!("expected a finite number, found {}", float.as_str())))
+                }
             },
             Some(DeValue::Boolean(value)) => visitor.visit_bool(*value),
             Some(DeValue::Datetime(datetime)) => visitor.visit_string(datetime.to_string()),
@@ -257,7 +259,11 @@ impl<'t> Value<'t> {
     }
 
     /// The variant of an enum and the value of its content.
-    fn variant(mut self, name: &'static str, variants: Keys) -> Result<(&'t str, Range<usize>, Self), Problems> {
+    fn variant(
+        mut self,
+        name: &'static str,
+        variants: Keys,
+    ) -> Result<(&'t str, Range<usize>, Self), Problems> {
         use de::Error;
         let has = |name| variants.contains(&name);
         if name == "Shape" {
@@ -398,7 +404,9 @@ impl<'t> MapAccess<'t> for Entries<'t> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'t>>(&mut self, seed: V) -> Result<V::Value, Problems> {
-        let Some((key, node)) = self.next.take() else { return Err(de::Error::custom("a value without a key")) };
+        let Some((key, node)) = self.next.take() else {
+            return Err(de::Error::custom("a value without a key"));
+        };
         seed.deserialize(Value::from(node)).map_err(|problems| problems.within(key))
     }
 }

@@ -43,7 +43,8 @@ pub(super) fn validate(scenario: &Scenario, expectation: &Expectation) -> Result
 fn flows(scenario: &Scenario, expectation: &Expectation, ids: &[String]) -> Result<(), KeyError> {
     let metric = expectation.metric;
     let find = |id: &String| {
-        let is = |flow: &&FlowSpec| flow.id == *id || (flow.count > 1 && flow.instances().any(|one| one == *id));
+        let is =
+            |flow: &&FlowSpec| flow.id == *id || (flow.count > 1 && flow.instances().any(|one| one == *id));
         scenario.flows.iter().find(is)
     };
     let known: Vec<&str> = scenario.flows.iter().map(|flow| flow.id.as_str()).collect();
@@ -80,7 +81,7 @@ fn stream(media: &MediaSpec, id: &str, metric: Metric) -> Result<(), KeyError> {
         return Err(("stream", unknown("stream", id, &known)));
     }
     if !metric.is_of_streams() {
-        let those = Metric::ALL.into_iter().filter(|metric| metric.is_of_streams()).map(Metric::name);
+        let those = Metric::all().filter(|metric| metric.is_of_streams()).map(Metric::name);
         let those = those.collect::<Vec<_>>().join(", ");
         return Err(("metric", format!("{} is not a metric of streams: use one of {those}", metric.name())));
     }

@@ -73,7 +73,9 @@ fn pauses(pauses: &[(Timestamp, Timestamp)]) -> Result<(), String> {
         }
         if let Some(end) = before.filter(|&end| from <= end) {
             let end = end.as_seconds();
-            return Err(format!("pauses: sort and join them: one starts at {from_s} s, the one before ends at {end} s"));
+            return Err(format!(
+                "pauses: sort and join them: one starts at {from_s} s, the one before ends at {end} s"
+            ));
         }
         before = Some(to);
     }

@@ -68,12 +68,18 @@ impl Draw {
     fn profile(&mut self) -> RateProfile {
         let at = |nanos| Timestamp::from_nanos(nanos);
         let (first, second, period) = (self.rate(), self.rate(), self.chance().then(|| self.time()));
-        let steps = self.of(&[vec![(at(0), first), (at(5), second)]], &[vec![], vec![(at(5), first), (at(0), second)]]);
+        let steps = self
+            .of(&[vec![(at(0), first), (at(5), second)]], &[vec![], vec![(at(5), first), (at(0), second)]]);
         let moments = self.of(&[vec![at(0), at(9)]], &[vec![], vec![at(0)], vec![at(9), at(3)]]);
         let bytes = self.of(&[1504], &[0]);
         let opportunities = RateProfile::Opportunities { at: moments, bytes };
         self.of(
-            &[RateProfile::Unlimited, RateProfile::Fixed(first), RateProfile::Steps { steps, period }, opportunities],
+            &[
+                RateProfile::Unlimited,
+                RateProfile::Fixed(first),
+                RateProfile::Steps { steps, period },
+                opportunities,
+            ],
             &[],
         )
     }
@@ -82,18 +88,53 @@ impl Draw {
         let (target, interval, max_packet) = (self.time(), self.time(), self.size());
         let (alpha, beta, share) = (self.share(), self.share(), self.share());
         let (ecn, limit) = (self.chance(), self.limit());
-        let (packets, min, max) = (self.of(&[1, 100], &[0, u32::MAX]), self.of(&[0, 5], &[]), self.of(&[10, 20], &[3]));
+        let (packets, min, max) =
+            (self.of(&[1, 100], &[0, u32::MAX]), self.of(&[0, 5], &[]), self.of(&[10, 20], &[3]));
         let law = CoDelConfig { target, interval, max_packet, ecn, limit };
-        let fq = FqCodelConfig { target, interval, queues: packets, quantum: max_packet, limit: packets, ..FqCodelConfig::default() };
-        let latency = self.of(&[LatencyEstimate::Timestamps, LatencyEstimate::DepartureRate { threshold: max_packet }], &[]);
-        let pie = PieConfig { target, update: interval, alpha, beta, latency, mark_threshold: share, ..PieConfig::default() };
-        let thresholds = Thresholds::Packets { min, max };
-        let red = RedConfig { thresholds, weight: share, max_probability: alpha, mean_packet: max_packet, ..RedConfig::default() };
-        let scheduler = self.of(
-            &[Scheduler::WeightedRoundRobin { classic_share: share }, Scheduler::TimeShiftedFifo { shift: interval }],
+        let fq = FqCodelConfig {
+            target,
+            interval,
+            queues: packets,
+            quantum: max_packet,
+            limit: packets,
+            ..FqCodelConfig::default()
+        };
+        let latency = self.of(
+            &[LatencyEstimate::Timestamps, LatencyEstimate::DepartureRate { threshold: max_packet }],
             &[],
         );
-        let dual = DualPi2Config { target, update: interval, coupling: beta, scheduler, mtu: max_packet, ..DualPi2Config::default() };
+        let pie = PieConfig {
+            target,
+            update: interval,
+            alpha,
+            beta,
+            latency,
+            mark_threshold: share,
+            ..PieConfig::default()
+        };
+        let thresholds = Thresholds::Packets { min, max };
+        let red = RedConfig {
+            thresholds,
+            weight: share,
+            max_probability: alpha,
+            mean_packet: max_packet,
+            ..RedConfig::default()
+        };
+        let scheduler = self.of(
+            &[
+                Scheduler::WeightedRoundRobin { classic_share: share },
+                Scheduler::TimeShiftedFifo { shift: interval },
+            ],
+            &[],
+        );
+        let dual = DualPi2Config {
+            target,
+            update: interval,
+            coupling: beta,
+            scheduler,
+            mtu: max_packet,
+            ..DualPi2Config::default()
+        };
         let step = StepMarkConfig { threshold: MarkThreshold::Sojourn(target), limit };
         self.of(
             &[
@@ -145,7 +186,8 @@ impl Draw {
             1 => {
                 let strategy = self.of(&Strategy::ALL, &[]);
                 let (size, rate) = (DataSize::from_bytes(1200), DataRate::from_bps(1_000_000));
-                let plan = CyclePlan::new(rate, size, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(2));
+                let plan =
+                    CyclePlan::new(rate, size, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(2));
                 let machine = self.of(&[Machine::default(), Machine::SUN_LABS], &[]);
                 FlowKind::Paced { strategy, plan: plan.unwrap(), machine, ecn }
             }
@@ -161,8 +203,12 @@ impl Draw {
                 };
                 let sizes = self.of(&[(1, 1), (30_000, 50_000)], &[(2, 1)]);
                 let starting_on = self.of(&[0, 1], &[9]);
-                let short = Transfers::Short { sizes, idle: self.time(), starting_on, persistent: self.chance() };
-                FlowKind::Tcp { settings, transfers: self.of(&[Transfers::Unlimited, Transfers::Once(size), short], &[]) }
+                let short =
+                    Transfers::Short { sizes, idle: self.time(), starting_on, persistent: self.chance() };
+                FlowKind::Tcp {
+                    settings,
+                    transfers: self.of(&[Transfers::Unlimited, Transfers::Once(size), short], &[]),
+                }
             }
             _ => FlowKind::Media(self.media()),
         }
@@ -171,7 +217,12 @@ impl Draw {
     fn media(&mut self) -> MediaSpec {
         let start_rate = self.rate();
         let (scale, size) = (self.share(), BurstSize::Frames(self.of(&[1.0, 6.0], &[0.0])));
-        let statistical = StatisticalConfig { start_rate, size_scale: scale, burst_size: size, ..StatisticalConfig::default() };
+        let statistical = StatisticalConfig {
+            start_rate,
+            size_scale: scale,
+            burst_size: size,
+            ..StatisticalConfig::default()
+        };
         let trace = TraceConfig { skip_frames: self.of(&[0, 20], &[1 << 20]), ..TraceConfig::default() };
         let (rate, packet) = (self.rate(), self.size());
         let models = [
@@ -181,7 +232,8 @@ impl Draw {
             VideoSpec::Trace(trace),
             VideoSpec::Hybrid(StatisticalConfig::default(), trace),
         ];
-        let ids = self.of(&[vec![], vec!["a"], vec!["a", "b"]], &[vec!["a", "a"], vec!["audio"], vec!["a b"]]);
+        let ids =
+            self.of(&[vec![], vec!["a"], vec!["a", "b"]], &[vec!["a", "a"], vec!["audio"], vec!["a b"]]);
         let videos = ids.into_iter().map(|id| {
             let priority = self.of(&[1.0, 0.5], &[0.0, f64::NAN]);
             VideoStream::new(id, self.of(&models, &[])).with_priority(priority)
@@ -191,10 +243,12 @@ impl Draw {
         let audio = self.of(&[None, Some(AudioConfig::default()), Some(audio)], &[]);
         let mut media = MediaSpec::with_videos(videos, audio);
         media.controller = self.of(&ControllerKind::ALL, &[]);
-        media.feedback = self.of(&[None], &[Some(FeedbackKind::ReceiverEstimate), Some(FeedbackKind::TransportWide)]);
+        media.feedback =
+            self.of(&[None], &[Some(FeedbackKind::ReceiverEstimate), Some(FeedbackKind::TransportWide)]);
         media.delay_target = self.of(&[None], &[Some(TimeDelta::from_millis(20))]);
         media.receiver_limit = self.of(&[None], &[Some(DataRate::from_bps(1_000_000))]);
-        media.max_payload = self.of(&[DataSize::from_bytes(1200)], &[DataSize::ZERO, DataSize::from_bytes(65_001)]);
+        media.max_payload =
+            self.of(&[DataSize::from_bytes(1200)], &[DataSize::ZERO, DataSize::from_bytes(65_001)]);
         if self.is_wrong() {
             media.limits = Limits { min: self.rate(), start: self.rate(), max: self.rate() };
         }
@@ -202,7 +256,8 @@ impl Draw {
     }
 
     fn flow(&mut self, number: u32) -> FlowSpec {
-        let ends = self.of(&[("a", "b"), ("b", "c"), ("a", "c"), ("c", "a")], &[("a", "a"), ("a", "nowhere")]);
+        let ends =
+            self.of(&[("a", "b"), ("b", "c"), ("a", "c"), ("c", "a")], &[("a", "a"), ("a", "nowhere")]);
         let mut flow = FlowSpec::new(format!("flow{number}"), self.kind(), ends);
         if self.chance() {
             flow.via = match ends {
@@ -212,11 +267,15 @@ impl Draw {
             };
         }
         if self.is_wrong() {
-            flow.back = self.of(&[vec!["ab".to_owned()], vec!["bc".to_owned(), "ab".to_owned()], vec!["x".to_owned()]], &[]);
+            flow.back = self.of(
+                &[vec!["ab".to_owned()], vec!["bc".to_owned(), "ab".to_owned()], vec!["x".to_owned()]],
+                &[],
+            );
         }
         flow.count = self.of(&[1, 2], &[0]);
         let second = TimeDelta::from_seconds(1);
-        flow.start = self.of(&[Start::At(Timestamp::ZERO), Start::Uniform(second)], &[Start::Uniform(second * 9)]);
+        flow.start =
+            self.of(&[Start::At(Timestamp::ZERO), Start::Uniform(second)], &[Start::Uniform(second * 9)]);
         flow
     }
 }

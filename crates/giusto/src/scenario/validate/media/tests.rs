@@ -67,8 +67,7 @@ fn a_new_controller_removes_only_what_it_lacks() {
         assert_eq!(media.feedback.is_none(), deaf, "{controller}");
         assert_eq!(media.receiver_limit.is_some(), controller.heeds_quench(), "{controller}");
         assert_eq!(media.delay_target.is_some(), controller.has_delay_target(), "{controller}");
-        let gone =
-            [media.feedback.is_none(), media.receiver_limit.is_none(), media.delay_target.is_none()];
+        let gone = [media.feedback.is_none(), media.receiver_limit.is_none(), media.delay_target.is_none()];
         assert_eq!(left_out.len(), gone.into_iter().filter(|gone| *gone).count(), "{controller}");
     }
 }
@@ -85,8 +84,7 @@ fn no_fix_leads_to_another_error() {
         controller: ControllerKind::ScreamD00,
         ..media.clone()
     };
-    let mend =
-        "receiver-limit: it needs feedback = \"scream-draft\": add that, or remove this";
+    let mend = "receiver-limit: it needs feedback = \"scream-draft\": add that, or remove this";
     assert_eq!(check(&other).unwrap_err().2, mend);
     for deaf in [ControllerKind::ScreamV2, ControllerKind::Fixed] {
         let told = told(deaf);
@@ -112,8 +110,7 @@ fn every_video_must_be_valid_and_have_its_own_id() {
     let soon = GiveUp::After(TimeDelta::ZERO);
     assert_eq!(place(vec![VideoStream { skip_after: soon, ..video("a") }]), Some(0));
     assert_eq!(place(vec![VideoStream { discard_after: soon, ..video("a") }]), Some(0));
-    let many =
-        |all: usize| (1..=all).map(|number| video(&VideoStream::default_id(number, all))).collect();
+    let many = |all: usize| (1..=all).map(|number| video(&VideoStream::default_id(number, all))).collect();
     assert_eq!(check(many(MOST_VIDEOS)), Ok(()));
     assert_eq!(place(many(MOST_VIDEOS + 1)), None);
 }
