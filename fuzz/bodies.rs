@@ -4,25 +4,23 @@
 
 use std::net::SocketAddr;
 
-use giusto_core::{
-    media::{
-        payload::{PayloadSizes, PayloadTrace},
-        voice::VoiceProfile,
-    },
-    pace::HeaderLayer,
-    rtp::{
-        AbsSendTime, ExtensionElements, RtpHeader, TransportSequence,
-        rtcp::{Packet, Packets, ReportCount, TransportFeedbackUnwrapper},
-    },
-    session::{
+use giusto_pace::HeaderLayer;
+use giusto_rtp::{
+    AbsSendTime, ExtensionElements, RtpHeader, TransportSequence,
+    rtcp::{Packet, Packets, ReportCount, TransportFeedbackUnwrapper},
+    voice::VoiceProfile,
+};
+use giusto_session::{
+    payload::{PayloadSizes, PayloadTrace},
+    probe::{
         Inbound, Passive, Receiver, ReceiverConfig,
         wire::{
             ClockIdentity, DataHeader, FINISH_BYTES, Message, OPENING_BYTES, PacingNote, StreamFormat,
             StreamRequest, StreamToken,
         },
     },
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 /// Every parser of datagrams; what is understood can be said again.
 pub(crate) fn datagram(bytes: &[u8]) {

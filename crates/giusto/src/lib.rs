@@ -1,38 +1,18 @@
-//! Experiments, reports and the `giusto` command.
+//! Scenarios, runs, records and views.
 //!
-//! | module | answers |
+//! | module | holds |
 //! |---|---|
-//! | [`plan`] | what is to be sent, and how is time kept? |
-//! | [`transmission`], [`reception`], [`loopback`] | how does one run go, at one end or both? |
-//! | [`scenario`] | what is simulated, and what is expected of it? |
-//! | [`simulation`] | how does a scenario go, in numbers alone? |
-//! | [`comparison`] | how does it go under one controller or another? |
-//! | [`sweep`] | how does it go with other values, with other seeds? |
-//! | [`peer`] | how do other programs fare under the same meter? |
-//! | [`figures`], [`result`] | what came of it, in numbers? |
-//! | [`table`], [`report`] | how does a person see that? |
-//! | [`whole_file`] | how does a file appear whole or not at all? |
-//! | [`reproduce`] | what was published, and what do we find? |
-//! | [`command`] | what do the flags of `giusto` mean? |
+//! | [`scenario`] | what is simulated, and what is expected of it |
+//! | [`run`] | simulated runs: one, several controllers side by side, sweeps |
+//! | [`measured`] | runs over real sockets: send, receive, both on loopback, other programs |
+//! | [`record`] | the result of a simulated run |
+//! | [`view`] | tables, HTML pages, trace files |
+//! | [`whole_file`] | files that appear whole or not at all |
 
-pub mod command;
-pub mod comparison;
 pub mod error;
-pub mod figures;
-pub mod loopback;
-pub mod peer;
-pub mod plan;
-pub mod reception;
-pub mod report;
-pub mod reproduce;
-pub mod result;
+pub mod measured;
+pub mod record;
+pub mod run;
 pub mod scenario;
-pub mod simulation;
-pub mod sweep;
-pub mod table;
-pub mod transmission;
+pub mod view;
 pub mod whole_file;
-
-pub use giusto_core as core;
-pub use giusto_net as net;
-pub use giusto_sim as sim;

@@ -3,10 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
 
-use giusto::{
-    scenario::Scenario,
-    simulation::{self, result::SimResult},
-};
+use giusto::{record::SimResult, run, scenario::Scenario};
 
 const SCREAMS: [&str; 3] = ["scream:d00", "scream:rfc8298", "scream:v2"];
 
@@ -35,7 +32,7 @@ fn call(controller: &str, video: &str, more: &str) -> SimResult {
         {more}
         "#
     );
-    simulation::run(&Scenario::parse(&text, "call.toml").unwrap(), 1, &mut ())
+    run::simulate(&Scenario::parse(&text, "call.toml").unwrap(), 1, &mut ())
 }
 
 fn used(result: &SimResult) -> f64 {

@@ -27,11 +27,11 @@ use std::{
     time::Duration,
 };
 
-use giusto_core::units::{DataSize, TimeDelta, Timestamp};
 use giusto_net::{
     Clock, Grouping, ReceiveBatch, SendError, SleepMode, Sleeper, SleeperConfig, SocketConfig,
     StampConverter, ThreadCpu, UdpSocket, Wait,
 };
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 const HEADER: usize = 36;
 const MAGIC: u32 = 0x6769_7573;

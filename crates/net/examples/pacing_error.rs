@@ -8,8 +8,8 @@
 
 use std::error::Error;
 
-use giusto_core::units::TimeDelta;
 use giusto_net::{Clock, SleepMode, Sleeper, SleeperConfig, SocketConfig, ThreadCpu, UdpSocket};
+use giusto_units::TimeDelta;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);

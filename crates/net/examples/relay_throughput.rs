@@ -13,11 +13,11 @@ use std::{
     time::Duration,
 };
 
-use giusto_core::units::TimeDelta;
 use giusto_net::{
     Clock, Grouping, ReceiveBatch, SocketConfig, UdpSocket, Wait,
     emulate::{RelayConfig, StampingRelay},
 };
+use giusto_units::TimeDelta;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut numbers = std::env::args().skip(1).map_while(|word| word.parse::<usize>().ok());

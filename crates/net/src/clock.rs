@@ -1,6 +1,6 @@
 //! The clock that every timestamp comes from, and the way of the kernel's receive stamps onto it.
 
-use giusto_core::units::{NANOS_PER_SECOND, TimeDelta, Timestamp};
+use giusto_units::{NANOS_PER_SECOND, TimeDelta, Timestamp};
 use nix::{
     sys::time::TimeSpec,
     time::{ClockId, clock_gettime},

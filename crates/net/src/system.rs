@@ -1,6 +1,6 @@
 //! What the system granted of what was asked for, and what a thread cost.
 
-use giusto_core::units::TimeDelta;
+use giusto_units::TimeDelta;
 use nix::{sys::utsname::uname, time::ClockId};
 use serde::Serialize;
 

@@ -5,11 +5,11 @@ mod common;
 use std::{net::SocketAddr, time::Duration};
 
 use common::{Datagram, addresses, closed_port, collect, run_of};
-use giusto_core::units::{DataSize, TimeDelta};
 use giusto_net::{
     Clock, Grouping, ReceiveBatch, SendError, SocketConfig, SocketError, StampConverter, TrafficClass,
     UdpSocket, Wait,
 };
+use giusto_units::{DataSize, TimeDelta};
 
 const SOON: Wait = Wait::For(Duration::from_secs(5));
 

@@ -8,11 +8,11 @@ use std::{
     time::Duration,
 };
 
-use giusto_core::units::{TimeDelta, Timestamp};
 use giusto_net::{
     Clock, Grouping, SocketConfig, UdpSocket,
     emulate::{RelayConfig, RelayError, StampingRelay},
 };
+use giusto_units::{TimeDelta, Timestamp};
 
 const ANY: &str = "127.0.0.1:0";
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(5));

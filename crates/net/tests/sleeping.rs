@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use giusto_core::units::{TimeDelta, Timestamp};
 use giusto_net::{Clock, Granted, SleepMode, Sleeper, SleeperConfig};
+use giusto_units::{TimeDelta, Timestamp};
 
 const MODES: [SleepMode; 3] = [SleepMode::Precise, SleepMode::Balanced, SleepMode::Eco];
 

@@ -1,7 +1,6 @@
 //! How many simulated seconds a second: TCP and constant-bit-rate traffic that share a bottleneck.
 
 use divan::{Bencher, counter::ItemsCount};
-use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
 use giusto_sim::{
     link::{
         LinkConfig,
@@ -17,6 +16,7 @@ use giusto_sim::{
         tcp::{Algorithm, Application, Receiver, Sender, Settings},
     },
 };
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 const SECONDS: u64 = 100;
 

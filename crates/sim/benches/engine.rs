@@ -1,7 +1,6 @@
 //! How many events and packets a second: the bare event queue, and a source, a link and a sink.
 
 use divan::{Bencher, counter::ItemsCount};
-use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
 use giusto_sim::{
     engine::EventQueue,
     link::{
@@ -13,6 +12,7 @@ use giusto_sim::{
     simulation::Simulation,
     traffic::{Pattern, Sink, Source},
 };
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 fn main() {
     divan::main();

@@ -1,17 +1,14 @@
 //! How many simulated seconds a second: an adaptive media session that fills its bottleneck.
 
 use divan::{Bencher, counter::ItemsCount};
-use giusto_core::{
-    control::{ControllerKind, Limits},
+use giusto_congestion::{ControllerKind, Limits};
+use giusto_session::{
     media::{
-        packetizer::{Cut, Packetizer},
-        source::{PerfectConfig, PerfectEncoder, RateRange, VIDEO_CLOCK},
-    },
-    session::media::{
         MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
-        PADDING_TYPE, PayloadFormat,
+        PADDING_TYPE, PayloadFormat, pacer_config,
     },
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
+    packetizer::{Cut, Packetizer},
+    source::{PerfectConfig, PerfectEncoder, RateRange, VIDEO_CLOCK},
 };
 use giusto_sim::{
     link::{
@@ -22,6 +19,7 @@ use giusto_sim::{
     simulation::Simulation,
     traffic::Media,
 };
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 const SECONDS: u64 = 100;
 const CONTROLLERS: [ControllerKind; 4] = [
@@ -62,7 +60,7 @@ fn sender(controller: ControllerKind) -> MediaEndpoint {
     };
     let config = MediaSenderConfig {
         feedback: controller.feedback(),
-        pacer: controller.pacer(),
+        pacer: pacer_config(controller.pacer()),
         ..MediaSenderConfig::default()
     };
     MediaEndpoint::new(Some(MediaSender::new(config, controller.build(limits), vec![stream])), None)

@@ -3,14 +3,14 @@
 //! Events leave in the order of their times, and those of one time in the order in which they were scheduled. Nothing else
 //! decides, so a run is the same every time.
 
-use giusto_core::units::Timestamp;
+use giusto_units::Timestamp;
 
 /// Events to come, ordered by (time, sequence).
 ///
 /// # Example
 ///
 /// ```
-/// use giusto_core::units::Timestamp;
+/// use giusto_units::Timestamp;
 /// use giusto_sim::engine::EventQueue;
 ///
 /// let mut events = EventQueue::default();
@@ -167,7 +167,7 @@ impl<E: Copy> Heap<E> {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::units::TimeDelta;
+    use giusto_units::TimeDelta;
     use proptest::prelude::*;
 
     use super::*;

@@ -1,9 +1,6 @@
 //! Packets as metadata.
 
-use giusto_core::{
-    ecn::Ecn,
-    units::{DataSize, Timestamp},
-};
+use giusto_units::{DataSize, Ecn, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// One flow in one direction, by its place in the simulation.

@@ -1,6 +1,6 @@
 //! A run: agents send, links carry, time leaps from event to event.
 
-use giusto_core::units::{TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 
 use crate::{
     engine::EventQueue,
@@ -22,7 +22,7 @@ pub struct AgentId(u32);
 /// A source, a link of 10 Mbit/s and 25 ms, a sink:
 ///
 /// ```
-/// use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+/// use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 /// use giusto_sim::{
 ///     link::{LinkConfig, queue::{DropTail, Limit}, rate::RateProfile},
 ///     random,

@@ -3,10 +3,8 @@
 //! Summaries, plots and files derive from this stream. Who wants to see it implements [`Observer`]; who does not passes `()`,
 //! and nothing is computed for it.
 
-use giusto_core::{
-    control::Decision,
-    units::{DataSize, TimeDelta, Timestamp},
-};
+use giusto_congestion::Decision;
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use crate::packet::{DropReason, FlowId, LinkId, Packet};
 

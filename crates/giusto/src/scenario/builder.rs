@@ -1,6 +1,6 @@
 //! Scenarios made by a program.
 
-use giusto_core::units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
     change::{self, Change},
@@ -26,7 +26,7 @@ use super::{
 ///
 /// let mut wire = LinkSpec::new("wire", "here", "there");
 /// wire.config.rate = RateProfile::Fixed("1 Mbit/s".parse()?);
-/// wire.config.delay = "20 ms".parse::<giusto::core::units::TimeDelta>()?.into();
+/// wire.config.delay = "20 ms".parse::<giusto_units::TimeDelta>()?.into();
 /// let voice = FlowKind::Source {
 ///     departures: Departures::Constant(RateProfile::Fixed("64 kbit/s".parse()?)),
 ///     size: "200 B".parse()?,
@@ -40,7 +40,7 @@ use super::{
 ///     .expect(Expectation::of_flow("voice", Metric::ReceivedRate).between(63e3, 64e3))
 ///     .build()?;
 ///
-/// let result = simulation::run(&scenario, 1, &mut ());
+/// let result = run::simulate(&scenario, 1, &mut ());
 /// assert!(result.passed(), "{:?}", result.checks);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

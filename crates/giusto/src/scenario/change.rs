@@ -1,7 +1,7 @@
 //! Changes of links during a run.
 
-use giusto_core::units::{DataRate, TimeDelta, Timestamp};
 use giusto_sim::link::{delay::DelayProfile, rate::RateProfile};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
     error::{KeyError, unknown},

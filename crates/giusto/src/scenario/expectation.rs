@@ -1,6 +1,6 @@
 //! Expectations: bounds on results of flows and links.
 
-use giusto_core::units::{DataRate, Timestamp};
+use giusto_units::{DataRate, Timestamp};
 
 /// Bounds on a metric of flows or of a link.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,9 +95,12 @@ pub enum Figure {
 
 /// Unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
+    /// bit/s.
     Rate,
+    /// ms.
     Time,
+    /// A ratio, 0 to 1.
     Ratio,
     /// Number of these.
     Count(&'static str),
@@ -147,16 +150,18 @@ impl Metric {
         Self::NAMES.iter().find(|(metric, _)| *metric == self).map_or("?", |(_, name)| name)
     }
 
-    pub(crate) const fn is_of_flows(self) -> bool {
+    /// Whether it applies to flows.
+    pub const fn is_of_flows(self) -> bool {
         !matches!(self, Self::Utilisation | Self::Dropped)
     }
 
-    pub(crate) const fn is_of_links(self) -> bool {
+    /// Whether it applies to links.
+    pub const fn is_of_links(self) -> bool {
         matches!(self, Self::Utilisation | Self::Dropped | Self::Marked | Self::QueueDelay(_))
     }
 
     /// Whether only media flows have it.
-    pub(crate) const fn is_of_media(self) -> bool {
+    pub const fn is_of_media(self) -> bool {
         matches!(
             self,
             Self::StreamFairness | Self::TargetRate | Self::Decisions | Self::Frames | Self::FrameDelay(_)
@@ -164,11 +169,12 @@ impl Metric {
     }
 
     /// Whether a stream of a flow has it.
-    pub(crate) const fn is_of_streams(self) -> bool {
+    pub const fn is_of_streams(self) -> bool {
         matches!(self, Self::ReceivedRate | Self::Frames | Self::FrameDelay(_))
     }
 
-    pub(crate) const fn unit(self) -> Unit {
+    /// Its unit.
+    pub const fn unit(self) -> Unit {
         match self {
             Self::SentRate | Self::ReceivedRate | Self::TargetRate => Unit::Rate,
             Self::SentPackets | Self::ReceivedPackets => Unit::Count("packets"),
@@ -187,7 +193,7 @@ impl Metric {
 
 impl Unit {
     /// Name in results.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Rate => "bit/s",
             Self::Time => "ms",
@@ -197,7 +203,7 @@ impl Unit {
     }
 
     /// A value with its unit.
-    pub(crate) fn write(self, value: f64) -> String {
+    pub fn write(self, value: f64) -> String {
         match self {
             Self::Rate => DataRate::from_bps(value as u64).to_string(),
             Self::Time => format!("{value} ms"),

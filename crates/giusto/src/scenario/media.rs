@@ -1,19 +1,16 @@
 //! Media flows: streams, encoders and controller.
 
-use giusto_core::{
-    control::{ControllerKind, FeedbackKind, Limits},
-    ecn::Ecn,
-    media::{
-        packetizer::DEFAULT_MAX_PAYLOAD,
-        source::{
-            AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectConfig, PerfectEncoder,
-            RateRange, SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceConfig,
-            TraceEncoder, TraceLadder,
-        },
+use giusto_congestion::{ControllerKind, FeedbackKind, Limits};
+use giusto_session::{
+    packetizer::DEFAULT_MAX_PAYLOAD,
+    source::{
+        AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectConfig, PerfectEncoder,
+        RateRange, SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceConfig,
+        TraceEncoder, TraceLadder,
     },
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
 use giusto_sim::random::Random;
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 /// Maximum number of videos in one flow.
 pub const MOST_VIDEOS: usize = 16;

@@ -1,7 +1,7 @@
 //! Scenarios: links, flows, timed changes and expectations, as data.
 //!
 //! A scenario is read from a TOML file ([`Document`]) or made by a [`Builder`]. Both return a [`Scenario`] only if it is valid,
-//! and otherwise report every problem found. `docs/scenarios.md` lists every key.
+//! and otherwise report every problem found. `docs/reference/scenario.md` lists every key.
 //!
 //! # Example
 //!
@@ -47,7 +47,7 @@ mod validate;
 pub use builder::Builder;
 pub use document::{Document, Setting};
 pub use error::ScenarioError;
-pub use expectation::{Expectation, Figure, Metric, Subject};
+pub use expectation::{Expectation, Figure, Metric, Subject, Unit};
 pub(crate) use media::{AUDIO_ID, Unfit, feedback_name};
 pub use media::{GiveUp, MOST_VIDEOS, MediaSpec, VideoSpec, VideoStream};
 pub use model::{

@@ -1,10 +1,6 @@
 //! The parts of a scenario.
 
-use giusto_core::{
-    ecn::Ecn,
-    pace::{CyclePlan, Strategy},
-    units::{DataSize, TimeDelta, Timestamp},
-};
+use giusto_pace::{CyclePlan, Strategy};
 use giusto_sim::{
     link::{
         LinkConfig,
@@ -16,6 +12,7 @@ use giusto_sim::{
         tcp::{self, Algorithm},
     },
 };
+use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
 use sha2::{Digest, Sha256};
 
 use super::{expectation::Expectation, media::MediaSpec};

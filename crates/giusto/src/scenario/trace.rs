@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path};
 
-use giusto_core::units::{DataRate, TimeDelta, Timestamp};
 use giusto_sim::link::rate::RateProfile;
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::error::unreadable;
 

@@ -5,16 +5,14 @@ mod media;
 
 use std::collections::BTreeSet;
 
-use giusto_core::{
-    pace::{Strategy, StrategyOptions},
-    units::{TimeDelta, Timestamp},
-};
+use giusto_pace::{Strategy, StrategyOptions};
 use giusto_sim::{
     link::{LinkError, queue::QueueError},
     network::Network,
     packet::LinkId,
     traffic::Pattern,
 };
+use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
     error::{At, Finding, KeyError, unknown},

@@ -7,12 +7,10 @@ use std::{
     time::Duration,
 };
 
-use giusto_core::{
-    measure::{ClockEstimate, ErrorHistogram},
-    session::{
-        Sender, SenderConfig, SenderError, SenderEvent,
-        wire::{SenderFigures, StreamToken},
-    },
+use giusto_measure::{ClockEstimate, ErrorHistogram};
+use giusto_session::probe::{
+    Sender, SenderConfig, SenderError, SenderEvent,
+    wire::{SenderFigures, StreamToken},
 };
 use nix::{
     poll::{PollFd, PollFlags, ppoll},

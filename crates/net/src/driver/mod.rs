@@ -3,8 +3,8 @@
 //! | driver | drives |
 //! |---|---|
 //! | [`transmit`] | schedules: the thread that sends on time |
-//! | [`Conversation`] | [`session::Sender`](giusto_core::session::Sender): opening, clock questions, reports, the end |
-//! | [`ReceiveDriver`] | [`session::Receiver`](giusto_core::session::Receiver): everything at the receiving end |
+//! | [`Conversation`] | [`session::Sender`](giusto_session::probe::Sender): opening, clock questions, reports, the end |
+//! | [`ReceiveDriver`] | [`session::Receiver`](giusto_session::probe::Receiver): everything at the receiving end |
 
 mod converse;
 mod receive;
@@ -14,7 +14,7 @@ pub use converse::{Conversation, ConversationEvent};
 pub use receive::{ReceiveDriver, ReceiveError, Verdict};
 pub use transmit::{Flow, FlowEnd, FlowOutcome, rehearse, transmit};
 
-use giusto_core::session::wire::ClockIdentity;
+use giusto_session::probe::wire::ClockIdentity;
 
 use crate::Clock;
 

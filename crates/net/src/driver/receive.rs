@@ -6,10 +6,8 @@ use std::{
     time::Duration,
 };
 
-use giusto_core::{
-    session::{Inbound, Receiver, ReceiverEvent},
-    units::{TimeDelta, Timestamp},
-};
+use giusto_session::probe::{Inbound, Receiver, ReceiverEvent};
+use giusto_units::{TimeDelta, Timestamp};
 
 use crate::{
     Clock, ReceiveBatch, Received, SleepMode, Sleeper, SleeperConfig, StampConverter, ThreadCpu,

@@ -5,12 +5,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use giusto_core::{
-    measure::{ErrorHistogram, RateMeter},
-    pace::{HeaderLayer, IpVersion, Schedule, Slips, Step},
-    session::{Filled, Lengths, Outgoing},
-    units::{DataSize, TimeDelta, Timestamp},
-};
+use giusto_measure::{ErrorHistogram, RateMeter};
+use giusto_pace::{HeaderLayer, IpVersion, Schedule, Slips, Step};
+use giusto_session::probe::{Filled, Lengths, Outgoing};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use crate::{Clock, Grouping, SendError, Sleeper, SocketConfig, UdpSocket};
 

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use giusto_core::units::{DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 use serde::Serialize;
 
 use super::connections;

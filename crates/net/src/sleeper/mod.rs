@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use giusto_core::units::{NANOS_PER_SECOND, TimeDelta, Timestamp};
+use giusto_units::{NANOS_PER_SECOND, TimeDelta, Timestamp};
 use hdrhistogram::Histogram;
 use lead::Lead;
 use nix::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use giusto_core::units::DataSize;
+use giusto_units::DataSize;
 
 /// How a [`UdpSocket`](super::UdpSocket) is to be opened. Everything has a default that suits measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::{
 };
 
 pub use config::{SocketConfig, TrafficClass};
-use giusto_core::units::DataSize;
+use giusto_units::DataSize;
 use nix::sys::socket::{setsockopt, sockopt};
 pub use receive::{ReceiveBatch, Received, Wait};
 pub use send::{Grouping, MESSAGE_BYTES, SEGMENTS, SendCounters, SendError};

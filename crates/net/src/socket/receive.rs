@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use giusto_core::units::NANOS_PER_SECOND;
+use giusto_units::NANOS_PER_SECOND;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, ppoll},

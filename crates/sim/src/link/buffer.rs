@@ -1,9 +1,6 @@
 //! A queue, with what its link asks at every event kept at hand.
 
-use giusto_core::{
-    ecn::Ecn,
-    units::{DataRate, Timestamp},
-};
+use giusto_units::{DataRate, Ecn, Timestamp};
 
 use super::queue::Queue;
 use crate::{

@@ -1,6 +1,6 @@
 //! How long a packet is on its way once it is transmitted.
 
-use giusto_core::units::{TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 use rand::RngExt;
 use rand_distr::{Distribution, Normal};
 

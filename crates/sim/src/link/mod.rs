@@ -17,10 +17,8 @@ mod on_the_way;
 pub mod queue;
 pub mod rate;
 
-use giusto_core::{
-    ecn::Ecn,
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
-};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use rand::RngExt;
 
 use self::{
     buffer::{Buffer, Taken},
@@ -35,7 +33,6 @@ use crate::{
     random,
     trace::{Event, Observer, Waiting},
 };
-use rand::RngExt;
 
 /// What a link is made of, its queue apart.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! How fast a link transmits.
 
-use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 /// Bits × nanoseconds per second: the work of transmitting one byte, so that `work / rate` is a time in nanoseconds.
 const WORK_PER_BYTE: u64 = 8_000_000_000;

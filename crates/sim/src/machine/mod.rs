@@ -10,8 +10,8 @@
 //! # Example
 //!
 //! ```
-//! use giusto_core::pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy, StrategyOptions};
-//! use giusto_core::units::{TimeDelta, Timestamp};
+//! use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy, StrategyOptions};
+//! use giusto_units::{TimeDelta, Timestamp};
 //! use giusto_sim::machine::{Data, Machine};
 //!
 //! // 500 B at 100,000 B/s: 2 ms of sending leave 3 ms to sleep, and that takes 10 ms.
@@ -27,7 +27,7 @@
 
 mod run;
 
-use giusto_core::units::{TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 
 pub use run::{Data, Departure, Record};
 
@@ -79,7 +79,7 @@ pub struct Machine {
     pub sleep_model: SleepModel,
     /// What sending one packet takes. The packet leaves at the beginning of that time. Default: nothing.
     pub send_cost: TimeDelta,
-    /// What a look at the clock takes where a schedule watches it ([`Step::LookAgain`](giusto_core::pace::Step::LookAgain)).
+    /// What a look at the clock takes where a schedule watches it ([`Step::LookAgain`](giusto_pace::Step::LookAgain)).
     /// Zero or less: 1 µs, for otherwise no time would pass.
     pub look_cost: TimeDelta,
     /// When it stands still, if it does.

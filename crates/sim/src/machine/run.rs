@@ -1,9 +1,7 @@
 //! One schedule on one machine.
 
-use giusto_core::{
-    pace::{Schedule, Step},
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
-};
+use giusto_pace::{Schedule, Step};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::Machine;
 
@@ -170,7 +168,7 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy, StrategyOptions};
+    use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy, StrategyOptions};
 
     use super::*;
     use crate::machine::SleepModel;

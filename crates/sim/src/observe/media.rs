@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use giusto_core::{
-    control::Decision,
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
-};
+use giusto_congestion::Decision;
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 /// Decisions of a flow that are kept. Beyond it the smaller half of the changes is left out.
 const MOST_DECISIONS: usize = 20_000;

@@ -12,7 +12,7 @@ mod media;
 mod summary;
 mod timeline;
 
-use giusto_core::units::DataSize;
+use giusto_units::DataSize;
 
 pub use media::{MediaSeries, MediaWindow, leave_out_smallest};
 pub use summary::{FlowSummary, LinkSummary, Summary};

@@ -2,11 +2,8 @@
 
 use std::ops::Range;
 
-use giusto_core::{
-    ecn::Ecn,
-    measure::ErrorHistogram,
-    units::{TimeDelta, Timestamp},
-};
+use giusto_measure::ErrorHistogram;
+use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::{
     Drops, Tally, entry,
@@ -22,7 +19,7 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+/// use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 /// use giusto_sim::{
 ///     link::{LinkConfig, queue::{DropTail, Limit}, rate::RateProfile},
 ///     observe::Summary,
@@ -232,7 +229,7 @@ impl Observer for Summary {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::units::DataSize;
+    use giusto_units::DataSize;
 
     use super::*;
     use crate::packet::{BodyId, DropReason};

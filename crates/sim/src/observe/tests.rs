@@ -1,6 +1,6 @@
 //! Whole runs, whose figures must agree with theory, with the links' own counters and with each other.
 
-use giusto_core::units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::*;
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use giusto_core::units::{DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{Drops, MediaSeries, Tally, entry};
 use crate::{
@@ -24,7 +24,7 @@ const MAX_WINDOWS: u64 = 20_000;
 /// # Example
 ///
 /// ```
-/// use giusto_core::units::{TimeDelta, Timestamp};
+/// use giusto_units::{TimeDelta, Timestamp};
 /// use giusto_sim::observe::Timeline;
 ///
 /// let timeline = Timeline::new(Timestamp::from_nanos(60_000_000_000));
@@ -347,7 +347,7 @@ impl Observer for Timeline {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::ecn::Ecn;
+    use giusto_units::Ecn;
 
     use super::*;
     use crate::packet::{BodyId, DropReason, Packet};
@@ -429,7 +429,8 @@ mod tests {
 
     #[test]
     fn a_target_is_weighed_by_time_across_windows_and_frames_by_their_longest() {
-        use giusto_core::{control::Decision, units::DataRate};
+        use giusto_congestion::Decision;
+        use giusto_units::DataRate;
         let mut timeline = Timeline::with_width(ms(40), TimeDelta::from_millis(10));
         assert_eq!(timeline.media(FLOW), None);
         let decide = |timeline: &mut Timeline, at, from, to| {

@@ -1,6 +1,6 @@
 //! Runs as a whole.
 
-use giusto_core::units::{DataRate, DataSize, TimeDelta};
+use giusto_units::{DataRate, DataSize, TimeDelta};
 
 use super::*;
 use crate::{
@@ -147,7 +147,7 @@ impl Agent for Echo {
     fn handle_timeout(&mut self, _now: Timestamp) {}
     fn poll_transmit(&mut self, _now: Timestamp) -> Option<Transmit> {
         self.to_send.pop()?;
-        Some(Transmit { flow: self.flow, bytes: 125, ecn: giusto_core::ecn::Ecn::Ect0, body: Body::None })
+        Some(Transmit { flow: self.flow, bytes: 125, ecn: giusto_units::Ecn::Ect0, body: Body::None })
     }
     fn poll_timeout(&self) -> Option<Timestamp> {
         None

@@ -2,10 +2,8 @@
 
 use std::collections::VecDeque;
 
-use giusto_core::{
-    session::media::{FrameArrival, MediaEndpoint, MediaEvent},
-    units::{DataSize, Timestamp},
-};
+use giusto_session::media::{FrameArrival, MediaEndpoint, MediaEvent};
+use giusto_units::{DataSize, Timestamp};
 
 use super::{Agent, Body, Transmit};
 use crate::{

@@ -7,7 +7,7 @@ pub mod tcp;
 
 use std::fmt;
 
-use giusto_core::{ecn::Ecn, units::Timestamp};
+use giusto_units::{Ecn, Timestamp};
 
 pub use media::{Media, UDP_HEADERS};
 pub use paced::{Datagrams, Paced};

@@ -1,10 +1,7 @@
 //! A transmit schedule as a sender, unchanged: on an ideal machine or a coarse one.
 
-use giusto_core::{
-    ecn::Ecn,
-    pace::{Schedule, Step},
-    units::{DataSize, Timestamp},
-};
+use giusto_pace::{Schedule, Step};
+use giusto_units::{DataSize, Ecn, Timestamp};
 
 use super::{Agent, Body, Transmit};
 use crate::{
@@ -141,10 +138,8 @@ impl Agent for Paced {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::{
-        pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy, StrategyOptions},
-        units::{DataRate, TimeDelta},
-    };
+    use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy, StrategyOptions};
+    use giusto_units::{DataRate, TimeDelta};
 
     use super::*;
     use crate::machine::Data;

@@ -1,9 +1,6 @@
 //! Sources that heed nothing: constant bit rate, Poisson, on and off.
 
-use giusto_core::{
-    ecn::Ecn,
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
-};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use rand_distr::{Distribution, Exp1, Pareto};
 
 use super::{Agent, Body, Transmit};

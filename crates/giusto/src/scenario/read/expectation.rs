@@ -1,6 +1,6 @@
 //! Keys of expectations.
 
-use giusto_core::units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 use serde::Deserialize;
 
 use super::{

@@ -2,11 +2,7 @@
 
 use std::path::Path;
 
-use giusto_core::{
-    ecn::Ecn,
-    pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy},
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
-};
+use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy};
 use giusto_sim::{
     machine::{Machine, SleepModel},
     traffic::{
@@ -14,6 +10,7 @@ use giusto_sim::{
         tcp::{Algorithm, RtoFloor, Settings},
     },
 };
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use serde::{Deserialize, Deserializer};
 
 use super::{

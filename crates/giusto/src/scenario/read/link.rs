@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use giusto_core::units::{DataRate, TimeDelta, Timestamp};
 use giusto_sim::link::{
     delay::{DelayProfile, Jitter},
     loss::Loss,
     rate::RateProfile,
 };
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 use serde::Deserialize;
 
 use super::{

@@ -1,17 +1,14 @@
 //! Keys of media flows: encoders, audio and controller.
 
-use giusto_core::{
-    control::ControllerKind,
-    ecn::Ecn,
-    media::{
-        packetizer::DEFAULT_MAX_PAYLOAD,
-        source::{
-            AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, RateRange,
-            StatisticalConfig, TraceConfig,
-        },
+use giusto_congestion::ControllerKind;
+use giusto_session::{
+    packetizer::DEFAULT_MAX_PAYLOAD,
+    source::{
+        AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, RateRange, StatisticalConfig,
+        TraceConfig,
     },
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
 };
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use serde::{Deserialize, Deserializer, de::Error};
 
 use super::{

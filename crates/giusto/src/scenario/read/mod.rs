@@ -10,7 +10,7 @@ mod value;
 
 use std::{ops::Range, path::Path};
 
-use giusto_core::units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 use serde::{Deserialize, de::IgnoredAny};
 use toml::de::DeValue;
 

@@ -2,8 +2,8 @@
 
 use std::{fmt, marker::PhantomData, str::FromStr};
 
-use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
 use giusto_sim::link::queue::Limit;
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, Visitor},

@@ -1,10 +1,10 @@
 //! Keys of queues.
 
-use giusto_core::units::{DataSize, TimeDelta};
 use giusto_sim::link::queue::{
     CoDelConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit, MarkThreshold, PieConfig, RedConfig,
     Scheduler, StepMarkConfig, Thresholds,
 };
+use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Deserializer, de::Error};
 
 use super::{

@@ -1,7 +1,7 @@
 //! Validation of expectations.
 
-use giusto_core::units::Timestamp;
 use giusto_sim::link::rate::RateProfile;
+use giusto_units::Timestamp;
 
 use crate::scenario::{
     error::{KeyError, unknown},

@@ -1,11 +1,9 @@
 //! Validation of media flows.
 
-use giusto_core::{
-    control::{ControllerKind, Limits},
-    media::source::Audio,
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
-};
+use giusto_congestion::{ControllerKind, Limits};
+use giusto_session::source::Audio;
 use giusto_sim::random;
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::scenario::{
     error::KeyError,

@@ -2,10 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use giusto_core::{
-    ecn::Ecn,
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
-};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{tests::packet, *};
 use crate::random;

@@ -1,6 +1,6 @@
 //! Controlled delay: what counts is the smallest sojourn of an interval (RFC 8289).
 
-use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark, sojourn};
 use crate::packet::{DropReason, Dropped, Packet};
@@ -242,7 +242,7 @@ impl Control {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::ecn::Ecn;
+    use giusto_units::Ecn;
 
     use super::*;
     use crate::link::queue::tests::{at_micros, packet};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::Queue;
 use crate::packet::{DropReason, Dropped, Packet};

@@ -1,6 +1,6 @@
 //! Two coupled queues: low latency for who responds to marks at once, the classic delay for the rest (RFC 9332).
 
-use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use self::schedule::Turns;
 use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark, sojourn};
@@ -88,7 +88,7 @@ impl Default for DualPi2Config {
 /// | classic probability | `p_C = (p')²` | of a mark or drop in the classic queue |
 /// | coupled probability | `p_CL = k·p'` | of a mark in the low-latency queue, at least |
 ///
-/// Packets of ECT(1) and CE go to the low-latency queue ([`Ecn::is_l4s`](giusto_core::ecn::Ecn::is_l4s)). Signals are spread
+/// Packets of ECT(1) and CE go to the low-latency queue ([`Ecn::is_l4s`](giusto_units::Ecn::is_l4s)). Signals are spread
 /// evenly instead of drawn (`recur` of Figure 4), so that the law needs no random numbers.
 ///
 /// Where the code of the RFC leaves room: `lq.len()` and `lq.time()` count the packet that leaves (as the RFC's remark that the

@@ -1,6 +1,6 @@
 //! What is wrong with the configuration of a queue.
 
-use giusto_core::units::{DataSize, TimeDelta};
+use giusto_units::{DataSize, TimeDelta};
 
 /// Why a queue cannot be built as configured.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

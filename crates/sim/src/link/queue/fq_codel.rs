@@ -1,6 +1,6 @@
 //! A line for each flow, served in turns by bytes, each under controlled delay (RFC 8290).
 
-use giusto_core::units::{DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use self::store::{List, Store};

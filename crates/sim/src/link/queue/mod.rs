@@ -37,10 +37,7 @@ pub use drop_tail::{DropTail, Limit};
 pub use dual_pi2::{DualPi2, DualPi2Config, Scheduler};
 pub use error::QueueError;
 pub use fq_codel::{FqCodel, FqCodelConfig};
-use giusto_core::{
-    ecn::Ecn,
-    units::{DataSize, TimeDelta, Timestamp},
-};
+use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
 pub use pie::{LatencyEstimate, Pie, PieConfig};
 pub use red::{Red, RedConfig, Thresholds};
 pub use step_mark::{MarkThreshold, StepMark, StepMarkConfig};
@@ -93,7 +90,7 @@ pub trait Queue: Send + fmt::Debug {
     }
 
     /// The rate at which the link now drains the queue, for laws that reckon in time.
-    fn on_rate(&mut self, now: Timestamp, drain: giusto_core::units::DataRate) {
+    fn on_rate(&mut self, now: Timestamp, drain: giusto_units::DataRate) {
         let _ = (now, drain);
     }
 }

@@ -1,6 +1,6 @@
 //! A proportional-integral controller of the queuing delay (RFC 8033).
 
-use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use self::departure::DepartureRate;

@@ -1,6 +1,6 @@
 //! Random early detection: the longer the averaged queue, the more signals (Floyd & Jacobson 1993).
 
-use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark};
@@ -259,7 +259,7 @@ impl Queue for Red {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::ecn::Ecn;
+    use giusto_units::Ecn;
 
     use super::*;
     use crate::{

@@ -1,6 +1,6 @@
 //! A line that marks all that has waited too long.
 
-use giusto_core::units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark, sojourn};
 use crate::packet::{DropReason, Dropped, Packet};
@@ -111,7 +111,7 @@ impl Queue for StepMark {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::ecn::Ecn;
+    use giusto_units::Ecn;
 
     use super::*;
     use crate::link::queue::tests::{at_micros, packet};

@@ -2,10 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use giusto_core::{
-    ecn::Ecn,
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
-};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use proptest::{collection::vec, prelude::*};
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use giusto_core::units::TimeDelta;
+use giusto_units::TimeDelta;
 use rand::RngExt;
 use rand_distr::{Distribution, Exp1};
 

@@ -36,7 +36,7 @@
 //!     packet::FlowId,
 //!     traffic::{Agent, tcp},
 //! };
-//! use giusto_core::units::Timestamp;
+//! use giusto_units::Timestamp;
 //!
 //! let settings = tcp::Settings { mss: 536, ..tcp::Settings::default() };
 //! let mut sender = tcp::Sender::new(FlowId(0), settings, tcp::Application::Bytes(100_000))?;

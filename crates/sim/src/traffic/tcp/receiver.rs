@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_core::{ecn::Ecn, units::Timestamp};
+use giusto_units::{Ecn, Timestamp};
 use serde::Serialize;
 
 use super::{
@@ -271,7 +271,7 @@ impl Agent for Receiver {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::units::TimeDelta;
+    use giusto_units::TimeDelta;
 
     use super::*;
     use crate::packet::BodyId;

@@ -1,6 +1,6 @@
 //! When to give up waiting: the retransmission timeout (RFC 6298).
 
-use giusto_core::units::TimeDelta;
+use giusto_units::TimeDelta;
 use serde::{Deserialize, Serialize};
 
 /// The timeout before the first measurement (RFC 6298 §2.1).

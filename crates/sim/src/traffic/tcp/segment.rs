@@ -1,6 +1,6 @@
 //! Segments: what the two ends of a connection say to each other, and what it costs on the wire.
 
-use giusto_core::units::Timestamp;
+use giusto_units::Timestamp;
 
 /// IPv4 header (RFC 791 §3.1) and TCP header (RFC 9293 §3.1), both without options, in bytes.
 pub const HEADER_BYTES: u32 = 20 + 20;

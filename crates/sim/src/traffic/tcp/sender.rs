@@ -1,9 +1,6 @@
 //! The sending end: opens connections, sends what its application has.
 
-use giusto_core::{
-    ecn::Ecn,
-    units::{TimeDelta, Timestamp},
-};
+use giusto_units::{Ecn, TimeDelta, Timestamp};
 use serde::Serialize;
 
 use super::{

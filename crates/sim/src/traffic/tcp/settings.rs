@@ -1,6 +1,6 @@
 //! What the two ends of a connection are told.
 
-use giusto_core::units::{DataSize, TimeDelta};
+use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
 
 use super::{

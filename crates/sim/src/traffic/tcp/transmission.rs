@@ -1,6 +1,6 @@
 //! The data phase of a connection: what to send next, what an acknowledgement means, how losses are mended.
 
-use giusto_core::units::{TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
     control::{Acknowledged, CongestionControl, Opening},

@@ -1,4 +1,4 @@
-use giusto_core::control::{FeedbackKind, Limits};
+use giusto_congestion::{FeedbackKind, Limits};
 
 use super::*;
 use crate::scenario::{Document, model::FlowKind};

@@ -1,7 +1,5 @@
-use giusto_core::{
-    control::FeedbackKind,
-    media::source::{AudioConfig, StatisticalConfig},
-};
+use giusto_congestion::FeedbackKind;
+use giusto_session::source::{AudioConfig, StatisticalConfig};
 
 use super::*;
 use crate::scenario::media::VideoSpec;

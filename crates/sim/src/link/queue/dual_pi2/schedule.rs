@@ -1,6 +1,6 @@
 //! Whose turn it is, the low-latency or the classic queue's.
 
-use giusto_core::units::{DataSize, Timestamp};
+use giusto_units::{DataSize, Timestamp};
 
 use super::{super::fifo::Fifo, Scheduler};
 

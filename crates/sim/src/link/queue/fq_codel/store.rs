@@ -1,6 +1,6 @@
 //! Where the packets of all queues lie: one array of packets, one of queues, linked by place.
 
-use giusto_core::units::DataSize;
+use giusto_units::DataSize;
 
 use super::super::codel::Control;
 use crate::packet::Packet;
@@ -205,7 +205,7 @@ impl List {
 
 #[cfg(test)]
 mod tests {
-    use giusto_core::ecn::Ecn;
+    use giusto_units::Ecn;
 
     use super::*;
     use crate::link::queue::tests::packet;

@@ -1,4 +1,4 @@
-use giusto_core::ecn::Ecn;
+use giusto_units::Ecn;
 
 use super::*;
 use crate::{

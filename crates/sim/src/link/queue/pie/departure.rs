@@ -1,6 +1,6 @@
 //! The rate of departures, as RFC 8033 §5.2 and Appendix B measure it.
 
-use giusto_core::units::{DataSize, Timestamp};
+use giusto_units::{DataSize, Timestamp};
 
 /// RFC 8033 Appendix B: the weight of a measurement is its threshold over 2^16.
 pub(super) const LARGEST_THRESHOLD: u64 = 1 << 16;

@@ -1,6 +1,6 @@
 //! CUBIC: a window that grows with the cube of the time since the last congestion.
 
-use giusto_core::units::{TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 
 use super::{Acknowledged, CongestionControl, Opening, SlowStart};
 

@@ -1,6 +1,6 @@
 //! `HyStart++`: slow start that ends when the queue begins to grow (RFC 9406).
 
-use giusto_core::units::TimeDelta;
+use giusto_units::TimeDelta;
 
 use super::Acknowledged;
 

@@ -7,7 +7,7 @@ mod new_reno;
 use std::fmt;
 
 pub use cubic::Cubic;
-use giusto_core::units::{TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 use hystart::HyStart;
 pub(super) use hystart::SEGMENTS_PER_ACK as SEGMENTS_PER_ACK_WITH_HYSTART;
 pub use new_reno::NewReno;

@@ -1,6 +1,6 @@
 //! NewReno: one segment more per round trip, half at each congestion.
 
-use giusto_core::units::Timestamp;
+use giusto_units::Timestamp;
 
 use super::{Acknowledged, CongestionControl, Opening, SlowStart};
 

@@ -10,10 +10,7 @@ mod theory;
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
-use giusto_core::{
-    ecn::Ecn,
-    units::{DataRate, DataSize, TimeDelta, Timestamp},
-};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{Application, Flags, Receiver, Segment, Sender, Settings};
 use crate::{

@@ -1,0 +1,185 @@
+//! The `giusto` command.
+//!
+//! Results go to standard output, progress and live figures to standard error. Exit status: 0 success, 1 failure or an
+//! expectation that is not met, 2 wrong usage.
+
+mod args;
+mod cbr;
+mod compare;
+mod console;
+mod demo;
+mod files;
+mod recv;
+mod reproduce;
+mod send;
+mod shell;
+mod sim;
+mod sweep;
+mod timed;
+
+use std::{
+    ffi::OsString,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+
+use giusto::error::UsageError;
+
+/// Sends paced UDP and measures what arrives; simulates networks and compares congestion controllers.
+#[derive(Debug, Parser)]
+#[command(name = "giusto", version, max_term_width = 110, after_help = "Start with: giusto demo")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Send and measure a stream on loopback and write an HTML report
+    Demo(demo::DemoArgs),
+    /// Send a paced UDP stream to `giusto recv` and report what arrived
+    Send(Box<send::SendArgs>),
+    /// Receive streams and measure each of them
+    Recv(recv::RecvArgs),
+    /// Measure constant-bit-rate streams on loopback: rates, sizes and strategies in one table
+    Cbr(cbr::CbrArgs),
+    /// Simulate a scenario and check its expectations
+    Sim(sim::SimArgs),
+    /// Simulate a scenario under several congestion controllers, side by side
+    Compare(compare::CompareArgs),
+    /// Simulate a scenario with many values and seeds
+    Sweep(sweep::SweepArgs),
+    /// Reproduce published results
+    Reproduce(reproduce::ReproduceArgs),
+    /// Print completions for a shell
+    Completions(shell::CompletionsArgs),
+    /// Write man pages to a directory
+    Man(shell::ManArgs),
+}
+
+/// Runs the command in `args`.
+fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            eprintln!("error: no command given: start with `giusto demo`, or see `giusto --help`");
+            return ExitCode::from(2);
+        }
+        Err(error) if error.use_stderr() => {
+            eprintln!("{}", one_line(&error.to_string()));
+            return ExitCode::from(2);
+        }
+        Err(help) => {
+            // Help and version; a closed pipe is no error.
+            let _ = help.print();
+            return ExitCode::SUCCESS;
+        }
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    if let Err(error) = console::stop_on_signals(Arc::clone(&stop)) {
+        eprintln!("warning: cannot catch signals, so Ctrl-C will end the run without a result: {error}");
+    }
+    let outcome = match cli.command {
+        Command::Demo(args) => demo::run(&args, &stop),
+        Command::Send(args) => send::run(&args, &stop),
+        Command::Recv(args) => recv::run(&args, &stop),
+        Command::Cbr(args) => cbr::run(&args, &stop),
+        Command::Sim(args) => sim::run(&args, &stop),
+        Command::Compare(args) => compare::run(&args, &stop),
+        Command::Sweep(args) => sweep::run(&args, &stop),
+        Command::Reproduce(args) => reproduce::run(&args, &stop),
+        Command::Completions(args) => Ok(shell::completions(&args, Cli::command())),
+        Command::Man(args) => shell::man(&args, Cli::command()),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {}", message(&error));
+            ExitCode::from(if error.downcast_ref::<UsageError>().is_some() { 2 } else { 1 })
+        }
+    }
+}
+
+/// An error and its causes, each once: some errors include their cause.
+fn message(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
+        if text.is_empty() {
+            cause
+        } else if text.contains(&cause) {
+            text
+        } else {
+            format!("{text}: {cause}")
+        }
+    })
+}
+
+/// The command line, to be typed again.
+fn command_line() -> String {
+    let words = std::env::args_os().skip(1).map(|arg| quoted(&arg.to_string_lossy()));
+    std::iter::once("giusto".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// A word, quoted for a shell where needed.
+fn quoted(word: &str) -> String {
+    if word.contains(|c: char| c.is_whitespace() || "\"'$*;&|<>(){}[]#".contains(c)) {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    } else {
+        word.to_owned()
+    }
+}
+
+/// An error message of clap in one line, without the usage.
+fn one_line(message: &str) -> String {
+    let mut words = Vec::new();
+    for line in message.lines() {
+        if line.starts_with("Usage:") || line.starts_with("For more information") {
+            break;
+        }
+        words.extend(line.split_whitespace());
+    }
+    words.join(" ")
+}
+
+fn main() -> ExitCode {
+    run(std::env::args_os())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_cause_is_printed_once() {
+        use std::{io, path::Path};
+
+        use giusto::whole_file::{Content, WriteError};
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let twice = anyhow::Error::from(WriteError::io(Path::new("r.html"), Content::REPORT, full));
+        let cause = "no storage space";
+        assert_eq!(
+            message(&twice),
+            format!("r.html: cannot write the report: {cause}: free some space or choose another disk")
+        );
+        let hidden = anyhow::anyhow!("inner").context("outer");
+        assert_eq!(message(&hidden), "outer: inner");
+    }
+
+    #[test]
+    fn errors_about_flags_are_one_line_with_the_fix() {
+        let complaint = |args: &[&str]| one_line(&Cli::try_parse_from(args).unwrap_err().to_string());
+        assert_eq!(
+            complaint(&["giusto", "send", "h:1", "--rate", "fast"]),
+            "error: invalid value 'fast' for '--rate <RATE>': \"fast\" is not a rate: write a number and a unit, \
+             such as \"3 Mbit/s\", or \"max\""
+        );
+        assert!(complaint(&["giusto", "send", "h:1", "--duratoin", "1s"]).contains("'--duration'"));
+        assert!(!complaint(&["giusto", "send"]).contains('\n'));
+    }
+}

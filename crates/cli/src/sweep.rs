@@ -1,0 +1,223 @@
+//! `giusto sweep`: many runs of a scenario.
+
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{
+    console::{Progress, print_json, print_text},
+    quoted,
+    sim::make_folder,
+    timed,
+};
+use giusto::{
+    error::UsageError,
+    record::SimResult,
+    run::sweep::{
+        self, Failed, Finished, Journal, JournalError, Outcome, Planned, Seeds, Summary, Sweep, Values,
+    },
+    scenario::Document,
+    whole_file::{self, Content},
+};
+
+/// How many runs that went wrong are named in the terminal; the others are in the table.
+const NAMED: usize = 10;
+
+/// Flags of `giusto sweep`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  giusto sweep scenarios/codel.toml --seeds 1..30
+  giusto sweep scenarios/codel.toml --set bottleneck.rate=1M,5M,20M --set bottleneck.queue.target=5ms,15ms --out rates
+  giusto sweep scenarios/codel.toml --set bottleneck.rate=1M,5M,20M --set bottleneck.queue.target=5ms,15ms --out rates --resume
+
+--out writes flows.csv and links.csv, a row for each run and flow or link, and journal.jsonl, which --resume continues.
+Exit status: 0 all as expected, 1 a run failed or an expectation is not met, 2 bad usage.")]
+pub(crate) struct SweepArgs {
+    /// The scenario
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Values of a parameter, such as link.bottleneck.rate=1M,5M; repeatable: all are combined
+    #[arg(long, value_name = "KEY=A,B,C")]
+    set: Vec<Values>,
+
+    /// Seeds, each with every combination: 1..30, both included, or 1,2,5
+    #[arg(long, value_name = "SEEDS", default_value = "1..10")]
+    seeds: Seeds,
+
+    /// How many runs at a time; by default one on each core
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+
+    /// Keep each finished run in this folder, and write the tables there
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Continue what is kept in the folder of --out
+    #[arg(long, requires = "out")]
+    resume: bool,
+
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Printed<'a> {
+    scenario: &'a str,
+    parameters: &'a [String],
+    runs: &'a [Finished],
+    failed: &'a [Failed],
+    summary: Vec<Summary>,
+    interrupted: bool,
+}
+
+pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let document = Document::load(&args.file).map_err(UsageError::from)?;
+    let sweep = Sweep { document, values: args.set.clone(), seeds: args.seeds.clone() };
+    sweep.check().map_err(UsageError::new)?;
+    let planned = sweep.plan().map_err(UsageError::from)?;
+    let name = planned.first().map_or("", |run| run.scenario.name());
+    let (journal, known) = journal(args, name, &planned)?;
+    let paths: Vec<String> = args.set.iter().map(|values| values.path.clone()).collect();
+
+    let progress = Progress::new(planned.len() as u64);
+    progress.say(name.to_owned());
+    (0..known.len()).for_each(|_| progress.step());
+    let (outcome, trouble) = in_parallel(args.jobs, &planned, known, (stop, &progress), journal)?;
+    progress.clear();
+
+    let interrupted = outcome.missing > 0;
+    if args.json {
+        let summary = sweep::summaries(&outcome.finished);
+        let (runs, failed) = (&outcome.finished[..], &outcome.failed[..]);
+        print_json(&Printed { scenario: name, parameters: &paths, runs, failed, summary, interrupted })?;
+    } else {
+        print_text(&sweep::text(&paths, &outcome.finished))?;
+    }
+    if let Some(out) = &args.out {
+        let tables = [
+            ("flows.csv", sweep::flows_csv(&paths, &outcome.finished)?),
+            ("links.csv", sweep::links_csv(&paths, &outcome.finished)?),
+        ];
+        for (file, table) in tables {
+            let path = out.join(file);
+            whole_file::write(&path, Content { name: "table", example: "flows.csv" }, &table)?;
+            progress.note(&format!("wrote {}", path.display()));
+        }
+    }
+    if let Some(error) = trouble {
+        return Err(error.into());
+    }
+    tell(args, &outcome, &progress);
+    let unmet = outcome.finished.iter().any(|run| !run.result.passed());
+    Ok(if unmet || !outcome.failed.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The journal that is asked for, and what it knows.
+fn journal(
+    args: &SweepArgs,
+    name: &str,
+    planned: &[Planned],
+) -> anyhow::Result<(Option<Journal>, Vec<Finished>)> {
+    let Some(out) = &args.out else { return Ok((None, Vec::new())) };
+    let usage = |error: JournalError| match error {
+        JournalError::Io { .. } => anyhow::Error::from(error),
+        _ => UsageError::new(format!("--out {error}")).into(),
+    };
+    if args.resume {
+        let (journal, known) = Journal::resume(out, name, planned).map_err(usage)?;
+        return Ok((Some(journal), known));
+    }
+    make_folder(out)?;
+    Ok((Some(Journal::create(out, name).map_err(usage)?), Vec::new()))
+}
+
+/// All that is planned and not known. A journal that cannot be written ends the sweep; what has finished is there all the same.
+fn in_parallel(
+    jobs: Option<u16>,
+    planned: &[Planned],
+    known: Vec<Finished>,
+    (stop, progress): (&AtomicBool, &Progress),
+    mut journal: Option<Journal>,
+) -> anyhow::Result<(Outcome, Option<JournalError>)> {
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(jobs.unwrap_or(0).into()).build()?;
+    let trouble = Mutex::new(None);
+    let ended = AtomicBool::new(false);
+    let is_over = || stop.load(Ordering::Relaxed) || ended.load(Ordering::Relaxed);
+    let outcome = threads.install(|| {
+        sweep::run(
+            planned,
+            known,
+            |run| simulate(run, is_over),
+            |run| {
+                progress.step();
+                let kept = journal.as_mut().map_or(Ok(()), |journal| journal.append(run));
+                if let (Err(error), Ok(mut trouble)) = (kept, trouble.lock()) {
+                    ended.store(true, Ordering::Relaxed);
+                    trouble.get_or_insert(error);
+                }
+            },
+        )
+    });
+    Ok((outcome, trouble.into_inner().ok().flatten()))
+}
+
+/// One run, unless it is over before.
+fn simulate(run: &Planned, is_over: impl Fn() -> bool) -> Option<SimResult> {
+    if is_over() {
+        return None;
+    }
+    let result = timed::run(&run.scenario, run.seed, &mut (), |_| {
+        if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    (!result.interrupted).then_some(result)
+}
+
+/// What went wrong or is missing, on standard error, with the way to see it alone.
+fn tell(args: &SweepArgs, outcome: &Outcome, progress: &Progress) {
+    let alone = |seed: &str, parameters: &BTreeMap<String, String>| {
+        let settings =
+            args.set.iter().filter_map(|values| Some((&values.path, parameters.get(&values.path)?)));
+        let set = settings.fold(String::new(), |text, (path, value)| {
+            format!("{text} --set {}", quoted(&format!("{path}={value}")))
+        });
+        format!("giusto sim {} --seed {seed}{set}", quoted(&args.file.display().to_string()))
+    };
+    let mut wrong: Vec<String> = Vec::new();
+    for run in &outcome.failed {
+        wrong.push(format!("failed: {}: {}", alone(&run.seed, &run.parameters), run.why));
+    }
+    for run in outcome.finished.iter().filter(|run| !run.result.passed()) {
+        let unmet = run.result.checks.iter().filter(|check| !check.passed).map(|check| check.name.as_str());
+        let unmet = unmet.collect::<Vec<_>>().join("; ");
+        wrong.push(format!("not as expected: {}: {unmet}", alone(&run.seed, &run.parameters)));
+    }
+    for line in wrong.iter().take(NAMED) {
+        progress.note(line);
+    }
+    if wrong.len() > NAMED {
+        progress.note(&format!("… and {} more", wrong.len() - NAMED));
+    }
+    if sweep::seeds_make_no_difference(&outcome.finished) {
+        progress.note(
+            "note: all seeds give the same: nothing is drawn here; let flows begin at drawn times, as start = { uniform = \"1 s\" }",
+        );
+    }
+    if outcome.missing > 0 {
+        let mend =
+            if args.out.is_some() { "continue with --resume" } else { "with --out they could be continued" };
+        progress.note(&format!("{} of the runs are missing: {mend}", outcome.missing));
+    }
+}

@@ -1,0 +1,54 @@
+//! What a feedback message of a hundred packets costs each controller.
+//!
+//! `cargo bench -p giusto-congestion --bench control`. Packets of 1200 bytes leave 2 ms apart and arrive after 25 ms and up to 3 ms more; one
+//! in 50 is lost. The controllers have heard 50 such messages before.
+
+use divan::{Bencher, black_box, counter::ItemsCount};
+use giusto_congestion::{ControllerKind, Feedback, Limits, PacketReport, SentPacket};
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+
+const PACKETS: u64 = 100;
+
+fn main() {
+    divan::main();
+}
+
+/// The packets of the `message`th feedback, and when it arrives.
+fn packets(message: u64) -> (Timestamp, Vec<PacketReport>) {
+    let size = DataSize::from_bytes(1200);
+    let report = |sequence: u64| {
+        let at = Timestamp::from_nanos(sequence * 2_000_000);
+        let jitter = sequence.wrapping_mul(2_654_435_761) % 12 * 250_000;
+        let arrival = PeerTimestamp::from_nanos(at.as_nanos() + 25_000_000 + jitter);
+        PacketReport {
+            sent: SentPacket { sequence, at, size, probe: None, in_flight: size },
+            arrival: (sequence % 50 != 7).then_some(arrival),
+            ecn: Ecn::NotEct,
+        }
+    };
+    let first = message * PACKETS;
+    let end = Timestamp::from_nanos((first + PACKETS) * 2_000_000) + TimeDelta::from_millis(60);
+    (end, (first..first + PACKETS).map(report).collect())
+}
+
+#[divan::bench(args = ControllerKind::ALL)]
+fn feedback_of_100_packets(bencher: Bencher<'_, '_>, kind: ControllerKind) {
+    let limits = Limits { max: DataRate::from_bps(10_000_000), ..Limits::default() };
+    let mut controller = kind.build(limits);
+    let mut message = 0;
+    let mut hear = |(now, packets): (Timestamp, Vec<PacketReport>)| {
+        controller.on_feedback(now, black_box(&Feedback { packets: &packets, ..Feedback::default() }));
+        controller.target()
+    };
+    for _ in 0..50 {
+        hear(packets(message));
+        message += 1;
+    }
+    bencher
+        .counter(ItemsCount::new(PACKETS))
+        .with_inputs(|| {
+            message += 1;
+            packets(message - 1)
+        })
+        .bench_local_values(&mut hear);
+}

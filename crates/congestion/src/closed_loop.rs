@@ -1,0 +1,434 @@
+//! A sender, a link and a receiver in one loop, to judge controllers by what they bring about.
+//!
+//! The link has a rate that may change with time, a drop-tail queue of 300 ms, a delay of 25 ms each way unless told otherwise, and may lose packets behind
+//! the queue at random. The sender has pictures, 30 a second, in packets of 1200 bytes, that leave through a [`Pacer`]; probes
+//! and padding are filled up. The receiver reports each 50 ms unless told otherwise, in steps of 250 µs, of 1/1024 s where RFC 8888 is
+//! spoken, or of 1/90 000 s where the first SCReAM's messages are.
+
+use std::collections::VecDeque;
+
+use giusto_pace::media::{self, Pacer, PacerConfig, Permit};
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use crate::{
+    Cause, Controller, ControllerKind, Decision, Feedback, FeedbackKind, Limits, LossReport, PacketReport,
+    Probe, QueueState, SentPacket,
+};
+
+const PACKET: u64 = 1200;
+const QUEUE: TimeDelta = TimeDelta::from_millis(300);
+const FRAME: TimeDelta = TimeDelta::from_nanos(33_333_333);
+
+/// The pacer that the controller asks for.
+pub(super) fn pacer_config(kind: ControllerKind) -> PacerConfig {
+    PacerConfig { burst: kind.pacer().burst, ..PacerConfig::libwebrtc() }
+}
+
+/// What happens.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scenario {
+    /// Seconds to Mbit/s. Zero: nothing passes.
+    pub(super) link: fn(f64) -> f64,
+    /// Seconds to the delay one way, in milliseconds.
+    pub(super) delay: fn(f64) -> f64,
+    /// What is lost behind the queue, 0 to 1.
+    pub(super) loss: f64,
+    pub(super) limits: Limits,
+    pub(super) seconds: u64,
+    pub(super) seed: u64,
+    /// The most that the media takes.
+    pub(super) media: DataRate,
+    /// A receiver that each second tells its losses and, as an estimate, half again what arrived; instead of packets.
+    pub(super) reports_only: bool,
+    /// How often the receiver reports packets.
+    pub(super) feedback: TimeDelta,
+    /// Seconds to whether feedback is lost.
+    pub(super) deaf: fn(f64) -> bool,
+    /// The codepoint of the packets.
+    pub(super) ecn: Ecn,
+    /// The queue marks what waits for longer than this, in milliseconds, where the codepoint allows.
+    pub(super) mark_above: f64,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self {
+            link: |_| 3.0,
+            delay: |_| 25.0,
+            loss: 0.0,
+            limits: Limits { max: DataRate::from_bps(10_000_000), ..Limits::default() },
+            seconds: 60,
+            seed: 1,
+            media: DataRate::from_bps(u64::MAX),
+            reports_only: false,
+            feedback: TimeDelta::from_millis(50),
+            deaf: |_| false,
+            ecn: Ecn::NotEct,
+            mark_above: f64::INFINITY,
+        }
+    }
+}
+
+/// What became of it.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Bits that arrived in each tenth of a second.
+    pub(super) arrived: Vec<u64>,
+    /// The media rate at the beginning of each tenth of a second, in bit/s.
+    pub(super) targets: Vec<u64>,
+    /// When a packet was sent, in seconds, and how long it waits in the queue of the link, in milliseconds.
+    pub(super) waits: Vec<(f64, f64)>,
+    pub(super) sent: u64,
+    /// Dropped by the queue; lost at random.
+    pub(super) dropped: u64,
+    pub(super) lost: u64,
+    /// Marked by the queue.
+    pub(super) marked: u64,
+    /// When a packet was sent, in seconds, and how long it had waited at the sender, in milliseconds.
+    pub(super) aged: Vec<(f64, f64)>,
+    pub(super) decisions: Vec<Decision>,
+    pub(super) probes: u64,
+    pub(super) timeouts: u64,
+    /// For how many seconds padding was wanted.
+    pub(super) padded: f64,
+}
+
+impl Outcome {
+    /// The mean rate that arrived between two moments, in Mbit/s.
+    pub(super) fn mbps(&self, from: f64, to: f64) -> f64 {
+        let places = (from * 10.0) as usize..(to * 10.0) as usize;
+        self.arrived[places].iter().sum::<u64>() as f64 / 1e6 / (to - from)
+    }
+
+    /// The first moment from which a second brings `mbps` on average.
+    pub(super) fn reaches(&self, after: f64, mbps: f64) -> Option<f64> {
+        let first = (after * 10.0) as usize;
+        let place = self.arrived[first..]
+            .windows(10)
+            .position(|tenths| tenths.iter().sum::<u64>() as f64 >= mbps * 1e6)?;
+        Some((first + place) as f64 / 10.0)
+    }
+
+    /// What 95 of 100 packets waited at most, of those sent between two moments.
+    pub(super) fn wait_p95(&self, from: f64, to: f64) -> f64 {
+        let within = self.waits.iter().filter(|&&(at, _)| at >= from && at < to);
+        let mut waits: Vec<f64> = within.map(|&(_, wait)| wait).collect();
+        waits.sort_by(f64::total_cmp);
+        waits.get(waits.len() * 95 / 100).copied().unwrap_or(0.0)
+    }
+
+    /// What 95 of 100 packets waited at the sender at most, of those sent between two moments.
+    pub(super) fn age_p95(&self, from: f64, to: f64) -> f64 {
+        let within = self.aged.iter().filter(|&&(at, _)| at >= from && at < to);
+        let mut ages: Vec<f64> = within.map(|&(_, age)| age).collect();
+        ages.sort_by(f64::total_cmp);
+        ages.get(ages.len() * 95 / 100).copied().unwrap_or(0.0)
+    }
+
+    /// The share of all packets that the queue dropped.
+    pub(super) fn dropped_share(&self) -> f64 {
+        self.dropped as f64 / self.sent as f64
+    }
+
+    /// The media rate at a moment, in Mbit/s.
+    pub(super) fn target(&self, at: f64) -> f64 {
+        self.targets[(at * 10.0) as usize] as f64 / 1e6
+    }
+
+    /// The least and the greatest media rate between two moments.
+    pub(super) fn targets(&self, from: f64, to: f64) -> (f64, f64) {
+        let within = &self.targets[(from * 10.0) as usize..(to * 10.0) as usize];
+        let (least, greatest) = (within.iter().min(), within.iter().max());
+        (*least.unwrap() as f64 / 1e6, *greatest.unwrap() as f64 / 1e6)
+    }
+
+    pub(super) fn has_cause(&self, wanted: impl Fn(&Cause) -> bool) -> bool {
+        self.decisions.iter().any(|decision| wanted(&decision.cause))
+    }
+}
+
+/// Lets `kind` run in `scenario`.
+pub(super) fn run(kind: ControllerKind, scenario: Scenario) -> Outcome {
+    run_with(kind.build(scenario.limits), kind, scenario)
+}
+
+/// Lets this very controller run in `scenario`, with the pacer of `kind`.
+pub(super) fn run_with(controller: Box<dyn Controller>, kind: ControllerKind, scenario: Scenario) -> Outcome {
+    Loop::new(controller, kind, scenario).run()
+}
+
+/// The same with another pacer.
+pub(super) fn run_paced(kind: ControllerKind, pacer: PacerConfig, scenario: Scenario) -> Outcome {
+    let mut this = Loop::new(kind.build(scenario.limits), kind, scenario);
+    this.pacer = Pacer::new(pacer, this.controller.target().pacing);
+    this.run()
+}
+
+/// When a feedback message arrives, the packets that it reports, or the losses and the estimate that it tells.
+type Message = (Timestamp, Vec<PacketReport>, Option<(LossReport, DataRate)>);
+
+#[derive(Debug)]
+struct Loop {
+    scenario: Scenario,
+    random: StdRng,
+    controller: Box<dyn Controller>,
+    pacer: Pacer,
+    now: Timestamp,
+    /// Packets that wait at the sender: since when.
+    waiting: VecDeque<Timestamp>,
+    /// What is left over of a picture, in bytes.
+    rest: f64,
+    next_frame: Timestamp,
+    next_padding: Timestamp,
+    next_feedback: Timestamp,
+    /// Bits in the queue of the link, as of `drained`.
+    backlog: f64,
+    drained: Timestamp,
+    /// What was sent and not yet reported, with its arrival.
+    flight: VecDeque<(SentPacket, Option<Timestamp>, Ecn)>,
+    in_flight: DataSize,
+    /// Feedback on its way: when it arrives.
+    returning: VecDeque<Message>,
+    second: (u64, u64, u64),
+    /// Arrival times are told in steps of so many nanoseconds.
+    step: u64,
+    sequence: u64,
+    outcome: Outcome,
+}
+
+impl Loop {
+    fn new(controller: Box<dyn Controller>, kind: ControllerKind, scenario: Scenario) -> Self {
+        let pacer = Pacer::new(pacer_config(kind), controller.target().pacing);
+        let tenths = scenario.seconds as usize * 10;
+        Self {
+            scenario,
+            random: StdRng::seed_from_u64(scenario.seed),
+            controller,
+            pacer,
+            now: Timestamp::ZERO,
+            waiting: VecDeque::new(),
+            rest: 0.0,
+            next_frame: Timestamp::ZERO,
+            next_padding: Timestamp::ZERO,
+            next_feedback: Timestamp::ZERO + scenario.feedback,
+            backlog: 0.0,
+            drained: Timestamp::ZERO,
+            flight: VecDeque::new(),
+            in_flight: DataSize::ZERO,
+            returning: VecDeque::new(),
+            second: (0, 0, 0),
+            step: match kind.feedback() {
+                FeedbackKind::CongestionControl => 1_000_000_000 / 1024,
+                FeedbackKind::ScreamDraft => 1_000_000_000 / 90_000,
+                _ => 250_000,
+            },
+            sequence: 0,
+            outcome: Outcome { arrived: vec![0; tenths], targets: vec![0; tenths], ..Outcome::default() },
+        }
+    }
+
+    fn run(mut self) -> Outcome {
+        let end = Timestamp::ZERO + TimeDelta::from_seconds(self.scenario.seconds as i64);
+        self.controller.on_timeout(self.now, &QueueState::default());
+        self.follow();
+        while self.now < end {
+            let before = self.now;
+            self.step();
+            let next = self.next();
+            assert!(next > before, "time stands still at {before}");
+            self.record(next.min(end));
+            self.now = next;
+        }
+        self.outcome
+    }
+
+    /// Everything that is due now.
+    fn step(&mut self) {
+        if self.next_frame <= self.now {
+            let rate = self.controller.target().media.min(self.scenario.media);
+            self.rest += rate.as_bps() as f64 / 8.0 * FRAME.as_seconds();
+            let packets = (self.rest / PACKET as f64).floor();
+            self.rest -= packets * PACKET as f64;
+            self.waiting.extend(std::iter::repeat_n(self.now, packets as usize));
+            self.next_frame += FRAME;
+        }
+        if self.next_feedback <= self.now {
+            self.report();
+            self.next_feedback += self.scenario.feedback;
+        }
+        while self.returning.front().is_some_and(|&(at, ..)| at <= self.now) {
+            self.hear();
+        }
+        if self.controller.next_timeout().is_some_and(|at| at <= self.now) {
+            self.controller.on_timeout(self.now, &self.queue());
+            self.outcome.timeouts += 1;
+            self.follow();
+            let next = self.controller.next_timeout();
+            assert!(
+                next.is_none_or(|next| next > self.now),
+                "a deadline at {next:?} that was handled at {}",
+                self.now
+            );
+        }
+        while self.sends() && self.pacer.next_send(self.now, DataSize::from_bytes(PACKET)) == Permit::Now {
+            self.send();
+        }
+    }
+
+    fn queue(&self) -> QueueState {
+        let oldest = self.waiting.front().map_or(TimeDelta::ZERO, |&since| self.now - since);
+        QueueState { size: DataSize::from_bytes(PACKET) * self.waiting.len() as u64, oldest }
+    }
+
+    /// Whether there is something to send: media, padding, or filling for a probe.
+    fn sends(&self) -> bool {
+        !self.waiting.is_empty() || self.pacer.probe(self.now).is_some() || self.pads()
+    }
+
+    fn pads(&self) -> bool {
+        self.controller.target().padding > DataRate::ZERO && self.next_padding <= self.now
+    }
+
+    fn next(&self) -> Timestamp {
+        let size = DataSize::from_bytes(PACKET);
+        let departure = match self.pacer.next_send(self.now, size) {
+            Permit::At(at) if self.sends() => Some(at),
+            _ => None,
+        };
+        let padding = (self.controller.target().padding > DataRate::ZERO).then_some(self.next_padding);
+        let feedback = self.returning.front().map(|&(at, ..)| at);
+        let known = [Some(self.next_frame), Some(self.next_feedback), departure, feedback];
+        let timeout = self.controller.next_timeout();
+        known.into_iter().chain([padding, timeout]).flatten().filter(|&at| at > self.now).min().unwrap()
+    }
+
+    fn send(&mut self) {
+        let size = DataSize::from_bytes(PACKET);
+        if let Some(since) = self.waiting.pop_front() {
+            self.outcome.aged.push((self.now.as_seconds(), (self.now - since).as_millis()));
+        }
+        let probe = self.pacer.on_sent(self.now, size);
+        self.in_flight += size;
+        let packet =
+            SentPacket { sequence: self.sequence, at: self.now, size, probe, in_flight: self.in_flight };
+        self.sequence += 1;
+        let padding = self.controller.target().padding;
+        if let Some(time) = padding.time_for(size) {
+            self.next_padding = self.next_padding.max(self.now) + time;
+        }
+        let (arrival, ecn) = self.pass(size);
+        self.flight.push_back((packet, arrival, ecn));
+        self.outcome.sent += 1;
+        self.controller.on_sent(self.now, &packet);
+        self.follow();
+    }
+
+    fn delay(&self) -> TimeDelta {
+        TimeDelta::from_seconds_f64((self.scenario.delay)(self.now.as_seconds()) / 1e3)
+    }
+
+    /// Through the link: when it arrives, if it does.
+    fn pass(&mut self, size: DataSize) -> (Option<Timestamp>, Ecn) {
+        let at = self.now.as_seconds();
+        let rate = (self.scenario.link)(at) * 1e6;
+        self.backlog = (self.backlog - rate * (self.now - self.drained).as_seconds()).max(0.0);
+        self.drained = self.now;
+        let lost = self.random.random_bool(self.scenario.loss);
+        let wait = self.backlog / rate;
+        if rate <= 0.0 || wait > QUEUE.as_seconds() {
+            self.outcome.dropped += 1;
+            return (None, self.scenario.ecn);
+        }
+        let marked = self.scenario.ecn.is_capable() && wait * 1e3 > self.scenario.mark_above;
+        let ecn = if marked { Ecn::Ce } else { self.scenario.ecn };
+        self.outcome.waits.push((at, wait * 1e3));
+        self.backlog += size.as_bits() as f64;
+        if lost {
+            self.outcome.lost += 1;
+            return (None, ecn);
+        }
+        let arrival = self.now + self.delay() + TimeDelta::from_seconds_f64(self.backlog / rate);
+        if let Some(tenth) = self.outcome.arrived.get_mut((arrival.as_seconds() * 10.0) as usize) {
+            *tenth += size.as_bits();
+        }
+        self.outcome.marked += u64::from(marked);
+        (Some(arrival), ecn)
+    }
+
+    /// The receiver tells what came.
+    fn report(&mut self) {
+        let came = |arrival: &Option<Timestamp>| arrival.is_some_and(|arrival| arrival <= self.now);
+        let Some(last) = self.flight.iter().rposition(|(_, arrival, _)| came(arrival)) else { return };
+        let reports: Vec<_> = self
+            .flight
+            .drain(..=last)
+            .map(|(sent, arrival, ecn)| {
+                let steps = |at: Timestamp| PeerTimestamp::from_nanos(at.as_nanos() / self.step * self.step);
+                PacketReport { sent, arrival: arrival.map(steps), ecn }
+            })
+            .collect();
+        let at = self.now + self.delay();
+        if (self.scenario.deaf)(self.now.as_seconds()) {
+            return;
+        }
+        if !self.scenario.reports_only {
+            self.returning.push_back((at, reports, None));
+            return;
+        }
+        let (feedbacks, expected, arrived) = &mut self.second;
+        *feedbacks += 1;
+        *expected += reports.len() as u64;
+        *arrived += reports.iter().filter(|report| report.arrival.is_some()).count() as u64;
+        if *feedbacks >= 20 {
+            let ratio = 1.0 - *arrived as f64 / *expected as f64;
+            let rate = DataRate::from_bps(*arrived * PACKET * 8);
+            let report = LossReport { ratio, expected_packets: *expected };
+            self.second = (0, 0, 0);
+            self.returning.push_back((at, Vec::new(), Some((report, rate))));
+        }
+    }
+
+    fn hear(&mut self) {
+        let Some((_, packets, report)) = self.returning.pop_front() else { return };
+        if let Some(last) = packets.last() {
+            self.in_flight = DataSize::from_bytes(PACKET) * (self.sequence - last.sent.sequence - 1);
+        }
+        self.pacer.on_in_flight(self.in_flight);
+        let feedback = Feedback {
+            packets: &packets,
+            loss: report.map(|(loss, _)| loss),
+            receiver_estimate: report.map(|(_, rate)| DataRate::from_bps(rate.as_bps() * 3 / 2)),
+            in_flight: self.in_flight,
+            ..Feedback::default()
+        };
+        self.controller.on_feedback(self.now, &feedback);
+        self.follow();
+    }
+
+    fn follow(&mut self) {
+        let target = self.controller.target();
+        let Limits { min, max, .. } = self.scenario.limits;
+        assert!((min..=max).contains(&target.media), "{target:?}");
+        self.pacer.on_target(self.now, target.pacing, target.window);
+        while let Some(probe) = self.controller.next_probe() {
+            self.outcome.probes += 1;
+            let Probe { cluster, rate, duration, packets, batch } = probe;
+            self.pacer.on_probe(self.now, media::Probe { cluster, rate, duration, packets, batch });
+        }
+        let decision = *self.controller.decision();
+        if self.outcome.decisions.last() != Some(&decision) {
+            self.outcome.decisions.push(decision);
+        }
+    }
+
+    fn record(&mut self, until: Timestamp) {
+        if self.controller.target().padding > DataRate::ZERO {
+            self.outcome.padded += (until - self.now).as_seconds();
+        }
+        let tenth = |at: Timestamp| (at.as_seconds() * 10.0).ceil() as usize;
+        for place in tenth(self.now)..tenth(until) {
+            self.outcome.targets[place] = self.controller.target().media.as_bps();
+        }
+    }
+}

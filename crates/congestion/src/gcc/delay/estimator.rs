@@ -1,0 +1,317 @@
+//! Packets in, a signal out: grouping, filter and detector composed.
+//!
+//! # Example
+//!
+//! ```
+//! use giusto_congestion::{Signal, gcc::delay::{DelayConfig, DelayEstimator, ReceivedPacket}};
+//! use giusto_units::{DataSize, PeerTimestamp, Timestamp};
+//!
+//! // One packet each 20 ms; each takes 2 ms longer than the one before.
+//! let mut estimator = DelayEstimator::new(DelayConfig::libwebrtc())?;
+//! for packet in 0..40 {
+//!     let sent = Timestamp::from_nanos(packet * 20_000_000);
+//!     let arrival = PeerTimestamp::from_nanos(packet * 22_000_000);
+//!     let now = Timestamp::from_nanos(packet * 22_000_000);
+//!     estimator.on_packet(now, ReceivedPacket { sent, arrival, size: DataSize::from_bytes(1200) });
+//! }
+//! assert_eq!(estimator.signal(), Signal::OverUse);
+//! # Ok::<(), giusto_congestion::gcc::delay::DelayConfigError>(())
+//! ```
+
+use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
+
+use super::{
+    Detection, Detector, DetectorConfig, FilterOutput, GroupDelta, Grouped, Grouping, GroupingConfig, Kalman,
+    KalmanConfig, KalmanTwoState, KalmanTwoStateConfig, ReceivedPacket, Reset, TrendLine, TrendLineConfig,
+};
+use crate::{PacketReport, Signal};
+
+/// Which filter, and how.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FilterConfig {
+    /// Least squares (libwebrtc, sender).
+    TrendLine(TrendLineConfig),
+    /// Scalar Kalman (draft-ietf-rmcat-gcc-02).
+    Kalman(KalmanConfig),
+    /// Kalman of slope and offset (libwebrtc, receiver).
+    KalmanTwoState(KalmanTwoStateConfig),
+}
+
+/// How the signal is formed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DelayConfig {
+    /// How packets become groups.
+    pub grouping: GroupingConfig,
+    /// How the trend is taken out of the noise.
+    pub filter: FilterConfig,
+    /// How the trend becomes a signal.
+    pub detector: DetectorConfig,
+    /// If nothing is heard for longer than this, all begins anew; above 0. Default 2 s (libwebrtc, `delay_based_bwe.cc`).
+    pub stream_timeout: TimeDelta,
+}
+
+impl DelayConfig {
+    /// What libwebrtc's sender does.
+    pub fn libwebrtc() -> Self {
+        Self {
+            grouping: GroupingConfig::libwebrtc(),
+            filter: FilterConfig::TrendLine(TrendLineConfig::default()),
+            detector: DetectorConfig::libwebrtc(),
+            stream_timeout: TimeDelta::from_seconds(2),
+        }
+    }
+
+    /// draft-ietf-rmcat-gcc-02 to the letter, where it has one. It is blind to small overloads; see
+    /// [`kalman`](super::kalman).
+    pub fn draft_02() -> Self {
+        Self {
+            grouping: GroupingConfig::draft_02(),
+            filter: FilterConfig::Kalman(KalmanConfig::draft_02()),
+            detector: DetectorConfig::draft_02(),
+            stream_timeout: TimeDelta::from_seconds(2),
+        }
+    }
+
+    /// The same with the amplification that libwebrtc had.
+    pub fn draft_02_amplified() -> Self {
+        Self { filter: FilterConfig::Kalman(KalmanConfig::amplified()), ..Self::draft_02() }
+    }
+
+    /// What libwebrtc's receiver does before it tells its estimate.
+    pub fn receive_side() -> Self {
+        Self { filter: FilterConfig::KalmanTwoState(KalmanTwoStateConfig::default()), ..Self::libwebrtc() }
+    }
+
+    /// Whether every constant is within its range.
+    ///
+    /// # Errors
+    ///
+    /// Names the first constant that is not.
+    pub fn validate(&self) -> Result<(), DelayConfigError> {
+        let positive = |span: TimeDelta| if span > TimeDelta::ZERO { 1.0 } else { 0.0 };
+        check("stream_timeout", "above 0 s", positive(self.stream_timeout), |sign| sign > 0.0)?;
+        match &self.filter {
+            FilterConfig::TrendLine(line) => {
+                check("window", "at least 2", line.window as f64, |window| window >= 2.0)?;
+                check("smoothing", "0 to below 1", line.smoothing, |share| (0.0..1.0).contains(&share))?;
+                check("gain", "above 0", line.gain, |gain| gain > 0.0)?;
+            }
+            FilterConfig::Kalman(kalman) => {
+                check("process_variance", "above 0", kalman.process_variance, |v| v > 0.0)?;
+                check("initial_error_variance", "at least 0", kalman.initial_error_variance, |v| v >= 0.0)?;
+                check("initial_noise_variance", "at least 0", kalman.initial_noise_variance, |v| v >= 0.0)?;
+                check("least_noise_variance", "above 0", kalman.least_noise_variance, |v| v > 0.0)?;
+                check("noise_smoothing", "between 0 and 1", kalman.noise_smoothing, inside_one)?;
+                check("outlier_deviations", "above 0", kalman.outlier_deviations, |n| n > 0.0)?;
+            }
+            FilterConfig::KalmanTwoState(kalman) => {
+                let variances = kalman.initial_variances.into_iter().chain(kalman.process_variances);
+                check("initial_slope", "at least 0", kalman.initial_slope, |v| v >= 0.0)?;
+                for variance in variances {
+                    check("initial and process variances", "at least 0", variance, |v| v >= 0.0)?;
+                }
+                check("turning_boost", "at least 0", kalman.turning_boost, |v| v >= 0.0)?;
+                check("initial_noise_variance", "at least 0", kalman.initial_noise_variance, |v| v >= 0.0)?;
+                check("least_noise_variance", "above 0", kalman.least_noise_variance, |v| v > 0.0)?;
+                check("outlier_deviations", "above 0", kalman.outlier_deviations, |n| n > 0.0)?;
+                check(
+                    "startup_noise_smoothing",
+                    "between 0 and 1",
+                    kalman.startup_noise_smoothing,
+                    inside_one,
+                )?;
+                check("noise_smoothing", "between 0 and 1", kalman.noise_smoothing, inside_one)?;
+            }
+        }
+        let detector = &self.detector;
+        let (least, greatest) = (detector.least_threshold_ms, detector.greatest_threshold_ms);
+        check("least_threshold_ms", "above 0", least, |v| v > 0.0)?;
+        check("greatest_threshold_ms", "at least the least", greatest, |v| v >= least)?;
+        let first = detector.initial_threshold_ms;
+        check("initial_threshold_ms", "from the least to the greatest", first, |v| {
+            v >= least && v <= greatest
+        })?;
+        check("rise", "at least 0", detector.rise, |v| v >= 0.0)?;
+        check("fall", "at least 0", detector.fall, |v| v >= 0.0)?;
+        check("spike_ms", "at least 0", detector.spike_ms, |v| v >= 0.0)
+    }
+}
+
+impl Default for DelayConfig {
+    fn default() -> Self {
+        Self::libwebrtc()
+    }
+}
+
+/// A constant is outside its range.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("delay-based congestion control: {name} must be {range}, found {found}")]
+pub struct DelayConfigError {
+    /// Which.
+    pub name: &'static str,
+    /// What it may be.
+    pub range: &'static str,
+    /// What it is.
+    pub found: f64,
+}
+
+/// Hears of packets and says whether a queue grows.
+#[derive(Debug, Clone)]
+pub struct DelayEstimator {
+    config: DelayConfig,
+    grouping: Grouping,
+    filter: Filter,
+    detector: Detector,
+    heard_at: Option<Timestamp>,
+    last_reset: Option<(Timestamp, Reset)>,
+    recovered: bool,
+    output: FilterOutput,
+    /// One feedback message: arrival, sending, sequence, size; kept for its memory.
+    by_arrival: Vec<(PeerTimestamp, Timestamp, u64, DataSize)>,
+}
+
+impl DelayEstimator {
+    /// Nothing was heard.
+    ///
+    /// # Errors
+    ///
+    /// A constant of `config` is outside its range.
+    pub fn new(config: DelayConfig) -> Result<Self, DelayConfigError> {
+        config.validate()?;
+        Ok(Self {
+            config,
+            grouping: Grouping::new(config.grouping),
+            filter: Filter::new(&config.filter),
+            detector: Detector::new(config.detector),
+            heard_at: None,
+            last_reset: None,
+            recovered: false,
+            output: FilterOutput::default(),
+            by_arrival: Vec::new(),
+        })
+    }
+
+    /// Takes in what one feedback message reports, in any order; what did not arrive says nothing here.
+    pub fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) -> Signal {
+        let mut by_arrival = std::mem::take(&mut self.by_arrival);
+        by_arrival.clear();
+        by_arrival.extend(packets.iter().filter_map(|report| {
+            let arrival = report.arrival?;
+            Some((arrival, report.sent.at, report.sent.sequence, report.sent.size))
+        }));
+        by_arrival.sort_unstable_by_key(|&(arrival, sent, sequence, _)| (arrival, sent, sequence));
+        let mut recovered = false;
+        for &(arrival, sent, _, size) in &by_arrival {
+            self.on_packet(now, ReceivedPacket { sent, arrival, size });
+            recovered |= self.recovered;
+        }
+        self.recovered = recovered;
+        self.by_arrival = by_arrival;
+        self.signal()
+    }
+
+    /// Takes in one packet, of which we learn `now`: on the receive side, as it arrives.
+    pub fn on_packet(&mut self, now: Timestamp, packet: ReceivedPacket) -> Signal {
+        let before = self.signal();
+        if self.heard_at.is_some_and(|heard| now.saturating_since(heard) > self.config.stream_timeout) {
+            self.begin_anew();
+            self.last_reset = Some((now, Reset::StreamTimeout));
+        }
+        self.heard_at = self.heard_at.max(Some(now));
+        match self.grouping.on_packet(now, packet) {
+            Grouped::Delta(delta) => {
+                self.output = self.filter.on_delta(&delta, self.detector.detection().signal);
+                let at = self.filter.time_of(&delta);
+                self.detector.on_output(self.output, delta.departure, at);
+            }
+            Grouped::Reset(reset) => self.last_reset = Some((now, reset)),
+            Grouped::Pending | Grouped::OutOfOrder => {}
+        }
+        self.recovered = before == Signal::UnderUse && self.signal() == Signal::Normal;
+        self.signal()
+    }
+
+    /// What the delay says.
+    pub fn signal(&self) -> Signal {
+        self.detector.detection().signal
+    }
+
+    /// What it says, the trend, and the threshold that held then.
+    pub fn detection(&self) -> Detection {
+        self.detector.detection()
+    }
+
+    /// What the filter said last.
+    pub fn output(&self) -> FilterOutput {
+        self.output
+    }
+
+    /// Whether, in the last call, a queue had drained: under-use became normal.
+    pub fn recovered(&self) -> bool {
+        self.recovered
+    }
+
+    /// When groups were last forgotten, and why. Only a [`Reset::StreamTimeout`] makes filter and threshold new as well.
+    pub fn last_reset(&self) -> Option<(Timestamp, Reset)> {
+        self.last_reset
+    }
+
+    fn begin_anew(&mut self) {
+        self.grouping.clear();
+        self.filter = Filter::new(&self.config.filter);
+        self.detector = Detector::new(self.config.detector);
+        self.output = FilterOutput::default();
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Filter {
+    TrendLine(TrendLine),
+    Kalman(Kalman),
+    KalmanTwoState(KalmanTwoState),
+}
+
+impl Filter {
+    fn new(config: &FilterConfig) -> Self {
+        match *config {
+            FilterConfig::TrendLine(config) => Self::TrendLine(TrendLine::new(config)),
+            FilterConfig::Kalman(config) => Self::Kalman(Kalman::new(config)),
+            FilterConfig::KalmanTwoState(config) => Self::KalmanTwoState(KalmanTwoState::new(config)),
+        }
+    }
+
+    fn on_delta(&mut self, delta: &GroupDelta, signal: Signal) -> FilterOutput {
+        match self {
+            Self::TrendLine(filter) => filter.on_delta(delta),
+            Self::Kalman(filter) => filter.on_delta(delta),
+            Self::KalmanTwoState(filter) => filter.on_delta(delta, signal),
+        }
+    }
+
+    /// The time by which the threshold adapts: the group's arrival in the draft, the closing packet's in libwebrtc.
+    fn time_of(&self, delta: &GroupDelta) -> PeerTimestamp {
+        match self {
+            Self::Kalman(_) => delta.arrived_at,
+            Self::TrendLine(_) | Self::KalmanTwoState(_) => delta.closed_at,
+        }
+    }
+}
+
+fn inside_one(share: f64) -> bool {
+    share > 0.0 && share < 1.0
+}
+
+fn check(
+    name: &'static str,
+    range: &'static str,
+    found: f64,
+    is_within: impl Fn(f64) -> bool,
+) -> Result<(), DelayConfigError> {
+    if found.is_finite() && is_within(found) { Ok(()) } else { Err(DelayConfigError { name, range, found }) }
+}
+
+#[cfg(test)]
+mod ramp_tests;
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
+mod tests;

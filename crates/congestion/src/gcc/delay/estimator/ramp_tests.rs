@@ -1,0 +1,124 @@
+//! A bottleneck that is sent too much, and nothing else: no noise. How much queue builds up before over-use is signalled?
+
+use giusto_units::DataSize;
+
+use super::*;
+
+/// Group intervals from 100 to 30 per second, in microseconds.
+const INTERVALS_US: [u64; 4] = [10_000, 16_667, 20_000, 33_333];
+
+/// Overloads of 5 to 25 %.
+const SMALL_PERCENT: [u64; 5] = [5, 10, 15, 20, 25];
+
+/// Groups of one packet, `quiet` of them at no overload and then for 300 s at one of `percent`: the queue that the filter has
+/// seen when over-use is first signalled, in milliseconds.
+fn queue_after_quiet(config: DelayConfig, quiet: u64, interval_us: u64, percent: u64) -> Option<f64> {
+    let mut estimator = DelayEstimator::new(config).unwrap();
+    (0..quiet + 300_000_000 / interval_us).find_map(|index| {
+        let sent = index * interval_us;
+        let queue_us = index.saturating_sub(quiet) * interval_us * percent / 100;
+        let arrival_nanos = (sent + queue_us) * 1_000;
+        let packet = ReceivedPacket {
+            sent: Timestamp::from_nanos(sent * 1_000),
+            arrival: PeerTimestamp::from_nanos(arrival_nanos),
+            size: DataSize::from_bytes(1200),
+        };
+        let signal = estimator.on_packet(Timestamp::from_nanos(arrival_nanos), packet);
+        let seen = u64::from(estimator.output().samples).saturating_sub(quiet);
+        (signal == Signal::OverUse).then_some((seen * interval_us * percent) as f64 / 1e5)
+    })
+}
+
+fn queue(config: DelayConfig, interval_us: u64, percent: u64) -> Option<f64> {
+    queue_after_quiet(config, 0, interval_us, percent)
+}
+
+/// The draft's filter with a share of the range that it leaves for `chi`, amplified or not.
+fn draft(noise_smoothing: f64, amplification: Option<u32>) -> DelayConfig {
+    let kalman = KalmanConfig { noise_smoothing, amplification, ..KalmanConfig::draft_02() };
+    DelayConfig { filter: FilterConfig::Kalman(kalman), ..DelayConfig::draft_02() }
+}
+
+fn over_all(config: DelayConfig, percents: &[u64]) -> Vec<Option<f64>> {
+    let each = |&interval| percents.iter().map(move |&percent| queue(config, interval, percent));
+    INTERVALS_US.iter().flat_map(each).collect()
+}
+
+/// The mean variation is the overload times the interval, at most 8.3 ms here: below 12.5 ms.
+#[test]
+fn to_the_letter_and_with_slow_noise_the_draft_never_sees_a_quarter_too_much() {
+    let config = draft(0.001, None);
+    assert!(over_all(config, &SMALL_PERCENT).iter().all(Option::is_none));
+    assert_eq!(queue(config, 10_000, 100), None, "nor twice too much in groups of 10 ms");
+    // 20 ms per group is above 12.5 ms; the filter takes 16 groups to say so.
+    let seen = queue(config, 20_000, 100).unwrap();
+    assert!((200.0..=400.0).contains(&seen), "{seen}");
+}
+
+/// With faster noise the ramp itself counts as noise, the estimate becomes slow, and meanwhile the threshold falls towards
+/// it: over-use is signalled after all, seconds of queue too late.
+#[test]
+fn to_the_letter_and_with_fast_noise_the_draft_sees_some_of_it_seconds_late() {
+    let middle = over_all(draft(0.01, None), &SMALL_PERCENT);
+    let seen: Vec<f64> = middle.iter().copied().flatten().collect();
+    assert_eq!(seen.len(), 1, "a quarter, in groups of 33 ms: {middle:?}");
+    assert!((1_500.0..=3_000.0).contains(&seen[0]), "{seen:?}");
+    let twice = queue(draft(0.1, None), 10_000, 100).unwrap();
+    assert!((1_500.0..=4_000.0).contains(&twice), "{twice}");
+}
+
+#[test]
+fn amplified_the_draft_signals_after_sixteen_to_fifty_milliseconds_of_queue() {
+    let all = over_all(draft(0.001, Some(60)), &SMALL_PERCENT);
+    let seen: Vec<f64> = all.iter().copied().flatten().collect();
+    assert_eq!(seen.len(), all.len(), "{all:?}");
+    assert!(seen.iter().all(|queue| (16.0..=50.0).contains(queue)), "{seen:?}");
+    assert_eq!(all, over_all(DelayConfig::draft_02_amplified(), &SMALL_PERCENT), "the preset");
+    // With faster noise it is later at large variations, and as early at small ones.
+    let middle = over_all(draft(0.01, Some(60)), &SMALL_PERCENT);
+    assert!(middle.iter().all(|queue| queue.is_some_and(|ms| (16.0..=60.0).contains(&ms))), "{middle:?}");
+    let fast = over_all(draft(0.1, Some(60)), &SMALL_PERCENT);
+    assert!(fast.iter().all(|queue| queue.is_some_and(|ms| (16.0..=110.0).contains(&ms))), "{fast:?}");
+    assert!(fast.iter().copied().flatten().any(|ms| ms > 100.0), "{fast:?}");
+}
+
+/// Twice too much in groups of 33 ms: 20 differences fill the window, and over-use takes a second one.
+#[test]
+fn a_cold_trend_line_says_nothing_for_twenty_groups() {
+    assert_eq!(queue(DelayConfig::libwebrtc(), 33_000, 100), Some(21.0 * 33.0));
+    for percent in [25, 50, 100] {
+        for interval_us in INTERVALS_US {
+            let expected = 21.0 * (interval_us * percent) as f64 / 1e5;
+            assert_eq!(queue(DelayConfig::libwebrtc(), interval_us, percent), Some(expected));
+        }
+    }
+}
+
+/// The modified trend is at most 60 · 4 · x / (1 + x), and the threshold at least 6: x = 2.56 %.
+#[test]
+fn the_trend_line_is_blind_below_two_and_a_half_percent() {
+    assert!(over_all(DelayConfig::libwebrtc(), &[1, 2]).iter().all(Option::is_none));
+    let small = over_all(DelayConfig::libwebrtc(), &[5]);
+    assert!(small.iter().all(|queue| queue.is_some_and(|ms| (15.0..=62.0).contains(&ms))), "{small:?}");
+}
+
+/// What was quiet for 500 groups has full gains: a trend of one step is multiplied by 60 at once.
+#[test]
+fn after_quiet_every_filter_but_the_literal_draft_is_quick() {
+    let cases = [
+        (DelayConfig::libwebrtc(), 9.0..=76.0),
+        (DelayConfig::draft_02_amplified(), 4.0..=18.0),
+        (DelayConfig::receive_side(), 6.0..=18.0),
+    ];
+    for (config, expected) in cases {
+        for interval_us in INTERVALS_US {
+            for percent in SMALL_PERCENT {
+                let seen = queue_after_quiet(config, 500, interval_us, percent).unwrap();
+                assert!(
+                    expected.contains(&seen),
+                    "{seen} ms at {percent} % and {interval_us} us: {config:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,384 @@
+use giusto_units::{DataSize, Ecn};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Cause, SentPacket};
+
+fn estimator(config: DelayConfig) -> DelayEstimator {
+    DelayEstimator::new(config).unwrap()
+}
+
+fn presets() -> [DelayConfig; 4] {
+    [
+        DelayConfig::libwebrtc(),
+        DelayConfig::draft_02(),
+        DelayConfig::draft_02_amplified(),
+        DelayConfig::receive_side(),
+    ]
+}
+
+fn packet(sent_us: u64, arrival_us: u64) -> ReceivedPacket {
+    ReceivedPacket {
+        sent: Timestamp::from_nanos(sent_us * 1_000),
+        arrival: PeerTimestamp::from_nanos(arrival_us * 1_000),
+        size: DataSize::from_bytes(1200),
+    }
+}
+
+fn report(sequence: u64, sent_us: u64, arrival_us: Option<u64>) -> PacketReport {
+    let size = DataSize::from_bytes(1200);
+    let at = Timestamp::from_nanos(sent_us * 1_000);
+    PacketReport {
+        sent: SentPacket { sequence, at, size, probe: None, in_flight: size },
+        arrival: arrival_us.map(|micros| PeerTimestamp::from_nanos(micros * 1_000)),
+        ecn: Ecn::NotEct,
+    }
+}
+
+/// libwebrtc, `trendline_estimator_unittest.cc`: 25 packets sent each 20 ms and received 0 or 10 % slower or 15 % faster,
+/// at whole milliseconds. It differs at most once from normal.
+#[test]
+fn the_trend_line_signals_as_libwebrtc_publishes() {
+    let cases = [(20.0, Signal::Normal), (1.1 * 20.0, Signal::OverUse), (0.85 * 20.0, Signal::UnderUse)];
+    for (apart_ms, expected) in cases {
+        let mut filter = TrendLine::new(TrendLineConfig::default());
+        let mut detector = Detector::new(DetectorConfig::libwebrtc());
+        let arrival = |index: i32| (987_654_321.0 + apart_ms * f64::from(index)) as i64;
+        let mut signals = Vec::new();
+        for index in 1..25 {
+            let at = PeerTimestamp::from_nanos(arrival(index) as u64 * 1_000_000);
+            let departure = TimeDelta::from_millis(20);
+            let arrival = TimeDelta::from_millis(arrival(index) - arrival(index - 1));
+            let delta = GroupDelta { departure, arrival, size_bytes: 0, arrived_at: at, closed_at: at };
+            signals.push(detector.on_output(filter.on_delta(&delta), departure, at));
+        }
+        signals.dedup();
+        let published =
+            if expected == Signal::Normal { vec![expected] } else { vec![Signal::Normal, expected] };
+        assert_eq!(signals, published, "{apart_ms} ms apart");
+    }
+}
+
+/// The generator of libwebrtc's tests: xorshift64* of Vigna and the transform of Box and Muller.
+struct Gaussian(u64);
+
+impl Gaussian {
+    fn unit(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(2_685_821_657_736_338_717) as f64 / u64::MAX as f64
+    }
+
+    fn next(&mut self, deviation: f64) -> f64 {
+        let radius = (-2.0 * self.unit().ln()).sqrt();
+        deviation * radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+}
+
+/// One of the published cases: packets per frame, frame interval, drift per frame and deviation in ms.
+type Case = (u32, i64, i64, f64);
+
+/// Frames as `overuse_detector_unittest.cc` has them: 100 000 without drift, and then until over-use. How often over-use
+/// began in the former, and after how many frames of the latter.
+fn over_uses((packets, interval, drift, deviation): Case) -> (u32, Option<i32>) {
+    let mut estimator = estimator(DelayConfig::receive_side());
+    let mut random = Gaussian(123_456_789);
+    let (mut sent, mut now, mut received) = (10_i64, 0_i64, 0_i64);
+    let mut frame = |drift: i64| {
+        for _ in 0..packets {
+            let at = Timestamp::from_nanos(received as u64 * 1_000_000);
+            estimator.on_packet(at, packet(sent as u64 * 1_000, received as u64 * 1_000));
+        }
+        sent += interval;
+        now += interval + drift;
+        received = received.max(now + (random.next(deviation) + 0.5) as i64);
+        estimator.signal() == Signal::OverUse
+    };
+    let (mut begun, mut was_over) = (0, false);
+    for _ in 0..100_000 {
+        let is_over = frame(0);
+        begun += u32::from(is_over && !was_over);
+        was_over = is_over;
+    }
+    (begun, (1..=1000).find(|_| frame(drift)))
+}
+
+/// libwebrtc, `overuse_detector_unittest.cc`: the numbers of frames until over-use, none before.
+#[test]
+fn the_two_state_filter_takes_as_many_slow_frames_as_libwebrtc_publishes() {
+    let cases: [(Case, i32); 10] = [
+        ((6, 33, 1, 0.0), 7),
+        ((1, 100, 1, 0.0), 7),
+        ((1, 333, 1, 3.0), 20),
+        ((1, 333, 100, 3.0), 4),
+        ((1, 333, 1, 10.0), 44),
+        ((1, 333, 100, 10.0), 4),
+        ((2, 200, 1, 3.0), 20),
+        ((2, 200, 1, 10.0), 44),
+        ((1, 100, 1, 3.0), 20),
+        ((1, 100, 1, 10.0), 44),
+    ];
+    for (case, frames) in cases {
+        assert_eq!(over_uses(case), (0, Some(frames)), "{case:?}");
+    }
+}
+
+#[test]
+fn and_at_thirty_frames_per_second() {
+    let cases: [(Case, i32); 8] = [
+        ((1, 33, 1, 3.0), 19),
+        ((1, 33, 10, 3.0), 5),
+        ((1, 33, 1, 10.0), 44),
+        ((1, 33, 10, 10.0), 10),
+        ((6, 33, 1, 3.0), 19),
+        ((6, 33, 10, 3.0), 5),
+        ((6, 33, 1, 10.0), 44),
+        ((6, 33, 10, 10.0), 10),
+    ];
+    for (case, frames) in cases {
+        assert_eq!(over_uses(case), (0, Some(frames)), "{case:?}");
+    }
+}
+
+/// libwebrtc, `overuse_detector_unittest.cc`, `SimpleNonOveruse*`: constant, or 5 ms of jitter on arrivals or departures.
+#[test]
+fn alternating_jitter_is_normal_as_libwebrtc_publishes() {
+    for (interval, sent_jitter, arrival_jitter) in [(33, 0, 0), (10, 0, 5), (10, 5, 0)] {
+        let mut estimator = estimator(DelayConfig::receive_side());
+        for index in 0..1000_u64 {
+            let odd = index % 2;
+            let sent = 10 + interval * index + sent_jitter * odd;
+            let arrival = interval * index + arrival_jitter * odd;
+            let now = Timestamp::from_nanos(arrival * 1_000_000);
+            assert_eq!(estimator.on_packet(now, packet(sent * 1_000, arrival * 1_000)), Signal::Normal);
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_grows_and_drains_is_seen_and_its_end_is_told_once() {
+    for config in presets() {
+        let mut estimator = estimator(config);
+        // Per group of 20 ms: 10 ms more for 30 groups, 10 ms less for 30, and then none.
+        let delay_ms = |index: u64| match index {
+            200..230 => 10 * (index - 199),
+            230..260 => 10 * (259 - index),
+            _ => 0,
+        };
+        let mut signals = Vec::new();
+        let mut recoveries = 0;
+        for index in 0..600 {
+            let (sent, arrival) = (20 * index, 20 * index + delay_ms(index));
+            let reports = [report(index, sent * 1_000, Some(arrival * 1_000))];
+            signals.push(estimator.on_packets(Timestamp::from_nanos(arrival * 1_000_000), &reports));
+            recoveries += u32::from(estimator.recovered());
+        }
+        let at = |wanted| signals.iter().position(|&signal| signal == wanted);
+        assert!(signals[..202].iter().all(|&signal| signal == Signal::Normal), "{config:?}");
+        if config == DelayConfig::draft_02() {
+            // 10 ms per group is below 12.5 ms: to the letter, the draft sees nothing of it.
+            assert_eq!((at(Signal::OverUse), recoveries), (None, 0));
+            continue;
+        }
+        let (grew, drained) = (at(Signal::OverUse).unwrap(), at(Signal::UnderUse).unwrap());
+        assert!((202..=210).contains(&grew), "{grew} {config:?}");
+        assert!((235..=255).contains(&drained), "{drained} {config:?}");
+        assert_eq!(signals[599], Signal::Normal, "{config:?}");
+        assert_eq!(recoveries, 1, "{config:?}");
+        let Detection { signal, trend_ms, threshold_ms } = estimator.detection();
+        assert_eq!(estimator.detection().cause(), Cause::Delay { signal, trend_ms, threshold_ms });
+    }
+}
+
+/// The same queue, 30 groups up and 30 down, with `chi` at either end of the draft's range and in the middle: how many groups
+/// after the queue is empty over-use is last signalled.
+#[test]
+fn with_fast_noise_the_amplified_draft_signals_over_use_long_after_the_queue_is_gone() {
+    let last_over_use = |noise_smoothing| {
+        let kalman = KalmanConfig { noise_smoothing, ..KalmanConfig::amplified() };
+        let mut estimator =
+            estimator(DelayConfig { filter: FilterConfig::Kalman(kalman), ..DelayConfig::draft_02() });
+        let over = (0..800_u64).filter(|&index| {
+            let delay_ms = 10 * index.saturating_sub(200).min(260_u64.saturating_sub(index));
+            let arrival_us = (20 * index + delay_ms) * 1_000;
+            let now = Timestamp::from_nanos(arrival_us * 1_000);
+            estimator.on_packet(now, packet(20_000 * index, arrival_us)) == Signal::OverUse
+        });
+        over.last().unwrap() as i64 - 260
+    };
+    assert!((-20..=0).contains(&last_over_use(0.001)), "{}", last_over_use(0.001));
+    assert!((100..=300).contains(&last_over_use(0.01)), "{}", last_over_use(0.01));
+}
+
+#[test]
+fn within_one_message_order_is_of_no_account_and_losses_neither() {
+    for config in presets() {
+        let mut sorted = estimator(config);
+        let mut shuffled = estimator(config);
+        for message in 0..100_u64 {
+            let mut reports: Vec<_> = (0..10)
+                .map(|place| {
+                    let index = message * 10 + place;
+                    let sent = index * 7_000;
+                    // Every third swaps its arrival with its neighbour's, and some are held back.
+                    let arrival = sent + (index % 3) * 9_000 + index * index % 13 * 700;
+                    report(index, sent, (index % 11 != 0).then_some(arrival))
+                })
+                .collect();
+            let now = Timestamp::from_nanos((message + 1) * 70_000_000);
+            let expected = sorted.on_packets(now, &reports);
+            reports.reverse();
+            reports.swap(2, 7);
+            assert_eq!(shuffled.on_packets(now, &reports), expected);
+            reports.retain(|report| report.arrival.is_none());
+            assert_eq!(shuffled.on_packets(now, &reports), expected, "losses alone say nothing");
+        }
+        assert_eq!(sorted.detection(), shuffled.detection());
+        assert_eq!(sorted.output(), shuffled.output());
+        assert!(sorted.output().samples > 100, "{:?}", sorted.output());
+    }
+}
+
+#[test]
+fn after_two_seconds_of_silence_all_begins_anew() {
+    for (silence_ms, expected) in [(2_000, None), (2_001, Some(Reset::StreamTimeout))] {
+        let mut estimator = estimator(DelayConfig::libwebrtc());
+        for index in 0..50_u64 {
+            let arrival = index * 22_000;
+            estimator.on_packet(Timestamp::from_nanos(arrival * 1_000), packet(index * 20_000, arrival));
+        }
+        assert_eq!(estimator.signal(), Signal::OverUse);
+        let (sent, arrival) = (49 * 20 + silence_ms, 49 * 22 + silence_ms);
+        let now = Timestamp::from_nanos(arrival * 1_000_000);
+        let signal = estimator.on_packet(now, packet(sent * 1_000, arrival * 1_000));
+        assert_eq!(estimator.last_reset(), expected.map(|reset| (now, reset)));
+        // Normal in either case: on a gap of 2 s the slope is flat. But only the reset makes all new.
+        assert_eq!(signal, Signal::Normal);
+        let (samples, threshold_ms) = (estimator.output().samples, estimator.detector.threshold_ms());
+        if expected.is_some() {
+            assert_eq!((samples, threshold_ms), (0, 12.5));
+        } else {
+            assert!(samples == 49 && threshold_ms != 12.5, "{samples} {threshold_ms}");
+        }
+    }
+}
+
+#[test]
+fn our_clock_running_backwards_is_no_silence() {
+    let mut estimator = estimator(DelayConfig::libwebrtc());
+    for index in 0..40_u64 {
+        let now = Timestamp::from_nanos(if index % 2 == 0 { 5_000_000_000 } else { 0 });
+        estimator.on_packet(now, packet(index * 20_000, index * 20_000));
+    }
+    assert_eq!(estimator.last_reset(), None);
+    assert_eq!(estimator.output().samples, 38);
+}
+
+#[test]
+fn a_set_back_clock_forgets_groups_but_not_the_trend() {
+    let mut estimator = estimator(DelayConfig::libwebrtc());
+    for index in 0..60_u64 {
+        let arrival = 10_000_000 + index * 20_000 - if index < 40 { 0 } else { 1_000_000 };
+        estimator.on_packet(Timestamp::from_nanos(index * 20_000_000), packet(index * 20_000, arrival));
+    }
+    assert_eq!(estimator.last_reset().map(|(_, reset)| reset), Some(Reset::Reordered));
+    // 38 differences with the first 40 packets, one of the burst that the 41st joined, and those from the 47th on.
+    assert!((48..=53).contains(&estimator.output().samples), "{:?}", estimator.output());
+}
+
+#[test]
+fn what_is_out_of_range_is_named() {
+    let with_line = |line| DelayConfig { filter: FilterConfig::TrendLine(line), ..DelayConfig::libwebrtc() };
+    let with_kalman =
+        |kalman| DelayConfig { filter: FilterConfig::Kalman(kalman), ..DelayConfig::libwebrtc() };
+    let with_states =
+        |kalman| DelayConfig { filter: FilterConfig::KalmanTwoState(kalman), ..DelayConfig::libwebrtc() };
+    let with_detector = |detector| DelayConfig { detector, ..DelayConfig::libwebrtc() };
+    let wrong = [
+        (DelayConfig { stream_timeout: TimeDelta::ZERO, ..DelayConfig::libwebrtc() }, "stream_timeout"),
+        (with_line(TrendLineConfig { window: 1, ..Default::default() }), "window"),
+        (with_line(TrendLineConfig { smoothing: 1.0, ..Default::default() }), "smoothing"),
+        (with_kalman(KalmanConfig { process_variance: f64::NAN, ..Default::default() }), "process_variance"),
+        (with_kalman(KalmanConfig { noise_smoothing: 1.0, ..Default::default() }), "noise_smoothing"),
+        (with_states(KalmanTwoStateConfig { turning_boost: -1.0, ..Default::default() }), "turning_boost"),
+        (
+            with_detector(DetectorConfig { greatest_threshold_ms: 5.0, ..Default::default() }),
+            "greatest_threshold_ms",
+        ),
+        (
+            with_detector(DetectorConfig { initial_threshold_ms: 5.0, ..Default::default() }),
+            "initial_threshold_ms",
+        ),
+        (with_detector(DetectorConfig { rise: f64::INFINITY, ..Default::default() }), "rise"),
+    ];
+    for (config, name) in wrong {
+        assert_eq!(DelayEstimator::new(config).unwrap_err().name, name);
+    }
+    for config in presets() {
+        assert_eq!(config.validate(), Ok(()));
+    }
+    let error = DelayEstimator::new(with_line(TrendLineConfig { smoothing: 1.5, ..Default::default() }));
+    let told = "delay-based congestion control: smoothing must be 0 to below 1, found 1.5";
+    assert_eq!(error.unwrap_err().to_string(), told);
+}
+
+/// A time: any at all, or one of few that are near each other.
+fn time() -> impl Strategy<Value = u64> {
+    prop_oneof![any::<u64>(), (0..400_u64).prop_map(|step| step * 2_500_000), Just(0), Just(u64::MAX)]
+}
+
+fn any_report() -> impl Strategy<Value = PacketReport> {
+    let size = prop_oneof![any::<u64>(), 0..2_000_u64];
+    (any::<u64>(), time(), prop::option::weighted(0.9, time()), size).prop_map(
+        |(sequence, at, arrival, bytes)| {
+            let (at, size) = (Timestamp::from_nanos(at), DataSize::from_bytes(bytes));
+            let sent = SentPacket { sequence, at, size, probe: None, in_flight: size };
+            PacketReport { sent, arrival: arrival.map(PeerTimestamp::from_nanos), ecn: Ecn::NotEct }
+        },
+    )
+}
+
+proptest! {
+    /// Whatever is reported whenever, all is finite, the threshold keeps to its limits, and work is bounded by the packets.
+    #[test]
+    fn any_order_is_safe(
+        messages in prop::collection::vec((time(), prop::collection::vec(any_report(), 0..40)), 1..12),
+    ) {
+        for config in presets() {
+            let mut estimator = estimator(config);
+            let mut packets = 0;
+            for (now, reports) in &messages {
+                let signal = estimator.on_packets(Timestamp::from_nanos(*now), reports);
+                packets += reports.len();
+                let Detection { signal: told, trend_ms, threshold_ms } = estimator.detection();
+                prop_assert_eq!(told, signal);
+                prop_assert!(trend_ms.is_finite() && estimator.output().raw.is_finite());
+                prop_assert!((6.0..=600.0).contains(&threshold_ms));
+                prop_assert!((6.0..=600.0).contains(&estimator.detector.threshold_ms()));
+                prop_assert!(estimator.output().samples as usize <= packets);
+            }
+        }
+    }
+
+    /// The same two clocks, set differently, tell the same.
+    #[test]
+    fn the_offset_of_the_clocks_is_of_no_account(
+        steps in prop::collection::vec((1..40_u64, 0..60_u64), 30..200), offset in 0..1_u64 << 50,
+    ) {
+        for config in presets() {
+            let (mut plain, mut shifted) = (estimator(config), estimator(config));
+            let (mut sent, mut arrival) = (0, 100);
+            for &(apart, delay) in &steps {
+                sent += apart * 1_000;
+                arrival = arrival.max(sent + delay * 500);
+                let now = Timestamp::from_nanos(arrival * 1_000);
+                prop_assert_eq!(
+                    plain.on_packet(now, packet(sent, arrival)),
+                    shifted.on_packet(now, packet(sent, arrival + offset))
+                );
+            }
+            prop_assert_eq!(plain.detection(), shifted.detection());
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The trend as the state of a scalar Kalman filter.
+//!
+//! The mean of the delay variation walks at random; what is measured is the mean and noise. How noisy is estimated along the
+//! way, from what the filter did not foresee.
+//!
+//! | here | draft-ietf-rmcat-gcc-02 §5.3 |
+//! |---|---|
+//! | delay variation | `d(i)` |
+//! | estimate, [`FilterOutput::raw`] | `m_hat(i)` |
+//! | innovation | `z(i)` |
+//! | gain | `k(i)` |
+//! | [`process_variance`](KalmanConfig::process_variance) | `q` |
+//! | error variance | `e(i)` |
+//! | noise variance | `var_v_hat(i)` |
+//! | [`noise_smoothing`](KalmanConfig::noise_smoothing) | `chi` |
+//! | [`rate_history`](KalmanConfig::rate_history) | `K` |
+//!
+//! # Where the draft is open
+//!
+//! - `alpha = (1 − chi)^(30 / (1000 · f_max))`: with `f_max` per millisecond, `1000 · f_max` is the highest group rate in Hz,
+//!   and at 30 groups per second `alpha` is `1 − chi`. The highest rate is one over the least inter-departure time, `T` in
+//!   the draft's notation, although its prose says "received". Differences that are not above zero are no rate and are left
+//!   out.
+//! - Only the noise variance sees the innovation bounded to three standard deviations; the estimate sees all of it. The
+//!   bound holds on both sides.
+//! - The draft compares `m_hat` with a threshold of 12.5 ms as it is. A steady overload of a share x yields x times the group
+//!   interval, and so stays below it for ever with short groups and small overloads. libwebrtc multiplied the estimate by
+//!   min(n, 60) when it used such a filter (`overuse_detector.cc`). [`KalmanConfig::amplification`] is that switch.
+
+use std::collections::VecDeque;
+
+use super::{FilterOutput, GroupDelta, amplification};
+
+/// The constants of the filter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KalmanConfig {
+    /// How far the mean walks per group: a variance in ms², above 0. Default 1e-3 (draft-ietf-rmcat-gcc-02 §5.3).
+    pub process_variance: f64,
+    /// The variance of the first estimate, in ms², at least 0. Default 0.1 (draft-ietf-rmcat-gcc-02 §5.6).
+    pub initial_error_variance: f64,
+    /// The variance of the noise before anything was measured, in ms². Default 1: the draft names none, and this is its
+    /// least.
+    pub initial_noise_variance: f64,
+    /// The least variance of the noise, in ms², above 0. Default 1 (draft-ietf-rmcat-gcc-02 §5.3).
+    pub least_noise_variance: f64,
+    /// How much a group counts for the variance of the noise, at 30 groups per second: above 0, below 1. Default 0.001, of
+    /// the 0.001 to 0.1 of draft-ietf-rmcat-gcc-02 §5.3: with more, a ramp counts as noise, the estimate becomes slow, and
+    /// over-use is signalled seconds beyond its end.
+    pub noise_smoothing: f64,
+    /// What differs by more than so many standard deviations counts as so many for the variance of the noise, above 0.
+    /// Default 3 (draft-ietf-rmcat-gcc-02 §5.3).
+    pub outlier_deviations: f64,
+    /// Groups over which the highest rate is taken, at least 1. Default 60: the draft names none, this is libwebrtc's
+    /// (`overuse_estimator.cc`).
+    pub rate_history: usize,
+    /// The estimate is multiplied by the number of groups seen, up to this one; `None`: it is compared as it is.
+    /// Default `None` (draft-ietf-rmcat-gcc-02 §5.4); libwebrtc, `overuse_detector.cc`: 60.
+    pub amplification: Option<u32>,
+}
+
+impl KalmanConfig {
+    /// The draft, to the letter.
+    pub const fn draft_02() -> Self {
+        Self {
+            process_variance: 1e-3,
+            initial_error_variance: 0.1,
+            initial_noise_variance: 1.0,
+            least_noise_variance: 1.0,
+            noise_smoothing: 0.001,
+            outlier_deviations: 3.0,
+            rate_history: 60,
+            amplification: None,
+        }
+    }
+
+    /// The draft, with libwebrtc's amplification of min(n, 60).
+    pub const fn amplified() -> Self {
+        Self { amplification: Some(60), ..Self::draft_02() }
+    }
+}
+
+impl Default for KalmanConfig {
+    fn default() -> Self {
+        Self::draft_02()
+    }
+}
+
+/// A scalar Kalman filter of the delay variation.
+#[derive(Debug, Clone)]
+pub struct Kalman {
+    config: KalmanConfig,
+    error_variance: f64,
+    noise_variance: f64,
+    intervals: LeastInterval,
+    output: FilterOutput,
+}
+
+impl Kalman {
+    /// An estimate of zero.
+    pub fn new(config: KalmanConfig) -> Self {
+        Self {
+            config,
+            error_variance: config.initial_error_variance,
+            noise_variance: config.initial_noise_variance.max(config.least_noise_variance),
+            intervals: LeastInterval::new(config.rate_history),
+            output: FilterOutput::default(),
+        }
+    }
+
+    /// The variance of the noise as estimated, in ms².
+    pub fn noise_variance(&self) -> f64 {
+        self.noise_variance
+    }
+
+    /// Takes one difference in.
+    pub fn on_delta(&mut self, delta: &GroupDelta) -> FilterOutput {
+        let innovation = delta.variation().as_millis() - self.output.raw;
+        self.update_noise(innovation, delta.departure.as_millis());
+
+        let predicted = self.error_variance + self.config.process_variance;
+        let gain = predicted / (self.noise_variance + predicted);
+        self.error_variance = (1.0 - gain) * predicted;
+        let raw = self.output.raw + gain * innovation;
+        let samples = self.output.samples.saturating_add(1);
+        self.output =
+            FilterOutput { raw, trend_ms: raw * amplification(samples, self.config.amplification), samples };
+        self.output
+    }
+
+    fn update_noise(&mut self, innovation: f64, interval_ms: f64) {
+        let Some(least_ms) = self.intervals.push(interval_ms) else { return };
+        let kept = kept_share(self.config.noise_smoothing, least_ms);
+        let bound = self.config.outlier_deviations * self.noise_variance.sqrt();
+        let bounded = innovation.clamp(-bound, bound);
+        self.noise_variance = (kept * self.noise_variance + (1.0 - kept) * bounded * bounded)
+            .max(self.config.least_noise_variance);
+    }
+}
+
+/// What stays of an average after a group, if `share` goes at 30 groups per second and the groups come every
+/// `interval_ms` (draft-ietf-rmcat-gcc-02 §5.3, `alpha`; libwebrtc, `overuse_estimator.cc`).
+pub(super) fn kept_share(share: f64, interval_ms: f64) -> f64 {
+    (1.0 - share).powf(interval_ms * 30.0 / 1000.0)
+}
+
+/// The least of the last intervals that were above zero, in milliseconds.
+#[derive(Debug, Clone)]
+pub(super) struct LeastInterval {
+    /// Those that are or may still become the least, with their number; ever longer ones.
+    candidates: VecDeque<(u64, f64)>,
+    count: u64,
+    length: u64,
+}
+
+impl LeastInterval {
+    pub(super) fn new(length: usize) -> Self {
+        let length = length.max(1);
+        Self { candidates: VecDeque::with_capacity(length), count: 0, length: length as u64 }
+    }
+
+    /// Takes an interval in, and says the least; `None` before any was above zero.
+    pub(super) fn push(&mut self, interval_ms: f64) -> Option<f64> {
+        if interval_ms > 0.0 {
+            self.count += 1;
+            let oldest = self.count.saturating_sub(self.length) + 1;
+            while self.candidates.front().is_some_and(|&(number, _)| number < oldest) {
+                self.candidates.pop_front();
+            }
+            while self.candidates.back().is_some_and(|&(_, longer)| longer >= interval_ms) {
+                self.candidates.pop_back();
+            }
+            self.candidates.push_back((self.count, interval_ms));
+        }
+        self.candidates.front().map(|&(_, least)| least)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
+mod tests {
+    use giusto_units::{PeerTimestamp, TimeDelta};
+
+    use super::*;
+
+    /// A hundredth per group at 30 per second, so that the noise moves.
+    fn config() -> KalmanConfig {
+        KalmanConfig { noise_smoothing: 0.01, ..KalmanConfig::draft_02() }
+    }
+
+    fn delta(departure_ms: f64, variation_ms: f64) -> GroupDelta {
+        let departure = TimeDelta::from_seconds_f64(departure_ms / 1e3);
+        GroupDelta {
+            departure,
+            arrival: departure + TimeDelta::from_seconds_f64(variation_ms / 1e3),
+            size_bytes: 0,
+            arrived_at: PeerTimestamp::from_nanos(0),
+            closed_at: PeerTimestamp::from_nanos(0),
+        }
+    }
+
+    /// The same filter in information form: precisions add up, and the estimate is the mean weighted by them.
+    #[test]
+    fn it_agrees_with_the_information_form() {
+        let mut kalman = Kalman::new(config());
+        let (mut mean, mut precision, mut noise): (f64, f64, f64) = (0.0, 10.0, 1.0);
+        let mut state = 12_345_u64;
+        for group in 0..500 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let variation = ((state >> 33) as f64 / f64::from(1_u32 << 31) - 0.5) * 30.0;
+            let variation = (variation * 1e6).round() / 1e6;
+            let output = kalman.on_delta(&delta(20.0, variation));
+
+            let innovation = variation - mean;
+            let alpha = ((30.0 / (1000.0 / 20.0)) * 0.99_f64.ln()).exp();
+            let squared = (innovation * innovation).min(9.0 * noise);
+            noise = (noise + (1.0 - alpha) * (squared - noise)).max(1.0);
+            let prior = 1.0 / (1.0 / precision + 1e-3);
+            precision = prior + 1.0 / noise;
+            mean = (prior * mean + variation / noise) / precision;
+            assert!((output.raw - mean).abs() < 1e-9, "group {group}: {} and {mean}", output.raw);
+            assert!((kalman.noise_variance() - noise).abs() < 1e-9, "group {group}");
+        }
+        // Uniform between −15 and 15 ms: a variance of 75 ms².
+        assert!((50.0..=100.0).contains(&noise), "{noise}");
+    }
+
+    /// At the least noise the error variance P solves P = P R / (P + R) + q, and the gain is P / (P + R) = 0.0311.
+    #[test]
+    fn without_noise_the_gain_is_that_of_the_riccati_equation() {
+        let mut kalman = Kalman::new(config());
+        for _ in 0..2000 {
+            kalman.on_delta(&delta(20.0, 0.0));
+        }
+        let before = kalman.on_delta(&delta(20.0, 0.0)).raw;
+        let stepped = kalman.on_delta(&delta(20.0, 0.5)).raw - before;
+        let gain = ((1e-6_f64 + 4e-3).sqrt() - 1e-3) * 0.5;
+        assert!((stepped / 0.5 - gain).abs() < 1e-6, "{} and {gain}", stepped / 0.5);
+    }
+
+    /// `alpha` at one group interval: a single difference of 2 ms moves the variance from 1 by (1 − alpha) (4 − 1).
+    #[test]
+    fn the_noise_follows_by_the_highest_group_rate_of_the_history() {
+        // At 30 groups per second a group counts chi; at 300, a tenth of the logarithm.
+        for (interval_ms, expected) in [(1000.0 / 30.0, 0.01), (1000.0 / 300.0, 1.0 - 0.99_f64.powf(0.1))] {
+            let mut kalman = Kalman::new(config());
+            kalman.on_delta(&delta(interval_ms, 2.0));
+            let found = (kalman.noise_variance() - 1.0) / 3.0;
+            assert!((found - expected).abs() < 1e-6, "{interval_ms} ms: {found} and {expected}");
+        }
+        // The fast pair rules for as long as the history, and no longer.
+        let mut kalman = Kalman::new(KalmanConfig { rate_history: 2, ..config() });
+        kalman.on_delta(&delta(10.0, 0.0));
+        let mut steps = Vec::new();
+        for _ in 0..2 {
+            let mut probe = kalman.clone();
+            let innovation = 2.0 - probe.output.raw;
+            probe.on_delta(&delta(40.0, 2.0));
+            steps.push((probe.noise_variance() - 1.0) / (innovation * innovation - 1.0));
+            kalman.on_delta(&delta(40.0, 0.0));
+        }
+        assert!((steps[0] - (1.0 - 0.99_f64.powf(0.3))).abs() < 1e-6, "{steps:?}");
+        assert!((steps[1] - (1.0 - 0.99_f64.powf(1.2))).abs() < 1e-6, "{steps:?}");
+    }
+
+    #[test]
+    fn an_outlier_moves_the_noise_by_three_deviations_and_the_estimate_by_all() {
+        let mut bounded = Kalman::new(config());
+        let output = bounded.on_delta(&delta(1000.0 / 30.0, -1000.0));
+        assert!(
+            (bounded.noise_variance() - (0.99 + 0.01 * 9.0)).abs() < 1e-6,
+            "{}",
+            bounded.noise_variance()
+        );
+        let gain = 0.101 / (0.101 + bounded.noise_variance());
+        assert!((output.raw + 1000.0 * gain).abs() < 1e-6, "{output:?}");
+    }
+
+    #[test]
+    fn the_amplification_grows_to_its_limit_and_no_further() {
+        let mut literal = Kalman::new(config());
+        let mut amplified = Kalman::new(KalmanConfig { amplification: Some(60), ..config() });
+        for group in 1..=100_u32 {
+            let plain = literal.on_delta(&delta(20.0, 1.0));
+            let loud = amplified.on_delta(&delta(20.0, 1.0));
+            assert_eq!(plain.trend_ms, plain.raw);
+            assert_eq!(loud.trend_ms, plain.raw * f64::from(group.min(60)));
+        }
+    }
+
+    #[test]
+    fn the_least_interval_is_that_of_the_last_ones() {
+        let intervals: Vec<f64> = (0..500_u64).map(|n| ((n * n * 31 + n * 17) % 97) as f64 - 5.0).collect();
+        let mut least = LeastInterval::new(7);
+        for seen in 1..=intervals.len() {
+            let last = intervals[..seen].iter().rev().copied().filter(|&interval| interval > 0.0).take(7);
+            assert_eq!(least.push(intervals[seen - 1]), last.reduce(f64::min), "{seen}");
+        }
+    }
+
+    #[test]
+    fn differences_without_an_interval_leave_the_noise_alone() {
+        let mut kalman = Kalman::new(config());
+        kalman.on_delta(&delta(0.0, 50.0));
+        kalman.on_delta(&delta(-20.0, -50.0));
+        assert_eq!(kalman.noise_variance(), 1.0);
+    }
+}

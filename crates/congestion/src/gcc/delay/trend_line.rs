@@ -1,0 +1,176 @@
+//! The trend as the slope of a line through smoothed delays.
+//!
+//! The delay variations are summed up, smoothed, and fitted against the time of arrival by least squares over the last
+//! groups. The slope is what the queue gains per time: with a bottleneck of capacity C that is sent more than it carries,
+//! (rate − C) / rate. Before the window is full it is zero.
+//!
+//! | here | libwebrtc, `trendline_estimator.cc` |
+//! |---|---|
+//! | [`window`](TrendLineConfig::window) | `kDefaultTrendlineWindowSize` |
+//! | [`smoothing`](TrendLineConfig::smoothing) | `kDefaultTrendlineSmoothingCoeff` |
+//! | [`gain`](TrendLineConfig::gain) | `kDefaultTrendlineThresholdGain` |
+//! | [`amplification`](TrendLineConfig::amplification) | `kMinNumDeltas` |
+//!
+//! Its two options that are off by default, to sort the window and to cap the slope, are not offered. Arrival times are
+//! taken to the nanosecond, not rounded to milliseconds: rounding alone can look like over-use.
+
+use giusto_units::PeerTimestamp;
+
+use super::{FilterOutput, GroupDelta, amplification};
+
+/// How the line is fitted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TrendLineConfig {
+    /// Groups that the line goes through, at least 2. Default 20 (libwebrtc, `trendline_estimator.h`).
+    pub window: usize,
+    /// How much of the smoothed delay stays at each group, 0 to below 1. Default 0.9 (libwebrtc, `trendline_estimator.cc`).
+    pub smoothing: f64,
+    /// The slope is multiplied by this, above 0, in milliseconds. Default 4 (libwebrtc, `trendline_estimator.cc`).
+    pub gain: f64,
+    /// And by the number of groups seen, up to this one; `None`: by 1. Default 60 (libwebrtc, `trendline_estimator.cc`).
+    pub amplification: Option<u32>,
+}
+
+impl Default for TrendLineConfig {
+    fn default() -> Self {
+        Self { window: 20, smoothing: 0.9, gain: 4.0, amplification: Some(60) }
+    }
+}
+
+/// A line through the smoothed delays of the last groups.
+#[derive(Debug, Clone)]
+pub struct TrendLine {
+    config: TrendLineConfig,
+    accumulated_ms: f64,
+    smoothed_ms: f64,
+    /// When the group was closed, and the smoothed delay then, in milliseconds.
+    window: Vec<(PeerTimestamp, f64)>,
+    /// The same as counted from the oldest; kept for its memory.
+    points: Vec<(f64, f64)>,
+    output: FilterOutput,
+}
+
+impl TrendLine {
+    /// A line through nothing. A window below 2 counts as 2.
+    pub fn new(config: TrendLineConfig) -> Self {
+        let config = TrendLineConfig { window: config.window.max(2), ..config };
+        Self {
+            config,
+            accumulated_ms: 0.0,
+            smoothed_ms: 0.0,
+            window: Vec::with_capacity(config.window),
+            points: vec![(0.0, 0.0); config.window],
+            output: FilterOutput::default(),
+        }
+    }
+
+    /// Takes one difference in.
+    pub fn on_delta(&mut self, delta: &GroupDelta) -> FilterOutput {
+        self.accumulated_ms += delta.variation().as_millis();
+        let kept = self.config.smoothing;
+        self.smoothed_ms = kept * self.smoothed_ms + (1.0 - kept) * self.accumulated_ms;
+        if self.window.len() >= self.config.window {
+            self.window.remove(0);
+        }
+        self.window.push((delta.closed_at, self.smoothed_ms));
+
+        let full = self.window.len() == self.config.window;
+        let slope = if full { self.slope().unwrap_or(self.output.raw) } else { self.output.raw };
+        let samples = self.output.samples.saturating_add(1);
+        let trend_ms = amplification(samples, self.config.amplification) * slope * self.config.gain;
+        self.output = FilterOutput { raw: slope, trend_ms, samples };
+        self.output
+    }
+
+    /// The slope of the full window by least squares; `None` where all arrived at one moment.
+    fn slope(&mut self) -> Option<f64> {
+        // Times are counted from the oldest, so that equal ones are exactly equal and large ones keep their digits.
+        let &(origin, base) = self.window.first()?;
+        let (mut sum_x, mut sum_y) = (0.0, 0.0);
+        for (point, &(at, delay)) in self.points.iter_mut().zip(&self.window) {
+            *point = ((at - origin).as_millis(), delay - base);
+            sum_x += point.0;
+            sum_y += point.1;
+        }
+        let count = self.window.len() as f64;
+        let (mean_x, mean_y) = (sum_x / count, sum_y / count);
+        let (covariance, variance) = self.points.iter().fold((0.0, 0.0), |(covariance, variance), (x, y)| {
+            (covariance + (x - mean_x) * (y - mean_y), variance + (x - mean_x).powi(2))
+        });
+        (variance > 0.0).then(|| covariance / variance)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
+mod tests {
+    use giusto_units::TimeDelta;
+
+    use super::*;
+
+    fn delta(departure_us: i64, arrival_us: i64, at_us: u64) -> GroupDelta {
+        let at = PeerTimestamp::from_nanos(at_us * 1_000);
+        GroupDelta {
+            departure: TimeDelta::from_micros(departure_us),
+            arrival: TimeDelta::from_micros(arrival_us),
+            size_bytes: 0,
+            arrived_at: at,
+            closed_at: at,
+        }
+    }
+
+    /// Three points, unsmoothed: delays 1, 3, 2 ms at 10, 20, 40 ms. By hand: means 70/3 and 2; the sum of products of the
+    /// deviations is (−40/3)(−1) + (−10/3)(1) + 0 = 10, that of the squares (1600 + 100 + 2500)/9 = 1400/3; so 3/140.
+    #[test]
+    fn the_slope_is_that_of_least_squares() {
+        let config = TrendLineConfig { window: 3, smoothing: 0.0, gain: 2.0, amplification: None };
+        let mut line = TrendLine::new(config);
+        line.on_delta(&delta(10_000, 11_000, 10_000));
+        let partial = line.on_delta(&delta(10_000, 12_000, 20_000));
+        assert_eq!(partial, FilterOutput { raw: 0.0, trend_ms: 0.0, samples: 2 });
+        let full = line.on_delta(&delta(10_000, 9_000, 40_000));
+        assert!((full.raw - 3.0 / 140.0).abs() < 1e-15, "{full:?}");
+        assert!((full.trend_ms - 6.0 / 140.0).abs() < 1e-15, "{full:?}");
+        // The oldest leaves: delays 3, 2, 6 ms at 20, 40, 50 ms. Means 110/3 and 11/3; products 100/9 − 50/9 + 280/9 =
+        // 330/9, squares (2500 + 100 + 1600)/9 = 4200/9.
+        let next = line.on_delta(&delta(6_000, 10_000, 50_000));
+        assert!((next.raw - 330.0 / 4200.0).abs() < 1e-14, "{next:?}");
+    }
+
+    /// Smoothed by 0.9, a ramp of 1 ms per 10 ms is accumulated as 1, 2, 3 and smoothed to 0.1, 0.29, 0.561.
+    #[test]
+    fn delays_are_smoothed_before_the_fit() {
+        let config =
+            TrendLineConfig { window: 2, gain: 1.0, amplification: Some(2), ..TrendLineConfig::default() };
+        let mut line = TrendLine::new(config);
+        line.on_delta(&delta(10_000, 11_000, 11_000));
+        let second = line.on_delta(&delta(10_000, 11_000, 21_000));
+        let third = line.on_delta(&delta(10_000, 11_000, 31_000));
+        assert!((second.raw - 0.019).abs() < 1e-12, "{second:?}");
+        assert!((third.raw - 0.0271).abs() < 1e-12, "{third:?}");
+        assert!((third.trend_ms - 2.0 * 0.0271).abs() < 1e-12, "amplified by 2 at most: {third:?}");
+    }
+
+    #[test]
+    fn on_a_long_ramp_the_slope_is_the_overload_and_the_gain_sixty_times_four() {
+        let mut line = TrendLine::new(TrendLineConfig::default());
+        let mut output = FilterOutput::default();
+        for group in 1..=300 {
+            output = line.on_delta(&delta(20_000, 22_000, 22_000 * group));
+        }
+        // 2 ms of delay for each 22 ms of arrivals.
+        assert!((output.raw - 2.0 / 22.0).abs() < 1e-6, "{output:?}");
+        assert!((output.trend_ms - 240.0 * 2.0 / 22.0).abs() < 1e-3, "{output:?}");
+        assert_eq!(output.samples, 300);
+    }
+
+    #[test]
+    fn groups_that_arrive_at_one_moment_keep_the_slope_that_was() {
+        let config = TrendLineConfig { window: 2, ..TrendLineConfig::default() };
+        let mut line = TrendLine::new(config);
+        line.on_delta(&delta(10_000, 11_000, 333_333_333));
+        let sloped = line.on_delta(&delta(10_000, 11_000, 333_344_333)).raw;
+        assert!(sloped > 0.0);
+        assert_eq!(line.on_delta(&delta(10_000, 0, 333_344_333)).raw, sloped);
+    }
+}

@@ -1,0 +1,218 @@
+//! `gcc:draft-02`: Google Congestion Control at the sender, as draft-ietf-rmcat-gcc-02 has it.
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::{
+    delay::{DelayConfig, DelayConfigError, DelayEstimator},
+    loss::{ByReport, ReportConfig},
+    rate::{
+        Aimd, AimdConfig, DelayReading, Observation, RoundTripConfig, WindowedRate, round_trip::propagation,
+    },
+    settled::{Settled, ordered},
+};
+use crate::{
+    Cause, Controller, Decision, Feedback, Limits, LossReport, PacketReport, QueueState, SentPacket, Target,
+};
+
+/// What is settable of [`Draft`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DraftConfig {
+    /// Within what the target may move, and where it begins. They prevail over the limits in the parts.
+    pub limits: Limits,
+    /// What the delay says (§5.1 to §5.4).
+    pub delay: DelayConfig,
+    /// What rate the delay permits (§5.5).
+    pub aimd: AimdConfig,
+    /// The `T` over which what arrives is measured. Default 1 s (§5.5: "between 0.5 and 1 second").
+    pub window: TimeDelta,
+    /// What losses permit (§6).
+    pub reports: ReportConfig,
+    /// The loss rule hears of what was lost in so much time, where packets are reported one by one. Default 1 s.
+    ///
+    /// §6 runs the rule with every feedback. Its shares, 2 % and 10 %, and its growth by 5 % are meant for receiver reports, which
+    /// cover a second of video or more: feedback each 50 ms covers a dozen packets, where one lost is 8 %, and would let the rate
+    /// grow by 165 % a second.
+    pub loss_interval: TimeDelta,
+    /// What is done about a long round trip, or none. The draft says nothing of it, and would send on for ever: the defaults are
+    /// libwebrtc's.
+    pub round_trip: RoundTripConfig,
+}
+
+impl DraftConfig {
+    /// The draft with the amplification by up to 60 that its filter needs to see small overloads
+    /// ([`DelayConfig::draft_02_amplified`]).
+    pub fn amplified(limits: Limits) -> Self {
+        Self { delay: DelayConfig::draft_02_amplified(), ..Self::literal(limits) }
+    }
+
+    /// The draft to the letter.
+    pub fn literal(limits: Limits) -> Self {
+        Self {
+            limits,
+            delay: DelayConfig::draft_02(),
+            aimd: AimdConfig::draft(),
+            window: TimeDelta::from_seconds(1),
+            reports: ReportConfig::draft(),
+            loss_interval: TimeDelta::from_seconds(1),
+            round_trip: RoundTripConfig::default(),
+        }
+    }
+}
+
+/// Two controllers that know nothing of each other, of which the lesser rules (draft-ietf-rmcat-gcc-02 §3, §5, §6). There are no
+/// probes, and packets leave at the target rate (§4).
+#[derive(Debug, Clone)]
+pub struct Draft {
+    delay: DelayEstimator,
+    aimd: Aimd,
+    arrived: WindowedRate,
+    reports: ByReport,
+    settled: Settled,
+    delay_cause: Cause,
+    losses: Losses,
+}
+
+/// What became of packets since the loss rule last heard.
+#[derive(Debug, Clone, Copy)]
+struct Losses {
+    interval: TimeDelta,
+    since: Option<Timestamp>,
+    expected: u64,
+    lost: u64,
+}
+
+impl Losses {
+    /// What `packets` add; a report if it is time for one.
+    fn take(&mut self, now: Timestamp, packets: &[PacketReport]) -> Option<LossReport> {
+        let since = *self.since.get_or_insert(now);
+        self.expected += packets.len() as u64;
+        self.lost += packets.iter().filter(|packet| packet.arrival.is_none()).count() as u64;
+        if now.saturating_since(since) < self.interval || self.expected == 0 {
+            return None;
+        }
+        let report =
+            LossReport { ratio: self.lost as f64 / self.expected as f64, expected_packets: self.expected };
+        *self = Self { since: Some(now), expected: 0, lost: 0, ..*self };
+        Some(report)
+    }
+}
+
+impl Draft {
+    /// Nothing has been sent.
+    ///
+    /// # Errors
+    ///
+    /// A constant of the delay part is outside its range.
+    pub fn new(config: DraftConfig) -> Result<Self, DelayConfigError> {
+        let limits = ordered(config.limits);
+        let aimd = AimdConfig { min: limits.min, max: limits.max, ..config.aimd };
+        let reports = ReportConfig { min: limits.min, max: limits.max, ..config.reports };
+        Ok(Self {
+            delay: DelayEstimator::new(config.delay)?,
+            aimd: Aimd::new(aimd, limits.start),
+            arrived: WindowedRate::new(config.window),
+            reports: ByReport::new(reports, limits.start),
+            settled: Settled::new(limits, config.round_trip),
+            delay_cause: Cause::Start,
+            losses: Losses { interval: config.loss_interval, since: None, expected: 0, lost: 0 },
+        })
+    }
+
+    /// What the delay says, and the threshold that holds.
+    pub fn delay(&self) -> DelayReading {
+        let detection = self.delay.detection();
+        DelayReading {
+            signal: detection.signal,
+            trend_ms: detection.trend_ms,
+            threshold_ms: detection.threshold_ms,
+        }
+    }
+
+    /// What the delay permits.
+    pub fn delay_based(&self) -> DataRate {
+        self.aimd.rate()
+    }
+
+    /// What losses permit.
+    pub fn loss_based(&self) -> DataRate {
+        self.reports.rate()
+    }
+
+    fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) {
+        for packet in packets {
+            if let Some(arrival) = packet.arrival {
+                self.arrived.on_packet(arrival, packet.sent.size);
+            }
+        }
+        self.delay.on_packets(now, packets);
+        let arrived = packets.iter().any(|packet| packet.arrival.is_some());
+        if arrived {
+            let seen = Observation {
+                delay: self.delay(),
+                acknowledged: self.arrived.rate(),
+                ..Observation::default()
+            };
+            self.delay_cause = self.aimd.update(now, &seen).cause;
+        }
+    }
+
+    fn settle(&mut self, now: Timestamp) {
+        let (by_delay, by_loss) = (self.aimd.rate(), self.reports.rate());
+        if by_loss < by_delay {
+            self.settled.settle(now, by_loss, self.reports.cause().unwrap_or_default());
+        } else {
+            self.settled.settle(now, by_delay, self.delay_cause);
+        }
+    }
+}
+
+impl Controller for Draft {
+    fn on_sent(&mut self, now: Timestamp, _packet: &SentPacket) {
+        let (now, _) = self.settled.advance(now);
+        self.settled.on_sent(now);
+    }
+
+    fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
+        let (now, _) = self.settled.advance(now);
+        let round_trip = feedback.round_trip.or_else(|| propagation(now, feedback.packets));
+        // Packets tell more than a receiver report, which would tell of the same losses again, and hide that they are missing.
+        let by_packets = !feedback.packets.is_empty() || self.losses.since.is_some();
+        if let Some(round_trip) = round_trip {
+            self.aimd.on_round_trip(round_trip);
+            if !by_packets || !feedback.packets.is_empty() {
+                self.settled.on_round_trip(now, round_trip);
+            }
+        }
+        let report = if by_packets { self.losses.take(now, feedback.packets) } else { feedback.loss };
+        self.on_packets(now, feedback.packets);
+        if let Some(report) = report {
+            self.reports.on_report(now, &report, round_trip);
+        }
+        self.settle(now);
+    }
+
+    fn on_timeout(&mut self, now: Timestamp, _queue: &QueueState) {
+        let (now, _) = self.settled.advance(now);
+        self.settled.on_processed(now);
+        self.settle(now);
+    }
+
+    fn next_timeout(&self) -> Option<Timestamp> {
+        self.settled.deadline(PROCESS, [None, None])
+    }
+
+    fn target(&self) -> Target {
+        let media = self.settled.target();
+        Target { media, pacing: media, ..Target::default() }
+    }
+
+    fn decision(&self) -> &Decision {
+        self.settled.decision()
+    }
+}
+
+/// No deadline comes sooner after another. libwebrtc looks after itself as often (`goog_cc_factory.cc`, 25 ms).
+const PROCESS: TimeDelta = TimeDelta::from_millis(25);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,323 @@
+//! `gcc:libwebrtc`: Google Congestion Control at the sender, as libwebrtc has it.
+
+mod config;
+#[cfg(test)]
+mod tests;
+
+pub use config::{GccConfigError, LibwebrtcConfig};
+
+use giusto_units::{DataRate, Timestamp};
+
+use super::{
+    delay::DelayEstimator,
+    loss::{ByReport, LossModel, LossState, ReportConfig, scaled},
+    rate::{
+        Aimd, AimdConfig, ApplicationLimited, Constraint, DelayReading, Observation, ProbeOutcome, ProbeRate,
+        Probing, RobustThroughput, round_trip::propagation,
+    },
+    settled::{Settled, ordered},
+};
+use crate::{Cause, Controller, Decision, Feedback, Probe, QueueState, SentPacket, Signal, Target};
+
+/// The parts of [`gcc`](super), in the order in which libwebrtc's `goog_cc/goog_cc_network_control.cc` calls them.
+///
+/// | event | what it moves |
+/// |---|---|
+/// | first call | probes at 3 and 6 times the start rate |
+/// | a packet left | whether the sender is limited by its application; silence |
+/// | packets are reported | round trip, what arrives, probes, delay, losses; the target |
+/// | a report of losses, while no packets ever were reported | the threshold rule; the target |
+/// | the receiver's estimate | a cap of the target |
+/// | a deadline | probes that are due, steps down while nothing comes back |
+///
+/// The target is the least of what the delay, losses and the receiver permit. While the round trip is too long it only falls.
+/// Pushback by a congestion window is left out.
+///
+/// # Example
+///
+/// ```
+/// use giusto_congestion::{Controller, Limits, QueueState, gcc::{Libwebrtc, LibwebrtcConfig}};
+/// use giusto_units::{DataRate, Timestamp};
+///
+/// let mut controller = Libwebrtc::new(LibwebrtcConfig::within(Limits::default()))?;
+/// controller.on_timeout(Timestamp::ZERO, &QueueState::default());
+/// assert_eq!(controller.target().media, DataRate::from_bps(300_000));
+/// assert_eq!(controller.next_probe().map(|probe| probe.rate), Some(DataRate::from_bps(900_000)));
+/// # Ok::<(), giusto_congestion::gcc::GccConfigError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Libwebrtc {
+    config: LibwebrtcConfig,
+    delay: DelayEstimator,
+    aimd: Aimd,
+    throughput: RobustThroughput,
+    application_limited: ApplicationLimited,
+    probing: Probing,
+    probe_rate: ProbeRate,
+    loss: LossModel,
+    reports: ByReport,
+    settled: Settled,
+    receiver_estimate: Option<DataRate>,
+    /// Whether packets were ever reported.
+    heard: bool,
+    /// Whether anything was, by which the threshold rule moves.
+    reported: bool,
+    /// Why the delay permits what it permits.
+    delay_cause: Cause,
+    /// Whether a probe was forbidden in this call.
+    suppressed: bool,
+}
+
+impl Libwebrtc {
+    /// Nothing has been sent.
+    ///
+    /// # Errors
+    ///
+    /// A constant of `config` is outside its range.
+    pub fn new(mut config: LibwebrtcConfig) -> Result<Self, GccConfigError> {
+        config.validate()?;
+        config.limits = ordered(config.limits);
+        let limits = config.limits;
+        let mut loss = LossModel::new(config.loss.clone())?;
+        loss.set_limits(limits.min, limits.max);
+        let aimd = AimdConfig { min: limits.min, max: config.aimd.max.max(limits.max), ..config.aimd };
+        let reports = ReportConfig { min: limits.min, max: limits.max, ..config.reports };
+        Ok(Self {
+            delay: DelayEstimator::new(config.delay)?,
+            aimd: Aimd::new(aimd, limits.start),
+            throughput: RobustThroughput::new(config.throughput),
+            application_limited: ApplicationLimited::new(config.application_limited),
+            probing: Probing::new(config.probing),
+            probe_rate: ProbeRate::new(config.probe_rate),
+            loss,
+            reports: ByReport::new(reports, limits.start),
+            settled: Settled::new(limits, config.round_trip),
+            receiver_estimate: None,
+            heard: false,
+            reported: false,
+            delay_cause: Cause::Start,
+            suppressed: false,
+            config,
+        })
+    }
+
+    /// What the delay says, and the threshold that holds.
+    pub fn delay(&self) -> DelayReading {
+        let detection = self.delay.detection();
+        DelayReading {
+            signal: detection.signal,
+            trend_ms: detection.trend_ms,
+            threshold_ms: detection.threshold_ms,
+        }
+    }
+
+    /// What the delay permits.
+    pub fn delay_based(&self) -> DataRate {
+        self.aimd.rate()
+    }
+
+    /// What losses permit, and how they came to it.
+    pub fn loss(&self) -> &LossModel {
+        &self.loss
+    }
+
+    /// What arrives, if that is known.
+    pub fn acknowledged(&self) -> Option<DataRate> {
+        self.throughput.rate()
+    }
+
+    /// Since when the sender has been limited by its application; `None`: it is not.
+    pub fn application_limited_since(&self) -> Option<Timestamp> {
+        self.application_limited.since()
+    }
+
+    /// The present moment, with the beginning behind us.
+    fn begin(&mut self, now: Timestamp) -> Timestamp {
+        let (now, first) = self.settled.advance(now);
+        self.suppressed = false;
+        if first {
+            let limits = self.config.limits;
+            self.application_limited.on_estimate(limits.start);
+            let outcome = self.probing.start(now, limits.start, Some(limits.max));
+            self.note(outcome);
+            let outcome = self.probing.on_allocation(now, Some(limits.max));
+            self.note(outcome);
+        }
+        now
+    }
+
+    fn note(&mut self, outcome: ProbeOutcome) {
+        self.suppressed |= outcome.cause().is_some();
+    }
+
+    fn on_packets(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
+        let packets = feedback.packets;
+        self.heard = true;
+        if let Some(round_trip) = feedback.round_trip.or_else(|| propagation(now, packets)) {
+            self.settled.on_round_trip(now, round_trip);
+            self.aimd.on_round_trip(round_trip);
+        }
+        let limited = self.application_limited.since();
+        self.probing.on_application_limited(now, limited);
+        self.throughput.on_feedback(packets);
+        let acknowledged = self.throughput.rate();
+        let probe = packets.iter().filter_map(|packet| self.probe_rate.on_packet(packet).rate()).last();
+        self.delay.on_packets(now, packets);
+        if packets.iter().any(|packet| packet.arrival.is_some()) {
+            let seen = Observation {
+                delay: self.delay(),
+                acknowledged,
+                probe,
+                application_limited: limited.is_some(),
+            };
+            self.delay_cause = self.aimd.update(now, &seen).cause;
+        }
+        if let Some(acknowledged) = acknowledged {
+            self.loss.set_acknowledged(acknowledged);
+        }
+        self.loss.update(packets, Some(self.aimd.rate()), limited.is_some());
+    }
+
+    /// Feedback that reports no packets: a receiver report, or the receiver's estimate.
+    fn on_others(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
+        if let Some(round_trip) = feedback.round_trip {
+            self.aimd.on_round_trip(round_trip);
+        }
+        // Once packets were reported, their silence is silence, whatever receiver reports say.
+        if self.heard {
+            return;
+        }
+        if let Some(round_trip) = feedback.round_trip {
+            self.settled.on_round_trip(now, round_trip);
+        }
+        self.reported = true;
+        self.settled.on_report(now);
+        self.reports.on_delay_based(now, self.receiver_estimate);
+        let before = self.reports.rate();
+        match &feedback.loss {
+            Some(report) => self.reports.on_report(now, report, feedback.round_trip),
+            None => self.reports.on_time(now),
+        }
+        if self.reports.rate() < before {
+            self.settled.on_decrease(now);
+        }
+    }
+
+    /// Whether the rate is the threshold rule's, which moves with time.
+    fn follows_reports(&self) -> bool {
+        self.reported && !self.heard
+    }
+
+    /// What is permitted, and by what.
+    fn wanted(&self) -> (DataRate, Cause) {
+        let (rate, cause) = if self.heard {
+            let delay_based = self.aimd.rate();
+            let by_loss = self.loss.cause().zip(self.loss.estimate().rate);
+            match by_loss {
+                Some((cause, rate)) if rate < delay_based => (rate, cause),
+                _ => (delay_based, self.delay_cause),
+            }
+        } else {
+            (self.reports.rate(), self.reports.cause().unwrap_or_default())
+        };
+        match self.receiver_estimate {
+            Some(estimate) if estimate < rate => (estimate, Cause::ReceiverEstimate),
+            Some(estimate) if estimate == rate && !self.heard => (estimate, Cause::ReceiverEstimate),
+            _ => (rate, cause),
+        }
+    }
+
+    fn settle(&mut self, now: Timestamp, recovered: bool) {
+        let (wanted, cause) = self.wanted();
+        let moved = self.settled.settle(now, wanted, cause);
+        if moved {
+            self.application_limited.on_estimate(self.settled.target());
+        }
+        let outcome = self.probing.on_estimate(now, self.settled.target(), self.constraint());
+        self.note(outcome);
+        if recovered {
+            let outcome = self.probing.on_recovered(now);
+            self.note(outcome);
+        }
+        if self.suppressed && !moved {
+            self.settled.on_suppressed(now);
+        }
+    }
+
+    /// What speaks against a probe (`GetBandwidthLimitedCause`).
+    fn constraint(&self) -> Constraint {
+        if self.delay.signal() != Signal::Normal {
+            return Constraint::Delay;
+        }
+        if self.settled.is_too_long() {
+            return Constraint::RoundTrip;
+        }
+        match self.loss.estimate().state {
+            LossState::DelayBased => Constraint::None,
+            LossState::Increasing => Constraint::LossRising,
+            LossState::IncreasingWithPadding | LossState::Decreasing => Constraint::LossFalling,
+        }
+    }
+}
+
+impl Controller for Libwebrtc {
+    fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
+        let now = self.begin(now);
+        self.settled.on_sent(now);
+        if self.application_limited.on_sent(now, packet.size) {
+            self.probing.on_application_limited(now, self.application_limited.since());
+        }
+    }
+
+    fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
+        let now = self.begin(now);
+        self.receiver_estimate = feedback.receiver_estimate.or(self.receiver_estimate);
+        let recovered = if feedback.packets.is_empty() {
+            self.on_others(now, feedback);
+            false
+        } else {
+            self.on_packets(now, feedback);
+            self.delay.recovered()
+        };
+        self.settle(now, recovered);
+    }
+
+    fn on_timeout(&mut self, now: Timestamp, _queue: &QueueState) {
+        let now = self.begin(now);
+        self.settled.on_processed(now);
+        self.probing.on_application_limited(now, self.application_limited.since());
+        if self.follows_reports() {
+            self.reports.on_time(now);
+        }
+        let outcome = self.probing.on_timeout(now);
+        self.note(outcome);
+        self.settle(now, false);
+    }
+
+    fn next_timeout(&self) -> Option<Timestamp> {
+        let look = self.follows_reports().then(|| self.settled.processed() + self.config.process_interval);
+        self.settled.deadline(self.config.process_interval, [self.probing.next_timeout(), look])
+    }
+
+    fn target(&self) -> Target {
+        let media = self.settled.target();
+        let factor = if self.heard { self.config.pacing } else { self.config.pacing_before_feedback };
+        let pads = self.loss.estimate().state == LossState::IncreasingWithPadding;
+        Target {
+            media,
+            pacing: scaled(media, factor),
+            padding: if pads { media } else { DataRate::ZERO },
+            window: None,
+        }
+    }
+
+    fn next_probe(&mut self) -> Option<Probe> {
+        let probe = self.probing.next_probe()?;
+        self.probe_rate.on_probe(&probe);
+        Some(probe)
+    }
+
+    fn decision(&self) -> &Decision {
+        self.settled.decision()
+    }
+}

@@ -1,0 +1,469 @@
+//! A threshold rule on the share of packets that was lost.
+//!
+//! Little loss: more. Some loss: the same. Much loss: less, by half of the share that was lost.
+//!
+//! | preset | source | raises | lowers |
+//! |---|---|---|---|
+//! | [`ReportConfig::draft`] | the draft §6 | ×1.05 a report | once a report |
+//! | [`ReportConfig::libwebrtc`] | `send_side_bandwidth_estimation.cc`, what is used when no packet feedback comes | to 1.08 times the least of the last second, + 1 kbit/s | once a report and per 300 ms + round trip |
+
+use std::collections::VecDeque;
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::{UNLIMITED, scaled, sum};
+use crate::{Cause, LossReport};
+
+/// How a rate grows while little is lost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Increase {
+    /// Times `factor` with each report, and `plus` on top (the draft §6: 1.05, and nothing).
+    PerReport {
+        /// Above 1.
+        factor: f64,
+        /// So that a very low rate is not stuck.
+        plus: DataRate,
+    },
+    /// To `factor` times the least rate within the last `window`, and `plus` on top, whenever asked
+    /// (libwebrtc: 1.08, 1 s, 1 kbit/s). However often it is asked, a constant past gives the same answer.
+    OfRecentLeast {
+        /// Above 1.
+        factor: f64,
+        /// How far back the least is looked for.
+        window: TimeDelta,
+        /// So that a very low rate is not stuck.
+        plus: DataRate,
+    },
+}
+
+/// The constants of [`ByReport`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReportConfig {
+    /// Up to this share the rate grows: 0 to 1. Both sources: 0.02.
+    pub low_loss: f64,
+    /// Whether a share of exactly `low_loss` lets it grow. The draft says "less than 2%": `false`. libwebrtc: `true`.
+    pub low_loss_inclusive: bool,
+    /// Above this share the rate falls: 0 to 1. Both sources: 0.1.
+    pub high_loss: f64,
+    /// How it grows.
+    pub increase: Increase,
+    /// What part of the lost share is taken off, 0 to 1: the rate becomes `rate * (1 - decrease * loss)`. Both sources: 0.5.
+    pub decrease: f64,
+    /// The least time between two falls, apart from the round trip. The draft has none; libwebrtc: 300 ms.
+    pub decrease_interval: TimeDelta,
+    /// Whether the round trip is added to `decrease_interval`. The draft: `false`; libwebrtc: `true`.
+    pub decrease_waits_round_trip: bool,
+    /// Reports are gathered until they tell of at least so many packets. The draft has no such bound (1); libwebrtc: 20.
+    pub least_packets: u64,
+    /// The share is rounded down to multiples of one over this, and is less than 1; `None`: it is exact. libwebrtc: 256, as
+    /// receiver reports have it (RFC 3550 §6.4.1).
+    pub loss_steps: Option<u32>,
+    /// After so much time without a report the rate is left alone. libwebrtc: 6 s, 1.2 times the longest interval of reports
+    /// that it expects. The draft acts on reports only and needs none.
+    pub report_valid: TimeDelta,
+    /// For so long after the first report, while nothing was lost, the rate follows the delay-based one up. The draft: none;
+    /// libwebrtc: 2 s.
+    pub start_phase: TimeDelta,
+    /// Whether the delay-based rate also caps what is remembered, rather than only what is used. The draft §6 takes the
+    /// lesser of two independent estimates: `false`, whereby a long time without loss lifts this one to its limit. libwebrtc:
+    /// `true`.
+    pub capped_by_delay: bool,
+    /// The least rate. libwebrtc (`bwe_defines.h`): 5 kbit/s; the draft names none.
+    pub min: DataRate,
+    /// The greatest rate. libwebrtc: 1 Gbit/s; the draft names none.
+    pub max: DataRate,
+}
+
+impl ReportConfig {
+    /// The draft §6.
+    pub const fn draft() -> Self {
+        Self {
+            low_loss: 0.02,
+            low_loss_inclusive: false,
+            high_loss: 0.1,
+            increase: Increase::PerReport { factor: 1.05, plus: DataRate::ZERO },
+            decrease: 0.5,
+            decrease_interval: TimeDelta::ZERO,
+            decrease_waits_round_trip: false,
+            least_packets: 1,
+            loss_steps: None,
+            report_valid: TimeDelta::MAX,
+            start_phase: TimeDelta::ZERO,
+            capped_by_delay: false,
+            min: DataRate::from_bps(5_000),
+            max: DataRate::from_bps(1_000_000_000),
+        }
+    }
+
+    /// libwebrtc's `send_side_bandwidth_estimation.cc`.
+    pub const fn libwebrtc() -> Self {
+        Self {
+            low_loss_inclusive: true,
+            increase: Increase::OfRecentLeast {
+                factor: 1.08,
+                window: TimeDelta::from_seconds(1),
+                plus: DataRate::from_bps(1_000),
+            },
+            decrease_interval: TimeDelta::from_millis(300),
+            decrease_waits_round_trip: true,
+            least_packets: 20,
+            loss_steps: Some(256),
+            report_valid: TimeDelta::from_seconds(6),
+            start_phase: TimeDelta::from_seconds(2),
+            capped_by_delay: true,
+            ..Self::draft()
+        }
+    }
+}
+
+impl Default for ReportConfig {
+    fn default() -> Self {
+        Self::libwebrtc()
+    }
+}
+
+/// A rate leaves the window of the recent past so much early, so that a timer that is slightly early does not miss it.
+/// libwebrtc: 1 ms.
+const RESOLUTION: TimeDelta = TimeDelta::from_millis(1);
+
+/// The threshold rule.
+///
+/// Calls in any order are safe; time that runs backwards counts as no time.
+#[derive(Debug, Clone)]
+pub struct ByReport {
+    config: ReportConfig,
+    rate: DataRate,
+    delay_based: Option<DataRate>,
+    round_trip: TimeDelta,
+    /// The latest moment that was told.
+    now: Timestamp,
+    loss: f64,
+    gathered_expected: u64,
+    gathered_lost: f64,
+    first_report: Option<Timestamp>,
+    last_loss: Option<Timestamp>,
+    last_decrease: Option<Timestamp>,
+    /// A report has come that the rate has not fallen for yet.
+    may_decrease: bool,
+    /// A report has come that the rate has not grown for yet.
+    may_increase: bool,
+    /// Rates and when they were held, both rising from front to back: its front is the least of the window.
+    recent: VecDeque<(Timestamp, DataRate)>,
+    cause: Option<Cause>,
+}
+
+impl ByReport {
+    /// Begins at `rate`, within the limits of `config`.
+    pub fn new(config: ReportConfig, rate: DataRate) -> Self {
+        let mut this = Self {
+            config,
+            rate,
+            delay_based: None,
+            round_trip: TimeDelta::ZERO,
+            now: Timestamp::ZERO,
+            loss: 0.0,
+            gathered_expected: 0,
+            gathered_lost: 0.0,
+            first_report: None,
+            last_loss: None,
+            last_decrease: None,
+            may_decrease: false,
+            may_increase: false,
+            recent: VecDeque::new(),
+            cause: None,
+        };
+        this.move_to(rate);
+        this
+    }
+
+    /// What losses allow.
+    pub fn rate(&self) -> DataRate {
+        self.rate
+    }
+
+    /// The share of packets that was lost by the latest report, as the rule sees it: 0 to 1.
+    pub fn loss_ratio(&self) -> f64 {
+        self.loss
+    }
+
+    /// Why the rate is what it is, once a report has moved it.
+    pub fn cause(&self) -> Option<Cause> {
+        self.cause
+    }
+
+    /// The receiver says what it lost.
+    pub fn on_report(&mut self, now: Timestamp, report: &LossReport, round_trip: Option<TimeDelta>) {
+        let now = self.advance(now);
+        self.first_report.get_or_insert(now);
+        if let Some(round_trip) = round_trip.filter(|&span| span > TimeDelta::ZERO) {
+            self.round_trip = round_trip;
+        }
+        if report.expected_packets == 0 {
+            return;
+        }
+        // Whole packets again, for the ratio of two whole numbers is seldom exact. Not-a-number is no loss.
+        let lost = (report.ratio.clamp(-1.0, 1.0) * report.expected_packets as f64).round();
+        self.gathered_lost += if lost.is_nan() { 0.0 } else { lost };
+        self.gathered_expected = self.gathered_expected.saturating_add(report.expected_packets);
+        if self.gathered_expected < self.config.least_packets {
+            return;
+        }
+        self.loss = self.share(self.gathered_lost.max(0.0), self.gathered_expected);
+        self.gathered_lost = 0.0;
+        self.gathered_expected = 0;
+        self.last_loss = Some(now);
+        self.may_decrease = true;
+        self.may_increase = true;
+        self.on_time(now);
+    }
+
+    /// What the delay allows has changed; `None`: it allows anything.
+    pub fn on_delay_based(&mut self, now: Timestamp, rate: Option<DataRate>) {
+        self.advance(now);
+        self.delay_based = rate;
+        self.move_to(self.rate);
+    }
+
+    /// Somebody else has set the rate, and the past no longer matters.
+    pub fn set_rate(&mut self, now: Timestamp, rate: DataRate) {
+        self.advance(now);
+        self.delay_based = None;
+        self.move_to(rate);
+        self.recent.clear();
+    }
+
+    /// Time has passed. libwebrtc asks every 25 ms; the draft's rule never moves without a report.
+    pub fn on_time(&mut self, now: Timestamp) {
+        let now = self.advance(now);
+        if self.follows_delay(now) {
+            return;
+        }
+        self.remember(now);
+        let Some(reported) = self.last_loss else { return };
+        if now.saturating_since(reported) >= self.config.report_valid {
+            return;
+        }
+        let config = self.config;
+        let low = if config.low_loss_inclusive {
+            self.loss <= config.low_loss
+        } else {
+            self.loss < config.low_loss
+        };
+        if low {
+            self.raise();
+        } else if self.loss > config.high_loss {
+            self.lower(now);
+        }
+    }
+
+    /// The later of `now` and what was told before.
+    fn advance(&mut self, now: Timestamp) -> Timestamp {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn share(&self, lost: f64, expected: u64) -> f64 {
+        let share = (lost / expected as f64).min(1.0);
+        match self.config.loss_steps.filter(|&steps| steps > 0).map(f64::from) {
+            Some(steps) => (lost * steps / expected as f64).floor().min(steps - 1.0) / steps,
+            None => share,
+        }
+    }
+
+    /// In the beginning, while nothing is lost, the delay-based rate is believed. Says whether that moved the rate.
+    fn follows_delay(&mut self, now: Timestamp) -> bool {
+        let starting =
+            self.first_report.is_none_or(|first| now.saturating_since(first) < self.config.start_phase);
+        let Some(delay_based) = self.delay_based.filter(|&rate| rate > self.rate) else { return false };
+        if !starting || self.config.start_phase == TimeDelta::ZERO || self.loss > 0.0 {
+            return false;
+        }
+        self.recent.clear();
+        self.recent.push_back((now, self.rate));
+        self.move_to(delay_based);
+        true
+    }
+
+    /// Keeps what is needed to name the least rate of the window.
+    fn remember(&mut self, now: Timestamp) {
+        let Increase::OfRecentLeast { window, .. } = self.config.increase else { return };
+        let expired = |&(held, _): &(Timestamp, DataRate)| now.saturating_since(held) + RESOLUTION > window;
+        while self.recent.front().is_some_and(expired) {
+            self.recent.pop_front();
+        }
+        while self.recent.back().is_some_and(|&(_, rate)| self.rate <= rate) {
+            self.recent.pop_back();
+        }
+        self.recent.push_back((now, self.rate));
+    }
+
+    fn raise(&mut self) {
+        let to = match self.config.increase {
+            Increase::PerReport { factor, plus } => {
+                if !std::mem::take(&mut self.may_increase) {
+                    return;
+                }
+                sum(scaled(self.rate, factor), plus)
+            }
+            Increase::OfRecentLeast { factor, plus, .. } => {
+                let least = self.recent.front().map_or(self.rate, |&(_, rate)| rate);
+                // What followed the delay-based rate up may be above that. libwebrtc then falls, to follow up again with the next
+                // look.
+                sum(scaled(least, factor), plus).max(self.rate)
+            }
+        };
+        self.move_to(to);
+        self.cause = Some(Cause::Loss { ratio: self.loss });
+    }
+
+    fn lower(&mut self, now: Timestamp) {
+        let config = self.config;
+        let round_trip = if config.decrease_waits_round_trip { self.round_trip } else { TimeDelta::ZERO };
+        let pause = config.decrease_interval + round_trip;
+        let rested = self.last_decrease.is_none_or(|last| now.saturating_since(last) >= pause);
+        if !rested || !std::mem::take(&mut self.may_decrease) {
+            return;
+        }
+        self.last_decrease = Some(now);
+        let factor = 1.0 - config.decrease * self.loss;
+        self.move_to(DataRate::from_bps((self.rate.as_bps() as f64 * factor) as u64));
+        self.cause = Some(Cause::Loss { ratio: self.loss });
+    }
+
+    fn move_to(&mut self, rate: DataRate) {
+        let delay_based = self.delay_based.filter(|_| self.config.capped_by_delay).unwrap_or(UNLIMITED);
+        self.rate = rate.min(delay_based).min(self.config.max).max(self.config.min);
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "shares of powers of two are exact")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_nanos(millis * 1_000_000)
+    }
+
+    fn kbps(kbps: u64) -> DataRate {
+        DataRate::from_bps(kbps * 1000)
+    }
+
+    fn report(lost: f64, expected_packets: u64) -> LossReport {
+        LossReport { ratio: lost / expected_packets as f64, expected_packets }
+    }
+
+    #[test]
+    fn the_draft_moves_once_a_report_as_its_section_6_says() {
+        // Lost of 1000, and the rate thereafter, by hand from 1 Mbit/s.
+        let steps = [
+            (19.0, 1_050_000),  // below 2 %
+            (20.0, 1_050_000),  // 2 %: no longer less than 2 %
+            (100.0, 1_050_000), // 10 %: not more than 10 %
+            (200.0, 945_000),   // × (1 - 0.5 × 0.2)
+            (1000.0, 472_500),  // × 0.5
+            (0.0, 496_125),
+        ];
+        let mut rule = ByReport::new(ReportConfig::draft(), kbps(1000));
+        for (i, (lost, rate)) in steps.into_iter().enumerate() {
+            let now = at(i as u64 * 50);
+            rule.on_report(now, &report(lost, 1000), None);
+            for later in 0..3 {
+                rule.on_time(now + TimeDelta::from_millis(later));
+            }
+            assert_eq!(rule.rate().as_bps(), rate, "after {lost} of 1000");
+        }
+    }
+
+    /// `send_side_bandwidth_estimation_unittest.cc`, `DoesntReapplyBitrateDecreaseWithoutFollowingRemb`.
+    #[test]
+    fn a_fall_is_not_repeated_without_a_report() {
+        let config = ReportConfig { min: kbps(100), max: kbps(1500), ..ReportConfig::libwebrtc() };
+        let mut rule = ByReport::new(config, kbps(1000));
+        rule.on_report(at(11_000), &report(50.0, 100), Some(TimeDelta::from_millis(50)));
+        rule.on_time(at(12_000));
+        // 128 of 256 lost: the rate times (512 - 128) / 512.
+        assert_eq!(rule.loss_ratio(), 0.5);
+        assert_eq!(rule.rate(), kbps(750));
+        rule.on_time(at(13_000));
+        assert_eq!(rule.rate(), kbps(750));
+        assert_eq!(rule.loss_ratio(), 0.5);
+        assert_eq!(rule.cause(), Some(Cause::Loss { ratio: 0.5 }));
+    }
+
+    /// The same file, `InitialDelayBasedBweWithProbing` and `FractionLossIsNotOverflowed`.
+    #[test]
+    fn the_delay_is_believed_for_two_seconds() {
+        let config = ReportConfig { min: kbps(100), max: kbps(1500), ..ReportConfig::libwebrtc() };
+        let mut rule = ByReport::new(config, kbps(200));
+        rule.on_report(at(0), &report(0.0, 1), Some(TimeDelta::from_millis(50)));
+        rule.on_delay_based(at(0), Some(kbps(1000)));
+        rule.on_time(at(0));
+        assert_eq!(rule.rate(), kbps(1000));
+        rule.on_delay_based(at(2001), Some(kbps(1500)));
+        rule.on_time(at(2001));
+        assert_eq!(rule.rate(), kbps(1000));
+
+        rule.on_report(at(3000), &report(-1.0, 100), None);
+        assert_eq!(rule.loss_ratio(), 0.0);
+    }
+
+    #[test]
+    fn libwebrtc_grows_by_eight_percent_of_the_least_of_a_second_however_often_it_is_asked() {
+        let config = ReportConfig { start_phase: TimeDelta::ZERO, ..ReportConfig::libwebrtc() };
+        let mut rule = ByReport::new(config, kbps(100));
+        for millis in (0..1000).step_by(25) {
+            rule.on_report(at(millis), &report(0.0, 20), None);
+            assert_eq!(rule.rate(), kbps(109), "at {millis} ms"); // 108 + 1
+        }
+        rule.on_time(at(1000));
+        assert_eq!(rule.rate().as_bps(), 118_720); // 109 × 1.08 + 1
+        // Six seconds without a report: nothing any more.
+        rule.on_time(at(6975));
+        assert_eq!(rule.rate().as_bps(), 118_720);
+    }
+
+    #[test]
+    fn few_packets_are_gathered_first_and_falls_keep_their_distance() {
+        let mut rule = ByReport::new(ReportConfig::libwebrtc(), kbps(1000));
+        let round_trip = Some(TimeDelta::from_millis(100));
+        rule.on_report(at(0), &report(19.0, 19), round_trip);
+        assert_eq!(rule.rate(), kbps(1000));
+        rule.on_report(at(10), &report(0.0, 19), round_trip); // 19 of 38: a half
+        assert_eq!(rule.rate(), kbps(750));
+        rule.on_report(at(409), &report(20.0, 40), round_trip); // 399 ms later
+        assert_eq!(rule.rate(), kbps(750));
+        rule.on_time(at(410));
+        assert_eq!(rule.rate().as_bps(), 562_500);
+    }
+
+    proptest! {
+        #[test]
+        fn the_rate_stays_within_its_limits_in_any_order(
+            calls in prop::collection::vec((0_u8..5, 0_u64..20_000, -2.0..2.0_f64, 0_u64..200), 1..200),
+            libwebrtc: bool,
+        ) {
+            let base = if libwebrtc { ReportConfig::libwebrtc() } else { ReportConfig::draft() };
+            let config = ReportConfig { min: kbps(50), max: kbps(5000), ..base };
+            let mut rule = ByReport::new(config, kbps(300));
+            for (call, millis, ratio, packets) in calls {
+                let before = rule.rate();
+                match call {
+                    0 => rule.on_report(at(millis), &LossReport { ratio, expected_packets: packets }, None),
+                    1 => rule.on_report(at(millis), &LossReport { ratio: f64::NAN, expected_packets: 50 }, None),
+                    2 => rule.on_delay_based(at(millis), (packets > 20).then(|| kbps(packets * 50))),
+                    3 => rule.set_rate(at(millis), kbps(packets * 100)),
+                    _ => rule.on_time(at(millis)),
+                }
+                prop_assert!((kbps(50)..=kbps(5000)).contains(&rule.rate()));
+                prop_assert!((0.0..=1.0).contains(&rule.loss_ratio()));
+                if call < 2 && !libwebrtc {
+                    // One report at worst halves it. (libwebrtc's growth begins from a past that may have been lower.)
+                    prop_assert!(rule.rate().as_bps() >= before.as_bps() / 2);
+                }
+            }
+        }
+    }
+}

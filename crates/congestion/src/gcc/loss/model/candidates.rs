@@ -1,0 +1,44 @@
+//! Which bandwidths are tried?
+
+use giusto_units::{DataRate, TimeDelta};
+
+use super::LossModel;
+use crate::gcc::loss::{scaled, sum};
+
+impl LossModel {
+    /// Writes the bandwidths that are to be compared to `found`: some multiples of the present one, what arrives, what the
+    /// delay allows. None is above what the present bandwidth may grow to.
+    pub(super) fn candidates(&self, application_limited: bool, found: &mut Vec<DataRate>) {
+        let (config, present) = (&self.config, self.path.bandwidth);
+        found.clear();
+        found.extend(config.candidate_factors.iter().map(|&factor| scaled(present, factor)));
+        let tries_acknowledged = config.try_acknowledged
+            && (!(config.ignore_acknowledged_when_limited && application_limited)
+                || self.progress.pads(config, self.end()));
+        if let Some(acknowledged) = self.acknowledged.filter(|_| tries_acknowledged) {
+            found.push(scaled(acknowledged, config.backoff_factor));
+        }
+        found.extend(self.delay_based.filter(|&rate| config.try_delay_based && rate > present));
+        let upper = self.upper_bound();
+        if application_limited && config.try_upper_bound_when_limited && present > upper {
+            found.push(upper);
+        }
+        let greatest = present.max(self.candidate_limit());
+        for bandwidth in found {
+            *bandwidth = greatest.min(*bandwidth);
+        }
+    }
+
+    /// What a candidate may not exceed, unless the present bandwidth already does.
+    fn candidate_limit(&self) -> DataRate {
+        let config = &self.config;
+        let limit = self.progress.window_limit().unwrap_or(config.max);
+        let Some(acknowledged) = self.acknowledged.filter(|_| config.acceleration_factor > 0.0) else {
+            return limit;
+        };
+        let longest = config.acceleration_time;
+        let since = self.reduced.map_or(longest, |reduced| self.end().saturating_since(reduced).min(longest));
+        let share = if longest > TimeDelta::ZERO { since.as_seconds() / longest.as_seconds() } else { 1.0 };
+        sum(limit, scaled(acknowledged, config.acceleration_factor * share))
+    }
+}

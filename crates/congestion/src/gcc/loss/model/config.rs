@@ -1,0 +1,329 @@
+//! The constants of the model, and what is wrong with some values of them.
+
+use giusto_units::{DataRate, TimeDelta};
+
+/// What is counted as lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Measure {
+    /// Thousands of bytes. The average leaves out the best and the worst observation.
+    #[default]
+    Bytes,
+    /// Packets. The average is over all observations.
+    Packets,
+}
+
+/// The constants of the [`LossModel`](super::LossModel).
+///
+/// The defaults are libwebrtc's (`loss_based_bwe_v2.cc`, `CreateConfig`). The name of the field trial parameter that sets the
+/// same constant there stands in brackets.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of the source, each settable there")]
+pub struct ModelConfig {
+    /// An observation spans at least so much send time; above zero. 250 ms \[`ObservationDurationLowerBound`\].
+    pub observation_duration: TimeDelta,
+    /// So many observations are kept, at least 2. 15 \[`ObservationWindowSize`\].
+    pub observations_kept: usize,
+    /// So many are needed before the model speaks, at least 1. 3 \[`MinNumObservations`\].
+    pub observations_needed: u64,
+    /// What is counted. Bytes \[`UseByteLossRate`\].
+    pub measure: Measure,
+    /// An observation's send rate is this much of the one before and the rest its own: 0 up to but not 1. 0
+    /// \[`SendingRateSmoothingFactor`\].
+    pub send_rate_smoothing: f64,
+    /// In the likelihood an observation weighs this much of the one after it: above 0, up to 1. 0.9 \[`TemporalWeightFactor`\].
+    pub temporal_weight: f64,
+    /// The same in the average loss. 0.9 \[`InstantUpperBoundTemporalWeightFactor`\].
+    pub average_weight: f64,
+    /// The average leaves out the extremes only while the observation of the greatest loss was sent at less than this many
+    /// times the median rate: otherwise it was we who sent too much. 2 \[`MedianSendingRateFactor`\].
+    pub median_send_rate_factor: f64,
+    /// The average leaves out the extremes only once there are more observations than this. 3 (not settable there).
+    pub extremes_kept_up_to: u64,
+
+    /// Multiples of the present bandwidth that are tried, each above 0. 1.02, 1.0, 0.95 \[`CandidateFactors`\].
+    pub candidate_factors: Vec<f64>,
+    /// Whether what arrives is tried. Yes \[`AckedRateCandidate`\].
+    pub try_acknowledged: bool,
+    /// What arrives is tried times this, up to 1. 1 \[`BwBackoffLowerBoundFactor`\].
+    pub backoff_factor: f64,
+    /// Whether what arrives is *not* tried while the sender is application-limited and sends no padding. Yes
+    /// \[`NotUseAckedRateInAlr`\].
+    pub ignore_acknowledged_when_limited: bool,
+    /// Whether the delay-based rate is tried where it is above the present bandwidth. Yes \[`DelayBasedCandidate`\].
+    pub try_delay_based: bool,
+    /// Whether the instant upper bound is tried while the sender is application-limited. No \[`UpperBoundCandidateInAlr`\].
+    pub try_upper_bound_when_limited: bool,
+    /// In this long after the last fall, the growth that candidates are allowed rises from nothing to
+    /// `acceleration_factor` times what arrives; above zero. 60 s \[`BwRampupAccelMaxoutTime`\].
+    pub acceleration_time: TimeDelta,
+    /// See `acceleration_time`; at least 0. 0: off \[`BwRampupAccelMaxFactor`\].
+    pub acceleration_factor: f64,
+
+    /// The inherent loss at first, 0 up to but not 1. 0.01 \[`InitialInherentLossEstimate`\].
+    pub initial_inherent_loss: f64,
+    /// The least inherent loss, 0 up to but not 1. 0.001 \[`InherentLossLowerBound`\].
+    pub inherent_loss_min: f64,
+    /// The greatest inherent loss at a very great bandwidth, from the least one up to but not 1. 0.05
+    /// \[`InherentLossUpperBoundOffset`\].
+    pub inherent_loss_offset: f64,
+    /// The greatest inherent loss is higher by this over the bandwidth; above 0. 100 kbit/s
+    /// \[`InherentLossUpperBoundBwBalance`\].
+    pub inherent_loss_balance: DataRate,
+    /// How many Newton steps, at least 1. 1 \[`NewtonIterations`\].
+    pub newton_steps: u32,
+    /// What part of a Newton step is taken; above 0. 0.75 \[`NewtonStepSize`\].
+    pub newton_step_size: f64,
+    /// What a kbit/s of bandwidth adds to the objective for each unit of data, where the average loss is far below
+    /// `preference_threshold`; at least 0. 0.0002 \[`HigherBwBiasFactor`\].
+    pub bias: f64,
+    /// The same for the logarithm of the bandwidth in kbit/s. 0.02 \[`HigherLogBwBiasFactor`\].
+    pub log_bias: f64,
+    /// Where the average loss is above this, more bandwidth is disliked: 0 up to but not 1. 0.2
+    /// \[`LossThresholdOfHighBandwidthPreference`\].
+    pub preference_threshold: f64,
+    /// How gradual liking turns into dislike: above 0, up to 1. 0.002 \[`BandwidthPreferenceSmoothingFactor`\].
+    pub preference_smoothing: f64,
+
+    /// The average loss at which the instant upper bound begins, 0 up to but not 1. 0.05 \[`InstantUpperBoundLossOffset`\].
+    pub upper_bound_offset: f64,
+    /// The upper bound is this over the average loss beyond the offset; above 0. 100 kbit/s \[`InstantUpperBoundBwBalance`\].
+    pub upper_bound_balance: DataRate,
+    /// The estimate is at least this much of what arrives; at least 0, where 0 is off. 1
+    /// \[`LowerBoundByAckedRateFactor`\].
+    pub lower_bound_factor: f64,
+    /// Whether the bounds also hold for what is remembered. Yes \[`BoundBestCandidate`\].
+    pub bound_memory: bool,
+    /// Whether the bandwidth may not grow while the average loss is above the inherent loss. Yes
+    /// \[`NotIncreaseIfInherentLossLessThanAverageLoss`\].
+    pub no_increase_above_inherent_loss: bool,
+
+    /// While limited by loss, the bandwidth grows within `increase_window` at most by this factor; above 0. 1.3
+    /// \[`MaxIncreaseFactor`\].
+    pub max_increase: f64,
+    /// See `max_increase`; above zero. 300 ms \[`DelayedIncreaseWindow`\].
+    pub increase_window: TimeDelta,
+    /// While limited by loss, the bandwidth grows at most to this many times what arrives; above 1. 1.5
+    /// \[`BwRampupUpperBoundFactor`\].
+    pub ramp_up: f64,
+    /// The same while what arrives is below `hold_threshold` times the rate that was held. 1.2
+    /// \[`BwRampupUpperBoundInHoldFactor`\].
+    pub ramp_up_in_hold: f64,
+    /// See `ramp_up_in_hold`; at least 0. 1.3 \[`BwRampupUpperBoundHoldThreshold`\].
+    pub hold_threshold: f64,
+    /// For how long a first fall is held. 300 ms (`kInitHoldDuration`).
+    pub hold: TimeDelta,
+    /// Each further fall is held this many times longer, until the delay rules again; 0: nothing is held. 2
+    /// \[`HoldDurationFactor`\].
+    pub hold_factor: f64,
+    /// The longest hold. 60 s (`kMaxHoldDuration`).
+    pub hold_max: TimeDelta,
+    /// For how long after the last growth padding is asked for; zero: never. 2 s \[`PaddingDuration`\].
+    pub padding_duration: TimeDelta,
+
+    /// The least rate. 5 kbit/s (`bwe_defines.h`, `kCongestionControllerMinBitrate`).
+    pub min: DataRate,
+    /// The greatest rate. 1 Gbit/s (`send_side_bandwidth_estimation.cc`, `kDefaultMaxBitrate`).
+    pub max: DataRate,
+    /// What the limit of `max_increase` never falls below. 5 kbit/s (`kCongestionControllerMinBitrate`).
+    pub increase_floor: DataRate,
+}
+
+impl Default for ModelConfig {
+    fn default() -> Self {
+        Self {
+            observation_duration: TimeDelta::from_millis(250),
+            observations_kept: 15,
+            observations_needed: 3,
+            measure: Measure::Bytes,
+            send_rate_smoothing: 0.0,
+            temporal_weight: 0.9,
+            average_weight: 0.9,
+            median_send_rate_factor: 2.0,
+            extremes_kept_up_to: 3,
+            candidate_factors: vec![1.02, 1.0, 0.95],
+            try_acknowledged: true,
+            backoff_factor: 1.0,
+            ignore_acknowledged_when_limited: true,
+            try_delay_based: true,
+            try_upper_bound_when_limited: false,
+            acceleration_time: TimeDelta::from_seconds(60),
+            acceleration_factor: 0.0,
+            initial_inherent_loss: 0.01,
+            inherent_loss_min: 0.001,
+            inherent_loss_offset: 0.05,
+            inherent_loss_balance: DataRate::from_bps(100_000),
+            newton_steps: 1,
+            newton_step_size: 0.75,
+            bias: 0.0002,
+            log_bias: 0.02,
+            preference_threshold: 0.2,
+            preference_smoothing: 0.002,
+            upper_bound_offset: 0.05,
+            upper_bound_balance: DataRate::from_bps(100_000),
+            lower_bound_factor: 1.0,
+            bound_memory: true,
+            no_increase_above_inherent_loss: true,
+            max_increase: 1.3,
+            increase_window: TimeDelta::from_millis(300),
+            ramp_up: 1.5,
+            ramp_up_in_hold: 1.2,
+            hold_threshold: 1.3,
+            hold: TimeDelta::from_millis(300),
+            hold_factor: 2.0,
+            hold_max: TimeDelta::from_seconds(60),
+            padding_duration: TimeDelta::from_seconds(2),
+            min: DataRate::from_bps(5_000),
+            max: DataRate::from_bps(1_000_000_000),
+            increase_floor: DataRate::from_bps(5_000),
+        }
+    }
+}
+
+/// A constant that the model cannot work with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("loss model: {field} must be {range}, found {found}")]
+pub struct InvalidConfig {
+    /// Which.
+    pub field: &'static str,
+    /// What it may be.
+    pub range: &'static str,
+    /// What it is.
+    pub found: String,
+}
+
+impl ModelConfig {
+    /// Whether the model can work with this. The ranges are libwebrtc's (`IsConfigValid`), and not-a-number is in none.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`] names the first constant that is out of its range.
+    pub fn validate(&self) -> Result<(), InvalidConfig> {
+        let below_one = |value: f64| (0.0..1.0).contains(&value);
+        let share = |value: f64| value > 0.0 && value <= 1.0;
+        let amount = |value: f64| value >= 0.0 && value.is_finite();
+        let positive = |value: f64| value > 0.0 && value.is_finite();
+        let growth = |value: f64| value > 1.0 && value.is_finite();
+        let factor = self.candidate_factors.iter().copied().find(|&factor| !positive(factor)).unwrap_or(1.0);
+        let numbers = [
+            (
+                "send_rate_smoothing",
+                self.send_rate_smoothing,
+                below_one(self.send_rate_smoothing),
+                "in [0, 1)",
+            ),
+            ("temporal_weight", self.temporal_weight, share(self.temporal_weight), "in (0, 1]"),
+            ("average_weight", self.average_weight, share(self.average_weight), "in (0, 1]"),
+            (
+                "median_send_rate_factor",
+                self.median_send_rate_factor,
+                amount(self.median_send_rate_factor),
+                AMOUNT,
+            ),
+            ("candidate_factors", factor, positive(factor), POSITIVE),
+            ("backoff_factor", self.backoff_factor, (0.0..=1.0).contains(&self.backoff_factor), "in [0, 1]"),
+            ("acceleration_factor", self.acceleration_factor, amount(self.acceleration_factor), AMOUNT),
+            (
+                "initial_inherent_loss",
+                self.initial_inherent_loss,
+                below_one(self.initial_inherent_loss),
+                BELOW,
+            ),
+            ("inherent_loss_min", self.inherent_loss_min, below_one(self.inherent_loss_min), BELOW),
+            (
+                "inherent_loss_offset",
+                self.inherent_loss_offset,
+                (self.inherent_loss_min..1.0).contains(&self.inherent_loss_offset),
+                "at least inherent_loss_min and below 1",
+            ),
+            ("newton_step_size", self.newton_step_size, positive(self.newton_step_size), POSITIVE),
+            ("bias", self.bias, amount(self.bias), AMOUNT),
+            ("log_bias", self.log_bias, amount(self.log_bias), AMOUNT),
+            ("preference_threshold", self.preference_threshold, below_one(self.preference_threshold), BELOW),
+            (
+                "preference_smoothing",
+                self.preference_smoothing,
+                share(self.preference_smoothing),
+                "in (0, 1]",
+            ),
+            ("upper_bound_offset", self.upper_bound_offset, below_one(self.upper_bound_offset), BELOW),
+            ("lower_bound_factor", self.lower_bound_factor, amount(self.lower_bound_factor), AMOUNT),
+            ("max_increase", self.max_increase, positive(self.max_increase), POSITIVE),
+            ("ramp_up", self.ramp_up, growth(self.ramp_up), "above 1"),
+            ("ramp_up_in_hold", self.ramp_up_in_hold, growth(self.ramp_up_in_hold), "above 1"),
+            ("hold_threshold", self.hold_threshold, amount(self.hold_threshold), AMOUNT),
+            ("hold_factor", self.hold_factor, amount(self.hold_factor), AMOUNT),
+        ];
+        for (field, value, valid, range) in numbers {
+            require(valid, field, range, &value)?;
+        }
+        for (field, span) in [
+            ("observation_duration", self.observation_duration),
+            ("acceleration_time", self.acceleration_time),
+            ("increase_window", self.increase_window),
+        ] {
+            require(span > TimeDelta::ZERO, field, "above 0 ms", &span)?;
+        }
+        for (field, rate) in [
+            ("inherent_loss_balance", self.inherent_loss_balance),
+            ("upper_bound_balance", self.upper_bound_balance),
+        ] {
+            require(rate > DataRate::ZERO, field, "above 0 bit/s", &rate)?;
+        }
+        require(self.observations_kept >= 2, "observations_kept", "at least 2", &self.observations_kept)?;
+        require(
+            self.observations_needed >= 1,
+            "observations_needed",
+            "at least 1",
+            &self.observations_needed,
+        )?;
+        require(self.newton_steps >= 1, "newton_steps", "at least 1", &self.newton_steps)?;
+        require(self.min <= self.max, "min", "at most max", &self.min)?;
+        let moves = self.try_acknowledged
+            || self.try_delay_based
+            || self.candidate_factors.iter().any(|&factor| (factor - 1.0).abs() > 0.0);
+        require(moves, "candidate_factors", "such that something but the present bandwidth is tried", &"none")
+    }
+}
+
+const AMOUNT: &str = "at least 0";
+const POSITIVE: &str = "above 0";
+const BELOW: &str = "in [0, 1)";
+
+fn require(
+    valid: bool,
+    field: &'static str,
+    range: &'static str,
+    found: &dyn std::fmt::Display,
+) -> Result<(), InvalidConfig> {
+    if valid { Ok(()) } else { Err(InvalidConfig { field, range, found: found.to_string() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cases of `loss_based_bwe_v2_test.cc` whose names begin with `Disabled`, and not-a-number.
+    #[test]
+    fn what_cannot_work_is_named() {
+        let refused = |change: fn(&mut ModelConfig)| {
+            let mut config = ModelConfig::default();
+            change(&mut config);
+            config.validate().unwrap_err().field
+        };
+        assert_eq!(ModelConfig::default().validate(), Ok(()));
+        assert_eq!(refused(|c| c.ramp_up = 0.0), "ramp_up");
+        assert_eq!(refused(|c| c.candidate_factors = vec![-1.3, 1.1]), "candidate_factors");
+        assert_eq!(refused(|c| c.candidate_factors = vec![0.0, 1.1]), "candidate_factors");
+        let nothing_to_try = |c: &mut ModelConfig| {
+            c.candidate_factors = vec![1.0];
+            c.try_acknowledged = false;
+            c.try_delay_based = false;
+        };
+        assert_eq!(refused(nothing_to_try), "candidate_factors");
+        assert_eq!(refused(|c| c.bias = f64::NAN), "bias");
+        assert_eq!(refused(|c| c.observations_kept = 1), "observations_kept");
+        let message =
+            ModelConfig { ramp_up: 1.0, ..ModelConfig::default() }.validate().unwrap_err().to_string();
+        assert_eq!(message, "loss model: ramp_up must be above 1, found 1");
+    }
+}

@@ -1,0 +1,252 @@
+//! A model of the path, fitted to what became of each packet.
+//!
+//! Each quarter of a second makes one observation: how fast was sent, how much was lost. The model supposes that the path
+//! loses a share of everything, whatever is sent, and all that exceeds its bandwidth. It compares a few bandwidths around the
+//! present one, fits the inherent loss of each, and takes the one that explains the observations best. So losses that do not
+//! depend on the send rate lower it little, and losses that come with the rate lower it much.
+//!
+//! Instant bounds then hold whatever the fit says: an upper one where much is lost, a lower one at what arrives. While losses
+//! rule, the rate returns slowly.
+//!
+//! | part | file |
+//! |---|---|
+//! | observations and their average loss | `observations` |
+//! | the likelihood and its Newton step | `objective` |
+//! | the bandwidths that are tried | `candidates` |
+//! | what rules, holds and ramps | `state` |
+//! | the constants | `config` |
+//!
+//! The source is libwebrtc's `loss_based_bwe_v2.cc`, which is on by default there and documented nowhere else. Rates are
+//! rounded to the nearest bit per second, where libwebrtc cuts some off.
+//!
+//! # Example
+//!
+//! ```
+//! use giusto_congestion::gcc::loss::{LossModel, LossState, ModelConfig};
+//! use giusto_units::DataRate;
+//!
+//! let mut model = LossModel::new(ModelConfig::default())?;
+//! // Nothing was observed: the delay rules.
+//! model.update(&[], Some(DataRate::from_bps(300_000)), false);
+//! assert_eq!(model.estimate().rate, Some(DataRate::from_bps(300_000)));
+//! assert_eq!(model.estimate().state, LossState::DelayBased);
+//! # Ok::<(), giusto_congestion::gcc::loss::InvalidConfig>(())
+//! ```
+
+mod candidates;
+mod config;
+mod objective;
+mod observations;
+mod state;
+#[cfg(test)]
+pub(super) mod tests;
+#[cfg(test)]
+mod vectors;
+
+pub use config::{InvalidConfig, Measure, ModelConfig};
+pub use state::LossState;
+
+use giusto_units::{DataRate, Timestamp};
+use objective::{Objective, Path};
+use observations::Observations;
+use state::{Bounds, Progress};
+
+use super::{UNLIMITED, scaled};
+use crate::{Cause, PacketReport};
+
+/// What losses allow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LossEstimate {
+    /// The rate: within the configured limits and never above the delay-based one. `None`: nothing is known yet, not even of
+    /// the delay.
+    pub rate: Option<DataRate>,
+    /// What rules it.
+    pub state: LossState,
+}
+
+/// The model.
+///
+/// Its clock is the send time of the packets that are reported, so no call takes `now`. Calls in any order are safe; packets
+/// may be reported in any order. The work of an update is bounded by the packets that it is given and the observations kept.
+#[derive(Debug, Clone)]
+pub struct LossModel {
+    config: ModelConfig,
+    observations: Observations,
+    /// The present belief; its bandwidth means nothing before `begun`.
+    path: Path,
+    begun: bool,
+    progress: Progress,
+    acknowledged: Option<DataRate>,
+    delay_based: Option<DataRate>,
+    /// When the bandwidth last fell.
+    reduced: Option<Timestamp>,
+    scratch: Vec<DataRate>,
+}
+
+impl LossModel {
+    /// Knows nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`] names a constant that is out of its range.
+    pub fn new(config: ModelConfig) -> Result<Self, InvalidConfig> {
+        config.validate()?;
+        Ok(Self {
+            observations: Observations::new(&config),
+            path: Path { inherent_loss: config.initial_inherent_loss, bandwidth: DataRate::ZERO },
+            begun: false,
+            progress: Progress::new(&config),
+            acknowledged: None,
+            delay_based: None,
+            reduced: None,
+            scratch: Vec::with_capacity(config.candidate_factors.len() + 3),
+            config,
+        })
+    }
+
+    /// The rate may not leave `min` to `max`; a `max` below `min` counts as `min`.
+    pub fn set_limits(&mut self, min: DataRate, max: DataRate) {
+        self.config.min = min;
+        self.config.max = max.max(min);
+    }
+
+    /// So much arrives.
+    pub fn set_acknowledged(&mut self, rate: DataRate) {
+        self.acknowledged = Some(rate);
+    }
+
+    /// Begins anew at `rate`, as the delay would have it. What was observed, and what is believed of the inherent loss, stays.
+    pub fn set_rate(&mut self, rate: DataRate) {
+        self.path.bandwidth = rate;
+        self.begun = true;
+        self.progress.begin(rate);
+    }
+
+    /// What became of `packets`; what the delay allows, if it says anything; and whether the sender has less to send than it
+    /// may. Says whether an observation was completed, which alone moves the estimate.
+    ///
+    /// Packets that were reported as lost and came after all should be reported again.
+    pub fn update(
+        &mut self,
+        packets: &[PacketReport],
+        delay_based: Option<DataRate>,
+        application_limited: bool,
+    ) -> bool {
+        self.delay_based = delay_based;
+        if !self.observations.take(&self.config, packets) {
+            return false;
+        }
+        if !self.begun {
+            let Some(rate) = delay_based else { return true };
+            self.set_rate(rate);
+        }
+        let present = self.path.bandwidth;
+        let mut best = self.best(application_limited);
+        if best.bandwidth < present {
+            self.reduced = Some(self.end());
+        }
+        best.bandwidth = self.restrained(best);
+
+        let bounds = Bounds {
+            estimate: best
+                .bandwidth
+                .min(self.upper_bound())
+                .min(delay_based.unwrap_or(UNLIMITED))
+                .max(self.lower_bound()),
+            lower: self.lower_bound(),
+            delay_based: delay_based.unwrap_or(UNLIMITED),
+        };
+        self.path = if self.config.bound_memory && bounds.estimate < best.bandwidth {
+            Path { inherent_loss: 0.0, bandwidth: bounds.estimate }
+        } else if self.config.lower_bound_factor > 0.0 {
+            Path { bandwidth: best.bandwidth.max(bounds.lower), ..best }
+        } else {
+            best
+        };
+        let now = self.end();
+        self.progress.settle(&self.config, now, bounds, self.path.bandwidth);
+        true
+    }
+
+    /// What losses allow. Before [`is_ready`](Self::is_ready), what the delay does.
+    pub fn estimate(&self) -> LossEstimate {
+        let delay_based = self.delay_based.unwrap_or(UNLIMITED);
+        let within = |rate: DataRate| rate.min(delay_based).min(self.config.max).max(self.config.min);
+        if self.is_ready() {
+            LossEstimate { rate: Some(within(self.progress.rate)), state: self.progress.state }
+        } else {
+            LossEstimate { rate: self.delay_based.map(within), state: LossState::DelayBased }
+        }
+    }
+
+    /// Whether there are observations enough to speak.
+    pub fn is_ready(&self) -> bool {
+        self.begun && self.observations.made() >= self.config.observations_needed
+    }
+
+    /// Why the rate is what it is: the average loss, while losses rule.
+    pub fn cause(&self) -> Option<Cause> {
+        let limited = self.estimate().state != LossState::DelayBased;
+        limited.then(|| Cause::Loss { ratio: self.average_loss() })
+    }
+
+    /// The share that was lost over the observations, the later ones weighing more, the extremes left out: 0 to 1.
+    pub fn average_loss(&self) -> f64 {
+        self.observations.average_loss()
+    }
+
+    /// The share that the path is believed to lose whatever is sent: 0 to 1.
+    pub fn inherent_loss(&self) -> f64 {
+        self.path.inherent_loss
+    }
+
+    /// The clock: the send time that the observations reach to.
+    fn end(&self) -> Timestamp {
+        self.observations.end().unwrap_or(Timestamp::ZERO)
+    }
+
+    /// The candidate that explains the observations best; of equals, the one with more bandwidth.
+    fn best(&mut self, application_limited: bool) -> Path {
+        let mut candidates = std::mem::take(&mut self.scratch);
+        self.candidates(application_limited, &mut candidates);
+        let objective = Objective { config: &self.config, observations: &self.observations };
+        let mut best = (f64::MIN, self.path);
+        for &bandwidth in &candidates {
+            let path = objective.refined(objective.feasible(Path { bandwidth, ..self.path }));
+            let value = objective.value(path);
+            if value > best.0 || (value >= best.0 && path.bandwidth > best.1.bandwidth) {
+                best = (value, path);
+            }
+        }
+        self.scratch = candidates;
+        best.1
+    }
+
+    /// The bandwidth of `best` as far as it may be grown to at once.
+    fn restrained(&self, best: Path) -> DataRate {
+        let (config, present) = (&self.config, self.path.bandwidth);
+        let mut bandwidth = best.bandwidth;
+        if config.no_increase_above_inherent_loss && self.average_loss() > best.inherent_loss {
+            bandwidth = bandwidth.min(present);
+        }
+        bandwidth = self.progress.slowed(config, self.end(), bandwidth);
+        self.progress.ramped(config, self.acknowledged, present, bandwidth)
+    }
+
+    /// Where much is lost, no fit is believed.
+    fn upper_bound(&self) -> DataRate {
+        let beyond = self.average_loss() - self.config.upper_bound_offset;
+        if self.observations.made() > 0 && beyond > 0.0 {
+            scaled(self.config.upper_bound_balance, 1.0 / beyond)
+        } else {
+            self.config.max
+        }
+    }
+
+    /// What arrives was not too much.
+    fn lower_bound(&self) -> DataRate {
+        let acknowledged =
+            self.acknowledged.map_or(DataRate::ZERO, |rate| scaled(rate, self.config.lower_bound_factor));
+        acknowledged.max(self.config.min)
+    }
+}

@@ -1,0 +1,221 @@
+//! What rules, loss or delay, and how slowly a limit is lifted again.
+//!
+//! | state | means | leaves it when |
+//! |---|---|---|
+//! | [`DelayBased`](LossState::DelayBased) | losses do not matter | the bounded estimate is below both the delay-based rate and the maximum |
+//! | [`Decreasing`](LossState::Decreasing) | losses limit the rate | the hold is over and the estimate rises |
+//! | [`IncreasingWithPadding`](LossState::IncreasingWithPadding) | it rises, and padding would show whether it may | it has not risen for as long as padding lasts |
+//! | [`Increasing`](LossState::Increasing) | the same where padding is switched off | it falls |
+//!
+//! All return to `DelayBased` where the estimate reaches the delay-based rate or the maximum.
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::ModelConfig;
+use crate::gcc::loss::{UNLIMITED, scaled, sum};
+
+/// What rules the rate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum LossState {
+    /// The delay. Losses do not matter.
+    #[default]
+    DelayBased,
+    /// Losses do, and the rate rises.
+    Increasing,
+    /// Losses do, the rate rises, and padding should fill what the media does not: so it is learned whether the path carries
+    /// it.
+    IncreasingWithPadding,
+    /// Losses do, and the rate falls or is held.
+    Decreasing,
+}
+
+/// A fall is held for a while, so that the rate does not return at once to where it caused losses.
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    until: Option<Timestamp>,
+    /// How long the next one is.
+    next: TimeDelta,
+    rate: Option<DataRate>,
+}
+
+impl Hold {
+    fn none(config: &ModelConfig) -> Self {
+        Self { until: None, next: config.hold, rate: None }
+    }
+}
+
+/// The highest rate since it rose, and when it was reached.
+#[derive(Debug, Clone, Copy, Default)]
+struct Padding {
+    rate: Option<DataRate>,
+    since: Option<Timestamp>,
+}
+
+/// What the growth within a window may not exceed.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    since: Timestamp,
+    limit: DataRate,
+}
+
+/// The rate that was settled on, what rules it, and the memory of how it came about.
+#[derive(Debug, Clone)]
+pub(super) struct Progress {
+    pub(super) state: LossState,
+    pub(super) rate: DataRate,
+    hold: Hold,
+    padding: Padding,
+    window: Option<Window>,
+}
+
+/// What the estimate is held against.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// The estimate after the instant bounds.
+    pub(super) estimate: DataRate,
+    /// The instant lower bound.
+    pub(super) lower: DataRate,
+    /// What the delay allows.
+    pub(super) delay_based: DataRate,
+}
+
+impl Progress {
+    pub(super) fn new(config: &ModelConfig) -> Self {
+        Self {
+            state: LossState::DelayBased,
+            rate: DataRate::ZERO,
+            hold: Hold::none(config),
+            padding: Padding::default(),
+            window: None,
+        }
+    }
+
+    /// The delay rules, at `rate`.
+    pub(super) fn begin(&mut self, rate: DataRate) {
+        self.rate = rate;
+        self.state = LossState::DelayBased;
+    }
+
+    /// Whether losses rule.
+    pub(super) fn is_limited(&self) -> bool {
+        self.state != LossState::DelayBased
+    }
+
+    /// What the growth of the present window may not exceed, while losses rule.
+    pub(super) fn window_limit(&self) -> Option<DataRate> {
+        self.window.filter(|_| self.is_limited()).map(|window| window.limit)
+    }
+
+    /// Whether padding was asked for recently.
+    pub(super) fn pads(&self, config: &ModelConfig, now: Timestamp) -> bool {
+        config.padding_duration > TimeDelta::ZERO
+            && self.padding.since.is_some_and(|since| since + config.padding_duration >= now)
+    }
+
+    /// `candidate`, or the limit of the window that is open, if that is less.
+    pub(super) fn slowed(&self, config: &ModelConfig, now: Timestamp, candidate: DataRate) -> DataRate {
+        let open =
+            self.window.filter(|window| self.is_limited() && window.since + config.increase_window > now);
+        candidate.min(open.map_or(UNLIMITED, |window| window.limit))
+    }
+
+    /// While losses rule: `candidate` as far as what arrives lets a present bandwidth of `present` rise. A fall passes.
+    pub(super) fn ramped(
+        &self,
+        config: &ModelConfig,
+        acknowledged: Option<DataRate>,
+        present: DataRate,
+        candidate: DataRate,
+    ) -> DataRate {
+        let Some(acknowledged) = acknowledged.filter(|_| self.rises(present, candidate)) else {
+            return candidate;
+        };
+        let held = self.hold.rate.map(|rate| scaled(rate, config.hold_threshold));
+        let factor = if held.is_some_and(|held| acknowledged < held) {
+            config.ramp_up_in_hold
+        } else {
+            config.ramp_up
+        };
+        let ramped = candidate.min(scaled(acknowledged, factor)).max(present);
+        if self.state == LossState::Decreasing && ramped == present {
+            // The least rise there is, so that the state turns and padding is asked for.
+            sum(present, DataRate::from_bps(1))
+        } else {
+            ramped
+        }
+    }
+
+    /// Settles on a rate and on what rules; `bandwidth` is the one remembered.
+    pub(super) fn settle(
+        &mut self,
+        config: &ModelConfig,
+        now: Timestamp,
+        bounds: Bounds,
+        bandwidth: DataRate,
+    ) {
+        let estimate = bounds.estimate;
+        let held = self.hold.until.is_some_and(|until| until > now);
+        if self.state == LossState::Decreasing && held && estimate < bounds.delay_based {
+            let mut rate = self.hold.rate.unwrap_or(UNLIMITED);
+            if config.lower_bound_factor > 0.0 {
+                rate = rate.max(bounds.lower);
+            }
+            self.hold.rate = Some(rate);
+            self.rate = rate.min(estimate);
+            return;
+        }
+        if estimate >= bounds.delay_based || estimate >= config.max {
+            self.state = LossState::DelayBased;
+            self.hold = Hold::none(config);
+            self.padding = Padding::default();
+        } else if self.rises(self.rate, estimate) && self.may_keep_rising(config, now, estimate) {
+            self.rise(config, now, estimate);
+        } else {
+            self.fall(config, now, estimate);
+        }
+        self.rate = estimate;
+        let open = self.window.is_some_and(|window| window.since + config.increase_window >= now);
+        if self.is_limited() && !open {
+            let limit = scaled(bandwidth, config.max_increase).max(config.increase_floor);
+            self.window = Some(Window { since: now, limit });
+        }
+    }
+
+    fn rise(&mut self, config: &ModelConfig, now: Timestamp, estimate: DataRate) {
+        if config.padding_duration == TimeDelta::ZERO {
+            self.state = LossState::Increasing;
+            return;
+        }
+        if self.padding.rate.is_none_or(|highest| estimate > highest) {
+            self.padding = Padding { rate: Some(estimate), since: Some(now) };
+        }
+        self.state = LossState::IncreasingWithPadding;
+    }
+
+    fn fall(&mut self, config: &ModelConfig, now: Timestamp, estimate: DataRate) {
+        if self.state != LossState::Decreasing && config.hold_factor > 0.0 {
+            let longer = TimeDelta::from_seconds_f64(self.hold.next.as_seconds() * config.hold_factor);
+            self.hold = Hold {
+                until: Some(now + self.hold.next),
+                next: longer.min(config.hold_max),
+                rate: Some(estimate),
+            };
+        }
+        self.padding = Padding::default();
+        self.state = LossState::Decreasing;
+    }
+
+    /// While losses rule: whether going from `old` to `new` is a rise. No change is one while the rate is rising.
+    fn rises(&self, old: DataRate, new: DataRate) -> bool {
+        let rising = matches!(self.state, LossState::Increasing | LossState::IncreasingWithPadding);
+        self.is_limited() && (old < new || (old == new && rising))
+    }
+
+    /// Padding ends some time after the last growth.
+    fn may_keep_rising(&self, config: &ModelConfig, now: Timestamp, estimate: DataRate) -> bool {
+        config.padding_duration == TimeDelta::ZERO
+            || self.state != LossState::IncreasingWithPadding
+            || self.pads(config, now)
+            || self.padding.rate.is_none_or(|highest| highest < estimate)
+    }
+}

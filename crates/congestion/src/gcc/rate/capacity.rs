@@ -1,0 +1,155 @@
+//! Where was the path full? As libwebrtc remembers it.
+
+use giusto_units::DataRate;
+
+/// What is settable of [`Capacity`]. The defaults are libwebrtc's (`goog_cc/link_capacity_estimator.cc`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CapacityConfig {
+    /// The weight of what arrived at an over-use, 0 to 1. Default 0.05.
+    pub over_use_weight: f64,
+    /// The weight of what a probe measured, 0 to 1. Default 0.5.
+    pub probe_weight: f64,
+    /// The least variance over mean, in kbit/s. Default 0.4: a deviation of 14 kbit/s at 500 kbit/s. Also where it begins.
+    pub min_variance: f64,
+    /// The most variance over mean, in kbit/s. Default 2.5: a deviation of 35 kbit/s at 500 kbit/s.
+    pub max_variance: f64,
+    /// How many deviations around the mean still count as near. Default 3.
+    pub deviations: f64,
+}
+
+impl Default for CapacityConfig {
+    fn default() -> Self {
+        Self {
+            over_use_weight: 0.05,
+            probe_weight: 0.5,
+            min_variance: 0.4,
+            max_variance: 2.5,
+            deviations: 3.0,
+        }
+    }
+}
+
+/// A moving mean of what arrived when the path was over-used, and how far such samples lie from it.
+///
+/// The variance is kept over the mean, so that the deviation grows with the root of the rate. A sample's error is taken against
+/// the mean *after* the sample, as libwebrtc does it.
+#[derive(Debug, Clone)]
+pub struct Capacity {
+    config: CapacityConfig,
+    mean_kbps: Option<f64>,
+    /// Variance over mean, in kbit/s. It outlives a [`reset`](Self::reset).
+    variance: f64,
+}
+
+impl Capacity {
+    /// Nothing known.
+    pub fn new(config: CapacityConfig) -> Self {
+        Self { config, mean_kbps: None, variance: config.min_variance }
+    }
+
+    /// `acknowledged` arrived when the path was over-used.
+    pub fn on_over_use(&mut self, acknowledged: DataRate) {
+        self.add(acknowledged, self.config.over_use_weight);
+    }
+
+    /// A probe measured `rate`.
+    pub fn on_probe(&mut self, rate: DataRate) {
+        self.add(rate, self.config.probe_weight);
+    }
+
+    /// Forgets the mean: what arrives lies too far from it.
+    pub fn reset(&mut self) {
+        self.mean_kbps = None;
+    }
+
+    /// The mean, if there is one.
+    pub fn estimate(&self) -> Option<DataRate> {
+        self.mean_kbps.map(from_kbps)
+    }
+
+    /// The rate below which a sample tells of another path; `None` while nothing is known.
+    pub fn lower(&self) -> Option<DataRate> {
+        self.mean_kbps.map(|mean| from_kbps(mean - self.width(mean)))
+    }
+
+    /// The rate above which a sample tells of another path; `None` while nothing is known.
+    pub fn upper(&self) -> Option<DataRate> {
+        self.mean_kbps.map(|mean| from_kbps(mean + self.width(mean)))
+    }
+
+    fn width(&self, mean_kbps: f64) -> f64 {
+        self.config.deviations * (self.variance * mean_kbps).sqrt()
+    }
+
+    fn add(&mut self, sample: DataRate, weight: f64) {
+        let sample = sample.as_bps() as f64 / 1e3;
+        let mean = self.mean_kbps.map_or(sample, |mean| (1.0 - weight) * mean + weight * sample);
+        self.mean_kbps = Some(mean);
+        let error = mean - sample;
+        let variance = (1.0 - weight) * self.variance + weight * error * error / mean.max(1.0);
+        self.variance = variance.min(self.config.max_variance).max(self.config.min_variance);
+    }
+}
+
+fn from_kbps(kbps: f64) -> DataRate {
+    DataRate::from_bps((kbps * 1e3).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn kbps(kbps: u64) -> DataRate {
+        DataRate::from_bps(kbps * 1000)
+    }
+
+    #[test]
+    fn one_sample_is_the_mean_with_the_least_deviation() {
+        let mut capacity = Capacity::new(CapacityConfig::default());
+        assert_eq!((capacity.lower(), capacity.estimate(), capacity.upper()), (None, None, None));
+        capacity.on_over_use(kbps(500));
+        // By hand: sqrt(0.4 · 500) = 14.142 kbit/s, the 14 kbit/s of the source's comment; three of them are 42.426.
+        assert_eq!(capacity.estimate(), Some(kbps(500)));
+        assert_eq!(capacity.lower(), Some(DataRate::from_bps(457_574)));
+        assert_eq!(capacity.upper(), Some(DataRate::from_bps(542_426)));
+    }
+
+    #[test]
+    fn a_second_sample_moves_the_mean_by_a_twentieth_and_a_probe_by_half() {
+        let mut capacity = Capacity::new(CapacityConfig::default());
+        capacity.on_over_use(kbps(500));
+        capacity.on_over_use(kbps(460));
+        // By hand: mean 0.95·500 + 0.05·460 = 498; variance 0.38 + 0.05·38²/498 = 0.524980; 3·sqrt(0.524980·498) = 48.507.
+        assert_eq!(capacity.estimate(), Some(kbps(498)));
+        assert_eq!(capacity.upper(), Some(DataRate::from_bps(546_507)));
+        capacity.on_probe(kbps(600));
+        assert_eq!(capacity.estimate(), Some(kbps(549)));
+    }
+
+    #[test]
+    fn a_wild_sample_is_held_to_the_greatest_deviation_which_a_reset_does_not_forget() {
+        let mut capacity = Capacity::new(CapacityConfig::default());
+        capacity.on_over_use(kbps(500));
+        capacity.on_over_use(kbps(5000));
+        capacity.reset();
+        assert_eq!(capacity.estimate(), None);
+        capacity.on_over_use(kbps(500));
+        // The wild sample set it to 2.5, then 0.95·2.5 = 2.375 with no error: 3·sqrt(2.375·500) = 103.380.
+        assert_eq!(capacity.upper(), Some(DataRate::from_bps(603_380)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_mean_lies_between_its_bounds(samples in prop::collection::vec(0u64..10_000_000_000, 1..50)) {
+            let mut capacity = Capacity::new(CapacityConfig::default());
+            let (least, most) = (*samples.iter().min().unwrap(), *samples.iter().max().unwrap());
+            for sample in samples {
+                capacity.on_over_use(DataRate::from_bps(sample));
+            }
+            let mean = capacity.estimate().unwrap();
+            prop_assert!(capacity.lower().unwrap() <= mean && mean <= capacity.upper().unwrap());
+            prop_assert!((least.saturating_sub(1)..=most + 1).contains(&mean.as_bps()));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Where was the path full? As the draft remembers it.
+
+use giusto_units::DataRate;
+
+/// What is settable of [`Convergence`]. The defaults are draft-ietf-rmcat-gcc-02 §5.5.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConvergenceConfig {
+    /// The share of the old mean that a new sample leaves, 0 to 1. Default 0.95 (§5.5: "smoothing factor").
+    pub smoothing: f64,
+    /// How many deviations around the mean are close. Default 3 (§5.5).
+    pub deviations: f64,
+    /// How many samples make the statistics valid. Default 2: the draft asks for "valid estimates" and does not say when they
+    /// are; one sample has no deviation.
+    pub samples: u32,
+}
+
+impl Default for ConvergenceConfig {
+    fn default() -> Self {
+        Self { smoothing: 0.95, deviations: 3.0, samples: 2 }
+    }
+}
+
+/// An exponential mean and deviation of what arrived while the rate was being lowered (draft-ietf-rmcat-gcc-02 §5.5).
+///
+/// The draft gives the smoothing factor and no recursion. Here, with `d` the sample less the mean and `a` the smoothing:
+///
+/// ```text
+/// mean     ← mean + (1 − a)·d
+/// variance ← a·(variance + (1 − a)·d²)
+/// ```
+#[derive(Debug, Clone)]
+pub struct Convergence {
+    config: ConvergenceConfig,
+    samples: u32,
+    mean_bps: f64,
+    variance: f64,
+}
+
+impl Convergence {
+    /// Nothing known.
+    pub fn new(config: ConvergenceConfig) -> Self {
+        Self { config, samples: 0, mean_bps: 0.0, variance: 0.0 }
+    }
+
+    /// `received` arrived while the rate was being lowered.
+    pub fn on_decrease(&mut self, received: DataRate) {
+        let sample = received.as_bps() as f64;
+        if self.samples == 0 {
+            self.mean_bps = sample;
+        }
+        let error = sample - self.mean_bps;
+        let weight = 1.0 - self.config.smoothing;
+        self.mean_bps += weight * error;
+        self.variance = self.config.smoothing * (self.variance + weight * error * error);
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    /// Whether `received` is close to where the path was full. What lies above that makes the past void: it is forgotten.
+    pub fn is_near(&mut self, received: DataRate) -> bool {
+        if self.samples < self.config.samples {
+            return false;
+        }
+        let distance = received.as_bps() as f64 - self.mean_bps;
+        let width = self.config.deviations * self.variance.sqrt();
+        if distance > width {
+            *self = Self::new(self.config);
+        }
+        distance.abs() <= width
+    }
+
+    /// The mean, once the statistics are valid.
+    pub fn mean(&self) -> Option<DataRate> {
+        (self.samples >= self.config.samples).then(|| DataRate::from_bps(self.mean_bps.round() as u64))
+    }
+
+    /// The deviation in bit/s, once the statistics are valid.
+    pub fn deviation_bps(&self) -> Option<f64> {
+        (self.samples >= self.config.samples).then(|| self.variance.sqrt())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(samples: &[u64]) -> Convergence {
+        let mut convergence = Convergence::new(ConvergenceConfig::default());
+        for &bps in samples {
+            convergence.on_decrease(DataRate::from_bps(bps));
+        }
+        convergence
+    }
+
+    #[test]
+    fn one_sample_is_not_enough_and_two_are() {
+        assert!(!after(&[1_000_000]).is_near(DataRate::from_bps(1_000_000)));
+        assert!(after(&[1_000_000, 900_000]).is_near(DataRate::from_bps(1_000_000)));
+    }
+
+    #[test]
+    fn near_is_three_deviations_to_either_side() {
+        // By hand: mean 1 000 000 − 0.05·100 000 = 995 000; variance 0.95·0.05·10¹⁰; deviation 21 794.5; three are 65 383.5.
+        let convergence = after(&[1_000_000, 900_000]);
+        assert_eq!(convergence.mean(), Some(DataRate::from_bps(995_000)));
+        assert!((convergence.deviation_bps().unwrap() - 21_794.494_7).abs() < 1e-3);
+        for (received, near) in [(929_616, false), (929_617, true), (1_060_383, true), (1_060_384, false)] {
+            assert_eq!(convergence.clone().is_near(DataRate::from_bps(received)), near, "{received}");
+        }
+    }
+
+    #[test]
+    fn what_lies_above_makes_the_past_void_and_what_lies_below_does_not() {
+        let mut convergence = after(&[1_000_000, 900_000]);
+        assert!(!convergence.is_near(DataRate::from_bps(500_000)));
+        assert!(convergence.is_near(DataRate::from_bps(995_000)));
+        assert!(!convergence.is_near(DataRate::from_bps(2_000_000)));
+        assert_eq!(convergence.mean(), None);
+        assert!(!convergence.is_near(DataRate::from_bps(995_000)));
+    }
+}

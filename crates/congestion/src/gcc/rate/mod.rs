@@ -1,0 +1,58 @@
+//! How the rate moves: what Google congestion control does once the delay has been read.
+//!
+//! Each part stands alone, hears events with their time and answers; none calls another except [`aimd`], which asks either
+//! [`capacity`] or [`convergence`] whether the rate is near the place where the path was full before. Time that runs backwards
+//! counts as no time.
+//!
+//! | question | module |
+//! |---|---|
+//! | what rate does the delay permit? | [`aimd`] |
+//! | where was the path full, as libwebrtc remembers it? | [`capacity`] |
+//! | where was it full, as the draft remembers it? | [`convergence`] |
+//! | what arrives? | [`throughput`], and [`windowed`] as the draft has it |
+//! | does the sender use what it may? | [`application_limited`] |
+//! | when to send faster, to learn more? | [`probing`] |
+//! | what did that show? | [`probe_rate`] |
+//! | is the round trip too long to go on? | [`round_trip`] |
+//!
+//! Sources: *draft* is draft-ietf-rmcat-gcc-02 (July 2016); *libwebrtc* is its `goog_cc` in the state of July 2026, with no field
+//! trial set; *thesis* is the draft with the parameters of a student's simulation ([`AimdConfig::thesis`]).
+
+pub mod aimd;
+pub mod application_limited;
+pub mod capacity;
+pub mod convergence;
+pub mod probe_rate;
+pub mod probing;
+pub mod round_trip;
+pub mod throughput;
+pub mod windowed;
+
+pub use aimd::{Aimd, AimdConfig, DelayReading, Near, Observation, State};
+pub use application_limited::{ApplicationLimited, ApplicationLimitedConfig};
+pub use capacity::{Capacity, CapacityConfig};
+pub use convergence::{Convergence, ConvergenceConfig};
+pub use probe_rate::{ProbeRate, ProbeRateConfig, ProbeResult};
+pub use probing::{Constraint, ProbeOutcome, Probing, ProbingConfig};
+pub use round_trip::{RoundTripBackOff, RoundTripConfig};
+pub use throughput::{RobustThroughput, RobustThroughputConfig};
+pub use windowed::WindowedRate;
+
+use giusto_units::{DataRate, Timestamp};
+
+/// A clock that never goes back.
+#[derive(Debug, Clone, Copy, Default)]
+struct Forward(Timestamp);
+
+impl Forward {
+    /// `now`, or the latest time seen where that is later.
+    fn clamp(&mut self, now: Timestamp) -> Timestamp {
+        self.0 = self.0.max(now);
+        self.0
+    }
+}
+
+/// `rate` times `factor`, to the nearest bit per second; nothing where the factor is no number.
+fn scaled(rate: DataRate, factor: f64) -> DataRate {
+    DataRate::from_bps((rate.as_bps() as f64 * factor).round() as u64)
+}

@@ -1,0 +1,337 @@
+//! When to send faster, to learn more?
+
+mod config;
+#[cfg(test)]
+mod tests;
+
+pub use config::ProbingConfig;
+
+use std::collections::VecDeque;
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::{Forward, scaled};
+use crate::{Cause, Probe};
+
+/// What holds the estimate where it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Constraint {
+    /// Nothing that speaks against a probe.
+    #[default]
+    None,
+    /// The delay grows, or a queue drains: no probe.
+    Delay,
+    /// The round trip is too long: no probe.
+    RoundTrip,
+    /// Losses lower the rate, or padding tries whether they go on: no probe.
+    LossFalling,
+    /// Losses hold the rate back while it rises: a probe may go a little beyond it.
+    LossRising,
+}
+
+/// What came of an event.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[must_use]
+pub enum ProbeOutcome {
+    /// No probe was due.
+    #[default]
+    None,
+    /// So many clusters wait to be [taken](Probing::next_probe) that did not before.
+    Probing(u32),
+    /// A probe was due, and this forbade it. Told once, until the constraint changes or a probe is sent.
+    Suppressed(Constraint),
+}
+
+impl ProbeOutcome {
+    /// [`Cause::ProbeSuppressed`], where a probe was forbidden.
+    pub fn cause(self) -> Option<Cause> {
+        matches!(self, Self::Suppressed(_)).then_some(Cause::ProbeSuppressed)
+    }
+}
+
+/// Decides when to probe, and how fast (libwebrtc's `goog_cc/probe_controller.cc`; draft-ietf-rmcat-gcc-02 knows no probes).
+///
+/// | occasion | how fast |
+/// |---|---|
+/// | [the beginning](Self::start) | 3 and 6 times the start rate |
+/// | the result is above 0.7 of what was tried | twice the result, and so on |
+/// | the sender is limited by its application (opt-in) | twice the estimate, each 5 s |
+/// | more was allocated while it is so limited | once and twice that, up to twice the estimate |
+/// | a drop below 0.66 in the last 5 s has passed, while or shortly after it was so limited | 0.85 of the rate before |
+/// | the most that may be sent has grown | that |
+///
+/// No cluster is faster than the most that may be sent, nor than twice what was allocated. Of libwebrtc, what only field trials switch on
+/// is left out.
+#[derive(Debug, Clone)]
+pub struct Probing {
+    config: ProbingConfig,
+    clock: Forward,
+    state: State,
+    constraint: Constraint,
+    /// Zero before [`start`](Self::start).
+    estimate: DataRate,
+    max: DataRate,
+    allocated: Option<DataRate>,
+    probed: Option<Timestamp>,
+    repeat_until: Option<Timestamp>,
+    limited_since: Option<Timestamp>,
+    limited_until: Option<Timestamp>,
+    drop: Drop,
+    /// Whether it was told that the constraint forbids what is due.
+    told: bool,
+    clusters: u32,
+    queue: VecDeque<Probe>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    Beginning,
+    /// A result above this rate lets it go on.
+    Waiting(DataRate),
+    Complete,
+}
+
+/// The last large drop of the estimate.
+#[derive(Debug, Clone, Copy, Default)]
+struct Drop {
+    at: Timestamp,
+    before: DataRate,
+    /// When a probe last tried whether it had passed; at first, the beginning.
+    probed: Timestamp,
+}
+
+/// How many clusters wait at most: what is not sent by then is out of date.
+const QUEUE: usize = 8;
+
+impl Probing {
+    /// With nothing known. The most that may be sent is the configured default.
+    pub fn new(config: ProbingConfig) -> Self {
+        Self {
+            config,
+            clock: Forward::default(),
+            state: State::Beginning,
+            constraint: Constraint::None,
+            estimate: DataRate::ZERO,
+            max: config.max,
+            allocated: None,
+            probed: None,
+            repeat_until: None,
+            limited_since: None,
+            limited_until: None,
+            drop: Drop::default(),
+            told: false,
+            clusters: 0,
+            queue: VecDeque::with_capacity(QUEUE),
+        }
+    }
+
+    /// The path is there; sending begins at `start`, and `max` is the most that may be sent (`None`: the configured default).
+    ///
+    /// Called again, it changes the two.
+    pub fn start(&mut self, now: Timestamp, start: DataRate, max: Option<DataRate>) -> ProbeOutcome {
+        let now = self.clock.clamp(now);
+        let before = std::mem::replace(&mut self.max, max.unwrap_or(self.config.max));
+        if self.state == State::Beginning {
+            self.estimate = start;
+            self.drop = Drop { at: now, before: DataRate::ZERO, probed: now };
+            if self.config.repeat_initial && self.allocated.is_none() {
+                self.repeat_until = Some(now + self.config.repeat_for);
+            }
+            let rates = [self.config.first, self.config.second].map(|factor| scaled(start, factor));
+            return self.probe(now, &rates, true);
+        }
+        if start > DataRate::ZERO {
+            self.estimate = start;
+        }
+        if self.state == State::Complete
+            && self.estimate > DataRate::ZERO
+            && before < self.max
+            && self.estimate < self.max
+        {
+            return self.probe(now, &[self.max], false);
+        }
+        ProbeOutcome::None
+    }
+
+    /// The estimate is `rate` now, and this is what holds it there.
+    pub fn on_estimate(&mut self, now: Timestamp, rate: DataRate, constraint: Constraint) -> ProbeOutcome {
+        let now = self.clock.clamp(now);
+        if constraint != self.constraint {
+            self.told = false;
+        }
+        self.constraint = constraint;
+        if rate < scaled(self.estimate, self.config.drop) {
+            self.drop = Drop { at: now, before: self.estimate, probed: self.drop.probed };
+        }
+        self.estimate = rate;
+        match self.state {
+            State::Waiting(further) if rate > further => {
+                self.probe(now, &[scaled(rate, self.config.further)], true)
+            }
+            _ => ProbeOutcome::None,
+        }
+    }
+
+    /// All streams together want `rate` at most; `None`: that is not known.
+    pub fn on_allocation(&mut self, now: Timestamp, rate: Option<DataRate>) -> ProbeOutcome {
+        let now = self.clock.clamp(now);
+        let rate = rate.filter(|&rate| rate > DataRate::ZERO);
+        let changed = std::mem::replace(&mut self.allocated, rate) != rate;
+        let Some(rate) = rate else { return ProbeOutcome::None };
+        let due = changed
+            && self.state == State::Complete
+            && self.limited_since.is_some()
+            && self.estimate < self.max.min(rate);
+        if !due || self.config.allocation_first <= 0.0 {
+            // There is something to send now: the estimate need not be found with probes alone.
+            self.repeat_until = None;
+            return ProbeOutcome::None;
+        }
+        let most = scaled(self.estimate, self.config.allocation_limit);
+        let [first, second] =
+            [self.config.allocation_first, self.config.allocation_second].map(|factor| scaled(rate, factor));
+        if first > most {
+            self.probe(now, &[most], true)
+        } else if second.min(most) > first {
+            self.probe(now, &[first, second.min(most)], second > most)
+        } else {
+            self.probe(now, &[first], second > most)
+        }
+    }
+
+    /// Since when the sender has been limited by its application; `None`: it is not.
+    pub fn on_application_limited(&mut self, now: Timestamp, since: Option<Timestamp>) {
+        let now = self.clock.clamp(now);
+        if self.limited_since.is_some() && since.is_none() {
+            self.limited_until = Some(now);
+        }
+        if self.limited_since != since {
+            self.told = false;
+        }
+        self.limited_since = since;
+    }
+
+    /// The delay is normal again after a queue has drained: a drop that was none of the path's may be undone.
+    pub fn on_recovered(&mut self, now: Timestamp) -> ProbeOutcome {
+        let now = self.clock.clamp(now);
+        let recently = self.limited_until.is_some_and(|until| now - until < self.config.limited_ended);
+        if self.state != State::Complete || !(self.limited_since.is_some() || recently) {
+            return ProbeOutcome::None;
+        }
+        let rate = scaled(self.drop.before, self.config.drop_probe);
+        let worthwhile = scaled(rate, 1.0 - self.config.uncertainty) > self.estimate;
+        let fresh = now - self.drop.at < self.config.drop_timeout;
+        if worthwhile && fresh && now - self.drop.probed > self.config.drop_interval {
+            self.drop.probed = now;
+            return self.probe(now, &[rate], false);
+        }
+        ProbeOutcome::None
+    }
+
+    /// Time has passed.
+    pub fn on_timeout(&mut self, now: Timestamp) -> ProbeOutcome {
+        let now = self.clock.clamp(now);
+        if matches!(self.state, State::Waiting(_))
+            && self.probed.is_none_or(|probed| now - probed > self.config.timeout)
+        {
+            self.state = State::Complete;
+        }
+        if self.state != State::Complete || self.estimate == DataRate::ZERO {
+            return ProbeOutcome::None;
+        }
+        let is_due = |due: Option<Timestamp>| due.is_some_and(|due| now >= due);
+        if is_due(self.repeat_due()) && self.repeat_until.is_some_and(|until| now < until) {
+            self.probe(now, &[scaled(self.estimate, self.config.first)], true)
+        } else if is_due(self.limited_due()) {
+            self.probe(now, &[scaled(self.estimate, self.config.limited)], true)
+        } else {
+            ProbeOutcome::None
+        }
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is wanted; `None` while it could do nothing.
+    pub fn next_timeout(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Beginning => None,
+            State::Waiting(_) => {
+                self.probed.map(|probed| probed + self.config.timeout + TimeDelta::from_nanos(1))
+            }
+            State::Complete if self.told || self.estimate == DataRate::ZERO || self.max == DataRate::ZERO => {
+                None
+            }
+            State::Complete => [self.repeat_due(), self.limited_due()].into_iter().flatten().min(),
+        }
+    }
+
+    /// Takes the next cluster that is to be sent.
+    pub fn next_probe(&mut self) -> Option<Probe> {
+        self.queue.pop_front()
+    }
+
+    fn repeat_due(&self) -> Option<Timestamp> {
+        let due = self.probed? + self.config.timeout;
+        self.repeat_until.filter(|&until| due < until && self.clock.0 < until).map(|_| due)
+    }
+
+    fn limited_due(&self) -> Option<Timestamp> {
+        let since = self.limited_since.filter(|_| self.config.probe_while_limited)?;
+        Some(self.probed.map_or(since, |probed| since.max(probed)) + self.config.limited_interval)
+    }
+
+    /// Sends clusters at `rates`, held to what is permitted. `further`: a good result lets another follow.
+    fn probe(&mut self, now: Timestamp, rates: &[DataRate], mut further: bool) -> ProbeOutcome {
+        let mut most =
+            self.allocated.map_or(self.max, |rate| self.max.min(scaled(rate, self.config.over_allocation)));
+        match self.constraint {
+            Constraint::None => {}
+            Constraint::LossRising => most = most.min(scaled(self.estimate, self.config.loss_limited)),
+            forbidding => {
+                let told = std::mem::replace(&mut self.told, true);
+                return if told { ProbeOutcome::None } else { ProbeOutcome::Suppressed(forbidding) };
+            }
+        }
+        let mut count = 0;
+        let mut highest = DataRate::ZERO;
+        for &rate in rates {
+            further &= rate < most;
+            let rate = rate.min(most);
+            if rate > DataRate::ZERO {
+                self.push(now, rate);
+                highest = rate;
+                count += 1;
+            }
+        }
+        if count == 0 {
+            return ProbeOutcome::None;
+        }
+        self.told = false;
+        self.probed = Some(now);
+        self.state = if further {
+            State::Waiting(scaled(highest, self.config.further_above))
+        } else {
+            State::Complete
+        };
+        ProbeOutcome::Probing(count)
+    }
+
+    fn push(&mut self, now: Timestamp, rate: DataRate) {
+        if self.queue.len() >= QUEUE {
+            self.queue.pop_front();
+        }
+        self.clusters = self.clusters.wrapping_add(1);
+        let early = self.repeat_until.is_some_and(|until| now < until);
+        let (duration, batch) = if early {
+            (self.config.repeat_duration, self.config.repeat_batch)
+        } else {
+            (self.config.duration, self.config.batch)
+        };
+        let packets = self.config.packets;
+        self.queue.push_back(Probe { cluster: self.clusters, rate, duration, packets, batch });
+    }
+}
+
+impl Default for Probing {
+    fn default() -> Self {
+        Self::new(ProbingConfig::default())
+    }
+}

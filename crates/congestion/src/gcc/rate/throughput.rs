@@ -1,0 +1,412 @@
+//! What arrives?
+
+use std::collections::VecDeque;
+
+use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
+
+use crate::PacketReport;
+
+/// What is settable of [`RobustThroughput`]. The defaults are libwebrtc's (`goog_cc/acknowledged_bitrate_estimator_interface.h`,
+/// `robust_throughput_estimator.cc`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RobustThroughputConfig {
+    /// The window holds at least so many packets, and more while it is shorter than `min_window`. Default 20.
+    pub packets: usize,
+    /// It holds no more than these. Default 500.
+    pub max_packets: usize,
+    /// It is at least so long, if there are packets enough. Default 1 s.
+    pub min_window: TimeDelta,
+    /// It is no longer than this. Default 5 s.
+    pub max_window: TimeDelta,
+    /// There is no rate below so many packets; 2 are the least that give one. Default 10.
+    pub required: usize,
+    /// An arrival earlier than the latest one by more than this tells of another clock: the window begins anew. Default 1 s.
+    pub reordering: TimeDelta,
+}
+
+impl Default for RobustThroughputConfig {
+    fn default() -> Self {
+        Self {
+            packets: 20,
+            max_packets: 500,
+            min_window: TimeDelta::from_seconds(1),
+            max_window: TimeDelta::from_seconds(5),
+            required: 10,
+            reordering: TimeDelta::from_seconds(1),
+        }
+    }
+}
+
+/// The rate at which what was sent arrives: the lesser of the rates at which the same packets were sent and arrived.
+///
+/// The largest gap between two arrivals counts as the second largest, so that a path that stops for a moment and then delivers all at
+/// once does not look slow. That may read high, which the rate of sending bounds. `n` packets span `n − 1` intervals: the
+/// first to arrive and the last to be sent are left out of the sums.
+///
+/// Packets that were sent before one that has left the window are late ones; they say nothing of the rate of sending.
+#[derive(Debug, Clone)]
+pub struct RobustThroughput {
+    config: RobustThroughputConfig,
+    /// By arrival.
+    window: VecDeque<Packet>,
+    /// One feedback message, by arrival; kept for its memory.
+    sorted: Vec<Packet>,
+    /// The latest that was sent of what has left the window.
+    left: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    arrival: PeerTimestamp,
+    sent: Timestamp,
+    size: DataSize,
+}
+
+/// The rate at which packets were sent, which are given from the latest arrival to the earliest: so that most were sent before the
+/// ones before, which is quick to find.
+#[derive(Debug)]
+struct Span {
+    since: Timestamp,
+    first: Timestamp,
+    last: Timestamp,
+    last_size: DataSize,
+    sum: DataSize,
+    packets: usize,
+}
+
+/// Below it, a span is taken to be of this length.
+const SHORTEST: TimeDelta = TimeDelta::from_millis(1);
+
+impl RobustThroughput {
+    /// With nothing heard.
+    pub fn new(config: RobustThroughputConfig) -> Self {
+        Self { config, window: VecDeque::new(), sorted: Vec::new(), left: None }
+    }
+
+    /// What one feedback message reports, in any order; what did not arrive says nothing.
+    pub fn on_feedback(&mut self, packets: &[PacketReport]) {
+        self.sorted.clear();
+        self.sorted.extend(packets.iter().filter_map(|report| {
+            let arrival = report.arrival?;
+            Some(Packet { arrival, sent: report.sent.at, size: report.sent.size })
+        }));
+        self.sorted.sort_by_key(|packet| packet.arrival);
+        for &packet in &self.sorted {
+            if self.window.back().is_some_and(|last| last.arrival - packet.arrival > self.config.reordering) {
+                self.window.clear();
+                self.left = None;
+            }
+            insert(&mut self.window, packet);
+        }
+        while self.is_too_much()
+            && let Some(oldest) = self.window.pop_front()
+        {
+            self.left = self.left.max(Some(oldest.sent));
+        }
+    }
+
+    /// The rate; `None` while too few packets are in the window. The work is that of a pass over the window.
+    pub fn rate(&self) -> Option<DataRate> {
+        let required = self.config.required.max(2);
+        let (first, last) = (self.window.front()?, self.window.back()?);
+        if self.window.len() < required {
+            return None;
+        }
+        let (mut arrived, mut sent) = (DataSize::ZERO, Span::since(self.left.unwrap_or(Timestamp::ZERO)));
+        // In their order no gap is below zero.
+        let (mut gaps, mut after) = ([0, 0], last.arrival.as_nanos());
+        let (older, newer) = self.window.as_slices();
+        for slice in [newer, older] {
+            for packet in slice.iter().rev() {
+                let arrival = packet.arrival.as_nanos();
+                let gap = after.saturating_sub(arrival);
+                gaps = [gap.max(gaps[0]), gap.min(gaps[0]).max(gaps[1])];
+                after = arrival;
+                arrived += packet.size;
+                sent.add(packet);
+            }
+        }
+        let [largest, second] = gaps.map(|gap| TimeDelta::from_nanos(i64::try_from(gap).unwrap_or(i64::MAX)));
+        let time = (last.arrival - first.arrival) - largest + second;
+        let arrived = DataRate::of(arrived.saturating_sub(first.size), time.max(SHORTEST))?;
+        if sent.packets < required { Some(arrived) } else { Some(arrived.min(sent.rate()?)) }
+    }
+
+    /// How many packets are in the window.
+    pub fn packets(&self) -> usize {
+        self.window.len()
+    }
+
+    fn is_too_much(&self) -> bool {
+        let (Some(first), Some(last)) = (self.window.front(), self.window.back()) else { return false };
+        let (packets, time) = (self.window.len(), last.arrival - first.arrival);
+        packets > self.config.max_packets
+            || time > self.config.max_window
+            || packets > self.config.packets && time > self.config.min_window
+    }
+}
+
+impl Default for RobustThroughput {
+    fn default() -> Self {
+        Self::new(RobustThroughputConfig::default())
+    }
+}
+
+impl Span {
+    /// Of packets that were sent at `since` or later.
+    fn since(since: Timestamp) -> Self {
+        let first = Timestamp::from_nanos(u64::MAX);
+        Self { since, first, last: since, last_size: DataSize::ZERO, sum: DataSize::ZERO, packets: 0 }
+    }
+
+    /// Takes in a packet that arrived no later than the one before.
+    fn add(&mut self, packet: &Packet) {
+        if packet.sent < self.since {
+            return;
+        }
+        // Of those that were sent last, the one that arrived first counts.
+        if packet.sent >= self.last {
+            (self.last, self.last_size) = (packet.sent, packet.size);
+        }
+        self.first = self.first.min(packet.sent);
+        self.sum += packet.size;
+        self.packets += 1;
+    }
+
+    fn rate(&self) -> Option<DataRate> {
+        DataRate::of(self.sum.saturating_sub(self.last_size), (self.last - self.first).max(SHORTEST))
+    }
+}
+
+/// Puts `packet` after all that arrived no later: at the end, but for a few of a message that comes out of order.
+fn insert(window: &mut VecDeque<Packet>, packet: Packet) {
+    if window.back().is_none_or(|last| last.arrival <= packet.arrival) {
+        window.push_back(packet);
+        return;
+    }
+    let place = window.iter().rposition(|earlier| earlier.arrival <= packet.arrival);
+    window.insert(place.map_or(0, |place| place + 1), packet);
+}
+
+#[cfg(test)]
+mod tests {
+    //! Numbers of libwebrtc's `goog_cc/robust_throughput_estimator_unittest.cc`, told again; the name of each is in the test. Its rates are
+    //! bytes per second: 100 000 there is 800 kbit/s here.
+
+    use giusto_units::Ecn;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::SentPacket;
+
+    /// Packets of 1000 bytes, sent and received at rates of their own.
+    struct Path {
+        sent: Timestamp,
+        arrival: PeerTimestamp,
+        throughput: RobustThroughput,
+    }
+
+    fn later(at: PeerTimestamp, by: TimeDelta) -> PeerTimestamp {
+        PeerTimestamp::from_nanos(at.as_nanos().saturating_add_signed(by.as_nanos()))
+    }
+
+    fn report(sent: Timestamp, arrival: Option<PeerTimestamp>, size: u64) -> PacketReport {
+        let size = DataSize::from_bytes(size);
+        let sent = SentPacket { sequence: 0, at: sent, size, probe: None, in_flight: size };
+        PacketReport { sent, arrival, ecn: Ecn::NotEct }
+    }
+
+    impl Path {
+        fn new(min_window_ms: i64) -> Self {
+            let min_window = TimeDelta::from_millis(min_window_ms);
+            let config = RobustThroughputConfig { min_window, ..RobustThroughputConfig::default() };
+            Self {
+                sent: Timestamp::from_nanos(100_000_000_000),
+                arrival: PeerTimestamp::from_nanos(10_000_000_000),
+                throughput: RobustThroughput::new(config),
+            }
+        }
+
+        fn packets(&mut self, count: usize, send_kbps: u64, receive_kbps: u64) -> Vec<PacketReport> {
+            let interval = |kbps: u64| TimeDelta::from_nanos(8_000_000_000 / kbps as i64);
+            (0..count)
+                .map(|_| {
+                    let sent = self.sent;
+                    self.sent += interval(send_kbps);
+                    self.arrival = later(self.arrival, interval(receive_kbps));
+                    report(sent, Some(self.arrival), 1000)
+                })
+                .collect()
+        }
+
+        /// Sends them, and answers the rate in kbit/s.
+        fn run(&mut self, count: usize, send_kbps: u64, receive_kbps: u64) -> Option<f64> {
+            let packets = self.packets(count, send_kbps, receive_kbps);
+            self.hear(&packets)
+        }
+
+        fn hear(&mut self, packets: &[PacketReport]) -> Option<f64> {
+            self.throughput.on_feedback(packets);
+            self.throughput.rate().map(|rate| rate.as_bps() as f64 / 1e3)
+        }
+    }
+
+    fn about(kbps: Option<f64>, expected: f64) -> bool {
+        kbps.is_some_and(|kbps| (kbps - expected).abs() <= 0.05 * expected)
+    }
+
+    #[test]
+    fn ten_packets_give_the_first_rate() {
+        // InitialEstimate
+        let mut path = Path::new(1000);
+        assert_eq!(path.run(9, 800, 800), None);
+        assert_eq!(path.run(1, 800, 800), Some(800.0));
+        assert_eq!(path.run(15, 800, 800), Some(800.0));
+    }
+
+    #[test]
+    fn it_follows_the_rate_within_a_second() {
+        // EstimateAdapts
+        let mut path = Path::new(1000);
+        assert!((0..10).all(|_| path.run(10, 800, 800) == Some(800.0)));
+        assert!(
+            (0..20).all(|_| path.run(10, 1600, 1600).is_some_and(|kbps| (800.0..=1600.0).contains(&kbps)))
+        );
+        assert!((0..20).all(|_| path.run(10, 1600, 1600) == Some(1600.0)));
+        assert!((0..5).all(|_| path.run(10, 400, 400).is_some_and(|kbps| (400.0..=1600.0).contains(&kbps))));
+        assert!((0..5).all(|_| path.run(10, 400, 400) == Some(400.0)));
+    }
+
+    #[test]
+    fn the_slower_of_sending_and_receiving_counts() {
+        // CappedByReceiveRate, CappedBySendRate
+        assert!(about(Path::new(1000).run(20, 800, 200), 200.0));
+        assert!(about(Path::new(1000).run(20, 400, 800), 400.0));
+    }
+
+    #[test]
+    fn a_delay_spike_does_not_show() {
+        // DelaySpike
+        let mut path = Path::new(500);
+        assert_eq!(path.run(20, 800, 800), Some(800.0));
+        path.arrival = later(path.arrival, TimeDelta::from_millis(250));
+        assert!((0..30).all(|_| about(path.run(1, 800, 4800), 800.0)));
+        assert!((0..20).all(|_| about(path.run(5, 800, 800), 800.0)));
+    }
+
+    #[test]
+    fn what_is_lost_does_not_count() {
+        // HighLoss
+        let mut path = Path::new(1000);
+        let mut packets = path.packets(20, 800, 800);
+        packets.iter_mut().skip(1).step_by(2).for_each(|report| report.arrival = None);
+        assert!(about(path.hear(&packets), 400.0));
+    }
+
+    #[test]
+    fn feedback_out_of_order_lowers_the_rate_only_until_it_is_whole() {
+        // ReorderedFeedback
+        let mut path = Path::new(1000);
+        assert_eq!(path.run(20, 800, 800), Some(800.0));
+        let (late, early) = (path.packets(10, 800, 800), path.packets(10, 800, 800));
+        assert!(path.hear(&early).is_some_and(|kbps| kbps < 800.0));
+        assert_eq!(path.hear(&late), Some(800.0));
+        assert!((0..10).all(|_| path.run(15, 800, 800) == Some(800.0)));
+    }
+
+    #[test]
+    fn a_packet_a_second_late_does_not_stretch_the_sending() {
+        // DeepReordering
+        let mut path = Path::new(500);
+        let mut late = path.packets(1, 800, 800);
+        assert!((0..10).all(|_| path.run(10, 800, 800) == Some(800.0)));
+        late[0].arrival = Some(path.arrival);
+        assert!(about(path.hear(&late), 800.0));
+        assert!((0..10).all(|_| about(path.run(10, 800, 800), 800.0)));
+    }
+
+    #[test]
+    fn a_receive_clock_that_jumps_back_begins_anew() {
+        // ResetsIfReceiveClockChangeBackwards
+        let mut path = Path::new(1000);
+        assert_eq!(path.run(20, 800, 800), Some(800.0));
+        path.arrival = later(path.arrival, TimeDelta::from_seconds(-2));
+        assert_eq!(path.run(20, 1600, 1600), Some(1600.0));
+        assert_eq!(path.throughput.packets(), 20);
+    }
+
+    #[test]
+    fn a_minute_of_silence_is_forgotten() {
+        // StreamPausedAndResumed
+        let mut path = Path::new(1000);
+        assert!(about(path.run(20, 800, 800), 800.0));
+        path.sent += TimeDelta::from_seconds(60);
+        path.arrival = later(path.arrival, TimeDelta::from_seconds(60));
+        assert_eq!(path.run(5, 800, 800), None);
+        assert!((0..4).all(|_| path.run(5, 800, 800) == Some(800.0)));
+    }
+
+    /// The definition, word by word: sums and gaps over the packets of a window, by arrival.
+    fn by_definition(throughput: &RobustThroughput) -> Option<DataRate> {
+        let window: Vec<Packet> = throughput.window.iter().copied().collect();
+        let mut gaps: Vec<_> = window.windows(2).map(|pair| pair[1].arrival - pair[0].arrival).collect();
+        gaps.sort();
+        let (first, last) = (window.first()?, window.last()?);
+        if window.len() < 10 {
+            return None;
+        }
+        let size = |packets: &[Packet]| packets.iter().map(|packet| packet.size).sum::<DataSize>();
+        let time = last.arrival - first.arrival - gaps[gaps.len() - 1] + gaps[gaps.len() - 2];
+        let arrived = DataRate::of(size(&window[1..]), time.max(SHORTEST))?;
+        let mut sent = window.clone();
+        sent.retain(|packet| throughput.left.is_none_or(|left| packet.sent >= left));
+        if sent.len() < 10 {
+            return Some(arrived);
+        }
+        // Of those sent at one moment, the first to arrive is the last: the sort keeps the order.
+        sent.sort_by_key(|packet| std::cmp::Reverse(packet.sent));
+        let time = sent[0].sent - sent[sent.len() - 1].sent;
+        Some(arrived.min(DataRate::of(size(&sent[1..]), time.max(SHORTEST))?))
+    }
+
+    proptest! {
+        #[test]
+        fn the_rate_is_that_of_the_definition(
+            messages in prop::collection::vec(prop::collection::vec((0u64..40, 0u64..60, 1u64..1500), 1..40), 1..8),
+        ) {
+            let mut throughput = RobustThroughput::default();
+            for (number, message) in messages.iter().enumerate() {
+                let at = |ms: u64| (number as u64 * 300 + ms * 10) * 1_000_000;
+                let packets: Vec<_> = message
+                    .iter()
+                    .map(|&(sent, arrival, size)| {
+                        let arrival = PeerTimestamp::from_nanos(at(arrival));
+                        report(Timestamp::from_nanos(at(sent)), Some(arrival), size)
+                    })
+                    .collect();
+                throughput.on_feedback(&packets);
+                prop_assert_eq!(throughput.rate(), by_definition(&throughput));
+            }
+        }
+
+        #[test]
+        fn any_report_is_safe_and_the_window_is_bounded(
+            packets in prop::collection::vec((0u64..20_000_000_000, prop::option::of(0u64..20_000_000_000), 0u64..2000), 0..700),
+        ) {
+            let mut throughput = RobustThroughput::default();
+            for batch in packets.chunks(50) {
+                let batch: Vec<_> = batch
+                    .iter()
+                    .map(|&(sent, arrival, size)| {
+                        report(Timestamp::from_nanos(sent), arrival.map(PeerTimestamp::from_nanos), size)
+                    })
+                    .collect();
+                throughput.on_feedback(&batch);
+                prop_assert!(throughput.packets() <= 500);
+                prop_assert_eq!(throughput.rate().is_some(), throughput.packets() >= 10);
+                // At most 500 packets of 2000 bytes in the least span of 1 ms.
+                prop_assert!(throughput.rate().is_none_or(|rate| rate.as_bps() <= 8_000_000_000));
+            }
+        }
+    }
+}

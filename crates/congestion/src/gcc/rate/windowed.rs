@@ -1,0 +1,103 @@
+//! What arrives, as the draft measures it.
+
+use std::collections::VecDeque;
+
+use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta};
+
+/// What arrived in the last `T`, over `T` (draft-ietf-rmcat-gcc-02 §5.5: between 0.5 and 1 s is recommended).
+///
+/// The window ends with the latest arrival and is open at its beginning. There is no rate before one window has passed since the
+/// first arrival: the sum over `T` would read low. The draft counts payload; this counts what it is given.
+///
+/// An arrival earlier than the latest one counts as if it came with it; one that is earlier by more than the window tells of
+/// another clock, and begins anew. Memory is what arrives in one window.
+#[derive(Debug, Clone)]
+pub struct WindowedRate {
+    window: TimeDelta,
+    first: Option<PeerTimestamp>,
+    packets: VecDeque<(PeerTimestamp, DataSize)>,
+    sum: u64,
+}
+
+impl WindowedRate {
+    /// With a `window` of this length; below 1 ms it is 1 ms.
+    pub fn new(window: TimeDelta) -> Self {
+        let window = window.max(TimeDelta::from_millis(1));
+        Self { window, first: None, packets: VecDeque::new(), sum: 0 }
+    }
+
+    /// A packet of `size` arrived.
+    pub fn on_packet(&mut self, arrival: PeerTimestamp, size: DataSize) {
+        let latest = self.packets.back().map_or(arrival, |&(latest, _)| latest);
+        if latest - arrival > self.window {
+            self.packets.clear();
+            (self.sum, self.first) = (0, None);
+        } else if arrival - latest >= self.window {
+            self.packets.clear();
+            self.sum = 0;
+        }
+        let arrival = self.packets.back().map_or(arrival, |_| arrival.max(latest));
+        self.first.get_or_insert(arrival);
+        self.packets.push_back((arrival, size));
+        self.sum = self.sum.saturating_add(size.as_bytes());
+        while let Some(&(at, size)) = self.packets.front().filter(|(at, _)| arrival - *at >= self.window) {
+            debug_assert!(at <= arrival);
+            self.packets.pop_front();
+            self.sum = self.sum.saturating_sub(size.as_bytes());
+        }
+    }
+
+    /// The rate; `None` before a window has passed.
+    pub fn rate(&self) -> Option<DataRate> {
+        let (latest, _) = self.packets.back()?;
+        let full = *latest - self.first? >= self.window;
+        full.then(|| DataRate::of(DataSize::from_bytes(self.sum), self.window)).flatten()
+    }
+}
+
+impl Default for WindowedRate {
+    /// With a window of 1 s.
+    fn default() -> Self {
+        Self::new(TimeDelta::from_seconds(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> PeerTimestamp {
+        PeerTimestamp::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn a_steady_stream_reads_its_rate_once_a_window_has_passed() {
+        // 1000 B each 10 ms is 800 kbit/s.
+        let mut rate = WindowedRate::new(TimeDelta::from_millis(500));
+        for i in 0..200 {
+            rate.on_packet(at(i * 10), DataSize::from_bytes(1000));
+            let expected = (i >= 50).then(|| DataRate::from_bps(800_000));
+            assert_eq!(rate.rate(), expected, "packet {i}");
+        }
+    }
+
+    #[test]
+    fn a_pause_empties_the_window() {
+        let mut rate = WindowedRate::default();
+        (0..=100).for_each(|i| rate.on_packet(at(i * 10), DataSize::from_bytes(1000)));
+        rate.on_packet(at(60_000), DataSize::from_bytes(125));
+        assert_eq!(rate.rate(), Some(DataRate::from_bps(1000)));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_a_little_is_held_and_far_back_begins_anew() {
+        let mut rate = WindowedRate::default();
+        (0..=100).for_each(|i| rate.on_packet(at(5000 + i * 10), DataSize::from_bytes(1000)));
+        let before = rate.rate();
+        rate.on_packet(at(5900), DataSize::from_bytes(1000));
+        assert_eq!(before, Some(DataRate::from_bps(800_000)));
+        assert_eq!(rate.rate(), Some(DataRate::from_bps(808_000)));
+        rate.on_packet(at(100), DataSize::from_bytes(1000));
+        assert_eq!(rate.rate(), None);
+    }
+}

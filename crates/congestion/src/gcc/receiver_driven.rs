@@ -1,0 +1,142 @@
+//! `gcc:remb`: the sender's half of congestion control whose delay part is at the receiver.
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::{
+    loss::{ByReport, ReportConfig, scaled},
+    rate::RoundTripConfig,
+    settled::{Settled, ordered},
+};
+use crate::{Cause, Controller, Decision, Feedback, Limits, QueueState, SentPacket, Target};
+
+/// What is settable of [`ReceiverDriven`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReceiverDrivenConfig {
+    /// Within what the target may move, and where it begins. They prevail over the limits in the loss rule.
+    pub limits: Limits,
+    /// What losses permit.
+    pub reports: ReportConfig,
+    /// What is done when nothing comes back: after [`limit`](RoundTripConfig::limit) without any report, while packets leave, the rate
+    /// falls step by step. Default: after 3 s, three times the interval at which an estimate is told at least
+    /// (draft-ietf-rmcat-gcc-02 §4: once in a second), so that two may be lost; then to 0.8 each second, as in libwebrtc
+    /// (`send_side_bandwidth_estimation.cc`). The next report brings back what it permits.
+    pub silence: RoundTripConfig,
+    /// The pacing rate in targets; above 0. Default 2.5: what libwebrtc does before there is feedback of packets
+    /// (`goog_cc_network_control.cc`).
+    pub pacing: f64,
+}
+
+impl ReceiverDrivenConfig {
+    /// With libwebrtc's loss rule.
+    pub fn within(limits: Limits) -> Self {
+        Self { limits, reports: ReportConfig::libwebrtc(), silence: RoundTripConfig::default(), pacing: 2.5 }
+    }
+}
+
+impl Default for ReceiverDrivenConfig {
+    fn default() -> Self {
+        Self::within(Limits::default())
+    }
+}
+
+/// Sends what the receiver estimates, and no more than losses permit.
+///
+/// The lesser of the receiver's estimate (REMB) and of a [threshold rule](ByReport) on the losses in its reports. Before the first
+/// estimate the rule alone holds. What the estimate is made of is the receiver's affair.
+#[derive(Debug, Clone)]
+pub struct ReceiverDriven {
+    pacing: f64,
+    reports: ByReport,
+    settled: Settled,
+    estimate: Option<DataRate>,
+    reported: bool,
+}
+
+impl ReceiverDriven {
+    /// Nothing has been sent.
+    pub fn new(config: ReceiverDrivenConfig) -> Self {
+        let limits = ordered(config.limits);
+        let reports = ReportConfig { min: limits.min, max: limits.max, ..config.reports };
+        Self {
+            pacing: config.pacing,
+            reports: ByReport::new(reports, limits.start),
+            settled: Settled::new(limits, config.silence),
+            estimate: None,
+            reported: false,
+        }
+    }
+
+    /// What the receiver last estimated.
+    pub fn receiver_estimate(&self) -> Option<DataRate> {
+        self.estimate
+    }
+
+    /// What losses permit.
+    pub fn loss_based(&self) -> DataRate {
+        self.reports.rate()
+    }
+
+    fn settle(&mut self, now: Timestamp) {
+        let by_loss = self.reports.rate();
+        let (wanted, cause) = match self.estimate {
+            // libwebrtc's rule is never above the estimate: where they are one, it is the estimate that rules.
+            Some(estimate) if estimate <= by_loss => (estimate, Cause::ReceiverEstimate),
+            _ => (by_loss, self.reports.cause().unwrap_or_default()),
+        };
+        self.settled.settle(now, wanted, cause);
+    }
+}
+
+impl Controller for ReceiverDriven {
+    fn on_sent(&mut self, now: Timestamp, _packet: &SentPacket) {
+        let (now, _) = self.settled.advance(now);
+        self.settled.on_sent(now);
+    }
+
+    fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
+        let (now, _) = self.settled.advance(now);
+        match feedback.round_trip {
+            Some(round_trip) => self.settled.on_round_trip(now, round_trip),
+            None => self.settled.on_report(now),
+        }
+        self.reported = true;
+        self.estimate = feedback.receiver_estimate.or(self.estimate);
+        self.reports.on_delay_based(now, self.estimate);
+        let before = self.reports.rate();
+        match &feedback.loss {
+            Some(report) => self.reports.on_report(now, report, feedback.round_trip),
+            None => self.reports.on_time(now),
+        }
+        if self.reports.rate() < before {
+            self.settled.on_decrease(now);
+        }
+        self.settle(now);
+    }
+
+    fn on_timeout(&mut self, now: Timestamp, _queue: &QueueState) {
+        let (now, _) = self.settled.advance(now);
+        self.settled.on_processed(now);
+        self.reports.on_time(now);
+        self.settle(now);
+    }
+
+    fn next_timeout(&self) -> Option<Timestamp> {
+        let look = self.reported.then(|| self.settled.processed() + PROCESS);
+        self.settled.deadline(PROCESS, [look, None])
+    }
+
+    fn target(&self) -> Target {
+        let media = self.settled.target();
+        Target { media, pacing: scaled(media, self.pacing), ..Target::default() }
+    }
+
+    fn decision(&self) -> &Decision {
+        self.settled.decision()
+    }
+}
+
+/// The threshold rule moves with time: libwebrtc asks it as often (`goog_cc_factory.cc`, 25 ms).
+const PROCESS: TimeDelta = TimeDelta::from_millis(25);
+
+#[cfg(test)]
+mod tests;

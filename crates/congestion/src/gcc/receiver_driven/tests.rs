@@ -1,0 +1,95 @@
+//! How the sender of `gcc:remb` behaves.
+
+use giusto_units::DataSize;
+
+use super::*;
+use crate::{
+    ControllerKind, LossReport,
+    closed_loop::{Scenario, run},
+};
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_nanos(ms * 1_000_000)
+}
+
+fn kbps(kbps: u64) -> DataRate {
+    DataRate::from_bps(kbps * 1000)
+}
+
+/// The receiver estimates so much, and has lost so many of 100 packets.
+fn told(estimate: u64, lost: u64) -> Feedback<'static> {
+    Feedback {
+        receiver_estimate: Some(kbps(estimate)),
+        loss: Some(LossReport { ratio: lost as f64 / 100.0, expected_packets: 100 }),
+        ..Feedback::default()
+    }
+}
+
+fn send(controller: &mut ReceiverDriven, ms: u64) {
+    let size = DataSize::from_bytes(1200);
+    controller.on_sent(at(ms), &SentPacket { sequence: ms, at: at(ms), size, probe: None, in_flight: size });
+}
+
+#[test]
+fn the_lesser_of_estimate_and_losses_rules() {
+    let config = ReceiverDrivenConfig { reports: ReportConfig::draft(), ..ReceiverDrivenConfig::default() };
+    let mut controller = ReceiverDriven::new(config);
+    assert_eq!(controller.target().media, kbps(300));
+    // The draft's rule: 300 · 1.05 = 315 kbit/s, which the estimate permits, and the next does not.
+    controller.on_feedback(at(1000), &told(1000, 0));
+    assert_eq!(
+        (controller.target().media, controller.target().pacing),
+        (kbps(315), DataRate::from_bps(787_500))
+    );
+    assert_eq!(controller.decision().cause, Cause::Loss { ratio: 0.0 });
+    controller.on_feedback(at(2000), &told(200, 0));
+    assert_eq!(controller.target().media, kbps(200));
+    assert_eq!(controller.decision().cause, Cause::ReceiverEstimate);
+    // 330.75 · (1 − 0.5 · 0.5)
+    controller.on_feedback(at(3000), &told(1000, 50));
+    assert_eq!(controller.target().media, DataRate::from_bps(248_062));
+    assert_eq!(controller.decision().cause, Cause::Loss { ratio: 0.5 });
+    controller.on_feedback(at(4000), &told(1, 0));
+    assert_eq!(controller.target().media, kbps(30));
+    assert_eq!(controller.decision().cause, Cause::Limit);
+}
+
+#[test]
+fn three_seconds_without_a_report_are_borne_and_then_each_second_takes_a_fifth() {
+    let mut controller = ReceiverDriven::new(ReceiverDrivenConfig::default());
+    controller.on_feedback(at(0), &told(1000, 0));
+    // libwebrtc's rule follows the estimate in its first two seconds.
+    assert_eq!(controller.target().media, kbps(1000));
+    let mut seen = Vec::new();
+    for ms in (0..6200).step_by(20) {
+        send(&mut controller, ms);
+        if controller.next_timeout().is_some_and(|due| due <= at(ms)) {
+            controller.on_timeout(at(ms), &QueueState::default());
+        }
+        if seen.last().is_none_or(|&(_, rate)| rate != controller.target().media.as_bps()) {
+            seen.push((ms / 1000, controller.target().media.as_bps()));
+        }
+    }
+    assert_eq!(seen, [(0, 1_000_000), (3, 800_000), (4, 640_000), (5, 512_000), (6, 409_600)]);
+    assert_eq!(controller.decision().cause, Cause::Silence);
+    controller.on_feedback(at(6300), &told(900, 0));
+    assert_eq!(controller.target().media, kbps(900));
+}
+
+#[test]
+fn who_sends_nothing_misses_nothing() {
+    let mut controller = ReceiverDriven::new(ReceiverDrivenConfig::default());
+    send(&mut controller, 0);
+    controller.on_feedback(at(100), &told(1000, 0));
+    let before = controller.target();
+    for ms in (100..60_000).step_by(25) {
+        controller.on_timeout(at(ms), &QueueState::default());
+    }
+    assert_eq!(controller.target(), before);
+}
+
+#[test]
+fn it_fills_a_link_that_the_receiver_measures() {
+    let outcome = run(ControllerKind::GccRemb, Scenario { reports_only: true, ..Scenario::default() });
+    assert!((2.0..=3.0).contains(&outcome.mbps(40.0, 60.0)), "{}", outcome.mbps(40.0, 60.0));
+}

@@ -1,0 +1,610 @@
+//! The algorithm of a thesis: Hoang Thanh Tam, "An Implementation of Receiver-side Real-time Congestion Control for
+//! Simulations using `SimPy`", Vietnam National University, Hanoi, 2017.
+//!
+//! It is draft-ietf-rmcat-gcc-02 with deviations, in the first of that draft's two arrangements: both controllers are at the
+//! sender, and a report each 3 s tells when each packet arrived (§2.2.2.2, §3.4.3.1, §5.2). What is not printed there is taken from
+//! the draft, which it cites.
+//!
+//! | here | there | where |
+//! |---|---|---|
+//! | delay variation | `d(i) = t(i) − t(i−1) − (T(i) − T(i−1))`, of packets, without groups | §3.4.3.1 |
+//! | of a lost packet | that of the packet before | §3.3 |
+//! | trend | `m(i)` of `d = dL/C + m + v`, a Kalman filter of `1/C` and `m` | §2.2.2.3 |
+//! | threshold | `th(i) = th(i−1) + (t(i) − t(i−1))·K(i)·(|m(i)| − th(i−1))`; first 12.5 ms | §3.4.3.1, Table 6 |
+//! | its gains | K_u = 0.01 for a trend beyond it, K_d = 0.00018 within; the prose has them the other way round | Table 6 |
+//! | over-use | `m(i) > th(i)`, unless `m(i) < m(i−1)`; at once, for the thesis names no least time | §3.4.3.1 |
+//! | under-use | `m(i) < −th(i)` | §3.4.3.1 |
+//! | states | as in the draft | Table 1 |
+//! | "when m(i) is zero … the old rate is kept" | the estimate is left alone then | §2.2.2.3 |
+//! | increase | ×1.08^min(Δt, 1 s), or half a packet each 100 ms + round trip, at least 1000 bit/s | §2.2.2.3 |
+//! | decrease | `A_r = β·R`, β = 0.95, R over T = 0.5 s | §2.2.2.3, Table 6 |
+//! | loss | `A_s = 1.05·A_s + 1000`, `A_s`, `A_s·(1 − 0.5·p)` for p < 2 %, up to 10 %, and above | §2.2.2.4 |
+//! | rate | `A = min(A_s, A_r)`, between 3 and 10 Mbit/s | §2.2.2.2, Table 7 |
+//!
+//! # Where the thesis is open
+//!
+//! - The constants of its filter, for which it used a library. Here they are the draft's ([`filter`]). Its packets are all of one
+//!   size, so `1/C` is never learned and the filter is one of `m` alone.
+//! - Whether the state moves with each packet or with each report ([`Pace`]). With a report, the signal is that of its last packet.
+//! - Over what `p` is taken ([`LossWindow`]): Table 6 says 0.5 s, §3.4.3.1 the last `RTCP_limit` packets, a number that it never gives.
+//! - The threshold's bounds and the guard against spikes: the draft's, 6 to 600 ms and 15 ms.
+//! - A ceiling of 1.5·R. The draft has it, the thesis does not print it: [`aimd`] is without, [`AimdConfig::thesis`] with it.
+//!
+//! # Example
+//!
+//! ```
+//! use giusto_congestion::{PacketReport, SentPacket, gcc::thesis::{Thesis, ThesisConfig}};
+//! use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, Timestamp};
+//!
+//! // Of 40 packets, one each 50 ms, every other one is lost: 7.2 Mbit/s times 1 − 0.5 · 0.5.
+//! let mut thesis = Thesis::new(ThesisConfig::default(), DataRate::from_bps(7_200_000));
+//! let packets: Vec<PacketReport> = (0..40)
+//!     .map(|sequence| {
+//!         let left = sequence * 50_000_000;
+//!         let arrival = (sequence % 2 == 0).then(|| PeerTimestamp::from_nanos(left + 10_000_000));
+//!         let (at, size) = (Timestamp::from_nanos(left), DataSize::from_bytes(45_000));
+//!         let sent = SentPacket { sequence, at, size, probe: None, in_flight: DataSize::ZERO };
+//!         PacketReport { sent, arrival, ecn: Ecn::NotEct }
+//!     })
+//!     .collect();
+//! thesis.on_report(Timestamp::from_nanos(3_000_000_000), &packets);
+//! assert_eq!(thesis.rate(), DataRate::from_bps(5_400_000));
+//! ```
+
+mod controller;
+
+pub use controller::ThesisController;
+
+use std::collections::VecDeque;
+
+use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
+
+use super::{
+    delay::{
+        DelayConfig, Detection, Detector, DetectorConfig, FilterConfig, GroupDelta, GroupingConfig,
+        KalmanTwoState, KalmanTwoStateConfig,
+    },
+    loss::{ByReport, Increase, ReportConfig},
+    rate::{Aimd, AimdConfig, DelayReading, Observation, WindowedRate},
+};
+use crate::{LossReport, PacketReport, Signal};
+
+/// How often a report comes (Table 7).
+pub const REPORT_INTERVAL: TimeDelta = TimeDelta::from_seconds(3);
+
+/// Where the rate begins (Table 7).
+pub const START: DataRate = DataRate::from_bps(7_200_000);
+
+/// `T`: over what R is measured (§3.4.3.1), and over what p is (Table 6).
+pub const WINDOW: TimeDelta = TimeDelta::from_millis(500);
+
+/// How soon the state and the delay-based estimate move.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Pace {
+    /// Once with each report, by what its last packet made of the signal.
+    #[default]
+    Report,
+    /// With each packet of a report, as if it had been told of at once.
+    Packet,
+}
+
+/// Over which packets the lost share is taken; of those that were reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LossWindow {
+    /// Those that left within so much time before the last one (Table 6: 0.5 s).
+    Last(TimeDelta),
+    /// Those of the report.
+    Report,
+    /// All so far.
+    All,
+}
+
+/// The constants of [`Thesis`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ThesisConfig {
+    /// The filter of the delay variation.
+    pub filter: KalmanTwoStateConfig,
+    /// The threshold that its trend is compared with.
+    pub detector: DetectorConfig,
+    /// How the delay-based estimate moves.
+    pub aimd: AimdConfig,
+    /// How the loss-based estimate moves.
+    pub loss: ReportConfig,
+    /// Over what the received rate is measured. Default 0.5 s (Table 6).
+    pub window: TimeDelta,
+    /// Over what the lost share is taken. Default 0.5 s (Table 6).
+    pub loss_window: LossWindow,
+    /// How soon the delay-based estimate moves. Default with each report.
+    pub pace: Pace,
+}
+
+impl Default for ThesisConfig {
+    fn default() -> Self {
+        Self {
+            filter: filter(),
+            detector: detector(),
+            aimd: aimd(),
+            loss: loss(),
+            window: WINDOW,
+            loss_window: LossWindow::Last(WINDOW),
+            pace: Pace::Report,
+        }
+    }
+}
+
+/// The filter: that of `1/C` and `m` (§2.2.2.3), with the constants of draft-ietf-rmcat-gcc-02 §5.3 and §5.6, as far as a filter of
+/// one state can lend them: `q` 1e-3, `e(0)` 0.1, the noise from 1 ms² on, `chi` 0.001, nothing amplified.
+pub fn filter() -> KalmanTwoStateConfig {
+    KalmanTwoStateConfig {
+        process_variances: [1e-13, 1e-3],
+        initial_variances: [100.0, 0.1],
+        turning_boost: 0.0,
+        initial_noise_variance: 1.0,
+        startup_noise_smoothing: 0.001,
+        noise_smoothing: 0.001,
+        rate_history: 60,
+        amplification: None,
+        ..KalmanTwoStateConfig::default()
+    }
+}
+
+/// The threshold (Table 6), and over-use at once.
+pub fn detector() -> DetectorConfig {
+    DetectorConfig {
+        initial_threshold_ms: 12.5,
+        rise: 0.01,
+        fall: 0.000_18,
+        longest_step: TimeDelta::MAX,
+        // "Longer than": none at all is longer than a negative time.
+        over_use_time: TimeDelta::from_nanos(-1),
+        over_use_groups: 1,
+        least_samples: 1,
+        ..DetectorConfig::draft_02()
+    }
+}
+
+/// What the delay permits (§2.2.2.3, Tables 6 and 7): [`AimdConfig::thesis`] without the draft's ceiling.
+pub fn aimd() -> AimdConfig {
+    AimdConfig { ceiling: 0.0, ceiling_offset: DataRate::from_bps(1_000_000_000_000), ..AimdConfig::thesis() }
+}
+
+/// What losses allow (§2.2.2.4), within the bounds of Table 7.
+pub fn loss() -> ReportConfig {
+    ReportConfig {
+        increase: Increase::PerReport { factor: 1.05, plus: DataRate::from_bps(1000) },
+        min: DataRate::from_bps(3_000_000),
+        max: DataRate::from_bps(10_000_000),
+        ..ReportConfig::draft()
+    }
+}
+
+/// Filter and threshold for a [`DelayEstimator`](super::delay::DelayEstimator), each packet a group of its own.
+///
+/// What such an estimator does otherwise than [`Thesis`]: it knows nothing of lost packets, and a trend above the threshold that
+/// falls leaves the signal as it was.
+pub fn delay() -> DelayConfig {
+    DelayConfig {
+        grouping: GroupingConfig {
+            send_time: TimeDelta::from_nanos(-1),
+            burst_gap: TimeDelta::from_nanos(-1),
+            burst_duration: None,
+            reordered_limit: None,
+            clock_jump: None,
+        },
+        filter: FilterConfig::KalmanTwoState(filter()),
+        detector: detector(),
+        stream_timeout: TimeDelta::MAX,
+    }
+}
+
+/// Both controllers, at the sender: reports in, a rate out.
+///
+/// Each packet is reported once, in the order of sending. Time that runs backwards counts as no time.
+#[derive(Debug, Clone)]
+pub struct Thesis {
+    config: ThesisConfig,
+    delay: Delay,
+    aimd: Aimd,
+    loss: ByReport,
+    /// When each reported packet left, and whether it was lost: as many as the window of losses holds.
+    fates: VecDeque<(Timestamp, bool)>,
+    /// Of all that were ever reported: how many, and how many were lost.
+    all: (u64, u64),
+    loss_ratio: f64,
+}
+
+impl Thesis {
+    /// Both estimates at `start`.
+    pub fn new(config: ThesisConfig, start: DataRate) -> Self {
+        Self {
+            config,
+            delay: Delay::new(&config),
+            aimd: Aimd::new(config.aimd, start),
+            loss: ByReport::new(config.loss, start),
+            fates: VecDeque::new(),
+            all: (0, 0),
+            loss_ratio: 0.0,
+        }
+    }
+
+    /// The round trip is `round_trip`.
+    pub fn on_round_trip(&mut self, round_trip: TimeDelta) {
+        self.aimd.on_round_trip(round_trip);
+    }
+
+    /// A report tells what became of `packets`. Without packets it changes nothing.
+    pub fn on_report(&mut self, now: Timestamp, packets: &[PacketReport]) {
+        if packets.is_empty() {
+            return;
+        }
+        for packet in packets {
+            self.delay.on_packet(packet);
+            if self.config.pace == Pace::Packet {
+                self.move_by_delay(packet.sent.at);
+            }
+        }
+        if self.config.pace == Pace::Report {
+            self.move_by_delay(now);
+        }
+        let report = self.count(packets);
+        self.loss_ratio = report.ratio;
+        self.loss.on_report(now, &report, None);
+    }
+
+    /// `A`: the lesser of both estimates.
+    pub fn rate(&self) -> DataRate {
+        self.delay_based().min(self.loss_based())
+    }
+
+    /// `A_r`: what the delay permits.
+    pub fn delay_based(&self) -> DataRate {
+        self.aimd.rate()
+    }
+
+    /// `A_s`: what losses allow.
+    pub fn loss_based(&self) -> DataRate {
+        self.loss.rate()
+    }
+
+    /// `p`: the share that was lost, 0 to 1, as of the last report.
+    pub fn loss_ratio(&self) -> f64 {
+        self.loss_ratio
+    }
+
+    /// What the delay said last.
+    pub fn detection(&self) -> Detection {
+        Detection { signal: self.delay.signal, ..self.delay.detector.detection() }
+    }
+
+    /// How many packets made the signal over-use so far.
+    pub fn over_uses(&self) -> u64 {
+        self.delay.over_uses
+    }
+
+    fn move_by_delay(&mut self, now: Timestamp) {
+        let Detection { signal, trend_ms, threshold_ms } = self.detection();
+        // §2.2.2.3: "When m(i) is zero, it is considered a stable situation and the old rate is kept."
+        if trend_ms == 0.0 {
+            return;
+        }
+        let delay = DelayReading { signal, trend_ms, threshold_ms };
+        let acknowledged = self.delay.received.rate();
+        self.aimd.update(now, &Observation { delay, acknowledged, ..Observation::default() });
+    }
+
+    /// How many of the window were lost, after `packets` have come to it.
+    fn count(&mut self, packets: &[PacketReport]) -> LossReport {
+        let is_lost = |packet: &PacketReport| packet.arrival.is_none();
+        let lost = packets.iter().filter(|packet| is_lost(packet)).count() as u64;
+        self.all = (self.all.0 + packets.len() as u64, self.all.1 + lost);
+        let (expected_packets, lost) = match self.config.loss_window {
+            LossWindow::All => self.all,
+            LossWindow::Report => (packets.len() as u64, lost),
+            LossWindow::Last(window) => {
+                self.fates.extend(packets.iter().map(|packet| (packet.sent.at, is_lost(packet))));
+                let last = self.fates.back().map_or(Timestamp::ZERO, |&(at, _)| at);
+                while self.fates.front().is_some_and(|&(at, _)| last.saturating_since(at) >= window) {
+                    self.fates.pop_front();
+                }
+                (self.fates.len() as u64, self.fates.iter().filter(|(_, lost)| *lost).count() as u64)
+            }
+        };
+        LossReport { ratio: lost as f64 / expected_packets.max(1) as f64, expected_packets }
+    }
+}
+
+/// What is read from the delays: a signal.
+#[derive(Debug, Clone)]
+struct Delay {
+    filter: KalmanTwoState,
+    detector: Detector,
+    received: WindowedRate,
+    /// The last packet that arrived: when it left, when it came, how large it was.
+    last: Option<(Timestamp, PeerTimestamp, DataSize)>,
+    /// The last difference, for those that are lost.
+    delta: Option<GroupDelta>,
+    trend: f64,
+    signal: Signal,
+    over_uses: u64,
+}
+
+impl Delay {
+    fn new(config: &ThesisConfig) -> Self {
+        Self {
+            filter: KalmanTwoState::new(config.filter),
+            detector: Detector::new(config.detector),
+            received: WindowedRate::new(config.window),
+            last: None,
+            delta: None,
+            trend: 0.0,
+            signal: Signal::Normal,
+            over_uses: 0,
+        }
+    }
+
+    fn on_packet(&mut self, packet: &PacketReport) {
+        let (sent, size) = (packet.sent.at, packet.sent.size);
+        let delta = match packet.arrival {
+            Some(arrival) => {
+                self.received.on_packet(arrival, size);
+                let before = self.last.replace((sent, arrival, size));
+                let delta = before.map(|before| difference(before, (sent, arrival, size)));
+                self.delta = delta.or(self.delta);
+                delta
+            }
+            // §3.3: "the inter-group delay variation of this packet is assigned with the value of the previous packet (except the
+            // first one)". No time passes for the threshold: nothing arrived.
+            None => self.delta,
+        };
+        let Some(delta) = delta else { return };
+        let output = self.filter.on_delta(&delta, self.signal);
+        let signal = self.detector.on_output(output, delta.departure, delta.arrived_at);
+        // §3.4.3.1: what is neither over-use nor under-use is normal, so a trend that falls is no longer over-use.
+        let falls = output.raw < self.trend;
+        self.trend = output.raw;
+        self.signal = if signal == Signal::OverUse && falls { Signal::Normal } else { signal };
+        self.over_uses += u64::from(self.signal == Signal::OverUse);
+    }
+}
+
+fn difference(
+    before: (Timestamp, PeerTimestamp, DataSize),
+    after: (Timestamp, PeerTimestamp, DataSize),
+) -> GroupDelta {
+    let bytes = |size: DataSize| i64::try_from(size.as_bytes()).unwrap_or(i64::MAX);
+    GroupDelta {
+        departure: after.0 - before.0,
+        arrival: after.1 - before.1,
+        size_bytes: bytes(after.2).saturating_sub(bytes(before.2)),
+        arrived_at: after.1,
+        closed_at: after.1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_units::Ecn;
+
+    use super::*;
+    use crate::{
+        SentPacket,
+        gcc::delay::{DelayEstimator, ReceivedPacket},
+    };
+
+    fn packet(sequence: u64, sent_us: u64, arrival_us: Option<u64>) -> PacketReport {
+        let (at, size) = (Timestamp::from_nanos(sent_us * 1000), DataSize::from_bytes(45_000));
+        PacketReport {
+            sent: SentPacket { sequence, at, size, probe: None, in_flight: DataSize::ZERO },
+            arrival: arrival_us.map(|us| PeerTimestamp::from_nanos(us * 1000)),
+            ecn: Ecn::NotEct,
+        }
+    }
+
+    fn seconds(seconds: u64) -> Timestamp {
+        Timestamp::from_nanos(seconds * 1_000_000_000)
+    }
+
+    /// A report of 60 packets, one each 50 ms (7.2 Mbit/s), of which the last `lost` of each ten are lost, each a little later than
+    /// the one before.
+    fn report(number: u64, lost: u64) -> Vec<PacketReport> {
+        (number * 60..(number + 1) * 60)
+            .map(|k| packet(k, k * 50_000, (k % 10 < 10 - lost).then_some(k * 50_000 + 10_000 + k % 2)))
+            .collect()
+    }
+
+    #[test]
+    fn the_loss_controller_is_that_of_section_2_2_2_4() {
+        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        // By hand: 20 % of the last 0.5 s: × 0.9; 10 %: the same; none: × 1.05 + 1000.
+        for (number, (lost, rate)) in
+            [(2, 6_480_000), (1, 6_480_000), (0, 6_805_000), (0, 7_146_250)].into_iter().enumerate()
+        {
+            let number = number as u64;
+            thesis.on_report(seconds(3 * (number + 1)), &report(number, lost));
+            assert!((thesis.loss_ratio() - lost as f64 / 10.0).abs() < 1e-12);
+            assert_eq!(thesis.loss_based().as_bps(), rate, "after {lost} of 10");
+            // Nothing moves without a report.
+            thesis.on_report(seconds(3 * (number + 1) + 1), &[]);
+            assert_eq!(thesis.loss_based().as_bps(), rate);
+        }
+    }
+
+    #[test]
+    fn the_bounds_of_table_7_hold() {
+        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        for number in 0..10 {
+            thesis.on_report(seconds(3 * (number + 1)), &report(number, 10));
+        }
+        assert_eq!(thesis.rate().as_bps(), 3_000_000);
+        for number in 10..60 {
+            thesis.on_report(seconds(3 * (number + 1)), &report(number, 0));
+        }
+        assert_eq!(thesis.rate().as_bps(), 10_000_000);
+    }
+
+    /// η = 1.08 at most with each report, for they are 3 s apart and a second counts; the first has nothing to count from.
+    #[test]
+    fn the_delay_controller_rises_by_eight_percent_a_report_or_a_second() {
+        for (pace, rates) in [
+            (Pace::Report, [7_200_000.0, 7_776_000.0, 8_398_080.0]),
+            // From the second packet on, 50 ms each: 58 steps, then 118.
+            (Pace::Packet, [58, 118, 178].map(|steps| 7.2e6 * 1.08_f64.powf(f64::from(steps) * 0.05))),
+        ] {
+            let mut thesis = Thesis::new(ThesisConfig { pace, ..ThesisConfig::default() }, START);
+            for (number, rate) in rates.into_iter().enumerate() {
+                thesis.on_report(seconds(3 * (number as u64 + 1)), &report(number as u64, 0));
+                let found = thesis.delay_based().as_bps() as f64;
+                let expected = f64::min(rate, 10e6);
+                assert!(
+                    (found / expected - 1.0).abs() < 1e-6,
+                    "{pace:?}, report {number}: {found}, {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_trend_of_zero_keeps_the_rate() {
+        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        for number in 0..4 {
+            let packets: Vec<_> = report(number, 0)
+                .iter()
+                .map(|p| {
+                    packet(p.sent.sequence, p.sent.sequence * 50_000, Some(p.sent.sequence * 50_000 + 10_000))
+                })
+                .collect();
+            thesis.on_report(seconds(3 * (number + 1)), &packets);
+            assert_eq!((thesis.detection().trend_ms, thesis.delay_based()), (0.0, START));
+        }
+    }
+
+    /// Each packet 40 ms later than the one before: m comes close to 40, which is above 12.5 and above 15 more, so the threshold
+    /// stays where it is and `A_r` is β·R. Arrivals are 90 ms apart: six within 0.5 s, 4.32 Mbit/s.
+    #[test]
+    fn a_queue_that_grows_by_more_than_the_threshold_with_each_packet_is_over_use() {
+        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        let packets: Vec<_> = (0..60).map(|k| packet(k, k * 50_000, Some(k * 90_000 + 10_000))).collect();
+        thesis.on_report(seconds(3), &packets);
+        let Detection { signal, trend_ms, .. } = thesis.detection();
+        assert_eq!(signal, Signal::OverUse);
+        assert!((27.5..40.0).contains(&trend_ms), "{trend_ms}");
+        assert_eq!(thesis.delay_based().as_bps(), 4_104_000);
+        assert_eq!(thesis.rate(), thesis.delay_based());
+        assert!(thesis.over_uses() > 0);
+    }
+
+    #[test]
+    fn a_trend_that_falls_is_normal_even_above_the_threshold() {
+        // The second takes a second longer than the first, which is a spike for the threshold; the third takes as long as the second.
+        let packets = [
+            packet(0, 0, Some(10_000)),
+            packet(1, 50_000, Some(1_060_000)),
+            packet(2, 100_000, Some(1_110_000)),
+        ];
+        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        thesis.on_report(seconds(3), &packets[..2]);
+        assert_eq!(thesis.detection().signal, Signal::OverUse);
+        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        thesis.on_report(seconds(3), &packets);
+        let Detection { signal, trend_ms, threshold_ms } = thesis.detection();
+        assert!(trend_ms > threshold_ms, "{trend_ms} and {threshold_ms}");
+        assert_eq!((signal, thesis.delay_based()), (Signal::Normal, START));
+    }
+
+    /// The threshold follows `th + Δt·K·(|m| − th)`, as an independent filter's m has it.
+    #[test]
+    fn the_threshold_moves_by_table_6() {
+        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        let mut filter = KalmanTwoState::new(super::filter());
+        let mut threshold: f64 = 12.5;
+        // Later by a pattern that stays within the threshold, and then beyond it by less than 15 ms.
+        let mut arrival = 10_000;
+        let mut packets = vec![packet(0, 0, Some(arrival))];
+        for k in 1..200_u64 {
+            let later_us = if k < 100 { 1000 * (k % 7) } else { 18_000 };
+            arrival += 50_000 + later_us;
+            packets.push(packet(k, k * 50_000, Some(arrival)));
+            let delta = GroupDelta {
+                departure: TimeDelta::from_millis(50),
+                arrival: TimeDelta::from_micros((50_000 + later_us) as i64),
+                size_bytes: 0,
+                arrived_at: PeerTimestamp::from_nanos(0),
+                closed_at: PeerTimestamp::from_nanos(0),
+            };
+            let m = filter.on_delta(&delta, thesis.detection().signal).raw.abs();
+            let gain = if m < threshold { 0.000_18 } else { 0.01 };
+            let elapsed = if k == 1 { 0.0 } else { 50.0 + later_us as f64 / 1000.0 };
+            threshold = (threshold + elapsed * gain * (m - threshold)).max(6.0);
+            thesis.on_report(seconds(k), packets.last().map(std::slice::from_ref).unwrap());
+            if k == 1 {
+                thesis = Thesis::new(ThesisConfig::default(), START);
+                thesis.on_report(seconds(1), &packets);
+            }
+            let found = thesis.delay.detector.threshold_ms();
+            assert!((found - threshold).abs() < 1e-9, "packet {k}: {found} and {threshold}");
+        }
+        assert!(threshold > 6.0 && (threshold - 12.5).abs() > 1.0, "{threshold}");
+    }
+
+    #[test]
+    fn a_lost_packet_inherits_the_delay_variation_of_the_one_before() {
+        let run = |lost: bool| {
+            let mut thesis = Thesis::new(ThesisConfig::default(), START);
+            let mut packets = vec![packet(0, 0, Some(10_000)), packet(1, 50_000, Some(90_000))];
+            if lost {
+                packets.extend((2..6).map(|k| packet(k, k * 50_000, None)));
+            }
+            thesis.on_report(seconds(3), &packets);
+            (thesis.detection().trend_ms, thesis.delay.filter.clone())
+        };
+        let (without, mut filter) = run(false);
+        let (with, _) = run(true);
+        // 30 ms four times more.
+        let delta = GroupDelta {
+            departure: TimeDelta::from_millis(50),
+            arrival: TimeDelta::from_millis(80),
+            size_bytes: 0,
+            arrived_at: PeerTimestamp::from_nanos(0),
+            closed_at: PeerTimestamp::from_nanos(0),
+        };
+        let again = (0..4).map(|_| filter.on_delta(&delta, Signal::Normal).raw).last().unwrap();
+        assert!(with > without && (with - again).abs() < 1e-12, "{without}, {with}, {again}");
+        // Losses before any difference say nothing.
+        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        thesis.on_report(
+            seconds(3),
+            &[packet(0, 0, None), packet(1, 50_000, Some(60_000)), packet(2, 100_000, None)],
+        );
+        assert!(thesis.detection().trend_ms.abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn the_window_of_losses_is_as_told() {
+        for (window, ratio) in
+            [(LossWindow::Last(WINDOW), 0.0), (LossWindow::Report, 0.1), (LossWindow::All, 0.3)]
+        {
+            let mut thesis =
+                Thesis::new(ThesisConfig { loss_window: window, ..ThesisConfig::default() }, START);
+            thesis.on_report(seconds(3), &report(0, 5));
+            let mut second = report(1, 0);
+            for packet in second.iter_mut().take(6) {
+                packet.arrival = None;
+            }
+            thesis.on_report(seconds(6), &second);
+            assert!((thesis.loss_ratio() - ratio).abs() < 1e-12, "{window:?}: {}", thesis.loss_ratio());
+        }
+    }
+
+    #[test]
+    fn the_values_for_an_estimator_are_within_their_ranges_and_group_nothing() {
+        assert_eq!(delay().validate(), Ok(()));
+        let mut estimator = DelayEstimator::new(delay()).unwrap();
+        for k in 0..60_u64 {
+            let sent = Timestamp::from_nanos(k * 1_000_000);
+            let arrival = PeerTimestamp::from_nanos(k * 41_000_000);
+            estimator.on_packet(sent, ReceivedPacket { sent, arrival, size: DataSize::from_bytes(1200) });
+        }
+        // Packets 1 ms apart: two of the sixty are still pending.
+        assert_eq!((estimator.output().samples, estimator.signal()), (58, Signal::OverUse));
+    }
+}

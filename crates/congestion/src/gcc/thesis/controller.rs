@@ -1,0 +1,221 @@
+//! `gcc:thesis`: the thesis's algorithm as a controller.
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::{REPORT_INTERVAL, Thesis, ThesisConfig};
+use crate::{
+    Cause, Controller, Decision, Feedback, Limits, PacketReport, QueueState, SentPacket, Target,
+    gcc::{
+        rate::{RoundTripConfig, round_trip::propagation},
+        settled::{Settled, ordered},
+    },
+};
+
+/// No pacer (the thesis has none): packets leave as fast as this.
+const UNPACED: DataRate = DataRate::from_bps(1_000_000_000);
+
+/// So many reported packets wait for the next report at most; what exceeds them is left out.
+const MOST_PACKETS: usize = 1 << 16;
+
+/// Both controllers of the thesis, heard once each 3 s.
+///
+/// What feedback tells in between is gathered, so that the algorithm sees reports as the thesis has them (Table 7), however often
+/// the far end writes. Unlike the thesis, it backs off where nothing comes back at all
+/// ([`RoundTripBackOff`](crate::gcc::rate::RoundTripBackOff)), for otherwise it would go on for ever: after three reports
+/// that did not come.
+#[derive(Debug, Clone)]
+pub struct ThesisController {
+    thesis: Thesis,
+    settled: Settled,
+    /// By sequence.
+    gathered: Vec<PacketReport>,
+    /// Up to where packets were gathered.
+    told: Option<u64>,
+    report_at: Timestamp,
+}
+
+impl ThesisController {
+    /// Within `limits`, which stand for those of Table 7.
+    pub fn new(config: ThesisConfig, limits: Limits) -> Self {
+        let limits = ordered(limits);
+        let mut config = config;
+        (config.aimd.min, config.aimd.max) = (limits.min, limits.max);
+        (config.loss.min, config.loss.max) = (limits.min, limits.max);
+        let back_off = RoundTripConfig { limit: REPORT_INTERVAL * 3, ..RoundTripConfig::default() };
+        Self {
+            thesis: Thesis::new(config, limits.start),
+            settled: Settled::new(limits, back_off),
+            gathered: Vec::new(),
+            told: None,
+            report_at: Timestamp::MAX,
+        }
+    }
+
+    /// The algorithm.
+    pub fn thesis(&self) -> &Thesis {
+        &self.thesis
+    }
+
+    fn begin(&mut self, now: Timestamp) -> Timestamp {
+        let (now, first) = self.settled.advance(now);
+        if first {
+            self.report_at = now + REPORT_INTERVAL;
+        }
+        now
+    }
+
+    /// The report of the thesis: what was gathered since the last one.
+    fn report(&mut self, now: Timestamp) {
+        self.report_at = now + REPORT_INTERVAL;
+        if self.gathered.is_empty() {
+            return;
+        }
+        self.thesis.on_report(now, &self.gathered);
+        self.gathered.clear();
+        let detection = self.thesis.detection();
+        let cause = if self.thesis.loss_based() < self.thesis.delay_based() {
+            Cause::Loss { ratio: self.thesis.loss_ratio() }
+        } else {
+            let (trend_ms, threshold_ms) = (detection.trend_ms, detection.threshold_ms);
+            Cause::Delay { signal: detection.signal, trend_ms, threshold_ms }
+        };
+        self.settled.settle(now, self.thesis.rate(), cause);
+    }
+}
+
+impl Controller for ThesisController {
+    fn on_sent(&mut self, now: Timestamp, _packet: &SentPacket) {
+        let now = self.begin(now);
+        self.settled.on_sent(now);
+    }
+
+    fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
+        let now = self.begin(now);
+        let round_trip = feedback.round_trip.or_else(|| propagation(now, feedback.packets));
+        if let Some(round_trip) = round_trip {
+            self.thesis.on_round_trip(round_trip);
+            // Receiver reports do not hide that packets are no longer reported.
+            if self.told.is_none() || !feedback.packets.is_empty() {
+                self.settled.on_round_trip(now, round_trip);
+            }
+        }
+        for &packet in feedback.packets {
+            let sequence = packet.sent.sequence;
+            if self.told.is_none_or(|told| sequence > told) {
+                if self.gathered.len() < MOST_PACKETS {
+                    self.gathered.push(packet);
+                }
+                self.told = Some(sequence);
+            } else if let Ok(place) =
+                self.gathered.binary_search_by_key(&sequence, |packet| packet.sent.sequence)
+                && let Some(known) = self.gathered.get_mut(place)
+            {
+                // Late, but before the report.
+                *known = packet;
+            }
+        }
+        if now >= self.report_at {
+            self.report(now);
+        }
+    }
+
+    fn on_timeout(&mut self, now: Timestamp, _queue: &QueueState) {
+        let now = self.begin(now);
+        self.settled.on_processed(now);
+        if now >= self.report_at {
+            self.report(now);
+        }
+        if self.settled.is_too_long() {
+            let target = self.settled.target();
+            self.settled.settle(now, target, Cause::Silence);
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Timestamp> {
+        self.settled.deadline(TimeDelta::from_millis(25), [Some(self.report_at), None])
+    }
+
+    fn target(&self) -> Target {
+        let media = self.settled.target();
+        Target { media, pacing: UNPACED.max(media), ..Target::default() }
+    }
+
+    fn decision(&self) -> &Decision {
+        self.settled.decision()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_units::{DataSize, Ecn, PeerTimestamp};
+
+    use super::*;
+    use crate::{
+        ControllerKind,
+        closed_loop::{Scenario, run},
+    };
+
+    const LIMITS: Limits = Limits {
+        min: DataRate::from_bps(3_000_000),
+        start: DataRate::from_bps(7_200_000),
+        max: DataRate::from_bps(10_000_000),
+    };
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::ZERO + TimeDelta::from_seconds(seconds)
+    }
+
+    #[test]
+    fn feedback_counts_each_three_seconds_and_as_one_report() {
+        let mut controller = ThesisController::new(ThesisConfig::default(), LIMITS);
+        let mut alone = Thesis::new(ThesisConfig::default(), LIMITS.start);
+        controller.on_timeout(Timestamp::ZERO, &QueueState::default());
+        let size = DataSize::from_bytes(45_000);
+        let packets: Vec<PacketReport> = (0..40)
+            .map(|sequence| {
+                let sent = Timestamp::from_nanos(sequence * 50_000_000);
+                let arrival = (sequence % 2 == 0)
+                    .then(|| PeerTimestamp::from_nanos(sequence * 50_000_000 + 10_000_000));
+                let sent = SentPacket { sequence, at: sent, size, probe: None, in_flight: size };
+                PacketReport { sent, arrival, ecn: Ecn::NotEct }
+            })
+            .collect();
+        for packets in packets.chunks(3) {
+            controller.on_feedback(at(2), &Feedback { packets, ..Feedback::default() });
+            assert_eq!(controller.target().media, LIMITS.start);
+        }
+        assert_eq!(controller.next_timeout(), Some(at(3)));
+        controller.on_timeout(at(3), &QueueState::default());
+        alone.on_report(at(3), &packets);
+        // As by hand in the example of the module: 7.2 Mbit/s times 1 − 0.5 · 0.5.
+        assert_eq!(
+            (controller.target().media, alone.rate()),
+            (DataRate::from_bps(5_400_000), DataRate::from_bps(5_400_000))
+        );
+        assert_eq!(controller.decision().cause, Cause::Loss { ratio: 0.5 });
+        assert_eq!(controller.next_timeout(), Some(at(6)));
+    }
+
+    #[test]
+    fn its_detector_lets_the_queue_fill() {
+        // Why the thesis's constants are history: the trend is not amplified, and reports are 3 s apart.
+        let limits = Limits {
+            min: DataRate::from_bps(100_000),
+            start: DataRate::from_bps(2_000_000),
+            max: DataRate::from_bps(10_000_000),
+        };
+        let outcome =
+            run(ControllerKind::GccThesis, Scenario { limits, seconds: 120, ..Scenario::default() });
+        let mut waits: Vec<f64> =
+            outcome.waits.iter().filter(|(at, _)| *at > 30.0).map(|&(_, wait)| wait).collect();
+        waits.sort_by(f64::total_cmp);
+        let p95 = waits[waits.len() * 95 / 100];
+        assert!((250.0..=310.0).contains(&p95), "{p95}");
+        assert!(
+            outcome.dropped > 0 && outcome.dropped < outcome.sent / 4,
+            "{} of {}",
+            outcome.dropped,
+            outcome.sent
+        );
+    }
+}

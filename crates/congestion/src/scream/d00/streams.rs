@@ -1,0 +1,217 @@
+//! What may each source of media take? Each has a rate control of its own (draft-johansson-rmcat-scream-cc-00 §3, Figure 2).
+//!
+//! With one source that adapts, or where nobody tells of sources, there is one media rate, that of all. With several
+//!
+//! - each has the rate control of §9.1.6 and reacts to the age of its own queue;
+//! - sources that do not adapt, which is sound mostly, come first; the least and the most that is left are divided by priority, what
+//!   one cannot use goes to the others, and each moves within its parts. So each rises in proportion to its part;
+//! - a loss event, silence and source quench are of the path, and lower all;
+//! - if one of them pauses or goes on, what there was is divided anew; what those that are left cannot use is kept for those that come
+//!   back.
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::{D00Config, media_rate::MediaRate};
+use crate::{QueueState, StreamState};
+
+/// The media rates of all sources, in bit/s.
+#[derive(Debug, Clone)]
+pub(super) struct MediaRates {
+    config: D00Config,
+    limits: (f64, f64),
+    /// Where there is one for all.
+    whole: MediaRate,
+    streams: Vec<Stream>,
+    /// What there was when it was last divided, and nobody could use.
+    spare: f64,
+    targets: Vec<DataRate>,
+}
+
+#[derive(Debug, Clone)]
+struct Stream {
+    state: StreamState,
+    /// Of one that adapts.
+    rate: Option<MediaRate>,
+}
+
+impl Stream {
+    /// Whether it shares in what is left.
+    fn is_open(&self) -> bool {
+        self.rate.is_some() && !self.state.paused
+    }
+
+    /// In bit/s.
+    fn bps(&self) -> f64 {
+        match &self.rate {
+            _ if self.state.paused => 0.0,
+            Some(rate) => rate.bps(),
+            None => self.state.usable.1.as_bps() as f64,
+        }
+    }
+
+    fn usable(&self) -> (f64, f64) {
+        let (least, most) = self.state.usable;
+        (least.as_bps() as f64, most.max(least).as_bps() as f64)
+    }
+
+    fn priority(&self) -> f64 {
+        let priority = self.state.priority;
+        if priority.is_finite() { priority.clamp(1e-6, 1e12) } else { 1.0 }
+    }
+}
+
+impl MediaRates {
+    /// One for all, at `rate`, between the `limits`.
+    pub(super) fn new(config: D00Config, limits: (f64, f64), rate: f64) -> Self {
+        let whole = MediaRate::new(config, limits, rate);
+        Self { config, limits, whole, streams: Vec::new(), spare: 0.0, targets: Vec::new() }
+    }
+
+    /// These are the sources there are.
+    pub(super) fn on_streams(&mut self, states: &[StreamState]) {
+        let adapts = |state: &StreamState| state.usable.0 != state.usable.1;
+        if states.iter().filter(|state| adapts(state)).count() < 2 {
+            if !self.streams.is_empty() {
+                let rate = self.bps() + std::mem::take(&mut self.spare);
+                self.whole.set(self.limits, rate);
+                self.streams.clear();
+                self.targets.clear();
+            }
+            return;
+        }
+        let now = (self.bps() + self.spare).min(self.limits.1);
+        let is_open = |state: &StreamState| adapts(state) && !state.paused;
+        let were = self.streams.iter().map(Stream::is_open);
+        let are_same = self.streams.len() == states.len() && were.eq(states.iter().map(is_open));
+        let mut before = std::mem::take(&mut self.streams).into_iter();
+        for &state in states {
+            let rate = before.next().and_then(|stream| stream.rate);
+            let begun = || MediaRate::new(self.config, self.limits, 0.0);
+            self.streams.push(Stream { state, rate: adapts(&state).then(|| rate.unwrap_or_else(begun)) });
+        }
+        let [least, most] = [self.limits.0, self.limits.1].map(|bps| self.parts(bps));
+        let anew = (!are_same).then(|| self.parts(now));
+        for (place, stream) in self.streams.iter_mut().enumerate() {
+            let open = stream.is_open();
+            if let Some(rate) = stream.rate.as_mut().filter(|_| open) {
+                let part = |parts: &[f64]| parts.get(place).copied().unwrap_or(0.0);
+                let bps = anew.as_ref().map_or_else(|| rate.bps(), |parts| part(parts));
+                rate.set((part(&least), part(&most)), bps);
+            }
+        }
+        if anew.is_some() {
+            self.spare = (now - self.bps()).max(0.0);
+        }
+        self.aim();
+    }
+
+    /// A packet left.
+    pub(super) fn on_sent(&mut self) {
+        self.each(MediaRate::on_sent);
+    }
+
+    /// There is a loss event, or the receiver asks for less.
+    pub(super) fn on_loss(&mut self) {
+        self.spare *= self.config.beta_rate;
+        self.each(MediaRate::on_loss);
+    }
+
+    /// Nothing is heard.
+    pub(super) fn on_silence(&mut self) {
+        self.spare *= 0.5;
+        self.each(MediaRate::on_silence);
+    }
+
+    /// Adjusts what is due: `waiting` is all that waits at the sender, `round_trip` in seconds, `queued` the share of the delay target
+    /// for which packets queue. Says whether a rate was lowered, if one was adjusted.
+    pub(super) fn update(
+        &mut self,
+        now: Timestamp,
+        round_trip: f64,
+        waiting: &QueueState,
+        queued: f64,
+    ) -> Option<bool> {
+        if self.streams.is_empty() {
+            return self.whole.update(now, round_trip, waiting.oldest, queued);
+        }
+        let mut lowered = None;
+        for stream in self.streams.iter_mut().filter(|stream| stream.is_open()) {
+            let age = stream.state.queue.oldest.max(TimeDelta::ZERO);
+            let told = stream.rate.as_mut().and_then(|rate| rate.update(now, round_trip, age, queued));
+            lowered = lowered.max(told);
+        }
+        self.aim();
+        lowered
+    }
+
+    /// For how long the oldest packet has waited, over the last round trips, in seconds: of the source where it has waited longest.
+    pub(super) fn age(&self) -> f64 {
+        let ages = self.streams.iter().filter_map(|stream| Some(stream.rate.as_ref()?.age()));
+        if self.streams.is_empty() { self.whole.age() } else { ages.fold(0.0, f64::max) }
+    }
+
+    /// What all of them take, those that do not adapt included.
+    pub(super) fn bps(&self) -> f64 {
+        if self.streams.is_empty() { self.whole.bps() } else { self.streams.iter().map(Stream::bps).sum() }
+    }
+
+    /// What each takes, where there are several that adapt.
+    pub(super) fn targets(&self) -> &[DataRate] {
+        &self.targets
+    }
+
+    fn each(&mut self, tell: impl Fn(&mut MediaRate)) {
+        if self.streams.is_empty() {
+            tell(&mut self.whole);
+        }
+        self.streams.iter_mut().filter_map(|stream| stream.rate.as_mut()).for_each(tell);
+        self.aim();
+    }
+
+    fn aim(&mut self) {
+        self.targets.clear();
+        self.targets
+            .extend(self.streams.iter().map(|stream| DataRate::from_bps(stream.bps().round() as u64)));
+    }
+
+    /// Divides `bps`, what does not adapt first, then by priority among those that do.
+    fn parts(&self, bps: f64) -> Vec<f64> {
+        let fixed: f64 = self.streams.iter().filter(|stream| !stream.is_open()).map(Stream::bps).sum();
+        let mut left = (bps - fixed).max(0.0);
+        let mut parts = vec![0.0; self.streams.len()];
+        let mut open: Vec<(&Stream, &mut f64)> =
+            self.streams.iter().zip(&mut parts).filter(|(stream, _)| stream.is_open()).collect();
+        // Whoever would get more than it can use gets that, and so does whoever would get too little; the rest is divided anew. Where
+        // more is missing than left over those in need are settled first.
+        while !open.is_empty() {
+            let weights: f64 = open.iter().map(|(stream, _)| stream.priority()).sum();
+            let wanted = |stream: &Stream| left * stream.priority() / weights;
+            let within = |stream: &Stream| {
+                let (least, most) = stream.usable();
+                wanted(stream).max(least).min(most)
+            };
+            let over: f64 = open.iter().map(|(stream, _)| wanted(stream) - within(stream)).sum();
+            let settles = |stream: &Stream| {
+                let off = wanted(stream) - within(stream);
+                if over >= 0.0 { off > 0.0 } else { off < 0.0 }
+            };
+            let all = !open.iter().any(|(stream, _)| settles(stream));
+            let mut taken = 0.0;
+            let mut rest = Vec::new();
+            for (stream, part) in open {
+                if all || settles(stream) {
+                    *part = within(stream);
+                    taken += *part;
+                } else {
+                    rest.push((stream, part));
+                }
+            }
+            left = (left - taken).max(0.0);
+            open = rest;
+        }
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests;

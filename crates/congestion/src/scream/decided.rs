@@ -1,0 +1,74 @@
+//! The media rate, within its limits, and why it is what it is.
+
+use giusto_units::{DataRate, Timestamp};
+
+use crate::{Cause, Decision, Limits};
+
+/// The media rate and how it came about.
+#[derive(Debug, Clone)]
+pub(super) struct Decided {
+    min: DataRate,
+    max: DataRate,
+    target: DataRate,
+    decision: Decision,
+    /// The latest moment of any call.
+    now: Timestamp,
+    begun: bool,
+}
+
+impl Decided {
+    /// At the start rate. The most counts as no less than the least, and the start as between them.
+    pub(super) fn new(limits: Limits) -> Self {
+        let (min, max) = (limits.min, limits.max.max(limits.min));
+        let target = limits.start.max(min).min(max);
+        Self {
+            min,
+            max,
+            target,
+            decision: Decision { from: target, to: target, ..Decision::default() },
+            now: Timestamp::ZERO,
+            begun: false,
+        }
+    }
+
+    /// The later of `now` and what was told before.
+    pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
+        self.now = self.now.max(now);
+        if !self.begun {
+            self.begun = true;
+            self.decision.at = self.now;
+        }
+        self.now
+    }
+
+    /// Whether anything was told yet.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// `bps` is wanted, because of `cause`.
+    pub(super) fn settle(&mut self, bps: f64, cause: Cause) {
+        let rate = DataRate::from_bps(bps.round() as u64);
+        let to = rate.min(self.max).max(self.min);
+        if to != self.target {
+            let cause = if to == rate { cause } else { Cause::Limit };
+            self.decision = Decision { at: self.now, from: self.target, to, cause };
+            self.target = to;
+        }
+    }
+
+    /// The media rate.
+    pub(super) fn target(&self) -> DataRate {
+        self.target
+    }
+
+    /// The least and the most, in bit/s.
+    pub(super) fn limits(&self) -> (f64, f64) {
+        (self.min.as_bps() as f64, self.max.as_bps() as f64)
+    }
+
+    /// How it came about.
+    pub(super) fn decision(&self) -> &Decision {
+        &self.decision
+    }
+}

@@ -1,0 +1,192 @@
+//! Which packets are lost, and which merely late? (RFC 8298 §4.1.2.4)
+
+use std::collections::BTreeMap;
+
+use giusto_units::{TimeDelta, Timestamp};
+
+use crate::PacketReport;
+
+/// So many missing packets are remembered.
+const MOST: usize = 1024;
+/// For how long a missing packet is awaited at most, so that a late one is seen to be late.
+const MEMORY: TimeDelta = TimeDelta::from_seconds(1);
+/// After so many loss events without a late packet, reordering is forgotten (RFC 8985 §6.2, step 4).
+const PERSISTENCE: u32 = 16;
+/// The weight of one round trip in the share of round trips with losses. Not in the text: one loss event lifts the share above the
+/// 0.002 of RFC 8298 §4.1.2.3 for 160 round trips.
+const RATE_WEIGHT: f64 = 0.01;
+
+/// Tells loss events: one or more lost packets, at most once in a round trip (RFC 8298 §4.1.2.1).
+///
+/// A packet that is reported as missing is lost if it is still missing when the reordering window has passed: the longest time by
+/// which a packet came late, no less than a quarter of a round trip, and no more than a whole one (RFC 8985 §6.2, step 4; RFC 8298
+/// gives no first value).
+#[derive(Debug, Clone, Default)]
+pub(super) struct Losses {
+    missing: BTreeMap<u64, Missing>,
+    reordering: TimeDelta,
+    /// Since a packet last came late.
+    events: u32,
+    last_event: Option<Timestamp>,
+    /// Since the last event.
+    reported: u64,
+    lost: u64,
+    event_rate: f64,
+    round: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Missing {
+    since: Timestamp,
+    lost: bool,
+}
+
+impl Losses {
+    /// Packets are reported.
+    pub(super) fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) {
+        self.reported += packets.len() as u64;
+        for packet in packets {
+            let sequence = packet.sent.sequence;
+            if packet.arrival.is_none() {
+                self.missing.entry(sequence).or_insert(Missing { since: now, lost: false });
+            } else if let Some(late) = self.missing.remove(&sequence) {
+                self.reordering = self.reordering.max(now.saturating_since(late.since));
+                self.events = 0;
+                self.lost = self.lost.saturating_sub(u64::from(late.lost));
+            }
+        }
+        while self.missing.len() > MOST {
+            let oldest = self.missing.pop_first();
+            self.lost += u64::from(oldest.is_some_and(|(_, missing)| !missing.lost));
+        }
+    }
+
+    /// Whether there is a loss event now, and what share was lost since the one before. `round_trip` in seconds.
+    pub(super) fn event(&mut self, now: Timestamp, round_trip: f64) -> Option<f64> {
+        self.pass(now, round_trip);
+        let quarter = TimeDelta::from_seconds_f64(round_trip / 4.0);
+        let window = self.reordering.min(TimeDelta::from_seconds_f64(round_trip)).max(quarter);
+        let mut newly = 0;
+        self.missing.retain(|_, missing| {
+            let age = now.saturating_since(missing.since);
+            if !missing.lost && age >= window {
+                missing.lost = true;
+                newly += 1;
+            }
+            age < MEMORY.max(window)
+        });
+        self.lost += newly;
+        let recent = self.last_event.is_some_and(|last| now.saturating_since(last).as_seconds() < round_trip);
+        if newly == 0 || recent {
+            return None;
+        }
+        let ratio = self.lost as f64 / self.reported.max(self.lost) as f64;
+        (self.reported, self.lost, self.last_event) = (0, 0, Some(now));
+        self.event_rate += RATE_WEIGHT * (1.0 - self.event_rate);
+        self.events += 1;
+        if self.events >= PERSISTENCE {
+            (self.events, self.reordering) = (0, TimeDelta::ZERO);
+        }
+        Some(ratio)
+    }
+
+    /// The share of round trips with losses.
+    pub(super) fn event_rate(&self) -> f64 {
+        self.event_rate
+    }
+
+    /// Round trips that have passed fade what was.
+    fn pass(&mut self, now: Timestamp, round_trip: f64) {
+        let rounds = (now.saturating_since(self.round).as_seconds() / round_trip).floor();
+        if rounds >= 1.0 {
+            self.event_rate *= (1.0 - RATE_WEIGHT).powf(rounds);
+            self.round = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_units::{DataSize, Ecn, PeerTimestamp};
+
+    use super::*;
+    use crate::SentPacket;
+
+    const ROUND_TRIP: f64 = 0.1;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::ZERO + TimeDelta::from_millis(millis)
+    }
+
+    fn report(sequence: u64, arrived: bool) -> PacketReport {
+        let size = DataSize::from_bytes(1200);
+        PacketReport {
+            sent: SentPacket { sequence, at: at(0), size, probe: None, in_flight: size },
+            arrival: arrived.then(|| PeerTimestamp::from_nanos(1)),
+            ecn: Ecn::NotEct,
+        }
+    }
+
+    #[test]
+    fn a_missing_packet_is_lost_after_a_quarter_of_a_round_trip() {
+        let mut losses = Losses::default();
+        losses.on_packets(at(1000), &[report(0, true), report(1, false), report(2, true), report(3, true)]);
+        assert_eq!(losses.event(at(1000), ROUND_TRIP), None);
+        assert_eq!(losses.event(at(1024), ROUND_TRIP), None);
+        assert_eq!(losses.event(at(1025), ROUND_TRIP), Some(0.25));
+        assert_eq!(losses.event(at(1500), ROUND_TRIP), None, "it is lost once");
+    }
+
+    #[test]
+    fn a_late_packet_is_no_loss_and_widens_the_window_to_a_round_trip_at_most() {
+        let mut losses = Losses::default();
+        losses.on_packets(at(0), &[report(1, false), report(2, true)]);
+        losses.on_packets(at(20), &[report(1, true)]);
+        assert_eq!(losses.event(at(50), ROUND_TRIP), None);
+        // 60 ms late: taken for lost; the window is 60 ms from there on.
+        losses.on_packets(at(100), &[report(3, false), report(4, true)]);
+        assert!(losses.event(at(130), ROUND_TRIP).is_some());
+        losses.on_packets(at(160), &[report(3, true)]);
+        losses.on_packets(at(300), &[report(5, false), report(6, true)]);
+        assert_eq!(losses.event(at(359), ROUND_TRIP), None);
+        assert!(losses.event(at(360), ROUND_TRIP).is_some());
+        // 900 ms late: a round trip is the limit.
+        losses.on_packets(at(1200), &[report(5, true), report(7, false)]);
+        assert_eq!(losses.event(at(1299), ROUND_TRIP), None);
+        assert!(losses.event(at(1300), ROUND_TRIP).is_some());
+    }
+
+    #[test]
+    fn losses_within_a_round_trip_are_one_event() {
+        let mut losses = Losses::default();
+        losses.on_packets(at(0), &[report(1, false), report(2, true)]);
+        assert!(losses.event(at(30), ROUND_TRIP).is_some());
+        losses.on_packets(at(31), &[report(3, false), report(4, true)]);
+        assert_eq!(losses.event(at(129), ROUND_TRIP), None);
+        losses.on_packets(at(110), &[report(5, false), report(6, true)]);
+        assert!(losses.event(at(135), ROUND_TRIP).is_some());
+    }
+
+    #[test]
+    fn the_share_of_round_trips_with_losses_rises_at_once_and_fades() {
+        let mut losses = Losses::default();
+        losses.on_packets(at(0), &[report(1, false), report(2, true)]);
+        losses.event(at(100), ROUND_TRIP);
+        assert!((losses.event_rate() - 0.01).abs() < 1e-9);
+        losses.event(at(15_000), ROUND_TRIP);
+        assert!(losses.event_rate() > 0.002);
+        losses.event(at(17_000), ROUND_TRIP);
+        assert!(losses.event_rate() < 0.002);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut losses = Losses::default();
+        for number in 0..10_000 {
+            losses.on_packets(at(0), &[report(number, false)]);
+        }
+        assert_eq!(losses.missing.len(), MOST);
+        losses.event(at(2000), ROUND_TRIP);
+        assert!(losses.missing.is_empty());
+    }
+}

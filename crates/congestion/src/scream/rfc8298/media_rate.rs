@@ -1,0 +1,336 @@
+//! What may the media take? (RFC 8298 §4.1.3)
+
+use std::collections::VecDeque;
+
+use giusto_units::{DataSize, TimeDelta, Timestamp};
+
+use super::Rfc8298Config;
+use crate::QueueState;
+
+/// `rate_media_median` spans more than 10 s (§4.1.1.2): so many intervals of 0.2 s.
+const MEDIAN: usize = 51;
+/// The rise is never slowed to less than this share near the last known point of congestion.
+const SLOWEST: f64 = 0.2;
+
+/// The media rate, in bit/s.
+#[derive(Debug, Clone)]
+pub(super) struct MediaRate {
+    config: Rfc8298Config,
+    min: f64,
+    max: f64,
+    target: f64,
+    /// `target_bitrate_last_max`: where congestion was last met.
+    inflection: f64,
+    /// The rate has risen since then.
+    risen: bool,
+    begun: Option<Timestamp>,
+    sent: DataSize,
+    acknowledged: DataSize,
+    /// What waited when the interval began, and the least since.
+    waiting: DataSize,
+    least_waiting: Option<DataSize>,
+    media: VecDeque<f64>,
+}
+
+/// What the congestion control knows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Congestion {
+    /// `in_fast_increase`.
+    pub(super) fast: bool,
+    /// `qdelay_trend` and `qdelay_trend_mem`.
+    pub(super) trend: f64,
+    pub(super) peak: f64,
+}
+
+/// What has moved the rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// It may rise.
+    Up,
+    /// Packets wait at the sender for too long.
+    Down,
+    /// The media gives less than it may.
+    Limited,
+}
+
+impl MediaRate {
+    /// At `target`, between `min` and `max`.
+    pub(super) fn new(config: Rfc8298Config, (min, max): (f64, f64), target: f64) -> Self {
+        Self {
+            config,
+            min,
+            max,
+            target,
+            inflection: 1.0,
+            risen: true,
+            begun: None,
+            sent: DataSize::ZERO,
+            acknowledged: DataSize::ZERO,
+            waiting: DataSize::ZERO,
+            least_waiting: None,
+            media: VecDeque::new(),
+        }
+    }
+
+    /// A packet left.
+    pub(super) fn on_sent(&mut self, size: DataSize) {
+        self.sent += size;
+    }
+
+    /// A packet has arrived.
+    pub(super) fn on_arrival(&mut self, size: DataSize) {
+        self.acknowledged += size;
+    }
+
+    /// So much waits at the sender.
+    pub(super) fn on_queue(&mut self, queue: &QueueState) {
+        let least = self.least_waiting.map_or(queue.size, |least| least.min(queue.size));
+        self.least_waiting = Some(least);
+    }
+
+    /// `on loss`.
+    pub(super) fn on_loss(&mut self) {
+        self.cut(self.config.beta_rate);
+    }
+
+    /// `on ecn_mark`.
+    pub(super) fn on_mark(&mut self) {
+        self.cut(self.config.beta_mark);
+    }
+
+    /// So much arrives, in bit/s, and no more will.
+    pub(super) fn follow(&mut self, arrives: f64) {
+        if self.target > arrives {
+            self.cut(arrives / self.target);
+        }
+    }
+
+    /// Nothing is heard.
+    pub(super) fn on_silence(&mut self) {
+        self.cut(0.5);
+    }
+
+    /// Congestion was met at the present rate.
+    pub(super) fn on_congestion(&mut self) {
+        if std::mem::take(&mut self.risen) {
+            self.inflection = self.target.max(1.0);
+        }
+    }
+
+    /// Adjusts the rate if an interval has passed and something was learned in it.
+    pub(super) fn update(&mut self, now: Timestamp, queue: &QueueState, seen: Congestion) -> Option<Moved> {
+        let begun = *self.begun.get_or_insert(now);
+        let time = now.saturating_since(begun);
+        if time < self.config.interval {
+            return None;
+        }
+        let measured = self.measure(time, queue);
+        (self.begun, self.sent, self.acknowledged) = (Some(now), DataSize::ZERO, DataSize::ZERO);
+        (self.waiting, self.least_waiting) = (queue.size, None);
+        let measured = measured?;
+        let before = self.target;
+        let mut moved = self.adjust(&measured, seen);
+        let limit = measured.current.max(measured.media).max(self.median()) * (2.0 - seen.peak);
+        if self.target > limit && limit > 0.0 {
+            self.target = limit;
+            moved = Moved::Limited;
+        }
+        self.target = self.target.min(self.max).max(self.min);
+        self.risen |= self.target > before;
+        Some(moved)
+    }
+
+    /// `target_bitrate`.
+    pub(super) fn bps(&self) -> f64 {
+        self.target
+    }
+
+    fn adjust(&mut self, measured: &Measured, seen: Congestion) -> Moved {
+        let config = &self.config;
+        let interval = config.interval.as_seconds();
+        let step = (config.ramp_up.as_bps() as f64).min(self.target / 2.0) * interval;
+        let distance = (self.target - self.inflection) / self.inflection;
+        let scale = (distance * 4.0).powi(2).clamp(SLOWEST, 1.0);
+        if seen.fast {
+            self.target += step * scale;
+            return Moved::Up;
+        }
+        // As in the text: what waits, in bits, is taken from bits per second, as if it had to leave in a second.
+        let mut delta =
+            measured.current * (1.0 - config.guard * seen.trend) - config.queue_factor * measured.waiting;
+        if delta > 0.0 {
+            delta = (delta * scale).min(step);
+        }
+        // Where nothing leaves, what waits does so for ever.
+        let too_long = measured.waiting > measured.current * config.queue_threshold.as_seconds();
+        if too_long {
+            let kept = config.queue_scale;
+            self.on_congestion();
+            self.target = (self.target + delta) * kept;
+            return Moved::Down;
+        }
+        self.target += delta;
+        if delta < 0.0 { Moved::Down } else { Moved::Up }
+    }
+
+    /// What the interval shows; nothing where there was nothing to send, for then nothing can be learned.
+    fn measure(&mut self, time: TimeDelta, queue: &QueueState) -> Option<Measured> {
+        let rate = |size: DataSize| size.as_bytes() as f64 * 8.0 / time.as_seconds();
+        let produced = (self.sent + queue.size).saturating_sub(self.waiting);
+        let waiting = self.least_waiting.unwrap_or(queue.size).min(queue.size);
+        if self.sent + self.acknowledged + waiting == DataSize::ZERO {
+            return None;
+        }
+        let media = rate(produced);
+        self.media.push_back(media);
+        if self.media.len() > MEDIAN {
+            self.media.pop_front();
+        }
+        let current = rate(self.sent).max(rate(self.acknowledged));
+        Some(Measured { current, media, waiting: waiting.as_bytes() as f64 * 8.0 })
+    }
+
+    fn median(&self) -> f64 {
+        let mut rates: Vec<f64> = self.media.iter().copied().collect();
+        rates.sort_by(f64::total_cmp);
+        rates.get(rates.len() / 2).copied().unwrap_or(0.0)
+    }
+
+    fn cut(&mut self, to: f64) {
+        self.on_congestion();
+        self.target = (self.target * to).max(self.min);
+    }
+}
+
+/// What an interval shows, in bit/s and bits.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    /// `current_rate_t`.
+    current: f64,
+    /// `rate_media`.
+    media: f64,
+    /// `rtp_queue_size`.
+    waiting: f64,
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
+mod tests {
+    use super::*;
+
+    const CALM: Congestion = Congestion { fast: false, trend: 0.0, peak: 0.0 };
+    const FAST: Congestion = Congestion { fast: true, ..CALM };
+
+    /// One that has begun at zero, with `kbps`.
+    fn begun(kbps: f64) -> MediaRate {
+        let mut rate = MediaRate::new(Rfc8298Config::default(), (30e3, 10e6), kbps * 1e3);
+        assert_eq!(rate.update(Timestamp::ZERO, &QueueState::default(), CALM), None);
+        rate
+    }
+
+    /// An interval in which so many bytes were sent and arrived, and so many wait all the time.
+    fn interval(
+        rate: &mut MediaRate,
+        number: i64,
+        (sent, waiting): (u64, u64),
+        seen: Congestion,
+    ) -> Option<Moved> {
+        let size = DataSize::from_bytes(sent);
+        rate.on_sent(size);
+        rate.on_arrival(size);
+        let queue = QueueState { size: DataSize::from_bytes(waiting), ..QueueState::default() };
+        rate.on_queue(&queue);
+        rate.update(Timestamp::ZERO + TimeDelta::from_millis(200 * number), &queue, seen)
+    }
+
+    #[test]
+    fn fast_increase_adds_the_ramp_and_less_at_a_low_rate() {
+        let mut rate = begun(1000.0);
+        assert_eq!(interval(&mut rate, 1, (25_000, 0), FAST), Some(Moved::Up));
+        assert!((rate.bps() - 1.04e6).abs() < 1.0, "{}", rate.bps());
+        // Half of 200 kbit/s a second.
+        let mut rate = begun(200.0);
+        interval(&mut rate, 1, (5_000, 0), FAST);
+        assert!((rate.bps() - 220e3).abs() < 1.0, "{}", rate.bps());
+    }
+
+    #[test]
+    fn packets_that_wait_for_more_than_20_ms_lower_it() {
+        // 25 000 bytes in 0.2 s are 1 Mbit/s: 2500 bytes are 20 ms.
+        let mut rate = begun(1000.0);
+        assert_eq!(interval(&mut rate, 1, (25_000, 2500), CALM), Some(Moved::Up));
+        assert!((rate.bps() - 1.04e6).abs() < 1.0, "{}", rate.bps());
+        assert_eq!(interval(&mut rate, 2, (25_000, 2501), CALM), Some(Moved::Down));
+        assert!((rate.bps() - 1.08e6 * 0.95).abs() < 1.0, "{}", rate.bps());
+        // Nothing leaves: no division by zero, and it falls to the least.
+        assert_eq!(interval(&mut rate, 3, (0, 250_000), CALM), Some(Moved::Down));
+        assert_eq!(rate.bps(), 30e3);
+    }
+
+    #[test]
+    fn a_picture_that_has_just_been_queued_is_no_queue() {
+        let mut rate = begun(1000.0);
+        rate.on_queue(&QueueState::default());
+        let queue = QueueState { size: DataSize::from_bytes(50_000), ..QueueState::default() };
+        rate.on_sent(DataSize::from_bytes(25_000));
+        let moved = rate.update(Timestamp::ZERO + TimeDelta::from_millis(200), &queue, CALM);
+        assert_eq!(moved, Some(Moved::Up));
+    }
+
+    #[test]
+    fn near_the_last_congestion_it_rises_by_a_fifth_of_the_ramp() {
+        let mut rate = begun(1000.0);
+        rate.on_loss();
+        assert!((rate.bps() - 900e3).abs() < 1.0);
+        // A tenth below: (4 · 0.1)² is 0.16, so the least of 0.2 holds.
+        interval(&mut rate, 1, (25_000, 0), FAST);
+        assert!((rate.bps() - 908e3).abs() < 1.0, "{}", rate.bps());
+        // Twice above: the whole ramp.
+        let mut rate = begun(1000.0);
+        rate.on_congestion();
+        rate.target = 2e6;
+        interval(&mut rate, 1, (50_000, 0), FAST);
+        assert!((rate.bps() - 2.04e6).abs() < 1.0, "{}", rate.bps());
+    }
+
+    #[test]
+    fn a_point_of_congestion_does_not_follow_a_falling_rate() {
+        let mut rate = begun(1000.0);
+        rate.on_loss();
+        rate.on_loss();
+        rate.on_mark();
+        assert_eq!(rate.inflection, 1e6);
+        interval(&mut rate, 1, (25_000, 0), FAST);
+        rate.on_mark();
+        assert!(rate.inflection < 1e6);
+    }
+
+    #[test]
+    fn it_follows_what_arrives_downwards_alone() {
+        let mut rate = begun(1000.0);
+        rate.follow(2e6);
+        assert_eq!((rate.bps(), rate.inflection), (1e6, 1.0));
+        rate.follow(400e3);
+        assert!((rate.bps() - 400e3).abs() < 1e-6);
+        assert_eq!(rate.inflection, 1e6);
+        rate.follow(0.0);
+        assert_eq!(rate.bps(), 30e3);
+    }
+
+    #[test]
+    fn it_is_at_most_twice_what_the_media_gives_and_less_after_congestion() {
+        let mut rate = begun(1000.0);
+        assert_eq!(interval(&mut rate, 1, (5_000, 0), CALM), Some(Moved::Limited));
+        assert!((rate.bps() - 400e3).abs() < 1.0, "{}", rate.bps());
+        let mut rate = begun(1000.0);
+        interval(&mut rate, 1, (5_000, 0), Congestion { peak: 1.0, ..CALM });
+        assert!((rate.bps() - 200e3).abs() < 1.0, "{}", rate.bps());
+    }
+
+    #[test]
+    fn with_nothing_to_send_nothing_is_learned() {
+        let mut rate = begun(1000.0);
+        assert_eq!(interval(&mut rate, 1, (0, 0), FAST), None);
+        assert_eq!(rate.bps(), 1e6);
+    }
+}

@@ -1,0 +1,196 @@
+//! What single reports bring about.
+
+use giusto_units::PeerTimestamp;
+
+use super::*;
+
+/// A path of 50 ms both ways together, with reports each 25 ms, on which what is in flight never hinders growth.
+struct Hand {
+    controller: ScreamV2,
+    now: u64,
+    sequence: u64,
+}
+
+const MS: u64 = 1_000_000;
+const START: DataRate = DataRate::from_bps(2_000_000);
+
+impl Hand {
+    fn new(config: &ScreamV2Config) -> Self {
+        let limits = Limits { start: START, max: DataRate::from_bps(1_000_000_000), ..Limits::default() };
+        let mut hand =
+            Self { controller: ScreamV2::new(ScreamV2Config { limits, ..*config }), now: 1000, sequence: 0 };
+        hand.hear(0, &[Some(Ecn::Ect0)]);
+        hand
+    }
+
+    /// A report of packets with these codepoints, that waited for so long; `None`: missing.
+    fn hear(&mut self, wait: u64, packets: &[Option<Ecn>]) {
+        self.now += 25;
+        let sent = Timestamp::from_nanos((self.now - 50 - wait) * MS);
+        let arrival = PeerTimestamp::from_nanos((self.now - 25) * MS);
+        let reports: Vec<_> = (self.sequence..)
+            .zip(packets)
+            .map(|(sequence, ecn)| PacketReport {
+                sent: SentPacket {
+                    sequence,
+                    at: sent,
+                    size: DataSize::from_bytes(1000),
+                    probe: None,
+                    in_flight: DataSize::from_bytes(10_000_000),
+                },
+                arrival: ecn.map(|_| arrival),
+                ecn: ecn.unwrap_or_default(),
+            })
+            .collect();
+        self.sequence += packets.len() as u64;
+        let in_flight = DataSize::from_bytes(10_000_000);
+        let feedback = Feedback { packets: &reports, in_flight, ..Feedback::default() };
+        self.controller.on_feedback(Timestamp::from_nanos(self.now * MS), &feedback);
+    }
+
+    fn window(&self) -> f64 {
+        self.controller.window.size()
+    }
+
+    fn cause(&self) -> Cause {
+        self.controller.decision().cause
+    }
+}
+
+fn hand() -> Hand {
+    Hand::new(&ScreamV2Config::default())
+}
+
+const GOOD: Option<Ecn> = Some(Ecn::Ect0);
+const MARK: Option<Ecn> = Some(Ecn::Ce);
+
+#[test]
+fn the_first_report_keeps_the_start_rate() {
+    // 2 Mbit/s in 50 ms are 12.5 kB; the rate is the window's divided by 1.2 · 1.02, a packet being a share below a tenth.
+    let window = hand().window();
+    assert!((12_500.0 * 1.2 * 1.02 / window - 1.0).abs() < 0.08, "{window}");
+    assert!(
+        (1_990_000..2_150_000).contains(&hand().controller.target().media.as_bps()),
+        "{:?}",
+        hand().controller.target()
+    );
+}
+
+#[test]
+fn a_classic_mark_takes_a_fifth_and_a_second_in_the_round_trip_nothing() {
+    let mut hand = hand();
+    let before = hand.window();
+    hand.hear(0, &[MARK]);
+    assert!((hand.window() / before - 0.8).abs() < 1e-9, "{}", hand.window() / before);
+    assert!(matches!(hand.cause(), Cause::Marks { ratio } if ratio > 0.9), "{:?}", hand.cause());
+    hand.hear(0, &[MARK]);
+    assert!((hand.window() / before - 0.8).abs() < 1e-9);
+    hand.hear(0, &[MARK]);
+    assert!((hand.window() / before - 0.64).abs() < 1e-9);
+}
+
+#[test]
+fn graded_marks_take_half_of_their_average_share_over_the_round_trips() {
+    let mut hand = hand();
+    hand.hear(0, &[Some(Ecn::Ect1)]);
+    let before = hand.window();
+    hand.hear(0, &[MARK]);
+    // An eighth of all is the average; half of that, and half again for the round trip of two virtual ones. It is far from where it met congestion
+    // last, which is nowhere.
+    let expected = 1.0 - 1.0 / 8.0 / 2.0 / 2.0;
+    assert!((hand.window() / before - expected).abs() < 1e-9, "{}", hand.window() / before);
+}
+
+#[test]
+fn one_loss_is_borne_and_with_a_queue_it_is_not() {
+    for (wait, kept) in [(0, 1.0), (40, 0.7)] {
+        let mut hand = hand();
+        hand.hear(wait, &[GOOD]);
+        hand.hear(wait, &[GOOD]);
+        let before = hand.window();
+        hand.hear(wait, &[None]);
+        // What is told of as lost is what left, and lets the window grow too.
+        let left = hand.window() / before;
+        assert!((kept..kept + 0.1).contains(&left), "{wait} ms: {left}");
+        assert_eq!(matches!(hand.cause(), Cause::Loss { .. }), wait > 0, "{:?}", hand.cause());
+    }
+}
+
+#[test]
+fn a_loss_of_the_links_own_hides_no_mark() {
+    let mut hand = hand();
+    let before = hand.window();
+    hand.hear(0, &[None, MARK]);
+    assert!((0.8..0.87).contains(&(hand.window() / before)), "{}", hand.window() / before);
+}
+
+#[test]
+fn losses_without_a_queue_are_a_policers_and_its_limit_outlasts_them() {
+    let after = |config: &ScreamV2Config| {
+        let mut hand = Hand::new(config);
+        (0..200).for_each(|_| hand.hear(0, &[GOOD, GOOD, GOOD, None]));
+        (0..400).for_each(|_| hand.hear(0, &[GOOD; 20]));
+        hand.window()
+    };
+    let losses = LossesConfig { policer_threshold: 1.0, ..LossesConfig::default() };
+    let (policed, free) =
+        (after(&ScreamV2Config::default()), after(&ScreamV2Config { losses, ..ScreamV2Config::default() }));
+    assert!(free > 2.0 * policed, "{free} {policed}");
+    assert!(policed >= 3000.0);
+}
+
+#[test]
+fn a_queue_that_never_empties_is_drained_at_half_the_rate_and_the_base_delay_found_anew() {
+    let mut hand = hand();
+    // 20 ms are below half the target, so the window does not heed them, and above a quarter: the average is there after 256 · ln 4
+    // round trips of 70 ms, 355 in all.
+    let mut rates = Vec::new();
+    for _ in 0..1100 {
+        hand.hear(20, &[GOOD]);
+        rates.push((hand.now, hand.controller.target().media.as_bps() as f64));
+    }
+    let halved: Vec<u64> = rates
+        .windows(2)
+        .filter_map(|pair| match *pair {
+            [(_, before), (now, after)] if after < 0.6 * before => Some(now),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(halved.len(), 1, "{halved:?}");
+    let rounds = (halved[0] - 1000) as f64 / 75.0;
+    assert!((340.0..=375.0).contains(&rounds), "{rounds}");
+    let quiet = rates.windows(2).find(|pair| pair[0].0 > halved[0] && pair[1].1 > 1.6 * pair[0].1).unwrap()
+        [1]
+    .0 - halved[0];
+    assert!((325..=375).contains(&quiet), "five round trips of 70 ms: {quiet}");
+    assert!(hand.controller.delay().latest() < 0.001);
+}
+
+#[test]
+fn what_a_silence_lost_is_no_policers() {
+    let mut hand = hand();
+    (0..40).for_each(|_| hand.hear(0, &[GOOD; 4]));
+    let sent = |hand: &mut Hand| {
+        let packet = SentPacket {
+            sequence: hand.sequence,
+            at: Timestamp::from_nanos(hand.now * MS),
+            size: DataSize::from_bytes(1000),
+            probe: None,
+            in_flight: DataSize::from_bytes(1000),
+        };
+        hand.controller.on_sent(packet.at, &packet);
+    };
+    let before = hand.window();
+    sent(&mut hand);
+    for _ in 0..30 {
+        hand.now += 20;
+        hand.controller.on_timeout(Timestamp::from_nanos(hand.now * MS), &QueueState::default());
+    }
+    assert!((hand.window() / before - 0.5).abs() < 1e-9, "{}", hand.window() / before);
+    assert_eq!(hand.cause(), Cause::Silence);
+    let mut packets = vec![None; 300];
+    packets.push(GOOD);
+    hand.hear(0, &packets);
+    assert!(hand.controller.losses.rate() < 0.001 && hand.controller.losses.rate() >= 0.0);
+    assert!(hand.window() > 0.49 * before);
+}

@@ -1,0 +1,117 @@
+//! What share of the packets is marked?
+
+use giusto_units::{TimeDelta, Timestamp};
+
+/// What is settable of [`Marks`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MarksConfig {
+    /// How fast the average rises. Default 1/8 (§"Receiving ECN-CE for L4S", `L4S_AVG_G_UP`).
+    pub up: f64,
+    /// How fast it falls. Default 1/128 (`L4S_AVG_G_DOWN`).
+    pub down: f64,
+    /// It moves at most once in so much time, or in a round trip where that is shorter. Default 10 ms (same section).
+    pub interval: TimeDelta,
+}
+
+impl Default for MarksConfig {
+    fn default() -> Self {
+        Self { up: 1.0 / 8.0, down: 1.0 / 128.0, interval: TimeDelta::from_millis(10) }
+    }
+}
+
+/// The average share of packets that were marked (`l4s_alpha`): quick to rise, slow to fall.
+#[derive(Debug, Clone)]
+pub struct Marks {
+    config: MarksConfig,
+    delivered: u64,
+    marked: u64,
+    updated: Option<Timestamp>,
+    average: f64,
+    latest: f64,
+}
+
+impl Marks {
+    /// Nothing is marked.
+    pub fn new(config: MarksConfig) -> Self {
+        Self { config, delivered: 0, marked: 0, updated: None, average: 0.0, latest: 0.0 }
+    }
+
+    /// A packet arrived.
+    pub fn on_packet(&mut self, is_marked: bool) {
+        self.delivered += 1;
+        self.marked += u64::from(is_marked);
+    }
+
+    /// A feedback message has been heard whole.
+    pub fn update(&mut self, now: Timestamp, round_trip: TimeDelta) {
+        let interval = self.config.interval.min(round_trip);
+        let due = self.updated.is_none_or(|updated| now.saturating_since(updated) >= interval);
+        // Where nothing was delivered there is no share; the text would divide by zero.
+        if !due || self.delivered == 0 {
+            return;
+        }
+        self.latest = self.marked as f64 / self.delivered as f64;
+        if self.latest >= self.average {
+            self.average += self.config.up * (self.latest - self.average);
+        } else {
+            self.average *= 1.0 - self.config.down;
+        }
+        (self.delivered, self.marked, self.updated) = (0, 0, Some(now));
+    }
+
+    /// The average, 0 to 1.
+    pub fn average(&self) -> f64 {
+        self.average
+    }
+
+    /// The share at the last update (`last_fraction_marked`), 0 to 1.
+    pub fn latest(&self) -> f64 {
+        self.latest
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
+mod tests {
+    use super::*;
+
+    const ROUND: TimeDelta = TimeDelta::from_millis(50);
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn it_rises_by_an_eighth_and_falls_by_a_128th() {
+        let mut marks = Marks::new(MarksConfig::default());
+        for (n, marked) in [(0, true), (1, true), (2, false)] {
+            marks.on_packet(marked);
+            marks.update(at(n * 10), ROUND);
+        }
+        let two = 1.0 - (7.0_f64 / 8.0).powi(2);
+        assert!((marks.average() - two * 127.0 / 128.0).abs() < 1e-12);
+        assert_eq!(marks.latest(), 0.0);
+    }
+
+    #[test]
+    fn within_ten_milliseconds_packets_are_gathered() {
+        let mut marks = Marks::new(MarksConfig::default());
+        marks.on_packet(false);
+        marks.update(at(0), ROUND);
+        marks.on_packet(true);
+        marks.update(at(9), ROUND);
+        assert_eq!(marks.average(), 0.0);
+        marks.on_packet(false);
+        marks.update(at(10), ROUND);
+        assert_eq!((marks.average(), marks.latest()), (0.5 / 8.0, 0.5));
+    }
+
+    #[test]
+    fn without_packets_nothing_is_learned() {
+        let mut marks = Marks::new(MarksConfig::default());
+        marks.on_packet(true);
+        marks.update(at(0), ROUND);
+        marks.update(at(1000), ROUND);
+        assert_eq!(marks.average(), 1.0 / 8.0);
+    }
+}

@@ -1,0 +1,244 @@
+//! Controllers side by side: one scenario, one seed, a run under each.
+//!
+//! Whatever is not the controller is the same in all runs: the network, the other flows, and all that chance decides.
+
+mod observer;
+mod table;
+
+use std::{collections::BTreeMap, str::FromStr};
+
+use giusto_congestion::ControllerKind;
+pub use observer::{Losses, RunObserver};
+use serde::Serialize;
+pub use table::Row;
+pub use table::columns;
+
+use crate::{
+    record::SimResult,
+    run::build,
+    scenario::{
+        Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unfit, feedback_name,
+    },
+};
+
+/// Which controllers are compared, each once.
+///
+/// # Example
+///
+/// ```
+/// use giusto::comparison::Controllers;
+/// use giusto_congestion::ControllerKind;
+///
+/// let two: Controllers = "gcc:remb,fixed".parse()?;
+/// assert_eq!(two.0, [ControllerKind::GccRemb, ControllerKind::Fixed]);
+/// assert_eq!("all".parse::<Controllers>()?.0, ControllerKind::ALL);
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Controllers(pub Vec<ControllerKind>);
+
+impl Default for Controllers {
+    /// The baseline, Google Congestion Control at the sender and at the receiver, and the three generations of SCReAM.
+    fn default() -> Self {
+        use ControllerKind::{Fixed, GccLibwebrtc, GccRemb, ScreamD00, ScreamRfc8298, ScreamV2};
+        Self(vec![Fixed, GccLibwebrtc, GccRemb, ScreamD00, ScreamRfc8298, ScreamV2])
+    }
+}
+
+impl FromStr for Controllers {
+    type Err = String;
+
+    /// Reads names with commas between them, or `all`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim() == "all" {
+            return Ok(Self(ControllerKind::ALL.to_vec()));
+        }
+        let mut kinds = Vec::new();
+        for name in text.split(',') {
+            let kind: ControllerKind =
+                name.trim().parse().map_err(|error| format!("{error}; all by itself takes every one"))?;
+            if kinds.contains(&kind) {
+                return Err(format!("{kind} is given twice: leave one out"));
+            }
+            kinds.push(kind);
+        }
+        Ok(Self(kinds))
+    }
+}
+
+/// A run that is to be done: the scenario under one of the controllers.
+#[derive(Debug, Clone)]
+pub struct Contender {
+    /// The controller.
+    pub controller: ControllerKind,
+    /// The scenario with it.
+    pub scenario: Scenario,
+    /// What the receiver of each compared flow of the scenario reports, by the flow's name.
+    pub feedback: BTreeMap<String, String>,
+    /// What the scenario gives the flows and this controller cannot have, with the flow's name.
+    left_out: Vec<(String, Unfit)>,
+}
+
+/// A flow whose controllers are compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// Its own name: numbered if there are several of it.
+    pub name: String,
+    /// What the scenario calls it.
+    pub id: String,
+    /// The link of its way that carries least over the whole run; none if no rate is limited.
+    pub bottleneck: Option<String>,
+}
+
+/// The scenario of `document` with `settings` under each of `controllers`: of all its media flows, or of `flow` alone.
+///
+/// Feedback that a controller does not hear gives way to what it wants, and other settings that it cannot have are left out;
+/// [`notes`] tells of them.
+///
+/// # Errors
+///
+/// [`ScenarioError`]: the scenario is wrong, no flow of it is media, or none of these is called `flow`.
+pub fn contenders(
+    document: &Document,
+    settings: &[Setting],
+    controllers: &Controllers,
+    flow: Option<&str>,
+) -> Result<Vec<Contender>, ScenarioError> {
+    let compared = |id: &str| flow.is_none_or(|flow| flow == id);
+    let contender = |&controller: &ControllerKind| {
+        let (mut feedback, mut left_out) = (BTreeMap::new(), Vec::new());
+        let scenario = document.scenario_with(settings, |flows| {
+            for (id, media) in media_of(flows).filter(|(id, _)| compared(id)) {
+                left_out.extend(media.put_under(controller).into_iter().map(|unfit| (id.to_owned(), unfit)));
+                feedback.insert(id.to_owned(), feedback_name(media.reported()).to_owned());
+            }
+        })?;
+        if feedback.is_empty() {
+            return Err(nothing_to_compare(&scenario, flow));
+        }
+        Ok(Contender { controller, scenario, feedback, left_out })
+    };
+    controllers.0.iter().map(contender).collect()
+}
+
+/// The media flows, by what the scenario calls them.
+fn media_of(flows: &mut [FlowSpec]) -> impl Iterator<Item = (&str, &mut MediaSpec)> {
+    flows.iter_mut().filter_map(|spec| match &mut spec.kind {
+        FlowKind::Media(media) => Some((spec.id.as_str(), media)),
+        _ => None,
+    })
+}
+
+fn nothing_to_compare(scenario: &Scenario, flow: Option<&str>) -> ScenarioError {
+    let media = scenario.flows().iter().filter(|spec| matches!(spec.kind, FlowKind::Media(_)));
+    let known: Vec<&str> = media.map(|spec| spec.id.as_str()).collect();
+    let text = match flow {
+        Some(flow) if !known.is_empty() => {
+            format!("--flow {flow}: no such flow is of kind media: known are {}", known.join(", "))
+        }
+        _ => {
+            let mend = "compare a scenario with a flow of kind media";
+            format!("{}: no flow has a controller that can be chosen: {mend}", scenario.name())
+        }
+    };
+    ScenarioError::new(vec![text])
+}
+
+/// What was changed besides the controllers, a sentence each.
+pub fn notes(contenders: &[Contender]) -> Vec<String> {
+    let mut notes = Vec::new();
+    // One sentence for all controllers that cannot have the same.
+    let mut without: Vec<(&str, Unfit, Vec<&str>)> = Vec::new();
+    for contender in contenders {
+        let controller = contender.controller.name();
+        for (flow, unfit) in &contender.left_out {
+            if let Unfit::Feedback(given) = unfit {
+                let heard = contender.feedback.get(flow).map_or("its own", String::as_str);
+                let given = feedback_name(*given);
+                notes.push(format!(
+                    "{controller} hears nothing in {given}, which the scenario gives {flow}: it is given {heard}."
+                ));
+            } else if let Some((.., those)) =
+                without.iter_mut().find(|(id, what, _)| id == flow && what == unfit)
+            {
+                those.push(controller);
+            } else {
+                without.push((flow, *unfit, vec![controller]));
+            }
+        }
+    }
+    notes.extend(without.into_iter().map(|(flow, unfit, controllers)| {
+        let (key, why) = match unfit {
+            Unfit::ReceiverLimit => ("receiver-limit", "only scream:d00 with scream-draft heeds it"),
+            Unfit::DelayTarget | Unfit::Feedback(_) => ("delay-target", "no such delay is aimed at"),
+        };
+        format!("Without the {key} that the scenario gives {flow}, since {why}: {}.", controllers.join(", "))
+    }));
+    notes
+}
+
+impl Contender {
+    /// The flows whose controllers are compared, in the order of the scenario.
+    pub fn subjects(&self, seed: u64) -> Vec<Subject> {
+        let built = build::simulation(&self.scenario, seed);
+        let end = self.scenario.end();
+        let subject = |flow: &build::BuiltFlow| {
+            let id = self.scenario.flows().get(flow.spec).map(|spec| spec.id.clone())?;
+            let way = &built.simulation.flow(flow.forwards).path;
+            let links = self.scenario.links().iter().zip(&built.links);
+            let on_way = links.filter(|(_, link)| way.contains(link)).map(|(spec, _)| spec);
+            let limited = on_way.filter_map(|spec| Some((spec.config.rate.capacity(end)?, &spec.id)));
+            let bottleneck = limited.min_by_key(|(capacity, _)| *capacity).map(|(_, id)| id.clone());
+            self.feedback.contains_key(&id).then(|| Subject { name: flow.name.clone(), id, bottleneck })
+        };
+        built.flows.iter().filter_map(subject).collect()
+    }
+}
+
+/// One of the runs that were compared.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Run {
+    /// The controller.
+    pub controller: String,
+    /// What the receiver of each compared flow of the scenario reported, by the flow's name.
+    pub feedback: BTreeMap<String, String>,
+    /// What came of it.
+    #[serde(flatten)]
+    pub result: SimResult,
+}
+
+/// What came of a comparison.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The scenario's name.
+    pub scenario: String,
+    /// What all chance derived from; a string, since JSON numbers lose digits.
+    pub seed: String,
+    /// Whether it was ended before its time.
+    pub interrupted: bool,
+    /// What was changed besides the controllers, a sentence each.
+    pub notes: Vec<String>,
+    /// The flows whose controllers are compared.
+    #[serde(skip)]
+    pub subjects: Vec<Subject>,
+    /// The runs in the order in which the controllers were given; fewer if it was interrupted.
+    pub runs: Vec<Run>,
+}
+
+impl Comparison {
+    /// A line for each controller and each flow that it controls.
+    pub fn rows(&self) -> Vec<Row> {
+        let of_run = |run: &Run| -> Vec<Row> {
+            self.subjects.iter().filter_map(|subject| Row::new(run, subject)).collect()
+        };
+        self.runs.iter().flat_map(of_run).collect()
+    }
+
+    /// The comparison as a person reads it, at most `width` characters wide where that can be done.
+    pub fn text(&self, width: u16) -> String {
+        table::text(self, width)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+use giusto_congestion::FeedbackKind;
+
+use super::*;
+use crate::record::{CheckResult, FlowResult, LinkResult, Quantiles};
+
+/// Two media flows and one that cannot be chosen.
+const FILE: &str = r#"
+duration = "2 s"
+[[link]]
+id = "access"
+from = "here"
+to = "middle"
+rate = "5 Mbit/s"
+duplex = true
+[[link]]
+id = "wire"
+from = "middle"
+to = "there"
+rate = { steps = [["0 s", "8 Mbit/s"], ["1 s", "1 Mbit/s"]] }
+duplex = true
+[[flow]]
+id = "call"
+kind = "media"
+from = "here"
+to = "there"
+feedback = "rfc8888"
+[[flow]]
+id = "share"
+kind = "media"
+from = "here"
+to = "there"
+controller = "gcc:remb"
+count = 2
+[[flow]]
+id = "noise"
+kind = "cbr"
+from = "here"
+to = "there"
+rate = "64 kbit/s"
+size = "200 B"
+"#;
+
+fn document() -> Document {
+    Document::parse(FILE, "s.toml").unwrap()
+}
+
+fn controllers_of(contender: &Contender) -> Vec<(String, String)> {
+    let flows = contender.scenario.flows().iter();
+    flows.filter_map(|flow| Some((flow.id.clone(), flow.kind.controller()?))).collect()
+}
+
+#[test]
+fn controllers_are_named_once_each_or_all_of_them() {
+    assert_eq!("all".parse(), Ok(Controllers(ControllerKind::ALL.to_vec())));
+    let two = Controllers(vec![ControllerKind::ScreamV2, ControllerKind::Fixed]);
+    assert_eq!("scream:v2, fixed".parse(), Ok(two));
+    let complaint = |text: &str| text.parse::<Controllers>().unwrap_err();
+    assert!(complaint("fixed,fast").starts_with("no controller is called \"fast\": known are fixed, gcc:"));
+    assert_eq!(complaint("fixed,fixed"), "fixed is given twice: leave one out");
+    assert!(complaint("").starts_with("no controller is called \"\""));
+}
+
+#[test]
+fn every_media_flow_or_the_one_that_is_named_gets_the_controller() {
+    let controllers = Controllers(vec![ControllerKind::ScreamV2]);
+    let of = |flow| controllers_of(&contenders(&document(), &[], &controllers, flow).unwrap()[0]);
+    let pairs = |list: [(&str, &str); 2]| list.map(|(id, name)| (id.to_owned(), name.to_owned())).to_vec();
+    assert_eq!(of(None), pairs([("call", "scream:v2"), ("share", "scream:v2")]));
+    assert_eq!(of(Some("call")), pairs([("call", "scream:v2"), ("share", "gcc:remb")]));
+    let complaint = |flow| contenders(&document(), &[], &controllers, Some(flow)).unwrap_err().to_string();
+    let known = "no such flow is of kind media: known are call, share";
+    assert_eq!(complaint("noise"), format!("--flow noise: {known}"));
+    assert_eq!(complaint("share-1"), format!("--flow share-1: {known}"));
+}
+
+#[test]
+fn feedback_that_a_controller_does_not_hear_gives_way_and_is_told() {
+    let controllers = "gcc:remb,scream:v2,gcc:libwebrtc".parse().unwrap();
+    let found = contenders(&document(), &[], &controllers, None).unwrap();
+    let feedback = |place: usize| found[place].feedback.values().map(String::as_str).collect::<Vec<_>>();
+    assert_eq!([feedback(0), feedback(1)], [["remb", "remb"], ["rfc8888", "rfc8888"]]);
+    // What it hears stays, though it would have asked for something else.
+    assert_eq!(feedback(2), ["rfc8888", "transport-wide"]);
+    let told = "gcc:remb hears nothing in rfc8888, which the scenario gives call: it is given remb.";
+    assert_eq!(notes(&found), [told]);
+}
+
+#[test]
+fn what_a_controller_cannot_have_is_left_out_and_told_once() {
+    // The file's own controller, gcc:libwebrtc, cannot have the first.
+    let settings: [Setting; 3] =
+        ["call.delay-target=30ms", "call.receiver-limit=1M", "call.feedback=scream-draft"]
+            .map(|set| set.parse().unwrap());
+    let found = contenders(&document(), &settings, &Controllers(ControllerKind::ALL.to_vec()), None).unwrap();
+    let call = |contender: &Contender| match &contender.scenario.flows()[0].kind {
+        FlowKind::Media(media) => (media.delay_target.is_some(), media.receiver_limit.is_some()),
+        _ => (false, false),
+    };
+    for contender in &found {
+        let kind = contender.controller;
+        assert_eq!(call(contender), (kind.has_delay_target(), kind.heeds_quench()), "{kind}");
+    }
+    let notes = notes(&found);
+    let about = |what: &str| notes.iter().filter(|note| note.contains(what)).collect::<Vec<_>>();
+    let deaf = ControllerKind::ALL.iter().filter(|kind| !kind.hears(FeedbackKind::ScreamDraft));
+    assert_eq!(about("hears nothing in scream-draft").len(), deaf.count());
+    let without =
+        "Without the delay-target that the scenario gives call, since no such delay is aimed at: fixed, gcc:";
+    assert!(matches!(about("delay-target")[..], [note] if note.starts_with(without)), "{notes:?}");
+    assert!(matches!(about("receiver-limit")[..], [note] if note.ends_with("scream:v2.")), "{notes:?}");
+    // What is wrong under any controller that can have it stays an error.
+    let wrong = ["call.delay-target=30s".parse().unwrap()];
+    let complaint =
+        contenders(&document(), &wrong, &"scream:v2".parse().unwrap(), None).unwrap_err().to_string();
+    assert!(complaint.contains("delay-target must be between"), "{complaint}");
+}
+
+#[test]
+fn all_else_is_the_same() {
+    let settings: Vec<Setting> = vec!["wire.delay=20ms".parse().unwrap()];
+    let controllers = "fixed,gcc:draft-02".parse().unwrap();
+    let found = contenders(&document(), &settings, &controllers, Some("share")).unwrap();
+    assert_eq!(found[0].scenario.links(), found[1].scenario.links());
+    assert_eq!(found[0].scenario.flows()[0], found[1].scenario.flows()[0]);
+    assert_ne!(found[0].scenario.flows()[1], found[1].scenario.flows()[1]);
+}
+
+#[test]
+fn the_bottleneck_is_the_link_of_the_way_that_carries_least_over_the_run() {
+    let controllers = Controllers(vec![ControllerKind::Fixed]);
+    let found = contenders(&document(), &[], &controllers, None).unwrap();
+    let subject = |name: &str, id: &str| Subject {
+        name: name.to_owned(),
+        id: id.to_owned(),
+        // 8 and 1 Mbit/s for a second each are less than 5 Mbit/s for two.
+        bottleneck: Some("wire".to_owned()),
+    };
+    let all = [subject("call", "call"), subject("share-1", "share"), subject("share-2", "share")];
+    assert_eq!(found[0].subjects(1), all);
+    let one = contenders(&document(), &[], &controllers, Some("call")).unwrap();
+    assert_eq!(one[0].subjects(1), all[..1]);
+}
+
+#[test]
+fn the_table_has_a_line_for_each_controller() {
+    let run = |controller: &str, met: bool, interrupted: bool| Run {
+        controller: controller.to_owned(),
+        feedback: BTreeMap::from([("call".to_owned(), "remb".to_owned())]),
+        result: SimResult {
+            duration_s: 12.34,
+            interrupted,
+            flows: vec![FlowResult {
+                id: "call".to_owned(),
+                received_rate_bps: 1.25e6,
+                target_rate_bps: Some(1.5e6),
+                loss_ratio: Some(0.015),
+                queue_delay_ms: Some(Quantiles { p50: 1.0, p95: 20.0, p99: 300.0, max: 301.0 }),
+                frame_delay_ms: Some(Quantiles { p95: 77.0, ..Quantiles::default() }),
+                frames: Some(1800),
+                decisions: Some(42),
+                feedback_rate_bps: Some(3456.0),
+                ..FlowResult::default()
+            }],
+            links: vec![LinkResult {
+                id: "wire".to_owned(),
+                utilisation_ratio: Some(0.8),
+                ..LinkResult::default()
+            }],
+            checks: vec![CheckResult { passed: met, ..CheckResult::default() }],
+            ..SimResult::default()
+        },
+    };
+    let comparison = Comparison {
+        scenario: "s".to_owned(),
+        seed: "7".to_owned(),
+        interrupted: true,
+        notes: vec!["A note.".to_owned()],
+        subjects: vec![Subject {
+            name: "call".to_owned(),
+            id: "call".to_owned(),
+            bottleneck: Some("wire".to_owned()),
+        }],
+        runs: vec![run("fixed", true, false), run("scream:v2", false, true)],
+    };
+    insta::assert_snapshot!(comparison.text(132), @r"
+    s, seed 7: 2 controllers, ended early
+
+    controller                link  received  target    loss      in queues ms  frame ms  frames  changes  feedback  feedback  met
+                              used    Mbit/s  Mbit/s           p50 / p95 / p99       p95                               kbit/s
+    ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    fixed                   80.0 %     1.250   1.500  1.50 %  1.0 / 20.0 / 300      77.0   1,800       42  remb           3.5  1/1
+    scream:v2 until 12.3 s  80.0 %     1.250   1.500  1.50 %  1.0 / 20.0 / 300      77.0   1,800       42  remb           3.5  0/1
+
+    A note.
+    ");
+    assert!(comparison.text(80).lines().all(|line| line.chars().count() <= 80), "{}", comparison.text(80));
+}

@@ -1,0 +1,10 @@
+//! Simulated runs: one scenario, several controllers side by side, sweeps.
+
+pub(crate) mod build;
+pub mod comparison;
+mod expect;
+pub(crate) mod media;
+mod simulate;
+pub mod sweep;
+
+pub use simulate::{names, simulate, simulate_watched};

@@ -1,0 +1,194 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::{
+    run,
+    scenario::{Document, Setting},
+};
+
+const FILE: &str = r#"
+duration = "2 s"
+[[link]]
+id = "wire"
+from = "here"
+to = "there"
+rate = "1 Mbit/s"
+loss = 0.1
+[[flow]]
+id = "noise"
+kind = "poisson"
+rate = "200 kbit/s"
+size = "500 B"
+"#;
+
+fn sweep(values: &[&str], seeds: &str) -> Vec<Planned> {
+    let sweep = Sweep {
+        document: Document::parse(FILE, "sweep.toml").unwrap(),
+        values: values.iter().map(|values| values.parse().unwrap()).collect(),
+        seeds: seeds.parse().unwrap(),
+    };
+    sweep.check().unwrap();
+    assert_eq!(sweep.plan().unwrap().len(), sweep.len());
+    sweep.plan().unwrap()
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "what a sweep asks of its runner")]
+fn simulate(run: &Planned) -> Option<SimResult> {
+    Some(run::simulate(&run.scenario, run.seed, &mut ()))
+}
+
+#[test]
+fn values_are_combined_and_each_combination_has_every_seed() {
+    let planned = sweep(&["noise.size=100 B,200 B", "wire.rate=1M,2M"], "3..4");
+    let runs: Vec<String> = planned
+        .iter()
+        .map(|run| format!("{} {} {}", run.parameters["noise.size"], run.parameters["wire.rate"], run.seed))
+        .collect();
+    assert_eq!(
+        runs,
+        [
+            "100 B 1M 3",
+            "100 B 1M 4",
+            "100 B 2M 3",
+            "100 B 2M 4",
+            "200 B 1M 3",
+            "200 B 1M 4",
+            "200 B 2M 3",
+            "200 B 2M 4"
+        ]
+    );
+}
+
+#[test]
+fn commas_within_brackets_and_quotes_separate_nothing() {
+    let values = |text: &str| text.parse::<Values>().map(|values| values.values);
+    assert_eq!(values("a=1,2").unwrap(), ["1", "2"]);
+    assert_eq!(values("a={ x = 1, y = [2, 3] }, \"b,c\"").unwrap(), ["{ x = 1, y = [2, 3] }", "\"b,c\""]);
+    assert!(values("a=1,").unwrap_err().contains("KEY=A,B,C"));
+    assert_eq!("1..3,7".parse::<Seeds>().unwrap(), Seeds(vec![1, 2, 3, 7]));
+    assert!("3..1".parse::<Seeds>().unwrap_err().contains("from a smaller number to a larger one"));
+    assert!("few".parse::<Seeds>().unwrap_err().contains("1..30"));
+}
+
+#[test]
+fn the_table_does_not_depend_on_the_threads() {
+    let planned = sweep(&["wire.rate=200k,1M"], "1..6");
+    let csv = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let outcome = pool.install(|| run(&planned, Vec::new(), simulate, |_| {}));
+        flows_csv(&["wire.rate".to_owned()], &outcome.finished).unwrap()
+    };
+    let one = csv(1);
+    assert_eq!(one, csv(4));
+    let text = String::from_utf8(one).unwrap();
+    assert_eq!(text.lines().count(), 13);
+    assert!(text.starts_with("wire.rate,scenario,seed,passed,flow,"), "{text}");
+}
+
+#[test]
+fn a_run_that_panics_is_named_and_leaves_the_others_standing() {
+    let planned = sweep(&["wire.rate=1M,2M"], "1..3");
+    let broken = |run: &Planned| {
+        assert!(!(run.seed == 2 && run.parameters["wire.rate"] == "2M"), "lost count of a packet");
+        simulate(run)
+    };
+    let outcome = run(&planned, Vec::new(), broken, |_| {});
+    assert_eq!((outcome.finished.len(), outcome.failed.len(), outcome.missing), (5, 1, 0));
+    let failed = &outcome.failed[0];
+    assert_eq!((failed.seed.as_str(), failed.parameters["wire.rate"].as_str()), ("2", "2M"));
+    assert_eq!(failed.why, "lost count of a packet");
+}
+
+#[test]
+fn what_was_finished_is_kept_and_only_the_rest_is_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let planned = sweep(&[], "1..5");
+    let mut journal = Journal::create(folder.path(), "sweep").unwrap();
+    let until_3 = |run: &Planned| (run.seed <= 3).then(|| simulate(run)).flatten();
+    let first = run(&planned, Vec::new(), until_3, |run| journal.append(run).unwrap());
+    assert_eq!((first.finished.len(), first.missing), (3, 2));
+    // The machine went off in the middle of a line.
+    let path = folder.path().join("journal.jsonl");
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    text.push_str("{\"seed\":\"4\",\"param");
+    std::fs::write(&path, text).unwrap();
+
+    assert!(matches!(Journal::create(folder.path(), "sweep"), Err(JournalError::Exists(_))));
+    let (mut journal, known) = Journal::resume(folder.path(), "sweep", &planned).unwrap();
+    assert_eq!(known.len(), 3);
+    let ran = AtomicUsize::new(0);
+    let counted = |run: &Planned| {
+        ran.fetch_add(1, Ordering::Relaxed);
+        simulate(run)
+    };
+    let second = run(&planned, known, counted, |run| journal.append(run).unwrap());
+    assert_eq!((second.finished.len(), ran.load(Ordering::Relaxed)), (5, 2));
+    let whole = run(&planned, Vec::new(), simulate, |_| {});
+    assert_eq!(second, whole);
+    assert_eq!(Journal::resume(folder.path(), "sweep", &planned).unwrap().1.len(), 5);
+}
+
+#[test]
+fn a_journal_that_ends_amid_a_letter_is_continued_and_bytes_that_are_no_text_are_named_by_their_line() {
+    use std::{fs, io::Write};
+    let folder = tempfile::tempdir().unwrap();
+    let planned = sweep(&[], "1..2");
+    let mut journal = Journal::create(folder.path(), "Rhône").unwrap();
+    run(&planned, Vec::new(), simulate, |run| journal.append(run).unwrap());
+    let path = folder.path().join("journal.jsonl");
+    let whole = fs::read(&path).unwrap();
+    let broken_off = |more: &[u8]| {
+        fs::write(&path, &whole).unwrap();
+        fs::File::options().append(true).open(&path).unwrap().write_all(more).unwrap();
+        Journal::resume(folder.path(), "Rhône", &planned).map(|(_, known)| known.len())
+    };
+    assert_eq!(broken_off(b"{\"parameters\":\"Rh\xc3").unwrap(), 2);
+    assert_eq!(fs::read(&path).unwrap(), whole);
+    let complaint = broken_off(b"\xff\xfe\n").unwrap_err().to_string();
+    assert!(
+        complaint.contains("journal.jsonl:4: cannot be read") && complaint.contains("remove the line"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn a_journal_of_a_scenario_that_was_changed_is_not_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    // One run: of several, whichever ends first stands first.
+    let planned = sweep(&[], "1");
+    let mut journal = Journal::create(folder.path(), "sweep").unwrap();
+    run(&planned, Vec::new(), simulate, |run| journal.append(run).unwrap());
+    let longer = Setting { path: "duration".to_owned(), value: "3 s".to_owned() };
+    let scenario = Document::parse(FILE, "sweep.toml").unwrap().scenario(&[longer]).unwrap();
+    let fingerprint = scenario.fingerprint();
+    let scenario = std::sync::Arc::new(scenario);
+    let changed = |run: &Planned| Planned {
+        scenario: scenario.clone(),
+        fingerprint: fingerprint.clone(),
+        ..run.clone()
+    };
+    let changed: Vec<Planned> = planned.iter().map(changed).collect();
+    let complaint = |name: &str, planned: &[Planned]| {
+        let complaint = Journal::resume(folder.path(), name, planned).unwrap_err().to_string();
+        complaint.replace(&folder.path().display().to_string(), "DIR")
+    };
+    insta::assert_snapshot!(complaint("sweep", &changed), @"DIR/journal.jsonl: kept for the scenario as it was before it was changed (run of seed 1): give another folder, or the scenario as it was");
+    insta::assert_snapshot!(complaint("other", &planned), @r#"DIR/journal.jsonl: kept for "sweep" by giusto 0.1.0: give another folder, or the scenario as it was"#);
+}
+
+#[test]
+fn what_a_sweep_cannot_have_is_said_with_the_mend() {
+    let complaint = |values: &[&str], seeds: &str| {
+        let values = values.iter().map(|values| values.parse().unwrap()).collect();
+        let document = Document::parse(FILE, "sweep.toml").unwrap();
+        let sweep = Sweep { document, values, seeds: seeds.parse().unwrap() };
+        sweep.check().err().unwrap_or_else(|| sweep.plan().unwrap_err().to_string())
+    };
+    insta::assert_snapshot!(complaint(&["seed=1,2"], "1"), @"--set seed: seeds are given by --seeds, such as --seeds 1..30");
+    insta::assert_snapshot!(complaint(&["wire.rate=1M", "wire.rate=2M"], "1"), @"--set wire.rate: given twice: give all its values at once, as wire.rate=A,B");
+    insta::assert_snapshot!(complaint(&["wire.rate=1M,2M", "link.wire.rate=3M"], "1"), @"--set link.wire.rate: it takes the place of --set wire.rate before it: leave one out, or give this one first");
+    insta::assert_snapshot!(complaint(&["wire.queue.target=5ms,9ms", "wire.queue=codel,pie"], "1"), @"--set wire.queue: it takes the place of --set wire.queue.target before it: leave one out, or give this one first");
+    assert_eq!(sweep(&["wire.queue=codel,pie", "wire.queue.target=5ms,9ms"], "1").len(), 4);
+    insta::assert_snapshot!(complaint(&["wire.rate=1M,1M"], "1"), @"a value or a seed is given twice: leave one out");
+    insta::assert_snapshot!(complaint(&["wire.rate=1M,fast"], "1..2"), @r#"sweep.toml: --set wire.rate=fast: link "wire": rate: "fast" is not a rate: write a number and a unit, such as "3 Mbit/s""#);
+}

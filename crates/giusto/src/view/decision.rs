@@ -1,0 +1,197 @@
+//! Decisions of congestion controllers, in words.
+
+use giusto_congestion::{Cause, Decision, Signal};
+use serde::Serialize;
+
+use crate::view::format::{percent, rate, short};
+
+/// Why a target is what it is, in words with the numbers that led to it.
+///
+/// # Example
+///
+/// ```
+/// use giusto::simulation::decision::cause_in_words;
+/// use giusto_congestion::{Cause, Signal};
+///
+/// let cause = Cause::Delay { signal: Signal::OverUse, trend_ms: 14.2, threshold_ms: 12.5 };
+/// assert_eq!(cause_in_words(&cause), "delay: over-use, trend 14.2 ms above threshold 12.5 ms");
+/// ```
+pub fn cause_in_words(cause: &Cause) -> String {
+    match *cause {
+        Cause::Start => "start: where it begins".to_owned(),
+        Cause::Delay { signal, trend_ms, threshold_ms } => {
+            // An under-use lies below the threshold's negative.
+            let bound = if signal == Signal::UnderUse { -threshold_ms } else { threshold_ms };
+            let place = match trend_ms.partial_cmp(&bound) {
+                Some(std::cmp::Ordering::Greater) => "above",
+                Some(std::cmp::Ordering::Equal) => "at",
+                _ => "below",
+            };
+            let (name, trend, bound) = (signal_name(signal), signed(trend_ms), signed(bound));
+            format!("delay: {name}, trend {trend} ms {place} threshold {bound} ms")
+        }
+        Cause::Loss { ratio } => format!("loss: {} of the packets", percent(ratio)),
+        Cause::Marks { ratio } => format!("marks: {} of the packets", percent(ratio)),
+        Cause::AcknowledgedRate { rate_bps } => format!("acknowledged rate: {} arrive", rate(rate_bps)),
+        Cause::ReceiverEstimate => "receiver's estimate".to_owned(),
+        Cause::Probe { rate_bps } => format!("probe: it measured {}", rate(rate_bps)),
+        Cause::ProbeSuppressed => "probe suppressed: delay, round trip or losses forbade it".to_owned(),
+        Cause::SenderQueue { waited_ms } => {
+            format!("sender's queue: its oldest packet has waited for {} ms", short(waited_ms))
+        }
+        Cause::SourceQuench => "source quench: the receiver asks for less".to_owned(),
+        Cause::ApplicationLimited => "application-limited: the sender does not use what it has".to_owned(),
+        Cause::RoundTrip => "round trip: too long to go on like this".to_owned(),
+        Cause::Silence => "silence: nothing was heard for too long".to_owned(),
+        Cause::Limit => "limit: the least or the most that was configured".to_owned(),
+        _ => cause_name(cause).to_owned(),
+    }
+}
+
+/// The name of a cause, as it stands in JSON and in traces.
+pub fn cause_name(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::Start => "start",
+        Cause::Delay { .. } => "delay",
+        Cause::Loss { .. } => "loss",
+        Cause::Marks { .. } => "marks",
+        Cause::AcknowledgedRate { .. } => "acknowledged-rate",
+        Cause::ReceiverEstimate => "receiver-estimate",
+        Cause::Probe { .. } => "probe",
+        Cause::ProbeSuppressed => "probe-suppressed",
+        Cause::SenderQueue { .. } => "sender-queue",
+        Cause::SourceQuench => "source-quench",
+        Cause::ApplicationLimited => "application-limited",
+        Cause::RoundTrip => "round-trip",
+        Cause::Silence => "silence",
+        Cause::Limit => "limit",
+        _ => "other",
+    }
+}
+
+/// The name of a signal, as it stands in JSON and in traces.
+pub fn signal_name(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Normal => "normal",
+        Signal::OverUse => "over-use",
+        Signal::UnderUse => "under-use",
+    }
+}
+
+/// From what to what: `2.610 → 2.050 Mbit/s`, or the target alone where it did not change.
+pub fn change_in_words(decision: &Decision) -> String {
+    let [from, to] = [decision.from, decision.to].map(|rate_of| rate(rate_of.as_bps() as f64));
+    if decision.from == decision.to {
+        return format!("stays at {to}");
+    }
+    match (from.rsplit_once(' '), to.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} → {to}"),
+        _ => format!("{from} → {to}"),
+    }
+}
+
+/// Cause and change: `loss: 12 % of the packets: 2.610 → 2.050 Mbit/s`.
+pub fn decision_in_words(decision: &Decision) -> String {
+    format!("{}: {}", cause_in_words(&decision.cause), change_in_words(decision))
+}
+
+fn signed(value: f64) -> String {
+    let text = short(value);
+    if text == "0" && value < 0.0 { "-0".to_owned() } else { text }
+}
+
+/// A decision as it stands in JSON: when, from what to what, the cause with its numbers, and in words.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DecisionRecord {
+    /// When, in seconds from the beginning of the run.
+    pub at_s: f64,
+    /// The target before, in bit/s.
+    pub from_bps: u64,
+    /// The target since, in bit/s.
+    pub to_bps: u64,
+    /// Why.
+    #[serde(flatten)]
+    pub cause: Cause,
+    /// The same in words.
+    pub words: String,
+}
+
+impl From<&Decision> for DecisionRecord {
+    fn from(decision: &Decision) -> Self {
+        Self {
+            at_s: decision.at.as_seconds(),
+            from_bps: decision.from.as_bps(),
+            to_bps: decision.to.as_bps(),
+            cause: decision.cause,
+            words: decision_in_words(decision),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_units::{DataRate, Timestamp};
+
+    use super::*;
+
+    fn delay(signal: Signal, trend_ms: f64) -> Cause {
+        Cause::Delay { signal, trend_ms, threshold_ms: 12.5 }
+    }
+
+    #[test]
+    fn a_cause_says_its_numbers() {
+        let words = |cause| cause_in_words(&cause);
+        assert_eq!(words(delay(Signal::Normal, 3.0)), "delay: normal, trend 3.0 ms below threshold 12.5 ms");
+        assert_eq!(
+            words(delay(Signal::UnderUse, -20.0)),
+            "delay: under-use, trend -20.0 ms below threshold -12.5 ms"
+        );
+        assert_eq!(words(Cause::Loss { ratio: 0.12 }), format!("loss: {} of the packets", percent(0.12)));
+        assert_eq!(words(Cause::Probe { rate_bps: 2.5e6 }), "probe: it measured 2.500 Mbit/s");
+        assert!(words(Cause::ProbeSuppressed).starts_with("probe suppressed"));
+        assert_eq!(words(Cause::SourceQuench), "source quench: the receiver asks for less");
+        assert_eq!(cause_name(&Cause::SourceQuench), "source-quench");
+        assert!(words(delay(Signal::OverUse, f64::NAN)).contains("NaN"));
+    }
+
+    #[test]
+    fn a_change_names_its_unit_once_where_it_can() {
+        let words = |from, to| {
+            let [from, to] = [from, to].map(DataRate::from_bps);
+            change_in_words(&Decision { from, to, ..Decision::default() })
+        };
+        assert_eq!(words(2_610_000, 2_050_000), "2.610 → 2.050 Mbit/s");
+        assert_eq!(words(900_000, 1_050_000), "900.000 kbit/s → 1.050 Mbit/s");
+        assert_eq!(words(900_000, 900_000), "stays at 900.000 kbit/s");
+    }
+
+    #[test]
+    fn the_names_in_json_are_those_of_the_traces() {
+        let causes = [
+            Cause::Start,
+            delay(Signal::OverUse, 14.0),
+            Cause::Loss { ratio: 0.1 },
+            Cause::Marks { ratio: 0.1 },
+            Cause::AcknowledgedRate { rate_bps: 1.0 },
+            Cause::ReceiverEstimate,
+            Cause::Probe { rate_bps: 1.0 },
+            Cause::ProbeSuppressed,
+            Cause::SourceQuench,
+            Cause::ApplicationLimited,
+            Cause::RoundTrip,
+            Cause::SenderQueue { waited_ms: 20.0 },
+            Cause::Silence,
+            Cause::Limit,
+        ];
+        for cause in causes {
+            let decision =
+                Decision { at: Timestamp::from_nanos(1_500_000_000), cause, ..Decision::default() };
+            let json = serde_json::to_value(DecisionRecord::from(&decision)).unwrap();
+            assert_eq!(json["cause"], cause_name(&cause));
+            assert_eq!(json["at_s"], 1.5);
+            if let Cause::Delay { signal, .. } = cause {
+                assert_eq!((&json["signal"], &json["trend_ms"]), (&signal_name(signal).into(), &14.0.into()));
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Numbers as people read them.
+
+/// What stands for a number that is not known.
+pub const UNKNOWN: &str = "–";
+
+/// Digits in groups of three: `1,011,364`.
+pub fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
+    if value < 0.0 && digits != "0" {
+        text.push('-');
+    }
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count in groups of three.
+pub fn count(value: u64) -> String {
+    grouped(value as f64)
+}
+
+/// A measured rate with three decimals: `1.011 Mbit/s`.
+pub fn rate(bps: f64) -> String {
+    let (scale, unit) = match bps.abs() {
+        b if b >= 999.9995e6 => (1e9, "Gbit/s"),
+        b if b >= 999.9995e3 => (1e6, "Mbit/s"),
+        b if b >= 999.9995 => (1e3, "kbit/s"),
+        _ => (1.0, "bit/s"),
+    };
+    format!("{:.3} {unit}", bps / scale)
+}
+
+/// A number with about three significant digits and no unit: `0.42`, `12.3`, `1,234`.
+pub fn short(value: f64) -> String {
+    match value.abs() {
+        v if v < 0.005 => "0".to_owned(),
+        v if v < 0.995 => format!("{value:.2}"),
+        v if v < 99.95 => format!("{value:.1}"),
+        _ => grouped(value),
+    }
+}
+
+/// A signed number of parts per million: `+0.2`, `-772`, `+11,364`.
+pub fn ppm(value: f64) -> String {
+    let text = short(value);
+    if text == "0" || text.starts_with('-') { text } else { format!("+{text}") }
+}
+
+/// A time with the unit that suits it: `0.4 µs`, `1.14 ms`, `2.5 s`.
+pub fn time_us(us: f64) -> String {
+    match us.abs() {
+        t if t < 0.000_5 => "0 ns".to_owned(),
+        t if t < 0.0995 => format!("{:.0} ns", us * 1e3),
+        t if t < 999.5 => format!("{} µs", short(us)),
+        t if t < 999.5e3 => format!("{} ms", short(us / 1e3)),
+        _ => format!("{} s", short(us / 1e6)),
+    }
+}
+
+/// A share as a percentage: `0 %`, `0.03 %`, `93.9 %`.
+pub fn percent(ratio: f64) -> String {
+    match ratio * 100.0 {
+        0.0 => "0 %".to_owned(),
+        p if p.abs() < 0.01 => "<0.01 %".to_owned(),
+        p if p.abs() < 9.995 => format!("{p:.2} %"),
+        p => format!("{p:.1} %"),
+    }
+}
+
+/// A load as whole percents, without the sign: `8`, `<1`, `100`.
+pub fn load(ratio: f64) -> String {
+    match ratio * 100.0 {
+        0.0 => "0".to_owned(),
+        p if p < 0.95 => "<1".to_owned(),
+        p => format!("{p:.0}"),
+    }
+}
+
+/// A number of bytes: `426 kB`, `4.2 MB`.
+pub fn buffer(bytes: u64) -> String {
+    match bytes {
+        b if b >= 999_500 => format!("{} MB", short(b as f64 / 1e6)),
+        b if b >= 1_000 => format!("{} kB", short(b as f64 / 1e3)),
+        b => format!("{b} B"),
+    }
+}
+
+/// `value` written by `write`, or the sign for an unknown number.
+pub fn or_unknown<T>(value: Option<T>, write: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| UNKNOWN.to_owned(), write)
+}
+
+/// Two numbers in one place: `0.4 / 12`.
+pub fn pair(first: Option<f64>, second: Option<f64>, write: impl Fn(f64) -> String) -> String {
+    if first.is_none() && second.is_none() {
+        return UNKNOWN.to_owned();
+    }
+    format!("{} / {}", or_unknown(first, &write), or_unknown(second, &write))
+}
+
+/// `1 run`, `3 runs`.
+pub fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", self::count(count), if count == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_people_read_them() {
+        assert_eq!(grouped(1_011_364.4), "1,011,364");
+        assert_eq!(grouped(-999.6), "-1,000");
+        assert_eq!(grouped(-0.2), "0");
+        assert_eq!(count(71), "71");
+        assert_eq!(rate(1_011_399.0), "1.011 Mbit/s");
+        assert_eq!(rate(999_999.9), "1.000 Mbit/s");
+        assert_eq!(rate(0.0), "0.000 bit/s");
+        assert_eq!(ppm(11_363.6), "+11,364");
+        assert_eq!(ppm(-0.001), "0");
+        assert_eq!(ppm(-0.2), "-0.20");
+        assert_eq!(time_us(0.042), "42 ns");
+        assert_eq!(time_us(-0.000_01), "0 ns");
+        assert_eq!(time_us(0.4), "0.40 µs");
+        assert_eq!(time_us(1_136.0), "1.1 ms");
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(0.000_01), "<0.01 %");
+        assert_eq!(percent(0.727), "72.7 %");
+        assert_eq!(load(1.0), "100");
+        assert_eq!(load(0.004), "<1");
+        assert_eq!(buffer(425_984), "426 kB");
+        assert_eq!(pair(Some(0.4), None, short), "0.40 / –");
+        assert_eq!(pair(None, None, short), "–");
+        assert_eq!(plural(1, "run", "runs"), "1 run");
+    }
+}

@@ -1,0 +1,357 @@
+//! The pages of `giusto demo` and `giusto cbr`.
+
+use super::{
+    Block, Card, Cell, Column, Prose, Report, Table, Tone,
+    figures::figures,
+    format::{count, load, or_unknown, percent, plural, ppm, rate, short, time_us},
+    granted,
+    plots::{comparison_charts, delay_chart, gap_chart, lateness_chart, rate_chart},
+};
+use crate::{
+    measured::result::{Quantiles, RunPlots, RunResult},
+    view::table::{RUN_COLUMNS, asked_rate},
+};
+
+/// What the page of `giusto demo` is made from.
+#[derive(Debug, Clone, Default)]
+pub struct Demo {
+    /// The run that the page is about.
+    pub run: RunResult,
+    /// Its plots.
+    pub plots: RunPlots,
+    /// Other runs to compare it with, such as other strategies at the same rate.
+    pub others: Vec<(RunResult, RunPlots)>,
+    /// The command line that makes the page again.
+    pub command: String,
+}
+
+/// The page of `giusto demo`.
+pub fn demo(demo: &Demo) -> Report {
+    let run = &demo.run;
+    let mut report =
+        Report::new("giusto demo: paced UDP on this machine", verdict(run)).with_command(&demo.command);
+    report.push(cards(run));
+    if let Some(chart) = rate_chart(run, &demo.plots) {
+        report.push(chart);
+    }
+    if let Some(chart) = gap_chart(run, &demo.plots) {
+        report.push(chart);
+    }
+    let compared: Vec<(&RunResult, &RunPlots)> = std::iter::once((run, &demo.plots))
+        .chain(demo.others.iter().map(|(run, plots)| (run, plots)))
+        .collect();
+    if let Some(chart) = lateness_chart(&compared) {
+        report.push(chart);
+    }
+    if let Some(chart) = delay_chart(run, &demo.plots) {
+        report.push(chart);
+    }
+    let runs: Vec<RunResult> = compared.iter().map(|(run, _)| (*run).clone()).collect();
+    report.push(accuracy_table(&runs));
+    for chart in comparison_charts(&runs) {
+        report.push(chart);
+    }
+    if let Some(table) = run.system.as_ref().and_then(granted::table) {
+        report.push(table);
+    }
+    report.push(every_figure(run));
+    report.push(how_measured());
+    report
+}
+
+/// The page of `giusto cbr --out`: runs side by side.
+pub fn accuracy(runs: &[RunResult], command: &str) -> Report {
+    let mut report =
+        Report::new("giusto cbr: rates and sizes side by side", accuracy_verdict(runs)).with_command(command);
+    report.push(accuracy_table(runs));
+    for chart in comparison_charts(runs) {
+        report.push(chart);
+    }
+    if let Some(table) = runs.iter().find_map(|run| run.system.as_ref()).and_then(granted::table) {
+        report.push(table);
+    }
+    report.push(how_measured());
+    report
+}
+
+/// What came out of a run, in one plain sentence.
+///
+/// # Example
+///
+/// ```
+/// use giusto::{report, result::{Quantiles, RunResult}};
+///
+/// let run = RunResult {
+///     rate_bps: Some(1_600_000),
+///     size_bytes: Some(200),
+///     sent_packets: Some(10_000),
+///     lost_packets: Some(0),
+///     schedule_error_us: Quantiles { p50: Some(0.4), ..Quantiles::default() },
+///     ..RunResult::default()
+/// };
+/// assert_eq!(
+///     report::verdict(&run),
+///     "1,000 datagrams/s left within 0.40 µs (median) of their time; none of 10,000 was lost."
+/// );
+/// ```
+pub fn verdict(run: &RunResult) -> String {
+    let stream = match (run.packets_per_second(), run.rx_rate_bps) {
+        (Some(pps), _) if pps >= 10.0 => format!("{} datagrams/s", count(pps.round() as u64)),
+        (Some(pps), _) => format!("{} datagrams/s", short(pps)),
+        (None, Some(bps)) => format!("{} of datagrams", rate(bps)),
+        (None, None) => "The datagrams".to_owned(),
+    };
+    let first = match (run.schedule_error_us.p50, run.gap_error_us.p50) {
+        (Some(p50), _) => format!("{stream} left within {} (median) of their time", time_us(p50)),
+        (None, Some(p50)) => {
+            format!("{stream} arrived with gaps within {} (median) of the ideal", time_us(p50))
+        }
+        (None, None) => format!("{stream} were sent"),
+    };
+    let loss = match (run.lost_packets, run.sent_packets) {
+        (Some(0), Some(sent)) if sent > 0 => format!("; none of {} was lost", count(sent)),
+        (Some(lost), Some(sent)) if sent > 0 => {
+            format!("; {} of {} were lost ({})", count(lost), count(sent), or_unknown(run.loss(), percent))
+        }
+        (Some(lost), _) => format!("; {} lost", count(lost)),
+        _ => String::new(),
+    };
+    format!("{first}{loss}.")
+}
+
+fn accuracy_verdict(runs: &[RunResult]) -> String {
+    let worst = runs
+        .iter()
+        .filter(|run| run.peer.is_none())
+        .filter_map(|run| Some((run, run.rate_error_ppm?)))
+        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    let Some((run, error)) = worst else {
+        return format!("{} measured.", plural(runs.len() as u64, "run", "runs"));
+    };
+    let ours = runs.iter().filter(|run| run.peer.is_none());
+    let lost: u64 = ours.clone().filter_map(|run| run.lost_packets).sum();
+    let lost = if lost == 0 {
+        "nothing was lost".to_owned()
+    } else {
+        plural(lost, "datagram was lost", "datagrams were lost")
+    };
+    format!(
+        "In {} of ours the received rate was within {} ppm of the asked one at worst ({} with {}); {lost}.",
+        plural(ours.count() as u64, "row", "rows"),
+        short(error.abs()),
+        asked_rate(run.rate_bps),
+        run.sender()
+    )
+}
+
+fn cards(run: &RunResult) -> Vec<Card> {
+    let median = |quantiles: &Quantiles, label: &str| {
+        let note = format!(
+            "median; 99 % within {}, at most {}",
+            or_unknown(quantiles.p99, time_us),
+            or_unknown(quantiles.max, time_us)
+        );
+        quantiles.p50.map(|p50| Card::new(label, time_us(p50), note))
+    };
+    let rate_card = run.rx_rate_bps.map(|bps| {
+        let error = run.rate_error_ppm.map(|error| format!("{} ppm against the rate asked for", ppm(error)));
+        Card::new("Received rate", rate(bps), error.unwrap_or_else(|| "as fast as it goes".to_owned()))
+    });
+    let loss_card = run.lost_packets.map(|lost| {
+        let note =
+            or_unknown(run.sent_packets, |sent| format!("of {}", plural(sent, "datagram", "datagrams")));
+        Card::new("Lost", count(lost), note).with_tone(if lost == 0 { Tone::Good } else { Tone::Fair })
+    });
+    let delay_card = run.one_way_delay_ms.p50.map(|p50| {
+        let p99 = or_unknown(run.one_way_delay_ms.p99, |ms| time_us(ms * 1e3));
+        Card::new("One-way delay", time_us(p50 * 1e3), format!("median; 99 % within {p99}"))
+    });
+    let cpu_card = run.sender_cpu_ratio.map(|ratio| {
+        let receiver = or_unknown(run.receiver_cpu_ratio, |ratio| format!("{} %", load(ratio)));
+        Card::new(
+            "CPU of the sender",
+            format!("{} %", load(ratio)),
+            format!("of one processor; receiver {receiver}"),
+        )
+    });
+    let voice_card = run.voice.as_ref().and_then(|voice| {
+        let codec = voice.codec.as_deref().unwrap_or("E-model");
+        Some(Card::new(
+            "Voice quality",
+            format!("MOS {:.2}", voice.mos?),
+            format!("{codec}; 4.4 is the best of G.711"),
+        ))
+    });
+    [
+        median(&run.schedule_error_us, "Lateness"),
+        median(&run.gap_error_us, "Gap error"),
+        rate_card,
+        loss_card,
+        delay_card,
+        cpu_card,
+        voice_card,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn accuracy_table(runs: &[RunResult]) -> Table {
+    use comfy_table::CellAlignment::Right;
+    let columns = RUN_COLUMNS.iter().map(|column| {
+        let name = column.header.replace('\n', " ");
+        if column.alignment == Right { Column::number(name) } else { Column::words(name) }
+    });
+    Table {
+        title: "Accuracy".to_owned(),
+        caption: "Each row is one sender at one rate and size; n datagrams leave together.".to_owned(),
+        columns: columns.collect(),
+        rows: runs
+            .iter()
+            .map(|run| RUN_COLUMNS.iter().map(|column| (column.cell)(run).into()).collect())
+            .collect(),
+        folded: false,
+    }
+}
+
+fn every_figure(run: &RunResult) -> Table {
+    Table {
+        title: "Every figure of this run".to_owned(),
+        caption: String::new(),
+        columns: vec![Column::words("what"), Column::words("value")],
+        rows: figures(run).into_iter().map(|(what, value)| vec![what.into(), Cell::from(value)]).collect(),
+        folded: true,
+    }
+}
+
+/// What the figures mean.
+pub(crate) fn how_measured() -> Prose {
+    let terms = [
+        (
+            "Rate",
+            "(N−1) · size / (last − first): N datagrams enclose N−1 intervals. Dividing all N by the time between the \
+             first and the last counts one interval too few and reads too high. Payload bytes, unless a layer is named. \
+             Datagrams that leave together are one event: N−1 cycles over N−1 periods.",
+        ),
+        ("Lateness", "When a datagram left, less when its schedule wanted it to leave."),
+        (
+            "Gap error",
+            "The gap between two neighbouring arrivals against the even spacing size / rate, without sign. A sender that \
+             sends in bursts can have an exact rate and still large gap errors.",
+        ),
+        (
+            "Lost",
+            "Sent datagrams whose sequence number never arrived. Duplicates are counted apart and make up for no loss.",
+        ),
+        (
+            "One-way delay",
+            "Arrival less departure, each by its own stamp. On one machine both come from one clock.",
+        ),
+        ("CPU", "Processor time of the thread over elapsed time."),
+        ("p50, p99, p99.9", "Half, 99 % and 99.9 % of all values are at most this."),
+        ("ppm", "Parts per million: 1,000 ppm are 0.1 %."),
+    ];
+    let terms = terms.map(|(term, meaning)| (term.to_owned(), meaning.to_owned())).to_vec();
+    Prose::new("How it was measured", vec![Block::Definitions(terms)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured::result::SystemGranted;
+
+    fn run(strategy: &str, p99: f64) -> RunResult {
+        RunResult {
+            strategy: strategy.to_owned(),
+            rate_bps: Some(1_600_000),
+            size_bytes: Some(200),
+            sent_packets: Some(10_000),
+            lost_packets: Some(3),
+            rx_rate_bps: Some(1_600_112.0),
+            rate_error_ppm: Some(70.0),
+            schedule_error_us: Quantiles { p50: Some(0.4), p99: Some(p99), ..Quantiles::default() },
+            gap_error_us: Quantiles { p50: Some(0.7), p99: Some(2.0 * p99), ..Quantiles::default() },
+            sender_cpu_ratio: Some(0.07),
+            system: Some(SystemGranted { realtime_priority: Some(0), ..SystemGranted::default() }),
+            ..RunResult::default()
+        }
+    }
+
+    fn sample() -> Demo {
+        Demo {
+            run: run("grid", 4.0),
+            plots: RunPlots {
+                rate_series: vec![(0.0, 1.6e6), (1.0, 1.61e6)],
+                gap_histogram: vec![(990.0, 1000.0, 7).into(), (1000.0, 1010.0, 8).into()],
+                schedule_error_histogram: vec![(0.0, 0.5, 90).into(), (0.5, 4.0, 10).into()],
+                one_way_delay_series: vec![(0.0, 0.02), (1.0, 0.03)],
+            },
+            others: vec![(run("<script>alert('x')</script>", 80.0), RunPlots::default())],
+            command: "giusto demo --label \"<b>&\"".to_owned(),
+        }
+    }
+
+    /// The page without what its scripts hold.
+    fn markup(html: &str) -> String {
+        let mut parts = html.split("<script");
+        let mut markup = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (script, rest) = part.split_once("</script>").unwrap();
+            // What remains of the element is its attributes.
+            markup.push_str("<script");
+            markup.push_str(script.split_once('>').unwrap().0);
+            markup.push_str("></script>");
+            markup.push_str(rest);
+        }
+        markup
+    }
+
+    #[test]
+    fn a_page_loads_nothing_and_forbids_it() {
+        let html = demo(&sample()).to_html();
+        let markup = markup(&html);
+        for forbidden in ["http://", "https://", "src=", "<link", "<img", "<iframe", "@import", "url("] {
+            assert!(!markup.contains(forbidden), "the page contains {forbidden}");
+        }
+        assert!(markup.contains("default-src 'none'"));
+        assert_eq!(html.matches("plotly.js v").count(), 1, "the library travels once");
+        assert_eq!(html.matches("Plotly.newPlot(\"plot").count(), 7);
+        assert!(!html.contains("MathJax.js"));
+    }
+
+    #[test]
+    fn a_page_shows_the_figures_and_escapes_every_text() {
+        let html = demo(&sample()).to_html();
+        let markup = markup(&html);
+        for figure in [
+            "1,000 datagrams/s left within 0.40 µs",
+            "1.600 Mbit/s",
+            "+70.0",
+            "of 10,000 datagrams",
+            "0.40 / 4.0",
+        ] {
+            assert!(markup.contains(figure), "the page lacks {figure}");
+        }
+        assert!(!html.contains("<script>alert"));
+        assert!(markup.contains("&#60;script&#62;alert(&#39;x&#39;)&#60;/script&#62;"));
+        assert!(markup.contains("giusto demo --label &#34;&#60;b&#62;&#38;&#34;"));
+        assert!(markup.contains("cap_sys_nice"));
+    }
+
+    #[test]
+    fn a_page_without_measurements_still_stands() {
+        let html = demo(&Demo::default()).to_html();
+        assert!(html.contains("The datagrams were sent."));
+        assert!(!html.contains("Plotly.newPlot"));
+        assert!(accuracy(&[], "giusto cbr").to_html().contains("0 runs measured."));
+    }
+
+    #[test]
+    fn the_verdict_names_losses() {
+        let text = verdict(&run("grid", 4.0));
+        assert_eq!(
+            text,
+            "1,000 datagrams/s left within 0.40 µs (median) of their time; 3 of 10,000 were lost (0.03 %)."
+        );
+    }
+}

@@ -1,0 +1,254 @@
+//! The plots that runs are shown by.
+
+use super::{
+    Chart, Mark, Series,
+    format::{load, or_unknown, ppm, time_us},
+};
+use crate::{
+    measured::result::{HistogramBin, RunPlots, RunResult},
+    view::table::asked_rate,
+};
+
+pub(super) fn rate_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
+    /// The least height of the plot around the target, as a share of it: smaller ripples are not worth magnifying.
+    const LEAST_SPAN: f64 = 0.05;
+    let highest = plots.rate_series.iter().map(|(_, bps)| *bps).fold(f64::NEG_INFINITY, f64::max);
+    let lowest = plots.rate_series.iter().map(|(_, bps)| *bps).fold(f64::INFINITY, f64::min);
+    if plots.rate_series.is_empty() || !highest.is_finite() || !lowest.is_finite() {
+        return None;
+    }
+    let (unit, name) = match highest {
+        bps if bps >= 1e9 => (1e9, "Gbit/s"),
+        bps if bps >= 1e6 => (1e6, "Mbit/s"),
+        bps if bps >= 1e3 => (1e3, "kbit/s"),
+        _ => (1.0, "bit/s"),
+    };
+    let points = plots.rate_series.iter().map(|(t, bps)| (*t, bps / unit)).collect();
+    let target = run.rate_bps.map(|bps| bps as f64);
+    let middle = target.unwrap_or(f64::midpoint(highest, lowest));
+    let span = (highest - middle).abs().max((middle - lowest).abs()).max(middle * LEAST_SPAN) * 1.15;
+    let mut chart =
+        Chart::new("Received rate", "What arrived in each interval; the dashed line is the rate asked for.")
+            .with_axes("time (s)", format!("rate ({name})"))
+            .with_series(Series::Line { name: "received".to_owned(), points });
+    chart.y.range = Some(((middle - span).max(0.0) / unit, (middle + span) / unit));
+    if let Some(target) = target {
+        chart = chart.with_mark(Mark::AtY(target / unit, format!("asked: {}", asked_rate(run.rate_bps))));
+    }
+    Some(chart)
+}
+
+pub(super) fn gap_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
+    /// Gaps that differ by more than this factor are shown on a logarithmic axis.
+    const WIDE: f64 = 50.0;
+    let bins = trimmed(&plots.gap_histogram);
+    let (first, last) = (bins.first()?, bins.last()?);
+    let wide = last.hi_us > first.lo_us.max(first.hi_us / 2.0) * WIDE;
+    let classes = bins
+        .iter()
+        .map(|bin| (if wide { bin.lo_us.max(bin.hi_us / 2.0) } else { bin.lo_us }, bin.hi_us, bin.count));
+    let caption = if run.packets_per_cycle.is_some_and(|n| n > 1) {
+        "How often each gap occurred. This strategy sends several datagrams at once: short gaps within, long ones between."
+    } else {
+        "How often each gap occurred. The narrower the peak around the dashed line, the evener the stream."
+    };
+    let mut chart = Chart::new("Gaps between arrivals", caption)
+        .with_axes("gap (µs)", "datagrams")
+        .with_log_y()
+        .with_series(Series::Steps { name: String::new(), classes: classes.collect() });
+    let most = bins.iter().map(|bin| bin.count).max().unwrap_or(1);
+    chart.y.range = Some((0.5, most as f64 * 2.5));
+    if wide {
+        chart = chart.with_log_x();
+    }
+    if let Some(ideal) = run.ideal_gap_us() {
+        chart = chart.with_mark(Mark::AtX(ideal, format!("even: {}", time_us(ideal))));
+    }
+    Some(chart)
+}
+
+/// The histogram without the empty classes at both ends.
+fn trimmed(bins: &[HistogramBin]) -> &[HistogramBin] {
+    let first = bins.iter().position(|bin| bin.count > 0).unwrap_or(bins.len());
+    let end = bins.iter().rposition(|bin| bin.count > 0).map_or(first, |last| last + 1);
+    bins.get(first..end).unwrap_or_default()
+}
+
+pub(super) fn lateness_chart(runs: &[(&RunResult, &RunPlots)]) -> Option<Chart> {
+    let mut chart = Chart::new(
+        "Lateness by percentile",
+        "How late datagrams left against their own schedule: read \"99 % left within …\". The right end is the latest of all.",
+    )
+    .with_axes("share of datagrams", "late by at most (µs)")
+    .with_log_x()
+    .with_log_y();
+    let one_rate =
+        runs.iter().all(|(run, _)| runs.first().is_some_and(|(first, _)| first.rate_bps == run.rate_bps));
+    for (run, plots) in runs {
+        let name = if one_rate {
+            run.sender().to_owned()
+        } else {
+            format!("{}, {}", run.sender(), asked_rate(run.rate_bps))
+        };
+        let points = lateness_curve(run, &plots.schedule_error_histogram);
+        if points.len() > 1 {
+            chart = chart.with_series(Series::Line { name, points });
+        }
+    }
+    chart.x.ticks = [
+        (2.0, "50 %"),
+        (10.0, "90 %"),
+        (100.0, "99 %"),
+        (1e3, "99.9 %"),
+        (1e4, "99.99 %"),
+        (1e5, "99.999 %"),
+    ]
+    .map(|(place, text)| (place, text.to_owned()))
+    .to_vec();
+    (!chart.series.is_empty()).then_some(chart)
+}
+
+/// The percentile curve: at 1/(1−q) the value that a share q of all datagrams stays within, so that each nine is as wide.
+fn lateness_curve(run: &RunResult, bins: &[HistogramBin]) -> Vec<(f64, f64)> {
+    /// What is on time to the last digit is drawn at 10 ns, for a logarithmic axis has no zero.
+    const LEAST_US: f64 = 0.01;
+    let total: u64 = bins.iter().map(|bin| bin.count).sum();
+    if total == 0 {
+        let errors = &run.schedule_error_us;
+        let last = run.sent_packets.filter(|&sent| sent > 1000).map_or(1e4, |sent| sent as f64);
+        return [(2.0, errors.p50), (100.0, errors.p99), (1000.0, errors.p999), (last, errors.max)]
+            .into_iter()
+            .filter_map(|(place, value)| Some((place, value?.max(LEAST_US))))
+            .collect();
+    }
+    let mut below = 0;
+    let curve = bins.iter().filter(|bin| bin.count > 0).map(|bin| {
+        below += bin.count;
+        let above = (total - below).max(1);
+        (total as f64 / above as f64, bin.hi_us.max(LEAST_US))
+    });
+    curve.collect()
+}
+
+pub(super) fn delay_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
+    if plots.one_way_delay_series.is_empty() {
+        return None;
+    }
+    let highest = plots.one_way_delay_series.iter().map(|(_, ms)| *ms).fold(0.0, f64::max);
+    let (factor, unit) = if highest < 1.0 { (1e3, "µs") } else { (1.0, "ms") };
+    let points = plots.one_way_delay_series.iter().map(|(t, ms)| (*t, ms * factor)).collect();
+    let basis = match &run.one_way_delay_ms.basis {
+        Some(basis) => format!("From departure to arrival, each datagram's own stamps. Basis: {basis}."),
+        None => "From departure to arrival, each datagram's own stamps.".to_owned(),
+    };
+    let mut chart = Chart::new("One-way delay", basis)
+        .with_axes("time (s)", format!("delay ({unit})"))
+        .with_series(Series::Line { name: String::new(), points });
+    let lowest = plots.one_way_delay_series.iter().map(|(_, ms)| *ms).fold(0.0, f64::min);
+    chart.y.range = Some((lowest * factor * 1.1, (highest * factor * 1.1).max(1e-3)));
+    Some(chart)
+}
+
+/// Bars for what can be compared, where there is something to compare.
+pub(super) fn comparison_charts(runs: &[RunResult]) -> Vec<Chart> {
+    /// Bars on a logarithmic axis have no zero: this stands for less.
+    const LEAST: f64 = 0.1;
+    if runs.len() < 2 {
+        return Vec::new();
+    }
+    let charts = [
+        grouped_bars(
+            Chart::new("Error of the received rate", "Without sign, on a logarithmic axis; the text at each bar has the sign. Shorter is better.")
+                .with_axes("", "error (ppm)")
+                .with_log_y(),
+            runs,
+            |run| run.rate_error_ppm.map(|error| (error.abs().max(LEAST), ppm(error))),
+        ),
+        grouped_bars(
+            Chart::new("Gap error, 99 %", "99 % of all gaps between arrivals are within this of the ideal gap. Logarithmic; shorter is better.")
+                .with_axes("", "gap error (µs)")
+                .with_log_y(),
+            runs,
+            |run| run.gap_error_us.p99.map(|us| (us.max(LEAST), time_us(us))),
+        ),
+        grouped_bars(
+            Chart::new("CPU of the sender", "Of one processor. Shorter is better.").with_axes("", "CPU (%)"),
+            runs,
+            |run| run.sender_cpu_ratio.map(|ratio| (ratio * 100.0, format!("{} %", load(ratio)))),
+        ),
+    ];
+    charts.into_iter().flatten().collect()
+}
+
+/// `chart` with a series of bars for each sender and a group for each rate and size, or, where there is but one group, a
+/// bar for each sender; `None` with fewer than two bars.
+fn grouped_bars(
+    chart: Chart,
+    runs: &[RunResult],
+    bar: impl Fn(&RunResult) -> Option<(f64, String)>,
+) -> Option<Chart> {
+    let group = |run: &RunResult| {
+        let size = or_unknown(run.size_bytes, |bytes| format!("{bytes} B"));
+        format!("{}\n{size}", asked_rate(run.rate_bps))
+    };
+    let one_group = runs.iter().all(|run| runs.first().is_some_and(|first| group(first) == group(run)));
+    let mut chart = chart;
+    let mut drawn = 0;
+    for run in runs {
+        let Some((length, text)) = bar(run) else { continue };
+        drawn += 1;
+        let (name, label) = if one_group {
+            (group(run), run.sender().to_owned())
+        } else {
+            (run.sender().to_owned(), group(run))
+        };
+        let known = chart.series.iter_mut().find_map(|series| match series {
+            Series::Bars { name: of, bars } if *of == name => Some(bars),
+            _ => None,
+        });
+        match known {
+            Some(bars) => bars.push((label, length, text)),
+            None => chart.series.push(Series::Bars { name, bars: vec![(label, length, text)] }),
+        }
+    }
+    chart.y.range = bar_range(&chart);
+    (drawn > 1).then_some(chart)
+}
+
+/// The range of the y axis that leaves room for the texts at the ends of the bars.
+fn bar_range(chart: &Chart) -> Option<(f64, f64)> {
+    let lengths = || {
+        chart.series.iter().flat_map(|series| match series {
+            Series::Bars { bars, .. } => bars.iter().map(|(_, length, _)| *length).collect(),
+            _ => Vec::new(),
+        })
+    };
+    let (least, most) =
+        (lengths().fold(f64::INFINITY, f64::min), lengths().fold(f64::NEG_INFINITY, f64::max));
+    if !least.is_finite() || !most.is_finite() {
+        return None;
+    }
+    if !chart.y.logarithmic {
+        return Some((least.min(0.0) * 1.15, most.max(f64::MIN_POSITIVE) * 1.15));
+    }
+    let floor = 10_f64.powf((least / 2.0).log10().floor());
+    Some((floor, most * (most / floor).powf(0.12)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured::result::Quantiles;
+
+    #[test]
+    fn the_percentile_curve_gives_each_nine_the_same_room() {
+        let bins =
+            [(0.0, 1.0, 900).into(), (1.0, 2.0, 90).into(), (2.0, 3.0, 9).into(), (3.0, 4.0, 1).into()];
+        let curve = lateness_curve(&RunResult::default(), &bins);
+        assert_eq!(curve, [(10.0, 1.0), (100.0, 2.0), (1000.0, 3.0), (1000.0, 4.0)]);
+        let errors = Quantiles { p50: Some(0.4), p99: Some(4.0), ..Quantiles::default() };
+        let run = RunResult { schedule_error_us: errors, ..RunResult::default() };
+        let from_quantiles = lateness_curve(&run, &[]);
+        assert_eq!(from_quantiles, [(2.0, 0.4), (100.0, 4.0)]);
+    }
+}

@@ -1,0 +1,235 @@
+//! Writes every event of a run to a file: CSV, or Apache Parquet with the feature `parquet`.
+//!
+//! `docs/reference/traces.md` describes the columns. Same seed, same bytes.
+
+#[cfg(feature = "parquet")]
+mod parquet;
+mod row;
+
+use std::{
+    fmt::Write,
+    io,
+    path::{Path, PathBuf},
+};
+
+use giusto_sim::trace::{Event, Note, Observer};
+use giusto_units::Timestamp;
+
+use crate::whole_file::{Content, WholeFile, WriteError};
+use row::{COLUMNS, Row, Value};
+
+/// Why a trace could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceFileError {
+    /// The file name has neither known extension.
+    #[error("{}: the format of a trace follows from the file name: let it end in .csv or .parquet", path.display())]
+    Format {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// This build cannot write Parquet.
+    #[error("{}: this program was built without Parquet: use .csv, or build it with `--features parquet`", path.display())]
+    NoParquet {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// The file could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// Names of the flows and links of a trace, by their ids in the simulation. Without a name, the id is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TraceNames {
+    /// Flows, including those of acknowledgements and feedback.
+    pub flows: Vec<String>,
+    /// Links.
+    pub links: Vec<String>,
+}
+
+/// An observer that writes each event to a file. The file appears when [`finish`](Self::finish) succeeds, not before.
+///
+/// # Example
+///
+/// ```
+/// use giusto::view::trace::{TraceFile, TraceNames};
+/// use giusto_sim::{link::{LinkConfig, queue::{DropTail, Limit}}, random, simulation::Simulation, traffic::{Pattern, Source}};
+/// use giusto_units::{DataRate, DataSize, Timestamp};
+///
+/// let mut simulation = Simulation::new(1);
+/// let (here, there) = (simulation.node("here"), simulation.node("there"));
+/// simulation.add_link("link", (here, there), &LinkConfig::default(), Box::new(DropTail::new(Limit::Unlimited)))?;
+/// let flow = simulation.add_flow(here, there)?;
+/// let pattern = Pattern::constant(DataRate::from_bps(8_000), DataSize::from_bytes(100));
+/// simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(1, "source"))?));
+///
+/// # let folder = std::env::temp_dir().join(format!("giusto-trace-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let names = TraceNames { flows: vec!["voice".to_owned()], links: vec!["link".to_owned()] };
+/// let mut trace = TraceFile::create(&folder.join("trace.csv"), names)?;
+/// simulation.run_until(Timestamp::from_nanos(250_000_000), &mut trace);
+/// // Three packets, each sent, queued, dequeued, delivered.
+/// assert_eq!(trace.finish()?, 12);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct TraceFile {
+    path: PathBuf,
+    /// The writer, or the first error.
+    state: Result<Format, io::Error>,
+    rows: u64,
+    /// Decisions and frames of each flow so far.
+    notes: Vec<(i64, i64)>,
+}
+
+#[derive(Debug)]
+enum Format {
+    Csv(Csv),
+    #[cfg(feature = "parquet")]
+    Parquet(Box<parquet::Parquet>),
+}
+
+impl TraceFile {
+    /// Begins a trace; the extension of `path` chooses the format.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceFileError`] names the path and the fix.
+    pub fn create(path: &Path, names: TraceNames) -> Result<Self, TraceFileError> {
+        let extension =
+            path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+        let open = || WholeFile::create(path, Content::TRACE);
+        let format = match extension.as_deref() {
+            #[cfg(feature = "parquet")]
+            Some("parquet") => {
+                let writer =
+                    parquet::Parquet::new(open()?, &names).map_err(|source| failure(path, source))?;
+                Ok(Format::Parquet(Box::new(writer)))
+            }
+            #[cfg(not(feature = "parquet"))]
+            Some("parquet") => return Err(TraceFileError::NoParquet { path: path.to_owned() }),
+            // A path that cannot be a file gets the better message from `open`.
+            _ if extension.as_deref() == Some("csv") || path.is_dir() || path.file_name().is_none() => {
+                Csv::new(open()?, names).map(Format::Csv)
+            }
+            _ => return Err(TraceFileError::Format { path: path.to_owned() }),
+        };
+        Ok(Self { path: path.to_owned(), state: format, rows: 0, notes: Vec::new() })
+    }
+
+    /// Completes the file and lets it appear. Returns the number of rows.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceFileError`] names the first failure since the beginning; then there is no file.
+    pub fn finish(self) -> Result<u64, TraceFileError> {
+        let path = self.path;
+        let written = self.state.and_then(|format| match format {
+            Format::Csv(csv) => csv.finish(),
+            #[cfg(feature = "parquet")]
+            Format::Parquet(parquet) => parquet.finish(),
+        });
+        written.map_err(|source| failure(&path, source))?.commit()?;
+        Ok(self.rows)
+    }
+
+    fn write(&mut self, row: Row) {
+        let Ok(format) = &mut self.state else { return };
+        let written = match format {
+            Format::Csv(csv) => csv.write(&row),
+            #[cfg(feature = "parquet")]
+            Format::Parquet(parquet) => parquet.push(row),
+        };
+        match written {
+            Ok(()) => self.rows += 1,
+            // Drops the writer and its file at once: a full disk does not stay full.
+            Err(error) => self.state = Err(error),
+        }
+    }
+}
+
+fn failure(path: &Path, source: io::Error) -> TraceFileError {
+    WriteError::io(path, Content::TRACE, source).into()
+}
+
+impl Observer for TraceFile {
+    fn on_event(&mut self, now: Timestamp, event: &Event) {
+        self.write(Row::new(now, event));
+    }
+
+    fn on_note(&mut self, now: Timestamp, note: &Note) {
+        let place = note.flow().0 as usize;
+        if self.notes.len() <= place {
+            self.notes.resize(place + 1, (0, 0));
+        }
+        let Some((decisions, frames)) = self.notes.get_mut(place) else { return };
+        let number = match note {
+            Note::Decided { .. } => decisions,
+            Note::Frame { .. } => frames,
+            _ => return,
+        };
+        let row = Row::of_note(now, note, *number);
+        *number += 1;
+        self.write(row);
+    }
+}
+
+/// Traces as comma-separated values.
+#[derive(Debug)]
+struct Csv {
+    writer: Box<csv::Writer<WholeFile>>,
+    names: TraceNames,
+    cell: String,
+}
+
+impl Csv {
+    fn new(file: WholeFile, names: TraceNames) -> Result<Self, io::Error> {
+        let mut writer = Box::new(csv::Writer::from_writer(file));
+        writer.write_record(COLUMNS.iter().map(|column| column.name)).map_err(io_error)?;
+        Ok(Self { writer, names, cell: String::new() })
+    }
+
+    fn write(&mut self, row: &Row) -> Result<(), io::Error> {
+        for column in &COLUMNS {
+            self.cell.clear();
+            let cell = &mut self.cell;
+            // Writing to a string cannot fail.
+            let _ = match (column.value)(row) {
+                Value::Null => Ok(()),
+                Value::Integer(value) => write!(cell, "{value}"),
+                Value::Number(value) => write!(cell, "{value}"),
+                Value::Text(text) => cell.write_str(text),
+                Value::Flow(flow) => write_name(cell, &self.names.flows, flow),
+                Value::Link(link) => write_name(cell, &self.names.links, link),
+            };
+            self.writer.write_field(&self.cell).map_err(io_error)?;
+        }
+        self.writer.write_record(None::<&[u8]>).map_err(io_error)
+    }
+
+    fn finish(self) -> Result<WholeFile, io::Error> {
+        self.writer.into_inner().map_err(|unwritten| {
+            let error = unwritten.error();
+            io::Error::new(error.kind(), error.to_string())
+        })
+    }
+}
+
+fn write_name(cell: &mut String, names: &[String], place: u32) -> std::fmt::Result {
+    match names.get(place as usize) {
+        Some(name) => cell.write_str(name),
+        None => write!(cell, "{place}"),
+    }
+}
+
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! What does measuring one datagram cost? `cargo bench -p giusto-measure --bench measure`
+//!
+//! Each figure is for one call of `StreamMeter::on_arrival` in a stream of 5 million datagrams per second, as the mean over a
+//! batch; at that rate a datagram has 200 ns.
+
+use divan::{Bencher, black_box, counter::ItemsCount};
+use giusto_measure::{Arrival, ClockRelation, ErrorHistogram, MeterConfig, SequenceTracker, StreamMeter};
+use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
+
+const BATCH: u64 = 100_000;
+const GAP_NANOS: u64 = 200;
+const SIZE: DataSize = DataSize::from_bytes(1200);
+
+fn main() {
+    divan::main();
+}
+
+/// A datagram that left on time, and arrived with up to 16 µs of noise. Its stamp is shared with its batch of `shared`.
+fn arrival(sequence: u64, shared: u64) -> Arrival {
+    let due = sequence * GAP_NANOS;
+    let batch = sequence - sequence % shared;
+    let noise = batch.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50;
+    Arrival {
+        at: Timestamp::from_nanos(1_000_000 + batch * GAP_NANOS + noise * u64::from(shared > 1)),
+        sequence,
+        size: SIZE,
+        scheduled: Some(PeerTimestamp::from_nanos(due)),
+        sent: Some(PeerTimestamp::from_nanos(due + 300 + sequence % 7)),
+        tos: Some(0b10),
+    }
+}
+
+fn config(clocks: ClockRelation) -> MeterConfig {
+    let rate = SIZE.as_bits() as f64 / (GAP_NANOS as f64 * 1e-9);
+    MeterConfig { rate: Some(rate), size: Some(SIZE), clocks, ..MeterConfig::default() }
+}
+
+/// Feeds batch after batch of one endless stream to one meter.
+fn measure(
+    bencher: Bencher<'_, '_>,
+    clocks: ClockRelation,
+    arrivals: impl Fn(u64) -> Option<Arrival> + Sync,
+) {
+    let mut meter = StreamMeter::new(&config(clocks));
+    let mut begin = 0;
+    bencher
+        .counter(ItemsCount::new(BATCH))
+        .with_inputs(|| {
+            begin += BATCH;
+            (begin - BATCH..begin).filter_map(&arrivals).collect::<Vec<_>>()
+        })
+        .bench_local_refs(|batch| {
+            for arrival in batch.iter() {
+                black_box(meter.on_arrival(black_box(arrival)));
+            }
+        });
+}
+
+#[divan::bench]
+fn in_order(bencher: Bencher<'_, '_>) {
+    measure(bencher, ClockRelation::Same, |sequence| Some(arrival(sequence, 1)));
+}
+
+#[divan::bench]
+fn in_order_unknown_clocks(bencher: Bencher<'_, '_>) {
+    measure(bencher, ClockRelation::Unknown, |sequence| Some(arrival(sequence, 1)));
+}
+
+#[divan::bench]
+fn without_stamps_of_the_sender(bencher: Bencher<'_, '_>) {
+    measure(bencher, ClockRelation::Same, |sequence| {
+        Some(Arrival { scheduled: None, sent: None, ..arrival(sequence, 1) })
+    });
+}
+
+#[divan::bench]
+fn equal_stamps_in_batches_of_64(bencher: Bencher<'_, '_>) {
+    measure(bencher, ClockRelation::Same, |sequence| Some(arrival(sequence, 64)));
+}
+
+#[divan::bench]
+fn one_percent_lost(bencher: Bencher<'_, '_>) {
+    measure(bencher, ClockRelation::Same, |sequence| {
+        (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xffff_ffff > 0xffff_ffff / 100)
+            .then(|| arrival(sequence, 1))
+    });
+}
+
+#[divan::bench]
+fn sequence_numbers_alone(bencher: Bencher<'_, '_>) {
+    let mut tracker = SequenceTracker::default();
+    let mut next = 0;
+    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
+        for _ in 0..BATCH {
+            black_box(tracker.on_packet(black_box(next)));
+            next += 1;
+        }
+    });
+}
+
+#[divan::bench]
+fn one_histogram_alone(bencher: Bencher<'_, '_>) {
+    let mut errors = ErrorHistogram::new();
+    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
+        for i in 0..BATCH {
+            errors.record(black_box(TimeDelta::from_nanos((i.wrapping_mul(7919) % 20_000) as i64)));
+        }
+    });
+}
+
+#[divan::bench(args = [1_000_000])]
+fn summary(bencher: Bencher<'_, '_>, packets: u64) {
+    let mut meter = StreamMeter::new(&config(ClockRelation::Unknown));
+    for sequence in 0..packets {
+        meter.on_arrival(&arrival(sequence, 64));
+    }
+    bencher.bench_local(|| black_box(meter.summary()));
+}

@@ -1,0 +1,277 @@
+//! How large are the errors, from a nanosecond to an hour, in bounded memory?
+
+use giusto_units::TimeDelta;
+use hdrhistogram::Histogram;
+
+/// The largest error that the histogram tells apart, in nanoseconds: one hour. Larger ones count as this one.
+const MAX_NANOS: u64 = 3_600_000_000_000;
+
+/// Significant decimal digits kept of each error.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// The distribution of signed errors: quantiles of their size, exact mean and extremes of their value.
+///
+/// Sizes are kept to three significant digits between 1 ns and 1 h; larger ones count as 1 h in the quantiles, while the
+/// extremes and the means are exact. Memory grows with the magnitude of the errors, from 16 kB to about 270 kB, never with
+/// their number.
+///
+/// # Example
+///
+/// ```
+/// use giusto_measure::ErrorHistogram;
+/// use giusto_units::TimeDelta;
+///
+/// let mut errors = ErrorHistogram::new();
+/// errors.record(TimeDelta::from_micros(-3));
+/// errors.record(TimeDelta::from_micros(1));
+/// assert_eq!(errors.min(), Some(TimeDelta::from_micros(-3)));
+/// assert_eq!(errors.mean(), Some(TimeDelta::from_micros(-1)));
+/// assert_eq!(errors.quantiles().map(|q| q.max), Some(TimeDelta::from_micros(3)));
+/// ```
+#[derive(Debug, Clone)]
+pub struct ErrorHistogram {
+    sizes: Histogram<u64>,
+    sum: i128,
+    sum_of_sizes: u128,
+    min: i64,
+    max: i64,
+}
+
+/// What is told of a distribution of errors. All but `bias` speak of the errors' size, without sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Quantiles {
+    /// How many errors were recorded.
+    pub count: u64,
+    /// Mean of the values with their sign, rounded towards zero.
+    pub bias: TimeDelta,
+    /// Mean of the sizes, rounded down.
+    pub mean: TimeDelta,
+    /// Half of the errors are at most this large.
+    pub p50: TimeDelta,
+    /// 99 % of the errors are at most this large.
+    pub p99: TimeDelta,
+    /// 99.9 % of the errors are at most this large.
+    pub p999: TimeDelta,
+    /// The largest error, exactly.
+    pub max: TimeDelta,
+}
+
+/// One column of a distribution: `count` errors whose size was in `lower ..= upper`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bucket {
+    /// The smallest size counted here.
+    pub lower: TimeDelta,
+    /// The largest size counted here.
+    pub upper: TimeDelta,
+    /// How many errors.
+    pub count: u64,
+}
+
+impl Default for ErrorHistogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ErrorHistogram {
+    /// No errors yet.
+    #[expect(clippy::missing_panics_doc, reason = "the precision is a constant that the histogram takes")]
+    #[inline]
+    pub fn new() -> Self {
+        let sizes =
+            Histogram::new(SIGNIFICANT_DIGITS).expect("3 digits lie within the 0 to 5 that are allowed");
+        Self { sizes, sum: 0, sum_of_sizes: 0, min: i64::MAX, max: i64::MIN }
+    }
+
+    /// Counts one error.
+    #[inline]
+    pub fn record(&mut self, error: TimeDelta) {
+        self.record_many(error, 1);
+    }
+
+    /// Counts one error that `count` datagrams share.
+    #[inline]
+    pub fn record_many(&mut self, error: TimeDelta, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let value = error.as_nanos();
+        let size = value.unsigned_abs();
+        // Growing to one hour cannot fail: the index of an hour fits a usize.
+        let _ = self.sizes.record_n(size.min(MAX_NANOS), count);
+        self.sum += i128::from(value) * i128::from(count);
+        self.sum_of_sizes += u128::from(size) * u128::from(count);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Adds all that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        // Both are bounded by an hour and may grow to it.
+        let _ = self.sizes.add(&other.sizes);
+        self.sum += other.sum;
+        self.sum_of_sizes += other.sum_of_sizes;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many errors were recorded.
+    #[inline]
+    pub fn count(&self) -> u64 {
+        self.sizes.len()
+    }
+
+    /// Whether nothing was recorded.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.sizes.is_empty()
+    }
+
+    /// The smallest value, with its sign.
+    #[inline]
+    pub fn min(&self) -> Option<TimeDelta> {
+        (!self.is_empty()).then_some(TimeDelta::from_nanos(self.min))
+    }
+
+    /// The largest value, with its sign.
+    #[inline]
+    pub fn max(&self) -> Option<TimeDelta> {
+        (!self.is_empty()).then_some(TimeDelta::from_nanos(self.max))
+    }
+
+    /// The mean of the values with their sign, rounded towards zero.
+    #[inline]
+    pub fn mean(&self) -> Option<TimeDelta> {
+        let mean = self.sum.checked_div(i128::from(self.count()))?;
+        Some(TimeDelta::from_nanos(i64::try_from(mean).unwrap_or(i64::MAX)))
+    }
+
+    /// The size that a share `quantile` (0 to 1) of the errors does not exceed, to three significant digits.
+    #[inline]
+    pub fn quantile(&self, quantile: f64) -> Option<TimeDelta> {
+        (!self.is_empty()).then(|| {
+            let size = self.sizes.value_at_quantile(quantile);
+            TimeDelta::from_nanos(i64::try_from(size).unwrap_or(i64::MAX)).min(self.largest())
+        })
+    }
+
+    /// The quantiles that are reported; `None` when nothing was recorded.
+    pub fn quantiles(&self) -> Option<Quantiles> {
+        let mean = self.sum_of_sizes.checked_div(u128::from(self.count()))?;
+        Some(Quantiles {
+            count: self.count(),
+            bias: self.mean()?,
+            mean: TimeDelta::from_nanos(i64::try_from(mean).unwrap_or(i64::MAX)),
+            p50: self.quantile(0.5)?,
+            p99: self.quantile(0.99)?,
+            p999: self.quantile(0.999)?,
+            max: self.largest(),
+        })
+    }
+
+    /// The columns that hold anything, by rising size: for plots.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
+        let nanos = |value: u64| TimeDelta::from_nanos(i64::try_from(value).unwrap_or(i64::MAX));
+        self.sizes.iter_recorded().map(move |step| Bucket {
+            lower: nanos(self.sizes.lowest_equivalent(step.value_iterated_to())),
+            upper: nanos(self.sizes.highest_equivalent(step.value_iterated_to())),
+            count: step.count_since_last_iteration(),
+        })
+    }
+
+    /// The largest size, exactly.
+    fn largest(&self) -> TimeDelta {
+        TimeDelta::from_nanos(self.min).abs().max(TimeDelta::from_nanos(self.max).abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn filled(errors: impl IntoIterator<Item = i64>) -> ErrorHistogram {
+        let mut histogram = ErrorHistogram::new();
+        errors.into_iter().for_each(|nanos| histogram.record(TimeDelta::from_nanos(nanos)));
+        histogram
+    }
+
+    #[test]
+    fn nothing_recorded_gives_no_figures() {
+        let empty = ErrorHistogram::new();
+        assert_eq!(empty.quantiles(), None);
+        assert_eq!((empty.min(), empty.max(), empty.mean()), (None, None, None));
+        assert_eq!(empty.buckets().count(), 0);
+    }
+
+    #[test]
+    fn quantiles_of_one_to_a_thousand_microseconds_are_as_counted_by_hand() {
+        let quantiles = filled((1..=1000).map(|micros| micros * 1000)).quantiles().unwrap();
+        // Three significant digits: at most one part in a thousand above, never below.
+        let within = |found: TimeDelta, micros: f64| (micros..=micros * 1.001).contains(&found.as_micros());
+        assert!(within(quantiles.p50, 500.0), "{quantiles:?}");
+        assert!(within(quantiles.p99, 990.0), "{quantiles:?}");
+        assert!(within(quantiles.p999, 999.0), "{quantiles:?}");
+        assert_eq!(quantiles.max, TimeDelta::from_micros(1000));
+        assert_eq!(quantiles.mean, TimeDelta::from_nanos(500_500));
+        assert_eq!(quantiles.count, 1000);
+    }
+
+    #[test]
+    fn the_sign_counts_for_the_bias_and_not_for_the_quantiles() {
+        let quantiles = filled([-100, 100, -300]).quantiles().unwrap();
+        assert_eq!(quantiles.bias, TimeDelta::from_nanos(-100));
+        assert_eq!(quantiles.mean, TimeDelta::from_nanos(166));
+        assert_eq!(quantiles.p50, TimeDelta::from_nanos(100));
+        assert_eq!(quantiles.max, TimeDelta::from_nanos(300));
+    }
+
+    #[test]
+    fn errors_beyond_an_hour_are_kept_as_an_hour_with_exact_extremes() {
+        let histogram = filled([i64::MIN, i64::MAX, 5]);
+        assert_eq!(histogram.max(), Some(TimeDelta::MAX));
+        assert_eq!(histogram.quantiles().unwrap().max, TimeDelta::MAX);
+        let p99 = histogram.quantile(0.99).unwrap().as_seconds();
+        assert!((3600.0..3604.0).contains(&p99), "{p99}");
+    }
+
+    #[test]
+    fn buckets_hold_every_error_once() {
+        let histogram = filled([0, 1, 1, 2_047, 5_000_000, -5_000_000]);
+        let buckets: Vec<_> = histogram.buckets().collect();
+        assert_eq!(buckets.iter().map(|bucket| bucket.count).collect::<Vec<_>>(), [1, 2, 1, 2]);
+        assert_eq!(buckets[1].lower, TimeDelta::from_nanos(1));
+        assert_eq!(buckets[1].upper, TimeDelta::from_nanos(1));
+        assert!(
+            buckets[3].lower <= TimeDelta::from_millis(5) && buckets[3].upper >= TimeDelta::from_millis(5)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_merge_is_as_if_all_had_been_recorded_in_one(a: Vec<i64>, b: Vec<i64>) {
+            let mut merged = filled(a.clone());
+            merged.merge(&filled(b.clone()));
+            let whole = filled(a.into_iter().chain(b));
+            prop_assert_eq!(merged.quantiles(), whole.quantiles());
+            prop_assert_eq!(merged.buckets().collect::<Vec<_>>(), whole.buckets().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn quantiles_are_close_to_the_sorted_errors(mut errors in prop::collection::vec(-1_000_000_000_i64..1_000_000_000, 1..300)) {
+            let histogram = filled(errors.clone());
+            for error in &mut errors {
+                *error = error.abs();
+            }
+            errors.sort_unstable();
+            for share in [0.5, 0.99, 0.999] {
+                let rank = ((errors.len() as f64 * share).ceil() as usize).max(1);
+                let exact = errors[rank - 1];
+                let found = histogram.quantile(share).unwrap().as_nanos();
+                prop_assert!(found >= exact && found as f64 <= exact as f64 * 1.001 + 1.0, "{share}: {found} for {exact}");
+            }
+        }
+    }
+}

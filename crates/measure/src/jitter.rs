@@ -1,0 +1,123 @@
+//! How unevenly do packets arrive, compared with how they were sent?
+
+use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
+
+/// Interarrival jitter, RFC 3550 §6.4.1, in nanoseconds instead of RTP timestamp units.
+///
+/// `D(i−1, i) = (R_i − R_{i−1}) − (S_i − S_{i−1})` and `J_i = J_{i−1} + (|D(i−1, i)| − J_{i−1}) / 16`, over packets in the
+/// order of their arrival. As in the RFC's Appendix A.8, J begins at zero and the first packet only sets the reference. The
+/// unknown offset of the two clocks cancels in D.
+///
+/// # Example
+///
+/// ```
+/// use giusto_measure::InterarrivalJitter;
+/// use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
+///
+/// let mut jitter = InterarrivalJitter::new();
+/// for (sent_ms, arrived_ms) in [(0, 1000), (20, 1020), (40, 1056)] {
+///     jitter.on_packet(
+///         Timestamp::from_nanos(arrived_ms * 1_000_000),
+///         PeerTimestamp::from_nanos(sent_ms * 1_000_000),
+///     );
+/// }
+/// assert_eq!(jitter.jitter(), Some(TimeDelta::from_millis(1)));   // 16 ms / 16
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct InterarrivalJitter {
+    transit: Option<TimeDelta>,
+    /// J, in nanoseconds; `None` before the second packet.
+    jitter: Option<f64>,
+}
+
+impl InterarrivalJitter {
+    /// No packet yet.
+    #[inline]
+    pub const fn new() -> Self {
+        Self { transit: None, jitter: None }
+    }
+
+    /// A packet arrived `at`, which its sender sent (or, with RTP, sampled) at `sent`.
+    #[inline]
+    pub fn on_packet(&mut self, at: Timestamp, sent: PeerTimestamp) {
+        let transit = sent.apparent_delay(at);
+        if let Some(previous) = self.transit.replace(transit) {
+            let difference = (transit - previous).abs().as_nanos() as f64;
+            let jitter = self.jitter.unwrap_or(0.0);
+            self.jitter = Some(jitter + (difference - jitter) / 16.0);
+        }
+    }
+
+    /// `count` packets arrived together with the one before and had been sent together with it: each `D` is zero.
+    #[inline]
+    pub fn on_run(&mut self, count: u64) {
+        if self.transit.is_some() {
+            let decay = (15.0_f64 / 16.0).powi(i32::try_from(count).unwrap_or(i32::MAX));
+            self.jitter = Some(self.jitter.unwrap_or(0.0) * decay);
+        }
+    }
+
+    /// J, to the nearest nanosecond; `None` before the second packet.
+    #[inline]
+    pub fn jitter(&self) -> Option<TimeDelta> {
+        self.jitter.map(|nanos| TimeDelta::from_nanos(nanos.round() as i64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn jitter_of(packets: impl IntoIterator<Item = (u64, u64)>) -> Option<TimeDelta> {
+        let mut jitter = InterarrivalJitter::new();
+        for (sent, at) in packets {
+            jitter.on_packet(Timestamp::from_nanos(at), PeerTimestamp::from_nanos(sent));
+        }
+        jitter.jitter()
+    }
+
+    #[test]
+    fn a_constant_delay_has_no_jitter_and_one_packet_has_no_figure() {
+        assert_eq!(jitter_of([(5, 900)]), None);
+        assert_eq!(jitter_of((0..100).map(|i| (i * 20, i * 20 + 777))), Some(TimeDelta::ZERO));
+    }
+
+    #[test]
+    fn alternating_delays_converge_to_their_difference() {
+        // |D| is 1 ms for every packet, so J tends to 1 ms: after n steps it is 1 − (15/16)^n of it.
+        let packet = |i: u64| (i * 20_000_000, i * 20_000_000 + (i % 2) * 1_000_000);
+        let after = |packets: u64| jitter_of((0..packets).map(packet)).unwrap().as_millis();
+        assert!((after(2) - 0.0625).abs() < 1e-6);
+        assert!((after(3) - 0.121_094).abs() < 1e-6);
+        assert!((after(300) - 1.0).abs() < 1e-6);
+    }
+
+    proptest! {
+        /// The integer form of RFC 3550 A.8, in nanosecond units: `jitter += d − ((jitter + 8) >> 4)`, sampled as `>> 4`.
+        #[test]
+        fn it_agrees_with_the_integer_algorithm_of_the_rfc(
+            packets in prop::collection::vec((0_u64..50_000_000, 0_u64..50_000_000), 2..200)
+        ) {
+            let (mut sent, mut previous, mut scaled) = (0, None, 0_i64);
+            let mut stream = Vec::new();
+            for (gap, delay) in packets {
+                sent += gap;
+                let transit = delay as i64;
+                if let Some(before) = previous.replace(transit) {
+                    let d: i64 = transit - before;
+                    scaled += d.abs() - ((scaled + 8) >> 4);
+                }
+                stream.push((sent, sent + delay));
+            }
+            let found = jitter_of(stream).unwrap().as_nanos();
+            prop_assert!((found - (scaled >> 4)).abs() <= 2, "{found} against {}", scaled >> 4);
+        }
+
+        #[test]
+        fn no_stamps_make_it_panic(packets: Vec<(u64, u64)>) {
+            let _ = jitter_of(packets);
+        }
+    }
+}

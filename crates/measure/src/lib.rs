@@ -1,0 +1,26 @@
+//! What arrived, and when?
+//!
+//! A [`StreamMeter`] takes every [`Arrival`] of one stream and gives a [`StreamSummary`] at any time. Its parts are usable
+//! alone. Nothing here grows without bound, whatever arrives and for however long.
+
+mod clock;
+mod delay;
+mod gap;
+mod histogram;
+mod jitter;
+mod loss;
+pub mod mos;
+pub mod playout;
+mod rate;
+mod sequence;
+mod stream;
+mod windows;
+
+pub use clock::{ClockDrift, ClockEstimate, ClockEstimator, ClockSample};
+pub use delay::{ClockRelation, DelayBasis, DelayMeter, DelaySummary};
+pub use histogram::{Bucket, ErrorHistogram, Quantiles};
+pub use jitter::InterarrivalJitter;
+pub use loss::LossSummary;
+pub use rate::{RateMeter, RatePoint, RateSeries};
+pub use sequence::{SequenceConfig, SequenceTracker, SequenceVerdict};
+pub use stream::{Arrival, EcnCounts, MeterConfig, StreamMeter, StreamSummary};

@@ -1,0 +1,193 @@
+//! How much was lost, and in what pattern?
+
+/// Loss, and how it clusters: RFC 3357's loss periods and loss distances as counts and means.
+///
+/// A *loss period* is a run of lost packets with consecutive sequence numbers (RFC 3357 §4); a *loss distance* is the
+/// difference in sequence number between a lost packet and the lost packet before it (§5.4.1).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct LossSummary {
+    /// Packets that should have arrived: from the first to the highest sequence number, or as many as the sender counted.
+    pub expected: u64,
+    /// Packets that did arrive, each counted once.
+    pub received: u64,
+    /// Packets that did not: `expected − received`.
+    pub lost: u64,
+    /// Number of loss periods: Type-P-One-Way-Loss-Period-Total, RFC 3357 §6.2.
+    pub periods: u64,
+    /// Packets in the longest loss period.
+    pub longest_period: u64,
+    /// Loss periods by their length (RFC 3357 §6.3): of 1, 2, 3, 4, of 5 to 9, and of 10 packets or more.
+    pub period_lengths: [u64; 6],
+    /// Difference in sequence number between the last and the first lost packet; 0 with fewer than two.
+    pub span: u64,
+}
+
+impl LossSummary {
+    /// Lost packets as a share of the expected ones, 0 to 1; 0 where none was expected.
+    #[inline]
+    pub fn ratio(&self) -> f64 {
+        if self.expected == 0 { 0.0 } else { self.lost as f64 / self.expected as f64 }
+    }
+
+    /// Mean length of a loss period in packets (RFC 3357 §6.3); `None` without loss.
+    #[inline]
+    pub fn mean_period(&self) -> Option<f64> {
+        (self.periods > 0).then(|| self.lost as f64 / self.periods as f64)
+    }
+
+    /// Mean loss distance (RFC 3357 §5.4.1) over all losses but the first; `None` with fewer than two.
+    #[inline]
+    pub fn mean_distance(&self) -> Option<f64> {
+        (self.lost > 1).then(|| self.span as f64 / (self.lost - 1) as f64)
+    }
+
+    /// Mean distance from the last packet of a loss period to the first of the next one (RFC 3357 §6.4); `None` with
+    /// fewer than two periods.
+    #[inline]
+    pub fn mean_period_distance(&self) -> Option<f64> {
+        // Inside a period of length L lie L − 1 distances of 1; what is left of the span lies between periods.
+        let inside = self.lost.saturating_sub(self.periods);
+        (self.periods > 1).then(|| self.span.saturating_sub(inside) as f64 / (self.periods - 1) as f64)
+    }
+}
+
+/// Counts runs of lost packets in a stream told in order of sequence number.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LossRuns {
+    /// Packets told so far.
+    position: u64,
+    /// Length of the run under way.
+    run: u64,
+    /// Where the first lost packet was, and where the last.
+    ends: Option<(u64, u64)>,
+    lost: u64,
+    periods: u64,
+    longest: u64,
+    lengths: [u64; 6],
+}
+
+impl LossRuns {
+    /// The next `count` packets arrived.
+    pub(super) fn received(&mut self, count: u64) {
+        if count > 0 {
+            self.close();
+            self.position += count;
+        }
+    }
+
+    /// The next `count` packets were lost.
+    pub(super) fn lost(&mut self, count: u64) {
+        if count > 0 {
+            let first = self.ends.map_or(self.position, |(first, _)| first);
+            self.position += count;
+            self.ends = Some((first, self.position - 1));
+            self.run += count;
+            self.lost += count;
+        }
+    }
+
+    /// The next `count` packets, at most 64: a bit is set, from the lowest, where the packet arrived.
+    pub(super) fn word(&mut self, mut arrived: u64, mut count: u32) {
+        while count > 0 {
+            let ones = arrived.trailing_ones().min(count);
+            let zeros = if ones == 64 { 0 } else { (arrived >> ones).trailing_zeros().min(count - ones) };
+            self.received(u64::from(ones));
+            self.lost(u64::from(zeros));
+            count -= ones + zeros;
+            arrived = arrived.checked_shr(ones + zeros).unwrap_or(0);
+        }
+    }
+
+    /// What has been counted, the run under way included.
+    pub(super) fn summary(mut self, received: u64) -> LossSummary {
+        self.close();
+        LossSummary {
+            expected: self.position,
+            received,
+            lost: self.lost,
+            periods: self.periods,
+            longest_period: self.longest,
+            period_lengths: self.lengths,
+            span: self.ends.map_or(0, |(first, last)| last - first),
+        }
+    }
+
+    fn close(&mut self) {
+        if self.run > 0 {
+            let class = match self.run {
+                1..=4 => self.run as usize - 1,
+                5..=9 => 4,
+                _ => 5,
+            };
+            if let Some(count) = self.lengths.get_mut(class) {
+                *count += 1;
+            }
+            self.periods += 1;
+            self.longest = self.longest.max(self.run);
+            self.run = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these figures are exact")]
+mod tests {
+    use super::*;
+
+    fn summary_of(pattern: &str) -> LossSummary {
+        let mut runs = LossRuns::default();
+        for packet in pattern.chars() {
+            if packet == 'r' { runs.received(1) } else { runs.lost(1) }
+        }
+        runs.summary(pattern.matches('r').count() as u64)
+    }
+
+    #[test]
+    fn the_loss_periods_of_rfc_3357_section_4_are_found() {
+        let summary = summary_of("rrrxrrxxxrxrrxxx");
+        assert_eq!((summary.expected, summary.received, summary.lost), (16, 8, 8));
+        assert_eq!(summary.periods, 4);
+        assert_eq!(summary.period_lengths, [2, 0, 2, 0, 0, 0]);
+        assert_eq!(summary.longest_period, 3);
+        assert_eq!(summary.mean_period(), Some(2.0));
+    }
+
+    #[test]
+    fn the_loss_distances_of_rfc_3357_section_5_are_found() {
+        // Packets 2, 5, 7, 9 and 10 of ten are lost: distances 3, 2, 2, 1; between the periods 3, 2, 2.
+        let summary = summary_of("rxrrxrxrxx");
+        assert_eq!(summary.mean_distance(), Some(2.0));
+        assert_eq!(summary.mean_period_distance(), Some(7.0 / 3.0));
+    }
+
+    #[test]
+    fn without_loss_there_are_no_means() {
+        let summary = summary_of("rrr");
+        assert_eq!(summary.ratio(), 0.0);
+        assert_eq!(
+            (summary.mean_period(), summary.mean_distance(), summary.mean_period_distance()),
+            (None, None, None)
+        );
+        assert_eq!(LossSummary::default().ratio(), 0.0);
+    }
+
+    #[test]
+    fn lengths_fall_into_their_classes() {
+        let runs = [1, 2, 3, 4, 5, 9, 10, 500].map(|length| "x".repeat(length) + "r").concat();
+        assert_eq!(summary_of(&runs).period_lengths, [1, 1, 1, 1, 2, 2]);
+    }
+
+    #[test]
+    fn a_word_counts_as_its_bits_one_by_one() {
+        for (bits, count) in
+            [(u64::MAX, 64), (0, 64), (0b1011, 4), (0b1011, 64), (u64::MAX << 63, 64), (1, 1), (5, 0)]
+        {
+            let mut by_word = LossRuns::default();
+            by_word.word(bits, count);
+            let mut by_bit = LossRuns::default();
+            (0..count).for_each(|i| if bits >> i & 1 == 1 { by_bit.received(1) } else { by_bit.lost(1) });
+            assert_eq!(by_word.summary(0), by_bit.summary(0), "{bits:b} {count}");
+        }
+    }
+}

@@ -1,0 +1,570 @@
+//! Which packets arrived, which twice, which out of order, which never?
+
+use std::collections::VecDeque;
+
+use super::loss::{LossRuns, LossSummary};
+
+/// Packets that the window remembers, counted back from the highest sequence number. A multiple of 64 and a power of two.
+const WINDOW: u64 = 65_536;
+
+/// The window in words of 64 packets.
+const WORDS: u64 = WINDOW / 64;
+
+/// Gaps in the sequence that are remembered, to tell how far a late packet was displaced.
+const MAX_GAPS: usize = 4_096;
+
+/// What a sequence number was found to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SequenceVerdict {
+    /// The next one expected.
+    InOrder,
+    /// Ahead of the next one expected: this many in between are missing so far.
+    Gap(u64),
+    /// Far ahead, and it confirms the [`Implausible`](Self::Implausible) packet just before it: both count as received, and
+    /// this many in between are missing so far.
+    Resumed(u64),
+    /// Below the next one expected, for the first time: reordered in the sense of RFC 4737 §3.3.
+    Reordered {
+        /// How many packets earlier the first one with a higher sequence number arrived: RFC 4737 §4.2.
+        extent: u64,
+    },
+    /// Seen before.
+    Duplicate,
+    /// Older than the window or than the beginning of the stream: whether it is a duplicate cannot be told, so it counts
+    /// neither as received nor as a duplicate.
+    TooOld,
+    /// Further ahead than [`SequenceConfig::max_jump`]: ignored unless the next packet confirms it.
+    Implausible,
+}
+
+impl SequenceVerdict {
+    /// Whether the packet is the highest so far.
+    #[inline]
+    pub const fn advances(self) -> bool {
+        matches!(self, Self::InOrder | Self::Gap(_) | Self::Resumed(_))
+    }
+
+    /// Whether the packet counts as received.
+    #[inline]
+    pub const fn is_new(self) -> bool {
+        self.advances() || matches!(self, Self::Reordered { .. })
+    }
+}
+
+/// What is known of the sequence numbers beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequenceConfig {
+    /// The first sequence number of the stream. Default: 0. `None` where senders begin anywhere, as in RTP: then the first
+    /// packet sets it, and an earlier one that arrives late lowers it.
+    pub first: Option<u64>,
+    /// How many packets may be missing at once before a packet is held to be implausible, until the packet with the next
+    /// sequence number confirms it. Default: 1 048 576 (RFC 3550 A.1 has `MAX_DROPOUT` = 3000, for 50 packets/s and a
+    /// minute; this is a fifth of a second at 5 million packets/s).
+    pub max_jump: u64,
+}
+
+impl Default for SequenceConfig {
+    fn default() -> Self {
+        Self { first: Some(0), max_jump: 1 << 20 }
+    }
+}
+
+/// Follows the sequence numbers of one stream: loss, duplicates, reordering.
+///
+/// The latest 65 536 packets are remembered one by one, in 8 kB. What falls out of this window is settled: a packet that
+/// arrives later still is [`TooOld`](SequenceVerdict::TooOld). Each call does bounded work, whatever the number.
+///
+/// # Example
+///
+/// ```
+/// use giusto_measure::{SequenceTracker, SequenceVerdict};
+///
+/// let mut tracker = SequenceTracker::default();
+/// let verdicts = [0, 1, 4, 2, 2].map(|sequence| tracker.on_packet(sequence));
+/// assert_eq!(verdicts[2], SequenceVerdict::Gap(2));
+/// assert_eq!(verdicts[3], SequenceVerdict::Reordered { extent: 1 });
+/// assert_eq!(verdicts[4], SequenceVerdict::Duplicate);
+/// assert_eq!(tracker.losses().lost, 1);
+/// ```
+#[derive(Debug, Clone)]
+pub struct SequenceTracker {
+    max_jump: u64,
+    /// The first sequence number, once it is known, and whether it may be lowered.
+    first: Option<u64>,
+    first_is_learnt: bool,
+    /// The next sequence number expected: RFC 4737's `NextExp`.
+    next: u64,
+    /// A bit for each packet of the window: a ring of words, word `s / 64` at `s / 64 mod WORDS`.
+    arrived: Box<[u64]>,
+    /// The highest word in the window.
+    top: u64,
+    /// The losses that have left the window.
+    settled: LossRuns,
+    gaps: VecDeque<Gap>,
+    /// What would confirm the implausible packet just before.
+    probation: Option<u64>,
+    sent: Option<u64>,
+    received: u64,
+    duplicates: u64,
+    reordered: u64,
+    max_extent: u64,
+    too_old: u64,
+    implausible: u64,
+}
+
+/// Sequence numbers that were skipped when a later one arrived.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    /// The first one skipped.
+    first: u64,
+    /// The number of the arrival that skipped it.
+    arrival: u64,
+}
+
+impl Default for SequenceTracker {
+    fn default() -> Self {
+        Self::new(SequenceConfig::default())
+    }
+}
+
+impl SequenceTracker {
+    /// Nothing received yet.
+    pub fn new(config: SequenceConfig) -> Self {
+        let first = config.first.unwrap_or(0);
+        Self {
+            max_jump: config.max_jump,
+            first: config.first,
+            first_is_learnt: config.first.is_none(),
+            next: first,
+            arrived: vec![0; WORDS as usize].into_boxed_slice(),
+            top: first / 64,
+            settled: LossRuns::default(),
+            gaps: VecDeque::new(),
+            probation: None,
+            sent: None,
+            received: 0,
+            duplicates: 0,
+            reordered: 0,
+            max_extent: 0,
+            too_old: 0,
+            implausible: 0,
+        }
+    }
+
+    /// The packet with this sequence number arrived.
+    #[inline]
+    pub fn on_packet(&mut self, sequence: u64) -> SequenceVerdict {
+        if sequence == self.next && self.first.is_some() && sequence < u64::MAX {
+            self.probation = None;
+            self.advance_to(sequence);
+            return SequenceVerdict::InOrder;
+        }
+        self.on_unexpected(sequence)
+    }
+
+    /// `count` packets arrived, one after the other from `sequence` on; true if all of them were the next one expected, else
+    /// nothing has been done.
+    #[inline]
+    pub fn on_run(&mut self, sequence: u64, count: u64) -> bool {
+        let in_order = sequence == self.next && self.first.is_some() && sequence.checked_add(count).is_some();
+        if in_order {
+            self.probation = None;
+            (sequence..sequence + count).for_each(|sequence| self.advance_to(sequence));
+        }
+        in_order
+    }
+
+    /// The sender says how many packets it sent, so that losses at the end count too. A number below what is known
+    /// already changes nothing.
+    #[inline]
+    pub fn finish(&mut self, sent: u64) {
+        self.sent = Some(sent);
+    }
+
+    /// Packets received, each counted once.
+    #[inline]
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Further copies of packets received.
+    #[inline]
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// Packets that arrived below the next one expected: RFC 4737 §3.3. First copies only.
+    #[inline]
+    pub fn reordered(&self) -> u64 {
+        self.reordered
+    }
+
+    /// The largest reordering extent, in packets (RFC 4737 §4.2); 0 without reordering. Where more than 4096 gaps lie
+    /// between, the distance to the oldest of these.
+    #[inline]
+    pub fn max_extent(&self) -> u64 {
+        self.max_extent
+    }
+
+    /// Packets that arrived too late to be told from duplicates.
+    #[inline]
+    pub fn too_old(&self) -> u64 {
+        self.too_old
+    }
+
+    /// Packets ignored for an implausible sequence number.
+    #[inline]
+    pub fn implausible(&self) -> u64 {
+        self.implausible
+    }
+
+    /// The highest sequence number received; `None` before the first packet.
+    #[inline]
+    pub fn highest(&self) -> Option<u64> {
+        (self.received > 0).then(|| self.next.saturating_sub(1))
+    }
+
+    /// The losses up to now, which a late arrival may still repair. Looks through the window: for reports, not for every
+    /// packet.
+    pub fn losses(&self) -> LossSummary {
+        let mut runs = self.settled;
+        let first = self.first.unwrap_or(self.next);
+        for word in self.top.saturating_sub(WORDS - 1)..=self.top {
+            let count = self.next.saturating_sub(word * 64).min(64);
+            tell(&mut runs, first, word, self.word(word), count as u32);
+        }
+        runs.lost(self.sent.unwrap_or(0).saturating_sub(self.next - first));
+        runs.summary(self.received)
+    }
+
+    fn on_unexpected(&mut self, sequence: u64) -> SequenceVerdict {
+        let probation = self.probation.take();
+        let Some(after) = sequence.checked_add(1) else {
+            self.implausible += 1;
+            return SequenceVerdict::Implausible;
+        };
+        if self.first.is_none() {
+            (self.first, self.next, self.top) = (Some(sequence), sequence, sequence / 64);
+            // RFC 4737 §4.2: what turns out to have been sent before it was overtaken by the first arrival.
+            self.gaps.push_back(Gap { first: 0, arrival: 1 });
+            self.advance_to(sequence);
+            return SequenceVerdict::InOrder;
+        }
+        if sequence < self.next {
+            return self.on_late(sequence);
+        }
+        let missing = sequence - self.next;
+        if missing <= self.max_jump {
+            self.skip_to(sequence);
+            SequenceVerdict::Gap(missing)
+        } else if probation == Some(sequence) {
+            self.implausible -= 1;
+            self.skip_to(sequence - 1);
+            self.advance_to(sequence);
+            SequenceVerdict::Resumed(missing - 1)
+        } else {
+            self.probation = Some(after);
+            self.implausible += 1;
+            SequenceVerdict::Implausible
+        }
+    }
+
+    fn on_late(&mut self, sequence: u64) -> SequenceVerdict {
+        let before_the_first = self.first.is_none_or(|first| sequence < first);
+        if sequence / 64 + WORDS <= self.top || (before_the_first && !self.first_is_learnt) {
+            self.too_old += 1;
+            return SequenceVerdict::TooOld;
+        }
+        if before_the_first {
+            self.first = Some(sequence);
+        }
+        let bit = 1 << (sequence % 64);
+        let Some(word) = self.arrived.get_mut(slot(sequence / 64)) else { return SequenceVerdict::TooOld };
+        if *word & bit != 0 {
+            self.duplicates += 1;
+            return SequenceVerdict::Duplicate;
+        }
+        *word |= bit;
+        self.received += 1;
+        self.reordered += 1;
+        // The packet was skipped by the first arrival above it: that is the one whose gap it lies in.
+        let later = self.gaps.partition_point(|gap| gap.first <= sequence);
+        let overtaker = self.gaps.get(later.saturating_sub(1)).map_or(self.received, |gap| gap.arrival);
+        let extent = self.received - overtaker;
+        self.max_extent = self.max_extent.max(extent);
+        SequenceVerdict::Reordered { extent }
+    }
+
+    /// Takes a packet ahead of the next one expected.
+    fn skip_to(&mut self, sequence: u64) {
+        if self.gaps.len() >= MAX_GAPS {
+            self.gaps.pop_front();
+        }
+        self.gaps.push_back(Gap { first: self.next, arrival: self.received + 1 });
+        self.advance_to(sequence);
+    }
+
+    /// Takes the highest packet so far; `sequence` is below `u64::MAX`.
+    #[inline]
+    fn advance_to(&mut self, sequence: u64) {
+        let word = sequence / 64;
+        if word != self.top {
+            self.slide_to(word);
+        }
+        if let Some(bits) = self.arrived.get_mut(slot(word)) {
+            *bits |= 1 << (sequence % 64);
+        }
+        self.next = sequence + 1;
+        self.received += 1;
+    }
+
+    /// Makes `top` the highest word of the window and settles what falls out of it: at most the whole window.
+    fn slide_to(&mut self, top: u64) {
+        let first = self.first.unwrap_or(0);
+        let steps = top - self.top;
+        for word in self.top + 1..=self.top + steps.min(WORDS) {
+            if let Some(bits) = self.arrived.get_mut(slot(word)) {
+                let bits = std::mem::take(bits);
+                if let Some(leaving) = word.checked_sub(WORDS) {
+                    tell(&mut self.settled, first, leaving, bits, 64);
+                }
+            }
+        }
+        // Words that were skipped altogether.
+        self.settled.lost(steps.saturating_sub(WORDS) * 64);
+        self.top = top;
+    }
+
+    fn word(&self, word: u64) -> u64 {
+        self.arrived.get(slot(word)).copied().unwrap_or(0)
+    }
+}
+
+fn slot(word: u64) -> usize {
+    (word % WORDS) as usize
+}
+
+/// Tells `runs` of the first `count` packets of a word, less those before the `first` of the stream.
+fn tell(runs: &mut LossRuns, first: u64, word: u64, bits: u64, count: u32) {
+    let skipped = first.saturating_sub(word * 64).min(64) as u32;
+    if skipped < count {
+        runs.word(bits >> skipped, count - skipped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tracked(sequences: impl IntoIterator<Item = u64>) -> SequenceTracker {
+        let mut tracker = SequenceTracker::default();
+        for sequence in sequences {
+            tracker.on_packet(sequence);
+        }
+        tracker
+    }
+
+    #[test]
+    fn a_stream_in_order_loses_nothing() {
+        let tracker = tracked(0..200_000);
+        let losses = tracker.losses();
+        assert_eq!((losses.expected, losses.received, losses.lost, losses.periods), (200_000, 200_000, 0, 0));
+        assert_eq!((tracker.duplicates(), tracker.reordered(), tracker.too_old()), (0, 0, 0));
+    }
+
+    #[test]
+    fn losses_at_the_beginning_the_middle_and_the_end_count() {
+        let mut tracker = tracked([2, 3, 5, 9]);
+        let losses = tracker.losses();
+        assert_eq!((losses.expected, losses.lost), (10, 6));
+        assert_eq!(losses.period_lengths, [1, 1, 1, 0, 0, 0]);
+        tracker.finish(14);
+        let losses = tracker.losses();
+        assert_eq!((losses.expected, losses.lost, losses.longest_period), (14, 10, 4));
+        tracker.finish(1);
+        assert_eq!(tracker.losses().lost, 6);
+    }
+
+    #[test]
+    fn everything_lost_is_told_by_the_senders_count() {
+        let mut tracker = SequenceTracker::new(SequenceConfig { first: None, ..SequenceConfig::default() });
+        assert_eq!(tracker.losses(), LossSummary::default());
+        tracker.finish(50);
+        assert_eq!((tracker.losses().lost, tracker.losses().longest_period), (50, 50));
+    }
+
+    #[test]
+    fn a_late_packet_repairs_its_loss_and_splits_its_period() {
+        let mut tracker = tracked([0, 4]);
+        assert_eq!(tracker.losses().longest_period, 3);
+        assert_eq!(tracker.on_packet(2), SequenceVerdict::Reordered { extent: 1 });
+        let losses = tracker.losses();
+        assert_eq!((losses.lost, losses.periods, losses.longest_period), (2, 2, 1));
+    }
+
+    #[test]
+    fn the_extent_counts_arrivals_since_the_first_higher_one() {
+        // RFC 4737 §4.2: e = i − j, j the earliest arrival with a higher number. Packet 3 of ten arrives eighth.
+        let mut tracker = tracked([0, 1, 2, 4, 5, 6, 7]);
+        assert_eq!(tracker.on_packet(3), SequenceVerdict::Reordered { extent: 4 });
+        assert_eq!(tracker.on_packet(8), SequenceVerdict::InOrder);
+        // Three in a row, each overtaken by the same packet.
+        let mut tracker = tracked([0, 4, 5]);
+        let extents = [1, 2, 3].map(|sequence| tracker.on_packet(sequence));
+        assert_eq!(extents, [2, 3, 4].map(|extent| SequenceVerdict::Reordered { extent }));
+        assert_eq!((tracker.reordered(), tracker.max_extent()), (3, 4));
+    }
+
+    #[test]
+    fn a_packet_older_than_the_window_is_no_duplicate() {
+        let mut tracker = tracked((0..70_000).filter(|&sequence| sequence != 5 && sequence != 65_000));
+        assert_eq!(tracker.on_packet(5), SequenceVerdict::TooOld);
+        assert_eq!(tracker.on_packet(6), SequenceVerdict::TooOld);
+        assert!(matches!(tracker.on_packet(65_000), SequenceVerdict::Reordered { .. }));
+        assert_eq!(tracker.on_packet(65_001), SequenceVerdict::Duplicate);
+        assert_eq!((tracker.too_old(), tracker.duplicates(), tracker.losses().lost), (2, 1, 1));
+    }
+
+    #[test]
+    fn a_wild_jump_is_ignored_unless_the_next_packet_confirms_it() {
+        let mut tracker = tracked(0..100);
+        for wild in [u64::MAX, u64::MAX - 1, 1 << 40] {
+            assert_eq!(tracker.on_packet(wild), SequenceVerdict::Implausible);
+        }
+        assert_eq!(tracker.on_packet(100), SequenceVerdict::InOrder);
+        assert_eq!(tracker.on_packet((1 << 40) + 1), SequenceVerdict::Implausible, "not consecutive");
+        assert_eq!((tracker.losses().lost, tracker.implausible()), (0, 4));
+
+        assert_eq!(tracker.on_packet((1 << 40) + 2), SequenceVerdict::Resumed((1 << 40) + 1 - 101));
+        let losses = tracker.losses();
+        assert_eq!((losses.received, losses.lost), (103, (1 << 40) + 1 - 101));
+        assert_eq!((losses.periods, losses.longest_period), (1, losses.lost));
+        assert_eq!(tracker.implausible(), 3);
+    }
+
+    #[test]
+    fn the_last_sequence_numbers_do_no_harm() {
+        let mut tracker = tracked([u64::MAX - 2, u64::MAX - 1, u64::MAX, u64::MAX, 0]);
+        assert_eq!(tracker.received(), 2);
+        assert_eq!(tracker.losses().lost, u64::MAX - 2);
+        tracker.finish(u64::MAX);
+        assert_eq!(tracker.losses().expected, u64::MAX);
+    }
+
+    #[test]
+    fn where_senders_begin_anywhere_the_first_packet_sets_the_beginning() {
+        let mut tracker = SequenceTracker::new(SequenceConfig { first: None, ..SequenceConfig::default() });
+        for sequence in [1_000_000, 1_000_001, 999_998] {
+            tracker.on_packet(sequence);
+        }
+        let losses = tracker.losses();
+        assert_eq!((losses.expected, losses.lost, tracker.reordered(), tracker.max_extent()), (4, 1, 1, 2));
+        assert_eq!(tracker.highest(), Some(1_000_001));
+        assert_eq!(tracker.on_packet(5), SequenceVerdict::TooOld);
+    }
+
+    /// What happens to one packet on its way.
+    #[derive(Debug, Clone)]
+    enum Fate {
+        Arrive,
+        Lose,
+        Duplicate,
+        /// Overtaken by this many.
+        Delay(usize),
+        /// This many are lost in a row.
+        Outage(u16),
+    }
+
+    fn fates() -> impl Strategy<Value = Vec<Fate>> {
+        let fate = prop_oneof![
+            20 => Just(Fate::Arrive),
+            2 => Just(Fate::Lose),
+            1 => Just(Fate::Duplicate),
+            3 => (1_usize..20).prop_map(Fate::Delay),
+            1 => any::<u16>().prop_map(Fate::Outage),
+        ];
+        prop::collection::vec(fate, 0..400)
+    }
+
+    fn arrivals(fates: &[Fate], first: u64) -> Vec<u64> {
+        let (mut sequence, mut order) = (first, Vec::new());
+        for (place, fate) in fates.iter().enumerate() {
+            match *fate {
+                Fate::Arrive => order.push((place, sequence)),
+                Fate::Lose => {}
+                Fate::Duplicate => order.extend([(place, sequence), (place + 2, sequence)]),
+                Fate::Delay(by) => order.push((place + by, sequence)),
+                Fate::Outage(length) => sequence += u64::from(length),
+            }
+            sequence += 1;
+        }
+        order.sort_by_key(|&(place, _)| place);
+        order.into_iter().map(|(_, sequence)| sequence).collect()
+    }
+
+    proptest! {
+        /// Against a model that keeps everything, as long as nothing arrives older than the window.
+        #[test]
+        fn it_agrees_with_a_model_that_remembers_every_packet(fates in fates(), first in 0_u64..200_000, learnt: bool) {
+            let arrivals = arrivals(&fates, first);
+            let config = SequenceConfig { first: (!learnt).then_some(first), ..SequenceConfig::default() };
+            let mut tracker = SequenceTracker::new(config);
+            let (mut seen, mut order) = (HashSet::new(), Vec::<u64>::new());
+            let (mut duplicates, mut reordered, mut max_extent, mut too_old) = (0, 0, 0, 0);
+            for &sequence in &arrivals {
+                let verdict = tracker.on_packet(sequence);
+                if verdict == SequenceVerdict::TooOld {
+                    too_old += 1;
+                    prop_assert!(order.iter().any(|&earlier| earlier > sequence + WINDOW - 64));
+                } else if seen.insert(sequence) {
+                    let overtaker = order.iter().position(|&earlier| earlier > sequence);
+                    if let Some(overtaker) = overtaker {
+                        reordered += 1;
+                        max_extent = max_extent.max(order.len() - overtaker);
+                        prop_assert_eq!(verdict, SequenceVerdict::Reordered { extent: (order.len() - overtaker) as u64 });
+                    }
+                    order.push(sequence);
+                } else {
+                    duplicates += 1;
+                    prop_assert_eq!(verdict, SequenceVerdict::Duplicate);
+                }
+            }
+            prop_assert_eq!(tracker.too_old(), too_old);
+            prop_assert_eq!(tracker.duplicates(), duplicates);
+            prop_assert_eq!(tracker.reordered(), reordered);
+            prop_assert_eq!(tracker.max_extent(), max_extent as u64);
+
+            let mut runs = LossRuns::default();
+            if let Some(&highest) = seen.iter().max() {
+                let lowest = if learnt { *seen.iter().min().unwrap() } else { first };
+                for sequence in lowest..=highest {
+                    if seen.contains(&sequence) { runs.received(1) } else { runs.lost(1) }
+                }
+            }
+            let losses = tracker.losses();
+            prop_assert_eq!(losses, runs.summary(seen.len() as u64));
+            prop_assert_eq!(losses.expected, losses.received + losses.lost);
+        }
+
+        #[test]
+        fn no_sequence_makes_it_panic_or_miscount(
+            sequences in prop::collection::vec(prop_oneof![any::<u64>(), 0_u64..100, u64::MAX - 100..=u64::MAX], 0..60),
+            first: Option<u64>, max_jump: u64, sent: u64,
+        ) {
+            let mut tracker = SequenceTracker::new(SequenceConfig { first, max_jump });
+            for &sequence in &sequences {
+                tracker.on_packet(sequence);
+                let losses = tracker.losses();
+                prop_assert_eq!(losses.expected, losses.received + losses.lost);
+            }
+            let counted = tracker.received() + tracker.duplicates() + tracker.too_old() + tracker.implausible();
+            prop_assert_eq!(counted, sequences.len() as u64);
+            tracker.finish(sent);
+            prop_assert!(tracker.losses().expected >= sent);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What one cycle of a schedule costs: `next` and `on_sent`, and the sleep between if it has one.
+//!
+//! `cargo bench -p giusto-pace --bench pace`. Each figure is for a thousand cycles; the items per second are cycles.
+
+use divan::{Bencher, black_box, counter::ItemsCount};
+use giusto_pace::{
+    Bounded, BurstBound, CatchUp, CyclePlan, CycleRule, Grid, GridConfig, HeaderLayer, IpVersion, Limits,
+    Schedule, Step, Strategy, StrategyOptions,
+};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+
+const CYCLES: usize = 1000;
+
+fn main() {
+    divan::main();
+}
+
+/// 1200 B at 7 Mbit/s: a period with a fraction.
+fn plan() -> CyclePlan {
+    let (rate, payload) = (DataRate::from_bps(7_000_000), DataSize::from_bytes(1200));
+    CyclePlan::new(rate, payload, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(1))
+        .expect("a valid plan")
+}
+
+/// Carries out steps until a thousand cycles are sent; time passes by sleeping and, faster than due, by looking.
+fn drive(schedule: &mut dyn Schedule, now: &mut Timestamp, size: impl Fn(usize) -> DataSize) {
+    let mut sent = 0;
+    while sent < CYCLES {
+        match schedule.next(black_box(*now)) {
+            Step::Send(_) => {
+                schedule.on_sent(*now, black_box(size(sent)));
+                sent += 1;
+            }
+            Step::SleepFor(span) => {
+                *now += span;
+                schedule.on_woke(*now);
+            }
+            Step::SleepUntil(moment) => {
+                *now = moment;
+                schedule.on_woke(*now);
+            }
+            Step::LookAgain => *now += TimeDelta::from_nanos(1_371_429),
+            _ => return,
+        }
+    }
+}
+
+fn bench(bencher: Bencher<'_, '_>, mut schedule: Box<dyn Schedule>, size: impl Fn(usize) -> DataSize) {
+    let mut now = Timestamp::ZERO;
+    bencher.counter(ItemsCount::new(CYCLES)).bench_local(|| drive(&mut *schedule, &mut now, &size));
+}
+
+fn same(_: usize) -> DataSize {
+    DataSize::from_bytes(1200)
+}
+
+#[divan::bench(args = Strategy::ALL)]
+fn strategy(bencher: Bencher<'_, '_>, strategy: Strategy) {
+    bench(bencher, strategy.build(&plan(), StrategyOptions::default()).expect("no burst rate"), same);
+}
+
+#[divan::bench]
+fn grid_of_varying_sizes(bencher: Bencher<'_, '_>) {
+    let grid = Box::new(Grid::new(&plan(), GridConfig::default()));
+    bench(bencher, grid, |k| DataSize::from_bytes(100 + (k as u64 * 37) % 1100));
+}
+
+/// Every look is ten cycles later than the last: the schedule is always behind.
+#[divan::bench(args = CatchUp::ALL)]
+fn grid_behind(bencher: Bencher<'_, '_>, catch_up: CatchUp) {
+    let config = GridConfig { catch_up, burst_bound: BurstBound::Packets(4), start: Some(Timestamp::ZERO) };
+    let mut grid = Grid::new(&plan(), config);
+    let mut now = Timestamp::ZERO;
+    bencher.counter(ItemsCount::new(CYCLES)).bench_local(|| {
+        for _ in 0..CYCLES {
+            now += TimeDelta::from_micros(13_714);
+            if let Step::Send(_) = grid.next(black_box(now)) {
+                grid.on_sent(now, DataSize::from_bytes(1200));
+            }
+        }
+    });
+}
+
+#[divan::bench]
+fn grid_with_burst_rate(bencher: Bencher<'_, '_>) {
+    let options =
+        StrategyOptions { r_max: Some(DataRate::from_bps(14_000_000)), ..StrategyOptions::default() };
+    bench(bencher, Strategy::Grid.build(&plan(), options).expect("a burst rate above the rate"), same);
+}
+
+#[divan::bench]
+fn grid_bounded(bencher: Bencher<'_, '_>) {
+    let plan = plan();
+    let limits = Limits { packets: Some(u64::MAX), duration: Some(TimeDelta::MAX), ..Limits::default() };
+    let grid = Box::new(Grid::new(&plan, GridConfig::default()));
+    bench(bencher, Box::new(Bounded::new(grid, plan.size_on_layer(), limits)), same);
+}

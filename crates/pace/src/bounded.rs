@@ -1,0 +1,244 @@
+//! A schedule that ends.
+
+use giusto_units::{DataSize, TimeDelta, Timestamp};
+
+use super::{Cycle, Schedule, Slips, Step, ideal::Forward};
+
+/// When [`Bounded`] ends: at whichever limit is reached first. By default it has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// When the duration begins; by default at the first call. Give the schedule's own start, if it has one.
+    pub start: Option<Timestamp>,
+    /// Only cycles due before `start + duration` are sent.
+    pub duration: Option<TimeDelta>,
+    /// How long after `start + duration` late cycles are still sent. A sender that cannot reach its rate would otherwise run
+    /// on for as long as the rest of its cycles takes. By default 250 ms.
+    pub overtime: TimeDelta,
+    /// At most this many datagrams; the last cycle is trimmed.
+    pub packets: Option<u64>,
+    /// No further datagrams once this much is sent, at the layer that the plan counts; the last cycle is trimmed.
+    pub size: Option<DataSize>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { start: None, duration: None, overtime: TimeDelta::from_millis(250), packets: None, size: None }
+    }
+}
+
+/// Another schedule, until a duration, a number of datagrams or of bytes is reached.
+#[derive(Debug)]
+pub struct Bounded {
+    inner: Box<dyn Schedule>,
+    limits: Limits,
+    packet_size: DataSize,
+    clock: Forward,
+    asked: u32,
+    sent_packets: u64,
+    sent: DataSize,
+    done: bool,
+}
+
+impl Bounded {
+    /// `inner` within `limits`. `packet_size` is what one datagram counts
+    /// ([`CyclePlan::size_on_layer`](super::CyclePlan::size_on_layer)): the last cycle is trimmed by it.
+    pub fn new(inner: Box<dyn Schedule>, packet_size: DataSize, limits: Limits) -> Self {
+        Self {
+            inner,
+            limits,
+            packet_size,
+            clock: Forward::default(),
+            asked: 0,
+            sent_packets: 0,
+            sent: DataSize::ZERO,
+            done: false,
+        }
+    }
+
+    /// Datagrams sent so far.
+    #[inline]
+    pub fn sent_packets(&self) -> u64 {
+        self.sent_packets
+    }
+
+    /// Bytes sent so far, at the layer that the plan counts.
+    #[inline]
+    pub fn sent(&self) -> DataSize {
+        self.sent
+    }
+
+    /// How many datagrams may still be sent.
+    fn remaining(&self) -> u64 {
+        let packets = self.limits.packets.map(|limit| limit.saturating_sub(self.sent_packets));
+        let by_size = self.limits.size.map(|limit| {
+            let rest = limit.as_bytes().saturating_sub(self.sent.as_bytes());
+            rest.div_ceil(self.packet_size.as_bytes().max(1))
+        });
+        [packets, by_size].into_iter().flatten().min().unwrap_or(u64::MAX)
+    }
+
+    fn step(&mut self, now: Timestamp) -> Step {
+        let start = *self.limits.start.get_or_insert(now);
+        let end = self.limits.duration.map_or(Timestamp::MAX, |duration| start + duration);
+        let last_call = if end == Timestamp::MAX { end } else { end + self.limits.overtime };
+        let remaining = self.remaining();
+        if remaining == 0 || now > last_call {
+            return Step::Done;
+        }
+        match self.inner.next(now) {
+            Step::Send(cycle) if cycle.due >= end => Step::Done,
+            Step::Send(cycle) => {
+                self.asked = u32::try_from(remaining).unwrap_or(u32::MAX).min(cycle.packets);
+                Step::Send(Cycle { packets: self.asked, ..cycle })
+            }
+            Step::SleepFor(sleep) if now + sleep > last_call => Step::Done,
+            Step::SleepUntil(until) if until > last_call => Step::Done,
+            step => step,
+        }
+    }
+}
+
+impl Schedule for Bounded {
+    fn next(&mut self, now: Timestamp) -> Step {
+        let now = self.clock.clamp(now);
+        if self.done {
+            return Step::Done;
+        }
+        self.asked = 0;
+        let step = self.step(now);
+        self.done = step == Step::Done;
+        step
+    }
+
+    fn on_sent(&mut self, now: Timestamp, size: DataSize) {
+        self.clock.clamp(now);
+        let asked = std::mem::take(&mut self.asked);
+        if size > DataSize::ZERO {
+            self.sent_packets += u64::from(asked);
+            self.sent += size;
+        }
+        self.inner.on_sent(now, size);
+    }
+
+    fn on_woke(&mut self, now: Timestamp) {
+        self.clock.clamp(now);
+        self.inner.on_woke(now);
+    }
+
+    fn on_starved(&mut self, since: Timestamp, now: Timestamp) {
+        self.clock.clamp(now);
+        self.inner.on_starved(since, now);
+    }
+
+    fn slips(&self) -> Slips {
+        self.inner.slips()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        BurstBound, Deficit, Grid, GridConfig, SendSleep, Unpaced,
+        virtual_driver::{VirtualDriver, plan},
+    };
+
+    const MILLI: u64 = 1_000_000;
+    const FOREVER: u64 = 100_000 * MILLI;
+
+    /// Cycles of 4 x 125 B, one in 4 ms.
+    fn run(limits: Limits, driver: impl FnOnce(VirtualDriver) -> VirtualDriver) -> (VirtualDriver, Bounded) {
+        let plan = plan(1_000_000, 125, 4);
+        let config = GridConfig { burst_bound: BurstBound::Packets(8), ..GridConfig::default() };
+        let grid = Box::new(Grid::new(&plan, config));
+        let mut schedule = Bounded::new(grid, plan.size_on_layer(), limits);
+        let mut driver = driver(VirtualDriver::new(plan.size_on_layer()));
+        driver.run(&mut schedule, FOREVER);
+        (driver, schedule)
+    }
+
+    #[test]
+    fn cycles_due_before_the_end_are_sent() {
+        for (millis, cycles) in [(0, 0), (1, 1), (4, 1), (5, 2), (1000, 250)] {
+            let duration = Some(TimeDelta::from_millis(millis));
+            let (driver, schedule) = run(Limits { duration, ..Limits::default() }, |driver| driver);
+            assert_eq!(schedule.sent_packets(), 4 * cycles, "{millis} ms");
+            assert!(driver.now < FOREVER);
+        }
+    }
+
+    #[test]
+    fn the_last_cycle_is_trimmed() {
+        let (driver, schedule) = run(Limits { packets: Some(10), ..Limits::default() }, |driver| driver);
+        assert_eq!(
+            driver.departures.iter().map(|departure| departure.packets).collect::<Vec<_>>(),
+            [4, 4, 2]
+        );
+        assert_eq!((driver.now, schedule.sent_packets()), (8 * MILLI, 10));
+        for (bytes, packets) in [(0, 0), (1, 1), (1250, 10), (1251, 11)] {
+            let size = Some(DataSize::from_bytes(bytes));
+            let (_, schedule) = run(Limits { size, ..Limits::default() }, |driver| driver);
+            assert_eq!(
+                (schedule.sent_packets(), schedule.sent()),
+                (packets, DataSize::from_bytes(125 * packets))
+            );
+        }
+    }
+
+    #[test]
+    fn whichever_limit_is_reached_first_ends_it() {
+        let limits = Limits {
+            duration: Some(TimeDelta::from_millis(20)),
+            packets: Some(19),
+            size: Some(DataSize::from_bytes(125 * 18)),
+            ..Limits::default()
+        };
+        assert_eq!(run(limits, |driver| driver).1.sent_packets(), 18);
+        assert_eq!(run(Limits { size: None, ..limits }, |driver| driver).1.sent_packets(), 19);
+        assert_eq!(run(Limits { size: None, packets: None, ..limits }, |driver| driver).1.sent_packets(), 20);
+    }
+
+    #[test]
+    fn late_cycles_are_sent_after_the_end_but_not_without_end() {
+        let limits = Limits { duration: Some(TimeDelta::from_millis(100)), ..Limits::default() };
+        let stalled = |driver| VirtualDriver { stall: Some((90 * MILLI, 130 * MILLI)), ..driver };
+        assert_eq!(run(limits, stalled).1.sent_packets(), 100);
+        // 2 ms per datagram: half the rate, so half of the cycles are still owed at the end.
+        let (driver, schedule) =
+            run(Limits { duration: Some(TimeDelta::from_seconds(10)), ..limits }, |driver| VirtualDriver {
+                send_costs: vec![2 * MILLI],
+                ..driver
+            });
+        assert!((10_250 * MILLI..10_260 * MILLI).contains(&driver.now), "{}", driver.now);
+        assert!((5_100..5_150).contains(&schedule.sent_packets()), "{}", schedule.sent_packets());
+    }
+
+    #[test]
+    fn a_sleep_beyond_the_end_is_not_begun() {
+        let plan = plan(1_000_000, 125_000 / 5, 5);
+        let limits = Limits { duration: Some(TimeDelta::from_millis(300)), ..Limits::default() };
+        for inner in [
+            Box::new(SendSleep::new(&plan, Deficit::None, None)) as Box<dyn Schedule>,
+            Box::new(Grid::new(&plan, GridConfig::default())),
+        ] {
+            let mut driver = VirtualDriver::new(plan.size_on_layer());
+            driver.run(&mut Bounded::new(inner, plan.size_on_layer(), limits), FOREVER);
+            assert_eq!((driver.departures.len(), driver.now), (1, 0));
+        }
+    }
+
+    #[test]
+    fn once_done_it_stays_done() {
+        let limits = Limits { packets: Some(1), ..Limits::default() };
+        let mut schedule = Bounded::new(Box::new(Unpaced::new(9, None)), DataSize::from_bytes(10), limits);
+        let at = Timestamp::from_nanos;
+        assert_eq!(schedule.next(at(0)), Step::Send(Cycle { packets: 1, due: at(0) }));
+        // Nothing could be sent: the datagram is still to come.
+        schedule.on_sent(at(0), DataSize::ZERO);
+        assert_eq!(schedule.next(at(1)), Step::Send(Cycle { packets: 1, due: at(1) }));
+        schedule.on_sent(at(1), DataSize::from_bytes(10));
+        assert_eq!(schedule.next(at(2)), Step::Done);
+        schedule.on_woke(at(3));
+        assert_eq!(schedule.next(at(0)), Step::Done);
+    }
+}

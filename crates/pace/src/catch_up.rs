@@ -1,0 +1,186 @@
+//! What is done about cycles that are late, and how many may leave at once.
+
+use std::{fmt, str::FromStr};
+
+use giusto_units::{DataSize, TimeDelta};
+
+use super::{
+    CyclePlan,
+    names::{UnknownName, choose},
+};
+
+/// What [`Grid`](super::Grid) does about cycles that are late beyond the burst bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum CatchUp {
+    /// Sends all of them, at no more than twice the rate: the average stays exact.
+    #[default]
+    Burst,
+    /// Never sends the oldest of them: the grid stays where it is.
+    Skip,
+    /// Begins a new grid now.
+    Reanchor,
+}
+
+impl CatchUp {
+    /// All rules.
+    pub const ALL: [Self; 3] = [Self::Burst, Self::Skip, Self::Reanchor];
+
+    /// The name, as the command line has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Burst => "burst",
+            Self::Skip => "skip",
+            Self::Reanchor => "reanchor",
+        }
+    }
+}
+
+impl fmt::Display for CatchUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for CatchUp {
+    type Err = UnknownName;
+    /// Reads a [name](Self::name).
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownName`] lists the names.
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        choose("catch-up rule", text, &Self::ALL, Self::name)
+    }
+}
+
+/// How much may leave back to back. It counts in whole cycles of the plan, rounded down, and is at least one cycle, for a
+/// cycle is never divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BurstBound {
+    /// So many datagrams.
+    Packets(u64),
+    /// So many bytes, at the layer that the plan counts.
+    Bytes(DataSize),
+    /// As much as the rate makes in this time. It also is the lateness up to which a cycle is simply sent.
+    Time(TimeDelta),
+}
+
+impl BurstBound {
+    /// The bound in whole cycles of `plan`, at least one.
+    pub fn cycles(self, plan: &CyclePlan) -> u64 {
+        let cycles = match self {
+            Self::Packets(packets) => packets.checked_div(u64::from(plan.packets_per_cycle())),
+            Self::Bytes(size) => size.as_bytes().checked_div(plan.cycle_size().as_bytes()),
+            Self::Time(time) => {
+                plan.rate().size_in(time).as_bytes().checked_div(plan.cycle_size().as_bytes())
+            }
+        };
+        cycles.unwrap_or(1).max(1)
+    }
+
+    /// The bound in bytes that holds for `plan`: a whole number of its cycles.
+    pub fn size(self, plan: &CyclePlan) -> DataSize {
+        plan.cycle_size() * self.cycles(plan)
+    }
+}
+
+impl Default for BurstBound {
+    /// A millisecond: one cycle at the rates of voice, and at any rate several times what a plain sleep usually overshoots, so
+    /// that usual lateness stays within the bound.
+    fn default() -> Self {
+        Self::Time(TimeDelta::from_millis(1))
+    }
+}
+
+impl fmt::Display for BurstBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packets(1) => f.write_str("1 packet"),
+            Self::Packets(packets) => write!(f, "{packets} packets"),
+            Self::Bytes(size) => size.fmt(f),
+            Self::Time(time) => time.fmt(f),
+        }
+    }
+}
+
+/// A text that is no burst bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BurstBoundError {
+    /// The text as given.
+    pub text: String,
+}
+
+impl fmt::Display for BurstBoundError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "\"{}\" is not a burst bound: write datagrams, bytes or a time, such as \"10 packets\", \"16 kB\" or \"5 ms\"",
+            self.text
+        )
+    }
+}
+
+impl std::error::Error for BurstBoundError {}
+
+impl FromStr for BurstBound {
+    type Err = BurstBoundError;
+    /// Reads `"10 packets"`, `"16 kB"` or `"5 ms"`; a number alone is not taken, for it could be any of them.
+    ///
+    /// # Errors
+    ///
+    /// [`BurstBoundError`] names the text and what would have been taken.
+    fn from_str(text: &str) -> Result<Self, BurstBoundError> {
+        let trimmed = text.trim();
+        let packets = trimmed.strip_suffix("packets").or_else(|| trimmed.strip_suffix("packet"));
+        let bound = if let Some(number) = packets {
+            number.trim().parse().ok().map(Self::Packets)
+        } else if trimmed.ends_with('B') {
+            trimmed.parse().ok().map(Self::Bytes)
+        } else {
+            trimmed.parse().ok().map(Self::Time)
+        };
+        bound.ok_or_else(|| BurstBoundError { text: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CycleRule, HeaderLayer, IpVersion};
+
+    fn plan(packets: u32) -> CyclePlan {
+        let (rate, payload) = ("1M".parse().unwrap(), DataSize::from_bytes(200));
+        CyclePlan::new(rate, payload, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(packets)).unwrap()
+    }
+
+    #[test]
+    fn bounds_count_in_whole_cycles_and_at_least_one() {
+        // A cycle of 5 x 200 B takes 8 ms.
+        let plan = plan(5);
+        let cycles = |text: &str| text.parse::<BurstBound>().unwrap().cycles(&plan);
+        assert_eq!((cycles("1 packet"), cycles("9 packets"), cycles("10 packets")), (1, 1, 2));
+        assert_eq!((cycles("0 B"), cycles("1999 B"), cycles("2 kB")), (1, 1, 2));
+        assert_eq!((cycles("0 ms"), cycles("15.9ms"), cycles("16 ms")), (1, 1, 2));
+        assert_eq!(BurstBound::Packets(12).size(&plan), DataSize::from_bytes(2000));
+        assert_eq!(BurstBound::Packets(u64::MAX).size(&plan), DataSize::from_bytes(u64::MAX));
+    }
+
+    #[test]
+    fn bounds_and_rules_are_read_back_as_they_are_printed() {
+        for bound in [
+            BurstBound::Packets(1),
+            BurstBound::Packets(10),
+            BurstBound::Bytes(DataSize::from_bytes(16_384)),
+            BurstBound::Time(TimeDelta::from_micros(2500)),
+        ] {
+            assert_eq!(bound.to_string().parse(), Ok(bound));
+        }
+        for text in ["10", "", "packets", "-1 packets", "5 m", "ten B"] {
+            assert!(text.parse::<BurstBound>().is_err(), "{text:?} was taken");
+        }
+        for rule in CatchUp::ALL {
+            assert_eq!(rule.to_string().parse(), Ok(rule));
+        }
+        assert!("never".parse::<CatchUp>().unwrap_err().to_string().ends_with("are burst, skip, reanchor"));
+    }
+}

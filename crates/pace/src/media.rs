@@ -1,0 +1,651 @@
+//! When may the next media packet leave?
+//!
+//! A [`Pacer`] is arithmetic: no queue, no thread, no clock. What is sent is a debt, which the pacing rate pays back. While
+//! the debt is less than a burst window's worth, packets leave at once; then they wait. All of it is whole numbers of
+//! bit × nanoseconds per second, so nothing is lost by rounding.
+//!
+//! | preset | source | burst window |
+//! |---|---|---|
+//! | [`PacerConfig::libwebrtc`] | libwebrtc, `modules/pacing/pacing_controller.cc` and `bitrate_prober.cc` (July 2026) | 40 ms, at most 63 kB |
+//! | [`PacerConfig::gcc_draft`] | draft-ietf-rmcat-gcc-02 §4 | 5 ms |
+//!
+//! In any span of time at a constant rate, what leaves paced is at most what the rate allows in it, plus a burst, plus one
+//! packet, plus what was [`forgiven`](Pacer::forgiven).
+//!
+//! # Example
+//!
+//! ```
+//! use giusto_pace::media::{Pacer, PacerConfig, Permit};
+//! use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+//!
+//! let mut pacer = Pacer::new(PacerConfig::gcc_draft(), DataRate::from_bps(960_000));
+//! let (size, mut now) = (DataSize::from_bytes(1200), Timestamp::ZERO);
+//! assert_eq!(pacer.next_send(now, size), Permit::Now);
+//! pacer.on_sent(now, size);
+//! // 1200 bytes are 10 ms, more than the window: they are paid back first.
+//! now += TimeDelta::from_millis(10);
+//! assert_eq!(pacer.next_send(Timestamp::ZERO, size), Permit::At(now));
+//! assert_eq!(pacer.next_send(now, size), Permit::Now);
+//! # // A second call asks the same.
+//! # assert_eq!(pacer.next_send(now, size), Permit::Now);
+//! ```
+
+use std::collections::VecDeque;
+
+use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
+
+/// Whether a packet may leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permit {
+    /// It may, now.
+    Now,
+    /// It may at this moment, if nothing changes.
+    At(Timestamp),
+    /// It may not until something changes: the window is full, or the rate is zero.
+    Blocked,
+}
+
+/// When packets leave again after a burst.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Resume {
+    /// When the whole debt is paid back: a burst, a pause, a burst. Both sources.
+    #[default]
+    Drained,
+    /// When there is room in the burst window: one burst, and single packets thereafter.
+    Room,
+}
+
+/// Packets sent faster than the pacing rate, to learn what the path can carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe {
+    /// The number of the probe cluster.
+    pub cluster: u32,
+    /// The rate of its packets.
+    pub rate: DataRate,
+    /// The minimum duration.
+    pub duration: TimeDelta,
+    /// The minimum number of packets.
+    pub packets: u32,
+    /// Its packets leave in batches of this much time at its rate.
+    pub batch: TimeDelta,
+}
+
+/// The constants of a [`Pacer`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacerConfig {
+    /// Packets leave at once while the debt is less than this much time at the pacing rate. libwebrtc: 40 ms; the draft's
+    /// `burst_time`: 5 ms; zero or less: one packet at a time.
+    pub burst: TimeDelta,
+    /// The window is at most so large, whatever the rate, for the sake of socket buffers. libwebrtc (`kMaxBurstSize`): 63 kB.
+    pub burst_size: DataSize,
+    /// When packets leave again after a burst.
+    pub resume: Resume,
+    /// No debt is more than this much time at the pacing rate: what exceeds it is forgiven. So no wait is longer.
+    /// libwebrtc (`kMaxDebtInTime`): 500 ms. libwebrtc forgives when something is sent; we do also when the rate falls.
+    pub debt: TimeDelta,
+    /// Whether packets that need not wait make a debt for those that must. libwebrtc: only where audio takes part in
+    /// bandwidth estimation, which is usual.
+    pub account_unpaced: bool,
+    /// A probe whose next batch is later than this is given up, for it would measure something else. libwebrtc
+    /// (`max_probe_delay`): 10 ms.
+    pub probe_delay: TimeDelta,
+    /// A probe that did not begin in this time is given up. libwebrtc (`kProbeClusterTimeout`): 5 s.
+    pub probe_timeout: TimeDelta,
+    /// So many probes may wait; a further one drives out the oldest. libwebrtc (`kMaxPendingProbeClusters`): 5.
+    pub probes: usize,
+}
+
+impl PacerConfig {
+    /// libwebrtc's pacer.
+    pub const fn libwebrtc() -> Self {
+        Self {
+            burst: TimeDelta::from_millis(40),
+            burst_size: DataSize::from_bytes(63_000),
+            resume: Resume::Drained,
+            debt: TimeDelta::from_millis(500),
+            account_unpaced: true,
+            probe_delay: TimeDelta::from_millis(10),
+            probe_timeout: TimeDelta::from_seconds(5),
+            probes: 5,
+        }
+    }
+
+    /// The draft's: a group of packets every 5 ms.
+    #[inline]
+    pub const fn gcc_draft() -> Self {
+        Self { burst: TimeDelta::from_millis(5), ..Self::libwebrtc() }
+    }
+}
+
+impl Default for PacerConfig {
+    fn default() -> Self {
+        Self::libwebrtc()
+    }
+}
+
+/// A probe that wants packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProbeNeed {
+    /// The cluster that they belong to.
+    pub cluster: u32,
+    /// What is left of the present batch: where the media has less, padding should fill it.
+    pub left: DataSize,
+}
+
+/// The pacer.
+///
+/// Queries change nothing. Calls in any order are safe; time that runs backwards counts as no time. Every call takes constant
+/// time, apart from the few probes.
+#[derive(Debug, Clone)]
+pub struct Pacer {
+    config: PacerConfig,
+    rate: DataRate,
+    window: Option<DataSize>,
+    in_flight: DataSize,
+    /// As of `updated`, in bit × ns/s.
+    debt: u128,
+    /// A burst has ended; packets wait until the debt is paid.
+    draining: bool,
+    updated: Timestamp,
+    forgiven: u128,
+    clusters: VecDeque<Cluster>,
+    latest_probe: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cluster {
+    probe: Probe,
+    requested: Timestamp,
+    begun: Option<Timestamp>,
+    packets: u32,
+    sent: DataSize,
+    /// What was sent when the present batch began.
+    batch: DataSize,
+}
+
+/// What a byte owes, in bit × ns/s.
+const BYTE: u128 = 8 * NANOS_PER_SECOND as u128;
+
+impl Pacer {
+    /// Owes nothing, and pays at `rate`.
+    pub fn new(config: PacerConfig, rate: DataRate) -> Self {
+        Self {
+            config,
+            rate,
+            window: None,
+            in_flight: DataSize::ZERO,
+            debt: 0,
+            draining: false,
+            updated: Timestamp::ZERO,
+            forgiven: 0,
+            clusters: VecDeque::with_capacity(config.probes),
+            latest_probe: None,
+        }
+    }
+
+    /// Whether a packet of `size` may leave. If a probe [`needs`](Self::probe) packets, it is one of the probe.
+    ///
+    /// A window blocks whatever would exceed it, probes too, but never the only packet in flight. At the moment of a
+    /// [`Permit::At`] the answer is [`Permit::Now`], unless something was called in between.
+    pub fn next_send(&self, now: Timestamp, size: DataSize) -> Permit {
+        let exceeds = |window: DataSize| self.in_flight > DataSize::ZERO && self.in_flight + size > window;
+        if self.window.is_some_and(exceeds) {
+            return Permit::Blocked;
+        }
+        let now = now.max(self.updated);
+        if let Some(cluster) = self.cluster(now) {
+            let due = cluster.due();
+            return if due <= now { Permit::Now } else { Permit::At(due) };
+        }
+        let debt = self.debt_at(now);
+        let allowed = if self.draining && self.config.resume == Resume::Drained {
+            0
+        } else {
+            self.burst().saturating_sub(1)
+        };
+        if self.rate == DataRate::ZERO {
+            Permit::Blocked
+        } else if debt <= allowed {
+            Permit::Now
+        } else {
+            Permit::At(now + self.time_to_pay(debt - allowed))
+        }
+    }
+
+    /// The probe that wants packets now, or at the moment that [`next_send`](Self::next_send) tells.
+    #[inline]
+    pub fn probe(&self, now: Timestamp) -> Option<ProbeNeed> {
+        let cluster = self.cluster(now.max(self.updated))?;
+        let left = cluster.batch_size().saturating_sub(cluster.sent.saturating_sub(cluster.batch));
+        Some(ProbeNeed { cluster: cluster.probe.cluster, left })
+    }
+
+    /// A packet of `size` has left that was asked for. Gives the probe that it belongs to.
+    pub fn on_sent(&mut self, now: Timestamp, size: DataSize) -> Option<u32> {
+        let now = self.settle(now);
+        while self.clusters.front().is_some_and(|cluster| cluster.is_stale(now, &self.config)) {
+            self.clusters.pop_front();
+        }
+        self.owe(size);
+        self.in_flight += size;
+        let cluster = self.clusters.front_mut()?;
+        let number = cluster.probe.cluster;
+        cluster.on_sent(now, size);
+        if cluster.is_complete() {
+            self.clusters.pop_front();
+        }
+        Some(number)
+    }
+
+    /// A packet of `size` has left that need not ask: audio, or feedback.
+    #[inline]
+    pub fn on_sent_unpaced(&mut self, now: Timestamp, size: DataSize) {
+        self.settle(now);
+        self.in_flight += size;
+        if self.config.account_unpaced {
+            self.owe(size);
+        }
+    }
+
+    /// Feedback says what is in flight. Until it does again, what is sent is added.
+    #[inline]
+    pub fn on_in_flight(&mut self, in_flight: DataSize) {
+        self.in_flight = in_flight;
+    }
+
+    /// The controller names a rate and a window.
+    #[inline]
+    pub fn on_target(&mut self, now: Timestamp, rate: DataRate, window: Option<DataSize>) {
+        self.settle(now);
+        self.rate = rate;
+        self.window = window;
+        self.forgive();
+    }
+
+    /// The controller wants a probe. One with the number of the latest is the latest.
+    #[inline]
+    pub fn on_probe(&mut self, now: Timestamp, probe: Probe) {
+        let now = self.settle(now);
+        if self.latest_probe != Some(probe.cluster) {
+            self.latest_probe = Some(probe.cluster);
+            self.begin_probe(now, probe);
+        }
+    }
+
+    /// What is owed, rounded up to the byte.
+    #[inline]
+    pub fn owed(&self, now: Timestamp) -> DataSize {
+        bytes(self.debt_at(now.max(self.updated)))
+    }
+
+    /// What was never paid back, because it exceeded the longest debt; rounded up to the byte.
+    #[inline]
+    pub fn forgiven(&self) -> DataSize {
+        bytes(self.forgiven)
+    }
+
+    fn begin_probe(&mut self, now: Timestamp, probe: Probe) {
+        if probe.rate == DataRate::ZERO || self.config.probes == 0 {
+            return;
+        }
+        let config = self.config;
+        self.clusters.retain(|cluster| !cluster.is_stale(now, &config));
+        while self.clusters.len() >= config.probes {
+            self.clusters.pop_front();
+        }
+        let (packets, sent, batch) = (0, DataSize::ZERO, DataSize::ZERO);
+        self.clusters.push_back(Cluster { probe, requested: now, begun: None, packets, sent, batch });
+    }
+
+    fn cluster(&self, now: Timestamp) -> Option<&Cluster> {
+        self.clusters.iter().find(|cluster| !cluster.is_stale(now, &self.config))
+    }
+
+    /// Pays back until `now`, or until what was told before if that is later; gives which.
+    fn settle(&mut self, now: Timestamp) -> Timestamp {
+        let now = now.max(self.updated);
+        self.debt = self.debt_at(now);
+        self.draining &= self.debt > 0;
+        self.updated = now;
+        now
+    }
+
+    fn owe(&mut self, size: DataSize) {
+        self.debt = self.debt.saturating_add(u128::from(size.as_bytes()) * BYTE);
+        self.forgive();
+        self.draining |= self.debt >= self.burst();
+    }
+
+    /// At a rate of zero nothing is forgiven: it would be everything.
+    fn forgive(&mut self) {
+        let most = self.worth(self.config.debt);
+        if self.rate > DataRate::ZERO && self.debt > most {
+            self.forgiven = self.forgiven.saturating_add(self.debt - most);
+            self.debt = most;
+        }
+    }
+
+    fn debt_at(&self, now: Timestamp) -> u128 {
+        self.debt.saturating_sub(self.worth(now.saturating_since(self.updated)))
+    }
+
+    /// The debt below which packets leave at once; 0 and 1 both mean that none may be owed.
+    fn burst(&self) -> u128 {
+        let window = self.worth(self.config.burst).min(u128::from(self.config.burst_size.as_bytes()) * BYTE);
+        window.min(self.worth(self.config.debt))
+    }
+
+    fn worth(&self, time: TimeDelta) -> u128 {
+        u128::from(self.rate.as_bps()) * u128::try_from(time.as_nanos()).unwrap_or(0)
+    }
+
+    fn time_to_pay(&self, debt: u128) -> TimeDelta {
+        let nanos = debt.div_ceil(u128::from(self.rate.as_bps()).max(1));
+        TimeDelta::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+    }
+}
+
+impl Cluster {
+    /// When the present batch may leave: what went before takes its time at the probe's rate.
+    fn due(&self) -> Timestamp {
+        let Some(begun) = self.begun else { return Timestamp::ZERO };
+        begun + self.probe.rate.time_for(self.batch).unwrap_or(TimeDelta::ZERO)
+    }
+
+    fn batch_size(&self) -> DataSize {
+        self.probe.rate.size_in(self.probe.batch)
+    }
+
+    fn on_sent(&mut self, now: Timestamp, size: DataSize) {
+        self.begun.get_or_insert(now);
+        self.packets += 1;
+        self.sent += size;
+        if self.sent.saturating_sub(self.batch) >= self.batch_size() {
+            self.batch = self.sent;
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.packets >= self.probe.packets && self.sent >= self.probe.rate.size_in(self.probe.duration)
+    }
+
+    fn is_stale(&self, now: Timestamp, config: &PacerConfig) -> bool {
+        match self.begun {
+            Some(_) => now.saturating_since(self.due()) > config.probe_delay,
+            None => now.saturating_since(self.requested) > config.probe_timeout,
+        }
+    }
+}
+
+fn bytes(debt: u128) -> DataSize {
+    DataSize::from_bytes(u64::try_from(debt.div_ceil(BYTE)).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SIZE: DataSize = DataSize::from_bytes(1200);
+
+    fn kbps(kbps: u64) -> DataRate {
+        DataRate::from_bps(kbps * 1000)
+    }
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::ZERO + TimeDelta::from_millis(millis)
+    }
+
+    fn probe(cluster: u32) -> Probe {
+        let (duration, batch) = (TimeDelta::from_millis(15), TimeDelta::from_millis(2));
+        Probe { cluster, rate: kbps(9600), duration, packets: 5, batch }
+    }
+
+    /// Sends packets of `SIZE` as soon as they may leave, until `end`; gives when.
+    fn departures(pacer: &mut Pacer, mut now: Timestamp, end: Timestamp) -> Vec<Timestamp> {
+        let mut sent = Vec::new();
+        while now < end {
+            match pacer.next_send(now, SIZE) {
+                Permit::Now => {
+                    pacer.on_sent(now, SIZE);
+                    sent.push(now);
+                }
+                Permit::At(then) => {
+                    assert!(then > now);
+                    now = then;
+                }
+                Permit::Blocked => break,
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn libwebrtc_sends_forty_milliseconds_at_once_and_pauses() {
+        // 1200 bytes are 10 ms at 960 kbit/s: the fourth packet fills the window.
+        let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(960));
+        let sent = departures(&mut pacer, at(0), at(81));
+        let expected: Vec<_> = [0, 40, 80].into_iter().flat_map(|millis| [at(millis); 4]).collect();
+        assert_eq!(sent, expected);
+    }
+
+    #[test]
+    fn with_room_packets_follow_one_by_one_after_the_first_burst() {
+        let config = PacerConfig { resume: Resume::Room, ..PacerConfig::libwebrtc() };
+        let mut pacer = Pacer::new(config, kbps(960));
+        let sent = departures(&mut pacer, at(0), at(31));
+        let nanosecond = TimeDelta::from_nanos(1);
+        // The debt must be less than the window, so the fifth leaves when it just is.
+        let expected = [
+            at(0),
+            at(0),
+            at(0),
+            at(0),
+            at(0) + nanosecond,
+            at(10) + nanosecond,
+            at(20) + nanosecond,
+            at(30) + nanosecond,
+        ];
+        assert_eq!(sent, expected);
+    }
+
+    #[test]
+    fn the_burst_is_never_more_than_63_kilobytes() {
+        // 40 ms at 100 Mbit/s would be 500 kB; 53 packets are the first above 63 kB.
+        let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(100_000));
+        let sent = departures(&mut pacer, at(0), at(1));
+        assert_eq!(sent.len(), 53);
+    }
+
+    #[test]
+    fn no_remainder_is_lost() {
+        // 1200 bytes at 7 bit/s short of a megabit take 9600.0672… µs: over 10 s no drift.
+        let rate = DataRate::from_bps(999_993);
+        let config = PacerConfig { burst: TimeDelta::ZERO, ..PacerConfig::libwebrtc() };
+        let mut pacer = Pacer::new(config, rate);
+        let sent = departures(&mut pacer, at(0), at(10_000));
+        assert_eq!(sent.len(), 1042); // 10 s × 999 993 bit/s / 9600 bit = 1041.66, and the one at zero
+        let last = *sent.last().unwrap();
+        // Each wait is rounded up by less than a nanosecond.
+        let exact = rate.time_for(SIZE * 1041).unwrap();
+        assert!((last - Timestamp::ZERO - exact).abs() <= TimeDelta::from_nanos(1041));
+    }
+
+    #[test]
+    fn the_window_blocks_and_never_for_ever() {
+        let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(10_000));
+        let window = |bytes| Some(DataSize::from_bytes(bytes));
+        pacer.on_target(at(0), kbps(10_000), window(2400));
+        pacer.on_sent(at(0), SIZE);
+        assert_eq!(pacer.next_send(at(0), SIZE), Permit::Now);
+        pacer.on_sent(at(0), SIZE);
+        assert_eq!(pacer.next_send(at(1000), SIZE), Permit::Blocked);
+        pacer.on_in_flight(SIZE);
+        assert_eq!(pacer.next_send(at(1000), SIZE), Permit::Now);
+        pacer.on_target(at(1000), kbps(10_000), window(100));
+        assert_eq!(pacer.next_send(at(1000), SIZE), Permit::Blocked);
+        pacer.on_in_flight(DataSize::ZERO);
+        assert_eq!(pacer.next_send(at(1000), SIZE), Permit::Now);
+        pacer.on_target(at(1000), DataRate::ZERO, None);
+        assert_eq!(pacer.next_send(at(1000), SIZE), Permit::Blocked);
+    }
+
+    #[test]
+    fn audio_passes_and_is_paid_for() {
+        let mut pacer = Pacer::new(PacerConfig::gcc_draft(), kbps(960));
+        pacer.on_sent_unpaced(at(0), SIZE);
+        pacer.on_sent_unpaced(at(0), SIZE);
+        assert_eq!(pacer.next_send(at(0), SIZE), Permit::At(at(20)));
+        let free = PacerConfig { account_unpaced: false, ..PacerConfig::gcc_draft() };
+        let mut pacer = Pacer::new(free, kbps(960));
+        pacer.on_sent_unpaced(at(0), SIZE);
+        assert_eq!(pacer.next_send(at(0), SIZE), Permit::Now);
+    }
+
+    #[test]
+    fn a_debt_is_never_longer_than_half_a_second() {
+        let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(960));
+        for _ in 0..100 {
+            pacer.on_sent_unpaced(at(0), SIZE);
+        }
+        assert_eq!(pacer.next_send(at(0), SIZE), Permit::At(at(500)));
+        assert_eq!(pacer.forgiven(), SIZE * 50);
+        // A tenth of the rate, a tenth of the debt.
+        pacer.on_target(at(0), kbps(96), None);
+        assert_eq!(pacer.next_send(at(0), SIZE), Permit::At(at(500)));
+        assert_eq!(pacer.forgiven(), SIZE * 95);
+    }
+
+    #[test]
+    fn a_probe_leaves_at_its_own_rate_and_ends() {
+        let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(960));
+        // 9.6 Mbit/s: a packet each millisecond, in batches of two. 15 ms are 15 packets.
+        pacer.on_probe(at(0), probe(3));
+        pacer.on_probe(at(0), probe(3)); // the same again is not another
+        assert_eq!(pacer.probe(at(0)), Some(ProbeNeed { cluster: 3, left: SIZE * 2 }));
+        let (mut now, mut sent) = (at(0), Vec::new());
+        while pacer.probe(now).is_some() {
+            match pacer.next_send(now, SIZE) {
+                Permit::Now => {
+                    assert_eq!(pacer.on_sent(now, SIZE), Some(3));
+                    sent.push(now);
+                }
+                Permit::At(then) => now = then,
+                Permit::Blocked => unreachable!(),
+            }
+        }
+        let expected: Vec<_> = (0..15).map(|i| at(i / 2 * 2)).collect();
+        assert_eq!(sent, expected);
+        // All of it was sent on credit: 15 packets are 150 ms, less the 14 ms gone.
+        assert_eq!(pacer.next_send(now, SIZE), Permit::At(at(150)));
+        assert_eq!(pacer.on_sent(at(150), SIZE), None);
+    }
+
+    #[test]
+    fn a_probe_that_is_late_is_given_up() {
+        let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(960));
+        pacer.on_probe(at(0), probe(1));
+        pacer.on_probe(at(0), probe(2));
+        assert_eq!(pacer.on_sent(at(0), SIZE), Some(1));
+        assert_eq!(pacer.probe(at(10)).map(|need| need.cluster), Some(1));
+        assert_eq!(pacer.probe(at(11)).map(|need| need.cluster), Some(2));
+        assert_eq!(pacer.on_sent(at(11), SIZE), Some(2));
+        pacer.on_probe(at(20), probe(3));
+        assert_eq!(pacer.probe(at(5020)).map(|need| need.cluster), Some(3));
+        assert_eq!(pacer.probe(at(5021)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_rate_times_time_and_a_burst(
+            bps in 50_000_u64..100_000_000,
+            packets in prop::collection::vec((1_u64..1500, 0_i64..30_000_000), 2..300),
+            room: bool,
+            draft: bool,
+        ) {
+            let base = if draft { PacerConfig::gcc_draft() } else { PacerConfig::libwebrtc() };
+            let config = PacerConfig { resume: if room { Resume::Room } else { Resume::Drained }, ..base };
+            let rate = DataRate::from_bps(bps);
+            let mut pacer = Pacer::new(config, rate);
+            let mut now = Timestamp::ZERO;
+            let mut sent = Vec::new();
+            for (bytes, pause) in packets {
+                // Every third packet is late to ask.
+                if pause % 3 == 0 {
+                    now += TimeDelta::from_nanos(pause);
+                }
+                let size = DataSize::from_bytes(bytes);
+                if let Permit::At(then) = pacer.next_send(now, size) {
+                    // Never too long, never too short: a nanosecond earlier it would not do.
+                    prop_assert!(then > now && then - now <= TimeDelta::from_millis(500));
+                    prop_assert_eq!(pacer.next_send(then - TimeDelta::from_nanos(1), size), Permit::At(then));
+                    now = then;
+                }
+                prop_assert_eq!(pacer.next_send(now, size), Permit::Now);
+                pacer.on_sent(now, size);
+                sent.push((now, bytes));
+            }
+            prop_assert_eq!(pacer.forgiven(), DataSize::ZERO);
+            let nanos = u128::try_from(config.burst.as_nanos()).unwrap();
+            let burst = (u128::from(bps) * nanos).min(63_000 * BYTE) + 1500 * BYTE;
+            for (i, &(begin, _)) in sent.iter().enumerate() {
+                let mut total = 0;
+                for &(end, bytes) in &sent[i..] {
+                    total += u128::from(bytes) * BYTE;
+                    let time = u128::try_from((end - begin).as_nanos()).unwrap();
+                    prop_assert!(total <= u128::from(bps) * time + burst);
+                }
+            }
+        }
+
+        #[test]
+        fn a_sender_with_enough_to_send_uses_the_whole_rate(bps in 50_000_u64..50_000_000, room: bool) {
+            let resume = if room { Resume::Room } else { Resume::Drained };
+            let mut pacer = Pacer::new(PacerConfig { resume, ..PacerConfig::libwebrtc() }, DataRate::from_bps(bps));
+            let sent = departures(&mut pacer, at(0), at(3000)).len() as u64;
+            let possible = bps * 3 / (SIZE.as_bits());
+            let window = (bps * 40 / 1000).min(63_000 * 8) / SIZE.as_bits() + 1;
+            prop_assert!(sent + 1 >= possible && sent <= possible + window + 1, "{} of {}", sent, possible);
+        }
+
+        #[test]
+        fn calls_in_any_order_are_safe_and_the_answer_holds(
+            calls in prop::collection::vec((0_u8..6, any::<u64>(), any::<u64>()), 1..100),
+        ) {
+            let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(500));
+            for (call, time, value) in calls {
+                // Time that runs backwards, and extremes.
+                let now = Timestamp::from_nanos(if call == 5 { time } else { time % 20_000_000_000 });
+                let size = DataSize::from_bytes(if call == 5 { value } else { value % 3000 });
+                match call {
+                    0 | 5 => {
+                        pacer.on_sent(now, size);
+                    }
+                    1 => pacer.on_sent_unpaced(now, size),
+                    2 => pacer.on_in_flight(size),
+                    _ => {
+                        let probe = Probe {
+                            rate: DataRate::from_bps(value % 50_000_000),
+                            ..probe(value as u32)
+                        };
+                        let rate = DataRate::from_bps(if call == 4 { time } else { value % 10_000_000 });
+                        pacer.on_target(now, rate, (value % 2 == 0).then_some(size));
+                        if value % 3 == 0 {
+                            pacer.on_probe(now, probe);
+                        }
+                    }
+                }
+                let before = format!("{pacer:?}");
+                if let Permit::At(then) = pacer.next_send(now, SIZE) {
+                    prop_assert!(then > now);
+                    // At the end of time there is no later.
+                    if then < Timestamp::MAX && pacer.probe(now).map(|need| need.cluster) == pacer.probe(then).map(|need| need.cluster) {
+                        prop_assert_eq!(pacer.next_send(then, SIZE), Permit::Now);
+                    }
+                }
+                prop_assert_eq!(before, format!("{pacer:?}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Departures that were recorded, once more.
+
+use std::sync::Arc;
+
+use giusto_units::{DataSize, TimeDelta, Timestamp};
+
+use super::{Cycle, Schedule, Slips, Step, ideal::Forward};
+
+/// Sends one datagram at each of a list of moments, and ends with the list. What is late is sent at once: a recording is
+/// repeated with its bursts, and [`BurstLimit`](super::BurstLimit) can bound them.
+#[derive(Debug)]
+pub struct Replay {
+    /// From the beginning on, never backwards.
+    departures: Arc<[TimeDelta]>,
+    next: usize,
+    start: Option<Timestamp>,
+    clock: Forward,
+}
+
+impl Replay {
+    /// A schedule that sends at `departures` after `start`, by default after the first call.
+    #[inline]
+    pub fn new(departures: Arc<[TimeDelta]>, start: Option<Timestamp>) -> Self {
+        Self { departures, next: 0, start, clock: Forward::default() }
+    }
+}
+
+impl Schedule for Replay {
+    fn next(&mut self, now: Timestamp) -> Step {
+        let now = self.clock.clamp(now);
+        let start = *self.start.get_or_insert(now);
+        match self.departures.get(self.next).map(|departure| start + *departure) {
+            None => Step::Done,
+            Some(due) if due > now => Step::SleepUntil(due),
+            Some(due) => Step::Send(Cycle { packets: 1, due }),
+        }
+    }
+
+    fn on_sent(&mut self, now: Timestamp, size: DataSize) {
+        self.clock.clamp(now);
+        if size > DataSize::ZERO {
+            self.next = self.next.saturating_add(1).min(self.departures.len());
+        }
+    }
+
+    fn on_woke(&mut self, now: Timestamp) {
+        self.clock.clamp(now);
+    }
+
+    fn slips(&self) -> Slips {
+        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_datagram_has_the_moment_of_the_recording() {
+        let ms = |millis: u64| Timestamp::from_nanos(millis * 1_000_000);
+        let departures = [0, 20, 20, 50].map(TimeDelta::from_millis);
+        let mut replay = Replay::new(departures.into(), Some(ms(100)));
+        let size = DataSize::from_bytes(1);
+        let send = |due| Step::Send(Cycle { packets: 1, due });
+        assert_eq!(replay.next(ms(0)), Step::SleepUntil(ms(100)));
+        assert_eq!(replay.next(ms(101)), send(ms(100)));
+        replay.on_sent(ms(101), size);
+        assert_eq!(replay.next(ms(101)), Step::SleepUntil(ms(120)));
+        // Late: both that were due leave at once, each with its own moment.
+        assert_eq!(replay.next(ms(130)), send(ms(120)));
+        replay.on_sent(ms(130), size);
+        assert_eq!(replay.next(ms(130)), send(ms(120)));
+        replay.on_sent(ms(130), size);
+        assert_eq!(replay.next(ms(150)), send(ms(150)));
+        replay.on_sent(ms(150), size);
+        assert_eq!(replay.next(ms(151)), Step::Done);
+    }
+}

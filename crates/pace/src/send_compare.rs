@@ -1,0 +1,145 @@
+//! `send-compare`: send whenever the average is below the target.
+
+use giusto_units::{DataSize, NANOS_PER_SECOND, Timestamp};
+
+use super::{
+    Cycle, CyclePlan, Schedule, Slips, Step,
+    ideal::{Forward, IdealLine},
+};
+
+/// Compares the average rate since the start with the target and sends while it is lower; otherwise looks again, and so keeps
+/// a processor busy.
+///
+/// "Constant Bit Rate Streaming - Practical Implementations", Send and Compare:
+///
+/// ```text
+/// rate = byte_count · 8 · 10⁹ / (now − start_time_nanos)
+/// if rate < target_rate:  byte_count += send(datagrams)
+/// ```
+///
+/// with two misprints mended: there `byte_count` is overwritten rather than added to, and the rate divided by 10⁹ rather than
+/// multiplied. The comparison is made in integers, `bytes · 8 · 10⁹ < target · elapsed`, so nothing is rounded. The average
+/// of nothing sent is zero, so the first cycle leaves at the start.
+///
+/// The comparison is strict: a cycle leaves after the moment at which an ideal sender would send it, by up to one tick of the
+/// clock. After a delay all that is owed leaves back to back, without bound; [`BurstLimit`](super::BurstLimit) bounds it.
+#[derive(Debug, Clone)]
+pub struct SendCompare {
+    line: IdealLine,
+    clock: Forward,
+    packets: u32,
+    start: Option<Timestamp>,
+    sent: DataSize,
+}
+
+impl SendCompare {
+    /// Cycles of `plan`, from `start` on, or else from the first call on.
+    pub fn new(plan: &CyclePlan, start: Option<Timestamp>) -> Self {
+        Self {
+            line: IdealLine::new(plan.bps(), start),
+            clock: Forward::default(),
+            packets: plan.packets_per_cycle(),
+            start,
+            sent: DataSize::ZERO,
+        }
+    }
+
+    fn begin(&mut self, now: Timestamp) -> Timestamp {
+        self.line.ensure_begun(now);
+        *self.start.get_or_insert(now)
+    }
+
+    fn is_below_target(&self, start: Timestamp, now: Timestamp) -> bool {
+        let elapsed = u128::from(now.as_nanos().saturating_sub(start.as_nanos()));
+        let sent = u128::from(self.sent.as_bytes()) * 8 * u128::from(NANOS_PER_SECOND);
+        sent == 0 || sent < u128::from(self.line.rate().as_bps()) * elapsed
+    }
+}
+
+impl Schedule for SendCompare {
+    fn next(&mut self, now: Timestamp) -> Step {
+        let now = self.clock.clamp(now);
+        let start = self.begin(now);
+        if now < start {
+            Step::SleepUntil(start)
+        } else if self.is_below_target(start, now) {
+            Step::Send(Cycle { packets: self.packets, due: self.line.due() })
+        } else {
+            Step::LookAgain
+        }
+    }
+
+    fn on_sent(&mut self, now: Timestamp, size: DataSize) {
+        let now = self.clock.clamp(now);
+        self.begin(now);
+        self.line.advance(size);
+        self.sent += size;
+    }
+
+    fn on_woke(&mut self, now: Timestamp) {
+        self.clock.clamp(now);
+    }
+
+    fn slips(&self) -> Slips {
+        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::virtual_driver::{VirtualDriver, plan};
+
+    #[test]
+    fn cycles_leave_back_to_back_once_the_average_falls_below_the_target() {
+        // 71 x 200 B at 1 Mbit/s: 113.6 ms.
+        let plan = plan(1_000_000, 200, 71);
+        let mut driver = VirtualDriver::new(plan.size_on_layer());
+        driver.run(&mut SendCompare::new(&plan, None), 10_000_000_000);
+        assert_eq!(driver.departures.len(), 89, "cycles begun in 10 s");
+        for (departure, k) in driver.departures.iter().zip(0_u64..) {
+            assert_eq!((departure.packets, departure.due.as_nanos()), (71, k * 113_600_000));
+            // The strict comparison: one look later than due.
+            assert_eq!(departure.error().as_nanos(), if k == 0 { 0 } else { 100 });
+        }
+    }
+
+    #[test]
+    fn what_is_owed_after_a_stall_leaves_at_once() {
+        let plan = plan(1_000_000, 125, 1);
+        let stall = Some((20_500_000, 30_500_000));
+        let mut driver = VirtualDriver { stall, ..VirtualDriver::new(plan.size_on_layer()) };
+        driver.run(&mut SendCompare::new(&plan, None), 1_000_000_000);
+        let at_once = driver.departures.iter().filter(|departure| departure.at.as_nanos() == 30_500_000);
+        assert_eq!(at_once.count(), 10);
+        assert_eq!(driver.departures.len(), 1000);
+    }
+
+    #[test]
+    fn a_coarse_clock_makes_bursts_of_its_ticks() {
+        let plan = plan(1_000_000, 125, 1);
+        let mut driver =
+            VirtualDriver { granularity: 10_000_000, ..VirtualDriver::new(plan.size_on_layer()) };
+        driver.run(&mut SendCompare::new(&plan, None), 1_000_000_000);
+        // At the tick of 10 ms the cycles due at 1 to 9 ms leave; the one due right then is not yet below the target.
+        assert_eq!(
+            driver.departures.iter().filter(|departure| departure.at.as_nanos() == 10_000_000).count(),
+            9
+        );
+        assert_eq!(
+            driver.departures.iter().filter(|departure| departure.at.as_nanos() == 20_000_000).count(),
+            10
+        );
+    }
+
+    #[test]
+    fn it_waits_for_its_start_asleep() {
+        let at = Timestamp::from_nanos;
+        let mut schedule = SendCompare::new(&plan(1_000_000, 125, 1), Some(at(7)));
+        assert_eq!(schedule.next(at(0)), Step::SleepUntil(at(7)));
+        assert_eq!(schedule.next(at(8)), Step::Send(Cycle { packets: 1, due: at(7) }));
+        schedule.on_sent(at(9), DataSize::from_bytes(125));
+        assert_eq!(schedule.next(at(1_000_007)), Step::LookAgain);
+        assert_eq!(schedule.next(at(1_000_008)), Step::Send(Cycle { packets: 1, due: at(1_000_007) }));
+    }
+}

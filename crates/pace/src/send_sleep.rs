@@ -1,0 +1,259 @@
+//! `send-sleep`: send a cycle, then sleep for what is left of its period.
+
+use giusto_units::{DataSize, TimeDelta, Timestamp};
+
+use super::{
+    Cycle, CyclePlan, Schedule, Slips, Step,
+    ideal::{Forward, IdealLine},
+};
+
+/// Which lost time [`SendSleep`] makes up for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Deficit {
+    /// None: each cycle stands alone.
+    #[default]
+    None,
+    /// Sending that took longer than a period.
+    SendTime,
+    /// That, and what the sleeps overshot.
+    SendTimeAndOversleep,
+}
+
+/// Sends a cycle, measures how long that took, and sleeps for the rest of the period; each cycle begins anew when it begins.
+///
+/// "Constant Bit Rate Transmission - An Adaptive Send and Sleep Approach" (and, without the counter, "Constant Bit Rate
+/// Streaming - Practical Implementations", Send and Sleep):
+///
+/// ```text
+/// send_duration = now − send_start_time
+/// if send_duration > period:  sleep_time = 0;  deficit += send_duration − period
+/// else:                       sleep_time = period − send_duration
+///                             repaid = min(deficit, sleep_time);  sleep_time −= repaid;  deficit −= repaid
+/// ```
+///
+/// where the printed loop subtracts `send_time`, a misprint for `send_duration`. [`Deficit`] says what the counter counts:
+///
+/// - [`Deficit::None`] has no counter: whatever the sleep overshoots, or a send takes beyond the period, is lost for good.
+/// - [`Deficit::SendTime`] is the counter as printed.
+/// - [`Deficit::SendTimeAndOversleep`] also follows the sentence below it: "Measure the sleep duration and adjust the
+///   deficit if you overslept."
+///
+/// A sleep is over when [`on_woke`](Schedule::on_woke) says so. The period is that of the size actually sent ("a specific
+/// (possibly variable) amount of data being sent each cycle"). Time that passes in neither a send nor a sleep is lost in all
+/// three. `due` is the moment at which an ideal sender would send the cycle, `start + bits / rate`, so that what was lost for
+/// good shows as a growing schedule error. The deficit is repaid without bound; [`BurstLimit`](super::BurstLimit) bounds it.
+#[derive(Debug, Clone)]
+pub struct SendSleep {
+    line: IdealLine,
+    clock: Forward,
+    packets: u32,
+    deficit: Deficit,
+    owed: TimeDelta,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// The start is still to come.
+    Waiting { until: Timestamp },
+    /// A cycle may be sent.
+    Ready,
+    /// A cycle was asked for.
+    Sending { since: Timestamp },
+    /// A sleep is to be asked for.
+    Sent { sleep: TimeDelta },
+    /// A sleep was asked for.
+    Sleeping { until: Timestamp },
+}
+
+impl SendSleep {
+    /// Cycles of `plan`, from `start` on, or else from the first call on.
+    pub fn new(plan: &CyclePlan, deficit: Deficit, start: Option<Timestamp>) -> Self {
+        Self {
+            line: IdealLine::new(plan.bps(), start),
+            clock: Forward::default(),
+            packets: plan.packets_per_cycle(),
+            deficit,
+            owed: TimeDelta::ZERO,
+            state: start.map_or(State::Ready, |until| State::Waiting { until }),
+        }
+    }
+
+    /// What the sleeps to come are still shortened by.
+    #[inline]
+    pub fn deficit(&self) -> TimeDelta {
+        self.owed
+    }
+
+    /// The sleep that follows a send of `duration` in a cycle of `period`.
+    fn sleep_after(&mut self, duration: TimeDelta, period: TimeDelta) -> TimeDelta {
+        if duration > period {
+            if self.deficit != Deficit::None {
+                self.owed += duration - period;
+            }
+            return TimeDelta::ZERO;
+        }
+        let sleep = period - duration;
+        let repaid = self.owed.min(sleep);
+        self.owed -= repaid;
+        sleep - repaid
+    }
+}
+
+impl Schedule for SendSleep {
+    fn next(&mut self, now: Timestamp) -> Step {
+        let now = self.clock.clamp(now);
+        self.line.ensure_begun(now);
+        match self.state {
+            State::Waiting { until } if now < until => return Step::SleepUntil(until),
+            State::Sent { sleep } if sleep > TimeDelta::ZERO => {
+                self.state = State::Sleeping { until: now + sleep };
+                return Step::SleepFor(sleep);
+            }
+            // The driver asks again before it slept: the rest of the sleep.
+            State::Sleeping { until } if now < until => return Step::SleepFor(until - now),
+            State::Sleeping { .. } => self.on_woke(now),
+            State::Waiting { .. } | State::Ready | State::Sending { .. } | State::Sent { .. } => {}
+        }
+        self.state = State::Sending { since: now };
+        Step::Send(Cycle { packets: self.packets, due: self.line.due() })
+    }
+
+    fn on_sent(&mut self, now: Timestamp, size: DataSize) {
+        let now = self.clock.clamp(now);
+        self.line.ensure_begun(now);
+        // The exact line's steps, so that the fractions of a nanosecond are not lost either.
+        let before = self.line.due();
+        self.line.advance(size);
+        let period = self.line.due() - before;
+        self.state = match self.state {
+            State::Sending { since } => State::Sent { sleep: self.sleep_after(now - since, period) },
+            // Sent without being asked for: the sleep grows by its period.
+            State::Ready => State::Sent { sleep: period },
+            State::Sent { sleep } => State::Sent { sleep: sleep + period },
+            State::Sleeping { until } => State::Sleeping { until: until + period },
+            State::Waiting { until } => State::Waiting { until: until + period },
+        };
+    }
+
+    fn on_woke(&mut self, now: Timestamp) {
+        let now = self.clock.clamp(now);
+        if let State::Sleeping { until } = self.state {
+            if self.deficit == Deficit::SendTimeAndOversleep {
+                self.owed += now.saturating_since(until);
+            }
+            self.state = State::Ready;
+        }
+    }
+
+    fn slips(&self) -> Slips {
+        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::virtual_driver::{Departure, VirtualDriver, plan};
+
+    const MILLI: u64 = 1_000_000;
+
+    /// One datagram per millisecond for a second.
+    fn run(
+        deficit: Deficit,
+        driver: impl FnOnce(VirtualDriver) -> VirtualDriver,
+    ) -> (Vec<Departure>, SendSleep) {
+        let plan = plan(1_000_000, 125, 1);
+        let mut schedule = SendSleep::new(&plan, deficit, None);
+        let mut driver = driver(VirtualDriver::new(plan.size_on_layer()));
+        driver.run(&mut schedule, 1000 * MILLI);
+        (driver.departures, schedule)
+    }
+
+    #[test]
+    fn without_a_counter_it_runs_slow_by_exactly_what_the_sleeps_overshoot() {
+        for deficit in [Deficit::None, Deficit::SendTime] {
+            let (departures, _) = run(deficit, |driver| VirtualDriver {
+                oversleeps: vec![60_000],
+                send_costs: vec![20_000],
+                ..driver
+            });
+            for (departure, k) in departures.iter().zip(0_i64..) {
+                assert_eq!(departure.error(), TimeDelta::from_nanos(60_000 * k));
+            }
+            assert_eq!(departures.len(), 944);
+        }
+    }
+
+    #[test]
+    fn the_time_a_send_takes_comes_off_the_sleep() {
+        let (departures, _) =
+            run(Deficit::None, |driver| VirtualDriver { send_costs: vec![1, 999_999], ..driver });
+        assert!(departures.iter().all(|departure| departure.error() == TimeDelta::ZERO));
+        assert_eq!(departures.len(), 1000);
+    }
+
+    #[test]
+    fn a_send_longer_than_a_period_is_repaid_with_the_counter_alone() {
+        let slow = |driver| VirtualDriver {
+            send_costs: vec![10_000],
+            stall: Some((100 * MILLI + 5_000, 104 * MILLI + MILLI / 2)),
+            ..driver
+        };
+        let last_error = |deficit| {
+            let (departures, _) = run(deficit, slow);
+            departures[departures.len() - 1].error()
+        };
+        // The stall lies in a send: it ends 3.5 ms after the period.
+        assert_eq!(last_error(Deficit::None), TimeDelta::from_micros(3_500));
+        assert_eq!(last_error(Deficit::SendTime), TimeDelta::ZERO);
+        assert_eq!(last_error(Deficit::SendTimeAndOversleep), TimeDelta::ZERO);
+    }
+
+    #[test]
+    fn the_counter_is_that_of_the_printed_loop() {
+        let (period, at) =
+            (TimeDelta::from_millis(10), |millis: i64| Timestamp::ZERO + TimeDelta::from_millis(millis));
+        let mut schedule = SendSleep::new(&plan(100_000, 125, 1), Deficit::SendTime, None);
+        let mut cycle = |begin: i64, end: i64| {
+            assert!(matches!(schedule.next(at(begin)), Step::Send(_)));
+            schedule.on_sent(at(end), DataSize::from_bytes(125));
+            (schedule.next(at(end)), schedule.deficit())
+        };
+        // 25 ms over: no sleep, and two later sleeps go to repay it, the third in part.
+        assert_eq!(cycle(0, 10 + 25).1, period * 5 / 2);
+        assert_eq!(cycle(35, 36).1, TimeDelta::from_millis(16));
+        assert_eq!(cycle(36, 37).1, TimeDelta::from_millis(7));
+        assert_eq!(cycle(37, 38), (Step::SleepFor(TimeDelta::from_millis(2)), TimeDelta::ZERO));
+    }
+
+    #[test]
+    fn measured_oversleep_is_repaid_by_the_extension() {
+        let (departures, schedule) = run(Deficit::SendTimeAndOversleep, |driver| VirtualDriver {
+            oversleeps: vec![60_000, 4 * MILLI, 0],
+            send_costs: vec![20_000],
+            ..driver
+        });
+        // Never early, and never later than the longest oversleep.
+        assert!(departures.iter().all(|departure| departure.error() >= TimeDelta::ZERO));
+        assert!(departures.iter().all(|departure| departure.error() <= TimeDelta::from_millis(5)));
+        assert!((996..=1000).contains(&departures.len()), "{}", departures.len());
+        assert!(schedule.deficit() <= TimeDelta::from_millis(5));
+    }
+
+    #[test]
+    fn a_sleep_that_was_not_carried_out_is_asked_for_again() {
+        let at = Timestamp::from_nanos;
+        let mut schedule =
+            SendSleep::new(&plan(1_000_000, 125, 1), Deficit::SendTimeAndOversleep, Some(at(10)));
+        assert_eq!(schedule.next(at(3)), Step::SleepUntil(at(10)));
+        schedule.on_woke(at(4));
+        assert_eq!(schedule.next(at(4)), Step::SleepUntil(at(10)));
+        assert!(matches!(schedule.next(at(10)), Step::Send(_)));
+        schedule.on_sent(at(10), DataSize::from_bytes(125));
+        assert_eq!(schedule.next(at(10)), Step::SleepFor(TimeDelta::from_millis(1)));
+        assert_eq!(schedule.next(at(400_010)), Step::SleepFor(TimeDelta::from_micros(600)));
+        assert_eq!(schedule.next(at(1_000_017)), Step::Send(Cycle { packets: 1, due: at(1_000_010) }));
+        assert_eq!(schedule.deficit(), TimeDelta::from_nanos(7));
+    }
+}

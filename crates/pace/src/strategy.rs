@@ -1,0 +1,202 @@
+//! Schedules by name.
+
+use std::{fmt, str::FromStr};
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::{
+    AbsoluteTime, BurstBound, BurstLimit, CatchUp, CyclePlan, Deficit, DifferentialRule, DifferentialTime,
+    Grid, GridConfig, PlanError, Schedule, SendCompare, SendSleep, SessionRule, Unpaced,
+    names::{UnknownName, choose},
+};
+
+/// The schedules that can be asked for by name.
+///
+/// # Example
+///
+/// ```
+/// use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Schedule, Step, Strategy, StrategyOptions};
+/// use giusto_units::{TimeDelta, Timestamp};
+///
+/// let (rate, payload) = ("3 Mbit/s".parse()?, "1200 B".parse()?);
+/// let plan = CyclePlan::new(rate, payload, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(1))?;
+/// let mut schedule = "grid".parse::<Strategy>()?.build(&plan, StrategyOptions::default())?;
+///
+/// assert!(matches!(schedule.next(Timestamp::ZERO), Step::Send(cycle) if cycle.packets == 1));
+/// schedule.on_sent(Timestamp::ZERO, plan.size_on_layer());
+/// assert_eq!(schedule.next(Timestamp::ZERO), Step::SleepUntil(Timestamp::ZERO + TimeDelta::from_micros(3200)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum Strategy {
+    /// [`Grid`].
+    #[default]
+    Grid,
+    /// [`SendCompare`].
+    SendCompare,
+    /// [`SendSleep`] with [`Deficit::None`].
+    SendSleep,
+    /// [`SendSleep`] with [`Deficit::SendTime`].
+    SendSleepDeficit,
+    /// [`SendSleep`] with [`Deficit::SendTimeAndOversleep`].
+    SendSleepOversleep,
+    /// [`Unpaced`]: of the plan, only the datagrams per cycle count.
+    Unpaced,
+    // Appended, for the order is that of the wire format.
+    /// [`DifferentialTime`] with [`DifferentialRule::Dt0`].
+    Dt0,
+    /// [`DifferentialTime`] with [`DifferentialRule::Dt1`].
+    Dt1,
+    /// [`DifferentialTime`] with [`DifferentialRule::Dt2`].
+    Dt2,
+    /// [`DifferentialTime`] with [`DifferentialRule::Dt2Live`].
+    Dt2Live,
+    /// [`AbsoluteTime`] with [`SessionRule::Whole`].
+    At0,
+    /// [`AbsoluteTime`] with [`SessionRule::Fragments`].
+    At1,
+}
+
+/// What a strategy needs to know besides the plan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StrategyOptions {
+    /// When the first cycle is due; by default at the first call.
+    pub start: Option<Timestamp>,
+    /// What `grid` does about cycles that are late beyond the bound; the others have no choice.
+    pub catch_up: CatchUp,
+    /// How much `grid` sends back to back; the others have no bound.
+    pub burst_bound: BurstBound,
+    /// The maximum burst rate, at least the rate of the plan; by default none. It holds for every strategy.
+    pub r_max: Option<DataRate>,
+    /// A longer wait for data is a gap, after which `at1` and `dt2-live` begin anew; by default the time that the latest cycle
+    /// takes at the rate. The others have no choice.
+    pub gap_threshold: Option<TimeDelta>,
+}
+
+impl Strategy {
+    /// All strategies.
+    pub const ALL: [Self; 12] = [
+        Self::Grid,
+        Self::SendCompare,
+        Self::SendSleep,
+        Self::SendSleepDeficit,
+        Self::SendSleepOversleep,
+        Self::Unpaced,
+        Self::Dt0,
+        Self::Dt1,
+        Self::Dt2,
+        Self::Dt2Live,
+        Self::At0,
+        Self::At1,
+    ];
+
+    /// The name, as the command line has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Grid => "grid",
+            Self::SendCompare => "send-compare",
+            Self::SendSleep => "send-sleep",
+            Self::SendSleepDeficit => "send-sleep-deficit",
+            Self::SendSleepOversleep => "send-sleep-oversleep",
+            Self::Unpaced => "unpaced",
+            Self::Dt0 => "dt0",
+            Self::Dt1 => "dt1",
+            Self::Dt2 => "dt2",
+            Self::Dt2Live => "dt2-live",
+            Self::At0 => "at0",
+            Self::At1 => "at1",
+        }
+    }
+
+    /// A schedule of this kind for `plan`.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::BurstRateTooLow`] if `r_max` is below the rate of the plan. `unpaced` has no rate to be compared with, so
+    /// there only a zero is refused ([`PlanError::RateZero`]).
+    pub fn build(self, plan: &CyclePlan, options: StrategyOptions) -> Result<Box<dyn Schedule>, PlanError> {
+        let StrategyOptions { start, catch_up, burst_bound, r_max, gap_threshold } = options;
+        if let Some(burst_rate) = r_max.filter(|&r_max| r_max < plan.rate() && self != Self::Unpaced) {
+            return Err(PlanError::BurstRateTooLow { burst_rate, rate: plan.rate() });
+        }
+        let sleeping = |deficit| Box::new(SendSleep::new(plan, deficit, start));
+        let differential = |rule| Box::new(DifferentialTime::new(plan, rule, start));
+        let absolute = |rule| Box::new(AbsoluteTime::new(plan, rule, start));
+        let schedule: Box<dyn Schedule> = match self {
+            Self::Grid => Box::new(Grid::new(plan, GridConfig { start, catch_up, burst_bound })),
+            Self::SendCompare => Box::new(SendCompare::new(plan, start)),
+            Self::SendSleep => sleeping(Deficit::None),
+            Self::SendSleepDeficit => sleeping(Deficit::SendTime),
+            Self::SendSleepOversleep => sleeping(Deficit::SendTimeAndOversleep),
+            Self::Unpaced => Box::new(Unpaced::new(plan.packets_per_cycle(), start)),
+            Self::Dt0 => differential(DifferentialRule::Dt0),
+            Self::Dt1 => differential(DifferentialRule::Dt1),
+            Self::Dt2 => differential(DifferentialRule::Dt2),
+            Self::Dt2Live => differential(DifferentialRule::Dt2Live { gap_threshold }),
+            Self::At0 => absolute(SessionRule::Whole),
+            Self::At1 => absolute(SessionRule::Fragments { gap_threshold }),
+        };
+        Ok(match r_max {
+            Some(r_max) => Box::new(BurstLimit::new(schedule, r_max)?),
+            None => schedule,
+        })
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = UnknownName;
+    /// Reads a [name](Self::name).
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownName`] lists the names.
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        choose("strategy", text, &Self::ALL, Self::name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_units::DataSize;
+
+    use super::*;
+    use crate::{CycleRule, HeaderLayer, IpVersion};
+
+    #[test]
+    fn strategies_are_read_by_their_names() {
+        for strategy in Strategy::ALL {
+            assert_eq!(strategy.to_string().parse(), Ok(strategy));
+        }
+        assert_eq!(
+            "gird".parse::<Strategy>().unwrap_err().to_string(),
+            "unknown strategy \"gird\": the known ones are grid, send-compare, send-sleep, send-sleep-deficit, \
+             send-sleep-oversleep, unpaced, dt0, dt1, dt2, dt2-live, at0, at1"
+        );
+    }
+
+    #[test]
+    fn a_burst_rate_below_the_rate_is_refused() {
+        let (rate, payload) = (DataRate::from_bps(1_000_000), DataSize::from_bytes(200));
+        let rule = CycleRule::default();
+        let plan = CyclePlan::new(rate, payload, HeaderLayer::Payload, IpVersion::V4, rule).unwrap();
+        let build = |strategy: Strategy, bps| {
+            let r_max = Some(DataRate::from_bps(bps));
+            strategy.build(&plan, StrategyOptions { r_max, ..StrategyOptions::default() })
+        };
+        assert!(build(Strategy::Grid, 1_000_000).is_ok());
+        assert_eq!(
+            build(Strategy::Grid, 999_999).unwrap_err().to_string(),
+            "the maximum burst rate must not be below the rate of 1 Mbit/s, found \"999.999 kbit/s\": raise it or leave it out"
+        );
+        assert!(build(Strategy::Unpaced, 1).is_ok());
+        assert!(build(Strategy::Unpaced, 0).is_err());
+    }
+}

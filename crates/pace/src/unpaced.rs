@@ -1,0 +1,64 @@
+//! `unpaced`: as fast as the machine can.
+
+use giusto_units::{DataSize, Timestamp};
+
+use super::{Cycle, Schedule, Slips, Step, ideal::Forward};
+
+/// Sends always: `--rate max`.
+///
+/// Every cycle is due when it is asked for, so it has no schedule error.
+#[derive(Debug, Clone)]
+pub struct Unpaced {
+    packets: u32,
+    start: Option<Timestamp>,
+    clock: Forward,
+}
+
+impl Unpaced {
+    /// `packets` datagrams per cycle (at least one), from `start` on, or else from the first call on.
+    ///
+    /// [`CycleRule::unpaced_packets`](super::CycleRule::unpaced_packets) gives the number where there is no plan.
+    #[inline]
+    pub fn new(packets: u32, start: Option<Timestamp>) -> Self {
+        Self { packets: packets.max(1), start, clock: Forward::default() }
+    }
+}
+
+impl Schedule for Unpaced {
+    fn next(&mut self, now: Timestamp) -> Step {
+        let now = self.clock.clamp(now);
+        match self.start {
+            Some(start) if now < start => Step::SleepUntil(start),
+            _ => Step::Send(Cycle { packets: self.packets, due: now }),
+        }
+    }
+
+    fn on_sent(&mut self, now: Timestamp, _size: DataSize) {
+        self.clock.clamp(now);
+    }
+
+    fn on_woke(&mut self, now: Timestamp) {
+        self.clock.clamp(now);
+    }
+
+    fn slips(&self) -> Slips {
+        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sends_always_from_the_start_on() {
+        let at = Timestamp::from_nanos;
+        let mut unpaced = Unpaced::new(0, Some(at(5)));
+        assert_eq!(unpaced.next(at(4)), Step::SleepUntil(at(5)));
+        assert_eq!(unpaced.next(at(5)), Step::Send(Cycle { packets: 1, due: at(5) }));
+        unpaced.on_sent(at(6), DataSize::from_bytes(1200));
+        assert_eq!(unpaced.next(at(6)), Step::Send(Cycle { packets: 1, due: at(6) }));
+        assert_eq!(unpaced.next(at(3)), Step::Send(Cycle { packets: 1, due: at(6) }));
+        assert_eq!(unpaced.slips().clock_reversals, 1);
+    }
+}

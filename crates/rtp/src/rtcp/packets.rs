@@ -1,0 +1,162 @@
+//! The packets of a datagram, one after the other (RFC 3550 §6.1).
+
+use super::{
+    Bye, CongestionFeedback, ReceiverReport, Remb, ReportCount, RtcpError, ScreamFeedback, SenderReport,
+    SourceDescription, TransportFeedback, ccfb,
+    frame::{Frame, packet_type},
+    remb, scream_draft, twcc,
+};
+
+/// A packet that was understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Packet {
+    /// What somebody has sent, and received.
+    SenderReport(SenderReport),
+    /// What somebody has received.
+    ReceiverReport(ReceiverReport),
+    /// Who is there.
+    SourceDescription(SourceDescription),
+    /// Who leaves.
+    Bye(Bye),
+    /// Arrivals for the whole transport (TWCC).
+    TransportFeedback(TransportFeedback),
+    /// Arrivals and marks for each stream (RFC 8888).
+    CongestionFeedback(CongestionFeedback),
+    /// Which of the latest packets of a stream arrived (draft-johansson-rmcat-scream-cc-00).
+    ScreamFeedback(ScreamFeedback),
+    /// A receiver's estimate of the bitrate.
+    Remb(Remb),
+}
+
+impl Packet {
+    /// Appends the packet to `buffer`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the value inside; nothing is appended.
+    pub fn write(&self, buffer: &mut Vec<u8>) -> Result<(), RtcpError> {
+        match self {
+            Self::SenderReport(packet) => packet.write(buffer),
+            Self::ReceiverReport(packet) => packet.write(buffer),
+            Self::SourceDescription(packet) => packet.write(buffer),
+            Self::Bye(packet) => packet.write(buffer),
+            Self::TransportFeedback(packet) => packet.write(buffer),
+            Self::CongestionFeedback(packet) => packet.write(buffer),
+            Self::ScreamFeedback(packet) => packet.write(buffer),
+            Self::Remb(packet) => packet.write(buffer),
+        }
+    }
+}
+
+/// Goes through the packets of a datagram.
+///
+/// The frame of all of them is checked before the first is given (RFC 3550 A.2): version 2 in each, lengths that add up,
+/// padding in the last one alone. A compound need not begin with a report (RFC 5506), but
+/// [`is_reduced_size`](Self::is_reduced_size) tells. A packet whose content is damaged is given as an error, and those behind
+/// it are still read. What is of an unknown type or format is skipped and counted.
+///
+/// # Example
+///
+/// ```
+/// use giusto_rtp::rtcp::{Packet, Packets, ReceiverReport, Remb};
+/// use giusto_units::DataRate;
+///
+/// let report = ReceiverReport { ssrc: 1, blocks: vec![] };
+/// let remb = Remb { sender_ssrc: 1, bitrate: DataRate::from_bps(1_000_000), sources: vec![2] };
+/// let mut datagram = Vec::new();
+/// report.write(&mut datagram)?;
+/// remb.write(&mut datagram)?;
+/// let read = Packets::new(&datagram)?.collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(read, [Packet::ReceiverReport(report), Packet::Remb(remb)]);
+/// # Ok::<(), giusto_rtp::rtcp::RtcpError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Packets<'a> {
+    rest: &'a [u8],
+    report_count: ReportCount,
+    reduced_size: bool,
+    skipped: usize,
+}
+
+impl<'a> Packets<'a> {
+    /// Checks the frame of each packet in `datagram`.
+    ///
+    /// # Errors
+    ///
+    /// [`RtcpError`] where the datagram is not RTCP as a whole; none of its packets is to be believed then.
+    pub fn new(datagram: &'a [u8]) -> Result<Self, RtcpError> {
+        let (first, mut rest) = Frame::split(datagram)?;
+        while !rest.is_empty() {
+            rest = Frame::split(rest)?.1;
+        }
+        let reduced_size =
+            !matches!(first.packet_type, packet_type::SENDER_REPORT | packet_type::RECEIVER_REPORT);
+        Ok(Self { rest: datagram, report_count: ReportCount::Exact, reduced_size, skipped: 0 })
+    }
+
+    /// Reads RFC 8888 feedback of a sender that takes `num_reports` as `count` says.
+    #[must_use]
+    #[inline]
+    pub const fn with_report_count(self, count: ReportCount) -> Self {
+        Self { report_count: count, ..self }
+    }
+
+    /// Whether the first packet is no report: allowed where both ends agreed on it (RFC 5506 §4), else no RTCP
+    /// (RFC 3550 A.2).
+    #[inline]
+    pub const fn is_reduced_size(&self) -> bool {
+        self.reduced_size
+    }
+
+    /// How many packets were skipped so far, as of a type or format that is not known here.
+    #[inline]
+    pub const fn skipped(&self) -> usize {
+        self.skipped
+    }
+
+    /// `None` where the packet is of an unknown type or format.
+    fn read(&self, frame: &Frame<'_>) -> Result<Option<Packet>, RtcpError> {
+        let packet = match (frame.packet_type, frame.count) {
+            (packet_type::SENDER_REPORT, _) => Packet::SenderReport(SenderReport::read(frame)?),
+            (packet_type::RECEIVER_REPORT, _) => Packet::ReceiverReport(ReceiverReport::read(frame)?),
+            (packet_type::SOURCE_DESCRIPTION, _) => {
+                Packet::SourceDescription(SourceDescription::read(frame)?)
+            }
+            (packet_type::BYE, _) => Packet::Bye(Bye::read(frame)?),
+            (packet_type::TRANSPORT_FEEDBACK, twcc::FORMAT) => {
+                Packet::TransportFeedback(TransportFeedback::read(frame)?)
+            }
+            (packet_type::TRANSPORT_FEEDBACK, ccfb::FORMAT) => {
+                Packet::CongestionFeedback(CongestionFeedback::read(frame, self.report_count)?)
+            }
+            (packet_type::TRANSPORT_FEEDBACK, scream_draft::FORMAT) => {
+                Packet::ScreamFeedback(ScreamFeedback::read(frame)?)
+            }
+            (packet_type::PAYLOAD_FEEDBACK, remb::FORMAT) => return Ok(Remb::read(frame)?.map(Packet::Remb)),
+            _ => return Ok(None),
+        };
+        Ok(Some(packet))
+    }
+}
+
+impl Iterator for Packets<'_> {
+    type Item = Result<Packet, RtcpError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.rest.is_empty() {
+            let (frame, rest) = Frame::split(self.rest).expect("the frames were checked when this was made");
+            self.rest = rest;
+            match self.read(&frame) {
+                Ok(None) => self.skipped += 1,
+                Ok(Some(packet)) => return Some(Ok(packet)),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+#[path = "packets_tests.rs"]
+mod tests;

@@ -1,0 +1,621 @@
+//! All packets but transport-wide feedback, whose tests are its own: against what others wrote down, cut, and at random.
+
+use giusto_units::{DataRate, Ecn, PeerTimestamp, TimeDelta};
+use proptest::prelude::*;
+use rtcp_types::{RtcpPacketParser, RtcpPacketWriterExt};
+
+use super::*;
+use crate::{
+    NtpDelay, NtpShort, NtpTimestamp,
+    rtcp::{
+        ArrivalOffset, ArrivalTicks, Description, PacketReception, ReceptionTime, ReportBlock, StreamFeedback,
+    },
+};
+
+fn written(packet: &Packet) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    packet.write(&mut bytes).unwrap();
+    bytes
+}
+
+fn read(bytes: &[u8]) -> Result<Packet, RtcpError> {
+    Packets::new(bytes)?.next().expect("one packet")
+}
+
+/// The bytes are read as the packet, and the packet is written as the bytes.
+#[track_caller]
+fn same(bytes: &[u8], packet: &Packet) {
+    assert_eq!(read(bytes).as_ref(), Ok(packet));
+    assert_eq!(written(packet), bytes);
+}
+
+/// One of each, with all fields in use.
+fn examples() -> Vec<Packet> {
+    let block = ReportBlock {
+        ssrc: 0x2345_6789,
+        fraction_lost: 55,
+        cumulative_lost: -2,
+        highest_sequence: 0x2223_2425,
+        jitter: 0x3334_3536,
+        last_sender_report: Some(NtpShort::from_bits(0x4445_4647)),
+        delay_since_last: NtpDelay::from_bits(0x5556_5758),
+    };
+    let reception = PacketReception { ecn: Ecn::Ect1, offset: ArrivalOffset::from_bits(512) };
+    vec![
+        Packet::SenderReport(SenderReport {
+            ssrc: 1,
+            time: NtpTimestamp::from_bits(0xb44d_b705_2000_0000),
+            rtp_timestamp: 2,
+            packets: 3,
+            payload_bytes: 4,
+            blocks: vec![block; 2],
+        }),
+        Packet::ReceiverReport(ReceiverReport { ssrc: 1, blocks: vec![block] }),
+        Packet::SourceDescription(SourceDescription {
+            chunks: vec![
+                Description { ssrc: 1, cname: Some("käfer@example.org".into()) },
+                Description { ssrc: 2, cname: None },
+            ],
+        }),
+        Packet::Bye(Bye { sources: vec![1, 2], reason: Some("camera malfunction".into()) }),
+        Packet::TransportFeedback(TransportFeedback {
+            packets: vec![Some(ArrivalTicks::new(3)), None, Some(ArrivalTicks::new(-900))],
+            ..TransportFeedback::default()
+        }),
+        Packet::CongestionFeedback(CongestionFeedback {
+            sender_ssrc: 1,
+            streams: vec![
+                StreamFeedback {
+                    ssrc: 2,
+                    begin_sequence: 65_534,
+                    packets: vec![Some(reception), None, Some(reception)],
+                },
+                StreamFeedback { ssrc: 3, begin_sequence: 7, packets: vec![] },
+            ],
+            time: NtpShort::from_bits(0x0102_0304),
+        }),
+        Packet::ScreamFeedback(ScreamFeedback {
+            sender_ssrc: 1,
+            media_ssrc: 2,
+            time: ReceptionTime::from_bits(0x0102_0304),
+            highest_sequence: 5,
+            ecn_echo: 6,
+            source_quench: true,
+            received: 0xf0f1_f2f3,
+        }),
+        Packet::Remb(Remb { sender_ssrc: 1, bitrate: DataRate::from_bps(1_000_000), sources: vec![2, 3] }),
+    ]
+}
+
+/// `receiver_report_unittest.cc` of libwebrtc.
+#[test]
+fn the_receiver_report_of_libwebrtc_is_read_and_written() {
+    let bytes = [
+        0x81, 201, 0, 7, 0x12, 0x34, 0x56, 0x78, 0x23, 0x45, 0x67, 0x89, 55, 0x11, 0x12, 0x13, 0x22, 0x23,
+        0x24, 0x25, 0x33, 0x34, 0x35, 0x36, 0x44, 0x45, 0x46, 0x47, 0x55, 0x56, 0x57, 0x58,
+    ];
+    let block = ReportBlock {
+        ssrc: 0x2345_6789,
+        fraction_lost: 55,
+        cumulative_lost: 0x11_1213,
+        highest_sequence: 0x2223_2425,
+        jitter: 0x3334_3536,
+        last_sender_report: Some(NtpShort::from_bits(0x4445_4647)),
+        delay_since_last: NtpDelay::from_bits(0x5556_5758),
+    };
+    same(&bytes, &Packet::ReceiverReport(ReceiverReport { ssrc: 0x1234_5678, blocks: vec![block] }));
+    let mut damaged = bytes;
+    damaged[0] += 1;
+    let what = "a receiver report";
+    assert_eq!(read(&damaged), Err(RtcpError::Truncated { what, needed: 56, found: 32 }));
+}
+
+/// `receiver_report_test.go` of pion/rtcp: what a profile adds behind the blocks is left alone.
+#[test]
+fn the_receiver_report_of_pion_is_read() {
+    let mut bytes = vec![
+        0x81, 0xc9, 0, 9, 0x90, 0x2f, 0x9e, 0x2e, 0xbc, 0x5e, 0x9a, 0x40, 0, 0, 0, 0, 0, 0, 0x46, 0xe1, 0, 0,
+        1, 0x11, 9, 0xf3, 0x64, 0x32, 0, 2, 0x4a, 0x79,
+    ];
+    bytes.extend(*b"TESTDATA");
+    let Ok(Packet::ReceiverReport(report)) = read(&bytes) else { panic!("no receiver report") };
+    assert_eq!((report.ssrc, report.blocks.len()), (0x902f_9e2e, 1));
+    let ReportBlock { ssrc, highest_sequence, jitter, last_sender_report, delay_since_last, .. } =
+        report.blocks[0];
+    assert_eq!((ssrc, highest_sequence, jitter), (0xbc5e_9a40, 0x46e1, 273));
+    assert_eq!(last_sender_report, Some(NtpShort::from_bits(0x09f3_6432)));
+    assert_eq!(delay_since_last, NtpDelay::from_bits(150_137));
+}
+
+#[test]
+fn losses_are_kept_within_24_bits_with_their_sign() {
+    let reread = |cumulative_lost| {
+        let block = ReportBlock { cumulative_lost, fraction_lost: 0xff, ..ReportBlock::default() };
+        let report = Packet::ReceiverReport(ReceiverReport { ssrc: 0, blocks: vec![block] });
+        let Ok(Packet::ReceiverReport(report)) = read(&written(&report)) else {
+            panic!("no receiver report")
+        };
+        assert_eq!(report.blocks[0].fraction_lost, 0xff);
+        report.blocks[0].cumulative_lost
+    };
+    let limit = 1 << 23;
+    assert_eq!([-1, 0, 1, limit - 1, -limit].map(reread), [-1, 0, 1, limit - 1, -limit]);
+    assert_eq!([limit, i32::MAX, -limit - 1, i32::MIN].map(reread), [limit - 1, limit - 1, -limit, -limit]);
+}
+
+/// `remb_unittest.cc` of libwebrtc.
+#[test]
+fn the_estimate_of_libwebrtc_is_read_and_written() {
+    let bytes = [
+        0x8f, 206, 0, 7, 0x12, 0x34, 0x56, 0x78, 0, 0, 0, 0, b'R', b'E', b'M', b'B', 3, 7, 0xfb, 0x93, 0x23,
+        0x45, 0x67, 0x89, 0x23, 0x45, 0x67, 0x8a, 0x23, 0x45, 0x67, 0x8b,
+    ];
+    let remb = Remb {
+        sender_ssrc: 0x1234_5678,
+        bitrate: DataRate::from_bps(522_022),
+        sources: vec![0x2345_6789, 0x2345_678a, 0x2345_678b],
+    };
+    same(&bytes, &Packet::Remb(remb.clone()));
+
+    let large = Remb { bitrate: DataRate::from_bps(0x3_fb93 << 30), ..Remb::default() };
+    assert_eq!(read(&written(&Packet::Remb(large.clone()))), Ok(Packet::Remb(large)));
+
+    let changed = |changes: &[(usize, u8)]| {
+        let mut changed = bytes;
+        for (place, byte) in changes {
+            changed[*place] = *byte;
+        }
+        changed
+    };
+    let rate = RtcpError::Bitrate { mantissa: 0x3_fb93, exponent: 63 };
+    assert_eq!(read(&changed(&[(17, 0xff)])), Err(rate));
+    let what = "an estimated maximum bitrate";
+    assert_eq!(read(&changed(&[(16, 4)])), Err(RtcpError::Truncated { what, needed: 4, found: 0 }));
+    assert_eq!(read(&changed(&[(16, 2)])), Err(RtcpError::Excess { what, found: 4 }));
+    // Another message of the application is none of ours.
+    let other = changed(&[(12, b'N')]);
+    let mut packets = Packets::new(&other).unwrap();
+    assert_eq!((packets.next(), packets.skipped()), (None, 1));
+
+    let mut buffer = Vec::new();
+    let many = Remb { sources: vec![1; 256], ..Remb::default() };
+    let error = RtcpError::TooMany { what: "sources", found: 256, most: 255 };
+    assert_eq!((many.write(&mut buffer), buffer.len()), (Err(error), 0));
+}
+
+/// `receiver_estimated_maximum_bitrate_test.go` of pion/rtcp, sent by Chrome; and the rate below it.
+#[test]
+fn rates_are_rounded_down_to_18_bits() {
+    let bytes = [143, 206, 0, 5, 0, 0, 0, 1, 0, 0, 0, 0, 82, 69, 77, 66, 1, 26, 32, 223, 72, 116, 237, 22];
+    let remb = |bps| Remb { sender_ssrc: 1, bitrate: DataRate::from_bps(bps), sources: vec![1_215_622_422] };
+    same(&bytes, &Packet::Remb(remb(8_927_168)));
+    let below = read(&written(&Packet::Remb(remb(8_927_167))));
+    assert_eq!(below, Ok(Packet::Remb(remb(8_927_104))));
+    assert_eq!(Remb::quantised(DataRate::from_bps(8_927_167)), DataRate::from_bps(8_927_104));
+}
+
+/// `rfc8888_test.go` of pion/rtcp, after erratum 8166.
+#[test]
+fn the_feedback_of_pion_is_read_and_written() {
+    let received = |bits| Some(PacketReception { ecn: Ecn::NotEct, offset: ArrivalOffset::from_bits(bits) });
+    let empty = CongestionFeedback { sender_ssrc: 1, streams: vec![], time: NtpShort::from_bits(1) };
+    same(&[0x8b, 0xcd, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1], &Packet::CongestionFeedback(empty.clone()));
+
+    let bytes = [
+        0x8b, 0xcd, 0, 10, 0, 0, 0, 1, 0, 0, 0, 1, 0, 2, 0, 4, 0x9f, 0xfd, 0x9f, 0xfc, 0, 0, 0, 0, 0, 0, 0,
+        2, 0, 2, 0, 3, 0x9f, 0xfd, 0x9f, 0xfc, 0, 0, 0, 0, 0, 0, 0, 1,
+    ];
+    let four = vec![received(8189), received(8188), None, None];
+    let streams = vec![
+        StreamFeedback { ssrc: 1, begin_sequence: 2, packets: four.clone() },
+        StreamFeedback { ssrc: 2, begin_sequence: 2, packets: four[..3].to_vec() },
+    ];
+    let feedback = CongestionFeedback { streams, ..empty };
+    assert_eq!(feedback.byte_len(), bytes.len());
+    same(&bytes, &Packet::CongestionFeedback(feedback));
+
+    // Blocks alone: CE, and two that were not received, whose other bits do not count.
+    let block = |bits: u16| {
+        let [b0, b1] = bits.to_be_bytes();
+        let bytes = [0x8b, 0xcd, 0, 5, 0, 0, 0, 1, 0, 0, 0, 1, 0, 2, 0, 1, b0, b1, 0, 0, 0, 0, 0, 1];
+        let Ok(Packet::CongestionFeedback(feedback)) = read(&bytes) else { panic!("no feedback") };
+        feedback.streams[0].packets[0]
+    };
+    let marked = Some(PacketReception { ecn: Ecn::Ce, offset: ArrivalOffset::from_bits(8184) });
+    assert_eq!(block(0xfff8), marked);
+    assert_eq!([block(0x6200), block(0x2200), block(0)], [None; 3]);
+    assert_eq!(
+        [block(0x9ffe), block(0x9fff)],
+        [
+            Some(PacketReception { ecn: Ecn::NotEct, offset: ArrivalOffset::OVER_RANGE }),
+            Some(PacketReception { ecn: Ecn::NotEct, offset: ArrivalOffset::UNAVAILABLE }),
+        ]
+    );
+}
+
+/// A sender of the old words puts 31 into the field for 32 blocks, and the packet looks the same.
+#[test]
+fn the_old_count_of_reports_is_read_where_it_is_asked_for() {
+    let reception = |ticks| Some(PacketReception { ecn: Ecn::Ect1, offset: ArrivalOffset::from_bits(ticks) });
+    let packets: Vec<_> = (0..32).map(reception).collect();
+    let stream = StreamFeedback { ssrc: 9, begin_sequence: 100, packets: packets.clone() };
+    let feedback = CongestionFeedback { sender_ssrc: 1, streams: vec![stream], time: NtpShort::from_bits(5) };
+    let mut bytes = written(&Packet::CongestionFeedback(feedback.clone()));
+    assert_eq!(bytes[15], 32);
+
+    let mut old = bytes.clone();
+    old[15] = 31;
+    let packets_of = |bytes: &[u8], count| match Packets::new(bytes).unwrap().with_report_count(count).next()
+    {
+        Some(Ok(Packet::CongestionFeedback(feedback))) => Ok(feedback.streams[0].packets.clone()),
+        Some(Err(error)) => Err(error),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(packets_of(&old, ReportCount::Inclusive), Ok(packets.clone()));
+    assert_eq!(packets_of(&old, ReportCount::Exact), Ok(packets[..31].to_vec()));
+    assert_eq!(packets_of(&bytes, ReportCount::Exact), Ok(packets));
+    assert!(packets_of(&bytes, ReportCount::Inclusive).is_err());
+    // No reports at all are none in both forms.
+    bytes.truncate(16);
+    bytes.extend([0, 0, 0, 5]);
+    (bytes[3], bytes[15]) = (4, 0);
+    for count in [ReportCount::Exact, ReportCount::Inclusive] {
+        assert_eq!(packets_of(&bytes, count), Ok(vec![]));
+    }
+}
+
+#[test]
+fn a_quarter_of_the_sequence_numbers_is_the_most_in_a_report() {
+    let feedback = |packets| CongestionFeedback {
+        streams: vec![StreamFeedback { packets: vec![None; packets], ..StreamFeedback::default() }],
+        ..CongestionFeedback::default()
+    };
+    let (mut buffer, what) = (Vec::new(), "packets of a stream");
+    let error = RtcpError::TooMany { what, found: 16_385, most: 16_384 };
+    assert_eq!(feedback(16_385).write(&mut buffer), Err(error));
+    assert!(buffer.is_empty());
+    feedback(16_384).write(&mut buffer).unwrap();
+    assert_eq!(buffer.len(), feedback(16_384).byte_len());
+    buffer[15] = 1;
+    assert_eq!(read(&buffer), Err(error));
+}
+
+/// The example of RFC 8888 §3.1, 512 for half a second, and the limits that it names.
+#[test]
+fn offsets_are_those_of_rfc_8888() {
+    let report = 10_000_000_000;
+    let offset = |nanos| ArrivalOffset::from_delta(TimeDelta::from_nanos(nanos)).to_bits();
+    assert_eq!([offset(500_000_000), offset(0), offset(976_562), offset(976_563)], [512, 0, 0, 1]);
+    // 8189/1024 s are 7.997 070 312 5 s, 8190/1024 s are 7.998 046 875 s.
+    assert_eq!([offset(7_997_070_312), offset(7_997_070_313), offset(7_998_046_874)], [8188, 8189, 8189]);
+    assert_eq!([offset(7_998_046_875), offset(9_000_000_000)], [0x1ffe, 0x1ffe]);
+    for bits in 0..0x1ffe {
+        let again = ArrivalOffset::from_bits(bits).to_delta().map(ArrivalOffset::from_delta);
+        assert_eq!(again, Some(ArrivalOffset::from_bits(bits)));
+    }
+    assert_eq!([offset(i64::MAX), offset(-1), offset(i64::MIN)], [0x1ffe, 0x1fff, 0x1fff]);
+    assert_eq!([ArrivalOffset::OVER_RANGE.to_delta(), ArrivalOffset::UNAVAILABLE.to_delta()], [None; 2]);
+    assert_eq!(ArrivalOffset::from_bits(512).to_delta(), Some(TimeDelta::from_millis(500)));
+    let half = ArrivalOffset::from_bits(512).arrival(PeerTimestamp::from_nanos(report));
+    assert_eq!(half, Some(PeerTimestamp::from_nanos(9_500_000_000)));
+    assert_eq!(ArrivalOffset::from_bits(512).arrival(PeerTimestamp::from_nanos(499_999_999)), None);
+}
+
+/// RFC 8888 §3.1: the first copy's time, a mark on any of them.
+#[test]
+fn a_mark_on_a_duplicate_counts() {
+    let first = PacketReception { ecn: Ecn::Ect1, offset: ArrivalOffset::from_bits(512) };
+    let mut reception = first;
+    reception.add_duplicate(Ecn::NotEct);
+    assert_eq!(reception, first);
+    reception.add_duplicate(Ecn::Ce);
+    reception.add_duplicate(Ecn::Ect1);
+    assert_eq!(reception, PacketReception { ecn: Ecn::Ce, ..first });
+}
+
+/// The figures of RFC 3550 §6.5 and §6.6, by hand.
+#[test]
+fn names_and_goodbyes_are_laid_out_as_rfc_3550_draws_them() {
+    let description = SourceDescription {
+        chunks: vec![
+            Description { ssrc: 0x0102_0304, cname: Some("ab".into()) },
+            Description { ssrc: 5, cname: Some("abc".into()) },
+            Description { ssrc: 6, cname: None },
+        ],
+    };
+    let bytes = [
+        0x83, 202, 0, 8, 1, 2, 3, 4, 1, 2, b'a', b'b', 0, 0, 0, 0, 0, 0, 0, 5, 1, 3, b'a', b'b', b'c', 0, 0,
+        0, 0, 0, 0, 6, 0, 0, 0, 0,
+    ];
+    same(&bytes, &Packet::SourceDescription(description));
+    // A note before the name, and a name that is no text.
+    let mut note = [0x81, 202, 0, 4, 0, 0, 0, 1, 7, 2, b'x', b'y', 1, 1, b'z', 0, 0, 0, 0, 0];
+    let chunk = Description { ssrc: 1, cname: Some("z".into()) };
+    note[3] = 3;
+    assert_eq!(read(&note[..16]), Ok(Packet::SourceDescription(SourceDescription { chunks: vec![chunk] })));
+    note[14] = 0xff;
+    assert_eq!(read(&note[..16]), Err(RtcpError::Text("a canonical name")));
+
+    let bytes = [0x82, 203, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 2, b'o', b'k', 0];
+    same(&bytes, &Packet::Bye(Bye { sources: vec![1, 2], reason: Some("ok".into()) }));
+    same(&[0x80, 203, 0, 0], &Packet::Bye(Bye::default()));
+}
+
+/// RFC 3550 A.2 and RFC 5506.
+#[test]
+fn a_datagram_is_rtcp_as_a_whole_or_not_at_all() {
+    let mut datagram = Vec::new();
+    let all = examples();
+    for packet in &all {
+        packet.write(&mut datagram).unwrap();
+    }
+    datagram.extend([0x80, 204, 0, 2, 0, 0, 0, 1, b'n', b'a', b'm', b'e']); // APP
+    datagram.extend([0x81, 205, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 5, 0, 0]); // a generic NACK
+    datagram.extend([0xa0, 207, 0, 1, 0, 0, 0, 4]); // XR, all padding
+
+    let mut packets = Packets::new(&datagram).unwrap();
+    assert!(!packets.is_reduced_size());
+    assert_eq!(packets.by_ref().collect::<Result<Vec<_>, _>>().as_ref(), Ok(&all));
+    assert_eq!(packets.skipped(), 3);
+
+    for length in 0..datagram.len() {
+        // Only at a border between packets can a datagram end.
+        let cut = Packets::new(&datagram[..length]).map(|packets| packets.flatten().count());
+        assert!(matches!(cut, Err(RtcpError::Truncated { .. }) | Ok(1..=8)), "{length}: {cut:?}");
+    }
+    let mut version = datagram.clone();
+    let second = written(&all[0]).len();
+    version[second] = 0x41;
+    assert_eq!(Packets::new(&version).unwrap_err(), RtcpError::Version(1));
+    let mut padded = datagram.clone();
+    padded[0] |= 0x20;
+    padded[second - 1] = 4;
+    assert_eq!(Packets::new(&padded).unwrap_err(), RtcpError::PaddingWithin);
+
+    assert!(Packets::new(&written(&all[6])).unwrap().is_reduced_size());
+    assert!(!Packets::new(&written(&all[1])).unwrap().is_reduced_size());
+}
+
+#[test]
+fn a_damaged_packet_does_not_hide_the_next() {
+    let [report, .., remb] = &examples()[..] else { panic!("there are eight") };
+    let mut datagram = written(report);
+    datagram[0] += 1;
+    remb.write(&mut datagram).unwrap();
+    let read: Vec<_> = Packets::new(&datagram).unwrap().collect();
+    assert!(matches!(read[0], Err(RtcpError::Truncated { needed: 100, found: 76, .. })));
+    assert_eq!(read[1..], [Ok(remb.clone())]);
+}
+
+/// Cut at every length, once as it is and once with a length that fits: an error each time, or a smaller packet.
+#[test]
+fn what_is_cut_is_never_the_same_packet() {
+    for packet in examples() {
+        let bytes = written(&packet);
+        for length in 0..bytes.len() {
+            assert!(Packets::new(&bytes[..length]).is_err(), "{packet:?} at {length}");
+            if length % 4 == 0 && length > 0 {
+                let mut cut = bytes[..length].to_vec();
+                cut[3] = (length / 4 - 1) as u8;
+                let read = Packets::new(&cut).unwrap().next();
+                // A goodbye without its reason is whole; what is left of feedback ends in a wrong time.
+                let smaller = match (&read, &packet) {
+                    (Some(Ok(Packet::Bye(read))), Packet::Bye(bye)) => {
+                        read.sources == bye.sources && read.reason.is_none()
+                    }
+                    (Some(Ok(Packet::CongestionFeedback(read))), Packet::CongestionFeedback(feedback)) => {
+                        read.streams.len() < feedback.streams.len()
+                    }
+                    _ => matches!(read, None | Some(Err(_))),
+                };
+                assert!(smaller, "{packet:?} at {length}: {read:?}");
+            }
+        }
+    }
+}
+
+/// The same packets written by `rtcp-types`, which is not ours.
+#[test]
+fn another_writer_gives_the_same_bytes() {
+    let block = |block: &ReportBlock| {
+        rtcp_types::ReportBlock::builder(block.ssrc)
+            .fraction_lost(block.fraction_lost)
+            .cumulative_lost(block.cumulative_lost as u32 & 0x00ff_ffff)
+            .extended_sequence_number(block.highest_sequence)
+            .interarrival_jitter(block.jitter)
+            .last_sender_report_timestamp(block.last_sender_report.unwrap_or_default().to_bits())
+            .delay_since_last_sender_report_timestamp(block.delay_since_last.to_bits())
+    };
+    let mut buffer = [0; 200];
+    for packet in examples() {
+        let length = match &packet {
+            Packet::SenderReport(report) => {
+                let mut builder = rtcp_types::SenderReport::builder(report.ssrc)
+                    .ntp_timestamp(report.time.to_bits())
+                    .rtp_timestamp(report.rtp_timestamp)
+                    .packet_count(report.packets)
+                    .octet_count(report.payload_bytes);
+                for one in &report.blocks {
+                    builder = builder.add_report_block(block(one));
+                }
+                builder.write_into(&mut buffer)
+            }
+            Packet::ReceiverReport(report) => {
+                let mut builder = rtcp_types::ReceiverReport::builder(report.ssrc);
+                for one in &report.blocks {
+                    builder = builder.add_report_block(block(one));
+                }
+                builder.write_into(&mut buffer)
+            }
+            Packet::SourceDescription(description) => {
+                let mut builder = rtcp_types::Sdes::builder();
+                for chunk in &description.chunks {
+                    let mut theirs = rtcp_types::SdesChunk::builder(chunk.ssrc);
+                    if let Some(cname) = &chunk.cname {
+                        theirs = theirs.add_item(rtcp_types::SdesItem::builder(1, cname));
+                    }
+                    builder = builder.add_chunk(theirs);
+                }
+                builder.write_into(&mut buffer)
+            }
+            Packet::Bye(bye) => {
+                let builder =
+                    bye.sources.iter().fold(rtcp_types::Bye::builder(), |all, one| all.add_source(*one));
+                builder.reason(bye.reason.as_deref().unwrap_or_default()).write_into(&mut buffer)
+            }
+            _ => continue,
+        };
+        assert_eq!(written(&packet), buffer[..length.unwrap()], "{packet:?}");
+    }
+}
+
+fn any_block() -> impl Strategy<Value = ReportBlock> {
+    let lost = -(1_i32 << 23)..1 << 23;
+    (any::<(u32, u8, u32, u32, u32, u32)>(), lost).prop_map(|(fields, cumulative_lost)| {
+        let (ssrc, fraction_lost, highest_sequence, jitter, last, delay) = fields;
+        ReportBlock {
+            ssrc,
+            fraction_lost,
+            cumulative_lost,
+            highest_sequence,
+            jitter,
+            last_sender_report: (last != 0).then_some(NtpShort::from_bits(last)),
+            delay_since_last: NtpDelay::from_bits(delay),
+        }
+    })
+}
+
+fn any_packet() -> impl Strategy<Value = Packet> {
+    let blocks = || prop::collection::vec(any_block(), 0..32);
+    let text = || prop::option::of("\\PC{0,60}");
+    let reception = any::<(bool, u8, u16)>().prop_map(|(received, ecn, offset)| {
+        received
+            .then_some(PacketReception { ecn: Ecn::from_bits(ecn), offset: ArrivalOffset::from_bits(offset) })
+    });
+    let stream = (any::<(u32, u16)>(), prop::collection::vec(reception, 0..50))
+        .prop_map(|((ssrc, begin_sequence), packets)| StreamFeedback { ssrc, begin_sequence, packets });
+    let chunk = (any::<u32>(), text()).prop_map(|(ssrc, cname)| Description { ssrc, cname });
+    prop_oneof![
+        (any::<(u32, u64, u32, u32, u32)>(), blocks()).prop_map(|(fields, blocks)| {
+            let (ssrc, time, rtp_timestamp, packets, payload_bytes) = fields;
+            let time = NtpTimestamp::from_bits(time);
+            Packet::SenderReport(SenderReport { ssrc, time, rtp_timestamp, packets, payload_bytes, blocks })
+        }),
+        (any::<u32>(), blocks())
+            .prop_map(|(ssrc, blocks)| Packet::ReceiverReport(ReceiverReport { ssrc, blocks })),
+        prop::collection::vec(chunk, 0..32)
+            .prop_map(|chunks| Packet::SourceDescription(SourceDescription { chunks })),
+        (prop::collection::vec(any::<u32>(), 0..32), text())
+            .prop_map(|(sources, reason)| Packet::Bye(Bye { sources, reason })),
+        (any::<(u32, u32)>(), prop::collection::vec(stream, 0..6)).prop_map(
+            |((sender_ssrc, time), streams)| {
+                let time = NtpShort::from_bits(time);
+                Packet::CongestionFeedback(CongestionFeedback { sender_ssrc, streams, time })
+            }
+        ),
+        (any::<(u32, u64)>(), prop::collection::vec(any::<u32>(), 0..256)).prop_map(
+            |((sender_ssrc, bps), sources)| {
+                let bitrate = Remb::quantised(DataRate::from_bps(bps));
+                Packet::Remb(Remb { sender_ssrc, bitrate, sources })
+            }
+        ),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn a_compound_is_read_as_it_was_written(packets in prop::collection::vec(any_packet(), 1..6)) {
+        let mut datagram = Vec::new();
+        for packet in &packets {
+            packet.write(&mut datagram).unwrap();
+            prop_assert_eq!(datagram.len() % 4, 0);
+        }
+        let read = Packets::new(&datagram).unwrap().collect::<Result<Vec<_>, _>>();
+        prop_assert_eq!(read, Ok(packets));
+    }
+
+    #[test]
+    fn rates_lose_less_than_a_131072th(bps: u64) {
+        let read = Remb::quantised(DataRate::from_bps(bps)).as_bps();
+        prop_assert!(read <= bps && bps - read <= bps >> 17);
+        prop_assert_eq!(Remb::quantised(DataRate::from_bps(read)).as_bps(), read);
+    }
+
+    #[test]
+    fn an_arrival_is_told_to_a_1024th_of_a_second(report in 0_u64..1 << 60, before in 0_u64..7_997_000_000) {
+        let report = report + before;
+        let arrival = report - before;
+        let offset = ArrivalOffset::from_delta(TimeDelta::from_nanos(before as i64));
+        let told = offset.arrival(PeerTimestamp::from_nanos(report)).unwrap();
+        prop_assert!(told.as_nanos() >= arrival && told.as_nanos() - arrival < 976_563);
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..120), kind in 198_u8..208, formats: u8, shaped: bool,
+    ) {
+        let words = (bytes.len() / 4).max(1) as u8;
+        if shaped {
+            bytes.truncate(usize::from(words) * 4);
+        }
+        if let (true, [flags, packet_type, l0, l1, ..]) = (shaped, &mut bytes[..]) {
+            (*flags, *packet_type) = (0x80 | formats & 0x3f, kind);
+            (*l0, *l1) = (0, words - 1);
+        }
+        for count in [ReportCount::Exact, ReportCount::Inclusive] {
+            let Ok(packets) = Packets::new(&bytes) else { continue };
+            for packet in packets.with_report_count(count).flatten() {
+                prop_assert_eq!(read(&written(&packet)), Ok(packet));
+            }
+        }
+    }
+
+    /// `rtcp-types` reads the same values from the same bytes.
+    #[test]
+    fn random_reports_are_read_as_another_reader_does(
+        mut bytes in prop::collection::vec(any::<u8>(), 8..160), sender: bool, count in 0_u8..6, padded: bool,
+    ) {
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        let kind = if sender { packet_type::SENDER_REPORT } else { packet_type::RECEIVER_REPORT };
+        let length = (bytes.len() / 4 - 1) as u8;
+        bytes[..4].copy_from_slice(&[0x80 | u8::from(padded) << 5 | count, kind, 0, length]);
+        if padded {
+            *bytes.last_mut().unwrap() &= 0x1c;
+        }
+        let same = |ours: &[ReportBlock], theirs: Vec<rtcp_types::ReportBlock<'_>>| {
+            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| {
+                ours.ssrc == theirs.ssrc()
+                    && ours.fraction_lost == theirs.fraction_lost()
+                    && ours.cumulative_lost as u32 & 0x00ff_ffff == theirs.cumulative_lost()
+                    && (-(1 << 23)..1 << 23).contains(&ours.cumulative_lost)
+                    && ours.highest_sequence == theirs.extended_sequence_number()
+                    && ours.jitter == theirs.interarrival_jitter()
+                    && ours.last_sender_report.unwrap_or_default().to_bits() == theirs.last_sender_report_timestamp()
+                    && ours.delay_since_last.to_bits() == theirs.delay_since_last_sender_report_timestamp()
+            })
+        };
+        match read(&bytes) {
+            Ok(Packet::SenderReport(ours)) => {
+                let theirs = rtcp_types::SenderReport::parse(&bytes).unwrap();
+                prop_assert_eq!((ours.ssrc, ours.time.to_bits()), (theirs.ssrc(), theirs.ntp_timestamp()));
+                prop_assert_eq!(ours.rtp_timestamp, theirs.rtp_timestamp());
+                prop_assert_eq!((ours.packets, ours.payload_bytes), (theirs.packet_count(), theirs.octet_count()));
+                prop_assert!(same(&ours.blocks, theirs.report_blocks().collect()));
+            }
+            Ok(Packet::ReceiverReport(ours)) => {
+                let theirs = rtcp_types::ReceiverReport::parse(&bytes).unwrap();
+                prop_assert_eq!(ours.ssrc, theirs.ssrc());
+                prop_assert!(same(&ours.blocks, theirs.report_blocks().collect()));
+            }
+            Ok(other) => prop_assert!(false, "{:?}", other),
+            // Where they read on, the blocks would reach into the padding.
+            Err(error) => {
+                let refused = rtcp_types::SenderReport::parse(&bytes).is_err()
+                    && rtcp_types::ReceiverReport::parse(&bytes).is_err();
+                prop_assert!(refused || padded, "{:?}", error);
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What was sent, and what arrived: sender and receiver reports (RFC 3550 §6.4).
+
+use giusto_units::TimeDelta;
+
+use super::{
+    RtcpError,
+    frame::{self, Frame, HEADER_BYTES, packet_type, take, take_u32},
+};
+use crate::{NtpDelay, NtpShort, NtpTimestamp};
+
+/// A report block (RFC 3550 §6.4.1).
+const BLOCK_BYTES: usize = 24;
+/// What stands before the report blocks of a sender report, header included (RFC 3550 §6.4.1).
+const SENDER_BYTES: usize = 28;
+/// What stands before the report blocks of a receiver report, header included (RFC 3550 §6.4.2).
+const RECEIVER_BYTES: usize = 8;
+/// The cumulative number of packets lost is a signed number of 24 bits (RFC 3550 §6.4.1).
+const LOST_LIMIT: i32 = 1 << 23;
+
+/// What one receiver knows of one stream (RFC 3550 §6.4.1).
+///
+/// | bits | field |
+/// |---|---|
+/// | 32 | source that is reported on |
+/// | 8, 24 | fraction lost, cumulative number of packets lost |
+/// | 32 | extended highest sequence number received |
+/// | 32 | interarrival jitter |
+/// | 32 | last SR timestamp (LSR) |
+/// | 32 | delay since last SR (DLSR) |
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReportBlock {
+    /// The source that is reported on.
+    pub ssrc: u32,
+    /// Packets lost since the last report over packets expected since then, times 256, rounded down.
+    pub fraction_lost: u8,
+    /// Packets expected less packets received since the beginning; below zero where there are duplicates. Written within
+    /// -2^23 and 2^23 - 1: what is beyond them stays there (RFC 3550 A.3).
+    pub cumulative_lost: i32,
+    /// Cycles of the sequence number in the upper 16 bits, the highest number received in the lower.
+    pub highest_sequence: u32,
+    /// RFC 3550 §6.4.1's estimate, in units of the stream's RTP timestamp.
+    pub jitter: u32,
+    /// The time of the last sender report received; `None` before the first. A time of zero cannot be told from none.
+    pub last_sender_report: Option<NtpShort>,
+    /// From that report's arrival to this one's departure.
+    pub delay_since_last: NtpDelay,
+}
+
+impl ReportBlock {
+    /// The time there and back when this block arrives at `now`, on the clock that the sender reports were written with.
+    ///
+    /// `None` where the receiver has seen no sender report. It is below zero where the clocks' steps or resolution make it so.
+    ///
+    /// # Example
+    ///
+    /// The figure of RFC 3550 §6.4.1:
+    ///
+    /// ```
+    /// use giusto_rtp::{NtpDelay, NtpShort, rtcp::ReportBlock};
+    /// use giusto_units::TimeDelta;
+    ///
+    /// let block = ReportBlock {
+    ///     last_sender_report: Some(NtpShort::from_bits(0xb705_2000)),
+    ///     delay_since_last: NtpDelay::from_bits(0x0005_4000),
+    ///     ..ReportBlock::default()
+    /// };
+    /// let round_trip = block.round_trip(NtpShort::from_bits(0xb710_8000));
+    /// assert_eq!(round_trip, Some(TimeDelta::from_millis(6125)));
+    /// ```
+    #[inline]
+    pub fn round_trip(&self, now: NtpShort) -> Option<TimeDelta> {
+        let sent = self.last_sender_report?.to_bits().wrapping_add(self.delay_since_last.to_bits());
+        let units = now.to_bits().wrapping_sub(sent) as i32;
+        let magnitude = NtpDelay::from_bits(units.unsigned_abs()).to_delta();
+        Some(if units < 0 { -magnitude } else { magnitude })
+    }
+
+    fn read(bytes: &mut &[u8]) -> Result<Self, RtcpError> {
+        const WHAT: &str = "a report block";
+        let ssrc = take_u32(bytes, WHAT)?;
+        let [fraction_lost, l0, l1, l2] = take(bytes, WHAT)?;
+        let highest_sequence = take_u32(bytes, WHAT)?;
+        let jitter = take_u32(bytes, WHAT)?;
+        let last = take_u32(bytes, WHAT)?;
+        Ok(Self {
+            ssrc,
+            fraction_lost,
+            // The lowest byte is empty: shifted down, the sign of 24 bits fills the upper one.
+            cumulative_lost: i32::from_be_bytes([l0, l1, l2, 0]) >> 8,
+            highest_sequence,
+            jitter,
+            last_sender_report: (last != 0).then_some(NtpShort::from_bits(last)),
+            delay_since_last: NtpDelay::from_bits(take_u32(bytes, WHAT)?),
+        })
+    }
+
+    fn write(&self, content: &mut Vec<u8>) {
+        content.extend(self.ssrc.to_be_bytes());
+        let lost = self.cumulative_lost.clamp(-LOST_LIMIT, LOST_LIMIT - 1) as u32 & 0x00ff_ffff;
+        content.extend((u32::from(self.fraction_lost) << 24 | lost).to_be_bytes());
+        content.extend(self.highest_sequence.to_be_bytes());
+        content.extend(self.jitter.to_be_bytes());
+        content.extend(self.last_sender_report.unwrap_or_default().to_bits().to_be_bytes());
+        content.extend(self.delay_since_last.to_bits().to_be_bytes());
+    }
+}
+
+/// What a sender has sent, with what it has received (RFC 3550 §6.4.1).
+///
+/// | bits | field |
+/// |---|---|
+/// | 32 | header: count of blocks, packet type 200, length |
+/// | 32 | source of the report |
+/// | 64 | NTP timestamp |
+/// | 32 | RTP timestamp |
+/// | 32 | packets sent |
+/// | 32 | payload bytes sent |
+/// | 192 each | [`ReportBlock`]s |
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SenderReport {
+    /// Who sends it.
+    pub ssrc: u32,
+    /// When.
+    pub time: NtpTimestamp,
+    /// The same moment in units of the stream's RTP timestamp.
+    pub rtp_timestamp: u32,
+    /// Packets sent, modulo 2^32.
+    pub packets: u32,
+    /// Bytes of payload sent, modulo 2^32.
+    pub payload_bytes: u32,
+    /// What this sender has received: at most 31.
+    pub blocks: Vec<ReportBlock>,
+}
+
+impl SenderReport {
+    /// Appends the packet to `buffer`.
+    ///
+    /// # Errors
+    ///
+    /// [`RtcpError::TooMany`] beyond 31 blocks; nothing is appended.
+    pub fn write(&self, buffer: &mut Vec<u8>) -> Result<(), RtcpError> {
+        let count = ("report blocks", self.blocks.len());
+        frame::write_counted(buffer, packet_type::SENDER_REPORT, count, |content| {
+            content.extend(self.ssrc.to_be_bytes());
+            content.extend(self.time.to_bits().to_be_bytes());
+            content.extend(self.rtp_timestamp.to_be_bytes());
+            content.extend(self.packets.to_be_bytes());
+            content.extend(self.payload_bytes.to_be_bytes());
+            self.blocks.iter().for_each(|block| block.write(content));
+            Ok(())
+        })
+    }
+
+    pub(super) fn read(frame: &Frame<'_>) -> Result<Self, RtcpError> {
+        const WHAT: &str = "a sender report";
+        check_blocks(frame, WHAT, SENDER_BYTES)?;
+        let bytes = &mut frame.content();
+        let ssrc = take_u32(bytes, WHAT)?;
+        let time = NtpTimestamp::from_bits(u64::from_be_bytes(take(bytes, WHAT)?));
+        let rtp_timestamp = take_u32(bytes, WHAT)?;
+        let packets = take_u32(bytes, WHAT)?;
+        let payload_bytes = take_u32(bytes, WHAT)?;
+        let blocks = read_blocks(bytes, frame.count)?;
+        Ok(Self { ssrc, time, rtp_timestamp, packets, payload_bytes, blocks })
+    }
+}
+
+/// What somebody who sends nothing has received (RFC 3550 §6.4.2).
+///
+/// | bits | field |
+/// |---|---|
+/// | 32 | header: count of blocks, packet type 201, length |
+/// | 32 | source of the report |
+/// | 192 each | [`ReportBlock`]s |
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReceiverReport {
+    /// Who sends it.
+    pub ssrc: u32,
+    /// What was received: at most 31.
+    pub blocks: Vec<ReportBlock>,
+}
+
+impl ReceiverReport {
+    /// Appends the packet to `buffer`.
+    ///
+    /// # Errors
+    ///
+    /// [`RtcpError::TooMany`] beyond 31 blocks; nothing is appended.
+    pub fn write(&self, buffer: &mut Vec<u8>) -> Result<(), RtcpError> {
+        let count = ("report blocks", self.blocks.len());
+        frame::write_counted(buffer, packet_type::RECEIVER_REPORT, count, |content| {
+            content.extend(self.ssrc.to_be_bytes());
+            self.blocks.iter().for_each(|block| block.write(content));
+            Ok(())
+        })
+    }
+
+    pub(super) fn read(frame: &Frame<'_>) -> Result<Self, RtcpError> {
+        const WHAT: &str = "a receiver report";
+        check_blocks(frame, WHAT, RECEIVER_BYTES)?;
+        let bytes = &mut frame.content();
+        let ssrc = take_u32(bytes, WHAT)?;
+        Ok(Self { ssrc, blocks: read_blocks(bytes, frame.count)? })
+    }
+}
+
+fn read_blocks(bytes: &mut &[u8], count: u8) -> Result<Vec<ReportBlock>, RtcpError> {
+    (0..count).map(|_| ReportBlock::read(bytes)).collect()
+}
+
+/// The blocks end before the padding. What follows them is for a profile to read (RFC 3550 §6.4.3), and is left.
+fn check_blocks(frame: &Frame<'_>, what: &'static str, before: usize) -> Result<(), RtcpError> {
+    let needed = before + usize::from(frame.count) * BLOCK_BYTES;
+    let found = frame.content().len() + HEADER_BYTES;
+    if found < needed { Err(RtcpError::Truncated { what, needed, found }) } else { Ok(()) }
+}

@@ -1,0 +1,111 @@
+//! Both directions over one transport.
+
+use giusto_rtp::rtcp::Packets;
+use giusto_units::{DataSize, Ecn, Timestamp};
+
+use super::{Datagram, MediaEvent, MediaReceiver, MediaSender};
+
+/// One end of a media session: it sends, receives, or both.
+///
+/// After each `handle_` call, ask [`poll_transmit`](Self::poll_transmit) until it gives nothing more, then
+/// [`poll_timeout`](Self::poll_timeout); after [`handle_timeout`](Self::handle_timeout) that lies in the future. Calls in any order are safe, time that runs backwards
+/// counts as no time, a repeat does no harm, and each call does bounded work.
+#[derive(Debug)]
+pub struct MediaEndpoint {
+    sender: Option<MediaSender>,
+    receiver: Option<MediaReceiver>,
+    damaged: u64,
+}
+
+impl MediaEndpoint {
+    /// An end with either or both.
+    pub fn new(sender: Option<MediaSender>, receiver: Option<MediaReceiver>) -> Self {
+        Self { sender, receiver, damaged: 0 }
+    }
+
+    /// The half that sends.
+    pub fn sender(&self) -> Option<&MediaSender> {
+        self.sender.as_ref()
+    }
+
+    /// The half that receives.
+    pub fn receiver(&self) -> Option<&MediaReceiver> {
+        self.receiver.as_ref()
+    }
+
+    /// Datagrams and RTCP packets that were no such thing.
+    pub fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// A datagram came: its head, with all that is to be read, its whole size as UDP payload, and its ECN codepoint.
+    ///
+    /// What it is says its second byte (RFC 5761 §4): 192 to 223 is RTCP.
+    pub fn handle_datagram(&mut self, now: Timestamp, head: &[u8], size: DataSize, ecn: Ecn) {
+        if !matches!(head.get(1), Some(192..=223)) {
+            if let Some(receiver) = &mut self.receiver {
+                receiver.handle_rtp(now, head, size, ecn);
+            }
+            return;
+        }
+        let Ok(packets) = Packets::new(head) else {
+            self.damaged += 1;
+            return;
+        };
+        for packet in packets {
+            let Ok(packet) = packet else {
+                self.damaged += 1;
+                continue;
+            };
+            if let Some(sender) = &mut self.sender {
+                sender.handle_rtcp(now, &packet);
+            }
+            if let Some(receiver) = &mut self.receiver {
+                receiver.handle_rtcp(now, &packet);
+            }
+        }
+    }
+
+    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        if let Some(sender) = &mut self.sender {
+            sender.handle_timeout(now);
+        }
+        if let Some(receiver) = &mut self.receiver {
+            receiver.handle_timeout(now);
+        }
+    }
+
+    /// Stops or continues the frames of a stream that it sends, by its place among them.
+    pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
+        if let Some(sender) = &mut self.sender {
+            sender.set_paused(now, stream, paused);
+        }
+    }
+
+    /// Ends what it sends, with a BYE.
+    pub fn stop(&mut self, now: Timestamp) {
+        if let Some(sender) = &mut self.sender {
+            sender.stop(now);
+        }
+    }
+
+    /// The next datagram to send at once, if any.
+    pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Datagram> {
+        let media = self.sender.as_mut().and_then(|sender| sender.poll_transmit(now));
+        media.or_else(|| self.receiver.as_mut()?.poll_transmit(now))
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is wanted next.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let sender = self.sender.as_ref().and_then(MediaSender::poll_timeout);
+        let receiver = self.receiver.as_ref().and_then(MediaReceiver::poll_timeout);
+        [sender, receiver].into_iter().flatten().min()
+    }
+
+    /// What there is to tell.
+    pub fn poll_event(&mut self) -> Option<MediaEvent> {
+        let sender = self.sender.as_mut().and_then(MediaSender::poll_event);
+        sender.or_else(|| self.receiver.as_mut()?.poll_event())
+    }
+}

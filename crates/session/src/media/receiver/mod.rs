@@ -1,0 +1,453 @@
+//! The end that receives media and reports on it.
+//!
+//! | question | module |
+//! |---|---|
+//! | who sends, and how much of it arrives? | [`sources`] |
+//! | what time is it at the sender? | [`clock`] |
+//! | when did each packet of the transport arrive? | [`transport`] |
+//! | when did each packet of each stream arrive, and with which mark? | [`congestion`] |
+//! | which of the latest packets of each stream arrived? | [`acknowledged`] |
+//! | what may be sent here? | [`estimate`] |
+//! | which frames are whole? | [`frames`] |
+//! | what arrived and is to be told? | [`window`] |
+//!
+//! # Which datagrams it sends
+//!
+//! A receiver report is a compound: report, then source description (RFC 3550 §6.1). Feedback on single packets leaves between
+//! the reports, alone and of reduced size (RFC 5506), as libwebrtc does it. An estimate leaves as part of a compound: with each
+//! report, and in between with one that has no blocks, so that the intervals which blocks tell of keep their length.
+//!
+//! | feedback | leaves |
+//! |---|---|
+//! | transport-wide | 50 to 250 ms after the one before, taking 5 % of what is received |
+//! | RFC 8888 | after a marker, 16 packets or 40 ms, at most 500 kbit/s |
+//! | draft-johansson-rmcat-scream-cc-00 | after a marker or 16 packets at once, else after 40 ms; 75 kbit/s, or what it takes to leave nothing untold |
+//! | estimate | when it falls by 3 % at once, else when it changes after 200 ms, else each second |
+//! | receiver report | each second |
+//!
+//! A packet that comes more than half a second after a higher number was told of is not told of itself: whether it came before is
+//! forgotten by then.
+//!
+//! The round trip, which the rate control of the estimate would like to know, a receiver that sends nothing cannot measure.
+
+mod acknowledged;
+mod clock;
+mod congestion;
+mod estimate;
+mod frames;
+mod sources;
+mod transport;
+mod window;
+
+use std::collections::VecDeque;
+
+pub use sources::SourceFigures;
+
+use acknowledged::AcknowledgementReporter;
+use congestion::CongestionReporter;
+use estimate::Estimator;
+use frames::FramePacket;
+use giusto_congestion::{
+    Decision, FeedbackKind,
+    gcc::{ReceiveSideConfig, delay::DelayConfigError},
+};
+use giusto_rtp::{
+    AbsSendTime, ExtensionElements, RtpHeader, TransportSequence,
+    rtcp::{Description, Packet, ReceiverReport, Remb, SourceDescription},
+};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use sources::Sources;
+use transport::TransportReporter;
+
+use super::{ABS_SEND_TIME_ID, Datagram, MediaEvent, TRANSPORT_SEQUENCE_ID};
+
+/// Reports do not follow each other faster, whatever is configured.
+const LEAST_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
+/// So many events wait at most; the oldest give way.
+const MOST_EVENTS: usize = 4096;
+/// The longest name (RFC 3550 §6.5).
+const MOST_NAME_BYTES: usize = 255;
+
+/// What a receiver reports, and how often.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MediaReceiverConfig {
+    /// Its own source, in what it reports.
+    pub ssrc: u32,
+    /// Its name (RFC 3550 §6.5.1); what exceeds 255 bytes is left out.
+    pub cname: String,
+    /// What it tells the sender's controller.
+    pub feedback: FeedbackKind,
+    /// How it estimates what it may be sent, with [`FeedbackKind::ReceiverEstimate`].
+    pub receive_side: ReceiveSideConfig,
+    /// With [`FeedbackKind::ScreamDraft`]: while more than this was received in the last second, headers included, it asks for less (the
+    /// Q bit of draft-johansson-rmcat-scream-cc-00 §3). Default `None`: never. The draft has the bit for a receiver that balances many
+    /// hosts, its "exact behavior" to be determined; this rule is ours.
+    pub quench_above: Option<DataRate>,
+    /// How often it sends a receiver report; at least 10 ms. Default 1 s, as libwebrtc does for video. The first one leaves after
+    /// half of it (RFC 3550 §6.2). Unlike there, it is not varied at random.
+    pub report_interval: TimeDelta,
+    /// Header bytes below RTP that count towards the rates, as at the sender: 28 for UDP over IPv4. Default 28.
+    pub overhead: DataSize,
+    /// What it knows of payload types. Of others it takes each packet for a part of a picture. Default: nothing.
+    pub payloads: Vec<PayloadFormat>,
+}
+
+impl MediaReceiverConfig {
+    /// With the default values for all the rest.
+    pub fn new(ssrc: u32, cname: &str, feedback: FeedbackKind) -> Self {
+        Self {
+            ssrc,
+            cname: cname.to_owned(),
+            feedback,
+            receive_side: ReceiveSideConfig::default(),
+            quench_above: None,
+            report_interval: TimeDelta::from_seconds(1),
+            overhead: DataSize::from_bytes(28),
+            payloads: Vec::new(),
+        }
+    }
+
+    fn format(&self, payload_type: u8) -> PayloadFormat {
+        let unknown = PayloadFormat { payload_type, clock_rate: None, framing: Framing::Marker };
+        *self.payloads.iter().find(|format| format.payload_type == payload_type).unwrap_or(&unknown)
+    }
+}
+
+/// What a payload type means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadFormat {
+    /// Which.
+    pub payload_type: u8,
+    /// The ticks of its RTP timestamp in a second; `None`: two sender reports will tell.
+    pub clock_rate: Option<u32>,
+    /// How its packets make frames.
+    pub framing: Framing,
+}
+
+impl PayloadFormat {
+    /// Pictures, with the clock that all formats of RFC 3551 §5 have: 90 kHz.
+    pub const fn video(payload_type: u8) -> Self {
+        Self { payload_type, clock_rate: Some(90_000), framing: Framing::Marker }
+    }
+
+    /// Sound, sampled so many times a second.
+    pub const fn audio(payload_type: u8, clock_rate: u32) -> Self {
+        Self { payload_type, clock_rate: Some(clock_rate), framing: Framing::Packet }
+    }
+
+    /// Padding: what fills the path in place of media.
+    pub const fn padding(payload_type: u8) -> Self {
+        Self { payload_type, clock_rate: None, framing: Framing::Nothing }
+    }
+}
+
+/// How packets make frames.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// All packets of one timestamp, up to the one with the marker (RFC 3551 §5): video. Default.
+    #[default]
+    Marker,
+    /// Each packet is a frame: audio.
+    Packet,
+    /// There are none: padding.
+    Nothing,
+}
+
+/// What makes the feedback between the reports.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a session")]
+enum Reporter {
+    Transport(TransportReporter),
+    Congestion(CongestionReporter),
+    Acknowledgement(AcknowledgementReporter),
+    Estimate(Estimator),
+    Nothing,
+}
+
+/// Receives media.
+#[derive(Debug)]
+pub struct MediaReceiver {
+    config: MediaReceiverConfig,
+    /// The latest time that was seen.
+    now: Timestamp,
+    sources: Sources,
+    reporter: Reporter,
+    /// While somebody is there.
+    report_due: Option<Timestamp>,
+    outgoing: VecDeque<Vec<u8>>,
+    events: VecDeque<MediaEvent>,
+    damaged: u64,
+}
+
+impl MediaReceiver {
+    /// Has received nothing.
+    ///
+    /// # Errors
+    ///
+    /// With [`FeedbackKind::ReceiverEstimate`], a constant of [`receive_side`](MediaReceiverConfig::receive_side) is outside its
+    /// range.
+    pub fn new(mut config: MediaReceiverConfig) -> Result<Self, DelayConfigError> {
+        config.report_interval = config.report_interval.max(LEAST_REPORT_INTERVAL);
+        let fits = (0..=MOST_NAME_BYTES).rev().find(|end| config.cname.is_char_boundary(*end)).unwrap_or(0);
+        if config.cname.len() > MOST_NAME_BYTES {
+            config.cname.truncate(fits);
+        }
+        Ok(Self {
+            now: Timestamp::ZERO,
+            sources: Sources::new(config.report_interval),
+            reporter: Reporter::new(&config)?,
+            report_due: None,
+            outgoing: VecDeque::new(),
+            events: VecDeque::new(),
+            damaged: 0,
+            config,
+        })
+    }
+
+    /// What is known of each source that has been heard.
+    pub fn sources(&self) -> impl Iterator<Item = SourceFigures> {
+        self.sources.figures()
+    }
+
+    /// The last change of its estimate and why, with [`FeedbackKind::ReceiverEstimate`].
+    pub fn decision(&self) -> Option<&Decision> {
+        match &self.reporter {
+            Reporter::Estimate(estimator) => Some(estimator.receive_side.decision()),
+            _ => None,
+        }
+    }
+
+    /// Datagrams that were no RTP.
+    pub fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// A datagram of RTP came: its head, with all headers, and its whole size as UDP payload.
+    pub fn handle_rtp(&mut self, now: Timestamp, head: &[u8], size: DataSize, ecn: Ecn) {
+        let now = self.forward(now);
+        let Ok((header, payload)) = RtpHeader::parse(head) else {
+            self.damaged += 1;
+            return;
+        };
+        let format = self.config.format(header.payload_type);
+        let mut whole = [None, None];
+        if let Some(source) = self.sources.heard(now, header.ssrc)
+            && let Some(number) = source.on_packet(now, &header, size, format.clock_rate)
+        {
+            let RtpHeader { timestamp, marker, .. } = header;
+            let size = size.saturating_sub(DataSize::from_bytes(payload.start as u64));
+            whole = source.on_frame_packet(now, FramePacket { number, timestamp, marker, size }, format);
+        }
+        for frame in whole.into_iter().flatten() {
+            self.tell(MediaEvent::Frame(frame));
+        }
+        if !self.sources.any_live() {
+            return;
+        }
+        self.report_due.get_or_insert(now + self.config.report_interval / 2);
+        let size = size + self.config.overhead;
+        let extensions = Extensions::read(&header, head);
+        match &mut self.reporter {
+            Reporter::Transport(transport) => {
+                transport.on_received(now, size);
+                if let Some(number) = extensions.transport_sequence {
+                    transport.on_packet(now, number, header.ssrc);
+                }
+            }
+            Reporter::Congestion(congestion) => {
+                congestion.on_packet(now, (header.ssrc, header.sequence), header.marker, ecn);
+            }
+            Reporter::Acknowledgement(acknowledgement) => {
+                acknowledgement.on_received(now, size);
+                acknowledgement.on_packet(now, (header.ssrc, header.sequence), header.marker, ecn);
+            }
+            Reporter::Estimate(estimator) => {
+                if let Some(sent) = extensions.send_time {
+                    estimator.on_packet(now, sent, size);
+                }
+            }
+            Reporter::Nothing => {}
+        }
+    }
+
+    /// An RTCP packet came.
+    pub fn handle_rtcp(&mut self, now: Timestamp, packet: &Packet) {
+        let now = self.forward(now);
+        match packet {
+            Packet::SenderReport(report) => self.sources.on_sender_report(now, report),
+            Packet::Bye(bye) => {
+                for &ssrc in &bye.sources {
+                    if self.sources.on_bye(now, ssrc) {
+                        self.tell(MediaEvent::Ended { ssrc });
+                    }
+                }
+                self.rest_if_alone();
+            }
+            _ => {}
+        }
+    }
+
+    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        let now = self.forward(now);
+        self.sources.expire(now);
+        self.rest_if_alone();
+    }
+
+    /// The next datagram of reports, if one is due.
+    pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Datagram> {
+        let now = self.forward(now);
+        if self.outgoing.is_empty() {
+            self.report(now);
+        }
+        let head = self.outgoing.pop_front()?;
+        Some(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct })
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is wanted next. `None` while nobody is there to report on.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        if !self.outgoing.is_empty() {
+            return Some(self.now);
+        }
+        let report = self.report_due?;
+        let feedback = self.reporter.deadline();
+        [Some(report), feedback].into_iter().flatten().min()
+    }
+
+    /// What there is to tell.
+    pub fn poll_event(&mut self) -> Option<MediaEvent> {
+        self.events.pop_front()
+    }
+
+    /// Makes what is due.
+    fn report(&mut self, now: Timestamp) {
+        self.sources.expire(now);
+        self.rest_if_alone();
+        let Some(report_due) = self.report_due else { return };
+        let is_due = report_due <= now;
+        if is_due {
+            let next = report_due + self.config.report_interval;
+            self.report_due = Some(if next > now { next } else { now + self.config.report_interval });
+        }
+        let feedback_due = self.reporter.deadline().is_some_and(|at| at <= now);
+        let estimate = match &mut self.reporter {
+            Reporter::Estimate(estimator) if is_due => estimator.receive_side.tell(now),
+            Reporter::Estimate(estimator) => estimator.receive_side.poll_estimate(now),
+            _ => None,
+        };
+        if is_due || estimate.is_some() {
+            let blocks = if is_due { self.sources.blocks(now) } else { Vec::new() };
+            self.write_report(ReceiverReport { ssrc: self.config.ssrc, blocks }, estimate);
+        }
+        match &mut self.reporter {
+            Reporter::Transport(transport) if feedback_due => transport.write(now, &mut self.outgoing),
+            Reporter::Congestion(congestion) if feedback_due => congestion.write(now, &mut self.outgoing),
+            Reporter::Acknowledgement(acknowledgement) if feedback_due => {
+                acknowledgement.write(now, &mut self.outgoing);
+            }
+            _ => {}
+        }
+    }
+
+    /// A compound of a report, a name, and perhaps an estimate.
+    fn write_report(&mut self, report: ReceiverReport, estimate: Option<DataRate>) {
+        let ssrc = self.config.ssrc;
+        let name = Description { ssrc, cname: Some(self.config.cname.clone()) };
+        let mut parts = vec![
+            Packet::ReceiverReport(report),
+            Packet::SourceDescription(SourceDescription { chunks: vec![name] }),
+        ];
+        if let Some(bitrate) = estimate {
+            let sources = self.sources.live().collect();
+            parts.push(Packet::Remb(Remb { sender_ssrc: ssrc, bitrate, sources }));
+        }
+        let mut datagram = Vec::new();
+        if parts.iter().try_for_each(|part| part.write(&mut datagram)).is_ok() {
+            self.outgoing.push_back(datagram);
+        }
+    }
+
+    /// Where nobody is left, nothing more is sent.
+    fn rest_if_alone(&mut self) {
+        if !self.sources.any_live() && self.report_due.take().is_some() {
+            self.outgoing.clear();
+            self.reporter.forget(self.config.ssrc);
+        }
+    }
+
+    fn tell(&mut self, event: MediaEvent) {
+        if self.events.len() >= MOST_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// Time that runs backwards counts as no time.
+    fn forward(&mut self, now: Timestamp) -> Timestamp {
+        self.now = self.now.max(now);
+        self.now
+    }
+}
+
+impl Reporter {
+    fn new(config: &MediaReceiverConfig) -> Result<Self, DelayConfigError> {
+        Ok(match config.feedback {
+            FeedbackKind::TransportWide => Self::Transport(TransportReporter::new(config.ssrc)),
+            FeedbackKind::CongestionControl => Self::Congestion(CongestionReporter::new(config.ssrc)),
+            FeedbackKind::ReceiverEstimate => Self::Estimate(Estimator::new(&config.receive_side)?),
+            FeedbackKind::ScreamDraft => {
+                Self::Acknowledgement(AcknowledgementReporter::new(config.ssrc, config.quench_above))
+            }
+            FeedbackKind::ReceiverReports => Self::Nothing,
+        })
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        match self {
+            Self::Transport(transport) => transport.deadline(),
+            Self::Congestion(congestion) => congestion.deadline(),
+            Self::Acknowledgement(acknowledgement) => acknowledgement.deadline(),
+            Self::Estimate(estimator) => estimator.receive_side.next_timeout(),
+            Self::Nothing => None,
+        }
+    }
+
+    /// Forgets what has not been told. An estimate is of the path, and stays.
+    fn forget(&mut self, ssrc: u32) {
+        match self {
+            Self::Transport(transport) => *transport = TransportReporter::new(ssrc),
+            Self::Congestion(congestion) => *congestion = CongestionReporter::new(ssrc),
+            Self::Acknowledgement(acknowledgement) => acknowledgement.forget_untold(),
+            Self::Estimate(_) | Self::Nothing => {}
+        }
+    }
+}
+
+/// What the header extensions of a packet say.
+#[derive(Debug, Clone, Copy, Default)]
+struct Extensions {
+    transport_sequence: Option<u16>,
+    send_time: Option<AbsSendTime>,
+}
+
+impl Extensions {
+    /// Elements that are damaged, or mean something else, are passed over.
+    fn read(header: &RtpHeader, head: &[u8]) -> Self {
+        let mut read = Self::default();
+        let Some(extension) = header.extension else { return read };
+        for element in ExtensionElements::of(extension, head).flatten() {
+            match element.id {
+                TRANSPORT_SEQUENCE_ID => {
+                    let number = TransportSequence::parse(element.data).ok();
+                    read.transport_sequence = number.map(|number| number.sequence);
+                }
+                ABS_SEND_TIME_ID => read.send_time = AbsSendTime::parse(element.data).ok(),
+                _ => {}
+            }
+        }
+        read
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+use giusto_rtp::{
+    AbsSendTime, ExtensionForm, ExtensionWriter, NtpTimestamp,
+    rtcp::{Bye, Packets, ReportBlock, SenderReport, TransportFeedbackUnwrapper},
+};
+
+use super::*;
+use crate::media::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID};
+
+mod acknowledged;
+mod congestion;
+mod estimate;
+mod frames;
+mod properties;
+mod sources;
+mod transport;
+
+pub(super) fn at(ms: u64) -> Timestamp {
+    Timestamp::from_nanos(ms * 1_000_000)
+}
+
+pub(super) fn receiver(feedback: FeedbackKind) -> MediaReceiver {
+    MediaReceiver::new(MediaReceiverConfig::new(1, "receiver", feedback)).unwrap()
+}
+
+/// A packet of 1000 bytes, with the extensions that are asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sent {
+    pub(super) header: RtpHeader,
+    pub(super) transport: Option<u16>,
+    pub(super) send_time: Option<Timestamp>,
+}
+
+impl Sent {
+    pub(super) fn head(&self) -> Vec<u8> {
+        let mut elements = Vec::new();
+        let mut writer = ExtensionWriter::new(ExtensionForm::OneByte, &mut elements);
+        if let Some(sequence) = self.transport {
+            TransportSequence::new(sequence).push(TRANSPORT_SEQUENCE_ID, &mut writer).unwrap();
+        }
+        if let Some(time) = self.send_time {
+            writer.push(ABS_SEND_TIME_ID, &AbsSendTime::from_timestamp(time).to_bytes()).unwrap();
+        }
+        let mut head = [0; 64];
+        let profile = ExtensionForm::OneByte.profile();
+        let length = self.header.write_with_extension(&mut head, profile, &elements).unwrap();
+        head[..length].to_vec()
+    }
+
+    pub(super) fn arrive(&self, receiver: &mut MediaReceiver, now: Timestamp) {
+        receiver.handle_rtp(now, &self.head(), DataSize::from_bytes(1000), Ecn::NotEct);
+    }
+}
+
+/// All that the receiver has to send now, read.
+pub(super) fn drain(receiver: &mut MediaReceiver, now: Timestamp) -> Vec<Vec<Packet>> {
+    let mut datagrams = Vec::new();
+    while let Some(datagram) = receiver.poll_transmit(now) {
+        assert!(datagram.size() < DataSize::from_bytes(1200), "{}", datagram.size());
+        let packets = Packets::new(&datagram.head).unwrap();
+        datagrams.push(packets.collect::<Result<Vec<_>, _>>().unwrap());
+        assert!(datagrams.len() < 1000, "it never ends");
+    }
+    assert!(
+        receiver.poll_timeout().is_none_or(|at| at > now),
+        "drained, but due {:?}",
+        receiver.poll_timeout()
+    );
+    datagrams
+}
+
+/// The transport feedback among them.
+pub(super) fn feedback(datagrams: &[Vec<Packet>]) -> Vec<giusto_rtp::rtcp::TransportFeedback> {
+    let packets = datagrams.iter().flatten();
+    packets
+        .filter_map(|packet| match packet {
+            Packet::TransportFeedback(feedback) => Some(feedback.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The report blocks among them.
+pub(super) fn blocks(datagrams: &[Vec<Packet>]) -> Vec<ReportBlock> {
+    let reports = datagrams.iter().flatten().filter_map(|packet| match packet {
+        Packet::ReceiverReport(report) => Some(&report.blocks),
+        _ => None,
+    });
+    reports.flatten().copied().collect()
+}
+
+#[test]
+fn nothing_is_sent_before_something_came_or_after_all_have_left() {
+    let mut receiver = receiver(FeedbackKind::TransportWide);
+    assert_eq!(receiver.poll_timeout(), None);
+    assert_eq!(drain(&mut receiver, at(5000)), Vec::<Vec<Packet>>::new());
+
+    let sent =
+        Sent { header: RtpHeader { ssrc: 7, ..RtpHeader::default() }, transport: Some(0), send_time: None };
+    sent.arrive(&mut receiver, at(6000));
+    assert_eq!(receiver.poll_timeout(), Some(at(6100)));
+    let bye = Packet::Bye(Bye { sources: vec![7, 8], reason: None });
+    receiver.handle_rtcp(at(6050), &bye);
+    receiver.handle_rtcp(at(6050), &bye);
+    assert_eq!(receiver.poll_event(), Some(MediaEvent::Ended { ssrc: 7 }));
+    assert_eq!((receiver.poll_event(), receiver.poll_timeout()), (None, None));
+    // What the goodbye has overtaken changes nothing; much later it is somebody else.
+    sent.arrive(&mut receiver, at(6060));
+    assert_eq!((receiver.poll_timeout(), drain(&mut receiver, at(9000)).len()), (None, 0));
+    sent.arrive(&mut receiver, at(11_050));
+    assert_eq!(receiver.poll_timeout(), Some(at(11_150)));
+}
+
+#[test]
+fn a_report_has_a_name_and_a_block_with_the_last_sender_report() {
+    let mut receiver = receiver(FeedbackKind::ReceiverReports);
+    for sequence in [10, 11, 13] {
+        let header = RtpHeader { ssrc: 7, sequence, ..RtpHeader::default() };
+        Sent { header, ..Sent::default() }.arrive(&mut receiver, at(100));
+    }
+    let time = NtpTimestamp::from_timestamp(at(90));
+    receiver.handle_rtcp(
+        at(110),
+        &Packet::SenderReport(SenderReport { ssrc: 7, time, ..SenderReport::default() }),
+    );
+    assert_eq!(receiver.poll_timeout(), Some(at(600)));
+    assert!(drain(&mut receiver, at(599)).is_empty());
+    let datagrams = drain(&mut receiver, at(600));
+    let [datagram] = datagrams.as_slice() else { panic!("{datagrams:?}") };
+    let name = Description { ssrc: 1, cname: Some("receiver".to_owned()) };
+    assert_eq!(datagram[1], Packet::SourceDescription(SourceDescription { chunks: vec![name] }));
+    let [block] = blocks(&datagrams)[..] else { panic!("{datagrams:?}") };
+    assert_eq!(
+        (block.ssrc, block.fraction_lost, block.cumulative_lost, block.highest_sequence),
+        (7, 64, 1, 13)
+    );
+    assert_eq!(block.last_sender_report, Some(time.short()));
+    let since = block.delay_since_last.to_delta();
+    assert!((since.as_millis() - 490.0).abs() < 0.1, "{since}");
+    // The rest of the sender's silence: reports without blocks, then none.
+    let times: Vec<_> = std::iter::from_fn(|| {
+        let at = receiver.poll_timeout()?;
+        receiver.handle_timeout(at);
+        Some((at, blocks(&drain(&mut receiver, at)).len()))
+    })
+    .collect();
+    assert_eq!(times, [(at(1600), 1), (at(2600), 0), (at(3600), 0), (at(4600), 0), (at(5600), 0)]);
+}

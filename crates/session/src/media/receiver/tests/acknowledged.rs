@@ -1,0 +1,210 @@
+use giusto_rtp::rtcp::ScreamFeedback;
+use proptest::prelude::*;
+
+use super::*;
+
+fn packet(ssrc: u32, sequence: u16, marker: bool) -> Sent {
+    Sent { header: RtpHeader { marker, sequence, ssrc, ..RtpHeader::default() }, ..Sent::default() }
+}
+
+fn messages(datagrams: &[Vec<Packet>]) -> Vec<ScreamFeedback> {
+    let packets = datagrams.iter().flatten().filter_map(|packet| match packet {
+        Packet::ScreamFeedback(message) => Some(*message),
+        _ => None,
+    });
+    packets.collect()
+}
+
+fn told(receiver: &mut MediaReceiver, ms: u64) -> Vec<ScreamFeedback> {
+    messages(&drain(receiver, at(ms)))
+}
+
+fn came(message: &ScreamFeedback) -> Vec<u16> {
+    message.iter().filter(|(_, came)| *came).map(|(number, _)| number).collect()
+}
+
+#[test]
+fn a_marker_or_sixteen_packets_bring_a_message_and_otherwise_it_waits_40_ms() {
+    let mut receiver = receiver(FeedbackKind::ScreamDraft);
+    packet(7, 65_535, false).arrive(&mut receiver, at(100));
+    assert_eq!(receiver.poll_timeout(), Some(at(140)));
+    packet(7, 0, false).arrive(&mut receiver, at(110));
+    assert!(told(&mut receiver, 139).is_empty());
+    let [message] = told(&mut receiver, 140)[..] else { panic!() };
+    assert_eq!((message.sender_ssrc, message.media_ssrc, came(&message)), (1, 7, vec![0, 65_535]));
+    // 110 ms in ticks of 90 kHz: when the highest came, not when the message leaves.
+    assert_eq!(message.time.to_bits(), 9900);
+    packet(7, 1, true).arrive(&mut receiver, at(150));
+    assert_eq!(receiver.poll_timeout(), Some(at(150)));
+    assert_eq!(told(&mut receiver, 150).len(), 1);
+    for number in 2..17 {
+        packet(7, number, false).arrive(&mut receiver, at(200));
+    }
+    assert_eq!((told(&mut receiver, 200).len(), receiver.poll_timeout()), (0, Some(at(240))));
+    packet(7, 17, false).arrive(&mut receiver, at(200));
+    let [message] = told(&mut receiver, 200)[..] else { panic!() };
+    assert_eq!(came(&message), (0..18).rev().chain([65_535]).collect::<Vec<_>>());
+    assert!(receiver.poll_timeout() > Some(at(500)), "it is told");
+}
+
+#[test]
+fn a_late_packet_is_told_with_the_time_of_the_highest_and_a_copy_only_if_it_is_marked() {
+    let mut receiver = receiver(FeedbackKind::ScreamDraft);
+    for (number, ms) in [(10, 0), (12, 50), (43, 100)] {
+        packet(7, number, true).arrive(&mut receiver, at(ms));
+        assert_eq!(told(&mut receiver, ms).len(), 1);
+    }
+    packet(7, 11, false).arrive(&mut receiver, at(150));
+    let [message] = told(&mut receiver, 190)[..] else { panic!() };
+    assert_eq!((came(&message), message.time.to_bits()), (vec![43, 12, 11], 9000), "10 is one too far back");
+    packet(7, 43, true).arrive(&mut receiver, at(200));
+    packet(7, 10, true).arrive(&mut receiver, at(200));
+    assert!(receiver.poll_timeout() > Some(at(400)));
+    for (number, ecn) in [(43, Ecn::Ce), (44, Ecn::Ce), (45, Ecn::Ect1)] {
+        receiver.handle_rtp(at(300), &packet(7, number, false).head(), DataSize::from_bytes(1000), ecn);
+    }
+    let [message] = told(&mut receiver, 340)[..] else { panic!() };
+    assert_eq!((message.highest_sequence, message.ecn_echo), (45, 2));
+}
+
+#[test]
+fn marks_are_counted_modulo_256() {
+    let mut receiver = receiver(FeedbackKind::ScreamDraft);
+    let mut last = 0;
+    for number in 0..300 {
+        let head = packet(7, number, true).head();
+        receiver.handle_rtp(at(u64::from(number) * 10), &head, DataSize::from_bytes(1000), Ecn::Ce);
+        last = told(&mut receiver, u64::from(number) * 10).last().map_or(last, |message| message.ecn_echo);
+    }
+    assert_eq!(last, 44);
+}
+
+#[test]
+fn sources_that_are_due_together_share_a_datagram() {
+    let mut receiver = receiver(FeedbackKind::ScreamDraft);
+    packet(7, 1, false).arrive(&mut receiver, at(0));
+    packet(8, 1, false).arrive(&mut receiver, at(0));
+    packet(9, 1, false).arrive(&mut receiver, at(20));
+    let datagrams = drain(&mut receiver, at(40));
+    assert_eq!(datagrams.len(), 1);
+    let of: Vec<u32> = messages(&datagrams).iter().map(|message| message.media_ssrc).collect();
+    assert_eq!(of, [7, 8]);
+    assert_eq!(receiver.poll_timeout(), Some(at(60)));
+}
+
+/// Bytes of messages, IP and UDP included, and the longest gap in which a number could be untold, with `rate` packets a second for ten
+/// seconds, each `frame`th of which has a marker.
+fn load(rate: u64, frame: u64) -> (f64, bool) {
+    let mut receiver = receiver(FeedbackKind::ScreamDraft);
+    let (mut bytes, mut acknowledged) = (0, std::collections::BTreeSet::new());
+    for step in 0..rate * 10 {
+        let now = Timestamp::from_nanos(step * 1_000_000_000 / rate);
+        packet(7, step as u16, step % frame == frame - 1).arrive(&mut receiver, now);
+        while let Some(datagram) = receiver.poll_transmit(now) {
+            let packets: Vec<_> = Packets::new(&datagram.head).unwrap().map(Result::unwrap).collect();
+            let [Packet::ScreamFeedback(message)] = packets[..] else { continue };
+            bytes += datagram.head.len() + 28;
+            acknowledged.extend(came(&message));
+        }
+    }
+    let last = (rate * 10 - 33) as u16;
+    (bytes as f64 * 8.0 / 10.0, (0..last).all(|number| acknowledged.contains(&number)))
+}
+
+#[test]
+fn messages_take_the_12_kbit_per_second_of_the_draft_with_30_pictures() {
+    // §10: "~12kbps (including IP and UDP)".
+    for packets in [1, 4, 12] {
+        let (rate, complete) = load(30 * packets, packets);
+        assert!((11_500.0..=13_000.0).contains(&rate) && complete, "{rate}");
+    }
+}
+
+#[test]
+fn messages_take_75_kbit_per_second_until_a_packet_would_stay_untold() {
+    // Each packet has a marker: 1000 messages a second would be 416 kbit/s. 52 bytes each 5.5 ms leave with the next packet, each 6.
+    let (rate, complete) = load(1000, 1);
+    assert!((69_000.0..=69_500.0).contains(&rate) && complete, "{rate}");
+    // Of 6000 packets a second one message tells of 32: 78 kbit/s.
+    let (rate, complete) = load(6000, 100);
+    assert!((75_000.0..=82_000.0).contains(&rate) && complete, "{rate}");
+}
+
+#[test]
+fn what_had_to_leave_is_made_up_for_by_a_tenth_of_a_second() {
+    let mut receiver = receiver(FeedbackKind::ScreamDraft);
+    for step in 0..20_000_u64 {
+        let now = Timestamp::from_nanos(step * 50_000);
+        packet(7, step as u16, false).arrive(&mut receiver, now);
+        while receiver.poll_transmit(now).is_some() {}
+    }
+    packet(7, 20_000, true).arrive(&mut receiver, at(1000));
+    let due = receiver.poll_timeout().unwrap();
+    assert!((at(1050)..=at(1100)).contains(&due), "{due:?}");
+}
+
+#[test]
+fn it_asks_for_less_while_more_than_the_bound_is_received() {
+    let config = MediaReceiverConfig {
+        quench_above: Some(DataRate::from_bps(500_000)),
+        ..MediaReceiverConfig::new(1, "", FeedbackKind::ScreamDraft)
+    };
+    let mut receiver = MediaReceiver::new(config).unwrap();
+    let mut asked = Vec::new();
+    // 1028 bytes each 20 ms are 411 kbit/s; each 10 ms, 822 kbit/s.
+    let times = (0..100).map(|n| n * 20).chain((200..400).map(|n| n * 10)).chain((200..400).map(|n| n * 20));
+    for (number, ms) in (0..).zip(times) {
+        packet(7, number, true).arrive(&mut receiver, at(ms));
+        asked.extend(told(&mut receiver, ms).iter().map(|message| (ms, message.source_quench)));
+    }
+    let from = asked.iter().find(|(_, asked)| *asked).unwrap().0;
+    let until = asked.iter().rfind(|(_, asked)| *asked).unwrap().0;
+    // 500 kbit/s lie between the two: at a fifth of the second over which it is measured, and four fifths.
+    assert!((2100..=2400).contains(&from) && (4600..=4950).contains(&until), "{from} {until}");
+}
+
+#[test]
+fn a_sender_that_counts_anew_is_followed_after_64_packets() {
+    let mut receiver = receiver(FeedbackKind::ScreamDraft);
+    packet(7, 30_000, true).arrive(&mut receiver, at(0));
+    told(&mut receiver, 0);
+    for number in (0..64).filter(|&number| number != 40) {
+        packet(7, 1000 + number, true).arrive(&mut receiver, at(100));
+    }
+    assert!(told(&mut receiver, 100).is_empty());
+    packet(7, 1064, true).arrive(&mut receiver, at(100));
+    // They came, but for one: the sender is not told that they are lost.
+    let [message] = told(&mut receiver, 100)[..] else { panic!() };
+    assert_eq!(came(&message), (1032..=1064).rev().filter(|&number| number != 1040).collect::<Vec<_>>());
+}
+
+proptest! {
+    /// Whatever is lost, doubled and displaced: the highest is the highest, and what is told of is what came.
+    #[test]
+    fn messages_tell_the_truth(
+        start: u16,
+        steps in prop::collection::vec((0_u64..30_000_000, 0_u16..60, -4_i16..40, any::<bool>()), 1..300),
+    ) {
+        let mut receiver = receiver(FeedbackKind::ScreamDraft);
+        let mut here = std::collections::BTreeMap::new();
+        let (mut now, mut number, mut highest) = (0, 0_i64, i64::MIN);
+        for (wait, lost, displaced, marker) in steps {
+            now += wait;
+            number += 1 + i64::from(lost / 50) * i64::from(lost);
+            let sent = number + i64::from(displaced.min(0)) * 9;
+            let time = Timestamp::from_nanos(now);
+            packet(7, start.wrapping_add(sent as u16), marker).arrive(&mut receiver, time);
+            highest = highest.max(sent);
+            // In ticks of 90 kHz.
+            here.entry(sent).or_insert((now * 9 / 100_000) as u32);
+            for message in messages(&drain(&mut receiver, time)) {
+                prop_assert_eq!(message.highest_sequence, start.wrapping_add(highest as u16));
+                prop_assert_eq!(message.time.to_bits(), here[&highest]);
+                for (behind, (number, came)) in (0_i64..).zip(message.iter()) {
+                    prop_assert_eq!(number, start.wrapping_add((highest - behind) as u16));
+                    prop_assert_eq!(came, here.contains_key(&(highest - behind)), "{}", behind);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+use giusto_rtp::rtcp::{CongestionFeedback, StreamFeedback};
+
+use super::*;
+
+fn packet(ssrc: u32, sequence: u16, marker: bool) -> Sent {
+    Sent { header: RtpHeader { marker, sequence, ssrc, ..RtpHeader::default() }, ..Sent::default() }
+}
+
+pub(super) fn reports(datagrams: &[Vec<Packet>]) -> Vec<CongestionFeedback> {
+    let packets = datagrams.iter().flatten().filter_map(|packet| match packet {
+        Packet::CongestionFeedback(report) => Some(report.clone()),
+        _ => None,
+    });
+    packets.collect()
+}
+
+/// Sequence number, mark and milliseconds before the report of what was received; `None` for the rest.
+fn told(stream: &StreamFeedback) -> Vec<(u16, Option<(Ecn, f64)>)> {
+    let packets = stream.iter().map(|(number, packet)| {
+        (number, packet.map(|one| (one.ecn, one.offset.to_delta().unwrap().as_millis().floor())))
+    });
+    packets.collect()
+}
+
+fn streams(receiver: &mut MediaReceiver, ms: u64) -> Vec<StreamFeedback> {
+    reports(&drain(receiver, at(ms))).into_iter().flat_map(|report| report.streams).collect()
+}
+
+#[test]
+fn a_marker_brings_the_report_and_without_one_it_waits_40_ms_or_for_16_packets() {
+    let mut receiver = receiver(FeedbackKind::CongestionControl);
+    packet(7, 0, false).arrive(&mut receiver, at(100));
+    assert_eq!(receiver.poll_timeout(), Some(at(140)));
+    packet(7, 1, true).arrive(&mut receiver, at(105));
+    assert_eq!(reports(&drain(&mut receiver, at(105))).len(), 1);
+    for number in 2..17 {
+        packet(7, number, false).arrive(&mut receiver, at(200));
+    }
+    assert_eq!(reports(&drain(&mut receiver, at(201))).len(), 0);
+    packet(7, 17, false).arrive(&mut receiver, at(201));
+    assert_eq!(reports(&drain(&mut receiver, at(201))).len(), 1);
+    packet(7, 18, false).arrive(&mut receiver, at(400));
+    assert_eq!(receiver.poll_timeout(), Some(at(440)));
+}
+
+#[test]
+fn what_was_missing_is_told_once_more_and_marks_on_copies_count() {
+    let mut receiver = receiver(FeedbackKind::CongestionControl);
+    for number in [65_535, 1, 2] {
+        packet(7, number, true).arrive(&mut receiver, at(0));
+    }
+    let nect = |ms| Some((Ecn::NotEct, ms));
+    let [first] = &streams(&mut receiver, 0)[..] else { panic!() };
+    assert_eq!(told(first), [(65_535, nect(0.0)), (0, None), (1, nect(0.0)), (2, nect(0.0))]);
+    packet(7, 3, true).arrive(&mut receiver, at(30));
+    let [second] = &streams(&mut receiver, 40)[..] else { panic!() };
+    assert_eq!(told(second), [(0, None), (1, nect(39.0)), (2, nect(39.0)), (3, nect(9.0))]);
+    // Twice is enough. A copy is news only if it is marked.
+    receiver.handle_rtp(at(80), &packet(7, 2, true).head(), DataSize::from_bytes(1000), Ecn::Ect1);
+    assert!(receiver.poll_timeout() > Some(at(200)));
+    receiver.handle_rtp(at(80), &packet(7, 2, true).head(), DataSize::from_bytes(1000), Ecn::Ce);
+    packet(8, 4, false).arrive(&mut receiver, at(80));
+    let [third, other] = &streams(&mut receiver, 80)[..] else { panic!() };
+    // 1024ths of a second, rounded down.
+    assert_eq!(told(third), [(2, Some((Ecn::Ce, 79.0))), (3, nect(49.0))]);
+    assert_eq!((other.ssrc, told(other)), (8, vec![(4, nect(0.0))]));
+}
+
+#[test]
+fn reports_take_at_most_500_kbit_s() {
+    let mut receiver = receiver(FeedbackKind::CongestionControl);
+    let mut bytes = 0;
+    let mut times = Vec::new();
+    for step in 0..200_000_u64 {
+        // 20 000 packets a second.
+        let now = Timestamp::from_nanos(step * 50_000);
+        packet(7, step as u16, step % 20 == 0).arrive(&mut receiver, now);
+        while let Some(datagram) = receiver.poll_transmit(now) {
+            if Packets::new(&datagram.head).unwrap().is_reduced_size() {
+                bytes += datagram.head.len() + 28;
+                times.push(now);
+            }
+        }
+    }
+    let rate = bytes as f64 * 8.0 / 10.0;
+    assert!(rate < 510_000.0 && rate > 300_000.0, "{rate}");
+    let gaps = times.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > TimeDelta::ZERO);
+    assert!(gaps.max() <= Some(TimeDelta::from_millis(500)));
+}
+
+#[test]
+fn a_long_gap_parts_a_report() {
+    let mut receiver = receiver(FeedbackKind::CongestionControl);
+    for number in [0, 20_000, 21_000] {
+        packet(7, number, false).arrive(&mut receiver, at(0));
+    }
+    let streams = streams(&mut receiver, 40);
+    assert_eq!(told(&streams[0]), [(0, Some((Ecn::NotEct, 39.0)))]);
+    let rest: Vec<_> =
+        streams[1..].iter().flat_map(told).map(|(number, what)| (number, what.is_some())).collect();
+    assert_eq!(rest, (20_000..=21_000).map(|number| (number, number % 1000 == 0)).collect::<Vec<_>>());
+}

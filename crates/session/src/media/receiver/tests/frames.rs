@@ -1,0 +1,110 @@
+use super::*;
+use crate::media::FrameArrival;
+
+fn receiver() -> MediaReceiver {
+    let mut config = MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports);
+    config.payloads =
+        vec![PayloadFormat::video(96), PayloadFormat::audio(97, 48_000), PayloadFormat::padding(98)];
+    MediaReceiver::new(config).unwrap()
+}
+
+fn packet(sequence: u16, timestamp: u32, marker: bool) -> Sent {
+    let header = RtpHeader { ssrc: 7, payload_type: 96, sequence, timestamp, marker, extension: None };
+    Sent { header, ..Sent::default() }
+}
+
+fn frames(receiver: &mut MediaReceiver) -> Vec<FrameArrival> {
+    let events = std::iter::from_fn(|| receiver.poll_event());
+    events.filter_map(|event| if let MediaEvent::Frame(frame) = event { Some(frame) } else { None }).collect()
+}
+
+fn timestamps(receiver: &mut MediaReceiver) -> Vec<u32> {
+    frames(receiver).iter().map(|frame| frame.media_timestamp).collect()
+}
+
+#[test]
+fn a_frame_is_whole_with_its_last_packet_and_its_delay_is_from_capture() {
+    let mut receiver = receiver();
+    let time = NtpTimestamp::from_timestamp(at(5000));
+    let report = SenderReport { ssrc: 7, time, rtp_timestamp: 90_000, ..SenderReport::default() };
+    receiver.handle_rtcp(at(1000), &Packet::SenderReport(report));
+    // Captured 40 ms before the report's time, 4960 ms by the sender's clock; the clocks differ by 4 s.
+    for (sequence, marker, ms) in [(65_535, false, 1000), (1, true, 1001), (0, false, 1012)] {
+        assert_eq!(frames(&mut receiver), []);
+        packet(sequence, 90_000 - 3600, marker).arrive(&mut receiver, at(ms));
+    }
+    let frame = FrameArrival {
+        ssrc: 7,
+        media_timestamp: 86_400,
+        at: at(1012),
+        delay: Some(TimeDelta::from_millis(1012 - 4960)),
+        packets: 3,
+        // 16 bytes of 1000 are the header, with an extension that is empty.
+        size: DataSize::from_bytes(3 * 984),
+    };
+    assert_eq!(frames(&mut receiver), [frame]);
+}
+
+#[test]
+fn a_loss_within_costs_one_frame_and_one_between_costs_two() {
+    let mut receiver = receiver();
+    let all = |lost: u16| {
+        let packets = (0..15_u16).filter(move |number| *number != lost);
+        packets.map(|number| packet(number, u32::from(number / 3), number % 3 == 2))
+    };
+    for (lost, whole) in
+        [(100, vec![0, 1, 2, 3, 4]), (4, vec![0, 2, 3, 4]), (5, vec![0, 3, 4]), (3, vec![0, 2, 3, 4])]
+    {
+        // Without the first packet of a frame: the one before has its marker, so it is clear whose it was.
+        all(lost).for_each(|packet| packet.arrive(&mut receiver, at(0)));
+        assert_eq!(timestamps(&mut receiver), whole, "{lost}");
+        receiver = super::frames::receiver();
+    }
+    // Late, it makes both whole; the second came before.
+    all(5).enumerate().for_each(|(step, packet)| packet.arrive(&mut receiver, at(step as u64)));
+    timestamps(&mut receiver);
+    packet(5, 1, true).arrive(&mut receiver, at(50));
+    let late: Vec<_> = frames(&mut receiver).iter().map(|frame| (frame.media_timestamp, frame.at)).collect();
+    assert_eq!(late, [(1, at(50)), (2, at(7))]);
+    packet(5, 1, true).arrive(&mut receiver, at(60));
+    assert_eq!(timestamps(&mut receiver), []);
+    assert_eq!(receiver.sources().map(|one| (one.frames, one.frames_given_up)).next(), Some((5, 0)));
+}
+
+#[test]
+fn frames_that_stay_incomplete_are_given_up() {
+    let mut receiver = receiver();
+    for frame in 0..200_u16 {
+        let first = frame * 3;
+        // Each second frame lacks its middle.
+        for number in (first..first + 3).filter(|number| frame % 2 == 0 || *number != first + 1) {
+            packet(number, u32::from(frame), number == first + 2)
+                .arrive(&mut receiver, at(u64::from(frame) * 40));
+        }
+    }
+    let figures = receiver.sources().next().unwrap();
+    assert_eq!(figures.frames, 100);
+    // Those of the last 2 s may still come.
+    assert_eq!(
+        figures.frames_given_up,
+        (0..200).filter(|frame| frame % 2 == 1 && frame * 40 + 2000 < 199 * 40).count() as u64
+    );
+    let bye = Packet::Bye(Bye { sources: vec![7], reason: None });
+    receiver.handle_rtcp(at(9000), &bye);
+    assert_eq!(receiver.sources().next().map(|one| one.frames_given_up), Some(100));
+}
+
+#[test]
+fn each_packet_of_sound_is_a_frame_and_padding_is_none() {
+    let mut receiver = receiver();
+    for (payload_type, ssrc, expected) in [(97, 8, vec![0, 960, 2880]), (98, 9, vec![])] {
+        for number in [0, 1, 3, 3] {
+            let timestamp = u32::from(number) * 960;
+            let header =
+                RtpHeader { ssrc, payload_type, sequence: number, timestamp, ..RtpHeader::default() };
+            Sent { header, ..Sent::default() }.arrive(&mut receiver, at(u64::from(number) * 20));
+        }
+        assert_eq!(timestamps(&mut receiver), expected);
+    }
+    assert_eq!(blocks(&drain(&mut receiver, at(600))).len(), 2);
+}

@@ -1,0 +1,171 @@
+use std::collections::BTreeMap;
+
+use giusto_rtp::NtpShortUnwrapper;
+use giusto_units::PeerTimestamp;
+use proptest::prelude::*;
+
+use super::{congestion::reports, *};
+
+#[derive(Debug, Clone)]
+enum Operation {
+    /// Bytes that may be anything.
+    Noise(Vec<u8>),
+    /// A packet, so much of it.
+    Media {
+        ssrc: u32,
+        sequence: u16,
+        timestamp: u32,
+        transport: u16,
+        send_time: u64,
+        payload_type: u8,
+        cut: usize,
+    },
+    Report(SenderReport),
+    Bye(u32),
+    Timeout,
+    Drain,
+    Time(i64),
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let media = (0_u32..4, any::<u16>(), any::<u32>(), any::<u16>(), any::<u64>(), 96_u8..99, 0_usize..80)
+        .prop_map(|(ssrc, sequence, timestamp, transport, send_time, payload_type, cut)| Operation::Media {
+            ssrc,
+            sequence,
+            timestamp,
+            transport,
+            send_time,
+            payload_type,
+            cut,
+        });
+    let near = (0_u32..2, 0_u16..60, 0_u32..12, 0_u16..60, 0_u64..1_000_000_000).prop_map(
+        |(ssrc, sequence, timestamp, transport, send_time)| Operation::Media {
+            ssrc,
+            sequence,
+            timestamp,
+            transport,
+            send_time,
+            payload_type: 96,
+            cut: 80,
+        },
+    );
+    let report = (0_u32..4, any::<u64>(), any::<u32>()).prop_map(|(ssrc, time, rtp_timestamp)| {
+        let time = NtpTimestamp::from_bits(time);
+        Operation::Report(SenderReport { ssrc, time, rtp_timestamp, ..SenderReport::default() })
+    });
+    prop_oneof![
+        1 => prop::collection::vec(any::<u8>(), 0..60).prop_map(Operation::Noise),
+        4 => media,
+        8 => near,
+        1 => report,
+        1 => (0_u32..4).prop_map(Operation::Bye),
+        1 => Just(Operation::Timeout),
+        3 => Just(Operation::Drain),
+        4 => prop_oneof![-10_000_000_i64..100_000_000, -10_000_000_000_i64..10_000_000_000, any::<i64>()].prop_map(Operation::Time),
+    ]
+}
+
+fn kind() -> impl Strategy<Value = FeedbackKind> {
+    prop::sample::select(vec![
+        FeedbackKind::TransportWide,
+        FeedbackKind::CongestionControl,
+        FeedbackKind::ScreamDraft,
+        FeedbackKind::ReceiverEstimate,
+        FeedbackKind::ReceiverReports,
+    ])
+}
+
+proptest! {
+    #[test]
+    fn nothing_makes_it_panic_and_it_always_drains(
+        kind in kind(), operations in prop::collection::vec(operation(), 0..200),
+    ) {
+        let mut config = MediaReceiverConfig::new(1, &"ü".repeat(200), kind);
+        config.payloads = vec![PayloadFormat::video(96), PayloadFormat::audio(97, 48_000), PayloadFormat::padding(98)];
+        let mut receiver = MediaReceiver::new(config).unwrap();
+        let (mut now, mut fed) = (0_u64, 0);
+        for operation in operations {
+            let time = Timestamp::from_nanos(now);
+            match operation {
+                Operation::Noise(bytes) => {
+                    fed += 1;
+                    receiver.handle_rtp(time, &bytes, DataSize::from_bytes(bytes.len() as u64), Ecn::Ce);
+                }
+                Operation::Media { ssrc, sequence, timestamp, transport, send_time, payload_type, cut } => {
+                    let marker = sequence % 5 == 4;
+                    let header = RtpHeader { marker, payload_type, sequence, timestamp, ssrc, extension: None };
+                    let send_time = Some(Timestamp::from_nanos(send_time));
+                    let mut head = Sent { header, transport: Some(transport), send_time }.head();
+                    head.truncate(cut);
+                    fed += 1;
+                    receiver.handle_rtp(time, &head, DataSize::from_bytes(1000), Ecn::Ect1);
+                }
+                Operation::Report(report) => receiver.handle_rtcp(time, &Packet::SenderReport(report)),
+                Operation::Bye(ssrc) => {
+                    receiver.handle_rtcp(time, &Packet::Bye(Bye { sources: vec![ssrc], reason: None }));
+                }
+                Operation::Timeout => receiver.handle_timeout(time),
+                Operation::Drain => {
+                    let latest = receiver.now.max(time);
+                    drain(&mut receiver, if latest == Timestamp::MAX { continue } else { latest });
+                }
+                // The last moments that can be named have no later ones to wait for.
+                Operation::Time(step) => now = now.saturating_add_signed(step).min(u64::MAX / 2),
+            }
+        }
+        let counted: u64 = receiver.sources().map(|one| one.packets + one.duplicates).sum();
+        prop_assert!(counted <= fed, "{} of {}", counted, fed);
+    }
+
+    /// A sender's packets, lost, doubled and displaced; what the feedback tells is what came.
+    #[test]
+    fn feedback_tells_the_truth(
+        start: u16,
+        steps in prop::collection::vec((0_u64..30_000_000, 0_u16..10, -3_i32..6), 1..400),
+        by_stream: bool,
+    ) {
+        let kind = if by_stream { FeedbackKind::CongestionControl } else { FeedbackKind::TransportWide };
+        let mut receiver = receiver(kind);
+        let mut unwrapper = TransportFeedbackUnwrapper::new();
+        let mut clock = NtpShortUnwrapper::new();
+        // By the 16 bits: numbers do not come near to a wrap of their own.
+        let (mut came, mut told) = (BTreeMap::new(), BTreeMap::<u16, Option<PeerTimestamp>>::new());
+        let (mut now, mut number) = (0, start);
+        let end = now + 1_000_000_000_000;
+        for (wait, lost, displaced) in steps.into_iter().chain([(end, 0, 1)]) {
+            now += wait;
+            while let Some(due) = receiver.poll_timeout().filter(|due| due.as_nanos() <= now) {
+                let datagrams = drain(&mut receiver, due);
+                for one in feedback(&datagrams) {
+                    told.extend(unwrapper.unwrap(&one).unwrap().map(|(number, at)| (number as u16, at)));
+                }
+                for report in reports(&datagrams) {
+                    let report_at = clock.unwrap(report.time).unwrap();
+                    for stream in &report.streams {
+                        let packets = stream.iter();
+                        told.extend(packets.map(|(n, one)| (n, one.and_then(|one| one.offset.arrival(report_at)))));
+                    }
+                }
+                // Nothing that had come by then is told as lost, and nothing that had not as come. A report alone tells neither.
+                let is_feedback = !feedback(&datagrams).is_empty() || !reports(&datagrams).is_empty();
+                for (number, told) in told.iter().filter(|_| is_feedback) {
+                    prop_assert_eq!(told.is_some(), came.contains_key(number), "{}", number);
+                }
+                receiver.handle_timeout(due);
+            }
+            if wait == end {
+                break;
+            }
+            number = number.wrapping_add(lost / 8).wrapping_add(1);
+            let sent = number.wrapping_add_signed(if displaced < 0 { displaced as i16 * 4 } else { 0 });
+            let header = RtpHeader { ssrc: 7, sequence: sent, ..RtpHeader::default() };
+            Sent { header, transport: Some(sent), send_time: None }.arrive(&mut receiver, Timestamp::from_nanos(now));
+            came.entry(sent).or_insert(now);
+        }
+        let most = if by_stream { 1_000_000 } else { 125_000 };
+        for (number, at) in came {
+            let told = told.get(&number).copied().flatten().map(PeerTimestamp::as_nanos);
+            prop_assert!(told.is_some_and(|told| told.abs_diff(at) <= most), "{} at {}: {:?}", number, at, told);
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The end that sends media and adapts it to what is reported.
+
+use std::collections::VecDeque;
+
+use giusto_congestion::{Controller, Decision, PacketReport, Probe, QueueState, Target};
+use giusto_pace::media::{self, Pacer, Permit};
+use giusto_rtp::{
+    NtpShortUnwrapper,
+    rtcp::{Bye, Description, SourceDescription, TransportFeedbackUnwrapper},
+};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+
+use super::{
+    Datagram, MediaEvent, MediaSenderConfig, MediaStream, StreamFigures,
+    acknowledged::Acknowledged,
+    event::Events,
+    history::History,
+    queue::Waiting,
+    stream::{RtpStream, Says},
+    streams::Streams,
+};
+
+/// The largest payload of padding: that of a full packet, as libwebrtc has it where padding repeats media.
+const PADDING_MOST: DataSize = DataSize::from_bytes(1200);
+/// The smallest, so that little room is not filled with headers.
+const PADDING_LEAST: DataSize = DataSize::from_bytes(50);
+/// What was sent delays padding for no longer than this: libwebrtc's budget for it holds as much (`interval_budget.cc`, 500 ms).
+const PADDING_DEBT: TimeDelta = TimeDelta::from_millis(500);
+/// Reports do not follow each other faster, whatever is configured.
+const LEAST_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
+/// The most sources of a report, a description or a goodbye (RFC 3550 §6.4.1, §6.5, §6.6: five bits).
+const MOST_SOURCES: usize = 31;
+/// The longest name (RFC 3550 §6.5).
+const MOST_NAME_BYTES: usize = 255;
+/// Reports that nobody takes: the oldest gives way.
+const MOST_REPORTS: usize = 4;
+
+/// Sends media: frames become packets, packets wait for the pacer, the pacer obeys the controller, and what is reported of them
+/// goes to the controller.
+///
+/// It begins with its first [`handle_timeout`](Self::handle_timeout). See [`MediaEndpoint`](super::MediaEndpoint) for the order of
+/// calls.
+#[derive(Debug)]
+pub struct MediaSender {
+    config: MediaSenderConfig,
+    pub(super) controller: Box<dyn Controller>,
+    pub(super) streams: Streams,
+    pub(super) padding: RtpStream,
+    pub(super) pacer: Pacer,
+    target: Target,
+    /// What each stream may take, where the controller says so.
+    stream_targets: Vec<DataRate>,
+    pacing: DataRate,
+    decision: Decision,
+    pub(super) history: History,
+    pub(super) unwrapper: TransportFeedbackUnwrapper,
+    pub(super) report_clock: NtpShortUnwrapper,
+    pub(super) acknowledged: Acknowledged,
+    /// Of a feedback message, kept for its memory.
+    pub(super) reports: Vec<PacketReport>,
+    /// When padding may follow what was sent, with [`Target::padding`].
+    padding_at: Timestamp,
+    report_at: Option<Timestamp>,
+    rtcp: VecDeque<Datagram>,
+    events: Events,
+    now: Timestamp,
+    begun: bool,
+    pub(super) begun_at: Timestamp,
+    pub(super) stopped: bool,
+}
+
+impl MediaSender {
+    /// Begins with its first call.
+    pub fn new(
+        mut config: MediaSenderConfig,
+        controller: Box<dyn Controller>,
+        streams: Vec<MediaStream>,
+    ) -> Self {
+        config.report_interval = config.report_interval.max(LEAST_REPORT_INTERVAL);
+        let end = (0..=MOST_NAME_BYTES).rev().find(|&end| config.cname.is_char_boundary(end));
+        config.cname.truncate(end.unwrap_or(0));
+        let target = controller.target();
+        let mut pacer = Pacer::new(config.pacer, target.pacing);
+        pacer.on_target(Timestamp::ZERO, target.pacing, target.window);
+        let decision = *controller.decision();
+        Self {
+            padding: RtpStream::new(config.padding.0, config.padding.1, (0, 0)),
+            controller,
+            streams: Streams::new(streams, config.feedback, config.overhead),
+            pacer,
+            target,
+            stream_targets: Vec::new(),
+            pacing: target.pacing,
+            decision,
+            history: History::default(),
+            unwrapper: TransportFeedbackUnwrapper::new(),
+            report_clock: NtpShortUnwrapper::new(),
+            acknowledged: Acknowledged::default(),
+            reports: Vec::new(),
+            padding_at: Timestamp::ZERO,
+            report_at: None,
+            rtcp: VecDeque::new(),
+            events: Events::default(),
+            now: Timestamp::ZERO,
+            begun: false,
+            begun_at: Timestamp::ZERO,
+            stopped: false,
+            config,
+        }
+    }
+
+    /// How much it may send.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// What waits to be sent.
+    pub fn queue(&self, now: Timestamp) -> QueueState {
+        self.streams.whole().state(now.max(self.now))
+    }
+
+    /// What was sent and neither reported on nor followed by anything that was.
+    pub fn in_flight(&self) -> DataSize {
+        self.history.in_flight()
+    }
+
+    /// The streams, in the order in which they were given.
+    pub fn streams(&self) -> impl Iterator<Item = &MediaStream> {
+        self.streams.iter().map(|(stream, _)| stream)
+    }
+
+    /// What is known of each stream, in the same order.
+    pub fn figures(&self, now: Timestamp) -> impl Iterator<Item = StreamFigures> {
+        self.streams.figures(now.max(self.now))
+    }
+
+    /// Stops or continues the frames of a stream (RFC 8867 §5.8).
+    pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
+        let now = self.advance(now);
+        self.streams.set_paused(now, stream, paused);
+        self.share(now);
+    }
+
+    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        let now = self.advance(now);
+        if self.stopped {
+            return;
+        }
+        if !self.begun {
+            self.begun = true;
+            self.begun_at = now;
+            self.tell_controller(now);
+            self.decision = *self.controller.decision();
+            self.events.tell(MediaEvent::Decided(Decision { at: now, ..self.decision }));
+            self.settle(now);
+            self.share(now);
+        }
+        // What is too old makes room for the key frame that follows it.
+        self.streams.discard_old(now, &mut self.events);
+        self.streams.take_frames(now, &mut self.events);
+        self.streams.discard_after(now, self.config.discard_after, &mut self.events);
+        if self.history.forget(now) {
+            self.forget_numbers();
+            self.pacer.on_in_flight(self.history.in_flight());
+        }
+        if self.report_at.is_some_and(|due| due <= now) {
+            self.report_at = Some(now + self.config.report_interval);
+            self.report(now);
+            // What share of the packets is headers changes with their size.
+            self.share(now);
+        }
+        self.settle(now);
+    }
+
+    /// Ends the session: nothing more is sent but a BYE (RFC 3550 §6.6).
+    pub fn stop(&mut self, now: Timestamp) {
+        let now = self.advance(now);
+        if self.stopped {
+            return;
+        }
+        self.report(now);
+        self.stopped = true;
+        self.streams.clear();
+        let padding = self.padding.has_sent().then_some(self.padding.ssrc);
+        let sent = self.streams.iter().filter(|(_, rtp)| rtp.has_sent()).map(|(_, rtp)| rtp.ssrc);
+        let sources: Vec<u32> = sent.chain(padding).collect();
+        for sources in sources.chunks(MOST_SOURCES) {
+            // A compound begins with a report (RFC 3550 §6.1).
+            let mut head = self.rtcp.pop_back().map_or_else(Vec::new, |last| last.head);
+            let bye = Bye { sources: sources.to_vec(), reason: None };
+            if bye.write(&mut head).is_ok() {
+                self.rtcp.push_back(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct });
+            }
+        }
+    }
+
+    /// The next datagram to send at once, if any.
+    pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Datagram> {
+        let now = self.advance(now);
+        if let Some(report) = self.rtcp.pop_front() {
+            return Some(report);
+        }
+        if self.stopped || !self.begun {
+            return None;
+        }
+        let (datagram, first) = self.next_media(now)?;
+        // The first packet of a stream is followed by a report, so that its times mean something from the beginning.
+        if first {
+            self.report_at = Some(now + self.config.report_interval);
+            self.report(now);
+        }
+        self.settle(now);
+        Some(datagram)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is wanted next.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        if self.stopped {
+            return None;
+        }
+        if !self.begun {
+            return Some(self.now);
+        }
+        let (frames, discard) = (self.streams.next_frame_at(), self.streams.discards_at());
+        let packet = self.wanted().and_then(|(earliest, size)| match self.pacer.next_send(self.now, size) {
+            Permit::Now => Some(earliest),
+            Permit::At(at) => Some(at.max(earliest)),
+            Permit::Blocked => None,
+        });
+        // A window that nothing comes back for opens when what was sent is forgotten.
+        let forgotten = self.target.window.and(self.history.forgets_at());
+        [frames, discard, packet, forgotten, self.controller.next_timeout(), self.report_at]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// What there is to tell.
+    pub fn poll_event(&mut self) -> Option<MediaEvent> {
+        self.events.take()
+    }
+
+    pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// The next packet of media or padding, if one may leave, and whether it is the first of its stream.
+    fn next_media(&mut self, now: Timestamp) -> Option<(Datagram, bool)> {
+        if let Some(waiting) = self.streams.pop_unpaced() {
+            self.pacer.on_sent_unpaced(now, waiting.size);
+            return Some(self.send_media(now, &waiting, None));
+        }
+        let (earliest, size) = self.wanted()?;
+        if earliest > now || self.pacer.next_send(now, size) != Permit::Now {
+            return None;
+        }
+        let probe = self.pacer.on_sent(now, size);
+        Some(match self.streams.pop() {
+            Some(waiting) => self.send_media(now, &waiting, probe),
+            None => (self.send_padding(now, size, probe), false),
+        })
+    }
+
+    /// The size of the next packet that has to ask the pacer, and when it may do so: what waits, or else padding for a probe, or
+    /// padding for its own sake.
+    fn wanted(&self) -> Option<(Timestamp, DataSize)> {
+        if let Some(size) = self.streams.next_size() {
+            return Some((self.now, size));
+        }
+        match self.pacer.probe(self.now) {
+            Some(need) => Some((self.now, self.padding_size(need.left))),
+            None if self.target.padding > DataRate::ZERO => {
+                Some((self.padding_at.max(self.now), self.padding_size(PADDING_MOST)))
+            }
+            None => None,
+        }
+    }
+
+    /// How large padding is, with all headers, where so much is wanted.
+    fn padding_size(&self, wanted: DataSize) -> DataSize {
+        let headers = self.streams.headers();
+        wanted.saturating_sub(headers).clamp(PADDING_LEAST, PADDING_MOST) + headers
+    }
+
+    fn send_media(&mut self, now: Timestamp, waiting: &Waiting, probe: Option<u32>) -> (Datagram, bool) {
+        let sequence = self.on_sent(now, waiting.size, probe);
+        let (head, first) = self.streams.write(now, waiting, sequence);
+        (Datagram { head, rest: waiting.packet.size, ecn: self.config.ecn }, first)
+    }
+
+    fn send_padding(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> Datagram {
+        let transport_sequence = self.on_sent(now, size, probe);
+        let payload = size.saturating_sub(self.streams.headers());
+        let says = Says { marker: false, media_timestamp: 0, transport_sequence, payload };
+        let head = self.padding.write(now, self.config.feedback, says);
+        Datagram { head, rest: payload, ecn: self.config.ecn }
+    }
+
+    /// A packet of `size` leaves: gives its number on the transport.
+    fn on_sent(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> u64 {
+        let before = self.history.first();
+        let sent = self.history.on_sent(now, size, probe);
+        if self.history.first() != before {
+            self.forget_numbers();
+            self.pacer.on_in_flight(sent.in_flight);
+        }
+        if let Some(time) = self.target.padding.time_for(size) {
+            self.padding_at = (self.padding_at.max(now) + time).min(now + PADDING_DEBT);
+        }
+        self.controller.on_sent(now, &sent);
+        sent.sequence
+    }
+
+    fn forget_numbers(&mut self) {
+        for (_, rtp) in self.streams.iter_mut() {
+            rtp.forget_before(self.history.first());
+        }
+        self.padding.forget_before(self.history.first());
+    }
+
+    /// Does what the controller says.
+    pub(super) fn settle(&mut self, now: Timestamp) {
+        // What it has just heard may have made something due.
+        if self.controller.next_timeout().is_some_and(|due| due <= now) {
+            self.tell_controller(now);
+        }
+        while let Some(probe) = self.controller.next_probe() {
+            let Probe { cluster, rate, duration, packets, batch } = probe;
+            self.pacer.on_probe(now, media::Probe { cluster, rate, duration, packets, batch });
+        }
+        let target = self.controller.target();
+        let drain = self
+            .config
+            .queue_limit
+            .map_or(DataRate::ZERO, |limit| self.streams.whole().rate_within(now, limit));
+        let pacing = target.pacing.max(drain);
+        if pacing != self.pacing || target.window != self.target.window {
+            self.pacing = pacing;
+            self.pacer.on_target(now, pacing, target.window);
+        }
+        if target.padding != self.target.padding {
+            self.padding_at = now;
+        }
+        let each = self.controller.stream_targets();
+        let changed = target.media != self.target.media || each != self.stream_targets;
+        if changed {
+            self.stream_targets.clear();
+            self.stream_targets.extend_from_slice(each);
+        }
+        self.target = target;
+        if changed {
+            self.share(now);
+        }
+        let decision = *self.controller.decision();
+        if decision != self.decision {
+            self.decision = decision;
+            self.events.tell(MediaEvent::Decided(decision));
+        }
+    }
+
+    /// The controller's time has come: it hears what waits.
+    fn tell_controller(&mut self, now: Timestamp) {
+        self.controller.on_streams(now, self.streams.states(now));
+        self.controller.on_timeout(now, &self.streams.whole().state(now));
+    }
+
+    /// Each stream gets its part of the target.
+    fn share(&mut self, now: Timestamp) {
+        self.streams.share(now, self.target.media, &self.stream_targets);
+    }
+
+    /// Sender reports and descriptions of the streams that have sent something.
+    fn report(&mut self, now: Timestamp) {
+        let reports = self.streams.iter().filter_map(|(stream, rtp)| rtp.report(now, stream.clock_rate));
+        let reports: Vec<_> = reports.collect();
+        for reports in reports.chunks(MOST_SOURCES) {
+            let mut head = Vec::new();
+            let mut chunks = Vec::new();
+            for report in reports {
+                if report.write(&mut head).is_ok() {
+                    chunks.push(Description { ssrc: report.ssrc, cname: Some(self.config.cname.clone()) });
+                }
+            }
+            if !chunks.is_empty() && (SourceDescription { chunks }).write(&mut head).is_ok() {
+                if self.rtcp.len() >= MOST_REPORTS {
+                    self.rtcp.pop_front();
+                }
+                self.rtcp.push_back(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct });
+            }
+        }
+    }
+}

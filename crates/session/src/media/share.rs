@@ -1,0 +1,226 @@
+//! Which stream gets how much of the target?
+
+use giusto_congestion::{QueueState, StreamState};
+use giusto_units::{DataRate, DataSize};
+
+use super::MediaStream;
+use crate::source::RateRange;
+
+/// What is left of the weight of the packets before at each packet: a memory of about 50.
+const MEMORY: f64 = 0.98;
+
+/// Divides the target among the streams.
+///
+/// Sound, and whatever else has one rate only, comes first. The others divide the rest by priority; what one of them cannot use goes
+/// to the others. The target holds headers and sources do not know of them, so each is asked for the share of its packets that has
+/// been payload lately.
+#[derive(Debug, Clone)]
+pub(super) struct Shares {
+    streams: Vec<Share>,
+}
+
+#[derive(Debug, Clone)]
+struct Share {
+    limits: RateRange,
+    priority: f64,
+    paused: bool,
+    /// Sums that fade.
+    payload: f64,
+    whole: f64,
+    rate: DataRate,
+}
+
+impl Share {
+    /// Payload over the whole packet; a packet of 1200 bytes and 48 of headers before one is known.
+    fn payload_share(&self) -> f64 {
+        if self.whole > 0.0 { self.payload / self.whole } else { 1200.0 / 1248.0 }
+    }
+
+    fn is_fixed(&self) -> bool {
+        self.limits.min() == self.limits.max()
+    }
+
+    /// What a rate on the wire leaves for payload.
+    fn payload_of(&self, on_wire: f64) -> DataRate {
+        DataRate::from_bps((on_wire * self.payload_share()) as u64)
+    }
+
+    /// A rate of payload, as it is on the wire.
+    fn on_wire(&self, rate: DataRate) -> f64 {
+        rate.as_bps() as f64 / self.payload_share()
+    }
+}
+
+impl Shares {
+    pub(super) fn new(streams: &[MediaStream]) -> Self {
+        let share = |stream: &MediaStream| Share {
+            limits: stream.source.limits(),
+            priority: if stream.priority.is_finite() { stream.priority.clamp(1e-6, 1e12) } else { 1.0 },
+            paused: false,
+            payload: 0.0,
+            whole: 0.0,
+            rate: stream.source.target(),
+        };
+        Self { streams: streams.iter().map(share).collect() }
+    }
+
+    /// A packet of `payload` was made, which is `whole` on the wire.
+    pub(super) fn on_packet(&mut self, stream: usize, payload: DataSize, whole: DataSize) {
+        if let Some(share) = self.streams.get_mut(stream) {
+            share.payload = share.payload * MEMORY + payload.as_bytes() as f64;
+            share.whole = share.whole * MEMORY + whole.as_bytes() as f64;
+        }
+    }
+
+    pub(super) fn set_paused(&mut self, stream: usize, paused: bool) {
+        if let Some(share) = self.streams.get_mut(stream) {
+            share.paused = paused;
+        }
+    }
+
+    /// The priority of each stream, as far as it makes sense.
+    pub(super) fn priorities(&self) -> impl Iterator<Item = f64> + Clone + '_ {
+        self.streams.iter().map(|share| share.priority)
+    }
+
+    /// What a controller with a rate control for each stream has to know, where this waits of each.
+    pub(super) fn states(
+        &self,
+        queues: impl Iterator<Item = QueueState>,
+    ) -> impl Iterator<Item = StreamState> {
+        self.streams.iter().zip(queues).map(|(share, queue)| {
+            let on_wire = |rate| DataRate::from_bps(share.on_wire(rate) as u64);
+            StreamState {
+                priority: share.priority,
+                usable: (on_wire(share.limits.min()), on_wire(share.limits.max())),
+                paused: share.paused,
+                queue,
+            }
+        })
+    }
+
+    /// Each stream has its own rate, headers included.
+    pub(super) fn take(&mut self, rates: &[DataRate]) {
+        for (share, rate) in self.streams.iter_mut().zip(rates) {
+            if !share.paused {
+                share.rate = share.limits.clamp(share.payload_of(rate.as_bps() as f64));
+            }
+        }
+    }
+
+    /// The rate of payload of each stream.
+    pub(super) fn rates(&self) -> impl Iterator<Item = DataRate> + '_ {
+        self.streams.iter().map(|share| share.rate)
+    }
+
+    /// Divides `target`.
+    pub(super) fn divide(&mut self, target: DataRate) {
+        let mut left = target.as_bps() as f64;
+        let mut open: Vec<&mut Share> = Vec::new();
+        for share in &mut self.streams {
+            if share.is_fixed() {
+                share.rate = share.limits.max();
+                if !share.paused {
+                    left -= share.on_wire(share.rate);
+                }
+            } else if !share.paused {
+                open.push(share);
+            }
+        }
+        // Whoever would get more than it can use gets that, and the rest is divided anew; likewise those that need more.
+        while !open.is_empty() {
+            let weights: f64 = open.iter().map(|share| share.priority).sum();
+            let available = left.max(0.0);
+            let part = |share: &Share| available * share.priority / weights;
+            let full: f64 = open
+                .iter()
+                .map(|share| {
+                    part(share)
+                        - part(share)
+                            .clamp(share.on_wire(share.limits.min()), share.on_wire(share.limits.max()))
+                })
+                .sum();
+            // More is left over than is missing: those that are full are settled first, otherwise those in need.
+            let settles = |share: &Share| {
+                if full >= 0.0 {
+                    part(share) >= share.on_wire(share.limits.max())
+                } else {
+                    part(share) <= share.on_wire(share.limits.min())
+                }
+            };
+            let none = !open.iter().any(|share| settles(share));
+            let mut next = Vec::new();
+            for share in open {
+                if none || settles(share) {
+                    share.rate = share.limits.clamp(share.payload_of(part(share)));
+                    left -= share.on_wire(share.rate);
+                } else {
+                    next.push(share);
+                }
+            }
+            open = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kbps(kbps: u64) -> DataRate {
+        DataRate::from_bps(kbps * 1000)
+    }
+
+    fn shares(streams: &[(u64, u64, f64)]) -> Shares {
+        let share = |&(min, max, priority): &(u64, u64, f64)| Share {
+            limits: RateRange::new(kbps(min), kbps(max)).unwrap(),
+            priority,
+            paused: false,
+            payload: 1.0,
+            whole: 1.0,
+            rate: kbps(min),
+        };
+        Shares { streams: streams.iter().map(share).collect() }
+    }
+
+    fn divided(streams: &[(u64, u64, f64)], target: u64) -> Vec<u64> {
+        let mut shares = shares(streams);
+        shares.divide(kbps(target));
+        shares.rates().map(|rate| rate.as_bps() / 1000).collect()
+    }
+
+    #[test]
+    fn sound_comes_first_and_pictures_get_the_rest() {
+        assert_eq!(divided(&[(20, 20, 1.0), (150, 1500, 1.0)], 1000), [20, 980]);
+        assert_eq!(divided(&[(20, 20, 1.0), (150, 1500, 1.0)], 10), [20, 150]);
+    }
+
+    #[test]
+    fn priorities_divide_and_what_one_cannot_use_goes_to_the_others() {
+        assert_eq!(divided(&[(150, 3000, 2.0), (150, 3000, 1.0), (150, 3000, 1.0)], 2000), [1000, 500, 500]);
+        assert_eq!(divided(&[(150, 600, 2.0), (150, 3000, 1.0), (150, 3000, 1.0)], 2000), [600, 700, 700]);
+        assert_eq!(divided(&[(150, 600, 1.0), (150, 600, 1.0)], 5000), [600, 600]);
+    }
+
+    #[test]
+    fn who_needs_more_than_its_part_gets_it_from_the_others() {
+        assert_eq!(divided(&[(500, 3000, 1.0), (100, 3000, 4.0)], 1000), [500, 500]);
+    }
+
+    #[test]
+    fn who_pauses_gets_nothing_and_leaves_the_rest() {
+        let mut shares = shares(&[(150, 3000, 1.0), (150, 3000, 1.0)]);
+        shares.set_paused(0, true);
+        shares.divide(kbps(2000));
+        assert_eq!(shares.rates().nth(1), Some(kbps(2000)));
+    }
+
+    #[test]
+    fn headers_are_taken_off() {
+        let mut shares = shares(&[(150, 3000, 1.0)]);
+        shares.on_packet(0, DataSize::from_bytes(999_999), DataSize::from_bytes(1_249_999));
+        shares.divide(kbps(1000));
+        let rate = shares.rates().next().unwrap().as_bps();
+        assert!((799_900..=800_100).contains(&rate), "{rate}");
+    }
+}

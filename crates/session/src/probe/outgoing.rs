@@ -1,0 +1,327 @@
+//! The bytes of a stream's next datagrams.
+
+use giusto_rtp::{RTP_HEADER_BYTES, RtpHeader};
+use giusto_units::{DataSize, Timestamp};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use crate::{
+    payload::SizeSource,
+    probe::wire::{DATA_HEADER_BYTES, DataHeader, StreamToken},
+    voice::VoiceSource,
+};
+
+/// The payload type of RTP that is no known codec: the first dynamic one (RFC 3551 §6).
+const DYNAMIC_PAYLOAD_TYPE: u8 = 96;
+
+/// The clock of RTP that is no known codec: that of video (RFC 3551 §5).
+pub const RTP_CLOCK_HZ: u32 = 90_000;
+
+/// What stands in the datagrams.
+#[derive(Debug)]
+pub enum Content {
+    /// Our header, then filler.
+    Giusto {
+        /// Given by the receiver.
+        token: StreamToken,
+        /// Payload sizes.
+        sizes: SizeSource,
+    },
+    /// An RTP header, then filler.
+    Rtp {
+        /// The header of the first datagram.
+        first: RtpHeader,
+        /// Payload sizes, the RTP header included.
+        sizes: SizeSource,
+    },
+    /// Filler.
+    Raw {
+        /// Payload sizes.
+        sizes: SizeSource,
+    },
+    /// Voice as RTP.
+    Voice(Box<VoiceSource>),
+}
+
+impl Content {
+    /// An RTP header for a stream that is no known codec.
+    pub fn rtp_header(sequence: u16, timestamp: u32, ssrc: u32) -> RtpHeader {
+        RtpHeader {
+            marker: false,
+            payload_type: DYNAMIC_PAYLOAD_TYPE,
+            sequence,
+            timestamp,
+            ssrc,
+            extension: None,
+        }
+    }
+
+    /// The bytes that each datagram needs for its header.
+    pub fn header_bytes(&self) -> DataSize {
+        DataSize::from_bytes(match self {
+            Self::Giusto { .. } => DATA_HEADER_BYTES as u64,
+            Self::Rtp { .. } | Self::Voice(_) => RTP_HEADER_BYTES as u64,
+            Self::Raw { .. } => 1,
+        })
+    }
+}
+
+/// Datagrams that lie one behind the other.
+#[derive(Debug, Clone, Copy)]
+pub struct Filled<'a> {
+    /// All of them.
+    pub bytes: &'a [u8],
+    /// The length of each.
+    pub lengths: Lengths<'a>,
+}
+
+/// How datagrams that lie one behind the other are parted.
+#[derive(Debug, Clone, Copy)]
+pub enum Lengths<'a> {
+    /// All have this length.
+    Equal(usize),
+    /// Each its own.
+    Varied(&'a [usize]),
+}
+
+impl Filled<'_> {
+    /// How many datagrams.
+    pub fn packets(&self) -> usize {
+        match self.lengths {
+            Lengths::Equal(length) => self.bytes.len() / length.max(1),
+            Lengths::Varied(lengths) => lengths.len(),
+        }
+    }
+
+    /// The length of each datagram.
+    pub fn sizes(&self) -> impl Iterator<Item = usize> {
+        let (equal, varied) = match self.lengths {
+            Lengths::Equal(length) => (Some(length), &[][..]),
+            Lengths::Varied(lengths) => (None, lengths),
+        };
+        std::iter::repeat_n(equal.unwrap_or(0), equal.map_or(0, |_| self.packets()))
+            .chain(varied.iter().copied())
+    }
+}
+
+/// Makes a stream's datagrams, cycle by cycle, in a buffer of its own.
+#[derive(Debug)]
+pub struct Outgoing {
+    content: Content,
+    rng: StdRng,
+    sequence: u64,
+    buffer: Vec<u8>,
+    lengths: Vec<usize>,
+}
+
+impl Outgoing {
+    /// A stream; sizes and filler are drawn from `seed`.
+    pub fn new(content: Content, seed: u64) -> Self {
+        Self {
+            content,
+            rng: StdRng::seed_from_u64(seed),
+            sequence: 0,
+            buffer: Vec::new(),
+            lengths: Vec::new(),
+        }
+    }
+
+    /// Gets the room for `packets` datagrams at once ready, so that the first is made as quickly as the others.
+    pub fn prepare(&mut self, packets: u32) {
+        let largest = match &self.content {
+            Content::Giusto { sizes, .. } | Content::Rtp { sizes, .. } | Content::Raw { sizes } => {
+                sizes.max()
+            }
+            Content::Voice(source) => source.format().packet_size(),
+        };
+        let needed = largest.as_bytes() as usize * packets as usize;
+        self.lengths.reserve(packets as usize);
+        if self.buffer.len() < needed {
+            self.buffer.resize(needed, 0);
+            self.rng.fill_bytes(&mut self.buffer);
+        }
+    }
+
+    /// Datagrams made so far.
+    pub fn packets(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The next `packets` datagrams, due at `due` and sent now.
+    pub fn fill(&mut self, now: Timestamp, due: Timestamp, packets: u32) -> Filled<'_> {
+        let packets = packets as usize;
+        match &mut self.content {
+            Content::Giusto { token, sizes } => {
+                let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng);
+                let mut header = DataHeader {
+                    token: *token,
+                    sequence: self.sequence,
+                    scheduled_ns: due.as_nanos(),
+                    sent_ns: now.as_nanos(),
+                };
+                let equal = place.lay(sizes, packets, |datagram| {
+                    header.write(datagram);
+                    header.sequence += 1;
+                });
+                self.sequence += packets as u64;
+                Self::filled(&self.buffer, &self.lengths, equal, packets)
+            }
+            Content::Rtp { first, sizes } => {
+                let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng);
+                let mut header = *first;
+                let units = u128::from(due.as_nanos()) * u128::from(RTP_CLOCK_HZ) / 1_000_000_000;
+                header.timestamp = first.timestamp.wrapping_add(units as u32);
+                header.sequence = first.sequence.wrapping_add(self.sequence as u16);
+                let equal = place.lay(sizes, packets, |datagram| {
+                    // A datagram has room for its header: sizes are limited to what header_bytes asks for.
+                    let _ = header.write(datagram);
+                    header.sequence = header.sequence.wrapping_add(1);
+                });
+                self.sequence += packets as u64;
+                Self::filled(&self.buffer, &self.lengths, equal, packets)
+            }
+            Content::Raw { sizes } => {
+                let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng);
+                let equal = place.lay(sizes, packets, |_| {});
+                self.sequence += packets as u64;
+                Self::filled(&self.buffer, &self.lengths, equal, packets)
+            }
+            Content::Voice(source) => {
+                let length = source.format().packet_size().as_bytes() as usize;
+                self.buffer.resize(packets * length, 0);
+                for datagram in self.buffer.chunks_exact_mut(length.max(1)) {
+                    // The chunk has exactly the length that the source asks for.
+                    let _ = source.next_packet(datagram);
+                }
+                self.sequence += packets as u64;
+                Self::filled(&self.buffer, &self.lengths, Some(length), packets)
+            }
+        }
+    }
+
+    fn filled<'a>(
+        buffer: &'a [u8],
+        lengths: &'a [usize],
+        equal: Option<usize>,
+        packets: usize,
+    ) -> Filled<'a> {
+        match equal {
+            Some(length) => Filled {
+                bytes: buffer.get(..packets * length).unwrap_or(buffer),
+                lengths: Lengths::Equal(length),
+            },
+            None => Filled {
+                bytes: buffer.get(..lengths.iter().sum()).unwrap_or(buffer),
+                lengths: Lengths::Varied(lengths),
+            },
+        }
+    }
+}
+
+/// Lays datagrams of given sizes into a buffer. Filler that lies there already is left as it is.
+struct Placement<'a> {
+    buffer: &'a mut Vec<u8>,
+    lengths: &'a mut Vec<usize>,
+    rng: &'a mut StdRng,
+}
+
+impl<'a> Placement<'a> {
+    fn new(buffer: &'a mut Vec<u8>, lengths: &'a mut Vec<usize>, rng: &'a mut StdRng) -> Self {
+        lengths.clear();
+        Self { buffer, lengths, rng }
+    }
+
+    /// Lets `write` begin each datagram; gives the length where it is the same for all.
+    fn lay(self, sizes: &mut SizeSource, packets: usize, mut write: impl FnMut(&mut [u8])) -> Option<usize> {
+        let equal = sizes.is_fixed().map(|size| size.as_bytes() as usize);
+        let total = if let Some(length) = equal {
+            packets * length
+        } else {
+            let rng = &mut *self.rng;
+            self.lengths.extend((0..packets).map(|_| sizes.next_size(rng).as_bytes() as usize));
+            self.lengths.iter().sum()
+        };
+        let filled = self.buffer.len();
+        if filled < total {
+            self.buffer.resize(total, 0);
+            self.rng.fill_bytes(self.buffer.get_mut(filled..).unwrap_or_default());
+        }
+        if let Some(length) = equal {
+            self.buffer.chunks_exact_mut(length.max(1)).take(packets).for_each(write);
+        } else {
+            let mut rest = self.buffer.as_mut_slice();
+            for length in self.lengths.iter() {
+                let (datagram, behind) = rest.split_at_mut((*length).min(rest.len()));
+                write(datagram);
+                rest = behind;
+            }
+        }
+        equal
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
+
+    use super::*;
+    use crate::{payload::SizeLimits, voice::StreamStart};
+
+    fn sizes(text: &str) -> SizeSource {
+        let limits = SizeLimits::new(DataSize::from_bytes(36), DataSize::from_bytes(1472)).unwrap();
+        SizeSource::new(text.parse().unwrap(), limits)
+    }
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+
+    #[test]
+    fn our_datagrams_count_and_carry_both_times() {
+        let mut outgoing = Outgoing::new(Content::Giusto { token: StreamToken(7), sizes: sizes("200") }, 1);
+        outgoing.fill(at(10), at(5), 3);
+        let filled = outgoing.fill(at(30), at(25), 2);
+        let headers: Vec<_> = filled.bytes.chunks(200).map(|d| DataHeader::parse(d).unwrap()).collect();
+        assert_eq!(headers.iter().map(|header| header.sequence).collect::<Vec<_>>(), [3, 4]);
+        assert!(headers.iter().all(|header| (header.scheduled_ns, header.sent_ns) == (25, 30)));
+        assert_eq!(filled.sizes().collect::<Vec<_>>(), [200, 200]);
+        let filler = &filled.bytes[36..200];
+        let different: std::collections::BTreeSet<_> = filler.iter().collect();
+        assert!(different.len() > 60, "nothing on the way can compress the filler");
+    }
+
+    #[test]
+    fn drawn_sizes_part_the_buffer() {
+        let mut outgoing =
+            Outgoing::new(Content::Giusto { token: StreamToken(7), sizes: sizes("uniform:36-1472") }, 1);
+        for _ in 0..50 {
+            let filled = outgoing.fill(at(1), at(0), 4);
+            let mut rest = filled.bytes;
+            for size in filled.sizes() {
+                assert!(DataHeader::parse(&rest[..size]).is_ok());
+                rest = &rest[size..];
+            }
+            assert!(rest.is_empty());
+        }
+        assert_eq!(outgoing.packets(), 200);
+    }
+
+    #[test]
+    fn rtp_timestamps_follow_the_schedule_and_sequences_wrap() {
+        let first = Content::rtp_header(65_535, u32::MAX, 9);
+        let mut outgoing = Outgoing::new(Content::Rtp { first, sizes: sizes("200") }, 1);
+        let filled = outgoing.fill(at(1_000_000_100), at(1_000_000_000), 2);
+        let headers: Vec<_> = filled.bytes.chunks(200).map(|d| RtpHeader::parse(d).unwrap().0).collect();
+        assert_eq!((headers[0].sequence, headers[1].sequence), (65_535, 0));
+        assert_eq!(headers[0].timestamp, 89_999, "one second of 90 kHz, from the highest value on");
+    }
+
+    #[test]
+    fn voice_is_valid_rtp_of_its_codec() {
+        let format = VoiceFormat::new(VoiceProfile::G711Ulaw);
+        let mut outgoing =
+            Outgoing::new(Content::Voice(Box::new(VoiceSource::new(format, StreamStart::default()))), 1);
+        let filled = outgoing.fill(at(0), at(0), 1);
+        let (header, payload) = RtpHeader::parse(filled.bytes).unwrap();
+        assert_eq!((header.payload_type, payload.len()), (0, 160));
+    }
+}

@@ -1,0 +1,527 @@
+//! The receiving endpoint: many streams, each measured apart.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+};
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use crate::probe::{
+    Transmit,
+    cookie::CookieJar,
+    stream::{Ended, Stream},
+    wire::{
+        self, ClockIdentity, Cookie, DataHeader, Kind, MAX_MESSAGE_BYTES, Message, OPENING_BYTES,
+        PathEstimate, Refusal, SenderFigures, StreamFormat, StreamRequest, StreamToken, WireError,
+    },
+};
+
+/// How long an ended stream still answers its sender's repeated questions.
+const LINGER: TimeDelta = TimeDelta::from_seconds(3);
+
+/// How soon an address may begin another stream in place of the one that it has.
+const SHORTEST_STREAM: TimeDelta = TimeDelta::from_seconds(1);
+
+/// How long the end of a stream waits for datagrams that it may have overtaken.
+const OVERTAKEN: TimeDelta = TimeDelta::from_millis(150);
+
+/// How a [`Receiver`] behaves.
+#[derive(Debug, Clone)]
+pub struct ReceiverConfig {
+    /// Known to nobody else: cookies and tokens are made with it. No default; draw it from the system.
+    pub secret: [u8; 32],
+    /// Our clock.
+    pub clock: ClockIdentity,
+    /// Streams at once; above it senders are refused. Default 256.
+    pub max_streams: usize,
+    /// Streams at once from one IP address. Default 128.
+    pub max_streams_per_host: usize,
+    /// Streams that announce a higher rate are refused; nothing means any. Default: any.
+    pub max_rate: Option<DataRate>,
+    /// A stream that is silent for so long has ended. Default 5 s.
+    pub idle_timeout: TimeDelta,
+    /// How often a stream's sender is told the figures. Default 500 ms.
+    pub report_interval: TimeDelta,
+    /// What unannounced datagrams are taken for; nothing means that they are only counted. Default: nothing.
+    pub passive: Option<Passive>,
+}
+
+/// What an unannounced datagram is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passive {
+    /// RTP: other datagrams are counted as foreign.
+    Rtp,
+    /// Anything.
+    Raw,
+}
+
+impl ReceiverConfig {
+    /// The defaults, with a secret and a clock.
+    pub fn new(secret: [u8; 32], clock: ClockIdentity) -> Self {
+        Self {
+            secret,
+            clock,
+            max_streams: 256,
+            max_streams_per_host: 128,
+            max_rate: None,
+            idle_timeout: TimeDelta::from_seconds(5),
+            report_interval: TimeDelta::from_millis(500),
+            passive: None,
+        }
+    }
+}
+
+/// Datagrams that came together, as a socket gives them.
+#[derive(Debug, Clone, Copy)]
+pub struct Inbound<'a> {
+    /// Where from.
+    pub from: SocketAddr,
+    /// One datagram, or several of `segment` bytes each, of which the last may be shorter.
+    pub bytes: &'a [u8],
+    /// Length of one datagram; as long as `bytes` where there is one.
+    pub segment: usize,
+    /// When it arrived.
+    pub at: Timestamp,
+    /// The IP header's traffic class: DSCP and ECN.
+    pub tos: Option<u8>,
+    /// The socket's own count of datagrams that it had to drop since it was opened.
+    pub kernel_dropped: Option<u64>,
+    /// It was longer than the buffer.
+    pub truncated: bool,
+}
+
+/// What was received without being any stream's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Not ours.
+    pub foreign: u64,
+    /// Begins as ours, but cut off or garbled, or longer than the buffer.
+    pub malformed: u64,
+    /// Of another version of our format.
+    pub other_version: u64,
+    /// With a token or a cookie that was not given to its address.
+    pub forged: u64,
+    /// For a stream that has ended.
+    pub late: u64,
+    /// Streams that were refused.
+    pub refused: u64,
+}
+
+/// Names a stream at this receiver; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u64);
+
+/// What happened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReceiverEvent {
+    /// A stream began; look it up by its id.
+    Opened(StreamId),
+    /// A stream ended; this is all that was measured.
+    Closed(StreamId, Box<Stream>),
+}
+
+/// What is left of a finished stream: its final report, for a sender that did not get it.
+#[derive(Debug)]
+struct Lingering {
+    token: StreamToken,
+    report: Vec<u8>,
+    credit: u64,
+    forget_at: Timestamp,
+}
+
+/// The receiving endpoint, without socket or clock.
+///
+/// Hand every datagram to [`handle`](Self::handle), call [`handle_timeout`](Self::handle_timeout) when
+/// [`next_timeout`](Self::next_timeout) says so, and send what [`poll_transmit`](Self::poll_transmit) gives. Each call does
+/// bounded work. Memory is bounded by [`ReceiverConfig::max_streams`].
+#[derive(Debug)]
+pub struct Receiver {
+    config: ReceiverConfig,
+    jar: CookieJar,
+    /// By source address: what comes from one address can never become another stream's.
+    streams: BTreeMap<SocketAddr, (StreamId, Stream)>,
+    lingering: BTreeMap<SocketAddr, Lingering>,
+    next_id: u64,
+    outbox: VecDeque<Transmit>,
+    events: VecDeque<ReceiverEvent>,
+    counters: Counters,
+    kernel_dropped: u64,
+    cpu_ratio: Option<f32>,
+    latest: Timestamp,
+}
+
+impl Receiver {
+    /// An endpoint without streams.
+    pub fn new(config: ReceiverConfig) -> Self {
+        Self {
+            jar: CookieJar::new(&config.secret),
+            config,
+            streams: BTreeMap::new(),
+            lingering: BTreeMap::new(),
+            next_id: 0,
+            outbox: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            kernel_dropped: 0,
+            cpu_ratio: None,
+            latest: Timestamp::ZERO,
+        }
+    }
+
+    /// Streams that have not ended, with their names, ordered by address.
+    pub fn streams(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
+        self.streams.values().map(|(id, stream)| (*id, stream))
+    }
+
+    /// What was received without being any stream's.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Datagrams that the socket had to drop.
+    pub fn kernel_dropped(&self) -> u64 {
+        self.kernel_dropped
+    }
+
+    /// States how busy the receiving thread is, for the reports.
+    pub fn set_cpu_ratio(&mut self, ratio: f32) {
+        self.cpu_ratio = Some(ratio);
+    }
+
+    /// How busy the receiving thread was said to be.
+    pub fn cpu_ratio(&self) -> Option<f32> {
+        self.cpu_ratio
+    }
+
+    /// Takes what a socket received.
+    pub fn handle(&mut self, now: Timestamp, inbound: &Inbound<'_>) {
+        self.latest = self.latest.max(now);
+        let segment = inbound.segment.clamp(1, inbound.bytes.len().max(1));
+        if let Some(total) = inbound.kernel_dropped
+            && total != self.kernel_dropped
+        {
+            self.kernel_dropped = total;
+            for (_, stream) in self.streams.values_mut() {
+                stream.on_kernel_dropped(total);
+            }
+        }
+        if inbound.truncated {
+            self.counters.malformed += 1;
+            return;
+        }
+        if let Some((_, stream)) = self.streams.get_mut(&inbound.from) {
+            stream.credit = stream.credit.saturating_add(inbound.bytes.len() as u64);
+        }
+        if inbound.bytes.is_empty() {
+            self.handle_one(now, inbound.bytes, inbound);
+        }
+        let mut datagrams = inbound.bytes.chunks(segment).peekable();
+        while datagrams.peek().is_some() {
+            // The common case: one stream's datagrams, one look-up for all of them.
+            if let Some((_, stream)) = self.streams.get_mut(&inbound.from) {
+                stream.on_datagrams(&mut datagrams, inbound, &mut self.counters);
+            }
+            // What is no datagram of a stream: a message, or from somebody else. It may begin or end a stream.
+            if let Some(datagram) = datagrams.next() {
+                self.handle_one(now, datagram, inbound);
+            }
+        }
+    }
+
+    /// The next moment at which [`handle_timeout`](Self::handle_timeout) has something to do; nothing while idle.
+    pub fn next_timeout(&self) -> Option<Timestamp> {
+        let live = self.streams.values().map(|(_, stream)| {
+            let idle = stream.last_heard + self.config.idle_timeout;
+            // Who did not ask for reports gets none.
+            if stream.token.is_some() { idle.min(stream.next_report) } else { idle }
+        });
+        live.chain(self.lingering.values().map(|lingering| lingering.forget_at)).min()
+    }
+
+    /// Does what is due: reports, and the end of silent streams.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.latest = self.latest.max(now);
+        let now = self.latest;
+        self.lingering.retain(|_, lingering| lingering.forget_at > now);
+        let mut silent = Vec::new();
+        for (from, (_, stream)) in &mut self.streams {
+            if stream.last_heard + self.config.idle_timeout <= now {
+                silent.push(*from);
+            } else if stream.token.is_some() && stream.next_report <= now {
+                stream.next_report = now + self.config.report_interval;
+                send_report(&mut self.outbox, stream, self.cpu_ratio);
+            }
+        }
+        for from in silent {
+            self.close(from, Ended::Idle);
+        }
+    }
+
+    /// Ends every stream and tells its sender; nothing is taken any more.
+    pub fn stop(&mut self, now: Timestamp) {
+        self.latest = self.latest.max(now);
+        for (_, (id, mut stream)) in std::mem::take(&mut self.streams) {
+            stream.end(Ended::Stopped, None);
+            send_report(&mut self.outbox, &mut stream, self.cpu_ratio);
+            self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
+        }
+        self.config.max_streams = 0;
+        self.config.passive = None;
+    }
+
+    /// The next datagram to be sent.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.outbox.pop_front()
+    }
+
+    /// The next thing that happened.
+    pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
+        self.events.pop_front()
+    }
+
+    /// A stream by its name, while it lasts.
+    pub fn stream(&self, id: StreamId) -> Option<&Stream> {
+        self.streams.values().find(|(stream_id, _)| *stream_id == id).map(|(_, stream)| stream)
+    }
+
+    fn handle_one(&mut self, now: Timestamp, datagram: &[u8], inbound: &Inbound<'_>) {
+        let from = inbound.from;
+        match wire::kind(datagram) {
+            Ok(Kind::Control) => match Message::decode(datagram) {
+                Ok(message) => self.handle_message(now, message, datagram.len(), inbound),
+                Err(_) => self.counters.malformed += 1,
+            },
+            // Data without a stream, or of a stream that has been forgotten.
+            Ok(Kind::Data) if DataHeader::parse(datagram).is_err() => self.counters.malformed += 1,
+            Ok(Kind::Data) if self.lingering.contains_key(&from) => self.counters.late += 1,
+            Ok(Kind::Data) => self.counters.forged += 1,
+            Err(WireError::Version(_)) => self.counters.other_version += 1,
+            Err(WireError::Malformed) => self.counters.malformed += 1,
+            Err(WireError::Foreign) => self.handle_unannounced(now, from, datagram, inbound),
+        }
+    }
+
+    fn handle_unannounced(
+        &mut self,
+        now: Timestamp,
+        from: SocketAddr,
+        datagram: &[u8],
+        inbound: &Inbound<'_>,
+    ) {
+        let format = match self.config.passive {
+            Some(Passive::Raw) if !datagram.is_empty() => Some(StreamFormat::Raw),
+            Some(Passive::Rtp) => giusto_rtp::RtpHeader::parse(datagram)
+                .ok()
+                .map(|(header, _)| Stream::rtp_format(header.payload_type)),
+            _ => None,
+        };
+        match format {
+            None => self.counters.foreign += 1,
+            Some(_) if self.full(from).is_some() => self.counters.refused += 1,
+            Some(format) => {
+                let mut stream = Stream::unannounced(now, from, format);
+                stream.begin_kernel_dropped(self.kernel_dropped);
+                stream.on_datagrams(&mut std::iter::once(datagram).peekable(), inbound, &mut self.counters);
+                self.insert(from, stream);
+            }
+        }
+    }
+
+    fn handle_message(&mut self, now: Timestamp, message: Message, length: usize, inbound: &Inbound<'_>) {
+        let from = inbound.from;
+        match message {
+            Message::Hello { nonce } => {
+                let challenge = Message::Challenge { nonce, cookie: self.jar.issue(now, from, nonce) };
+                self.answer(from, length, &challenge);
+            }
+            Message::Open { nonce, cookie, request } => {
+                self.handle_open(now, (from, length), (nonce, cookie), request);
+            }
+            Message::Ping { token, sent_ns, path } => self.handle_ping(now, token, (sent_ns, path), inbound),
+            Message::Finish { token, figures } => self.handle_finish(now, (from, length), token, figures),
+            // What only a receiver says, said to a receiver.
+            Message::Challenge { .. }
+            | Message::Accepted { .. }
+            | Message::Refused { .. }
+            | Message::Pong { .. }
+            | Message::Report { .. } => self.counters.foreign += 1,
+        }
+    }
+
+    fn handle_open(
+        &mut self,
+        now: Timestamp,
+        (from, length): (SocketAddr, usize),
+        (nonce, cookie): (u64, Cookie),
+        request: StreamRequest,
+    ) {
+        if !self.jar.verify(now, from, nonce, &cookie) {
+            self.counters.forged += 1;
+            self.answer(from, length, &Message::Refused { nonce, why: Refusal::Cookie });
+            return;
+        }
+        let token = self.jar.token(from, nonce);
+        let accepted = Message::Accepted { nonce, token, clock: self.config.clock };
+        if let Some((_, stream)) = self.streams.get(&from)
+            && stream.token == Some(token)
+        {
+            // Our answer was lost; nothing begins anew.
+            self.answer(from, length, &accepted);
+            return;
+        }
+        if self.lingering.get(&from).is_some_and(|lingering| lingering.token == token) {
+            self.counters.late += 1;
+            return;
+        }
+        // The address speaks for itself again: its former stream is over. Not too often, or each would leave a result.
+        if let Some((_, stream)) = self.streams.get(&from) {
+            if now - stream.opened() < SHORTEST_STREAM {
+                self.counters.refused += 1;
+                return;
+            }
+            self.close(from, Ended::Idle);
+        }
+        let too_fast = match (self.config.max_rate, request.rate_bps) {
+            (Some(most), Some(asked)) => asked > most.as_bps(),
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        let refusal = if too_fast { Some(Refusal::Rate) } else { self.full(from) };
+        if let Some(why) = refusal {
+            self.counters.refused += 1;
+            self.answer(from, length, &Message::Refused { nonce, why });
+            return;
+        }
+        let mut stream = Stream::requested(now, from, request, &self.config.clock);
+        stream.token = Some(token);
+        stream.next_report = now + self.config.report_interval;
+        stream.begin_kernel_dropped(self.kernel_dropped);
+        // First the answer: the Open pays for it, not the stream's budget.
+        self.answer(from, length, &accepted);
+        self.insert(from, stream);
+    }
+
+    fn handle_ping(
+        &mut self,
+        now: Timestamp,
+        token: StreamToken,
+        (sent_ns, path): (u64, Option<PathEstimate>),
+        inbound: &Inbound<'_>,
+    ) {
+        let Some(stream) = proven(&mut self.streams, inbound.from, token) else {
+            self.counters.forged += 1;
+            return;
+        };
+        stream.last_heard = stream.last_heard.max(now);
+        stream.on_path(path);
+        let pong = Message::Pong {
+            token,
+            ping_sent_ns: sent_ns,
+            received_ns: inbound.at.as_nanos(),
+            sent_ns: now.as_nanos(),
+        };
+        send_within_credit(&mut self.outbox, stream, &pong);
+    }
+
+    fn handle_finish(
+        &mut self,
+        now: Timestamp,
+        (from, length): (SocketAddr, usize),
+        token: StreamToken,
+        figures: SenderFigures,
+    ) {
+        if let Some(lingering) = self.lingering.get_mut(&from).filter(|lingering| lingering.token == token) {
+            lingering.credit = lingering.credit.saturating_add(length as u64);
+            if lingering.report.len() as u64 <= lingering.credit {
+                lingering.credit -= lingering.report.len() as u64;
+                self.outbox.push_back(Transmit { to: from, bytes: lingering.report.clone() });
+            }
+            return;
+        }
+        let Some(stream) = proven(&mut self.streams, from, token) else {
+            self.counters.forged += 1;
+            return;
+        };
+        // On a path that reorders, what is missing may still come; the sender asks again.
+        let asked = *stream.finish_asked.get_or_insert(now);
+        if stream.meter().sequence().received() < figures.packets && now - asked < OVERTAKEN {
+            return;
+        }
+        if let Some((id, mut stream)) = self.streams.remove(&from) {
+            stream.end(Ended::Finished, Some(figures));
+            let report = Message::Report { token, report: Box::new(stream.report(self.cpu_ratio)) };
+            send_within_credit(&mut self.outbox, &mut stream, &report);
+            if self.lingering.len() < self.config.max_streams {
+                let (report, credit) = (report.encode(0), stream.credit);
+                self.lingering.insert(from, Lingering { token, report, credit, forget_at: now + LINGER });
+            }
+            self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
+        }
+    }
+
+    fn close(&mut self, from: SocketAddr, why: Ended) {
+        if let Some((id, mut stream)) = self.streams.remove(&from) {
+            stream.end(why, None);
+            self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
+        }
+    }
+
+    /// Why no further stream from this address can be taken, if none can.
+    fn full(&self, from: SocketAddr) -> Option<Refusal> {
+        let from_host = self.streams.keys().filter(|address| address.ip() == from.ip()).count();
+        if self.streams.len() >= self.config.max_streams {
+            Some(Refusal::Full)
+        } else if from_host >= self.config.max_streams_per_host {
+            Some(Refusal::HostFull)
+        } else {
+            None
+        }
+    }
+
+    fn insert(&mut self, from: SocketAddr, stream: Stream) {
+        let id = StreamId(self.next_id);
+        self.next_id += 1;
+        self.streams.insert(from, (id, stream));
+        self.events.push_back(ReceiverEvent::Opened(id));
+    }
+
+    /// Answers a single datagram whose sender may not be who it seems: never with more than came.
+    fn answer(&mut self, to: SocketAddr, length: usize, message: &Message) {
+        let bytes = message.encode(0);
+        if length < OPENING_BYTES || bytes.len() > length {
+            return;
+        }
+        // What a stream's own address sends is in its budget already.
+        if let Some((_, stream)) = self.streams.get_mut(&to) {
+            let Some(left) = stream.credit.checked_sub(bytes.len() as u64) else { return };
+            stream.credit = left;
+        }
+        self.outbox.push_back(Transmit { to, bytes });
+    }
+}
+
+fn proven(
+    streams: &mut BTreeMap<SocketAddr, (StreamId, Stream)>,
+    from: SocketAddr,
+    token: StreamToken,
+) -> Option<&mut Stream> {
+    streams.get_mut(&from).map(|(_, stream)| stream).filter(|stream| stream.token == Some(token))
+}
+
+fn send_report(outbox: &mut VecDeque<Transmit>, stream: &mut Stream, cpu_ratio: Option<f32>) {
+    if let Some(token) = stream.token {
+        let report = Box::new(stream.report(cpu_ratio));
+        send_within_credit(outbox, stream, &Message::Report { token, report });
+    }
+}
+
+/// Sends to a proven address what its byte budget allows.
+fn send_within_credit(outbox: &mut VecDeque<Transmit>, stream: &mut Stream, message: &Message) {
+    let bytes = message.encode(0);
+    if bytes.len() <= MAX_MESSAGE_BYTES && bytes.len() as u64 <= stream.credit {
+        stream.credit -= bytes.len() as u64;
+        outbox.push_back(Transmit { to: stream.from(), bytes });
+    }
+}

@@ -1,0 +1,424 @@
+//! One stream at the receiver: from datagrams to arrivals.
+
+use std::{iter::Peekable, net::SocketAddr};
+
+use giusto_measure::{
+    Arrival, ClockRelation, MeterConfig, SequenceConfig, StreamMeter,
+    mos::{VoicePath, VoiceQuality},
+    playout::{Playout, PlayoutPolicy},
+};
+use giusto_pace::IpVersion;
+use giusto_rtp::{
+    RtpHeader, SequenceUnwrapper,
+    voice::{VoiceFormat, VoiceProfile},
+};
+use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
+
+use crate::probe::{
+    receiver::{Counters, Inbound},
+    wire::{
+        self, ClockIdentity, DataHeader, Kind, LastReport, PathEstimate, Report, SenderFigures, StreamFormat,
+        StreamRequest, StreamToken, VoiceReport, WireError,
+    },
+};
+
+/// Why a stream ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Its sender said so.
+    Finished,
+    /// Nothing came any more.
+    Idle,
+    /// The receiver was told to stop.
+    Stopped,
+}
+
+/// One stream, measured apart from all others.
+#[derive(Debug)]
+pub struct Stream {
+    from: SocketAddr,
+    /// Our own.
+    clock: ClockIdentity,
+    pub(super) token: Option<StreamToken>,
+    format: StreamFormat,
+    request: Option<StreamRequest>,
+    opened: Timestamp,
+    pub(super) last_heard: Timestamp,
+    pub(super) next_report: Timestamp,
+    /// When its sender first said that it had finished.
+    pub(super) finish_asked: Option<Timestamp>,
+    /// Bytes that came less bytes that went: what may still be sent to it.
+    pub(super) credit: u64,
+    reports: u32,
+    kernel_dropped: u64,
+    meter: StreamMeter,
+    /// Added to the sender's times, in nanoseconds, they count from where ours do.
+    epoch_shift: i128,
+    media: MediaClock,
+    playout: Option<Playout>,
+    path: Option<PathEstimate>,
+    sender: Option<SenderFigures>,
+    ended: Option<Ended>,
+}
+
+/// Unwraps what RTP counts in 16 and 32 bits.
+#[derive(Debug, Default)]
+struct MediaClock {
+    sequence: SequenceUnwrapper,
+    timestamp: SequenceUnwrapper,
+    ssrc: Option<u32>,
+    first_sequence: Option<u64>,
+    raw_count: u64,
+}
+
+impl Stream {
+    /// A stream that was asked for, from an address that is proven.
+    pub(super) fn requested(
+        now: Timestamp,
+        from: SocketAddr,
+        request: StreamRequest,
+        ours: &ClockIdentity,
+    ) -> Self {
+        let (clocks, epoch_shift) = relation(&request.clock, ours);
+        let mut stream =
+            Self::new(now, from, request.format, MeterConfig { clocks, ..meter_config(&request, from) });
+        stream.epoch_shift = epoch_shift;
+        stream.clock = *ours;
+        stream.request = Some(request);
+        stream
+    }
+
+    /// A stream that nobody announced.
+    pub(super) fn unannounced(now: Timestamp, from: SocketAddr, format: StreamFormat) -> Self {
+        Self::new(now, from, format, MeterConfig::default())
+    }
+
+    fn new(now: Timestamp, from: SocketAddr, format: StreamFormat, config: MeterConfig) -> Self {
+        let voice = matches!(format, StreamFormat::Rtp { voice: Some(_), .. });
+        // RTP begins anywhere (RFC 3550 §5.1).
+        let first = if matches!(format, StreamFormat::Rtp { .. }) { None } else { Some(0) };
+        let config = MeterConfig { sequence: SequenceConfig { first, ..config.sequence }, ..config };
+        Self {
+            from,
+            clock: ClockIdentity::default(),
+            token: None,
+            format,
+            request: None,
+            opened: now,
+            last_heard: now,
+            next_report: now,
+            finish_asked: None,
+            credit: 0,
+            reports: 0,
+            kernel_dropped: 0,
+            meter: StreamMeter::new(&config),
+            epoch_shift: 0,
+            media: MediaClock::default(),
+            playout: voice.then(|| Playout::new(PlayoutPolicy::default())),
+            path: None,
+            sender: None,
+            ended: None,
+        }
+    }
+
+    /// Where it comes from.
+    pub fn from(&self) -> SocketAddr {
+        self.from
+    }
+
+    /// What its sender announced; nothing for a stream that nobody announced.
+    pub fn request(&self) -> Option<&StreamRequest> {
+        self.request.as_ref()
+    }
+
+    /// How its datagrams look.
+    pub fn format(&self) -> StreamFormat {
+        self.format
+    }
+
+    /// When it began.
+    pub fn opened(&self) -> Timestamp {
+        self.opened
+    }
+
+    /// All that was measured.
+    pub fn meter(&self) -> &StreamMeter {
+        &self.meter
+    }
+
+    /// What the sender has found of the round trip, and of the two calendar clocks; the estimate is put from our side.
+    pub fn path(&self) -> Option<PathEstimate> {
+        let (path, request) = (self.path?, self.request.as_ref()?);
+        Some(PathEstimate { clock: self.clock.calendar(&request.clock, path.clock), ..path })
+    }
+
+    /// What the sender said of its own sending, once it has finished.
+    pub fn sender(&self) -> Option<&SenderFigures> {
+        self.sender.as_ref()
+    }
+
+    /// Why it ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.ended
+    }
+
+    /// How RTP of this payload type is read where nobody announced it (RFC 3551 §6).
+    pub(super) fn rtp_format(payload_type: u8) -> StreamFormat {
+        const VIDEO_CLOCK_HZ: u32 = 90_000;
+        let voice = VoiceProfile::ALL.into_iter().find(|profile| profile.payload_type() == payload_type);
+        let clock_rate_hz = voice.map_or(VIDEO_CLOCK_HZ, VoiceProfile::clock_rate);
+        StreamFormat::Rtp { clock_rate_hz, voice }
+    }
+
+    /// Takes the stream's datagrams up to the first one that is a message, and counts what is neither.
+    pub(super) fn on_datagrams<'b>(
+        &mut self,
+        datagrams: &mut Peekable<impl Iterator<Item = &'b [u8]>>,
+        inbound: &Inbound<'_>,
+        counters: &mut Counters,
+    ) {
+        let mut run = Run::default();
+        while let Some(datagram) = datagrams.peek() {
+            let verdict = match self.format {
+                StreamFormat::Giusto => self.on_ours(datagram, inbound, &mut run),
+                _ if is_message(datagram) => Verdict::Message,
+                StreamFormat::Rtp { clock_rate_hz, .. } => self.on_rtp(datagram, clock_rate_hz, inbound),
+                StreamFormat::Raw => self.on_raw(datagram, inbound),
+            };
+            match verdict {
+                // Only what proves to be the stream's keeps it from being forgotten.
+                Verdict::Measured => self.last_heard = self.last_heard.max(inbound.at),
+                Verdict::Message => break,
+                Verdict::Foreign => counters.foreign += 1,
+                Verdict::Malformed => counters.malformed += 1,
+                Verdict::Forged => counters.forged += 1,
+            }
+            datagrams.next();
+        }
+        run.end(&mut self.meter);
+    }
+
+    fn on_ours(&mut self, datagram: &[u8], inbound: &Inbound<'_>, run: &mut Run) -> Verdict {
+        let header = match DataHeader::parse(datagram) {
+            Ok(header) if Some(header.token) == self.token => header,
+            Ok(_) => return Verdict::Forged,
+            Err(_) if is_message(datagram) => return Verdict::Message,
+            Err(WireError::Foreign) => return Verdict::Foreign,
+            Err(_) => return Verdict::Malformed,
+        };
+        let arrival = Arrival {
+            at: inbound.at,
+            sequence: header.sequence,
+            size: DataSize::from_bytes(datagram.len() as u64),
+            scheduled: Some(self.in_our_epoch(header.scheduled_ns)),
+            sent: Some(self.in_our_epoch(header.sent_ns)),
+            tos: inbound.tos,
+        };
+        run.take(arrival, &mut self.meter);
+        Verdict::Measured
+    }
+
+    fn on_rtp(&mut self, datagram: &[u8], clock_rate_hz: u32, inbound: &Inbound<'_>) -> Verdict {
+        let Ok((header, _payload)) = RtpHeader::parse(datagram) else { return Verdict::Foreign };
+        if *self.media.ssrc.get_or_insert(header.ssrc) != header.ssrc {
+            return Verdict::Forged;
+        }
+        let sequence = self.media.sequence.unwrap_u16(header.sequence);
+        let units = self.media.timestamp.unwrap_u32(header.timestamp);
+        // Nothing: from before the beginning, overtaken by the first datagram that arrived.
+        let (Some(sequence), Some(units)) = (sequence, units) else { return Verdict::Malformed };
+        let media_ns = u128::from(units) * 1_000_000_000 / u128::from(clock_rate_hz.max(1));
+        let media_ns = u64::try_from(media_ns).unwrap_or(u64::MAX);
+        self.meter.on_arrival(&Arrival {
+            at: inbound.at,
+            sequence,
+            size: DataSize::from_bytes(datagram.len() as u64),
+            scheduled: None,
+            sent: Some(PeerTimestamp::from_nanos(media_ns)),
+            tos: inbound.tos,
+        });
+        if let Some(playout) = &mut self.playout {
+            let first = *self.media.first_sequence.get_or_insert(sequence);
+            let media_time = TimeDelta::from_nanos(i64::try_from(media_ns).unwrap_or(i64::MAX));
+            if let Some(ordinal) = sequence.checked_sub(first) {
+                playout.on_packet(ordinal, media_time, inbound.at);
+            }
+        }
+        Verdict::Measured
+    }
+
+    fn on_raw(&mut self, datagram: &[u8], inbound: &Inbound<'_>) -> Verdict {
+        self.meter.on_arrival(&Arrival {
+            at: inbound.at,
+            sequence: self.media.raw_count,
+            size: DataSize::from_bytes(datagram.len() as u64),
+            scheduled: None,
+            sent: None,
+            tos: inbound.tos,
+        });
+        self.media.raw_count += 1;
+        Verdict::Measured
+    }
+
+    fn in_our_epoch(&self, nanos: u64) -> PeerTimestamp {
+        let shifted = (i128::from(nanos) + self.epoch_shift).clamp(0, i128::from(u64::MAX));
+        PeerTimestamp::from_nanos(u64::try_from(shifted).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn on_path(&mut self, path: Option<PathEstimate>) {
+        if let Some(path) = path {
+            // The sender asked: what it found is put from its side.
+            let clock = path.clock.reversed();
+            self.meter.on_clock(&clock);
+            self.path = Some(PathEstimate { clock, ..path });
+        }
+    }
+
+    /// The socket's own count of what it had to drop, which no stream can be blamed for alone.
+    pub(super) fn on_kernel_dropped(&mut self, total: u64) {
+        let more = total.saturating_sub(self.kernel_dropped);
+        self.kernel_dropped = total;
+        self.meter.on_kernel_drops(u32::try_from(more).unwrap_or(u32::MAX));
+    }
+
+    pub(super) fn begin_kernel_dropped(&mut self, total: u64) {
+        self.kernel_dropped = total;
+    }
+
+    pub(super) fn end(&mut self, why: Ended, sender: Option<SenderFigures>) {
+        if self.ended.is_none() {
+            self.ended = Some(why);
+            if let Some(figures) = sender {
+                self.meter.finish(figures.packets);
+                self.sender = Some(figures);
+            }
+        }
+    }
+
+    /// The figures so far.
+    pub fn report(&mut self, cpu_ratio: Option<f32>) -> Report {
+        self.reports = self.reports.wrapping_add(1);
+        Report {
+            number: self.reports,
+            last: match self.ended {
+                None => None,
+                Some(Ended::Stopped) => Some(LastReport::ReceiverStopped),
+                Some(Ended::Finished | Ended::Idle) => Some(LastReport::Finished),
+            },
+            summary: self.meter.summary(),
+            voice: self.voice(),
+            cpu_ratio,
+        }
+    }
+
+    /// How it would have sounded, if it is voice.
+    pub fn voice(&self) -> Option<VoiceReport> {
+        let StreamFormat::Rtp { voice: Some(profile), .. } = self.format else { return None };
+        let packet_time = self.request.as_ref().and_then(|request| request.gap);
+        let format = packet_time
+            .and_then(|time| VoiceFormat::with_packet_time(profile, time).ok())
+            .unwrap_or_else(|| VoiceFormat::new(profile));
+        let playout = self.playout.as_ref()?.summary(self.meter.sequence().losses().expected);
+        // RTP carries no send time that another clock could read, so half the round trip stands for the way.
+        let network_delay = self.path.as_ref().map_or(TimeDelta::ZERO, |path| path.round_trip / 2);
+        let quality = VoiceQuality::of(&format, &VoicePath::new(network_delay, &playout));
+        Some(VoiceReport { playout, quality })
+    }
+}
+
+/// What became of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Measured,
+    Message,
+    Foreign,
+    Malformed,
+    Forged,
+}
+
+/// A message, or something of another version, which may be one.
+fn is_message(datagram: &[u8]) -> bool {
+    matches!(wire::kind(datagram), Ok(Kind::Control) | Err(WireError::Version(_)))
+}
+
+/// Datagrams that follow each other and are alike in all else: they are measured as one.
+#[derive(Debug, Default)]
+struct Run {
+    first: Option<Arrival>,
+    count: u64,
+}
+
+impl Run {
+    #[inline]
+    fn take(&mut self, arrival: Arrival, meter: &mut StreamMeter) {
+        let next =
+            self.first.map(|first| Arrival { sequence: first.sequence.wrapping_add(self.count), ..first });
+        if next != Some(arrival) {
+            self.end(meter);
+            self.first = Some(arrival);
+        }
+        self.count += 1;
+    }
+
+    fn end(&mut self, meter: &mut StreamMeter) {
+        if let Some(first) = self.first.take() {
+            meter.on_run(&first, std::mem::take(&mut self.count));
+        }
+    }
+}
+
+fn meter_config(request: &StreamRequest, from: SocketAddr) -> MeterConfig {
+    let ip = IpVersion::of(from.ip());
+    let header = match request.size {
+        Some(size) => request.layer.on_wire(size, ip).saturating_sub(size),
+        None => request.layer.overhead(ip),
+    };
+    MeterConfig {
+        rate: request.rate_bps.map(|rate| rate as f64),
+        header,
+        size: request.size,
+        gap: request.gap,
+        ..MeterConfig::default()
+    }
+}
+
+/// How two clocks are related, and what is to be added to their times so that they count from where ours do.
+fn relation(theirs: &ClockIdentity, ours: &ClockIdentity) -> (ClockRelation, i128) {
+    let between = |their_origin: u64, our_origin: u64| i128::from(their_origin) - i128::from(our_origin);
+    if theirs.machine != 0 && theirs.machine == ours.machine {
+        return (ClockRelation::Same, between(theirs.origin_monotonic_ns, ours.origin_monotonic_ns));
+    }
+    match (theirs.synchronised_within_ns, ours.synchronised_within_ns) {
+        (Some(their_error), Some(our_error)) => {
+            let both = i64::try_from(their_error.saturating_add(our_error)).unwrap_or(i64::MAX);
+            let relation = ClockRelation::Synchronised { uncertainty: TimeDelta::from_nanos(both) };
+            (relation, between(theirs.origin_unix_ns, ours.origin_unix_ns))
+        }
+        _ => (ClockRelation::Unknown, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(machine: u64, monotonic: u64, unix: u64, within: Option<u64>) -> ClockIdentity {
+        ClockIdentity {
+            machine,
+            origin_monotonic_ns: monotonic,
+            origin_unix_ns: unix,
+            synchronised_within_ns: within,
+        }
+    }
+
+    #[test]
+    fn clocks_are_only_taken_for_the_same_where_they_are() {
+        let ours = identity(7, 1_000, 50_000, Some(20));
+        let related = |theirs| relation(&theirs, &ours);
+        assert_eq!(related(identity(7, 1_500, 0, None)), (ClockRelation::Same, 500));
+        let within = ClockRelation::Synchronised { uncertainty: TimeDelta::from_nanos(30) };
+        assert_eq!(related(identity(8, 0, 49_000, Some(10))), (within, -1_000));
+        assert_eq!(related(identity(8, 0, 49_000, None)), (ClockRelation::Unknown, 0));
+        assert_eq!(relation(&identity(0, 1, 1, None), &identity(0, 1, 1, None)).0, ClockRelation::Unknown);
+    }
+}

@@ -1,0 +1,511 @@
+//! What the two ends say: the header of a measured datagram, and control messages.
+//!
+//! Every datagram of ours begins with the bytes `giu` and a kind. The first byte lies outside the ranges of STUN, TURN, DTLS
+//! and RTP (RFC 7983 §7), so the four can share a port with us.
+//!
+//! ```text
+//!    0                   1                   2                   3
+//!    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//!   +---------------+---------------+---------------+---------------+
+//!   |      'g'      |      'i'      |      'u'      |  0x10 (data)  |
+//!   +---------------+---------------+---------------+---------------+
+//!   |                         token (64 bit)                        |
+//!   +---------------------------------------------------------------+
+//!   |                        sequence (64 bit)                      |
+//!   +---------------------------------------------------------------+
+//!   |      scheduled send time (64 bit, ns on the sender's clock)   |
+//!   +---------------------------------------------------------------+
+//!   |        actual send time (64 bit, ns on the sender's clock)    |
+//!   +---------------------------------------------------------------+
+//!   |                            filler ...                         |
+//! ```
+//!
+//! All integers are big-endian. Control messages (kind `0x11`) are a [`Message`] in postcard's encoding, then padding.
+
+use std::fmt;
+
+use giusto_measure::{ClockEstimate, Quantiles, StreamSummary, mos::VoiceQuality, playout::PlayoutSummary};
+use giusto_pace::{HeaderLayer, Strategy};
+use giusto_rtp::voice::VoiceProfile;
+use giusto_units::{DataSize, TimeDelta};
+use serde::{Deserialize, Serialize};
+
+/// Bytes that a measured datagram of ours needs at the least.
+pub const DATA_HEADER_BYTES: usize = 36;
+
+/// The size that a [`Message::Hello`] and a [`Message::Open`] are padded to: above every answer to them.
+pub const OPENING_BYTES: usize = 256;
+
+/// The size that a [`Message::Finish`] is padded to, so that the final report is never longer than what came.
+pub const FINISH_BYTES: usize = 1100;
+
+/// A control message is never longer than this, padding included.
+pub const MAX_MESSAGE_BYTES: usize = 1200;
+
+const MAGIC: [u8; 3] = *b"giu";
+const DATA: u8 = 0x10;
+const CONTROL: u8 = 0x11;
+
+/// Why a datagram is not one of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// It does not begin as ours do.
+    #[error("not a giusto datagram")]
+    Foreign,
+    /// It begins as ours do but ends too early or holds nonsense.
+    #[error("a truncated or garbled giusto datagram")]
+    Malformed,
+    /// It is of a version that this program does not speak.
+    #[error("giusto wire version {0}; this program speaks version 1: use the same release at both ends")]
+    Version(u8),
+}
+
+/// Names one stream; known only to the receiver and to who holds the stream's proven address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StreamToken(pub u64);
+
+/// What a datagram is, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A measured datagram.
+    Data,
+    /// A [`Message`].
+    Control,
+}
+
+/// Tells what `datagram` is by its first bytes.
+///
+/// # Errors
+///
+/// [`WireError`] where it is not one of ours, or of another version.
+pub fn kind(datagram: &[u8]) -> Result<Kind, WireError> {
+    match datagram {
+        [a, b, c, DATA, ..] if [*a, *b, *c] == MAGIC => Ok(Kind::Data),
+        [a, b, c, CONTROL, ..] if [*a, *b, *c] == MAGIC => Ok(Kind::Control),
+        [a, b, c, kind, ..] if [*a, *b, *c] == MAGIC && kind >> 4 != DATA >> 4 => {
+            Err(WireError::Version(kind >> 4))
+        }
+        [a, b, c, ..] if [*a, *b, *c] == MAGIC => Err(WireError::Malformed),
+        _ => Err(WireError::Foreign),
+    }
+}
+
+/// The header of a measured datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataHeader {
+    /// The stream.
+    pub token: StreamToken,
+    /// Counts from 0.
+    pub sequence: u64,
+    /// When it was due, on the sender's clock.
+    pub scheduled_ns: u64,
+    /// When it was handed to the system, on the sender's clock.
+    pub sent_ns: u64,
+}
+
+impl DataHeader {
+    /// Writes the header to the beginning of `datagram`; false, and nothing written, where it is too short.
+    pub fn write(&self, datagram: &mut [u8]) -> bool {
+        let Some(header) = datagram.first_chunk_mut::<DATA_HEADER_BYTES>() else { return false };
+        header[..3].copy_from_slice(&MAGIC);
+        header[3] = DATA;
+        header[4..12].copy_from_slice(&self.token.0.to_be_bytes());
+        header[12..20].copy_from_slice(&self.sequence.to_be_bytes());
+        header[20..28].copy_from_slice(&self.scheduled_ns.to_be_bytes());
+        header[28..36].copy_from_slice(&self.sent_ns.to_be_bytes());
+        true
+    }
+
+    /// Reads the header from the beginning of `datagram`.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError`] where it is not a measured datagram of ours.
+    #[inline]
+    pub fn parse(datagram: &[u8]) -> Result<Self, WireError> {
+        if kind(datagram)? != Kind::Data {
+            return Err(WireError::Malformed);
+        }
+        let (_, rest) = datagram.split_first_chunk::<4>().ok_or(WireError::Malformed)?;
+        let (token, rest) = rest.split_first_chunk().ok_or(WireError::Malformed)?;
+        let (sequence, rest) = rest.split_first_chunk().ok_or(WireError::Malformed)?;
+        let (scheduled, rest) = rest.split_first_chunk().ok_or(WireError::Malformed)?;
+        let sent = rest.first_chunk().ok_or(WireError::Malformed)?;
+        Ok(Self {
+            token: StreamToken(u64::from_be_bytes(*token)),
+            sequence: u64::from_be_bytes(*sequence),
+            scheduled_ns: u64::from_be_bytes(*scheduled),
+            sent_ns: u64::from_be_bytes(*sent),
+        })
+    }
+}
+
+/// Proof that its holder receives at the address that it was issued to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cookie {
+    /// When it was issued, on the receiver's clock.
+    pub issued_ns: u64,
+    /// The proof itself.
+    pub proof: [u8; 16],
+}
+
+/// How the datagrams of a stream look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StreamFormat {
+    /// With a [`DataHeader`].
+    Giusto,
+    /// RTP, RFC 3550.
+    Rtp {
+        /// Units of the RTP timestamp in a second.
+        clock_rate_hz: u32,
+        /// What it carries, where that is a known voice codec.
+        voice: Option<VoiceProfile>,
+    },
+    /// Anything: only counted and timed.
+    Raw,
+}
+
+/// Which clock a side reads, so that the other can tell what a difference of readings means.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockIdentity {
+    /// Names the machine since it was started; 0 if unknown. Two sides with the same name share one monotonic clock.
+    pub machine: u64,
+    /// What the machine's monotonic clock showed at this side's time zero.
+    pub origin_monotonic_ns: u64,
+    /// Unix time at this side's time zero.
+    pub origin_unix_ns: u64,
+    /// The error bound that the system states for its clock if it is being kept in time.
+    pub synchronised_within_ns: Option<u64>,
+}
+
+impl ClockIdentity {
+    /// An estimate of another side's clock against this one, with the offset as that of the two *calendar* clocks, which
+    /// does not depend on when each side began to count.
+    #[must_use]
+    pub fn calendar(&self, theirs: &Self, estimate: ClockEstimate) -> ClockEstimate {
+        let origins = i128::from(theirs.origin_unix_ns) - i128::from(self.origin_unix_ns);
+        let origins = i64::try_from(origins).unwrap_or(if origins < 0 { i64::MIN } else { i64::MAX });
+        ClockEstimate { offset: estimate.offset + TimeDelta::from_nanos(origins), ..estimate }
+    }
+}
+
+/// By what a sender keeps time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimeKeeping {
+    /// By a transmit loop at a rate.
+    Strategy(Strategy),
+    /// By nothing: it is as fast as its machine can.
+    Max,
+    /// By recorded moments.
+    Recorded,
+}
+
+impl Default for TimeKeeping {
+    fn default() -> Self {
+        Self::Strategy(Strategy::default())
+    }
+}
+
+impl fmt::Display for TimeKeeping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Strategy(strategy) => strategy.fmt(f),
+            Self::Max => f.pad("max"),
+            Self::Recorded => f.pad("recorded"),
+        }
+    }
+}
+
+/// How a sender keeps time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacingNote {
+    /// By what.
+    pub keeping: TimeKeeping,
+    /// Datagrams that leave together.
+    pub packets_per_cycle: u32,
+    /// The time from one cycle to the next; nothing where no rate sets it.
+    pub period: Option<TimeDelta>,
+}
+
+/// What a sender is about to send.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamRequest {
+    /// How the datagrams look.
+    pub format: StreamFormat,
+    /// The rate at `layer`; nothing means as fast as possible.
+    pub rate_bps: Option<u64>,
+    /// Which headers the rate counts.
+    pub layer: HeaderLayer,
+    /// The payload, where it is always the same.
+    pub size: Option<DataSize>,
+    /// The time between datagrams, where it does not follow from rate and size.
+    pub gap: Option<TimeDelta>,
+    /// How they are paced; of no consequence for what is measured.
+    pub pacing: PacingNote,
+    /// The sender's clock.
+    pub clock: ClockIdentity,
+}
+
+/// What a sender knows of its own sending.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SenderFigures {
+    /// Datagrams handed to the system.
+    pub packets: u64,
+    /// Their payload.
+    pub bytes: u64,
+    /// Actual against scheduled send time.
+    pub schedule_error: Option<Quantiles>,
+    /// Rate at the layer that the request names, by the (N−1) rule.
+    pub rate_bps: Option<f64>,
+    /// Processor time of the sending thread over the time of sending.
+    pub cpu_ratio: Option<f32>,
+}
+
+/// What a receiver tells of a stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Grows by one with each report.
+    pub number: u32,
+    /// Nothing will follow.
+    pub last: Option<LastReport>,
+    /// What was measured so far.
+    pub summary: StreamSummary,
+    /// For voice.
+    pub voice: Option<VoiceReport>,
+    /// Time that the receiving thread ran on a core, per time since the stream began; it serves all streams.
+    pub cpu_ratio: Option<f32>,
+}
+
+/// Why a report is the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LastReport {
+    /// The sender said that it had finished.
+    Finished,
+    /// The receiver was told to stop.
+    ReceiverStopped,
+}
+
+/// How a voice stream would have sounded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VoiceReport {
+    /// The modelled jitter buffer.
+    pub playout: PlayoutSummary,
+    /// The E-model's judgement.
+    pub quality: VoiceQuality,
+}
+
+/// What a sender has found by its clock questions.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PathEstimate {
+    /// The other clock against the sender's own.
+    pub clock: ClockEstimate,
+    /// The median round-trip time.
+    pub round_trip: TimeDelta,
+}
+
+/// Why a stream was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The receiver serves as many streams as it may.
+    #[error("it serves as many streams as it may (its --max-streams)")]
+    Full,
+    /// The receiver serves as many streams from this host as it may.
+    #[error("it serves as many streams from this host as it may (its --max-streams-per-host)")]
+    HostFull,
+    /// The rate is above what the receiver takes.
+    #[error("the rate is above what it takes (its --max-rate)")]
+    Rate,
+    /// The cookie is not, or no longer, valid.
+    #[error("the proof of address was not valid: try again")]
+    Cookie,
+}
+
+/// A control message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Message {
+    /// Sender: may I? Padded to [`OPENING_BYTES`].
+    Hello {
+        /// Chosen by the sender, unlike any other.
+        nonce: u64,
+    },
+    /// Receiver: prove that you receive there.
+    Challenge {
+        /// From the Hello.
+        nonce: u64,
+        /// To be returned.
+        cookie: Cookie,
+    },
+    /// Sender: this will come. Padded to [`OPENING_BYTES`].
+    Open {
+        /// As in the Hello.
+        nonce: u64,
+        /// As in the Challenge.
+        cookie: Cookie,
+        /// What will come.
+        request: StreamRequest,
+    },
+    /// Receiver: go on.
+    Accepted {
+        /// From the Open.
+        nonce: u64,
+        /// To stand in every datagram.
+        token: StreamToken,
+        /// The receiver's clock.
+        clock: ClockIdentity,
+    },
+    /// Receiver: no.
+    Refused {
+        /// From the Open.
+        nonce: u64,
+        /// Why.
+        why: Refusal,
+    },
+    /// Sender: what time is it? As long as the [`Message::Pong`].
+    Ping {
+        /// The stream.
+        token: StreamToken,
+        /// When it was sent, on the sender's clock.
+        sent_ns: u64,
+        /// What the sender has found so far.
+        path: Option<PathEstimate>,
+    },
+    /// Receiver: this.
+    Pong {
+        /// The stream.
+        token: StreamToken,
+        /// From the Ping.
+        ping_sent_ns: u64,
+        /// When the Ping arrived, on the receiver's clock.
+        received_ns: u64,
+        /// When this was sent, on the receiver's clock.
+        sent_ns: u64,
+    },
+    /// Receiver: this has arrived.
+    Report {
+        /// The stream.
+        token: StreamToken,
+        /// The figures.
+        report: Box<Report>,
+    },
+    /// Sender: that was all. Padded to [`FINISH_BYTES`].
+    Finish {
+        /// The stream.
+        token: StreamToken,
+        /// What was sent.
+        figures: SenderFigures,
+    },
+}
+
+impl Message {
+    /// The message as a datagram of at least `padded_to` bytes.
+    pub fn encode(&self, padded_to: usize) -> Vec<u8> {
+        let [m0, m1, m2] = MAGIC;
+        // Encoding into a growing vector fails only for types of unknown length, of which a message has none.
+        let mut bytes = postcard::to_extend(self, vec![m0, m1, m2, CONTROL]).unwrap_or_default();
+        if bytes.len() < padded_to {
+            bytes.resize(padded_to, 0);
+        }
+        bytes
+    }
+
+    /// Reads a message from a datagram; padding is ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError`] where it is not a control message of ours.
+    pub fn decode(datagram: &[u8]) -> Result<Self, WireError> {
+        if kind(datagram)? != Kind::Control || datagram.len() > MAX_MESSAGE_BYTES {
+            return Err(WireError::Malformed);
+        }
+        let (_, body) = datagram.split_first_chunk::<4>().ok_or(WireError::Malformed)?;
+        postcard::take_from_bytes(body).map(|(message, _padding)| message).map_err(|_| WireError::Malformed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_data_header_lies_as_the_page_says() {
+        let header = DataHeader {
+            token: StreamToken(0x0102_0304_0506_0708),
+            sequence: 0x1112_1314_1516_1718,
+            scheduled_ns: 0x2122_2324_2526_2728,
+            sent_ns: 0x3132_3334_3536_3738,
+        };
+        let mut datagram = [0xEE; DATA_HEADER_BYTES + 1];
+        assert!(header.write(&mut datagram));
+        assert_eq!(&datagram[..8], b"giu\x10\x01\x02\x03\x04");
+        assert_eq!(datagram[12..20], [0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]);
+        assert_eq!(datagram[28..37], [0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0xEE]);
+        assert_eq!(DataHeader::parse(&datagram), Ok(header));
+        for cut in 0..DATA_HEADER_BYTES {
+            assert!(DataHeader::parse(&datagram[..cut]).is_err(), "{cut} bytes were taken");
+        }
+        assert!(!header.write(&mut datagram[..DATA_HEADER_BYTES - 1]));
+    }
+
+    #[test]
+    fn what_is_not_ours_is_told_apart() {
+        assert_eq!(kind(b"\x80\x00rtp"), Err(WireError::Foreign));
+        assert_eq!(kind(b""), Err(WireError::Foreign));
+        assert_eq!(kind(b"giu\x20"), Err(WireError::Version(2)));
+        assert_eq!(kind(b"giu\x1f"), Err(WireError::Malformed));
+        assert_eq!(kind(b"giu\x11"), Ok(Kind::Control));
+    }
+
+    #[test]
+    fn answers_are_shorter_than_what_they_answer() {
+        let clock = ClockIdentity {
+            machine: u64::MAX,
+            origin_monotonic_ns: u64::MAX,
+            origin_unix_ns: u64::MAX,
+            synchronised_within_ns: Some(u64::MAX),
+        };
+        let cookie = Cookie { issued_ns: u64::MAX, proof: [0xFF; 16] };
+        let answers = [
+            Message::Challenge { nonce: u64::MAX, cookie },
+            Message::Accepted { nonce: u64::MAX, token: StreamToken(u64::MAX), clock },
+            Message::Refused { nonce: u64::MAX, why: Refusal::HostFull },
+        ];
+        for answer in answers {
+            assert!(answer.encode(0).len() < OPENING_BYTES, "{answer:?}");
+        }
+        let request = StreamRequest {
+            format: StreamFormat::Rtp { clock_rate_hz: u32::MAX, voice: Some(VoiceProfile::Opus) },
+            rate_bps: Some(u64::MAX),
+            layer: HeaderLayer::Ethernet,
+            size: Some(DataSize::from_bytes(u64::MAX)),
+            gap: Some(TimeDelta::MAX),
+            pacing: PacingNote {
+                keeping: TimeKeeping::Strategy(giusto_pace::Strategy::Unpaced),
+                packets_per_cycle: u32::MAX,
+                period: Some(TimeDelta::MAX),
+            },
+            clock,
+        };
+        let open = Message::Open { nonce: u64::MAX, cookie, request };
+        assert_eq!(open.encode(OPENING_BYTES).len(), OPENING_BYTES, "padding leaves no trace of the content");
+        assert_eq!(Message::decode(&open.encode(OPENING_BYTES)), Ok(open));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parsers_panic(kind in 0_u8..=255, tail: Vec<u8>) {
+            let mut datagram = vec![b'g', b'i', b'u', kind];
+            datagram.extend(tail);
+            let _ = DataHeader::parse(&datagram);
+            if let Ok(message) = Message::decode(&datagram) {
+                // What was understood can be said again.
+                let again = message.encode(0);
+                prop_assert!(again.len() <= MAX_MESSAGE_BYTES + 16);
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! A target that is heard late: every request is acted upon no sooner than a lag after it was made.
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+/// Requests on their way through an encoder.
+///
+/// It remembers two: the one that comes next, and the last one. Of many requests within one lag some in the middle are passed
+/// over; the last one is always acted upon, exactly one lag after it.
+#[derive(Debug, Clone)]
+pub(super) struct Lag {
+    delay: TimeDelta,
+    current: DataRate,
+    next: Option<(Timestamp, DataRate)>,
+    last: Option<(Timestamp, DataRate)>,
+}
+
+impl Lag {
+    pub(super) fn new(delay: TimeDelta, current: DataRate) -> Self {
+        Self { delay: delay.max(TimeDelta::ZERO), current, next: None, last: None }
+    }
+
+    pub(super) fn request(&mut self, now: Timestamp, rate: DataRate) {
+        self.rate(now);
+        let request = Some((now + self.delay, rate));
+        if self.next.is_none() { self.next = request } else { self.last = request }
+    }
+
+    /// The rate at which the encoder works at `now`.
+    pub(super) fn rate(&mut self, now: Timestamp) -> DataRate {
+        while let Some((_, rate)) = self.next.filter(|(due, _)| *due <= now) {
+            self.current = rate;
+            self.next = self.last.take();
+        }
+        self.current
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_request_is_acted_upon_after_the_lag_and_the_last_of_many_too() {
+        let rate = DataRate::from_bps;
+        let mut lag = Lag::new(TimeDelta::from_millis(100), rate(1));
+        lag.request(at(0), rate(2));
+        lag.request(at(30), rate(3));
+        lag.request(at(60), rate(4));
+        let steps: Vec<_> = [99, 100, 159, 160, 999].map(|ms| lag.rate(at(ms)).as_bps()).into();
+        assert_eq!(steps, [1, 2, 2, 4, 4]);
+    }
+
+    #[test]
+    fn without_a_lag_a_request_is_acted_upon_at_once() {
+        let mut lag = Lag::new(TimeDelta::ZERO, DataRate::from_bps(1));
+        lag.request(at(5), DataRate::from_bps(2));
+        assert_eq!(lag.rate(at(5)), DataRate::from_bps(2));
+    }
+}

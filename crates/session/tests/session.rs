@@ -1,0 +1,498 @@
+//! The two ends of a session across a network of queues, on a virtual clock.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+};
+
+use giusto_pace::HeaderLayer;
+use giusto_session::probe::{
+    Ended, Inbound, Passive, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderError,
+    SenderEvent, Stream,
+    wire::{
+        ClockIdentity, DATA_HEADER_BYTES, DataHeader, FINISH_BYTES, Message, OPENING_BYTES, PacingNote,
+        Refusal, SenderFigures, StreamFormat, StreamRequest, StreamToken,
+    },
+};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use proptest::prelude::*;
+
+const RATE_BPS: u64 = 1_600_000;
+const SIZE: usize = 200;
+
+fn address(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+fn request() -> StreamRequest {
+    StreamRequest {
+        format: StreamFormat::Giusto,
+        rate_bps: Some(RATE_BPS),
+        layer: HeaderLayer::Payload,
+        size: Some(DataSize::from_bytes(SIZE as u64)),
+        gap: None,
+        pacing: PacingNote::default(),
+        clock: ClockIdentity::default(),
+    }
+}
+
+fn receiver_config() -> ReceiverConfig {
+    ReceiverConfig::new([3; 32], ClockIdentity::default())
+}
+
+/// One receiver, and the senders that speak to it; every datagram takes a millisecond.
+struct Net {
+    now: Timestamp,
+    receiver: Receiver,
+    /// What came in and what went out, per address, as seen from the receiver.
+    bytes_in: u64,
+    bytes_out: u64,
+    /// What came in less what went out, for each address.
+    budget: BTreeMap<SocketAddr, i64>,
+    /// Drops the datagrams of these ordinal numbers, both ways counted together.
+    lost: Vec<usize>,
+    carried: usize,
+    closed: Vec<Stream>,
+}
+
+impl Net {
+    fn new(config: ReceiverConfig) -> Self {
+        Self {
+            now: Timestamp::from_nanos(1_000_000_000),
+            receiver: Receiver::new(config),
+            bytes_in: 0,
+            bytes_out: 0,
+            budget: BTreeMap::new(),
+            lost: Vec::new(),
+            carried: 0,
+            closed: Vec::new(),
+        }
+    }
+
+    fn arrives(&mut self) -> bool {
+        self.carried += 1;
+        !self.lost.contains(&self.carried)
+    }
+
+    fn deliver(&mut self, from: SocketAddr, bytes: &[u8]) {
+        if self.arrives() {
+            self.bytes_in += bytes.len() as u64;
+            *self.budget.entry(from).or_default() += bytes.len() as i64;
+            let inbound = Inbound {
+                from,
+                bytes,
+                segment: bytes.len(),
+                at: self.now,
+                tos: None,
+                kernel_dropped: None,
+                truncated: false,
+            };
+            self.receiver.handle(self.now, &inbound);
+        }
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        while let Some(event) = self.receiver.poll_event() {
+            if let ReceiverEvent::Closed(_, stream) = event {
+                self.closed.push(*stream);
+            }
+        }
+    }
+
+    /// What the receiver says, to whom.
+    fn answers(&mut self) -> VecDeque<(SocketAddr, Vec<u8>)> {
+        let mut answers = VecDeque::new();
+        while let Some(transmit) = self.receiver.poll_transmit() {
+            self.bytes_out += transmit.bytes.len() as u64;
+            *self.budget.entry(transmit.to).or_default() -= transmit.bytes.len() as i64;
+            if self.arrives() {
+                answers.push_back((transmit.to, transmit.bytes));
+            }
+        }
+        answers
+    }
+
+    /// Lets `sender` and the receiver speak for `time`; gives what happened to the sender.
+    fn converse(&mut self, from: SocketAddr, sender: &mut Sender, time: TimeDelta) -> Vec<SenderEvent> {
+        let end = self.now + time;
+        let mut events = Vec::new();
+        while self.now < end {
+            if sender.next_timeout().is_some_and(|at| at <= self.now) {
+                sender.handle_timeout(self.now);
+                assert!(
+                    sender.next_timeout().is_none_or(|at| at > self.now),
+                    "the sender asks for time again"
+                );
+            }
+            while let Some(bytes) = sender.poll_transmit(self.now) {
+                self.deliver(from, &bytes);
+            }
+            if self.receiver.next_timeout().is_some_and(|at| at <= self.now) {
+                self.receiver.handle_timeout(self.now);
+                assert!(
+                    self.receiver.next_timeout().is_none_or(|at| at > self.now),
+                    "the receiver asks for time again"
+                );
+                self.collect();
+            }
+            for (to, bytes) in self.answers() {
+                if to == from {
+                    sender.handle_datagram(self.now, &bytes, self.now);
+                }
+            }
+            while let Some(event) = sender.poll_event() {
+                events.push(event);
+            }
+            self.now += TimeDelta::from_millis(1);
+        }
+        events
+    }
+
+    /// Opens a stream and gives its token.
+    fn open(&mut self, from: SocketAddr) -> (Sender, StreamToken) {
+        let nonce = u64::from(from.port());
+        let mut sender = Sender::new(self.now, SenderConfig::new(request(), nonce));
+        let events = self.converse(from, &mut sender, TimeDelta::from_millis(20));
+        let Some(SenderEvent::Accepted(token)) = events.first() else { panic!("not accepted: {events:?}") };
+        (sender, *token)
+    }
+
+    /// Sends `sequences` at the nominal rate.
+    fn send(&mut self, from: SocketAddr, token: StreamToken, sequences: impl IntoIterator<Item = u64>) {
+        for sequence in sequences {
+            let due = self.now.as_nanos();
+            let datagram = datagram(token, sequence, due);
+            self.deliver(from, &datagram);
+            self.now += TimeDelta::from_millis(1);
+        }
+    }
+}
+
+fn datagram(token: StreamToken, sequence: u64, due: u64) -> Vec<u8> {
+    let mut datagram = vec![0; SIZE];
+    assert!(DataHeader { token, sequence, scheduled_ns: due, sent_ns: due + 500 }.write(&mut datagram));
+    datagram
+}
+
+fn figures(packets: u64) -> SenderFigures {
+    SenderFigures { packets, bytes: packets * SIZE as u64, ..SenderFigures::default() }
+}
+
+#[test]
+fn a_stream_is_opened_measured_and_ended() {
+    let mut net = Net::new(receiver_config());
+    let from = address(5000);
+    let (mut sender, token) = net.open(from);
+    net.send(from, token, 0..1000);
+    sender.finish(net.now, figures(1002));
+    let events = net.converse(from, &mut sender, TimeDelta::from_millis(100));
+    let over = events.iter().any(|event| matches!(event, SenderEvent::Ended(_)));
+    assert!(!over, "what is missing may still come: {events:?}");
+    let events = net.converse(from, &mut sender, TimeDelta::from_millis(400));
+    let [SenderEvent::Report(report), SenderEvent::Ended(Ok(()))] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(report.summary.received_packets, 1000);
+    assert_eq!(report.summary.loss.lost, 2, "what was sent last and never came is lost");
+    assert_eq!(net.closed.len(), 1);
+    assert_eq!(net.closed[0].ended(), Some(Ended::Finished));
+    let rate = report.summary.rate_bps.unwrap();
+    assert!((rate - RATE_BPS as f64).abs() < 1.0, "{rate}");
+    let error = report.summary.schedule_error.unwrap();
+    assert_eq!(
+        (error.p50.as_nanos() / 10, error.max.as_nanos() / 10),
+        (50, 50),
+        "the sender's own error travels"
+    );
+}
+
+#[test]
+fn the_sender_hears_the_figures_while_it_sends() {
+    let mut net = Net::new(receiver_config());
+    let from = address(5000);
+    let (mut sender, token) = net.open(from);
+    let mut reports = 0;
+    for block in 0..20 {
+        net.send(from, token, block * 100..(block + 1) * 100);
+        let events = net.converse(from, &mut sender, TimeDelta::from_millis(1));
+        reports += events.iter().filter(|event| matches!(event, SenderEvent::Report(_))).count();
+    }
+    assert!((3..=5).contains(&reports), "{reports} reports in 2 s at one each 0.5 s");
+    let clock = sender.clock_estimate().unwrap();
+    assert_eq!(clock.offset, TimeDelta::ZERO, "one clock drives both ends: {clock:?}");
+}
+
+#[test]
+fn every_single_loss_of_a_control_message_is_mended() {
+    for lost in 1..=12 {
+        let mut net = Net::new(receiver_config());
+        net.lost = vec![lost];
+        let from = address(5000);
+        let mut sender = Sender::new(net.now, SenderConfig::new(request(), 9));
+        let mut events = net.converse(from, &mut sender, TimeDelta::from_millis(700));
+        sender.finish(net.now, figures(0));
+        events.extend(net.converse(from, &mut sender, TimeDelta::from_millis(700)));
+        assert!(matches!(events.first(), Some(SenderEvent::Accepted(_))), "loss {lost}: {events:?}");
+        assert!(matches!(events.last(), Some(SenderEvent::Ended(Ok(())))), "loss {lost}: {events:?}");
+        assert_eq!(net.closed.len(), 1, "loss {lost}: one stream, however often it was asked for");
+    }
+}
+
+#[test]
+fn who_does_not_return_the_cookie_gets_one_shorter_answer_and_leaves_nothing() {
+    let mut net = Net::new(receiver_config());
+    for nonce in 0..1000 {
+        net.deliver(address(6000), &Message::Hello { nonce }.encode(OPENING_BYTES));
+    }
+    let answers = net.answers();
+    assert_eq!(answers.len(), 1000);
+    assert!(net.bytes_out < net.bytes_in);
+    assert_eq!(net.receiver.streams().count(), 0);
+    assert_eq!(net.receiver.next_timeout(), None, "an idle receiver waits for nothing");
+    // A cookie given to another address proves nothing.
+    let Message::Challenge { nonce, cookie } = Message::decode(&answers[0].1).unwrap() else { panic!() };
+    let open = Message::Open { nonce, cookie, request: request() }.encode(OPENING_BYTES);
+    net.deliver(address(6001), &open);
+    assert_eq!(net.receiver.counters().forged, 1);
+    assert_eq!(net.receiver.streams().count(), 0);
+}
+
+#[test]
+fn an_unpadded_question_gets_no_answer() {
+    let mut net = Net::new(receiver_config());
+    net.deliver(address(6000), &Message::Hello { nonce: 1 }.encode(0));
+    assert_eq!(net.answers().len(), 0);
+}
+
+#[test]
+fn hostile_datagrams_are_counted_and_touch_no_stream() {
+    let mut net = Net::new(receiver_config());
+    let (from, other) = (address(5000), address(5001));
+    let (_sender, token) = net.open(from);
+    let (_other_sender, other_token) = net.open(other);
+    net.send(from, token, 0..10);
+    net.deliver(from, b"hello");
+    net.deliver(from, &datagram(token, 10, 0)[..DATA_HEADER_BYTES - 1]);
+    net.deliver(from, b"giu\x77whatever");
+    net.deliver(from, &datagram(other_token, 10, 0));
+    net.deliver(other, &datagram(token, 10, 0));
+    net.deliver(address(7000), &datagram(token, 10, 0));
+    net.deliver(from, &Message::Finish { token: other_token, figures: figures(1) }.encode(0));
+    net.deliver(from, b"");
+    for replayed in [3, 3, 9] {
+        net.send(from, token, [replayed]);
+    }
+    let counters = net.receiver.counters();
+    assert_eq!((counters.foreign, counters.malformed, counters.other_version), (2, 1, 1), "{counters:?}");
+    assert_eq!(counters.forged, 4, "{counters:?}");
+    let summaries: Vec<_> = net.receiver.streams().map(|(_, stream)| stream.meter().summary()).collect();
+    assert_eq!((summaries[0].received_packets, summaries[0].duplicate_packets), (10, 3));
+    assert_eq!((summaries[1].received_packets, summaries[1].duplicate_packets), (0, 0));
+}
+
+#[test]
+fn caps_hold_and_silent_streams_are_forgotten() {
+    let config = ReceiverConfig { max_streams: 3, max_streams_per_host: 2, ..receiver_config() };
+    let mut net = Net::new(config);
+    net.open(address(5000));
+    net.open(address(5001));
+    let refused = |net: &mut Net, from| {
+        let mut sender = Sender::new(net.now, SenderConfig::new(request(), 1));
+        match &net.converse(from, &mut sender, TimeDelta::from_millis(20))[..] {
+            [SenderEvent::Ended(Err(SenderError::Refused(why)))] => *why,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refused(&mut net, address(5002)), Refusal::HostFull);
+    net.open(SocketAddr::from(([127, 0, 0, 2], 5000)));
+    assert_eq!(refused(&mut net, SocketAddr::from(([127, 0, 0, 3], 5000))), Refusal::Full);
+    net.now += TimeDelta::from_seconds(5);
+    net.receiver.handle_timeout(net.now);
+    net.collect();
+    assert_eq!(net.receiver.streams().count(), 0);
+    assert_eq!(net.closed.iter().filter(|stream| stream.ended() == Some(Ended::Idle)).count(), 3);
+    assert_eq!(net.receiver.next_timeout(), None);
+    net.open(address(5002));
+}
+
+#[test]
+fn a_rate_above_the_cap_is_refused() {
+    let config = ReceiverConfig { max_rate: Some(DataRate::from_bps(RATE_BPS - 1)), ..receiver_config() };
+    let mut net = Net::new(config);
+    let mut sender = Sender::new(net.now, SenderConfig::new(request(), 1));
+    let events = net.converse(address(5000), &mut sender, TimeDelta::from_millis(20));
+    assert_eq!(events, [SenderEvent::Ended(Err(SenderError::Refused(Refusal::Rate)))]);
+}
+
+#[test]
+fn a_receiver_that_is_not_there_or_disappears_is_told() {
+    let mut net = Net::new(receiver_config());
+    net.lost = (1..10_000).collect();
+    let mut sender = Sender::new(net.now, SenderConfig::new(request(), 1));
+    let events = net.converse(address(5000), &mut sender, TimeDelta::from_seconds(4));
+    assert_eq!(events, [SenderEvent::Ended(Err(SenderError::NoAnswer(TimeDelta::from_seconds(3))))]);
+
+    let mut net = Net::new(receiver_config());
+    let (mut sender, _token) = net.open(address(5000));
+    net.lost = (1..10_000).collect();
+    let events = net.converse(address(5000), &mut sender, TimeDelta::from_seconds(4));
+    assert_eq!(events, [SenderEvent::Ended(Err(SenderError::ReceiverLost(TimeDelta::from_seconds(3))))]);
+}
+
+#[test]
+fn a_stopped_receiver_tells_its_senders() {
+    let mut net = Net::new(receiver_config());
+    let from = address(5000);
+    let (mut sender, token) = net.open(from);
+    net.send(from, token, 0..100);
+    net.receiver.stop(net.now);
+    net.collect();
+    let events = net.converse(from, &mut sender, TimeDelta::from_millis(20));
+    let [SenderEvent::Report(report), SenderEvent::Ended(Err(SenderError::ReceiverStopped))] = &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!(report.summary.received_packets, 100);
+    assert_eq!(net.closed[0].ended(), Some(Ended::Stopped));
+}
+
+#[test]
+fn several_datagrams_at_once_are_measured_as_several() {
+    let mut net = Net::new(receiver_config());
+    let from = address(5000);
+    let (_sender, token) = net.open(from);
+    let mut run = Vec::new();
+    for sequence in 0..5 {
+        run.extend(datagram(token, sequence, net.now.as_nanos()));
+    }
+    run.extend(&datagram(token, 5, net.now.as_nanos())[..100]);
+    let inbound = Inbound {
+        from,
+        bytes: &run,
+        segment: SIZE,
+        at: net.now,
+        tos: Some(0b1011_1011),
+        kernel_dropped: Some(7),
+        truncated: false,
+    };
+    net.receiver.handle(net.now, &inbound);
+    let (_, stream) = net.receiver.streams().next().unwrap();
+    let summary = stream.meter().summary();
+    assert_eq!((summary.received_packets, summary.received_bytes.as_bytes()), (6, 5 * 200 + 100));
+    assert_eq!((summary.ecn.ce, summary.dscp, summary.kernel_dropped_packets), (6, Some(46), 7));
+}
+
+#[test]
+fn an_unannounced_stream_is_measured_where_that_is_asked_for_and_never_answered() {
+    let mut net = Net::new(ReceiverConfig { passive: Some(Passive::Raw), ..receiver_config() });
+    for _ in 0..50 {
+        net.deliver(address(9), b"anything");
+        net.now += TimeDelta::from_millis(20);
+    }
+    net.converse(
+        address(10),
+        &mut Sender::new(net.now, SenderConfig::new(request(), 1)),
+        TimeDelta::from_seconds(6),
+    );
+    let raw = net.closed.iter().find(|stream| stream.from() == address(9)).unwrap();
+    let summary = raw.meter().summary();
+    assert_eq!((summary.received_packets, summary.received_bytes.as_bytes()), (50, 400));
+    let rate = summary.rate_bps.unwrap();
+    assert!((rate - 8.0 * 8.0 * 50.0).abs() < 1e-6, "8 bytes each 20 ms are 3200 bit/s, not {rate}");
+}
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Bytes(u16, Vec<u8>),
+    Hello(u16, u64, usize),
+    Replay(usize),
+    Data(u16, u64),
+    Ping(u16),
+    Finish(u16, u64),
+    Wait(u32),
+    Stop,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        (1_u16..4, proptest::collection::vec(any::<u8>(), 0..80)).prop_map(|(port, mut bytes)| {
+            // Most begin as ours do, or nothing behind the first check is reached.
+            for (place, byte) in bytes.iter_mut().zip(b"giu\x11") {
+                *place = *byte;
+            }
+            Operation::Bytes(port, bytes)
+        }),
+        (1_u16..4, any::<u64>(), 0_usize..400)
+            .prop_map(|(port, nonce, pad)| Operation::Hello(port, nonce, pad)),
+        (0_usize..64).prop_map(Operation::Replay),
+        (1_u16..4, any::<u64>()).prop_map(|(port, sequence)| Operation::Data(port, sequence)),
+        (1_u16..4).prop_map(Operation::Ping),
+        (1_u16..4, 0_u64..100).prop_map(|(port, packets)| Operation::Finish(port, packets)),
+        (0_u32..2_000_000_000).prop_map(Operation::Wait),
+        Just(Operation::Stop),
+    ]
+}
+
+proptest! {
+    /// Whatever is said in whatever order: no panic, no more bytes out than in, no endless asking for time.
+    #[test]
+    fn a_receiver_never_amplifies(operations in proptest::collection::vec(operation(), 0..120)) {
+        let mut net = Net::new(receiver_config());
+        let mut heard: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
+        let mut tokens = [None; 4];
+        for operation in operations {
+            let mut say = |net: &mut Net, from: SocketAddr, bytes: Vec<u8>| {
+                net.deliver(from, &bytes);
+                heard.push((from, bytes));
+            };
+            match operation {
+                Operation::Bytes(port, bytes) => say(&mut net, address(port), bytes),
+                Operation::Hello(port, nonce, pad) => {
+                    say(&mut net, address(port), Message::Hello { nonce }.encode(pad));
+                }
+                Operation::Replay(index) => {
+                    if let Some((from, bytes)) = heard.get(index).cloned() {
+                        net.deliver(from, &bytes);
+                    }
+                }
+                Operation::Data(port, sequence) => {
+                    let token = tokens[port as usize].unwrap_or(StreamToken(1));
+                    say(&mut net, address(port), datagram(token, sequence, sequence));
+                }
+                Operation::Ping(port) => {
+                    let token = tokens[port as usize].unwrap_or(StreamToken(1));
+                    say(&mut net, address(port), Message::Ping { token, sent_ns: 0, path: None }.encode(48));
+                }
+                Operation::Finish(port, packets) => {
+                    let token = tokens[port as usize].unwrap_or(StreamToken(1));
+                    let finish = Message::Finish { token, figures: figures(packets) };
+                    say(&mut net, address(port), finish.encode(FINISH_BYTES));
+                }
+                Operation::Wait(nanos) => {
+                    net.now += TimeDelta::from_nanos(i64::from(nanos));
+                    net.receiver.handle_timeout(net.now);
+                    prop_assert!(net.receiver.next_timeout().is_none_or(|at| at > net.now));
+                }
+                Operation::Stop => net.receiver.stop(net.now),
+            }
+            // A well-meaning client at each port goes along with what it is told.
+            for (to, bytes) in net.answers() {
+                match Message::decode(&bytes) {
+                    Ok(Message::Challenge { nonce, cookie }) => {
+                        let open = Message::Open { nonce, cookie, request: request() }.encode(OPENING_BYTES);
+                        net.deliver(to, &open);
+                        heard.push((to, open));
+                    }
+                    Ok(Message::Accepted { token, .. }) => tokens[to.port() as usize] = Some(token),
+                    _ => {}
+                }
+            }
+            for (to, bytes) in net.answers() {
+                if let Ok(Message::Accepted { token, .. }) = Message::decode(&bytes) {
+                    tokens[to.port() as usize] = Some(token);
+                }
+            }
+            prop_assert!(net.budget.values().all(|left| *left >= 0), "more out than in: {:?}", net.budget);
+        }
+    }
+}

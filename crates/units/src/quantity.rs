@@ -1,0 +1,732 @@
+//! Times, rates and sizes, and their texts.
+
+use std::{
+    fmt,
+    ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign},
+    str::FromStr,
+};
+
+/// Nanoseconds in a second.
+pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Why a quantity could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnitError {
+    /// The text does not begin with a number.
+    NotANumber {
+        /// The text as given.
+        text: String,
+        /// The quantity that was expected.
+        what: &'static str,
+        /// A text that would have been taken.
+        example: &'static str,
+    },
+    /// The number is followed by no unit, or by one that is not known.
+    Unit {
+        /// The text as given.
+        text: String,
+        /// The quantity that was expected.
+        what: &'static str,
+        /// The units that are known.
+        units: &'static str,
+        /// A text that would have been taken.
+        example: &'static str,
+    },
+    /// The number does not fit the quantity: negative, not finite, or too large.
+    Range {
+        /// The text as given.
+        text: String,
+        /// The quantity that was expected.
+        what: &'static str,
+        /// The range in words.
+        range: &'static str,
+    },
+}
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotANumber { text, what, example } => {
+                write!(f, "\"{text}\" is not a {what}: write a number and a unit, such as \"{example}\"")
+            }
+            Self::Unit { text, what, units, example } => {
+                write!(f, "\"{text}\": {what} needs one of the units {units}, such as \"{example}\"")
+            }
+            Self::Range { text, what, range } => {
+                write!(f, "\"{text}\" is outside what a {what} can hold: {range}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for UnitError {}
+
+/// A moment on our own clock: nanoseconds since the run began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The beginning of the run.
+    pub const ZERO: Self = Self(0);
+    /// The latest moment that can be named, some 584 years on.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The moment `nanos` nanoseconds after the run began.
+    #[inline]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the run began.
+    #[inline]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the run began.
+    #[inline]
+    pub fn as_seconds(self) -> f64 {
+        self.0 as f64 / NANOS_PER_SECOND as f64
+    }
+
+    /// The time from `earlier` to `self`; zero where `earlier` is the later one.
+    #[inline]
+    pub fn saturating_since(self, earlier: Self) -> TimeDelta {
+        (self - earlier).max(TimeDelta::ZERO)
+    }
+}
+
+impl Add<TimeDelta> for Timestamp {
+    type Output = Self;
+    #[inline]
+    fn add(self, delta: TimeDelta) -> Self {
+        Self(self.0.saturating_add_signed(delta.0))
+    }
+}
+
+impl AddAssign<TimeDelta> for Timestamp {
+    #[inline]
+    fn add_assign(&mut self, delta: TimeDelta) {
+        *self = *self + delta;
+    }
+}
+
+impl Sub<TimeDelta> for Timestamp {
+    type Output = Self;
+    #[inline]
+    fn sub(self, delta: TimeDelta) -> Self {
+        self + -delta
+    }
+}
+
+impl Sub for Timestamp {
+    type Output = TimeDelta;
+    #[inline]
+    fn sub(self, earlier: Self) -> TimeDelta {
+        TimeDelta(difference(self.0, earlier.0))
+    }
+}
+
+/// A moment on the *other* side's clock: nanoseconds since that side's own beginning.
+///
+/// It has no arithmetic with [`Timestamp`]: the difference of two clocks is an estimate, and has to be asked for by name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct PeerTimestamp(u64);
+
+impl PeerTimestamp {
+    /// The moment `nanos` nanoseconds after the other side's beginning.
+    #[inline]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the other side's beginning.
+    #[inline]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Our reading minus the peer's reading: the delay between the two moments plus the unknown offset of the clocks.
+    #[inline]
+    pub fn apparent_delay(self, ours: Timestamp) -> TimeDelta {
+        TimeDelta(difference(ours.0, self.0))
+    }
+}
+
+impl Sub for PeerTimestamp {
+    type Output = TimeDelta;
+    #[inline]
+    fn sub(self, earlier: Self) -> TimeDelta {
+        TimeDelta(difference(self.0, earlier.0))
+    }
+}
+
+#[inline]
+fn difference(later: u64, earlier: u64) -> i64 {
+    if later >= earlier {
+        i64::try_from(later - earlier).unwrap_or(i64::MAX)
+    } else {
+        i64::try_from(earlier - later).map_or(i64::MIN, i64::wrapping_neg)
+    }
+}
+
+/// A span of time in nanoseconds; it may be negative.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct TimeDelta(i64);
+
+impl TimeDelta {
+    /// No time.
+    pub const ZERO: Self = Self(0);
+    /// The longest span that can be named, some 292 years.
+    pub const MAX: Self = Self(i64::MAX);
+
+    /// A span of `nanos` nanoseconds.
+    #[inline]
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// A span of `micros` microseconds.
+    #[inline]
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros.saturating_mul(1_000))
+    }
+
+    /// A span of `millis` milliseconds.
+    #[inline]
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// A span of `seconds` seconds.
+    #[inline]
+    pub const fn from_seconds(seconds: i64) -> Self {
+        Self(seconds.saturating_mul(1_000_000_000))
+    }
+
+    /// A span of `seconds` seconds, to the nearest nanosecond; what does not fit is clamped, not-a-number is zero.
+    #[inline]
+    pub fn from_seconds_f64(seconds: f64) -> Self {
+        Self((seconds * NANOS_PER_SECOND as f64).round() as i64)
+    }
+
+    /// Nanoseconds.
+    #[inline]
+    pub const fn as_nanos(self) -> i64 {
+        self.0
+    }
+
+    /// Microseconds.
+    #[inline]
+    pub fn as_micros(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// Milliseconds.
+    #[inline]
+    pub fn as_millis(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// Seconds.
+    #[inline]
+    pub fn as_seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The span without its sign.
+    #[must_use]
+    #[inline]
+    pub const fn abs(self) -> Self {
+        Self(self.0.saturating_abs())
+    }
+
+    /// As the standard library has it; a negative span is zero.
+    #[inline]
+    pub fn to_std(self) -> std::time::Duration {
+        std::time::Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
+    }
+
+    /// From the standard library's; what does not fit is clamped.
+    #[inline]
+    pub fn from_std(duration: std::time::Duration) -> Self {
+        Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+impl Add for TimeDelta {
+    type Output = Self;
+    #[inline]
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for TimeDelta {
+    #[inline]
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for TimeDelta {
+    type Output = Self;
+    #[inline]
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl SubAssign for TimeDelta {
+    #[inline]
+    fn sub_assign(&mut self, other: Self) {
+        *self = *self - other;
+    }
+}
+
+impl Neg for TimeDelta {
+    type Output = Self;
+    #[inline]
+    fn neg(self) -> Self {
+        Self(self.0.saturating_neg())
+    }
+}
+
+impl Mul<i64> for TimeDelta {
+    type Output = Self;
+    #[inline]
+    fn mul(self, factor: i64) -> Self {
+        Self(self.0.saturating_mul(factor))
+    }
+}
+
+impl Div<i64> for TimeDelta {
+    type Output = Self;
+    /// Towards zero; a division by zero gives the longest span.
+    #[inline]
+    fn div(self, divisor: i64) -> Self {
+        self.0.checked_div(divisor).map_or(Self::MAX, Self)
+    }
+}
+
+/// A rate in bits per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct DataRate(u64);
+
+impl DataRate {
+    /// Nothing at all.
+    pub const ZERO: Self = Self(0);
+
+    /// A rate of `bps` bits per second.
+    #[inline]
+    pub const fn from_bps(bps: u64) -> Self {
+        Self(bps)
+    }
+
+    /// Bits per second.
+    #[inline]
+    pub const fn as_bps(self) -> u64 {
+        self.0
+    }
+
+    /// The time that `size` takes at this rate, rounded up to the nanosecond; `None` at a rate of zero.
+    #[inline]
+    pub fn time_for(self, size: DataSize) -> Option<TimeDelta> {
+        let bits_nanos = u128::from(size.0) * 8 * u128::from(NANOS_PER_SECOND);
+        let nanos = bits_nanos.checked_add(u128::from(self.0).checked_sub(1)?)? / u128::from(self.0);
+        Some(TimeDelta(i64::try_from(nanos).unwrap_or(i64::MAX)))
+    }
+
+    /// The data that fits `time` at this rate, rounded down to the byte; none in a negative time.
+    #[inline]
+    pub fn size_in(self, time: TimeDelta) -> DataSize {
+        let nanos = u128::try_from(time.0).unwrap_or(0);
+        let bytes = u128::from(self.0) * nanos / (8 * u128::from(NANOS_PER_SECOND));
+        DataSize(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+
+    /// The rate of `size` in `time`, to the nearest bit per second; `None` unless `time` is above zero.
+    #[inline]
+    pub fn of(size: DataSize, time: TimeDelta) -> Option<Self> {
+        let nanos = u128::try_from(time.0).ok().filter(|&nanos| nanos > 0)?;
+        let bits_nanos = u128::from(size.0) * 8 * u128::from(NANOS_PER_SECOND);
+        Some(Self(u64::try_from((bits_nanos + nanos / 2) / nanos).unwrap_or(u64::MAX)))
+    }
+}
+
+/// A size in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct DataSize(u64);
+
+impl DataSize {
+    /// Nothing at all.
+    pub const ZERO: Self = Self(0);
+
+    /// A size of `bytes` bytes.
+    #[inline]
+    pub const fn from_bytes(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// Bytes.
+    #[inline]
+    pub const fn as_bytes(self) -> u64 {
+        self.0
+    }
+
+    /// Bits.
+    #[inline]
+    pub const fn as_bits(self) -> u64 {
+        self.0.saturating_mul(8)
+    }
+
+    /// The difference; zero where `other` is the larger one.
+    #[must_use]
+    #[inline]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for DataSize {
+    type Output = Self;
+    #[inline]
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for DataSize {
+    #[inline]
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Mul<u64> for DataSize {
+    type Output = Self;
+    #[inline]
+    fn mul(self, factor: u64) -> Self {
+        Self(self.0.saturating_mul(factor))
+    }
+}
+
+impl std::iter::Sum for DataSize {
+    fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
+        sizes.fold(Self::ZERO, Add::add)
+    }
+}
+
+// ---- reading and printing -------------------------------------------------------------------------------------------
+
+/// A unit: what it is called, and how many of the base unit it holds.
+type Unit = (&'static str, u64);
+
+const TIME_UNITS: &[Unit] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ms", 1_000_000),
+    ("s", NANOS_PER_SECOND),
+    ("min", 60 * NANOS_PER_SECOND),
+    ("h", 3_600 * NANOS_PER_SECOND),
+];
+
+const RATE_UNITS: &[Unit] = &[
+    ("bit/s", 1),
+    ("kbit/s", 1_000),
+    ("Mbit/s", 1_000_000),
+    ("Gbit/s", 1_000_000_000),
+    ("Tbit/s", 1_000_000_000_000),
+    ("bps", 1),
+    ("kbps", 1_000),
+    ("Mbps", 1_000_000),
+    ("Gbps", 1_000_000_000),
+    ("", 1),
+    ("k", 1_000),
+    ("K", 1_000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+    ("T", 1_000_000_000_000),
+];
+
+const SIZE_UNITS: &[Unit] = &[
+    ("B", 1),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("", 1),
+    ("k", 1_000),
+    ("K", 1_000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+];
+
+/// How one quantity is written.
+struct Notation {
+    what: &'static str,
+    units: &'static [Unit],
+    unit_names: &'static str,
+    example: &'static str,
+    range: &'static str,
+    /// The largest value, in base units.
+    max: u64,
+}
+
+const TIME: Notation = Notation {
+    what: "duration",
+    units: TIME_UNITS,
+    unit_names: "ns, us, ms, s, min, h",
+    example: "50 ms",
+    range: "0 ns to 292 years",
+    max: i64::MAX as u64,
+};
+
+const RATE: Notation = Notation {
+    what: "rate",
+    units: RATE_UNITS,
+    unit_names: "bit/s, kbit/s, Mbit/s, Gbit/s (or k, M, G)",
+    example: "3 Mbit/s",
+    range: "0 bit/s to 18 446 Pbit/s",
+    max: u64::MAX,
+};
+
+const SIZE: Notation = Notation {
+    what: "size",
+    units: SIZE_UNITS,
+    unit_names: "B, kB, MB, GB",
+    example: "1200 B",
+    range: "0 B to 18 446 PB",
+    max: u64::MAX,
+};
+
+impl Notation {
+    /// Reads `text` as a whole number of base units, to the nearest one.
+    fn parse(&self, text: &str) -> Result<u64, UnitError> {
+        let trimmed = text.trim();
+        let split = trimmed
+            .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_' | '+' | '-')))
+            .unwrap_or(trimmed.len());
+        let (number, unit) = trimmed.split_at(split);
+        let number = number.replace('_', "");
+        let unit = unit.trim();
+        if !number.contains(|c: char| c.is_ascii_digit()) {
+            return Err(self.not_a_number(text));
+        }
+        let &(_, scale) =
+            self.units.iter().find(|(name, _)| *name == unit).ok_or_else(|| UnitError::Unit {
+                text: text.to_owned(),
+                what: self.what,
+                units: self.unit_names,
+                example: self.example,
+            })?;
+        let out_of_range = || UnitError::Range { text: text.to_owned(), what: self.what, range: self.range };
+        if let Ok(whole) = number.parse::<u64>() {
+            return whole.checked_mul(scale).filter(|&value| value <= self.max).ok_or_else(out_of_range);
+        }
+        let value = number.parse::<f64>().map_err(|_| self.not_a_number(text))? * scale as f64;
+        if (0.0..self.max as f64).contains(&value.round()) {
+            Ok(value.round() as u64)
+        } else {
+            Err(out_of_range())
+        }
+    }
+
+    fn not_a_number(&self, text: &str) -> UnitError {
+        UnitError::NotANumber { text: text.to_owned(), what: self.what, example: self.example }
+    }
+}
+
+/// Prints `value` base units with the largest of `units` that leaves at least 1, exactly, without trailing zeros.
+fn print(f: &mut fmt::Formatter<'_>, value: u64, units: &[Unit]) -> fmt::Result {
+    let &(name, scale) =
+        units.iter().rev().find(|(_, scale)| value >= *scale).or(units.first()).unwrap_or(&("", 1));
+    let (whole, rest) = (value / scale, value % scale);
+    let digits = scale.ilog10() as usize;
+    let fraction = format!("{rest:0digits$}");
+    let fraction = fraction.trim_end_matches('0');
+    let text = match f.precision() {
+        Some(precision) => format!("{:.precision$} {name}", value as f64 / scale as f64),
+        None if fraction.is_empty() || rest == 0 => format!("{whole} {name}"),
+        None => format!("{whole}.{fraction} {name}"),
+    };
+    f.pad_integral(true, "", &text)
+}
+
+impl fmt::Display for TimeDelta {
+    /// As people write it: `"50 ms"`, `"113.6 ms"`, `"-3 us"`. A precision (`{:.1}`) rounds.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: &[Unit] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", NANOS_PER_SECOND)];
+        if self.0 < 0 {
+            f.write_str("-")?;
+        }
+        print(f, self.0.unsigned_abs(), SHOWN)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.9} s", self.as_seconds())
+    }
+}
+
+impl fmt::Display for DataRate {
+    /// As people write it: `"3 Mbit/s"`, `"1.0114 Mbit/s"`. A precision (`{:.1}`) rounds.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print(f, self.0, RATE_UNITS.get(..5).unwrap_or(RATE_UNITS))
+    }
+}
+
+impl fmt::Display for DataSize {
+    /// As people write it: `"1200 B"` is `"1.2 kB"`. A precision (`{:.1}`) rounds.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Datagram sizes stay in bytes, for that is how they are compared.
+        const KEEP_BYTES_BELOW: u64 = 100_000;
+        let units = if self.0 < KEEP_BYTES_BELOW { 1 } else { 5 };
+        print(f, self.0, SIZE_UNITS.get(..units).unwrap_or(SIZE_UNITS))
+    }
+}
+
+impl FromStr for TimeDelta {
+    type Err = UnitError;
+    /// Reads `"50 ms"`, `"1.5s"`, `"250us"`. A unit is required; a negative span is not taken.
+    ///
+    /// # Errors
+    ///
+    /// [`UnitError`] names the text and what would have been taken.
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        TIME.parse(text).map(|nanos| Self(nanos as i64))
+    }
+}
+
+impl FromStr for DataRate {
+    type Err = UnitError;
+    /// Reads `"3 Mbit/s"`, `"3Mbps"`, `"3M"`, `"3000000"`: bits per second, SI prefixes.
+    ///
+    /// # Errors
+    ///
+    /// [`UnitError`] names the text and what would have been taken.
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        RATE.parse(text).map(Self)
+    }
+}
+
+impl FromStr for DataSize {
+    type Err = UnitError;
+    /// Reads `"1200 B"`, `"1.5 kB"`, `"1200"`: bytes, SI prefixes.
+    ///
+    /// # Errors
+    ///
+    /// [`UnitError`] names the text and what would have been taken.
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        SIZE.parse(text).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn quantities_are_read_as_people_write_them() {
+        let rate = |text: &str| text.parse::<DataRate>().map(DataRate::as_bps);
+        assert_eq!(rate("10k"), Ok(10_000));
+        assert_eq!(rate("3 Mbit/s"), Ok(3_000_000));
+        assert_eq!(rate("1.5Gbps"), Ok(1_500_000_000));
+        assert_eq!(rate("1_000"), Ok(1_000));
+        assert_eq!("1.2 kB".parse(), Ok(DataSize::from_bytes(1200)));
+        assert_eq!("250us".parse(), Ok(TimeDelta::from_micros(250)));
+        assert_eq!("0.16 s".parse(), Ok(TimeDelta::from_millis(160)));
+        assert_eq!("2min".parse(), Ok(TimeDelta::from_seconds(120)));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_its_mend() {
+        let message = |text: &str| text.parse::<TimeDelta>().unwrap_err().to_string();
+        assert_eq!(
+            message("10"),
+            r#""10": duration needs one of the units ns, us, ms, s, min, h, such as "50 ms""#
+        );
+        assert_eq!(
+            message("soon"),
+            r#""soon" is not a duration: write a number and a unit, such as "50 ms""#
+        );
+        assert!(message("-1 s").contains("outside what a duration can hold"));
+        assert!(matches!("3 Mib/s".parse::<DataRate>(), Err(UnitError::Unit { .. })));
+        assert!(matches!("99999999 Tbit/s".parse::<DataRate>(), Err(UnitError::Range { .. })));
+        for text in ["", ".", "-", "1.2.3 s", "--1 s", "µ", "\u{1F980} s", "1e9 s"] {
+            assert!(text.parse::<TimeDelta>().is_err(), "{text:?} was taken");
+        }
+    }
+
+    #[test]
+    fn quantities_are_printed_exactly() {
+        assert_eq!(DataRate::from_bps(1_011_399).to_string(), "1.011399 Mbit/s");
+        assert_eq!(DataRate::from_bps(0).to_string(), "0 bit/s");
+        assert_eq!(DataSize::from_bytes(1200).to_string(), "1200 B");
+        assert_eq!(DataSize::from_bytes(1_500_000).to_string(), "1.5 MB");
+        assert_eq!(TimeDelta::from_nanos(113_600_000).to_string(), "113.6 ms");
+        assert_eq!(TimeDelta::from_nanos(-3_000).to_string(), "-3 us");
+        assert_eq!(format!("{:.1}", TimeDelta::from_nanos(1_234_567)), "1.2 ms");
+    }
+
+    #[test]
+    fn serialisation_time_rounds_up_and_budgets_round_down() {
+        let rate = DataRate::from_bps(3);
+        assert_eq!(rate.time_for(DataSize::from_bytes(1)), Some(TimeDelta::from_nanos(2_666_666_667)));
+        assert_eq!(rate.size_in(TimeDelta::from_nanos(2_666_666_666)), DataSize::ZERO);
+        assert_eq!(rate.size_in(TimeDelta::from_nanos(2_666_666_667)), DataSize::from_bytes(1));
+        assert_eq!(DataRate::ZERO.time_for(DataSize::from_bytes(1)), None);
+        assert_eq!(DataRate::of(DataSize::from_bytes(1), TimeDelta::ZERO), None);
+    }
+
+    #[test]
+    fn time_before_the_beginning_is_clamped() {
+        assert_eq!(Timestamp::from_nanos(5) - TimeDelta::from_nanos(9), Timestamp::ZERO);
+        assert_eq!(Timestamp::ZERO - Timestamp::MAX, TimeDelta::from_nanos(i64::MIN));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_read_back(bps: u64, nanos in 0..i64::MAX, bytes: u64) {
+            prop_assert_eq!(DataRate::from_bps(bps).to_string().parse::<DataRate>().map(|r| {
+                // Fractions beyond 53 bits are rounded by reading; whole numbers never are.
+                (r.as_bps() as f64 - bps as f64).abs() <= bps as f64 * 1e-15
+            }), Ok(true));
+            let close = |a: f64, b: f64| (a - b).abs() <= b.abs() * 1e-15;
+            let delta: TimeDelta = TimeDelta::from_nanos(nanos).to_string().parse().unwrap();
+            prop_assert!(close(delta.as_nanos() as f64, nanos as f64));
+            let size: DataSize = DataSize::from_bytes(bytes).to_string().parse().unwrap();
+            prop_assert!(close(size.as_bytes() as f64, bytes as f64));
+        }
+
+        #[test]
+        fn no_text_makes_the_parsers_panic(text: String) {
+            let _ = text.parse::<DataRate>();
+            let _ = text.parse::<TimeDelta>();
+            let _ = text.parse::<DataSize>();
+        }
+
+        #[test]
+        fn a_budget_never_exceeds_its_time(bps in 1_u64..1_000_000_000_000, bytes in 1_u64..1_000_000_000) {
+            let (rate, size) = (DataRate::from_bps(bps), DataSize::from_bytes(bytes));
+            let time = rate.time_for(size).unwrap();
+            prop_assert!(rate.size_in(time) >= size);
+            prop_assert!(rate.size_in(time - TimeDelta::from_nanos(1)) < size);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What was published, and the arithmetic that explains it.
+
+use giusto_units::{DataRate, DataSize, TimeDelta};
+
+/// How long the published runs lasted.
+pub const PUBLISHED_DURATION: TimeDelta = TimeDelta::from_seconds(10);
+
+/// How many runs each published figure is the middle one of.
+pub const PUBLISHED_REPEATS: u32 = 3;
+
+/// Bytes that go with each datagram over Ethernet: IPv4 20 and UDP 8, then header 14, check sequence 4, preamble and start
+/// 8, gap 12 (RFC 791 §3.1, RFC 768, IEEE 802.3 §3.1.1 and §4.4.2).
+const OVERHEAD: DataSize = DataSize::from_bytes(20 + 8 + 14 + 4 + 8 + 12);
+
+/// The link between the published machines.
+const LINK: DataRate = DataRate::from_bps(1_000_000_000);
+
+/// A transmit loop of the published program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Strategy {
+    /// Send a cycle, wait for what is left of its period, begin anew from there.
+    SendSleep,
+    /// Watch the clock, and send a cycle whenever the average since the start is below the target.
+    SendCompare,
+}
+
+impl Strategy {
+    /// Its name on our command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SendSleep => "send-sleep",
+            Self::SendCompare => "send-compare",
+        }
+    }
+
+    /// Its name in the publication.
+    pub const fn published_name(self) -> &'static str {
+        match self {
+            Self::SendSleep => "Send and Sleep",
+            Self::SendCompare => "Send and Compare",
+        }
+    }
+
+    /// Where its table was published.
+    pub const fn source(self) -> &'static str {
+        match self {
+            Self::SendSleep => {
+                "Firebind, \"Constant Bit Rate Transmission - An Adaptive Send and Sleep Approach\" (README of \
+                 constant-bitrate-transmitter), and \"Constant Bit Rate Streaming - Practical Implementations\""
+            }
+            Self::SendCompare => "Firebind, \"Constant Bit Rate Streaming - Practical Implementations\"",
+        }
+    }
+}
+
+/// One row of a published table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Which table.
+    pub strategy: Strategy,
+    /// "Rate (bps)".
+    pub rate: DataRate,
+    /// "Datagram Size (bytes)": the payload.
+    pub size: DataSize,
+    /// "Datagrams/cycle".
+    pub packets_per_cycle: u32,
+    /// "Result (bps)": as their receiver read it.
+    pub published: DataRate,
+}
+
+/// Both tables. Their last column, "accuracy", is their result against their rate and says nothing more.
+pub const PUBLISHED: [Row; 12] = {
+    use Strategy::{SendCompare, SendSleep};
+    [
+        row(SendSleep, (10_000, 200, 1), 10_161),
+        row(SendSleep, (1_000_000, 200, 71), 1_011_399),
+        row(SendSleep, (100_000_000, 200, 71), 99_934_183),
+        row(SendSleep, (1_000_000_000, 200, 71), 726_826_893),
+        row(SendSleep, (1_000_000_000, 1200, 13), 939_121_731),
+        row(SendSleep, (10_000_000_000, 1200, 13), 939_231_796),
+        row(SendCompare, (10_000, 200, 1), 10_161),
+        row(SendCompare, (1_000_000, 200, 71), 1_011_406),
+        row(SendCompare, (100_000_000, 200, 71), 100_015_791),
+        row(SendCompare, (1_000_000_000, 200, 71), 726_879_468),
+        row(SendCompare, (1_000_000_000, 1200, 13), 938_451_573),
+        row(SendCompare, (10_000_000_000, 1200, 13), 938_829_083),
+    ]
+};
+
+const fn row(strategy: Strategy, (rate, size, packets_per_cycle): (u64, u64, u32), published: u64) -> Row {
+    Row {
+        strategy,
+        rate: DataRate::from_bps(rate),
+        size: DataSize::from_bytes(size),
+        packets_per_cycle,
+        published: DataRate::from_bps(published),
+    }
+}
+
+impl Row {
+    /// A name that stays: `send-sleep-1M-200`.
+    pub fn id(&self) -> String {
+        let bps = self.rate.as_bps();
+        let rate = match bps {
+            1_000_000_000.. => format!("{}G", bps / 1_000_000_000),
+            1_000_000.. => format!("{}M", bps / 1_000_000),
+            _ => format!("{}k", bps / 1_000),
+        };
+        format!("{}-{rate}-{}", self.strategy.name(), self.size.as_bytes())
+    }
+
+    /// The time from one cycle to the next at the asked rate; payload bytes count, as in the published program.
+    pub fn period(&self) -> TimeDelta {
+        self.rate.time_for(self.size * u64::from(self.packets_per_cycle)).unwrap_or(TimeDelta::MAX)
+    }
+
+    /// How many cycles a sender on time begins within `duration`: the published loop looks at the clock once a cycle.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use giusto::reproduce::firebind::{PUBLISHED, PUBLISHED_DURATION};
+    ///
+    /// assert_eq!(PUBLISHED[0].cycles_in(PUBLISHED_DURATION), 63);
+    /// ```
+    pub fn cycles_in(&self, duration: TimeDelta) -> u64 {
+        let (duration, period) =
+            (duration.as_nanos().unsigned_abs(), self.period().as_nanos().unsigned_abs());
+        duration.div_ceil(period.max(1)).max(1)
+    }
+
+    /// What their receiver reads of a sender on time: N cycles over N−1 periods. `None` with fewer than two cycles.
+    pub fn predicted_bps(&self, duration: TimeDelta) -> Option<f64> {
+        let cycles = self.cycles_in(duration);
+        let periods = cycles.checked_sub(1).filter(|&periods| periods > 0)?;
+        Some(self.rate.as_bps() as f64 * cycles as f64 / periods as f64)
+    }
+
+    /// The most payload that their link carries in datagrams of this size, in bit/s.
+    pub fn link_ceiling_bps(&self) -> f64 {
+        LINK.as_bps() as f64 * link_efficiency(self.size)
+    }
+
+    /// Whether their link could carry the asked rate. If not, the row measured the link, which we do not have.
+    pub fn fits_link(&self) -> bool {
+        (self.rate.as_bps() as f64) <= self.link_ceiling_bps()
+    }
+}
+
+/// The share of a Gigabit link that is payload, with datagrams of `size`.
+pub fn link_efficiency(size: DataSize) -> f64 {
+    size.as_bytes() as f64 / (size + OVERHEAD).as_bytes() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counting_rule_predicts_the_published_readings() {
+        let expected = [
+            ("send-sleep-10k-200", 160_000_000, 63, 10_161.0),
+            ("send-sleep-1M-200", 113_600_000, 89, 1_011_364.0),
+            ("send-sleep-100M-200", 1_136_000, 8803, 100_011_361.0),
+        ];
+        for (row, (id, period, cycles, predicted)) in PUBLISHED.iter().zip(expected) {
+            assert_eq!(row.id(), id);
+            assert_eq!(row.period(), TimeDelta::from_nanos(period), "{id}");
+            assert_eq!(row.cycles_in(PUBLISHED_DURATION), cycles, "{id}");
+            let difference = row.predicted_bps(PUBLISHED_DURATION).unwrap() - predicted;
+            assert!(difference.abs() < 0.5, "{id}: off by {difference}");
+        }
+    }
+
+    #[test]
+    fn a_cycle_that_would_begin_at_the_very_end_is_not_begun() {
+        let row = PUBLISHED[0];
+        assert_eq!(row.cycles_in(TimeDelta::from_millis(320)), 2);
+        assert_eq!(row.cycles_in(TimeDelta::from_nanos(320_000_001)), 3);
+        assert_eq!(row.cycles_in(TimeDelta::ZERO), 1);
+        assert_eq!(row.predicted_bps(TimeDelta::from_millis(160)), None);
+    }
+
+    #[test]
+    fn the_published_packets_per_cycle_follow_from_their_formula() {
+        for row in PUBLISHED {
+            let (size, rate) = (row.size.as_bytes(), row.rate.as_bps());
+            let fit = 16_384 / (size + 28);
+            let quarter_second = rate / 4 / (8 * size);
+            let period_above_limit = fit * size * 8 * 4 > rate;
+            let n = if period_above_limit { quarter_second } else { fit };
+            assert_eq!(u64::from(row.packets_per_cycle), n.max(1), "{}", row.id());
+        }
+    }
+
+    #[test]
+    fn a_gigabit_link_carries_fewer_payload_bits_in_small_datagrams() {
+        let percent = |bytes| (link_efficiency(DataSize::from_bytes(bytes)) * 1000.0).round() / 10.0;
+        assert_eq!((percent(200), percent(1200)), (75.2, 94.8));
+        let fitting = PUBLISHED.iter().filter(|row| row.fits_link()).count();
+        assert_eq!(fitting, 6);
+        for row in PUBLISHED.iter().filter(|row| !row.fits_link()) {
+            assert!((row.published.as_bps() as f64) < row.link_ceiling_bps(), "{}", row.id());
+        }
+    }
+}

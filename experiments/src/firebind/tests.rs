@@ -1,0 +1,194 @@
+use super::*;
+use giusto::measured::result::Quantiles;
+
+/// What a sender would give that keeps its row's time but for a stretch of `late` over the whole run.
+fn on_time(config: &RowConfig, late: TimeDelta) -> RunResult {
+    let cycles = config.row.cycles_in(config.duration);
+    let n = u64::from(config.row.packets_per_cycle);
+    let packets = cycles * n;
+    let span = config.row.period().as_nanos() as f64 * (cycles - 1) as f64 + late.as_nanos() as f64;
+    let bits_per_second = |packets: u64| (packets * config.row.size.as_bits()) as f64 * 1e9 / span;
+    RunResult {
+        strategy: config.row.strategy.name().to_owned(),
+        rate_bps: Some(config.row.rate.as_bps()),
+        size_bytes: Some(config.row.size.as_bytes()),
+        packets_per_cycle: Some(config.row.packets_per_cycle),
+        sent_packets: Some(packets),
+        received_packets: Some(packets),
+        lost_packets: Some(0),
+        rx_rate_bps: Some(bits_per_second((cycles - 1) * n)),
+        fencepost_rate_bps: Some(bits_per_second(packets)),
+        schedule_error_us: Quantiles { p50: Some(0.2), ..Quantiles::default() },
+        ..RunResult::default()
+    }
+}
+
+fn reproduced(plan: Plan, late: TimeDelta) -> Firebind {
+    run(plan, |config| Ok(on_time(config, late))).unwrap()
+}
+
+fn item(firebind: &Firebind, id: &str) -> Item {
+    firebind.reproduction().items.into_iter().find(|item| item.id == id).unwrap()
+}
+
+const ROWS_ON_TIME: [&str; 5] = [
+    "send-sleep-10k-200",
+    "send-sleep-1M-200",
+    "send-compare-10k-200",
+    "send-compare-1M-200",
+    "send-compare-100M-200",
+];
+
+#[test]
+fn a_sender_on_time_agrees_with_all_rows_but_the_one_that_lost_time() {
+    for plan in [Plan::FULL, Plan::QUICK] {
+        let firebind = reproduced(plan, TimeDelta::ZERO);
+        for id in ROWS_ON_TIME {
+            let item = item(&firebind, id);
+            assert!(item.agrees && item.comparable && item.why.is_none(), "{item:?}");
+        }
+    }
+    let slow = item(&reproduced(Plan::FULL, TimeDelta::ZERO), "send-sleep-100M-200");
+    assert!(!slow.agrees && slow.comparable);
+    let why = slow.why.unwrap();
+    assert!(why.contains("theirs read -772 ppm, ours 0 ppm"), "{why}");
+    assert!(why.contains("0.88 µs in each cycle there, 0 ns here"), "{why}");
+}
+
+#[test]
+fn the_rule_is_refuted_from_both_sides() {
+    // 1.5 ms in 10 s, longer or shorter, is more than the bound and the published rests together.
+    for nanos in [1_500_000, -1_500_000] {
+        let firebind = reproduced(Plan::FULL, TimeDelta::from_nanos(nanos));
+        for id in ROWS_ON_TIME {
+            assert!(!item(&firebind, id).agrees, "{id} agrees at {nanos} ns");
+        }
+    }
+    // A receiver that counts right does not read what was published.
+    let right = run(Plan::FULL, |config| {
+        Ok(RunResult {
+            fencepost_rate_bps: Some(config.row.rate.as_bps() as f64),
+            ..on_time(config, TimeDelta::ZERO)
+        })
+    });
+    for id in ROWS_ON_TIME {
+        assert!(!item(right.as_ref().unwrap(), id).agrees, "{id} agrees without the counting rule");
+    }
+}
+
+#[test]
+fn counting_one_period_more_or_less_always_shows() {
+    for row in PUBLISHED.iter().filter(|row| row.fits_link()) {
+        assert!(row.period() > TOLERANCE, "{}", row.id());
+    }
+}
+
+#[test]
+fn readings_by_their_formula_carry_the_counting_rule_and_ours_do_not() {
+    let firebind = reproduced(Plan::FULL, TimeDelta::ZERO);
+    let item = item(&firebind, "send-sleep-1M-200");
+    assert!((item.ours.unwrap() - 1_011_363.6).abs() < 0.1, "{item:?}");
+    assert!((item.figures["ours_rx_rate_bps"] - 1e6).abs() < 0.1, "{item:?}");
+    assert!(item.figures["ours_error_ppm"].abs() < 0.1, "{item:?}");
+    assert!((item.figures["published_rest_ppm"] - 35.0).abs() < 0.5, "{item:?}");
+}
+
+#[test]
+fn rows_above_the_link_never_agree_even_by_chance() {
+    let firebind = run(Plan::FULL, |config| {
+        Ok(RunResult {
+            fencepost_rate_bps: Some(config.row.published.as_bps() as f64),
+            ..on_time(config, TimeDelta::ZERO)
+        })
+    })
+    .unwrap();
+    let all = firebind.reproduction();
+    let above: Vec<&Item> = all.items.iter().filter(|item| !item.comparable).collect();
+    assert_eq!(above.len(), 6);
+    assert!(above.iter().all(|item| !item.agrees && item.why.as_ref().unwrap().contains("Gigabit link")));
+    assert_eq!((all.agreeing(), all.comparable(), all.items.len()), (8, 9, 15));
+}
+
+#[test]
+fn statements_are_judged_by_their_own_bounds() {
+    let firebind = reproduced(Plan::FULL, TimeDelta::ZERO);
+    let matching = item(&firebind, "strategies-match");
+    assert!(matching.agrees && (matching.published - 815.9).abs() < 0.1, "{matching:?}");
+    assert!(item(&firebind, "link-efficiency-1200").agrees);
+    let small = item(&firebind, "link-efficiency-200");
+    assert!(!small.agrees && small.why.unwrap().contains("75.2 %"));
+}
+
+#[test]
+fn an_interrupted_reproduction_keeps_what_it_has() {
+    let mut made = 0;
+    let firebind = run(Plan::FULL, |config| {
+        made += 1;
+        let ended = (made == 5).then(|| "interrupted".to_owned());
+        Ok(RunResult { ended, ..on_time(config, TimeDelta::ZERO) })
+    })
+    .unwrap();
+    assert_eq!(made, 5);
+    assert_eq!(firebind.rows.iter().map(|outcome| outcome.runs.len()).sum::<usize>(), 4);
+    assert!(item(&firebind, "send-sleep-1M-200").agrees);
+    let missing = item(&firebind, "send-compare-1M-200");
+    assert_eq!((missing.ours, missing.verdict()), (None, "not measured"));
+    assert_eq!(missing.why.as_deref(), Some("Not measured."));
+    assert!(!item(&firebind, "strategies-match").agrees);
+}
+
+#[test]
+fn an_error_names_the_row_and_the_run() {
+    let error = run(Plan::QUICK, |_| anyhow::bail!("no route")).unwrap_err();
+    assert_eq!(format!("{error:#}"), "firebind: row send-sleep-10k-200, run 1 of 1: no route");
+}
+
+#[test]
+fn the_docs_state_the_rule_word_for_word() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reproduce-firebind.md");
+    let docs = std::fs::read_to_string(path).unwrap();
+    let docs = docs.split_whitespace().collect::<Vec<_>>().join(" ");
+    for sentence in RULE {
+        let sentence = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(docs.contains(&sentence), "docs/reproduce-firebind.md lacks: {sentence}");
+    }
+}
+
+#[test]
+fn the_table_fits_and_the_page_shows_the_figures() {
+    let firebind = reproduced(Plan::FULL, TimeDelta::from_micros(-400));
+    let wide = firebind.table(120);
+    assert!(wide.lines().all(|line| line.chars().count() <= 120), "{wide}");
+    insta::assert_snapshot!(wide, @"
+    strategy            rate  size   n    published    predicted     ours, their     ours, (N-1)  our error  verdict
+                                 B            bit/s        bit/s         formula           bit/s        ppm
+    ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    send-sleep     10 kbit/s   200   1       10,161       10,161          10,162          10,000      +40.3  agrees
+    send-sleep      1 Mbit/s   200  71    1,011,399    1,011,364       1,011,404       1,000,040      +40.0  agrees
+    send-sleep    100 Mbit/s   200  71   99,934,183  100,011,361     100,015,362     100,004,001      +40.0  differs
+    send-sleep      1 Gbit/s   200  71  726,826,893            –   1,000,051,362   1,000,040,002      +40.0  not comparable
+    send-sleep      1 Gbit/s  1200  13  939,121,731            –   1,000,052,482   1,000,040,002      +40.0  not comparable
+    send-sleep     10 Gbit/s  1200  13  939,231,796            –  10,000,412,497  10,000,400,016      +40.0  not comparable
+    send-compare   10 kbit/s   200   1       10,161       10,161          10,162          10,000      +40.3  agrees
+    send-compare    1 Mbit/s   200  71    1,011,406    1,011,364       1,011,404       1,000,040      +40.0  agrees
+    send-compare  100 Mbit/s   200  71  100,015,791  100,011,361     100,015,362     100,004,001      +40.0  agrees
+    send-compare    1 Gbit/s   200  71  726,879,468            –   1,000,051,362   1,000,040,002      +40.0  not comparable
+    send-compare    1 Gbit/s  1200  13  938,451,573            –   1,000,052,482   1,000,040,002      +40.0  not comparable
+    send-compare   10 Gbit/s  1200  13  938,829,083            –  10,000,412,497  10,000,400,016      +40.0  not comparable
+
+    Predicted: what their formula, N cycles over N-1 periods, reads of a sender on time. Our error: the rate of our sender
+    by the (N-1) rule against the rate asked for.
+    ");
+    let narrow = firebind.table(80);
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    let html = firebind.report("giusto reproduce firebind").to_html();
+    for text in [
+        "1,011,399",
+        "1,011,364",
+        "100 ppm of the published one",
+        "751.880 Mbit/s",
+        "giusto reproduce firebind",
+    ] {
+        assert!(html.contains(text), "the page lacks {text}");
+    }
+}

@@ -1,0 +1,248 @@
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::{
+        LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use super::*;
+use giusto::scenario::{Document, FlowKind, Setting};
+
+fn case(id: &str) -> Case {
+    CASES.iter().copied().find(|case| case.id == id).unwrap()
+}
+
+fn go_on() -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// The quick cases under the controller that stays where it begins.
+static FIXED: LazyLock<Scoreboard> = LazyLock::new(|| {
+    let plan = Plan { controllers: vec![ControllerKind::Fixed], ..Plan::new(true) };
+    run(plan, go_on, |_| ()).unwrap()
+});
+
+#[test]
+fn every_case_can_run_under_every_controller_and_names_what_is_there() {
+    let ids: BTreeSet<&str> = CASES.iter().map(|case| case.id).collect();
+    assert_eq!(ids.len(), CASES.len());
+    for case in CASES {
+        for controller in ControllerKind::ALL {
+            let scenario = case.scenario(controller).unwrap();
+            let media = scenario.flows().iter().filter(|flow| matches!(flow.kind, FlowKind::Media(_)));
+            let media: Vec<&str> = media.map(|flow| flow.id.as_str()).collect();
+            assert_eq!(media, case.media().collect::<Vec<_>>(), "{}", case.id);
+            for flow in scenario.flows() {
+                if let FlowKind::Media(media) = &flow.kind {
+                    assert_eq!(media.controller, controller, "{}", case.id);
+                    assert_eq!(media.ecn.is_capable(), case.id.starts_with("6.2"), "{}", case.id);
+                }
+            }
+            for (link, _) in case.bottlenecks {
+                assert!(scenario.links().iter().any(|other| other.id == *link), "{}: {link}", case.id);
+            }
+        }
+        assert!(case.against.is_none_or(|other| ids.contains(other)), "{}", case.id);
+    }
+}
+
+#[test]
+fn every_file_is_a_case_and_every_case_a_file() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/rfc8867");
+    let files =
+        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let files: BTreeSet<String> = files.collect();
+    let used: BTreeSet<String> = CASES.iter().map(|case| case.file.to_owned()).collect();
+    assert_eq!(files, used);
+}
+
+#[test]
+fn every_figure_has_an_id_of_its_own_and_bounds() {
+    let ids: Vec<String> = FIXED.reproduction().items.into_iter().map(|item| item.id).collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:#?}");
+    assert!(ids.contains(&"5.4/fixed/share-of-s1-with-all-three".to_owned()), "{ids:#?}");
+    for case in CASES {
+        let scenario = case.scenario(ControllerKind::Fixed).unwrap();
+        let bounded = |lower: bool| {
+            scenario
+                .expectations()
+                .iter()
+                .any(|expectation| if lower { expectation.min.is_some() } else { expectation.max.is_some() })
+        };
+        assert!(bounded(true) && bounded(false), "{}", case.id);
+    }
+}
+
+#[test]
+fn the_capacities_are_those_of_the_tables() {
+    let capacities = |id: &str, link: &str, moments: &[f64]| -> Vec<f64> {
+        let scenario = case(id).scenario(ControllerKind::Fixed).unwrap();
+        let capacity = |at: &f64| (metrics::capacity(&scenario, link, *at).unwrap() / 1e4).round() / 100.0;
+        moments.iter().map(capacity).collect()
+    };
+    // Table 1, by the link and by UDP; Table 2; Tables 3 and 4.
+    for id in ["5.1", "5.1-100ms", "5.1-udp", "6.2"] {
+        assert_eq!(capacities(id, "bottleneck", &[0.0, 40.0, 60.0, 80.0]), [1.0, 2.5, 0.6, 1.0], "{id}");
+    }
+    for id in ["5.2", "5.2-udp", "6.2-5.2"] {
+        let moments = [0.0, 25.0, 50.0, 75.0, 100.0];
+        assert_eq!(capacities(id, "bottleneck", &moments), [4.0, 2.0, 3.5, 1.0, 2.0], "{id}");
+    }
+    assert_eq!(capacities("5.3", "bottleneck", &[0.0, 20.0, 40.0, 60.0]), [2.0, 1.0, 0.5, 2.0]);
+    assert_eq!(capacities("5.3", "bottleneck:reverse", &[0.0, 35.0, 70.0]), [2.0, 0.8, 2.0]);
+    assert_eq!(capacities("6.3", "c-d", &[0.0]), [1.5]);
+}
+
+#[test]
+fn nothing_changes_within_a_static_period() {
+    let periods = |id: &str| -> Vec<(f64, f64)> {
+        let scenario = case(id).scenario(ControllerKind::Fixed).unwrap();
+        metrics::static_periods(&scenario).into_iter().map(|period| (period.start, period.end)).collect()
+    };
+    assert_eq!(periods("5.1"), [(0.0, 40.0), (40.0, 60.0), (60.0, 80.0), (80.0, 99.0)]);
+    assert_eq!(periods("5.1-udp"), periods("5.1"));
+    assert_eq!(periods("5.4"), [(0.0, 20.0), (20.0, 40.0), (40.0, 119.0)]);
+    assert_eq!(periods("5.8"), [(0.0, 40.0), (40.0, 60.0), (60.0, 119.0)]);
+}
+
+/// Which expectations of 5.1 are met by media that send `rate` whatever happens.
+fn met_at(rate: &str) -> Vec<(String, bool)> {
+    let case = case("5.1");
+    let (name, text) = (case.file, std::fs::read_to_string(file(case.file)).unwrap());
+    let set = |path: &str, value: String| Setting { path: path.to_owned(), value };
+    let settings = [
+        set("s1.controller", "fixed".to_owned()),
+        set("s1.video", format!("{{ model = \"fixed\", rate = \"{rate}\" }}")),
+        set("s1.start-rate", "20 Mbit/s".to_owned()),
+        set("s1.max-rate", "20 Mbit/s".to_owned()),
+    ];
+    let scenario = Document::parse(&text, name).unwrap().scenario(&settings).unwrap();
+    let result = run::simulate(&scenario, 1, &mut ());
+    result.checks.into_iter().map(|check| (check.name, check.passed)).collect()
+}
+
+fn file(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/rfc8867").join(name)
+}
+
+#[test]
+fn who_runs_away_fails_as_surely_as_who_stalls() {
+    // Ten times the capacity: the link is full, and so is its queue.
+    let too_much = met_at("10 Mbit/s");
+    for (name, met) in &too_much {
+        // What arrives at a link that is full is its capacity.
+        let met_by_all = ["rate at 1 Mbit/s", "rate at 0.6 Mbit/s", "rate at 1 Mbit/s again"];
+        assert_eq!(*met, met_by_all.contains(&name.as_str()), "{name}: {too_much:?}");
+    }
+    // Half of it, which is what 0.6 Mbit/s can bear.
+    let too_little = met_at("450 kbit/s");
+    for (name, met) in &too_little {
+        let failing = ["rate at 1 Mbit/s", "rate at 2.5 Mbit/s", "rate at 1 Mbit/s again"];
+        assert_eq!(*met, !failing.contains(&name.as_str()), "{name}: {too_little:?}");
+    }
+}
+
+#[test]
+fn no_packet_is_lost_from_the_books() {
+    for run in &FIXED.runs {
+        for link in &run.result.links {
+            let out = link.delivered_packets + link.dropped_packets + link.in_flight_packets;
+            assert_eq!(link.offered_packets + link.duplicated_packets, out, "{}: {}", run.case, link.id);
+        }
+        for (metrics, flow) in run.metrics.flows.iter().zip(&run.result.flows) {
+            assert_eq!(metrics.id, flow.id);
+            // The intervals and the windows of expectations count the same packets.
+            let error = (metrics.sent_rate_bps - flow.sent_rate_bps).abs() / flow.sent_rate_bps;
+            assert!(error < 0.01, "{}: {} {error}", run.case, flow.id);
+            let goodput = metrics.goodput_bps.unwrap_or(flow.received_rate_bps);
+            assert!(goodput > 0.7 * flow.received_rate_bps && goodput <= flow.received_rate_bps);
+        }
+    }
+}
+
+#[test]
+fn a_run_gives_these_metrics() {
+    let run = FIXED.runs_of("5.1", "fixed").next().unwrap();
+    let kbps = |bps: f64| (bps / 1e4).round() * 10.0;
+    let flow = run.metrics.flows.first().unwrap();
+    let mut text = format!(
+        "sent {} ± {} kbit/s, goodput {} kbit/s, frames within {:.0} ms",
+        kbps(flow.sent_rate_bps),
+        kbps(flow.sent_rate_sd_bps),
+        kbps(flow.goodput_bps.unwrap()),
+        (flow.frame_delay_p95_ms.unwrap() / 10.0).round() * 10.0
+    );
+    for period in &run.metrics.periods {
+        use std::fmt::Write;
+        let utilisation = period.utilisation_ratio.unwrap();
+        let flow = period.flows.first().unwrap();
+        let _ = write!(
+            text,
+            "\n{} to {} s: {:.2} of {} kbit/s, {} swings",
+            period.from_s,
+            period.to_s,
+            utilisation,
+            kbps(period.capacity_bps.unwrap()),
+            flow.swings
+        );
+    }
+    insta::assert_snapshot!(text, @r"
+    sent 200 ± 20 kbit/s, goodput 170 kbit/s, frames within 60 ms
+    0 to 40 s: 0.19 of 1000 kbit/s, 0 swings
+    40 to 60 s: 0.08 of 2500 kbit/s, 0 swings
+    60 to 80 s: 0.32 of 600 kbit/s, 0 swings
+    80 to 99 s: 0.20 of 1000 kbit/s, 0 swings
+    ");
+}
+
+#[test]
+fn an_item_says_whether_and_why_not() {
+    let reproduction = FIXED.reproduction();
+    let item = |id: &str| reproduction.items.iter().find(|item| item.id == id).unwrap();
+    let stalled = item("5.1/fixed/rate-at-1-mbit-s");
+    assert!(!stalled.agrees && stalled.comparable);
+    assert!((stalled.published - 800e3).abs() < 1e-6);
+    assert_eq!(stalled.why.as_deref(), Some("expected 0.800 to 1.050 Mbit/s"));
+    assert!((150e3..250e3).contains(&stalled.ours.unwrap()), "{stalled:?}");
+    assert!(item("5.1/fixed/loss-in-all").agrees);
+}
+
+#[test]
+fn what_cannot_be_expressed_is_not_judged() {
+    let plan = Plan { controllers: vec![ControllerKind::Fixed], ..Plan::new(true) };
+    let case = case("6.1");
+    let board = Scoreboard { plan, runs: Vec::new(), expectations: vec![(case, Vec::new())] };
+    let priority = board.reproduction().items.into_iter().find(|item| item.id.contains("rate-of-s1-over"));
+    let priority = priority.unwrap();
+    assert!(!priority.agrees && !priority.comparable && priority.why.is_some());
+    assert_eq!(priority.verdict(), "not comparable");
+    // What did not run meets nothing, misses nothing, and is told of.
+    assert_eq!(board.score(Some(&case), "fixed"), (0, 0));
+    assert!(board.table().contains("Ended early: 0 of "), "{}", board.table());
+    assert!(board.printed().interrupted && board.report("x").to_html().contains("Ended early"));
+}
+
+#[test]
+fn what_is_broken_off_tells_of_no_run() {
+    let asked = AtomicUsize::new(0);
+    let watch = || {
+        asked.fetch_add(1, Ordering::Relaxed);
+        ControlFlow::Break(())
+    };
+    let plan = Plan::new(true);
+    let board = run(plan, watch, |_| panic!("none is done")).unwrap();
+    assert_eq!(board.runs, []);
+    assert_eq!(asked.into_inner(), board.plan.runs());
+    assert!(board.reproduction().items.iter().all(|item| !item.agrees));
+}
+
+#[test]
+fn the_page_says_in_words_what_it_says_in_colours() {
+    let html = FIXED.report("giusto reproduce rfc8867").to_html();
+    assert!(html.contains(" not met<") && html.contains(" met<"), "no verdicts");
+    assert!(html.contains("5.4: delay in queues"));
+    let table = FIXED.table();
+    assert!(table.contains("share of s3 with all three"), "{table}");
+}

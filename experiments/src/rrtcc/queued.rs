@@ -1,0 +1,266 @@
+//! The same comparison on a link that has a queue: the capacities of the thesis's network over time, and 300 ms of drop-tail.
+
+mod agents;
+
+use std::collections::BTreeMap;
+
+use giusto_congestion::gcc::{
+    delay::KalmanTwoStateConfig,
+    thesis::{Pace, ThesisConfig, filter},
+};
+use giusto_sim::{
+    link::{
+        LinkConfig,
+        queue::{DropTail, Limit},
+        rate::RateProfile,
+    },
+    observe::Summary,
+    packet::FlowId,
+    simulation::Simulation,
+    trace::{Event, Note, Observer},
+};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+
+use self::agents::{Media, Telling};
+use super::{
+    network::{Bandwidths, MEAN_DELAY, Recorded, State},
+    session::{Pair, Setting},
+    statements::Spread,
+};
+
+/// How long is sent: as long as the thesis's 1000 packets of 60,000 B take at its initial rate, roughly.
+const DURATION: TimeDelta = TimeDelta::from_seconds(60);
+
+/// Packets that a link carries; those of 60,000 B would be 83 ms each.
+const PACKET: DataSize = DataSize::from_bytes(1200);
+
+/// How much the queue holds: so much time at the rate of Idle.
+pub(super) const QUEUE: TimeDelta = TimeDelta::from_millis(300);
+
+/// Stands for the rate of a saturated link, which cannot be zero: 2 s of it are two bits.
+const SATURATED: DataRate = DataRate::from_bps(1);
+
+/// Who sends into the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Contender {
+    Udp,
+    Rrtcc,
+    /// With libwebrtc's amplification of the trend, min(n, 60), of which draft and thesis know nothing, and heeding each packet of a
+    /// report rather than the last one.
+    Amplified,
+}
+
+impl Contender {
+    pub(super) const ALL: [Self; 3] = [Self::Udp, Self::Rrtcc, Self::Amplified];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "UDP",
+            Self::Rrtcc => "RRTCC",
+            Self::Amplified => "RRTCC, trend × 60, each packet",
+        }
+    }
+
+    const fn id(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Rrtcc => "rrtcc",
+            Self::Amplified => "rrtcc_amplified",
+        }
+    }
+
+    fn algorithm(self) -> Option<ThesisConfig> {
+        let filter = |amplification| KalmanTwoStateConfig { amplification, ..filter() };
+        match self {
+            Self::Udp => None,
+            Self::Rrtcc => Some(ThesisConfig::default()),
+            Self::Amplified => {
+                Some(ThesisConfig { filter: filter(Some(60)), pace: Pace::Packet, ..ThesisConfig::default() })
+            }
+        }
+    }
+}
+
+/// A run through the queue.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Queued {
+    pub(super) contender: Contender,
+    pub(super) sent_bps: f64,
+    pub(super) goodput_bps: f64,
+    pub(super) loss_ratio: f64,
+    /// One-way, median and 95th percentile, of the packets that arrived.
+    pub(super) delay_ms: [f64; 2],
+    /// Packets at which the delay said over-use, of all.
+    pub(super) over_use_ratio: f64,
+    /// The rate from each moment on, in bit/s.
+    pub(super) rate: Vec<(f64, f64)>,
+    /// The longest one-way delay of each tenth of a second, by the time of arrival, in ms.
+    pub(super) delay: Vec<(f64, f64)>,
+}
+
+/// All contenders on one and the same capacity, and two of them without a queue.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Comparison {
+    pub(super) capacity: Vec<(f64, f64)>,
+    pub(super) queued: Vec<Queued>,
+    pub(super) coin: Pair,
+}
+
+impl Comparison {
+    /// The runs of `seed`. `None` cannot be, as what the link is made of is fixed.
+    pub(super) fn run(seed: u64) -> Option<Self> {
+        let mut recorded = Recorded::new(seed);
+        let states = recorded.until(Timestamp::ZERO + DURATION * 2);
+        let rate = |state: State| Bandwidths::TABLE_8.of(state).max(SATURATED);
+        let steps: Vec<(Timestamp, DataRate)> =
+            states.iter().map(|(at, state)| (*at, rate(*state))).collect();
+        let queued = Contender::ALL.into_iter().map(|contender| through_a_queue(contender, seed, &steps));
+        let packets = DataRate::as_bps(giusto_congestion::gcc::thesis::START) * 60 / PACKET.as_bits();
+        let setting = Setting { packet: PACKET, packets, ..Setting::judged(Bandwidths::TABLE_8) };
+        let until = DURATION.as_seconds();
+        let capacity = |(at, rate): &(Timestamp, DataRate)| (at.as_seconds(), rate.as_bps() as f64);
+        Some(Self {
+            capacity: steps.iter().map(capacity).filter(|(at, _)| *at < until).collect(),
+            queued: queued.collect::<Option<_>>()?,
+            coin: Pair::run(&setting, seed),
+        })
+    }
+
+    pub(super) fn of(&self, contender: Contender) -> Option<&Queued> {
+        self.queued.iter().find(|queued| queued.contender == contender)
+    }
+}
+
+fn through_a_queue(contender: Contender, seed: u64, steps: &[(Timestamp, DataRate)]) -> Option<Queued> {
+    let mut simulation = Simulation::new(seed);
+    let (here, there) = (simulation.node("sender"), simulation.node("receiver"));
+    let way = LinkConfig {
+        rate: RateProfile::Steps { steps: steps.to_vec(), period: None },
+        delay: MEAN_DELAY.into(),
+        ..LinkConfig::default()
+    };
+    let back = LinkConfig { delay: MEAN_DELAY.into(), ..LinkConfig::default() };
+    let room = Bandwidths::TABLE_8.idle.size_in(QUEUE);
+    simulation.add_link("way", (here, there), &way, Box::new(DropTail::new(Limit::Bytes(room)))).ok()?;
+    simulation.add_link("back", (there, here), &back, Box::new(DropTail::new(Limit::Unlimited))).ok()?;
+    let media = simulation.add_flow(here, there).ok()?;
+    let reports = simulation.add_flow(there, here).ok()?;
+    let end = Timestamp::ZERO + DURATION;
+    let sender =
+        simulation.add_agent(Box::new(Media::new(media, PACKET, contender.algorithm().as_ref(), end)));
+    let receiver = simulation.add_agent(Box::new(Telling::new(reports)));
+    simulation.deliver(media, receiver);
+    simulation.deliver(reports, sender);
+
+    let mut seen = (Summary::default(), Seen { media, ..Seen::default() });
+    simulation.run_until(end, &mut seen);
+    let (mut summary, mut drawn) = seen;
+    // What is in the queue still arrives, but does not count for what arrived until the end.
+    let arrived = summary.flow(media)?.received_rate_bps(end)?;
+    simulation.run_until(end + TimeDelta::from_seconds(10), &mut (&mut summary, &mut drawn));
+    simulation.tell_gauges(end, &mut drawn);
+    let flow = summary.flow(media)?;
+    let delay = |share| flow.delay.quantile(share).map(TimeDelta::as_millis);
+    let sent = flow.sent.packets as f64;
+    Some(Queued {
+        contender,
+        sent_bps: flow.sent_rate_bps(end)?,
+        goodput_bps: arrived,
+        loss_ratio: flow.loss_ratio()?,
+        delay_ms: [delay(0.5)?, delay(0.95)?],
+        over_use_ratio: drawn.over_uses / sent,
+        rate: drawn.rate,
+        delay: drawn.delay,
+    })
+}
+
+/// Delays are drawn in bins of this length.
+const BIN_S: f64 = 0.1;
+
+/// A figure of a run.
+type Figure = fn(&Queued) -> f64;
+
+/// What is drawn of a run.
+#[derive(Debug, Default)]
+struct Seen {
+    media: FlowId,
+    rate: Vec<(f64, f64)>,
+    delay: Vec<(f64, f64)>,
+    over_uses: f64,
+}
+
+impl Observer for Seen {
+    fn on_event(&mut self, now: Timestamp, event: &Event) {
+        let Event::Delivered { packet } = event else { return };
+        if packet.flow != self.media {
+            return;
+        }
+        let (at, delay) = ((now.as_seconds() / BIN_S).floor() * BIN_S, (now - packet.sent).as_millis());
+        match self.delay.last_mut() {
+            Some(last) if (last.0 - at).abs() < BIN_S / 2.0 => last.1 = last.1.max(delay),
+            _ => self.delay.push((at, delay)),
+        }
+    }
+
+    fn on_gauge(&mut self, _now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
+        if flow == self.media && name == agents::OVER_USES {
+            self.over_uses = value;
+        }
+    }
+
+    fn on_note(&mut self, _now: Timestamp, note: &Note) {
+        if let Note::Decided { decision, .. } = note {
+            self.rate.push((decision.at.as_seconds(), decision.to.as_bps() as f64));
+        }
+    }
+}
+
+/// Medians over all seeds, for those who read JSON.
+pub(super) fn beside(all: &[Comparison]) -> BTreeMap<String, f64> {
+    let mut beside = BTreeMap::new();
+    for contender in Contender::ALL {
+        let figures: [(&str, Figure); 6] = [
+            ("sent_rate_bps", |it| it.sent_bps),
+            ("goodput_bps", |it| it.goodput_bps),
+            ("loss_ratio", |it| it.loss_ratio),
+            ("delay_p50_ms", |it| it.delay_ms[0]),
+            ("delay_p95_ms", |it| it.delay_ms[1]),
+            ("over_use_ratio", |it| it.over_use_ratio),
+        ];
+        for (name, value) in figures {
+            if let Some(spread) = median(all, contender, value) {
+                beside.insert(format!("queue_{}_{name}", contender.id()), spread);
+            }
+        }
+    }
+    beside
+}
+
+/// The median of a figure over all seeds.
+pub(super) fn median(
+    all: &[Comparison],
+    contender: Contender,
+    value: impl Fn(&Queued) -> f64,
+) -> Option<f64> {
+    Spread::of(all.iter().filter_map(|it| it.of(contender)).map(value)).map(|spread| spread.median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_rate_through_a_queue_delivers_what_the_link_has() {
+        let comparison = Comparison::run(1).unwrap();
+        let udp = comparison.of(Contender::Udp).unwrap();
+        assert!((udp.sent_bps / 7.2e6 - 1.0).abs() < 1e-3, "{}", udp.sent_bps);
+        // Never below 7.2 Mbit/s offered, so the link is never idle once it has begun.
+        let mean =
+            comparison.capacity.iter().map(|(_, rate)| rate).sum::<f64>() / comparison.capacity.len() as f64;
+        assert!((udp.goodput_bps / mean - 1.0).abs() < 0.01, "{} of {mean}", udp.goodput_bps);
+        assert!((udp.loss_ratio - (1.0 - mean / 7.2e6)).abs() < 0.01, "{}", udp.loss_ratio);
+        // A full queue at the rate of Idle is 300 ms, and 10 ms of propagation.
+        assert!((290.0..=320.0).contains(&udp.delay_ms[0]), "{:?}", udp.delay_ms);
+        assert!(udp.over_use_ratio == 0.0);
+    }
+}

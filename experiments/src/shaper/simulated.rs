@@ -1,0 +1,187 @@
+//! The paper's experiments, on the machine that it describes.
+
+use giusto_pace::{
+    BurstBound, BurstLimit, CyclePlan, CycleRule, DifferentialRule, DifferentialTime, HeaderLayer, IpVersion,
+    Schedule, Strategy, StrategyOptions,
+};
+use giusto_sim::machine::{Data, Departure, Machine, Record, SleepModel};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+
+/// What sending a packet takes in the paper, in seconds: the `T` of its formulas.
+pub(super) const SEND_TIME: f64 = 0.002;
+/// `R` where the packet size varies, in bytes per second.
+pub(super) const RATE: u64 = 100_000;
+/// `S` where the rate varies, in bytes.
+pub(super) const SIZE: u64 = 1400;
+/// Packets in each run of Figure 7.
+pub(super) const FIGURE_7_PACKETS: u64 = 100;
+/// Packets in each run of the other figures: so many that the first and the last cycle do not count.
+pub(super) const PACKETS: u64 = 1000;
+/// Packets in the window over which a peak rate is taken.
+pub(super) const WINDOW: usize = 5;
+
+/// An algorithm, as it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Algorithm {
+    Of(Strategy),
+    Dt0AsPrinted,
+    /// `grid` with a burst bound that is made for sleeps of 10 ms: two of them.
+    WideGrid,
+}
+
+impl Algorithm {
+    pub(super) const DT0: Self = Self::Of(Strategy::Dt0);
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Of(strategy) => strategy.name(),
+            Self::Dt0AsPrinted => "dt0 as printed",
+            Self::WideGrid => "grid, 20 ms bound",
+        }
+    }
+}
+
+/// One run: who sends what on which machine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Trial {
+    pub(super) algorithm: Algorithm,
+    pub(super) machine: Machine,
+    /// `S`, in bytes.
+    pub(super) size: u64,
+    /// `R`, in bytes per second.
+    pub(super) rate: u64,
+    /// `R_max`, in bytes per second, if any.
+    pub(super) r_max: Option<u64>,
+}
+
+/// The machine of the paper, with one of the two readings of its sleep.
+pub(super) const fn machine(sleep_model: SleepModel) -> Machine {
+    Machine { sleep_model, ..Machine::SUN_LABS }
+}
+
+impl Trial {
+    pub(super) const fn new(algorithm: Algorithm, model: SleepModel, size: u64, rate: u64) -> Self {
+        Self { algorithm, machine: machine(model), size, rate, r_max: None }
+    }
+
+    /// The run with so many packets, all there at the beginning.
+    pub(super) fn file(&self, packets: u64) -> Record {
+        self.with(&Data::File { packets })
+    }
+
+    pub(super) fn with(&self, data: &Data) -> Record {
+        let size = DataSize::from_bytes(self.size);
+        self.schedule().map_or_else(Record::default, |mut schedule| {
+            self.machine.run(&mut *schedule, data, size, Timestamp::MAX)
+        })
+    }
+
+    /// Bytes per second over a long run.
+    pub(super) fn throughput(&self) -> f64 {
+        throughput(&self.file(PACKETS), self.size)
+    }
+
+    /// What the paper expects: `min(S / T, R)`.
+    pub(super) fn ideal(&self) -> f64 {
+        (self.size as f64 / SEND_TIME).min(self.rate as f64)
+    }
+
+    /// The throughput against the ideal one.
+    pub(super) fn ratio(&self) -> f64 {
+        self.throughput() / self.ideal()
+    }
+
+    fn schedule(&self) -> Option<Box<dyn Schedule>> {
+        let bits_per_second = |bytes: u64| DataRate::from_bps(bytes.saturating_mul(8));
+        let plan = CyclePlan::new(
+            bits_per_second(self.rate),
+            DataSize::from_bytes(self.size),
+            HeaderLayer::Payload,
+            IpVersion::V4,
+            CycleRule::Given(1),
+        );
+        let plan = plan.ok()?;
+        let r_max = self.r_max.map(bits_per_second);
+        match self.algorithm {
+            Algorithm::Of(strategy) => {
+                strategy.build(&plan, StrategyOptions { r_max, ..StrategyOptions::default() }).ok()
+            }
+            Algorithm::WideGrid => {
+                let burst_bound = BurstBound::Time(TimeDelta::from_millis(20));
+                Strategy::Grid
+                    .build(&plan, StrategyOptions { r_max, burst_bound, ..StrategyOptions::default() })
+                    .ok()
+            }
+            Algorithm::Dt0AsPrinted => {
+                let schedule = Box::new(DifferentialTime::new(&plan, DifferentialRule::Dt0AsPrinted, None));
+                match r_max {
+                    Some(r_max) => Some(Box::new(BurstLimit::new(schedule, r_max).ok()?)),
+                    None => Some(schedule),
+                }
+            }
+        }
+    }
+}
+
+/// Bytes per second of the whole loop, its last sleep included.
+pub(super) fn throughput(record: &Record, size: u64) -> f64 {
+    let seconds = record.ended.as_seconds();
+    if seconds > 0.0 { record.departures.len() as f64 * size as f64 / seconds } else { 0.0 }
+}
+
+/// The largest rate over any [`WINDOW`] packets in a row, in bytes per second: one packet less over the time from the first to
+/// the last of them.
+pub(super) fn peak_rate(departures: &[Departure], size: u64) -> f64 {
+    let gaps = (WINDOW - 1) as f64;
+    let spans = departures.windows(WINDOW).filter_map(|window| Some(window.last()?.at - window.first()?.at));
+    spans.map(|span| gaps * size as f64 / span.as_seconds().max(1e-9)).fold(0.0, f64::max)
+}
+
+/// By how many bytes at most what left in any window, both ends included, exceeds `rate` times the window.
+pub(super) fn burst(departures: &[Departure], size: u64, rate: u64) -> f64 {
+    // With x the running excess, each window's is a difference of two of its values, so the largest needs one pass.
+    let (mut lowest, mut most, mut sent) = (f64::MAX, 0.0_f64, 0.0);
+    for departure in departures {
+        let line = departure.at.as_seconds() * rate as f64;
+        lowest = lowest.min(sent - line);
+        sent += size as f64;
+        most = most.max(sent - line - lowest);
+    }
+    most
+}
+
+/// The gaps between departures, in ms.
+pub(super) fn gaps_ms(departures: &[Departure]) -> Vec<f64> {
+    departures.windows(2).filter_map(|pair| Some((pair.last()?.at - pair.first()?.at).as_millis())).collect()
+}
+
+/// Figure 14: ten packets of 1000 B at the beginning of every 10 s, at 2000 B/s.
+pub(super) mod live {
+    use super::{Data, TimeDelta};
+
+    pub(in super::super) const SIZE: u64 = 1000;
+    pub(in super::super) const RATE: u64 = 2000;
+    pub(in super::super) const FRAGMENT: u64 = 10;
+    pub(in super::super) const DATA: Data =
+        Data::Live { packets: FRAGMENT, interval: TimeDelta::from_seconds(10), fragments: 3 };
+}
+
+/// §8: 20 packets at the beginning of every second, which take 200 ms at the rate; twice the rate is the most.
+pub(super) mod bursts {
+    use super::{Data, TimeDelta};
+
+    pub(in super::super) const SIZE: u64 = 1000;
+    pub(in super::super) const R_MAX: u64 = 2 * super::RATE;
+    pub(in super::super) const DATA: Data =
+        Data::Live { packets: 20, interval: TimeDelta::from_seconds(1), fragments: 3 };
+}
+
+/// Packet sizes in bytes, from `from` to `to`.
+pub(super) fn sizes(from: u64, to: u64, step: usize) -> impl Iterator<Item = u64> {
+    (from..=to).step_by(step)
+}
+
+/// The rates of Figure 6 (b), in bytes per second.
+pub(super) fn rates() -> impl Iterator<Item = u64> {
+    (25_000..=1_000_000).step_by(25_000)
+}
