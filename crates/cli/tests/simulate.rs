@@ -477,7 +477,7 @@ fn an_expectation_of_a_stream_that_cannot_be_is_refused_with_its_line_and_the_me
         &format!("{alone}[[expect]]\nflow = \"call\"\nmetric = \"stream-fairness\"\nmin = 0\n"),
         &[],
     );
-    assert!(told.contains("stream-fairness is between videos, and there are not two"), "{told}");
+    assert!(told.contains("stream-fairness needs at least 2 videos, found 1"), "{told}");
 }
 
 #[test]

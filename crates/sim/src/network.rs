@@ -68,8 +68,8 @@ impl Network {
         NodeId(index as u32)
     }
 
-    /// Adds a link and names its place.
-    pub(crate) fn add_link(&mut self, name: &str, from: NodeId, to: NodeId) -> LinkId {
+    /// Adds a link and returns its id.
+    pub fn add_link(&mut self, name: &str, from: NodeId, to: NodeId) -> LinkId {
         self.links.push(Ends { name: name.to_owned(), from, to });
         LinkId(self.links.len() as u32 - 1)
     }

@@ -3,6 +3,7 @@
 use giusto_pace::StrategyOptions;
 use giusto_sim::{
     link::queue::{CoDel, DropTail, DualPi2, FqCodel, Pie, Queue, QueueError, Red, StepMark},
+    network::RouteError,
     packet::{FlowId, LinkId, NodeId},
     random::{self, Random},
     simulation::Simulation,
@@ -12,9 +13,9 @@ use giusto_units::{TimeDelta, Timestamp};
 use rand::RngExt;
 
 use crate::run::media;
-use crate::scenario::{
-    At, Finding, FlowKind, FlowSpec, LinkSpec, QueueSpec, Scenario, Start, Transfers, number_in_file,
-};
+use crate::scenario::{FlowKind, FlowSpec, LinkSpec, QueueSpec, Scenario, Start, Transfers};
+
+type BuildError = Box<dyn std::error::Error>;
 
 /// A simulation that has not begun, and what in it is what in the scenario.
 #[derive(Debug)]
@@ -43,79 +44,55 @@ pub(crate) struct BuiltFlow {
 
 /// Builds the run of `scenario` with `seed`.
 ///
-/// # Errors
+/// # Panics
 ///
-/// What the parts themselves find wrong, with its place in the scenario. A [`Scenario`] that exists has none of it.
-pub(crate) fn simulation(scenario: &Scenario, seed: u64) -> Result<Built, Finding> {
+/// If validation accepted a scenario that cannot be built, which is a bug.
+#[expect(clippy::expect_used, reason = "a scenario is valid")]
+pub(crate) fn simulation(scenario: &Scenario, seed: u64) -> Built {
+    build(scenario, seed).expect("a valid scenario can be built")
+}
+
+fn build(scenario: &Scenario, seed: u64) -> Result<Built, BuildError> {
     let mut simulation = Simulation::new(seed);
     let mut links = Vec::new();
-    for (index, spec) in scenario.links().iter().enumerate() {
-        let say = |key, what: String| {
-            let at = At::new("link", number_in_file(scenario.links(), index), key);
-            (at, format!("link \"{}\": {what}", spec.id))
-        };
+    for spec in scenario.links() {
         let ends = (simulation.node(&spec.from), simulation.node(&spec.to));
-        let queue = queue(spec, seed).map_err(|error| say("queue", format!("queue: {error}")))?;
-        let link = simulation.add_link(&spec.id, ends, &spec.config, queue);
-        links.push(link.map_err(|error| say("rate", error.to_string()))?);
+        links.push(simulation.add_link(&spec.id, ends, &spec.config, queue(spec, seed)?)?);
     }
     let mut flows = Vec::new();
     for (index, spec) in scenario.flows().iter().enumerate() {
-        let say = |key, what: String| (At::new("flow", index, key), format!("flow \"{}\": {what}", spec.id));
         for (name, number) in spec.instances().zip(1..) {
             let (from, to) = (simulation.node(&spec.from), simulation.node(&spec.to));
-            let mut route = |ends, via: &[String], key| {
-                route(&mut simulation, scenario, ends, via)
-                    .map_err(|what| say(key, format!("no route: {what}")))
-            };
-            let forwards = route((from, to), &spec.via, if spec.via.is_empty() { "from" } else { "via" })?;
-            let backwards = if spec.kind.answers() {
-                let mend = "the answers need a way back: give the link duplex = true or a reverse";
-                let back = route((to, from), &spec.back, "back");
-                Some(back.map_err(|(at, what)| (at, format!("{what}; {mend}")))?)
+            let forwards = route(&mut simulation, scenario, (from, to), &spec.via)?;
+            let backwards = if spec.kind.is_two_way() {
+                Some(route(&mut simulation, scenario, (to, from), &spec.back)?)
             } else {
                 None
             };
             let own = Own { spec, seed, number };
             let start = own.start();
-            let built = BuiltFlow {
-                name,
-                spec: index,
-                forwards,
-                backwards,
-                start,
-                stop: spec.stop.unwrap_or(scenario.end()),
-            };
-            traffic(&mut simulation, &built, own).map_err(|(key, what)| say(key, what))?;
+            let stop = spec.stop.unwrap_or(scenario.end());
+            let built = BuiltFlow { name, spec: index, forwards, backwards, start, stop };
+            traffic(&mut simulation, &built, own)?;
             flows.push(built);
         }
     }
     Ok(Built { simulation, links, flows })
 }
 
-/// A flow over the links that it names, or the shortest way.
+/// Adds a flow over the links of `via`, or over the shortest route.
 fn route(
     simulation: &mut Simulation,
     scenario: &Scenario,
     (from, to): (NodeId, NodeId),
     via: &[String],
-) -> Result<FlowId, String> {
+) -> Result<FlowId, RouteError> {
     if via.is_empty() {
-        return simulation.add_flow(from, to).map_err(|error| error.to_string());
+        return simulation.add_flow(from, to);
     }
-    let place = |id: &String| scenario.links().iter().position(|link| link.id == *id).unwrap_or(usize::MAX);
-    let way: Vec<LinkId> = via.iter().map(|id| LinkId(place(id) as u32)).collect();
-    let flow = simulation.add_flow_via(from, &way).map_err(|error| error.to_string())?;
-    let network = simulation.network();
-    let end = way.last().and_then(|last| network.links().get(last.0 as usize)).map(|ends| ends.to);
-    match end {
-        Some(end) if end != to => Err(format!(
-            "the links that it names lead to \"{}\", not to \"{}\": add the links that are missing",
-            network.name(end),
-            network.name(to)
-        )),
-        _ => Ok(flow),
-    }
+    let index = |id: &String| scenario.links().iter().position(|link| link.id == *id).unwrap_or(usize::MAX);
+    let links: Vec<LinkId> = via.iter().map(|id| LinkId(index(id) as u32)).collect();
+    simulation.add_flow_via(from, &links)
 }
 
 /// The queue of a link.
@@ -174,12 +151,10 @@ impl Own<'_> {
     }
 }
 
-/// Adds what sends and what receives.
-fn traffic(
-    simulation: &mut Simulation,
-    flow: &BuiltFlow,
-    own: Own<'_>,
-) -> Result<(), (&'static str, String)> {
+/// Adds the agents of a flow.
+fn traffic(simulation: &mut Simulation, flow: &BuiltFlow, own: Own<'_>) -> Result<(), BuildError> {
+    // Flows of kinds that are two-way have a reverse route.
+    let answers = flow.backwards.unwrap_or(flow.forwards);
     match &own.spec.kind {
         FlowKind::Source { departures, size, ecn } => {
             let pattern = Pattern {
@@ -188,15 +163,12 @@ fn traffic(
                 stop: Some(flow.stop),
                 ..Pattern::new(departures.clone(), *size)
             };
-            let source = Source::new(flow.forwards, pattern, own.random("source"))
-                .map_err(|error| ("kind", error.to_string()))?;
-            // What comes out goes to nobody: the observers have seen it.
+            let source = Source::new(flow.forwards, pattern, own.random("source"))?;
+            // Nobody receives the packets: observers have seen them.
             simulation.add_agent(Box::new(source));
         }
         FlowKind::Paced { strategy, plan, machine, ecn } => {
-            let schedule = strategy
-                .build(plan, StrategyOptions::default())
-                .map_err(|error| ("strategy", error.to_string()))?;
+            let schedule = strategy.build(plan, StrategyOptions::default())?;
             let size = plan.size_on_layer();
             let datagrams = Datagrams { bytes: size.as_bytes() as u32, counted: size, ecn: *ecn };
             let paced =
@@ -204,19 +176,16 @@ fn traffic(
             simulation.add_agent(Box::new(paced));
         }
         FlowKind::Tcp { settings, transfers } => {
-            let say = |error: tcp::SettingsError| (settings_key(&error.to_string()), error.to_string());
             let application = own.application(transfers);
-            let sender = tcp::Sender::new(flow.forwards, settings.clone(), application).map_err(say)?;
+            let sender = tcp::Sender::new(flow.forwards, settings.clone(), application)?;
             let sender = sender.starting_at(flow.start).stopping_at(flow.stop);
-            let answers = flow.backwards.ok_or(("back", "no way back".to_owned()))?;
-            let receiver = tcp::Receiver::new(answers, settings.clone()).map_err(say)?;
+            let receiver = tcp::Receiver::new(answers, settings.clone())?;
             let (sender, receiver) =
                 (simulation.add_agent(Box::new(sender)), simulation.add_agent(Box::new(receiver)));
             simulation.deliver(flow.forwards, receiver);
             simulation.deliver(answers, sender);
         }
         FlowKind::Media(spec) => {
-            let answers = flow.backwards.ok_or(("back", "no way back".to_owned()))?;
             let sender = media::sender(spec, flow.start, |part| own.random(part))?;
             let sender = Media::new(sender, flow.forwards, flow.forwards, flow.start).stopping_at(flow.stop);
             let sender =
@@ -231,10 +200,5 @@ fn traffic(
     Ok(())
 }
 
-/// The key of a file that a complaint of TCP is about.
-fn settings_key(complaint: &str) -> &'static str {
-    ["mss", "initial-window", "slow-start-limit", "segments-per-ack", "receive-window", "delayed-ack"]
-        .into_iter()
-        .find(|key| complaint.contains(key))
-        .unwrap_or("kind")
-}
+#[cfg(test)]
+mod tests;

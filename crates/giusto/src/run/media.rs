@@ -55,17 +55,17 @@ const fn after(wait: GiveUp, wanted: Option<TimeDelta>) -> Option<TimeDelta> {
 ///
 /// # Errors
 ///
-/// Which key of the flow cannot be, and why.
+/// A source or the receiver cannot be built; validation has excluded it.
 pub(super) fn sender(
     spec: &MediaSpec,
     start: Timestamp,
     random: impl Fn(&str) -> Random,
-) -> Result<MediaEndpoint, (&'static str, String)> {
+) -> Result<MediaEndpoint, Box<dyn std::error::Error>> {
     let mut numbers = random("rtp");
     let mut first = || (numbers.random(), numbers.random());
     let mut sent = Vec::new();
     if let Some(audio) = &spec.audio {
-        let source = Audio::new(*audio, start).map_err(|error| ("audio", error.to_string()))?;
+        let source = Audio::new(*audio, start)?;
         sent.push(MediaStream {
             ssrc: AUDIO_SSRC,
             payload_type: AUDIO_TYPE,
@@ -87,7 +87,7 @@ pub(super) fn sender(
             FIRST_VIDEO_SSRC => random("encoder"),
             ssrc => random(&format!("encoder {}", ssrc - FIRST_VIDEO_SSRC + 1)),
         };
-        let source = video.video.source(start, chance).map_err(|error| ("video", error.to_string()))?;
+        let source = video.video.source(start, chance)?;
         sent.push(MediaStream {
             ssrc: stream.ssrc,
             payload_type: VIDEO_TYPE,
@@ -117,8 +117,8 @@ pub(super) fn sender(
 ///
 /// # Errors
 ///
-/// Which key of the flow cannot be, and why.
-pub(super) fn receiver(spec: &MediaSpec) -> Result<MediaEndpoint, (&'static str, String)> {
+/// A source or the receiver cannot be built; validation has excluded it.
+pub(super) fn receiver(spec: &MediaSpec) -> Result<MediaEndpoint, Box<dyn std::error::Error>> {
     let feedback = spec.feedback.unwrap_or(spec.controller.feedback());
     let config = MediaReceiverConfig {
         payloads: vec![
@@ -129,7 +129,7 @@ pub(super) fn receiver(spec: &MediaSpec) -> Result<MediaEndpoint, (&'static str,
         quench_above: spec.receiver_limit,
         ..MediaReceiverConfig::new(RECEIVER_SSRC, "receiver", feedback)
     };
-    let receiver = MediaReceiver::new(config).map_err(|error| ("controller", error.to_string()))?;
+    let receiver = MediaReceiver::new(config)?;
     Ok(MediaEndpoint::new(None, Some(receiver)))
 }
 
@@ -139,7 +139,6 @@ pub(super) fn pauses(spec: &MediaSpec) -> impl Iterator<Item = (usize, Vec<(Time
     streams(spec).enumerate().filter_map(own)
 }
 
-fn packetizer(spec: &MediaSpec) -> Result<Packetizer, (&'static str, String)> {
-    Packetizer::new(spec.max_payload, Cut::Even)
-        .ok_or_else(|| ("max-payload", "a packet holds at least 1 B: raise it".to_owned()))
+fn packetizer(spec: &MediaSpec) -> Result<Packetizer, &'static str> {
+    Packetizer::new(spec.max_payload, Cut::Even).ok_or("the maximum payload is 0 B")
 }

@@ -25,7 +25,7 @@ pub fn names(scenario: &Scenario) -> TraceNames {
     let mut flows = Vec::new();
     for spec in scenario.flows() {
         for name in spec.instances() {
-            let back = spec.kind.answers().then(|| format!("{name}:back"));
+            let back = spec.kind.is_two_way().then(|| format!("{name}:back"));
             flows.push(name);
             flows.extend(back);
         }
@@ -73,9 +73,7 @@ pub fn simulate_watched(
     observer: &mut impl Observer,
     mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> SimResult {
-    let Ok(mut built) = build::simulation(scenario, seed) else {
-        unreachable!("a scenario that exists was built when it was checked")
-    };
+    let mut built = build::simulation(scenario, seed);
     let mut windows = Windows::default();
     let plan = Plan::new(scenario, &built, &mut windows);
     let mut end = Timestamp::ZERO;

@@ -1,10 +1,16 @@
-//! A scenario made by a program.
+//! Scenarios made by a program.
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{Expectation, FlowSpec, LinkSpec, Scenario, ScenarioError, check, read::Change};
+use super::{
+    change::{self, Change},
+    error::ScenarioError,
+    expectation::Expectation,
+    model::{FlowSpec, LinkSpec, Scenario},
+    validate,
+};
 
-/// Puts a scenario together; [`build`](Self::build) says whether it fits.
+/// Assembles a scenario; [`build`](Self::build) validates it.
 ///
 /// # Example
 ///
@@ -44,8 +50,15 @@ pub struct Builder {
     changes: Vec<Change>,
 }
 
+impl Scenario {
+    /// A builder of a scenario of this name.
+    pub fn builder(name: impl Into<String>) -> Builder {
+        Builder::new(name)
+    }
+}
+
 impl Builder {
-    pub(super) fn new(name: impl Into<String>) -> Self {
+    fn new(name: impl Into<String>) -> Self {
         const DURATION: TimeDelta = TimeDelta::from_seconds(60);
         let scenario = Scenario {
             name: name.into(),
@@ -60,28 +73,28 @@ impl Builder {
         Self { scenario, changes: Vec::new() }
     }
 
-    /// What it shows.
+    /// Sets the description.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.scenario.description = description.into();
         self
     }
 
-    /// What all chance derives from; by default 1.
+    /// Sets the random seed; default 1.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.scenario.seed = seed;
         self
     }
 
-    /// How long it lasts; by default 60 s.
+    /// Sets the simulated time; default 60 s.
     #[must_use]
     pub fn duration(mut self, duration: TimeDelta) -> Self {
         self.scenario.duration = duration;
         self
     }
 
-    /// How much of each beginning the figures leave out; by default nothing.
+    /// Sets the time at the start of each flow that results leave out; default 0 s.
     #[must_use]
     pub fn warmup(mut self, warmup: TimeDelta) -> Self {
         self.scenario.warmup = warmup;
@@ -109,14 +122,14 @@ impl Builder {
         self
     }
 
-    /// Lets a link have another rate from a moment on.
+    /// Changes the rate of a link at a moment of the run.
     #[must_use]
     pub fn change_rate(mut self, at: Timestamp, link: impl Into<String>, rate: DataRate) -> Self {
         self.changes.push(Change { at, link: link.into(), rate: Some(rate), delay: None });
         self
     }
 
-    /// Lets a link have another delay from a moment on.
+    /// Changes the delay of a link at a moment of the run.
     #[must_use]
     pub fn change_delay(mut self, at: Timestamp, link: impl Into<String>, delay: TimeDelta) -> Self {
         self.changes.push(Change { at, link: link.into(), rate: None, delay: Some(delay) });
@@ -130,26 +143,16 @@ impl Builder {
         self
     }
 
-    /// The scenario, whether it fits or not.
-    #[cfg(test)]
-    pub(crate) fn unchecked(self) -> Scenario {
-        self.scenario
-    }
-
-    /// The scenario.
+    /// Validates the scenario.
     ///
     /// # Errors
     ///
-    /// [`ScenarioError`] names all that does not fit.
+    /// [`ScenarioError`] lists every problem.
     pub fn build(mut self) -> Result<Scenario, ScenarioError> {
-        let mut problems = Vec::new();
         let duration = self.scenario.duration;
-        for (change, number) in self.changes.iter().zip(1..) {
-            if let Err((_, text)) = check::change(&mut self.scenario.links, duration, change) {
-                problems.push(format!("change {number}: {text}"));
-            }
-        }
-        problems.extend(check::scenario(&self.scenario).into_iter().map(|(_, text)| text));
+        let changes = change::apply(&mut self.scenario.links, duration, &self.changes);
+        let mut problems: Vec<String> = changes.into_iter().map(|(_, (_, text))| text).collect();
+        problems.extend(validate::scenario(&self.scenario).into_iter().map(|(_, text)| text));
         if problems.is_empty() { Ok(self.scenario) } else { Err(ScenarioError::new(problems)) }
     }
 }

@@ -1,45 +1,55 @@
-//! A scenario file, and the scenarios that it makes with one setting or another.
+//! Scenario files, and scenarios made from them with `--set`.
+
+mod setting;
 
 use std::{
     fs,
+    ops::Range,
     path::{Path, PathBuf},
-    str::FromStr,
 };
 
-use super::{FlowSpec, Scenario, ScenarioError, check, problem, read, tree::Node};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 
-/// A file that was read, with the place of each value.
+pub use self::setting::Setting;
+use super::{
+    error::{ScenarioError, unreadable},
+    model::{FlowSpec, Scenario},
+    read::{self, Node},
+    validate,
+};
+
+/// A scenario file whose values know their places.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// What the file is called in complaints.
+    /// The name of the file in messages.
     name: String,
-    /// The name of a scenario that gives itself none.
+    /// The default name of the scenario.
     stem: String,
-    /// Where the traces that it names are looked for.
+    /// Where trace files are looked for.
     folder: PathBuf,
-    tree: Node,
+    text: String,
 }
 
-/// A value that takes the place of one in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
-    /// What it is: `duration`, `link.bottleneck.rate`.
-    pub path: String,
-    /// Its value, as in a file; a text needs no quotes.
-    pub value: String,
-}
+impl Scenario {
+    /// Parses the text of a file called `name`. Trace files are looked for in the current folder.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError`] lists every problem with its line.
+    pub fn parse(text: &str, name: &str) -> Result<Self, ScenarioError> {
+        Document::parse(text, name)?.scenario(&[])
+    }
 
-impl FromStr for Setting {
-    type Err = String;
-
-    /// Reads `KEY=VALUE`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some((path, value)) if !path.trim().is_empty() && !value.trim().is_empty() => {
-                Ok(Self { path: path.trim().to_owned(), value: value.trim().to_owned() })
-            }
-            _ => Err(format!("\"{text}\" is not KEY=VALUE: write, for example, link.bottleneck.rate=5M")),
-        }
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError`] lists every problem with its line.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ScenarioError> {
+        Document::load(path)?.scenario(&[])
     }
 }
 
@@ -48,67 +58,114 @@ impl Document {
     ///
     /// # Errors
     ///
-    /// [`ScenarioError`]: it cannot be read, or is no TOML.
+    /// [`ScenarioError`]: it cannot be read, or is not TOML.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ScenarioError> {
         let path = path.as_ref();
-        let text = fs::read_to_string(path)
-            .map_err(|error| ScenarioError::new(vec![problem::unreadable(path, &error)]))?;
+        let text =
+            fs::read_to_string(path).map_err(|error| ScenarioError::new(vec![unreadable(path, &error)]))?;
         let mut document = Self::parse(&text, &path.display().to_string())?;
         document.folder = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(document)
     }
 
-    /// Reads the text of a file called `name`. Traces that it names are looked for from the current folder on.
+    /// Parses the text of a file called `name`. Trace files are looked for in the current folder.
     ///
     /// # Errors
     ///
-    /// [`ScenarioError`]: it is no TOML.
+    /// [`ScenarioError`]: it is not TOML.
     pub fn parse(text: &str, name: &str) -> Result<Self, ScenarioError> {
-        let tree = Node::parse(text).map_err(|problem| ScenarioError::new(vec![problem.describe(name)]))?;
-        let stem =
-            Path::new(name).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-        Ok(Self { name: name.to_owned(), stem, folder: PathBuf::new(), tree })
+        let stem = Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let document = Self {
+            name: name.to_owned(),
+            stem: stem.unwrap_or_default(),
+            folder: PathBuf::new(),
+            text: text.to_owned(),
+        };
+        document.root()?;
+        Ok(document)
     }
 
-    /// The path of a setting with all that it leaves out: `wire.rate` is `link.wire.rate`.
+    /// The values of the file.
+    fn root(&self) -> Result<Node<'_>, ScenarioError> {
+        match DeTable::parse(&self.text) {
+            Ok(table) => Ok(Spanned::new(0..0, DeValue::Table(table.into_inner()))),
+            Err(error) => {
+                let span = error.span().unwrap_or_default();
+                let found = self.text.get(span.clone()).unwrap_or_default();
+                let text = match error.message() {
+                    "duplicate key" => format!("{found} is set twice: remove one"),
+                    message => message.replace('\n', ", "),
+                };
+                Err(ScenarioError::new(vec![format!("{}: {text}", self.line(&span))]))
+            }
+        }
+    }
+
+    /// `FILE:LINE` of a span.
+    fn line(&self, span: &Range<usize>) -> String {
+        let before = self.text.get(..span.start).unwrap_or(&self.text);
+        format!("{}:{}", self.name, 1 + before.matches('\n').count())
+    }
+
+    /// The keys of a setting's path with the list that it may leave out: those of `wire.rate` are `link`, `wire`, `rate`.
     pub(crate) fn whole_path(&self, path: &str) -> Vec<String> {
-        self.tree.whole_path(path)
+        // The text was parsed before.
+        self.root().map_or_else(|_| Vec::new(), |root| setting::whole_path(&root, path))
     }
 
-    /// The scenario that it describes, with `settings` put in, the later ones over the earlier.
+    /// The scenario of the file with `settings`, later ones over earlier ones.
     ///
     /// # Errors
     ///
-    /// [`ScenarioError`] names every problem with its line, or with the setting.
+    /// [`ScenarioError`] lists every problem with its line, or with its setting.
     pub fn scenario(&self, settings: &[Setting]) -> Result<Scenario, ScenarioError> {
         self.scenario_with(settings, |_| {})
     }
 
-    /// The same, its flows changed by `change` before it is checked whether all fits together.
+    /// The same; `change` may modify its flows before they are validated.
     pub(crate) fn scenario_with(
         &self,
         settings: &[Setting],
         change: impl FnOnce(&mut [FlowSpec]),
     ) -> Result<Scenario, ScenarioError> {
-        let mut tree = self.tree.clone();
-        let mut problems: Vec<String> = settings
-            .iter()
-            .filter_map(|Setting { path, value }| tree.set(path, value).err())
-            .map(|problem| problem.describe(&self.name))
-            .collect();
+        let mut root = self.root()?;
+        // Places beyond the end of the text are those of settings: each begins where the one before ends.
+        let mut begins = vec![self.text.len() + 1];
+        let mut problems = Vec::new();
+        for setting in settings {
+            let begin = begins.last().copied().unwrap_or_default();
+            if let Err(text) = setting.apply(&mut root, begin) {
+                problems.push(format!("{}: --set {setting}: {text}", self.name));
+            }
+            begins.push(begin + setting.len());
+        }
         if !problems.is_empty() {
             return Err(ScenarioError::new(problems));
         }
-        let (mut scenario, found) = read::scenario(&tree, &self.stem, &self.folder);
+        let place = |span: &Range<usize>| match begins.partition_point(|&begin| begin <= span.start) {
+            0 => self.line(span),
+            number => {
+                let setting = settings.get(number - 1).map(ToString::to_string).unwrap_or_default();
+                format!("{}: --set {setting}", self.name)
+            }
+        };
+        let (mut scenario, mut found) = read::scenario(&root, &self.stem, &self.folder);
         change(&mut scenario.flows);
-        problems.extend(found.iter().map(|problem| problem.describe(&self.name)));
-        if problems.is_empty() {
-            problems.extend(
-                check::scenario(&scenario)
-                    .into_iter()
-                    .map(|(at, text)| problem::Problem::at(at.place(&tree), text).describe(&self.name)),
-            );
+        if found.is_empty() {
+            let invalid = validate::scenario(&scenario).into_iter();
+            found.extend(invalid.map(|(at, text)| read::Problem::new(Some(read::span(&root, at)), text)));
         }
-        if problems.is_empty() { Ok(scenario) } else { Err(ScenarioError::new(problems)) }
+        if found.is_empty() {
+            return Ok(scenario);
+        }
+        found.sort_by_key(|problem| problem.span.clone().unwrap_or_default().start);
+        let tell = |problem: read::Problem| match &problem.span {
+            Some(span) => format!("{}: {problem}", place(span)),
+            None => problem.to_string(),
+        };
+        Err(ScenarioError::new(found.into_iter().map(tell).collect()))
     }
 }
+
+#[cfg(test)]
+mod tests;

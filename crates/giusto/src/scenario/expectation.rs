@@ -1,182 +1,153 @@
-//! What is expected of flows and links.
+//! Expectations: bounds on results of flows and links.
 
 use giusto_units::{DataRate, Timestamp};
 
-/// A figure and the bounds that it must keep.
+/// Bounds on a metric of flows or of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
-    /// What it is called; by default what it says.
+    /// Name; default: [`title`](Self::title).
     pub name: Option<String>,
-    /// Of what.
+    /// Flows or link.
     pub subject: Subject,
-    /// Of which of the streams of media flows; by default of the flows as a whole.
+    /// Stream of media flows; default: the flows as a whole.
     pub stream: Option<String>,
-    /// Which figure.
+    /// Metric.
     pub metric: Metric,
-    /// The least that it may be, in the unit of the metric.
+    /// Minimum, in the unit of the metric.
     pub min: Option<f64>,
-    /// The most that it may be, in the unit of the metric.
+    /// Maximum, in the unit of the metric.
     pub max: Option<f64>,
-    /// From when on is measured; by default from the subject's start, and the warm-up over.
+    /// Start of the measurement; default: the subject's start and the warm-up after it.
     pub from: Option<Timestamp>,
-    /// Until when is measured; by default until the subject's stop.
+    /// End of the measurement; default: the subject's stop.
     pub to: Option<Timestamp>,
-    /// The rate that is to be reached, of [`Metric::TimeToRate`].
+    /// Rate to reach, for [`Metric::TimeToRate`] only.
     pub rate: Option<DataRate>,
 }
 
-/// What a figure is of.
+/// What a metric is measured on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// One or several flows: an id means all of that flow, a numbered one means one of them.
+    /// Flows. The id of a flow with a count means all of them, a numbered id one of them.
     Flows(Vec<String>),
     /// A link.
     Link(String),
 }
 
-/// A figure that can be expected. Rates are in bit/s, delays in ms, shares between 0 and 1.
+/// A metric of flows or links. Rates are in bit/s, delays in ms, ratios from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Metric {
-    /// Of flows: what they sent in all, headers included.
+    /// Of flows: total sent rate, headers included.
     SentRate,
-    /// Of flows: what arrived in all, headers included. Of a stream: the payload of the frames that arrived whole.
+    /// Of flows: total received rate, headers included. Of a stream: payload of the complete frames received.
     ReceivedRate,
-    /// Of flows: packets that they sent.
+    /// Of flows: packets sent.
     SentPackets,
-    /// Of flows: packets that arrived.
+    /// Of flows: packets received.
     ReceivedPackets,
-    /// Of flows: the share that was dropped, of the packets sent whose fate is known.
+    /// Of flows: ratio of packets dropped to packets sent, without those in flight at the end.
     Loss,
-    /// Of flows: the share that arrived with a congestion mark. Of a link: the share that its queue marked.
+    /// Of flows: ratio of packets received with a congestion mark. Of a link: ratio of packets that its queue marked.
     Marked,
     /// Of flows: one-way delay.
     Delay(Figure),
-    /// Of flows: time in all queues of the way. Of a link: time in its queue.
+    /// Of flows: queueing delay over the whole route. Of a link: queueing delay in its queue.
     QueueDelay(Figure),
-    /// Of flows: Jain's index of their received rates, 1 if all are equal (Jain, Chiu and Hawe, "A Quantitative Measure of
+    /// Of flows: Jain's fairness index of their received rates, 1 if all are equal (Jain, Chiu and Hawe, "A Quantitative Measure of
     /// Fairness and Discrimination for Resource Allocation in Shared Computer Systems", DEC-TR-301, 1984).
     Fairness,
-    /// Of media with several videos: Jain's index of the received rates of the videos, each divided by its priority; of several flows,
-    /// of the videos of all.
+    /// Of media flows with at least two videos in all: Jain's fairness index of the received rates of the videos, each divided by its
+    /// priority.
     StreamFairness,
-    /// Of media: the mean over time of the controller's target; of several flows, in all.
+    /// Of media flows: time average of the target rate, summed over the flows.
     TargetRate,
-    /// Of media: how often the target changed.
+    /// Of media flows: number of changes of the target rate.
     Decisions,
-    /// Of media: frames that arrived whole.
+    /// Of media flows: complete frames received.
     Frames,
-    /// Of media: from the capture of a frame until it arrived whole.
+    /// Of media flows: time from the capture of a frame until it is received completely.
     FrameDelay(Figure),
-    /// Of flows: from the beginning until what arrives first reaches a rate, which must be given: the convergence time of RFC 8868
-    /// §3, item 8. Counted in steps of 500 ms from the beginning on, which no warm-up delays; it is the end of the first step
-    /// within which as much arrived. Of several flows, in all.
+    /// Of flows: time until their total received rate first reaches a given rate, the convergence time of RFC 8868 §3, item 8. It is
+    /// the end of the first interval of 500 ms, counted from the start without warm-up, in which that rate was received.
     TimeToRate,
-    /// Of a link: transmitted bytes over those that it could have.
+    /// Of a link: ratio of transmitted bytes to its capacity.
     Utilisation,
-    /// Of a link: the share of the packets offered that it dropped or lost.
+    /// Of a link: ratio of packets dropped or lost to packets offered.
     Dropped,
 }
 
-/// A figure of a distribution.
+/// A statistic of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Figure {
-    /// The mean.
+    /// Mean.
     Mean,
-    /// Half lie at or below it.
+    /// Median.
     P50,
-    /// 95 % lie at or below it.
+    /// 95th percentile.
     P95,
-    /// 99 % lie at or below it.
+    /// 99th percentile.
     P99,
-    /// The largest.
+    /// Maximum.
     Max,
 }
 
-/// In which unit a metric is.
+/// Unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// bit/s.
     Rate,
     /// ms.
     Time,
-    /// A share, 0 to 1.
+    /// A ratio, 0 to 1.
     Ratio,
-    /// A number of these.
+    /// Number of these.
     Count(&'static str),
 }
 
 impl Metric {
-    /// All metrics.
-    pub const ALL: [Self; 29] = {
-        use Figure::{Max, Mean, P50, P95, P99};
-        [
-            Self::SentRate,
-            Self::ReceivedRate,
-            Self::SentPackets,
-            Self::ReceivedPackets,
-            Self::Loss,
-            Self::Marked,
-            Self::Delay(Mean),
-            Self::Delay(P50),
-            Self::Delay(P95),
-            Self::Delay(P99),
-            Self::Delay(Max),
-            Self::QueueDelay(Mean),
-            Self::QueueDelay(P50),
-            Self::QueueDelay(P95),
-            Self::QueueDelay(P99),
-            Self::QueueDelay(Max),
-            Self::Fairness,
-            Self::StreamFairness,
-            Self::TargetRate,
-            Self::Decisions,
-            Self::Frames,
-            Self::FrameDelay(Mean),
-            Self::FrameDelay(P50),
-            Self::FrameDelay(P95),
-            Self::FrameDelay(P99),
-            Self::FrameDelay(Max),
-            Self::TimeToRate,
-            Self::Utilisation,
-            Self::Dropped,
-        ]
-    };
+    /// All metrics and their names in a file.
+    const NAMES: [(Self, &'static str); 29] = [
+        (Self::SentRate, "sent-rate"),
+        (Self::ReceivedRate, "received-rate"),
+        (Self::SentPackets, "sent-packets"),
+        (Self::ReceivedPackets, "received-packets"),
+        (Self::Loss, "loss"),
+        (Self::Marked, "marked"),
+        (Self::Delay(Figure::Mean), "delay-mean"),
+        (Self::Delay(Figure::P50), "delay-p50"),
+        (Self::Delay(Figure::P95), "delay-p95"),
+        (Self::Delay(Figure::P99), "delay-p99"),
+        (Self::Delay(Figure::Max), "delay-max"),
+        (Self::QueueDelay(Figure::Mean), "queue-delay-mean"),
+        (Self::QueueDelay(Figure::P50), "queue-delay-p50"),
+        (Self::QueueDelay(Figure::P95), "queue-delay-p95"),
+        (Self::QueueDelay(Figure::P99), "queue-delay-p99"),
+        (Self::QueueDelay(Figure::Max), "queue-delay-max"),
+        (Self::Fairness, "fairness"),
+        (Self::StreamFairness, "stream-fairness"),
+        (Self::TargetRate, "target-rate"),
+        (Self::Decisions, "decisions"),
+        (Self::Frames, "frames"),
+        (Self::FrameDelay(Figure::Mean), "frame-delay-mean"),
+        (Self::FrameDelay(Figure::P50), "frame-delay-p50"),
+        (Self::FrameDelay(Figure::P95), "frame-delay-p95"),
+        (Self::FrameDelay(Figure::P99), "frame-delay-p99"),
+        (Self::FrameDelay(Figure::Max), "frame-delay-max"),
+        (Self::TimeToRate, "time-to-rate"),
+        (Self::Utilisation, "utilisation"),
+        (Self::Dropped, "dropped"),
+    ];
 
-    /// The name, as in a file.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SentRate => "sent-rate",
-            Self::ReceivedRate => "received-rate",
-            Self::SentPackets => "sent-packets",
-            Self::ReceivedPackets => "received-packets",
-            Self::Loss => "loss",
-            Self::Marked => "marked",
-            Self::Delay(Figure::Mean) => "delay-mean",
-            Self::Delay(Figure::P50) => "delay-p50",
-            Self::Delay(Figure::P95) => "delay-p95",
-            Self::Delay(Figure::P99) => "delay-p99",
-            Self::Delay(Figure::Max) => "delay-max",
-            Self::QueueDelay(Figure::Mean) => "queue-delay-mean",
-            Self::QueueDelay(Figure::P50) => "queue-delay-p50",
-            Self::QueueDelay(Figure::P95) => "queue-delay-p95",
-            Self::QueueDelay(Figure::P99) => "queue-delay-p99",
-            Self::QueueDelay(Figure::Max) => "queue-delay-max",
-            Self::Fairness => "fairness",
-            Self::StreamFairness => "stream-fairness",
-            Self::TargetRate => "target-rate",
-            Self::Decisions => "decisions",
-            Self::Frames => "frames",
-            Self::FrameDelay(Figure::Mean) => "frame-delay-mean",
-            Self::FrameDelay(Figure::P50) => "frame-delay-p50",
-            Self::FrameDelay(Figure::P95) => "frame-delay-p95",
-            Self::FrameDelay(Figure::P99) => "frame-delay-p99",
-            Self::FrameDelay(Figure::Max) => "frame-delay-max",
-            Self::TimeToRate => "time-to-rate",
-            Self::Utilisation => "utilisation",
-            Self::Dropped => "dropped",
-        }
+    /// All metrics.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::NAMES.into_iter().map(|(metric, _)| metric)
+    }
+
+    /// Name, as in a file.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(metric, _)| *metric == self).map_or("?", |(_, name)| name)
     }
 
     /// Whether it applies to flows.
@@ -189,7 +160,7 @@ impl Metric {
         matches!(self, Self::Utilisation | Self::Dropped | Self::Marked | Self::QueueDelay(_))
     }
 
-    /// Whether only media have it.
+    /// Whether only media flows have it.
     pub const fn is_of_media(self) -> bool {
         matches!(
             self,
@@ -197,7 +168,7 @@ impl Metric {
         )
     }
 
-    /// Whether one stream of a flow has it.
+    /// Whether a stream of a flow has it.
     pub const fn is_of_streams(self) -> bool {
         matches!(self, Self::ReceivedRate | Self::Frames | Self::FrameDelay(_))
     }
@@ -221,7 +192,7 @@ impl Metric {
 }
 
 impl Unit {
-    /// What stands in a result.
+    /// Name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rate => "bit/s",
@@ -231,7 +202,7 @@ impl Unit {
         }
     }
 
-    /// A bound as people write it.
+    /// A value with its unit.
     pub fn write(self, value: f64) -> String {
         match self {
             Self::Rate => DataRate::from_bps(value as u64).to_string(),
@@ -242,12 +213,12 @@ impl Unit {
 }
 
 impl Expectation {
-    /// An expectation without bounds over the whole time of a flow.
+    /// An expectation without bounds for the whole time of a flow.
     pub fn of_flow(id: impl Into<String>, metric: Metric) -> Self {
         Self::of(Subject::Flows(vec![id.into()]), metric)
     }
 
-    /// An expectation without bounds over the whole time of a link.
+    /// An expectation without bounds for the whole run of a link.
     pub fn of_link(id: impl Into<String>, metric: Metric) -> Self {
         Self::of(Subject::Link(id.into()), metric)
     }
@@ -266,7 +237,7 @@ impl Expectation {
         }
     }
 
-    /// The same of one stream of the flows: a video by its id, or `audio`.
+    /// The same for one stream of the flows: a video by its id, or `audio`.
     #[must_use]
     pub fn of_stream(mut self, id: impl Into<String>) -> Self {
         self.stream = Some(id.into());
@@ -280,21 +251,21 @@ impl Expectation {
         self
     }
 
-    /// The same over a time of its own.
+    /// The same over an interval of the run.
     #[must_use]
     pub fn during(mut self, from: Timestamp, to: Timestamp) -> Self {
         (self.from, self.to) = (Some(from), Some(to));
         self
     }
 
-    /// The same with the rate that is to be reached, of [`Metric::TimeToRate`].
+    /// The same with the rate to reach, for [`Metric::TimeToRate`].
     #[must_use]
     pub fn reaching(mut self, rate: DataRate) -> Self {
         self.rate = Some(rate);
         self
     }
 
-    /// What is expected, in words: `flow tcp: received-rate`.
+    /// Subject and metric in words: `flow tcp: received-rate`.
     pub fn title(&self) -> String {
         if let Some(name) = &self.name {
             return name.clone();
@@ -316,7 +287,7 @@ impl Expectation {
         format!("{subject}{stream}: {}{rate}{time}", self.metric.name())
     }
 
-    /// Within which bounds, in words.
+    /// The bounds in words.
     pub fn bound(&self) -> String {
         let write = |value| self.metric.unit().write(value);
         match (self.min, self.max) {
@@ -327,10 +298,27 @@ impl Expectation {
         }
     }
 
-    /// Whether `value` keeps the bounds; what could not be measured does not.
+    /// Whether `value` is within the bounds; a missing value is not.
     pub fn accepts(&self, value: Option<f64>) -> bool {
         value.is_some_and(|value| {
             self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_its_own_name() {
+        let names: std::collections::BTreeSet<&str> = Metric::all().map(Metric::name).collect();
+        assert_eq!(names.len(), Metric::all().count());
+        assert!(!names.contains("?"));
+        for statistic in [Figure::Mean, Figure::P50, Figure::P95, Figure::P99, Figure::Max] {
+            for metric in [Metric::Delay, Metric::QueueDelay, Metric::FrameDelay] {
+                assert!(Metric::all().any(|known| known == metric(statistic)), "{statistic:?}");
+            }
+        }
     }
 }

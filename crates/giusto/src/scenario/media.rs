@@ -1,60 +1,125 @@
-//! Adaptive media: what its sources are made of, what it can use, and whether it can be.
+//! Media flows: streams, encoders and controller.
 
 use giusto_congestion::{ControllerKind, FeedbackKind, Limits};
 use giusto_session::{
     packetizer::DEFAULT_MAX_PAYLOAD,
     source::{
-        Audio, AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectEncoder, RateRange,
-        SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceEncoder, TraceLadder,
+        AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectConfig, PerfectEncoder,
+        RateRange, SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceConfig,
+        TraceEncoder, TraceLadder,
     },
 };
-use giusto_sim::random::{self, Random};
+use giusto_sim::random::Random;
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::{GiveUp, MediaSpec, VideoSpec, VideoStream, check::named};
-
-/// The most videos of one flow.
+/// Maximum number of videos in one flow.
 pub const MOST_VIDEOS: usize = 16;
 
-/// What the sound is called among the streams of a flow.
+/// The id of the audio stream of a flow.
 pub(crate) const AUDIO_ID: &str = "audio";
 
-/// Between what a priority lies: a share beyond these is all or nothing, and what cannot be added up is none.
-const PRIORITIES: (f64, f64) = (0.001, 1000.0);
-
-/// Within what a delay can be aimed at: below, the clocks of feedback tell nothing (RFC 8888 §3.1: 1/1024 s).
-const DELAY_TARGETS: (TimeDelta, TimeDelta) = (TimeDelta::from_millis(1), TimeDelta::from_seconds(10));
-
-/// What each packet of media has besides its payload: IPv4 20 B (RFC 791 §3.1), UDP 8 B (RFC 768), RTP 12 B (RFC 3550 §5.1) and a
+/// Headers of a media packet: IPv4 20 B (RFC 791 §3.1), UDP 8 B (RFC 768), RTP 12 B (RFC 3550 §5.1) and a
 /// header extension of one element, padded, 8 B (RFC 8285 §4.2).
 pub(crate) const MEDIA_HEADERS: DataSize = DataSize::from_bytes(48);
 
-/// The largest payload that a packet may have: with its headers it still fits into a datagram.
-const LARGEST_PAYLOAD: DataSize = DataSize::from_bytes(65_000);
-
-/// The controller of a flow that names none, once it is known by this name.
+/// The default controller.
 const DEFAULT_CONTROLLER: &str = "gcc:libwebrtc";
 
-/// What a flow is given that its controller cannot have.
+/// An adaptive media session: RTP forwards, RTCP back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MediaSpec {
+    /// Congestion control.
+    pub controller: ControllerKind,
+    /// Limits of its target rate, headers included; default: what the media can use.
+    pub limits: Limits,
+    /// Feedback of the receiver; default: what the controller requires.
+    pub feedback: Option<FeedbackKind>,
+    /// Target queueing delay of a controller that has one; default: its own.
+    pub delay_target: Option<TimeDelta>,
+    /// Rate limit that the receiver requests, where the feedback can express it.
+    pub receiver_limit: Option<DataRate>,
+    /// Videos: at most [`MOST_VIDEOS`], with distinct ids.
+    pub videos: Vec<VideoStream>,
+    /// Audio, if there is any.
+    pub audio: Option<AudioConfig>,
+    /// Maximum payload of a video packet.
+    pub max_payload: DataSize,
+    /// Intervals, from and to, in which all videos pause.
+    pub pauses: Vec<(Timestamp, Timestamp)>,
+    /// ECN codepoint of the packets.
+    pub ecn: Ecn,
+}
+
+/// One of the videos of a media session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VideoStream {
+    /// Name.
+    pub id: String,
+    /// Encoder.
+    pub video: VideoSpec,
+    /// Its share of the target rate relative to the other videos; above 0. Default 1.
+    pub priority: f64,
+    /// Frames are skipped while a packet has waited at the sender for longer than this.
+    pub skip_after: GiveUp,
+    /// Packets that have waited at the sender for longer than this are discarded.
+    pub discard_after: GiveUp,
+    /// Intervals, from and to, in which this video pauses, besides those of all videos.
+    pub pauses: Vec<(Timestamp, Timestamp)>,
+}
+
+/// How long a packet may wait at the sender.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum GiveUp {
+    /// As the congestion control requires.
+    #[default]
+    AsController,
+    /// Without limit.
+    Never,
+    /// This long.
+    After(TimeDelta),
+}
+
+/// A model of a video encoder.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum VideoSpec {
+    /// Packets of one size at one rate, without adaptation.
+    Fixed {
+        /// Payload rate.
+        rate: DataRate,
+        /// Payload of a packet.
+        size: DataSize,
+    },
+    /// Exactly the target rate, after a lag; optionally with Laplacian noise of this scale in frame sizes.
+    Perfect(PerfectConfig, Option<f64>),
+    /// RFC 8593 §5.
+    Statistical(StatisticalConfig),
+    /// RFC 8593 §6, over a synthetic scene.
+    Trace(TraceConfig),
+    /// RFC 8593 §7, over a synthetic scene.
+    Hybrid(StatisticalConfig, TraceConfig),
+}
+
+/// A setting of a flow that its controller does not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// Feedback that it does not hear.
+    /// Feedback of another kind.
     Feedback(FeedbackKind),
-    /// A delay to aim at: it aims at none.
+    /// A delay target: it has none.
     DelayTarget,
-    /// A limit that its feedback cannot ask for.
+    /// A receiver limit that its feedback cannot express.
     ReceiverLimit,
 }
 
 impl Default for VideoSpec {
-    /// The pictures of RFC 8867 §4.3: 150 kbit/s to 1.5 Mbit/s at 30 Hz, by the model of RFC 8593 §5.
+    /// The video of RFC 8867 §4.3: 150 kbit/s to 1.5 Mbit/s at 30 Hz, by the model of RFC 8593 §5.
     fn default() -> Self {
         Self::Statistical(StatisticalConfig::default())
     }
 }
 
 impl VideoSpec {
-    /// What makes its frames, from `start` on.
+    /// The encoder, from `start` on.
     ///
     /// # Errors
     ///
@@ -90,8 +155,8 @@ impl VideoSpec {
         }
     }
 
-    /// The most payload that it makes, and how many frames in a second it makes of it.
-    fn most(&self) -> (DataRate, f64) {
+    /// Its maximum payload rate, and its frames per second at that rate.
+    fn max_rate(&self) -> (DataRate, f64) {
         let limits = match *self {
             Self::Fixed { rate, size } => {
                 return (rate, rate.as_bps() as f64 / (size.as_bits().max(1)) as f64);
@@ -104,7 +169,7 @@ impl VideoSpec {
     }
 }
 
-/// A scene made up. Frames at rates between the two are interpolated, which for a made-up scene is exact.
+/// A synthetic scene at the lowest and the highest rate; rates between are interpolated, which is exact for such a scene.
 fn scene(limits: RateRange, frame_rate: FrameRate, random: &mut Random) -> Result<TraceLadder, SourceError> {
     let mut rates = vec![limits.min(), limits.max()];
     rates.dedup();
@@ -112,7 +177,7 @@ fn scene(limits: RateRange, frame_rate: FrameRate, random: &mut Random) -> Resul
 }
 
 impl VideoStream {
-    /// A video like any other: of priority 1, never pausing.
+    /// A video of priority 1 without pauses.
     pub fn new(id: impl Into<String>, video: VideoSpec) -> Self {
         Self {
             id: id.into(),
@@ -130,52 +195,14 @@ impl VideoStream {
         Self { priority, ..self }
     }
 
-    /// What a video is called that is not given a name: `video` if it is the only one, or `video-2`.
+    /// The default id of a video: `video` if it is the only one, or `video-2`.
     pub(crate) fn default_id(number: usize, all: usize) -> String {
         if all == 1 { "video".to_owned() } else { format!("video-{number}") }
     }
-
-    fn check(&self) -> Result<(), String> {
-        self.video.source(Timestamp::ZERO, random::stream(0, "check")).map_err(|error| error.to_string())?;
-        let (least, most) = PRIORITIES;
-        if !(least..=most).contains(&self.priority) {
-            return Err(format!(
-                "priority must lie between {least} and {most}, found {}: 1 is that of the others",
-                self.priority
-            ));
-        }
-        for (key, wait) in [("skip-after", self.skip_after), ("discard-after", self.discard_after)] {
-            if let GiveUp::After(wait) = wait
-                && wait <= TimeDelta::ZERO
-            {
-                return Err(format!("{key} must be above 0 s, found {wait}: \"never\" switches it off"));
-            }
-        }
-        check_pauses(&self.pauses)
-    }
-}
-
-/// The pauses must be in order, and apart.
-fn check_pauses(pauses: &[(Timestamp, Timestamp)]) -> Result<(), String> {
-    let mut before = None;
-    for &(from, to) in pauses {
-        let (from_s, to_s) = (from.as_seconds(), to.as_seconds());
-        if to <= from {
-            return Err(format!("a pause from {from_s} s to {to_s} s is none: let it end after it begins"));
-        }
-        if let Some(ended) = before.filter(|&ended| from <= ended) {
-            return Err(format!(
-                "the pause from {from_s} s begins before the one that ends at {} s is over: sort them, and join what overlaps",
-                ended.as_seconds()
-            ));
-        }
-        before = Some(to);
-    }
-    Ok(())
 }
 
 impl MediaSpec {
-    /// One video or none under a controller that may take what they can use, and begins at 300 kbit/s if that is not too much.
+    /// At most one video, with the default controller. Its limit is what the media can use, its start rate at most 300 kbit/s.
     ///
     /// # Example
     ///
@@ -221,7 +248,7 @@ impl MediaSpec {
         Self { limits, ..media }
     }
 
-    /// The controller of a flow that names none: `gcc:libwebrtc`.
+    /// The default controller: `gcc:libwebrtc`.
     pub fn default_controller() -> ControllerKind {
         ControllerKind::ALL
             .into_iter()
@@ -229,11 +256,11 @@ impl MediaSpec {
             .unwrap_or(ControllerKind::Fixed)
     }
 
-    /// What the media can use at most, headers included: each picture at the highest rate, cut into packets, and the sound.
+    /// The maximum rate that the media can use, headers included: all videos at their highest rate, and audio.
     pub fn usable(&self) -> DataRate {
         let headers = MEDIA_HEADERS.as_bits() as f64;
         let video = |stream: &VideoStream| {
-            let (rate, frames) = stream.video.most();
+            let (rate, frames) = stream.video.max_rate();
             let frame = rate.as_bps() as f64 / frames.max(f64::MIN_POSITIVE);
             let packets = (frame / self.max_payload.as_bits().max(1) as f64).ceil();
             rate.as_bps() as f64 + packets * frames * headers
@@ -246,23 +273,23 @@ impl MediaSpec {
         DataRate::from_bps((videos + audio).ceil() as u64)
     }
 
-    /// The limits, where they are given: the least, the start and the most. What is not given gives way to what is.
+    /// Limits from the given minimum, start and maximum; defaults are moved to agree with the given ones.
     pub(crate) fn limits_where_given(&self, [min, start, max]: [Option<DataRate>; 3]) -> Limits {
         let default = Limits::default();
         let most = max.unwrap_or_else(|| self.usable().max(min.unwrap_or_default()));
         let least = min.unwrap_or_else(|| default.min.min(most));
-        // What contradicts itself is left to the check.
+        // Validation reports given limits that contradict each other.
         let start = start.unwrap_or_else(|| default.start.min(most).max(least));
         Limits { min: least, start, max: most }
     }
 
-    /// What the receiver reports: what is given, else what the controller wants.
+    /// Feedback of the receiver: as given, else as the controller requires.
     pub(crate) fn reported(&self) -> FeedbackKind {
         self.feedback.unwrap_or(self.controller.feedback())
     }
 
-    /// What is given that this controller and its feedback cannot have.
-    fn unfit(&self) -> Vec<Unfit> {
+    /// Settings that the controller or its feedback does not support.
+    pub(super) fn unfit(&self) -> Vec<Unfit> {
         let can_ask = self.reported() == FeedbackKind::ScreamDraft && self.controller.heeds_quench();
         let feedback = self.feedback.filter(|&given| !self.controller.hears(given)).map(Unfit::Feedback);
         let limit = self.receiver_limit.filter(|_| !can_ask).map(|_| Unfit::ReceiverLimit);
@@ -270,11 +297,11 @@ impl MediaSpec {
         [feedback, target.map(|_| Unfit::DelayTarget), limit].into_iter().flatten().collect()
     }
 
-    /// Puts it under another controller; what that one cannot have is left out and returned.
+    /// Replaces the controller; removes and returns the settings that the new one does not support.
     pub(crate) fn put_under(&mut self, controller: ControllerKind) -> Vec<Unfit> {
         self.controller = controller;
         let mut left_out = Vec::new();
-        // Without its feedback, it may be that it cannot have something else.
+        // Removing the feedback may make another setting unsupported.
         while let Some(&unfit) = self.unfit().first() {
             match unfit {
                 Unfit::Feedback(_) => self.feedback = None,
@@ -286,7 +313,7 @@ impl MediaSpec {
         left_out
     }
 
-    /// While a video pauses, of itself or with all: in order, and apart.
+    /// All intervals in which a video pauses, sorted and joined.
     pub(crate) fn pauses_of(&self, video: &VideoStream) -> Vec<(Timestamp, Timestamp)> {
         let mut all: Vec<(Timestamp, Timestamp)> = self.pauses.iter().chain(&video.pauses).copied().collect();
         all.sort_unstable();
@@ -299,125 +326,14 @@ impl MediaSpec {
         }
         joined
     }
-
-    /// Whether it can be built; what is wrong comes with its key, and the number of the video from 1 where it is of one.
-    pub(crate) fn check(&self) -> Result<(), (&'static str, Option<usize>, String)> {
-        self.check_videos()?;
-        self.check_rest().map_err(|(key, text)| (key, None, text))
-    }
-
-    fn check_videos(&self) -> Result<(), (&'static str, Option<usize>, String)> {
-        let all = self.videos.len();
-        if all > MOST_VIDEOS {
-            let text = format!("video: {all} of them, and at most {MOST_VIDEOS} fit into a flow: give fewer");
-            return Err(("video", None, text));
-        }
-        for (place, stream) in self.videos.iter().enumerate() {
-            let say = |text: String| ("video", Some(place + 1), text);
-            let is_default = all == 1 && stream.id == VideoStream::default_id(1, 1);
-            let of = if is_default { "video".to_owned() } else { format!("video \"{}\"", stream.id) };
-            stream.check().map_err(|text| say(format!("{of}: {text}")))?;
-            named(&stream.id).map_err(|text| say(format!("{of}: id: {text}")))?;
-            let before = self.videos.iter().take(place);
-            if stream.id == AUDIO_ID || before.clone().any(|other| other.id == stream.id) {
-                let what = if stream.id == AUDIO_ID {
-                    "that is what the sound is called"
-                } else {
-                    "there is another"
-                };
-                return Err(say(format!("{of}: {what}: give each its own id")));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_rest(&self) -> Result<(), (&'static str, String)> {
-        if self.videos.is_empty() && self.audio.is_none() {
-            return Err(("kind", "there is neither video nor audio: give one of them".to_owned()));
-        }
-        if let Some(audio) = self.audio {
-            Audio::new(audio, Timestamp::ZERO).map_err(|error| ("audio", format!("audio: {error}")))?;
-        }
-        if self.max_payload == DataSize::ZERO || self.max_payload > LARGEST_PAYLOAD {
-            let text = format!(
-                "max-payload must lie between 1 B and {LARGEST_PAYLOAD}, found {}: 1200 B fits everywhere",
-                self.max_payload
-            );
-            return Err(("max-payload", text));
-        }
-        if let Some(&unfit) = self.unfit().first() {
-            return Err(self.cannot_have(unfit));
-        }
-        let Limits { min, start, max } = self.limits;
-        if min == DataRate::ZERO || min > max {
-            let text = format!("min-rate must be above 0 bit/s and not above max-rate, {max}, found {min}");
-            return Err((if min > max { "max-rate" } else { "min-rate" }, text));
-        }
-        if start < min || start > max {
-            let text =
-                format!("start-rate must lie between min-rate, {min}, and max-rate, {max}, found {start}");
-            return Err(("start-rate", text));
-        }
-        if let Some(target) = self.delay_target {
-            let (least, most) = DELAY_TARGETS;
-            if target < least || target > most {
-                let text = format!("delay-target must lie between {least} and {most}, found {target}");
-                return Err(("delay-target", text));
-            }
-        }
-        if self.receiver_limit == Some(DataRate::ZERO) {
-            let text = format!("receiver-limit must be above 0 bit/s, found {}", DataRate::ZERO);
-            return Err(("receiver-limit", text));
-        }
-        check_pauses(&self.pauses).map_err(|text| ("pauses", text))
-    }
-
-    /// Why it cannot have that, with its key and what to do.
-    fn cannot_have(&self, unfit: Unfit) -> (&'static str, String) {
-        let controller = self.controller;
-        let those = |fits: fn(ControllerKind) -> bool| {
-            let kinds = ControllerKind::ALL.into_iter().filter(|&kind| fits(kind));
-            kinds.map(ControllerKind::name).collect::<Vec<_>>().join(" or ")
-        };
-        match unfit {
-            Unfit::Feedback(given) => {
-                let fits =
-                    FEEDBACKS.iter().filter(|(_, kind)| controller.hears(*kind)).map(|(name, _)| *name);
-                let text = format!(
-                    "{controller} hears nothing in {}: leave feedback out, or use {}",
-                    feedback_name(given),
-                    fits.collect::<Vec<_>>().join(" or ")
-                );
-                ("feedback", text)
-            }
-            Unfit::DelayTarget => {
-                let text = format!(
-                    "delay-target: {controller} aims at no delay: leave it out, or use {}",
-                    those(ControllerKind::has_delay_target)
-                );
-                ("delay-target", text)
-            }
-            Unfit::ReceiverLimit => {
-                let mend = if controller.heeds_quench() {
-                    "use it, or leave this out".to_owned()
-                } else {
-                    let those = those(ControllerKind::heeds_quench);
-                    format!("{controller} does not heed it: leave this out, or use {those}")
-                };
-                let text =
-                    format!("receiver-limit: only feedback = \"scream-draft\" can ask for less: {mend}");
-                ("receiver-limit", text)
-            }
-        }
-    }
 }
 
-/// A kind of feedback as a file names it.
+/// The name of a kind of feedback, as in a file.
 pub(crate) fn feedback_name(kind: FeedbackKind) -> &'static str {
     FEEDBACKS.iter().find(|(_, known)| *known == kind).map_or("its own", |(name, _)| name)
 }
 
-/// The kinds of feedback by their names in a file.
+/// Kinds of feedback by their names in a file.
 pub(super) const FEEDBACKS: &[(&str, FeedbackKind)] = &[
     ("transport-wide", FeedbackKind::TransportWide),
     ("rfc8888", FeedbackKind::CongestionControl),
@@ -431,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_media_can_use_counts_every_header() {
+    fn usable_rate_counts_every_header() {
         let rate = |text: &str| text.parse::<DataRate>().unwrap();
         // 6250 B a picture are six packets of 1200 B, 30 times a second.
         let video = MediaSpec::new(Some(VideoSpec::default()), None);
@@ -447,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_are_not_given_make_room_for_those_that_are() {
+    fn default_limits_move_to_agree_with_given_ones() {
         let video = MediaSpec::new(Some(VideoSpec::default()), None);
         let limits = |min: Option<u64>, start: Option<u64>, max: Option<u64>| {
             let limits = video.limits_where_given([min, start, max].map(|rate| rate.map(DataRate::from_bps)));
@@ -461,115 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_built_passes_and_nothing_else() {
-        let good = MediaSpec::new(Some(VideoSpec::default()), Some(AudioConfig::default()));
-        assert_eq!(good.check(), Ok(()));
-        let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds(seconds);
-        let key = |media: MediaSpec| media.check().unwrap_err().0;
-        assert_eq!(key(MediaSpec { videos: Vec::new(), audio: None, ..good.clone() }), "kind");
-        let bad = StatisticalConfig { size_scale: 2.0, ..StatisticalConfig::default() };
-        let bad = VideoStream::new("camera", VideoSpec::Statistical(bad));
-        assert_eq!(key(MediaSpec { videos: vec![bad], ..good.clone() }), "video");
-        let bad = AudioConfig { packet_time: TimeDelta::ZERO, ..AudioConfig::default() };
-        assert_eq!(key(MediaSpec { audio: Some(bad), ..good.clone() }), "audio");
-        assert_eq!(key(MediaSpec { max_payload: DataSize::ZERO, ..good.clone() }), "max-payload");
-        assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(4)), (at(3), at(5))], ..good.clone() }), "pauses");
-        assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(2))], ..good.clone() }), "pauses");
-        let limits = Limits { start: DataRate::from_bps(1), ..good.limits };
-        assert_eq!(key(MediaSpec { limits, ..good.clone() }), "start-rate");
-        let deaf = (ControllerKind::GccDraft02, Some(FeedbackKind::ReceiverEstimate));
-        assert_eq!(key(MediaSpec { controller: deaf.0, feedback: deaf.1, ..good.clone() }), "feedback");
-        let aims = |controller, millis| MediaSpec {
-            controller,
-            delay_target: Some(TimeDelta::from_millis(millis)),
-            ..good.clone()
-        };
-        assert_eq!(key(aims(ControllerKind::GccLibwebrtc, 30)), "delay-target");
-        let wants = |controller, bps| MediaSpec {
-            controller,
-            receiver_limit: Some(DataRate::from_bps(bps)),
-            ..good.clone()
-        };
-        assert_eq!(wants(ControllerKind::ScreamD00, 1_000_000).check(), Ok(()));
-        assert_eq!(key(wants(ControllerKind::ScreamD00, 0)), "receiver-limit");
-        assert_eq!(key(wants(ControllerKind::ScreamV2, 1_000_000)), "receiver-limit");
-        assert_eq!(key(aims(ControllerKind::ScreamV2, 0)), "delay-target");
-        assert_eq!(key(aims(ControllerKind::ScreamV2, 10_001)), "delay-target");
-        assert_eq!(aims(ControllerKind::ScreamV2, 30).check(), Ok(()));
-        let limits = Limits { max: DataRate::from_bps(1), ..good.limits };
-        assert_eq!(key(MediaSpec { limits, ..good }), "max-rate");
-    }
-
-    #[test]
-    fn under_another_controller_only_what_it_cannot_have_is_left_out() {
-        let given = MediaSpec {
-            controller: ControllerKind::ScreamD00,
-            feedback: Some(FeedbackKind::ScreamDraft),
-            delay_target: Some(TimeDelta::from_millis(30)),
-            receiver_limit: Some(DataRate::from_bps(1_000_000)),
-            ..MediaSpec::new(Some(VideoSpec::default()), None)
-        };
-        for controller in ControllerKind::ALL {
-            let mut media = given.clone();
-            let left_out = media.put_under(controller);
-            assert_eq!(media.check(), Ok(()), "{controller}");
-            let deaf = !controller.hears(FeedbackKind::ScreamDraft);
-            assert_eq!(media.feedback.is_none(), deaf, "{controller}");
-            assert_eq!(media.receiver_limit.is_some(), controller.heeds_quench(), "{controller}");
-            assert_eq!(media.delay_target.is_some(), controller.has_delay_target(), "{controller}");
-            let gone =
-                [media.feedback.is_none(), media.receiver_limit.is_none(), media.delay_target.is_none()];
-            assert_eq!(left_out.len(), gone.into_iter().filter(|gone| *gone).count(), "{controller}");
-        }
-    }
-
-    #[test]
-    fn no_mend_leads_into_another_complaint() {
-        let media = MediaSpec {
-            receiver_limit: Some(DataRate::from_bps(1_000_000)),
-            ..MediaSpec::new(Some(VideoSpec::default()), None)
-        };
-        let told = |controller| MediaSpec { controller, ..media.clone() }.check().unwrap_err().2;
-        let other = MediaSpec {
-            feedback: Some(FeedbackKind::CongestionControl),
-            controller: ControllerKind::ScreamD00,
-            ..media.clone()
-        };
-        let mend =
-            "receiver-limit: only feedback = \"scream-draft\" can ask for less: use it, or leave this out";
-        assert_eq!(other.check().unwrap_err().2, mend);
-        for deaf in [ControllerKind::ScreamV2, ControllerKind::Fixed] {
-            let told = told(deaf);
-            let mend = format!("{deaf} does not heed it: leave this out, or use scream:d00");
-            assert!(told.ends_with(&mend), "{told}");
-        }
-    }
-
-    #[test]
-    fn of_several_videos_each_must_be_sound_and_have_a_name_of_its_own() {
-        let video = |id: &str| VideoStream::new(id, VideoSpec::default());
-        let check = |videos: Vec<VideoStream>| MediaSpec::with_videos(videos, None).check();
-        let place = |videos| check(videos).unwrap_err().1;
-        for priority in [0.001, 0.5, 1000.0] {
-            assert_eq!(check(vec![video("a"), video("b").with_priority(priority)]), Ok(()), "{priority}");
-        }
-        assert_eq!(place(vec![video("a"), video("b"), video("a")]), Some(3));
-        assert_eq!(place(vec![video("audio")]), Some(1));
-        assert_eq!(place(vec![video("a"), video("a b")]), Some(2));
-        for priority in [0.0, -1.0, 1e-300, 1001.0, 1e308, f64::NAN, f64::INFINITY] {
-            assert_eq!(place(vec![video("a"), video("b").with_priority(priority)]), Some(2), "{priority}");
-        }
-        let soon = GiveUp::After(TimeDelta::ZERO);
-        assert_eq!(place(vec![VideoStream { skip_after: soon, ..video("a") }]), Some(1));
-        assert_eq!(place(vec![VideoStream { discard_after: soon, ..video("a") }]), Some(1));
-        let many =
-            |all: usize| (1..=all).map(|number| video(&VideoStream::default_id(number, all))).collect();
-        assert_eq!(check(many(MOST_VIDEOS)), Ok(()));
-        assert_eq!(place(many(MOST_VIDEOS + 1)), None);
-    }
-
-    #[test]
-    fn a_video_pauses_with_all_and_of_itself() {
+    fn own_pauses_join_those_of_all_videos() {
         let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds(seconds);
         let own = vec![(at(1), at(2)), (at(5), at(7)), (at(12), at(13)), (at(20), at(21))];
         let video = VideoStream { pauses: own, ..VideoStream::new("a", VideoSpec::default()) };

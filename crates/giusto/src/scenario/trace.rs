@@ -1,42 +1,40 @@
-//! Rates recorded elsewhere.
+//! Trace files of link rates.
 
 use std::{fs, path::Path};
 
 use giusto_sim::link::rate::RateProfile;
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::problem::unreadable;
+use super::error::unreadable;
 
-/// Bytes of an opportunity: Mahimahi's manual, `mm-link(1)`.
+/// Bytes per delivery opportunity: Mahimahi's manual, `mm-link(1)`.
 const OPPORTUNITY_BYTES: u32 = 1504;
 
 const COLUMNS: &str = "write lines of time_s,rate_bps, such as 12.5,3000000";
 
-/// Reads a file of the columns `time_s,rate_bps`.
-///
-/// Each rate holds from its time on; after `period` all begins anew.
+/// Reads a file of the columns `time_s,rate_bps`. Each rate holds from its time on; the trace repeats after `period`.
 pub(super) fn rates(path: &Path, period: Option<TimeDelta>) -> Result<RateProfile, String> {
     let mut steps: Vec<(Timestamp, DataRate)> = Vec::new();
-    each_line(path, |_, text| {
+    each_line(path, |text| {
         let fields: Vec<&str> = text.split(',').map(str::trim).collect();
         if steps.is_empty() && fields == ["time_s", "rate_bps"] {
             return Ok(());
         }
         let [time, rate] = fields[..] else {
-            return Err(format!("\"{text}\" has not two columns: {COLUMNS}"));
+            return Err(format!("expected two columns, found \"{text}\": {COLUMNS}"));
         };
-        let wrong = |what: &str| format!("\"{what}\" is no number from 0 on: {COLUMNS}");
+        let wrong = |what: &str| format!("expected a number of at least 0, found \"{what}\": {COLUMNS}");
         let seconds = number(time).ok_or_else(|| wrong(time))?;
         let bps = number(rate).ok_or_else(|| wrong(rate))?;
         if bps.round() < 1.0 {
             return Err(format!(
-                "rate must be above 0 bit/s, found \"{rate}\": leave the line out, or record an outage as loss"
+                "rate must be above 0 bit/s, found \"{rate}\": remove the line, or model an outage as loss"
             ));
         }
         let at = Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds);
         if let Some(&(before, _)) = steps.last().filter(|&&(before, _)| at <= before) {
             let before = before.as_seconds();
-            return Err(format!("time runs backwards, from {before} s to {seconds} s: sort by time"));
+            return Err(format!("times must increase, found {seconds} s after {before} s"));
         }
         steps.push((at, DataRate::from_bps(bps.round() as u64)));
         Ok(())
@@ -49,16 +47,17 @@ pub(super) fn rates(path: &Path, period: Option<TimeDelta>) -> Result<RateProfil
     Ok(profile)
 }
 
-/// Reads a trace of Mahimahi: on each line the millisecond of an opportunity to send.
+/// Reads a trace of Mahimahi: the millisecond of a delivery opportunity on each line.
 pub(super) fn mahimahi(path: &Path) -> Result<RateProfile, String> {
     const LINES: &str = "write one whole number of milliseconds on each line";
     let mut at: Vec<Timestamp> = Vec::new();
-    each_line(path, |_, text| {
-        let millis: u64 = text.parse().map_err(|_| format!("\"{text}\" is no millisecond: {LINES}"))?;
+    each_line(path, |text| {
+        let millis: u64 =
+            text.parse().map_err(|_| format!("expected milliseconds, found \"{text}\": {LINES}"))?;
         let moment = Timestamp::from_nanos(millis.saturating_mul(1_000_000));
         if let Some(before) = at.last().filter(|&&before| moment < before) {
             let before = before.as_nanos() / 1_000_000;
-            return Err(format!("time runs backwards, from {before} ms to {millis} ms: sort by time"));
+            return Err(format!("times must not decrease, found {millis} ms after {before} ms"));
         }
         at.push(moment);
         Ok(())
@@ -71,13 +70,13 @@ pub(super) fn mahimahi(path: &Path) -> Result<RateProfile, String> {
     Ok(profile)
 }
 
-/// Gives `read` each line that says something, with its number, and puts the place before what it complains of.
-fn each_line(path: &Path, mut read: impl FnMut(usize, &str) -> Result<(), String>) -> Result<(), String> {
+/// Calls `read` with each line that is not empty; its errors are reported with file and line.
+fn each_line(path: &Path, mut read: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
     for (number, line) in (1..).zip(text.lines()) {
         let content = line.split('#').next().unwrap_or_default().trim_start_matches('\u{feff}').trim();
         if !content.is_empty() {
-            read(number, content).map_err(|what| format!("{}:{number}: {what}", path.display()))?;
+            read(content).map_err(|what| format!("{}:{number}: {what}", path.display()))?;
         }
     }
     Ok(())
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_names_file_and_line() {
+    fn errors_name_file_and_line() {
         let told = |read: fn(&Path) -> Result<RateProfile, String>, text: &str| {
             let file = file(text);
             let complaint = read(file.path()).unwrap_err();
@@ -118,13 +117,16 @@ mod tests {
         assert_eq!(told(rates, "# nothing\n"), format!("FILE:1: the trace is empty: {COLUMNS}"));
         assert_eq!(
             told(rates, "0,1000\n3,2000\n2,1000\n"),
-            "FILE:3: time runs backwards, from 3 s to 2 s: sort by time"
+            "FILE:3: times must increase, found 2 s after 3 s"
         );
-        assert_eq!(told(rates, "0;1000\n"), format!("FILE:1: \"0;1000\" has not two columns: {COLUMNS}"));
+        assert_eq!(
+            told(rates, "0;1000\n"),
+            format!("FILE:1: expected two columns, found \"0;1000\": {COLUMNS}")
+        );
         assert!(told(rates, "0,1000\n1,0\n").starts_with("FILE:2: rate must be above 0 bit/s, found \"0\""));
-        assert!(told(rates, "0,inf\n").starts_with("FILE:1: \"inf\" is no number"));
-        assert_eq!(told(mahimahi, "5\n4\n"), "FILE:2: time runs backwards, from 5 ms to 4 ms: sort by time");
-        assert!(told(mahimahi, "0.5\n").starts_with("FILE:1: \"0.5\" is no millisecond"));
+        assert!(told(rates, "0,inf\n").starts_with("FILE:1: expected a number of at least 0, found \"inf\""));
+        assert_eq!(told(mahimahi, "5\n4\n"), "FILE:2: times must not decrease, found 4 ms after 5 ms");
+        assert!(told(mahimahi, "0.5\n").starts_with("FILE:1: expected milliseconds, found \"0.5\""));
         assert!(told(mahimahi, "0\n").starts_with("FILE:1: it repeats after 0 ns"));
         assert!(told(mahimahi, "").starts_with("FILE:1: the trace is empty"));
     }

@@ -28,31 +28,29 @@ impl PageObserver {
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let mut summary = Summary::default();
         let (mut flows, mut links) = (Vec::new(), Vec::new());
-        // A scenario that exists can be built.
-        if let Ok(built) = build::simulation(scenario, seed) {
-            for flow in built.flows {
-                let Some(spec) = scenario.flows().get(flow.spec) else { continue };
-                summary.measure(flow.forwards, flow.start + scenario.warmup()..flow.stop.min(scenario.end()));
-                flows.push(PageFlow {
-                    id: flow.forwards,
-                    name: flow.name,
-                    group: spec.id.clone(),
-                    from: spec.from.clone(),
-                    to: spec.to.clone(),
-                    path: built.simulation.flow(flow.forwards).path.clone(),
-                });
-            }
-            for (spec, id) in scenario.links().iter().zip(built.links) {
-                links.push(PageLink {
-                    id,
-                    name: spec.id.clone(),
-                    from: spec.from.clone(),
-                    to: spec.to.clone(),
-                    rate: spec.config.rate.clone(),
-                    wire: wire(spec),
-                    queue: queue(&spec.queue),
-                });
-            }
+        let built = build::simulation(scenario, seed);
+        for flow in built.flows {
+            let Some(spec) = scenario.flows().get(flow.spec) else { continue };
+            summary.measure(flow.forwards, flow.start + scenario.warmup()..flow.stop.min(scenario.end()));
+            flows.push(PageFlow {
+                id: flow.forwards,
+                name: flow.name,
+                group: spec.id.clone(),
+                from: spec.from.clone(),
+                to: spec.to.clone(),
+                path: built.simulation.flow(flow.forwards).path.clone(),
+            });
+        }
+        for (spec, id) in scenario.links().iter().zip(built.links) {
+            links.push(PageLink {
+                id,
+                name: spec.id.clone(),
+                from: spec.from.clone(),
+                to: spec.to.clone(),
+                rate: spec.config.rate.clone(),
+                wire: wire(spec),
+                queue: queue(&spec.queue),
+            });
         }
         let timeline = Timeline::new(scenario.end());
         let description = scenario.description().to_owned();

@@ -120,7 +120,7 @@ impl WhyObserver {
             for name in spec.instances() {
                 // The answers of a flow come next after it.
                 let id = FlowId(next);
-                next += if spec.kind.answers() { 2 } else { 1 };
+                next += if spec.kind.is_two_way() { 2 } else { 1 };
                 let FlowKind::Media(media) = &spec.kind else { continue };
                 if flow.is_none_or(|flow| flow == spec.id || flow == name) {
                     let controller = media.controller.name().to_owned();

@@ -28,6 +28,18 @@ impl DelayProfile {
     ///
     /// [`DelayError`]: a negative delay, no delay at all, moments out of order.
     pub fn steps(steps: Vec<(Timestamp, TimeDelta)>) -> Result<Self, DelayError> {
+        let profile = Self { steps };
+        profile.check()?;
+        Ok(profile)
+    }
+
+    /// Checks that there are delays, that none is negative and that their moments are in order.
+    ///
+    /// # Errors
+    ///
+    /// [`DelayError`]: a negative delay, no delay at all, moments out of order.
+    pub fn check(&self) -> Result<(), DelayError> {
+        let Self { steps } = self;
         if steps.is_empty() {
             return Err(DelayError::Empty);
         }
@@ -38,7 +50,7 @@ impl DelayProfile {
         if let Some((before, after)) = pairs.into_iter().find(|(before, after)| after <= before) {
             return Err(DelayError::Backwards { before, after });
         }
-        Ok(Self { steps })
+        Ok(())
     }
 
     /// Its steps, in order.

@@ -65,7 +65,22 @@ impl Default for LinkConfig {
     }
 }
 
-/// Why a link cannot be.
+impl LinkConfig {
+    /// Checks every field against its range.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] names the first that is out of its range.
+    pub fn validate(&self) -> Result<(), LinkError> {
+        self.loss.check()?;
+        loss::probability("duplication", self.duplication)?;
+        self.delay.check()?;
+        self.jitter.map_or(Ok(()), Jitter::check)?;
+        Ok(self.rate.check()?)
+    }
+}
+
+/// Why a link cannot be built.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
@@ -143,9 +158,7 @@ impl Link {
         queue: Box<dyn Queue>,
         (seed, name): (u64, &str),
     ) -> Result<Self, LinkError> {
-        config.loss.check()?;
-        loss::probability("duplication", config.duplication)?;
-        config.jitter.map_or(Ok(()), Jitter::check)?;
+        config.validate()?;
         let stream = |part| random::stream(seed, &format!("link {name}: {part}"));
         let propagation =
             Propagation::new(config.delay.clone(), config.jitter, config.reorder, stream("jitter"));

@@ -124,6 +124,49 @@ impl Pattern {
     pub fn new(departures: Departures, size: DataSize) -> Self {
         Self { departures, size, ecn: Ecn::NotEct, start: Timestamp::ZERO, stop: None }
     }
+
+    /// Checks that the pattern can be sent.
+    ///
+    /// # Errors
+    ///
+    /// [`PatternError`] names the first problem.
+    pub fn validate(&self) -> Result<(), PatternError> {
+        self.bytes()?;
+        if let Departures::OnOff { on, off, .. } = self.departures {
+            let lasts = |periods: Periods| {
+                periods.mean() > TimeDelta::ZERO
+                    && !matches!(periods, Periods::Pareto { shape, .. } if !shape.is_finite() || shape <= 1.0)
+            };
+            if !lasts(on) || !lasts(off) {
+                return Err(PatternError::Period);
+            }
+        }
+        let profile = self.profile();
+        profile.check()?;
+        let fastest = match &profile {
+            RateProfile::Fixed(rate) => *rate,
+            RateProfile::Steps { steps, .. } => steps.iter().map(|step| step.1).max().unwrap_or_default(),
+            RateProfile::Unlimited => return Err(PatternError::Unlimited),
+            RateProfile::Opportunities { .. } => DataRate::ZERO,
+        };
+        if fastest.size_in(TimeDelta::from_nanos(1)) > self.size {
+            return Err(PatternError::Fast { size: self.size, rate: fastest });
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> Result<u32, PatternError> {
+        let bytes = u32::try_from(self.size.as_bytes()).ok().filter(|&bytes| bytes > 0);
+        bytes.ok_or(PatternError::Size { size: self.size })
+    }
+
+    /// The rate at which it sends, while it sends.
+    fn profile(&self) -> RateProfile {
+        match &self.departures {
+            Departures::Constant(profile) => profile.clone(),
+            Departures::Poisson(rate) | Departures::OnOff { rate, .. } => RateProfile::Fixed(*rate),
+        }
+    }
 }
 
 /// Sends by a pattern, whatever the network does.
@@ -146,31 +189,9 @@ impl Source {
     ///
     /// [`PatternError`] says what in `pattern` cannot be.
     pub fn new(flow: FlowId, pattern: Pattern, random: Random) -> Result<Self, PatternError> {
-        let bytes = u32::try_from(pattern.size.as_bytes()).ok().filter(|&bytes| bytes > 0);
-        let bytes = bytes.ok_or(PatternError::Size { size: pattern.size })?;
-        let profile = match &pattern.departures {
-            Departures::Constant(RateProfile::Unlimited) => return Err(PatternError::Unlimited),
-            Departures::Constant(profile) => profile.clone(),
-            Departures::Poisson(rate) | Departures::OnOff { rate, .. } => RateProfile::Fixed(*rate),
-        };
-        if let Departures::OnOff { on, off, .. } = pattern.departures {
-            let lasts = |periods: Periods| {
-                periods.mean() > TimeDelta::ZERO
-                    && !matches!(periods, Periods::Pareto { shape, .. } if !shape.is_finite() || shape <= 1.0)
-            };
-            if !lasts(on) || !lasts(off) {
-                return Err(PatternError::Period);
-            }
-        }
-        let clock = Transmitter::new(&profile)?;
-        let fastest = match &profile {
-            RateProfile::Fixed(rate) => *rate,
-            RateProfile::Steps { steps, .. } => steps.iter().map(|step| step.1).max().unwrap_or_default(),
-            RateProfile::Unlimited | RateProfile::Opportunities { .. } => DataRate::ZERO,
-        };
-        if fastest.size_in(TimeDelta::from_nanos(1)) > pattern.size {
-            return Err(PatternError::Fast { size: pattern.size, rate: fastest });
-        }
+        pattern.validate()?;
+        let bytes = pattern.bytes()?;
+        let clock = Transmitter::new(&pattern.profile())?;
         let start = pattern.start;
         let mut source =
             Self { flow, pattern, bytes, clock, random, next: start, on_until: Timestamp::MAX, due: false };

@@ -180,8 +180,7 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
 impl Contender {
     /// The flows whose controllers are compared, in the order of the scenario.
     pub fn subjects(&self, seed: u64) -> Vec<Subject> {
-        // A scenario that exists can be built.
-        let Ok(built) = build::simulation(&self.scenario, seed) else { return Vec::new() };
+        let built = build::simulation(&self.scenario, seed);
         let end = self.scenario.end();
         let subject = |flow: &build::BuiltFlow| {
             let id = self.scenario.flows().get(flow.spec).map(|spec| spec.id.clone())?;

@@ -112,7 +112,7 @@ fn what_a_controller_cannot_have_is_left_out_and_told_once() {
     let wrong = ["call.delay-target=30s".parse().unwrap()];
     let complaint =
         contenders(&document(), &wrong, &"scream:v2".parse().unwrap(), None).unwrap_err().to_string();
-    assert!(complaint.contains("delay-target must lie between"), "{complaint}");
+    assert!(complaint.contains("delay-target must be between"), "{complaint}");
 }
 
 #[test]

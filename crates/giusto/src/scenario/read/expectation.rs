@@ -1,87 +1,73 @@
-//! Expectations: a figure and its bounds.
+//! Keys of expectations.
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+use serde::Deserialize;
 
 use super::{
-    choose,
-    fields::{Fields, Findings},
+    quantity::{Q, Scalar},
+    value::OneOrMany,
 };
 use crate::scenario::{
-    Expectation, Metric, Subject,
-    expectation::Unit,
-    tree::{Node, Value},
+    error::{KeyError, unknown},
+    expectation::{Expectation, Metric, Subject, Unit},
 };
 
-pub(super) fn read(node: &Node, findings: &Findings) -> Option<Expectation> {
-    let subject = ["flow", "link"].into_iter().find_map(|key| Some((key, node.get(key)?.as_text()?)));
-    let owner = subject.map_or_else(|| "expect".to_owned(), |(key, id)| format!("expect of {key} \"{id}\""));
-    let fields = Fields::new(node, owner, findings);
-    let (flows, link) = (fields.texts("flow"), fields.text("link"));
-    let subject = match (flows, link) {
-        (Some(flows), None) if !flows.is_empty() => Some(Subject::Flows(flows)),
-        (None, Some(link)) => Some(Subject::Link(link)),
-        (Some(_), Some(_)) => {
-            fields.complain_of_all("either flow or link: make two expectations of it".to_owned());
-            None
-        }
-        _ => {
-            fields.complain_of_all("of what? Add flow = \"NAME\" or link = \"NAME\"".to_owned());
-            None
-        }
-    };
-    let stream = fields.text("stream");
-    if let (Some(Subject::Link(_)), Some(node)) = (&subject, fields.node("stream")) {
-        fields.complain(node, "stream", format_args!("links know no streams: leave it out"));
-    }
-    let of_flows = !matches!(subject, Some(Subject::Link(_)));
-    let names: Vec<(&'static str, Metric)> = Metric::ALL
-        .into_iter()
-        .filter(|metric| if of_flows { metric.is_of_flows() } else { metric.is_of_links() })
-        .map(|metric| (metric.name(), metric))
-        .collect();
-    let metric = fields.required("metric", |fields, key| choose(fields, key, &names));
-    let bound = |key| metric.and_then(|metric| bound(&fields, key, metric.unit()));
-    let (min, max) = (bound("min"), bound("max"));
-    let rate = match metric {
-        Some(Metric::TimeToRate) => Some(fields.required("rate", Fields::rate)?),
-        _ => None,
-    };
-    if let Some(node) = fields.node("rate")
-        && metric.is_some_and(|metric| metric != Metric::TimeToRate)
-    {
-        fields.complain(
-            node,
-            "rate",
-            format_args!("it goes with metric = \"time-to-rate\" alone: leave it out"),
-        );
-    }
-    // Known even where the metric is not.
-    for key in ["min", "max"] {
-        fields.node(key);
-    }
-    let expectation = Expectation {
-        name: fields.text("name"),
-        from: fields.moment("from"),
-        to: fields.moment("to"),
-        min,
-        max,
-        rate,
-        stream,
-        metric: metric.unwrap_or(Metric::Loss),
-        subject: subject.clone().unwrap_or(Subject::Flows(Vec::new())),
-    };
-    fields.finish();
-    metric.and(subject).map(|_| expectation)
+#[derive(Deserialize)]
+pub(super) struct ExpectKeys {
+    flow: Option<OneOrMany<String>>,
+    link: Option<String>,
+    stream: Option<String>,
+    metric: String,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+    rate: Option<Q<DataRate>>,
+    name: Option<String>,
+    from: Option<Q<Timestamp>>,
+    to: Option<Q<Timestamp>>,
 }
 
-/// A bound in the unit that its metric has.
-fn bound(fields: &Fields<'_>, key: &'static str, unit: Unit) -> Option<f64> {
-    let node = fields.node(key)?;
+pub(super) fn expectation(keys: ExpectKeys) -> Result<Expectation, KeyError> {
+    let subject = match (keys.flow.map(OneOrMany::into_vec), keys.link) {
+        (Some(flows), None) if !flows.is_empty() => Subject::Flows(flows),
+        (None, Some(link)) => Subject::Link(link),
+        (Some(_), Some(_)) => return Err(("link", "set flow or link, not both".to_owned())),
+        _ => return Err(("", "flow or link is missing: add flow = \"NAME\" or link = \"NAME\"".to_owned())),
+    };
+    let of_link = matches!(subject, Subject::Link(_));
+    if of_link && keys.stream.is_some() {
+        return Err(("stream", "stream: links have no streams: remove it".to_owned()));
+    }
+    let fits = |metric: &Metric| if of_link { metric.is_of_links() } else { metric.is_of_flows() };
+    let fitting: Vec<Metric> = Metric::all().filter(fits).collect();
+    let metric = fitting.iter().copied().find(|metric| metric.name() == keys.metric).ok_or_else(|| {
+        let known: Vec<&str> = fitting.iter().map(|metric| metric.name()).collect();
+        ("metric", format!("metric: {}", unknown("name", &keys.metric, &known)))
+    })?;
+    let bound = |key, value: Option<Scalar>| {
+        let value = value.map(|value| bound(&value, metric.unit())).transpose();
+        value.map_err(|text| (key, format!("{key}: {text}")))
+    };
+    let (min, max) = (bound("min", keys.min)?, bound("max", keys.max)?);
+    let rate = keys.rate.map(|rate| rate.0);
+    if metric == Metric::TimeToRate && rate.is_none() {
+        return Err(("", "rate is missing: add rate = \"5 Mbit/s\"".to_owned()));
+    }
+    if metric != Metric::TimeToRate && rate.is_some() {
+        return Err(("rate", "rate: only metric = \"time-to-rate\" has it: remove it".to_owned()));
+    }
+    let (from, to) = (keys.from.map(|from| from.0), keys.to.map(|to| to.0));
+    Ok(Expectation { name: keys.name, subject, stream: keys.stream, metric, min, max, from, to, rate })
+}
+
+/// A bound in the unit of its metric.
+fn bound(value: &Scalar, unit: Unit) -> Result<f64, String> {
     match unit {
-        // A rate of nothing is a bound like any other.
-        Unit::Rate => match &node.value {
-            Value::Text(text) if text.trim_start().starts_with("0 ") => Some(0.0),
-            _ => fields.rate(key).map(|rate| rate.as_bps() as f64),
+        // A rate of 0 is a bound like any other.
+        Unit::Rate => match value {
+            Scalar::Text(text) if text.trim_start().starts_with("0 ") => Ok(0.0),
+            _ => value.as_quantity().map(|rate: DataRate| rate.as_bps() as f64),
         },
-        Unit::Time => fields.time(key).map(giusto_units::TimeDelta::as_millis),
-        Unit::Ratio | Unit::Count(_) => fields.number(key),
+        Unit::Time => value.as_quantity().map(TimeDelta::as_millis),
+        Unit::Ratio | Unit::Count(_) => value.as_number(),
     }
 }

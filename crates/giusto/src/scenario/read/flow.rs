@@ -1,154 +1,348 @@
-//! Flows: what sends, from where to where, and when.
+//! Keys of flows: kind, route and times.
 
 use std::path::Path;
 
-use giusto_sim::traffic::{Departures, Periods};
-use giusto_units::{Ecn, Timestamp};
+use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy};
+use giusto_sim::{
+    machine::{Machine, SleepModel},
+    traffic::{
+        Departures, Periods,
+        tcp::{Algorithm, RtoFloor, Settings},
+    },
+};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use serde::{Deserialize, Deserializer};
 
 use super::{
-    choose,
-    fields::{Fields, Findings},
-    link::rate_profile,
-    media::media,
-    paced::paced,
-    tcp,
+    link::RateKeys,
+    media::MediaKeys,
+    quantity::{Count, Q, count, optional, optional_count, quantity},
+    value::{Both, OneOrMany, Shape},
 };
-use crate::scenario::{FlowKind, FlowSpec, LinkSpec, REVERSE, Start, tree::Node};
+use crate::scenario::{
+    error::{KeyError, unknown},
+    model::{FlowKind, FlowSpec, LinkSpec, REVERSE, Start, Transfers},
+};
 
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Cbr,
-    OnOff,
-    Poisson,
-    Pareto,
-    Tcp,
-    ShortFlows,
-    Paced,
-    Media,
+/// The default Pareto shape: between 1 and 2, heavy-tailed with a finite mean.
+const PARETO_SHAPE: f64 = 1.5;
+
+pub(super) type FlowKeys = Both<Common, KindKeys>;
+
+/// Keys of every flow.
+#[derive(Deserialize)]
+pub(super) struct Common {
+    id: String,
+    via: Option<OneOrMany<String>>,
+    back: Option<OneOrMany<String>>,
+    from: Option<String>,
+    to: Option<String>,
+    count: Option<Count<1>>,
+    start: Option<Shape<Q<Timestamp>, UniformStart>>,
+    stop: Option<Q<Timestamp>>,
 }
 
-const KINDS: &[(&str, Kind)] = &[
-    ("cbr", Kind::Cbr),
-    ("on-off", Kind::OnOff),
-    ("poisson", Kind::Poisson),
-    ("pareto", Kind::Pareto),
-    ("tcp", Kind::Tcp),
-    ("short-flows", Kind::ShortFlows),
-    ("paced", Kind::Paced),
-    ("media", Kind::Media),
-];
+#[derive(Deserialize)]
+struct UniformStart {
+    uniform: Q<TimeDelta>,
+}
 
-/// A flow; `links` are those before it in the file, which may tell where it begins and ends.
-pub(super) fn read(node: &Node, folder: &Path, links: &[LinkSpec], findings: &Findings) -> Option<FlowSpec> {
-    let id = node.get("id").and_then(Node::as_text);
-    let owner = id.map_or_else(|| "flow".to_owned(), |id| format!("flow \"{id}\""));
-    let fields = Fields::new(node, owner, findings);
-    let id = fields.required("id", Fields::text);
-    let via = fields.texts("via").unwrap_or_default();
-    let back = fields.texts("back").unwrap_or_default();
-    let (from, to) = (fields.text("from"), fields.text("to"));
-    let ends = ends(&fields, (from, to), &via, links);
-    let count = fields.count("count", 1).unwrap_or(1);
-    let start = start(&fields);
-    let stop = fields.moment("stop");
-    let Some(kind) = fields.required("kind", |fields, key| choose(fields, key, KINDS)) else {
-        // Which other keys there may be depends on the kind.
-        return None;
+#[derive(Deserialize)]
+#[serde(rename = "kind", rename_all = "kebab-case")]
+pub(super) enum KindKeys {
+    Cbr(Both<Packets, Cbr>),
+    OnOff(Both<Packets, OnOff>),
+    Poisson(Both<Packets, Poisson>),
+    Pareto(Both<Packets, Pareto>),
+    Tcp(Both<Bulk, Tcp>),
+    ShortFlows(Both<ShortFlows, Tcp>),
+    Paced(Paced),
+    Media(Box<MediaKeys>),
+}
+
+#[derive(Deserialize)]
+pub(super) struct Packets {
+    size: Q<DataSize>,
+    ecn: Option<EcnName>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Cbr {
+    rate: RateKeys,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Poisson {
+    rate: Q<DataRate>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct OnOff {
+    rate: Q<DataRate>,
+    on: PeriodKeys,
+    off: PeriodKeys,
+}
+
+type PeriodKeys = Shape<Q<TimeDelta>, PeriodTable>;
+
+#[derive(Deserialize)]
+pub(super) struct PeriodTable {
+    pareto: Option<Q<TimeDelta>>,
+    exponential: Option<Q<TimeDelta>>,
+    shape: Option<f64>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Pareto {
+    rate: Q<DataRate>,
+    on: Q<TimeDelta>,
+    off: Q<TimeDelta>,
+    shape: Option<f64>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Bulk {
+    bytes: Option<Q<DataSize>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct ShortFlows {
+    size: Option<Sizes>,
+    idle: Option<Q<TimeDelta>>,
+    starting_on: Option<Count<0>>,
+    persistent: Option<bool>,
+}
+
+/// One size, or the minimum and the maximum.
+#[derive(Deserialize)]
+#[serde(rename = "Shape", rename_all = "lowercase")]
+enum Sizes {
+    Value(Q<DataSize>),
+    List((Q<DataSize>, Q<DataSize>)),
+}
+
+#[derive(Deserialize)]
+pub(super) struct Tcp(#[serde(with = "SettingsKeys")] Settings);
+
+#[derive(Deserialize)]
+#[serde(remote = "Settings", default = "Settings::default", rename_all = "kebab-case")]
+struct SettingsKeys {
+    #[serde(rename = "control")]
+    algorithm: Algorithm,
+    #[serde(deserialize_with = "bytes")]
+    mss: u32,
+    sack: bool,
+    timestamps: bool,
+    ecn: bool,
+    prr: bool,
+    hystart: Option<bool>,
+    #[serde(deserialize_with = "count")]
+    initial_window: u32,
+    #[serde(deserialize_with = "count")]
+    segments_per_ack: u32,
+    #[serde(deserialize_with = "optional_count")]
+    slow_start_limit: Option<u32>,
+    #[serde(deserialize_with = "optional")]
+    initial_threshold: Option<DataSize>,
+    #[serde(deserialize_with = "quantity")]
+    receive_window: DataSize,
+    #[serde(deserialize_with = "quantity")]
+    delayed_ack: TimeDelta,
+    #[serde(rename = "min-rto", deserialize_with = "whole_floor")]
+    rto_floor: RtoFloor,
+}
+
+fn bytes<'de, D: Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
+    let size: DataSize = quantity(value)?;
+    Ok(u32::try_from(size.as_bytes()).unwrap_or(u32::MAX))
+}
+
+fn whole_floor<'de, D: Deserializer<'de>>(value: D) -> Result<RtoFloor, D::Error> {
+    quantity(value).map(RtoFloor::Whole)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Paced {
+    strategy: Option<String>,
+    rate: Q<DataRate>,
+    size: Q<DataSize>,
+    packets_per_cycle: Option<Count<1>>,
+    ecn: Option<EcnName>,
+    machine: Option<Shape<MachineName, MachineKeys>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum MachineName {
+    Ideal,
+    SunLabs,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct MachineKeys {
+    clock: Option<Q<TimeDelta>>,
+    sleep: Option<Q<TimeDelta>>,
+    send_cost: Option<Q<TimeDelta>>,
+    look_cost: Option<Q<TimeDelta>>,
+    ticks: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum EcnName {
+    Off,
+    Ect0,
+    Ect1,
+}
+
+impl From<EcnName> for Ecn {
+    fn from(name: EcnName) -> Self {
+        match name {
+            EcnName::Off => Self::NotEct,
+            EcnName::Ect0 => Self::Ect0,
+            EcnName::Ect1 => Self::Ect1,
+        }
+    }
+}
+
+/// The flow; `links` are those of the file, which may give its ends, if all could be read.
+pub(super) fn flow(keys: FlowKeys, folder: &Path, links: Option<&[LinkSpec]>) -> Result<FlowSpec, KeyError> {
+    let Both(common, kind) = keys;
+    let via = common.via.map(OneOrMany::into_vec).unwrap_or_default();
+    let ends = ends((common.from, common.to), &via, links)?;
+    let start = match common.start {
+        None => Start::At(Timestamp::ZERO),
+        Some(Shape::Value(Q(at))) => Start::At(at),
+        Some(Shape::Table(UniformStart { uniform })) => Start::Uniform(uniform.0),
     };
-    let kind = kind_of(&fields, folder, kind);
-    fields.finish();
-    Some(FlowSpec { via, back, count, start: start?, stop, ..FlowSpec::new(id?, kind?, ends?) })
+    Ok(FlowSpec {
+        via,
+        back: common.back.map(OneOrMany::into_vec).unwrap_or_default(),
+        count: common.count.map_or(1, |count| count.0),
+        start,
+        stop: common.stop.map(|stop| stop.0),
+        ..FlowSpec::new(common.id, kind.read(folder)?, ends)
+    })
 }
 
-/// Where a flow begins and ends: as it says, or as its way does, or as the only link there is.
+/// The ends of a flow: as given, or those of its route, or those of the only link.
 fn ends(
-    fields: &Fields<'_>,
     (from, to): (Option<String>, Option<String>),
     via: &[String],
-    links: &[LinkSpec],
-) -> Option<(String, String)> {
-    let named = |id: &String| links.iter().find(|link| link.id == *id);
-    let forwards = || links.iter().filter(|link| !link.id.ends_with(REVERSE));
-    let only = forwards().next().filter(|_| forwards().count() == 1);
-    let first = via.first().and_then(named).or(only.filter(|_| via.is_empty()));
-    let last = via.last().and_then(named).or(only.filter(|_| via.is_empty()));
+    links: Option<&[LinkSpec]>,
+) -> Result<(String, String), KeyError> {
+    let Some(links) = links else { return Ok((from.unwrap_or_default(), to.unwrap_or_default())) };
+    let find = |id: &String| links.iter().find(|link| link.id == *id);
+    if let Some(id) = via.iter().find(|id| find(id).is_none()) {
+        let known: Vec<&str> = links.iter().map(|link| link.id.as_str()).collect();
+        return Err(("via", format!("via: {}", unknown("link", id, &known))));
+    }
+    let mut forward = links.iter().filter(|link| !link.id.ends_with(REVERSE));
+    let only = forward.next().filter(|_| via.is_empty() && forward.next().is_none());
+    let (first, last) = (via.first().and_then(find).or(only), via.last().and_then(find).or(only));
     let from = from.or_else(|| first.map(|link| link.from.clone()));
     let to = to.or_else(|| last.map(|link| link.to.clone()));
-    let unknown = via.iter().find(|id| named(id).is_none());
-    if let (Some(id), Some(node)) = (unknown, fields.node("via")) {
-        let known: Vec<&str> = links.iter().map(|link| link.id.as_str()).collect();
-        fields.complain(
-            node,
-            "via",
-            format_args!("no link is called \"{id}\": known are {}", known.join(", ")),
-        );
-    } else if from.is_none() || to.is_none() {
-        fields.complain_of_all("no route: give from and to, the nodes where it begins and ends".to_owned());
-    }
     from.zip(to)
+        .ok_or_else(|| ("", "no route: set from and to, the sending and the receiving node".to_owned()))
 }
 
-fn start(fields: &Fields<'_>) -> Option<Start> {
-    if fields.node("start").is_none() {
-        return Some(Start::At(Timestamp::ZERO));
+impl KindKeys {
+    fn read(self, folder: &Path) -> Result<FlowKind, KeyError> {
+        let source = |packets: Packets, departures| FlowKind::Source {
+            departures,
+            size: packets.size.0,
+            ecn: packets.ecn.map_or(Ecn::NotEct, Ecn::from),
+        };
+        Ok(match self {
+            Self::Cbr(Both(packets, Cbr { rate })) => {
+                let rate = rate.profile(folder).map_err(|text| ("rate", format!("rate: {text}")))?;
+                source(packets, Departures::Constant(rate))
+            }
+            Self::Poisson(Both(packets, Poisson { rate })) => source(packets, Departures::Poisson(rate.0)),
+            Self::OnOff(Both(packets, OnOff { rate, on, off })) => {
+                let on = periods(on).map_err(|text| ("on", format!("on: {text}")))?;
+                let off = periods(off).map_err(|text| ("off", format!("off: {text}")))?;
+                source(packets, Departures::OnOff { rate: rate.0, on, off })
+            }
+            Self::Pareto(Both(packets, Pareto { rate, on, off, shape })) => {
+                let shape = shape.unwrap_or(PARETO_SHAPE);
+                let [on, off] = [on, off].map(|mean| Periods::Pareto { mean: mean.0, shape });
+                source(packets, Departures::OnOff { rate: rate.0, on, off })
+            }
+            Self::Tcp(Both(Bulk { bytes }, Tcp(settings))) => {
+                let transfers = bytes.map_or(Transfers::Unlimited, |bytes| Transfers::Once(bytes.0));
+                FlowKind::Tcp { settings, transfers }
+            }
+            Self::ShortFlows(Both(short, Tcp(settings))) => {
+                let sizes = match short.size {
+                    None => (30_000, 50_000),
+                    Some(Sizes::Value(size)) => (size.0.as_bytes(), size.0.as_bytes()),
+                    Some(Sizes::List((min, max))) => (min.0.as_bytes(), max.0.as_bytes()),
+                };
+                let transfers = Transfers::Short {
+                    sizes,
+                    idle: short.idle.map_or(TimeDelta::from_seconds(10), |idle| idle.0),
+                    starting_on: short.starting_on.map_or(0, |count| count.0),
+                    persistent: short.persistent.unwrap_or(false),
+                };
+                FlowKind::Tcp { settings, transfers }
+            }
+            Self::Paced(keys) => paced(keys)?,
+            Self::Media(keys) => FlowKind::Media(keys.read()?),
+        })
     }
-    let Some(inner) = fields.table("start") else { return fields.moment("start").map(Start::At) };
-    let span = inner.required("uniform", Fields::time);
-    inner.finish();
-    span.map(Start::Uniform)
 }
 
-/// What sends: place for each kind.
-fn kind_of(fields: &Fields<'_>, folder: &Path, kind: Kind) -> Option<FlowKind> {
-    let source = |departures: Option<Departures>| {
-        let size = fields.required("size", Fields::size);
-        let ecn = ecn(fields);
-        Some(FlowKind::Source { departures: departures?, size: size?, ecn: ecn? })
-    };
-    match kind {
-        Kind::Tcp => Some(tcp::bulk(fields)),
-        Kind::ShortFlows => tcp::short_flows(fields),
-        Kind::Paced => paced(fields),
-        Kind::Media => media(fields),
-        Kind::Cbr => {
-            let rate = fields.required("rate", |fields, _| rate_profile(fields, folder));
-            source(rate.map(Departures::Constant))
+fn periods(keys: PeriodKeys) -> Result<Periods, String> {
+    match keys {
+        Shape::Value(Q(time)) => Ok(Periods::Fixed(time)),
+        Shape::Table(PeriodTable { pareto: Some(Q(mean)), exponential: None, shape }) => {
+            Ok(Periods::Pareto { mean, shape: shape.unwrap_or(PARETO_SHAPE) })
         }
-        Kind::Poisson => source(fields.required("rate", Fields::rate).map(Departures::Poisson)),
-        Kind::OnOff => source(on_off(fields, periods)),
-        Kind::Pareto => {
-            let shape = fields.number("shape").unwrap_or(1.5);
-            source(on_off(fields, |fields, key| fields.time(key).map(|mean| Periods::Pareto { mean, shape })))
+        Shape::Table(PeriodTable { pareto: None, exponential: Some(Q(mean)), shape: None }) => {
+            Ok(Periods::Exponential { mean })
         }
+        Shape::Table(_) => Err("set exponential, or pareto and perhaps shape".to_owned()),
     }
 }
 
-fn on_off(
-    fields: &Fields<'_>,
-    periods: impl Fn(&Fields<'_>, &'static str) -> Option<Periods>,
-) -> Option<Departures> {
-    let rate = fields.required("rate", Fields::rate);
-    let (on, off) = (fields.required("on", &periods), fields.required("off", &periods));
-    Some(Departures::OnOff { rate: rate?, on: on?, off: off? })
-}
-
-/// A time, or a mean of drawn times.
-fn periods(fields: &Fields<'_>, key: &'static str) -> Option<Periods> {
-    fields.node(key)?;
-    let Some(inner) = fields.table(key) else { return fields.time(key).map(Periods::Fixed) };
-    let periods = if inner.node("pareto").is_some() {
-        let shape = inner.number("shape").unwrap_or(1.5);
-        inner.time("pareto").map(|mean| Periods::Pareto { mean, shape })
-    } else {
-        inner.required("exponential", Fields::time).map(|mean| Periods::Exponential { mean })
+fn paced(keys: Paced) -> Result<FlowKind, KeyError> {
+    let strategy = match &keys.strategy {
+        None => Strategy::default(),
+        Some(name) => {
+            Strategy::ALL.into_iter().find(|strategy| strategy.name() == name).ok_or_else(|| {
+                (
+                    "strategy",
+                    format!("strategy: {}", unknown("name", name, &Strategy::ALL.map(Strategy::name))),
+                )
+            })?
+        }
     };
-    inner.finish();
-    periods
-}
-
-pub(super) fn ecn(fields: &Fields<'_>) -> Option<Ecn> {
-    if fields.node("ecn").is_none() {
-        return Some(Ecn::NotEct);
-    }
-    choose(fields, "ecn", &[("off", Ecn::NotEct), ("ect0", Ecn::Ect0), ("ect1", Ecn::Ect1)])
+    // Rates and sizes of a scenario include all headers.
+    let rule = CycleRule::Given(keys.packets_per_cycle.map_or(1, |count| count.0));
+    let plan = CyclePlan::new(keys.rate.0, keys.size.0, HeaderLayer::Payload, IpVersion::V4, rule);
+    let machine = match keys.machine {
+        None | Some(Shape::Value(MachineName::Ideal)) => Machine::default(),
+        Some(Shape::Value(MachineName::SunLabs)) => Machine::SUN_LABS,
+        Some(Shape::Table(keys)) => {
+            let time = |time: Option<Q<TimeDelta>>| time.map_or(TimeDelta::ZERO, |time| time.0);
+            Machine {
+                clock_step: time(keys.clock),
+                sleep_step: time(keys.sleep),
+                send_cost: time(keys.send_cost),
+                look_cost: time(keys.look_cost),
+                sleep_model: if keys.ticks == Some(true) { SleepModel::Ticks } else { SleepModel::default() },
+                ..Machine::default()
+            }
+        }
+    };
+    Ok(FlowKind::Paced {
+        strategy,
+        plan: plan.map_err(|error| ("", error.to_string()))?,
+        machine,
+        ecn: keys.ecn.map_or(Ecn::NotEct, Ecn::from),
+    })
 }

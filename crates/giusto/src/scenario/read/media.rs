@@ -1,311 +1,309 @@
-//! Adaptive media: the encoder, the sound and the controller.
+//! Keys of media flows: encoders, audio and controller.
 
 use giusto_congestion::ControllerKind;
-use giusto_session::source::{
-    AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, RateRange, StatisticalConfig,
-    TraceConfig,
+use giusto_session::{
+    packetizer::DEFAULT_MAX_PAYLOAD,
+    source::{
+        AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, RateRange, StatisticalConfig,
+        TraceConfig,
+    },
 };
-use giusto_units::{DataRate, DataSize, Timestamp};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use serde::{Deserialize, Deserializer, de::Error};
 
-use super::{choose, choose_of, fields::Fields};
+use super::{
+    flow::EcnName,
+    quantity::{Count, Q, Quantity, Scalar, count, pairs, quantity},
+    value::{Both, OneOrMany, Shape},
+};
 use crate::scenario::{
-    FlowKind, GiveUp, MediaSpec, VideoSpec, VideoStream,
-    media::FEEDBACKS,
-    tree::{Node, Value},
+    error::{KeyError, unknown},
+    media::{FEEDBACKS, GiveUp, MediaSpec, VideoSpec, VideoStream},
 };
 
-#[derive(Debug, Clone, Copy)]
-enum Model {
-    Fixed,
-    Perfect,
-    Statistical,
-    Trace,
-    Hybrid,
-}
-
-const MODELS: &[(&str, Model)] = &[
-    ("fixed", Model::Fixed),
-    ("perfect", Model::Perfect),
-    ("statistical", Model::Statistical),
-    ("trace", Model::Trace),
-    ("hybrid", Model::Hybrid),
-];
-
-/// A picture that a receiver can decode alone is repaid in so many frames: `K_d` of RFC 8593 §5, Figure 2.
+/// The default number of frames after which a key frame is repaid: `K_d` of RFC 8593 §5, Figure 2.
 const REPAID_IN: u32 = 8;
 
-pub(super) fn media(fields: &Fields<'_>) -> Option<FlowKind> {
-    let controllers = ControllerKind::ALL.map(|kind| (kind.name(), kind));
-    let controller = given(fields, "controller", |fields, key| choose(fields, key, &controllers));
-    let feedback = given(fields, "feedback", |fields, key| choose(fields, key, FEEDBACKS));
-    let max_payload = given(fields, "max-payload", Fields::size);
-    let limits = ["min-rate", "start-rate", "max-rate"].map(|key| given(fields, key, Fields::rate));
-    let audio = given(fields, "audio", audio);
-    let size = max_payload.flatten();
-    let videos = given(fields, "video", |fields, key| videos(fields, key, size));
-    let pauses = pauses(fields);
-    let delay_target = given(fields, "delay-target", Fields::time);
-    let receiver_limit = given(fields, "receiver-limit", Fields::rate);
-    let ecn = super::flow::ecn(fields);
+type Pauses = Option<Vec<(Q<Timestamp>, Q<Timestamp>)>>;
 
-    let [min, start, max] = limits;
-    let (videos, audio) = (videos?, audio?);
-    let mut media = match videos {
-        Some(videos) => MediaSpec::with_videos(videos, audio),
-        // Who names neither wants what RFC 8867 §4.3 sends.
-        None => MediaSpec::new(audio.is_none().then(VideoSpec::default), audio),
-    };
-    media.controller = controller?.unwrap_or(media.controller);
-    media.max_payload = max_payload?.unwrap_or(media.max_payload);
-    media.limits = media.limits_where_given([min?, start?, max?]);
-    media.feedback = feedback?;
-    media.pauses = pauses?;
-    media.delay_target = delay_target?;
-    media.receiver_limit = receiver_limit?;
-    media.ecn = ecn?;
-    Some(FlowKind::Media(media))
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct MediaKeys {
+    controller: Option<String>,
+    feedback: Option<String>,
+    max_payload: Option<Q<DataSize>>,
+    min_rate: Option<Q<DataRate>>,
+    start_rate: Option<Q<DataRate>>,
+    max_rate: Option<Q<DataRate>>,
+    audio: Option<Shape<Q<DataRate>, AudioKeys>>,
+    video: Option<OneOrMany<Shape<Model, Both<StreamKeys, Model>>>>,
+    pauses: Pauses,
+    delay_target: Option<Q<TimeDelta>>,
+    receiver_limit: Option<Q<DataRate>>,
+    ecn: Option<EcnName>,
 }
 
-/// What `read` gives for `key`, if it is there; `None` if it is there and cannot be used.
-#[expect(clippy::option_option, reason = "what is there, what is not, and what is wrong are three things")]
-fn given<'a, T>(
-    fields: &Fields<'a>,
-    key: &'static str,
-    read: impl Fn(&Fields<'a>, &'static str) -> Option<T>,
-) -> Option<Option<T>> {
-    if fields.node(key).is_none() { Some(None) } else { read(fields, key).map(Some) }
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct AudioKeys {
+    rate: Option<Q<DataRate>>,
+    packet_time: Option<Q<TimeDelta>>,
 }
 
-/// A rate, or a rate and a packet time.
-fn audio(fields: &Fields<'_>, key: &'static str) -> Option<AudioConfig> {
-    let default = AudioConfig::default();
-    let Some(inner) = fields.table(key) else {
-        return fields.rate(key).map(|rate| AudioConfig { rate, ..default });
-    };
-    let rate = given(&inner, "rate", Fields::rate);
-    let packet_time = given(&inner, "packet-time", Fields::time);
-    inner.finish();
-    Some(AudioConfig {
-        rate: rate?.unwrap_or(default.rate),
-        packet_time: packet_time?.unwrap_or(default.packet_time),
-        ..default
-    })
+/// Keys of every video.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct StreamKeys {
+    id: Option<String>,
+    priority: Option<f64>,
+    skip_after: Option<Q<GiveUp>>,
+    discard_after: Option<Q<GiveUp>>,
+    pauses: Pauses,
 }
 
-/// One video, or a list of them.
-fn videos(fields: &Fields<'_>, key: &'static str, max_payload: Option<DataSize>) -> Option<Vec<VideoStream>> {
-    let node = fields.node(key)?;
-    let Value::Array(nodes) = &node.value else {
-        let id = VideoStream::default_id(1, 1);
-        return video(fields, node, (key, id), max_payload).map(|video| vec![video]);
-    };
-    if nodes.is_empty() {
-        let mend = "write at least one, such as [{ model = \"perfect\" }], or leave the key out";
-        fields.complain(node, key, format_args!("a list of none: {mend}"));
-        return None;
+impl Quantity for GiveUp {
+    const EXPECTED: &'static str = "a time with its unit, such as \"100 ms\", or \"never\"";
+
+    fn read(text: &str) -> Result<Self, String> {
+        if text == "never" { Ok(Self::Never) } else { TimeDelta::read(text).map(Self::After) }
     }
-    let one = |(node, number): (&Node, usize)| {
-        let name = match node.get("id").and_then(Node::as_text) {
-            Some(id) => format!("{key} \"{id}\""),
-            None => format!("{key} {number}"),
+}
+
+/// A model of an encoder and its parameters.
+#[derive(Deserialize)]
+#[serde(rename = "model=statistical", rename_all = "kebab-case")]
+enum Model {
+    Fixed(FixedKeys),
+    #[serde(deserialize_with = "perfect")]
+    Perfect(VideoSpec),
+    #[serde(deserialize_with = "statistical")]
+    Statistical(VideoSpec),
+    #[serde(deserialize_with = "trace")]
+    Trace(VideoSpec),
+    #[serde(deserialize_with = "hybrid")]
+    Hybrid(VideoSpec),
+}
+
+#[derive(Deserialize)]
+struct FixedKeys {
+    rate: Q<DataRate>,
+    size: Option<Q<DataSize>>,
+}
+
+/// The rates that an encoder can produce.
+#[derive(Deserialize)]
+struct Range {
+    min: Option<Q<DataRate>>,
+    max: Option<Q<DataRate>>,
+}
+
+impl Range {
+    fn read<E: Error>(&self) -> Result<RateRange, E> {
+        let default = RateRange::default();
+        let min = self.min.map_or(default.min(), |rate| rate.0);
+        let max = self.max.map_or(default.max(), |rate| rate.0);
+        RateRange::new(min, max).map_err(E::custom)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "PerfectConfig", default = "PerfectConfig::default", rename_all = "kebab-case")]
+struct PerfectKeys {
+    #[serde(skip)]
+    limits: RateRange,
+    #[serde(rename = "start", deserialize_with = "quantity")]
+    start_rate: DataRate,
+    #[serde(deserialize_with = "frame_rate")]
+    frame_rate: FrameRate,
+    #[serde(deserialize_with = "quantity")]
+    lag: TimeDelta,
+    #[serde(deserialize_with = "key_frames")]
+    key_frames: Option<KeyFrames>,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "StatisticalConfig", default = "StatisticalConfig::default", rename_all = "kebab-case")]
+struct StatisticalKeys {
+    #[serde(skip)]
+    limits: RateRange,
+    #[serde(rename = "start", deserialize_with = "quantity")]
+    start_rate: DataRate,
+    #[serde(deserialize_with = "frame_rate")]
+    frame_rate: FrameRate,
+    #[serde(deserialize_with = "quantity")]
+    reaction_latency: TimeDelta,
+    #[serde(with = "MeanwhileName")]
+    meanwhile: Meanwhile,
+    abrupt_change: f64,
+    #[serde(deserialize_with = "count")]
+    burst_frames: u32,
+    #[serde(deserialize_with = "burst_size")]
+    burst_size: BurstSize,
+    interval_scale: f64,
+    #[serde(skip)]
+    size_scale: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Meanwhile", rename_all = "lowercase")]
+enum MeanwhileName {
+    Remembered,
+    Ignored,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "TraceConfig", default = "TraceConfig::default", rename_all = "kebab-case")]
+struct TraceKeys {
+    #[serde(skip)]
+    limits: RateRange,
+    #[serde(rename = "start", deserialize_with = "quantity")]
+    start_rate: DataRate,
+    #[serde(deserialize_with = "frames")]
+    skip_frames: usize,
+}
+
+#[derive(Deserialize)]
+struct Perfect(#[serde(with = "PerfectKeys")] PerfectConfig);
+
+#[derive(Deserialize)]
+struct Statistical(#[serde(with = "StatisticalKeys")] StatisticalConfig);
+
+#[derive(Deserialize)]
+struct Trace(#[serde(with = "TraceKeys")] TraceConfig);
+
+#[derive(Deserialize)]
+struct Noise {
+    noise: Option<f64>,
+}
+
+/// Of a hybrid encoder, sizes come from its trace.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct SizeScale {
+    size_scale: Option<f64>,
+}
+
+fn perfect<'de, D: Deserializer<'de>>(value: D) -> Result<VideoSpec, D::Error> {
+    let Both(range, Both(Noise { noise }, Perfect(config))) = Both::<Range, _>::deserialize(value)?;
+    Ok(VideoSpec::Perfect(PerfectConfig { limits: range.read()?, ..config }, noise))
+}
+
+fn statistical<'de, D: Deserializer<'de>>(value: D) -> Result<VideoSpec, D::Error> {
+    let Both(range, Both(sizes, Statistical(config))) =
+        Both::<Range, Both<SizeScale, _>>::deserialize(value)?;
+    let size_scale = sizes.size_scale.unwrap_or(config.size_scale);
+    Ok(VideoSpec::Statistical(StatisticalConfig { limits: range.read()?, size_scale, ..config }))
+}
+
+fn trace<'de, D: Deserializer<'de>>(value: D) -> Result<VideoSpec, D::Error> {
+    let Both(range, Trace(config)) = Both::<Range, _>::deserialize(value)?;
+    Ok(VideoSpec::Trace(TraceConfig { limits: range.read()?, ..config }))
+}
+
+fn hybrid<'de, D: Deserializer<'de>>(value: D) -> Result<VideoSpec, D::Error> {
+    let Both(range, Both(Statistical(config), Trace(trace))) = Both::<Range, _>::deserialize(value)?;
+    let limits = range.read()?;
+    Ok(VideoSpec::Hybrid(StatisticalConfig { limits, ..config }, TraceConfig { limits, ..trace }))
+}
+
+fn frame_rate<'de, D: Deserializer<'de>>(value: D) -> Result<FrameRate, D::Error> {
+    FrameRate::from_hertz(f64::deserialize(value)?).map_err(D::Error::custom)
+}
+
+fn frames<'de, D: Deserializer<'de>>(value: D) -> Result<usize, D::Error> {
+    Count::<0>::deserialize(value).map(|frames| frames.0 as usize)
+}
+
+/// A size, or a number of mean frames.
+fn burst_size<'de, D: Deserializer<'de>>(value: D) -> Result<BurstSize, D::Error> {
+    match Scalar::deserialize(value)? {
+        Scalar::Text(text) => DataSize::read(&text).map(BurstSize::Fixed).map_err(D::Error::custom),
+        number => number.as_number().map(BurstSize::Frames).map_err(D::Error::custom),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct KeyFrameKeys {
+    #[serde(deserialize_with = "burst_size")]
+    size: BurstSize,
+    repaid_in: Option<Count<2>>,
+    interval: Option<Count<2>>,
+}
+
+fn key_frames<'de, D: Deserializer<'de>>(value: D) -> Result<Option<KeyFrames>, D::Error> {
+    let KeyFrameKeys { size, repaid_in, interval } = Deserialize::deserialize(value)?;
+    let repaid_in = repaid_in.map_or(REPAID_IN, |frames| frames.0);
+    Ok(Some(KeyFrames { size, repaid_in, interval: interval.map(|frames| frames.0) }))
+}
+
+impl MediaKeys {
+    pub(super) fn read(self) -> Result<MediaSpec, KeyError> {
+        let given = |rate: Option<Q<DataRate>>| rate.map(|rate| rate.0);
+        let audio = self.audio.map(|audio| {
+            let default = AudioConfig::default();
+            let (rate, packet_time) = match audio {
+                Shape::Value(rate) => (Some(rate), None),
+                Shape::Table(keys) => (keys.rate, keys.packet_time),
+            };
+            let packet_time = packet_time.map_or(default.packet_time, |time| time.0);
+            AudioConfig { rate: given(rate).unwrap_or(default.rate), packet_time, ..default }
+        });
+        let max_payload = self.max_payload.map_or(DEFAULT_MAX_PAYLOAD, |size| size.0);
+        let mut media = match self.video.map(OneOrMany::into_vec) {
+            Some(videos) if videos.is_empty() => {
+                return Err(("video", "video: the list is empty: add a video, or remove the key".to_owned()));
+            }
+            Some(videos) => {
+                let all = videos.len();
+                let video = |(keys, number)| stream(keys, VideoStream::default_id(number, all), max_payload);
+                MediaSpec::with_videos(videos.into_iter().zip(1..).map(video).collect(), audio)
+            }
+            // The default is the video of RFC 8867 §4.3.
+            None => MediaSpec::new(audio.is_none().then(VideoSpec::default), audio),
         };
-        video(fields, node, (&name, VideoStream::default_id(number, nodes.len())), max_payload)
-    };
-    // All are read, so that all that is wrong is told.
-    let videos: Vec<_> = nodes.iter().zip(1..).map(one).collect();
-    videos.into_iter().collect()
-}
-
-/// The name of a model, or a model with its parameters and what else the stream has. Complaints call it `name`, and results `id`
-/// unless it has one.
-fn video(
-    fields: &Fields<'_>,
-    node: &Node,
-    (name, id): (&str, String),
-    max_payload: Option<DataSize>,
-) -> Option<VideoStream> {
-    if !matches!(node.value, Value::Table(_)) {
-        return named_model(fields, node, name).map(|video| VideoStream::new(id, video));
-    }
-    let inner = Fields::new(node, format!("{}: {name}", fields.owner()), fields.findings());
-    let video = model(&inner, max_payload);
-    let own_id = given(&inner, "id", Fields::text);
-    let priority = given(&inner, "priority", Fields::number);
-    let [skip_after, discard_after] = ["skip-after", "discard-after"].map(|key| given(&inner, key, give_up));
-    let pauses = pauses(&inner);
-    inner.finish();
-    let stream = VideoStream::new(own_id?.unwrap_or(id), video?);
-    Some(VideoStream {
-        priority: priority?.unwrap_or(stream.priority),
-        skip_after: skip_after?.unwrap_or_default(),
-        discard_after: discard_after?.unwrap_or_default(),
-        pauses: pauses?,
-        ..stream
-    })
-}
-
-/// A time, or "never".
-fn give_up(fields: &Fields<'_>, key: &'static str) -> Option<GiveUp> {
-    if fields.node(key)?.as_text() == Some("never") {
-        return Some(GiveUp::Never);
-    }
-    fields.time(key).map(GiveUp::After)
-}
-
-/// A model with the parameters that it has by default.
-fn named_model(fields: &Fields<'_>, node: &Node, name: &str) -> Option<VideoSpec> {
-    match choose_of(fields, node, name, MODELS)? {
-        Model::Fixed => {
-            let mend = "write { model = \"fixed\", rate = \"1 Mbit/s\" }";
-            fields.complain(node, name, format_args!("\"fixed\" needs a rate: {mend}"));
-            None
+        if let Some(name) = self.controller {
+            let kind = ControllerKind::ALL.into_iter().find(|kind| kind.name() == name);
+            let known = ControllerKind::ALL.map(ControllerKind::name);
+            let wrong = || ("controller", format!("controller: {}", unknown("name", &name, &known)));
+            media.controller = kind.ok_or_else(wrong)?;
         }
-        Model::Perfect => Some(VideoSpec::Perfect(PerfectConfig::default(), None)),
-        Model::Statistical => Some(VideoSpec::default()),
-        Model::Trace => Some(VideoSpec::Trace(TraceConfig::default())),
-        Model::Hybrid => Some(VideoSpec::Hybrid(StatisticalConfig::default(), TraceConfig::default())),
-    }
-}
-
-/// A model with its parameters.
-fn model(inner: &Fields<'_>, max_payload: Option<DataSize>) -> Option<VideoSpec> {
-    let model = given(inner, "model", |fields, key| choose(fields, key, MODELS))?;
-    match model.unwrap_or(Model::Statistical) {
-        Model::Fixed => fixed(inner, max_payload),
-        Model::Perfect => perfect(inner),
-        Model::Statistical => statistical(inner, true).map(VideoSpec::Statistical),
-        Model::Trace => trace(inner).map(VideoSpec::Trace),
-        Model::Hybrid => {
-            let (statistical, trace) = (statistical(inner, false), trace(inner));
-            statistical.zip(trace).map(|(statistical, trace)| VideoSpec::Hybrid(statistical, trace))
+        if let Some(name) = self.feedback {
+            let kind = FEEDBACKS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+            let known: Vec<&str> = FEEDBACKS.iter().map(|(known, _)| *known).collect();
+            let wrong = || ("feedback", format!("feedback: {}", unknown("name", &name, &known)));
+            media.feedback = Some(kind.ok_or_else(wrong)?);
         }
+        media.max_payload = max_payload;
+        media.limits =
+            media.limits_where_given([given(self.min_rate), given(self.start_rate), given(self.max_rate)]);
+        media.pauses = pairs(self.pauses.unwrap_or_default());
+        media.delay_target = self.delay_target.map(|time| time.0);
+        media.receiver_limit = given(self.receiver_limit);
+        media.ecn = self.ecn.map_or(Ecn::NotEct, Ecn::from);
+        Ok(media)
     }
 }
 
-fn fixed(fields: &Fields<'_>, max_payload: Option<DataSize>) -> Option<VideoSpec> {
-    let rate = fields.required("rate", Fields::rate);
-    let size = given(fields, "size", Fields::size);
-    let most = max_payload.unwrap_or(giusto_session::packetizer::DEFAULT_MAX_PAYLOAD);
-    Some(VideoSpec::Fixed { rate: rate?, size: size?.unwrap_or(most) })
-}
-
-fn perfect(fields: &Fields<'_>) -> Option<VideoSpec> {
-    let default = PerfectConfig::default();
-    let range = range(fields);
-    let (frame_rate, lag) = (given(fields, "frame-rate", frame_rate), given(fields, "lag", Fields::time));
-    let noise = given(fields, "noise", Fields::number);
-    let key_frames = given(fields, "key-frames", key_frames);
-    let (limits, start_rate) = range?;
-    let config = PerfectConfig {
-        limits,
-        start_rate: start_rate.unwrap_or(default.start_rate),
-        frame_rate: frame_rate?.unwrap_or(default.frame_rate),
-        lag: lag?.unwrap_or(default.lag),
-        key_frames: key_frames?,
-    };
-    Some(VideoSpec::Perfect(config, noise?))
-}
-
-/// The parameters of RFC 8593 §5; the sizes of a hybrid encoder come from its trace.
-fn statistical(fields: &Fields<'_>, with_sizes: bool) -> Option<StatisticalConfig> {
-    const MEANWHILE: &[(&str, Meanwhile)] =
-        &[("remembered", Meanwhile::Remembered), ("ignored", Meanwhile::Ignored)];
-    let default = StatisticalConfig::default();
-    let range = range(fields);
-    let frame_rate = given(fields, "frame-rate", frame_rate);
-    let reaction_latency = given(fields, "reaction-latency", Fields::time);
-    let meanwhile = given(fields, "meanwhile", |fields, key| choose(fields, key, MEANWHILE));
-    let abrupt_change = given(fields, "abrupt-change", Fields::number);
-    let burst_frames = given(fields, "burst-frames", |fields, key| fields.count(key, 1));
-    let burst_size = given(fields, "burst-size", burst_size);
-    let interval_scale = given(fields, "interval-scale", Fields::number);
-    let size_scale = if with_sizes { given(fields, "size-scale", Fields::number) } else { Some(None) };
-    let (limits, start_rate) = range?;
-    Some(StatisticalConfig {
-        limits,
-        start_rate: start_rate.unwrap_or(default.start_rate),
-        frame_rate: frame_rate?.unwrap_or(default.frame_rate),
-        reaction_latency: reaction_latency?.unwrap_or(default.reaction_latency),
-        meanwhile: meanwhile?.unwrap_or(default.meanwhile),
-        abrupt_change: abrupt_change?.unwrap_or(default.abrupt_change),
-        burst_frames: burst_frames?.unwrap_or(default.burst_frames),
-        burst_size: burst_size?.unwrap_or(default.burst_size),
-        interval_scale: interval_scale?.unwrap_or(default.interval_scale),
-        size_scale: size_scale?.unwrap_or(default.size_scale),
-    })
-}
-
-fn trace(fields: &Fields<'_>) -> Option<TraceConfig> {
-    let default = TraceConfig::default();
-    let range = range(fields);
-    let skip_frames = given(fields, "skip-frames", |fields, key| fields.count(key, 0));
-    let (limits, start_rate) = range?;
-    Some(TraceConfig {
-        limits,
-        start_rate: start_rate.unwrap_or(default.start_rate),
-        skip_frames: skip_frames?.map_or(default.skip_frames, |frames| frames as usize),
-    })
-}
-
-/// The rates that an encoder can produce, and where it begins.
-fn range(fields: &Fields<'_>) -> Option<(RateRange, Option<DataRate>)> {
-    let default = RateRange::default();
-    let (min, max) = (given(fields, "min", Fields::rate), given(fields, "max", Fields::rate));
-    let start = given(fields, "start", Fields::rate);
-    let limits = RateRange::new(min?.unwrap_or(default.min()), max?.unwrap_or(default.max()));
-    let limits = limits.map_err(|error| fields.complain_of_all(error.to_string())).ok();
-    Some((limits?, start?))
-}
-
-/// Frames per second.
-fn frame_rate(fields: &Fields<'_>, key: &'static str) -> Option<FrameRate> {
-    let (node, hertz) = (fields.node(key)?, fields.number(key)?);
-    let rate = FrameRate::from_hertz(hertz);
-    rate.map_err(|error| fields.complain(node, key, format_args!("{error}"))).ok()
-}
-
-/// A size, or so many mean frames.
-fn burst_size(fields: &Fields<'_>, key: &'static str) -> Option<BurstSize> {
-    match fields.node(key)?.value {
-        Value::Integer(_) | Value::Float(_) => fields.number(key).map(BurstSize::Frames),
-        _ => fields.size(key).map(BurstSize::Fixed),
-    }
-}
-
-fn key_frames(fields: &Fields<'_>, key: &'static str) -> Option<KeyFrames> {
-    let Some(inner) = fields.table(key) else {
-        let node = fields.node(key)?;
-        let mend = "write, for example, { size = 6, repaid-in = 30, interval = 300 }";
-        fields.complain(node, key, format_args!("{} is no table: {mend}", node.written()));
-        return None;
-    };
-    let size = inner.required("size", burst_size);
-    let repaid_in = given(&inner, "repaid-in", |fields, key| fields.count(key, 2));
-    let interval = given(&inner, "interval", |fields, key| fields.count(key, 2));
-    inner.finish();
-    Some(KeyFrames { size: size?, repaid_in: repaid_in?.unwrap_or(REPAID_IN), interval: interval? })
-}
-
-/// Pairs of moments: from, to.
-fn pauses(fields: &Fields<'_>) -> Option<Vec<(Timestamp, Timestamp)>> {
-    const KEY: &str = "pauses";
-    let Some(node) = fields.node(KEY) else { return Some(Vec::new()) };
-    let mend = "write, for example, [[\"40 s\", \"60 s\"]]";
-    if !matches!(node.value, Value::Array(_)) {
-        fields.complain(node, KEY, format_args!("{} is no list: {mend}", node.written()));
-        return None;
-    }
-    let moment = |node: &Node| fields.time_of(node, KEY).map(|time| Timestamp::ZERO + time);
-    let pause = |pair: &Node| {
-        if let [from, to] = pair.elements() {
-            return moment(from).zip(moment(to));
+fn stream(keys: Shape<Model, Both<StreamKeys, Model>>, id: String, max_payload: DataSize) -> VideoStream {
+    let video = |model| match model {
+        Model::Fixed(FixedKeys { rate, size }) => {
+            VideoSpec::Fixed { rate: rate.0, size: size.map_or(max_payload, |size| size.0) }
         }
-        fields.complain(pair, KEY, format_args!("a pause is from when until when: {mend}"));
-        None
+        Model::Perfect(video) | Model::Statistical(video) | Model::Trace(video) | Model::Hybrid(video) => {
+            video
+        }
     };
-    // All are read, so that all that is wrong is told.
-    let pauses: Vec<_> = node.elements().iter().map(pause).collect();
-    pauses.into_iter().collect()
+    match keys {
+        Shape::Value(model) => VideoStream::new(id, video(model)),
+        Shape::Table(Both(keys, model)) => VideoStream {
+            priority: keys.priority.unwrap_or(1.0),
+            skip_after: keys.skip_after.map_or(GiveUp::AsController, |wait| wait.0),
+            discard_after: keys.discard_after.map_or(GiveUp::AsController, |wait| wait.0),
+            pauses: pairs(keys.pauses.unwrap_or_default()),
+            ..VideoStream::new(keys.id.unwrap_or(id), video(model))
+        },
+    }
 }
 
 #[cfg(test)]

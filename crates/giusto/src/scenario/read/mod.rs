@@ -1,136 +1,174 @@
-//! From the values of a file to a scenario: what is there, what is missing, what is not known.
+//! From the values of a file to the parts of a scenario.
 
 mod expectation;
-mod fields;
 mod flow;
 mod link;
 mod media;
-mod paced;
+mod quantity;
 mod queue;
-mod tcp;
+mod value;
 
-use std::path::Path;
+use std::{ops::Range, path::Path};
 
-use fields::{Fields, Findings};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
+use serde::{Deserialize, de::IgnoredAny};
+use toml::de::DeValue;
 
+pub(super) use self::value::{Node, Problem, Problems};
+use self::{
+    quantity::{Q, Scalar},
+    value::Value,
+};
 use super::{
-    Scenario, check,
-    problem::{At, Problem, nearest},
-    tree::{Node, Value},
+    change::{self, Change},
+    error::{At, KeyError},
+    model::Scenario,
 };
 
-/// What may stand at the top of a file.
-pub(super) const ROOT_KEYS: &[&str] =
-    &["name", "description", "seed", "duration", "warmup", "link", "flow", "change", "expect"];
-
-/// A change of a link while it runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) at: Timestamp,
-    pub(super) link: String,
-    pub(super) rate: Option<DataRate>,
-    pub(super) delay: Option<TimeDelta>,
+/// Keys at the top of a file.
+#[derive(Deserialize)]
+struct RootKeys {
+    name: Option<String>,
+    description: Option<String>,
+    seed: Option<Scalar>,
+    duration: Q<TimeDelta>,
+    warmup: Option<Q<TimeDelta>>,
+    #[expect(dead_code, reason = "lists are read one element at a time")]
+    link: Option<IgnoredAny>,
+    #[expect(dead_code, reason = "lists are read one element at a time")]
+    flow: Option<IgnoredAny>,
+    #[expect(dead_code, reason = "lists are read one element at a time")]
+    change: Option<IgnoredAny>,
+    #[expect(dead_code, reason = "lists are read one element at a time")]
+    expect: Option<IgnoredAny>,
 }
 
-/// The scenario of a file whose values are `tree`, as far as it can be read, and what is wrong with it.
-pub(super) fn scenario(tree: &Node, stem: &str, folder: &Path) -> (Scenario, Vec<Problem>) {
-    let findings = Findings::default();
-    let root = Fields::new(tree, String::new(), &findings);
-    let mut scenario = Scenario {
-        name: root.text("name").unwrap_or_else(|| stem.to_owned()),
-        description: root.text("description").unwrap_or_default(),
-        seed: root.seed("seed").unwrap_or(1),
-        duration: root.required("duration", Fields::time).unwrap_or_default(),
-        warmup: root.time("warmup").unwrap_or_default(),
-        links: Vec::new(),
-        flows: Vec::new(),
-        expectations: Vec::new(),
-    };
-    for node in list(&root, "link") {
-        scenario.links.extend(link::read(node, folder, &findings));
-    }
-    for node in list(&root, "flow") {
-        scenario.flows.extend(flow::read(node, folder, &scenario.links, &findings));
-    }
-    let mut changes = Vec::new();
-    for (node, index) in list(&root, "change").iter().zip(0..) {
-        let fields = Fields::new(node, format!("change {}", index + 1), &findings);
-        let at = fields.required("at", Fields::moment);
-        let link = fields.required("link", Fields::text);
-        let (rate, delay) = (fields.rate("rate"), fields.time("delay"));
-        fields.finish();
-        if let (Some(at), Some(link)) = (at, link) {
-            changes.push((index, Change { at, link, rate, delay }));
+#[derive(Deserialize)]
+struct ChangeKeys {
+    at: Q<Timestamp>,
+    link: String,
+    rate: Option<Q<DataRate>>,
+    delay: Option<Q<TimeDelta>>,
+}
+
+/// Reads a scenario from a file's `root` table; `stem` is the default of its name, and trace files are read from `folder`.
+///
+/// What is read, and every problem: it is not validated.
+pub(super) fn scenario(root: &Node<'_>, stem: &str, folder: &Path) -> (Scenario, Vec<Problem>) {
+    let mut reader = Reader { root, problems: Vec::new() };
+    let mut scenario = reader.root(stem);
+    let before = reader.problems.len();
+    let links = reader.each("link", |keys| link::links(keys, folder));
+    scenario.links = links.into_iter().flatten().collect();
+    // The ends of flows are not derived from links that could not all be read.
+    let links = (reader.problems.len() == before).then_some(scenario.links.as_slice());
+    scenario.flows = reader.each("flow", |keys| flow::flow(keys, folder, links));
+    let changes: Vec<Change> = reader.each("change", |keys: ChangeKeys| {
+        let (rate, delay) = (keys.rate.map(|rate| rate.0), keys.delay.map(|delay| delay.0));
+        Ok(Change { at: keys.at.0, link: keys.link, rate, delay })
+    });
+    scenario.expectations = reader.each("expect", |keys| expectation::expectation(keys));
+    if reader.problems.is_empty() {
+        for (index, (key, text)) in change::apply(&mut scenario.links, scenario.duration, &changes) {
+            reader.problems.push(Problem::new(Some(span(root, At::new("change", index, key))), text));
         }
     }
-    for node in list(&root, "expect") {
-        scenario.expectations.extend(expectation::read(node, &findings));
+    (scenario, reader.problems)
+}
+
+/// The place of a key, or of the part that could have it.
+pub(super) fn span(root: &Node<'_>, at: At) -> Range<usize> {
+    let list = root.get_ref().get(at.list).and_then(|list| list.get_ref().as_array());
+    let part = list.and_then(|list| list.get(at.index)).unwrap_or(root);
+    let Some(value) = part.get_ref().as_table().and_then(|table| table.get(at.key)) else {
+        return part.span();
+    };
+    let element = at.element.and_then(|element| value.get_ref().as_array()?.get(element));
+    element.unwrap_or(value).span()
+}
+
+struct Reader<'t> {
+    root: &'t Node<'t>,
+    problems: Vec<Problem>,
+}
+
+impl<'t> Reader<'t> {
+    /// The scenario without its lists.
+    fn root(&mut self, stem: &str) -> Scenario {
+        let mut scenario = Scenario {
+            name: stem.to_owned(),
+            description: String::new(),
+            seed: 1,
+            duration: TimeDelta::ZERO,
+            warmup: TimeDelta::ZERO,
+            links: Vec::new(),
+            flows: Vec::new(),
+            expectations: Vec::new(),
+        };
+        match RootKeys::deserialize(Value::from(self.root)) {
+            Ok(keys) => {
+                scenario.name = keys.name.unwrap_or(scenario.name);
+                scenario.description = keys.description.unwrap_or_default();
+                scenario.duration = keys.duration.0;
+                scenario.warmup = keys.warmup.map_or(TimeDelta::ZERO, |warmup| warmup.0);
+                scenario.seed = match keys.seed {
+                    None => 1,
+                    Some(Scalar::Whole(seed)) => seed,
+                    Some(Scalar::Text(text)) if text.parse::<u64>().is_ok() => {
+                        text.parse().unwrap_or_default()
+                    }
+                    Some(_) => {
+                        let text = "seed: expected a whole number from 0 to 18446744073709551615";
+                        self.problems.push(Problem::new(Some(span(self.root, At::new("", 0, "seed"))), text));
+                        1
+                    }
+                };
+            }
+            Err(problems) => self.problems.extend(problems.0),
+        }
+        scenario
     }
-    root.finish();
-    let mut problems = findings.take();
-    if problems.is_empty() {
-        for (place, (index, change)) in changes.iter().enumerate() {
-            let index = *index;
-            let same = |(_, before): &&(usize, Change)| {
-                let both = before.rate.and(change.rate).is_some() || before.delay.and(change.delay).is_some();
-                both && (before.at, &before.link) == (change.at, &change.link)
-            };
-            if let Some((before, _)) = changes.iter().take(place).find(same) {
-                problems.push(Problem::at(
-                    At::new("change", index, "at").place(tree),
-                    format!(
-                        "change {}: change {} says the same of this moment: leave one out",
-                        index + 1,
-                        before + 1
-                    ),
-                ));
-            } else if let Err((key, text)) = check::change(&mut scenario.links, scenario.duration, change) {
-                problems.push(Problem::at(
-                    At::new("change", index, key).place(tree),
-                    format!("change {}: {text}", index + 1),
-                ));
+
+    /// Reads every element of a list such as `[[link]]` as `K`, and that by `convert`.
+    fn each<K: Deserialize<'t>, T>(
+        &mut self,
+        list: &'static str,
+        convert: impl Fn(K) -> Result<T, KeyError>,
+    ) -> Vec<T> {
+        let Some(node) = self.root.get_ref().get(list) else { return Vec::new() };
+        let DeValue::Array(elements) = node.get_ref() else {
+            let text = format!("{list}: there may be several: write [[{list}]]");
+            self.problems.push(Problem::new(Some(node.span()), text));
+            return Vec::new();
+        };
+        let mut parts = Vec::new();
+        for (index, element) in elements.iter().enumerate() {
+            let converted = K::deserialize(Value::from(element)).and_then(|keys| {
+                convert(keys).map_err(|(key, text)| {
+                    let span = span(self.root, At::new(list, index, key));
+                    Problems(vec![Problem::new(Some(span), text)])
+                })
+            });
+            match converted {
+                Ok(part) => parts.push(part),
+                Err(problems) => self.problems.extend(problems.within(&owner(list, index, element)).0),
             }
         }
+        parts
     }
-    (scenario, problems)
 }
 
-/// What a congestion control of TCP is called.
-pub(super) fn control_name(algorithm: giusto_sim::traffic::tcp::Algorithm) -> &'static str {
-    tcp::CONTROLS.iter().find(|(_, known)| *known == algorithm).map_or("other", |(name, _)| name)
-}
-
-/// The tables of a list such as `[[link]]`.
-fn list<'a>(root: &Fields<'a>, key: &'static str) -> &'a [Node] {
-    match root.node(key) {
-        Some(Node { value: Value::Array(nodes), .. }) => nodes,
-        Some(node) => {
-            root.complain(node, key, format_args!("there may be several: write [[{key}]]"));
-            &[]
+/// The name of a part in messages: `link "bottleneck"`, `change 2`, `expect of flow "call"`.
+fn owner(list: &str, index: usize, element: &Node<'_>) -> String {
+    let text = |key| element.get_ref().get(key).and_then(|node| node.get_ref().as_str());
+    match list {
+        "expect" => {
+            let subject = ["flow", "link"].into_iter().find_map(|key| Some((key, text(key)?)));
+            subject.map_or_else(
+                || format!("expect {}", index + 1),
+                |(key, id)| format!("expect of {key} \"{id}\""),
+            )
         }
-        None => &[],
+        _ => text("id").map_or_else(|| format!("{list} {}", index + 1), |id| format!("{list} \"{id}\"")),
     }
-}
-
-/// One of `names`, or a complaint that lists them.
-fn choose<T: Copy>(fields: &Fields<'_>, key: &'static str, names: &[(&'static str, T)]) -> Option<T> {
-    choose_of(fields, fields.node(key)?, key, names)
-}
-
-/// The same of a value that is called `key`.
-fn choose_of<T: Copy>(fields: &Fields<'_>, node: &Node, key: &str, names: &[(&'static str, T)]) -> Option<T> {
-    let word = fields.text_of(node, key)?;
-    let found = names.iter().find(|(name, _)| *name == word).map(|&(_, value)| value);
-    if found.is_none() {
-        let known: Vec<&str> = names.iter().map(|&(name, _)| name).collect();
-        let hint =
-            nearest(&word, &known).map_or_else(String::new, |near| format!("did you mean \"{near}\"? "));
-        fields.complain(
-            node,
-            key,
-            format_args!("\"{word}\" is not known: {hint}use one of {}", known.join(", ")),
-        );
-    }
-    found
 }

@@ -123,12 +123,11 @@ fn before_the_first_decision_nothing_is_in_force() {
 
 #[test]
 fn a_question_that_cannot_be_answered_is_refused_with_the_mend() {
-    // The parts of a scenario, as they are before it is built.
     let scenario = |kinds: Vec<(&str, FlowKind)>| {
         let builder = Scenario::builder("s").duration(TimeDelta::from_seconds(10));
         let builder = builder.duplex(LinkSpec::new("wire", "here", "there"));
         let flows = kinds.into_iter().map(|(id, kind)| FlowSpec::new(id, kind, ("here", "there")));
-        flows.fold(builder, crate::scenario::Builder::flow).unchecked()
+        flows.fold(builder, crate::scenario::Builder::flow).build().unwrap()
     };
     let tcp = || FlowKind::Tcp {
         settings: giusto_sim::traffic::tcp::Settings::default(),

@@ -46,6 +46,18 @@ pub struct CoDel {
     marked: u64,
 }
 
+impl CoDelConfig {
+    /// Checks every field against its range.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Range`] if `target` or `interval` is not above zero.
+    pub fn validate(&self) -> Result<(), QueueError> {
+        let Self { target, interval, max_packet, ecn, .. } = *self;
+        Law::new("CoDel", Law { target, interval, max_packet, ecn }).map(drop)
+    }
+}
+
 impl CoDel {
     /// An empty queue. A [`Limit::Time`] admits nothing before the link has told its rate ([`Queue::on_rate`]).
     ///

@@ -111,6 +111,33 @@ pub struct DualPi2 {
     marked: u64,
 }
 
+impl DualPi2Config {
+    /// Checks every field against its range.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Range`] for a field outside its range.
+    pub fn validate(&self) -> Result<(), QueueError> {
+        let check = Check("DualPI2");
+        check.positive_time("target", self.target)?;
+        check.positive_time("update", self.update)?;
+        check.gain("alpha", self.alpha)?;
+        check.gain("beta", self.beta)?;
+        let coupling_fits = self.coupling > 0.0 && self.coupling <= 1000.0;
+        check.number("coupling", (coupling_fits, "above 0 and at most 1000"), self.coupling)?;
+        check.time("ramp_from", self.ramp_from)?;
+        check.time("ramp_width", self.ramp_width)?;
+        check.positive_size("mtu", self.mtu)?;
+        match self.scheduler {
+            Scheduler::WeightedRoundRobin { classic_share: share } => {
+                check.number("classic_share", (share > 0.0 && share < 1.0, "above 0 and below 1"), share)?;
+            }
+            Scheduler::TimeShiftedFifo { shift } => check.time("shift", shift)?,
+        }
+        Ok(())
+    }
+}
+
 impl DualPi2 {
     /// An empty queue. A [`Limit::Time`] admits nothing before the link has told its rate ([`Queue::on_rate`]).
     ///
@@ -118,22 +145,7 @@ impl DualPi2 {
     ///
     /// [`QueueError::Range`] for a field outside its range.
     pub fn new(config: DualPi2Config) -> Result<Self, QueueError> {
-        let check = Check("DualPI2");
-        check.positive_time("target", config.target)?;
-        check.positive_time("update", config.update)?;
-        check.gain("alpha", config.alpha)?;
-        check.gain("beta", config.beta)?;
-        let coupling_fits = config.coupling > 0.0 && config.coupling <= 1000.0;
-        check.number("coupling", (coupling_fits, "above 0 and at most 1000"), config.coupling)?;
-        check.time("ramp_from", config.ramp_from)?;
-        check.time("ramp_width", config.ramp_width)?;
-        check.positive_size("mtu", config.mtu)?;
-        match config.scheduler {
-            Scheduler::WeightedRoundRobin { classic_share: share } => {
-                check.number("classic_share", (share > 0.0 && share < 1.0, "above 0 and below 1"), share)?;
-            }
-            Scheduler::TimeShiftedFifo { shift } => check.time("shift", shift)?,
-        }
+        config.validate()?;
         Ok(Self {
             low_latency: Fifo::new(config.limit),
             classic: Fifo::new(config.limit),

@@ -79,6 +79,32 @@ pub struct FqCodel {
     old: List,
 }
 
+impl FqCodelConfig {
+    /// Checks every field against its range.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Range`] for a field outside its range.
+    pub fn validate(&self) -> Result<(), QueueError> {
+        let check = Check("FQ-CoDel");
+        self.law()?;
+        if let Some(threshold) = self.ce_threshold {
+            check.time("ce_threshold", threshold)?;
+        }
+        let queues_fit = (1..=MAX_QUEUES).contains(&self.queues);
+        check.number("queues", (queues_fit, "from 1 to 65536"), f64::from(self.queues))?;
+        check.positive_size("quantum", self.quantum)?;
+        // The links of the store reserve two numbers.
+        let limit_fits = (1..u32::MAX - 2).contains(&self.limit);
+        check.number("limit", (limit_fits, "from 1 to 4294967292 packets"), f64::from(self.limit))
+    }
+
+    fn law(&self) -> Result<Law, QueueError> {
+        let Self { target, interval, max_packet, ecn, .. } = *self;
+        Law::new("FQ-CoDel", Law { target, interval, max_packet, ecn })
+    }
+}
+
 impl FqCodel {
     /// An empty queue; `random` salts the hash.
     ///
@@ -86,18 +112,8 @@ impl FqCodel {
     ///
     /// [`QueueError::Range`] for a field outside its range.
     pub fn new(config: FqCodelConfig, mut random: Random) -> Result<Self, QueueError> {
-        let check = Check("FQ-CoDel");
-        let FqCodelConfig { target, interval, max_packet, ecn, .. } = config;
-        let law = Law::new("FQ-CoDel", Law { target, interval, max_packet, ecn })?;
-        if let Some(threshold) = config.ce_threshold {
-            check.time("ce_threshold", threshold)?;
-        }
-        let queues_fit = (1..=MAX_QUEUES).contains(&config.queues);
-        check.number("queues", (queues_fit, "from 1 to 65536"), f64::from(config.queues))?;
-        check.positive_size("quantum", config.quantum)?;
-        // Two numbers are set apart in the store's links.
-        let limit_fits = (1..u32::MAX - 2).contains(&config.limit);
-        check.number("limit", (limit_fits, "from 1 to 4294967292 packets"), f64::from(config.limit))?;
+        config.validate()?;
+        let law = config.law()?;
         let store = Store::new(config.queues);
         Ok(Self { config, law, salt: random.random(), store, new: List::EMPTY, old: List::EMPTY })
     }

@@ -117,6 +117,29 @@ pub struct Pie {
     marked: u64,
 }
 
+impl PieConfig {
+    /// Checks every field against its range.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Range`] for a field outside its range.
+    pub fn validate(&self) -> Result<(), QueueError> {
+        let check = Check("PIE");
+        check.positive_time("target", self.target)?;
+        check.time("max_burst", self.max_burst)?;
+        check.positive_time("update", self.update)?;
+        check.gain("alpha", self.alpha)?;
+        check.gain("beta", self.beta)?;
+        check.probability("mark_threshold", self.mark_threshold)?;
+        if let LatencyEstimate::DepartureRate { threshold } = self.latency {
+            let bytes = threshold.as_bytes();
+            let fits = (1..=departure::LARGEST_THRESHOLD).contains(&bytes);
+            check.number("latency threshold", (fits, "from 1 to 65536 B"), bytes as f64)?;
+        }
+        Ok(())
+    }
+}
+
 impl Pie {
     /// An empty queue; `random` draws which packets bear the signal. A [`Limit::Time`] admits nothing before the link has told
     /// its rate ([`Queue::on_rate`]).
@@ -125,24 +148,10 @@ impl Pie {
     ///
     /// [`QueueError::Range`] for a field outside its range.
     pub fn new(config: PieConfig, random: Random) -> Result<Self, QueueError> {
-        let check = Check("PIE");
-        check.positive_time("target", config.target)?;
-        check.time("max_burst", config.max_burst)?;
-        check.positive_time("update", config.update)?;
-        check.gain("alpha", config.alpha)?;
-        check.gain("beta", config.beta)?;
-        check.probability("mark_threshold", config.mark_threshold)?;
+        config.validate()?;
         let departures = match config.latency {
             LatencyEstimate::Timestamps => None,
-            LatencyEstimate::DepartureRate { threshold } => {
-                let fits = (1..=departure::LARGEST_THRESHOLD).contains(&threshold.as_bytes());
-                check.number(
-                    "latency threshold",
-                    (fits, "from 1 to 65536 B"),
-                    threshold.as_bytes() as f64,
-                )?;
-                Some(DepartureRate::new(threshold))
-            }
+            LatencyEstimate::DepartureRate { threshold } => Some(DepartureRate::new(threshold)),
         };
         Ok(Self {
             fifo: Fifo::new(config.limit),

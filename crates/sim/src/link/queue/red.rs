@@ -95,25 +95,21 @@ pub struct Red {
     marked: u64,
 }
 
-impl Red {
-    /// An empty queue; `random` draws which packets bear the signal. It needs the link's rate ([`Queue::on_rate`]) to forget
-    /// while idle, as does a [`Limit::Time`] to admit anything.
+impl RedConfig {
+    /// Checks every field against its range.
     ///
     /// # Errors
     ///
     /// [`QueueError::Range`] for a field outside its range, [`QueueError::Order`] if the upper threshold is not above the lower.
-    pub fn new(config: RedConfig, random: Random) -> Result<Self, QueueError> {
+    pub fn validate(&self) -> Result<(), QueueError> {
         let check = Check("RED");
-        check.share("max_probability", config.max_probability)?;
-        check.share("weight", config.weight)?;
-        check.positive_size("mean_packet", config.mean_packet)?;
-        if let Some(size) = config.scale_by {
+        check.share("max_probability", self.max_probability)?;
+        check.share("weight", self.weight)?;
+        check.positive_size("mean_packet", self.mean_packet)?;
+        if let Some(size) = self.scale_by {
             check.positive_size("scale_by", size)?;
         }
-        let (min, max, unit) = match config.thresholds {
-            Thresholds::Packets { min, max } => (min, max, "packets"),
-            Thresholds::Bytes { min, max } => (min.as_bytes(), max.as_bytes(), "B"),
-        };
+        let (min, max, unit) = self.bounds();
         if max <= min {
             return Err(QueueError::Order {
                 law: "RED",
@@ -123,6 +119,28 @@ impl Red {
                 upper_found: format!("{max} {unit}"),
             });
         }
+        Ok(())
+    }
+
+    /// Both thresholds and their unit.
+    fn bounds(&self) -> (u64, u64, &'static str) {
+        match self.thresholds {
+            Thresholds::Packets { min, max } => (min, max, "packets"),
+            Thresholds::Bytes { min, max } => (min.as_bytes(), max.as_bytes(), "B"),
+        }
+    }
+}
+
+impl Red {
+    /// An empty queue; `random` draws which packets bear the signal. It needs the link's rate ([`Queue::on_rate`]) to forget
+    /// while idle, as does a [`Limit::Time`] to admit anything.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Range`] for a field outside its range, [`QueueError::Order`] if the upper threshold is not above the lower.
+    pub fn new(config: RedConfig, random: Random) -> Result<Self, QueueError> {
+        config.validate()?;
+        let (min, max, _) = config.bounds();
         Ok(Self {
             min: min as f64,
             max: max as f64,

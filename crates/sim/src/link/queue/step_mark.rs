@@ -41,6 +41,20 @@ pub struct StepMark {
     marked: u64,
 }
 
+impl StepMarkConfig {
+    /// Checks every field against its range.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Range`] if a sojourn threshold is negative.
+    pub fn validate(&self) -> Result<(), QueueError> {
+        match self.threshold {
+            MarkThreshold::Sojourn(threshold) => Check("step mark").time("threshold", threshold),
+            MarkThreshold::Packets(_) | MarkThreshold::Bytes(_) => Ok(()),
+        }
+    }
+}
+
 impl StepMark {
     /// An empty queue. A [`Limit::Time`] admits nothing before the link has told its rate ([`Queue::on_rate`]).
     ///
@@ -48,9 +62,7 @@ impl StepMark {
     ///
     /// [`QueueError::Range`] if a sojourn threshold is negative.
     pub fn new(config: StepMarkConfig) -> Result<Self, QueueError> {
-        if let MarkThreshold::Sojourn(threshold) = config.threshold {
-            Check("step mark").time("threshold", threshold)?;
-        }
+        config.validate()?;
         Ok(Self { threshold: config.threshold, fifo: Fifo::new(config.limit), marked: 0 })
     }
 }

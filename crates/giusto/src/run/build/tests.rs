@@ -1,0 +1,306 @@
+use giusto_congestion::{ControllerKind, FeedbackKind, Limits};
+use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy};
+use giusto_session::source::{AudioConfig, BurstSize, PerfectConfig, StatisticalConfig, TraceConfig};
+use giusto_sim::{
+    link::{
+        delay::Jitter,
+        loss::Loss,
+        queue::{
+            CoDelConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit, MarkThreshold, PieConfig,
+            RedConfig, Scheduler, StepMarkConfig, Thresholds,
+        },
+        rate::RateProfile,
+    },
+    machine::Machine,
+    random::stream,
+    traffic::{Departures, Periods},
+};
+use giusto_units::{DataRate, DataSize, Ecn};
+
+use super::*;
+use crate::scenario::{MediaSpec, VideoSpec, VideoStream};
+
+/// Draws values, about one in `wrong` of them outside its range.
+struct Draw {
+    random: Random,
+    wrong: u32,
+}
+
+impl Draw {
+    fn is_wrong(&mut self) -> bool {
+        self.random.random_range(0..self.wrong) == 0
+    }
+
+    /// One of `good`, or rarely one of `bad`.
+    fn of<T: Clone>(&mut self, good: &[T], bad: &[T]) -> T {
+        let from = if !bad.is_empty() && self.is_wrong() { bad } else { good };
+        from[self.random.random_range(0..from.len())].clone()
+    }
+
+    fn chance(&mut self) -> bool {
+        self.random.random()
+    }
+
+    fn time(&mut self) -> TimeDelta {
+        TimeDelta::from_nanos(self.of(&[1, 1_000_000, 20_000_000, 1_000_000_000], &[0, -1]))
+    }
+
+    fn size(&mut self) -> DataSize {
+        DataSize::from_bytes(self.of(&[1, 200, 1500, 60_000], &[0, 70_000, 1 << 40]))
+    }
+
+    fn rate(&mut self) -> DataRate {
+        DataRate::from_bps(self.of(&[1, 64_000, 1_000_000, 100_000_000], &[0, u64::MAX]))
+    }
+
+    fn share(&mut self) -> f64 {
+        self.of(&[0.0, 0.01, 0.5, 1.0], &[-0.1, 1.5, f64::NAN])
+    }
+
+    fn limit(&mut self) -> Limit {
+        let (size, time) = (self.size(), self.time());
+        self.of(&[Limit::Packets(10), Limit::Bytes(size), Limit::Time(time), Limit::Unlimited], &[])
+    }
+
+    fn profile(&mut self) -> RateProfile {
+        let at = |nanos| Timestamp::from_nanos(nanos);
+        let (first, second, period) = (self.rate(), self.rate(), self.chance().then(|| self.time()));
+        let steps = self
+            .of(&[vec![(at(0), first), (at(5), second)]], &[vec![], vec![(at(5), first), (at(0), second)]]);
+        let moments = self.of(&[vec![at(0), at(9)]], &[vec![], vec![at(0)], vec![at(9), at(3)]]);
+        let bytes = self.of(&[1504], &[0]);
+        let opportunities = RateProfile::Opportunities { at: moments, bytes };
+        self.of(
+            &[
+                RateProfile::Unlimited,
+                RateProfile::Fixed(first),
+                RateProfile::Steps { steps, period },
+                opportunities,
+            ],
+            &[],
+        )
+    }
+
+    fn queue(&mut self) -> QueueSpec {
+        let (target, interval, max_packet) = (self.time(), self.time(), self.size());
+        let (alpha, beta, share) = (self.share(), self.share(), self.share());
+        let (ecn, limit) = (self.chance(), self.limit());
+        let (packets, min, max) =
+            (self.of(&[1, 100], &[0, u32::MAX]), self.of(&[0, 5], &[]), self.of(&[10, 20], &[3]));
+        let law = CoDelConfig { target, interval, max_packet, ecn, limit };
+        let fq = FqCodelConfig {
+            target,
+            interval,
+            queues: packets,
+            quantum: max_packet,
+            limit: packets,
+            ..FqCodelConfig::default()
+        };
+        let latency = self.of(
+            &[LatencyEstimate::Timestamps, LatencyEstimate::DepartureRate { threshold: max_packet }],
+            &[],
+        );
+        let pie = PieConfig {
+            target,
+            update: interval,
+            alpha,
+            beta,
+            latency,
+            mark_threshold: share,
+            ..PieConfig::default()
+        };
+        let thresholds = Thresholds::Packets { min, max };
+        let red = RedConfig {
+            thresholds,
+            weight: share,
+            max_probability: alpha,
+            mean_packet: max_packet,
+            ..RedConfig::default()
+        };
+        let scheduler = self.of(
+            &[
+                Scheduler::WeightedRoundRobin { classic_share: share },
+                Scheduler::TimeShiftedFifo { shift: interval },
+            ],
+            &[],
+        );
+        let dual = DualPi2Config {
+            target,
+            update: interval,
+            coupling: beta,
+            scheduler,
+            mtu: max_packet,
+            ..DualPi2Config::default()
+        };
+        let step = StepMarkConfig { threshold: MarkThreshold::Sojourn(target), limit };
+        self.of(
+            &[
+                QueueSpec::DropTail(limit),
+                QueueSpec::CoDel(law),
+                QueueSpec::FqCodel(fq),
+                QueueSpec::Pie(pie),
+                QueueSpec::Red(red),
+                QueueSpec::DualPi2(dual),
+                QueueSpec::StepMark(step),
+            ],
+            &[],
+        )
+    }
+
+    fn link(&mut self, id: &str, from: &str, to: &str) -> LinkSpec {
+        let mut link = LinkSpec::new(id, from, to);
+        link.queue = self.queue();
+        link.config.rate = self.profile();
+        link.config.delay = self.time().into();
+        let (std, max, bound) = (self.time(), self.time(), self.of(&[1.0, 3.0], &[0.0, f64::NAN]));
+        let jitters = [None, Some(Jitter::TruncatedGaussian { std, bound }), Some(Jitter::Uniform { max })];
+        link.config.jitter = self.of(&jitters, &[]);
+        let (to_bad, bad) = (self.share(), self.share());
+        let burst = Loss::GilbertElliott { to_bad, to_good: 0.5, good: 0.0, bad };
+        let loss = self.share();
+        link.config.loss = self.of(&[Loss::None, Loss::Random(loss), burst], &[]);
+        link.config.duplication = self.share();
+        link
+    }
+
+    fn periods(&mut self) -> Periods {
+        let (mean, shape) = (self.time(), self.of(&[1.1, 1.5], &[1.0, f64::INFINITY]));
+        self.of(&[Periods::Fixed(mean), Periods::Exponential { mean }, Periods::Pareto { mean, shape }], &[])
+    }
+
+    fn kind(&mut self) -> FlowKind {
+        let (ecn, size) = (Ecn::Ect1, self.size());
+        match self.random.random_range(0..4) {
+            0 => {
+                let (profile, rate, on, off) = (self.profile(), self.rate(), self.periods(), self.periods());
+                let sources = [
+                    Departures::Constant(profile),
+                    Departures::Poisson(rate),
+                    Departures::OnOff { rate, on, off },
+                ];
+                FlowKind::Source { departures: self.of(&sources, &[]), size, ecn }
+            }
+            1 => {
+                let strategy = self.of(&Strategy::ALL, &[]);
+                let (size, rate) = (DataSize::from_bytes(1200), DataRate::from_bps(1_000_000));
+                let plan =
+                    CyclePlan::new(rate, size, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(2));
+                let machine = self.of(&[Machine::default(), Machine::SUN_LABS], &[]);
+                FlowKind::Paced { strategy, plan: plan.unwrap(), machine, ecn }
+            }
+            2 => {
+                let settings = tcp::Settings {
+                    mss: self.of(&[64, 1460, 65_495], &[0, 63, 65_496]),
+                    initial_window: self.of(&[1, 10], &[0, 11]),
+                    slow_start_limit: self.of(&[None, Some(8)], &[Some(0), Some(9)]),
+                    segments_per_ack: self.of(&[1, 2], &[0, 3]),
+                    delayed_ack: self.of(&[TimeDelta::from_millis(500)], &[TimeDelta::ZERO]),
+                    receive_window: self.of(&[DataSize::from_bytes(1 << 30)], &[DataSize::from_bytes(1)]),
+                    ..tcp::Settings::default()
+                };
+                let sizes = self.of(&[(1, 1), (30_000, 50_000)], &[(2, 1)]);
+                let starting_on = self.of(&[0, 1], &[9]);
+                let short =
+                    Transfers::Short { sizes, idle: self.time(), starting_on, persistent: self.chance() };
+                FlowKind::Tcp {
+                    settings,
+                    transfers: self.of(&[Transfers::Unlimited, Transfers::Once(size), short], &[]),
+                }
+            }
+            _ => FlowKind::Media(self.media()),
+        }
+    }
+
+    fn media(&mut self) -> MediaSpec {
+        let start_rate = self.rate();
+        let (scale, size) = (self.share(), BurstSize::Frames(self.of(&[1.0, 6.0], &[0.0])));
+        let statistical = StatisticalConfig {
+            start_rate,
+            size_scale: scale,
+            burst_size: size,
+            ..StatisticalConfig::default()
+        };
+        let trace = TraceConfig { skip_frames: self.of(&[0, 20], &[1 << 20]), ..TraceConfig::default() };
+        let (rate, packet) = (self.rate(), self.size());
+        let models = [
+            VideoSpec::Fixed { rate, size: packet },
+            VideoSpec::Perfect(PerfectConfig::default(), Some(scale)),
+            VideoSpec::Statistical(statistical),
+            VideoSpec::Trace(trace),
+            VideoSpec::Hybrid(StatisticalConfig::default(), trace),
+        ];
+        let ids =
+            self.of(&[vec![], vec!["a"], vec!["a", "b"]], &[vec!["a", "a"], vec!["audio"], vec!["a b"]]);
+        let videos = ids.into_iter().map(|id| {
+            let priority = self.of(&[1.0, 0.5], &[0.0, f64::NAN]);
+            VideoStream::new(id, self.of(&models, &[])).with_priority(priority)
+        });
+        let videos = videos.collect();
+        let audio = AudioConfig { rate: self.rate(), packet_time: self.time(), ..AudioConfig::default() };
+        let audio = self.of(&[None, Some(AudioConfig::default()), Some(audio)], &[]);
+        let mut media = MediaSpec::with_videos(videos, audio);
+        media.controller = self.of(&ControllerKind::ALL, &[]);
+        media.feedback =
+            self.of(&[None], &[Some(FeedbackKind::ReceiverEstimate), Some(FeedbackKind::TransportWide)]);
+        media.delay_target = self.of(&[None], &[Some(TimeDelta::from_millis(20))]);
+        media.receiver_limit = self.of(&[None], &[Some(DataRate::from_bps(1_000_000))]);
+        media.max_payload =
+            self.of(&[DataSize::from_bytes(1200)], &[DataSize::ZERO, DataSize::from_bytes(65_001)]);
+        if self.is_wrong() {
+            media.limits = Limits { min: self.rate(), start: self.rate(), max: self.rate() };
+        }
+        media
+    }
+
+    fn flow(&mut self, number: u32) -> FlowSpec {
+        let ends =
+            self.of(&[("a", "b"), ("b", "c"), ("a", "c"), ("c", "a")], &[("a", "a"), ("a", "nowhere")]);
+        let mut flow = FlowSpec::new(format!("flow{number}"), self.kind(), ends);
+        if self.chance() {
+            flow.via = match ends {
+                ("a", "b") => vec!["ab".to_owned()],
+                ("a", "c") => vec!["ab".to_owned(), "bc".to_owned()],
+                _ => Vec::new(),
+            };
+        }
+        if self.is_wrong() {
+            flow.back = self.of(
+                &[vec!["ab".to_owned()], vec!["bc".to_owned(), "ab".to_owned()], vec!["x".to_owned()]],
+                &[],
+            );
+        }
+        flow.count = self.of(&[1, 2], &[0]);
+        let second = TimeDelta::from_seconds(1);
+        flow.start =
+            self.of(&[Start::At(Timestamp::ZERO), Start::Uniform(second)], &[Start::Uniform(second * 9)]);
+        flow
+    }
+}
+
+#[test]
+fn every_scenario_that_is_valid_can_be_built() {
+    let (mut valid, mut invalid) = (0, 0);
+    for case in 0..3000 {
+        // In half of the cases hardly anything is wrong.
+        let mut draw = Draw { random: stream(case, "scenario"), wrong: if case % 2 == 0 { 400 } else { 20 } };
+        let mut builder = Scenario::builder("random").duration(TimeDelta::from_seconds(5));
+        for (id, from, to) in [("ab", "a", "b"), ("bc", "b", "c")] {
+            builder = builder.duplex(draw.link(id, from, to));
+        }
+        for number in 0..draw.of(&[1, 2], &[0]) {
+            builder = builder.flow(draw.flow(number));
+        }
+        match builder.build() {
+            Ok(scenario) => {
+                valid += 1;
+                let built = simulation(&scenario, case);
+                assert_eq!(built.links.len(), 4, "case {case}");
+            }
+            Err(error) => {
+                invalid += 1;
+                assert!(!error.problems().is_empty(), "case {case}");
+            }
+        }
+    }
+    assert!(valid > 300 && invalid > 1000, "{valid} valid, {invalid} invalid");
+}

@@ -1,0 +1,90 @@
+//! Changes of links during a run.
+
+use giusto_sim::link::{delay::DelayProfile, rate::RateProfile};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::{
+    error::{KeyError, unknown},
+    model::LinkSpec,
+};
+
+/// A new rate or delay of a link, from a moment on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) at: Timestamp,
+    pub(super) link: String,
+    pub(super) rate: Option<DataRate>,
+    pub(super) delay: Option<TimeDelta>,
+}
+
+/// Adds `changes` to the rates and delays of `links`; returns the index of each that cannot be, with its key.
+pub(super) fn apply(
+    links: &mut [LinkSpec],
+    duration: TimeDelta,
+    changes: &[Change],
+) -> Vec<(usize, KeyError)> {
+    let mut wrong = Vec::new();
+    for (index, change) in changes.iter().enumerate() {
+        let same = |before: &&Change| {
+            let both = before.rate.and(change.rate).is_some() || before.delay.and(change.delay).is_some();
+            both && (before.at, &before.link) == (change.at, &change.link)
+        };
+        let result = match changes.iter().take(index).position(|before| same(&before)) {
+            Some(before) => {
+                let before = before + 1;
+                Err(("at", format!("change {before} changes the same link at the same time: remove one")))
+            }
+            None => apply_one(links, duration, change),
+        };
+        let with_owner = |(key, text)| (index, (key, format!("change {}: {text}", index + 1)));
+        wrong.extend(result.err().map(with_owner));
+    }
+    wrong
+}
+
+fn apply_one(links: &mut [LinkSpec], duration: TimeDelta, change: &Change) -> Result<(), KeyError> {
+    let Change { at, link: id, rate, delay } = change;
+    let known: Vec<String> = links.iter().map(|link| link.id.clone()).collect();
+    let Some(link) = links.iter_mut().find(|link| link.id == *id) else {
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        return Err(("link", unknown("link", id, &known)));
+    };
+    if *at >= Timestamp::ZERO + duration {
+        return Err(("at", format!("it must be before the end of the run, {duration}")));
+    }
+    if *at == Timestamp::ZERO {
+        return Err(("at", "it must be after 0 s: set the first value in the link itself".to_owned()));
+    }
+    if rate.is_none() && delay.is_none() {
+        return Err(("at", "nothing changes: add rate or delay".to_owned()));
+    }
+    if let Some(rate) = rate {
+        let steps = match &link.config.rate {
+            RateProfile::Fixed(rate) => vec![(Timestamp::ZERO, *rate)],
+            RateProfile::Steps { steps, period: None } => steps.clone(),
+            RateProfile::Unlimited => {
+                return Err(("rate", format!("link \"{id}\" is unlimited: set its first rate in the link")));
+            }
+            _ => {
+                let fix = "change a fixed rate, or steps without a period";
+                return Err(("rate", format!("the rate of link \"{id}\" repeats: {fix}")));
+            }
+        };
+        link.config.rate = RateProfile::Steps { steps: with_step(steps, *at, *rate), period: None };
+    }
+    if let Some(delay) = delay {
+        let steps = with_step(link.config.delay.as_steps().to_vec(), *at, *delay);
+        link.config.delay = DelayProfile::steps(steps).map_err(|error| ("delay", error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Inserts a step in order, or replaces the step at the same moment.
+fn with_step<T>(mut steps: Vec<(Timestamp, T)>, at: Timestamp, value: T) -> Vec<(Timestamp, T)> {
+    let place = steps.partition_point(|(moment, _)| *moment < at);
+    match steps.get_mut(place).filter(|(moment, _)| *moment == at) {
+        Some(step) => step.1 = value,
+        None => steps.insert(place, (at, value)),
+    }
+    steps
+}

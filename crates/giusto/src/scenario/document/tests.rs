@@ -1,0 +1,135 @@
+use super::*;
+
+const FILE: &str = "duration = \"5 s\"
+[[link]]
+id = \"wire\"
+from = \"here\"
+to = \"there\"
+rate = \"1 Mbit/s\"
+duplex = true
+queue = \"codel\"
+[[flow]]
+id = \"voice\"
+kind = \"cbr\"
+rate = \"64 kbit/s\"
+size = \"200 B\"
+[[flow]]
+id = \"call\"
+kind = \"media\"
+video = [{ id = \"a\", model = \"perfect\" }, \"perfect\"]
+pauses = [[\"1 s\", \"2 s\"]]
+";
+
+fn with(settings: &[&str]) -> Result<Scenario, ScenarioError> {
+    let settings: Vec<Setting> = settings.iter().map(|text| text.parse().unwrap()).collect();
+    Document::parse(FILE, "s.toml").unwrap().scenario(&settings)
+}
+
+fn error(setting: &str) -> String {
+    with(&[setting]).unwrap_err().to_string()
+}
+
+/// Asserts that the settings change the digest as replacing `old` by `new` in the file does.
+fn assert_same(settings: &[&str], (old, new): (&str, &str)) {
+    let edited = FILE.replacen(old, new, 1);
+    assert_ne!(edited, FILE);
+    let edited = Scenario::parse(&edited, "s.toml").unwrap();
+    assert_eq!(with(settings).unwrap(), edited, "{settings:?}");
+    assert_ne!(with(&[]).unwrap(), edited, "{settings:?}");
+}
+
+#[test]
+fn a_setting_does_what_an_edit_of_the_file_does() {
+    let rate = ("\"1 Mbit/s\"", "\"5 Mbit/s\"");
+    for setting in ["wire.rate=5M", "link.wire.rate=\"5 Mbit/s\"", "wire.rate = 5 Mbit/s"] {
+        assert_same(&[setting], rate);
+    }
+    assert_same(&["duration=7 s"], ("5 s", "7 s"));
+    assert_same(&["flow.voice.count=3"], ("id = \"voice\"", "id = \"voice\"\ncount = 3"));
+    assert_same(&["wire.rate=2M", "wire.rate=5M"], rate);
+    let queue = "{ kind = \"codel\", target = \"9 ms\" }";
+    assert_same(&["wire.queue.target=9 ms"], ("\"codel\"", queue));
+    assert_same(&[&format!("wire.queue={queue}")], ("\"codel\"", queue));
+}
+
+#[test]
+fn a_setting_reaches_into_a_list_by_id_or_by_number() {
+    for path in ["call.video.a", "call.video.1", "flow.call.video.1"] {
+        assert_same(&[&format!("{path}.priority=3")], ("\"a\",", "\"a\", priority = 3,"));
+    }
+    let second = ("\"perfect\"]", "{ model = \"perfect\", lag = \"5 ms\" }]");
+    assert_same(&["call.video.2.lag=5 ms"], second);
+    assert_same(&["call.pauses.1.2=3 s"], ("\"2 s\"]", "\"3 s\"]"));
+    insta::assert_snapshot!(error("call.video.3.lag=5 ms"), @r#"s.toml: --set call.video.3.lag=5 ms: the list has no "3": there are 2, numbered from 1"#);
+    insta::assert_snapshot!(error("call.video.0.lag=5 ms"), @r#"s.toml: --set call.video.0.lag=5 ms: the list has no "0": there are 2, numbered from 1"#);
+}
+
+#[test]
+fn a_wrong_setting_is_named_with_what_there_is() {
+    insta::assert_snapshot!(error("wier.rate=1"), @r#"s.toml: --set wier.rate=1: nothing is called "wier": use one of link.wire, flow.voice, flow.call, duration, warmup, seed"#);
+    insta::assert_snapshot!(error("flow.udp.rate=1"), @r#"s.toml: --set flow.udp.rate=1: no flow is called "udp": use one of link.wire, flow.voice, flow.call, duration, warmup, seed"#);
+    insta::assert_snapshot!(error("expect.1.min=1"), @"s.toml: --set expect.1.min=1: no expect 1: there are 0, numbered from 1");
+    insta::assert_snapshot!(error("link.wire=1"), @"s.toml: --set link.wire=1: which key of it? Write link.ID.KEY=VALUE");
+    insta::assert_snapshot!(error("flow=1"), @"s.toml: --set flow=1: which key of it? Write flow.ID.KEY=VALUE");
+    insta::assert_snapshot!(error("link..rate=1"), @"s.toml: --set link..rate=1: a path is names with dots between them, such as link.bottleneck.rate");
+    insta::assert_snapshot!(error("wire.queue={ kind = "), @"s.toml: --set wire.queue={ kind =: unclosed inline table, expected `}`");
+    insta::assert_snapshot!(error("wire.queue={ kind = \"codel\", tarket = \"1 ms\" }"), @r#"s.toml: --set wire.queue={ kind = "codel", tarket = "1 ms" }: link "wire": queue: unknown key "tarket": did you mean "target"?"#);
+    insta::assert_snapshot!(error("wire.queue.tarket=1 ms"), @r#"s.toml: --set wire.queue.tarket=1 ms: link "wire": queue: unknown key "tarket": did you mean "target"?"#);
+    insta::assert_snapshot!(error("duration=0 s"), @r#"s.toml: --set duration=0 s: duration must be above 0 s, such as "60 s""#);
+    insta::assert_snapshot!(error("seed=-1"), @"s.toml: --set seed=-1: seed: expected a whole number from 0 to 18446744073709551615");
+    let two = with(&["wire.rate=fast", "voice.size=1"]).unwrap_err();
+    insta::assert_snapshot!(two.to_string(), @r#"
+    s.toml: --set wire.rate=fast: link "wire": rate: "fast" is not a rate: write a number and a unit, such as "3 Mbit/s"
+    s.toml: --set voice.size=1: flow "voice": size: expected a size with its unit, such as "1200 B", found 1
+    "#);
+}
+
+#[test]
+fn a_value_has_the_line_on_which_it_stands() {
+    let line = |old: &str, new: &str| {
+        let error = Scenario::parse(&FILE.replacen(old, new, 1), "s.toml").unwrap_err().to_string();
+        error.split(':').nth(1).unwrap().parse::<usize>().unwrap()
+    };
+    assert_eq!(line("\"codel\"", "\"codex\""), 8);
+    assert_eq!(line("\"64 kbit/s\"", "64"), 12);
+    assert_eq!(line("size = \"200 B\"\n", ""), 9);
+    assert_eq!(line("\"200 B\"", ""), 13);
+}
+
+#[test]
+fn the_fingerprint_is_that_of_the_values() {
+    let of = |text: &str| Scenario::parse(text, "s.toml").unwrap().fingerprint();
+    let before = of(FILE);
+    assert_eq!(before.len(), 64);
+    let moved = FILE.replacen(
+        "rate = \"1 Mbit/s\"\nduplex = true",
+        "duplex = true # both ways\n\nrate = '1000 kbit/s'",
+        1,
+    );
+    assert_eq!(of(&moved), before);
+    assert_eq!(of(&FILE.replacen("\"codel\"", "{ kind = \"codel\", target = \"5 ms\" }", 1)), before);
+    assert_eq!(of(&format!("seed = 7\n{FILE}")), before);
+    for (old, new) in [
+        ("5 s", "6 s"),
+        ("\"codel\"", "{ kind = \"codel\", target = \"6 ms\" }"),
+        ("size = \"200 B\"", "size = \"201 B\""),
+        ("model = \"perfect\"", "model = \"perfect\", priority = 2"),
+        ("duplex", "loss = 0.01\nduplex"),
+    ] {
+        assert_ne!(of(&FILE.replacen(old, new, 1)), before, "{new}");
+    }
+}
+
+#[test]
+fn the_fingerprint_depends_on_the_content_of_traces() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.toml");
+    fs::write(&file, FILE.replacen("\"1 Mbit/s\"", "{ trace = \"rates.csv\" }", 1)).unwrap();
+    let with_trace = |content: &str| {
+        fs::write(folder.path().join("rates.csv"), content).unwrap();
+        Scenario::load(&file).unwrap().fingerprint()
+    };
+    let before = with_trace("0,1000000\n1,2000000\n");
+    assert_eq!(with_trace("time_s,rate_bps\n0,1e6 # first\n1,2e6\n"), before);
+    assert_ne!(with_trace("0,1000000\n1,2000001\n"), before);
+}

@@ -1,0 +1,76 @@
+//! Errors of a scenario and their places.
+
+use std::{fmt, io::ErrorKind, path::Path};
+
+/// All problems of a scenario, one a line, each with its place, the value and how to fix it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScenarioError {
+    problems: Vec<String>,
+}
+
+impl ScenarioError {
+    pub(crate) fn new(problems: Vec<String>) -> Self {
+        Self { problems }
+    }
+
+    /// The problems as `FILE:LINE: TEXT`, or as `TEXT` where a [`Builder`](super::Builder) made the scenario.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problems.join("\n"))
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// A key of a scenario's part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct At {
+    /// `link`, `flow`, `change` or `expect`; empty for the scenario itself.
+    pub(super) list: &'static str,
+    /// The part's index in the list of the file.
+    pub(super) index: usize,
+    pub(super) key: &'static str,
+    /// The index of an element of the key's value.
+    pub(super) element: Option<usize>,
+}
+
+impl At {
+    pub(super) const fn new(list: &'static str, index: usize, key: &'static str) -> Self {
+        Self { list, index, key, element: None }
+    }
+}
+
+/// A problem found by validation.
+pub(super) type Finding = (At, String);
+
+/// The key of a part that is wrong, and why.
+pub(super) type KeyError = (&'static str, String);
+
+/// The one of `known` that is spelt most like `word`, if any is close.
+pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let distance = |known: &str| strsim::damerau_levenshtein(word, known);
+    let best = known.iter().copied().min_by_key(|known| distance(known))?;
+    (distance(best) <= 1 + best.len() / 4).then_some(best)
+}
+
+/// Says that `word` is none of `known`, and which of them may be meant.
+pub(super) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
+    let hint = nearest(word, known).map_or_else(String::new, |near| format!("did you mean \"{near}\"? "));
+    format!("unknown {what} \"{word}\": {hint}use one of {}", known.join(", "))
+}
+
+/// Says that a file cannot be read.
+pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> String {
+    let fix = match error.kind() {
+        ErrorKind::NotFound => "check the name",
+        ErrorKind::PermissionDenied => "make it readable",
+        ErrorKind::InvalidData => "it must be UTF-8 text",
+        _ => "use a file that can be read",
+    };
+    format!("{}: cannot be read ({error}): {fix}", path.display())
+}

@@ -1,0 +1,317 @@
+//! The parts of a scenario.
+
+use giusto_pace::{CyclePlan, Strategy};
+use giusto_sim::{
+    link::{
+        LinkConfig,
+        queue::{CoDelConfig, DualPi2Config, FqCodelConfig, Limit, PieConfig, RedConfig, StepMarkConfig},
+    },
+    machine::Machine,
+    traffic::{
+        Departures, Periods,
+        tcp::{self, Algorithm},
+    },
+};
+use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
+use sha2::{Digest, Sha256};
+
+use super::{expectation::Expectation, media::MediaSpec};
+
+/// The default queue of a link: tail drop above the data that the link sends in this time (300 ms, RFC 8867 §4.3).
+pub const DEFAULT_QUEUE: TimeDelta = TimeDelta::from_millis(300);
+
+/// The suffix of the id of a link's reverse direction.
+pub const REVERSE: &str = ":reverse";
+
+/// A valid scenario: it can be simulated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) seed: u64,
+    pub(super) duration: TimeDelta,
+    pub(super) warmup: TimeDelta,
+    pub(super) links: Vec<LinkSpec>,
+    pub(super) flows: Vec<FlowSpec>,
+    pub(super) expectations: Vec<Expectation>,
+}
+
+impl Scenario {
+    /// Name, also of result folders.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One sentence on what the scenario shows.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Random seed, unless a run is given another.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Simulated time.
+    pub fn duration(&self) -> TimeDelta {
+        self.duration
+    }
+
+    /// Time at the start of each flow and link that is left out of results.
+    pub fn warmup(&self) -> TimeDelta {
+        self.warmup
+    }
+
+    /// Links, one per direction.
+    pub fn links(&self) -> &[LinkSpec] {
+        &self.links
+    }
+
+    /// Flows.
+    pub fn flows(&self) -> &[FlowSpec] {
+        &self.flows
+    }
+
+    /// Bounds on results.
+    pub fn expectations(&self) -> &[Expectation] {
+        &self.expectations
+    }
+
+    /// The end of a run.
+    pub fn end(&self) -> Timestamp {
+        Timestamp::ZERO + self.duration
+    }
+
+    /// The SHA-256 digest, in hexadecimal, of all parsed values but the seed.
+    ///
+    /// Comments, layout and the order of keys in the file do not change it; any value does, whether it is given, a default, or
+    /// read from a trace file. The version of the algorithms is not part of it.
+    pub fn fingerprint(&self) -> String {
+        use std::fmt::Write;
+        let without_seed = Self { seed: 0, ..self.clone() };
+        let mut hex = String::new();
+        for byte in Sha256::digest(format!("{without_seed:?}")) {
+            // Writing to a `String` cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+        }
+        hex
+    }
+}
+
+/// One direction between two nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkSpec {
+    /// Name; that of a reverse direction ends in [`REVERSE`].
+    pub id: String,
+    /// Node at its start.
+    pub from: String,
+    /// Node at its end.
+    pub to: String,
+    /// Rate, delay, jitter, loss and duplication.
+    pub config: LinkConfig,
+    /// Queue in front of it.
+    pub queue: QueueSpec,
+}
+
+impl LinkSpec {
+    /// An unlimited link without delay.
+    pub fn new(id: impl Into<String>, from: impl Into<String>, to: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            from: from.into(),
+            to: to.into(),
+            config: LinkConfig::default(),
+            queue: QueueSpec::default(),
+        }
+    }
+
+    /// The same link in the other direction, with its own queue and random numbers.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        Self {
+            id: format!("{}{REVERSE}", self.id),
+            from: self.to.clone(),
+            to: self.from.clone(),
+            ..self.clone()
+        }
+    }
+}
+
+/// A queue and its parameters.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum QueueSpec {
+    /// First in, first out, with a limit: tail drop.
+    DropTail(Limit),
+    /// `CoDel`, RFC 8289.
+    CoDel(CoDelConfig),
+    /// `FQ-CoDel`, RFC 8290.
+    FqCodel(FqCodelConfig),
+    /// PIE, RFC 8033.
+    Pie(PieConfig),
+    /// Random early detection (RED).
+    Red(RedConfig),
+    /// `DualPI2`, RFC 9332.
+    DualPi2(DualPi2Config),
+    /// Marks all packets above a threshold.
+    StepMark(StepMarkConfig),
+}
+
+impl Default for QueueSpec {
+    fn default() -> Self {
+        Self::DropTail(Limit::Time(DEFAULT_QUEUE))
+    }
+}
+
+/// Traffic from one node to another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowSpec {
+    /// Name.
+    pub id: String,
+    /// Kind of traffic.
+    pub kind: FlowKind,
+    /// Sending node.
+    pub from: String,
+    /// Receiving node.
+    pub to: String,
+    /// Links of its route; empty: the shortest route.
+    pub via: Vec<String>,
+    /// Links of the reverse route; empty: the shortest route.
+    pub back: Vec<String>,
+    /// Number of such flows, each with its own random numbers.
+    pub count: u32,
+    /// Start of each.
+    pub start: Start,
+    /// End of sending; default: the end of the run.
+    pub stop: Option<Timestamp>,
+}
+
+impl FlowSpec {
+    /// One flow over the shortest route, for the whole run.
+    pub fn new(
+        id: impl Into<String>,
+        kind: FlowKind,
+        (from, to): (impl Into<String>, impl Into<String>),
+    ) -> Self {
+        Self {
+            id: id.into(),
+            kind,
+            from: from.into(),
+            to: to.into(),
+            via: Vec::new(),
+            back: Vec::new(),
+            count: 1,
+            start: Start::At(Timestamp::ZERO),
+            stop: None,
+        }
+    }
+
+    /// The name of each: the id, with a number from 1 if there are several.
+    pub fn instances(&self) -> impl Iterator<Item = String> + '_ {
+        (1..=self.count)
+            .map(|number| if self.count == 1 { self.id.clone() } else { format!("{}-{number}", self.id) })
+    }
+}
+
+/// Start of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// At this moment.
+    At(Timestamp),
+    /// Uniformly distributed over this time from the start of the run, drawn for each flow.
+    Uniform(TimeDelta),
+}
+
+/// Kind of traffic.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum FlowKind {
+    /// An unresponsive source.
+    Source {
+        /// Departure times.
+        departures: Departures,
+        /// Packet size including all headers.
+        size: DataSize,
+        /// ECN codepoint of the packets.
+        ecn: Ecn,
+    },
+    /// A pacing strategy on a modelled machine.
+    Paced {
+        /// Pacing strategy.
+        strategy: Strategy,
+        /// Rate and packet size, both including all headers.
+        plan: CyclePlan,
+        /// Clock and sleep granularity, and the cost of sending.
+        machine: Machine,
+        /// ECN codepoint of the packets.
+        ecn: Ecn,
+    },
+    /// TCP.
+    Tcp {
+        /// Settings of both ends.
+        settings: tcp::Settings,
+        /// Data to send.
+        transfers: Transfers,
+    },
+    /// Adaptive audio and video over RTP.
+    Media(MediaSpec),
+}
+
+/// Data to send over TCP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Transfers {
+    /// Without end.
+    Unlimited,
+    /// One transfer of this size.
+    Once(DataSize),
+    /// Short transfers with pauses, RFC 8868 §5.1.
+    Short {
+        /// Minimum and maximum bytes of a transfer, uniformly distributed.
+        sizes: (u64, u64),
+        /// Mean of the exponentially distributed pauses.
+        idle: TimeDelta,
+        /// Number of flows that start with a transfer; the others start with a pause.
+        starting_on: u32,
+        /// Whether all transfers use one connection.
+        persistent: bool,
+    },
+}
+
+impl FlowKind {
+    /// Name of the kind, as in a file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Source { departures, .. } => match departures {
+                Departures::Poisson(_) => "poisson",
+                Departures::OnOff { on: Periods::Pareto { .. }, off: Periods::Pareto { .. }, .. } => "pareto",
+                Departures::OnOff { .. } => "on-off",
+                _ => "cbr",
+            },
+            Self::Paced { .. } => "paced",
+            Self::Tcp { transfers: Transfers::Short { .. }, .. } => "short-flows",
+            Self::Tcp { .. } => "tcp",
+            Self::Media(_) => "media",
+        }
+    }
+
+    /// Name of its congestion control, if it has one.
+    pub fn controller(&self) -> Option<String> {
+        match self {
+            Self::Source { .. } | Self::Paced { .. } => None,
+            Self::Tcp { settings, .. } => Some(
+                match settings.algorithm {
+                    Algorithm::Cubic => "cubic",
+                    Algorithm::NewReno => "new-reno",
+                }
+                .to_owned(),
+            ),
+            Self::Media(media) => Some(media.controller.name().to_owned()),
+        }
+    }
+
+    /// Whether the receiver sends packets, so that a reverse route is needed.
+    pub(crate) fn is_two_way(&self) -> bool {
+        matches!(self, Self::Tcp { .. } | Self::Media(_))
+    }
+}

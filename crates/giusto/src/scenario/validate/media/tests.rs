@@ -1,0 +1,114 @@
+use giusto_congestion::FeedbackKind;
+use giusto_session::source::{AudioConfig, StatisticalConfig};
+
+use super::*;
+use crate::scenario::media::VideoSpec;
+
+fn check(media: &MediaSpec) -> Result<(), (&'static str, Option<usize>, String)> {
+    validate(media)
+}
+
+#[test]
+fn only_sessions_that_can_be_built_are_valid() {
+    let good = MediaSpec::new(Some(VideoSpec::default()), Some(AudioConfig::default()));
+    assert_eq!(check(&good), Ok(()));
+    let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds(seconds);
+    let key = |media: MediaSpec| check(&media).unwrap_err().0;
+    assert_eq!(key(MediaSpec { videos: Vec::new(), audio: None, ..good.clone() }), "kind");
+    let bad = StatisticalConfig { size_scale: 2.0, ..StatisticalConfig::default() };
+    let bad = VideoStream::new("camera", VideoSpec::Statistical(bad));
+    assert_eq!(key(MediaSpec { videos: vec![bad], ..good.clone() }), "video");
+    let bad = AudioConfig { packet_time: TimeDelta::ZERO, ..AudioConfig::default() };
+    assert_eq!(key(MediaSpec { audio: Some(bad), ..good.clone() }), "audio");
+    assert_eq!(key(MediaSpec { max_payload: DataSize::ZERO, ..good.clone() }), "max-payload");
+    assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(4)), (at(3), at(5))], ..good.clone() }), "pauses");
+    assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(2))], ..good.clone() }), "pauses");
+    let limits = Limits { start: DataRate::from_bps(1), ..good.limits };
+    assert_eq!(key(MediaSpec { limits, ..good.clone() }), "start-rate");
+    let deaf = (ControllerKind::GccDraft02, Some(FeedbackKind::ReceiverEstimate));
+    assert_eq!(key(MediaSpec { controller: deaf.0, feedback: deaf.1, ..good.clone() }), "feedback");
+    let aims = |controller, millis| MediaSpec {
+        controller,
+        delay_target: Some(TimeDelta::from_millis(millis)),
+        ..good.clone()
+    };
+    assert_eq!(key(aims(ControllerKind::GccLibwebrtc, 30)), "delay-target");
+    let wants = |controller, bps| MediaSpec {
+        controller,
+        receiver_limit: Some(DataRate::from_bps(bps)),
+        ..good.clone()
+    };
+    assert_eq!(check(&wants(ControllerKind::ScreamD00, 1_000_000)), Ok(()));
+    assert_eq!(key(wants(ControllerKind::ScreamD00, 0)), "receiver-limit");
+    assert_eq!(key(wants(ControllerKind::ScreamV2, 1_000_000)), "receiver-limit");
+    assert_eq!(key(aims(ControllerKind::ScreamV2, 0)), "delay-target");
+    assert_eq!(key(aims(ControllerKind::ScreamV2, 10_001)), "delay-target");
+    assert_eq!(check(&aims(ControllerKind::ScreamV2, 30)), Ok(()));
+    let limits = Limits { max: DataRate::from_bps(1), ..good.limits };
+    assert_eq!(key(MediaSpec { limits, ..good }), "max-rate");
+}
+
+#[test]
+fn a_new_controller_removes_only_what_it_lacks() {
+    let given = MediaSpec {
+        controller: ControllerKind::ScreamD00,
+        feedback: Some(FeedbackKind::ScreamDraft),
+        delay_target: Some(TimeDelta::from_millis(30)),
+        receiver_limit: Some(DataRate::from_bps(1_000_000)),
+        ..MediaSpec::new(Some(VideoSpec::default()), None)
+    };
+    for controller in ControllerKind::ALL {
+        let mut media = given.clone();
+        let left_out = media.put_under(controller);
+        assert_eq!(check(&media), Ok(()), "{controller}");
+        let deaf = !controller.hears(FeedbackKind::ScreamDraft);
+        assert_eq!(media.feedback.is_none(), deaf, "{controller}");
+        assert_eq!(media.receiver_limit.is_some(), controller.heeds_quench(), "{controller}");
+        assert_eq!(media.delay_target.is_some(), controller.has_delay_target(), "{controller}");
+        let gone = [media.feedback.is_none(), media.receiver_limit.is_none(), media.delay_target.is_none()];
+        assert_eq!(left_out.len(), gone.into_iter().filter(|gone| *gone).count(), "{controller}");
+    }
+}
+
+#[test]
+fn no_fix_leads_to_another_error() {
+    let media = MediaSpec {
+        receiver_limit: Some(DataRate::from_bps(1_000_000)),
+        ..MediaSpec::new(Some(VideoSpec::default()), None)
+    };
+    let told = |controller| check(&MediaSpec { controller, ..media.clone() }).unwrap_err().2;
+    let other = MediaSpec {
+        feedback: Some(FeedbackKind::CongestionControl),
+        controller: ControllerKind::ScreamD00,
+        ..media.clone()
+    };
+    let mend = "receiver-limit: it needs feedback = \"scream-draft\": add that, or remove this";
+    assert_eq!(check(&other).unwrap_err().2, mend);
+    for deaf in [ControllerKind::ScreamV2, ControllerKind::Fixed] {
+        let told = told(deaf);
+        let mend = format!("{deaf} does not support it: remove it, or use scream:d00");
+        assert!(told.ends_with(&mend), "{told}");
+    }
+}
+
+#[test]
+fn every_video_must_be_valid_and_have_its_own_id() {
+    let video = |id: &str| VideoStream::new(id, VideoSpec::default());
+    let check = |videos: Vec<VideoStream>| check(&MediaSpec::with_videos(videos, None));
+    let place = |videos| check(videos).unwrap_err().1;
+    for priority in [0.001, 0.5, 1000.0] {
+        assert_eq!(check(vec![video("a"), video("b").with_priority(priority)]), Ok(()), "{priority}");
+    }
+    assert_eq!(place(vec![video("a"), video("b"), video("a")]), Some(2));
+    assert_eq!(place(vec![video("audio")]), Some(0));
+    assert_eq!(place(vec![video("a"), video("a b")]), Some(1));
+    for priority in [0.0, -1.0, 1e-300, 1001.0, 1e308, f64::NAN, f64::INFINITY] {
+        assert_eq!(place(vec![video("a"), video("b").with_priority(priority)]), Some(1), "{priority}");
+    }
+    let soon = GiveUp::After(TimeDelta::ZERO);
+    assert_eq!(place(vec![VideoStream { skip_after: soon, ..video("a") }]), Some(0));
+    assert_eq!(place(vec![VideoStream { discard_after: soon, ..video("a") }]), Some(0));
+    let many = |all: usize| (1..=all).map(|number| video(&VideoStream::default_id(number, all))).collect();
+    assert_eq!(check(many(MOST_VIDEOS)), Ok(()));
+    assert_eq!(place(many(MOST_VIDEOS + 1)), None);
+}
