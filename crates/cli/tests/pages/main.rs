@@ -1,4 +1,5 @@
 //! Opens pages of every kind in a headless browser and checks how they look: on a desktop and a phone, light and dark.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 mod browser;
 mod invented;
