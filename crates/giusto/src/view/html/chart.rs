@@ -50,7 +50,9 @@ impl Points {
     pub fn scaled(self, factor: f64) -> Self {
         match self {
             Self::Inline(mut points) => {
-                points.iter_mut().for_each(|(_, y)| *y *= factor);
+                for (_, y) in &mut points {
+                    *y *= factor;
+                }
                 Self::Inline(points)
             }
             Self::InRecord { x, y, scale } => Self::InRecord { x, y, scale: scale * factor },
@@ -85,12 +87,11 @@ impl Serialize for Points {
                 let points = thinned(points, MAX_POINTS);
                 let y: Vec<f64> = points.iter().map(|point| significant(point.1)).collect();
                 let mut inline = serializer.serialize_struct("Points", 2)?;
-                match Even::of(&points) {
-                    Some(even) => inline.serialize_field("x", &even)?,
-                    None => {
-                        let x: Vec<f64> = points.iter().map(|point| significant(point.0)).collect();
-                        inline.serialize_field("x", &x)?;
-                    }
+                if let Some(even) = Even::of(&points) {
+                    inline.serialize_field("x", &even)?;
+                } else {
+                    let x: Vec<f64> = points.iter().map(|point| significant(point.0)).collect();
+                    inline.serialize_field("x", &x)?;
                 }
                 inline.serialize_field("y", &y)?;
                 inline.end()
