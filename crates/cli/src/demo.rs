@@ -103,7 +103,7 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     if args.json {
         print_json(&Runs { runs: results, report: args.out.clone() })?;
     } else {
-        print_text(&format!("{}\n", report.verdict))?;
+        print_text(&format!("{}\n", report.headline))?;
         print_text(&table::runs(&results, console::width()))?;
     }
     // Last, for what was measured is shown even where the file cannot be written.

@@ -433,7 +433,7 @@ fn the_demo_writes_one_file_that_needs_nothing_else() {
     for wanted in [
         "Received rate",
         "Gaps between arrivals",
-        "What the system granted",
+        "Resources granted by the system",
         "Accuracy",
         "How it was measured",
     ] {

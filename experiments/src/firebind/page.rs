@@ -185,8 +185,8 @@ impl Firebind {
             "Readings against the prediction; zero is a sender on time. The bar of a published figure is what counts as agreement, ours spans our runs.",
         )
         .with_axes("", "reading against prediction (ppm)")
-        .with_series(Series::Points { name: "published".to_owned(), points: published.collect() })
-        .with_series(Series::Points { name: "ours".to_owned(), points: ours.collect() })
+        .with_series(Series::Estimates { name: "published".to_owned(), estimates: published.collect() })
+        .with_series(Series::Estimates { name: "ours".to_owned(), estimates: ours.collect() })
         .with_mark(Mark::AtY(0.0, String::new()))
     }
 

@@ -92,6 +92,9 @@ impl Scoreboard {
     fn cards(&self) -> Vec<Card> {
         let card = |controller: &ControllerKind| {
             let (met, judged) = self.score(None, controller.name());
+            if judged == 0 {
+                return Card::new(controller.name(), self.score_in_words(None, controller.name()), "");
+            }
             Card::new(controller.name(), met.to_string(), format!("of {judged} expectations are met"))
                 .with_tone(tone(met, judged))
         };
@@ -112,7 +115,7 @@ impl Scoreboard {
         columns.extend(controllers().map(Column::words));
         let cell = |case: Option<&Case>, controller: &str| {
             let (met, judged) = self.score(case, controller);
-            Cell::toned(format!("{met} of {judged}"), tone(met, judged))
+            Cell::toned(self.score_in_words(case, controller), tone(met, judged))
         };
         let mut rows: Vec<Vec<Cell>> = self
             .cases()
@@ -141,6 +144,9 @@ impl Scoreboard {
         let rows = self.expected(case).into_iter().map(|expected| {
             let mut row: Vec<Cell> = vec![expected.what.clone().into(), expected.bound().into()];
             row.extend(controllers().map(|controller| {
+                if !self.has_run(Some(case), controller) {
+                    return "not run".into();
+                }
                 let item = self.item(case, controller, &expected);
                 let value = expected.found(&item);
                 match (item.comparable, item.agrees) {
@@ -255,11 +261,11 @@ impl Scoreboard {
             "Received rate of each media flow, second by second; the line of steps is the capacity.";
         let mut chart = Chart::new(title, caption).with_axes("time (s)", "rate (Mbit/s)");
         for (name, points) in &drawn.rates {
-            chart = chart.with_series(Drawn::Line { name: name.clone(), points: points.clone() });
+            chart = chart.with_series(Drawn::line(name.clone(), points.clone()));
         }
         for (name, points) in &drawn.capacities {
             if !points.is_empty() {
-                chart = chart.with_series(Drawn::Limit { name: name.clone(), points: points.clone() });
+                chart = chart.with_series(Drawn::limit(name.clone(), points.clone()));
             }
         }
         let rates = drawn.rates.iter().chain(&drawn.capacities).flat_map(|(_, points)| points);
@@ -279,7 +285,7 @@ impl Scoreboard {
             let Some(drawn) = self.drawn(case, controller) else { continue };
             highest = drawn.waited.iter().map(|(_, ms)| *ms).fold(highest, f64::max);
             let points = drawn.waited.clone();
-            chart = chart.with_series(Drawn::Line { name: controller.name().to_owned(), points });
+            chart = chart.with_series(Drawn::line(controller.name(), points));
         }
         chart.y.range = Some((0.0, highest * 1.12));
         (!chart.series.is_empty()).then_some(chart)
@@ -298,7 +304,9 @@ impl Scoreboard {
 }
 
 fn tone(met: usize, judged: usize) -> Tone {
-    if met == judged {
+    if judged == 0 {
+        Tone::Plain
+    } else if met == judged {
         Tone::Good
     } else if met * 2 >= judged {
         Tone::Fair

@@ -247,16 +247,28 @@ impl Scoreboard {
         })
     }
 
+    /// Whether the case, or any case, was run under a controller.
+    pub(super) fn has_run(&self, case: Option<&Case>, controller: &str) -> bool {
+        let of_case = |run: &&Run| case.is_none_or(|case| run.case == case.id);
+        self.runs.iter().filter(of_case).any(|run| run.controller == controller)
+    }
+
+    /// The score in words: `3 of 5`, or why there is none.
+    pub(super) fn score_in_words(&self, case: Option<&Case>, controller: &str) -> String {
+        match self.score(case, controller) {
+            (_, 0) if self.has_run(case, controller) => "not judged".to_owned(),
+            (_, 0) => "not run".to_owned(),
+            (met, judged) => format!("{met} of {judged}"),
+        }
+    }
+
     /// The scoreboard for the terminal: each case with how many of its expectations are met, and what is not met.
     pub fn table(&self) -> String {
         let controllers: Vec<&str> =
             self.plan.controllers.iter().map(|controller| controller.name()).collect();
         let mut columns = vec![("case", Left), ("", Left)];
         columns.extend(controllers.iter().map(|controller| (*controller, Right)));
-        let score = |case: Option<&Case>, controller: &str| {
-            let (met, judged) = self.score(case, controller);
-            format!("{met} of {judged}")
-        };
+        let score = |case: Option<&Case>, controller: &str| self.score_in_words(case, controller);
         let mut rows: Vec<Vec<String>> = self
             .cases()
             .map(|case| {

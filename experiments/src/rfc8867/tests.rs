@@ -221,7 +221,12 @@ fn what_cannot_be_expressed_is_not_judged() {
     // What did not run meets nothing, misses nothing, and is told of.
     assert_eq!(board.score(Some(&case), "fixed"), (0, 0));
     assert!(board.table().contains("Ended early: 0 of "), "{}", board.table());
-    assert!(board.printed().interrupted && board.report("x").to_html().contains("Ended early"));
+    assert_eq!(board.score_in_words(Some(&case), "fixed"), "not run");
+    assert!(!board.table().contains("0 of 0"), "{}", board.table());
+    let report = board.report("x");
+    let model = serde_json::to_string(&report).unwrap();
+    assert!(model.contains("not run") && !model.contains("0 of 0") && !model.contains("\"good\""), "{model}");
+    assert!(board.printed().interrupted && report.headline.contains("Ended early"));
 }
 
 #[test]
@@ -240,9 +245,10 @@ fn what_is_broken_off_tells_of_no_run() {
 
 #[test]
 fn the_page_says_in_words_what_it_says_in_colours() {
-    let html = FIXED.report("giusto reproduce rfc8867").to_html();
-    assert!(html.contains(" not met<") && html.contains(" met<"), "no verdicts");
-    assert!(html.contains("5.4: delay in queues"));
+    let model = serde_json::to_string(&FIXED.report("giusto reproduce rfc8867")).unwrap();
+    for wanted in [" not met\"", " met\"", "5.4: delay in queues", "\"not run\""] {
+        assert_eq!(model.contains(wanted), wanted != "\"not run\"", "{wanted}");
+    }
     let table = FIXED.table();
     assert!(table.contains("share of s3 with all three"), "{table}");
 }

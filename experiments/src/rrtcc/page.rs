@@ -156,7 +156,7 @@ impl Rrtcc {
                 let spread = Spread::of(pairs.iter().map(|pair| value(pair.of(*sender))))?;
                 Some((format!("line {}", bandwidths.number), spread.median, spread.low, spread.high))
             });
-            Series::Points { name: (*name).to_owned(), points: points.collect() }
+            Series::Estimates { name: (*name).to_owned(), estimates: points.collect() }
         };
         quantities.iter().map(series).collect()
     }
@@ -378,25 +378,26 @@ fn figures_16_and_17(pair: &Pair) -> Vec<Chart> {
     let line = |name: &str, value: fn(&Estimate) -> f64, first: f64| {
         let later =
             pair.rrtcc.estimates.iter().map(|estimate| (estimate.at.as_seconds(), mega(value(estimate))));
-        Series::Line { name: name.to_owned(), points: steps(std::iter::once((0.0, first)).chain(later), end) }
+        Series::line(name, steps(std::iter::once((0.0, first)).chain(later), end))
     };
-    let capacity = pair.capacity.iter().map(|(at, bps)| (*at, mega(*bps))).collect();
+    let capacity: Vec<_> = pair.capacity.iter().map(|(at, bps)| (*at, mega(*bps))).collect();
     let mut estimates = Chart::new(
         "Figure 16: estimates over time",
         "Seed 1. With no queue the delay says nothing: A_r rises to its maximum of 10 Mbit/s. A is the lesser of both, here always A_s. \
          Published: 7.08 Mbit/s on average.",
     )
     .with_axes("time (s)", "rate (Mbit/s)")
-    .with_series(Series::Limit { name: "network".to_owned(), points: capacity })
+    .with_series(Series::limit("network", capacity))
     .with_series(line("A_r, delay", |it| it.delay_based.as_bps() as f64, 7.2))
     .with_series(line("A_s, loss", |it| it.loss_based.as_bps() as f64, 7.2))
-    .with_series(Series::Line { name: "UDP".to_owned(), points: vec![(0.0, 7.2), (end, 7.2)] })
+    .with_series(Series::line("UDP", vec![(0.0, 7.2), (end, 7.2)]))
     .with_mark(Mark::AtY(mega(published::MEAN_ESTIMATE_BPS), "published mean".to_owned()));
     estimates.y.range = Some((0.0, 10.6));
     let losses = |sender: Sender| {
         let points = pair.of(sender).estimates.iter();
-        let points = points.map(|estimate| (estimate.at.as_seconds(), estimate.loss_ratio * 100.0)).collect();
-        Series::Line { name: sender.name().to_owned(), points }
+        let points: Vec<_> =
+            points.map(|estimate| (estimate.at.as_seconds(), estimate.loss_ratio * 100.0)).collect();
+        Series::line(sender.name(), points)
     };
     let mut loss = Chart::new(
         "Figure 17: loss as the sender reckons it",
@@ -433,10 +434,9 @@ fn with_a_queue(comparison: &Comparison) -> Vec<Chart> {
     .with_axes("time (s)", "delay (ms)");
     for run in &comparison.queued {
         let within = run.rate.iter().filter(|(at, _)| *at < END).map(|(at, bps)| (*at, mega(*bps)));
-        rates = rates
-            .with_series(Series::Line { name: run.contender.name().to_owned(), points: steps(within, END) });
-        let points = run.delay.iter().filter(|(at, _)| *at < END).copied().collect();
-        delays = delays.with_series(Series::Line { name: run.contender.name().to_owned(), points });
+        rates = rates.with_series(Series::line(run.contender.name(), steps(within, END)));
+        let points: Vec<_> = run.delay.iter().filter(|(at, _)| *at < END).copied().collect();
+        delays = delays.with_series(Series::line(run.contender.name(), points));
     }
     rates.y.range = Some((0.0, 10.6));
     vec![rates.with_full_width(), delays.with_full_width()]

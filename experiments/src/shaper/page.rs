@@ -142,7 +142,7 @@ impl Shaper {
                 .filter_map(|size| Some((*size as f64, self.reached(strategy, *size)? * rate)))
                 .collect();
             if !points.is_empty() {
-                chart = chart.with_series(Series::Line { name: strategy.to_string(), points });
+                chart = chart.with_series(Series::line(strategy.to_string(), points));
             }
         }
         chart.y.range = Some((0.0, 112.0));
@@ -186,7 +186,7 @@ fn cards(all: &Reproduction) -> Vec<Card> {
 
 /// A line through what `value` makes of each x.
 fn line(name: impl Into<String>, xs: impl Iterator<Item = u64>, value: impl Fn(u64) -> (f64, f64)) -> Series {
-    Series::Line { name: name.into(), points: xs.map(value).collect() }
+    Series::line(name, xs.map(value).collect::<Vec<_>>())
 }
 
 fn kilobytes(bytes_per_second: f64) -> f64 {
@@ -245,7 +245,7 @@ fn figures_4_and_5() -> Vec<Chart> {
             let first = machine.wake(Timestamp::ZERO, span);
             (span.as_millis(), (machine.wake(first, span) - first).as_millis())
         });
-        Series::Line { name: "one after the other".to_owned(), points: points.collect() }
+        Series::line("one after the other", points.collect::<Vec<_>>())
     };
     // A send of 2 ms, twice, lies between the sleeps.
     let between = {
@@ -339,17 +339,11 @@ fn figure_7() -> Vec<Chart> {
         Series::Bars { name: name.to_owned(), bars: bars.collect() }
     };
     let chart = |title: &str, caption: &str, xs: &[(u64, u64, String)]| {
-        let mut chart = Chart::new(title, caption)
+        Chart::new(title, caption)
             .with_axes("", "in 100 packets (ms)")
             .with_series(bars("asked for", xs, SleepModel::RoundsUp, |record| record.requested_sleep))
             .with_series(bars("slept, rounds up", xs, SleepModel::RoundsUp, |record| record.actual_sleep))
-            .with_series(bars("slept, to ticks", xs, SleepModel::Ticks, |record| record.actual_sleep));
-        let most = chart.series.iter().flat_map(|series| match series {
-            Series::Bars { bars, .. } => bars.iter().map(|(_, length, _)| *length).collect(),
-            _ => Vec::new(),
-        });
-        chart.y.range = Some((0.0, most.fold(1.0, f64::max) * 1.1));
-        chart
+            .with_series(bars("slept, to ticks", xs, SleepModel::Ticks, |record| record.actual_sleep))
     };
     let by_size: Vec<_> =
         [200, 400, 500, 600, 800, 1000, 1200, 1400].map(|size| (size, RATE, format!("{size} B"))).to_vec();
@@ -423,7 +417,7 @@ fn sent_by(name: impl Into<String>, record: &Record, size: u64, until: f64) -> S
         points.push((at, sent));
     }
     points.push((until, sent));
-    Series::Line { name: name.into(), points }
+    Series::line(name, points)
 }
 
 fn figure_14() -> Vec<Chart> {
@@ -468,7 +462,7 @@ fn section_8() -> Vec<Chart> {
         });
         Series::Bars { name: name.to_owned(), bars: bars.collect() }
     };
-    let mut bars = Chart::new(
+    let bars = Chart::new(
         "§8: the fastest five packets in a row, after gaps",
         "The same data. R_max is kept by all. With sleeps of 10 ms its pauses are rounded up as well, and 12 ms for each \
          packet are 83 kB/s: only grid, which watches the clock where sleeps prove too coarse, still catches up.",
@@ -478,7 +472,6 @@ fn section_8() -> Vec<Chart> {
     .with_series(peaks("R_max, exact sleeps", limit, true))
     .with_series(peaks("R_max, sleeps of 10 ms", limit, false))
     .with_mark(Mark::AtY(kilobytes(bursts::R_MAX as f64), "R_max".to_owned()));
-    bars.y.range = Some((0.0, 560.0));
 
     let taken = |name: &str, r_max| {
         let bars = SHAPERS.into_iter().map(|algorithm| {
@@ -489,14 +482,13 @@ fn section_8() -> Vec<Chart> {
         });
         Series::Bars { name: name.to_owned(), bars: bars.collect() }
     };
-    let mut mean = Chart::new(
+    let mean = Chart::new(
         "§8: what R_max costs on a coarse machine",
         "Throughput of a file of 1000 packets, sleeps of 10 ms, R = 100 kB/s.",
     )
     .with_axes("", "throughput (kB/s)")
     .with_series(taken("no R_max", None))
     .with_series(taken("R_max = 200 kB/s", limit));
-    mean.y.range = Some((0.0, 120.0));
     vec![picture, bars, mean]
 }
 

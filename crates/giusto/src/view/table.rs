@@ -53,7 +53,7 @@ pub const RUN_COLUMNS: &[Column<RunResult>] = &[
     Column::number("gap error µs\np50 / p99", 0, |run| {
         pair(run.gap_error_us.p50, run.gap_error_us.p99, short)
     }),
-    Column::number("lateness µs\np50 / p99", 2, |run| {
+    Column::number("schedule error\nµs p50 / p99", 2, |run| {
         pair(run.schedule_error_us.p50, run.schedule_error_us.p99, short)
     }),
     Column::number("CPU %\ntx / rx", 3, |run| pair(run.sender_cpu_ratio, run.receiver_cpu_ratio, load)),
@@ -183,8 +183,8 @@ mod tests {
         let text = runs(&sample(), 120);
         assert!(widest(&text) <= 120, "{text}");
         insta::assert_snapshot!(text, @r"
-            rate  size  sender         n        received    error    loss  gap error µs     lateness µs    CPU %
-                     B                              rate      ppm             p50 / p99       p50 / p99  tx / rx
+            rate  size  sender         n        received    error    loss  gap error µs  schedule error    CPU %
+                     B                              rate      ppm             p50 / p99    µs p50 / p99  tx / rx
         ─────────────────────────────────────────────────────────────────────────────────────────────────────────
         1 Mbit/s  1200  grid          13    1.000 Mbit/s    +0.20  0.03 %   0.41 / 12.3  0.20 / 113,600  100 / 3
         1 Mbit/s  1200  send-compare  13    1.011 Mbit/s  +11,406  0.03 %   0.41 / 12.3  0.20 / 113,600  100 / 3
@@ -211,12 +211,12 @@ mod tests {
         let text = super::run(&sample()[1]);
         insta::assert_snapshot!(text, @r"
         sender              send-compare
-        asked rate          1 Mbit/s
+        requested rate      1 Mbit/s
         datagram            1200 B of payload
         per cycle           13 datagrams
         received rate       1.011 Mbit/s
         error of the rate   +11,406 ppm
-        lateness            0.20 µs median, 114 ms p99
+        schedule error      0.20 µs median, 114 ms p99
         gap error           0.41 µs median, 12.3 µs p99
         CPU                 100 % sender, 3 % receiver
         ");

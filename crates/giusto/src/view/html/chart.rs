@@ -1,183 +1,280 @@
-//! Plots: what they show is said here, how they look is the same for all.
+//! The model of a chart. It says what is drawn; `page.js` and `page.css` decide how it looks.
 
-use plotly::{
-    Bar, Configuration, Layout, Plot, Scatter,
-    common::{
-        Anchor, DashType, ErrorData, ErrorType, Fill, Font, HoverInfo, Label, Line, LineShape, Marker,
-        MarkerSymbol, Mode, Orientation, Pattern, PatternShape, TextPosition, Title,
-    },
-    configuration::{DisplayModeBar, ModeBarButtonName},
-    layout::{
-        Annotation, Axis, AxisType, BarMode, DragMode, HoverMode, Legend, Margin, Shape, ShapeLayer,
-        ShapeLine, ShapeType,
-    },
-};
+use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-/// Colours that tell series apart on light and on dark ground, also for eyes that see red and green alike
-/// (after Okabe and Ito, *Color Universal Design*, 2008, darkened where white ground needs it).
-const COLOURS: [&str; 7] = ["#1f83c9", "#d9670b", "#12936b", "#b85c97", "#a97f00", "#7d7d8c", "#5a4fcf"];
-
-/// The same where all lines of several plots are told by colour alone: without orange, which is that of what bounds them. The last
-/// four are for those who compare more than six things; not every eye tells them from the others.
-const KEYED_COLOURS: [&str; 10] = [
-    "#7d7d8c", "#1f83c9", "#12936b", "#b85c97", "#a97f00", "#5a4fcf", "#7a5230", "#4aa5b8", "#a3243b",
-    "#6f8f1f",
-];
-
-const DASHES: [DashType; 7] = [
-    DashType::Solid,
-    DashType::Dash,
-    DashType::DashDot,
-    DashType::Dot,
-    DashType::LongDash,
-    DashType::LongDashDot,
-    DashType::Solid,
-];
-const SYMBOLS: [MarkerSymbol; 6] = [
-    MarkerSymbol::Circle,
-    MarkerSymbol::Diamond,
-    MarkerSymbol::Square,
-    MarkerSymbol::TriangleUp,
-    MarkerSymbol::Cross,
-    MarkerSymbol::X,
-];
-const PATTERNS: [PatternShape; 6] = [
-    PatternShape::None,
-    PatternShape::RightDiagonalLine,
-    PatternShape::Dot,
-    PatternShape::HorizontalLine,
-    PatternShape::Cross,
-    PatternShape::VerticalLine,
-];
-
-/// A line through more points is solid, whatever its place.
-const MOST_DASHED: usize = 250;
-
-/// The colour of what says where something should be.
-const MARK_COLOUR: &str = "#c2410c";
-
-/// The cursor: seen on light and on dark ground.
-const CURSOR_COLOUR: &str = "#808893";
-
-/// Room for the numbers and the title of a y axis that is linked with others.
-const CURSOR_LEFT: usize = 62;
-
-/// A line may hold this many points; a longer one is thinned so that its peaks stay.
+/// A line with more points is thinned to about this many; peaks and troughs stay.
 const MAX_POINTS: usize = 2000;
 
-/// What is drawn of one thing.
+/// Significant digits of a serialised coordinate: a chart of 1000 pixels cannot show more.
+const DIGITS: i32 = 6;
+
+/// The points of a line: inline, or a reference into the record that the page embeds.
+///
+/// # Example
+///
+/// ```
+/// use giusto::view::html::{Points, Series};
+///
+/// let inline = Series::line("received", vec![(0.0, 1.5), (1.0, 2.5)]);
+/// let referenced = Series::line(
+///     "received",
+///     Points::in_record("/timeline/t_s", "/flows/0/timeline/received_rate_bps").scaled(1e-6),
+/// );
+/// assert_ne!(inline, referenced);
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
+pub enum Points {
+    /// Coordinates x and y, from the left. The line is broken where y is not a number.
+    Inline(Vec<(f64, f64)>),
+    /// JSON pointers (RFC 6901) to two arrays of numbers of the same length in the page's record. The line is broken at nulls.
+    InRecord {
+        /// The x coordinates.
+        x: String,
+        /// The y coordinates.
+        y: String,
+        /// Each y coordinate is multiplied by this number.
+        scale: f64,
+    },
+}
+
+impl Points {
+    /// Points that the page's record holds: JSON pointers (RFC 6901) to the x and the y coordinates.
+    /// [`Report::with_record`](super::Report::with_record) embeds the record.
+    pub fn in_record(x: impl Into<String>, y: impl Into<String>) -> Self {
+        Self::InRecord { x: x.into(), y: y.into(), scale: 1.0 }
+    }
+
+    /// Multiplies each y coordinate by `factor`, for example to show bit/s as Mbit/s.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        match self {
+            Self::Inline(mut points) => {
+                points.iter_mut().for_each(|(_, y)| *y *= factor);
+                Self::Inline(points)
+            }
+            Self::InRecord { x, y, scale } => Self::InRecord { x, y, scale: scale * factor },
+        }
+    }
+
+    /// The points that are here and not in the record.
+    pub fn inline(&self) -> &[(f64, f64)] {
+        match self {
+            Self::Inline(points) => points,
+            Self::InRecord { .. } => &[],
+        }
+    }
+}
+
+impl From<Vec<(f64, f64)>> for Points {
+    fn from(points: Vec<(f64, f64)>) -> Self {
+        Self::Inline(points)
+    }
+}
+
+impl FromIterator<(f64, f64)> for Points {
+    fn from_iter<I: IntoIterator<Item = (f64, f64)>>(points: I) -> Self {
+        Self::Inline(points.into_iter().collect())
+    }
+}
+
+impl Serialize for Points {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Inline(points) => {
+                let points = thinned(points, MAX_POINTS);
+                let y: Vec<f64> = points.iter().map(|point| significant(point.1)).collect();
+                let mut inline = serializer.serialize_struct("Points", 2)?;
+                match Even::of(&points) {
+                    Some(even) => inline.serialize_field("x", &even)?,
+                    None => {
+                        let x: Vec<f64> = points.iter().map(|point| significant(point.0)).collect();
+                        inline.serialize_field("x", &x)?;
+                    }
+                }
+                inline.serialize_field("y", &y)?;
+                inline.end()
+            }
+            Self::InRecord { x, y, scale } => {
+                let mut reference = serializer.serialize_struct("Points", 3)?;
+                reference.serialize_field("x", x)?;
+                reference.serialize_field("y", y)?;
+                reference.serialize_field("scale", scale)?;
+                reference.end()
+            }
+        }
+    }
+}
+
+/// Evenly spaced x coordinates: most lines of a page are windows of one length.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Even {
+    start: f64,
+    step: f64,
+}
+
+impl Even {
+    fn of(points: &[(f64, f64)]) -> Option<Self> {
+        /// Share of the range by which a coordinate may be off: less than can be seen.
+        const TOLERANCE: f64 = 1e-6;
+        let [(start, _), .., (end, _)] = *points else { return None };
+        let step = (end - start) / (points.len() - 1) as f64;
+        let is_close = |(place, point): (usize, &(f64, f64))| {
+            (start + step * place as f64 - point.0).abs() <= (end - start) * TOLERANCE
+        };
+        (points.len() > 2 && step > 0.0 && points.iter().enumerate().all(is_close))
+            .then_some(Self { start, step })
+    }
+}
+
+/// One thing that a chart draws.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Series {
-    /// A line through points; it is broken where a value is no number.
+    /// A line through points.
     Line {
-        /// What it is.
+        /// Its name in the legend.
         name: String,
-        /// Its points, from the left.
-        points: Vec<(f64, f64)>,
+        /// Its points.
+        points: Points,
     },
-    /// Points, each with the least and the largest value that it may have.
-    Points {
-        /// What they are.
+    /// Labelled values, each with an interval.
+    Estimates {
+        /// Their name in the legend.
         name: String,
-        /// Label, value, least, largest.
-        points: Vec<(String, f64, f64, f64)>,
+        /// Label, value, low end and high end of the interval.
+        estimates: Vec<(String, f64, f64, f64)>,
     },
-    /// Amounts that lie on top of each other, each until the next point.
+    /// Amounts stacked on each other; each holds until the next point.
     Stacked {
-        /// What it is.
+        /// Its name in the legend.
         name: String,
-        /// Its points, from the left; all stacked series of a plot have the same x.
-        points: Vec<(f64, f64)>,
+        /// Its points; all stacked series of a chart have the same x.
+        points: Points,
     },
-    /// What bounds the others, such as a capacity: it holds until the next point. It is named in the plot, on linear axes.
+    /// A limit of the other series, such as a capacity; each value holds until the next point.
     Limit {
-        /// What it is.
+        /// Its name in the legend.
         name: String,
-        /// Its points, from the left.
-        points: Vec<(f64, f64)>,
+        /// Its points.
+        points: Points,
     },
-    /// Marks at single moments, each with a text to be seen when it is pointed at.
+    /// Marks at moments, each with a text that is shown while the pointer is over it.
     Events {
-        /// What they are.
+        /// Their name in the legend.
         name: String,
-        /// From the left.
+        /// The marks, from the left.
         events: Vec<Event>,
     },
-    /// Classes with their counts, drawn as steps.
+    /// A histogram, drawn as steps.
     Steps {
-        /// What it is.
+        /// Its name in the legend.
         name: String,
-        /// Begin, end, count.
+        /// Lower bound, upper bound and count of each class.
         classes: Vec<(f64, f64, u64)>,
     },
-    /// Bars, each with its label and the text at its end.
+    /// Horizontal bars.
     Bars {
-        /// What they are.
+        /// Their name in the legend.
         name: String,
-        /// Label, length, text at the end.
+        /// Label, length, and the text at the end of the bar.
         bars: Vec<(String, f64, String)>,
     },
 }
 
+impl Series {
+    /// A line through points.
+    pub fn line(name: impl Into<String>, points: impl Into<Points>) -> Self {
+        Self::Line { name: name.into(), points: points.into() }
+    }
+
+    /// Amounts that are stacked on those of the other stacked series.
+    pub fn stacked(name: impl Into<String>, points: impl Into<Points>) -> Self {
+        Self::Stacked { name: name.into(), points: points.into() }
+    }
+
+    /// A limit of the other series, such as a capacity.
+    pub fn limit(name: impl Into<String>, points: impl Into<Points>) -> Self {
+        Self::Limit { name: name.into(), points: points.into() }
+    }
+
+    /// The name in the legend.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Line { name, .. }
+            | Self::Stacked { name, .. }
+            | Self::Limit { name, .. }
+            | Self::Events { name, .. }
+            | Self::Estimates { name, .. }
+            | Self::Steps { name, .. }
+            | Self::Bars { name, .. } => name,
+        }
+    }
+}
+
 /// A mark at one moment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
-    /// Where, from left to right.
-    pub(crate) x: f64,
-    /// Where, from below.
-    pub(crate) y: f64,
-    /// What it says.
+    /// The x coordinate.
+    pub x: f64,
+    /// The y coordinate.
+    pub y: f64,
+    /// The text that is shown while the pointer is over the mark.
     pub text: String,
 }
 
-/// A straight line across the plot that says where something should be.
-#[derive(Debug, Clone, PartialEq)]
+/// A straight line across the chart, such as a target, with its name in the legend.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "axis", content = "at")]
 #[non_exhaustive]
 pub enum Mark {
-    /// An upright line at this x.
+    /// A vertical line at this x.
+    #[serde(rename = "x")]
     AtX(f64, String),
-    /// A level line at this y.
+    /// A horizontal line at this y; in a chart of bars or estimates, a line at this value.
+    #[serde(rename = "y")]
     AtY(f64, String),
 }
 
-/// An axis: what it shows, in which unit.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// An axis.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Scale {
-    /// The quantity and its unit.
+    /// The quantity, with its unit.
     pub title: String,
-    /// Whether it is logarithmic.
+    /// Whether the axis is logarithmic.
     pub logarithmic: bool,
-    /// Its ends; automatic if `None`.
+    /// The range that is shown; by default that of the data.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<(f64, f64)>,
-    /// Labelled positions; automatic if empty.
+    /// The places of the tick labels with their texts; by default round numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ticks: Vec<(f64, String)>,
 }
 
-/// A plot with its heading and its caption.
-#[derive(Debug, Clone, PartialEq)]
+/// A chart with its heading and its caption.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Chart {
-    /// Its heading.
-    pub(crate) title: String,
-    /// What to see in it, in a sentence.
+    /// The heading.
+    pub title: String,
+    /// A sentence below the heading.
     pub caption: String,
-    /// What is drawn.
+    /// What is drawn. A chart holds either bars and estimates, or series of the other kinds.
     pub series: Vec<Series>,
-    /// Where things should be.
+    /// Straight lines across the chart.
     pub marks: Vec<Mark>,
-    /// The horizontal axis.
+    /// The horizontal axis. Charts of bars and estimates have none: they draw the values along the horizontal.
     pub x: Scale,
-    /// The vertical axis.
+    /// The axis of the values.
     pub y: Scale,
-    pub(crate) full_width: bool,
-    /// Where the cursor of a [`Linked`](super::Linked) plot stands at first.
-    pub(crate) cursor: Option<f64>,
-    /// Whether the names of the lines, and their values at the cursor, stand elsewhere on the page.
-    pub(crate) keyed_elsewhere: bool,
+    /// Whether the chart fills the width of the page.
+    pub full_width: bool,
+    /// Whether another part of the page names the lines and shows their values: a [`Linked`](super::Linked) section.
+    pub keyed_elsewhere: bool,
 }
 
 impl Chart {
-    /// An empty plot.
+    /// A chart without series.
     pub fn new(title: impl Into<String>, caption: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -187,12 +284,11 @@ impl Chart {
             x: Scale::default(),
             y: Scale::default(),
             full_width: false,
-            cursor: None,
             keyed_elsewhere: false,
         }
     }
 
-    /// The same plot with what its axes show, units included.
+    /// Sets the quantities of the axes, with their units.
     #[must_use]
     pub fn with_axes(mut self, x: impl Into<String>, y: impl Into<String>) -> Self {
         self.x.title = x.into();
@@ -200,379 +296,50 @@ impl Chart {
         self
     }
 
-    /// The same plot with a logarithmic x axis.
+    /// Makes the x axis logarithmic.
     #[must_use]
     pub fn with_log_x(mut self) -> Self {
         self.x.logarithmic = true;
         self
     }
 
-    /// The same plot with a logarithmic y axis.
+    /// Makes the axis of the values logarithmic.
     #[must_use]
     pub fn with_log_y(mut self) -> Self {
         self.y.logarithmic = true;
         self
     }
 
-    /// The same plot with a line of its own.
+    /// Gives the chart the full width of the page.
     #[must_use]
     pub fn with_full_width(mut self) -> Self {
         self.full_width = true;
         self
     }
 
-    /// The same plot, linked with others: a line of its own, an x axis that begins where theirs begin, and a cursor at `x`.
-    #[must_use]
-    pub(crate) fn with_cursor(mut self, x: f64) -> Self {
-        self.cursor = Some(x);
-        self.full_width = true;
-        self
-    }
-
-    /// The same plot without legend and without labels at the pointer.
+    /// Leaves the names of the lines and their values to another part of the page.
     #[must_use]
     pub(crate) fn keyed_elsewhere(mut self) -> Self {
         self.keyed_elsewhere = true;
         self
     }
 
-    /// The same plot with one more series.
+    /// Adds a series.
     #[must_use]
     pub fn with_series(mut self, series: Series) -> Self {
         self.series.push(series);
         self
     }
 
-    /// The same plot with a mark.
+    /// Adds a straight line.
     #[must_use]
     pub fn with_mark(mut self, mark: Mark) -> Self {
         self.marks.push(mark);
         self
     }
-
-    /// What the plot shows, for those who cannot see it.
-    pub(crate) fn alt(&self) -> String {
-        let names: Vec<&str> = self.series.iter().map(Series::name).filter(|name| !name.is_empty()).collect();
-        let mut parts = vec![format!("Plot: {}. {}", self.title, self.caption)];
-        if !self.y.title.is_empty() && !self.x.title.is_empty() {
-            parts.push(format!("{} over {}.", self.y.title, self.x.title));
-        }
-        if names.len() > 1 {
-            parts.push(format!("Series: {}.", names.join(", ")));
-        }
-        parts.join(" ")
-    }
-
-    /// Whether it names so many things along its x axis that it needs the whole width.
-    pub(crate) fn is_wide(&self) -> bool {
-        const MOST_BARS: usize = 6;
-        let named = self.series.iter().map(|series| match series {
-            Series::Bars { bars, .. } => bars.len(),
-            Series::Points { points, .. } => points.len(),
-            _ => 0,
-        });
-        named.sum::<usize>() > MOST_BARS
-    }
-
-    pub(crate) fn to_plot(&self) -> Plot {
-        let mut plot = Plot::new();
-        for (index, series) in self.series.iter().enumerate() {
-            add(&mut plot, series, (index, self.keyed_elsewhere));
-        }
-        plot.set_layout(self.layout());
-        plot.set_configuration(
-            Configuration::new()
-                .responsive(true)
-                .display_logo(false)
-                .display_mode_bar(DisplayModeBar::Hover)
-                .mode_bar_buttons_to_remove(vec![
-                    ModeBarButtonName::Zoom2d,
-                    ModeBarButtonName::Pan2d,
-                    ModeBarButtonName::Select2d,
-                    ModeBarButtonName::Lasso2d,
-                    ModeBarButtonName::ZoomIn2d,
-                    ModeBarButtonName::ZoomOut2d,
-                    ModeBarButtonName::AutoScale2d,
-                ])
-                .typeset_math(false),
-        );
-        plot
-    }
-
-    fn layout(&self) -> Layout {
-        let bars = self.series.iter().any(|series| matches!(series, Series::Bars { .. }));
-        let legend = Legend::new()
-            .orientation(Orientation::Horizontal)
-            .x(0.0)
-            .x_anchor(Anchor::Left)
-            .y(1.02)
-            .y_anchor(Anchor::Bottom);
-        let mut layout = Layout::new()
-            .auto_size(true)
-            .margin(Margin::new().left(12).right(18).top(26).bottom(12).auto_expand(true))
-            .paper_background_color("rgba(0,0,0,0)")
-            .plot_background_color("rgba(0,0,0,0)")
-            .font(Font::new().family("system-ui, sans-serif").size(12).color("#545d6b"))
-            .hover_label(Label::new().font(Font::new().family("system-ui, sans-serif").size(12)))
-            .hover_mode(match (bars, self.keyed_elsewhere) {
-                (true, _) => HoverMode::Closest,
-                (false, true) => HoverMode::X,
-                (false, false) => HoverMode::XUnified,
-            })
-            .show_legend(self.series.len() > 1 && !self.keyed_elsewhere)
-            .legend(legend)
-            .bar_mode(BarMode::Group)
-            .bar_gap(0.28)
-            .x_axis(axis(&self.x))
-            .y_axis(axis(&self.y));
-        if self.is_wide() {
-            // On a narrow screen a wide plot is moved sideways: a finger across it is no wish to zoom.
-            layout = layout.drag_mode(DragMode::False);
-        }
-        if let Some(x) = self.cursor {
-            // However wide its numbers are, all of them begin at the same place. The script moves the first shape.
-            layout = layout
-                .margin(Margin::new().left(CURSOR_LEFT).right(18).top(26).bottom(12).auto_expand(true))
-                .y_axis(axis(&self.y).auto_margin(false));
-            let line = ShapeLine::new().color(CURSOR_COLOUR).width(1.0);
-            let shape = Shape::new().shape_type(ShapeType::Line).line(line).layer(ShapeLayer::Above);
-            layout.add_shape(shape.x_ref("x").y_ref("paper").x0(x).x1(x).y0(0.0).y1(1.0));
-        }
-        let limits = self.series.iter().filter_map(|series| match series {
-            Series::Limit { name, points } if !self.keyed_elsewhere => {
-                Some((name, points.first()?, points.last()?))
-            }
-            _ => None,
-        });
-        for (index, (name, first, last)) in limits.enumerate() {
-            // Each is named where it ends or begins, so that two of them stay apart.
-            let at_end = index.is_multiple_of(2);
-            let (&(x, y), anchor) = if at_end { (last, Anchor::Right) } else { (first, Anchor::Left) };
-            layout.add_annotation(
-                Annotation::new()
-                    .show_arrow(false)
-                    .font(Font::new().size(12))
-                    .text(literal(name))
-                    .x_ref("x")
-                    .y_ref("y")
-                    .x(x)
-                    .y(y)
-                    .x_anchor(anchor)
-                    .y_anchor(Anchor::Bottom),
-            );
-        }
-        for mark in &self.marks {
-            let (shape, annotation) = self.mark(mark);
-            layout.add_shape(shape);
-            layout.add_annotation(annotation);
-        }
-        layout
-    }
-
-    fn mark(&self, mark: &Mark) -> (Shape, Annotation) {
-        let line = ShapeLine::new().color(MARK_COLOUR).width(1.6).dash(DashType::Dash);
-        let shape = Shape::new().shape_type(ShapeType::Line).line(line);
-        let label = Annotation::new().show_arrow(false).font(Font::new().size(12));
-        // On a logarithmic axis a shape is placed by its value, a label by the value's logarithm.
-        let place = |value: f64, scale: &Scale| if scale.logarithmic { value.log10() } else { value };
-        match mark {
-            Mark::AtX(x, text) => (
-                shape.layer(ShapeLayer::Above).x_ref("x").y_ref("paper").x0(*x).x1(*x).y0(0.0).y1(1.0),
-                label
-                    .text(literal(text))
-                    .x_ref("x")
-                    .y_ref("paper")
-                    .x(place(*x, &self.x))
-                    .y(1.0)
-                    .x_anchor(Anchor::Left)
-                    .y_anchor(Anchor::Top)
-                    .x_shift(4.0),
-            ),
-            Mark::AtY(y, text) => (
-                shape.layer(ShapeLayer::Below).x_ref("paper").y_ref("y").x0(0.0).x1(1.0).y0(*y).y1(*y),
-                label
-                    .text(literal(text))
-                    .x_ref("paper")
-                    .y_ref("y")
-                    .x(1.0)
-                    .y(place(*y, &self.y))
-                    .x_anchor(Anchor::Right)
-                    .y_anchor(Anchor::Bottom)
-                    .y_shift(1.0),
-            ),
-        }
-    }
 }
 
-impl Series {
-    fn name(&self) -> &str {
-        match self {
-            Self::Line { name, .. }
-            | Self::Stacked { name, .. }
-            | Self::Limit { name, .. }
-            | Self::Events { name, .. }
-            | Self::Points { name, .. }
-            | Self::Steps { name, .. }
-            | Self::Bars { name, .. } => name,
-        }
-    }
-}
-
-fn axis(scale: &Scale) -> Axis {
-    let mut axis = Axis::new()
-        .title(Title::with_text(literal(&scale.title)))
-        .auto_margin(true)
-        .zero_line(false)
-        .show_grid(true)
-        .grid_color("#e8ebef")
-        .line_color("#dde1e7");
-    if scale.logarithmic {
-        axis = axis.type_(AxisType::Log).dtick(1.0);
-    }
-    if let Some((low, high)) = scale.range {
-        axis = if scale.logarithmic {
-            axis.range(vec![low.log10(), high.log10()])
-        } else {
-            axis.range(vec![low, high])
-        };
-    }
-    if !scale.ticks.is_empty() {
-        axis = axis
-            .tick_values(scale.ticks.iter().map(|(value, _)| *value).collect())
-            .tick_text(scale.ticks.iter().map(|(_, text)| text.as_str()).collect());
-    }
-    axis
-}
-
-/// Adds `series`, the one at `index`; a `quiet` one has no labels at the pointer, and its colour alone tells it from others.
-fn add(plot: &mut Plot, series: &Series, (index, quiet): (usize, bool)) {
-    let colour = if quiet { keyed_colour(index) } else { of(&COLOURS, index).copied().unwrap_or("#1f83c9") };
-    let line =
-        Line::new().color(colour).width(2.0).dash(of(&DASHES, index).cloned().unwrap_or(DashType::Solid));
-    let name = literal(series.name());
-    match series {
-        Series::Line { points, .. } => {
-            let points = thinned(points, MAX_POINTS);
-            // Between points that lie close a dash is not seen as one, but as noise.
-            let line = if quiet || points.len() > MOST_DASHED {
-                line.width(1.5).dash(DashType::Solid)
-            } else {
-                line
-            };
-            let (x, y) = points.into_iter().unzip();
-            let trace = Scatter::new(x, y).name(name).mode(Mode::Lines).line(line);
-            // Without a label the pointer is followed all the same.
-            plot.add_trace(if quiet { trace.hover_info(HoverInfo::None) } else { trace });
-        }
-        Series::Stacked { points, .. } => {
-            let (x, y) = points.iter().copied().unzip();
-            let outline = line.width(0.8).dash(DashType::Solid).shape(LineShape::Hv);
-            plot.add_trace(
-                Scatter::new(x, y).name(name).mode(Mode::Lines).line(outline).stack_group("amounts"),
-            );
-        }
-        Series::Limit { points, .. } => {
-            let (x, y) = points.iter().copied().unzip();
-            let dash = if index.is_multiple_of(2) { DashType::Dash } else { DashType::Dot };
-            let outline = Line::new().color(MARK_COLOUR).width(1.6).dash(dash).shape(LineShape::Hv);
-            let trace = Scatter::new(x, y).name(name).mode(Mode::Lines).line(outline).show_legend(false);
-            plot.add_trace(if quiet { trace.hover_info(HoverInfo::Skip) } else { trace });
-        }
-        Series::Steps { classes, .. } => {
-            let (x, y) = steps(classes);
-            let outline = line.width(1.4).shape(LineShape::Hv);
-            let trace = Scatter::new(x, y).name(name).mode(Mode::Lines).line(outline).fill(Fill::ToZeroY);
-            plot.add_trace(trace);
-        }
-        Series::Events { events, .. } => {
-            let (x, y) = events.iter().map(|event| (event.x, event.y)).unzip();
-            let texts = events.iter().map(|event| literal(&event.text)).collect();
-            let symbol = of(&SYMBOLS, index).cloned().unwrap_or(MarkerSymbol::Circle);
-            let marker = Marker::new().color(colour).size(7).symbol(symbol).opacity(0.8);
-            plot.add_trace(
-                Scatter::new(x, y)
-                    .name(name)
-                    .mode(Mode::Markers)
-                    .marker(marker)
-                    .hover_text_array(texts)
-                    .hover_info(HoverInfo::Text),
-            );
-        }
-        Series::Points { points, .. } => {
-            let labels: Vec<String> = points.iter().map(|(label, ..)| literal(label)).collect();
-            let values = points.iter().map(|(_, value, ..)| *value).collect();
-            let errors = ErrorData::new(ErrorType::Data)
-                .array(points.iter().map(|(_, value, _, high)| high - value).collect())
-                .array_minus(points.iter().map(|(_, value, low, _)| value - low).collect())
-                .symmetric(false)
-                .color(colour)
-                .thickness(1.6)
-                .width(5);
-            let symbol = of(&SYMBOLS, index).cloned().unwrap_or(MarkerSymbol::Circle);
-            let marker = Marker::new().color(colour).size(10).symbol(symbol);
-            plot.add_trace(
-                Scatter::new(labels, values).name(name).mode(Mode::Markers).marker(marker).error_y(errors),
-            );
-        }
-        Series::Bars { bars, .. } => {
-            let labels: Vec<String> = bars.iter().map(|(label, ..)| literal(label)).collect();
-            let lengths = bars.iter().map(|(_, length, _)| *length).collect();
-            let texts = bars.iter().map(|(.., text)| literal(text)).collect();
-            let shape = of(&PATTERNS, index).cloned().unwrap_or(PatternShape::None);
-            let marker =
-                Marker::new().color(colour).pattern(Pattern::new().shape(shape).solidity(0.35).size(7.0));
-            plot.add_trace(
-                Bar::new(labels, lengths)
-                    .name(name)
-                    .marker(marker)
-                    .text_array(texts)
-                    .text_position(TextPosition::Outside)
-                    .clip_on_axis(false),
-            );
-        }
-    }
-}
-
-/// The colour of series `index` of plots that are [keyed elsewhere](Chart::keyed_elsewhere).
-pub(crate) fn keyed_colour(index: usize) -> &'static str {
-    of(&KEYED_COLOURS, index).copied().unwrap_or("#1f83c9")
-}
-
-/// The entry for series `index`; they repeat when there are more series than entries.
-fn of<T>(entries: &[T], index: usize) -> Option<&T> {
-    entries.get(index % entries.len().max(1))
-}
-
-/// Classes as the corners of steps. An empty class stays below one, so that a logarithmic axis can show that it is empty.
-fn steps(classes: &[(f64, f64, u64)]) -> (Vec<f64>, Vec<f64>) {
-    const EMPTY: f64 = 0.1;
-    let mut x = Vec::with_capacity(classes.len() + 2);
-    let mut y = Vec::with_capacity(classes.len() + 2);
-    let mut end = None;
-    for &(low, high, count) in classes {
-        match end {
-            Some(end) if end < low => {
-                x.push(end);
-                y.push(EMPTY);
-            }
-            Some(_) => {}
-            None => {
-                x.push(low);
-                y.push(EMPTY);
-            }
-        }
-        x.push(low);
-        y.push(if count == 0 { EMPTY } else { count as f64 });
-        end = Some(high);
-    }
-    if let Some(end) = end {
-        x.push(end);
-        y.push(EMPTY);
-    }
-    (x, y)
-}
-
-/// At most about `limit` of `points`: of each stretch the lowest and the highest, so that peaks stay.
+/// At most about `limit` of `points`: the lowest and the highest of each stretch, and its break if it has one.
 fn thinned(points: &[(f64, f64)], limit: usize) -> Vec<(f64, f64)> {
     if points.len() <= limit {
         return points.to_vec();
@@ -580,25 +347,36 @@ fn thinned(points: &[(f64, f64)], limit: usize) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil((limit / 2).max(1));
     let mut kept = Vec::with_capacity(limit + 2);
     for part in points.chunks(stretch) {
-        let low = part.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
-        let high = part.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
-        let (Some(low), Some(high)) = (low, high) else { continue };
-        kept.extend(if low.0 <= high.0 { [low, high] } else { [high, low] });
+        let finite = || part.iter().copied().enumerate().filter(|(_, point)| point.1.is_finite());
+        let low = finite().min_by(|a, b| a.1.1.total_cmp(&b.1.1));
+        let high = finite().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
+        let gap = part.iter().copied().enumerate().find(|(_, point)| !point.1.is_finite());
+        let mut stretch: Vec<(usize, (f64, f64))> = [low, high, gap].into_iter().flatten().collect();
+        stretch.sort_by_key(|(place, _)| *place);
+        kept.extend(stretch.into_iter().map(|(_, point)| point));
     }
     kept
 }
 
-/// The library reads a small markup in its texts: what is ours means itself, and a line break is one.
-fn literal(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\n', "<br>")
+/// `value` with [`DIGITS`] significant digits: more would be bytes that nobody sees.
+fn significant(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let decimals = DIGITS - 1 - value.abs().log10().floor() as i32;
+    let scale = 10_f64.powi(decimals.abs());
+    // Dividing an integer by a power of ten gives the closest number to the decimal, which is written with few digits.
+    if decimals >= 0 { (value * scale).round() / scale } else { (value / scale).round() * scale }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn a_long_line_is_thinned_and_keeps_its_peak_and_its_trough() {
+    fn a_long_line_is_thinned_and_keeps_its_peak_and_trough() {
         let mut points: Vec<(f64, f64)> = (0..100_000).map(|i| (f64::from(i), 1.0)).collect();
         points[54_321].1 = 9.0;
         points[77_777].1 = -9.0;
@@ -611,21 +389,66 @@ mod tests {
     }
 
     #[test]
-    fn steps_close_at_both_ends_and_over_holes() {
-        let (x, y) = steps(&[(1.0, 2.0, 5), (4.0, 5.0, 7)]);
-        assert_eq!(x, [1.0, 1.0, 2.0, 4.0, 5.0]);
-        assert_eq!(y, [0.1, 5.0, 0.1, 7.0, 0.1]);
-        assert_eq!(steps(&[]), (vec![], vec![]));
+    fn a_thinned_line_keeps_its_breaks() {
+        let mut points: Vec<(f64, f64)> = (0..10_000).map(|i| (f64::from(i), 1.0)).collect();
+        points[5_003].1 = f64::NAN;
+        let kept = thinned(&points, MAX_POINTS);
+        let breaks: Vec<f64> = kept.iter().filter(|point| point.1.is_nan()).map(|point| point.0).collect();
+        assert_eq!(breaks, [5003.0]);
+        let left_of_break = kept.iter().filter(|point| point.0 < 5_003.0).count();
+        assert!((900..=1100).contains(&left_of_break), "{left_of_break}");
     }
 
     #[test]
-    fn text_in_a_plot_means_itself() {
-        let chart = Chart::new("t", "c").with_series(Series::Line {
-            name: "<script>alert(1)</script>".to_owned(),
-            points: vec![(0.0, 1.0)],
+    fn coordinates_are_written_with_six_digits() {
+        let points =
+            Points::from(vec![(0.1 + 0.2, 1_234_567.891), (1.0 / 3.0, f64::NAN), (-0.0, 5e-9 / 3.0)]);
+        let json = serde_json::to_string(&points).unwrap();
+        assert_eq!(json, r#"{"x":[0.3,0.333333,-0.0],"y":[1234570.0,null,1.66667e-9]}"#);
+    }
+
+    #[test]
+    fn evenly_spaced_points_are_written_by_their_step() {
+        let even: Points = (0..1000).map(|i| (f64::from(i) * 0.12 + 0.06, 1.0)).collect();
+        let value = serde_json::to_value(&even).unwrap();
+        let step = value["x"]["step"].as_f64().unwrap();
+        assert!((step - 0.12).abs() < 1e-12, "{step}");
+        assert_eq!(value["x"]["start"], 0.06);
+        assert_eq!(value["y"].as_array().unwrap().len(), 1000);
+        let uneven: Points = [(0.0, 1.0), (1.0, 1.0), (2.1, 1.0)].into_iter().collect();
+        assert_eq!(serde_json::to_value(&uneven).unwrap()["x"], json!([0.0, 1.0, 2.1]));
+        let upright: Points = [(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)].into_iter().collect();
+        assert_eq!(serde_json::to_value(&upright).unwrap()["x"], json!([1.0, 1.0, 1.0]));
+    }
+
+    #[test]
+    fn points_can_refer_to_the_record() {
+        let series = Series::line("rate", Points::in_record("/t_s", "/flows/0/rate_bps").scaled(1e-6));
+        let expected = json!({
+            "kind": "line",
+            "name": "rate",
+            "points": {"x": "/t_s", "y": "/flows/0/rate_bps", "scale": 1e-6},
         });
-        let json = chart.to_plot().to_json();
-        assert!(!json.contains("<script>"), "{json}");
-        assert!(json.contains("&lt;script&gt;"), "{json}");
+        assert_eq!(serde_json::to_value(series).unwrap(), expected);
+        let inline = Points::from(vec![(1.0, 2.0)]).scaled(3.0);
+        assert_eq!(inline.inline(), [(1.0, 6.0)]);
+    }
+
+    #[test]
+    fn a_chart_is_serialised_with_its_marks_and_axes() {
+        let mut chart = Chart::new("t", "c")
+            .with_axes("time (s)", "rate")
+            .with_log_y()
+            .with_series(Series::Bars {
+                name: "b".to_owned(),
+                bars: vec![("l".to_owned(), 2.0, "2".to_owned())],
+            })
+            .with_mark(Mark::AtY(1.5, "limit".to_owned()));
+        chart.y.range = Some((0.5, 3.0));
+        let value = serde_json::to_value(&chart).unwrap();
+        assert_eq!(value["marks"], json!([{"axis": "y", "at": [1.5, "limit"]}]));
+        assert_eq!(value["series"][0], json!({"kind": "bars", "name": "b", "bars": [["l", 2.0, "2"]]}));
+        assert_eq!(value["x"], json!({"title": "time (s)", "logarithmic": false}));
+        assert_eq!(value["y"], json!({"title": "rate", "logarithmic": true, "range": [0.5, 3.0]}));
     }
 }

@@ -10,7 +10,7 @@ use drawn::Drawn;
 use super::{
     Block, Cell, Chart, Column, Prose, Report, SimulationPage, Table,
     format::{plural, short},
-    linked::{Figures, Group, Linked},
+    linked::{Group, Linked, ValueColumn},
     simulation::{
         PageFlow,
         media::target,
@@ -134,7 +134,6 @@ fn linked(page: &ComparisonPage<'_>, flows: &[&PageFlow]) -> Option<Linked> {
     let timeline = page.runs.first()?.page.timeline;
     let drawn: Vec<Drawn> = flows.iter().map(|&flow| Drawn::new(page, flow)).collect();
     let start = start(&drawn);
-    let at = middle(timeline, start);
     let mut charts: Vec<Chart> = Vec::new();
     for (place, flow) in drawn.iter().enumerate() {
         let of_flow = flow.charts(page, drawn.len() > 1);
@@ -142,8 +141,7 @@ fn linked(page: &ComparisonPage<'_>, flows: &[&PageFlow]) -> Option<Linked> {
         let again = drawn.iter().take(place).any(|earlier| earlier.link == flow.link);
         charts.extend(of_flow.into_iter().filter(|chart| !(again && chart.title == QUEUE)));
     }
-    let mut charts: Vec<Chart> =
-        charts.into_iter().map(|chart| chart.with_cursor(at).keyed_elsewhere()).collect();
+    let mut charts: Vec<Chart> = charts.into_iter().map(Chart::keyed_elsewhere).collect();
     for run in &page.runs {
         for flow in flows {
             let media = run.page.timeline.media(flow.id);
@@ -153,27 +151,27 @@ fn linked(page: &ComparisonPage<'_>, flows: &[&PageFlow]) -> Option<Linked> {
                     [_] => format!("{}: target and rates", run.controller),
                     _ => format!("{}, {}: target and rates", run.controller, flow.name),
                 };
-                chart.with_cursor(at)
+                chart
             }));
         }
     }
     let (unit, name) = scaled(drawn.iter().map(|flow| flow.most_bps).fold(0.0, f64::max));
-    let figures = |name: &str, decimals| Figures { name: name.to_owned(), decimals };
+    let column = |name: &str, decimals| ValueColumn { name: name.to_owned(), decimals };
     let group = |flow: &Drawn| Group { name: flow.name.clone(), lines: flow.told(page, unit) };
     (!drawn.is_empty()).then(|| Linked {
         charts,
-        places: (0..timeline.len()).map(|place| middle(timeline, place)).collect(),
+        positions: (0..timeline.len()).map(|place| middle(timeline, place)).collect(),
         start,
-        lines_are: "controller".to_owned(),
+        line_header: "controller".to_owned(),
         lines: page.runs.iter().map(|run| run.controller.to_owned()).collect(),
         columns: vec![
-            figures(&format!("target ({name})"), 3),
-            figures(&format!("received ({name})"), 3),
-            figures("queue (ms)", 1),
-            figures("loss (%)", 1),
-            figures("frame (ms)", 0),
+            column(&format!("target ({name})"), 3),
+            column(&format!("received ({name})"), 3),
+            column("queue (ms)", 1),
+            column("loss (%)", 1),
+            column("frame (ms)", 0),
         ],
-        says_are: "decision in force".to_owned(),
+        text_header: "decision in force".to_owned(),
         groups: drawn.iter().map(group).collect(),
     })
 }

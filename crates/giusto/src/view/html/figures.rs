@@ -1,14 +1,14 @@
-//! Every figure of one run, in words.
+//! All figures of one run, in words.
 
 use giusto_units::TimeDelta;
 
 use super::format::{count, load, or_unknown, percent, plural, ppm, rate, time_us};
 use crate::{measured::result::RunResult, view::table::asked_rate};
 
-/// What a figure is, and its value with its unit if it is known.
+/// The name of a figure, and its value with its unit if it is known.
 type Figure = (&'static str, Option<String>);
 
-/// Every figure of a run that is known: what it is, and its value with its unit.
+/// The known figures of a run: name, and value with its unit.
 pub fn figures(run: &RunResult) -> Vec<(&'static str, String)> {
     let all = asked(run).into_iter().chain(counts(run)).chain(times(run)).chain(surroundings(run));
     all.filter_map(|(what, value)| Some((what, value?))).collect()
@@ -20,7 +20,7 @@ fn asked(run: &RunResult) -> Vec<Figure> {
         ("from", run.from.clone()),
         ("format", run.format.clone()),
         ("sender", Some(run.sender().to_owned())),
-        ("asked rate", Some(asked_rate(run.rate_bps))),
+        ("requested rate", Some(asked_rate(run.rate_bps))),
         ("datagram", run.size_bytes.map(|bytes| format!("{bytes} B of payload"))),
         ("per cycle", run.packets_per_cycle.map(|n| datagrams(n.into()))),
         ("period", run.period_ns.map(period)),
@@ -68,7 +68,7 @@ fn times(run: &RunResult) -> Vec<Figure> {
     });
     let drift = run.clock.and_then(|clock| clock.drift_ppm).map(|drift| format!("{} ppm", ppm(drift)));
     vec![
-        ("lateness", quantiles([schedule.p50, schedule.p99, schedule.p999, schedule.max])),
+        ("schedule error", quantiles([schedule.p50, schedule.p99, schedule.p999, schedule.max])),
         ("gap error", quantiles([gap.p50, gap.p99, gap.p999, gap.max])),
         ("jitter (RFC 3550)", ms(run.jitter_ms).map(time_us)),
         ("round trip", quantiles([trip.p50, trip.p99, trip.p999, trip.max].map(ms))),

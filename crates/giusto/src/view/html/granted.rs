@@ -1,4 +1,4 @@
-//! What the system granted, and how to be granted more.
+//! The resources that the system granted, and how to get more.
 
 use super::{
     Cell, Column, Table, Tone,
@@ -44,10 +44,11 @@ pub(super) fn table(system: &SystemGranted) -> Option<Table> {
         .collect();
     rows.extend(system.notes.iter().map(|note| vec!["note".into(), Cell::default(), note.clone().into()]));
     Some(Table {
-        title: "What the system granted".to_owned(),
-        caption: "Precision rests on these. Where one could be better, the last column says how to get it."
-            .to_owned(),
-        columns: vec![Column::words("what"), Column::words("granted"), Column::words("to get more")],
+        title: "Resources granted by the system".to_owned(),
+        caption:
+            "The precision depends on these. Where one could be better, the last column says how to get it."
+                .to_owned(),
+        columns: vec![Column::words("what"), Column::words("granted"), Column::words("how to get more")],
         rows,
         folded: false,
     })

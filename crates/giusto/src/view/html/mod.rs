@@ -1,66 +1,86 @@
-//! Reports: one HTML file that holds everything it needs, plots included, and asks no network for anything.
+//! Reports: HTML files that hold everything they need, charts included, and request nothing from the network.
 //!
-//! A [`Report`] is a small model: a title, a verdict and [`Section`]s. One renderer turns it into HTML; [`demo`],
-//! [`accuracy`] and the reproductions build it from results. All text is escaped by the renderer; what stands between
-//! backticks is set as something to type.
+//! A [`Report`] is a small model: a title, a headline and [`Section`]s. [`demo`], [`accuracy`] and the reproductions build it
+//! from results. The Rust side only serialises it: a page holds the model as JSON, and one static script and one style sheet
+//! draw it. The script writes every text as text, never as HTML; it sets the parts between backticks as code.
 //!
 //! # Example
 //!
 //! ```
-//! use giusto::report::{Block, Prose, Report, Section};
+//! use giusto::view::html::{Block, Prose, Report, Section};
 //!
-//! let mut report = Report::new("A test", "Everything left on time.");
-//! report.push(Prose::new("How", vec![Block::Paragraph("1 < 2".to_owned())]));
-//! assert!(report.to_html().contains("1 &#60; 2"));
+//! let mut report = Report::new("A test", "All packets left on time.");
+//! report.push(Prose::new("Method", vec![Block::Paragraph("</script>".to_owned())]));
+//! assert!(report.to_html().contains(r"\u003c/script>"));
 //! ```
 
 mod chart;
 mod comparison;
+mod drawing;
 pub mod figures;
 mod granted;
 mod linked;
 mod page;
 mod plots;
-mod render;
 mod simulation;
-mod topology;
+mod skeleton;
 
 use std::path::Path;
 
-use super::format;
+use serde::{Serialize, Serializer};
 
+use super::format;
 pub use crate::whole_file::WriteError;
-pub use chart::{Chart, Event, Mark, Scale, Series};
+pub use chart::{Chart, Event, Mark, Points, Scale, Series};
 pub use comparison::{ComparedRun, ComparisonPage, comparison};
+pub use drawing::Drawing;
 pub use linked::Linked;
 pub use page::{Demo, accuracy, demo, verdict};
 pub use simulation::{PageFlow, PageLink, SimulationPage, simulation};
 
 use crate::whole_file::{self, Content};
 
-/// A page: what it says in one sentence, and what that rests on.
-#[derive(Debug, Clone)]
+/// A page: its finding in one sentence, and the evidence.
+#[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The page's title, a few words.
     pub title: String,
-    /// What came out, in one plain sentence.
-    pub verdict: String,
-    /// The command line that makes this page again.
+    /// The finding, in one plain sentence.
+    pub headline: String,
+    /// The command line that writes this page again.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The body, from the top.
     pub sections: Vec<Section>,
+    version: &'static str,
+    #[serde(skip)]
+    record: Option<serde_json::Value>,
 }
 
 impl Report {
     /// A page without a body.
-    pub fn new(title: impl Into<String>, verdict: impl Into<String>) -> Self {
-        Self { title: title.into(), verdict: verdict.into(), command: None, sections: Vec::new() }
+    pub fn new(title: impl Into<String>, headline: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            headline: headline.into(),
+            command: None,
+            sections: Vec::new(),
+            version: env!("CARGO_PKG_VERSION"),
+            record: None,
+        }
     }
 
-    /// The same page with the command line that makes it again.
+    /// Adds the command line that writes the page again.
     #[must_use]
     pub fn with_command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
+        self
+    }
+
+    /// Embeds the record of a run, from which series can take their data: see [`Points::in_record`].
+    #[must_use]
+    pub fn with_record(mut self, record: serde_json::Value) -> Self {
+        self.record = Some(record);
         self
     }
 
@@ -71,32 +91,33 @@ impl Report {
 
     /// The page as one HTML text.
     pub fn to_html(&self) -> String {
-        render::page(self)
+        skeleton::page(self)
     }
 
-    /// Writes the page to `path`, whole or not at all: a half-written file is never seen under that name.
+    /// Writes the page to `path`. The file appears under that name only once it is complete.
     ///
     /// # Errors
     ///
-    /// [`WriteError`] names the path, and what to do.
+    /// [`WriteError`] names the path and the fix.
     pub fn write(&self, path: &Path) -> Result<(), WriteError> {
         whole_file::write(path, Content::REPORT, self.to_html().as_bytes())
     }
 }
 
 /// One part of a page.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", content = "content", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Section {
     /// The key figures.
     Cards(Vec<Card>),
     /// A table.
     Table(Table),
-    /// A plot. Neighbouring plots stand side by side where there is room.
+    /// A chart. Neighbouring charts stand side by side where there is room.
     Chart(Box<Chart>),
-    /// Plots over one axis, with a cursor that tells what is there.
+    /// Charts over one axis, with a common cursor and a table of the values at the cursor.
     Linked(Box<Linked>),
-    /// A picture without axes.
+    /// The topology of a network.
     Drawing(Drawing),
     /// Text.
     Prose(Prose),
@@ -138,51 +159,49 @@ impl From<Prose> for Section {
     }
 }
 
-/// A picture without axes, such as the topology of a network.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drawing {
-    /// Its heading.
-    pub title: String,
-    /// What to see in it, in a sentence.
-    pub caption: String,
-    /// An SVG element whose texts are escaped: it goes into the page as it is, so it is made here alone.
-    svg: String,
-}
-
-/// How a value is to be taken. It is shown by a sign and a word as well as by colour.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// How good a value is. The page shows it by a sign and a word as well as by colour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Tone {
     /// Neither good nor bad.
     #[default]
     Plain,
-    /// As it should be.
+    /// Good.
     Good,
     /// Could be better.
     Fair,
-    /// Not as it should be.
+    /// Bad.
     Bad,
 }
 
+impl Tone {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+    fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
+}
+
 /// One key figure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Card {
-    /// What it is.
+    /// The quantity.
     pub label: String,
-    /// The figure, with its unit.
+    /// The value, with its unit.
     pub value: String,
-    /// What helps to read it, in a few words.
+    /// A few words that help to read it.
     pub note: String,
-    /// How it is to be taken.
+    /// How good the value is.
+    #[serde(skip_serializing_if = "Tone::is_plain")]
     pub tone: Tone,
 }
 
 impl Card {
-    /// A key figure without a tone.
+    /// A key figure that is neither good nor bad.
     pub fn new(label: impl Into<String>, value: impl Into<String>, note: impl Into<String>) -> Self {
         Self { label: label.into(), value: value.into(), note: note.into(), tone: Tone::Plain }
     }
 
-    /// The same figure with a tone.
+    /// Sets the tone.
     #[must_use]
     pub fn with_tone(mut self, tone: Tone) -> Self {
         self.tone = tone;
@@ -191,26 +210,26 @@ impl Card {
 }
 
 /// A table.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Table {
-    /// Its heading.
+    /// The heading.
     pub title: String,
-    /// One sentence below the heading: what the rows are.
+    /// A sentence below the heading that explains the rows.
     pub caption: String,
     /// The header.
     pub columns: Vec<Column>,
     /// The body; a row holds one cell for each column.
     pub rows: Vec<Vec<Cell>>,
-    /// Whether it is folded away until it is asked for.
+    /// Whether the table is folded until the reader opens it.
     pub folded: bool,
 }
 
 /// A column of a [`Table`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Column {
-    /// What it is, with the unit.
+    /// The quantity, with its unit.
     pub name: String,
-    /// Whether it holds numbers, which stand to the right.
+    /// Whether the column holds numbers; these are aligned right.
     pub numeric: bool,
 }
 
@@ -229,9 +248,9 @@ impl Column {
 /// A cell of a [`Table`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// How it is to be taken.
+    /// How good the value is.
     pub tone: Tone,
 }
 
@@ -248,12 +267,27 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
+/// A plain cell is its text; one with a tone is an object. A page may hold thousands of cells.
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Toned<'a> {
+            text: &'a str,
+            tone: Tone,
+        }
+        match self.tone {
+            Tone::Plain => self.text.serialize(serializer),
+            tone => Toned { text: &self.text, tone }.serialize(serializer),
+        }
+    }
+}
+
 /// Text with a heading.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Prose {
-    /// Its heading.
+    /// The heading.
     pub title: String,
-    /// Its parts, in order.
+    /// The paragraphs, lists and code blocks, in order.
     pub blocks: Vec<Block>,
 }
 
@@ -265,13 +299,14 @@ impl Prose {
 }
 
 /// A part of a [`Prose`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", content = "content", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Block {
     /// A paragraph.
     Paragraph(String),
-    /// Terms and what they mean.
+    /// Terms with their definitions.
     Definitions(Vec<(String, String)>),
-    /// Something to type, or to read letter by letter.
+    /// A command or code, kept as it is.
     Code(String),
 }

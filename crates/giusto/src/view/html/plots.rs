@@ -1,4 +1,4 @@
-//! The plots that runs are shown by.
+//! The charts of measured runs.
 
 use super::{
     Chart, Mark, Series,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 pub(super) fn rate_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
-    /// The least height of the plot around the target, as a share of it: smaller ripples are not worth magnifying.
+    /// The minimum height of the plot around the target, as a share of the target: smaller ripples are not magnified.
     const LEAST_SPAN: f64 = 0.05;
     let highest = plots.rate_series.iter().map(|(_, bps)| *bps).fold(f64::NEG_INFINITY, f64::max);
     let lowest = plots.rate_series.iter().map(|(_, bps)| *bps).fold(f64::INFINITY, f64::min);
@@ -23,17 +23,19 @@ pub(super) fn rate_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
         bps if bps >= 1e3 => (1e3, "kbit/s"),
         _ => (1.0, "bit/s"),
     };
-    let points = plots.rate_series.iter().map(|(t, bps)| (*t, bps / unit)).collect();
+    let points: Vec<_> = plots.rate_series.iter().map(|(t, bps)| (*t, bps / unit)).collect();
     let target = run.rate_bps.map(|bps| bps as f64);
     let middle = target.unwrap_or(f64::midpoint(highest, lowest));
     let span = (highest - middle).abs().max((middle - lowest).abs()).max(middle * LEAST_SPAN) * 1.15;
-    let mut chart =
-        Chart::new("Received rate", "What arrived in each interval; the dashed line is the rate asked for.")
-            .with_axes("time (s)", format!("rate ({name})"))
-            .with_series(Series::Line { name: "received".to_owned(), points });
+    let mut chart = Chart::new(
+        "Received rate",
+        "The rate received in each interval; the dashed line is the requested rate.",
+    )
+    .with_axes("time (s)", format!("rate ({name})"))
+    .with_series(Series::line("received", points));
     chart.y.range = Some(((middle - span).max(0.0) / unit, (middle + span) / unit));
     if let Some(target) = target {
-        chart = chart.with_mark(Mark::AtY(target / unit, format!("asked: {}", asked_rate(run.rate_bps))));
+        chart = chart.with_mark(Mark::AtY(target / unit, format!("requested: {}", asked_rate(run.rate_bps))));
     }
     Some(chart)
 }
@@ -48,9 +50,9 @@ pub(super) fn gap_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
         .iter()
         .map(|bin| (if wide { bin.lo_us.max(bin.hi_us / 2.0) } else { bin.lo_us }, bin.hi_us, bin.count));
     let caption = if run.packets_per_cycle.is_some_and(|n| n > 1) {
-        "How often each gap occurred. This strategy sends several datagrams at once: short gaps within, long ones between."
+        "How often each gap occurred. This strategy sends several datagrams at once: gaps are short within a burst and long between bursts."
     } else {
-        "How often each gap occurred. The narrower the peak around the dashed line, the evener the stream."
+        "How often each gap occurred. The narrower the peak around the dashed line, the more even the stream."
     };
     let mut chart = Chart::new("Gaps between arrivals", caption)
         .with_axes("gap (µs)", "datagrams")
@@ -62,7 +64,7 @@ pub(super) fn gap_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
         chart = chart.with_log_x();
     }
     if let Some(ideal) = run.ideal_gap_us() {
-        chart = chart.with_mark(Mark::AtX(ideal, format!("even: {}", time_us(ideal))));
+        chart = chart.with_mark(Mark::AtX(ideal, format!("ideal: {}", time_us(ideal))));
     }
     Some(chart)
 }
@@ -76,10 +78,10 @@ fn trimmed(bins: &[HistogramBin]) -> &[HistogramBin] {
 
 pub(super) fn lateness_chart(runs: &[(&RunResult, &RunPlots)]) -> Option<Chart> {
     let mut chart = Chart::new(
-        "Lateness by percentile",
-        "How late datagrams left against their own schedule: read \"99 % left within …\". The right end is the latest of all.",
+        "Schedule error by percentile",
+        "How late datagrams left: 99 % of them left within the value at 99 %. The right end is the maximum.",
     )
-    .with_axes("share of datagrams", "late by at most (µs)")
+    .with_axes("share of datagrams", "schedule error (µs)")
     .with_log_x()
     .with_log_y();
     let one_rate =
@@ -92,7 +94,7 @@ pub(super) fn lateness_chart(runs: &[(&RunResult, &RunPlots)]) -> Option<Chart> 
         };
         let points = lateness_curve(run, &plots.schedule_error_histogram);
         if points.len() > 1 {
-            chart = chart.with_series(Series::Line { name, points });
+            chart = chart.with_series(Series::line(name, points));
         }
     }
     chart.x.ticks = [
@@ -108,9 +110,9 @@ pub(super) fn lateness_chart(runs: &[(&RunResult, &RunPlots)]) -> Option<Chart> 
     (!chart.series.is_empty()).then_some(chart)
 }
 
-/// The percentile curve: at 1/(1−q) the value that a share q of all datagrams stays within, so that each nine is as wide.
+/// The percentile curve: at x = 1/(1−q) the q-quantile, so that each nine takes the same width.
 fn lateness_curve(run: &RunResult, bins: &[HistogramBin]) -> Vec<(f64, f64)> {
-    /// What is on time to the last digit is drawn at 10 ns, for a logarithmic axis has no zero.
+    /// An error of zero is drawn at 10 ns, because a logarithmic axis has no zero.
     const LEAST_US: f64 = 0.01;
     let total: u64 = bins.iter().map(|bin| bin.count).sum();
     if total == 0 {
@@ -136,36 +138,36 @@ pub(super) fn delay_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
     }
     let highest = plots.one_way_delay_series.iter().map(|(_, ms)| *ms).fold(0.0, f64::max);
     let (factor, unit) = if highest < 1.0 { (1e3, "µs") } else { (1.0, "ms") };
-    let points = plots.one_way_delay_series.iter().map(|(t, ms)| (*t, ms * factor)).collect();
+    let points: Vec<_> = plots.one_way_delay_series.iter().map(|(t, ms)| (*t, ms * factor)).collect();
     let basis = match &run.one_way_delay_ms.basis {
-        Some(basis) => format!("From departure to arrival, each datagram's own stamps. Basis: {basis}."),
-        None => "From departure to arrival, each datagram's own stamps.".to_owned(),
+        Some(basis) => format!("From departure to arrival of each datagram. Basis: {basis}."),
+        None => "From departure to arrival of each datagram.".to_owned(),
     };
     let mut chart = Chart::new("One-way delay", basis)
         .with_axes("time (s)", format!("delay ({unit})"))
-        .with_series(Series::Line { name: String::new(), points });
+        .with_series(Series::line("", points));
     let lowest = plots.one_way_delay_series.iter().map(|(_, ms)| *ms).fold(0.0, f64::min);
     chart.y.range = Some((lowest * factor * 1.1, (highest * factor * 1.1).max(1e-3)));
     Some(chart)
 }
 
-/// Bars for what can be compared, where there is something to compare.
+/// Bar charts that compare runs; none for a single run.
 pub(super) fn comparison_charts(runs: &[RunResult]) -> Vec<Chart> {
-    /// Bars on a logarithmic axis have no zero: this stands for less.
+    /// Stands for smaller values, because a logarithmic axis has no zero.
     const LEAST: f64 = 0.1;
     if runs.len() < 2 {
         return Vec::new();
     }
     let charts = [
         grouped_bars(
-            Chart::new("Error of the received rate", "Without sign, on a logarithmic axis; the text at each bar has the sign. Shorter is better.")
+            Chart::new("Error of the received rate", "Absolute value on a logarithmic axis; the text at each bar has the sign. Shorter is better.")
                 .with_axes("", "error (ppm)")
                 .with_log_y(),
             runs,
             |run| run.rate_error_ppm.map(|error| (error.abs().max(LEAST), ppm(error))),
         ),
         grouped_bars(
-            Chart::new("Gap error, 99 %", "99 % of all gaps between arrivals are within this of the ideal gap. Logarithmic; shorter is better.")
+            Chart::new("Gap error, p99", "99 % of all gaps between arrivals are within this of the ideal gap. Logarithmic; shorter is better.")
                 .with_axes("", "gap error (µs)")
                 .with_log_y(),
             runs,
@@ -211,28 +213,7 @@ fn grouped_bars(
             None => chart.series.push(Series::Bars { name, bars: vec![(label, length, text)] }),
         }
     }
-    chart.y.range = bar_range(&chart);
     (drawn > 1).then_some(chart)
-}
-
-/// The range of the y axis that leaves room for the texts at the ends of the bars.
-fn bar_range(chart: &Chart) -> Option<(f64, f64)> {
-    let lengths = || {
-        chart.series.iter().flat_map(|series| match series {
-            Series::Bars { bars, .. } => bars.iter().map(|(_, length, _)| *length).collect(),
-            _ => Vec::new(),
-        })
-    };
-    let (least, most) =
-        (lengths().fold(f64::INFINITY, f64::min), lengths().fold(f64::NEG_INFINITY, f64::max));
-    if !least.is_finite() || !most.is_finite() {
-        return None;
-    }
-    if !chart.y.logarithmic {
-        return Some((least.min(0.0) * 1.15, most.max(f64::MIN_POSITIVE) * 1.15));
-    }
-    let floor = 10_f64.powf((least / 2.0).log10().floor());
-    Some((floor, most * (most / floor).powf(0.12)))
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use giusto_units::TimeDelta;
 
 use super::{
     Block, Card, Cell, Column, Prose, Report, Table, Tone,
+    drawing::{Link, Topology},
     format::{count, grouped, or_unknown, percent, plural, rate, short, time_us},
-    topology::{Link, Topology},
 };
 use crate::{
     record::{CheckResult, FlowResult, LinkResult, Quantiles, SimResult},
@@ -428,7 +428,7 @@ fn topology(page: &SimulationPage<'_>) -> Topology {
                 }
             }
         }
-        topology.ways.push(way);
+        topology.paths.push(way);
     }
     for link in shown {
         let (from, to) = (topology.host(&link.from), topology.host(&link.to));

@@ -72,13 +72,12 @@ impl Drawn {
             let mut chart = chart(&first.page, &title, quantity.caption, &quantity.axis);
             chart.y.range = Some((0.0, quantity.most));
             for (run, points) in page.runs.iter().zip(quantity.lines) {
-                chart = chart.with_series(Series::Line { name: run.controller.to_owned(), points });
+                chart = chart.with_series(Series::line(run.controller, points));
             }
             match &self.link {
-                Some(name) if !quantity.limit.is_empty() => chart.with_series(Series::Limit {
-                    name: format!("capacity of {name}"),
-                    points: quantity.limit,
-                }),
+                Some(name) if !quantity.limit.is_empty() => {
+                    chart.with_series(Series::limit(format!("capacity of {name}"), quantity.limit))
+                }
                 _ => chart,
             }
         };

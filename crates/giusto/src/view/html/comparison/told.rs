@@ -13,19 +13,19 @@ use super::{
 };
 use crate::view::{
     decision::{cause_in_words, change_in_words},
-    html::linked::{Told, rounded},
+    html::linked::{LineValues, rounded},
 };
 
 impl Drawn {
     /// What each controller tells of this flow; rates in `unit` bit/s.
-    pub(super) fn told(&self, page: &ComparisonPage<'_>, unit: f64) -> Vec<Told> {
+    pub(super) fn told(&self, page: &ComparisonPage<'_>, unit: f64) -> Vec<LineValues> {
         page.runs.iter().zip(&self.runs).map(|(run, drawn)| self.told_by(run, drawn, unit)).collect()
     }
 
-    fn told_by(&self, run: &ComparedRun<'_>, drawn: &DrawnRun, unit: f64) -> Told {
+    fn told_by(&self, run: &ComparedRun<'_>, drawn: &DrawnRun, unit: f64) -> LineValues {
         let timeline = run.page.timeline;
         let decisions = timeline.media(self.flow.id).map(MediaSeries::decisions).unwrap_or_default();
-        let mut told = Told::default();
+        let mut told = LineValues::default();
         let mut targets = Vec::with_capacity(timeline.len());
         // What the script is told of each decision, once it is needed.
         let mut known: BTreeMap<usize, usize> = BTreeMap::new();
@@ -43,10 +43,10 @@ impl Drawn {
             let number = in_force(decisions, at).filter(|_| !is_over);
             let cut = number.and_then(|number| last_cut(decisions, number));
             targets.push(number.and_then(|number| Some(decisions.get(number)?.to.as_bps() as f64 / unit)));
-            told.also.push(cut.filter(|&cut| Some(cut) != number).and_then(&mut tell));
-            told.holds.push(number.and_then(&mut tell));
+            told.last_decrease.push(cut.filter(|&cut| Some(cut) != number).and_then(&mut tell));
+            told.current.push(number.and_then(&mut tell));
         }
-        told.said = said;
+        told.texts = said;
         let joined = |points: &[(f64, f64)]| -> Vec<f64> {
             points.iter().flat_map(|&(_, value)| std::iter::repeat_n(value, self.together)).collect()
         };

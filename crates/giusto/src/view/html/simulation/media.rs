@@ -89,14 +89,13 @@ pub(in crate::view::html) fn target(
     let mut chart = chart(page, &title, told.join(" "), &format!("rate ({name})")).with_full_width();
     chart.y.range = Some((0.0, most / unit * 1.1));
     for (name, points) in lines {
-        chart = chart.with_series(Series::Line { name: name.to_owned(), points });
+        chart = chart.with_series(Series::line(name, points));
     }
     for (name, events) in marks {
         chart = chart.with_series(Series::Events { name, events });
     }
     if let Some(link) = slowest.filter(|_| !limit.is_empty()) {
-        chart =
-            chart.with_series(Series::Limit { name: format!("capacity of {}", link.name), points: limit });
+        chart = chart.with_series(Series::limit(format!("capacity of {}", link.name), limit));
     }
     Some(chart)
 }
@@ -136,7 +135,7 @@ fn streams(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries)) 
     let mut chart = chart(page, &title, caption, &format!("rate ({name})")).with_full_width();
     chart.y.range = Some((0.0, most / unit * 1.1));
     for (stream, points) in lines {
-        chart = chart.with_series(Series::Line { name: stream.id.clone(), points });
+        chart = chart.with_series(Series::line(stream.id.clone(), points));
     }
     Some(chart)
 }
@@ -270,7 +269,7 @@ fn frame_delays<'a>(
             })
             .collect();
         if !points.is_empty() && chart.series.len() < MOST_LINES {
-            chart = chart.with_series(Series::Line { name: flow.name.clone(), points });
+            chart = chart.with_series(Series::line(flow.name.clone(), points));
         }
     }
     (!chart.series.is_empty()).then_some(chart)

@@ -141,10 +141,10 @@ fn rates(page: &SimulationPage<'_>, bundles: &[Bundle], busy: &[&PageLink]) -> O
     // Room for the names above the capacities.
     chart.y.range = Some((0.0, most / unit * 1.1));
     for (name, points) in names.into_iter().zip(lines) {
-        chart = chart.with_series(Series::Line { name: name.to_owned(), points });
+        chart = chart.with_series(Series::line(name, points));
     }
     for (name, points) in limits {
-        chart = chart.with_series(Series::Limit { name, points });
+        chart = chart.with_series(Series::limit(name, points));
     }
     Some(chart)
 }
@@ -266,7 +266,7 @@ fn delays(page: &SimulationPage<'_>, bundles: &[Bundle]) -> Option<Chart> {
             (middle(timeline, place), mean)
         });
         let points = without_short_gaps(points.collect());
-        chart = chart.with_series(Series::Line { name: bundle.name.clone(), points });
+        chart = chart.with_series(Series::line(bundle.name.clone(), points));
     }
     chart.y.range = Some((0.0, most * 1.06));
     (most > 0.0).then_some(chart)
@@ -304,7 +304,7 @@ fn by_link(
         let points: Vec<(f64, f64)> =
             windows.map(|(place, window)| (middle(page.timeline, place), value(window))).collect();
         most = points.iter().fold(most, |most, point| most.max(point.1));
-        chart = chart.with_series(Series::Line { name: link.name.clone(), points });
+        chart = chart.with_series(Series::line(link.name.clone(), points));
     }
     chart.y.range = Some((0.0, most * 1.06));
     (most > 0.0).then_some(chart)
@@ -345,8 +345,9 @@ fn drops(page: &SimulationPage<'_>) -> Option<Chart> {
         }
         if sums.iter().any(|&sum| sum > 0) {
             let begin = |place| timeline.window(place).start.as_seconds();
-            let points = sums.iter().enumerate().map(|(place, &sum)| (begin(place), sum as f64)).collect();
-            chart = chart.with_series(Series::Stacked { name: name.to_owned(), points });
+            let points: Vec<_> =
+                sums.iter().enumerate().map(|(place, &sum)| (begin(place), sum as f64)).collect();
+            chart = chart.with_series(Series::stacked(name, points));
         }
     }
     (!chart.series.is_empty()).then_some(chart)
@@ -366,7 +367,7 @@ fn distribution(page: &SimulationPage<'_>, bundles: &[Bundle]) -> Option<Chart> 
         if let (Some(first), Some(last)) = (points.first(), points.last()) {
             (least, most) = (least.min(first.0), most.max(last.0));
         }
-        chart = chart.with_series(Series::Line { name: bundle.name.clone(), points });
+        chart = chart.with_series(Series::line(bundle.name.clone(), points));
     }
     if most > least.max(1e-6) * WIDE {
         chart = chart.with_log_x();
@@ -417,7 +418,7 @@ fn gauges(page: &SimulationPage<'_>) -> Vec<Chart> {
                 .means()
                 .enumerate()
                 .filter_map(|(place, mean)| Some((middle(timeline, place), mean? * factor)));
-            chart = chart.with_series(Series::Line { name: flow.name.clone(), points: told.collect() });
+            chart = chart.with_series(Series::line(flow.name.clone(), told.collect::<Vec<_>>()));
         }
         if !chart.series.is_empty() {
             charts.push(chart);

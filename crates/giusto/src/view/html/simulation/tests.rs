@@ -150,11 +150,12 @@ fn a_page_shows_each_flow_and_each_link_at_which_packets_waited() {
             ("cwnd", vec!["camera-1"]),
         ]
     );
+    let model = serde_json::to_string(&report).unwrap();
+    for wanted in ["giusto sim test.toml", "3 × camera", "<far>"] {
+        assert!(model.contains(wanted), "{wanted}");
+    }
     let html = report.to_html();
-    assert!(
-        html.contains("giusto sim test.toml") && html.contains("3 × camera") && html.contains("&lt;far&gt;")
-    );
-    assert!(html.len() < 8_000_000, "{} B", html.len());
+    assert!((500_000..700_000).contains(&html.len()), "{} B", html.len());
 }
 
 #[test]
@@ -185,10 +186,10 @@ fn a_media_flow_has_its_target_its_decisions_and_its_frames_drawn() {
     let drawn = charts(&report);
     assert_eq!(drawn[0], ("camera-1: target and rates", all));
     assert_eq!(drawn[1], ("Frame delay", vec!["camera-1"]));
-    let html = report.to_html();
+    let model = serde_json::to_string(&report).unwrap();
     for told in ["over-use, trend 14.2 ms above threshold 12.5 ms: 500.000 → 400.000 kbit/s", "whole frames"]
     {
-        assert!(html.contains(told), "{told}");
+        assert!(model.contains(told), "{told}");
     }
     // Very many are thinned, and the page says so.
     for at in 1..=5_000_u64 {
@@ -260,6 +261,7 @@ fn of_several_videos_each_is_drawn_and_has_its_row() {
     let chart = report.sections.iter().find_map(of).unwrap();
     let Series::Line { points, .. } = &chart.series[0] else { panic!("a line") };
     // 4000 B ten times a second are 320 kbit/s, over four of the five seconds.
+    let points = points.inline();
     let mean = points.iter().map(|&(_, rate)| rate).sum::<f64>() / points.len() as f64;
     assert!((mean - 320.0 * 0.8).abs() < 10.0, "{mean}");
     let of = |section: &Section| match section {
@@ -293,7 +295,7 @@ fn the_verdict_says_whether_it_came_as_expected_and_if_not_what_came() {
     let of = |checks: Vec<CheckResult>| {
         let mut run = run(1);
         run.result.checks = checks;
-        run.report().verdict
+        run.report().headline
     };
     // 400 kbit/s less what is on its way at the end.
     let plain = of(Vec::new());
@@ -326,15 +328,6 @@ fn bounds_and_what_came_are_written_alike() {
 }
 
 #[test]
-fn what_is_hidden_in_a_wide_table_does_not_widen_the_page() {
-    // Hidden words are positioned against the nearest box that is positioned itself: it must be the one that scrolls.
-    let style = include_str!("../style.css");
-    let rule = |name: &str| style.lines().find(|line| line.starts_with(name)).unwrap();
-    assert!(rule(".hidden {").contains("position: absolute"));
-    assert!(rule(".scroll {").contains("position: relative"));
-}
-
-#[test]
 fn nothing_at_all_is_still_a_page() {
     let run = Run {
         result: SimResult::default(),
@@ -345,5 +338,5 @@ fn nothing_at_all_is_still_a_page() {
     };
     let report = run.report();
     assert_eq!(charts(&report), []);
-    assert!(report.to_html().contains("0 flows got"));
+    assert!(report.headline.contains("0 flows got"));
 }

@@ -1,0 +1,462 @@
+// The charts: from the model to figures of the chart library, with legends of our own beside them.
+
+// Colours are custom properties of the style sheet: --series-0 and so on, --mark-0 and --mark-1.
+const COLOURS = 10, MARK_COLOURS = 2;
+const DASHES = ["solid", "9px,4px", "2px,3px", "9px,3px,2px,3px", "16px,4px", "16px,4px,2px,4px"];
+const FULL_SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross", "x"];
+const SYMBOLS = [...FULL_SYMBOLS, ...FULL_SYMBOLS.map((name) => `${name}-open`)];
+const PATTERNS = ["", "/", ".", "-", "x", "|", "\\", "+"];
+// Charts of labelled values with more of them fill the width of the page.
+const MOST_LABELLED = 6;
+// Dashes of a line through more points look like noise.
+const MOST_DASHED = 250;
+const FONT = 12;
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const coarse = matchMedia("(pointer: coarse)").matches;
+const library = document.getElementById("chart-library");
+
+// The chart library reads a small markup in its texts: this makes a text mean itself.
+const literal = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("\n", "<br>");
+
+// Breaks a text into lines that are at most `most` pixels wide.
+const wrapped = (text, most) => text.split("\n").flatMap((part) => {
+  const lines = [""];
+  for (const word of part.split(/(?<=[ ,/-])/)) {
+    const joined = lines.at(-1) + word;
+    if (lines.at(-1) === "" || textWidth(joined.trimEnd(), FONT) <= most) lines[lines.length - 1] = joined;
+    else lines.push(word);
+    while (textWidth(lines.at(-1), FONT) > most && lines.at(-1).length > 4) {
+      let end = lines.at(-1).length - 1;
+      while (end > 4 && textWidth(lines.at(-1).slice(0, end), FONT) > most) end -= 1;
+      lines.push(lines.at(-1).slice(end));
+      lines[lines.length - 2] = lines.at(-2).slice(0, end);
+    }
+  }
+  return lines.map((line) => line.trimEnd());
+});
+
+// What a JSON pointer (RFC 6901) into the record points to.
+const inRecord = (pointer) => {
+  const keys = pointer.split("/").slice(1).map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
+  const found = keys.reduce((value, key) => value?.[key], record);
+  if (!Array.isArray(found)) throw new Error(`no array at ${pointer} in the record of this page`);
+  return found;
+};
+const coordinates = ({ x, y, scale }) => {
+  if (Array.isArray(x)) return { x, y };
+  if (x.step) return { x: y.map((_, place) => x.start + place * x.step), y };
+  return { x: inRecord(x), y: inRecord(y).map((value) => (value == null ? null : value * scale)) };
+};
+
+const isLabelled = (chart) => chart.series.some(({ kind }) => kind === "bars" || kind === "estimates");
+const labelsOf = (chart) => [...new Set(chart.series.flatMap((series) => (series.bars ?? series.estimates).map(([label]) => label)))];
+
+// Each series has a colour of its own, and beyond ten series a colour and a dash (or symbol, or pattern) of its own.
+const stylesOf = (chart) => {
+  const dense = chart.keyed_elsewhere || chart.series.some(({ kind, points }) => kind === "line" && coordinates(points).y.length > MOST_DASHED);
+  let coloured = 0, bounds = 0, events = 0;
+  const bound = () => ({
+    colour: css(`--mark-${bounds % MARK_COLOURS}`), dash: DASHES[1 + bounds++ % (DASHES.length - 1)], width: 1.8,
+  });
+  const series = chart.series.map(({ kind }) => {
+    if (kind === "limit") return bound();
+    const index = coloured++, round = Math.floor(index / COLOURS);
+    const colour = css(`--series-${index % COLOURS}`);
+    if (kind === "bars") return { colour, pattern: PATTERNS[(index + round) % PATTERNS.length] };
+    if (kind === "events") return { colour, symbol: SYMBOLS[events++ % SYMBOLS.length] };
+    if (kind === "estimates") return { colour, symbol: SYMBOLS[(index + round) % SYMBOLS.length] };
+    if (kind === "stacked") return { colour, area: true };
+    return { colour, dash: DASHES[(dense ? round : index + round) % DASHES.length], width: dense ? 1.6 : 2 };
+  });
+  return { series, marks: chart.marks.map(bound) };
+};
+
+// Corners of the steps of a histogram. An empty class stays below one, so that a logarithmic axis can show that it is empty.
+const corners = (classes) => {
+  const EMPTY = 0.1, x = [], y = [];
+  const corner = (at, count) => { x.push(at); y.push(count || EMPTY); };
+  classes.forEach(([low, , count], index) => {
+    const end = classes[index - 1]?.[1];
+    if (end === undefined) corner(low, 0);
+    else if (end < low) corner(end, 0);
+    corner(low, count);
+  });
+  if (classes.length) corner(classes.at(-1)[1], 0);
+  return { x, y };
+};
+
+const traceOf = (series, style, chart, layout) => {
+  const name = literal(series.name);
+  const line = { color: style.colour, width: style.width, dash: style.dash };
+  const quiet = chart.keyed_elsewhere ? { hoverinfo: "none" } : {};
+  const base = { type: "scatter", mode: "lines", name, ...quiet };
+  switch (series.kind) {
+    case "line": {
+      const points = coordinates(series.points);
+      return { ...base, ...points, line, mode: points.x.length < 2 ? "markers" : "lines", marker: { color: style.colour } };
+    }
+    case "stacked":
+      return { ...base, ...coordinates(series.points), line: { color: style.colour, width: 0.8, shape: "hv" }, stackgroup: "amounts" };
+    case "limit":
+      return { ...base, ...coordinates(series.points), line: { ...line, shape: "hv" }, ...(chart.keyed_elsewhere && { hoverinfo: "skip" }) };
+    case "steps":
+      return { ...base, ...corners(series.classes), line: { ...line, width: 1.4, dash: "solid", shape: "hv" }, fill: "tozeroy" };
+    case "events": {
+      const marker = { color: style.colour, size: 8, symbol: style.symbol, opacity: 0.85, line: { width: 1.5, color: style.colour } };
+      const hovertext = series.events.map(({ text }) => wrapped(text, Math.min(layout.width * 0.7, 460)).map(literal).join("<br>"));
+      const at = { x: series.events.map((event) => event.x), y: series.events.map((event) => event.y) };
+      return { ...base, ...at, mode: "markers", marker, hovertext, hoverinfo: "text" };
+    }
+    case "estimates": {
+      const of = (place) => series.estimates.map((estimate) => estimate[place]);
+      const values = of(1);
+      const error = {
+        type: "data", symmetric: false, color: style.colour, thickness: 1.6, width: 4,
+        array: of(3).map((high, index) => high - values[index]), arrayminus: of(2).map((low, index) => values[index] - low),
+      };
+      const marker = { color: style.colour, size: 9, symbol: style.symbol };
+      const labels = of(0).map((label) => layout.labels.get(label));
+      return { ...base, x: values, y: labels, mode: "markers", orientation: "h", marker, error_x: error };
+    }
+    default: {
+      const of = (place) => series.bars.map((bar) => bar[place]);
+      const marker = { color: style.colour, pattern: { shape: style.pattern, solidity: 0.4, size: 6 } };
+      const text = { text: of(2).map(literal), textposition: "outside", textangle: 0, cliponaxis: false, textfont: { color: css("--ink") } };
+      const labels = of(0).map((label) => layout.labels.get(label));
+      return { type: "bar", orientation: "h", name, x: of(1), y: labels, marker, ...text, hoverinfo: "text+name" };
+    }
+  }
+};
+
+// Room for one tick label, in pixels.
+const TICK_WIDTH = 48, TICK_HEIGHT = 28;
+
+const axisOf = (scale, extent, ticks) => {
+  const axis = {
+    title: { text: literal(scale.title), standoff: 8 }, automargin: true, zeroline: false, gridcolor: css("--grid"),
+    linecolor: css("--line"), tickfont: { color: css("--soft") }, fixedrange: coarse, nticks: Math.max(3, Math.floor(ticks)),
+  };
+  const low = scale.range?.[0] ?? extent[0], high = scale.range?.[1] ?? extent[1];
+  if (scale.logarithmic) {
+    axis.type = "log";
+    if (high > low * 20) axis.dtick = Math.ceil(Math.log10(high / low) / axis.nticks);
+  }
+  if (scale.range) axis.range = scale.logarithmic ? scale.range.map(Math.log10) : scale.range;
+  if (scale.ticks) {
+    axis.tickvals = scale.ticks.map(([at]) => at);
+    axis.ticktext = scale.ticks.map(([, text]) => literal(text));
+  }
+  return axis;
+};
+
+const extentOf = (values) => values.reduce(
+  ([low, high], value) => (value == null || !(value > 0) ? [low, high] : [Math.min(low, value), Math.max(high, value)]),
+  [Infinity, 0],
+);
+
+// The range of the value axis that leaves room for the texts at the ends of the bars.
+const barRange = (chart, width) => {
+  const bars = chart.series.flatMap((series) => series.bars ?? []);
+  const values = [...bars.map(([, length]) => length), ...chart.marks.map(({ at }) => at[0])].filter(Number.isFinite);
+  if (!values.length) return undefined;
+  const text = Math.max(...bars.map(([, , end]) => textWidth(end, FONT))) + 14;
+  const share = Math.min(text / width, 0.75);
+  const log = chart.y.logarithmic;
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const low = log ? Math.floor(Math.log10(least / 2)) : Math.min(least, 0);
+  const high = log ? Math.log10(most) : Math.max(most, 0);
+  const room = Math.max(high - low, 1e-9) * share / (1 - share);
+  return [low < 0 && !log ? low - room : low, high + room];
+};
+
+const labelledLayout = (chart, layout) => {
+  const labels = labelsOf(chart);
+  const lines = labels.map((label) => wrapped(label, Math.min(layout.width * 0.3, 220)));
+  layout.labels = new Map(labels.map((label, index) => [label, lines[index].map(literal).join("<br>")]));
+  const left = Math.ceil(Math.max(0, ...lines.flat().map((line) => textWidth(line, FONT)))) + 12;
+  const slots = chart.series.length * 18 + 14;
+  const rows = lines.reduce((sum, lines) => sum + Math.max(slots, lines.length * 16 + 8), 0);
+  layout.margin = { l: left, r: 12, t: 6, b: 46 };
+  layout.height = Math.max(rows, 160) + layout.margin.t + layout.margin.b;
+  const plotWidth = layout.width - left - layout.margin.r;
+  const values = chart.series.flatMap((series) => (series.bars ?? series.estimates).map((entry) => entry[1]));
+  const scale = { ...chart.y, range: chart.series.some(({ bars }) => bars) ? null : chart.y.range };
+  const isBars = chart.series.some(({ bars }) => bars);
+  const range = isBars ? barRange(chart, plotWidth) : undefined;
+  const extent = range && chart.y.logarithmic ? range.map((power) => 10 ** power) : extentOf(values);
+  layout.xaxis = { ...axisOf(scale, extent, plotWidth / TICK_WIDTH), automargin: false, fixedrange: true };
+  if (range) layout.xaxis.range = range;
+  const categories = labels.map((label) => layout.labels.get(label));
+  layout.yaxis = {
+    type: "category", categoryorder: "array", categoryarray: categories, autorange: "reversed", fixedrange: true,
+    tickfont: { color: css("--ink") }, showgrid: false, linecolor: css("--line"), tickvals: categories,
+  };
+  Object.assign(layout, { bargap: 14 / slots, scattermode: "group", scattergap: 0.3, hovermode: "closest", dragmode: false });
+};
+
+// A chart as a figure of the chart library, for the place that it has on the page.
+const figureOf = ({ model: chart, plot, hidden, cursor, styles }) => {
+  const narrow = plot.clientWidth < 520;
+  const layout = {
+    width: plot.clientWidth, height: plot.clientHeight, margin: { l: 10, r: 16, t: coarse ? 8 : 22, b: 10 },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, uirevision: "keep",
+    font: { family: getComputedStyle(document.body).fontFamily, size: FONT, color: css("--soft") },
+    hoverlabel: { bgcolor: css("--sheet"), bordercolor: css("--line"), font: { color: css("--ink"), size: FONT }, namelength: narrow ? 18 : -1 },
+    dragmode: coarse ? false : "zoom", hovermode: chart.keyed_elsewhere ? "x" : "x unified", barmode: "group",
+  };
+  const labelled = isLabelled(chart);
+  if (labelled) labelledLayout(chart, layout);
+  const data = chart.series.map((series, index) => ({ ...traceOf(series, styles.series[index], chart, layout), visible: !hidden.has(index) }));
+  if (!labelled) {
+    const untitled = { ...chart.y, title: "" };
+    layout.xaxis = axisOf(chart.x, extentOf(data.flatMap(({ x }) => x)), layout.width / TICK_WIDTH);
+    layout.yaxis = axisOf(untitled, extentOf(data.flatMap(({ y }) => y)), layout.height / TICK_HEIGHT - 3);
+  }
+  layout.shapes = chart.marks.map(({ axis, at: [value] }, index) => {
+    const { colour, dash, width } = styles.marks[index];
+    const upright = axis === "x" || labelled;
+    const along = upright ? { x0: value, x1: value, yref: "paper", y0: 0, y1: 1 } : { y0: value, y1: value, xref: "paper", x0: 0, x1: 1 };
+    return { type: "line", line: { color: colour, width, dash }, ...along };
+  });
+  if (cursor) {
+    // The y axes of linked charts begin at the same x, however wide their numbers are.
+    layout.margin.l = 52;
+    layout.yaxis.automargin = false;
+    const x = cursor.x();
+    layout.shapes.unshift({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line: { color: css("--soft"), width: 1 } });
+    if (cursor.range) layout.xaxis.range = cursor.range;
+  }
+  delete layout.labels;
+  const config = {
+    // The library offers to upload a chart unless it is told not to.
+    showSendToCloud: false, plotlyServerURL: "",
+    responsive: false, displaylogo: false, displayModeBar: coarse ? false : "hover", typesetMath: false,
+    modeBarButtonsToRemove: ["zoom2d", "pan2d", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
+  };
+  return { data, layout, config };
+};
+
+let patterns = 0;
+const swatch = ({ colour, dash, width, symbol, pattern, area }) => {
+  const shapes = [];
+  if (symbol) {
+    const open = symbol.endsWith("-open");
+    const path = {
+      circle: "M13,2A4,4 0 1 1 12.9,2Z", diamond: "M13,1L18,6L13,11L8,6Z", square: "M9,2H17V10H9Z", "triangle-up": "M13,1L18,10H8Z",
+      cross: "M11.5,1H14.5V4.5H18V7.5H14.5V11H11.5V7.5H8V4.5H11.5Z", x: "M9,3L10,2L13,5L16,2L17,3L14,6L17,9L16,10L13,7L10,10L9,9L12,6Z",
+    }[symbol.replace("-open", "")];
+    shapes.push(draw("path", { d: path, fill: open ? "none" : colour, stroke: colour, "stroke-width": 1.5 }));
+  } else if (pattern !== undefined || area) {
+    const strokes = { "/": "M0,6L6,0", "\\": "M0,0L6,6", x: "M0,6L6,0M0,0L6,6", "-": "M0,3H6", "|": "M3,0V6", "+": "M0,3H6M3,0V6", ".": "M2,3H4" };
+    let fill = colour;
+    if (pattern) {
+      fill = `url(#pattern${++patterns})`;
+      const stroke = draw("path", { d: strokes[pattern], stroke: colour, "stroke-width": 2 });
+      shapes.push(draw("pattern", { id: `pattern${patterns}`, width: 6, height: 6, patternUnits: "userSpaceOnUse" }, stroke));
+    }
+    shapes.push(draw("rect", { x: 4, y: 1, width: 18, height: 10, fill, "fill-opacity": area ? 0.6 : 1, stroke: colour }));
+  } else {
+    const dashes = dash === "solid" ? "none" : dash.replaceAll("px", "");
+    shapes.push(draw("line", { x1: 0, x2: 26, y1: 6, y2: 6, stroke: colour, "stroke-width": width, "stroke-dasharray": dashes }));
+  }
+  return draw("svg", { width: 26, height: 12, "aria-hidden": "true" }, ...shapes);
+};
+
+// The legend stands below the plot and takes no room from it. A name in it hides its series.
+const legendOf = (entry) => {
+  const { model: chart, styles, hidden } = entry;
+  const told = ({ kind }) => !chart.keyed_elsewhere || kind === "limit" || kind === "events";
+  const series = chart.series.map((series, index) => ({ series, index })).filter(({ series }) => series.name && told(series));
+  const marks = chart.marks.map((mark, index) => ({ name: mark.at[1], style: styles.marks[index] })).filter(({ name }) => name);
+  const alone = series.length === 1 && !marks.length && series[0].series.kind !== "limit" && series[0].series.kind !== "events";
+  if (alone || series.length + marks.length === 0) return [];
+  return [
+    ...series.map(({ series, index }) => {
+      const pressed = !hidden.has(index);
+      const button = make("button", { type: "button", "aria-pressed": String(pressed) }, swatch(styles.series[index]), series.name);
+      button.addEventListener("click", () => {
+        if (hidden.has(index)) hidden.delete(index); else hidden.add(index);
+        button.setAttribute("aria-pressed", String(!hidden.has(index)));
+        render(entry);
+      });
+      return button;
+    }),
+    ...marks.map(({ name, style }) => make("span", {}, swatch(style), name)),
+  ];
+};
+
+// What the chart shows, for readers who cannot see it.
+const described = (chart) => {
+  const names = chart.series.map(({ name }) => name).filter(Boolean);
+  const axes = chart.x.title && chart.y.title ? ` ${chart.y.title} over ${chart.x.title}.` : "";
+  return `Chart: ${chart.title}. ${chart.caption}${axes}${names.length > 1 ? ` Series: ${names.join(", ")}.` : ""}`;
+};
+
+const entries = new Map();
+let ready = false;
+
+const render = (entry) => {
+  if (!ready || !entry.plot.clientWidth) return;
+  entry.width = entry.plot.clientWidth;
+  try {
+    entry.styles = stylesOf(entry.model);
+    entry.legend.replaceChildren(...legendOf(entry));
+    const { data, layout, config } = figureOf(entry);
+    if (isLabelled(entry.model)) entry.plot.style.height = `${layout.height}px`;
+    Plotly.react(entry.plot, data, layout, config);
+    if (!entry.drawn) entry.onDrawn?.(entry);
+    entry.drawn = true;
+  } catch (error) {
+    console.error(error);
+    entry.plot.replaceChildren(make("p", {}, `This chart cannot be drawn: ${error.message}.`));
+  }
+};
+const renderAll = () => entries.forEach(render);
+
+// Charts are drawn when they come near the window, and again when their width changes.
+const nearby = new IntersectionObserver((changes) => changes.forEach(({ target, isIntersecting }) => {
+  const entry = entries.get(target);
+  entry.seen = isIntersecting;
+  if (isIntersecting && !entry.drawn) render(entry);
+}), { rootMargin: "800px" });
+const resized = sizeObserver((plot) => {
+  const entry = entries.get(plot);
+  if (entry.drawn && entry.width !== plot.clientWidth) render(entry);
+});
+
+const chartFigure = (model, cursor, onDrawn) => {
+  const title = heading(model.title);
+  const plot = make("div", { class: "plot", role: "img", "aria-label": described(model) });
+  const legend = make("div", { class: "legend" });
+  const labelled = isLabelled(model);
+  const wide = cursor || model.full_width || (labelled && labelsOf(model).length > MOST_LABELLED);
+  const axisTitle = labelled || !model.y.title ? null : make("p", { class: "axis-title", "aria-hidden": "true" }, model.y.title);
+  entries.set(plot, { model, plot, legend, cursor, onDrawn, hidden: new Set(), drawn: false, seen: false });
+  nearby.observe(plot);
+  resized.observe(plot);
+  const style = `sheet${wide ? " full" : ""}${model.keyed_elsewhere ? " low" : ""}${labelled ? " labelled" : ""}`;
+  const caption = make("figcaption", { class: "caption" }, ...words(model.caption));
+  return make("figure", { class: style, "aria-labelledby": title.id }, title, caption, axisTitle, plot, legend);
+};
+
+// Charts over one x axis, and the table of what holds at the cursor.
+const linked = (model) => {
+  const { positions, lines, columns, groups } = model;
+  let place = model.start, waiting = false, zooming = false;
+  const cursor = { x: () => positions[place], range: null };
+  const all = () => [...entries.values()].filter((entry) => entry.cursor === cursor);
+  const moment = make("output", {}, "–");
+  const slider = make("input", { type: "range", min: 0, max: positions.length - 1, step: 1 });
+  const choice = make("select", {}, ...groups.map(({ name }) => make("option", {}, name)));
+  const rows = lines.map((line, number) => {
+    const box = make("input", { type: "checkbox" });
+    box.checked = true;
+    const key = make("span", { class: "key", style: `--line: var(--series-${number % COLOURS})` });
+    box.addEventListener("change", () => all().filter((entry) => entry.model.keyed_elsewhere).forEach((entry) => {
+      if (box.checked) entry.hidden.delete(number); else entry.hidden.add(number);
+      if (entry.drawn) render(entry);
+    }));
+    const cells = columns.map(({ name }) => make("td", { class: "n", "data-unit": name }));
+    const text = make("td", { class: "says" });
+    return { cells, text, row: make("tr", {}, make("th", { scope: "row" }, make("label", {}, box, key, line)), ...cells, text) };
+  });
+
+  const nearest = (x) => {
+    let [low, high] = [0, positions.length - 1];
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (positions[middle] <= x) low = middle; else high = middle;
+    }
+    return x - positions[low] <= positions[high] - x ? low : high;
+  };
+  const ago = (seconds) => `${seconds < 9.995 ? seconds.toFixed(2) : seconds.toFixed(0)} s ago`;
+  const show = () => {
+    const x = positions[place];
+    moment.textContent = `${x.toFixed(2)} s`;
+    slider.value = place;
+    slider.setAttribute("aria-valuetext", moment.textContent);
+    groups[Math.max(choice.selectedIndex, 0)].lines.forEach((line, number) => {
+      const { cells, text } = rows[number];
+      cells.forEach((cell, column) => {
+        const value = line.values[column][place];
+        cell.textContent = value == null ? "–" : value.toFixed(columns[column].decimals);
+      });
+      const now = line.texts[line.current[place]], decrease = line.texts[line.last_decrease[place]];
+      text.textContent = now ? `${ago(x - now[0])}: ${now[1]}` : "–";
+      if (decrease) text.append(make("small", {}, `last decrease ${ago(x - decrease[0])}: ${decrease[1]}`));
+    });
+  };
+  const moveCursors = () => {
+    waiting = false;
+    const x = positions[place];
+    all().filter((entry) => entry.drawn && entry.seen).forEach(({ plot }) => Plotly.relayout(plot, { "shapes[0].x0": x, "shapes[0].x1": x }));
+  };
+  const go = (to) => {
+    place = Math.min(Math.max(to, 0), positions.length - 1);
+    show();
+    if (waiting || !ready) return;
+    waiting = true;
+    requestAnimationFrame(moveCursors);
+  };
+  const listen = ({ plot }) => {
+    // A finger does not hover, it taps.
+    for (const event of ["plotly_hover", "plotly_click"]) plot.on(event, ({ points }) => go(nearest(points[0].x)));
+    plot.on("plotly_relayout", (change) => {
+      if (zooming || !Object.keys(change).some((key) => key.startsWith("xaxis"))) return;
+      zooming = true;
+      cursor.range = [...plot.layout.xaxis.range];
+      const others = all().filter((entry) => entry.drawn && entry.plot !== plot);
+      const zoomed = others.map((other) => Plotly.relayout(other.plot, { "xaxis.range": cursor.range }));
+      Promise.all(zoomed).finally(() => { zooming = false; });
+    });
+  };
+  slider.addEventListener("input", () => go(Number(slider.value)));
+  choice.addEventListener("change", show);
+  // A page can be opened at a moment: report.html#t=12.5
+  const asked = () => {
+    const found = /^#t=([0-9.]+)$/.exec(location.hash);
+    return found ? nearest(Number(found[1])) : model.start;
+  };
+  addEventListener("hashchange", () => go(asked()));
+  if (positions.length) go(asked());
+
+  const head = [model.line_header, ...columns.map(({ name }) => name), model.text_header];
+  const headClass = (index) => (index === 0 ? null : index <= columns.length ? "n" : "says");
+  const grid = make(
+    "table", {},
+    make("thead", {}, make("tr", {}, ...head.map((name, index) => make("th", { scope: "col", class: headClass(index) }, name)))),
+    make("tbody", {}, ...rows.map(({ row }) => row)),
+  );
+  const title = make("h2", { id: `part${++headings}` }, "At ", moment);
+  const bar = make(
+    "div", { class: "bar" }, title,
+    make("label", { class: "slide" }, make("span", { class: "hidden" }, "moment"), slider),
+    groups.length > 1 ? make("label", {}, "flow ", choice) : null,
+  );
+  const box = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values at the cursor" }, grid);
+  const panel = make("section", { class: "sheet cursor", "aria-labelledby": title.id }, bar, box);
+  const charts = model.charts.map((chart) => chartFigure(chart, cursor, listen));
+  return make("div", { class: "linked" }, panel, make("div", { class: "charts" }, ...charts));
+};
+
+const loadLibrary = async () => {
+  const bytes = Uint8Array.from(atob(library.textContent.replace(/\s/g, "")), (letter) => letter.charCodeAt(0));
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const script = make("script", {}, await new Response(unpacked).text());
+  document.head.append(script);
+  ready = true;
+  entries.forEach((entry) => { if (entry.seen) render(entry); });
+};
+
+build();
+const loaded = library ? loadLibrary() : Promise.resolve();
+loaded.catch((error) => {
+  console.error(error);
+  const note = "The charts cannot be drawn: this browser cannot unpack the chart library. A browser from 2023 or later can.";
+  entries.forEach(({ plot }) => plot.replaceChildren(make("p", {}, note)));
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => entries.forEach((entry) => { if (entry.drawn) render(entry); }));
+// Paper is white, and shows all charts.
+addEventListener("beforeprint", () => { document.documentElement.classList.add("paper"); renderAll(); });
+addEventListener("afterprint", () => { document.documentElement.classList.remove("paper"); renderAll(); });

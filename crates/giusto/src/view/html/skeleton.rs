@@ -1,0 +1,164 @@
+//! The HTML file: a skeleton that carries the report as JSON, one script, one style sheet and the chart library.
+
+use super::{Report, Section};
+
+/// The chart library, compressed and encoded as `assets/plotly/README.md` describes.
+const CHART_LIBRARY: &str = include_str!("../../../assets/plotly/plotly-basic-4.1.1.min.js.gz.b64");
+
+/// The licence of the chart library asks for this notice in every copy.
+const CHART_LIBRARY_NOTICE: &str =
+    "plotly.js 4.1.1, copyright Plotly, Inc., MIT licence; bundled licences are named in its source.";
+
+/// Forbids every request: the page is complete, and opening it tells nobody.
+const CONTENT_SECURITY_POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = concat!(include_str!("page.js"), include_str!("charts.js"));
+
+/// The page as one HTML text.
+pub(super) fn page(report: &Report) -> String {
+    let title = escaped(&report.title);
+    let headline = escaped(&report.headline);
+    // Strings, numbers and vectors under names that are strings: serialisation has no way to fail.
+    let json = |value: serde_json::Result<String>| script_safe(&value.unwrap_or_default());
+    let model = json(serde_json::to_string(report));
+    let record = report.record.as_ref().map_or_else(String::new, |record| {
+        let record = json(serde_json::to_string(record));
+        format!("<script type=\"application/json\" id=\"record\">{record}</script>\n")
+    });
+    let library = if report.sections.iter().any(has_chart) {
+        format!(
+            "<!-- {CHART_LIBRARY_NOTICE} -->\n\
+             <script type=\"text/plain\" id=\"chart-library\">\n{CHART_LIBRARY}</script>\n"
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "<!doctype html>
+<html lang=\"en\">
+<head>
+<meta charset=\"utf-8\">
+<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">
+<meta http-equiv=\"Content-Security-Policy\" content=\"{CONTENT_SECURITY_POLICY}\">
+<title>{title}</title>
+<style>
+{STYLE}</style>
+</head>
+<body>
+<main>
+<header>
+<h1>{title}</h1>
+<p class=\"headline\">{headline}</p>
+</header>
+<noscript><p>A script in this file draws the tables and charts. Switch scripts on to see them; the file loads nothing.</p></noscript>
+</main>
+<script type=\"application/json\" id=\"page\">{model}</script>
+{record}{library}<script>
+{SCRIPT}</script>
+</body>
+</html>
+"
+    )
+}
+
+fn has_chart(section: &Section) -> bool {
+    match section {
+        Section::Chart(_) => true,
+        Section::Linked(linked) => linked.charts.iter().any(|chart| !chart.series.is_empty()),
+        _ => false,
+    }
+}
+
+/// JSON that cannot end its script element or open a comment: in JSON, `<` occurs in strings only.
+fn script_safe(json: &str) -> String {
+    json.replace('<', "\\u003c")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::view::html::{Block, Card, Cell, Chart, Prose, Series, Table, Tone};
+
+    /// The JSON of the script element `id`.
+    fn embedded(html: &str, id: &str) -> Value {
+        let (_, rest) = html.split_once(&format!("<script type=\"application/json\" id=\"{id}\">")).unwrap();
+        serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+    }
+
+    /// The page without the content of its scripts and its style sheet.
+    fn markup(html: &str) -> String {
+        let mut markup = String::new();
+        let mut rest = html;
+        while let Some((before, after)) = rest.split_once("<script") {
+            markup.push_str(before);
+            rest = after.split_once("</script>").unwrap().1;
+        }
+        markup + rest
+    }
+
+    #[test]
+    fn the_model_is_embedded_as_json() {
+        let mut report = Report::new("t", "h").with_command("giusto demo");
+        report.push(vec![Card::new("rate", "1 Mbit/s", "")]);
+        let cells = vec![Cell::from("a"), Cell::toned("b", Tone::Good)];
+        report.push(Table { rows: vec![cells], ..Table::default() });
+        report.push(Prose::new("p", vec![Block::Paragraph("`code`".to_owned())]));
+        let page = embedded(&report.to_html(), "page");
+        assert_eq!(page["headline"], "h");
+        assert_eq!(page["command"], "giusto demo");
+        assert_eq!(page["version"], env!("CARGO_PKG_VERSION"));
+        let kinds: Vec<&Value> =
+            page["sections"].as_array().unwrap().iter().map(|section| &section["kind"]).collect();
+        assert_eq!(kinds, ["cards", "table", "prose"]);
+        assert_eq!(page["sections"][0]["content"][0]["value"], "1 Mbit/s");
+        assert_eq!(page["sections"][1]["content"]["rows"][0], json!(["a", {"text": "b", "tone": "good"}]));
+        assert_eq!(
+            page["sections"][2]["content"]["blocks"][0],
+            json!({"kind": "paragraph", "content": "`code`"})
+        );
+    }
+
+    #[test]
+    fn no_text_can_leave_its_element() {
+        let hostile = "</script><!-- <script>alert(1)</script>";
+        let mut report =
+            Report::new(hostile, hostile).with_command(hostile).with_record(json!({ hostile: hostile }));
+        report.push(Prose::new(hostile, vec![Block::Code(hostile.to_owned())]));
+        let html = report.to_html();
+        assert!(!html.contains("<script>alert"));
+        assert!(html.contains("<title>&lt;/script&gt;&lt;!-- &lt;script&gt;"));
+        assert_eq!(embedded(&html, "page")["title"], hostile);
+        assert_eq!(embedded(&html, "record")[hostile], hostile);
+        assert_eq!(html.matches("<script").count(), 3);
+    }
+
+    #[test]
+    fn a_page_requests_nothing_and_forbids_requests() {
+        let mut report = Report::new("t", "h");
+        report.push(Chart::new("c", "").with_series(Series::line("l", vec![(0.0, 1.0)])));
+        let html = report.to_html();
+        let markup = markup(&html);
+        for forbidden in ["http://", "https://", "src=", "<link", "<img", "<iframe", "@import", "url("] {
+            assert!(!markup.contains(forbidden), "the page contains {forbidden}");
+        }
+        assert!(markup.contains("default-src 'none'"));
+        assert!(html.len() < 700_000, "{} B", html.len());
+    }
+
+    #[test]
+    fn only_pages_with_charts_carry_the_chart_library() {
+        let with_library = |report: &Report| report.to_html().contains("id=\"chart-library\"");
+        let mut report = Report::new("t", "h");
+        assert!(!with_library(&report));
+        report.push(Chart::new("c", "").with_series(Series::line("l", vec![(0.0, 1.0)])));
+        assert!(with_library(&report));
+    }
+}
