@@ -127,6 +127,7 @@ pub(super) struct Tcp(#[serde(with = "SettingsKeys")] Settings);
 
 #[derive(Deserialize)]
 #[serde(remote = "Settings", default = "Settings::default", rename_all = "kebab-case")]
+#[expect(clippy::struct_excessive_bools, reason = "they mirror those of the settings")]
 struct SettingsKeys {
     #[serde(rename = "control")]
     algorithm: Algorithm,
@@ -263,8 +264,8 @@ impl KindKeys {
             }
             Self::Poisson(Both(packets, Poisson { rate })) => source(packets, Departures::Poisson(rate.0)),
             Self::OnOff(Both(packets, OnOff { rate, on, off })) => {
-                let on = periods(on).map_err(|text| ("on", format!("on: {text}")))?;
-                let off = periods(off).map_err(|text| ("off", format!("off: {text}")))?;
+                let on = periods(&on).map_err(|text| ("on", format!("on: {text}")))?;
+                let off = periods(&off).map_err(|text| ("off", format!("off: {text}")))?;
                 source(packets, Departures::OnOff { rate: rate.0, on, off })
             }
             Self::Pareto(Both(packets, Pareto { rate, on, off, shape })) => {
@@ -296,8 +297,8 @@ impl KindKeys {
     }
 }
 
-fn periods(keys: PeriodKeys) -> Result<Periods, String> {
-    match keys {
+fn periods(keys: &PeriodKeys) -> Result<Periods, String> {
+    match *keys {
         Shape::Value(Q(time)) => Ok(Periods::Fixed(time)),
         Shape::Table(PeriodTable { pareto: Some(Q(mean)), exponential: None, shape }) => {
             Ok(Periods::Pareto { mean, shape: shape.unwrap_or(PARETO_SHAPE) })

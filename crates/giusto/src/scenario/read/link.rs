@@ -201,7 +201,7 @@ impl Direction {
                 config.jitter = Some(Jitter::TruncatedGaussian { std: std.0, bound: bound.unwrap_or(3.0) });
             }
             Some(JitterKeys::Uniform(Uniform { max })) => {
-                config.jitter = Some(Jitter::Uniform { max: max.0 })
+                config.jitter = Some(Jitter::Uniform { max: max.0 });
             }
             None => {}
         }

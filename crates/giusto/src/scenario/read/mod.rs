@@ -67,7 +67,7 @@ pub(super) fn scenario(root: &Node<'_>, stem: &str, folder: &Path) -> (Scenario,
         let (rate, delay) = (keys.rate.map(|rate| rate.0), keys.delay.map(|delay| delay.0));
         Ok(Change { at: keys.at.0, link: keys.link, rate, delay })
     });
-    scenario.expectations = reader.each("expect", |keys| expectation::expectation(keys));
+    scenario.expectations = reader.each("expect", expectation::expectation);
     if reader.problems.is_empty() {
         for (index, (key, text)) in change::apply(&mut scenario.links, scenario.duration, &changes) {
             reader.problems.push(Problem::new(Some(span(root, At::new("change", index, key))), text));

@@ -85,13 +85,12 @@ struct FqCodelKeys {
 
 /// A limit that counts packets.
 fn packets<'de, D: Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
-    match quantity(value)? {
-        Limit::Packets(packets) if packets <= u64::from(u32::MAX) => Ok(packets as u32),
-        Limit::Packets(packets) => {
-            Err(D::Error::custom(format_args!("at most {} packets, found {packets}", u32::MAX)))
-        }
-        _ => Err(D::Error::custom("expected a number of packets, such as \"10240 packets\"")),
-    }
+    let Limit::Packets(packets) = quantity(value)? else {
+        return Err(D::Error::custom("expected a number of packets, such as \"10240 packets\""));
+    };
+    let too_many =
+        |_| D::Error::custom(format_args!("must be at most {} packets, found {packets}", u32::MAX));
+    u32::try_from(packets).map_err(too_many)
 }
 
 #[derive(Deserialize)]

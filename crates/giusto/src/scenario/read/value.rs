@@ -8,7 +8,7 @@
 //! - [`Shape`] tells by the form of a value which type reads it.
 //! - [`Both`] reads two types from one table.
 
-use std::{cell::Cell, fmt, ops::Range, rc::Rc};
+use std::{cell::Cell, fmt, marker::PhantomData, ops::Range, rc::Rc};
 
 use serde::{
     Deserialize,
@@ -56,8 +56,31 @@ impl<T> OneOrMany<T> {
 }
 
 /// Two types that share a table; a key that neither knows is an error.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub(super) struct Both<A, B>(pub(super) A, pub(super) B);
+
+impl<'t, A: Deserialize<'t>, B: Deserialize<'t>> Deserialize<'t> for Both<A, B> {
+    fn deserialize<D: de::Deserializer<'t>>(value: D) -> Result<Self, D::Error> {
+        struct Parts<A, B>(PhantomData<(A, B)>);
+        impl<'t, A: Deserialize<'t>, B: Deserialize<'t>> Visitor<'t> for Parts<A, B> {
+            type Value = Both<A, B>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+
+            fn visit_seq<S: SeqAccess<'t>>(self, mut parts: S) -> Result<Both<A, B>, S::Error> {
+                // Both are read, and the error of the second includes that of the first: its unknown keys may explain it.
+                let (first, second) = (parts.next_element(), parts.next_element());
+                match (second?, first?) {
+                    (Some(second), Some(first)) => Ok(Both(first, second)),
+                    _ => Err(de::Error::custom("two parts")),
+                }
+            }
+        }
+        value.deserialize_tuple_struct("Both", 2, Parts(PhantomData))
+    }
+}
 
 /// A problem with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,6 +197,7 @@ impl de::Error for Problems {
 
 /// A node on its way into a type.
 #[derive(Clone)]
+#[expect(clippy::struct_field_names, reason = "a TOML value")]
 pub(super) struct Value<'t> {
     span: Range<usize>,
     /// None: an empty table, of a variant that is named alone.
@@ -278,17 +302,13 @@ impl<'t> Value<'t> {
         match self.value {
             Some(DeValue::String(text)) => Ok((text, self.span.clone(), Self { value: None, ..self })),
             Some(DeValue::Table(_)) if tag.starts_with(char::is_lowercase) => {
-                let named = match self.get(tag) {
-                    Some(node) => {
-                        let named = Value::from(node);
-                        let text = node.get_ref().as_str();
-                        let wrong = || Problems::invalid_type(named.unexpected(), &"a quoted string");
-                        (text.ok_or_else(|| wrong().at(&named.span).within(tag))?, named.span)
-                    }
-                    None => {
-                        let missing = || Problems::missing_field(tag);
-                        (default.ok_or_else(missing)?, self.span.clone())
-                    }
+                let named = if let Some(node) = self.get(tag) {
+                    let named = Value::from(node);
+                    let wrong = || Problems::invalid_type(named.unexpected(), &"a quoted string");
+                    let text = node.get_ref().as_str().ok_or_else(|| wrong().at(&named.span).within(tag))?;
+                    (text, named.span)
+                } else {
+                    (default.ok_or_else(|| Problems::missing_field(tag))?, self.span.clone())
                 };
                 if !variants.contains(&named.0) {
                     return Err(Problems::unknown_variant(named.0, variants).at(&named.1).within(tag));
@@ -332,7 +352,7 @@ impl<'t> de::Deserializer<'t> for Value<'t> {
         visitor: V,
     ) -> Result<V::Value, Problems> {
         debug_assert_eq!(name, "Both", "the only tuple struct that is read");
-        visitor.visit_seq(Parts { value: self, keys: Rc::default(), is_first: true })
+        visitor.visit_seq(Parts { value: self, keys: Rc::default(), is_first: true, problems: Vec::new() })
     }
 
     fn deserialize_struct<V: Visitor<'t>>(
@@ -349,7 +369,8 @@ impl<'t> de::Deserializer<'t> for Value<'t> {
         if let Some(part) = &self.part {
             part.set(fields);
         } else {
-            let known: Vec<&str> = self.taken.iter().chain(fields).copied().collect();
+            let mut known = self.taken.clone();
+            known.extend(fields.iter().filter(|key| !self.taken.contains(key)));
             for (key, span, _) in self.entries(|key| !known.contains(&key)) {
                 let fix = nearest(key, &known).map_or_else(
                     || format!("known keys are {}", known.join(", ")),
@@ -434,6 +455,8 @@ struct Parts<'t> {
     value: Value<'t>,
     keys: Rc<Cell<Keys>>,
     is_first: bool,
+    /// Those of the first part.
+    problems: Vec<Problem>,
 }
 
 impl<'t> SeqAccess<'t> for Parts<'t> {
@@ -446,7 +469,15 @@ impl<'t> SeqAccess<'t> for Parts<'t> {
         } else {
             value.taken.extend(self.keys.get());
         }
-        seed.deserialize(value).map(Some)
+        let span = value.span.clone();
+        seed.deserialize(value).map(Some).map_err(|problems| {
+            for problem in problems.at(&span).0 {
+                if !self.problems.contains(&problem) {
+                    self.problems.push(problem);
+                }
+            }
+            Problems(self.problems.clone())
+        })
     }
 }
 

@@ -36,7 +36,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 #[test]
-fn a_flow_that_says_nothing_sends_the_video_of_rfc_8867() {
+fn the_default_is_the_video_of_rfc_8867() {
     let media = flow("");
     assert_eq!(
         media.videos,
@@ -53,7 +53,7 @@ fn a_flow_that_says_nothing_sends_the_video_of_rfc_8867() {
 }
 
 #[test]
-fn every_key_arrives_where_it_belongs() {
+fn every_key_sets_its_field() {
     let media = flow(
         "controller = \"fixed\"
 start-rate = \"1 Mbit/s\"
@@ -110,7 +110,7 @@ size-scale = 0.06",
 }
 
 #[test]
-fn every_model_can_be_named_and_told_its_parameters() {
+fn every_model_can_be_named_with_parameters() {
     let video = |text: &str| flow(&format!("video = {text}")).videos.remove(0).video;
     let perfect = PerfectConfig::default();
     assert_eq!(video("\"perfect\""), VideoSpec::Perfect(perfect, None));
@@ -138,7 +138,7 @@ fn every_model_can_be_named_and_told_its_parameters() {
 }
 
 #[test]
-fn several_videos_have_names_priorities_and_patience_of_their_own() {
+fn each_video_has_its_own_id_priority_and_limits() {
     let media = flow(
         "audio = \"20 kbit/s\"
 [[flow.video]]
@@ -173,7 +173,7 @@ discard-after = \"1 s\"",
 }
 
 #[test]
-fn a_delay_target_is_one_of_the_controllers_that_have_it() {
+fn only_some_controllers_have_a_delay_target() {
     let media = flow("controller = \"scream:v2\"\ndelay-target = \"30 ms\"");
     assert_eq!(media.delay_target, Some(TimeDelta::from_millis(30)));
     insta::assert_snapshot!(complaint("delay-target = \"30 ms\""), @r#"s.toml:10: flow "call": delay-target: gcc:libwebrtc has none: remove it, or use scream:rfc8298 or scream:d00 or scream:v2"#);
@@ -181,7 +181,7 @@ fn a_delay_target_is_one_of_the_controllers_that_have_it() {
 }
 
 #[test]
-fn what_cannot_be_of_one_of_several_videos_is_told_with_its_line() {
+fn errors_of_several_videos_name_line_and_fix() {
     let several = |more: &str| complaint(&format!("[[flow.video]]\nid = \"camera\"\n[[flow.video]]\n{more}"));
     insta::assert_snapshot!(several("priority = 0"), @r#"s.toml:12: flow "call": video "video-2": priority must be between 0.001 and 1000, found 0: the default is 1"#);
     insta::assert_snapshot!(several("priority = \"high\""), @r#"s.toml:13: flow "call": video 2: priority: expected a number without quotes or unit, such as 0.01, found "high""#);
@@ -200,7 +200,7 @@ fn what_cannot_be_of_one_of_several_videos_is_told_with_its_line() {
 }
 
 #[test]
-fn what_cannot_be_is_told_with_its_line_and_the_mend() {
+fn errors_of_media_name_line_and_fix() {
     let known = ControllerKind::ALL.map(ControllerKind::name).join(", ");
     assert_eq!(
         complaint("controller = \"fixd\""),
@@ -219,7 +219,7 @@ fn what_cannot_be_is_told_with_its_line_and_the_mend() {
     insta::assert_snapshot!(complaint("video = { max = \"100 kbit/s\" }"), @r#"s.toml:10: flow "call": video: the lowest rate, 150 kbit/s, must be above 0 bit/s and not above the highest, 100 kbit/s"#);
     insta::assert_snapshot!(complaint("video = { min = \"1 kbit/s\" }"), @r#"s.toml:10: flow "call": video: 1 kbit/s at 30 Hz leaves less than 10 B to a frame: raise the lowest rate, or lower the frame rate"#);
     insta::assert_snapshot!(complaint("video = { size-scale = 1.5 }"), @r#"s.toml:10: flow "call": video: a scale of frame sizes of 1.5: it must be 0 to 1"#);
-    insta::assert_snapshot!(complaint("video = { model = \"hybrid\", size-scale = 0.1 }"), @r#"s.toml:10: flow "call": video: unknown key "size-scale": known keys are id, priority, skip-after, discard-after, pauses, model, min, max, start, frame-rate, reaction-latency, meanwhile, abrupt-change, burst-frames, burst-size, interval-scale, start, skip-frames"#);
+    insta::assert_snapshot!(complaint("video = { model = \"hybrid\", size-scale = 0.1 }"), @r#"s.toml:10: flow "call": video: unknown key "size-scale": known keys are id, priority, skip-after, discard-after, pauses, model, min, max, start, frame-rate, reaction-latency, meanwhile, abrupt-change, burst-frames, burst-size, interval-scale, skip-frames"#);
     insta::assert_snapshot!(complaint("video = { model = \"trace\", skip-frames = 3600 }"), @r#"s.toml:10: flow "call": video: the ladder of traces is of no use: it has no frames beyond those that are skipped"#);
     insta::assert_snapshot!(complaint("video = { model = \"perfect\", key-frames = 6 }"), @r#"s.toml:10: flow "call": video: key-frames: expected a table, such as { key = value }, found 6"#);
     insta::assert_snapshot!(complaint("video = { model = \"perfect\", key-frames = { size = 0.5 } }"), @r#"s.toml:10: flow "call": video: a burst in mean frames of 0.5: it must be 1 to 1000"#);
