@@ -99,8 +99,10 @@ pub enum Cause {
     RoundTrip,
     /// Nothing was heard for too long.
     Silence,
-    /// The least or the most that was configured.
+    /// The lowest or highest configured rate.
     Limit,
+    /// The route has changed: the estimates were reset.
+    RouteChange,
 }
 
 /// A change of the target, and its cause.

@@ -15,8 +15,6 @@
 //! | `gcc:thesis` | [`thesis`] |
 //! | `gcc:remb` | [`receiver_driven`], with [`receive_side`] at the other end |
 
-#[cfg(test)]
-mod any_order;
 pub mod delay;
 pub mod draft;
 pub mod libwebrtc;
@@ -25,6 +23,7 @@ pub mod rate;
 pub mod receive_side;
 pub mod receiver_driven;
 mod settled;
+#[cfg(feature = "thesis")]
 pub mod thesis;
 
 pub use draft::{Draft, DraftConfig};

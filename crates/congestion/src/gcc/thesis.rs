@@ -67,7 +67,10 @@ use super::{
     loss::{ByReport, Increase, ReportConfig},
     rate::{Aimd, AimdConfig, DelayReading, Observation, WindowedRate},
 };
-use crate::{LossReport, PacketReport, Signal};
+use crate::{
+    feedback::{LossReport, PacketReport},
+    target::Signal,
+};
 
 /// How often a report comes (Table 7).
 pub const REPORT_INTERVAL: TimeDelta = TimeDelta::from_seconds(3);
@@ -225,6 +228,12 @@ impl Thesis {
             all: (0, 0),
             loss_ratio: 0.0,
         }
+    }
+
+    /// Sets new limits, and moves both estimates within them.
+    pub fn set_limits(&mut self, min: DataRate, max: DataRate) {
+        self.aimd.set_limits(min, max);
+        self.loss.set_limits(min, max);
     }
 
     /// The round trip is `round_trip`.
@@ -387,7 +396,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        SentPacket,
+        feedback::SentPacket,
         gcc::delay::{DelayEstimator, ReceivedPacket},
     };
 

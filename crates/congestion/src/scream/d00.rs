@@ -11,7 +11,7 @@
 //! | lost packets | §9.1.3, `isLossEvent` | `../losses.rs`, as in RFC 8298 |
 //! | the message | §3, Figure 1 | [`ScreamFeedback`](giusto_rtp::rtcp::ScreamFeedback) |
 //! | when it leaves | §9.2.1, §10 | [`MediaReceiver`](giusto_session::media::MediaReceiver) |
-//! | packets that wait, and frames that are too old | §9.1.1, §3.3 | [`MediaSender`](giusto_session::media::MediaSender), [`ControllerKind::staleness`](crate::ControllerKind::staleness) |
+//! | packets that wait, and frames that are too old | §9.1.1, §3.3 | [`MediaSender`](giusto_session::media::MediaSender), [`Algorithm::staleness`](crate::Algorithm::staleness) |
 //!
 //! # What is mended
 //!
@@ -48,7 +48,13 @@ use super::{
     losses::Losses,
     queue_delay::QueueDelay,
 };
-use crate::{Cause, Controller, Decision, Feedback, QueueState, SentPacket, Signal, StreamState, Target};
+use crate::{
+    controller::Controller,
+    feedback::{Feedback, QueueState, SentPacket, StreamState},
+    limits::Limits,
+    requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
+    target::{Cause, Decision, Signal, Target},
+};
 
 /// It wants to be woken no more often than this, however short a frame is.
 const SHORTEST: TimeDelta = TimeDelta::from_millis(25);
@@ -79,6 +85,21 @@ pub struct ScreamD00 {
 }
 
 impl ScreamD00 {
+    /// Its requirements. Frames are skipped while the oldest packet has waited 100 ms (§10). What is "too old to be rendered in a
+    /// meaningful way", for which the draft has no number, is discarded after 400 ms, the limit of the one-way delay that ITU-T G.114
+    /// gives for planning.
+    pub const REQUIREMENTS: Requirements = Requirements {
+        feedback: FeedbackKind::ScreamDraft,
+        accepted: &[FeedbackKind::TransportWide, FeedbackKind::CongestionControl, FeedbackKind::ScreamDraft],
+        pacer: PacerSettings::SINGLE,
+        staleness: Staleness {
+            skip_after: Some(TimeDelta::from_millis(100)),
+            discard_after: Some(TimeDelta::from_millis(400)),
+        },
+        delay_target: true,
+        receiver_limit: true,
+    };
+
     /// With nothing sent.
     pub fn new(config: D00Config) -> Self {
         let decided = Decided::new(config.limits);
@@ -223,6 +244,33 @@ impl Controller for ScreamD00 {
     fn next_timeout(&self) -> Option<Timestamp> {
         let wake = self.config.frame_period.max(SHORTEST);
         Some(if self.decided.has_begun() { self.processed + wake } else { Timestamp::ZERO })
+    }
+
+    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        self.config.limits = limits;
+        if !self.decided.has_begun() {
+            *self = Self::new(self.config);
+            return;
+        }
+        self.decided.advance(now);
+        self.decided.set_limits(limits);
+        self.media.set_limits(self.decided.limits());
+        self.decided.settle(self.media.bps(), Cause::Limit);
+    }
+
+    /// The base delay (RFC 6817 §4.3), the round-trip time, the window and the target of the queueing delay are of the old route.
+    fn on_route_change(&mut self, now: Timestamp) {
+        if !self.decided.has_begun() {
+            return;
+        }
+        self.decided.advance(now);
+        let fresh = Self::new(self.config);
+        let decided = self.decided.restarted(self.config.limits);
+        *self = Self { decided, processed: self.processed, ..fresh };
+    }
+
+    fn requirements(&self) -> Requirements {
+        Self::REQUIREMENTS
     }
 
     fn on_streams(&mut self, now: Timestamp, streams: &[StreamState]) {

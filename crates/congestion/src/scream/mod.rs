@@ -6,8 +6,6 @@
 //! | `scream:rfc8298` | RFC 8298 | [`rfc8298`] |
 //! | `scream:v2` | draft-ietf-ccwg-rfc8298bis-screamv2-01 | [`v2`] |
 
-#[cfg(test)]
-mod any_order;
 mod competing;
 pub mod d00;
 mod decided;

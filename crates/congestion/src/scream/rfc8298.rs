@@ -60,7 +60,7 @@
 //! - Before a round trip is known packets are paced at the media rate.
 //! - Marks are counted packet by packet as RFC 8888 reports them, not by `n_ECN`.
 //! - Priorities among streams (§4.1.2.8) and the discarding of what has waited for too long (§4.1.3) are the sender's:
-//!   [`MediaSender`](giusto_session::media::MediaSender), [`ControllerKind::staleness`](crate::ControllerKind::staleness).
+//!   [`MediaSender`](giusto_session::media::MediaSender), [`Algorithm::staleness`](crate::Algorithm::staleness).
 
 mod config;
 mod media_rate;
@@ -84,7 +84,13 @@ use super::{
     losses::Losses,
     queue_delay::QueueDelay,
 };
-use crate::{Cause, Controller, Decision, Feedback, QueueState, SentPacket, Signal, Target};
+use crate::{
+    controller::Controller,
+    feedback::{Feedback, QueueState, SentPacket},
+    limits::Limits,
+    requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
+    target::{Cause, Decision, Signal, Target},
+};
 
 /// The queue delay is sampled so often for its trend (§4.1.2), and as often the controller wants to be woken.
 const SAMPLE: TimeDelta = TimeDelta::from_millis(50);
@@ -117,6 +123,16 @@ pub struct ScreamRfc8298 {
 }
 
 impl ScreamRfc8298 {
+    /// Its requirements. A window may hold packets back, so what is "excessively delayed" is discarded (RFC 8298 §4.1.3, without a
+    /// number): after 2 s, the longest queue of libwebrtc's pacer (`pacing_controller.cc`, `kMaxExpectedQueueLength`).
+    pub const REQUIREMENTS: Requirements = Requirements {
+        feedback: FeedbackKind::CongestionControl,
+        pacer: PacerSettings::SINGLE,
+        staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_seconds(2)) },
+        delay_target: true,
+        ..Requirements::DEFAULT
+    };
+
     /// With nothing sent.
     pub fn new(config: Rfc8298Config) -> Self {
         let decided = Decided::new(config.limits);
@@ -306,6 +322,36 @@ impl Controller for ScreamRfc8298 {
 
     fn next_timeout(&self) -> Option<Timestamp> {
         Some(if self.decided.has_begun() { self.processed + SAMPLE } else { Timestamp::ZERO })
+    }
+
+    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        self.config.limits = limits;
+        if !self.decided.has_begun() {
+            *self = Self::new(self.config);
+            return;
+        }
+        self.decided.advance(now);
+        self.decided.set_limits(limits);
+        self.media.set_limits(self.decided.limits());
+    }
+
+    /// The base delay (RFC 6817 §4.3), the round-trip time, the window and the target of the queueing delay are of the old route.
+    fn on_route_change(&mut self, now: Timestamp) {
+        if !self.decided.has_begun() {
+            return;
+        }
+        let now = self.decided.advance(now);
+        *self = Self {
+            decided: self.decided.restarted(self.config.limits),
+            queue: self.queue,
+            unquiet: now,
+            processed: self.processed,
+            ..Self::new(self.config)
+        };
+    }
+
+    fn requirements(&self) -> Requirements {
+        Self::REQUIREMENTS
     }
 
     /// The send window is that of §4.1.2.5, and the pacing rate that of §4.1.2.6.

@@ -1,6 +1,6 @@
 //! Adaptive media: what its sources are made of, what it can use, and whether it can be.
 
-use giusto_congestion::{ControllerKind, FeedbackKind, Limits};
+use giusto_congestion::{Algorithm, FeedbackKind, Limits, Requirements};
 use giusto_session::{
     packetizer::DEFAULT_MAX_PAYLOAD,
     source::{
@@ -32,8 +32,8 @@ pub(crate) const MEDIA_HEADERS: DataSize = DataSize::from_bytes(48);
 /// The largest payload that a packet may have: with its headers it still fits into a datagram.
 const LARGEST_PAYLOAD: DataSize = DataSize::from_bytes(65_000);
 
-/// The controller of a flow that names none, once it is known by this name.
-const DEFAULT_CONTROLLER: &str = "gcc:libwebrtc";
+/// The controller of a flow that names none.
+const DEFAULT_CONTROLLER: &str = "gcc:libwebrtc+giusto";
 
 /// What a flow is given that its controller cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,12 +221,13 @@ impl MediaSpec {
         Self { limits, ..media }
     }
 
-    /// The controller of a flow that names none: `gcc:libwebrtc`.
-    pub fn default_controller() -> ControllerKind {
-        ControllerKind::ALL
-            .into_iter()
-            .find(|kind| kind.name() == DEFAULT_CONTROLLER)
-            .unwrap_or(ControllerKind::Fixed)
+    /// The controller of a flow that names none: `gcc:libwebrtc+giusto`.
+    ///
+    /// # Panics
+    ///
+    /// Never: the name is in the table of controllers, which a test checks.
+    pub fn default_controller() -> Algorithm {
+        DEFAULT_CONTROLLER.parse().expect("the name is in the table of controllers")
     }
 
     /// What the media can use at most, headers included: each picture at the highest rate, cut into packets, and the sound.
@@ -258,20 +259,24 @@ impl MediaSpec {
 
     /// What the receiver reports: what is given, else what the controller wants.
     pub(crate) fn reported(&self) -> FeedbackKind {
-        self.feedback.unwrap_or(self.controller.feedback())
+        self.feedback.unwrap_or(self.controller.requirements().feedback)
     }
 
     /// What is given that this controller and its feedback cannot have.
     fn unfit(&self) -> Vec<Unfit> {
-        let can_ask = self.reported() == FeedbackKind::ScreamDraft && self.controller.heeds_quench();
-        let feedback = self.feedback.filter(|&given| !self.controller.hears(given)).map(Unfit::Feedback);
+        let can_ask =
+            self.reported() == FeedbackKind::ScreamDraft && self.controller.requirements().receiver_limit;
+        let feedback = self
+            .feedback
+            .filter(|&given| !self.controller.requirements().accepts(given))
+            .map(Unfit::Feedback);
         let limit = self.receiver_limit.filter(|_| !can_ask).map(|_| Unfit::ReceiverLimit);
-        let target = self.delay_target.filter(|_| !self.controller.has_delay_target());
+        let target = self.delay_target.filter(|_| !self.controller.requirements().delay_target);
         [feedback, target.map(|_| Unfit::DelayTarget), limit].into_iter().flatten().collect()
     }
 
     /// Puts it under another controller; what that one cannot have is left out and returned.
-    pub(crate) fn put_under(&mut self, controller: ControllerKind) -> Vec<Unfit> {
+    pub(crate) fn put_under(&mut self, controller: Algorithm) -> Vec<Unfit> {
         self.controller = controller;
         let mut left_out = Vec::new();
         // Without its feedback, it may be that it cannot have something else.
@@ -375,14 +380,16 @@ impl MediaSpec {
     /// Why it cannot have that, with its key and what to do.
     fn cannot_have(&self, unfit: Unfit) -> (&'static str, String) {
         let controller = self.controller;
-        let those = |fits: fn(ControllerKind) -> bool| {
-            let kinds = ControllerKind::ALL.into_iter().filter(|&kind| fits(kind));
-            kinds.map(ControllerKind::name).collect::<Vec<_>>().join(" or ")
+        let those = |fits: fn(Requirements) -> bool| {
+            let kinds = Algorithm::all().filter(|kind| fits(kind.requirements()));
+            kinds.map(Algorithm::name).collect::<Vec<_>>().join(" or ")
         };
         match unfit {
             Unfit::Feedback(given) => {
-                let fits =
-                    FEEDBACKS.iter().filter(|(_, kind)| controller.hears(*kind)).map(|(name, _)| *name);
+                let fits = FEEDBACKS
+                    .iter()
+                    .filter(|(_, kind)| controller.requirements().accepts(*kind))
+                    .map(|(name, _)| *name);
                 let text = format!(
                     "{controller} hears nothing in {}: leave feedback out, or use {}",
                     feedback_name(given),
@@ -393,15 +400,15 @@ impl MediaSpec {
             Unfit::DelayTarget => {
                 let text = format!(
                     "delay-target: {controller} aims at no delay: leave it out, or use {}",
-                    those(ControllerKind::has_delay_target)
+                    those(|needs| needs.delay_target)
                 );
                 ("delay-target", text)
             }
             Unfit::ReceiverLimit => {
-                let mend = if controller.heeds_quench() {
+                let mend = if controller.requirements().receiver_limit {
                     "use it, or leave this out".to_owned()
                 } else {
-                    let those = those(ControllerKind::heeds_quench);
+                    let those = those(|needs| needs.receiver_limit);
                     format!("{controller} does not heed it: leave this out, or use {those}")
                 };
                 let text =
@@ -429,6 +436,10 @@ pub(super) const FEEDBACKS: &[(&str, FeedbackKind)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn algorithm(name: &str) -> Algorithm {
+        name.parse().unwrap()
+    }
 
     #[test]
     fn what_the_media_can_use_counts_every_header() {
@@ -477,25 +488,25 @@ mod tests {
         assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(2))], ..good.clone() }), "pauses");
         let limits = Limits { start: DataRate::from_bps(1), ..good.limits };
         assert_eq!(key(MediaSpec { limits, ..good.clone() }), "start-rate");
-        let deaf = (ControllerKind::GccDraft02, Some(FeedbackKind::ReceiverEstimate));
+        let deaf = (algorithm("gcc:draft-02+giusto"), Some(FeedbackKind::ReceiverEstimate));
         assert_eq!(key(MediaSpec { controller: deaf.0, feedback: deaf.1, ..good.clone() }), "feedback");
         let aims = |controller, millis| MediaSpec {
             controller,
             delay_target: Some(TimeDelta::from_millis(millis)),
             ..good.clone()
         };
-        assert_eq!(key(aims(ControllerKind::GccLibwebrtc, 30)), "delay-target");
+        assert_eq!(key(aims(algorithm("gcc:libwebrtc+giusto"), 30)), "delay-target");
         let wants = |controller, bps| MediaSpec {
             controller,
             receiver_limit: Some(DataRate::from_bps(bps)),
             ..good.clone()
         };
-        assert_eq!(wants(ControllerKind::ScreamD00, 1_000_000).check(), Ok(()));
-        assert_eq!(key(wants(ControllerKind::ScreamD00, 0)), "receiver-limit");
-        assert_eq!(key(wants(ControllerKind::ScreamV2, 1_000_000)), "receiver-limit");
-        assert_eq!(key(aims(ControllerKind::ScreamV2, 0)), "delay-target");
-        assert_eq!(key(aims(ControllerKind::ScreamV2, 10_001)), "delay-target");
-        assert_eq!(aims(ControllerKind::ScreamV2, 30).check(), Ok(()));
+        assert_eq!(wants(algorithm("scream:d00+giusto"), 1_000_000).check(), Ok(()));
+        assert_eq!(key(wants(algorithm("scream:d00+giusto"), 0)), "receiver-limit");
+        assert_eq!(key(wants(algorithm("scream:v2"), 1_000_000)), "receiver-limit");
+        assert_eq!(key(aims(algorithm("scream:v2"), 0)), "delay-target");
+        assert_eq!(key(aims(algorithm("scream:v2"), 10_001)), "delay-target");
+        assert_eq!(aims(algorithm("scream:v2"), 30).check(), Ok(()));
         let limits = Limits { max: DataRate::from_bps(1), ..good.limits };
         assert_eq!(key(MediaSpec { limits, ..good }), "max-rate");
     }
@@ -503,20 +514,24 @@ mod tests {
     #[test]
     fn under_another_controller_only_what_it_cannot_have_is_left_out() {
         let given = MediaSpec {
-            controller: ControllerKind::ScreamD00,
+            controller: algorithm("scream:d00+giusto"),
             feedback: Some(FeedbackKind::ScreamDraft),
             delay_target: Some(TimeDelta::from_millis(30)),
             receiver_limit: Some(DataRate::from_bps(1_000_000)),
             ..MediaSpec::new(Some(VideoSpec::default()), None)
         };
-        for controller in ControllerKind::ALL {
+        for controller in Algorithm::all() {
             let mut media = given.clone();
             let left_out = media.put_under(controller);
             assert_eq!(media.check(), Ok(()), "{controller}");
-            let deaf = !controller.hears(FeedbackKind::ScreamDraft);
+            let deaf = !controller.requirements().accepts(FeedbackKind::ScreamDraft);
             assert_eq!(media.feedback.is_none(), deaf, "{controller}");
-            assert_eq!(media.receiver_limit.is_some(), controller.heeds_quench(), "{controller}");
-            assert_eq!(media.delay_target.is_some(), controller.has_delay_target(), "{controller}");
+            assert_eq!(
+                media.receiver_limit.is_some(),
+                controller.requirements().receiver_limit,
+                "{controller}"
+            );
+            assert_eq!(media.delay_target.is_some(), controller.requirements().delay_target, "{controller}");
             let gone =
                 [media.feedback.is_none(), media.receiver_limit.is_none(), media.delay_target.is_none()];
             assert_eq!(left_out.len(), gone.into_iter().filter(|gone| *gone).count(), "{controller}");
@@ -532,15 +547,15 @@ mod tests {
         let told = |controller| MediaSpec { controller, ..media.clone() }.check().unwrap_err().2;
         let other = MediaSpec {
             feedback: Some(FeedbackKind::CongestionControl),
-            controller: ControllerKind::ScreamD00,
+            controller: algorithm("scream:d00+giusto"),
             ..media.clone()
         };
         let mend =
             "receiver-limit: only feedback = \"scream-draft\" can ask for less: use it, or leave this out";
         assert_eq!(other.check().unwrap_err().2, mend);
-        for deaf in [ControllerKind::ScreamV2, ControllerKind::Fixed] {
+        for deaf in [algorithm("scream:v2"), algorithm("fixed")] {
             let told = told(deaf);
-            let mend = format!("{deaf} does not heed it: leave this out, or use scream:d00");
+            let mend = format!("{deaf} does not heed it: leave this out, or use scream:d00 or scream:d00+giusto");
             assert!(told.ends_with(&mend), "{told}");
         }
     }

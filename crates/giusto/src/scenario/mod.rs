@@ -41,7 +41,7 @@ mod read;
 mod trace;
 mod tree;
 
-use giusto_congestion::{ControllerKind, FeedbackKind, Limits};
+use giusto_congestion::{Algorithm, FeedbackKind, Limits};
 use giusto_pace::{CyclePlan, Strategy};
 use giusto_session::source::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
 use giusto_sim::{
@@ -327,7 +327,7 @@ pub enum FlowKind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaSpec {
     /// The congestion control.
-    pub controller: ControllerKind,
+    pub controller: Algorithm,
     /// Within what it moves, headers included; by default what the media can use.
     pub limits: Limits,
     /// What the receiver reports, if not what the controller usually wants.

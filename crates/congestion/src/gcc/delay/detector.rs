@@ -21,7 +21,7 @@
 use giusto_units::{PeerTimestamp, TimeDelta};
 
 use super::FilterOutput;
-use crate::{Cause, Signal};
+use crate::target::{Cause, Signal};
 
 /// When a trend is over-use, and how the threshold follows.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -24,7 +24,7 @@ use super::{
     Detection, Detector, DetectorConfig, FilterOutput, GroupDelta, Grouped, Grouping, GroupingConfig, Kalman,
     KalmanConfig, KalmanTwoState, KalmanTwoStateConfig, ReceivedPacket, Reset, TrendLine, TrendLineConfig,
 };
-use crate::{PacketReport, Signal};
+use crate::{feedback::PacketReport, target::Signal};
 
 /// Which filter, and how.
 #[derive(Debug, Clone, Copy, PartialEq)]

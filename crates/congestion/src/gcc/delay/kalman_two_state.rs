@@ -18,7 +18,7 @@ use super::{
     FilterOutput, GroupDelta, amplification,
     kalman::{LeastInterval, kept_share},
 };
-use crate::Signal;
+use crate::target::Signal;
 
 /// The constants of the filter; all of libwebrtc's `overuse_estimator.{h,cc}` unless said otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]

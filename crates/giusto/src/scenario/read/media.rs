@@ -1,6 +1,6 @@
 //! Adaptive media: the encoder, the sound and the controller.
 
-use giusto_congestion::ControllerKind;
+use giusto_congestion::Algorithm;
 use giusto_session::source::{
     AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, RateRange, StatisticalConfig,
     TraceConfig,
@@ -35,7 +35,7 @@ const MODELS: &[(&str, Model)] = &[
 const REPAID_IN: u32 = 8;
 
 pub(super) fn media(fields: &Fields<'_>) -> Option<FlowKind> {
-    let controllers = ControllerKind::ALL.map(|kind| (kind.name(), kind));
+    let controllers: Vec<_> = Algorithm::all().map(|kind| (kind.name(), kind)).collect();
     let controller = given(fields, "controller", |fields, key| choose(fields, key, &controllers));
     let feedback = given(fields, "feedback", |fields, key| choose(fields, key, FEEDBACKS));
     let max_payload = given(fields, "max-payload", Fields::size);

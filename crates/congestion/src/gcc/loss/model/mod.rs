@@ -52,7 +52,7 @@ use observations::Observations;
 use state::{Bounds, Progress};
 
 use super::{UNLIMITED, scaled};
-use crate::{Cause, PacketReport};
+use crate::{feedback::PacketReport, target::Cause};
 
 /// What losses allow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use giusto_units::{DataRate, DataSize, Timestamp};
 
 use super::{Measure, ModelConfig};
 use crate::{
-    PacketReport,
+    feedback::PacketReport,
     gcc::loss::{scaled, sum},
 };
 
@@ -266,7 +266,7 @@ mod tests {
     use giusto_units::TimeDelta;
 
     use super::*;
-    use crate::{SentPacket, gcc::loss::model::tests::packet};
+    use crate::{feedback::SentPacket, gcc::loss::model::tests::packet};
 
     /// One observation of 250 ms: `packets` of 1000 bytes, the first `lost` of them lost.
     fn observe(observations: &mut Observations, config: &ModelConfig, packets: u64, lost: u64) {

@@ -111,7 +111,7 @@ size-scale = 0.06",
     assert_eq!(
         media,
         MediaSpec {
-            controller: ControllerKind::Fixed,
+            controller: "fixed".parse().unwrap(),
             limits: Limits { min, start, max },
             feedback: Some(FeedbackKind::CongestionControl),
             delay_target: None,
@@ -192,8 +192,8 @@ discard-after = \"1 s\"",
 fn a_delay_target_is_one_of_the_controllers_that_have_it() {
     let media = flow("controller = \"scream:v2\"\ndelay-target = \"30 ms\"");
     assert_eq!(media.delay_target, Some(TimeDelta::from_millis(30)));
-    insta::assert_snapshot!(complaint("delay-target = \"30 ms\""), @r#"s.toml:10: flow "call": delay-target: gcc:libwebrtc aims at no delay: leave it out, or use scream:rfc8298 or scream:d00 or scream:v2"#);
-    insta::assert_snapshot!(complaint("controller = \"scream:d00\"\ndelay-target = \"0 s\""), @r#"s.toml:11: flow "call": delay-target must lie between 1 ms and 10 s, found 0 ns"#);
+    insta::assert_snapshot!(complaint("delay-target = \"30 ms\""), @r#"s.toml:10: flow "call": delay-target: gcc:libwebrtc+giusto aims at no delay: leave it out, or use scream:rfc8298+giusto or scream:d00+giusto or scream:v2"#);
+    insta::assert_snapshot!(complaint("controller = \"scream:d00+giusto\"\ndelay-target = \"0 s\""), @r#"s.toml:11: flow "call": delay-target must lie between 1 ms and 10 s, found 0 ns"#);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn what_cannot_be_of_one_of_several_videos_is_told_with_its_line() {
 
 #[test]
 fn what_cannot_be_is_told_with_its_line_and_the_mend() {
-    let known = ControllerKind::ALL.map(ControllerKind::name).join(", ");
+    let known = Algorithm::all().map(Algorithm::name).collect::<Vec<_>>().join(", ");
     assert_eq!(
         complaint("controller = \"fixd\""),
         format!(
