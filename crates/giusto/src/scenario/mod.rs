@@ -37,6 +37,7 @@ mod document;
 mod expectation;
 mod media;
 mod problem;
+mod controllers;
 mod read;
 mod trace;
 mod tree;

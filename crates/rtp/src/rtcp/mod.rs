@@ -1,7 +1,7 @@
-//! What do the two ends of a media stream report to each other? RTCP (RFC 3550 §6, RFC 4585).
+//! RTCP: reports and feedback messages (RFC 3550 §6, RFC 4585).
 //!
-//! Each packet is a value with typed fields. [`Packets`] reads the packets of a datagram one after the other; every value's
-//! `write` appends it to a buffer of the caller, and several appended one behind the other are a compound packet.
+//! Each packet is a value with typed fields. [`Packets`] reads the packets of a datagram one after the other. The `write` method of a
+//! value appends it to a buffer; several values written to one buffer are a compound packet.
 //!
 //! | value | packet type, format | text |
 //! |---|---|---|
