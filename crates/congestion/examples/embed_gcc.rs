@@ -10,7 +10,7 @@ const RTCP: [u8; 32] = [
 ];
 
 /// Runs the controller for a tenth of a second and returns its target.
-pub fn run() -> Result<Target, Box<dyn std::error::Error>> {
+pub(crate) fn run() -> Result<Target, Box<dyn std::error::Error>> {
     let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
     let mut controller = "gcc:libwebrtc".parse::<Algorithm>()?.build(Limits::default());
     let mut history = History::new();

@@ -79,7 +79,7 @@ video = { model = "perfect", min = "100 kbit/s", max = "5 Mbit/s", frame-rate = 
 "#;
 
 /// Simulates a call under the controller, and returns the share of the link that it used.
-pub fn run() -> Result<f64, Box<dyn std::error::Error>> {
+pub(crate) fn run() -> Result<f64, Box<dyn std::error::Error>> {
     let aimd = Algorithm::custom("aimd", Requirements::DEFAULT, |limits, _options| {
         let limits = limits.ordered();
         let decision = Decision { from: limits.start, to: limits.start, ..Decision::default() };

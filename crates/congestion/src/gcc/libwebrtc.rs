@@ -9,8 +9,9 @@ pub use config::{GccConfigError, LibwebrtcConfig};
 use giusto_units::{DataRate, Timestamp};
 
 use super::{
+    arithmetic::scaled,
     delay::DelayEstimator,
-    loss::{ByReport, LossModel, LossState, ReportConfig, scaled},
+    loss::{ByReport, LossModel, LossState, ReportConfig},
     rate::{
         Aimd, AimdConfig, ApplicationLimited, Constraint, DelayReading, Observation, ProbeOutcome, ProbeRate,
         Probing, RobustThroughput, round_trip::propagation,

@@ -15,6 +15,7 @@
 //! | `gcc:thesis` | [`thesis`] |
 //! | `gcc:remb` | [`receiver_driven`], with [`receive_side`] at the other end |
 
+mod arithmetic;
 pub mod delay;
 pub mod draft;
 pub mod libwebrtc;

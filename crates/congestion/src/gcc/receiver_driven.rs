@@ -3,7 +3,8 @@
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
-    loss::{ByReport, ReportConfig, scaled},
+    arithmetic::scaled,
+    loss::{ByReport, ReportConfig},
     rate::RoundTripConfig,
     settled::Settled,
 };

@@ -20,7 +20,7 @@
 
 use giusto_units::{PeerTimestamp, TimeDelta};
 
-use super::FilterOutput;
+use super::filter::FilterOutput;
 use crate::target::{Cause, Signal};
 
 /// When a trend is over-use, and how the threshold follows.

@@ -15,7 +15,8 @@
 //! `(I − K h) E (I − K h)ᵀ + K R Kᵀ`: the same in exact arithmetic, and a sum of squares.
 
 use super::{
-    FilterOutput, GroupDelta, amplification,
+    filter::{FilterOutput, amplification},
+    grouping::GroupDelta,
     kalman::{LeastInterval, kept_share},
 };
 use crate::target::Signal;

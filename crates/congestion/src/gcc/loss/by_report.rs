@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{UNLIMITED, scaled, sum};
+use crate::gcc::arithmetic::{UNLIMITED, scaled, sum};
 use crate::{feedback::LossReport, target::Cause};
 
 /// How a rate grows while little is lost.

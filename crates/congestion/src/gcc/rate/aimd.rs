@@ -8,7 +8,8 @@ pub use config::{AimdConfig, Near};
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{Capacity, Convergence, Forward};
+use super::{capacity::Capacity, convergence::Convergence};
+use crate::gcc::arithmetic::Forward;
 use crate::target::{Cause, Decision, Signal};
 
 /// What the detector of over-use says.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-use super::scaled;
+use crate::gcc::arithmetic::scaled;
 use crate::{feedback::PacketReport, target::Probe};
 
 /// What is settable of [`ProbeRate`]. The defaults are libwebrtc's (`goog_cc/probe_bitrate_estimator.cc`).

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{Forward, scaled};
+use crate::gcc::arithmetic::{Forward, scaled};
 use crate::target::{Cause, Probe};
 
 /// What holds the estimate where it is.

@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{Forward, scaled};
+use crate::gcc::arithmetic::{Forward, scaled};
 use crate::{
     feedback::PacketReport,
     target::{Cause, Decision},

@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{REPORT_INTERVAL, Thesis, ThesisConfig};
+use super::algorithm::{REPORT_INTERVAL, Thesis, ThesisConfig};
 use crate::{
     controller::Controller,
     feedback::{Feedback, PacketReport, QueueState, SentPacket},

@@ -11,7 +11,7 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{D00Config, media_rate::MediaRate};
+use super::{config::D00Config, media_rate::MediaRate};
 use crate::feedback::{QueueState, StreamState};
 
 /// The media rates of all sources, in bit/s.

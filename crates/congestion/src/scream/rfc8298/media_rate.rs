@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::Rfc8298Config;
+use super::config::Rfc8298Config;
 use crate::feedback::QueueState;
 
 /// `rate_media_median` spans more than 10 s (§4.1.1.2): so many intervals of 0.2 s.

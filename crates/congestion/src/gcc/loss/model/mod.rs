@@ -51,7 +51,7 @@ use objective::{Objective, Path};
 use observations::Observations;
 use state::{Bounds, Progress};
 
-use super::{UNLIMITED, scaled};
+use crate::gcc::arithmetic::{UNLIMITED, scaled};
 use crate::{feedback::PacketReport, target::Cause};
 
 /// What losses allow.

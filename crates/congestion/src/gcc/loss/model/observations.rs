@@ -2,10 +2,10 @@
 
 use giusto_units::{DataRate, DataSize, Timestamp};
 
-use super::{Measure, ModelConfig};
+use super::config::{Measure, ModelConfig};
 use crate::{
     feedback::PacketReport,
-    gcc::loss::{scaled, sum},
+    gcc::arithmetic::{scaled, sum},
 };
 
 /// What became of the packets of one stretch of send time.

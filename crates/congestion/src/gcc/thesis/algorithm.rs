@@ -51,24 +51,20 @@
 //! assert_eq!(thesis.rate(), DataRate::from_bps(5_400_000));
 //! ```
 
-mod controller;
-
-pub use controller::ThesisController;
-
 use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-use super::{
-    delay::{
-        DelayConfig, Detection, Detector, DetectorConfig, FilterConfig, GroupDelta, GroupingConfig,
-        KalmanTwoState, KalmanTwoStateConfig,
-    },
-    loss::{ByReport, Increase, ReportConfig},
-    rate::{Aimd, AimdConfig, DelayReading, Observation, WindowedRate},
-};
 use crate::{
     feedback::{LossReport, PacketReport},
+    gcc::{
+        delay::{
+            DelayConfig, Detection, Detector, DetectorConfig, FilterConfig, GroupDelta, GroupingConfig,
+            KalmanTwoState, KalmanTwoStateConfig,
+        },
+        loss::{ByReport, Increase, ReportConfig},
+        rate::{Aimd, AimdConfig, DelayReading, Observation, WindowedRate},
+    },
     target::Signal,
 };
 
