@@ -1,18 +1,18 @@
-//! Google Congestion Control, of draft-ietf-rmcat-gcc-02 and of libwebrtc: delay first, loss beside it, and probes to learn what the
-//! path could carry.
+//! Google Congestion Control, as in draft-ietf-rmcat-gcc-02 and in libwebrtc: a delay-based and a loss-based estimate, and probes that
+//! measure what the path can carry.
 //!
 //! | part | module |
 //! |---|---|
-//! | what the delay says | [`delay`] |
-//! | how the rate moves | [`rate`] |
-//! | what the losses say | [`loss`] |
-//! | the same at the receiver, for REMB | [`receive_side`] |
+//! | over-use detection from delays | [`delay`] |
+//! | rate control and probing | [`rate`] |
+//! | loss-based estimates | [`loss`] |
+//! | the estimator at the receiver, for REMB | [`receive_side`] |
 //!
 //! | controller | module |
 //! |---|---|
-//! | `gcc:libwebrtc` | [`libwebrtc`] |
-//! | `gcc:draft-02`, `gcc:draft-02-literal` | [`draft`] |
-//! | `gcc:thesis` | [`thesis`] |
+//! | `gcc:libwebrtc`, `gcc:libwebrtc+giusto` | [`libwebrtc`] |
+//! | `gcc:draft-02`, `gcc:draft-02+giusto` | [`draft`] |
+//! | `gcc:thesis` | `thesis`, with the feature of that name |
 //! | `gcc:remb` | [`receiver_driven`], with [`receive_side`] at the other end |
 
 mod arithmetic;

@@ -10,20 +10,25 @@
 //! | one for each source | §3, Figure 2 | `streams.rs` |
 //! | lost packets | §9.1.3, `isLossEvent` | `../losses.rs`, as in RFC 8298 |
 //! | the message | §3, Figure 1 | [`ScreamFeedback`](giusto_rtp::rtcp::ScreamFeedback) |
-//! | when it leaves | §9.2.1, §10 | [`MediaReceiver`](giusto_session::media::MediaReceiver) |
-//! | packets that wait, and frames that are too old | §9.1.1, §3.3 | [`MediaSender`](giusto_session::media::MediaSender), [`Algorithm::staleness`](crate::Algorithm::staleness) |
+//! | when it leaves | §9.2.1, §10 | the receiver |
+//! | packets that wait, and frames that are too old | §9.1.1, §3.3 | the sender; see [`ScreamD00::REQUIREMENTS`] |
 //!
-//! # What is mended
+//! # What is repaired
 //!
 //! `docs/scream-d00.md` has the list: 29 defects of the pseudo-code, and what the draft names and does not describe, each with the
-//! mend. What it names: fast start (the window grows by what is acknowledged until the delay exceeds a fifth of its target),
+//! repair. What it names: fast start (the window grows by what is acknowledged until the delay exceeds a fifth of its target),
 //! adjustment to competing flows ([`D00Config::compensate`]), congestion window validation (`window.rs`), frame skipping and discarding
 //! (the sender's), ECN echo (a mark counts as a loss event), source quench (the same), and priorities.
 //!
-//! # What differs
+//! # Variant
 //!
-//! - Where packets queue for longer than the target, the window follows what arrives ([`D00Config::follow`]): §1.1 wants a reaction within
-//!   a round trip, and the draft's window falls by a packet or two in one.
+//! `scream:d00+giusto` ([`D00Config::giusto`]) has the two changes of
+//! [`scream:rfc8298+giusto`](crate::scream::rfc8298#variant): the window follows the received rate while the queueing delay is above
+//! its target, since §1.1 wants a reaction within a round-trip time and the draft's window falls by a packet or two in one; and the
+//! delay target rises on evidence.
+//!
+//! # Deviations
+//!
 //! - `bytesInFlight + size < cwnd` is ≤ here.
 //! - A step of the media rate waits while there is nothing to send.
 
@@ -142,8 +147,8 @@ impl ScreamD00 {
         self.window.is_fast()
     }
 
-    /// The window follows what arrives, if packets queue for too long. What it does not let out waits at the sender, which the media rates
-    /// heed.
+    /// Lowers the window to the received rate while the queueing delay is above its target. What it holds back waits at the sender, to
+    /// which the media rates react.
     fn follow(&mut self, now: Timestamp, round_trip: TimeDelta) {
         let (round_trip, delay_target) = (round_trip.as_seconds(), self.delay_target.seconds());
         let path = Path { round_trip, delay: self.delay, delay_target };
@@ -156,7 +161,7 @@ impl ScreamD00 {
         self.flight.round_trip().unwrap_or(FIRST_ROUND_TRIP)
     }
 
-    /// What was lost or marked, or that the receiver asks for less, if that counts; says whether it did.
+    /// Reacts to losses, marks or source quench if a reaction is due. Returns whether it did.
     fn on_congestion(&mut self, now: Timestamp, marks: Option<f64>, quench: bool) -> bool {
         let round_trip = self.round_trip();
         // Once in a round trip, whatever it is (§9.1.3, RFC 3168 §6.1.2).
