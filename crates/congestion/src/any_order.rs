@@ -202,10 +202,17 @@ proptest! {
         let mut controller = kind.build(limits);
         let mut limits = limits.ordered();
         let mut latest = Timestamp::ZERO;
+        let mut has_begun = false;
         for (now, call) in calls {
             let now = Timestamp::from_nanos(now);
-            // Not all controllers look at streams, and so at the time of that call.
-            if !matches!(call, Call::Streams(_)) || kind.name().starts_with("scream:d00") {
+            // Not all controllers look at streams; limits and routes alone do not begin a session.
+            let counts = match call {
+                Call::Streams(_) => kind.name().starts_with("scream:d00"),
+                Call::Limits(_) | Call::RouteChange => has_begun,
+                _ => true,
+            };
+            has_begun |= counts;
+            if counts {
                 latest = latest.max(now);
             }
             tell(controller.as_mut(), now, &call);
