@@ -40,7 +40,7 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The congestion controllers, or all; by default fixed, gcc:libwebrtc, gcc:remb, scream:d00, scream:rfc8298 and scream:v2
+    /// The congestion controllers, or all; by default fixed, gcc:libwebrtc+giusto, gcc:remb, scream:d00+giusto, scream:rfc8298+giusto and scream:v2
     #[arg(long, value_name = "A,B,C")]
     controller: Option<Controllers>,
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use giusto_congestion::ControllerKind;
+use giusto_congestion::Algorithm;
 use giusto_pace::{IpVersion, Limits, Strategy};
 
 use super::{
@@ -46,7 +46,7 @@ enum Publication {
   giusto reproduce firebind --out firebind.html
   giusto reproduce shaper --quick --out shaper.html
   giusto reproduce rrtcc --out rrtcc.html
-  giusto reproduce rfc8867 --controller gcc:libwebrtc --out scoreboard")]
+  giusto reproduce rfc8867 --controller gcc:libwebrtc+giusto --out scoreboard")]
 pub(crate) struct ReproduceArgs {
     /// What to reproduce
     #[arg(value_name = "NAME")]
@@ -58,7 +58,7 @@ pub(crate) struct ReproduceArgs {
 
     /// Of rfc8867: the congestion controllers, comma-separated; by default all there are
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    controller: Vec<ControllerKind>,
+    controller: Vec<Algorithm>,
 
     /// Write an HTML report to this file; of rfc8867, report.html and result.json to this folder
     #[arg(long, value_name = "FILE")]

@@ -42,5 +42,5 @@ fn a_controller_that_nobody_knows_is_bad_usage() {
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("gcc:libwebrtc"), "{error}");
+    assert!(error.contains("gcc:libwebrtc+giusto"), "{error}");
 }

@@ -536,7 +536,7 @@ id = "call"
 kind = "media"
 from = "here"
 to = "there"
-controller = "scream:d00"
+controller = "scream:d00+giusto"
 video = { model = "perfect", min = "600 kbit/s", max = "1 Mbit/s", start = "600 kbit/s" }
 "#;
     let folder = Folder::with(text);

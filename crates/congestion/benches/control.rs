@@ -4,7 +4,7 @@
 //! in 50 is lost. The controllers have heard 50 such messages before.
 
 use divan::{Bencher, black_box, counter::ItemsCount};
-use giusto_congestion::{ControllerKind, Feedback, Limits, PacketReport, SentPacket};
+use giusto_congestion::{Algorithm, Feedback, Limits, PacketReport, SentPacket};
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
 const PACKETS: u64 = 100;
@@ -31,8 +31,8 @@ fn packets(message: u64) -> (Timestamp, Vec<PacketReport>) {
     (end, (first..first + PACKETS).map(report).collect())
 }
 
-#[divan::bench(args = ControllerKind::ALL)]
-fn feedback_of_100_packets(bencher: Bencher<'_, '_>, kind: ControllerKind) {
+#[divan::bench(args = Algorithm::all())]
+fn feedback_of_100_packets(bencher: Bencher<'_, '_>, kind: Algorithm) {
     let limits = Limits { max: DataRate::from_bps(10_000_000), ..Limits::default() };
     let mut controller = kind.build(limits);
     let mut message = 0;

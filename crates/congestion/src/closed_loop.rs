@@ -12,8 +12,12 @@ use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp}
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
-    Cause, Controller, ControllerKind, Decision, Feedback, FeedbackKind, Limits, LossReport, PacketReport,
-    Probe, QueueState, SentPacket,
+    algorithm::Algorithm,
+    controller::Controller,
+    feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket},
+    limits::Limits,
+    requirements::FeedbackKind,
+    target::{Cause, Decision, Probe},
 };
 
 const PACKET: u64 = 1200;
@@ -21,8 +25,8 @@ const QUEUE: TimeDelta = TimeDelta::from_millis(300);
 const FRAME: TimeDelta = TimeDelta::from_nanos(33_333_333);
 
 /// The pacer that the controller asks for.
-pub(super) fn pacer_config(kind: ControllerKind) -> PacerConfig {
-    PacerConfig { burst: kind.pacer().burst, ..PacerConfig::libwebrtc() }
+pub(super) fn pacer_config(kind: Algorithm) -> PacerConfig {
+    PacerConfig { burst: kind.requirements().pacer.burst, ..PacerConfig::libwebrtc() }
 }
 
 /// What happens.
@@ -49,6 +53,15 @@ pub(super) struct Scenario {
     pub(super) ecn: Ecn,
     /// The queue marks what waits for longer than this, in milliseconds, where the codepoint allows.
     pub(super) mark_above: f64,
+    /// Seconds to what the sender's host tells the controller then.
+    pub(super) changes: &'static [(f64, Change)],
+}
+
+/// What a host tells a controller at run time.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Change {
+    Limits(Limits),
+    Route,
 }
 
 impl Default for Scenario {
@@ -66,6 +79,7 @@ impl Default for Scenario {
             deaf: |_| false,
             ecn: Ecn::NotEct,
             mark_above: f64::INFINITY,
+            changes: &[],
         }
     }
 }
@@ -149,17 +163,17 @@ impl Outcome {
 }
 
 /// Lets `kind` run in `scenario`.
-pub(super) fn run(kind: ControllerKind, scenario: Scenario) -> Outcome {
+pub(super) fn run(kind: Algorithm, scenario: Scenario) -> Outcome {
     run_with(kind.build(scenario.limits), kind, scenario)
 }
 
 /// Lets this very controller run in `scenario`, with the pacer of `kind`.
-pub(super) fn run_with(controller: Box<dyn Controller>, kind: ControllerKind, scenario: Scenario) -> Outcome {
+pub(super) fn run_with(controller: Box<dyn Controller>, kind: Algorithm, scenario: Scenario) -> Outcome {
     Loop::new(controller, kind, scenario).run()
 }
 
 /// The same with another pacer.
-pub(super) fn run_paced(kind: ControllerKind, pacer: PacerConfig, scenario: Scenario) -> Outcome {
+pub(super) fn run_paced(kind: Algorithm, pacer: PacerConfig, scenario: Scenario) -> Outcome {
     let mut this = Loop::new(kind.build(scenario.limits), kind, scenario);
     this.pacer = Pacer::new(pacer, this.controller.target().pacing);
     this.run()
@@ -194,11 +208,15 @@ struct Loop {
     /// Arrival times are told in steps of so many nanoseconds.
     step: u64,
     sequence: u64,
+    /// The first packet on the present route.
+    first: u64,
+    limits: Limits,
+    changes: &'static [(f64, Change)],
     outcome: Outcome,
 }
 
 impl Loop {
-    fn new(controller: Box<dyn Controller>, kind: ControllerKind, scenario: Scenario) -> Self {
+    fn new(controller: Box<dyn Controller>, kind: Algorithm, scenario: Scenario) -> Self {
         let pacer = Pacer::new(pacer_config(kind), controller.target().pacing);
         let tenths = scenario.seconds as usize * 10;
         Self {
@@ -218,12 +236,15 @@ impl Loop {
             in_flight: DataSize::ZERO,
             returning: VecDeque::new(),
             second: (0, 0, 0),
-            step: match kind.feedback() {
+            step: match kind.requirements().feedback {
                 FeedbackKind::CongestionControl => 1_000_000_000 / 1024,
                 FeedbackKind::ScreamDraft => 1_000_000_000 / 90_000,
                 _ => 250_000,
             },
             sequence: 0,
+            first: 0,
+            limits: scenario.limits,
+            changes: scenario.changes,
             outcome: Outcome { arrived: vec![0; tenths], targets: vec![0; tenths], ..Outcome::default() },
         }
     }
@@ -245,6 +266,12 @@ impl Loop {
 
     /// Everything that is due now.
     fn step(&mut self) {
+        while let Some((&(_, change), rest)) = self.changes.split_first()
+            && self.next_change().is_some_and(|at| at <= self.now)
+        {
+            self.changes = rest;
+            self.change(change);
+        }
         if self.next_frame <= self.now {
             let rate = self.controller.target().media.min(self.scenario.media);
             self.rest += rate.as_bps() as f64 / 8.0 * FRAME.as_seconds();
@@ -276,6 +303,26 @@ impl Loop {
         }
     }
 
+    fn next_change(&self) -> Option<Timestamp> {
+        self.changes.first().map(|&(at, _)| Timestamp::ZERO + TimeDelta::from_seconds_f64(at))
+    }
+
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::Limits(limits) => {
+                self.limits = limits;
+                self.controller.set_limits(self.now, limits);
+            }
+            Change::Route => {
+                self.first = self.sequence;
+                self.in_flight = DataSize::ZERO;
+                self.pacer.on_in_flight(self.in_flight);
+                self.controller.on_route_change(self.now);
+            }
+        }
+        self.follow();
+    }
+
     fn queue(&self) -> QueueState {
         let oldest = self.waiting.front().map_or(TimeDelta::ZERO, |&since| self.now - since);
         QueueState { size: DataSize::from_bytes(PACKET) * self.waiting.len() as u64, oldest }
@@ -298,7 +345,8 @@ impl Loop {
         };
         let padding = (self.controller.target().padding > DataRate::ZERO).then_some(self.next_padding);
         let feedback = self.returning.front().map(|&(at, ..)| at);
-        let known = [Some(self.next_frame), Some(self.next_feedback), departure, feedback];
+        let known =
+            [Some(self.next_frame), Some(self.next_feedback), departure, feedback, self.next_change()];
         let timeout = self.controller.next_timeout();
         known.into_iter().chain([padding, timeout]).flatten().filter(|&at| at > self.now).min().unwrap()
     }
@@ -390,7 +438,8 @@ impl Loop {
     }
 
     fn hear(&mut self) {
-        let Some((_, packets, report)) = self.returning.pop_front() else { return };
+        let Some((_, mut packets, report)) = self.returning.pop_front() else { return };
+        packets.retain(|packet| packet.sent.sequence >= self.first);
         if let Some(last) = packets.last() {
             self.in_flight = DataSize::from_bytes(PACKET) * (self.sequence - last.sent.sequence - 1);
         }
@@ -408,7 +457,7 @@ impl Loop {
 
     fn follow(&mut self) {
         let target = self.controller.target();
-        let Limits { min, max, .. } = self.scenario.limits;
+        let Limits { min, max, .. } = self.limits;
         assert!((min..=max).contains(&target.media), "{target:?}");
         self.pacer.on_target(self.now, target.pacing, target.window);
         while let Some(probe) = self.controller.next_probe() {

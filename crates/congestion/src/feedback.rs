@@ -1,53 +1,54 @@
-//! What a controller hears.
+//! Sent packets, feedback and queues: the input of a controller.
 
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
-/// A packet that left.
+/// A packet that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SentPacket {
-    /// Its number on the path, over all streams, unwrapped.
+    /// Number in sending order, over all streams.
     pub sequence: u64,
-    /// When it left.
+    /// Time of departure.
     pub at: Timestamp,
-    /// Its size as the controller counts it, headers included.
+    /// Size that counts towards the rates, headers included.
     pub size: DataSize,
-    /// The probe cluster that it belongs to, if any.
+    /// Probe cluster that it belongs to, if any.
     pub probe: Option<u32>,
-    /// What was sent and neither acknowledged nor given up, this packet included.
+    /// Bytes in flight, this packet included.
     pub in_flight: DataSize,
 }
 
-/// What became of a packet.
+/// A report of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketReport {
-    /// Which.
+    /// The packet.
     pub sent: SentPacket,
-    /// When it arrived, by the far end's clock; `None`: it is reported as not received. With
-    /// [`FeedbackKind::ScreamDraft`](super::FeedbackKind) that of the highest packet of a source is exact; the others have arrived by the same time.
+    /// Time of arrival on the receiver's clock; `None`: reported as not received. With
+    /// [`FeedbackKind::ScreamDraft`](crate::requirements::FeedbackKind) only the time of the highest packet of a source is exact:
+    /// the others have arrived by then.
     pub arrival: Option<PeerTimestamp>,
-    /// The codepoint that it arrived with, where the feedback says.
+    /// ECN codepoint with which it arrived, if the feedback has it; otherwise Not-ECT.
     pub ecn: Ecn,
 }
 
 /// One feedback message, whatever its format on the wire.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Feedback<'a> {
-    /// The packets that it reports for the first time, by sequence, and those that were reported as lost before and have arrived
-    /// after all. A format that reports none leaves it empty.
+    /// Packets reported for the first time, and packets that were reported as lost before and have arrived; in order of their
+    /// sequence. Empty for messages that do not report packets.
     pub packets: &'a [PacketReport],
-    /// The round trip that its arrival implies, if it can be told.
+    /// Round-trip time, if the message gives one.
     pub round_trip: Option<TimeDelta>,
-    /// The receiver's own estimate of what it may be sent (REMB).
+    /// The receiver's estimate of the available rate (REMB).
     pub receiver_estimate: Option<DataRate>,
-    /// What a receiver report says of losses.
+    /// Losses from receiver reports.
     pub loss: Option<LossReport>,
-    /// The receiver asks for less (the source quench bit of draft-johansson-rmcat-scream-cc-00 §3).
+    /// The receiver requests a lower rate (source quench bit of draft-johansson-rmcat-scream-cc-00 §3).
     pub quench: bool,
-    /// What is still in flight after it.
+    /// Bytes in flight after this message.
     pub in_flight: DataSize,
 }
 
-/// What a receiver report says of losses since the one before (RFC 3550 §6.4.1).
+/// Losses since the previous receiver report (RFC 3550 §6.4.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LossReport {
     /// Packets lost over packets expected, 0 to 1.
@@ -56,24 +57,24 @@ pub struct LossReport {
     pub expected_packets: u64,
 }
 
-/// What waits at the sender.
+/// Packets waiting at the sender.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueState {
-    /// How much waits.
+    /// Bytes waiting.
     pub size: DataSize,
-    /// How long the oldest has waited.
+    /// Age of the oldest waiting packet.
     pub oldest: TimeDelta,
 }
 
-/// One of the sender's sources of media.
+/// State of one media stream of the sender.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamState {
-    /// Its share of what the streams that adapt get, against theirs; above 0.
+    /// Weight among the adaptive streams; above 0.
     pub priority: f64,
-    /// The least and the most that it can use, headers included. The same where it does not adapt.
+    /// Lowest and highest rate that it can use, headers included. Equal if it does not adapt.
     pub usable: (DataRate, DataRate),
-    /// Whether it makes frames at present.
+    /// Whether it is paused and makes no frames.
     pub paused: bool,
-    /// What of it waits.
+    /// Its waiting packets.
     pub queue: QueueState,
 }

@@ -1,13 +1,20 @@
-//! `fixed`: a rate that heeds nothing. The baseline of every comparison.
+//! `fixed`: a constant rate, the baseline of every comparison.
 
 use giusto_units::{DataRate, Timestamp};
 
-use super::{Controller, Decision, Feedback, QueueState, SentPacket, Target};
+use crate::{
+    controller::Controller,
+    feedback::{Feedback, QueueState, SentPacket},
+    limits::Limits,
+    requirements::{FeedbackKind, Requirements},
+    target::{Cause, Decision, Target},
+};
 
-/// Pacing is so many halves of the rate: 2.5 times, as libwebrtc paces what is not controlled, so that pictures do not queue at home.
+/// Pacing rate in halves of the target rate: 2.5 times, as libwebrtc paces a stream without feedback, so that frames do not wait at
+/// the sender.
 const PACING: u64 = 5;
 
-/// Always the same rate. It measures loss and does nothing about it.
+/// Sends at a constant rate. Losses are counted and change nothing.
 #[derive(Debug, Clone)]
 pub struct Fixed {
     rate: DataRate,
@@ -17,15 +24,26 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// Always `rate`.
-    #[inline]
+    /// Its requirements: any feedback will do.
+    pub const REQUIREMENTS: Requirements = Requirements {
+        feedback: FeedbackKind::ReceiverReports,
+        accepted: &[
+            FeedbackKind::TransportWide,
+            FeedbackKind::CongestionControl,
+            FeedbackKind::ScreamDraft,
+            FeedbackKind::ReceiverEstimate,
+            FeedbackKind::ReceiverReports,
+        ],
+        ..Requirements::DEFAULT
+    };
+
+    /// A controller whose target is always `rate`.
     pub fn new(rate: DataRate) -> Self {
         let decision = Decision { from: rate, to: rate, ..Decision::default() };
         Self { rate, reported: 0, lost: 0, decision }
     }
 
-    /// Of the packets that were reported, the share that was lost; `None` before any was.
-    #[inline]
+    /// Share of the reported packets that was lost, 0 to 1. `None` before the first report.
     pub fn loss_ratio(&self) -> Option<f64> {
         (self.reported > 0).then(|| self.lost as f64 / self.reported as f64)
     }
@@ -45,8 +63,24 @@ impl Controller for Fixed {
         None
     }
 
+    /// The rate becomes the start rate of `limits`.
+    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        let to = limits.ordered().start;
+        if to != self.rate {
+            self.decision = Decision { at: now, from: self.rate, to, cause: Cause::Limit };
+            self.rate = to;
+        }
+    }
+
+    /// Nothing here depends on the route.
+    fn on_route_change(&mut self, _now: Timestamp) {}
+
+    fn requirements(&self) -> Requirements {
+        Self::REQUIREMENTS
+    }
+
     fn target(&self) -> Target {
-        let pacing = DataRate::from_bps(self.rate.as_bps().saturating_mul(PACING) / 2);
+        let pacing = DataRate::from_bps(self.rate.as_bps().saturating_mul(PACING) / 2).max(self.rate);
         Target { media: self.rate, pacing, ..Target::default() }
     }
 
@@ -60,7 +94,7 @@ mod tests {
     use giusto_units::{DataSize, Ecn, PeerTimestamp};
 
     use super::*;
-    use crate::PacketReport;
+    use crate::feedback::PacketReport;
 
     #[test]
     fn losses_are_counted_and_change_nothing() {

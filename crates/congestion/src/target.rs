@@ -1,117 +1,119 @@
-//! What a controller says, and why.
+//! Targets, probes and decisions: the output of a controller.
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-/// How much may be sent.
+/// What a sender may send.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Target {
-    /// What the media may take, headers included.
+    /// Rate of the media, headers included.
     pub media: DataRate,
-    /// How fast packets may leave while there are some.
+    /// Rate at which waiting packets leave.
     pub pacing: DataRate,
-    /// How fast the sender should send at least: where the media has less, padding fills it. Zero: none is wanted.
+    /// Rate up to which the sender should add padding where the media has less. Zero: no padding.
     pub padding: DataRate,
-    /// How much may be in flight, where the algorithm bounds it.
+    /// Limit of the bytes in flight, if the algorithm has one.
     pub window: Option<DataSize>,
 }
 
-/// Packets sent faster than the target, to learn what the path can carry.
+/// A cluster of packets sent faster than the target, to measure what the path can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// Which cluster: its packets carry this number.
+    /// Number of the cluster, which its packets carry in the history.
     pub cluster: u32,
-    /// How fast.
+    /// Sending rate.
     pub rate: DataRate,
-    /// At least for so long,
+    /// Least duration.
     pub duration: TimeDelta,
-    /// and at least so many packets.
+    /// Least number of packets.
     pub packets: u32,
-    /// Its packets leave in batches of so much time at its rate.
+    /// Packets leave in batches of this much time at the rate.
     pub batch: TimeDelta,
 }
 
-/// What the delay says.
+/// State of the queue, as the delay shows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Signal {
-    /// Queues neither grow nor shrink.
+    /// The queue neither grows nor drains.
     #[default]
     Normal,
-    /// A queue grows.
+    /// The queue grows.
     OverUse,
-    /// A queue drains.
+    /// The queue drains.
     UnderUse,
 }
 
-/// Why a target is what it is.
+/// Cause of a decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case", tag = "cause"))]
 #[non_exhaustive]
 pub enum Cause {
-    /// It is where it began.
+    /// The start rate.
     #[default]
     Start,
-    /// The delay: its trend against the threshold that held then, both in milliseconds.
+    /// The delay: its trend compared with the threshold.
     Delay {
-        /// What it said.
+        /// Verdict of the detector.
         signal: Signal,
-        /// The trend.
+        /// Trend, in ms.
         trend_ms: f64,
-        /// The threshold.
+        /// Threshold, in ms.
         threshold_ms: f64,
     },
-    /// The share of packets that were lost.
+    /// Lost packets.
     Loss {
         /// 0 to 1.
         ratio: f64,
     },
-    /// The share of packets that were marked.
+    /// Packets with a congestion mark (ECN-CE).
     Marks {
         /// 0 to 1.
         ratio: f64,
     },
-    /// The target may not exceed this multiple of what arrives.
+    /// The received rate bounds the target.
     AcknowledgedRate {
-        /// What arrives, in bit/s.
+        /// Received rate, in bit/s.
         rate_bps: f64,
     },
-    /// The receiver's own estimate.
+    /// The receiver's estimate (REMB).
     ReceiverEstimate,
-    /// A probe found room.
+    /// The result of a probe.
     Probe {
-        /// What it measured, in bit/s.
+        /// Measured rate, in bit/s.
         rate_bps: f64,
     },
-    /// A probe was due, but the delay, the round trip or losses forbade it.
+    /// A probe was due, but was suppressed because of the delay, the round-trip time or losses.
     ProbeSuppressed,
-    /// Packets wait at the sender, or frames are larger than they should be.
+    /// Packets wait at the sender, or frames are larger than the target allows.
     SenderQueue {
-        /// How long the oldest has waited, in milliseconds.
+        /// Age of the oldest waiting packet, in ms.
         waited_ms: f64,
     },
-    /// The receiver asks for less.
+    /// The receiver requests a lower rate.
     SourceQuench,
-    /// The sender does not use what it has: nothing can be learned.
+    /// The media uses less than the target, so that nothing can be learned about the path.
     ApplicationLimited,
-    /// The round trip is too long to go on like this.
+    /// The round-trip time is above its limit: the rate backs off.
     RoundTrip,
-    /// Nothing was heard for too long.
+    /// No feedback has arrived for too long: the rate backs off.
     Silence,
-    /// The least or the most that was configured.
+    /// The lowest or highest configured rate.
     Limit,
+    /// The route has changed: the estimates were reset.
+    RouteChange,
 }
 
-/// A change of the target, and its cause.
+/// A change of the media rate, and its cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Decision {
-    /// When.
+    /// Time of the decision.
     pub at: Timestamp,
-    /// What the media rate was before.
+    /// Media rate before.
     pub from: DataRate,
-    /// What it is since.
+    /// Media rate after.
     pub to: DataRate,
-    /// Why.
+    /// Cause.
     pub cause: Cause,
 }

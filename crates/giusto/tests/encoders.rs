@@ -5,7 +5,7 @@
 
 use giusto::{record::SimResult, run, scenario::Scenario};
 
-const SCREAMS: [&str; 3] = ["scream:d00", "scream:rfc8298", "scream:v2"];
+const SCREAMS: [&str; 3] = ["scream:d00+giusto", "scream:rfc8298+giusto", "scream:v2"];
 
 /// A minute and a half of `video` over 2 Mbit/s and 50 ms, with sound; the first half minute does not count.
 fn call(controller: &str, video: &str, more: &str) -> SimResult {
@@ -50,8 +50,8 @@ const MORE_THAN_THE_LINK: &str = r#"min = "150 kbit/s", max = "4 Mbit/s""#;
 /// what it swings with; the target and a fifth for RFC 8298; the target and the round trip in which nothing is known for v2.
 fn most_queue_ms(controller: &str) -> f64 {
     match controller {
-        "scream:d00" => 80.0 + 2.0 * 33.3,
-        "scream:rfc8298" => 100.0 * 1.2,
+        "scream:d00+giusto" => 80.0 + 2.0 * 33.3,
+        "scream:rfc8298+giusto" => 100.0 * 1.2,
         _ => 60.0 + 50.0,
     }
 }
@@ -78,7 +78,7 @@ fn whatever_the_encoder_does_the_link_is_used_and_the_queue_is_bounded() {
             let (sound, pictures) = (&flow.streams[0], &flow.streams[1]);
             let skipped = pictures.skipped_frames.unwrap();
             assert!((1750..=1815).contains(&(pictures.frames + skipped)), "{case}: {pictures:?}");
-            assert_eq!(skipped > 0, controller == "scream:d00", "{case}: {skipped}");
+            assert_eq!(skipped > 0, controller == "scream:d00+giusto", "{case}: {skipped}");
             assert!(skipped < 300, "{case}: {skipped}");
             // Sound waits for nothing but the path: 50 ms, and the queue.
             assert!(sound.frame_delay_ms.unwrap().p95 < 50.0 + queue + 10.0, "{case}: {sound:?}");

@@ -2,8 +2,7 @@
 
 use giusto_units::{PeerTimestamp, Timestamp};
 
-use super::{ExtensionError, NtpTimestamp};
-use crate::SequenceUnwrapper;
+use crate::{extension::ExtensionError, ntp::NtpTimestamp, unwrapper::SequenceUnwrapper};
 
 /// Bits of an NTP timestamp's fraction that are not written (libwebrtc, `abs-send-time`).
 const NTP_SHIFT: u32 = 14;

@@ -1,6 +1,6 @@
 //! The elements in an RTP header extension (RFC 8285 §4).
 
-use super::RtpExtension;
+use crate::header::RtpExtension;
 
 /// The profile of the one-byte form (RFC 8285 §4.2).
 const ONE_BYTE_PROFILE: u16 = 0xbede;

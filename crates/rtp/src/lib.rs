@@ -1,10 +1,12 @@
-//! How does media travel? RTP (RFC 3550), its header extensions (RFC 8285), and the reports about it, RTCP.
+#![doc = include_str!("../README.md")]
 //!
-//! | module | holds |
+//! # Modules
+//!
+//! | module | contents |
 //! |---|---|
-//! | here | the RTP header, its extensions, the clocks that travel in both protocols |
+//! | this one | RTP headers, header extensions, and the NTP clocks of RTP and RTCP |
 //! | [`voice`] | voice codecs: payload types, clocks, packet times |
-//! | [`rtcp`] | reports and congestion-control feedback: TWCC, RFC 8888, the first SCReAM's, REMB, SR, RR |
+//! | [`rtcp`] | RTCP reports and congestion control feedback |
 
 mod abs_send_time;
 mod extension;

@@ -10,7 +10,7 @@
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
-use crate::SequenceUnwrapper;
+use crate::unwrapper::SequenceUnwrapper;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Units of [`NtpShort`] in a second (RFC 3550 §4).

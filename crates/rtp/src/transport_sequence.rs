@@ -1,6 +1,6 @@
 //! The transport-wide sequence number in an RTP header extension (draft-holmer-rmcat-transport-wide-cc-extensions-01 §2).
 
-use super::{ExtensionError, ExtensionWriter};
+use crate::extension::{ExtensionError, ExtensionWriter};
 
 /// Whether the feedback is to hold times of arrival (libwebrtc, `transport-wide-cc-02`: T).
 const TIMES_BIT: u16 = 0x8000;

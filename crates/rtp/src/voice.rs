@@ -16,7 +16,7 @@ use std::{fmt, str::FromStr};
 
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
-use crate::RTP_HEADER_BYTES;
+use crate::header::RTP_HEADER_BYTES;
 
 /// The packet time where none is asked for (RFC 3551 §4.2: the default packetization interval).
 pub const DEFAULT_PACKET_TIME: TimeDelta = TimeDelta::from_millis(20);

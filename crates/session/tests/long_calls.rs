@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_congestion::{ControllerKind, Limits};
+use giusto_congestion::{Algorithm, Limits};
 use giusto_session::{
     media::{
         Datagram, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
@@ -15,8 +15,7 @@ use giusto_session::{
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-const SCREAMS: [ControllerKind; 3] =
-    [ControllerKind::ScreamRfc8298, ControllerKind::ScreamD00, ControllerKind::ScreamV2];
+const SCREAMS: [&str; 3] = ["scream:rfc8298+giusto", "scream:d00+giusto", "scream:v2"];
 
 /// Ten packets a second: the sound of a day is most of what there is to simulate.
 const SOUND: AudioConfig =
@@ -30,11 +29,15 @@ const DELAY: TimeDelta = TimeDelta::from_millis(50);
 const QUEUE: TimeDelta = TimeDelta::from_millis(300);
 const OVERHEAD: DataSize = DataSize::from_bytes(28);
 
+fn algorithm(name: &str) -> Algorithm {
+    name.parse().unwrap()
+}
+
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_nanos(seconds * 1_000_000_000)
 }
 
-fn sender(kind: ControllerKind) -> MediaEndpoint {
+fn sender(kind: Algorithm) -> MediaEndpoint {
     let rate = |kbps: u64| DataRate::from_bps(kbps * 1000);
     let video =
         PerfectConfig { limits: RateRange::new(rate(100), rate(6000)).unwrap(), ..PerfectConfig::default() };
@@ -63,22 +66,22 @@ fn sender(kind: ControllerKind) -> MediaEndpoint {
         discard_after: None,
     };
     let config = MediaSenderConfig {
-        feedback: kind.feedback(),
-        pacer: pacer_config(kind.pacer()),
+        feedback: kind.requirements().feedback,
+        pacer: pacer_config(kind.requirements().pacer),
         ..MediaSenderConfig::default()
     };
     let limits = Limits { min: rate(100), start: rate(300), max: rate(6300) };
     MediaEndpoint::new(Some(MediaSender::new(config, kind.build(limits), vec![sound, pictures])), None)
 }
 
-fn receiver(kind: ControllerKind) -> MediaEndpoint {
+fn receiver(kind: Algorithm) -> MediaEndpoint {
     let config = MediaReceiverConfig {
         payloads: vec![
             PayloadFormat::video(96),
             PayloadFormat::audio(111, 48_000),
             PayloadFormat::padding(PADDING_TYPE),
         ],
-        ..MediaReceiverConfig::new(3, "far", kind.feedback())
+        ..MediaReceiverConfig::new(3, "far", kind.requirements().feedback)
     };
     MediaEndpoint::new(None, Some(MediaReceiver::new(config).unwrap()))
 }
@@ -118,7 +121,7 @@ struct Call {
 }
 
 impl Call {
-    fn new(kind: ControllerKind, clock: fn(Timestamp) -> Timestamp) -> Self {
+    fn new(kind: Algorithm, clock: fn(Timestamp) -> Timestamp) -> Self {
         Self {
             near: sender(kind),
             far: receiver(kind),
@@ -203,7 +206,7 @@ fn fast(now: Timestamp) -> Timestamp {
 /// A day in which a minute of pictures follows each 29 of sound alone. Sequence numbers wrap some fifteen times and those of the sound
 /// 13 times, RTP timestamps after 13 h, the clock of the feedback after 18 h (RFC 8888) or 13 h (the draft's), by the far clock 10 h
 /// earlier.
-fn a_day(kind: ControllerKind, worst_queue_ms: f64) {
+fn a_day(kind: Algorithm, worst_queue_ms: f64) {
     let mut call = Call::new(kind, fast);
     let mut settled: Vec<f64> = Vec::new();
     for hour in 0..48 {
@@ -232,17 +235,17 @@ fn a_day(kind: ControllerKind, worst_queue_ms: f64) {
 // Queues: d00 aims at 80 ms, RFC 8298 at 100, v2 at 30 to 60.
 #[test]
 fn rfc8298_is_the_same_all_day() {
-    a_day(ControllerKind::ScreamRfc8298, 100.0);
+    a_day(algorithm("scream:rfc8298+giusto"), 100.0);
 }
 
 #[test]
 fn d00_is_the_same_all_day() {
-    a_day(ControllerKind::ScreamD00, 80.0);
+    a_day(algorithm("scream:d00+giusto"), 80.0);
 }
 
 #[test]
 fn v2_is_the_same_all_day() {
-    a_day(ControllerKind::ScreamV2, 60.0);
+    a_day(algorithm("scream:v2"), 60.0);
 }
 
 /// The far clock is set forwards by ten seconds after a minute, and back by seven after two: then it stands still for as long, for time
@@ -263,7 +266,7 @@ fn set_by_little(now: Timestamp) -> Timestamp {
 
 #[test]
 fn a_far_clock_that_is_set_costs_nothing_but_the_time_for_which_it_stands_still() {
-    for kind in SCREAMS {
+    for kind in SCREAMS.map(algorithm) {
         let parts = |clock: fn(Timestamp) -> Timestamp| -> Vec<f64> {
             let mut call = Call::new(kind, clock);
             let parts = (1..=9).map(|part| call.run(at(20 * part)));
@@ -288,7 +291,7 @@ fn clocks_that_drift_cost_little() {
         |now| Timestamp::from_nanos(now.as_nanos() / 10_000 * 10_001),
         |now| Timestamp::from_nanos(now.as_nanos() / 10_000 * 9_999),
     ];
-    for kind in SCREAMS {
+    for kind in SCREAMS.map(algorithm) {
         let half_an_hour = clocks.map(|clock| {
             let mut call = Call::new(kind, clock);
             call.run(at(120));

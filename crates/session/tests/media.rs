@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
 
-use giusto_congestion::{ControllerKind, Limits};
+use giusto_congestion::{Algorithm, Limits};
 use giusto_session::{
     media::{
         Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender,
@@ -25,7 +25,11 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_nanos(millis * 1_000_000)
 }
 
-fn sender(kind: ControllerKind, first_ssrc: u32) -> MediaSender {
+fn algorithm(name: &str) -> Algorithm {
+    name.parse().unwrap()
+}
+
+fn sender(kind: Algorithm, first_ssrc: u32) -> MediaSender {
     let video = PerfectConfig {
         limits: RateRange::new(DataRate::from_bps(100_000), DataRate::from_bps(1_900_000)).unwrap(),
         ..PerfectConfig::default()
@@ -57,22 +61,22 @@ fn sender(kind: ControllerKind, first_ssrc: u32) -> MediaSender {
         },
     ];
     let config = MediaSenderConfig {
-        feedback: kind.feedback(),
-        pacer: pacer_config(kind.pacer()),
+        feedback: kind.requirements().feedback,
+        pacer: pacer_config(kind.requirements().pacer),
         padding: (first_ssrc + 2, PADDING_TYPE),
         ..MediaSenderConfig::default()
     };
     MediaSender::new(config, kind.build(LIMITS), streams)
 }
 
-fn receiver(kind: ControllerKind, ssrc: u32) -> MediaReceiver {
+fn receiver(kind: Algorithm, ssrc: u32) -> MediaReceiver {
     MediaReceiver::new(MediaReceiverConfig {
         payloads: vec![
             PayloadFormat::video(96),
             PayloadFormat::audio(111, 48_000),
             PayloadFormat::padding(PADDING_TYPE),
         ],
-        ..MediaReceiverConfig::new(ssrc, "far", kind.feedback())
+        ..MediaReceiverConfig::new(ssrc, "far", kind.requirements().feedback)
     })
     .unwrap()
 }
@@ -132,7 +136,7 @@ impl Call {
         }
     }
 
-    fn one_way(kind: ControllerKind, pipe: Pipe) -> Self {
+    fn one_way(kind: Algorithm, pipe: Pipe) -> Self {
         let ends = [
             MediaEndpoint::new(Some(sender(kind, 10)), None),
             MediaEndpoint::new(None, Some(receiver(kind, 3))),
@@ -209,7 +213,7 @@ impl Call {
 
 #[test]
 fn every_frame_arrives_whole_where_nothing_is_lost() {
-    for kind in ControllerKind::ALL {
+    for kind in Algorithm::all() {
         let mut call = Call::one_way(kind, Pipe::default());
         call.run(at(10_000));
         // 30 pictures a second, and a packet of sound each 20 ms; the last of each may be on their way.
@@ -227,7 +231,7 @@ fn every_frame_arrives_whole_where_nothing_is_lost() {
 
 #[test]
 fn the_two_directions_of_a_call_adapt_alone() {
-    let kind = ControllerKind::GccLibwebrtc;
+    let kind = algorithm("gcc:libwebrtc+giusto");
     let end = |first, ssrc| MediaEndpoint::new(Some(sender(kind, first)), Some(receiver(kind, ssrc)));
     let mut call = Call::new([end(10, 3), end(20, 4)], Pipe::default());
     call.run(at(15_000));
@@ -240,7 +244,7 @@ fn the_two_directions_of_a_call_adapt_alone() {
 
 #[test]
 fn a_bye_ends_the_reports_and_what_was_received_is_still_told() {
-    for kind in ControllerKind::ALL {
+    for kind in Algorithm::all() {
         let mut call = Call::one_way(kind, Pipe::default());
         call.run(at(3_000));
         call.ends[0].stop(at(3_000));
@@ -255,7 +259,7 @@ fn a_bye_ends_the_reports_and_what_was_received_is_still_told() {
 
 #[test]
 fn silence_backs_off_and_it_recovers() {
-    for kind in ControllerKind::ALL.into_iter().filter(|kind| *kind != ControllerKind::Fixed) {
+    for kind in Algorithm::all().filter(|kind| *kind != algorithm("fixed")) {
         let pipe = Pipe { silence: (at(10_000), at(25_000)), ..Pipe::default() };
         let mut call = Call::one_way(kind, pipe);
         call.run(at(10_000));
@@ -271,7 +275,7 @@ fn silence_backs_off_and_it_recovers() {
 #[test]
 fn a_forged_report_does_not_hide_the_losses_of_those_that_follow() {
     use giusto_rtp::rtcp::{ReceiverReport, ReportBlock};
-    let mut call = Call::one_way(ControllerKind::GccRemb, Pipe::default());
+    let mut call = Call::one_way(algorithm("gcc:remb"), Pipe::default());
     call.run(at(20_000));
     let before = call.target();
     let report = |highest_sequence, cumulative_lost, fraction_lost| {
@@ -303,6 +307,8 @@ fn a_window_that_nothing_comes_back_for_opens_again() {
     #[derive(Debug, Default)]
     struct Windowed(giusto_congestion::Decision);
     impl giusto_congestion::Controller for Windowed {
+        fn set_limits(&mut self, _: Timestamp, _: Limits) {}
+        fn on_route_change(&mut self, _: Timestamp) {}
         fn on_sent(&mut self, _: Timestamp, _: &giusto_congestion::SentPacket) {}
         fn on_feedback(&mut self, _: Timestamp, _: &giusto_congestion::Feedback<'_>) {}
         fn on_timeout(&mut self, _: Timestamp, _: &giusto_congestion::QueueState) {}
@@ -357,7 +363,7 @@ proptest! {
 
     #[test]
     fn whatever_the_pipe_does_the_rate_stays_within_its_limits(
-        kind in prop::sample::select(ControllerKind::ALL.to_vec()),
+        kind in prop::sample::select(Algorithm::all().collect::<Vec<_>>()),
         kbps in 50_u64..20_000,
         delay in 0_i64..400,
         (loss, repeats, reorders, damage) in (0.0..0.5, 0.0..0.3, 0.0..0.3, 0.0..0.1),

@@ -1,7 +1,7 @@
 //! How many simulated seconds a second: an adaptive media session that fills its bottleneck.
 
 use divan::{Bencher, counter::ItemsCount};
-use giusto_congestion::{ControllerKind, Limits};
+use giusto_congestion::{Algorithm, Limits};
 use giusto_session::{
     media::{
         MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
@@ -22,12 +22,8 @@ use giusto_sim::{
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 const SECONDS: u64 = 100;
-const CONTROLLERS: [ControllerKind; 4] = [
-    ControllerKind::GccLibwebrtc,
-    ControllerKind::ScreamRfc8298,
-    ControllerKind::ScreamD00,
-    ControllerKind::ScreamV2,
-];
+const CONTROLLERS: [&str; 4] =
+    ["gcc:libwebrtc+giusto", "scream:rfc8298+giusto", "scream:d00+giusto", "scream:v2"];
 const VIDEO_TYPE: u8 = 96;
 
 fn main() {
@@ -38,7 +34,7 @@ const fn mbps(tenths: u64) -> DataRate {
     DataRate::from_bps(tenths * 100_000)
 }
 
-fn sender(controller: ControllerKind) -> MediaEndpoint {
+fn sender(controller: Algorithm) -> MediaEndpoint {
     let (min, max) = (mbps(1), mbps(60));
     let limits = Limits { min, max, ..Limits::default() };
     let config = PerfectConfig {
@@ -59,23 +55,23 @@ fn sender(controller: ControllerKind) -> MediaEndpoint {
         discard_after: None,
     };
     let config = MediaSenderConfig {
-        feedback: controller.feedback(),
-        pacer: pacer_config(controller.pacer()),
+        feedback: controller.requirements().feedback,
+        pacer: pacer_config(controller.requirements().pacer),
         ..MediaSenderConfig::default()
     };
     MediaEndpoint::new(Some(MediaSender::new(config, controller.build(limits), vec![stream])), None)
 }
 
-fn receiver(controller: ControllerKind) -> MediaEndpoint {
+fn receiver(controller: Algorithm) -> MediaEndpoint {
     let config = MediaReceiverConfig {
         payloads: vec![PayloadFormat::video(VIDEO_TYPE), PayloadFormat::padding(PADDING_TYPE)],
-        ..MediaReceiverConfig::new(3, "receiver", controller.feedback())
+        ..MediaReceiverConfig::new(3, "receiver", controller.requirements().feedback)
     };
     MediaEndpoint::new(None, Some(MediaReceiver::new(config).expect("a receiver")))
 }
 
 /// A session over 2.8 Mbit/s and 50 ms with a queue of 300 ms; the way back is unlimited.
-fn call(controller: ControllerKind) -> Simulation {
+fn call(controller: Algorithm) -> Simulation {
     let mut simulation = Simulation::new(1);
     let (camera, viewer) = (simulation.node("camera"), simulation.node("viewer"));
     let link = |rate| LinkConfig { rate, delay: TimeDelta::from_millis(50).into(), ..LinkConfig::default() };
@@ -99,7 +95,8 @@ fn call(controller: ControllerKind) -> Simulation {
 
 /// Items are simulated seconds.
 #[divan::bench(sample_count = 20, args = CONTROLLERS)]
-fn traces_off(bencher: Bencher<'_, '_>, controller: ControllerKind) {
+fn traces_off(bencher: Bencher<'_, '_>, controller: &str) {
+    let controller = controller.parse().expect("a name of the table");
     bencher.counter(ItemsCount::new(SECONDS)).bench_local(|| {
         let mut simulation = call(controller);
         simulation.run_until(Timestamp::from_nanos(SECONDS * 1_000_000_000), &mut ());

@@ -1,7 +1,7 @@
 //! The test cases: their scenarios, what is set in them, and what is judged beside their own expectations.
 
 use giusto::scenario::{Document, FlowKind, Scenario, ScenarioError, Setting};
-use giusto_congestion::ControllerKind;
+use giusto_congestion::Algorithm;
 
 macro_rules! file {
     ($name:literal) => {
@@ -206,7 +206,7 @@ impl Case {
     /// # Errors
     ///
     /// [`ScenarioError`]: the file is wrong, which a test excludes.
-    pub fn scenario(&self, controller: ControllerKind) -> Result<Scenario, ScenarioError> {
+    pub fn scenario(&self, controller: Algorithm) -> Result<Scenario, ScenarioError> {
         let document = Document::parse(self.text, self.file)?;
         let set = |path: String, value: &str| Setting { path, value: value.to_owned() };
         let mut settings: Vec<Setting> =
@@ -226,7 +226,7 @@ impl Case {
     }
 
     /// The command that runs it alone.
-    pub fn command(&self, controller: ControllerKind, seed: u64) -> String {
+    pub fn command(&self, controller: Algorithm, seed: u64) -> String {
         use std::fmt::Write;
         let mut text = format!("giusto sim scenarios/rfc8867/{} --seed {seed}", self.file);
         for (path, value) in self.settings {

@@ -12,7 +12,7 @@ mod scoreboard;
 
 use std::{ops::ControlFlow, sync::Mutex};
 
-use giusto_congestion::ControllerKind;
+use giusto_congestion::Algorithm;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ pub struct Plan {
     /// A few cases rather than all.
     pub quick: bool,
     /// The controllers, each in every case.
-    pub controllers: Vec<ControllerKind>,
+    pub controllers: Vec<Algorithm>,
     /// The seeds, each in every case under every controller.
     pub seeds: Vec<u64>,
 }
@@ -59,7 +59,7 @@ impl Plan {
     /// Every case under every controller with three seeds; quick, a few cases with one.
     pub fn new(quick: bool) -> Self {
         let seeds = if quick { vec![1] } else { vec![1, 2, 3] };
-        Self { quick, controllers: ControllerKind::ALL.to_vec(), seeds }
+        Self { quick, controllers: Algorithm::all().collect::<Vec<_>>(), seeds }
     }
 
     /// How many runs there are.
@@ -168,7 +168,7 @@ pub fn run(
 #[derive(Debug)]
 struct Task {
     case: Case,
-    controller: ControllerKind,
+    controller: Algorithm,
     scenario: Scenario,
     seed: u64,
     is_drawn: bool,

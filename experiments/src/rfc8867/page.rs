@@ -1,6 +1,6 @@
 //! The page of the scoreboard.
 
-use giusto_congestion::ControllerKind;
+use giusto_congestion::Algorithm;
 
 use super::{
     RULE, Run, Scoreboard, Series,
@@ -90,7 +90,7 @@ impl Scoreboard {
     }
 
     fn cards(&self) -> Vec<Card> {
-        let card = |controller: &ControllerKind| {
+        let card = |controller: &Algorithm| {
             let (met, judged) = self.score(None, controller.name());
             if judged == 0 {
                 return Card::new(controller.name(), self.score_in_words(None, controller.name()), "");
@@ -172,7 +172,7 @@ impl Scoreboard {
 
     /// Utilisation and convergence in each time in which nothing changes.
     fn periods_table(&self, case: &Case) -> Table {
-        let drawn = |controller: &ControllerKind| self.first_run(case, *controller);
+        let drawn = |controller: &Algorithm| self.first_run(case, *controller);
         let runs: Vec<&Run> = self.plan.controllers.iter().filter_map(drawn).collect();
         let mut columns =
             vec![Column::words("time"), Column::words("bottleneck"), Column::number("capacity (Mbit/s)")];
@@ -254,7 +254,7 @@ impl Scoreboard {
         }
     }
 
-    fn rate_chart(&self, case: &Case, controller: ControllerKind) -> Option<Chart> {
+    fn rate_chart(&self, case: &Case, controller: Algorithm) -> Option<Chart> {
         let drawn = self.drawn(case, controller)?;
         let title = format!("{}: {controller}", case.id);
         let caption =
@@ -291,12 +291,12 @@ impl Scoreboard {
         (!chart.series.is_empty()).then_some(chart)
     }
 
-    fn drawn(&self, case: &Case, controller: ControllerKind) -> Option<&Series> {
+    fn drawn(&self, case: &Case, controller: Algorithm) -> Option<&Series> {
         self.first_run(case, controller)?.series.as_ref()
     }
 
     /// The run with the first seed.
-    fn first_run(&self, case: &Case, controller: ControllerKind) -> Option<&Run> {
+    fn first_run(&self, case: &Case, controller: Algorithm) -> Option<&Run> {
         self.runs
             .iter()
             .find(|run| run.case == case.id && run.controller == controller.name() && run.series.is_some())

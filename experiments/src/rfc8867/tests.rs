@@ -20,7 +20,7 @@ fn go_on() -> ControlFlow<()> {
 
 /// The quick cases under the controller that stays where it begins.
 static FIXED: LazyLock<Scoreboard> = LazyLock::new(|| {
-    let plan = Plan { controllers: vec![ControllerKind::Fixed], ..Plan::new(true) };
+    let plan = Plan { controllers: vec!["fixed".parse().unwrap()], ..Plan::new(true) };
     run(plan, go_on, |_| ()).unwrap()
 });
 
@@ -29,7 +29,7 @@ fn every_case_can_run_under_every_controller_and_names_what_is_there() {
     let ids: BTreeSet<&str> = CASES.iter().map(|case| case.id).collect();
     assert_eq!(ids.len(), CASES.len());
     for case in CASES {
-        for controller in ControllerKind::ALL {
+        for controller in Algorithm::all() {
             let scenario = case.scenario(controller).unwrap();
             let media = scenario.flows().iter().filter(|flow| matches!(flow.kind, FlowKind::Media(_)));
             let media: Vec<&str> = media.map(|flow| flow.id.as_str()).collect();
@@ -64,7 +64,7 @@ fn every_figure_has_an_id_of_its_own_and_bounds() {
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:#?}");
     assert!(ids.contains(&"5.4/fixed/share-of-s1-with-all-three".to_owned()), "{ids:#?}");
     for case in CASES {
-        let scenario = case.scenario(ControllerKind::Fixed).unwrap();
+        let scenario = case.scenario("fixed".parse().unwrap()).unwrap();
         let bounded = |lower: bool| {
             scenario
                 .expectations()
@@ -78,7 +78,7 @@ fn every_figure_has_an_id_of_its_own_and_bounds() {
 #[test]
 fn the_capacities_are_those_of_the_tables() {
     let capacities = |id: &str, link: &str, moments: &[f64]| -> Vec<f64> {
-        let scenario = case(id).scenario(ControllerKind::Fixed).unwrap();
+        let scenario = case(id).scenario("fixed".parse().unwrap()).unwrap();
         let capacity = |at: &f64| (metrics::capacity(&scenario, link, *at).unwrap() / 1e4).round() / 100.0;
         moments.iter().map(capacity).collect()
     };
@@ -98,7 +98,7 @@ fn the_capacities_are_those_of_the_tables() {
 #[test]
 fn nothing_changes_within_a_static_period() {
     let periods = |id: &str| -> Vec<(f64, f64)> {
-        let scenario = case(id).scenario(ControllerKind::Fixed).unwrap();
+        let scenario = case(id).scenario("fixed".parse().unwrap()).unwrap();
         metrics::static_periods(&scenario).into_iter().map(|period| (period.start, period.end)).collect()
     };
     assert_eq!(periods("5.1"), [(0.0, 40.0), (40.0, 60.0), (60.0, 80.0), (80.0, 99.0)]);
@@ -211,7 +211,7 @@ fn an_item_says_whether_and_why_not() {
 
 #[test]
 fn what_cannot_be_expressed_is_not_judged() {
-    let plan = Plan { controllers: vec![ControllerKind::Fixed], ..Plan::new(true) };
+    let plan = Plan { controllers: vec!["fixed".parse().unwrap()], ..Plan::new(true) };
     let case = case("6.1");
     let board = Scoreboard { plan, runs: Vec::new(), expectations: vec![(case, Vec::new())] };
     let priority = board.reproduction().items.into_iter().find(|item| item.id.contains("rate-of-s1-over"));

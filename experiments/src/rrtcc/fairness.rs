@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use giusto_congestion::ControllerKind;
+use giusto_congestion::Algorithm;
 
 use super::{
     published::{TABLE_3, TABLE_3_DELAYS_MS},
@@ -11,10 +11,10 @@ use super::{
 use giusto::{record::SimResult, run, scenario::Scenario};
 
 /// The controller that the table is about: the version of the algorithm that the thesis cites.
-const JUDGED: &str = "gcc:draft-02";
+const JUDGED: &str = "gcc:draft-02+giusto";
 
 /// What stands in for it beside the items, not judged.
-const BESIDE: &str = "gcc:libwebrtc";
+const BESIDE: &str = "gcc:libwebrtc+giusto";
 
 /// The scenario. What §2.3 leaves open is chosen: the queue's 50 are packets, TCP is NewReno and on all the time (the table speaks of
 /// an "ON time" that it does not give), the encoder follows its target at up to 6 Mbit/s, and links beside the shared one are
@@ -90,7 +90,7 @@ pub(super) struct Fairness {
 
 /// Runs Table 3 with `seeds` seeds, each for `duration_s`.
 pub(super) fn fairness(seeds: u64, duration_s: u64) -> Fairness {
-    let known = JUDGED.parse::<ControllerKind>().is_ok();
+    let known = JUDGED.parse::<Algorithm>().is_ok();
     Fairness {
         judged: known.then(|| shares(JUDGED, seeds, duration_s)).flatten(),
         beside: shares(BESIDE, seeds, duration_s),

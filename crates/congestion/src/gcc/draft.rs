@@ -8,10 +8,14 @@ use super::{
     rate::{
         Aimd, AimdConfig, DelayReading, Observation, RoundTripConfig, WindowedRate, round_trip::propagation,
     },
-    settled::{Settled, ordered},
+    settled::Settled,
 };
 use crate::{
-    Cause, Controller, Decision, Feedback, Limits, LossReport, PacketReport, QueueState, SentPacket, Target,
+    controller::Controller,
+    feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket},
+    limits::Limits,
+    requirements::{PacerSettings, Requirements},
+    target::{Cause, Decision, Target},
 };
 
 /// What is settable of [`Draft`].
@@ -39,14 +43,14 @@ pub struct DraftConfig {
 }
 
 impl DraftConfig {
-    /// The draft with the amplification by up to 60 that its filter needs to see small overloads
-    /// ([`DelayConfig::draft_02_amplified`]).
-    pub fn amplified(limits: Limits) -> Self {
-        Self { delay: DelayConfig::draft_02_amplified(), ..Self::literal(limits) }
+    /// `gcc:draft-02+giusto`: the draft, with the delay trend amplified by up to 60 as in implementations
+    /// ([`DelayConfig::draft_02_amplified`]). Without it the filter does not see small overloads.
+    pub fn giusto(limits: Limits) -> Self {
+        Self { delay: DelayConfig::draft_02_amplified(), ..Self::within(limits) }
     }
 
-    /// The draft to the letter.
-    pub fn literal(limits: Limits) -> Self {
+    /// `gcc:draft-02`: the draft, within `limits`.
+    pub fn within(limits: Limits) -> Self {
         Self {
             limits,
             delay: DelayConfig::draft_02(),
@@ -63,6 +67,7 @@ impl DraftConfig {
 /// probes, and packets leave at the target rate (§4).
 #[derive(Debug, Clone)]
 pub struct Draft {
+    config: DraftConfig,
     delay: DelayEstimator,
     aimd: Aimd,
     arrived: WindowedRate,
@@ -98,13 +103,17 @@ impl Losses {
 }
 
 impl Draft {
+    /// Its requirements: packets leave in groups each 5 ms (§4).
+    pub const REQUIREMENTS: Requirements =
+        Requirements { pacer: PacerSettings::GCC_DRAFT, ..Requirements::DEFAULT };
+
     /// Nothing has been sent.
     ///
     /// # Errors
     ///
     /// A constant of the delay part is outside its range.
     pub fn new(config: DraftConfig) -> Result<Self, DelayConfigError> {
-        let limits = ordered(config.limits);
+        let limits = config.limits.ordered();
         let aimd = AimdConfig { min: limits.min, max: limits.max, ..config.aimd };
         let reports = ReportConfig { min: limits.min, max: limits.max, ..config.reports };
         Ok(Self {
@@ -115,6 +124,7 @@ impl Draft {
             settled: Settled::new(limits, config.round_trip),
             delay_cause: Cause::Start,
             losses: Losses { interval: config.loss_interval, since: None, expected: 0, lost: 0 },
+            config: DraftConfig { limits, ..config },
         })
     }
 
@@ -166,6 +176,9 @@ impl Draft {
     }
 }
 
+/// Why a configuration that was valid in `new` is valid again.
+const VALIDATED: &str = "the configuration was validated when the controller was made";
+
 impl Controller for Draft {
     fn on_sent(&mut self, now: Timestamp, _packet: &SentPacket) {
         let (now, _) = self.settled.advance(now);
@@ -199,6 +212,34 @@ impl Controller for Draft {
 
     fn next_timeout(&self) -> Option<Timestamp> {
         self.settled.deadline(PROCESS, [None, None])
+    }
+
+    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        let limits = limits.ordered();
+        self.config.limits = limits;
+        if !self.settled.has_begun() {
+            *self = Self::new(self.config).expect(VALIDATED);
+            return;
+        }
+        let (now, _) = self.settled.advance(now);
+        self.aimd.set_limits(limits.min, limits.max);
+        self.reports.set_limits(limits.min, limits.max);
+        self.settled.set_limits(now, limits);
+    }
+
+    fn on_route_change(&mut self, now: Timestamp) {
+        if !self.settled.has_begun() {
+            return;
+        }
+        let (now, _) = self.settled.advance(now);
+        let mut fresh = Self::new(self.config).expect(VALIDATED);
+        std::mem::swap(&mut fresh.settled, &mut self.settled);
+        *self = fresh;
+        self.settled.restart(now, self.config.limits);
+    }
+
+    fn requirements(&self) -> Requirements {
+        Self::REQUIREMENTS
     }
 
     fn target(&self) -> Target {

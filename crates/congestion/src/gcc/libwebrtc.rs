@@ -9,15 +9,22 @@ pub use config::{GccConfigError, LibwebrtcConfig};
 use giusto_units::{DataRate, Timestamp};
 
 use super::{
+    arithmetic::scaled,
     delay::DelayEstimator,
-    loss::{ByReport, LossModel, LossState, ReportConfig, scaled},
+    loss::{ByReport, LossModel, LossState, ReportConfig},
     rate::{
         Aimd, AimdConfig, ApplicationLimited, Constraint, DelayReading, Observation, ProbeOutcome, ProbeRate,
         Probing, RobustThroughput, round_trip::propagation,
     },
-    settled::{Settled, ordered},
+    settled::Settled,
 };
-use crate::{Cause, Controller, Decision, Feedback, Probe, QueueState, SentPacket, Signal, Target};
+use crate::{
+    controller::Controller,
+    feedback::{Feedback, QueueState, SentPacket},
+    limits::Limits,
+    requirements::{FeedbackKind, Requirements},
+    target::{Cause, Decision, Probe, Signal, Target},
+};
 
 /// The parts of [`gcc`](super), in the order in which libwebrtc's `goog_cc/goog_cc_network_control.cc` calls them.
 ///
@@ -69,6 +76,17 @@ pub struct Libwebrtc {
 }
 
 impl Libwebrtc {
+    /// The requirements of `gcc:libwebrtc`. SCReAM's message lacks the arrival times of most packets, so it is not accepted.
+    pub const REQUIREMENTS: Requirements = Requirements {
+        accepted: &[
+            FeedbackKind::TransportWide,
+            FeedbackKind::CongestionControl,
+            FeedbackKind::ReceiverEstimate,
+            FeedbackKind::ReceiverReports,
+        ],
+        ..Requirements::DEFAULT
+    };
+
     /// Nothing has been sent.
     ///
     /// # Errors
@@ -76,7 +94,7 @@ impl Libwebrtc {
     /// A constant of `config` is outside its range.
     pub fn new(mut config: LibwebrtcConfig) -> Result<Self, GccConfigError> {
         config.validate()?;
-        config.limits = ordered(config.limits);
+        config.limits = config.limits.ordered();
         let limits = config.limits;
         let mut loss = LossModel::new(config.loss.clone())?;
         loss.set_limits(limits.min, limits.max);
@@ -136,14 +154,19 @@ impl Libwebrtc {
         let (now, first) = self.settled.advance(now);
         self.suppressed = false;
         if first {
-            let limits = self.config.limits;
-            self.application_limited.on_estimate(limits.start);
-            let outcome = self.probing.start(now, limits.start, Some(limits.max));
-            self.note(outcome);
-            let outcome = self.probing.on_allocation(now, Some(limits.max));
-            self.note(outcome);
+            self.start(now);
         }
         now
+    }
+
+    /// Starts at the start rate, with probes.
+    fn start(&mut self, now: Timestamp) {
+        let limits = self.config.limits;
+        self.application_limited.on_estimate(limits.start);
+        let outcome = self.probing.start(now, limits.start, Some(limits.max));
+        self.note(outcome);
+        let outcome = self.probing.on_allocation(now, Some(limits.max));
+        self.note(outcome);
     }
 
     fn note(&mut self, outcome: ProbeOutcome) {
@@ -260,6 +283,9 @@ impl Libwebrtc {
     }
 }
 
+/// Why a configuration that was valid in `new` is valid again.
+const VALIDATED: &str = "the configuration was validated when the controller was made";
+
 impl Controller for Libwebrtc {
     fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
         let now = self.begin(now);
@@ -297,6 +323,51 @@ impl Controller for Libwebrtc {
     fn next_timeout(&self) -> Option<Timestamp> {
         let look = self.follows_reports().then(|| self.settled.processed() + self.config.process_interval);
         self.settled.deadline(self.config.process_interval, [self.probing.next_timeout(), look])
+    }
+
+    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        let limits = limits.ordered();
+        let old = std::mem::replace(&mut self.config.limits, limits);
+        if !self.settled.has_begun() {
+            *self = Self::new(self.config.clone()).expect(VALIDATED);
+            return;
+        }
+        let now = self.begin(now);
+        self.loss.set_limits(limits.min, limits.max);
+        self.aimd.set_limits(limits.min, self.config.aimd.max.max(limits.max));
+        self.reports.set_limits(limits.min, limits.max);
+        if self.settled.set_limits(now, limits) {
+            self.application_limited.on_estimate(self.settled.target());
+        }
+        if limits.max != old.max {
+            // As libwebrtc's ProbeController::SetBitrates: a higher maximum is probed.
+            let outcome = self.probing.start(now, DataRate::ZERO, Some(limits.max));
+            self.note(outcome);
+            let outcome = self.probing.on_allocation(now, Some(limits.max));
+            self.note(outcome);
+        }
+        self.settle(now, false);
+    }
+
+    /// As libwebrtc's `GoogCcNetworkController::OnNetworkRouteChange`: all estimates start again, and so do the probes of the
+    /// beginning. Whether the sender is limited by its application is no property of the path and stays.
+    fn on_route_change(&mut self, now: Timestamp) {
+        if !self.settled.has_begun() {
+            return;
+        }
+        let now = self.begin(now);
+        let fresh = Self::new(self.config.clone()).expect(VALIDATED);
+        let old = std::mem::replace(self, fresh);
+        self.settled = old.settled;
+        self.settled.restart(now, self.config.limits);
+        self.application_limited = old.application_limited;
+        self.probing = old.probing;
+        self.probing.reset();
+        self.start(now);
+    }
+
+    fn requirements(&self) -> Requirements {
+        Requirements { pacer: self.config.pacer, ..Self::REQUIREMENTS }
     }
 
     fn target(&self) -> Target {

@@ -1,22 +1,21 @@
-//! Google Congestion Control, of draft-ietf-rmcat-gcc-02 and of libwebrtc: delay first, loss beside it, and probes to learn what the
-//! path could carry.
+//! Google Congestion Control, as in draft-ietf-rmcat-gcc-02 and in libwebrtc: a delay-based and a loss-based estimate, and probes that
+//! measure what the path can carry.
 //!
 //! | part | module |
 //! |---|---|
-//! | what the delay says | [`delay`] |
-//! | how the rate moves | [`rate`] |
-//! | what the losses say | [`loss`] |
-//! | the same at the receiver, for REMB | [`receive_side`] |
+//! | over-use detection from delays | [`delay`] |
+//! | rate control and probing | [`rate`] |
+//! | loss-based estimates | [`loss`] |
+//! | the estimator at the receiver, for REMB | [`receive_side`] |
 //!
 //! | controller | module |
 //! |---|---|
-//! | `gcc:libwebrtc` | [`libwebrtc`] |
-//! | `gcc:draft-02`, `gcc:draft-02-literal` | [`draft`] |
-//! | `gcc:thesis` | [`thesis`] |
+//! | `gcc:libwebrtc`, `gcc:libwebrtc+giusto` | [`libwebrtc`] |
+//! | `gcc:draft-02`, `gcc:draft-02+giusto` | [`draft`] |
+//! | `gcc:thesis` | `thesis`, with the feature of that name |
 //! | `gcc:remb` | [`receiver_driven`], with [`receive_side`] at the other end |
 
-#[cfg(test)]
-mod any_order;
+mod arithmetic;
 pub mod delay;
 pub mod draft;
 pub mod libwebrtc;
@@ -25,6 +24,7 @@ pub mod rate;
 pub mod receive_side;
 pub mod receiver_driven;
 mod settled;
+#[cfg(feature = "thesis")]
 pub mod thesis;
 
 pub use draft::{Draft, DraftConfig};

@@ -3,11 +3,18 @@
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
-    loss::{ByReport, ReportConfig, scaled},
+    arithmetic::scaled,
+    loss::{ByReport, ReportConfig},
     rate::RoundTripConfig,
-    settled::{Settled, ordered},
+    settled::Settled,
 };
-use crate::{Cause, Controller, Decision, Feedback, Limits, QueueState, SentPacket, Target};
+use crate::{
+    controller::Controller,
+    feedback::{Feedback, QueueState, SentPacket},
+    limits::Limits,
+    requirements::{FeedbackKind, Requirements},
+    target::{Cause, Decision, Target},
+};
 
 /// What is settable of [`ReceiverDriven`].
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,7 +52,7 @@ impl Default for ReceiverDrivenConfig {
 /// estimate the rule alone holds. What the estimate is made of is the receiver's affair.
 #[derive(Debug, Clone)]
 pub struct ReceiverDriven {
-    pacing: f64,
+    config: ReceiverDrivenConfig,
     reports: ByReport,
     settled: Settled,
     estimate: Option<DataRate>,
@@ -53,12 +60,19 @@ pub struct ReceiverDriven {
 }
 
 impl ReceiverDriven {
+    /// Its requirements.
+    pub const REQUIREMENTS: Requirements = Requirements {
+        feedback: FeedbackKind::ReceiverEstimate,
+        accepted: &[FeedbackKind::ReceiverEstimate, FeedbackKind::ReceiverReports],
+        ..Requirements::DEFAULT
+    };
+
     /// Nothing has been sent.
     pub fn new(config: ReceiverDrivenConfig) -> Self {
-        let limits = ordered(config.limits);
+        let limits = config.limits.ordered();
         let reports = ReportConfig { min: limits.min, max: limits.max, ..config.reports };
         Self {
-            pacing: config.pacing,
+            config: ReceiverDrivenConfig { limits, ..config },
             reports: ByReport::new(reports, limits.start),
             settled: Settled::new(limits, config.silence),
             estimate: None,
@@ -125,9 +139,37 @@ impl Controller for ReceiverDriven {
         self.settled.deadline(PROCESS, [look, None])
     }
 
+    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        let limits = limits.ordered();
+        self.config.limits = limits;
+        if !self.settled.has_begun() {
+            *self = Self::new(self.config);
+            return;
+        }
+        let (now, _) = self.settled.advance(now);
+        self.reports.set_limits(limits.min, limits.max);
+        self.settled.set_limits(now, limits);
+    }
+
+    /// The receiver's estimate was of the old route: losses alone decide until the next one.
+    fn on_route_change(&mut self, now: Timestamp) {
+        if !self.settled.has_begun() {
+            return;
+        }
+        let (now, _) = self.settled.advance(now);
+        let mut fresh = Self::new(self.config);
+        std::mem::swap(&mut fresh.settled, &mut self.settled);
+        *self = fresh;
+        self.settled.restart(now, self.config.limits);
+    }
+
+    fn requirements(&self) -> Requirements {
+        Self::REQUIREMENTS
+    }
+
     fn target(&self) -> Target {
         let media = self.settled.target();
-        Target { media, pacing: scaled(media, self.pacing), ..Target::default() }
+        Target { media, pacing: scaled(media, self.config.pacing), ..Target::default() }
     }
 
     fn decision(&self) -> &Decision {

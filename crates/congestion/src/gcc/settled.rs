@@ -3,7 +3,10 @@
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::rate::{RoundTripBackOff, RoundTripConfig};
-use crate::{Cause, Decision, Limits};
+use crate::{
+    limits::Limits,
+    target::{Cause, Decision},
+};
 
 /// The target, and why it is what it is.
 #[derive(Debug, Clone)]
@@ -12,10 +15,10 @@ pub(super) struct Settled {
     max: DataRate,
     target: DataRate,
     decision: Decision,
+    config: RoundTripConfig,
     back_off: RoundTripBackOff,
-    /// The longest round trip that is borne, and the last that was told.
-    bearable: TimeDelta,
-    told: TimeDelta,
+    /// The latest round-trip time from feedback.
+    round_trip: TimeDelta,
     /// The latest moment of any call.
     now: Timestamp,
     begun: bool,
@@ -26,19 +29,16 @@ pub(super) struct Settled {
 impl Settled {
     /// At the start rate.
     pub(super) fn new(limits: Limits, back_off: RoundTripConfig) -> Self {
-        let limits = ordered(limits);
+        let limits = limits.ordered();
         let target = limits.start;
         Self {
             min: limits.min,
             max: limits.max,
             target,
             decision: Decision { from: target, to: target, ..Decision::default() },
-            back_off: RoundTripBackOff::new(RoundTripConfig {
-                floor: back_off.floor.max(limits.min),
-                ..back_off
-            }),
-            bearable: back_off.limit,
-            told: TimeDelta::ZERO,
+            config: back_off,
+            back_off: RoundTripBackOff::new(above(back_off, limits)),
+            round_trip: TimeDelta::ZERO,
             now: Timestamp::ZERO,
             begun: false,
             processed: Timestamp::ZERO,
@@ -55,6 +55,32 @@ impl Settled {
         (self.now, first)
     }
 
+    /// Whether there was any call yet.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Moves the target within new limits. Returns whether it moved.
+    pub(super) fn set_limits(&mut self, now: Timestamp, limits: Limits) -> bool {
+        let limits = limits.ordered();
+        (self.min, self.max) = (limits.min, limits.max);
+        self.back_off.set_floor(above(self.config, limits).floor);
+        let to = self.target.min(self.max).max(self.min);
+        let moved = to != self.target;
+        if moved {
+            self.decision = Decision { at: now, from: self.target, to, cause: Cause::Limit };
+            self.target = to;
+        }
+        moved
+    }
+
+    /// Returns to the start rate of `limits` on a new route.
+    pub(super) fn restart(&mut self, now: Timestamp, limits: Limits) {
+        let fresh = Self::new(limits, self.config);
+        let decision = Decision { at: now, from: self.target, to: fresh.target, cause: Cause::RouteChange };
+        *self = Self { decision, now: self.now, begun: true, processed: self.processed, ..fresh };
+    }
+
     /// A packet left.
     pub(super) fn on_sent(&mut self, now: Timestamp) {
         self.back_off.on_sent(now);
@@ -62,13 +88,13 @@ impl Settled {
 
     /// Something came back, and shows this.
     pub(super) fn on_round_trip(&mut self, now: Timestamp, round_trip: TimeDelta) {
-        self.told = round_trip;
+        self.round_trip = round_trip;
         self.back_off.on_round_trip(now, round_trip);
     }
 
     /// Something came back that shows no round trip.
     pub(super) fn on_report(&mut self, now: Timestamp) {
-        self.back_off.on_round_trip(now, self.told);
+        self.back_off.on_round_trip(now, self.round_trip);
     }
 
     /// Losses have lowered the rate: a step for the sake of the round trip waits.
@@ -139,12 +165,11 @@ impl Settled {
     }
 
     fn cause_of_back_off(&self) -> Cause {
-        if self.told > self.bearable { Cause::RoundTrip } else { Cause::Silence }
+        if self.round_trip > self.config.limit { Cause::RoundTrip } else { Cause::Silence }
     }
 }
 
-/// `limits` with the start between the least and the most, and the most no less than the least.
-pub(super) fn ordered(limits: Limits) -> Limits {
-    let max = limits.max.max(limits.min);
-    Limits { min: limits.min, start: limits.start.max(limits.min).min(max), max }
+/// `config` with a floor within `limits`.
+fn above(config: RoundTripConfig, limits: Limits) -> RoundTripConfig {
+    RoundTripConfig { floor: config.floor.max(limits.min), ..config }
 }

@@ -10,61 +10,25 @@
 //! | one for each source | §3, Figure 2 | `streams.rs` |
 //! | lost packets | §9.1.3, `isLossEvent` | `../losses.rs`, as in RFC 8298 |
 //! | the message | §3, Figure 1 | [`ScreamFeedback`](giusto_rtp::rtcp::ScreamFeedback) |
-//! | when it leaves | §9.2.1, §10 | `giusto_session::media::MediaReceiver` |
-//! | packets that wait, and frames that are too old | §9.1.1, §3.3 | `giusto_session::media::MediaSender`, [`ControllerKind::staleness`](crate::ControllerKind::staleness) |
+//! | when it leaves | §9.2.1, §10 | the receiver |
+//! | packets that wait, and frames that are too old | §9.1.1, §3.3 | the sender; see [`ScreamD00::REQUIREMENTS`] |
 //!
-//! # Corrections
+//! # What is repaired
 //!
-//! The pseudo-code does not run as written. Its 29 defects, and our corrections:
+//! `docs/scream-d00.md` has the list: 29 defects of the pseudo-code, and what the draft names and does not describe, each with the
+//! repair. What it names: fast start (the window grows by what is acknowledged until the delay exceeds a fifth of its target),
+//! adjustment to competing flows ([`D00Config::compensate`]), congestion window validation (`window.rs`), frame skipping and discarding
+//! (the sender's), ECN echo (a mark counts as a loss event), source quench (the same), and priorities.
 //!
-//! | | pseudo-code | here |
-//! |---|---|---|
-//! | 1 | `item.SN <= rtcp.SSRC` | compared with the sequence number |
-//! | 2 | sequence numbers do not wrap | unwrapped numbers |
-//! | 3 | a list loses items while it is iterated | the sender keeps the list |
-//! | 4 | `bytesNewlyAcked` is never reset | the bytes that this feedback acknowledges |
-//! | 5 | it includes lost bytes | kept, as RFC 8298 §4.1.2 does on purpose: lost bytes have left the path |
-//! | 6 | `lastLossEvent`, `lastLostEvent` | one variable |
-//! | 7 | `TX_Rx`, `TS_Rx` | the arrival time |
-//! | 8 | `updatedOwd`, `isLossEvent`, `rtt`, `getRtt` are undefined | RFC 6817 §2.4.2; RFC 8298 §4.1.2.4; RFC 6298 §2 |
-//! | 9 | `cwnd` has no initial value | its minimum |
-//! | 10 | `mtuMax` is undefined, and 3 · `mtuMax` contradicts `cwndMin` | the largest packet sent; three of them, the greater of the two |
-//! | 11 | `if` without parentheses, `max` of one argument, `new list` | the evident meaning |
-//! | 12 | a null check after the use | the sender asks only if there is a packet |
-//! | 13 | a queue item is used as a packet | the sender's queue holds packets |
-//! | 14 | whether the window is used is tested after the acknowledged bytes are subtracted | before |
-//! | 15 | the window may grow in the call that reduced it | it does not |
-//! | 16 | quick and slow decrease are equal up to an RTT of 100 ms | the slow one is half of the quick one |
-//! | 17 | lost feedback stops the sender for ever | a minimum rate (`../flight.rs`) |
-//! | 18 | 1 ms between packets limits the rate to 9.6 Mbit/s | packets are paced exactly |
-//! | 19 | a vector of 33 packets overflows | a message leaves before, whatever the RTCP bandwidth; packets that no message covers are neither lost nor received |
-//! | 20 | the last and the highest sequence number are confused; `find()` may return nothing | the highest packet with its own arrival time; a message about a packet that was not sent is ignored |
-//! | 21 | the RTT includes the time for which feedback was held back | the RTT of the highest packet, which was held back least |
-//! | 22 | `rtpSn` grows for ever | the receiver remembers the 33 packets of a message |
-//! | 23 | "every RTT" against the frame period; `lastTimeAdjustVideoBitrate` is never written | every RTT, and at most once per frame; the increase is proportional to time |
-//! | 24 | names of `scaleFactorMin`; `rampUpTime`, `skipFrameTh` undefined, `rampUpSlowDown` without initial value | the limits; 4 s; 100 ms; 1 |
-//! | 25 | `1.0 − age` has no unit | seconds |
-//! | 26 | `encode()` returns one packet per frame | the packetizer returns several |
-//! | 27 | losses never change the media rate | × 0.9, as in RFC 8298 §4.1.3 ([`D00Config::beta_rate`]) |
-//! | 28 | `age` is a method and a field; one queue or several | the age of the oldest packet; one queue and one rate control for each stream |
-//! | 29 | audio may bypass the window, and nothing counts it | it may; it counts as in flight, and as part of the target |
+//! # Variant
 //!
-//! # Named and not described
-//!
-//! | the draft | here |
-//! |---|---|
-//! | fast start (§3.1, §9) | the window grows by the acknowledged bytes until the delay exceeds a fifth of its target |
-//! | adjustment to competing flows (§3.1, §9) | RFC 8298 §4.1.2.3 ([`D00Config::compensate`]) |
-//! | congestion window validation (§3.1, §9) | RFC 7661 (`window.rs`) |
-//! | frame skipping and discarding (§3.3, §9) | by the sender, after 100 ms (§10) and 400 ms |
-//! | ECN echo (§3) | a count of marks; a mark counts as a loss event (RFC 3168 §5), once per RTT |
-//! | source quench (§3) | counts as a loss event, once per RTT, unless something else has reduced the window in it |
-//! | priorities of streams (§3, arrow 5 of Figure 2) | weights of the scheduler, and shares of the media rates |
+//! `scream:d00+giusto` ([`D00Config::giusto`]) has the two changes of
+//! [`scream:rfc8298+giusto`](crate::scream::rfc8298#variant): the window follows the received rate while the queueing delay is above
+//! its target, since §1.1 wants a reaction within a round-trip time and the draft's window falls by a packet or two in one; and the
+//! delay target rises on evidence.
 //!
 //! # Deviations
 //!
-//! - While the delay exceeds its target, the window follows the arrival rate ([`D00Config::follow`]): §1.1 wants a reaction within an RTT,
-//!   and the draft's window falls by a packet or two in one.
 //! - `bytesInFlight + size < cwnd` is ≤ here.
 //! - The media rate is not changed while there is nothing to send.
 
@@ -89,7 +53,13 @@ use super::{
     losses::Losses,
     queue_delay::QueueDelay,
 };
-use crate::{Cause, Controller, Decision, Feedback, QueueState, SentPacket, Signal, StreamState, Target};
+use crate::{
+    controller::Controller,
+    feedback::{Feedback, QueueState, SentPacket, StreamState},
+    limits::Limits,
+    requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
+    target::{Cause, Decision, Signal, Target},
+};
 
 /// It wants to be woken no more often than this, however short a frame is.
 const SHORTEST: TimeDelta = TimeDelta::from_millis(25);
@@ -120,6 +90,21 @@ pub struct ScreamD00 {
 }
 
 impl ScreamD00 {
+    /// Its requirements. Frames are skipped while the oldest packet has waited 100 ms (§10). What is "too old to be rendered in a
+    /// meaningful way", for which the draft has no number, is discarded after 400 ms, the limit of the one-way delay that ITU-T G.114
+    /// gives for planning.
+    pub const REQUIREMENTS: Requirements = Requirements {
+        feedback: FeedbackKind::ScreamDraft,
+        accepted: &[FeedbackKind::TransportWide, FeedbackKind::CongestionControl, FeedbackKind::ScreamDraft],
+        pacer: PacerSettings::SINGLE,
+        staleness: Staleness {
+            skip_after: Some(TimeDelta::from_millis(100)),
+            discard_after: Some(TimeDelta::from_millis(400)),
+        },
+        delay_target: true,
+        receiver_limit: true,
+    };
+
     /// With nothing sent.
     pub fn new(config: D00Config) -> Self {
         let decided = Decided::new(config.limits);
@@ -162,8 +147,8 @@ impl ScreamD00 {
         self.window.is_fast()
     }
 
-    /// The window follows what arrives, if packets queue for too long. What it does not let out waits at the sender, which the media rates
-    /// heed.
+    /// Lowers the window to the received rate while the queueing delay is above its target. What it holds back waits at the sender, to
+    /// which the media rates react.
     fn follow(&mut self, now: Timestamp, round_trip: TimeDelta) {
         let (round_trip, delay_target) = (round_trip.as_seconds(), self.delay_target.seconds());
         let path = Path { round_trip, delay: self.delay, delay_target };
@@ -176,7 +161,7 @@ impl ScreamD00 {
         self.flight.round_trip().unwrap_or(FIRST_ROUND_TRIP)
     }
 
-    /// What was lost or marked, or that the receiver asks for less, if that counts; says whether it did.
+    /// Reacts to losses, marks or source quench if a reaction is due. Returns whether it did.
     fn on_congestion(&mut self, now: Timestamp, marks: Option<f64>, quench: bool) -> bool {
         let round_trip = self.round_trip();
         // Once in a round trip, whatever it is (§9.1.3, RFC 3168 §6.1.2).
@@ -264,6 +249,33 @@ impl Controller for ScreamD00 {
     fn next_timeout(&self) -> Option<Timestamp> {
         let wake = self.config.frame_period.max(SHORTEST);
         Some(if self.decided.has_begun() { self.processed + wake } else { Timestamp::ZERO })
+    }
+
+    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        self.config.limits = limits;
+        if !self.decided.has_begun() {
+            *self = Self::new(self.config);
+            return;
+        }
+        self.decided.advance(now);
+        self.decided.set_limits(limits);
+        self.media.set_limits(self.decided.limits());
+        self.decided.settle(self.media.bps(), Cause::Limit);
+    }
+
+    /// The base delay (RFC 6817 §4.3), the round-trip time, the window and the target of the queueing delay are of the old route.
+    fn on_route_change(&mut self, now: Timestamp) {
+        if !self.decided.has_begun() {
+            return;
+        }
+        self.decided.advance(now);
+        let fresh = Self::new(self.config);
+        let decided = self.decided.restarted(self.config.limits);
+        *self = Self { decided, processed: self.processed, ..fresh };
+    }
+
+    fn requirements(&self) -> Requirements {
+        Self::REQUIREMENTS
     }
 
     fn on_streams(&mut self, now: Timestamp, streams: &[StreamState]) {

@@ -2,7 +2,10 @@
 
 use giusto_units::{DataRate, Timestamp};
 
-use crate::{Cause, Decision, Limits};
+use crate::{
+    limits::Limits,
+    target::{Cause, Decision},
+};
 
 /// The media rate and how it came about.
 #[derive(Debug, Clone)]
@@ -17,18 +20,32 @@ pub(super) struct Decided {
 }
 
 impl Decided {
-    /// At the start rate. The most counts as no less than the least, and the start as between them.
+    /// At the start rate.
     pub(super) fn new(limits: Limits) -> Self {
-        let (min, max) = (limits.min, limits.max.max(limits.min));
-        let target = limits.start.max(min).min(max);
+        let Limits { min, start, max } = limits.ordered();
         Self {
             min,
             max,
-            target,
-            decision: Decision { from: target, to: target, ..Decision::default() },
+            target: start,
+            decision: Decision { from: start, to: start, ..Decision::default() },
             now: Timestamp::ZERO,
             begun: false,
         }
+    }
+
+    /// Moves the target within new limits.
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        let limits = limits.ordered();
+        (self.min, self.max) = (limits.min, limits.max);
+        self.settle(self.target.as_bps() as f64, Cause::Limit);
+    }
+
+    /// The same on a new route: back at the start rate of `limits`.
+    pub(super) fn restarted(&self, limits: Limits) -> Self {
+        let fresh = Self::new(limits);
+        let decision =
+            Decision { at: self.now, from: self.target, to: fresh.target, cause: Cause::RouteChange };
+        Self { decision, now: self.now, begun: true, ..fresh }
     }
 
     /// The later of `now` and what was told before.

@@ -16,7 +16,7 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use crate::{Feedback, SentPacket};
+use crate::feedback::{Feedback, SentPacket};
 
 /// The least retransmission timeout, and the first (RFC 6298 §2.1, §2.4).
 const SILENCE: TimeDelta = TimeDelta::from_seconds(1);

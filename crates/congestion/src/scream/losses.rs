@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use crate::PacketReport;
+use crate::feedback::PacketReport;
 
 /// So many missing packets are remembered.
 const MOST: usize = 1024;
@@ -110,7 +110,7 @@ mod tests {
     use giusto_units::{DataSize, Ecn, PeerTimestamp};
 
     use super::*;
-    use crate::SentPacket;
+    use crate::feedback::SentPacket;
 
     const ROUND_TRIP: f64 = 0.1;
 

@@ -1,13 +1,11 @@
-//! SCReAM: Self-Clocked Rate Adaptation for Multimedia, in the generations that there are.
+//! SCReAM: Self-Clocked Rate Adaptation for Multimedia, in three generations.
 //!
 //! | controller | text | module |
 //! |---|---|---|
-//! | `scream:d00` | draft-johansson-rmcat-scream-cc-00 | [`d00`] |
-//! | `scream:rfc8298` | RFC 8298 | [`rfc8298`] |
+//! | `scream:d00`, `scream:d00+giusto` | draft-johansson-rmcat-scream-cc-00 | [`d00`] |
+//! | `scream:rfc8298`, `scream:rfc8298+giusto` | RFC 8298 | [`rfc8298`] |
 //! | `scream:v2` | draft-ietf-ccwg-rfc8298bis-screamv2-01 | [`v2`] |
 
-#[cfg(test)]
-mod any_order;
 mod competing;
 pub mod d00;
 mod decided;

@@ -6,7 +6,7 @@
 //! | the trend of the queue delay | §4.1.2 | `trend.rs` |
 //! | the congestion window | §4.1.2.2 | `window.rs` |
 //! | competing flows | §4.1.2.3 | `../competing.rs` |
-//! | the window after the path has become slower | none: ours | `../follow.rs` |
+//! | the window of the variant | none: ours | `../follow.rs` |
 //! | lost packets, and those that are late | §4.1.2.4 | `../losses.rs` |
 //! | the send window, pacing, fast increase resumed | §4.1.2.5 to §4.1.2.7 | this one |
 //! | the media rate | §4.1.3 | `media_rate.rs` |
@@ -30,29 +30,29 @@
 //! | the first reordering window | a quarter of a round trip (RFC 8985 §6.2) |
 //! | the minimum send rate without feedback, §1 and §8, no rule | 50 kbit/s (`../flight.rs`) |
 //!
-//! # Deviations
+//! # Variant
 //!
-//! Two change what comes of it, and [`Rfc8298Config::literal`] is without them:
+//! `scream:rfc8298+giusto` ([`Rfc8298Config::giusto`]) has two changes:
 //!
-//! - **The window follows what arrives.** Above its target the text lets the window fall by a few packets a round trip (§4.1.2.2), as
-//!   LEDBAT does: where 3 Mbit/s become 1, the queue stays above 100 ms for three to six seconds, although the text wants to react
-//!   within a round trip (§1). Here the window is, once in a round trip and where packets queue for longer than the target, at most what
-//!   arrives in a round trip whose queue is as long as the target, and the media rate at most what arrives.
-//! - **The target of the delay rises on evidence.** Where the delay is steady, the text sets the target to the mean delay and a standard
-//!   deviation more (§4.1.2.3). A flow that is alone keeps its delay at the target, so that the target rises with each step, and the
-//!   queue is filled: the false positive that the section warns of. Here the target rises only while the mean delay is more than 1.1
-//!   times the target, a tenth being the text's own slack of the window (`MAX_BYTES_IN_FLIGHT_HEAD_ROOM`): then a window that follows
-//!   does not shorten the queue, so it is not the flow's own. Otherwise the target falls by a thousandth with each sample, as in
-//!   the authors' implementation of December 2017 (`ScreamTx.cpp`), so that what is found once is found again.
+//! - **The window follows the received rate.** Above the delay target the text lowers the window by a few packets in a round-trip time
+//!   (§4.1.2.2), as LEDBAT does: when 3 Mbit/s become 1, the queueing delay stays above 100 ms for three to six seconds, although the
+//!   text wants to react within a round-trip time (§1). In the variant, once in a round-trip time while the queueing delay is above
+//!   its target, the window is at most what arrives in a round-trip time with the target's queueing delay, and the media rate at most
+//!   the received rate.
+//! - **The delay target rises on evidence.** Where the delay is steady, the text sets the target to its mean plus a standard deviation
+//!   (§4.1.2.3). A flow that is alone keeps its delay at the target, so that the target rises step by step until the queue is full:
+//!   the false positive of which the section warns. In the variant the target rises only while the mean delay is above 1.1 times the
+//!   target, where a tenth is the slack of the window in the text (`MAX_BYTES_IN_FLIGHT_HEAD_ROOM`). Otherwise it falls by a
+//!   thousandth with each sample, as in the authors' implementation of December 2017 (`ScreamTx.cpp`).
 //!
-//! | | expectations of RFC 8867 met, of 279 | 95 % of the queueing delays from 1 to 5 s after 3 Mbit/s became 1 |
+//! | | expectations of RFC 8867 met, of 279 | 95th percentile of the queueing delay from 1 to 5 s after 3 Mbit/s became 1 |
 //! |---|---|---|
-//! | to the letter | 243 | 289 ms |
+//! | `scream:rfc8298` | 243 | 289 ms |
 //! | the window follows | 246 | |
 //! | evidence | 238 | |
-//! | both | 267 | 80 ms |
+//! | `scream:rfc8298+giusto` | 267 | 80 ms |
 //!
-//! The rest:
+//! # Deviations
 //!
 //! - `rtp_queue_size` is the least of what was seen in an interval: a picture that has just been queued is no queue, and with 30
 //!   pictures a second each interval of 0.2 s would end with one.
@@ -60,7 +60,7 @@
 //! - Before a round trip is known packets are paced at the media rate.
 //! - Marks are counted packet by packet as RFC 8888 reports them, not by `n_ECN`.
 //! - Priorities among streams (§4.1.2.8) and the discarding of what has waited for too long (§4.1.3) are the sender's:
-//!   `giusto_session::media::MediaSender`, [`ControllerKind::staleness`](crate::ControllerKind::staleness).
+//!   a media session's; see [`ScreamRfc8298::REQUIREMENTS`].
 
 mod config;
 mod media_rate;
@@ -84,7 +84,13 @@ use super::{
     losses::Losses,
     queue_delay::QueueDelay,
 };
-use crate::{Cause, Controller, Decision, Feedback, QueueState, SentPacket, Signal, Target};
+use crate::{
+    controller::Controller,
+    feedback::{Feedback, QueueState, SentPacket},
+    limits::Limits,
+    requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
+    target::{Cause, Decision, Signal, Target},
+};
 
 /// The queue delay is sampled so often for its trend (§4.1.2), and as often the controller wants to be woken.
 const SAMPLE: TimeDelta = TimeDelta::from_millis(50);
@@ -117,6 +123,16 @@ pub struct ScreamRfc8298 {
 }
 
 impl ScreamRfc8298 {
+    /// Its requirements. A window may hold packets back, so what is "excessively delayed" is discarded (RFC 8298 §4.1.3, without a
+    /// number): after 2 s, the longest queue of libwebrtc's pacer (`pacing_controller.cc`, `kMaxExpectedQueueLength`).
+    pub const REQUIREMENTS: Requirements = Requirements {
+        feedback: FeedbackKind::CongestionControl,
+        pacer: PacerSettings::SINGLE,
+        staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_seconds(2)) },
+        delay_target: true,
+        ..Requirements::DEFAULT
+    };
+
     /// With nothing sent.
     pub fn new(config: Rfc8298Config) -> Self {
         let decided = Decided::new(config.limits);
@@ -172,7 +188,7 @@ impl ScreamRfc8298 {
         self.flight.round_trip().unwrap_or(FIRST_ROUND_TRIP)
     }
 
-    /// What was lost or marked, if that counts; says whether it did.
+    /// Reacts to losses or marks if a reaction is due. Returns whether it did.
     fn on_congestion(&mut self, now: Timestamp, marks: Option<f64>) -> bool {
         let round_trip = self.round_trip();
         let lost = self.losses.event(now, round_trip);
@@ -196,7 +212,7 @@ impl ScreamRfc8298 {
         true
     }
 
-    /// The window follows what arrives, if packets queue for too long.
+    /// Lowers the window to the received rate while the queueing delay is above its target.
     fn follow(&mut self, now: Timestamp, round_trip: TimeDelta) {
         if !self.config.follow {
             return;
@@ -306,6 +322,36 @@ impl Controller for ScreamRfc8298 {
 
     fn next_timeout(&self) -> Option<Timestamp> {
         Some(if self.decided.has_begun() { self.processed + SAMPLE } else { Timestamp::ZERO })
+    }
+
+    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        self.config.limits = limits;
+        if !self.decided.has_begun() {
+            *self = Self::new(self.config);
+            return;
+        }
+        self.decided.advance(now);
+        self.decided.set_limits(limits);
+        self.media.set_limits(self.decided.limits());
+    }
+
+    /// The base delay (RFC 6817 §4.3), the round-trip time, the window and the target of the queueing delay are of the old route.
+    fn on_route_change(&mut self, now: Timestamp) {
+        if !self.decided.has_begun() {
+            return;
+        }
+        let now = self.decided.advance(now);
+        *self = Self {
+            decided: self.decided.restarted(self.config.limits),
+            queue: self.queue,
+            unquiet: now,
+            processed: self.processed,
+            ..Self::new(self.config)
+        };
+    }
+
+    fn requirements(&self) -> Requirements {
+        Self::REQUIREMENTS
     }
 
     /// The send window is that of §4.1.2.5, and the pacing rate that of §4.1.2.6.

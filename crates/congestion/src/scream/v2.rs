@@ -55,7 +55,11 @@ pub use window::{Congestion, Path, ReferenceWindow, WindowConfig};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use crate::{
-    Cause, Controller, Decision, Feedback, Limits, PacketReport, QueueState, SentPacket, Signal, Target,
+    controller::Controller,
+    feedback::{Feedback, PacketReport, QueueState, SentPacket},
+    limits::Limits,
+    requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
+    target::{Cause, Decision, Signal, Target},
 };
 
 /// What marks mean.
@@ -178,12 +182,20 @@ struct Tally {
 }
 
 impl ScreamV2 {
+    /// Its requirements. A window may hold packets back: what has waited for 2 s is discarded, as in
+    /// [`scream:rfc8298`](super::rfc8298::ScreamRfc8298::REQUIREMENTS).
+    pub const REQUIREMENTS: Requirements = Requirements {
+        feedback: FeedbackKind::CongestionControl,
+        pacer: PacerSettings::SINGLE,
+        staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_seconds(2)) },
+        delay_target: true,
+        ..Requirements::DEFAULT
+    };
+
     /// Nothing has been sent. The most counts as no less than the least, and the start as between them.
     pub fn new(config: ScreamV2Config) -> Self {
-        let Limits { min, start, max } = config.limits;
-        let max = max.max(min);
-        let start = start.max(min).min(max);
-        let config = ScreamV2Config { limits: Limits { min, start, max }, ..config };
+        let config = ScreamV2Config { limits: config.limits.ordered(), ..config };
+        let start = config.limits.start;
         let mut this = Self {
             delay: QueueDelay::new(config.delay),
             marks: Marks::new(config.marks),
@@ -448,6 +460,30 @@ impl Controller for ScreamV2 {
 
     fn next_timeout(&self) -> Option<Timestamp> {
         Some(if self.begun { self.looked + self.config.look.max(LEAST_LOOK) } else { Timestamp::ZERO })
+    }
+
+    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        self.config.limits = limits.ordered();
+        if !self.begun {
+            *self = Self::new(self.config);
+            return;
+        }
+        let now = self.advance(now);
+        self.settle(now);
+    }
+
+    fn on_route_change(&mut self, now: Timestamp) {
+        if !self.begun {
+            return;
+        }
+        let now = self.advance(now);
+        let fresh = Self::new(self.config);
+        let decision = Decision { at: now, from: self.target, to: fresh.target, cause: Cause::RouteChange };
+        *self = Self { decision, now, begun: true, looked: self.looked, ..fresh };
+    }
+
+    fn requirements(&self) -> Requirements {
+        Self::REQUIREMENTS
     }
 
     fn target(&self) -> Target {

@@ -79,7 +79,7 @@ pub(super) fn sender(
             discard_after: None,
         });
     }
-    let stale = spec.controller.staleness();
+    let stale = spec.controller.requirements().staleness;
     for stream in streams(spec) {
         let Some(video) = stream.video else { continue };
         // By its number: what is added behind it leaves its chance as it was.
@@ -103,8 +103,8 @@ pub(super) fn sender(
     }
     let config = MediaSenderConfig {
         cname: "sender".to_owned(),
-        feedback: spec.feedback.unwrap_or(spec.controller.feedback()),
-        pacer: pacer_config(spec.controller.pacer()),
+        feedback: spec.feedback.unwrap_or(spec.controller.requirements().feedback),
+        pacer: pacer_config(spec.controller.requirements().pacer),
         ecn: spec.ecn,
         ..MediaSenderConfig::default()
     };
@@ -119,7 +119,7 @@ pub(super) fn sender(
 ///
 /// A source or the receiver cannot be built; validation has excluded it.
 pub(super) fn receiver(spec: &MediaSpec) -> Result<MediaEndpoint, Box<dyn std::error::Error>> {
-    let feedback = spec.feedback.unwrap_or(spec.controller.feedback());
+    let feedback = spec.feedback.unwrap_or(spec.controller.requirements().feedback);
     let config = MediaReceiverConfig {
         payloads: vec![
             PayloadFormat::video(VIDEO_TYPE),

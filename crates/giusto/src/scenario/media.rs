@@ -1,6 +1,6 @@
 //! Media flows: streams, encoders and controller.
 
-use giusto_congestion::{ControllerKind, FeedbackKind, Limits};
+use giusto_congestion::{Algorithm, FeedbackKind, Limits};
 use giusto_session::{
     packetizer::DEFAULT_MAX_PAYLOAD,
     source::{
@@ -23,13 +23,13 @@ pub(crate) const AUDIO_ID: &str = "audio";
 pub(crate) const MEDIA_HEADERS: DataSize = DataSize::from_bytes(48);
 
 /// The default controller.
-const DEFAULT_CONTROLLER: &str = "gcc:libwebrtc";
+const DEFAULT_CONTROLLER: &str = "gcc:libwebrtc+giusto";
 
 /// An adaptive media session: RTP forwards, RTCP back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaSpec {
     /// Congestion control.
-    pub controller: ControllerKind,
+    pub controller: Algorithm,
     /// Limits of its target rate, headers included; default: what the media can use.
     pub limits: Limits,
     /// Feedback of the receiver; default: what the controller requires.
@@ -248,12 +248,13 @@ impl MediaSpec {
         Self { limits, ..media }
     }
 
-    /// The default controller: `gcc:libwebrtc`.
-    pub fn default_controller() -> ControllerKind {
-        ControllerKind::ALL
-            .into_iter()
-            .find(|kind| kind.name() == DEFAULT_CONTROLLER)
-            .unwrap_or(ControllerKind::Fixed)
+    /// The controller of a flow that names none: `gcc:libwebrtc+giusto`.
+    ///
+    /// # Panics
+    ///
+    /// Never: the name is in the table of controllers, which a test checks.
+    pub fn default_controller() -> Algorithm {
+        DEFAULT_CONTROLLER.parse().expect("the name is in the table of controllers")
     }
 
     /// The maximum rate that the media can use, headers included: all videos at their highest rate, and audio.
@@ -285,20 +286,20 @@ impl MediaSpec {
 
     /// Feedback of the receiver: as given, else as the controller requires.
     pub(crate) fn reported(&self) -> FeedbackKind {
-        self.feedback.unwrap_or(self.controller.feedback())
+        self.feedback.unwrap_or(self.controller.requirements().feedback)
     }
 
     /// Settings that the controller or its feedback does not support.
     pub(super) fn unfit(&self) -> Vec<Unfit> {
-        let can_ask = self.reported() == FeedbackKind::ScreamDraft && self.controller.heeds_quench();
-        let feedback = self.feedback.filter(|&given| !self.controller.hears(given)).map(Unfit::Feedback);
+        let can_ask = self.reported() == FeedbackKind::ScreamDraft && self.controller.requirements().receiver_limit;
+        let feedback = self.feedback.filter(|&given| !self.controller.requirements().accepts(given)).map(Unfit::Feedback);
         let limit = self.receiver_limit.filter(|_| !can_ask).map(|_| Unfit::ReceiverLimit);
-        let target = self.delay_target.filter(|_| !self.controller.has_delay_target());
+        let target = self.delay_target.filter(|_| !self.controller.requirements().delay_target);
         [feedback, target.map(|_| Unfit::DelayTarget), limit].into_iter().flatten().collect()
     }
 
     /// Replaces the controller; removes and returns the settings that the new one does not support.
-    pub(crate) fn put_under(&mut self, controller: ControllerKind) -> Vec<Unfit> {
+    pub(crate) fn put_under(&mut self, controller: Algorithm) -> Vec<Unfit> {
         self.controller = controller;
         let mut left_out = Vec::new();
         // Removing the feedback may make another setting unsupported.

@@ -35,6 +35,7 @@
 // document.
 mod builder;
 mod change;
+mod controllers;
 mod document;
 mod error;
 mod expectation;

@@ -18,7 +18,7 @@ use crate::view::format::{percent, rate, short};
 /// ```
 pub fn cause_in_words(cause: &Cause) -> String {
     match *cause {
-        Cause::Start => "start: where it begins".to_owned(),
+        Cause::Start => "start rate".to_owned(),
         Cause::Delay { signal, trend_ms, threshold_ms } => {
             // An under-use lies below the threshold's negative.
             let bound = if signal == Signal::UnderUse { -threshold_ms } else { threshold_ms };
@@ -35,15 +35,16 @@ pub fn cause_in_words(cause: &Cause) -> String {
         Cause::AcknowledgedRate { rate_bps } => format!("acknowledged rate: {} arrive", rate(rate_bps)),
         Cause::ReceiverEstimate => "receiver's estimate".to_owned(),
         Cause::Probe { rate_bps } => format!("probe: it measured {}", rate(rate_bps)),
-        Cause::ProbeSuppressed => "probe suppressed: delay, round trip or losses forbade it".to_owned(),
+        Cause::ProbeSuppressed => "probe suppressed by delay, RTT or losses".to_owned(),
         Cause::SenderQueue { waited_ms } => {
             format!("sender's queue: its oldest packet has waited for {} ms", short(waited_ms))
         }
-        Cause::SourceQuench => "source quench: the receiver asks for less".to_owned(),
-        Cause::ApplicationLimited => "application-limited: the sender does not use what it has".to_owned(),
-        Cause::RoundTrip => "round trip: too long to go on like this".to_owned(),
-        Cause::Silence => "silence: nothing was heard for too long".to_owned(),
-        Cause::Limit => "limit: the least or the most that was configured".to_owned(),
+        Cause::SourceQuench => "source quench: the receiver requests a lower rate".to_owned(),
+        Cause::ApplicationLimited => "application-limited: the media uses less than the target".to_owned(),
+        Cause::RoundTrip => "RTT above limit, backing off".to_owned(),
+        Cause::Silence => "no feedback, backing off".to_owned(),
+        Cause::Limit => "configured minimum or maximum rate".to_owned(),
+        Cause::RouteChange => "route change, estimates reset".to_owned(),
         _ => cause_name(cause).to_owned(),
     }
 }
@@ -65,6 +66,7 @@ pub fn cause_name(cause: &Cause) -> &'static str {
         Cause::RoundTrip => "round-trip",
         Cause::Silence => "silence",
         Cause::Limit => "limit",
+        Cause::RouteChange => "route-change",
         _ => "other",
     }
 }
@@ -149,7 +151,7 @@ mod tests {
         assert_eq!(words(Cause::Loss { ratio: 0.12 }), format!("loss: {} of the packets", percent(0.12)));
         assert_eq!(words(Cause::Probe { rate_bps: 2.5e6 }), "probe: it measured 2.500 Mbit/s");
         assert!(words(Cause::ProbeSuppressed).starts_with("probe suppressed"));
-        assert_eq!(words(Cause::SourceQuench), "source quench: the receiver asks for less");
+        assert_eq!(words(Cause::SourceQuench), "source quench: the receiver requests a lower rate");
         assert_eq!(cause_name(&Cause::SourceQuench), "source-quench");
         assert!(words(delay(Signal::OverUse, f64::NAN)).contains("NaN"));
     }

@@ -3,10 +3,10 @@
 use giusto_units::{Ecn, PeerTimestamp, TimeDelta};
 
 use super::{
-    RtcpError,
+    error::RtcpError,
     frame::{self, Frame, packet_type},
 };
-use crate::NtpShort;
+use crate::ntp::NtpShort;
 
 /// RFC 8888 §3.1, as registered in §6.
 pub(super) const FORMAT: u8 = 11;

@@ -1,7 +1,7 @@
 //! Who is there, and who leaves (RFC 3550 §6.5, §6.6).
 
 use super::{
-    RtcpError,
+    error::RtcpError,
     frame::{self, Frame, packet_type},
 };
 

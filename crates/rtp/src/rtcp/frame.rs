@@ -1,6 +1,6 @@
 //! The four bytes that each RTCP packet begins with (RFC 3550 §6.4.1), and where the packet ends.
 
-use super::RtcpError;
+use super::error::RtcpError;
 
 /// The header of a packet (RFC 3550 §6.4.1).
 pub(super) const HEADER_BYTES: usize = 4;

@@ -1,10 +1,14 @@
 //! The packets of a datagram, one after the other (RFC 3550 §6.1).
 
 use super::{
-    Bye, CongestionFeedback, ReceiverReport, Remb, ReportCount, RtcpError, ScreamFeedback, SenderReport,
-    SourceDescription, TransportFeedback, ccfb,
+    ccfb::{self, CongestionFeedback, ReportCount},
+    description::{Bye, SourceDescription},
+    error::RtcpError,
     frame::{Frame, packet_type},
-    remb, scream_draft, twcc,
+    remb::{self, Remb},
+    reports::{ReceiverReport, SenderReport},
+    scream_draft::{self, ScreamFeedback},
+    twcc::{self, TransportFeedback},
 };
 
 /// A packet that was understood.

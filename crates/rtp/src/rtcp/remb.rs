@@ -3,7 +3,7 @@
 use giusto_units::DataRate;
 
 use super::{
-    RtcpError,
+    error::RtcpError,
     frame::{self, Frame, packet_type},
 };
 

@@ -3,10 +3,10 @@
 use giusto_units::TimeDelta;
 
 use super::{
-    RtcpError,
+    error::RtcpError,
     frame::{self, Frame, HEADER_BYTES, packet_type, take, take_u32},
 };
-use crate::{NtpDelay, NtpShort, NtpTimestamp};
+use crate::ntp::{NtpDelay, NtpShort, NtpTimestamp};
 
 /// A report block (RFC 3550 §6.4.1).
 const BLOCK_BYTES: usize = 24;

@@ -15,10 +15,10 @@
 use giusto_units::{PeerTimestamp, Timestamp};
 
 use super::{
-    RtcpError,
+    error::RtcpError,
     frame::{self, Frame, packet_type},
 };
-use crate::SequenceUnwrapper;
+use crate::unwrapper::SequenceUnwrapper;
 
 /// Not assigned (draft-johansson-rmcat-scream-cc-00 §7): the last that RFC 4585 §6.2 leaves open.
 pub(super) const FORMAT: u8 = 30;

@@ -3,11 +3,11 @@
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
-    RtcpError,
+    error::RtcpError,
     frame::{self, FEEDBACK_HEADER_BYTES, Frame, HEADER_BYTES, packet_type},
     twcc_chunks::{self, CHUNK_BYTES, Status, StatusChunks},
 };
-use crate::SequenceUnwrapper;
+use crate::unwrapper::SequenceUnwrapper;
 
 /// draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1.
 pub(super) const FORMAT: u8 = 15;

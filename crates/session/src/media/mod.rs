@@ -42,15 +42,15 @@
 //! | transport-wide sequence number | [`TRANSPORT_SEQUENCE_ID`] | [`FeedbackKind::TransportWide`](giusto_congestion::FeedbackKind) |
 //! | abs-send-time | [`ABS_SEND_TIME_ID`] | [`FeedbackKind::ReceiverEstimate`](giusto_congestion::FeedbackKind) |
 
-mod acknowledged;
 mod config;
 mod endpoint;
 mod event;
-mod history;
 mod queue;
 mod receiver;
 mod reports;
 mod scheduler;
+#[cfg(test)]
+mod scream_draft_tests;
 mod sender;
 mod share;
 mod stream;

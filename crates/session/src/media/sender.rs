@@ -2,19 +2,16 @@
 
 use std::collections::VecDeque;
 
-use giusto_congestion::{Controller, Decision, PacketReport, Probe, QueueState, Target};
-use giusto_pace::media::{self, Pacer, Permit};
-use giusto_rtp::{
-    NtpShortUnwrapper,
-    rtcp::{Bye, Description, SourceDescription, TransportFeedbackUnwrapper},
+use giusto_congestion::{
+    Controller, Decision, History, Limits, OutgoingPacket, Probe, QueueState, RtpId, Target,
 };
+use giusto_pace::media::{self, Pacer, Permit};
+use giusto_rtp::rtcp::{Bye, Description, SourceDescription};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{
     Datagram, MediaEvent, MediaSenderConfig, MediaStream, StreamFigures,
-    acknowledged::Acknowledged,
     event::Events,
-    history::History,
     queue::Waiting,
     stream::{RtpStream, Says},
     streams::Streams,
@@ -53,11 +50,7 @@ pub struct MediaSender {
     pacing: DataRate,
     decision: Decision,
     pub(super) history: History,
-    pub(super) unwrapper: TransportFeedbackUnwrapper,
-    pub(super) report_clock: NtpShortUnwrapper,
-    pub(super) acknowledged: Acknowledged,
-    /// Of a feedback message, kept for its memory.
-    pub(super) reports: Vec<PacketReport>,
+    next_transport_sequence: u16,
     /// When padding may follow what was sent, with [`Target::padding`].
     padding_at: Timestamp,
     report_at: Option<Timestamp>,
@@ -65,7 +58,6 @@ pub struct MediaSender {
     events: Events,
     now: Timestamp,
     begun: bool,
-    pub(super) begun_at: Timestamp,
     pub(super) stopped: bool,
 }
 
@@ -92,18 +84,14 @@ impl MediaSender {
             stream_targets: Vec::new(),
             pacing: target.pacing,
             decision,
-            history: History::default(),
-            unwrapper: TransportFeedbackUnwrapper::new(),
-            report_clock: NtpShortUnwrapper::new(),
-            acknowledged: Acknowledged::default(),
-            reports: Vec::new(),
+            history: History::new(),
+            next_transport_sequence: 0,
             padding_at: Timestamp::ZERO,
             report_at: None,
             rtcp: VecDeque::new(),
             events: Events::default(),
             now: Timestamp::ZERO,
             begun: false,
-            begun_at: Timestamp::ZERO,
             stopped: false,
             config,
         }
@@ -141,6 +129,22 @@ impl MediaSender {
         self.share(now);
     }
 
+    /// Sets new limits of the target rate.
+    pub fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        let now = self.advance(now);
+        self.controller.set_limits(now, limits);
+        self.settle(now);
+    }
+
+    /// Handles a change of the route: see [`Controller::on_route_change`].
+    pub fn on_route_change(&mut self, now: Timestamp) {
+        let now = self.advance(now);
+        self.history.on_route_change();
+        self.pacer.on_in_flight(self.history.in_flight());
+        self.controller.on_route_change(now);
+        self.settle(now);
+    }
+
     /// The deadline of [`poll_timeout`](Self::poll_timeout) has come.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         let now = self.advance(now);
@@ -149,7 +153,6 @@ impl MediaSender {
         }
         if !self.begun {
             self.begun = true;
-            self.begun_at = now;
             self.tell_controller(now);
             self.decision = *self.controller.decision();
             self.events.tell(MediaEvent::Decided(Decision { at: now, ..self.decision }));
@@ -160,8 +163,7 @@ impl MediaSender {
         self.streams.discard_old(now, &mut self.events);
         self.streams.take_frames(now, &mut self.events);
         self.streams.discard_after(now, self.config.discard_after, &mut self.events);
-        if self.history.forget(now) {
-            self.forget_numbers();
+        if self.history.on_timeout(now) {
             self.pacer.on_in_flight(self.history.in_flight());
         }
         if self.report_at.is_some_and(|due| due <= now) {
@@ -229,7 +231,7 @@ impl MediaSender {
             Permit::Blocked => None,
         });
         // A window that nothing comes back for opens when what was sent is forgotten.
-        let forgotten = self.target.window.and(self.history.forgets_at());
+        let forgotten = self.target.window.and(self.history.next_timeout());
         [frames, discard, packet, forgotten, self.controller.next_timeout(), self.report_at]
             .into_iter()
             .flatten()
@@ -285,39 +287,40 @@ impl MediaSender {
     }
 
     fn send_media(&mut self, now: Timestamp, waiting: &Waiting, probe: Option<u32>) -> (Datagram, bool) {
-        let sequence = self.on_sent(now, waiting.size, probe);
+        let sequence = self.on_sent(now, self.streams.id(waiting.stream), (waiting.size, probe));
         let (head, first) = self.streams.write(now, waiting, sequence);
         (Datagram { head, rest: waiting.packet.size, ecn: self.config.ecn }, first)
     }
 
     fn send_padding(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> Datagram {
-        let transport_sequence = self.on_sent(now, size, probe);
+        let transport_sequence = self.on_sent(now, Some(self.padding.id()), (size, probe));
         let payload = size.saturating_sub(self.streams.headers());
         let says = Says { marker: false, media_timestamp: 0, transport_sequence, payload };
         let head = self.padding.write(now, self.config.feedback, says);
         Datagram { head, rest: payload, ecn: self.config.ecn }
     }
 
-    /// A packet of `size` leaves: gives its number on the transport.
-    fn on_sent(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> u64 {
-        let before = self.history.first();
-        let sent = self.history.on_sent(now, size, probe);
-        if self.history.first() != before {
-            self.forget_numbers();
+    /// Records a packet that leaves. Returns its transport-wide sequence number.
+    fn on_sent(&mut self, now: Timestamp, rtp: Option<RtpId>, (size, probe): (DataSize, Option<u32>)) -> u16 {
+        let transport_sequence = self.next_transport_sequence;
+        self.next_transport_sequence = transport_sequence.wrapping_add(1);
+        let packet = OutgoingPacket {
+            transport_sequence: Some(transport_sequence),
+            rtp,
+            size,
+            ecn: self.config.ecn,
+            probe,
+        };
+        let before = self.history.in_flight() + size;
+        let sent = self.history.on_sent(now, packet);
+        if sent.in_flight != before {
             self.pacer.on_in_flight(sent.in_flight);
         }
         if let Some(time) = self.target.padding.time_for(size) {
             self.padding_at = (self.padding_at.max(now) + time).min(now + PADDING_DEBT);
         }
         self.controller.on_sent(now, &sent);
-        sent.sequence
-    }
-
-    fn forget_numbers(&mut self) {
-        for (_, rtp) in self.streams.iter_mut() {
-            rtp.forget_before(self.history.first());
-        }
-        self.padding.forget_before(self.history.first());
+        transport_sequence
     }
 
     /// Does what the controller says.

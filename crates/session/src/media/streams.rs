@@ -2,7 +2,7 @@
 //!
 //! What Figure 2 of draft-johansson-rmcat-scream-cc-00 calls rate control and queue, once for each source.
 
-use giusto_congestion::{FeedbackKind, QueueState, StreamState};
+use giusto_congestion::{FeedbackKind, QueueState, RtpId, StreamState};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
@@ -124,10 +124,6 @@ impl Streams {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&MediaStream, &RtpStream)> {
         self.lines.iter().map(|line| (&line.stream, &line.rtp))
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&mut MediaStream, &mut RtpStream)> {
-        self.lines.iter_mut().map(|line| (&mut line.stream, &mut line.rtp))
     }
 
     pub(super) fn figures(&self, now: Timestamp) -> impl Iterator<Item = StreamFigures> {
@@ -293,8 +289,13 @@ impl Streams {
         oldest.queue.pop()
     }
 
+    /// What identifies the next packet of a stream.
+    pub(super) fn id(&self, stream: usize) -> Option<RtpId> {
+        self.lines.get(stream).map(|line| line.rtp.id())
+    }
+
     /// The header of a packet that leaves with this number on the transport, and whether it is the first of its stream.
-    pub(super) fn write(&mut self, now: Timestamp, waiting: &Waiting, sequence: u64) -> (Vec<u8>, bool) {
+    pub(super) fn write(&mut self, now: Timestamp, waiting: &Waiting, sequence: u16) -> (Vec<u8>, bool) {
         let Some(line) = self.lines.get_mut(waiting.stream) else { return Default::default() };
         let packet = &waiting.packet;
         let says = Says {

@@ -1,6 +1,6 @@
 //! What both ends promise, alone and together.
 
-use giusto_congestion::{ControllerKind, Decision, Limits};
+use giusto_congestion::{Algorithm, Decision, Limits};
 use giusto_rtp::{
     NtpShort, RtpHeader,
     rtcp::{
@@ -16,6 +16,10 @@ use crate::{
     packetizer::Packetizer,
     source::{Audio, AudioConfig, PerfectConfig, PerfectEncoder, VIDEO_CLOCK},
 };
+
+fn algorithm(name: &str) -> Algorithm {
+    name.parse().unwrap()
+}
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_nanos(millis * 1_000_000)
@@ -49,12 +53,12 @@ fn streams() -> Vec<MediaStream> {
     vec![audio, video]
 }
 
-fn sender(kind: ControllerKind) -> MediaSender {
+fn sender(kind: Algorithm) -> MediaSender {
     sender_of(kind, streams())
 }
 
-fn sender_of(kind: ControllerKind, streams: Vec<MediaStream>) -> MediaSender {
-    let config = MediaSenderConfig { feedback: kind.feedback(), ..MediaSenderConfig::default() };
+fn sender_of(kind: Algorithm, streams: Vec<MediaStream>) -> MediaSender {
+    let config = MediaSenderConfig { feedback: kind.requirements().feedback, ..MediaSenderConfig::default() };
     let limits = Limits { start: DataRate::from_bps(1_000_000), ..Limits::default() };
     MediaSender::new(config, kind.build(limits), streams)
 }
@@ -79,7 +83,7 @@ fn media(sent: &[(Timestamp, Datagram)]) -> impl Iterator<Item = (Timestamp, Rtp
 
 #[test]
 fn a_report_with_a_wrong_time_does_not_make_the_sender_deaf() {
-    let mut sender = sender(ControllerKind::ScreamRfc8298);
+    let mut sender = sender(algorithm("scream:rfc8298+giusto"));
     sent(&mut sender, at(400));
     // 32 bits are 65 536 s: nearest to 16 s is more than an hour before zero.
     for (time, begin_sequence) in [(16 << 16, 65_000), (0xf000_0000, 65_001), (0xf000_8000, 65_002)] {
@@ -95,7 +99,7 @@ fn a_report_with_a_wrong_time_does_not_make_the_sender_deaf() {
 
 #[test]
 fn what_is_sent_is_the_target_headers_included() {
-    let sent = sent(&mut sender(ControllerKind::Fixed), at(20_000));
+    let sent = sent(&mut sender(algorithm("fixed")), at(20_000));
     // The first second is that of an encoder that begins at its least rate.
     let bytes: u64 = media(&sent)
         .filter(|&(sent, ..)| sent >= at(1000))
@@ -107,7 +111,7 @@ fn what_is_sent_is_the_target_headers_included() {
 
 #[test]
 fn sequence_numbers_wrap_and_leave_no_gap() {
-    let sent = sent(&mut sender(ControllerKind::Fixed), at(10_000));
+    let sent = sent(&mut sender(algorithm("fixed")), at(10_000));
     for (ssrc, first) in [(1, 65_530_u16), (2, 65_000)] {
         let numbers: Vec<u16> = media(&sent)
             .filter(|(_, header, _)| header.ssrc == ssrc)
@@ -120,7 +124,7 @@ fn sequence_numbers_wrap_and_leave_no_gap() {
 
 #[test]
 fn reports_follow_what_was_sent_and_a_bye_ends_all() {
-    let mut sender = sender(ControllerKind::Fixed);
+    let mut sender = sender(algorithm("fixed"));
     let before = sent(&mut sender, at(3500));
     let reports = before.iter().filter(|(_, datagram)| datagram.head[1] == 200).count();
     assert_eq!(reports, 5, "one with the first packet of each stream, and each second thereafter");
@@ -134,7 +138,7 @@ fn reports_follow_what_was_sent_and_a_bye_ends_all() {
 
 #[test]
 fn a_sender_report_maps_media_time_to_the_clock() {
-    let sent = sent(&mut sender(ControllerKind::Fixed), at(2500));
+    let sent = sent(&mut sender(algorithm("fixed")), at(2500));
     let reports = sent.iter().filter(|(_, datagram)| datagram.head[1] == 200);
     for (now, datagram) in reports {
         for packet in Packets::new(&datagram.head).unwrap().map(Result::unwrap) {
@@ -162,6 +166,8 @@ enum Heard {
 }
 
 impl giusto_congestion::Controller for Listener {
+    fn set_limits(&mut self, _: Timestamp, _: Limits) {}
+    fn on_route_change(&mut self, _: Timestamp) {}
     fn on_sent(&mut self, _: Timestamp, _: &giusto_congestion::SentPacket) {}
 
     fn on_feedback(&mut self, _: Timestamp, feedback: &giusto_congestion::Feedback<'_>) {
@@ -242,7 +248,7 @@ proptest! {
     #[test]
     fn a_sender_bears_any_calls(
         calls in prop::collection::vec((0_u8..8, any::<u64>(), any::<u16>(), prop::collection::vec(any::<Option<i16>>(), 0..40)), 1..200),
-        kind in prop::sample::select(ControllerKind::ALL.to_vec()),
+        kind in prop::sample::select(Algorithm::all().collect::<Vec<_>>()),
         limits in prop::collection::vec((prop::option::of(-5_i64..2000), prop::option::of(-5_i64..2000)), 2),
     ) {
         let millis = |limit: Option<i64>| limit.map(giusto_units::TimeDelta::from_millis);

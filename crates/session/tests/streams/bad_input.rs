@@ -1,16 +1,15 @@
 //! Sources, clocks, links and numbers that are not as they should be.
 
-use giusto_congestion::{ControllerKind, Limits};
+use giusto_congestion::{Algorithm, Limits};
 use giusto_session::{
     media::{MediaEvent, MediaStream},
     source::{Frame, MediaSource, RateRange},
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::link::{Run, UDP, at, audio, kbps, millis, stream, video};
+use super::link::{Run, UDP, algorithm, at, audio, kbps, millis, stream, video};
 
-const SCREAM: [ControllerKind; 3] =
-    [ControllerKind::ScreamRfc8298, ControllerKind::ScreamD00, ControllerKind::ScreamV2];
+const SCREAM: [&str; 3] = ["scream:rfc8298+giusto", "scream:d00+giusto", "scream:v2"];
 
 fn limits() -> Limits {
     Limits { min: kbps(100), start: kbps(500), max: kbps(5000) }
@@ -55,7 +54,7 @@ fn a_source_without_frames_does_not_stop_the_one_beside_it() {
         let never = || stream(7, Odd { due, frames: None, count: 0 });
         for streams in [vec![never(), video(2, 1.0, (100, 1000))], vec![video(2, 1.0, (100, 1000)), never()]]
         {
-            let mut run = Run::of(ControllerKind::ScreamV2, limits(), streams);
+            let mut run = Run::of(algorithm("scream:v2"), limits(), streams);
             run.until(at(5000));
             assert!((145..=151).contains(&run.received(2).frames), "{due:?}: {:?}", run.received(2));
             assert_eq!(run.received(7).packets, 0);
@@ -65,7 +64,7 @@ fn a_source_without_frames_does_not_stop_the_one_beside_it() {
 
 #[test]
 fn a_frame_much_larger_than_the_window_gets_through() {
-    for kind in SCREAM {
+    for kind in SCREAM.map(algorithm) {
         let huge =
             Odd { due: Some(at(1000)), frames: Some((1_000_000, TimeDelta::from_seconds(20))), count: 0 };
         let mut run = Run::of(kind, limits(), vec![stream(7, huge), video(2, 1.0, (100, 300))]);
@@ -89,7 +88,7 @@ fn a_frame_much_larger_than_the_window_gets_through() {
 
 #[test]
 fn without_any_feedback_nothing_locks_up() {
-    for kind in SCREAM {
+    for kind in SCREAM.map(algorithm) {
         let discarding = MediaStream {
             skip_after: Some(millis(200)),
             discard_after: Some(millis(1000)),
@@ -117,7 +116,7 @@ fn without_any_feedback_nothing_locks_up() {
 
 #[test]
 fn a_clock_that_jumps_an_hour_ahead_and_back_does_no_harm() {
-    for kind in ControllerKind::ALL {
+    for kind in Algorithm::all() {
         let streams = vec![
             audio(1),
             MediaStream {
@@ -156,7 +155,7 @@ fn a_clock_that_jumps_an_hour_ahead_and_back_does_no_harm() {
 
 #[test]
 fn no_stream_at_all_and_fifty_of_them() {
-    for kind in ControllerKind::ALL {
+    for kind in Algorithm::all() {
         let mut run = Run::of(kind, limits(), Vec::new());
         run.until(at(5000));
         run.ends[0].set_paused(run.now, 3, true);
@@ -175,7 +174,7 @@ fn no_stream_at_all_and_fifty_of_them() {
         let (least, most) = (packets.iter().min().unwrap(), packets.iter().max().unwrap());
         // Each source takes a message of its own in the draft's feedback, which is to take no more than 75 kbit/s: each is heard of
         // less than four times a second, and the window waits for that.
-        let enough = if kind == ControllerKind::ScreamD00 { 100 } else { 200 };
+        let enough = if kind == algorithm("scream:d00+giusto") { 100 } else { 200 };
         assert!(*least >= enough && most - least <= 40, "{kind}: {packets:?}");
     }
 }
@@ -183,7 +182,7 @@ fn no_stream_at_all_and_fifty_of_them() {
 #[test]
 fn priorities_that_are_none_do_no_harm() {
     let odd = [1e9, 1e-9, f64::NAN, f64::INFINITY, f64::MAX, 0.0, -1.0, f64::MIN_POSITIVE];
-    for kind in [ControllerKind::ScreamV2, ControllerKind::GccLibwebrtc] {
+    for kind in [algorithm("scream:v2"), algorithm("gcc:libwebrtc+giusto")] {
         let streams = odd.iter().zip(1..).map(|(&priority, ssrc)| video(ssrc, priority, (50, 5000)));
         let mut run = Run::of(kind, limits(), streams.collect());
         run.rate = kbps(2000);
@@ -203,7 +202,7 @@ fn priorities_that_are_none_do_no_harm() {
 
 #[test]
 fn least_rates_that_the_link_cannot_carry_are_borne() {
-    for kind in SCREAM {
+    for kind in SCREAM.map(algorithm) {
         let streams = [1, 2, 3].map(|ssrc| MediaStream {
             skip_after: Some(millis(200)),
             discard_after: Some(millis(1000)),
@@ -240,7 +239,7 @@ fn without_any_feedback_the_least_rate_is_sent_however_long_it_lasts() {
     {
         // Two sources that make 1 Mbit/s at least, for five minutes.
         let limits = Limits { min: kbps(1000), start: kbps(2000), max: kbps(5000) };
-        let mut run = Run::of(kind, limits, vec![video(2, 1.0, (500, 2000)), video(3, 1.0, (500, 2000))]);
+        let mut run = Run::of(algorithm(kind), limits, vec![video(2, 1.0, (500, 2000)), video(3, 1.0, (500, 2000))]);
         run.until(at(5000));
         run.feedback = false;
         run.until(at(300_000));

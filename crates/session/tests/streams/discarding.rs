@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use giusto_congestion::{ControllerKind, Target};
+use giusto_congestion::Target;
 use giusto_session::{
     media::{MediaEvent, MediaSender, MediaSenderConfig, MediaStream},
     source::{BurstSize, Cbr, KeyFrames, PerfectConfig, PerfectEncoder, RateRange},
@@ -10,7 +10,7 @@ use giusto_session::{
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use proptest::prelude::*;
 
-use super::link::{Puppet, Run, Seen, Spy, Strings, at, encoder, kbps, millis, receiver, stream};
+use super::link::{Puppet, Run, Seen, Spy, Strings, algorithm, at, encoder, kbps, millis, receiver, stream};
 
 /// A sender under a puppet's control that paces at `pacing`.
 fn run(pacing: u64, streams: Vec<MediaStream>) -> (Run, Arc<Mutex<Strings>>) {
@@ -18,7 +18,7 @@ fn run(pacing: u64, streams: Vec<MediaStream>) -> (Run, Arc<Mutex<Strings>>) {
     let (puppet, strings) = Puppet::new(target);
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
     let sender = MediaSender::new(config, Box::new(puppet), streams);
-    (Run::new(sender, receiver(ControllerKind::Fixed)), strings)
+    (Run::new(sender, receiver(algorithm("fixed"))), strings)
 }
 
 fn spied(ssrc: u32, source: PerfectEncoder) -> (MediaStream, Arc<Mutex<Seen>>) {

@@ -1,6 +1,6 @@
 //! Feedback that lies.
 
-use giusto_congestion::{ControllerKind, Limits};
+use giusto_congestion::{Algorithm, Limits};
 use giusto_rtp::{
     NtpShort,
     rtcp::{
@@ -9,7 +9,7 @@ use giusto_rtp::{
 };
 use giusto_units::{DataSize, Ecn};
 
-use super::link::{Run, at, audio, kbps, rtp, video};
+use super::link::{Run, algorithm, at, audio, kbps, rtp, video};
 
 /// Numbers without end (Marsaglia, 2003).
 struct Numbers(u64);
@@ -24,7 +24,7 @@ impl Numbers {
 }
 
 /// A message on one of the sources, about the packets that were sent last, of which nothing but their numbers is true.
-fn lie(run: &Run, kind: ControllerKind, numbers: &mut Numbers) -> Vec<u8> {
+fn lie(run: &Run, kind: Algorithm, numbers: &mut Numbers) -> Vec<u8> {
     let ssrc = [1, 2, 3, 4][numbers.next() as usize % 4];
     let latest = run.sent.iter().rev().filter_map(|(_, datagram)| rtp(datagram)).find(|rtp| rtp.ssrc == ssrc);
     let latest = latest.map_or(0, |rtp| rtp.sequence);
@@ -36,7 +36,7 @@ fn lie(run: &Run, kind: ControllerKind, numbers: &mut Numbers) -> Vec<u8> {
     };
     let (time, bits) = (numbers.next() as u32, numbers.next());
     let mut bytes = Vec::new();
-    if kind == ControllerKind::ScreamD00 {
+    if kind == algorithm("scream:d00+giusto") {
         let message = ScreamFeedback {
             sender_ssrc: 9999,
             media_ssrc: ssrc,
@@ -62,7 +62,7 @@ fn lie(run: &Run, kind: ControllerKind, numbers: &mut Numbers) -> Vec<u8> {
 
 #[test]
 fn whoever_has_lied_for_ten_seconds_is_forgotten_ten_seconds_later() {
-    for kind in [ControllerKind::ScreamRfc8298, ControllerKind::ScreamD00, ControllerKind::ScreamV2] {
+    for kind in [algorithm("scream:rfc8298+giusto"), algorithm("scream:d00+giusto"), algorithm("scream:v2")] {
         for seed in 1..=3 {
             let limits = Limits { min: kbps(100), start: kbps(500), max: kbps(5000) };
             let rates = [false, true].map(|lies| {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use giusto_congestion::{
-    Controller, ControllerKind, Decision, Feedback, Limits, QueueState, SentPacket, StreamState, Target,
+    Algorithm, Controller, Decision, Feedback, Limits, QueueState, SentPacket, StreamState, Target,
 };
 use giusto_session::{
     media::{
@@ -22,6 +22,10 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 pub(crate) const VIDEO_TYPE: u8 = 96;
 pub(crate) const AUDIO_TYPE: u8 = 111;
 pub(crate) const UDP: DataSize = DataSize::from_bytes(28);
+
+pub(crate) fn algorithm(name: &str) -> Algorithm {
+    name.parse().unwrap()
+}
 
 pub(crate) fn at(millis: u64) -> Timestamp {
     Timestamp::from_nanos(millis * 1_000_000)
@@ -71,23 +75,23 @@ pub(crate) fn audio(ssrc: u32) -> MediaStream {
     }
 }
 
-pub(crate) fn sender(kind: ControllerKind, limits: Limits, streams: Vec<MediaStream>) -> MediaSender {
+pub(crate) fn sender(kind: Algorithm, limits: Limits, streams: Vec<MediaStream>) -> MediaSender {
     let config = MediaSenderConfig {
-        feedback: kind.feedback(),
-        pacer: pacer_config(kind.pacer()),
+        feedback: kind.requirements().feedback,
+        pacer: pacer_config(kind.requirements().pacer),
         ..MediaSenderConfig::default()
     };
     MediaSender::new(config, kind.build(limits), streams)
 }
 
-pub(crate) fn receiver(kind: ControllerKind) -> MediaReceiver {
+pub(crate) fn receiver(kind: Algorithm) -> MediaReceiver {
     MediaReceiver::new(MediaReceiverConfig {
         payloads: vec![
             PayloadFormat::video(VIDEO_TYPE),
             PayloadFormat::audio(AUDIO_TYPE, 48_000),
             PayloadFormat::padding(PADDING_TYPE),
         ],
-        ..MediaReceiverConfig::new(9999, "far", kind.feedback())
+        ..MediaReceiverConfig::new(9999, "far", kind.requirements().feedback)
     })
     .unwrap()
 }
@@ -187,6 +191,8 @@ impl Controller for Puppet {
     fn next_timeout(&self) -> Option<Timestamp> {
         Some(self.next)
     }
+    fn set_limits(&mut self, _: Timestamp, _: Limits) {}
+    fn on_route_change(&mut self, _: Timestamp) {}
     fn target(&self) -> Target {
         self.target
     }
@@ -234,7 +240,7 @@ impl Run {
         }
     }
 
-    pub(crate) fn of(kind: ControllerKind, limits: Limits, streams: Vec<MediaStream>) -> Self {
+    pub(crate) fn of(kind: Algorithm, limits: Limits, streams: Vec<MediaStream>) -> Self {
         Self::new(sender(kind, limits, streams), receiver(kind))
     }
 

@@ -1,17 +1,12 @@
 //! Who gets how much?
 
-use giusto_congestion::{ControllerKind, Limits, Target};
+use giusto_congestion::{Limits, Target};
 use giusto_session::media::{MediaSender, MediaSenderConfig};
 
-use super::link::{Puppet, Run, at, audio, kbps, receiver, video};
+use super::link::{Puppet, Run, algorithm, at, audio, kbps, receiver, video};
 
 /// Under the first, each source has a rate control of its own, and messages of its own come back.
-const KINDS: [ControllerKind; 4] = [
-    ControllerKind::ScreamD00,
-    ControllerKind::ScreamV2,
-    ControllerKind::ScreamRfc8298,
-    ControllerKind::GccLibwebrtc,
-];
+const KINDS: [&str; 4] = ["scream:d00+giusto", "scream:v2", "scream:rfc8298+giusto", "gcc:libwebrtc+giusto"];
 
 fn limits() -> Limits {
     Limits { min: kbps(150), start: kbps(300), max: kbps(6000) }
@@ -25,7 +20,7 @@ fn jain(shares: &[f64]) -> f64 {
 
 #[test]
 fn three_streams_share_a_bottleneck_by_priority() {
-    for kind in KINDS {
+    for kind in KINDS.map(algorithm) {
         let streams =
             [(1, 2.0), (2, 1.0), (3, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, (50, 2000)));
         let mut run = Run::of(kind, limits(), streams.into());
@@ -43,7 +38,7 @@ fn three_streams_share_a_bottleneck_by_priority() {
 
 #[test]
 fn two_equal_streams_get_the_same() {
-    for kind in KINDS {
+    for kind in KINDS.map(algorithm) {
         let mut run = Run::of(kind, limits(), vec![video(1, 1.0, (50, 2000)), video(2, 1.0, (50, 2000))]);
         run.rate = kbps(1500);
         run.until(at(20_000));
@@ -63,7 +58,7 @@ fn where_encoders_do_not_obey_the_scheduler_alone_shares_by_priority() {
     let target = Target { media: kbps(1000), pacing: kbps(1000), ..Target::default() };
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
     let sender = MediaSender::new(config, Box::new(Puppet::new(target).0), streams.into());
-    let mut run = Run::new(sender, receiver(ControllerKind::Fixed));
+    let mut run = Run::new(sender, receiver(algorithm("fixed")));
     run.until(at(5000));
     let bytes = run.bytes(&[1, 2, 3], at(25_000));
     let whole: f64 = bytes.iter().sum();
@@ -79,7 +74,7 @@ fn a_controller_with_a_rate_for_each_stream_is_obeyed_and_knows_the_streams() {
     strings.lock().unwrap().each = vec![kbps(100), kbps(1000), kbps(300)];
     let streams = vec![audio(1), video(2, 2.0, (100, 3000)), video(3, 0.5, (500, 3000))];
     let sender = MediaSender::new(MediaSenderConfig::default(), Box::new(puppet), streams);
-    let mut run = Run::new(sender, receiver(ControllerKind::Fixed));
+    let mut run = Run::new(sender, receiver(algorithm("fixed")));
     run.until(at(5000));
     {
         let strings = strings.lock().unwrap();
@@ -113,8 +108,7 @@ fn a_stream_that_pauses_leaves_its_part_to_the_others_and_its_queue_drains() {
     let (puppet, strings) = Puppet::new(target);
     let streams = vec![video(1, 1.0, (50, 3000)), video(2, 1.0, (50, 3000))];
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
-    let mut run =
-        Run::new(MediaSender::new(config, Box::new(puppet), streams), receiver(ControllerKind::Fixed));
+    let mut run = Run::new(MediaSender::new(config, Box::new(puppet), streams), receiver(algorithm("fixed")));
     run.until(at(2000));
     let waits = run.figures(0).queue.size;
     assert!(waits > giusto_units::DataSize::from_bytes(20_000), "{waits:?}");

@@ -1,10 +1,10 @@
 //! Sound passes window and pacer, and is accounted for.
 
-use giusto_congestion::{ControllerKind, Target};
+use giusto_congestion::Target;
 use giusto_session::media::{MediaSender, MediaSenderConfig};
 use giusto_units::DataSize;
 
-use super::link::{Puppet, Run, at, audio, kbps, receiver, rtp, video};
+use super::link::{Puppet, Run, algorithm, at, audio, kbps, receiver, rtp, video};
 
 fn bytes_sent(run: &Run, ssrc: u32) -> u64 {
     let ours = run.sent.iter().filter(|(_, datagram)| rtp(datagram).is_some_and(|rtp| rtp.ssrc == ssrc));
@@ -23,7 +23,7 @@ fn sound_passes_a_full_window_and_pictures_wait_for_that_much_more() {
     let (puppet, strings) = Puppet::new(target);
     let streams = vec![audio(1), video(2, 1.0, (500, 1500))];
     let sender = MediaSender::new(MediaSenderConfig::default(), Box::new(puppet), streams);
-    let mut run = Run::new(sender, receiver(ControllerKind::Fixed));
+    let mut run = Run::new(sender, receiver(algorithm("fixed")));
     run.feedback = false;
     // Two seconds of sound alone are in flight.
     run.ends[0].set_paused(at(0), 1, true);
@@ -57,7 +57,7 @@ fn the_pacer_has_sound_on_its_account() {
     let streams = vec![audio(1), video(2, 1.0, (500, 1500))];
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
     let sender = MediaSender::new(config, Box::new(Puppet::new(target).0), streams);
-    let mut run = Run::new(sender, receiver(ControllerKind::Fixed));
+    let mut run = Run::new(sender, receiver(algorithm("fixed")));
     run.until(at(10_000));
     let (sound, pictures) = (bytes_sent(&run, 1), bytes_sent(&run, 2));
     assert!(sound > 25_000, "it waits for nothing: {sound}");

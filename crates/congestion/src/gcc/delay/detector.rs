@@ -20,8 +20,8 @@
 
 use giusto_units::{PeerTimestamp, TimeDelta};
 
-use super::FilterOutput;
-use crate::{Cause, Signal};
+use super::filter::FilterOutput;
+use crate::target::{Cause, Signal};
 
 /// When a trend is over-use, and how the threshold follows.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -21,10 +21,14 @@
 use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
-    Detection, Detector, DetectorConfig, FilterOutput, GroupDelta, Grouped, Grouping, GroupingConfig, Kalman,
-    KalmanConfig, KalmanTwoState, KalmanTwoStateConfig, ReceivedPacket, Reset, TrendLine, TrendLineConfig,
+    detector::{Detection, Detector, DetectorConfig},
+    filter::FilterOutput,
+    grouping::{GroupDelta, Grouped, Grouping, GroupingConfig, ReceivedPacket, Reset},
+    kalman::{Kalman, KalmanConfig},
+    kalman_two_state::{KalmanTwoState, KalmanTwoStateConfig},
+    trend_line::{TrendLine, TrendLineConfig},
 };
-use crate::{PacketReport, Signal};
+use crate::{feedback::PacketReport, target::Signal};
 
 /// Which filter, and how.
 #[derive(Debug, Clone, Copy, PartialEq)]

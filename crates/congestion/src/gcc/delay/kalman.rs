@@ -29,7 +29,10 @@
 
 use std::collections::VecDeque;
 
-use super::{FilterOutput, GroupDelta, amplification};
+use super::{
+    filter::{FilterOutput, amplification},
+    grouping::GroupDelta,
+};
 
 /// The constants of the filter.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,10 +15,11 @@
 //! `(I − K h) E (I − K h)ᵀ + K R Kᵀ`: the same in exact arithmetic, and a sum of squares.
 
 use super::{
-    FilterOutput, GroupDelta, amplification,
+    filter::{FilterOutput, amplification},
+    grouping::GroupDelta,
     kalman::{LeastInterval, kept_share},
 };
-use crate::Signal;
+use crate::target::Signal;
 
 /// The constants of the filter; all of libwebrtc's `overuse_estimator.{h,cc}` unless said otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]

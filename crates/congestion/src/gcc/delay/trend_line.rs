@@ -16,7 +16,10 @@
 
 use giusto_units::PeerTimestamp;
 
-use super::{FilterOutput, GroupDelta, amplification};
+use super::{
+    filter::{FilterOutput, amplification},
+    grouping::GroupDelta,
+};
 
 /// How the line is fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,12 +2,18 @@
 
 use super::*;
 use crate::{
-    ControllerKind, Signal,
+    algorithm::Algorithm,
     closed_loop::{Scenario, run},
+    target::Signal,
 };
 
-const AMPLIFIED: ControllerKind = ControllerKind::GccDraft02;
-const LITERAL: ControllerKind = ControllerKind::GccDraft02Literal;
+fn amplified() -> Algorithm {
+    "gcc:draft-02+giusto".parse().unwrap()
+}
+
+fn published() -> Algorithm {
+    "gcc:draft-02".parse().unwrap()
+}
 
 fn limits(start: u64) -> Limits {
     Limits { start: DataRate::from_bps(start), max: DataRate::from_bps(10_000_000), ..Limits::default() }
@@ -15,7 +21,7 @@ fn limits(start: u64) -> Limits {
 
 #[test]
 fn the_presets_differ_by_the_amplification_alone() {
-    let (amplified, literal) = (DraftConfig::amplified(limits(1)), DraftConfig::literal(limits(1)));
+    let (amplified, literal) = (DraftConfig::giusto(limits(1)), DraftConfig::within(limits(1)));
     assert_ne!(amplified, literal);
     assert_eq!(DraftConfig { delay: literal.delay, ..amplified }, literal);
 }
@@ -23,7 +29,7 @@ fn the_presets_differ_by_the_amplification_alone() {
 #[test]
 fn without_loss_it_rises_by_five_percent_a_second() {
     // The loss rule binds: ×1.05 a second, where the delay would permit ×1.08.
-    let outcome = run(AMPLIFIED, Scenario { seconds: 31, ..Scenario::default() });
+    let outcome = run(amplified(), Scenario { seconds: 31, ..Scenario::default() });
     let ratio = outcome.target(30.0) / outcome.target(10.0);
     let expected = 1.05_f64.powi(20);
     assert!((ratio / expected - 1.0).abs() < 0.06, "{ratio} {expected}");
@@ -31,7 +37,7 @@ fn without_loss_it_rises_by_five_percent_a_second() {
 
 #[test]
 fn with_the_amplification_it_fills_a_link_and_hardly_queues() {
-    let outcome = run(AMPLIFIED, Scenario { limits: limits(2_000_000), ..Scenario::default() });
+    let outcome = run(amplified(), Scenario { limits: limits(2_000_000), ..Scenario::default() });
     assert!((2.4..=3.0).contains(&outcome.mbps(10.0, 60.0)), "{}", outcome.mbps(10.0, 60.0));
     assert!(outcome.wait_p95(0.0, 60.0) < 100.0, "{}", outcome.wait_p95(0.0, 60.0));
     assert_eq!(outcome.dropped, 0);
@@ -40,7 +46,7 @@ fn with_the_amplification_it_fills_a_link_and_hardly_queues() {
 
 #[test]
 fn to_the_letter_it_is_blind_and_fills_the_queue() {
-    let outcome = run(LITERAL, Scenario { limits: limits(2_000_000), ..Scenario::default() });
+    let outcome = run(published(), Scenario { limits: limits(2_000_000), ..Scenario::default() });
     assert!(outcome.wait_p95(10.0, 60.0) > 200.0, "{}", outcome.wait_p95(10.0, 60.0));
     assert!(outcome.dropped > 0);
 }
@@ -48,7 +54,7 @@ fn to_the_letter_it_is_blind_and_fills_the_queue() {
 #[test]
 fn random_loss_of_a_fifth_starves_it() {
     // Above 10 % the rate falls with each report, whatever the cause: the draft §6.
-    let outcome = run(AMPLIFIED, Scenario { loss: 0.2, ..Scenario::default() });
+    let outcome = run(amplified(), Scenario { loss: 0.2, ..Scenario::default() });
     assert!(outcome.target(59.0) < 0.05, "{}", outcome.target(59.0));
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Loss { .. })));
 }
@@ -56,7 +62,7 @@ fn random_loss_of_a_fifth_starves_it() {
 #[test]
 fn silence_lowers_the_rate_and_feedback_brings_it_back() {
     let link = |t| if (20.0..30.0).contains(&t) { 0.0 } else { 3.0 };
-    let outcome = run(AMPLIFIED, Scenario { link, limits: limits(2_000_000), ..Scenario::default() });
+    let outcome = run(amplified(), Scenario { link, limits: limits(2_000_000), ..Scenario::default() });
     assert!(outcome.target(30.0) < 0.3 * outcome.target(20.0), "{}", outcome.target(30.0));
     assert!(outcome.has_cause(|cause| *cause == Cause::Silence));
     // Ten seconds of loss lower it further at first.
@@ -66,7 +72,7 @@ fn silence_lowers_the_rate_and_feedback_brings_it_back() {
 
 #[test]
 fn packets_are_paced_at_the_target() {
-    let controller = Draft::new(DraftConfig::amplified(limits(500_000))).unwrap();
+    let controller = Draft::new(DraftConfig::giusto(limits(500_000))).unwrap();
     let target = controller.target();
     assert_eq!(target, Target { media: target.media, pacing: target.media, ..Target::default() });
 }

@@ -5,11 +5,15 @@ use giusto_units::{DataSize, Ecn, PeerTimestamp};
 
 use super::*;
 use crate::{
-    ControllerKind, Limits, PacketReport,
+    algorithm::Algorithm,
     closed_loop::{Outcome, Scenario, run, run_paced, run_with},
+    feedback::PacketReport,
+    limits::Limits,
 };
 
-const KIND: ControllerKind = ControllerKind::GccLibwebrtc;
+fn kind() -> Algorithm {
+    "gcc:libwebrtc+giusto".parse().unwrap()
+}
 
 fn limits(min: u64, start: u64, max: u64) -> Limits {
     let [min, start, max] = [min, start, max].map(|kbps| DataRate::from_bps(kbps * 1000));
@@ -27,7 +31,7 @@ fn ms(millis: u64) -> Timestamp {
 #[test]
 fn the_defaults_are_valid_and_what_is_not_is_named() {
     assert_eq!(LibwebrtcConfig::default().validate(), Ok(()));
-    assert_eq!(LibwebrtcConfig::literal(Limits::default()).validate(), Ok(()));
+    assert_eq!(LibwebrtcConfig::within(Limits::default()).validate(), Ok(()));
     let error = |config: LibwebrtcConfig| Libwebrtc::new(config).unwrap_err().to_string();
     let pacing = LibwebrtcConfig { pacing: f64::NAN, ..LibwebrtcConfig::default() };
     assert!(error(pacing).contains("pacing must be above 0"));
@@ -39,7 +43,7 @@ fn the_defaults_are_valid_and_what_is_not_is_named() {
 // libwebrtc `goog_cc/goog_cc_network_control_unittest.cc`; the name of each case is in the test.
 
 fn unit() -> Libwebrtc {
-    Libwebrtc::new(LibwebrtcConfig::within(limits(0, 60, 300))).unwrap()
+    Libwebrtc::new(LibwebrtcConfig::giusto(limits(0, 60, 300))).unwrap()
 }
 
 #[test]
@@ -99,7 +103,7 @@ fn a_growing_delay_lowers_the_rate() {
 fn the_target_follows_the_link_as_published() {
     // UpdatesTargetRateBasedOnLinkCapacity: 500, 800, then 100 kbit/s with twice the delay.
     let outcome = run(
-        KIND,
+        kind(),
         Scenario {
             link: |t| [0.5, 0.8, 0.1][usize::from(t >= 25.0) + usize::from(t >= 45.0)],
             delay: |t| if t < 45.0 { 100.0 } else { 200.0 },
@@ -118,7 +122,7 @@ fn the_target_follows_the_link_as_published() {
 fn it_swings_as_published() {
     // StableEstimateDoesNotVaryInSteadyState: drops by at least 15 %.
     let scenario = Scenario { link: |_| 0.5, delay: |_| 100.0, ..Scenario::default() };
-    let (least, greatest) = run(KIND, scenario).targets(30.0, 50.0);
+    let (least, greatest) = run(kind(), scenario).targets(30.0, 50.0);
     assert!(least / greatest < 0.85 && least > 0.3 && greatest < 0.6, "{least} {greatest}");
 }
 
@@ -133,7 +137,7 @@ fn a_tenth_of_loss_is_borne_as_published() {
         seconds: 121,
         ..Scenario::default()
     };
-    let target = run(KIND, scenario).target(120.0);
+    let target = run(kind(), scenario).target(120.0);
     assert!(target > 0.1 && target <= 1.5, "{target}");
 }
 
@@ -150,7 +154,7 @@ fn summary(outcome: &Outcome) -> String {
 
 #[test]
 fn it_fills_a_link_within_five_seconds_and_queues_little() {
-    let outcome = run(KIND, Scenario::default());
+    let outcome = run(kind(), Scenario::default());
     assert!(outcome.reaches(0.0, 2.7).is_some_and(|at| at <= 4.0), "{:?}", outcome.reaches(0.0, 2.7));
     assert!((2.7..=3.0).contains(&outcome.mbps(10.0, 60.0)), "{}", summary(&outcome));
     assert!(outcome.wait_p95(0.0, 60.0) < 100.0 && outcome.dropped == 0, "{}", summary(&outcome));
@@ -161,15 +165,15 @@ fn it_fills_a_link_within_five_seconds_and_queues_little() {
 
 #[test]
 fn bursts_of_40_ms_blind_the_detector() {
-    // Why [`ControllerKind::pacer`] has them not.
-    let outcome = run_paced(KIND, PacerConfig::libwebrtc(), Scenario::default());
+    // Why [`Algorithm::pacer`] has them not.
+    let outcome = run_paced(kind(), PacerConfig::libwebrtc(), Scenario::default());
     assert!(outcome.wait_p95(0.0, 60.0) > 120.0, "{}", summary(&outcome));
 }
 
 #[test]
 fn a_start_at_four_times_the_link_loses_little() {
     let scenario = Scenario { limits: limits(30, 12_000, 15_000), seconds: 30, ..Scenario::default() };
-    let outcome = run(KIND, scenario);
+    let outcome = run(kind(), scenario);
     assert!(outcome.dropped_share() < 0.01, "{}", outcome.dropped_share());
     assert!((2.4..=3.0).contains(&outcome.mbps(5.0, 30.0)), "{}", outcome.mbps(5.0, 30.0));
     assert!(outcome.wait_p95(5.0, 30.0) < 120.0, "{}", outcome.wait_p95(5.0, 30.0));
@@ -178,7 +182,7 @@ fn a_start_at_four_times_the_link_loses_little() {
 #[test]
 fn a_step_to_five_times_the_link_is_found_in_25_s() {
     let link = |t| if t < 30.0 { 0.6 } else { 3.0 };
-    let outcome = run(KIND, Scenario { link, seconds: 70, ..Scenario::default() });
+    let outcome = run(kind(), Scenario { link, seconds: 70, ..Scenario::default() });
     let reached = outcome.reaches(30.0, 2.7);
     // By 8 % a second alone, from 0.6 to 2.7, it takes 19.5 s.
     assert!(reached.is_some_and(|at| at > 49.0 && at <= 55.0), "{reached:?}");
@@ -187,7 +191,7 @@ fn a_step_to_five_times_the_link_is_found_in_25_s() {
 #[test]
 fn a_fall_to_a_fifth_of_the_link_is_followed() {
     let link = |t| if t < 30.0 { 3.0 } else { 0.6 };
-    let outcome = run(KIND, Scenario { link, ..Scenario::default() });
+    let outcome = run(kind(), Scenario { link, ..Scenario::default() });
     let (least, greatest) = outcome.targets(35.0, 60.0);
     assert!(least > 0.3 && greatest < 0.72, "{least} {greatest}");
     assert!(outcome.dropped_share() < 0.03, "{}", outcome.dropped_share());
@@ -198,9 +202,9 @@ fn a_fall_to_a_fifth_of_the_link_is_followed() {
 fn five_percent_of_random_loss_leave_four_fifths_and_a_fifth_of_loss_a_tenth() {
     for seed in 1..=6 {
         let scenario = |loss| Scenario { loss, seed, seconds: 120, ..Scenario::default() };
-        let few = run(KIND, scenario(0.05)).mbps(10.0, 120.0);
+        let few = run(kind(), scenario(0.05)).mbps(10.0, 120.0);
         assert!((2.4..2.86).contains(&few), "{few} Mbit/s at 5 %, seed {seed}");
-        let many = run(KIND, scenario(0.2));
+        let many = run(kind(), scenario(0.2));
         let (all, late) = (many.mbps(0.0, 120.0), many.mbps(60.0, 120.0));
         // 200 kbit/s over (0.2 - 0.05), of which 0.8 arrive, are 1.07 Mbit/s.
         assert!(
@@ -215,15 +219,15 @@ fn five_percent_of_random_loss_leave_four_fifths_and_a_fifth_of_loss_a_tenth() {
 fn libwebrtcs_own_loss_model_starves_at_a_fifth_of_loss() {
     // Why two of its constants are not its own.
     let scenario = Scenario { loss: 0.2, ..Scenario::default() };
-    let controller = Libwebrtc::new(LibwebrtcConfig::literal(scenario.limits)).unwrap();
-    let late = run_with(Box::new(controller), KIND, scenario).mbps(40.0, 60.0);
+    let controller = Libwebrtc::new(LibwebrtcConfig::within(scenario.limits)).unwrap();
+    let late = run_with(Box::new(controller), kind(), scenario).mbps(40.0, 60.0);
     assert!(late < 0.05, "{late}");
 }
 
 #[test]
 fn silence_lowers_the_rate_step_by_step_and_feedback_brings_it_back() {
     let link = |t| if (20.0..30.0).contains(&t) { 0.0 } else { 3.0 };
-    let outcome = run(KIND, Scenario { link, ..Scenario::default() });
+    let outcome = run(kind(), Scenario { link, ..Scenario::default() });
     let before = outcome.target(20.0);
     assert!((outcome.target(22.9) - before).abs() < 0.05 * before);
     // From 23 s on a step each second: seven or eight by 30 s.
@@ -237,7 +241,7 @@ fn silence_lowers_the_rate_step_by_step_and_feedback_brings_it_back() {
 
 #[test]
 fn a_source_with_little_to_send_does_not_inflate_the_target_without_end() {
-    let outcome = run(KIND, Scenario { media: DataRate::from_bps(400_000), ..Scenario::default() });
+    let outcome = run(kind(), Scenario { media: DataRate::from_bps(400_000), ..Scenario::default() });
     // The initial probes find the link; nothing may go beyond half again what is sent but they.
     assert!(outcome.targets(1.0, 60.0).1 < 3.6, "{:?}", outcome.targets(1.0, 60.0));
     assert!(outcome.targets(30.0, 60.0).0 > 0.4, "{:?}", outcome.targets(30.0, 60.0));
@@ -246,10 +250,10 @@ fn a_source_with_little_to_send_does_not_inflate_the_target_without_end() {
 #[test]
 fn probes_while_limited_are_off_and_can_be_switched_on() {
     let scenario = Scenario { media: DataRate::from_bps(100_000), ..Scenario::default() };
-    let off = run(KIND, scenario);
-    let mut config = LibwebrtcConfig::within(scenario.limits);
+    let off = run(kind(), scenario);
+    let mut config = LibwebrtcConfig::giusto(scenario.limits);
     config.probing.probe_while_limited = true;
-    let on = run_with(Box::new(Libwebrtc::new(config).unwrap()), KIND, scenario);
+    let on = run_with(Box::new(Libwebrtc::new(config).unwrap()), kind(), scenario);
     assert!(off.probes <= 4, "{}", off.probes);
     assert!((10..=20).contains(&on.probes), "one each 5 s: {}", on.probes);
 }
@@ -257,14 +261,14 @@ fn probes_while_limited_are_off_and_can_be_switched_on() {
 #[test]
 fn reports_alone_drive_the_threshold_rule() {
     let scenario = Scenario { reports_only: true, ..Scenario::default() };
-    let outcome = run(KIND, scenario);
+    let outcome = run(kind(), scenario);
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Loss { .. } | Cause::ReceiverEstimate)));
     assert!((2.0..=3.0).contains(&outcome.mbps(40.0, 60.0)), "{}", outcome.mbps(40.0, 60.0));
 }
 
 #[test]
 fn a_probe_that_was_forbidden_is_told() {
-    let mut config = LibwebrtcConfig::within(limits(30, 300, 5000));
+    let mut config = LibwebrtcConfig::giusto(limits(30, 300, 5000));
     config.probing.probe_while_limited = true;
     let mut controller = Libwebrtc::new(config).unwrap();
     controller.on_timeout(ms(0), &QueueState::default());
@@ -291,14 +295,14 @@ fn a_probe_that_was_forbidden_is_told() {
 #[test]
 fn padding_is_wanted_only_while_losses_let_the_rate_rise() {
     let scenario = Scenario { loss: 0.1, ..Scenario::default() };
-    let outcome = run(KIND, scenario);
+    let outcome = run(kind(), scenario);
     assert!(outcome.padded > 0.5 && outcome.padded < 50.0, "{} s", outcome.padded);
-    assert!(run(KIND, Scenario::default()).padded < 5.0);
+    assert!(run(kind(), Scenario::default()).padded < 5.0);
 }
 
 #[test]
 fn it_wants_to_begin_at_once_and_then_to_give_up_waiting_for_the_probes() {
-    let mut controller = Libwebrtc::new(LibwebrtcConfig::within(limits(30, 300, 5000))).unwrap();
+    let mut controller = Libwebrtc::new(LibwebrtcConfig::giusto(limits(30, 300, 5000))).unwrap();
     assert_eq!(controller.next_timeout(), Some(Timestamp::ZERO));
     controller.on_timeout(ms(100), &QueueState::default());
     let due = controller.next_timeout().unwrap();

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{UNLIMITED, scaled, sum};
-use crate::{Cause, LossReport};
+use crate::gcc::arithmetic::{UNLIMITED, scaled, sum};
+use crate::{feedback::LossReport, target::Cause};
 
 /// How a rate grows while little is lost.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -174,6 +174,12 @@ impl ByReport {
         };
         this.move_to(rate);
         this
+    }
+
+    /// Sets new limits, and moves the rate within them.
+    pub fn set_limits(&mut self, min: DataRate, max: DataRate) {
+        (self.config.min, self.config.max) = (min, max.max(min));
+        self.move_to(self.rate);
     }
 
     /// What losses allow.

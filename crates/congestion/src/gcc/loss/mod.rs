@@ -19,18 +19,3 @@ pub mod model;
 
 pub use by_report::{ByReport, Increase, ReportConfig};
 pub use model::{InvalidConfig, LossEstimate, LossModel, LossState, Measure, ModelConfig};
-
-use giusto_units::DataRate;
-
-/// Stands for "no limit" where rates are compared.
-const UNLIMITED: DataRate = DataRate::from_bps(u64::MAX);
-
-/// `rate` times `factor`, to the nearest bit per second.
-pub(super) fn scaled(rate: DataRate, factor: f64) -> DataRate {
-    DataRate::from_bps((rate.as_bps() as f64 * factor).round() as u64)
-}
-
-/// Both together.
-fn sum(rate: DataRate, more: DataRate) -> DataRate {
-    DataRate::from_bps(rate.as_bps().saturating_add(more.as_bps()))
-}

@@ -8,8 +8,9 @@ pub use config::{AimdConfig, Near};
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{Capacity, Convergence, Forward};
-use crate::{Cause, Decision, Signal};
+use super::{capacity::Capacity, convergence::Convergence};
+use crate::gcc::arithmetic::Forward;
+use crate::target::{Cause, Decision, Signal};
 
 /// What the detector of over-use says.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -122,6 +123,12 @@ impl Aimd {
     pub fn set_rate(&mut self, now: Timestamp, rate: DataRate) {
         self.changed = Some(self.clock.clamp(now));
         self.rate = within(&self.config, rate.as_bps() as f64);
+    }
+
+    /// Sets new limits, and moves the rate within them.
+    pub fn set_limits(&mut self, min: DataRate, max: DataRate) {
+        (self.config.min, self.config.max) = (min, max.max(min));
+        self.rate = within(&self.config, self.rate);
     }
 
     /// Looks at the rate again. The decision is made in any case: where it leaves the rate as it was, its cause says what held it.

@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{Forward, scaled};
+use crate::gcc::arithmetic::{Forward, scaled};
 
 /// What is settable of [`ApplicationLimited`]. The defaults are libwebrtc's (`goog_cc/alr_detector.h`, `pacing/interval_budget.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]

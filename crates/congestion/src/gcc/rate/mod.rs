@@ -37,22 +37,3 @@ pub use probing::{Constraint, ProbeOutcome, Probing, ProbingConfig};
 pub use round_trip::{RoundTripBackOff, RoundTripConfig};
 pub use throughput::{RobustThroughput, RobustThroughputConfig};
 pub use windowed::WindowedRate;
-
-use giusto_units::{DataRate, Timestamp};
-
-/// A clock that never goes back.
-#[derive(Debug, Clone, Copy, Default)]
-struct Forward(Timestamp);
-
-impl Forward {
-    /// `now`, or the latest time seen where that is later.
-    fn clamp(&mut self, now: Timestamp) -> Timestamp {
-        self.0 = self.0.max(now);
-        self.0
-    }
-}
-
-/// `rate` times `factor`, to the nearest bit per second; nothing where the factor is no number.
-fn scaled(rate: DataRate, factor: f64) -> DataRate {
-    DataRate::from_bps((rate.as_bps() as f64 * factor).round() as u64)
-}

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-use super::scaled;
-use crate::{PacketReport, Probe};
+use crate::gcc::arithmetic::scaled;
+use crate::{feedback::PacketReport, target::Probe};
 
 /// What is settable of [`ProbeRate`]. The defaults are libwebrtc's (`goog_cc/probe_bitrate_estimator.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -192,7 +192,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::SentPacket;
+    use crate::feedback::SentPacket;
 
     /// Size in bytes, sent and received in milliseconds.
     type Row = (u64, u64, u64);

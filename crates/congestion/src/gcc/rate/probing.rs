@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{Forward, scaled};
-use crate::{Cause, Probe};
+use crate::gcc::arithmetic::{Forward, scaled};
+use crate::target::{Cause, Probe};
 
 /// What holds the estimate where it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -151,6 +151,16 @@ impl Probing {
             return self.probe(now, &[self.max], false);
         }
         ProbeOutcome::None
+    }
+
+    /// Forgets what was learned of the path. Call [`start`](Self::start) next; numbers of clusters go on.
+    pub fn reset(&mut self) {
+        *self = Self {
+            clock: self.clock,
+            clusters: self.clusters,
+            limited_since: self.limited_since,
+            ..Self::new(self.config)
+        };
     }
 
     /// The estimate is `rate` now, and this is what holds it there.

@@ -2,8 +2,11 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{Forward, scaled};
-use crate::{Cause, Decision, PacketReport};
+use crate::gcc::arithmetic::{Forward, scaled};
+use crate::{
+    feedback::PacketReport,
+    target::{Cause, Decision},
+};
 
 /// What is settable of [`RoundTripBackOff`]. The defaults are libwebrtc's (`goog_cc/send_side_bandwidth_estimation.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,6 +58,11 @@ impl RoundTripBackOff {
             sent: Timestamp::ZERO,
             lowered: None,
         }
+    }
+
+    /// Sets the rate below which no step goes.
+    pub fn set_floor(&mut self, floor: DataRate) {
+        self.config.floor = floor;
     }
 
     /// A packet left.
@@ -131,7 +139,7 @@ mod tests {
     use giusto_units::{DataSize, Ecn, PeerTimestamp};
 
     use super::*;
-    use crate::SentPacket;
+    use crate::feedback::SentPacket;
 
     fn at(ms: u64) -> Timestamp {
         Timestamp::from_nanos(ms * 1_000_000)

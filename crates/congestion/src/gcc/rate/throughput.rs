@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-use crate::PacketReport;
+use crate::feedback::PacketReport;
 
 /// What is settable of [`RobustThroughput`]. The defaults are libwebrtc's (`goog_cc/acknowledged_bitrate_estimator_interface.h`,
 /// `robust_throughput_estimator.cc`).
@@ -197,7 +197,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::SentPacket;
+    use crate::feedback::SentPacket;
 
     /// Packets of 1000 bytes, sent and received at rates of their own.
     struct Path {

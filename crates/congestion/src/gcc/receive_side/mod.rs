@@ -24,7 +24,7 @@ use super::{
     delay::{DelayConfigError, DelayEstimator, ReceivedPacket},
     rate::{Aimd, DelayReading, Observation},
 };
-use crate::{Cause, Decision, Signal};
+use crate::target::{Cause, Decision, Signal};
 
 /// The message whose share of the estimate says how often it is looked at (libwebrtc, `aimd_rate_control.cc`).
 const MESSAGE: DataSize = DataSize::from_bytes(80);

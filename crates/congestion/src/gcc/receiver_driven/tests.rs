@@ -4,8 +4,8 @@ use giusto_units::DataSize;
 
 use super::*;
 use crate::{
-    ControllerKind, LossReport,
     closed_loop::{Scenario, run},
+    feedback::LossReport,
 };
 
 fn at(ms: u64) -> Timestamp {
@@ -90,6 +90,6 @@ fn who_sends_nothing_misses_nothing() {
 
 #[test]
 fn it_fills_a_link_that_the_receiver_measures() {
-    let outcome = run(ControllerKind::GccRemb, Scenario { reports_only: true, ..Scenario::default() });
+    let outcome = run("gcc:remb".parse().unwrap(), Scenario { reports_only: true, ..Scenario::default() });
     assert!((2.0..=3.0).contains(&outcome.mbps(40.0, 60.0)), "{}", outcome.mbps(40.0, 60.0));
 }

@@ -2,13 +2,17 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{REPORT_INTERVAL, Thesis, ThesisConfig};
+use super::algorithm::{REPORT_INTERVAL, Thesis, ThesisConfig};
 use crate::{
-    Cause, Controller, Decision, Feedback, Limits, PacketReport, QueueState, SentPacket, Target,
+    controller::Controller,
+    feedback::{Feedback, PacketReport, QueueState, SentPacket},
     gcc::{
         rate::{RoundTripConfig, round_trip::propagation},
-        settled::{Settled, ordered},
+        settled::Settled,
     },
+    limits::Limits,
+    requirements::Requirements,
+    target::{Cause, Decision, Target},
 };
 
 /// No pacer (the thesis has none): packets leave as fast as this.
@@ -25,6 +29,8 @@ const MOST_PACKETS: usize = 1 << 16;
 /// that did not come.
 #[derive(Debug, Clone)]
 pub struct ThesisController {
+    config: ThesisConfig,
+    limits: Limits,
     thesis: Thesis,
     settled: Settled,
     /// By sequence.
@@ -35,14 +41,24 @@ pub struct ThesisController {
 }
 
 impl ThesisController {
-    /// Within `limits`, which stand for those of Table 7.
+    /// Its requirements.
+    pub const REQUIREMENTS: Requirements = Requirements::DEFAULT;
+
+    /// `gcc:thesis`: the constants of the thesis, within `limits`.
+    pub fn within(limits: Limits) -> Self {
+        Self::new(ThesisConfig::default(), limits)
+    }
+
+    /// A controller within `limits`, which replace those of Table 7.
     pub fn new(config: ThesisConfig, limits: Limits) -> Self {
-        let limits = ordered(limits);
+        let limits = limits.ordered();
         let mut config = config;
         (config.aimd.min, config.aimd.max) = (limits.min, limits.max);
         (config.loss.min, config.loss.max) = (limits.min, limits.max);
         let back_off = RoundTripConfig { limit: REPORT_INTERVAL * 3, ..RoundTripConfig::default() };
         Self {
+            config,
+            limits,
             thesis: Thesis::new(config, limits.start),
             settled: Settled::new(limits, back_off),
             gathered: Vec::new(),
@@ -135,6 +151,32 @@ impl Controller for ThesisController {
         self.settled.deadline(TimeDelta::from_millis(25), [Some(self.report_at), None])
     }
 
+    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        self.limits = limits.ordered();
+        if !self.settled.has_begun() {
+            *self = Self::new(self.config, self.limits);
+            return;
+        }
+        let now = self.begin(now);
+        self.thesis.set_limits(self.limits.min, self.limits.max);
+        self.settled.set_limits(now, self.limits);
+    }
+
+    fn on_route_change(&mut self, now: Timestamp) {
+        if !self.settled.has_begun() {
+            return;
+        }
+        let now = self.begin(now);
+        let mut fresh = Self::new(self.config, self.limits);
+        std::mem::swap(&mut fresh.settled, &mut self.settled);
+        *self = Self { told: self.told, report_at: now + REPORT_INTERVAL, ..fresh };
+        self.settled.restart(now, self.limits);
+    }
+
+    fn requirements(&self) -> Requirements {
+        Self::REQUIREMENTS
+    }
+
     fn target(&self) -> Target {
         let media = self.settled.target();
         Target { media, pacing: UNPACED.max(media), ..Target::default() }
@@ -150,10 +192,7 @@ mod tests {
     use giusto_units::{DataSize, Ecn, PeerTimestamp};
 
     use super::*;
-    use crate::{
-        ControllerKind,
-        closed_loop::{Scenario, run},
-    };
+    use crate::closed_loop::{Scenario, run};
 
     const LIMITS: Limits = Limits {
         min: DataRate::from_bps(3_000_000),
@@ -205,7 +244,7 @@ mod tests {
             max: DataRate::from_bps(10_000_000),
         };
         let outcome =
-            run(ControllerKind::GccThesis, Scenario { limits, seconds: 120, ..Scenario::default() });
+            run("gcc:thesis".parse().unwrap(), Scenario { limits, seconds: 120, ..Scenario::default() });
         let mut waits: Vec<f64> =
             outcome.waits.iter().filter(|(at, _)| *at > 30.0).map(|&(_, wait)| wait).collect();
         waits.sort_by(f64::total_cmp);

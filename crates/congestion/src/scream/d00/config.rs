@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
-use crate::Limits;
+use crate::limits::Limits;
 
 /// What is settable of [`ScreamD00`](super::ScreamD00). The defaults are those of the draft, §9.1.2 to §9.1.6, where it has any.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,12 +16,12 @@ pub struct D00Config {
     /// Whether the target follows flows that compete (§3.1, "Adaptive delay target"). The draft has no rule: that of RFC 8298 §4.1.2.3.
     /// Default true.
     pub compensate: bool,
-    /// The target rises only while the delay is more than this multiple of it: there the queue is of others. Default 1.1, as in
-    /// `scream:rfc8298` ([deviations](crate::scream::rfc8298#deviations)). `None`: whenever RFC 8298 §4.1.2.3 says so.
+    /// The target rises only while the delay is above this multiple of it, which shows that other flows fill the queue. Default `None`:
+    /// whenever RFC 8298 §4.1.2.3 says so; 1.1 in [`giusto`](Self::giusto).
     pub evidence: Option<f64>,
-    /// Whether the window falls at once to what the path carries, where packets queue for longer than they should, as in
-    /// `scream:rfc8298` ([deviations](crate::scream::rfc8298#deviations)). Default true: the draft wants to react within a round
-    /// trip (§1.1), and its window falls by a few packets in one.
+    /// Whether the window follows the received rate while the queueing delay is above its target. Default `false`; `true` in
+    /// [`giusto`](Self::giusto): the draft wants to react within a round-trip time (§1.1), but its window falls by a few packets in
+    /// one.
     pub follow: bool,
     /// How much lower than the window what is in flight may be for the window to grow, at the delay target and at no delay.
     /// `cwndHeadroomMin`, `cwndHeadroomMax`: 1 and 2.
@@ -53,15 +53,15 @@ pub struct D00Config {
 }
 
 impl D00Config {
-    /// The constants of the draft, within `limits`.
+    /// `scream:d00`: the constants of the draft, within `limits`.
     pub fn within(limits: Limits) -> Self {
         Self {
             limits,
             delay_target: TimeDelta::from_millis(80),
             delay_target_most: TimeDelta::from_millis(400),
             compensate: true,
-            evidence: Some(1.1),
-            follow: true,
+            evidence: None,
+            follow: false,
             head_room: (1.0, 2.0),
             gain_up: 1.0,
             gain_down: 1.0,
@@ -74,6 +74,11 @@ impl D00Config {
             frame_period: TimeDelta::from_nanos(33_333_333),
             ramp_up: TimeDelta::from_seconds(4),
         }
+    }
+
+    /// `scream:d00+giusto`: with the two variations of [`scream:rfc8298+giusto`](crate::scream::rfc8298#variant).
+    pub fn giusto(limits: Limits) -> Self {
+        Self { follow: true, evidence: Some(1.1), ..Self::within(limits) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::D00Config;
+use super::config::D00Config;
 
 /// `ageHistSizeMax`.
 const AGES: usize = 5;

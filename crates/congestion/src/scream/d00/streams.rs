@@ -11,8 +11,8 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{D00Config, media_rate::MediaRate};
-use crate::{QueueState, StreamState};
+use super::{config::D00Config, media_rate::MediaRate};
+use crate::feedback::{QueueState, StreamState};
 
 /// The media rates of all sources, in bit/s.
 #[derive(Debug, Clone)]
@@ -65,6 +65,16 @@ impl MediaRates {
     pub(super) fn new(config: D00Config, limits: (f64, f64), rate: f64) -> Self {
         let whole = MediaRate::new(config, limits, rate);
         Self { config, limits, whole, streams: Vec::new(), spare: 0.0, targets: Vec::new() }
+    }
+
+    /// Moves all rates within new limits.
+    pub(super) fn set_limits(&mut self, limits: (f64, f64)) {
+        self.limits = limits;
+        self.whole.set(limits, self.whole.bps());
+        if !self.streams.is_empty() {
+            let states: Vec<StreamState> = self.streams.iter().map(|stream| stream.state).collect();
+            self.on_streams(&states);
+        }
     }
 
     /// These are the sources there are.

@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::{
-    ControllerKind, Limits,
+    algorithm::Algorithm,
     closed_loop::{Scenario, run, run_with},
+    limits::Limits,
 };
 
-const KIND: ControllerKind = ControllerKind::ScreamD00;
+fn kind() -> Algorithm {
+    "scream:d00+giusto".parse().unwrap()
+}
 
 /// From 150 kbit/s to at most `max`, with feedback as often as there are pictures (§10).
 fn scenario(link: fn(f64) -> f64, max: u64) -> Scenario {
@@ -21,7 +24,7 @@ fn scenario(link: fn(f64) -> f64, max: u64) -> Scenario {
 
 /// When the media rate first reaches nine tenths of 3 Mbit/s, in seconds.
 fn ramp(link: fn(f64) -> f64) -> f64 {
-    let outcome = run(KIND, scenario(link, 3_000_000));
+    let outcome = run(kind(), scenario(link, 3_000_000));
     outcome.targets.iter().position(|&target| target >= 2_700_000).unwrap() as f64 / 10.0
 }
 
@@ -41,7 +44,7 @@ fn what_the_media_can_use_is_used_and_hardly_queues() {
         (|_| 10.0, 3_000_000, 5.0),
         (|_| 10.0, 10_000_000, 40.0),
     ] {
-        let outcome = run(KIND, scenario(link, max));
+        let outcome = run(kind(), scenario(link, max));
         let share = outcome.mbps(10.0, 60.0) * 1e6 / max as f64;
         assert!((0.97..=1.01).contains(&share), "{share}");
         assert!(outcome.wait_p95(10.0, 60.0) < most, "{}", outcome.wait_p95(10.0, 60.0));
@@ -54,7 +57,7 @@ fn what_the_media_can_use_is_used_and_hardly_queues() {
 #[test]
 fn a_link_that_carries_less_is_filled_and_queues_for_about_the_target() {
     // It ramps to 10 Mbit/s in 4 s, finds its packets waiting, and falls: a saw.
-    let outcome = run(KIND, scenario(|_| 3.0, 10_000_000));
+    let outcome = run(kind(), scenario(|_| 3.0, 10_000_000));
     assert!((2.0..=3.0).contains(&outcome.mbps(10.0, 60.0)), "{}", outcome.mbps(10.0, 60.0));
     // OWD_TARGET is 80 ms; two reports and as many packets come on top.
     let wait = outcome.wait_p95(10.0, 60.0);
@@ -66,7 +69,7 @@ fn a_link_that_carries_less_is_filled_and_queues_for_about_the_target() {
 
 #[test]
 fn random_loss_lowers_it_as_one_event_in_a_round_trip() {
-    let outcome = run(KIND, Scenario { loss: 0.05, ..scenario(|_| 3.0, 3_000_000) });
+    let outcome = run(kind(), Scenario { loss: 0.05, ..scenario(|_| 3.0, 3_000_000) });
     let rate = outcome.mbps(20.0, 60.0);
     assert!((0.3..=1.5).contains(&rate), "{rate}");
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Loss { .. })));
@@ -79,8 +82,8 @@ fn after_a_drop_of_the_capacity_the_window_follows_within_a_second_and_otherwise
     // (§9.1.4, `rttFactor`), which makes it 4.
     for (follow, from, to) in [(true, 30.0, 31.0), (false, 30.5, 34.0)] {
         let scenario = scenario(|t| if t < 30.0 { 3.0 } else { 1.5 }, 3_000_000);
-        let controller = ScreamD00::new(D00Config { follow, ..D00Config::within(scenario.limits) });
-        let outcome = run_with(Box::new(controller), KIND, scenario);
+        let controller = ScreamD00::new(D00Config { follow, ..D00Config::giusto(scenario.limits) });
+        let outcome = run_with(Box::new(controller), kind(), scenario);
         // Not what is long in the queue already, as the link falls.
         let tenths = (1..200).map(|tenth| 30.0 + f64::from(tenth) / 10.0);
         let calm = tenths.into_iter().find(|&t| outcome.wait_p95(t, t + 0.5) < 100.0);
@@ -93,7 +96,7 @@ fn after_a_drop_of_the_capacity_the_window_follows_within_a_second_and_otherwise
 fn with_marks_the_queue_is_below_100_ms_a_second_after_the_capacity_has_halved() {
     let (ecn, mark_above) = (Ecn::Ect0, 5.0);
     let link = |t| if t < 30.0 { 3.0 } else { 1.5 };
-    let outcome = run(KIND, Scenario { ecn, mark_above, ..scenario(link, 10_000_000) });
+    let outcome = run(kind(), Scenario { ecn, mark_above, ..scenario(link, 10_000_000) });
     assert!(outcome.wait_p95(31.0, 32.0) < 100.0, "{}", outcome.wait_p95(31.0, 32.0));
     assert!((0.6..=1.5).contains(&outcome.mbps(40.0, 60.0)), "{}", outcome.mbps(40.0, 60.0));
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Marks { .. })));
@@ -101,7 +104,8 @@ fn with_marks_the_queue_is_below_100_ms_a_second_after_the_capacity_has_halved()
 
 #[test]
 fn without_feedback_it_sends_about_50_kbit_per_second_and_recovers() {
-    let outcome = run(KIND, Scenario { deaf: |t| (20.0..30.0).contains(&t), ..scenario(|_| 3.0, 3_000_000) });
+    let outcome =
+        run(kind(), Scenario { deaf: |t| (20.0..30.0).contains(&t), ..scenario(|_| 3.0, 3_000_000) });
     let quiet = outcome.mbps(23.0, 30.0);
     assert!((0.045..=0.085).contains(&quiet), "{quiet}");
     assert_eq!(outcome.target(25.0), 0.15);
@@ -112,7 +116,7 @@ fn without_feedback_it_sends_about_50_kbit_per_second_and_recovers() {
 /// With a window of 24 000 bytes that is in use, at 1 Mbit/s, and a round trip of 100 ms; gives how many were sent.
 fn opened() -> (ScreamD00, u64) {
     let [min, start, max] = [150_000, 1_000_000, 3_000_000].map(DataRate::from_bps);
-    let mut controller = ScreamD00::new(D00Config::within(Limits { min, start, max }));
+    let mut controller = ScreamD00::new(D00Config::giusto(Limits { min, start, max }));
     let size = DataSize::from_bytes(1200);
     let mut sent = 0;
     while controller.congestion_window() < DataSize::from_bytes(24_000) {
@@ -155,7 +159,8 @@ fn a_queue_that_others_fill_raises_the_delay_target_unless_it_is_turned_off() {
     for (compensate, evidence, least, most) in
         [(true, None, 200.0, 250.0), (true, Some(1.1), 200.0 / 1.1, 200.0), (false, None, 80.0, 80.0)]
     {
-        let mut controller = ScreamD00::new(D00Config { compensate, evidence, ..D00Config::default() });
+        let mut controller =
+            ScreamD00::new(D00Config { compensate, evidence, ..D00Config::giusto(Limits::default()) });
         let size = DataSize::from_bytes(1200);
         for number in 0..400_u64 {
             let at = Timestamp::ZERO + TimeDelta::from_millis(30 * number as i64);
@@ -176,7 +181,7 @@ fn a_queue_that_others_fill_raises_the_delay_target_unless_it_is_turned_off() {
 #[test]
 fn a_second_of_silence_halves_the_rate_and_is_told() {
     let [min, start, max] = [150_000, 1_000_000, 3_000_000].map(DataRate::from_bps);
-    let mut controller = ScreamD00::new(D00Config::within(Limits { min, start, max }));
+    let mut controller = ScreamD00::new(D00Config::giusto(Limits { min, start, max }));
     let size = DataSize::from_bytes(1200);
     let at = |millis| Timestamp::ZERO + TimeDelta::from_millis(millis);
     controller.on_sent(

@@ -2,7 +2,7 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::D00Config;
+use super::config::D00Config;
 
 /// No packet over UDP is larger.
 const LARGEST: f64 = 65_535.0;

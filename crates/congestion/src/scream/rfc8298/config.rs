@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
-use crate::Limits;
+use crate::limits::Limits;
 
 /// What is settable of [`ScreamRfc8298`](super::ScreamRfc8298). The defaults are those that RFC 8298 §4.1.1.1 recommends.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,18 +49,18 @@ pub struct Rfc8298Config {
     pub queue_threshold: TimeDelta,
     /// What is left of it then. `TARGET_RATE_SCALE_RTP_QDELAY`: 0.95.
     pub queue_scale: f64,
-    /// Whether the window follows what arrives where packets queue for longer than their target. Default true; not in the text
-    /// ([deviations](super#deviations)).
+    /// Whether the window follows the received rate while the queueing delay is above its target. Default `false`, as in the text;
+    /// `true` in [`giusto`](Self::giusto).
     pub follow: bool,
-    /// The target of the queue delay rises only while the delay is more than this multiple of it: there the queue is of others. Default
-    /// 1.1; not in the text ([deviations](super#deviations)). `None`: whenever §4.1.2.3 says so.
+    /// The target of the queueing delay rises only while the delay is above this multiple of it, which shows that other flows fill the
+    /// queue. Default `None`: whenever §4.1.2.3 says so; 1.1 in [`giusto`](Self::giusto).
     pub evidence: Option<f64>,
     /// The least pacing rate. `RATE_PACE_MIN`: 50 kbit/s.
     pub min_pacing: DataRate,
 }
 
 impl Rfc8298Config {
-    /// The recommended constants and our deviations, within `limits`.
+    /// `scream:rfc8298`: the recommended constants, within `limits`.
     pub fn within(limits: Limits) -> Self {
         Self {
             limits,
@@ -84,15 +84,15 @@ impl Rfc8298Config {
             queue_factor: 1.0,
             queue_threshold: TimeDelta::from_millis(20),
             queue_scale: 0.95,
-            follow: true,
-            evidence: Some(1.1),
+            follow: false,
+            evidence: None,
             min_pacing: DataRate::from_bps(50_000),
         }
     }
 
-    /// The same without the two [deviations](super#deviations) that change what comes of it.
-    pub fn literal(limits: Limits) -> Self {
-        Self { follow: false, evidence: None, ..Self::within(limits) }
+    /// `scream:rfc8298+giusto`: with the two [variations](super#variant) that follow the received rate.
+    pub fn giusto(limits: Limits) -> Self {
+        Self { follow: true, evidence: Some(1.1), ..Self::within(limits) }
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::Rfc8298Config;
-use crate::QueueState;
+use super::config::Rfc8298Config;
+use crate::feedback::QueueState;
 
 /// `rate_media_median` spans more than 10 s (§4.1.1.2): so many intervals of 0.2 s.
 const MEDIAN: usize = 51;
@@ -70,6 +70,12 @@ impl MediaRate {
             least_waiting: None,
             media: VecDeque::new(),
         }
+    }
+
+    /// Moves the rate within new limits.
+    pub(super) fn set_limits(&mut self, (min, max): (f64, f64)) {
+        (self.min, self.max) = (min, max);
+        self.target = self.target.min(max).max(min);
     }
 
     /// A packet left.

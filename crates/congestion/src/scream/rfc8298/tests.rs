@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::{
-    ControllerKind, Limits,
+    algorithm::Algorithm,
     closed_loop::{Scenario, run, run_with},
+    limits::Limits,
 };
 
-const KIND: ControllerKind = ControllerKind::ScreamRfc8298;
+fn kind() -> Algorithm {
+    "scream:rfc8298+giusto".parse().unwrap()
+}
 
 fn limits(start: u64) -> Limits {
     Limits {
@@ -36,7 +39,7 @@ fn it_ramps_up_as_fast_as_its_limit_allows() {
     let allowed = ramp(150e3, 2.7e6);
     assert!((13.0..14.0).contains(&allowed), "{allowed}");
     for link in [(|_| 3.0) as fn(f64) -> f64, |_| 10.0] {
-        let outcome = run(KIND, scenario(link));
+        let outcome = run(kind(), scenario(link));
         let reached = outcome.targets.iter().position(|&target| target >= 2_700_000).unwrap() as f64 / 10.0;
         assert!((0.99 * allowed..=1.2 * allowed).contains(&reached), "{reached} {allowed}");
     }
@@ -44,14 +47,14 @@ fn it_ramps_up_as_fast_as_its_limit_allows() {
 
 #[test]
 fn it_fills_a_link_and_queues_for_about_its_target() {
-    let outcome = run(KIND, scenario(|_| 3.0));
+    let outcome = run(kind(), scenario(|_| 3.0));
     assert!((2.7..=3.0).contains(&outcome.mbps(20.0, 60.0)), "{}", outcome.mbps(20.0, 60.0));
     // QDELAY_TARGET_LO is 100 ms; a packet and the 20 ms between two reports come on top.
     let wait = outcome.wait_p95(20.0, 60.0);
     assert!((50.0..=123.2).contains(&wait), "{wait}");
     // To the letter its own queue is taken for that of others (§4.1.2.3), and the target creeps up; 0.4 s is the most.
-    let literal = ScreamRfc8298::new(Rfc8298Config::literal(limits(150_000)));
-    let literal = run_with(Box::new(literal), KIND, scenario(|_| 3.0)).wait_p95(20.0, 60.0);
+    let literal = ScreamRfc8298::new(Rfc8298Config::within(limits(150_000)));
+    let literal = run_with(Box::new(literal), kind(), scenario(|_| 3.0)).wait_p95(20.0, 60.0);
     assert!((wait + 10.0..=310.0).contains(&literal), "{wait} {literal}");
     assert_eq!(outcome.dropped, 0);
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::SenderQueue { .. })));
@@ -61,7 +64,7 @@ fn it_fills_a_link_and_queues_for_about_its_target() {
 #[test]
 fn a_link_that_carries_more_than_the_media_has_no_queue() {
     let limits = Limits { max: DataRate::from_bps(2_000_000), ..limits(150_000) };
-    let outcome = run(KIND, Scenario { limits, ..scenario(|_| 10.0) });
+    let outcome = run(kind(), Scenario { limits, ..scenario(|_| 10.0) });
     let rate = outcome.mbps(20.0, 60.0);
     assert!((1.95..=2.05).contains(&rate), "{rate}");
     assert!(outcome.wait_p95(20.0, 60.0) < 10.0, "{}", outcome.wait_p95(20.0, 60.0));
@@ -73,8 +76,8 @@ fn a_link_that_carries_more_than_the_media_has_no_queue() {
 #[test]
 fn without_compensation_it_queues_for_its_target_and_no_longer() {
     // QDELAY_TARGET_LO is 100 ms; a packet and the 20 ms between two reports come on top.
-    let config = Rfc8298Config { compensate: false, ..Rfc8298Config::within(limits(150_000)) };
-    let outcome = run_with(Box::new(ScreamRfc8298::new(config)), KIND, scenario(|_| 3.0));
+    let config = Rfc8298Config { compensate: false, ..Rfc8298Config::giusto(limits(150_000)) };
+    let outcome = run_with(Box::new(ScreamRfc8298::new(config)), kind(), scenario(|_| 3.0));
     let wait = outcome.wait_p95(20.0, 60.0);
     assert!((50.0..=123.2).contains(&wait), "{wait}");
     assert!((2.7..=3.0).contains(&outcome.mbps(20.0, 60.0)), "{}", outcome.mbps(20.0, 60.0));
@@ -83,7 +86,7 @@ fn without_compensation_it_queues_for_its_target_and_no_longer() {
 #[test]
 fn a_link_of_a_tenth_of_a_megabit_is_borne() {
     let limits = Limits { min: DataRate::from_bps(30_000), ..limits(150_000) };
-    let outcome = run(KIND, Scenario { limits, ..scenario(|_| 0.1) });
+    let outcome = run(kind(), Scenario { limits, ..scenario(|_| 0.1) });
     assert!((0.06..=0.102).contains(&outcome.mbps(10.0, 60.0)), "{}", outcome.mbps(10.0, 60.0));
     // A least window of 3000 bytes alone is 240 ms at this rate: nothing less can be asked.
     assert!(outcome.dropped_share() < 0.15, "{}", outcome.dropped_share());
@@ -91,7 +94,7 @@ fn a_link_of_a_tenth_of_a_megabit_is_borne() {
 
 #[test]
 fn random_loss_lowers_it_as_one_event_in_a_round_trip() {
-    let outcome = run(KIND, Scenario { loss: 0.05, ..scenario(|_| 3.0) });
+    let outcome = run(kind(), Scenario { loss: 0.05, ..scenario(|_| 3.0) });
     let rate = outcome.mbps(20.0, 60.0);
     assert!((0.3..=1.2).contains(&rate), "{rate}");
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Loss { ratio } if (0.0..0.5).contains(ratio))));
@@ -100,7 +103,7 @@ fn random_loss_lowers_it_as_one_event_in_a_round_trip() {
 #[test]
 fn marks_keep_the_queue_at_their_threshold() {
     let (ecn, mark_above) = (Ecn::Ect0, 5.0);
-    let outcome = run(KIND, Scenario { ecn, mark_above, ..scenario(|_| 3.0) });
+    let outcome = run(kind(), Scenario { ecn, mark_above, ..scenario(|_| 3.0) });
     assert!((1.8..=3.0).contains(&outcome.mbps(20.0, 60.0)), "{}", outcome.mbps(20.0, 60.0));
     assert!(outcome.wait_p95(20.0, 60.0) < 15.0, "{}", outcome.wait_p95(20.0, 60.0));
     assert!(outcome.marked > 0 && outcome.dropped == 0);
@@ -109,7 +112,7 @@ fn marks_keep_the_queue_at_their_threshold() {
 
 #[test]
 fn without_feedback_it_sends_50_kbit_per_second_and_recovers() {
-    let outcome = run(KIND, Scenario { deaf: |t| (20.0..30.0).contains(&t), ..scenario(|_| 3.0) });
+    let outcome = run(kind(), Scenario { deaf: |t| (20.0..30.0).contains(&t), ..scenario(|_| 3.0) });
     // RATE_PACE_MIN, once in 0.48 s and a wake-up of 50 ms, in whole packets of 1200 bytes up to 4200.
     let quiet = outcome.mbps(23.0, 30.0);
     assert!((0.045..=0.085).contains(&quiet), "{quiet}");
@@ -120,7 +123,7 @@ fn without_feedback_it_sends_50_kbit_per_second_and_recovers() {
 
 #[test]
 fn a_second_of_silence_halves_the_rate_and_is_told() {
-    let mut controller = ScreamRfc8298::new(Rfc8298Config::within(limits(1_000_000)));
+    let mut controller = ScreamRfc8298::new(Rfc8298Config::giusto(limits(1_000_000)));
     let size = DataSize::from_bytes(1200);
     let at = |millis| Timestamp::ZERO + TimeDelta::from_millis(millis);
     controller.on_sent(
@@ -145,7 +148,7 @@ fn a_second_of_silence_halves_the_rate_and_is_told() {
 #[test]
 fn after_a_drop_of_the_capacity_the_window_follows_within_a_second_and_to_the_letter_it_takes_several() {
     let calm = |config, link| {
-        let outcome = run_with(Box::new(ScreamRfc8298::new(config)), KIND, scenario(link));
+        let outcome = run_with(Box::new(ScreamRfc8298::new(config)), kind(), scenario(link));
         let rate = outcome.mbps(45.0, 60.0) / link(45.0);
         assert!((0.8..=1.01).contains(&rate), "{rate}");
         (0..200).map(|tenth| f64::from(tenth) / 10.0).find(|t| outcome.wait_p95(30.0 + t, 32.0 + t) < 100.0)
@@ -156,9 +159,9 @@ fn after_a_drop_of_the_capacity_the_window_follows_within_a_second_and_to_the_le
         |t| if t < 30.0 { 2.5 } else { 0.6 },
     ];
     for link in links {
-        let ours = calm(Rfc8298Config::within(limits(150_000)), link);
+        let ours = calm(Rfc8298Config::giusto(limits(150_000)), link);
         assert!(ours.is_some_and(|t| (0.1..=1.0).contains(&t)), "{ours:?}");
-        let literal = calm(Rfc8298Config::literal(limits(150_000)), link);
+        let literal = calm(Rfc8298Config::within(limits(150_000)), link);
         assert!(literal.is_none_or(|t| t > 1.0), "{literal:?}");
     }
 }
@@ -166,7 +169,7 @@ fn after_a_drop_of_the_capacity_the_window_follows_within_a_second_and_to_the_le
 #[test]
 fn with_marks_the_queue_is_below_100_ms_a_second_after_the_capacity_has_halved() {
     let (ecn, mark_above) = (Ecn::Ect0, 5.0);
-    let outcome = run(KIND, Scenario { ecn, mark_above, ..scenario(|t| if t < 30.0 { 3.0 } else { 1.5 }) });
+    let outcome = run(kind(), Scenario { ecn, mark_above, ..scenario(|t| if t < 30.0 { 3.0 } else { 1.5 }) });
     assert!(outcome.wait_p95(31.0, 32.0) < 100.0, "{}", outcome.wait_p95(31.0, 32.0));
     assert!((0.9..=1.5).contains(&outcome.mbps(40.0, 60.0)), "{}", outcome.mbps(40.0, 60.0));
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::Rfc8298Config;
+use super::config::Rfc8298Config;
 
 /// `max_bytes_in_flight` looks back so far (§4.1.2.2), in steps of a tenth of a second.
 const LOOK_BACK: TimeDelta = TimeDelta::from_seconds(5);

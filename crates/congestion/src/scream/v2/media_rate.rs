@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use crate::QueueState;
+use crate::feedback::QueueState;
 
 /// What is settable of [`MediaRate`]. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
 #[derive(Debug, Clone, Copy, PartialEq)]

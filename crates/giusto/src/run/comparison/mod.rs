@@ -7,7 +7,7 @@ mod table;
 
 use std::{collections::BTreeMap, str::FromStr};
 
-use giusto_congestion::ControllerKind;
+use giusto_congestion::Algorithm;
 pub use observer::{Losses, RunObserver};
 use serde::Serialize;
 pub use table::Row;
@@ -26,22 +26,26 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// use giusto::comparison::Controllers;
-/// use giusto_congestion::ControllerKind;
+/// use giusto::run::comparison::Controllers;
+/// use giusto_congestion::Algorithm;
 ///
 /// let two: Controllers = "gcc:remb,fixed".parse()?;
-/// assert_eq!(two.0, [ControllerKind::GccRemb, ControllerKind::Fixed]);
-/// assert_eq!("all".parse::<Controllers>()?.0, ControllerKind::ALL);
+/// assert_eq!(two.0.iter().map(|one| one.name()).collect::<Vec<_>>(), ["gcc:remb", "fixed"]);
+/// assert!("all".parse::<Controllers>()?.0.into_iter().eq(Algorithm::all()));
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Controllers(pub Vec<ControllerKind>);
+pub struct Controllers(pub Vec<Algorithm>);
+
+/// The controllers of a comparison that names none.
+const DEFAULT: [&str; 6] =
+    ["fixed", "gcc:libwebrtc+giusto", "gcc:remb", "scream:d00+giusto", "scream:rfc8298+giusto", "scream:v2"];
 
 impl Default for Controllers {
     /// The baseline, Google Congestion Control at the sender and at the receiver, and the three generations of SCReAM.
     fn default() -> Self {
-        use ControllerKind::{Fixed, GccLibwebrtc, GccRemb, ScreamD00, ScreamRfc8298, ScreamV2};
-        Self(vec![Fixed, GccLibwebrtc, GccRemb, ScreamD00, ScreamRfc8298, ScreamV2])
+        let known = DEFAULT.iter().map(|name| name.parse());
+        Self(known.collect::<Result<_, _>>().expect("the names are in the table of controllers"))
     }
 }
 
@@ -51,11 +55,11 @@ impl FromStr for Controllers {
     /// Reads names with commas between them, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text.trim() == "all" {
-            return Ok(Self(ControllerKind::ALL.to_vec()));
+            return Ok(Self(Algorithm::all().collect::<Vec<_>>()));
         }
         let mut kinds = Vec::new();
         for name in text.split(',') {
-            let kind: ControllerKind =
+            let kind: Algorithm =
                 name.trim().parse().map_err(|error| format!("{error}; all by itself takes every one"))?;
             if kinds.contains(&kind) {
                 return Err(format!("{kind} is given twice: leave one out"));
@@ -70,7 +74,7 @@ impl FromStr for Controllers {
 #[derive(Debug, Clone)]
 pub struct Contender {
     /// The controller.
-    pub controller: ControllerKind,
+    pub controller: Algorithm,
     /// The scenario with it.
     pub scenario: Scenario,
     /// What the receiver of each compared flow of the scenario reports, by the flow's name.
@@ -105,7 +109,7 @@ pub fn contenders(
     flow: Option<&str>,
 ) -> Result<Vec<Contender>, ScenarioError> {
     let compared = |id: &str| flow.is_none_or(|flow| flow == id);
-    let contender = |&controller: &ControllerKind| {
+    let contender = |&controller: &Algorithm| {
         let (mut feedback, mut left_out) = (BTreeMap::new(), Vec::new());
         let scenario = document.scenario_with(settings, |flows| {
             for (id, media) in media_of(flows).filter(|(id, _)| compared(id)) {
@@ -169,7 +173,7 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
     }
     notes.extend(without.into_iter().map(|(flow, unfit, controllers)| {
         let (key, why) = match unfit {
-            Unfit::ReceiverLimit => ("receiver-limit", "only scream:d00 with scream-draft heeds it"),
+            Unfit::ReceiverLimit => ("receiver-limit", "only scream:d00 and scream:d00+giusto with scream-draft support it"),
             Unfit::DelayTarget | Unfit::Feedback(_) => ("delay-target", "no such delay is aimed at"),
         };
         format!("Without the {key} that the scenario gives {flow}, since {why}: {}.", controllers.join(", "))

@@ -51,18 +51,18 @@ fn controllers_of(contender: &Contender) -> Vec<(String, String)> {
 
 #[test]
 fn controllers_are_named_once_each_or_all_of_them() {
-    assert_eq!("all".parse(), Ok(Controllers(ControllerKind::ALL.to_vec())));
-    let two = Controllers(vec![ControllerKind::ScreamV2, ControllerKind::Fixed]);
+    assert_eq!("all".parse(), Ok(Controllers(Algorithm::all().collect::<Vec<_>>())));
+    let two = Controllers(vec!["scream:v2".parse().unwrap(), "fixed".parse().unwrap()]);
     assert_eq!("scream:v2, fixed".parse(), Ok(two));
     let complaint = |text: &str| text.parse::<Controllers>().unwrap_err();
-    assert!(complaint("fixed,fast").starts_with("no controller is called \"fast\": known are fixed, gcc:"));
+    assert!(complaint("fixed,fast").starts_with("unknown controller \"fast\": expected one of fixed, gcc:"));
     assert_eq!(complaint("fixed,fixed"), "fixed is given twice: leave one out");
     assert!(complaint("").starts_with("no controller is called \"\""));
 }
 
 #[test]
 fn every_media_flow_or_the_one_that_is_named_gets_the_controller() {
-    let controllers = Controllers(vec![ControllerKind::ScreamV2]);
+    let controllers = Controllers(vec!["scream:v2".parse().unwrap()]);
     let of = |flow| controllers_of(&contenders(&document(), &[], &controllers, flow).unwrap()[0]);
     let pairs = |list: [(&str, &str); 2]| list.map(|(id, name)| (id.to_owned(), name.to_owned())).to_vec();
     assert_eq!(of(None), pairs([("call", "scream:v2"), ("share", "scream:v2")]));
@@ -75,7 +75,7 @@ fn every_media_flow_or_the_one_that_is_named_gets_the_controller() {
 
 #[test]
 fn feedback_that_a_controller_does_not_hear_gives_way_and_is_told() {
-    let controllers = "gcc:remb,scream:v2,gcc:libwebrtc".parse().unwrap();
+    let controllers = "gcc:remb,scream:v2,gcc:libwebrtc+giusto".parse().unwrap();
     let found = contenders(&document(), &[], &controllers, None).unwrap();
     let feedback = |place: usize| found[place].feedback.values().map(String::as_str).collect::<Vec<_>>();
     assert_eq!([feedback(0), feedback(1)], [["remb", "remb"], ["rfc8888", "rfc8888"]]);
@@ -87,22 +87,27 @@ fn feedback_that_a_controller_does_not_hear_gives_way_and_is_told() {
 
 #[test]
 fn what_a_controller_cannot_have_is_left_out_and_told_once() {
-    // The file's own controller, gcc:libwebrtc, cannot have the first.
+    // The file's own controller, gcc:libwebrtc+giusto, cannot have the first.
     let settings: [Setting; 3] =
         ["call.delay-target=30ms", "call.receiver-limit=1M", "call.feedback=scream-draft"]
             .map(|set| set.parse().unwrap());
-    let found = contenders(&document(), &settings, &Controllers(ControllerKind::ALL.to_vec()), None).unwrap();
+    let found =
+        contenders(&document(), &settings, &Controllers(Algorithm::all().collect::<Vec<_>>()), None).unwrap();
     let call = |contender: &Contender| match &contender.scenario.flows()[0].kind {
         FlowKind::Media(media) => (media.delay_target.is_some(), media.receiver_limit.is_some()),
         _ => (false, false),
     };
     for contender in &found {
         let kind = contender.controller;
-        assert_eq!(call(contender), (kind.has_delay_target(), kind.heeds_quench()), "{kind}");
+        assert_eq!(
+            call(contender),
+            (kind.requirements().delay_target, kind.requirements().receiver_limit),
+            "{kind}"
+        );
     }
     let notes = notes(&found);
     let about = |what: &str| notes.iter().filter(|note| note.contains(what)).collect::<Vec<_>>();
-    let deaf = ControllerKind::ALL.iter().filter(|kind| !kind.hears(FeedbackKind::ScreamDraft));
+    let deaf = Algorithm::all().filter(|kind| !kind.requirements().accepts(FeedbackKind::ScreamDraft));
     assert_eq!(about("hears nothing in scream-draft").len(), deaf.count());
     let without =
         "Without the delay-target that the scenario gives call, since no such delay is aimed at: fixed, gcc:";
@@ -118,7 +123,7 @@ fn what_a_controller_cannot_have_is_left_out_and_told_once() {
 #[test]
 fn all_else_is_the_same() {
     let settings: Vec<Setting> = vec!["wire.delay=20ms".parse().unwrap()];
-    let controllers = "fixed,gcc:draft-02".parse().unwrap();
+    let controllers = "fixed,gcc:draft-02+giusto".parse().unwrap();
     let found = contenders(&document(), &settings, &controllers, Some("share")).unwrap();
     assert_eq!(found[0].scenario.links(), found[1].scenario.links());
     assert_eq!(found[0].scenario.flows()[0], found[1].scenario.flows()[0]);
@@ -127,7 +132,7 @@ fn all_else_is_the_same() {
 
 #[test]
 fn the_bottleneck_is_the_link_of_the_way_that_carries_least_over_the_run() {
-    let controllers = Controllers(vec![ControllerKind::Fixed]);
+    let controllers = Controllers(vec!["fixed".parse().unwrap()]);
     let found = contenders(&document(), &[], &controllers, None).unwrap();
     let subject = |name: &str, id: &str| Subject {
         name: name.to_owned(),

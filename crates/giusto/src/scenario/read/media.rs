@@ -1,6 +1,6 @@
 //! Keys of media flows: encoders, audio and controller.
 
-use giusto_congestion::ControllerKind;
+use giusto_congestion::Algorithm;
 use giusto_session::{
     packetizer::DEFAULT_MAX_PAYLOAD,
     source::{
@@ -263,8 +263,8 @@ impl MediaKeys {
             None => MediaSpec::new(audio.is_none().then(VideoSpec::default), audio),
         };
         if let Some(name) = self.controller {
-            let kind = ControllerKind::ALL.into_iter().find(|kind| kind.name() == name);
-            let known = ControllerKind::ALL.map(ControllerKind::name);
+            let kind = Algorithm::all().find(|kind| kind.name() == name);
+            let known = Algorithm::all().map(Algorithm::name).collect::<Vec<_>>();
             let wrong = || ("controller", format!("controller: {}", unknown("name", &name, &known)));
             media.controller = kind.ok_or_else(wrong)?;
         }

@@ -1,6 +1,6 @@
 //! Validation of media flows.
 
-use giusto_congestion::{ControllerKind, Limits};
+use giusto_congestion::{Algorithm, Limits};
 use giusto_session::source::Audio;
 use giusto_sim::random;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
@@ -115,28 +115,28 @@ fn session(media: &MediaSpec) -> Result<(), KeyError> {
     pauses(&media.pauses).map_err(|text| ("pauses", text))
 }
 
-fn unsupported(controller: ControllerKind, unfit: Unfit) -> KeyError {
-    let those = |fits: fn(ControllerKind) -> bool| {
-        let kinds = ControllerKind::ALL.into_iter().filter(|&kind| fits(kind));
-        kinds.map(ControllerKind::name).collect::<Vec<_>>().join(" or ")
+fn unsupported(controller: Algorithm, unfit: Unfit) -> KeyError {
+    let those = |fits: fn(Requirements) -> bool| {
+        let kinds = Algorithm::all().filter(|&kind| fits(kind.requirements()));
+        kinds.map(Algorithm::name).collect::<Vec<_>>().join(" or ")
     };
     match unfit {
         Unfit::Feedback(given) => {
-            let fits = FEEDBACKS.iter().filter(|(_, kind)| controller.hears(*kind)).map(|(name, _)| *name);
+            let fits = FEEDBACKS.iter().filter(|(_, kind)| controller.requirements().accepts(*kind)).map(|(name, _)| *name);
             let fits = fits.collect::<Vec<_>>().join(" or ");
             let given = feedback_name(given);
             ("feedback", format!("feedback: {controller} does not support {given}: remove it, or use {fits}"))
         }
         Unfit::DelayTarget => {
-            let those = those(ControllerKind::has_delay_target);
+            let those = those(|needs| needs.delay_target);
             ("delay-target", format!("delay-target: {controller} has none: remove it, or use {those}"))
         }
-        Unfit::ReceiverLimit if controller.heeds_quench() => {
+        Unfit::ReceiverLimit if controller.requirements().receiver_limit => {
             let text = "receiver-limit: it needs feedback = \"scream-draft\": add that, or remove this";
             ("receiver-limit", text.to_owned())
         }
         Unfit::ReceiverLimit => {
-            let those = those(ControllerKind::heeds_quench);
+            let those = those(|needs| needs.receiver_limit);
             let text = format!("receiver-limit: {controller} does not support it: remove it, or use {those}");
             ("receiver-limit", text)
         }

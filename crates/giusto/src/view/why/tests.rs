@@ -15,7 +15,7 @@ fn ms(millis: u64) -> Timestamp {
 }
 
 fn observer(at_ms: u64) -> WhyObserver {
-    let flows = vec![Watched::new((FLOW, "call".to_owned()), "gcc:libwebrtc".to_owned())];
+    let flows = vec![Watched::new((FLOW, "call".to_owned()), "gcc:libwebrtc+giusto".to_owned())];
     let links = vec!["access".to_owned(), "bottleneck".to_owned()];
     WhyObserver::watching(ms(at_ms), ms(60_000), (flows, links))
 }
@@ -73,7 +73,7 @@ fn the_decisions_around_a_moment_are_told_with_their_causes() {
     insta::assert_snapshot!(observer.answer(("first", 1)).in_words(), @"
     first, seed 1: at 12.3 s
 
-    call, gcc:libwebrtc: target 2.050 Mbit/s
+    call, gcc:libwebrtc+giusto: target 2.050 Mbit/s
           9.000 s  300.000 kbit/s → 2.500 Mbit/s  probe: it measured 2.600 Mbit/s
          11.500 s  2.500 → 2.580 Mbit/s           delay: normal, trend 1.2 ms below threshold 12.5 ms
          11.900 s  2.580 → 2.610 Mbit/s           delay: normal, trend 3.5 ms below threshold 12.5 ms

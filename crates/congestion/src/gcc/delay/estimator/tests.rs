@@ -2,7 +2,7 @@ use giusto_units::{DataSize, Ecn};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Cause, SentPacket};
+use crate::{feedback::SentPacket, target::Cause};
 
 fn estimator(config: DelayConfig) -> DelayEstimator {
     DelayEstimator::new(config).unwrap()

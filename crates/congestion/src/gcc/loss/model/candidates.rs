@@ -3,7 +3,7 @@
 use giusto_units::{DataRate, TimeDelta};
 
 use super::LossModel;
-use crate::gcc::loss::{scaled, sum};
+use crate::gcc::arithmetic::{scaled, sum};
 
 impl LossModel {
     /// Writes the bandwidths that are to be compared to `found`: some multiples of the present one, what arrives, what the

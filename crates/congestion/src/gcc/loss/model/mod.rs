@@ -51,8 +51,8 @@ use objective::{Objective, Path};
 use observations::Observations;
 use state::{Bounds, Progress};
 
-use super::{UNLIMITED, scaled};
-use crate::{Cause, PacketReport};
+use crate::gcc::arithmetic::{UNLIMITED, scaled};
+use crate::{feedback::PacketReport, target::Cause};
 
 /// What losses allow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@
 
 use giusto_units::DataRate;
 
-use super::{ModelConfig, observations::Observations};
+use super::{config::ModelConfig, observations::Observations};
 
 /// What the path is supposed to be.
 #[derive(Debug, Clone, Copy, PartialEq)]

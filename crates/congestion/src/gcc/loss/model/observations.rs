@@ -2,10 +2,10 @@
 
 use giusto_units::{DataRate, DataSize, Timestamp};
 
-use super::{Measure, ModelConfig};
+use super::config::{Measure, ModelConfig};
 use crate::{
-    PacketReport,
-    gcc::loss::{scaled, sum},
+    feedback::PacketReport,
+    gcc::arithmetic::{scaled, sum},
 };
 
 /// What became of the packets of one stretch of send time.
@@ -266,7 +266,7 @@ mod tests {
     use giusto_units::TimeDelta;
 
     use super::*;
-    use crate::{SentPacket, gcc::loss::model::tests::packet};
+    use crate::{feedback::SentPacket, gcc::loss::model::tests::packet};
 
     /// One observation of 250 ms: `packets` of 1000 bytes, the first `lost` of them lost.
     fn observe(observations: &mut Observations, config: &ModelConfig, packets: u64, lost: u64) {

@@ -11,8 +11,8 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::ModelConfig;
-use crate::gcc::loss::{UNLIMITED, scaled, sum};
+use super::config::ModelConfig;
+use crate::gcc::arithmetic::{UNLIMITED, scaled, sum};
 
 /// What rules the rate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::*;
-use crate::SentPacket;
+use crate::feedback::SentPacket;
 
 /// A packet and whether it arrived.
 pub(in crate::gcc) fn packet(sequence: u64, at: Timestamp, bytes: u64, arrived: bool) -> PacketReport {

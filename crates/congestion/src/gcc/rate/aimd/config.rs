@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
-use crate::gcc::rate::{CapacityConfig, ConvergenceConfig};
+use crate::gcc::rate::{capacity::CapacityConfig, convergence::ConvergenceConfig};
 
 /// How the rate control knows that it is near the place where the path was full.
 #[derive(Debug, Clone, Copy, PartialEq)]

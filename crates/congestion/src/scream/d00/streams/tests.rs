@@ -5,7 +5,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Controller, Feedback, Limits, PacketReport, SentPacket,
+    controller::Controller,
+    feedback::{Feedback, PacketReport, SentPacket},
+    limits::Limits,
     scream::{D00Config, ScreamD00, d00::NOTICED},
 };
 
@@ -25,7 +27,7 @@ fn stream(priority: f64, usable: (u64, u64), age: i64) -> StreamState {
 
 /// From `start` to 4 Mbit/s.
 fn begun(start: u64) -> MediaRates {
-    MediaRates::new(D00Config::default(), (100e3, 4e6), start as f64 * 1e3)
+    MediaRates::new(D00Config::giusto(Limits::default()), (100e3, 4e6), start as f64 * 1e3)
 }
 
 fn targets(rates: &MediaRates) -> Vec<u64> {
@@ -166,7 +168,7 @@ impl Loop {
     fn run(priorities: [f64; 3]) -> [f64; 3] {
         let [min, start, max] = [300, 300, 6000].map(kbps);
         let mut this = Self {
-            controller: ScreamD00::new(D00Config::within(Limits { min, start, max })),
+            controller: ScreamD00::new(D00Config::giusto(Limits { min, start, max })),
             priorities,
             cameras: std::array::from_fn(|_| (VecDeque::new(), 0.0, 0.0)),
             allowance: 0.0,
@@ -312,7 +314,7 @@ proptest! {
             let [min, start, max] = [limits.0, limits.1, limits.2].map(DataRate::from_bps);
             Limits { min, start, max }
         };
-        let mut controller = ScreamD00::new(D00Config::within(limits));
+        let mut controller = ScreamD00::new(D00Config::giusto(limits));
         let mut now = Timestamp::ZERO;
         for (streams, wait, call) in calls {
             now += TimeDelta::from_millis(wait);

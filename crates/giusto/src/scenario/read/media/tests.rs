@@ -95,7 +95,7 @@ size-scale = 0.06",
     assert_eq!(
         media,
         MediaSpec {
-            controller: ControllerKind::Fixed,
+            controller: algorithm("fixed"),
             limits: Limits { min, start, max },
             feedback: Some(FeedbackKind::CongestionControl),
             delay_target: None,
@@ -201,7 +201,7 @@ fn errors_of_several_videos_name_line_and_fix() {
 
 #[test]
 fn errors_of_media_name_line_and_fix() {
-    let known = ControllerKind::ALL.map(ControllerKind::name).join(", ");
+    let known = Algorithm::all().map(Algorithm::name).collect::<Vec<_>>().join(", ");
     assert_eq!(
         complaint("controller = \"fixd\""),
         format!(

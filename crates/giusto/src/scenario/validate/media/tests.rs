@@ -25,25 +25,25 @@ fn only_sessions_that_can_be_built_are_valid() {
     assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(2))], ..good.clone() }), "pauses");
     let limits = Limits { start: DataRate::from_bps(1), ..good.limits };
     assert_eq!(key(MediaSpec { limits, ..good.clone() }), "start-rate");
-    let deaf = (ControllerKind::GccDraft02, Some(FeedbackKind::ReceiverEstimate));
+    let deaf = (algorithm("gcc:draft-02+giusto"), Some(FeedbackKind::ReceiverEstimate));
     assert_eq!(key(MediaSpec { controller: deaf.0, feedback: deaf.1, ..good.clone() }), "feedback");
     let aims = |controller, millis| MediaSpec {
         controller,
         delay_target: Some(TimeDelta::from_millis(millis)),
         ..good.clone()
     };
-    assert_eq!(key(aims(ControllerKind::GccLibwebrtc, 30)), "delay-target");
+    assert_eq!(key(aims(algorithm("gcc:libwebrtc+giusto"), 30)), "delay-target");
     let wants = |controller, bps| MediaSpec {
         controller,
         receiver_limit: Some(DataRate::from_bps(bps)),
         ..good.clone()
     };
-    assert_eq!(check(&wants(ControllerKind::ScreamD00, 1_000_000)), Ok(()));
-    assert_eq!(key(wants(ControllerKind::ScreamD00, 0)), "receiver-limit");
-    assert_eq!(key(wants(ControllerKind::ScreamV2, 1_000_000)), "receiver-limit");
-    assert_eq!(key(aims(ControllerKind::ScreamV2, 0)), "delay-target");
-    assert_eq!(key(aims(ControllerKind::ScreamV2, 10_001)), "delay-target");
-    assert_eq!(check(&aims(ControllerKind::ScreamV2, 30)), Ok(()));
+    assert_eq!(check(&wants(algorithm("scream:d00+giusto"), 1_000_000)), Ok(()));
+    assert_eq!(key(wants(algorithm("scream:d00+giusto"), 0)), "receiver-limit");
+    assert_eq!(key(wants(algorithm("scream:v2"), 1_000_000)), "receiver-limit");
+    assert_eq!(key(aims(algorithm("scream:v2"), 0)), "delay-target");
+    assert_eq!(key(aims(algorithm("scream:v2"), 10_001)), "delay-target");
+    assert_eq!(check(&aims(algorithm("scream:v2"), 30)), Ok(()));
     let limits = Limits { max: DataRate::from_bps(1), ..good.limits };
     assert_eq!(key(MediaSpec { limits, ..good }), "max-rate");
 }
@@ -51,20 +51,20 @@ fn only_sessions_that_can_be_built_are_valid() {
 #[test]
 fn a_new_controller_removes_only_what_it_lacks() {
     let given = MediaSpec {
-        controller: ControllerKind::ScreamD00,
+        controller: algorithm("scream:d00+giusto"),
         feedback: Some(FeedbackKind::ScreamDraft),
         delay_target: Some(TimeDelta::from_millis(30)),
         receiver_limit: Some(DataRate::from_bps(1_000_000)),
         ..MediaSpec::new(Some(VideoSpec::default()), None)
     };
-    for controller in ControllerKind::ALL {
+    for controller in Algorithm::all() {
         let mut media = given.clone();
         let left_out = media.put_under(controller);
         assert_eq!(check(&media), Ok(()), "{controller}");
-        let deaf = !controller.hears(FeedbackKind::ScreamDraft);
+        let deaf = !controller.requirements().accepts(FeedbackKind::ScreamDraft);
         assert_eq!(media.feedback.is_none(), deaf, "{controller}");
-        assert_eq!(media.receiver_limit.is_some(), controller.heeds_quench(), "{controller}");
-        assert_eq!(media.delay_target.is_some(), controller.has_delay_target(), "{controller}");
+        assert_eq!(media.receiver_limit.is_some(), controller.requirements().receiver_limit, "{controller}");
+        assert_eq!(media.delay_target.is_some(), controller.requirements().delay_target, "{controller}");
         let gone = [media.feedback.is_none(), media.receiver_limit.is_none(), media.delay_target.is_none()];
         assert_eq!(left_out.len(), gone.into_iter().filter(|gone| *gone).count(), "{controller}");
     }
@@ -79,12 +79,12 @@ fn no_fix_leads_to_another_error() {
     let told = |controller| check(&MediaSpec { controller, ..media.clone() }).unwrap_err().2;
     let other = MediaSpec {
         feedback: Some(FeedbackKind::CongestionControl),
-        controller: ControllerKind::ScreamD00,
+        controller: algorithm("scream:d00+giusto"),
         ..media.clone()
     };
     let mend = "receiver-limit: it needs feedback = \"scream-draft\": add that, or remove this";
     assert_eq!(check(&other).unwrap_err().2, mend);
-    for deaf in [ControllerKind::ScreamV2, ControllerKind::Fixed] {
+    for deaf in [algorithm("scream:v2"), algorithm("fixed")] {
         let told = told(deaf);
         let mend = format!("{deaf} does not support it: remove it, or use scream:d00");
         assert!(told.ends_with(&mend), "{told}");

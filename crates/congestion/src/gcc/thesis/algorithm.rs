@@ -51,23 +51,22 @@
 //! assert_eq!(thesis.rate(), DataRate::from_bps(5_400_000));
 //! ```
 
-mod controller;
-
-pub use controller::ThesisController;
-
 use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-use super::{
-    delay::{
-        DelayConfig, Detection, Detector, DetectorConfig, FilterConfig, GroupDelta, GroupingConfig,
-        KalmanTwoState, KalmanTwoStateConfig,
+use crate::{
+    feedback::{LossReport, PacketReport},
+    gcc::{
+        delay::{
+            DelayConfig, Detection, Detector, DetectorConfig, FilterConfig, GroupDelta, GroupingConfig,
+            KalmanTwoState, KalmanTwoStateConfig,
+        },
+        loss::{ByReport, Increase, ReportConfig},
+        rate::{Aimd, AimdConfig, DelayReading, Observation, WindowedRate},
     },
-    loss::{ByReport, Increase, ReportConfig},
-    rate::{Aimd, AimdConfig, DelayReading, Observation, WindowedRate},
+    target::Signal,
 };
-use crate::{LossReport, PacketReport, Signal};
 
 /// How often a report comes (Table 7).
 pub const REPORT_INTERVAL: TimeDelta = TimeDelta::from_seconds(3);
@@ -225,6 +224,12 @@ impl Thesis {
             all: (0, 0),
             loss_ratio: 0.0,
         }
+    }
+
+    /// Sets new limits, and moves both estimates within them.
+    pub fn set_limits(&mut self, min: DataRate, max: DataRate) {
+        self.aimd.set_limits(min, max);
+        self.loss.set_limits(min, max);
     }
 
     /// The round trip is `round_trip`.
@@ -387,7 +392,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        SentPacket,
+        feedback::SentPacket,
         gcc::delay::{DelayEstimator, ReceivedPacket},
     };
 

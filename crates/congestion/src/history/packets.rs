@@ -1,9 +1,11 @@
-//! What was sent, and what became of it.
+//! Sent packets, and whether each has arrived.
 
 use std::collections::VecDeque;
 
-use giusto_congestion::{PacketReport, SentPacket};
 use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+
+use super::outgoing::OutgoingPacket;
+use crate::feedback::{PacketReport, SentPacket};
 
 /// For how long a packet is remembered. libwebrtc (`transport_feedback_adapter.cc`, `kSendTimeHistoryWindow`): 60 s.
 const MEMORY: TimeDelta = TimeDelta::from_seconds(60);
@@ -11,20 +13,21 @@ const MEMORY: TimeDelta = TimeDelta::from_seconds(60);
 /// How many packets are remembered: half of what a sequence number of 16 bits tells apart.
 const MOST: usize = 1 << 15;
 
-/// The packets that were sent lately, by their number on the transport.
+/// The packets sent in the last minute, numbered in sending order from 0.
 #[derive(Debug, Clone, Default)]
-pub(super) struct History {
+pub(super) struct Packets {
     packets: VecDeque<Entry>,
     /// The number of the first of them.
     first: u64,
     in_flight: DataSize,
-    /// Below this number everything is accounted for: it arrived, or something later did.
+    /// Packets below this number are not in flight: they were reported, or a later packet was.
     settled: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     sent: SentPacket,
+    ecn: Ecn,
     fate: Fate,
 }
 
@@ -35,13 +38,13 @@ enum Fate {
     Arrived,
 }
 
-impl History {
+impl Packets {
     /// The number of the next packet.
     pub(super) fn next(&self) -> u64 {
         self.first + self.packets.len() as u64
     }
 
-    /// What was sent and is not yet accounted for.
+    /// Bytes sent, of which neither these packets nor a later one was reported.
     pub(super) fn in_flight(&self) -> DataSize {
         self.in_flight
     }
@@ -51,19 +54,20 @@ impl History {
         self.first
     }
 
-    /// A packet of `size` leaves, as part of `probe` if of any.
-    pub(super) fn on_sent(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> SentPacket {
+    /// Records a packet that leaves.
+    pub(super) fn on_sent(&mut self, now: Timestamp, packet: &OutgoingPacket) -> SentPacket {
+        let OutgoingPacket { size, ecn, probe, .. } = *packet;
         self.forget(now);
         while self.packets.len() >= MOST {
             self.forget_oldest();
         }
         self.in_flight += size;
         let sent = SentPacket { sequence: self.next(), at: now, size, probe, in_flight: self.in_flight };
-        self.packets.push_back(Entry { sent, fate: Fate::Unknown });
+        self.packets.push_back(Entry { sent, ecn, fate: Fate::Unknown });
         sent
     }
 
-    /// Forgets what left too long ago; says whether anything did.
+    /// Forgets packets sent more than a minute ago. Returns whether there were any.
     pub(super) fn forget(&mut self, now: Timestamp) -> bool {
         let before = self.first;
         while self.packets.front().is_some_and(|oldest| now.saturating_since(oldest.sent.at) > MEMORY) {
@@ -72,7 +76,7 @@ impl History {
         self.first != before
     }
 
-    /// When the oldest will be forgotten.
+    /// When the oldest packet will be forgotten.
     pub(super) fn forgets_at(&self) -> Option<Timestamp> {
         self.packets.front().map(|oldest| oldest.sent.at + MEMORY + TimeDelta::from_nanos(1))
     }
@@ -87,8 +91,25 @@ impl History {
         }
     }
 
-    /// The far end tells of packet `sequence`. What is new in that is given: a packet told of for the first time, or one that
-    /// arrived after all.
+    /// Forgets all packets. Later reports of them are ignored.
+    pub(super) fn clear(&mut self) {
+        self.first = self.next();
+        self.settled = self.first;
+        self.packets.clear();
+        self.in_flight = DataSize::ZERO;
+    }
+
+    /// Whether packet `sequence` can arrive with a congestion mark.
+    pub(super) fn is_ect(&self, sequence: u64) -> bool {
+        self.entry(sequence).is_some_and(|entry| entry.ecn != Ecn::NotEct)
+    }
+
+    fn entry(&self, sequence: u64) -> Option<&Entry> {
+        self.packets.get(usize::try_from(sequence.checked_sub(self.first)?).ok()?)
+    }
+
+    /// Handles the report of packet `sequence`. Returns the report if it is new: the first one of the packet, or the first that says
+    /// it has arrived.
     pub(super) fn on_report(
         &mut self,
         sequence: u64,
@@ -98,21 +119,17 @@ impl History {
         let place = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
         let entry = self.packets.get_mut(place)?;
         let fate = if arrival.is_some() { Fate::Arrived } else { Fate::Lost };
-        let told = match (entry.fate, fate) {
-            (Fate::Unknown, _) | (Fate::Lost, Fate::Arrived) => {
-                entry.fate = fate;
-                Some(PacketReport { sent: entry.sent, arrival, ecn })
-            }
-            _ => None,
-        };
-        if told.is_some() {
-            self.settle(sequence + 1);
+        if entry.fate != Fate::Unknown && (entry.fate, fate) != (Fate::Lost, Fate::Arrived) {
+            return None;
         }
-        told
+        entry.fate = fate;
+        let ecn = if entry.ecn == Ecn::NotEct { Ecn::NotEct } else { ecn };
+        let report = PacketReport { sent: entry.sent, arrival, ecn };
+        self.settle(sequence + 1);
+        Some(report)
     }
 
-    /// All below `sequence` is in flight no more: as in libwebrtc, what comes before a packet that is told of was not sent in vain,
-    /// or is lost.
+    /// Takes all packets below `sequence` out of flight: as in libwebrtc, a packet before one that is reported has arrived or is lost.
     fn settle(&mut self, sequence: u64) {
         let from = usize::try_from(self.settled.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let count = usize::try_from(sequence.saturating_sub(self.settled)).unwrap_or(usize::MAX);
@@ -128,6 +145,8 @@ mod tests {
     use super::*;
 
     const SIZE: DataSize = DataSize::from_bytes(1000);
+    const PACKET: OutgoingPacket =
+        OutgoingPacket { transport_sequence: None, rtp: None, size: SIZE, ecn: Ecn::Ect0, probe: None };
 
     fn at(ms: u64) -> Timestamp {
         Timestamp::from_nanos(ms * 1_000_000)
@@ -137,16 +156,16 @@ mod tests {
         PeerTimestamp::from_nanos(ms * 1_000_000)
     }
 
-    fn sent(count: u64) -> History {
-        let mut history = History::default();
+    fn sent(count: u64) -> Packets {
+        let mut history = Packets::default();
         for number in 0..count {
-            assert_eq!(history.on_sent(at(number), SIZE, None).sequence, number);
+            assert_eq!(history.on_sent(at(number), &PACKET).sequence, number);
         }
         history
     }
 
     #[test]
-    fn a_packet_is_told_once_and_again_if_it_came_after_all() {
+    fn a_report_is_new_once_and_again_after_a_loss() {
         let mut history = sent(3);
         assert_eq!(history.on_report(1, None, Ecn::NotEct).unwrap().sent.sequence, 1);
         assert_eq!(history.on_report(1, None, Ecn::NotEct), None);
@@ -156,7 +175,28 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_sent_says_nothing() {
+    fn a_mark_on_a_packet_that_cannot_be_marked_is_ignored() {
+        let mut packets = Packets::default();
+        for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
+            packets.on_sent(at(0), &OutgoingPacket { ecn, ..PACKET });
+        }
+        let ecn = [0, 1, 2].map(|n| packets.on_report(n, Some(arrived(1)), Ecn::Ce).unwrap().ecn);
+        assert_eq!(ecn, [Ecn::NotEct, Ecn::Ce, Ecn::Ce]);
+    }
+
+    #[test]
+    fn cleared_packets_are_not_reported() {
+        let mut packets = sent(3);
+        packets.clear();
+        assert_eq!(packets.in_flight(), DataSize::ZERO);
+        assert_eq!(packets.on_report(2, Some(arrived(1)), Ecn::NotEct), None);
+        assert_eq!(packets.on_sent(at(5), &PACKET).sequence, 3);
+        assert_eq!(packets.on_report(3, Some(arrived(9)), Ecn::NotEct).unwrap().sent.in_flight, SIZE);
+        assert_eq!(packets.in_flight(), DataSize::ZERO);
+    }
+
+    #[test]
+    fn reports_of_packets_never_sent_are_ignored() {
         let mut history = sent(3);
         assert_eq!(history.on_report(3, Some(arrived(1)), Ecn::NotEct), None);
         assert_eq!(history.on_report(u64::MAX, Some(arrived(1)), Ecn::NotEct), None);
@@ -164,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_is_in_flight_no_more_and_neither_is_what_went_before() {
+    fn a_report_takes_earlier_packets_out_of_flight() {
         let mut history = sent(5);
         assert_eq!(history.in_flight(), SIZE * 5);
         history.on_report(2, Some(arrived(10)), Ecn::NotEct);
@@ -176,9 +216,9 @@ mod tests {
     }
 
     #[test]
-    fn old_packets_are_forgotten_and_their_bytes_with_them() {
+    fn old_packets_leave_the_flight() {
         let mut history = sent(5);
-        history.on_sent(at(60_003), SIZE, None);
+        history.on_sent(at(60_003), &PACKET);
         assert_eq!((history.first(), history.in_flight()), (3, SIZE * 3));
         assert_eq!(history.on_report(2, Some(arrived(60_004)), Ecn::NotEct), None);
         let mut many = sent(MOST as u64 + 10);

@@ -1,0 +1,66 @@
+//! The interface of a congestion controller.
+
+use giusto_units::{DataRate, Timestamp};
+
+use crate::{
+    feedback::{Feedback, QueueState, SentPacket, StreamState},
+    limits::Limits,
+    requirements::Requirements,
+    target::{Decision, Probe, Target},
+};
+
+/// Congestion control as a state machine.
+///
+/// A controller reads no clock, draws no random numbers and sends nothing. Calls in any order are safe; time that runs backwards is
+/// taken as the latest time of an earlier call; the work of a call is bounded by its arguments.
+///
+/// The session begins with the first call, usually [`on_timeout`](Self::on_timeout). After each call, read
+/// [`target`](Self::target), [`next_probe`](Self::next_probe) and [`next_timeout`](Self::next_timeout) again.
+pub trait Controller: Send + std::fmt::Debug {
+    /// Handles a packet that has left.
+    fn on_sent(&mut self, now: Timestamp, packet: &SentPacket);
+
+    /// Handles feedback from the receiver.
+    fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>);
+
+    /// Handles the deadline of [`next_timeout`](Self::next_timeout). `queue` is what waits at the sender.
+    fn on_timeout(&mut self, now: Timestamp, queue: &QueueState);
+
+    /// The latest time at which [`on_timeout`](Self::on_timeout) must be called.
+    fn next_timeout(&self) -> Option<Timestamp>;
+
+    /// Sets new limits. A target outside them moves to the nearest limit at once. [`Limits::start`] takes effect before the session
+    /// begins, and after a route change.
+    fn set_limits(&mut self, now: Timestamp, limits: Limits);
+
+    /// Handles a change of the route, for example from Wi-Fi to cellular: estimates of the path are reset, and the target returns
+    /// to [`Limits::start`]. Packets sent before must not be reported afterwards, which
+    /// [`History::on_route_change`](crate::history::History::on_route_change) ensures.
+    fn on_route_change(&mut self, now: Timestamp);
+
+    /// What the controller may send now.
+    fn target(&self) -> Target;
+
+    /// What the controller needs. Constant during a session. By default [`Requirements::DEFAULT`].
+    fn requirements(&self) -> Requirements {
+        Requirements::DEFAULT
+    }
+
+    /// Takes the next probe to send, until there is none. By default there are no probes.
+    fn next_probe(&mut self) -> Option<Probe> {
+        None
+    }
+
+    /// Handles the state of the sender's streams, before each [`on_timeout`](Self::on_timeout) and always in the same order. Ignored by
+    /// default.
+    fn on_streams(&mut self, _now: Timestamp, _streams: &[StreamState]) {}
+
+    /// Share of [`Target::media`] of each stream, headers included, in the order of [`on_streams`](Self::on_streams). Empty, which is
+    /// the default, if the controller has no rate control for each stream: then the sender divides the target by priority.
+    fn stream_targets(&self) -> &[DataRate] {
+        &[]
+    }
+
+    /// The latest decision and its cause. A change of the target makes a new one; so does a suppressed probe.
+    fn decision(&self) -> &Decision;
+}

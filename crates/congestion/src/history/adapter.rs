@@ -1,0 +1,306 @@
+//! Turns RTCP messages into feedback for a controller.
+
+use giusto_rtp::{
+    NtpShort, NtpShortUnwrapper, NtpTimestamp,
+    rtcp::{
+        ArrivalOffset, CongestionFeedback, Packet, Packets as RtcpPackets, Remb, ReportBlock, ReportCount,
+        RtcpError, ScreamFeedback, TransportFeedback, TransportFeedbackUnwrapper,
+    },
+};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+
+use super::{
+    numbers::Numbers,
+    outgoing::{OutgoingPacket, RtpId},
+    packets::Packets,
+    scream_draft::ScreamDraft,
+    source::Source,
+};
+use crate::feedback::{Feedback, LossReport, PacketReport, SentPacket};
+
+/// The longest time before a report that RFC 8888 §3.1 can express, rounded down.
+const LONGEST_OFFSET: TimeDelta = TimeDelta::from_millis(7997);
+/// RTP sources that are remembered at most.
+const MOST_SOURCES: usize = 256;
+
+/// Sent packets, and what RTCP messages report about them.
+///
+/// The history handles what is difficult in feedback: sequence numbers of 16 bits and report clocks that wrap, messages that are
+/// late, repeated or damaged, packets that were first reported as lost and have arrived after all, and messages about packets that
+/// were never sent. A message that reports nothing new changes nothing.
+///
+/// Packets are remembered for 60 s, and at most 32 768 of them. Bytes are in flight until they or a later packet are reported, or
+/// until they are forgotten.
+///
+/// Calls in any order are safe. Time that runs backwards is taken as the latest time of an earlier call.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    packets: Packets,
+    transport: Numbers,
+    sources: Vec<Source>,
+    transport_clock: TransportFeedbackUnwrapper,
+    report_clock: NtpShortUnwrapper,
+    scream: ScreamDraft,
+    report_count: ReportCount,
+    ntp_offset: u64,
+    /// Reports of the present message, kept for its memory.
+    reports: Vec<PacketReport>,
+    first_sent: Option<Timestamp>,
+    now: Timestamp,
+}
+
+/// What a message says besides its packet reports.
+#[derive(Debug, Clone, Copy, Default)]
+struct News {
+    round_trip: Option<TimeDelta>,
+    receiver_estimate: Option<DataRate>,
+    lost: i64,
+    expected: u64,
+    quench: bool,
+}
+
+impl History {
+    /// An empty history.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the NTP time at [`Timestamp::ZERO`] in the sender reports of this sender, to which receiver reports refer when they
+    /// give a round-trip time. Default: zero, which is [`NtpTimestamp::from_timestamp`].
+    #[must_use]
+    pub fn with_ntp_at_zero(self, ntp: NtpTimestamp) -> Self {
+        Self { ntp_offset: ntp.to_bits(), ..self }
+    }
+
+    /// Sets how `num_reports` of RFC 8888 is read. Default: as the count of erratum 8166.
+    #[must_use]
+    pub fn with_report_count(self, count: ReportCount) -> Self {
+        Self { report_count: count, ..self }
+    }
+
+    /// Records a packet that leaves at `now`. Pass the result to [`Controller::on_sent`](crate::Controller::on_sent).
+    pub fn on_sent(&mut self, now: Timestamp, packet: OutgoingPacket) -> SentPacket {
+        let now = self.advance(now);
+        self.first_sent.get_or_insert(now);
+        let before = self.packets.first();
+        let sent = self.packets.on_sent(now, &packet);
+        if self.packets.first() != before {
+            self.forget_numbers();
+        }
+        if let Some(sequence) = packet.transport_sequence {
+            self.transport.push(sequence, sent.sequence);
+        }
+        if let Some(id) = packet.rtp {
+            self.number(id, sent.sequence);
+        }
+        sent
+    }
+
+    /// Handles an RTCP datagram, which must be decrypted. Returns what is new in it, if anything.
+    ///
+    /// Packets of unknown types are skipped. The messages of a compound packet are combined: one call gives one feedback.
+    ///
+    /// # Errors
+    ///
+    /// The datagram, or a packet in it, is not valid RTCP. Nothing of it is used.
+    pub fn on_rtcp(&mut self, now: Timestamp, datagram: &[u8]) -> Result<Option<Feedback<'_>>, RtcpError> {
+        let packets = RtcpPackets::new(datagram)?.with_report_count(self.report_count);
+        let packets = packets.collect::<Result<Vec<_>, _>>()?;
+        Ok(self.on_packets(now, &packets))
+    }
+
+    /// Handles RTCP packets that have been read already. Returns what is new in them, if anything.
+    pub fn on_packets(&mut self, now: Timestamp, packets: &[Packet]) -> Option<Feedback<'_>> {
+        let now = self.advance(now);
+        self.reports.clear();
+        let mut news = News::default();
+        for packet in packets {
+            match packet {
+                Packet::TransportFeedback(feedback) => self.on_transport_feedback(feedback),
+                Packet::CongestionFeedback(feedback) => self.on_congestion_feedback(feedback),
+                Packet::ScreamFeedback(feedback) => news.quench |= self.on_scream_feedback(feedback),
+                Packet::Remb(remb) if self.is_for_us(remb) => news.receiver_estimate = Some(remb.bitrate),
+                Packet::ReceiverReport(report) => self.on_blocks(now, &report.blocks, &mut news),
+                Packet::SenderReport(report) => self.on_blocks(now, &report.blocks, &mut news),
+                _ => {}
+            }
+        }
+        self.feedback(&news)
+    }
+
+    /// Handles a change of the route: packets sent before are forgotten, and reports of them are ignored.
+    ///
+    /// Call [`Controller::on_route_change`](crate::Controller::on_route_change) too.
+    pub fn on_route_change(&mut self) {
+        self.packets.clear();
+        self.transport.clear();
+        self.sources.iter_mut().for_each(Source::clear);
+    }
+
+    /// Forgets old packets. Returns whether there were any, so that [`in_flight`](Self::in_flight) may have changed.
+    ///
+    /// [`on_sent`](Self::on_sent) does so too: a sender that sends all the time need not call this.
+    pub fn on_timeout(&mut self, now: Timestamp) -> bool {
+        let now = self.advance(now);
+        let forgot = self.packets.forget(now);
+        if forgot {
+            self.forget_numbers();
+        }
+        forgot
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) has something to forget.
+    pub fn next_timeout(&self) -> Option<Timestamp> {
+        self.packets.forgets_at()
+    }
+
+    /// Bytes sent, of which neither these packets nor a later one was reported.
+    pub fn in_flight(&self) -> DataSize {
+        self.packets.in_flight()
+    }
+
+    fn advance(&mut self, now: Timestamp) -> Timestamp {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn forget_numbers(&mut self) {
+        let first = self.packets.first();
+        self.transport.forget_before(first);
+        self.sources.iter_mut().for_each(|source| source.numbers.forget_before(first));
+    }
+
+    /// Records the RTP sequence number of packet `number`.
+    fn number(&mut self, id: RtpId, number: u64) {
+        if let Some(source) = self.sources.iter_mut().find(|source| source.ssrc == id.ssrc) {
+            source.numbers.push(id.sequence, number);
+            return;
+        }
+        if self.sources.len() >= MOST_SOURCES {
+            self.sources.remove(0);
+        }
+        self.sources.push(Source::new(id.ssrc, id.sequence, number));
+    }
+
+    fn source(&self, ssrc: u32) -> Option<&Source> {
+        self.sources.iter().find(|source| source.ssrc == ssrc)
+    }
+
+    fn is_for_us(&self, remb: &Remb) -> bool {
+        self.sources.is_empty() || remb.sources.iter().any(|&ssrc| self.source(ssrc).is_some())
+    }
+
+    fn on_transport_feedback(&mut self, feedback: &TransportFeedback) {
+        // Some receivers do not fill in the media source.
+        let ssrc = feedback.media_ssrc;
+        if ssrc != 0 && !self.sources.is_empty() && self.source(ssrc).is_none() {
+            return;
+        }
+        // Tried on a copy: a message without news leaves no trace. Where its time is before zero, the clock starts again with it.
+        let mut clock = self.transport_clock;
+        if clock.unwrap(feedback).is_none() {
+            clock = TransportFeedbackUnwrapper::new();
+        }
+        let Some(packets) = clock.unwrap(feedback) else { return };
+        let before = self.reports.len();
+        let base = self.transport.unwrap(feedback.base_sequence);
+        for (unwrapped, (_, arrival)) in (base..).zip(packets) {
+            if let Some(number) = self.transport.packet(unwrapped) {
+                self.reports.extend(self.packets.on_report(number, arrival, Ecn::NotEct));
+            }
+        }
+        if self.reports.len() > before {
+            self.transport_clock = clock;
+        }
+    }
+
+    fn on_congestion_feedback(&mut self, feedback: &CongestionFeedback) {
+        let mut clock = self.report_clock;
+        let time = clock.unwrap(feedback.time).or_else(|| {
+            clock = NtpShortUnwrapper::new();
+            clock.unwrap(feedback.time)
+        });
+        let Some(time) = time else { return };
+        let before = self.reports.len();
+        for stream in &feedback.streams {
+            let Some(source) = self.sources.iter().find(|source| source.ssrc == stream.ssrc) else {
+                continue;
+            };
+            for (sequence, reception) in stream.iter() {
+                let Some(number) = source.numbers.packet(source.numbers.unwrap(sequence)) else { continue };
+                let Some(reception) = reception else {
+                    self.reports.extend(self.packets.on_report(number, None, Ecn::NotEct));
+                    continue;
+                };
+                // A packet that arrived too long ago for the field is taken to have arrived as long ago as the field can say. A
+                // packet whose time is not available is not reported.
+                let longest = ArrivalOffset::from_delta(LONGEST_OFFSET);
+                let arrival = match reception.offset {
+                    ArrivalOffset::OVER_RANGE => longest.arrival(time),
+                    offset => offset.arrival(time),
+                };
+                if arrival.is_some() {
+                    self.reports.extend(self.packets.on_report(number, arrival, reception.ecn));
+                }
+            }
+        }
+        if self.reports.len() > before {
+            self.report_clock = clock;
+        }
+    }
+
+    /// Returns whether the receiver asks for a lower rate.
+    fn on_scream_feedback(&mut self, message: &ScreamFeedback) -> bool {
+        let Some(source) = self.sources.iter().find(|source| source.ssrc == message.media_ssrc) else {
+            return false;
+        };
+        self.scream.on_message(message, &source.numbers, &mut self.packets, &mut self.reports) == Some(true)
+    }
+
+    /// Adds the losses of all sources, and takes the longest round-trip time.
+    fn on_blocks(&mut self, now: Timestamp, blocks: &[ReportBlock], news: &mut News) {
+        let bits = NtpTimestamp::from_timestamp(now).to_bits().wrapping_add(self.ntp_offset);
+        let ntp: NtpShort = NtpTimestamp::from_bits(bits).short();
+        // No round trip is longer than packets have been sent.
+        let longest = self.first_sent.map_or(TimeDelta::ZERO, |first| now.saturating_since(first));
+        for block in blocks {
+            let Some(source) = self.sources.iter_mut().find(|source| source.ssrc == block.ssrc) else {
+                continue;
+            };
+            if let Some(block) = source.on_block(ntp, block) {
+                news.lost += block.lost;
+                news.expected += block.expected;
+                news.round_trip = news.round_trip.max(block.round_trip.filter(|&time| time <= longest));
+            }
+        }
+    }
+
+    fn feedback(&mut self, news: &News) -> Option<Feedback<'_>> {
+        self.reports.sort_by_key(|report| report.sent.sequence);
+        // A packet that is first reported as lost and then, in the same datagram, as received.
+        self.reports.dedup_by(|later, earlier| {
+            let same = later.sent.sequence == earlier.sent.sequence;
+            if same {
+                *earlier = *later;
+            }
+            same
+        });
+        let loss = (news.expected > 0).then(|| LossReport {
+            ratio: (news.lost as f64 / news.expected as f64).clamp(0.0, 1.0),
+            expected_packets: news.expected,
+        });
+        let is_new = !self.reports.is_empty()
+            || news.quench
+            || loss.is_some()
+            || news.round_trip.is_some()
+            || news.receiver_estimate.is_some();
+        is_new.then_some(Feedback {
+            packets: &self.reports,
+            round_trip: news.round_trip,
+            receiver_estimate: news.receiver_estimate,
+            loss,
+            quench: news.quench,
+            in_flight: self.packets.in_flight(),
+        })
+    }
+}

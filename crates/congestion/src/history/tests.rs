@@ -1,0 +1,396 @@
+//! Tests of the history with RTCP messages.
+
+use giusto_rtp::{
+    NtpDelay, NtpShort, NtpTimestamp,
+    rtcp::{
+        ArrivalOffset, ArrivalTicks, CongestionFeedback, Packet, PacketReception, ReceiverReport,
+        ReceptionTime, Remb, ReportBlock, ScreamFeedback, StreamFeedback, TransportFeedback,
+    },
+};
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+use proptest::prelude::*;
+
+use super::{History, OutgoingPacket, RtpId};
+use crate::feedback::{Feedback, LossReport, PacketReport};
+
+const SIZE: DataSize = DataSize::from_bytes(1000);
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_nanos(millis * 1_000_000)
+}
+
+const SSRC: u32 = 7;
+/// Sequence numbers of the first packet, shortly before they wrap.
+const FIRST: u16 = 65_530;
+
+fn packet(number: u64) -> OutgoingPacket {
+    let sequence = FIRST.wrapping_add(number as u16);
+    OutgoingPacket {
+        transport_sequence: Some(sequence),
+        rtp: Some(RtpId { ssrc: SSRC, sequence }),
+        size: SIZE,
+        ecn: Ecn::Ect0,
+        probe: None,
+    }
+}
+
+/// A history of `count` packets, one each millisecond.
+fn sent(count: u64) -> History {
+    let mut history = History::new();
+    for number in 0..count {
+        assert_eq!(history.on_sent(at(number), packet(number)).sequence, number);
+    }
+    history
+}
+
+/// Number of a packet, milliseconds of its arrival, and whether it is marked.
+type Told = Vec<(u64, Option<u64>, bool)>;
+
+fn told(feedback: Option<&Feedback<'_>>) -> Told {
+    let millis = |time: PeerTimestamp| time.as_nanos() / 1_000_000;
+    let told = |one: &PacketReport| (one.sent.sequence, one.arrival.map(millis), one.ecn == Ecn::Ce);
+    feedback.map_or_else(Vec::new, |feedback| feedback.packets.iter().map(told).collect())
+}
+
+/// Packet `highest` came at `millis`, of those before it `received`. Returns whether the receiver asks for less, and the reports.
+fn hears(history: &mut History, highest: u16, millis: u64, received: u32, ecn_echo: u8) -> (bool, Told) {
+    let message = ScreamFeedback {
+        media_ssrc: SSRC,
+        time: ReceptionTime::from_timestamp(at(millis)),
+        highest_sequence: FIRST.wrapping_add(highest),
+        ecn_echo,
+        received,
+        ..ScreamFeedback::default()
+    };
+    hears_message(history, message)
+}
+
+fn hears_message(history: &mut History, message: ScreamFeedback) -> (bool, Told) {
+    let feedback = history.on_packets(at(100), &[Packet::ScreamFeedback(message)]);
+    (feedback.is_some_and(|feedback| feedback.quench), told(feedback.as_ref()))
+}
+
+#[test]
+fn scream_feedback_reports_arrivals_and_gaps() {
+    let mut history = sent(60);
+    // Of 0 to 4 the second is missing.
+    let (quench, told) = hears(&mut history, 4, 100, 0b1101 << 28, 0);
+    let came = Some(100);
+    assert!(!quench);
+    assert_eq!(
+        told,
+        [(0, came, false), (1, None, false), (2, came, false), (3, came, false), (4, came, false)]
+    );
+    assert_eq!(history.in_flight(), SIZE * 55);
+    // It came after all; and again says nothing.
+    assert_eq!(hears(&mut history, 4, 100, 0b1111 << 28, 0).1, [(1, came, false)]);
+    assert_eq!(hears(&mut history, 4, 100, 0b1111 << 28, 0).1, []);
+    // 6 to 17 lie before the 33 packets: nobody knows of them, but what has been followed is not in flight.
+    let (_, told) = hears(&mut history, 50, 200, u32::MAX, 0);
+    assert_eq!(told, (18..=50).map(|number| (number, Some(200), false)).collect::<Vec<_>>());
+    assert_eq!(history.in_flight(), SIZE * 9);
+}
+
+#[test]
+fn the_ecn_echo_marks_the_latest_new_packets() {
+    let mut history = sent(1000);
+    let marked = |(_, told): (_, Told)| told.iter().filter(|one| one.2).map(|one| one.0).collect::<Vec<_>>();
+    assert_eq!(marked(hears(&mut history, 3, 10, 0b111 << 29, 2)), [2, 3]);
+    assert_eq!(marked(hears(&mut history, 5, 20, 0b11111 << 27, 2)), []);
+    // A message is lost; its marks are not. What is missing is not marked.
+    assert_eq!(marked(hears(&mut history, 9, 30, 0b1011_1111 << 24, 5)), [6, 8, 9]);
+    // The count wraps: 256 + 1 are 252 more, of which 33 find a packet.
+    assert_eq!(marked(hears(&mut history, 300, 40, u32::MAX, 1)).len(), 33);
+    assert_eq!(marked(hears(&mut history, 302, 50, u32::MAX, 2)), [302]);
+}
+
+#[test]
+fn overtaken_scream_feedback_reports_arrivals_only() {
+    let mut history = sent(100);
+    let quench = |highest_sequence: u16, ecn_echo, received| ScreamFeedback {
+        media_ssrc: 7,
+        highest_sequence: 65_530_u16.wrapping_add(highest_sequence),
+        ecn_echo,
+        source_quench: true,
+        received,
+        ..ScreamFeedback::default()
+    };
+    assert_eq!(hears_message(&mut history, quench(60, 9, 0)).0, true);
+    // 20 came, 19 was late; neither is lost, nor are 247 packets marked.
+    let (asks, told) = hears_message(&mut history, quench(20, 0, 0b11 << 30 & !(1 << 31)));
+    assert_eq!((asks, told), (false, vec![(18, Some(0), false), (20, Some(0), false)]));
+    // Of two on the same packet the lower count is the older one.
+    assert_eq!(hears_message(&mut history, quench(60, 8, 0)).0, false);
+    assert_eq!(hears_message(&mut history, quench(60, 9, 0)).0, true);
+    assert!(hears(&mut history, 61, 100, 0, 9).1.iter().all(|one| !one.2));
+    // What was never sent.
+    assert_eq!(hears(&mut history, 100, 100, 0, 0), (false, vec![]));
+    assert_eq!(hears(&mut history, u16::MAX, 100, 0, 0), (false, vec![]));
+}
+
+#[test]
+fn scream_feedback_follows_a_clock_that_wraps() {
+    let mut history = sent(10);
+    let day = 24 * 3_600_000;
+    // The clock wraps each 13 h 15 min; messages that say nothing new do not move it.
+    assert_eq!(hears(&mut history, 0, 40_000_000, 0, 0).1, [(0, Some(40_000_000), false)]);
+    assert_eq!(hears(&mut history, 0, day, 0, 0).1, []);
+    let wrapped = 40_000_000 + 20_000_000;
+    assert_eq!(hears(&mut history, 1, wrapped, 1 << 31, 0).1, [(1, Some(wrapped), false)]);
+}
+
+#[test]
+fn scream_feedback_follows_a_clock_that_jumps_back() {
+    let mut history = sent(10);
+    assert_eq!(hears(&mut history, 0, 1000, 0, 0).1, [(0, Some(1000), false)]);
+    // Nearest to a second is 27 minutes before zero, for 32 bits of 90 kHz are 47 722 s.
+    let late = 46_100_000;
+    assert_eq!(hears(&mut history, 1, late, 1 << 31, 0).1, [(1, Some(late), false)]);
+    assert_eq!(hears(&mut history, 2, late + 20, 0b11 << 30, 0).1, [(2, Some(late + 20), false)]);
+}
+
+/// Transport-wide feedback that begins with packet `base`: milliseconds of each arrival on the receiver's clock.
+fn transport(base: u64, arrivals: &[Option<i64>]) -> Packet {
+    let reference = arrivals.iter().flatten().min().map_or(0, |&first| first / 64);
+    let ticks = |&millis: &i64| ArrivalTicks::new(((millis - reference * 64) * 4) as i32);
+    Packet::TransportFeedback(TransportFeedback {
+        media_ssrc: SSRC,
+        base_sequence: FIRST.wrapping_add(base as u16),
+        reference_time: reference as i32,
+        packets: arrivals.iter().map(|arrival| arrival.as_ref().map(ticks)).collect(),
+        ..TransportFeedback::default()
+    })
+}
+
+#[test]
+fn transport_feedback_is_new_once_and_again_after_a_loss() {
+    let mut history = sent(20);
+    let first = transport(5, &[Some(100), None, Some(102)]);
+    let reports = told(history.on_packets(at(50), &[first.clone()]).as_ref());
+    assert_eq!(reports, [(5, Some(100), false), (6, None, false), (7, Some(102), false)]);
+    assert_eq!(history.in_flight(), SIZE * 12);
+    assert!(history.on_packets(at(51), &[first]).is_none());
+    let late = transport(4, &[None, None, Some(110), None]);
+    let reports = told(history.on_packets(at(52), &[late]).as_ref());
+    assert_eq!(reports, [(4, None, false), (6, Some(110), false)]);
+}
+
+#[test]
+fn transport_feedback_about_packets_never_sent_changes_nothing() {
+    let mut history = sent(5);
+    assert!(history.on_packets(at(50), &[transport(5, &[Some(1); 30])]).is_none());
+    assert!(history.on_packets(at(50), &[transport(60_000, &[Some(1); 30])]).is_none());
+    let foreign = Packet::TransportFeedback(TransportFeedback {
+        media_ssrc: 99,
+        base_sequence: FIRST,
+        packets: vec![Some(ArrivalTicks::new(0))],
+        ..TransportFeedback::default()
+    });
+    assert!(history.on_packets(at(50), &[foreign]).is_none());
+    // As many as the field can count, from the last packet on: nothing wraps around to packets that were sent.
+    let mut many = sent(40_000);
+    let feedback = many.on_packets(at(50_000), &[transport(39_999, &vec![Some(1); 65_535])]).unwrap();
+    assert_eq!(told(Some(&feedback)), [(39_999, Some(1), false)]);
+}
+
+#[test]
+fn the_reference_time_of_transport_feedback_may_wrap() {
+    let mut history = sent(10);
+    let at_tick = |number: u16, reference_time: i32| {
+        Packet::TransportFeedback(TransportFeedback {
+            base_sequence: FIRST.wrapping_add(number),
+            reference_time,
+            packets: vec![Some(ArrivalTicks::new(0))],
+            ..TransportFeedback::default()
+        })
+    };
+    // 24 bits of 64 ms, read as unsigned: the last step before the wrap, and the first after it.
+    let before = told(history.on_packets(at(50), &[at_tick(0, -1)]).as_ref());
+    let after = told(history.on_packets(at(51), &[at_tick(1, 0)]).as_ref());
+    assert_eq!(after[0].1.unwrap() - before[0].1.unwrap(), 64);
+    // Late feedback from before the wrap.
+    let late = told(history.on_packets(at(52), &[at_tick(2, -2)]).as_ref());
+    assert_eq!(before[0].1.unwrap() - late[0].1.unwrap(), 64);
+}
+
+#[test]
+fn rfc_8888_feedback_gives_arrival_times_and_marks() {
+    let mut history = sent(10);
+    let reception = |ecn, before_ms| {
+        Some(PacketReception { ecn, offset: ArrivalOffset::from_delta(TimeDelta::from_millis(before_ms)) })
+    };
+    let time = NtpShort::from_timestamp(at(1000));
+    let stream = StreamFeedback {
+        ssrc: SSRC,
+        begin_sequence: FIRST.wrapping_add(2),
+        packets: vec![reception(Ecn::Ect0, 500), None, reception(Ecn::Ce, 0)],
+    };
+    let foreign = StreamFeedback { ssrc: 99, ..stream.clone() };
+    let message = CongestionFeedback { sender_ssrc: 1, streams: vec![foreign, stream], time };
+    let reports = told(history.on_packets(at(50), &[Packet::CongestionFeedback(message)]).as_ref());
+    assert_eq!(reports, [(2, Some(500), false), (3, None, false), (4, Some(1000), true)]);
+}
+
+#[test]
+fn a_receiver_report_gives_losses_and_the_round_trip_time() {
+    // The sender reports of this sender say 1000 s at its time zero.
+    let ntp = NtpTimestamp::from_timestamp(at(1_000_000));
+    let mut history = sent(20).with_ntp_at_zero(ntp);
+    let block = ReportBlock {
+        ssrc: SSRC,
+        highest_sequence: u32::from(FIRST.wrapping_add(9)),
+        cumulative_lost: 2,
+        last_sender_report: Some(NtpShort::from_timestamp(at(1_000_010))),
+        delay_since_last: NtpDelay::from_delta(TimeDelta::from_millis(20)),
+        ..ReportBlock::default()
+    };
+    let report = Packet::ReceiverReport(ReceiverReport { ssrc: 1, blocks: vec![block] });
+    let feedback = history.on_packets(at(100), &[report.clone()]).unwrap();
+    assert_eq!(feedback.loss, Some(LossReport { ratio: 0.2, expected_packets: 10 }));
+    let round_trip = feedback.round_trip.unwrap();
+    assert!((round_trip - TimeDelta::from_millis(70)).abs() < TimeDelta::from_micros(50), "{round_trip:?}");
+    assert!(history.on_packets(at(200), &[report]).is_none(), "repeated");
+}
+
+#[test]
+fn a_compound_packet_gives_one_feedback() {
+    let mut history = sent(10);
+    let mut datagram = Vec::new();
+    ReceiverReport { ssrc: 1, blocks: vec![] }.write(&mut datagram).unwrap();
+    Remb { sender_ssrc: 1, bitrate: DataRate::from_bps(500_000), sources: vec![SSRC] }
+        .write(&mut datagram)
+        .unwrap();
+    // First it is missing, then it has arrived.
+    transport(0, &[Some(64), None, Some(65)]).write(&mut datagram).unwrap();
+    transport(1, &[Some(66)]).write(&mut datagram).unwrap();
+    let feedback = history.on_rtcp(at(50), &datagram).unwrap().unwrap();
+    assert_eq!(feedback.receiver_estimate, Some(DataRate::from_bps(500_000)));
+    assert_eq!(told(Some(&feedback)), [(0, Some(64), false), (1, Some(66), false), (2, Some(65), false)]);
+    assert_eq!(feedback.in_flight, SIZE * 7);
+}
+
+#[test]
+fn damaged_rtcp_is_an_error_and_changes_nothing() {
+    let mut history = sent(10);
+    let mut datagram = Vec::new();
+    transport(0, &[Some(64)]).write(&mut datagram).unwrap();
+    let whole = datagram.clone();
+    datagram.extend([0x8f, 205, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2]);
+    assert!(history.on_rtcp(at(50), &datagram).is_err());
+    assert!(history.on_rtcp(at(50), &[0; 4]).is_err());
+    assert_eq!(history.in_flight(), SIZE * 10);
+    assert_eq!(history.on_rtcp(at(50), &whole).unwrap().unwrap().packets.len(), 1);
+}
+
+#[test]
+fn packets_of_the_previous_route_are_not_reported() {
+    let mut history = sent(10);
+    history.on_route_change();
+    assert_eq!(history.in_flight(), DataSize::ZERO);
+    assert!(history.on_packets(at(50), &[transport(0, &[Some(64); 10])]).is_none());
+    assert_eq!(history.on_sent(at(60), packet(10)).in_flight, SIZE);
+    let reports = told(history.on_packets(at(90), &[transport(8, &[Some(64), Some(65), Some(66)])]).as_ref());
+    assert_eq!(reports, [(10, Some(66), false)]);
+}
+
+#[test]
+fn in_flight_falls_to_zero_a_minute_after_the_last_packet() {
+    let mut history = sent(10);
+    assert!(!history.on_timeout(at(60_000)));
+    let next = history.next_timeout().unwrap();
+    assert!(next > at(60_000) && next < at(60_001), "{next:?}");
+    assert!(history.on_timeout(at(60_010)));
+    assert_eq!((history.in_flight(), history.next_timeout()), (DataSize::ZERO, None));
+}
+
+/// What a receiver may do with one packet.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Send(u8),
+    Arrive(u8),
+    Report { back: u8, count: u8 },
+    Lie { base: u16, count: u8, time: i32 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => any::<u8>().prop_map(Step::Send),
+        4 => any::<u8>().prop_map(Step::Arrive),
+        2 => (any::<u8>(), any::<u8>()).prop_map(|(back, count)| Step::Report { back, count }),
+        1 => (any::<u16>(), any::<u8>(), any::<i32>()).prop_map(|(base, count, time)| Step::Lie { base, count, time }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn each_packet_is_reported_at_most_twice_and_with_its_arrival(steps in prop::collection::vec(step(), 1..300), honest: bool) {
+        let mut history = History::new();
+        // When each packet arrived, and what was reported of it.
+        let mut arrivals: Vec<Option<i64>> = Vec::new();
+        let mut reported: Vec<Vec<Option<u64>>> = Vec::new();
+        for (number, step) in steps.into_iter().enumerate() {
+            let now = at(number as u64);
+            let message = match step {
+                Step::Send(count) => {
+                    for _ in 0..count % 8 {
+                        let sent = history.on_sent(now, packet(arrivals.len() as u64));
+                        prop_assert_eq!(sent.sequence, arrivals.len() as u64);
+                        arrivals.push(None);
+                        reported.push(Vec::new());
+                    }
+                    continue;
+                }
+                Step::Arrive(back) => {
+                    let place = arrivals.len().checked_sub(1 + usize::from(back % 16));
+                    if let Some(arrival) = place.and_then(|place| arrivals.get_mut(place)) {
+                        arrival.get_or_insert(1000 + number as i64);
+                    }
+                    continue;
+                }
+                Step::Report { back, count } => {
+                    let base = arrivals.len().saturating_sub(usize::from(back % 40));
+                    let end = (base + usize::from(count % 40)).min(arrivals.len());
+                    transport(base as u64, &arrivals[base..end])
+                }
+                Step::Lie { base, count, time } if !honest => Packet::TransportFeedback(TransportFeedback {
+                    base_sequence: base,
+                    reference_time: time,
+                    packets: vec![Some(ArrivalTicks::new(time >> 16)); count.into()],
+                    ..TransportFeedback::default()
+                }),
+                Step::Lie { .. } => continue,
+            };
+            let before = history.in_flight();
+            let Some(feedback) = history.on_packets(now, &[message]) else { continue };
+            prop_assert!(feedback.in_flight <= before);
+            prop_assert!(feedback.packets.is_sorted_by(|a, b| a.sent.sequence < b.sent.sequence));
+            for (number, arrival, _) in told(Some(&feedback)) {
+                reported[number as usize].push(arrival);
+            }
+        }
+        for (reports, arrival) in reported.iter().zip(&arrivals) {
+            let expected: &[usize] = if reports.first().is_some_and(Option::is_none) { &[1, 2] } else { &[0, 1] };
+            prop_assert!(expected.contains(&reports.len()), "{:?}", reports);
+            prop_assert!(reports.get(1).is_none_or(Option::is_some), "{:?}", reports);
+            if honest {
+                let last = reports.last().copied().flatten();
+                prop_assert!(last.is_none_or(|last| Some(last as i64) == *arrival), "{:?} {:?}", reports, arrival);
+            }
+        }
+        let count = arrivals.len() as u64;
+        prop_assert!(history.in_flight() <= SIZE * count);
+        history.on_timeout(at(100_000));
+        prop_assert_eq!(history.in_flight(), DataSize::ZERO);
+    }
+
+    #[test]
+    fn any_bytes_leave_the_history_whole(datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 0..20)) {
+        let mut history = sent(10);
+        for datagram in datagrams {
+            if let Ok(Some(feedback)) = history.on_rtcp(at(50), &datagram) {
+                prop_assert!(feedback.packets.len() <= 10);
+            }
+        }
+        prop_assert!(history.in_flight() <= SIZE * 10);
+    }
+}

@@ -1,0 +1,136 @@
+//! Tests of what a host changes at run time: limits and route.
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use crate::{
+    algorithm::Algorithm,
+    closed_loop::{Change, Outcome, Scenario, run},
+    feedback::QueueState,
+    limits::Limits,
+    target::Cause,
+};
+
+const fn limits(min: u64, start: u64, max: u64) -> Limits {
+    Limits {
+        min: DataRate::from_bps(min * 1000),
+        start: DataRate::from_bps(start * 1000),
+        max: DataRate::from_bps(max * 1000),
+    }
+}
+
+const WIDE: Limits = limits(30, 300, 5000);
+
+/// All that adapt to packets.
+fn adaptive() -> impl Iterator<Item = Algorithm> {
+    Algorithm::all().filter(|algorithm| !["fixed", "gcc:remb"].contains(&algorithm.name()))
+}
+
+#[test]
+fn requirements_are_those_of_the_table() {
+    for algorithm in Algorithm::all() {
+        assert_eq!(algorithm.build(WIDE).requirements(), algorithm.requirements(), "{algorithm}");
+    }
+}
+
+#[test]
+fn limits_set_before_the_start_are_those_of_the_start() {
+    for algorithm in Algorithm::all() {
+        let mut controller = algorithm.build(WIDE);
+        controller.set_limits(Timestamp::ZERO, limits(100, 900, 1000));
+        controller.on_timeout(Timestamp::ZERO, &QueueState::default());
+        assert_eq!(controller.target().media, DataRate::from_bps(900_000), "{algorithm}");
+        assert_eq!(
+            controller.decision().cause,
+            if algorithm.name() == "fixed" { Cause::Limit } else { Cause::Start }
+        );
+    }
+}
+
+#[test]
+fn a_target_outside_new_limits_moves_at_once() {
+    let at = Timestamp::from_nanos(1_000_000_000);
+    for algorithm in Algorithm::all() {
+        for (new, target) in [(limits(30, 100, 200), 200), (limits(600, 700, 5000), 600)] {
+            let target = if algorithm.name() == "fixed" { new.start.as_bps() / 1000 } else { target };
+            let mut controller = algorithm.build(WIDE);
+            controller.on_timeout(Timestamp::ZERO, &QueueState::default());
+            controller.set_limits(at, new);
+            assert_eq!(controller.target().media.as_bps(), target * 1000, "{algorithm}");
+            let decision = controller.decision();
+            assert_eq!((decision.at, decision.cause), (at, Cause::Limit), "{algorithm}");
+            assert_eq!(decision.from, WIDE.start, "{algorithm}");
+        }
+    }
+}
+
+/// On 3 Mbit/s: at most 0.5 Mbit/s from 30 s to 40 s.
+const NARROWED: &[(f64, Change)] =
+    &[(30.0, Change::Limits(limits(30, 300, 500))), (40.0, Change::Limits(WIDE))];
+
+#[test]
+fn lowered_limits_hold_and_raised_ones_let_the_rate_grow() {
+    // The thesis raises its rate by at most 8 % each 3 s: in this time it meets no limit.
+    for algorithm in adaptive().filter(|algorithm| algorithm.name() != "gcc:thesis") {
+        let scenario = Scenario { limits: WIDE, seconds: 80, changes: NARROWED, ..Scenario::default() };
+        let outcome = run(algorithm, scenario);
+        let (_, before) = outcome.targets(10.0, 29.9);
+        assert!(before > 1.0, "{algorithm}: {before}");
+        let (_, most) = outcome.targets(30.1, 39.9);
+        assert!((0.4..=0.5).contains(&most), "{algorithm}: {most}");
+        let (_, most) = outcome.targets(45.0, 79.0);
+        assert!(most > 1.0 && most > 0.5 * before, "{algorithm}: {most} after {before}");
+    }
+}
+
+const RAISED: &[(f64, Change)] = &[(20.0, Change::Limits(limits(30, 300, 2500)))];
+const REROUTED: &[(f64, Change)] = &[(20.0, Change::Route)];
+
+#[test]
+fn a_raised_maximum_is_probed_by_libwebrtc() {
+    for name in ["gcc:libwebrtc", "gcc:libwebrtc+giusto"] {
+        let scenario = Scenario { limits: limits(30, 300, 1000), seconds: 30, ..Scenario::default() };
+        let kept = run(name.parse().unwrap(), scenario);
+        let raised = run(name.parse().unwrap(), Scenario { changes: RAISED, ..scenario });
+        assert!(raised.probes > kept.probes, "{name}: {} {}", raised.probes, kept.probes);
+        assert!(raised.reaches(20.0, 2.0).is_some_and(|at| at < 23.0), "{name}");
+    }
+}
+
+/// From 20 s on the route has 200 instead of 25 ms each way.
+fn rerouted(algorithm: Algorithm, changes: &'static [(f64, Change)]) -> Outcome {
+    let delay = |at: f64| if at < 20.0 { 25.0 } else { 200.0 };
+    let limits = limits(30, 300, 2000);
+    run(algorithm, Scenario { limits, seconds: 70, delay, changes, ..Scenario::default() })
+}
+
+#[test]
+fn a_route_change_restarts_at_the_start_rate() {
+    for algorithm in adaptive() {
+        let outcome = rerouted(algorithm, REROUTED);
+        let change = outcome.decisions.iter().find(|decision| decision.cause == Cause::RouteChange).unwrap();
+        assert_eq!(change.at, Timestamp::ZERO + TimeDelta::from_seconds(20), "{algorithm}");
+        assert_eq!(change.to, DataRate::from_bps(300_000), "{algorithm}");
+        assert!(change.from > change.to, "{algorithm}");
+    }
+}
+
+#[test]
+fn a_longer_route_is_not_taken_for_a_queue() {
+    for algorithm in adaptive().filter(|algorithm| algorithm.name().starts_with("scream:")) {
+        // The path carries 3 Mbit/s, so 2 Mbit/s meet no queue: what lowers the rate is the old base delay.
+        let [kept, told] = [&[], REROUTED].map(|changes| rerouted(algorithm, changes));
+        let (_, kept) = kept.targets(40.0, 69.0);
+        let (least, told) = told.targets(60.0, 69.0);
+        assert!(told > 1.9 && least > 1.5, "{algorithm}: {least} {told}");
+        assert!(told >= kept, "{algorithm}: {told} {kept}");
+    }
+}
+
+#[test]
+fn libwebrtc_probes_a_new_route() {
+    for name in ["gcc:libwebrtc", "gcc:libwebrtc+giusto"] {
+        let [kept, told] = [&[], REROUTED].map(|changes| rerouted(name.parse().unwrap(), changes));
+        assert!(told.probes >= kept.probes + 2, "{name}: {} {}", told.probes, kept.probes);
+        assert!(told.reaches(20.0, 1.8).is_some_and(|at| at < 26.0), "{name}: {:?}", told.reaches(20.0, 1.8));
+    }
+}

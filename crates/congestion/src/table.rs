@@ -1,0 +1,116 @@
+//! The table of all controllers: a new controller is one row.
+
+#[cfg(feature = "thesis")]
+use crate::gcc::thesis::ThesisController;
+use crate::{
+    entry::Entry,
+    fixed::Fixed,
+    gcc::{
+        draft::{Draft, DraftConfig},
+        libwebrtc::{Libwebrtc, LibwebrtcConfig},
+        receiver_driven::{ReceiverDriven, ReceiverDrivenConfig},
+    },
+    limits::Options,
+    requirements::{PacerSettings, Requirements},
+    scream::{
+        d00::{D00Config, ScreamD00},
+        rfc8298::{Rfc8298Config, ScreamRfc8298},
+        v2::{ScreamV2, ScreamV2Config},
+    },
+};
+
+/// Why building a preset cannot fail; a test builds each.
+const PRESET_IS_VALID: &str = "the constants of a preset are within their ranges";
+
+/// In the order in which lists show them.
+pub(crate) static TABLE: &[Entry] = &[
+    Entry {
+        name: "fixed",
+        summary: "constant rate, the baseline",
+        requirements: Fixed::REQUIREMENTS,
+        build: &|limits, _| Box::new(Fixed::new(limits.ordered().start)),
+    },
+    Entry {
+        name: "gcc:libwebrtc",
+        summary: "Google Congestion Control as in libwebrtc",
+        requirements: Libwebrtc::REQUIREMENTS,
+        build: &|limits, _| Box::new(Libwebrtc::new(LibwebrtcConfig::within(limits)).expect(PRESET_IS_VALID)),
+    },
+    Entry {
+        name: "gcc:libwebrtc+giusto",
+        summary: "gcc:libwebrtc, with a higher loss tolerance and single-packet pacing",
+        requirements: Requirements { pacer: PacerSettings::SINGLE, ..Libwebrtc::REQUIREMENTS },
+        build: &|limits, _| Box::new(Libwebrtc::new(LibwebrtcConfig::giusto(limits)).expect(PRESET_IS_VALID)),
+    },
+    Entry {
+        name: "gcc:draft-02",
+        summary: "Google Congestion Control as in draft-ietf-rmcat-gcc-02",
+        requirements: Draft::REQUIREMENTS,
+        build: &|limits, _| Box::new(Draft::new(DraftConfig::within(limits)).expect(PRESET_IS_VALID)),
+    },
+    Entry {
+        name: "gcc:draft-02+giusto",
+        summary: "gcc:draft-02, with the delay trend amplified as in implementations",
+        requirements: Draft::REQUIREMENTS,
+        build: &|limits, _| Box::new(Draft::new(DraftConfig::giusto(limits)).expect(PRESET_IS_VALID)),
+    },
+    Entry {
+        name: "gcc:remb",
+        summary: "receiver-side Google Congestion Control: the receiver's estimate, bounded by losses",
+        requirements: ReceiverDriven::REQUIREMENTS,
+        build: &|limits, _| Box::new(ReceiverDriven::new(ReceiverDrivenConfig::within(limits))),
+    },
+    #[cfg(feature = "thesis")]
+    Entry {
+        name: "gcc:thesis",
+        summary: "gcc:draft-02 as simulated in a thesis of 2017",
+        requirements: ThesisController::REQUIREMENTS,
+        build: &|limits, _| Box::new(ThesisController::within(limits)),
+    },
+    Entry {
+        name: "scream:rfc8298",
+        summary: "SCReAM as in RFC 8298",
+        requirements: ScreamRfc8298::REQUIREMENTS,
+        build: &|limits, options| Box::new(rfc8298(Rfc8298Config::within(limits), options)),
+    },
+    Entry {
+        name: "scream:rfc8298+giusto",
+        summary: "scream:rfc8298, with a window that follows the received rate",
+        requirements: ScreamRfc8298::REQUIREMENTS,
+        build: &|limits, options| Box::new(rfc8298(Rfc8298Config::giusto(limits), options)),
+    },
+    Entry {
+        name: "scream:d00",
+        summary: "SCReAM as in draft-johansson-rmcat-scream-cc-00",
+        requirements: ScreamD00::REQUIREMENTS,
+        build: &|limits, options| Box::new(d00(D00Config::within(limits), options)),
+    },
+    Entry {
+        name: "scream:d00+giusto",
+        summary: "scream:d00, with a window that follows the received rate",
+        requirements: ScreamD00::REQUIREMENTS,
+        build: &|limits, options| Box::new(d00(D00Config::giusto(limits), options)),
+    },
+    Entry {
+        name: "scream:v2",
+        summary: "SCReAM as in draft-ietf-ccwg-rfc8298bis-screamv2-01",
+        requirements: ScreamV2::REQUIREMENTS,
+        build: &|limits, options| {
+            let mut config = ScreamV2Config::within(limits);
+            config.delay.target = options.delay_target.unwrap_or(config.delay.target);
+            Box::new(ScreamV2::new(config))
+        },
+    },
+];
+
+fn rfc8298(mut config: Rfc8298Config, options: Options) -> ScreamRfc8298 {
+    config.delay_target = options.delay_target.unwrap_or(config.delay_target);
+    config.delay_target_most = config.delay_target_most.max(config.delay_target);
+    ScreamRfc8298::new(config)
+}
+
+fn d00(mut config: D00Config, options: Options) -> ScreamD00 {
+    config.delay_target = options.delay_target.unwrap_or(config.delay_target);
+    config.delay_target_most = config.delay_target_most.max(config.delay_target);
+    ScreamD00::new(config)
+}

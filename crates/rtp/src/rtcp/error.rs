@@ -1,0 +1,69 @@
+//! Errors of reading and writing RTCP.
+
+/// An error of reading or writing RTCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RtcpError {
+    /// The bytes end before the packet does.
+    #[error("{what} of {needed} bytes does not fit the {found} bytes left")]
+    Truncated {
+        /// What was to be read.
+        what: &'static str,
+        /// Bytes that it needs.
+        needed: usize,
+        /// Bytes that there are.
+        found: usize,
+    },
+    /// The packet goes on behind its content.
+    #[error("{found} bytes follow the content of {what}")]
+    Excess {
+        /// What was read.
+        what: &'static str,
+        /// Bytes behind it.
+        found: usize,
+    },
+    /// The first two bits are not 2.
+    #[error("RTCP version 2 was expected, found version {0}")]
+    Version(u8),
+    /// The padding count is zero, or larger than the packet.
+    #[error("padding of {count} bytes does not fit the {available} bytes behind the RTCP header")]
+    Padding {
+        /// The count in the last byte.
+        count: u8,
+        /// Bytes behind the header.
+        available: usize,
+    },
+    /// Padding in a packet that is not the last one (RFC 3550 §6.4.1).
+    #[error("only the last packet of a compound may be padded")]
+    PaddingWithin,
+    /// A status of two bits has the reserved value 3 (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1.1).
+    #[error("a packet status has the reserved value 3")]
+    ReservedStatus,
+    /// A bitrate that 64 bits cannot hold.
+    #[error("a bitrate of {mantissa} × 2^{exponent} bit/s cannot be held")]
+    Bitrate {
+        /// 18 bits.
+        mantissa: u32,
+        /// 6 bits.
+        exponent: u8,
+    },
+    /// A text that is not UTF-8 (RFC 3550 §6.5).
+    #[error("{0} is not UTF-8")]
+    Text(&'static str),
+    /// Two neighbouring arrivals are further apart than 16 bits of 250 µs can say.
+    #[error("a step of {ticks} × 250 us between two arrivals does not fit 16 bits")]
+    Step {
+        /// The step.
+        ticks: i64,
+    },
+    /// More than a field can count.
+    #[error("{found} {what} do not fit: at most {most}")]
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many can be written.
+        most: usize,
+    },
+}
