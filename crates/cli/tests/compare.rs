@@ -94,7 +94,17 @@ fn the_json_has_the_fields_that_others_rely_on() {
     assert_eq!(result["interrupted"], false);
     let runs = result["runs"].as_array().unwrap();
     let names: Vec<&str> = runs.iter().map(|run| run["controller"].as_str().unwrap()).collect();
-    assert_eq!(names, ["fixed", "gcc:libwebrtc+giusto", "gcc:remb", "scream:d00+giusto", "scream:rfc8298+giusto", "scream:v2"]);
+    assert_eq!(
+        names,
+        [
+            "fixed",
+            "gcc:libwebrtc+giusto",
+            "gcc:remb",
+            "scream:d00+giusto",
+            "scream:rfc8298+giusto",
+            "scream:v2"
+        ]
+    );
     assert_eq!(runs[1]["feedback"], serde_json::json!({ "call": "transport-wide" }));
     for (run, name) in runs.iter().zip(names) {
         assert_eq!(run["flows"][0]["controller"], name);
@@ -179,7 +189,9 @@ fn what_cannot_be_compared_is_one_line_with_the_mend() {
     };
     let unknown = complaint(CALL, &["--controller", "gcc:libwebrct"]);
     assert!(
-        unknown.contains("unknown controller \"gcc:libwebrct\": expected one of fixed, gcc:libwebrtc, gcc:libwebrtc+giusto"),
+        unknown.contains(
+            "unknown controller \"gcc:libwebrct\": expected one of fixed, gcc:libwebrtc, gcc:libwebrtc+giusto"
+        ),
         "{unknown}"
     );
     assert_eq!(unknown.lines().count(), 1);

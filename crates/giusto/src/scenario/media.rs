@@ -291,8 +291,12 @@ impl MediaSpec {
 
     /// Settings that the controller or its feedback does not support.
     pub(super) fn unfit(&self) -> Vec<Unfit> {
-        let can_ask = self.reported() == FeedbackKind::ScreamDraft && self.controller.requirements().receiver_limit;
-        let feedback = self.feedback.filter(|&given| !self.controller.requirements().accepts(given)).map(Unfit::Feedback);
+        let can_ask =
+            self.reported() == FeedbackKind::ScreamDraft && self.controller.requirements().receiver_limit;
+        let feedback = self
+            .feedback
+            .filter(|&given| !self.controller.requirements().accepts(given))
+            .map(Unfit::Feedback);
         let limit = self.receiver_limit.filter(|_| !can_ask).map(|_| Unfit::ReceiverLimit);
         let target = self.delay_target.filter(|_| !self.controller.requirements().delay_target);
         [feedback, target.map(|_| Unfit::DelayTarget), limit].into_iter().flatten().collect()

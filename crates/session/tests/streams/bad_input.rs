@@ -239,7 +239,8 @@ fn without_any_feedback_the_least_rate_is_sent_however_long_it_lasts() {
     {
         // Two sources that make 1 Mbit/s at least, for five minutes.
         let limits = Limits { min: kbps(1000), start: kbps(2000), max: kbps(5000) };
-        let mut run = Run::of(algorithm(kind), limits, vec![video(2, 1.0, (500, 2000)), video(3, 1.0, (500, 2000))]);
+        let mut run =
+            Run::of(algorithm(kind), limits, vec![video(2, 1.0, (500, 2000)), video(3, 1.0, (500, 2000))]);
         run.until(at(5000));
         run.feedback = false;
         run.until(at(300_000));

@@ -239,7 +239,7 @@ impl Draw {
         let audio = AudioConfig { rate: self.rate(), packet_time: self.time(), ..AudioConfig::default() };
         let audio = self.of(&[None, Some(AudioConfig::default()), Some(audio)], &[]);
         let mut media = MediaSpec::with_videos(videos, audio);
-        media.controller = self.of(&Algorithm::ALL, &[]);
+        media.controller = self.of(&Algorithm::all().collect::<Vec<_>>(), &[]);
         media.feedback =
             self.of(&[None], &[Some(FeedbackKind::ReceiverEstimate), Some(FeedbackKind::TransportWide)]);
         media.delay_target = self.of(&[None], &[Some(TimeDelta::from_millis(20))]);

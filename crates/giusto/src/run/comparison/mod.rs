@@ -173,7 +173,9 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
     }
     notes.extend(without.into_iter().map(|(flow, unfit, controllers)| {
         let (key, why) = match unfit {
-            Unfit::ReceiverLimit => ("receiver-limit", "only scream:d00 and scream:d00+giusto with scream-draft support it"),
+            Unfit::ReceiverLimit => {
+                ("receiver-limit", "only scream:d00 and scream:d00+giusto with scream-draft support it")
+            }
             Unfit::DelayTarget | Unfit::Feedback(_) => ("delay-target", "no such delay is aimed at"),
         };
         format!("Without the {key} that the scenario gives {flow}, since {why}: {}.", controllers.join(", "))

@@ -1,6 +1,6 @@
 //! Validation of media flows.
 
-use giusto_congestion::{Algorithm, Limits};
+use giusto_congestion::{Algorithm, Limits, Requirements};
 use giusto_session::source::Audio;
 use giusto_sim::random;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
@@ -122,7 +122,10 @@ fn unsupported(controller: Algorithm, unfit: Unfit) -> KeyError {
     };
     match unfit {
         Unfit::Feedback(given) => {
-            let fits = FEEDBACKS.iter().filter(|(_, kind)| controller.requirements().accepts(*kind)).map(|(name, _)| *name);
+            let fits = FEEDBACKS
+                .iter()
+                .filter(|(_, kind)| controller.requirements().accepts(*kind))
+                .map(|(name, _)| *name);
             let fits = fits.collect::<Vec<_>>().join(" or ");
             let given = feedback_name(given);
             ("feedback", format!("feedback: {controller} does not support {given}: remove it, or use {fits}"))

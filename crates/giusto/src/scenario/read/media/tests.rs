@@ -3,6 +3,10 @@ use giusto_congestion::{FeedbackKind, Limits};
 use super::*;
 use crate::scenario::{Document, model::FlowKind};
 
+fn algorithm(name: &str) -> Algorithm {
+    name.parse().unwrap()
+}
+
 const HEAD: &str = "duration = \"100 s\"
 [[link]]
 id = \"wire\"

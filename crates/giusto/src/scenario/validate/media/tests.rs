@@ -4,6 +4,10 @@ use giusto_session::source::{AudioConfig, StatisticalConfig};
 use super::*;
 use crate::scenario::media::VideoSpec;
 
+fn algorithm(name: &str) -> Algorithm {
+    name.parse().unwrap()
+}
+
 fn check(media: &MediaSpec) -> Result<(), (&'static str, Option<usize>, String)> {
     validate(media)
 }
