@@ -1,14 +1,14 @@
 //! Adaptive media: what its sources are made of, what it can use, and whether it can be.
 
 use giusto_congestion::{ControllerKind, FeedbackKind, Limits};
-use giusto_session::{
-    packetizer::DEFAULT_MAX_PAYLOAD,
-    source::{
-        Audio, AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectEncoder, RateRange,
-        SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceEncoder, TraceLadder,
+use giusto_session::media::{DEFAULT_MAX_PAYLOAD, RateRange};
+use giusto_sim::{
+    random::{self, Random},
+    traffic::encoder::{
+        Audio, AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectEncoder, SourceError,
+        StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceEncoder, TraceLadder,
     },
 };
-use giusto_sim::random::{self, Random};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{GiveUp, MediaSpec, VideoSpec, VideoStream, check::named};

@@ -43,7 +43,7 @@ mod tree;
 
 use giusto_congestion::{ControllerKind, FeedbackKind, Limits};
 use giusto_pace::{CyclePlan, Strategy};
-use giusto_session::source::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
+use giusto_sim::traffic::encoder::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
 use giusto_sim::{
     link::{
         LinkConfig,

@@ -1,9 +1,9 @@
 //! Both directions over one transport.
 
 use giusto_rtp::rtcp::Packets;
-use giusto_units::{DataSize, Ecn, Timestamp};
+use giusto_units::{Ecn, Timestamp};
 
-use super::{Datagram, MediaEvent, MediaReceiver, MediaSender};
+use super::{datagram::Datagram, event::MediaEvent, frame::{Frame, FrameError}, payload::Payload, receiver::MediaReceiver, sender::MediaSender};
 
 /// One end of a media session: it sends, receives, or both.
 ///
@@ -38,13 +38,18 @@ impl MediaEndpoint {
         self.damaged
     }
 
-    /// A datagram came: its head, with all that is to be read, its whole size as UDP payload, and its ECN codepoint.
+    /// A datagram came, with its ECN codepoint.
     ///
-    /// What it is says its second byte (RFC 5761 §4): 192 to 223 is RTCP.
-    pub fn handle_datagram(&mut self, now: Timestamp, head: &[u8], size: DataSize, ecn: Ecn) {
+    /// It is RTCP if its second byte is 192 to 223 (RFC 5761 §4), otherwise RTP.
+    pub fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8], ecn: Ecn) {
+        self.handle_parts(now, bytes, &Payload::default(), ecn);
+    }
+
+    /// The same, with the two parts of a [`Datagram`] apart: the payload is not copied.
+    pub fn handle_parts(&mut self, now: Timestamp, head: &[u8], payload: &Payload, ecn: Ecn) {
         if !matches!(head.get(1), Some(192..=223)) {
             if let Some(receiver) = &mut self.receiver {
-                receiver.handle_rtp(now, head, size, ecn);
+                receiver.handle_rtp(now, head, payload, ecn);
             }
             return;
         }
@@ -76,7 +81,29 @@ impl MediaEndpoint {
         }
     }
 
-    /// Stops or continues the frames of a stream that it sends, by its place among them.
+    /// Asks the sender whether the next frame of a stream should be encoded: see [`MediaSender::wants_frame`].
+    pub fn wants_frame(&mut self, now: Timestamp, stream: usize) -> bool {
+        self.sender.as_mut().is_some_and(|sender| sender.wants_frame(now, stream))
+    }
+
+    /// Gives an encoded frame to the sender: see [`MediaSender::push_frame`].
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError`] says why the frame was not taken.
+    pub fn push_frame(&mut self, now: Timestamp, stream: usize, frame: Frame) -> Result<(), FrameError> {
+        let sender = self.sender.as_mut().ok_or(FrameError::NoStream(stream))?;
+        sender.push_frame(now, stream, frame)
+    }
+
+    /// Counts a frame that was not wanted: see [`MediaSender::skip_frame`].
+    pub fn skip_frame(&mut self, now: Timestamp, stream: usize) {
+        if let Some(sender) = &mut self.sender {
+            sender.skip_frame(now, stream);
+        }
+    }
+
+    /// Says that the encoder of a stream pauses or continues: see [`MediaSender::set_paused`].
     pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
         if let Some(sender) = &mut self.sender {
             sender.set_paused(now, stream, paused);

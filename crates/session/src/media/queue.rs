@@ -1,20 +1,23 @@
-//! What waits to be sent.
+//! Packets that wait to be sent.
 
 use std::collections::VecDeque;
 
 use giusto_congestion::QueueState;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use crate::packetizer::MediaPacket;
+use super::payload::Payload;
 
-/// A packet that waits.
-#[derive(Debug, Clone, Copy)]
+/// A packet that waits to be sent.
+#[derive(Debug, Clone)]
 pub(super) struct Waiting {
-    /// Of which stream.
+    /// The place of its stream.
     pub(super) stream: usize,
-    /// Its content.
-    pub(super) packet: MediaPacket,
-    /// Since when.
+    /// The media timestamp of its frame.
+    pub(super) media_timestamp: u32,
+    pub(super) payload: Payload,
+    /// Whether it has the RTP marker.
+    pub(super) marker: bool,
+    /// When its frame was pushed.
     pub(super) since: Timestamp,
     /// Its size as the pacer counts it, headers included.
     pub(super) size: DataSize,

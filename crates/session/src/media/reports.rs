@@ -10,7 +10,7 @@ use giusto_rtp::{
 };
 use giusto_units::{Ecn, TimeDelta, Timestamp};
 
-use super::MediaSender;
+use super::sender::MediaSender;
 
 /// The longest time before a report that RFC 8888 §3.1 can tell, rounded down.
 const LONGEST_OFFSET: TimeDelta = TimeDelta::from_millis(7997);

@@ -8,17 +8,9 @@ use giusto_rtp::{
     NtpShortUnwrapper,
     rtcp::{Bye, Description, SourceDescription, TransportFeedbackUnwrapper},
 };
-use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{
-    Datagram, MediaEvent, MediaSenderConfig, MediaStream, StreamFigures,
-    acknowledged::Acknowledged,
-    event::Events,
-    history::History,
-    queue::Waiting,
-    stream::{RtpStream, Says},
-    streams::Streams,
-};
+use super::{acknowledged::Acknowledged, config::MediaSenderConfig, datagram::Datagram, event::{Events, MediaEvent}, frame::{Frame, FrameError}, history::History, payload::Payload, queue::Waiting, stream::{MediaStream, PacketFields, RtpStream}, streams::{StreamFigures, Streams}};
 
 /// The largest payload of padding: that of a full packet, as libwebrtc has it where padding repeats media.
 const PADDING_MOST: DataSize = DataSize::from_bytes(1200);
@@ -35,11 +27,12 @@ const MOST_NAME_BYTES: usize = 255;
 /// Reports that nobody takes: the oldest gives way.
 const MOST_REPORTS: usize = 4;
 
-/// Sends media: frames become packets, packets wait for the pacer, the pacer obeys the controller, and what is reported of them
-/// goes to the controller.
+/// Sends media: frames become packets, packets wait for the pacer, the pacer follows the controller, and the controller gets the
+/// feedback on the packets.
 ///
-/// It begins with its first [`handle_timeout`](Self::handle_timeout). See [`MediaEndpoint`](super::MediaEndpoint) for the order of
-/// calls.
+/// For each frame, ask [`wants_frame`](Self::wants_frame), then call [`push_frame`](Self::push_frame) or
+/// [`skip_frame`](Self::skip_frame), then [`handle_timeout`](Self::handle_timeout). The session begins with the first of these
+/// calls. See [`MediaEndpoint`](super::MediaEndpoint) for the other calls.
 #[derive(Debug)]
 pub struct MediaSender {
     config: MediaSenderConfig,
@@ -65,6 +58,8 @@ pub struct MediaSender {
     events: Events,
     now: Timestamp,
     begun: bool,
+    /// Whether the controller's will was done since the last frame came.
+    is_settled: bool,
     pub(super) begun_at: Timestamp,
     pub(super) stopped: bool,
 }
@@ -84,7 +79,7 @@ impl MediaSender {
         pacer.on_target(Timestamp::ZERO, target.pacing, target.window);
         let decision = *controller.decision();
         Self {
-            padding: RtpStream::new(config.padding.0, config.padding.1, (0, 0)),
+            padding: RtpStream::new(config.padding.0, config.padding.1, 0),
             controller,
             streams: Streams::new(streams, config.feedback, config.overhead),
             pacer,
@@ -103,6 +98,7 @@ impl MediaSender {
             events: Events::default(),
             now: Timestamp::ZERO,
             begun: false,
+            is_settled: true,
             begun_at: Timestamp::ZERO,
             stopped: false,
             config,
@@ -134,11 +130,59 @@ impl MediaSender {
         self.streams.figures(now.max(self.now))
     }
 
-    /// Stops or continues the frames of a stream (RFC 8867 §5.8).
+    /// Says that the encoder of a stream pauses or continues (RFC 8867 §5.8). While it pauses, the other streams have its share.
     pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
         let now = self.advance(now);
-        self.streams.set_paused(now, stream, paused);
+        self.streams.set_paused(stream, paused);
         self.share(now);
+    }
+
+    /// The target of a stream's encoder, headers not included; `None` if there is no such stream.
+    pub fn stream_target(&self, stream: usize) -> Option<DataRate> {
+        self.streams.target(stream)
+    }
+
+    /// Whether the next frame of a stream should be a key frame: a part of the stream was discarded, and no key frame has been
+    /// pushed since.
+    pub fn wants_key_frame(&self, stream: usize) -> bool {
+        self.streams.wants_key_frame(stream)
+    }
+
+    /// Whether the next frame of a stream should be encoded. If not, call [`skip_frame`](Self::skip_frame) instead of
+    /// [`push_frame`](Self::push_frame).
+    ///
+    /// Ask just before encoding: packets that are too old by now are discarded first, which may make a key frame wanted.
+    pub fn wants_frame(&mut self, now: Timestamp, stream: usize) -> bool {
+        let now = self.advance(now);
+        if self.stopped {
+            return false;
+        }
+        self.prepare(now);
+        self.streams.wants_frame(now, stream)
+    }
+
+    /// Takes an encoded frame of a stream, by its place among the streams.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError`] says why the frame was not taken.
+    pub fn push_frame(&mut self, now: Timestamp, stream: usize, frame: Frame) -> Result<(), FrameError> {
+        let now = self.advance(now);
+        if self.stopped {
+            return Err(FrameError::Stopped);
+        }
+        self.prepare(now);
+        self.streams.push_frame(now, stream, frame)?;
+        self.is_settled = false;
+        Ok(())
+    }
+
+    /// Counts a frame that was due and not encoded because it was not [wanted](Self::wants_frame).
+    pub fn skip_frame(&mut self, now: Timestamp, stream: usize) {
+        let now = self.advance(now);
+        if !self.stopped {
+            self.streams.skip_frame(now, stream, &mut self.events);
+        }
     }
 
     /// The deadline of [`poll_timeout`](Self::poll_timeout) has come.
@@ -147,18 +191,7 @@ impl MediaSender {
         if self.stopped {
             return;
         }
-        if !self.begun {
-            self.begun = true;
-            self.begun_at = now;
-            self.tell_controller(now);
-            self.decision = *self.controller.decision();
-            self.events.tell(MediaEvent::Decided(Decision { at: now, ..self.decision }));
-            self.settle(now);
-            self.share(now);
-        }
-        // What is too old makes room for the key frame that follows it.
-        self.streams.discard_old(now, &mut self.events);
-        self.streams.take_frames(now, &mut self.events);
+        self.prepare(now);
         self.streams.discard_after(now, self.config.discard_after, &mut self.events);
         if self.history.forget(now) {
             self.forget_numbers();
@@ -190,7 +223,7 @@ impl MediaSender {
             let mut head = self.rtcp.pop_back().map_or_else(Vec::new, |last| last.head);
             let bye = Bye { sources: sources.to_vec(), reason: None };
             if bye.write(&mut head).is_ok() {
-                self.rtcp.push_back(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct });
+                self.rtcp.push_back(Datagram::rtcp(head));
             }
         }
     }
@@ -219,10 +252,10 @@ impl MediaSender {
         if self.stopped {
             return None;
         }
-        if !self.begun {
+        if !self.begun || !self.is_settled {
             return Some(self.now);
         }
-        let (frames, discard) = (self.streams.next_frame_at(), self.streams.discards_at());
+        let discard = self.streams.discards_at();
         let packet = self.wanted().and_then(|(earliest, size)| match self.pacer.next_send(self.now, size) {
             Permit::Now => Some(earliest),
             Permit::At(at) => Some(at.max(earliest)),
@@ -230,7 +263,7 @@ impl MediaSender {
         });
         // A window that nothing comes back for opens when what was sent is forgotten.
         let forgotten = self.target.window.and(self.history.forgets_at());
-        [frames, discard, packet, forgotten, self.controller.next_timeout(), self.report_at]
+        [discard, packet, forgotten, self.controller.next_timeout(), self.report_at]
             .into_iter()
             .flatten()
             .min()
@@ -239,6 +272,20 @@ impl MediaSender {
     /// What there is to tell.
     pub fn poll_event(&mut self) -> Option<MediaEvent> {
         self.events.take()
+    }
+
+    /// Begins, if it has not, and discards what is too old.
+    fn prepare(&mut self, now: Timestamp) {
+        if !self.begun {
+            self.begun = true;
+            self.begun_at = now;
+            self.tell_controller(now);
+            self.decision = *self.controller.decision();
+            self.events.tell(MediaEvent::Decided(Decision { at: now, ..self.decision }));
+            self.settle(now);
+            self.share(now);
+        }
+        self.streams.discard_old(now, &mut self.events);
     }
 
     pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
@@ -250,7 +297,7 @@ impl MediaSender {
     fn next_media(&mut self, now: Timestamp) -> Option<(Datagram, bool)> {
         if let Some(waiting) = self.streams.pop_unpaced() {
             self.pacer.on_sent_unpaced(now, waiting.size);
-            return Some(self.send_media(now, &waiting, None));
+            return Some(self.send_media(now, waiting, None));
         }
         let (earliest, size) = self.wanted()?;
         if earliest > now || self.pacer.next_send(now, size) != Permit::Now {
@@ -258,7 +305,7 @@ impl MediaSender {
         }
         let probe = self.pacer.on_sent(now, size);
         Some(match self.streams.pop() {
-            Some(waiting) => self.send_media(now, &waiting, probe),
+            Some(waiting) => self.send_media(now, waiting, probe),
             None => (self.send_padding(now, size, probe), false),
         })
     }
@@ -284,18 +331,18 @@ impl MediaSender {
         wanted.saturating_sub(headers).clamp(PADDING_LEAST, PADDING_MOST) + headers
     }
 
-    fn send_media(&mut self, now: Timestamp, waiting: &Waiting, probe: Option<u32>) -> (Datagram, bool) {
+    fn send_media(&mut self, now: Timestamp, waiting: Waiting, probe: Option<u32>) -> (Datagram, bool) {
         let sequence = self.on_sent(now, waiting.size, probe);
-        let (head, first) = self.streams.write(now, waiting, sequence);
-        (Datagram { head, rest: waiting.packet.size, ecn: self.config.ecn }, first)
+        let (head, first) = self.streams.write(now, &waiting, sequence);
+        (Datagram { head, payload: waiting.payload, ecn: self.config.ecn }, first)
     }
 
     fn send_padding(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> Datagram {
         let transport_sequence = self.on_sent(now, size, probe);
         let payload = size.saturating_sub(self.streams.headers());
-        let says = Says { marker: false, media_timestamp: 0, transport_sequence, payload };
-        let head = self.padding.write(now, self.config.feedback, says);
-        Datagram { head, rest: payload, ecn: self.config.ecn }
+        let fields = PacketFields { marker: false, media_timestamp: 0, transport_sequence, payload };
+        let head = self.padding.write(now, self.config.feedback, fields);
+        Datagram { head, payload: Payload::zeros(payload), ecn: self.config.ecn }
     }
 
     /// A packet of `size` leaves: gives its number on the transport.
@@ -322,6 +369,7 @@ impl MediaSender {
 
     /// Does what the controller says.
     pub(super) fn settle(&mut self, now: Timestamp) {
+        self.is_settled = true;
         // What it has just heard may have made something due.
         if self.controller.next_timeout().is_some_and(|due| due <= now) {
             self.tell_controller(now);
@@ -368,7 +416,7 @@ impl MediaSender {
 
     /// Each stream gets its part of the target.
     fn share(&mut self, now: Timestamp) {
-        self.streams.share(now, self.target.media, &self.stream_targets);
+        self.streams.share(now, self.target.media, &self.stream_targets, &mut self.events);
     }
 
     /// Sender reports and descriptions of the streams that have sent something.
@@ -387,7 +435,7 @@ impl MediaSender {
                 if self.rtcp.len() >= MOST_REPORTS {
                     self.rtcp.pop_front();
                 }
-                self.rtcp.push_back(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct });
+                self.rtcp.push_back(Datagram::rtcp(head));
             }
         }
     }

@@ -3,8 +3,7 @@
 use giusto_congestion::{QueueState, StreamState};
 use giusto_units::{DataRate, DataSize};
 
-use super::MediaStream;
-use crate::source::RateRange;
+use super::{rate_range::RateRange, stream::MediaStream};
 
 /// What is left of the weight of the packets before at each packet: a memory of about 50.
 const MEMORY: f64 = 0.98;
@@ -36,10 +35,6 @@ impl Share {
         if self.whole > 0.0 { self.payload / self.whole } else { 1200.0 / 1248.0 }
     }
 
-    fn is_fixed(&self) -> bool {
-        self.limits.min() == self.limits.max()
-    }
-
     /// What a rate on the wire leaves for payload.
     fn payload_of(&self, on_wire: f64) -> DataRate {
         DataRate::from_bps((on_wire * self.payload_share()) as u64)
@@ -54,12 +49,12 @@ impl Share {
 impl Shares {
     pub(super) fn new(streams: &[MediaStream]) -> Self {
         let share = |stream: &MediaStream| Share {
-            limits: stream.source.limits(),
+            limits: stream.limits,
             priority: if stream.priority.is_finite() { stream.priority.clamp(1e-6, 1e12) } else { 1.0 },
             paused: false,
             payload: 0.0,
             whole: 0.0,
-            rate: stream.source.target(),
+            rate: stream.limits.clamp(stream.start_rate),
         };
         Self { streams: streams.iter().map(share).collect() }
     }
@@ -118,7 +113,7 @@ impl Shares {
         let mut left = target.as_bps() as f64;
         let mut open: Vec<&mut Share> = Vec::new();
         for share in &mut self.streams {
-            if share.is_fixed() {
+            if share.limits.is_fixed() {
                 share.rate = share.limits.max();
                 if !share.paused {
                     left -= share.on_wire(share.rate);

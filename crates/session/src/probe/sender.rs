@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use giusto_measure::{ClockEstimate, ClockEstimator, ClockSample, ErrorHistogram};
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
-use crate::probe::wire::{
+use super::wire::{
     ClockIdentity, Cookie, FINISH_BYTES, LastReport, Message, OPENING_BYTES, PathEstimate, Refusal, Report,
     SenderFigures, StreamRequest, StreamToken, WireError,
 };

@@ -14,8 +14,9 @@ use giusto_rtp::{
 };
 use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-use crate::probe::{
-    receiver::{Counters, Inbound},
+use super::{
+    counters::Counters,
+    inbound::Inbound,
     wire::{
         self, ClockIdentity, DataHeader, Kind, LastReport, PathEstimate, Report, SenderFigures, StreamFormat,
         StreamRequest, StreamToken, VoiceReport, WireError,

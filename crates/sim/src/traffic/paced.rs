@@ -3,7 +3,7 @@
 use giusto_pace::{Schedule, Step};
 use giusto_units::{DataSize, Ecn, Timestamp};
 
-use super::{Agent, Body, Transmit};
+use super::agent::{Agent, Body, Transmit};
 use crate::{
     machine::Machine,
     packet::{FlowId, Packet},

@@ -1,9 +1,9 @@
 //! Adaptive media: the encoder, the sound and the controller.
 
 use giusto_congestion::ControllerKind;
-use giusto_session::source::{
-    AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, RateRange, StatisticalConfig,
-    TraceConfig,
+use giusto_session::media::{DEFAULT_MAX_PAYLOAD, RateRange};
+use giusto_sim::traffic::encoder::{
+    AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, StatisticalConfig, TraceConfig,
 };
 use giusto_units::{DataRate, DataSize, Timestamp};
 
@@ -185,7 +185,7 @@ fn model(inner: &Fields<'_>, max_payload: Option<DataSize>) -> Option<VideoSpec>
 fn fixed(fields: &Fields<'_>, max_payload: Option<DataSize>) -> Option<VideoSpec> {
     let rate = fields.required("rate", Fields::rate);
     let size = given(fields, "size", Fields::size);
-    let most = max_payload.unwrap_or(giusto_session::packetizer::DEFAULT_MAX_PAYLOAD);
+    let most = max_payload.unwrap_or(DEFAULT_MAX_PAYLOAD);
     Some(VideoSpec::Fixed { rate: rate?, size: size?.unwrap_or(most) })
 }
 

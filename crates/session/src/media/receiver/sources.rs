@@ -7,13 +7,15 @@ use giusto_rtp::{
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::{Framing, PayloadFormat};
 use super::{
     clock::{MediaJitter, SenderClock},
     frames::{FramePacket, Frames, WholeFrame},
     window::{FIRST_CYCLE, widened},
 };
-use crate::media::FrameArrival;
+use crate::media::{
+    event::FrameArrival,
+    format::{Framing, PayloadFormat},
+};
 
 /// The most sources that are known at once: as many as a report has blocks for (RFC 3550 §6.4.1).
 const MOST_SOURCES: usize = 31;
@@ -42,10 +44,10 @@ pub struct SourceFigures {
     pub duplicates: u64,
     /// Interarrival jitter (RFC 3550 §6.4.1); `None` before two packets with a known clock rate.
     pub jitter: Option<TimeDelta>,
-    /// Frames that came whole.
+    /// Frames that arrived whole.
     pub frames: u64,
-    /// Frames of which something came, but not all.
-    pub frames_given_up: u64,
+    /// Frames that arrived in part and were dropped.
+    pub dropped_frames: u64,
 }
 
 /// The sources that were heard.
@@ -230,11 +232,11 @@ impl Source {
             Framing::Nothing => [None, None],
         };
         whole.map(|frame| {
-            let WholeFrame { timestamp, at, packets, size } = frame?;
+            let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, payload } = frame?;
             let rate = format.clock_rate.or(self.clock.learnt_rate());
-            let captured = rate.and_then(|rate| self.clock.capture(timestamp, rate));
+            let captured = rate.and_then(|rate| self.clock.capture(rtp_timestamp, rate));
             let delay = captured.map(|captured| captured.apparent_delay(at));
-            Some(FrameArrival { ssrc: self.ssrc, media_timestamp: timestamp, at, delay, packets, size })
+            Some(FrameArrival { ssrc: self.ssrc, sequence, rtp_timestamp, at, delay, packets, payload })
         })
     }
 
@@ -287,7 +289,7 @@ impl Source {
             duplicates: self.settled.duplicates + self.tracker.duplicates(),
             jitter: self.jitter.jitter(),
             frames: self.frames.whole(),
-            frames_given_up: self.frames.given_up(),
+            dropped_frames: self.frames.dropped(),
             ..self.settled
         }
     }

@@ -7,7 +7,7 @@
 //! # Example
 //!
 //! ```
-//! use giusto_session::g711;
+//! use giusto_session::probe::g711;
 //!
 //! assert_eq!(g711::encode_ulaw(0), 0xff);
 //! assert_eq!(g711::encode_alaw(0), 0xd5);

@@ -1,16 +1,10 @@
 //! What the statistical and the hybrid encoder share: a damped reaction, bursts at abrupt changes, and uneven intervals.
 
+use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::Rng;
 
-use super::{
-    BurstSize, FRAME_MIN, Frame, FrameRate, Meanwhile, RateRange, SourceError, VIDEO_CLOCK,
-    account::FrameAccount,
-    cadence::Cadence,
-    laplace::{check_scale, deviation},
-    limits::parameter,
-    reaction::{Reaction, Transition},
-};
+use super::{account::{BurstSize, FrameAccount}, cadence::{Cadence, FrameRate}, error::{SourceError, parameter}, frame::{EncodedFrame, FRAME_MIN, VIDEO_CLOCK}, laplace::{check_scale, deviation}, reaction::{Meanwhile, Reaction, Transition}};
 
 /// The parameters of RFC 8593 §5; the defaults are the example values of its Figure 2.
 ///
@@ -86,7 +80,7 @@ pub(super) struct Transients<R> {
 
 impl<R: Rng> Transients<R> {
     pub(super) fn new(config: StatisticalConfig, start: Timestamp, rng: R) -> Result<Self, SourceError> {
-        config.limits.check_frames(config.frame_rate)?;
+        config.frame_rate.check(config.limits)?;
         config.burst_size.check()?;
         check_scale("a scale of frame intervals", config.interval_scale)?;
         check_scale("a scale of frame sizes", config.size_scale)?;
@@ -123,7 +117,7 @@ impl<R: Rng> Transients<R> {
         &mut self,
         now: Timestamp,
         steady: impl FnOnce(DataRate, &mut R) -> (u64, bool),
-    ) -> Option<Frame> {
+    ) -> Option<EncodedFrame> {
         let now = self.cadence.observe(now);
         if !self.cadence.is_due(now) {
             return None;

@@ -1,12 +1,10 @@
 //! Random deviations in the frame sizes of any source.
 
+use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, Timestamp};
 use rand::Rng;
 
-use super::{
-    FRAME_MIN, Frame, MediaSource, RateRange, SourceError,
-    laplace::{check_scale, deviation},
-};
+use super::{error::SourceError, frame::{EncodedFrame, FRAME_MIN}, laplace::{check_scale, deviation}, model::MediaSource};
 
 /// A source whose frames are those of another one, each larger or smaller by a random part of itself.
 ///
@@ -36,11 +34,11 @@ impl<S: MediaSource, R: Rng + Send + std::fmt::Debug> MediaSource for Noisy<S, R
         self.source.next_frame_at()
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
         let frame = self.source.poll_frame(now)?;
         let bytes = (frame.size.as_bytes() as f64 * (1.0 + deviation(self.scale, &mut self.rng))).round();
         let size = DataSize::from_bytes(bytes as u64).max(FRAME_MIN.min(frame.size));
-        Some(Frame { size, ..frame })
+        Some(EncodedFrame { size, ..frame })
     }
 
     fn set_target(&mut self, now: Timestamp, target: DataRate) {
@@ -57,10 +55,6 @@ impl<S: MediaSource, R: Rng + Send + std::fmt::Debug> MediaSource for Noisy<S, R
 
     fn request_key_frame(&mut self, now: Timestamp) {
         self.source.request_key_frame(now);
-    }
-
-    fn on_discarded(&mut self, now: Timestamp) {
-        self.source.on_discarded(now);
     }
 
     fn set_paused(&mut self, now: Timestamp, paused: bool) {

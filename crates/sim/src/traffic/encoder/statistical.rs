@@ -1,11 +1,10 @@
 //! The statistical model of RFC 8593 §5.
 
+use giusto_session::media::RateRange;
 use giusto_units::{DataRate, Timestamp};
 use rand::Rng;
 
-use super::{
-    Frame, MediaSource, RateRange, SourceError, StatisticalConfig, laplace::deviation, transient::Transients,
-};
+use super::{error::SourceError, frame::EncodedFrame, laplace::deviation, model::MediaSource, transient::{StatisticalConfig, Transients}};
 
 /// The statistical reference model of a live video encoder (RFC 8593 §5).
 ///
@@ -35,7 +34,7 @@ impl<R: Rng + Send + std::fmt::Debug> MediaSource for StatisticalEncoder<R> {
         self.transients.next_frame_at()
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
         let StatisticalConfig { frame_rate, size_scale, .. } = *self.transients.config();
         self.transients.poll_frame(now, |rate, rng| {
             let mean = frame_rate.share(rate) as f64 / frame_rate.share_of_a_byte() as f64;
@@ -70,7 +69,7 @@ mod tests {
     use rand::{SeedableRng, rngs::StdRng};
 
     use super::*;
-    use crate::source::{BurstSize, Meanwhile};
+    use super::super::{BurstSize, Meanwhile};
 
     fn encoder(config: StatisticalConfig) -> StatisticalEncoder<StdRng> {
         StatisticalEncoder::new(config, Timestamp::ZERO, StdRng::seed_from_u64(5)).unwrap()
@@ -80,12 +79,12 @@ mod tests {
         StatisticalConfig { start_rate: DataRate::from_bps(1_000_000), ..StatisticalConfig::default() }
     }
 
-    fn frames(encoder: &mut StatisticalEncoder<StdRng>, count: usize) -> Vec<Frame> {
+    fn frames(encoder: &mut StatisticalEncoder<StdRng>, count: usize) -> Vec<EncodedFrame> {
         let next = || encoder.poll_frame(encoder.next_frame_at()?);
         std::iter::from_fn(next).take(count).collect()
     }
 
-    fn bytes(frames: &[Frame]) -> Vec<u64> {
+    fn bytes(frames: &[EncodedFrame]) -> Vec<u64> {
         frames.iter().map(|frame| frame.size.as_bytes()).collect()
     }
 

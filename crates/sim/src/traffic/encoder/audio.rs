@@ -1,12 +1,10 @@
 //! Sound at a constant rate: one frame for each packet time.
 
 use giusto_rtp::voice::DEFAULT_PACKET_TIME;
+use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{
-    Frame, MediaSource, RateRange, SourceError,
-    cadence::{Cadence, Period},
-};
+use super::{cadence::{Cadence, Period}, error::SourceError, frame::EncodedFrame, model::MediaSource};
 
 /// What an [`Audio`] source sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +57,7 @@ impl MediaSource for Audio {
         self.cadence.next_frame_at()
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
         let now = self.cadence.observe(now);
         self.cadence.is_due(now).then(|| {
             let frame = self.cadence.frame(self.size.as_bytes(), false);
@@ -77,7 +75,7 @@ impl MediaSource for Audio {
     }
 
     fn limits(&self) -> RateRange {
-        RateRange::only(self.rate)
+        RateRange::fixed(self.rate)
     }
 
     fn request_key_frame(&mut self, now: Timestamp) {

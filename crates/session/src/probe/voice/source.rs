@@ -6,8 +6,8 @@ use giusto_rtp::{
 };
 use giusto_units::TimeDelta;
 
-use super::{TELEPHONE_RATE, VoiceSourceError};
-use crate::g711;
+use super::error::{TELEPHONE_RATE, VoiceSourceError};
+use crate::probe::g711;
 
 /// Where a stream's numbers begin. They should be drawn at random (RFC 3550 §5.1), from a source that the caller has seeded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

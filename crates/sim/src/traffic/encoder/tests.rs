@@ -35,7 +35,7 @@ fn source(name: &str, start: Timestamp, seed: u64) -> Box<dyn MediaSource> {
 }
 
 /// All frames before `end`.
-fn frames_until(source: &mut dyn MediaSource, end: Timestamp) -> Vec<Frame> {
+fn frames_until(source: &mut dyn MediaSource, end: Timestamp) -> Vec<EncodedFrame> {
     let next = || {
         let due = source.next_frame_at().filter(|due| *due < end)?;
         source.poll_frame(due)
@@ -43,7 +43,7 @@ fn frames_until(source: &mut dyn MediaSource, end: Timestamp) -> Vec<Frame> {
     std::iter::from_fn(next).collect()
 }
 
-fn rate_of(frames: &[Frame], time: TimeDelta) -> f64 {
+fn rate_of(frames: &[EncodedFrame], time: TimeDelta) -> f64 {
     let total: DataSize = frames.iter().map(|frame| frame.size).sum();
     total.as_bits() as f64 / time.as_seconds()
 }
@@ -163,7 +163,7 @@ proptest! {
     ) {
         let mut source = source(SOURCES[which], Timestamp::from_nanos(start), seed);
         let (mut now, mut latest) = (Timestamp::ZERO, Timestamp::ZERO);
-        let mut last: Option<Frame> = None;
+        let mut last: Option<EncodedFrame> = None;
         for (step, call) in calls {
             now += TimeDelta::from_nanos(step);
             latest = latest.max(now);
@@ -193,7 +193,7 @@ proptest! {
                     prop_assert_eq!(source.target(), limits.clamp(DataRate::from_bps(bps)));
                 }
                 Call::Key => source.request_key_frame(now),
-                Call::Discarded => source.on_discarded(now),
+                Call::Discarded => source.request_key_frame(now),
                 Call::Pause(paused) => source.set_paused(now, paused),
                 Call::Poll => {}
             }

@@ -1,8 +1,9 @@
 //! The trace-driven model of RFC 8593 §6.
 
+use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, Timestamp};
 
-use super::{Frame, MediaSource, RateRange, SourceError, TraceLadder, VIDEO_CLOCK, cadence::Cadence};
+use super::{cadence::Cadence, error::SourceError, frame::{EncodedFrame, VIDEO_CLOCK}, ladder::TraceLadder, model::MediaSource};
 
 /// How a [`TraceEncoder`] uses its traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl MediaSource for TraceEncoder {
         self.cadence.next_frame_at()
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
         let now = self.cadence.observe(now);
         self.cadence.is_due(now).then(|| {
             let (size, key) = self.player.next(self.target);
@@ -125,7 +126,7 @@ impl MediaSource for TraceEncoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::FrameRate;
+    use super::super::FrameRate;
 
     fn encoder(skip_frames: usize) -> TraceEncoder {
         let sizes = |factor: u64| (0..5).map(|n| DataSize::from_bytes((100 + n) * factor)).collect();

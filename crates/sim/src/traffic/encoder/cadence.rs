@@ -4,7 +4,9 @@ use std::fmt;
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{Frame, LATENESS_MAX, SourceError};
+use giusto_session::media::RateRange;
+
+use super::{frame::{EncodedFrame, FRAME_MIN, LATENESS_MAX}, error::SourceError};
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
@@ -61,6 +63,14 @@ impl FrameRate {
 
     pub(super) fn share_of_a_byte(self) -> i128 {
         8 * i128::from(self.millihertz)
+    }
+
+    /// Checks that even the lowest rate gives every frame its smallest size.
+    pub(super) fn check(self, limits: RateRange) -> Result<(), SourceError> {
+        if self.share(limits.min()) < i128::from(FRAME_MIN.as_bytes()) * self.share_of_a_byte() {
+            return Err(SourceError::FrameTooSmall { rate: limits.min(), hertz: self.as_hertz() });
+        }
+        Ok(())
     }
 
     pub(super) fn period(self) -> Period {
@@ -164,9 +174,9 @@ impl Cadence {
     }
 
     /// The frame that is due; [`advance`](Self::advance) moves on to the next.
-    pub(super) fn frame(&mut self, bytes: u64, key: bool) -> Frame {
+    pub(super) fn frame(&mut self, bytes: u64, key: bool) -> EncodedFrame {
         let since = u128::from(self.due - self.start);
-        let frame = Frame {
+        let frame = EncodedFrame {
             id: self.frames,
             captured: Timestamp::from_nanos(self.due),
             media_timestamp: (since * u128::from(self.clock) / NANOS_PER_SECOND) as u32,

@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp1};
 
-use super::{SourceError, limits::parameter};
+use super::error::{SourceError, parameter};
 
 /// The largest deviation: a hundredth of the reference remains, and twice the reference is nearly reached.
 ///

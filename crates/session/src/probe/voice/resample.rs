@@ -1,6 +1,6 @@
 //! Audio of any rate as 8000 samples a second in one channel.
 
-use super::{TELEPHONE_RATE, VoiceSourceError};
+use super::error::{TELEPHONE_RATE, VoiceSourceError};
 
 /// Zero crossings of the sinc on each side: the length of the filter against the sharpness of its edge.
 const HALF_CROSSINGS: f64 = 16.0;

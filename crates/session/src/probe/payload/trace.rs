@@ -2,7 +2,7 @@
 
 use giusto_units::{DataSize, TimeDelta};
 
-use super::PayloadError;
+use super::error::PayloadError;
 
 const TIME_COLUMN: &str = "time_s";
 const SIZE_COLUMN: &str = "size_bytes";
@@ -13,13 +13,13 @@ const COLUMNS: &str = "write one size in bytes per line, or the columns time_s,s
 /// # Example
 ///
 /// ```
-/// use giusto_session::payload::PayloadTrace;
+/// use giusto_session::probe::payload::PayloadTrace;
 /// use giusto_units::TimeDelta;
 ///
 /// let trace = PayloadTrace::parse("time_s,size_bytes\n0.00,1200\n0.02,300\n", "call.csv")?;
 /// assert_eq!(trace.sizes().len(), 2);
 /// assert_eq!(trace.departures(), Some(&[TimeDelta::ZERO, TimeDelta::from_millis(20)][..]));
-/// # Ok::<(), giusto_session::payload::PayloadError>(())
+/// # Ok::<(), giusto_session::probe::payload::PayloadError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadTrace {

@@ -1,11 +1,9 @@
 //! An encoder that always meets its target.
 
+use giusto_session::media::RateRange;
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{
-    BurstSize, Frame, FrameRate, MediaSource, RateRange, SourceError, VIDEO_CLOCK, account::FrameAccount,
-    cadence::Cadence, lag::Lag,
-};
+use super::{account::{BurstSize, FrameAccount}, cadence::{Cadence, FrameRate}, error::SourceError, frame::{EncodedFrame, VIDEO_CLOCK}, lag::Lag, model::MediaSource};
 
 /// How a [`PerfectEncoder`] works.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,7 +69,7 @@ impl PerfectEncoder {
     /// key frames that cannot be repaid.
     pub fn new(config: PerfectConfig, start: Timestamp) -> Result<Self, SourceError> {
         let PerfectConfig { limits, start_rate, frame_rate, lag, key_frames } = config;
-        limits.check_frames(frame_rate)?;
+        frame_rate.check(limits)?;
         if let Some(KeyFrames { size, repaid_in, interval }) = key_frames {
             size.check()?;
             for (what, frames) in
@@ -101,7 +99,7 @@ impl MediaSource for PerfectEncoder {
         self.cadence.next_frame_at()
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
         let now = self.cadence.observe(now);
         if !self.cadence.is_due(now) {
             return None;
@@ -156,7 +154,7 @@ mod tests {
         encoder
     }
 
-    fn frames(encoder: &mut PerfectEncoder, count: usize) -> Vec<Frame> {
+    fn frames(encoder: &mut PerfectEncoder, count: usize) -> Vec<EncodedFrame> {
         let next = || encoder.poll_frame(encoder.next_frame_at()?);
         std::iter::from_fn(next).take(count).collect()
     }
@@ -199,7 +197,7 @@ mod tests {
         let mut encoder = encoder(config);
         frames(&mut encoder, 20);
         encoder.request_key_frame(Timestamp::ZERO);
-        encoder.on_discarded(Timestamp::ZERO);
+        encoder.request_key_frame(Timestamp::ZERO);
         let found: Vec<_> =
             frames(&mut encoder, 6).iter().map(|frame| (frame.key, frame.size.as_bytes())).collect();
         let expected =

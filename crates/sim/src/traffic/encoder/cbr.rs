@@ -1,11 +1,9 @@
 //! Packets of one size at one rate.
 
+use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, Timestamp};
 
-use super::{
-    Frame, MediaSource, RateRange, SourceError, VIDEO_CLOCK,
-    cadence::{Cadence, Period},
-};
+use super::{cadence::{Cadence, Period}, error::SourceError, frame::{EncodedFrame, VIDEO_CLOCK}, model::MediaSource};
 
 /// A source without ears: packets of one size at one rate, whatever is asked of it.
 ///
@@ -16,7 +14,7 @@ use super::{
 /// # Example
 ///
 /// ```
-/// use giusto_session::source::{Cbr, MediaSource};
+/// use giusto_sim::traffic::encoder::{Cbr, MediaSource};
 /// use giusto_units::{DataRate, DataSize, Timestamp};
 ///
 /// let mut source = Cbr::new(DataRate::from_bps(7_200_000), DataSize::from_bytes(900), Timestamp::ZERO)?;
@@ -24,7 +22,7 @@ use super::{
 /// assert_eq!(source.target(), DataRate::from_bps(7_200_000));
 /// assert_eq!(source.poll_frame(Timestamp::ZERO).map(|frame| frame.size), Some(DataSize::from_bytes(900)));
 /// assert_eq!(source.next_frame_at(), Some(Timestamp::from_nanos(1_000_000)));
-/// # Ok::<(), giusto_session::source::SourceError>(())
+/// # Ok::<(), giusto_sim::traffic::encoder::SourceError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Cbr {
@@ -50,7 +48,7 @@ impl MediaSource for Cbr {
         self.cadence.next_frame_at()
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
         let now = self.cadence.observe(now);
         self.cadence.is_due(now).then(|| {
             let frame = self.cadence.frame(self.size.as_bytes(), false);
@@ -68,7 +66,7 @@ impl MediaSource for Cbr {
     }
 
     fn limits(&self) -> RateRange {
-        RateRange::only(self.rate)
+        RateRange::fixed(self.rate)
     }
 
     fn request_key_frame(&mut self, now: Timestamp) {

@@ -1,12 +1,10 @@
 //! The hybrid model of RFC 8593 §7.
 
+use giusto_session::media::RateRange;
 use giusto_units::{DataRate, Timestamp};
 use rand::Rng;
 
-use super::{
-    Frame, MediaSource, RateRange, SourceError, StatisticalConfig, TraceLadder, trace::Player,
-    transient::Transients,
-};
+use super::{error::SourceError, frame::EncodedFrame, ladder::TraceLadder, model::MediaSource, trace::Player, transient::{StatisticalConfig, Transients}};
 
 /// The hybrid model of a live video encoder (RFC 8593 §7): the frames of a trace in the steady state, the bursts and the
 /// damped reaction of the statistical model at abrupt changes, its uneven intervals in between.
@@ -46,7 +44,7 @@ impl<R: Rng + Send + std::fmt::Debug> MediaSource for HybridEncoder<R> {
         self.transients.next_frame_at()
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
         self.transients.poll_frame(now, |rate, _| {
             let (size, key) = self.player.next(rate);
             (size.as_bytes(), key)
@@ -80,7 +78,7 @@ mod tests {
     use rand::{SeedableRng, rngs::StdRng};
 
     use super::*;
-    use crate::source::FrameRate;
+    use super::super::FrameRate;
 
     #[test]
     fn a_transient_is_the_statistical_models_and_what_follows_the_traces() {
@@ -90,7 +88,7 @@ mod tests {
         let config = StatisticalConfig { start_rate: rate(1_000_000), ..StatisticalConfig::default() };
         let mut encoder =
             HybridEncoder::new(config, ladder, 20, Timestamp::ZERO, StdRng::seed_from_u64(2)).unwrap();
-        let mut frames = |count: usize, target: Option<u64>| -> Vec<Frame> {
+        let mut frames = |count: usize, target: Option<u64>| -> Vec<EncodedFrame> {
             let now = encoder.next_frame_at().unwrap();
             if let Some(bps) = target {
                 encoder.set_target(now, rate(bps));
@@ -98,7 +96,7 @@ mod tests {
             let next = || encoder.poll_frame(encoder.next_frame_at()?);
             std::iter::from_fn(next).take(count).collect()
         };
-        let bytes = |frames: &[Frame]| frames.iter().map(|frame| frame.size.as_bytes()).collect::<Vec<_>>();
+        let bytes = |frames: &[EncodedFrame]| frames.iter().map(|frame| frame.size.as_bytes()).collect::<Vec<_>>();
 
         // eight frames of 5000 bytes less the burst are 26 500: a seventh is 3785.7, a sixth of what then remains 3785.8,
         // a fifth of the rest 3786

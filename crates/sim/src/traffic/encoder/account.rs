@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, DataSize};
 
-use super::{FRAME_MIN, FrameRate, SourceError, limits::parameter};
+use super::{cadence::FrameRate, error::{SourceError, parameter}, frame::FRAME_MIN};
 
 /// How large a burst frame or a key frame is.
 #[derive(Debug, Clone, Copy, PartialEq)]
