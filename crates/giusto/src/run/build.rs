@@ -217,10 +217,8 @@ fn traffic(
         }
         FlowKind::Media(spec) => {
             let answers = flow.backwards.ok_or(("back", "no way back".to_owned()))?;
-            let (sender, encoders) = media::sender(spec, flow.start, |part| own.random(part))?;
-            let sender = Media::new(sender, flow.forwards, flow.forwards, flow.start)
-                .encoding(encoders)
-                .stopping_at(flow.stop);
+            let sender = media::sender(spec, flow.start, |part| own.random(part))?;
+            let sender = Media::new(sender, flow.forwards, flow.forwards, flow.start).stopping_at(flow.stop);
             let sender =
                 media::pauses(spec).fold(sender, |sender, (stream, pauses)| sender.pausing(stream, &pauses));
             let receiver = Media::new(media::receiver(spec)?, answers, flow.forwards, Timestamp::ZERO);

@@ -7,7 +7,10 @@ use giusto_session::media::{
 };
 use giusto_sim::{
     random::Random,
-    traffic::encoder::{Audio, AudioConfig, MediaSource, VIDEO_CLOCK},
+    traffic::{
+        EncodedEndpoint,
+        encoder::{Audio, AudioConfig, MediaSource, VIDEO_CLOCK},
+    },
 };
 use giusto_units::{TimeDelta, Timestamp};
 use rand::RngExt;
@@ -59,7 +62,7 @@ pub(super) fn sender(
     spec: &MediaSpec,
     start: Timestamp,
     random: impl Fn(&str) -> Random,
-) -> Result<(MediaEndpoint, Vec<Box<dyn MediaSource>>), (&'static str, String)> {
+) -> Result<EncodedEndpoint, (&'static str, String)> {
     let mut numbers = random("rtp");
     let mut sent = Vec::new();
     let mut sources: Vec<Box<dyn MediaSource>> = Vec::new();
@@ -115,7 +118,7 @@ pub(super) fn sender(
     };
     let options = Options { delay_target: spec.delay_target };
     let sender = MediaSender::new(config, spec.controller.build_with(spec.limits, options), sent);
-    Ok((MediaEndpoint::new(Some(sender), None), sources))
+    Ok(EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), sources))
 }
 
 /// The end that receives.
@@ -123,7 +126,7 @@ pub(super) fn sender(
 /// # Errors
 ///
 /// Which key of the flow cannot be, and why.
-pub(super) fn receiver(spec: &MediaSpec) -> Result<MediaEndpoint, (&'static str, String)> {
+pub(super) fn receiver(spec: &MediaSpec) -> Result<EncodedEndpoint, (&'static str, String)> {
     let feedback = spec.feedback.unwrap_or(spec.controller.feedback());
     let config = MediaReceiverConfig {
         payloads: vec![
@@ -139,7 +142,7 @@ pub(super) fn receiver(spec: &MediaSpec) -> Result<MediaEndpoint, (&'static str,
         ..MediaReceiverConfig::new(RECEIVER_SSRC, "receiver", feedback)
     };
     let receiver = MediaReceiver::new(config).map_err(|error| ("controller", error.to_string()))?;
-    Ok(MediaEndpoint::new(None, Some(receiver)))
+    Ok(EncodedEndpoint::new(MediaEndpoint::new(None, Some(receiver)), Vec::new()))
 }
 
 /// When each stream pauses, by its place among them.

@@ -3,7 +3,14 @@
 use giusto_rtp::rtcp::Packets;
 use giusto_units::{Ecn, Timestamp};
 
-use super::{datagram::Datagram, event::MediaEvent, frame::{Frame, FrameError}, payload::Payload, receiver::MediaReceiver, sender::MediaSender};
+use super::{
+    datagram::Datagram,
+    event::MediaEvent,
+    frame::{Frame, FrameError},
+    payload::Payload,
+    receiver::MediaReceiver,
+    sender::MediaSender,
+};
 
 /// One end of a media session: it sends, receives, or both.
 ///
@@ -26,6 +33,11 @@ impl MediaEndpoint {
     /// The half that sends.
     pub fn sender(&self) -> Option<&MediaSender> {
         self.sender.as_ref()
+    }
+
+    /// The half that sends.
+    pub fn sender_mut(&mut self) -> Option<&mut MediaSender> {
+        self.sender.as_mut()
     }
 
     /// The half that receives.

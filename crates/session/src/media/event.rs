@@ -27,8 +27,8 @@ pub enum MediaEvent {
     },
     /// The encoder of a stream should produce this rate from now on.
     Target {
-        /// The stream's synchronisation source.
-        ssrc: u32,
+        /// The place of the stream among the sender's.
+        stream: usize,
         /// The target rate, headers not included.
         rate: DataRate,
         /// The time of the change.
@@ -36,8 +36,8 @@ pub enum MediaEvent {
     },
     /// The next frame of a stream should be a key frame.
     KeyFrameWanted {
-        /// The stream's synchronisation source.
-        ssrc: u32,
+        /// The place of the stream among the sender's.
+        stream: usize,
         /// The time of the request.
         at: Timestamp,
     },

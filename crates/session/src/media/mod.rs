@@ -83,8 +83,6 @@ mod sender;
 mod share;
 mod stream;
 mod streams;
-#[cfg(test)]
-mod tests;
 
 pub use config::{MediaSenderConfig, PADDING_SSRC, PADDING_TYPE, pacer_config};
 pub use datagram::Datagram;

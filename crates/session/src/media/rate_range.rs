@@ -33,7 +33,11 @@ impl RateRange {
     ///
     /// [`RateRangeError`] if `min` is zero or above `max`.
     pub fn new(min: DataRate, max: DataRate) -> Result<Self, RateRangeError> {
-        if min == DataRate::ZERO || min > max { Err(RateRangeError { min, max }) } else { Ok(Self { min, max }) }
+        if min == DataRate::ZERO || min > max {
+            Err(RateRangeError { min, max })
+        } else {
+            Ok(Self { min, max })
+        }
     }
 
     /// One rate, of an encoder that follows no target.

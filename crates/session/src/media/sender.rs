@@ -10,7 +10,18 @@ use giusto_rtp::{
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{acknowledged::Acknowledged, config::MediaSenderConfig, datagram::Datagram, event::{Events, MediaEvent}, frame::{Frame, FrameError}, history::History, payload::Payload, queue::Waiting, stream::{MediaStream, PacketFields, RtpStream}, streams::{StreamFigures, Streams}};
+use super::{
+    acknowledged::Acknowledged,
+    config::MediaSenderConfig,
+    datagram::Datagram,
+    event::{Events, MediaEvent},
+    frame::{Frame, FrameError},
+    history::History,
+    payload::Payload,
+    queue::Waiting,
+    stream::{MediaStream, PacketFields, RtpStream},
+    streams::{StreamFigures, Streams},
+};
 
 /// The largest payload of padding: that of a full packet, as libwebrtc has it where padding repeats media.
 const PADDING_MOST: DataSize = DataSize::from_bytes(1200);

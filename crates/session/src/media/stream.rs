@@ -10,7 +10,12 @@ use giusto_rtp::{
 };
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
-use super::{extensions::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID}, format::Framing, packetizer::Packetizer, rate_range::RateRange};
+use super::{
+    extensions::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID},
+    format::Framing,
+    packetizer::Packetizer,
+    rate_range::RateRange,
+};
 
 /// A stream of media that a sender sends.
 #[derive(Debug, Clone, PartialEq)]
@@ -273,8 +278,12 @@ mod tests {
     fn sent(first: u16, count: u64) -> RtpStream {
         let mut rtp = RtpStream::new(1, 96, first.into());
         for transport_sequence in 0..count {
-            let fields =
-                PacketFields { marker: false, media_timestamp: 0, transport_sequence, payload: DataSize::ZERO };
+            let fields = PacketFields {
+                marker: false,
+                media_timestamp: 0,
+                transport_sequence,
+                payload: DataSize::ZERO,
+            };
             rtp.write(Timestamp::ZERO, FeedbackKind::ReceiverReports, fields);
         }
         rtp

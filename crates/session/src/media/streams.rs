@@ -5,7 +5,15 @@
 use giusto_congestion::{FeedbackKind, QueueState, StreamState};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{event::{Events, MediaEvent}, format::Framing, frame::{Frame, FrameError, MAX_FRAME_SIZE}, queue::{SendQueue, Waiting, Whole}, scheduler::Scheduler, share::Shares, stream::{MediaStream, PacketFields, RtpStream}};
+use super::{
+    event::{Events, MediaEvent},
+    format::Framing,
+    frame::{Frame, FrameError, MAX_FRAME_SIZE},
+    queue::{SendQueue, Waiting, Whole},
+    scheduler::Scheduler,
+    share::Shares,
+    stream::{MediaStream, PacketFields, RtpStream},
+};
 
 /// The shortest time between two discards of the queue of a stream, so that its key frame can leave. The reference implementation
 /// of SCReAM (`kMinRtpQueueDiscardInterval_ntp`): 0.25 s.
@@ -88,12 +96,12 @@ impl Line {
         Some(self.discarded_at.map_or(too_old, |last| too_old.max(last + DISCARD_INTERVAL)))
     }
 
-    fn on_discarded(&mut self, now: Timestamp, packets: u64, events: &mut Events) {
+    fn on_discarded(&mut self, now: Timestamp, (stream, packets): (usize, u64), events: &mut Events) {
         self.discarded_packets += packets;
         self.wants_key_frame = true;
         let ssrc = self.stream.ssrc;
         events.tell(MediaEvent::Discarded { ssrc, packets, at: now });
-        events.tell(MediaEvent::KeyFrameWanted { ssrc, at: now });
+        events.tell(MediaEvent::KeyFrameWanted { stream, at: now });
     }
 }
 
@@ -160,10 +168,10 @@ impl Streams {
         } else {
             self.shares.divide(media);
         }
-        for (line, rate) in self.lines.iter_mut().zip(self.shares.rates()) {
+        for ((stream, line), rate) in self.lines.iter_mut().enumerate().zip(self.shares.rates()) {
             if line.rate != rate {
                 line.rate = rate;
-                events.tell(MediaEvent::Target { ssrc: line.stream.ssrc, rate, at: now });
+                events.tell(MediaEvent::Target { stream, rate, at: now });
             }
         }
     }
@@ -194,7 +202,12 @@ impl Streams {
     }
 
     /// Cuts a frame into packets that wait.
-    pub(super) fn push_frame(&mut self, now: Timestamp, stream: usize, frame: Frame) -> Result<(), FrameError> {
+    pub(super) fn push_frame(
+        &mut self,
+        now: Timestamp,
+        stream: usize,
+        frame: Frame,
+    ) -> Result<(), FrameError> {
         let line = self.lines.get_mut(stream).ok_or(FrameError::NoStream(stream))?;
         let Frame { captured, media_timestamp, payload, key } = frame;
         let (size, packetizer, framing) = (payload.size(), line.stream.packetizer, line.stream.framing);
@@ -245,7 +258,7 @@ impl Streams {
             if line.discards_at().is_some_and(|due| due <= now) {
                 let packets = line.queue.clear();
                 line.discarded_at = Some(now);
-                line.on_discarded(now, packets, events);
+                line.on_discarded(now, (index, packets), events);
                 self.scheduler.on_empty(index);
             }
         }
@@ -259,7 +272,7 @@ impl Streams {
                 packets += 1;
             }
             if packets > 0 {
-                line.on_discarded(now, packets, events);
+                line.on_discarded(now, (index, packets), events);
                 if line.queue.is_empty() {
                     self.scheduler.on_empty(index);
                 }

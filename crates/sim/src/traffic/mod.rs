@@ -1,6 +1,7 @@
 //! Traffic: what sends into the network, and what takes it out.
 
 mod agent;
+mod encoded;
 pub mod encoder;
 mod media;
 mod paced;
@@ -8,6 +9,7 @@ mod source;
 pub mod tcp;
 
 pub use agent::{Agent, Body, Transmit};
+pub use encoded::EncodedEndpoint;
 pub use media::{Media, UDP_HEADERS};
 pub use paced::{Datagrams, Paced};
 pub use source::{Departures, Pattern, PatternError, Periods, Sink, Source};

@@ -120,9 +120,7 @@ impl Open {
             Some(before) => before + 1 == self.lowest,
             None => self.lowest as u16 == self.timestamp as u16,
         };
-        begins
-            && self.end == Some(self.highest)
-            && self.pieces.len() as u64 == self.highest - self.lowest + 1
+        begins && self.end == Some(self.highest) && self.pieces.len() as u64 == self.highest - self.lowest + 1
     }
 }
 

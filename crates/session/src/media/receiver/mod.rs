@@ -203,7 +203,9 @@ impl MediaReceiver {
             let payload = match head.get(content) {
                 None | Some([]) => payload.clone(),
                 Some(_) if format.framing == Framing::Nothing => Payload::default(),
-                Some(begin) => Payload::joined([&Payload::from(begin), payload].into_iter().filter(|part| !part.is_empty())),
+                Some(begin) => Payload::joined(
+                    [&Payload::from(begin), payload].into_iter().filter(|part| !part.is_empty()),
+                ),
             };
             whole = source.on_frame_packet(now, FramePacket { number, timestamp, marker, payload }, format);
         }

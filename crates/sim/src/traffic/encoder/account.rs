@@ -2,7 +2,11 @@
 
 use giusto_units::{DataRate, DataSize};
 
-use super::{cadence::FrameRate, error::{SourceError, parameter}, frame::FRAME_MIN};
+use super::{
+    cadence::FrameRate,
+    error::{SourceError, parameter},
+    frame::FRAME_MIN,
+};
 
 /// How large a burst frame or a key frame is.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,7 +4,12 @@ use giusto_rtp::voice::DEFAULT_PACKET_TIME;
 use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{cadence::{Cadence, Period}, error::SourceError, frame::EncodedFrame, model::MediaSource};
+use super::{
+    cadence::{Cadence, Period},
+    error::SourceError,
+    frame::EncodedFrame,
+    model::MediaSource,
+};
 
 /// What an [`Audio`] source sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

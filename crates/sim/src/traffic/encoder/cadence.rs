@@ -6,7 +6,10 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use giusto_session::media::RateRange;
 
-use super::{frame::{EncodedFrame, FRAME_MIN, LATENESS_MAX}, error::SourceError};
+use super::{
+    error::SourceError,
+    frame::{EncodedFrame, FRAME_MIN, LATENESS_MAX},
+};
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 

@@ -3,7 +3,12 @@
 use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, Timestamp};
 
-use super::{cadence::{Cadence, Period}, error::SourceError, frame::{EncodedFrame, VIDEO_CLOCK}, model::MediaSource};
+use super::{
+    cadence::{Cadence, Period},
+    error::SourceError,
+    frame::{EncodedFrame, VIDEO_CLOCK},
+    model::MediaSource,
+};
 
 /// A source without ears: packets of one size at one rate, whatever is asked of it.
 ///

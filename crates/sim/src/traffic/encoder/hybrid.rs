@@ -4,7 +4,14 @@ use giusto_session::media::RateRange;
 use giusto_units::{DataRate, Timestamp};
 use rand::Rng;
 
-use super::{error::SourceError, frame::EncodedFrame, ladder::TraceLadder, model::MediaSource, trace::Player, transient::{StatisticalConfig, Transients}};
+use super::{
+    error::SourceError,
+    frame::EncodedFrame,
+    ladder::TraceLadder,
+    model::MediaSource,
+    trace::Player,
+    transient::{StatisticalConfig, Transients},
+};
 
 /// The hybrid model of a live video encoder (RFC 8593 §7): the frames of a trace in the steady state, the bursts and the
 /// damped reaction of the statistical model at abrupt changes, its uneven intervals in between.
@@ -77,8 +84,8 @@ mod tests {
     use giusto_units::{DataSize, TimeDelta};
     use rand::{SeedableRng, rngs::StdRng};
 
-    use super::*;
     use super::super::FrameRate;
+    use super::*;
 
     #[test]
     fn a_transient_is_the_statistical_models_and_what_follows_the_traces() {
@@ -96,7 +103,8 @@ mod tests {
             let next = || encoder.poll_frame(encoder.next_frame_at()?);
             std::iter::from_fn(next).take(count).collect()
         };
-        let bytes = |frames: &[EncodedFrame]| frames.iter().map(|frame| frame.size.as_bytes()).collect::<Vec<_>>();
+        let bytes =
+            |frames: &[EncodedFrame]| frames.iter().map(|frame| frame.size.as_bytes()).collect::<Vec<_>>();
 
         // eight frames of 5000 bytes less the burst are 26 500: a seventh is 3785.7, a sixth of what then remains 3785.8,
         // a fifth of the rest 3786

@@ -4,7 +4,11 @@ use giusto_units::{DataRate, DataSize};
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::{cadence::FrameRate, error::{SourceError, parameter}, frame::{FRAME_MAX, FRAME_MIN}};
+use super::{
+    cadence::FrameRate,
+    error::{SourceError, parameter},
+    frame::{FRAME_MAX, FRAME_MIN},
+};
 
 /// One scene, encoded at several rates: for each rate the sizes of its frames (RFC 8593 §6.1, the map `Traces`).
 ///

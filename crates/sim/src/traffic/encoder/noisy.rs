@@ -4,7 +4,12 @@ use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, Timestamp};
 use rand::Rng;
 
-use super::{error::SourceError, frame::{EncodedFrame, FRAME_MIN}, laplace::{check_scale, deviation}, model::MediaSource};
+use super::{
+    error::SourceError,
+    frame::{EncodedFrame, FRAME_MIN},
+    laplace::{check_scale, deviation},
+    model::MediaSource,
+};
 
 /// A source whose frames are those of another one, each larger or smaller by a random part of itself.
 ///

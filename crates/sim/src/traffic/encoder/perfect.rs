@@ -3,7 +3,14 @@
 use giusto_session::media::RateRange;
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{account::{BurstSize, FrameAccount}, cadence::{Cadence, FrameRate}, error::SourceError, frame::{EncodedFrame, VIDEO_CLOCK}, lag::Lag, model::MediaSource};
+use super::{
+    account::{BurstSize, FrameAccount},
+    cadence::{Cadence, FrameRate},
+    error::SourceError,
+    frame::{EncodedFrame, VIDEO_CLOCK},
+    lag::Lag,
+    model::MediaSource,
+};
 
 /// How a [`PerfectEncoder`] works.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,7 +4,13 @@ use giusto_session::media::RateRange;
 use giusto_units::{DataRate, Timestamp};
 use rand::Rng;
 
-use super::{error::SourceError, frame::EncodedFrame, laplace::deviation, model::MediaSource, transient::{StatisticalConfig, Transients}};
+use super::{
+    error::SourceError,
+    frame::EncodedFrame,
+    laplace::deviation,
+    model::MediaSource,
+    transient::{StatisticalConfig, Transients},
+};
 
 /// The statistical reference model of a live video encoder (RFC 8593 §5).
 ///
@@ -68,8 +74,8 @@ mod tests {
     use giusto_units::DataSize;
     use rand::{SeedableRng, rngs::StdRng};
 
-    use super::*;
     use super::super::{BurstSize, Meanwhile};
+    use super::*;
 
     fn encoder(config: StatisticalConfig) -> StatisticalEncoder<StdRng> {
         StatisticalEncoder::new(config, Timestamp::ZERO, StdRng::seed_from_u64(5)).unwrap()

@@ -1,6 +1,6 @@
 //! What holds for every source.
 
-use giusto_units::TimeDelta;
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use proptest::prelude::*;
 use rand::{SeedableRng, rngs::StdRng};
 

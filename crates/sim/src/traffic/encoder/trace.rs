@@ -3,7 +3,13 @@
 use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, Timestamp};
 
-use super::{cadence::Cadence, error::SourceError, frame::{EncodedFrame, VIDEO_CLOCK}, ladder::TraceLadder, model::MediaSource};
+use super::{
+    cadence::Cadence,
+    error::SourceError,
+    frame::{EncodedFrame, VIDEO_CLOCK},
+    ladder::TraceLadder,
+    model::MediaSource,
+};
 
 /// How a [`TraceEncoder`] uses its traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,8 +131,8 @@ impl MediaSource for TraceEncoder {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::FrameRate;
+    use super::*;
 
     fn encoder(skip_frames: usize) -> TraceEncoder {
         let sizes = |factor: u64| (0..5).map(|n| DataSize::from_bytes((100 + n) * factor)).collect();

@@ -4,7 +4,14 @@ use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::Rng;
 
-use super::{account::{BurstSize, FrameAccount}, cadence::{Cadence, FrameRate}, error::{SourceError, parameter}, frame::{EncodedFrame, FRAME_MIN, VIDEO_CLOCK}, laplace::{check_scale, deviation}, reaction::{Meanwhile, Reaction, Transition}};
+use super::{
+    account::{BurstSize, FrameAccount},
+    cadence::{Cadence, FrameRate},
+    error::{SourceError, parameter},
+    frame::{EncodedFrame, FRAME_MIN, VIDEO_CLOCK},
+    laplace::{check_scale, deviation},
+    reaction::{Meanwhile, Reaction, Transition},
+};
 
 /// The parameters of RFC 8593 §5; the defaults are the example values of its Figure 2.
 ///

@@ -221,7 +221,6 @@ fn of_several_videos_each_is_drawn_and_has_its_row() {
     use crate::record::{StreamKind, StreamResult};
     use giusto_sim::trace::{Note, Observer};
 
-
     let mut run = run(1);
     let flow = run.flows[0].id;
     run.timeline = Timeline::new(Timestamp::from_nanos(5_000_000_000));

@@ -8,14 +8,13 @@ use std::{
 use giusto_congestion::{
     Controller, ControllerKind, Decision, Feedback, Limits, QueueState, SentPacket, StreamState, Target,
 };
-use giusto_session::{
-    media::{
-        Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender,
-        MediaSenderConfig, MediaStream, PADDING_TYPE, PayloadFormat, SourceFigures, StreamFigures,
-        pacer_config,
-    },
-    packetizer::Packetizer,
-    source::{Audio, AudioConfig, Frame, MediaSource, PerfectConfig, PerfectEncoder, RateRange, VIDEO_CLOCK},
+use giusto_session::media::{
+    Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
+    MediaStream, PADDING_TYPE, PayloadFormat, RateRange, SourceFigures, StreamFigures, pacer_config,
+};
+use giusto_sim::traffic::{
+    EncodedEndpoint,
+    encoder::{Audio, AudioConfig, EncodedFrame, MediaSource, PerfectConfig, PerfectEncoder},
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
@@ -35,20 +34,26 @@ pub(crate) fn millis(millis: i64) -> TimeDelta {
     TimeDelta::from_millis(millis)
 }
 
-/// A stream of pictures of another source.
-pub(crate) fn stream(ssrc: u32, source: impl MediaSource + 'static) -> MediaStream {
-    MediaStream {
-        ssrc,
-        payload_type: VIDEO_TYPE,
-        clock_rate: VIDEO_CLOCK,
-        first: (65_000, 9),
-        source: Box::new(source),
-        packetizer: Packetizer::default(),
-        paced: true,
-        priority: 1.0,
-        skip_after: None,
-        discard_after: None,
-    }
+/// A stream and its encoder.
+pub(crate) type Encoded = (MediaStream, Box<dyn MediaSource>);
+
+/// A video stream of another encoder.
+pub(crate) fn stream(ssrc: u32, source: impl MediaSource + 'static) -> Encoded {
+    let stream = MediaStream {
+        timestamp_offset: 65_000,
+        start_rate: source.target(),
+        ..MediaStream::video(ssrc, VIDEO_TYPE, source.limits())
+    };
+    (stream, Box::new(source))
+}
+
+/// The same that skips and discards.
+pub(crate) fn limited(
+    (stream, source): Encoded,
+    skip: Option<TimeDelta>,
+    discard: Option<TimeDelta>,
+) -> Encoded {
+    (MediaStream { skip_after: skip, discard_after: discard, ..stream }, source)
 }
 
 /// An encoder of `min` to `max` kbit/s.
@@ -58,26 +63,36 @@ pub(crate) fn encoder(min: u64, max: u64) -> PerfectEncoder {
     PerfectEncoder::new(config, Timestamp::ZERO).unwrap()
 }
 
-pub(crate) fn video(ssrc: u32, priority: f64, (min, max): (u64, u64)) -> MediaStream {
-    MediaStream { priority, ..stream(ssrc, encoder(min, max)) }
+pub(crate) fn video(ssrc: u32, priority: f64, (min, max): (u64, u64)) -> Encoded {
+    let (stream, source) = stream(ssrc, encoder(min, max));
+    (MediaStream { priority, ..stream }, source)
 }
 
-pub(crate) fn audio(ssrc: u32) -> MediaStream {
-    MediaStream {
-        payload_type: AUDIO_TYPE,
-        clock_rate: 48_000,
-        paced: false,
-        ..stream(ssrc, Audio::new(AudioConfig::default(), Timestamp::ZERO).unwrap())
-    }
+pub(crate) fn audio(ssrc: u32) -> Encoded {
+    let source = Audio::new(AudioConfig::default(), Timestamp::ZERO).unwrap();
+    (MediaStream::audio(ssrc, AUDIO_TYPE, 48_000, source.target()), Box::new(source))
 }
 
-pub(crate) fn sender(kind: ControllerKind, limits: Limits, streams: Vec<MediaStream>) -> MediaSender {
+/// A sender with its encoders.
+pub(crate) fn near(
+    config: MediaSenderConfig,
+    controller: Box<dyn Controller>,
+    streams: Vec<Encoded>,
+) -> EncodedEndpoint {
+    let (streams, sources) = streams.into_iter().unzip();
+    EncodedEndpoint::new(
+        MediaEndpoint::new(Some(MediaSender::new(config, controller, streams)), None),
+        sources,
+    )
+}
+
+pub(crate) fn sender(kind: ControllerKind, limits: Limits, streams: Vec<Encoded>) -> EncodedEndpoint {
     let config = MediaSenderConfig {
         feedback: kind.feedback(),
         pacer: pacer_config(kind.pacer()),
         ..MediaSenderConfig::default()
     };
-    MediaSender::new(config, kind.build(limits), streams)
+    near(config, kind.build(limits), streams)
 }
 
 pub(crate) fn receiver(kind: ControllerKind) -> MediaReceiver {
@@ -97,7 +112,8 @@ pub(crate) fn receiver(kind: ControllerKind) -> MediaReceiver {
 pub(crate) struct Seen {
     pub(crate) frames: u64,
     pub(crate) keys: u64,
-    pub(crate) discards: u64,
+    /// Key frames asked for.
+    pub(crate) requests: u64,
 }
 
 /// A source that notes what happens to it.
@@ -108,7 +124,7 @@ impl<S: MediaSource> MediaSource for Spy<S> {
     fn next_frame_at(&self) -> Option<Timestamp> {
         self.0.next_frame_at()
     }
-    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
         let frame = self.0.poll_frame(now)?;
         let mut seen = self.1.lock().unwrap();
         seen.frames += 1;
@@ -125,11 +141,8 @@ impl<S: MediaSource> MediaSource for Spy<S> {
         self.0.limits()
     }
     fn request_key_frame(&mut self, now: Timestamp) {
+        self.1.lock().unwrap().requests += 1;
         self.0.request_key_frame(now);
-    }
-    fn on_discarded(&mut self, now: Timestamp) {
-        self.1.lock().unwrap().discards += 1;
-        self.0.on_discarded(now);
     }
     fn set_paused(&mut self, now: Timestamp, paused: bool) {
         self.0.set_paused(now, paused);
@@ -200,7 +213,7 @@ impl Controller for Puppet {
 
 /// Both ends, a bottleneck towards the receiver, and a delay on the way back.
 pub(crate) struct Run {
-    pub(crate) ends: [MediaEndpoint; 2],
+    pub(crate) ends: [EncodedEndpoint; 2],
     pub(crate) rate: DataRate,
     pub(crate) delay: TimeDelta,
     /// What would wait for longer at the bottleneck is dropped.
@@ -218,9 +231,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(sender: MediaSender, receiver: MediaReceiver) -> Self {
+    pub(crate) fn new(sender: EncodedEndpoint, receiver: MediaReceiver) -> Self {
         Self {
-            ends: [MediaEndpoint::new(Some(sender), None), MediaEndpoint::new(None, Some(receiver))],
+            ends: [sender, EncodedEndpoint::new(MediaEndpoint::new(None, Some(receiver)), Vec::new())],
             rate: kbps(100_000),
             delay: millis(20),
             buffer: millis(300),
@@ -234,21 +247,20 @@ impl Run {
         }
     }
 
-    pub(crate) fn of(kind: ControllerKind, limits: Limits, streams: Vec<MediaStream>) -> Self {
+    pub(crate) fn of(kind: ControllerKind, limits: Limits, streams: Vec<Encoded>) -> Self {
         Self::new(sender(kind, limits, streams), receiver(kind))
     }
 
     pub(crate) fn until(&mut self, end: Timestamp) {
         loop {
             let arrivals = self.on_the_way.iter().filter_map(|way| Some(way.front()?.0));
-            let timeouts = self.ends.iter().filter_map(MediaEndpoint::poll_timeout);
+            let timeouts = self.ends.iter().filter_map(EncodedEndpoint::poll_timeout);
             let Some(next) = arrivals.chain(timeouts).min().filter(|&next| next <= end) else { break };
             self.now = self.now.max(next);
             for to in [0, 1] {
                 while self.on_the_way[to].front().is_some_and(|way| way.0 <= self.now) {
                     let (_, datagram) = self.on_the_way[to].pop_front().unwrap();
-                    let size = datagram.size();
-                    self.ends[to].handle_datagram(self.now, &datagram.head, size, Ecn::NotEct);
+                    self.ends[to].handle_datagram(self.now, &datagram, Ecn::NotEct);
                 }
             }
             for end in [0, 1] {
@@ -285,7 +297,7 @@ impl Run {
     }
 
     pub(crate) fn sender(&self) -> &MediaSender {
-        self.ends[0].sender().unwrap()
+        self.ends[0].endpoint().sender().unwrap()
     }
 
     pub(crate) fn figures(&self, stream: usize) -> StreamFigures {
@@ -293,7 +305,7 @@ impl Run {
     }
 
     pub(crate) fn received(&self, ssrc: u32) -> SourceFigures {
-        let mut sources = self.ends[1].receiver().unwrap().sources();
+        let mut sources = self.ends[1].endpoint().receiver().unwrap().sources();
         sources.find(|source| source.ssrc == ssrc).unwrap_or_default()
     }
 

@@ -3,25 +3,25 @@
 use std::sync::{Arc, Mutex};
 
 use giusto_congestion::{ControllerKind, Target};
-use giusto_session::{
-    media::{MediaEvent, MediaSender, MediaSenderConfig, MediaStream},
-    source::{BurstSize, Cbr, KeyFrames, PerfectConfig, PerfectEncoder, RateRange},
-};
+use giusto_session::media::{MediaEvent, MediaSenderConfig, MediaStream, RateRange};
+use giusto_sim::traffic::encoder::{BurstSize, Cbr, KeyFrames, PerfectConfig, PerfectEncoder};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use proptest::prelude::*;
 
-use super::link::{Puppet, Run, Seen, Spy, Strings, at, encoder, kbps, millis, receiver, stream};
+use super::link::{
+    Encoded, Puppet, Run, Seen, Spy, Strings, at, encoder, kbps, limited, millis, near, receiver, stream,
+};
 
 /// A sender under a puppet's control that paces at `pacing`.
-fn run(pacing: u64, streams: Vec<MediaStream>) -> (Run, Arc<Mutex<Strings>>) {
+fn run(pacing: u64, streams: Vec<Encoded>) -> (Run, Arc<Mutex<Strings>>) {
     let target = Target { media: kbps(1000), pacing: kbps(pacing), ..Target::default() };
     let (puppet, strings) = Puppet::new(target);
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
-    let sender = MediaSender::new(config, Box::new(puppet), streams);
+    let sender = near(config, Box::new(puppet), streams);
     (Run::new(sender, receiver(ControllerKind::Fixed)), strings)
 }
 
-fn spied(ssrc: u32, source: PerfectEncoder) -> (MediaStream, Arc<Mutex<Seen>>) {
+fn spied(ssrc: u32, source: PerfectEncoder) -> (Encoded, Arc<Mutex<Seen>>) {
     let seen = Arc::new(Mutex::new(Seen::default()));
     (stream(ssrc, Spy(source, seen.clone())), seen)
 }
@@ -36,7 +36,7 @@ fn no_gap(run: &Run, ssrc: u32) {
 fn frames_are_left_out_while_what_waits_is_too_old_and_come_back() {
     // It makes 1 Mbit/s at the least, and half of that leaves.
     let (stream, seen) = spied(2, encoder(1000, 1000));
-    let (mut run, strings) = run(500, vec![MediaStream { skip_after: Some(millis(100)), ..stream }]);
+    let (mut run, strings) = run(500, vec![limited(stream, Some(millis(100)), None)]);
     run.until(at(20_000));
     let figures = run.figures(0);
     let frames = seen.lock().unwrap().frames;
@@ -46,7 +46,7 @@ fn frames_are_left_out_while_what_waits_is_too_old_and_come_back() {
     // Twice as much comes as leaves, so the oldest is 100 ms old when 200 ms are queued; and a frame takes 67 ms to leave.
     assert!(run.oldest > millis(190) && run.oldest < millis(200 + 68), "{:?}", run.oldest);
     let received = run.received(2);
-    assert_eq!((received.lost, received.frames_given_up), (0, 0));
+    assert_eq!((received.lost, received.dropped_frames), (0, 0));
     assert!(received.frames + figures.skipped_frames + 6 > frames, "{received:?}");
     no_gap(&run, 2);
     // There is room again: none is left out.
@@ -67,7 +67,7 @@ fn a_key_frame_that_was_left_out_is_made_again() {
         ..PerfectConfig::default()
     };
     let (stream, seen) = spied(2, PerfectEncoder::new(config, Timestamp::ZERO).unwrap());
-    let (mut run, strings) = run(2000, vec![MediaStream { skip_after: Some(millis(50)), ..stream }]);
+    let (mut run, strings) = run(2000, vec![limited(stream, Some(millis(50)), None)]);
     run.until(at(9_900));
     assert_eq!((seen.lock().unwrap().keys, run.figures(0).skipped_frames), (1, 0));
     // Nothing leaves when the second key frame is due, at 10 s.
@@ -84,7 +84,7 @@ fn a_key_frame_that_was_left_out_is_made_again() {
 fn what_is_too_old_is_thrown_away_with_all_that_waits_and_a_key_frame_follows() {
     let (one, seen) = spied(1, encoder(1000, 1000));
     let (other, seen_other) = spied(2, encoder(1000, 1000));
-    let discarding = MediaStream { discard_after: Some(millis(500)), ..one };
+    let discarding = limited(one, None, Some(millis(500)));
     let (mut run, strings) = run(4000, vec![discarding, other]);
     run.until(at(1990));
     // So slow that frames leave packet by packet: then nothing for a second, in the middle of one.
@@ -106,16 +106,16 @@ fn what_is_too_old_is_thrown_away_with_all_that_waits_and_a_key_frame_follows() 
     assert!(discards[1] - discards[0] >= millis(500));
     assert_eq!(figures.discarded_packets, run.told(1).1);
     assert!((90..=150).contains(&figures.discarded_packets), "{figures:?}");
-    assert_eq!(seen.lock().unwrap().discards, 2);
-    assert_eq!((seen_other.lock().unwrap().discards, run.figures(1).discarded_packets), (0, 0));
+    assert_eq!(seen.lock().unwrap().requests, 2);
+    assert_eq!((seen_other.lock().unwrap().requests, run.figures(1).discarded_packets), (0, 0));
     assert_eq!(seen.lock().unwrap().keys, 3, "the first, and one after each");
     // It goes on. What left of the frame that was cut short is all that the far end misses: no packet is lost.
     strings.lock().unwrap().target.pacing = kbps(10_000);
     run.until(at(8000));
     let received = run.received(1);
-    assert_eq!((received.lost, received.frames_given_up), (0, 1), "one frame is cut short");
+    assert_eq!((received.lost, received.dropped_frames), (0, 1), "one frame is cut short");
     assert!((200..=212).contains(&received.frames), "of 241 some 30 were thrown away: {received:?}");
-    assert_eq!(run.received(2).frames_given_up, 0);
+    assert_eq!(run.received(2).dropped_frames, 0);
     no_gap(&run, 1);
     no_gap(&run, 2);
 }
@@ -124,7 +124,7 @@ fn what_is_too_old_is_thrown_away_with_all_that_waits_and_a_key_frame_follows() 
 fn discarding_leaves_time_for_what_follows() {
     // Everything is too old at once: still it happens no more often than every quarter of a second.
     let (one, _) = spied(1, encoder(1000, 1000));
-    let stream = MediaStream { discard_after: Some(TimeDelta::from_nanos(-5)), ..one };
+    let stream = limited(one, None, Some(TimeDelta::from_nanos(-5)));
     let (mut run, _) = run(0, vec![stream]);
     run.until(at(10_100));
     let discards: Vec<Timestamp> = run.events[0]
@@ -142,7 +142,7 @@ fn the_last_resort_is_there_for_streams_that_keep_everything() {
     let (mut run, _) = run(0, vec![one]);
     run.until(at(30_000));
     assert!((10.0..10.04).contains(&run.oldest.as_seconds()), "{:?}", run.oldest);
-    assert!(run.figures(0).discarded_packets > 2000 && seen.lock().unwrap().discards > 500);
+    assert!(run.figures(0).discarded_packets > 2000 && seen.lock().unwrap().requests > 500);
     assert_eq!(run.told(1).1, run.figures(0).discarded_packets);
 }
 
@@ -185,7 +185,8 @@ proptest! {
             let (skip_after, discard_after) = (skip.map(millis), discard.map(millis));
             seen.push(Arc::new(Mutex::new(Seen::default())));
             let spy = Spy(source, seen[index].clone());
-            MediaStream { skip_after, discard_after, priority, ..stream(index as u32, spy) }
+            let (stream, source) = limited(stream(index as u32, spy), skip_after, discard_after);
+            (MediaStream { priority, ..stream }, source)
         });
         let streams = streams.collect();
         let (mut run, strings) = run(1000, streams);

@@ -3,13 +3,13 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
 
 use giusto_congestion::{ControllerKind, Limits};
-use giusto_session::{
-    media::{
-        Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender,
-        MediaSenderConfig, MediaStream, PADDING_TYPE, PayloadFormat, pacer_config,
-    },
-    packetizer::Packetizer,
-    source::{Audio, AudioConfig, PerfectConfig, PerfectEncoder, RateRange, VIDEO_CLOCK},
+use giusto_session::media::{
+    Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
+    MediaStream, PADDING_TYPE, Payload, PayloadFormat, RateRange, pacer_config,
+};
+use giusto_sim::traffic::{
+    EncodedEndpoint,
+    encoder::{Audio, AudioConfig, MediaSource, PerfectConfig, PerfectEncoder},
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use proptest::prelude::*;
@@ -25,35 +25,21 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_nanos(millis * 1_000_000)
 }
 
-fn sender(kind: ControllerKind, first_ssrc: u32) -> MediaSender {
-    let video = PerfectConfig {
-        limits: RateRange::new(DataRate::from_bps(100_000), DataRate::from_bps(1_900_000)).unwrap(),
-        ..PerfectConfig::default()
-    };
+/// A sender of audio and video, their encoders, and perhaps a receiver.
+fn end(kind: ControllerKind, first_ssrc: u32, receiver: Option<MediaReceiver>) -> EncodedEndpoint {
+    let limits = RateRange::new(DataRate::from_bps(100_000), DataRate::from_bps(1_900_000)).unwrap();
+    let video = PerfectConfig { limits, ..PerfectConfig::default() };
+    let video = PerfectEncoder::new(video, Timestamp::ZERO).unwrap();
+    let audio = Audio::new(AudioConfig::default(), Timestamp::ZERO).unwrap();
     let streams = vec![
         MediaStream {
-            ssrc: first_ssrc,
-            payload_type: 111,
-            clock_rate: 48_000,
-            first: (65_500, 1),
-            source: Box::new(Audio::new(AudioConfig::default(), Timestamp::ZERO).unwrap()),
-            packetizer: Packetizer::default(),
-            paced: false,
-            priority: 1.0,
-            skip_after: None,
-            discard_after: None,
+            timestamp_offset: 65_500,
+            ..MediaStream::audio(first_ssrc, 111, 48_000, audio.target())
         },
         MediaStream {
-            ssrc: first_ssrc + 1,
-            payload_type: 96,
-            clock_rate: VIDEO_CLOCK,
-            first: (65_000, u32::MAX),
-            source: Box::new(PerfectEncoder::new(video, Timestamp::ZERO).unwrap()),
-            packetizer: Packetizer::default(),
-            paced: true,
-            priority: 1.0,
-            skip_after: None,
-            discard_after: None,
+            timestamp_offset: u32::MAX - 535,
+            start_rate: video.target(),
+            ..MediaStream::video(first_ssrc + 1, 96, limits)
         },
     ];
     let config = MediaSenderConfig {
@@ -62,7 +48,13 @@ fn sender(kind: ControllerKind, first_ssrc: u32) -> MediaSender {
         padding: (first_ssrc + 2, PADDING_TYPE),
         ..MediaSenderConfig::default()
     };
-    MediaSender::new(config, kind.build(LIMITS), streams)
+    let sender = MediaSender::new(config, kind.build(LIMITS), streams);
+    EncodedEndpoint::new(MediaEndpoint::new(Some(sender), receiver), vec![Box::new(audio), Box::new(video)])
+}
+
+/// An end without encoders.
+fn far(receiver: Option<MediaReceiver>) -> EncodedEndpoint {
+    EncodedEndpoint::new(MediaEndpoint::new(None, receiver), Vec::new())
 }
 
 fn receiver(kind: ControllerKind, ssrc: u32) -> MediaReceiver {
@@ -106,7 +98,7 @@ impl Default for Pipe {
 }
 
 struct Call {
-    ends: [MediaEndpoint; 2],
+    ends: [EncodedEndpoint; 2],
     pipe: Pipe,
     free: [Timestamp; 2],
     on_the_way: Vec<(Timestamp, u64, usize, Datagram)>,
@@ -118,7 +110,7 @@ struct Call {
 }
 
 impl Call {
-    fn new(ends: [MediaEndpoint; 2], pipe: Pipe) -> Self {
+    fn new(ends: [EncodedEndpoint; 2], pipe: Pipe) -> Self {
         Self {
             ends,
             pipe,
@@ -133,17 +125,13 @@ impl Call {
     }
 
     fn one_way(kind: ControllerKind, pipe: Pipe) -> Self {
-        let ends = [
-            MediaEndpoint::new(Some(sender(kind, 10)), None),
-            MediaEndpoint::new(None, Some(receiver(kind, 3))),
-        ];
-        Self::new(ends, pipe)
+        Self::new([end(kind, 10, None), far(Some(receiver(kind, 3)))], pipe)
     }
 
     fn run(&mut self, until: Timestamp) {
         loop {
             let arrival = self.on_the_way.iter().map(|&(at, ..)| at).min();
-            let timeouts = self.ends.iter().filter_map(MediaEndpoint::poll_timeout).min();
+            let timeouts = self.ends.iter().filter_map(EncodedEndpoint::poll_timeout).min();
             let Some(next) = [arrival, timeouts].into_iter().flatten().min().filter(|&next| next <= until)
             else {
                 break;
@@ -153,7 +141,7 @@ impl Call {
             self.on_the_way.sort_by_key(|&(at, number, ..)| (at, number));
             while self.on_the_way.first().is_some_and(|&(at, ..)| at <= now) {
                 let (.., to, datagram) = self.on_the_way.remove(0);
-                self.ends[to].handle_datagram(now, &datagram.head, datagram.size(), Ecn::NotEct);
+                self.ends[to].handle_datagram(now, &datagram, Ecn::NotEct);
                 self.drain(to);
             }
             for end in 0..2 {
@@ -198,7 +186,7 @@ impl Call {
     }
 
     fn target(&self) -> u64 {
-        self.ends[0].sender().unwrap().target().media.as_bps()
+        self.ends[0].endpoint().sender().unwrap().target().media.as_bps()
     }
 
     fn frames(&self, ssrc: u32) -> usize {
@@ -228,11 +216,11 @@ fn every_frame_arrives_whole_where_nothing_is_lost() {
 #[test]
 fn the_two_directions_of_a_call_adapt_alone() {
     let kind = ControllerKind::GccLibwebrtc;
-    let end = |first, ssrc| MediaEndpoint::new(Some(sender(kind, first)), Some(receiver(kind, ssrc)));
-    let mut call = Call::new([end(10, 3), end(20, 4)], Pipe::default());
+    let ends = [end(kind, 10, Some(receiver(kind, 3))), end(kind, 20, Some(receiver(kind, 4)))];
+    let mut call = Call::new(ends, Pipe::default());
     call.run(at(15_000));
     for end in &call.ends {
-        let target = end.sender().unwrap().target().media.as_bps();
+        let target = end.endpoint().sender().unwrap().target().media.as_bps();
         assert!((1_500_000..=2_000_000).contains(&target), "{target}");
     }
     assert!(call.frames(11) > 430);
@@ -248,7 +236,7 @@ fn a_bye_ends_the_reports_and_what_was_received_is_still_told() {
         call.run(at(60_000));
         assert_eq!(call.ends[1].poll_timeout(), None, "{kind}");
         assert!(call.events[1].contains(&MediaEvent::Ended { ssrc: 11 }), "{kind}");
-        let figures = call.ends[1].receiver().unwrap().sources().find(|source| source.ssrc == 11);
+        let figures = call.ends[1].endpoint().receiver().unwrap().sources().find(|source| source.ssrc == 11);
         assert!(figures.is_some_and(|figures| figures.packets >= 85), "{kind}: {figures:?}");
     }
 }
@@ -288,7 +276,7 @@ fn a_forged_report_does_not_hide_the_losses_of_those_that_follow() {
     };
     let tell = |call: &mut Call, bytes: &[u8]| {
         let now = call.now;
-        call.ends[0].handle_datagram(now, bytes, DataSize::from_bytes(bytes.len() as u64), Ecn::NotEct);
+        call.ends[0].handle_parts(now, bytes, &Payload::default(), Ecn::NotEct);
     };
     tell(&mut call, &report(0x7fff_fffe, 0, 0));
     // From now on half of everything is lost, and honest reports say so.
@@ -319,27 +307,17 @@ fn a_window_that_nothing_comes_back_for_opens_again() {
         }
     }
     let video = PerfectEncoder::new(PerfectConfig::default(), Timestamp::ZERO).unwrap();
-    let stream = MediaStream {
-        ssrc: 11,
-        payload_type: 96,
-        clock_rate: VIDEO_CLOCK,
-        first: (1, 1),
-        source: Box::new(video),
-        packetizer: Packetizer::default(),
-        paced: true,
-        priority: 1.0,
-        skip_after: None,
-        discard_after: None,
-    };
+    let stream = MediaStream { start_rate: video.target(), ..MediaStream::video(11, 96, video.limits()) };
     let sender = MediaSender::new(MediaSenderConfig::default(), Box::<Windowed>::default(), vec![stream]);
     let pipe = Pipe { silence: (Timestamp::ZERO, Timestamp::MAX), ..Pipe::default() };
-    let ends = [MediaEndpoint::new(Some(sender), None), MediaEndpoint::new(None, None)];
+    let near = EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), vec![Box::new(video)]);
+    let ends = [near, far(None)];
     let mut call = Call::new(ends, pipe);
     call.run(at(30_000));
     let sender = |call: &Call| {
         (
-            call.ends[0].sender().unwrap().in_flight().as_bytes(),
-            call.ends[0].sender().unwrap().queue(call.now).oldest,
+            call.ends[0].endpoint().sender().unwrap().in_flight().as_bytes(),
+            call.ends[0].endpoint().sender().unwrap().queue(call.now).oldest,
         )
     };
     let (in_flight, oldest) = sender(&call);

@@ -7,7 +7,8 @@ use giusto_rtp::{
         ArrivalOffset, CongestionFeedback, PacketReception, ReceptionTime, ScreamFeedback, StreamFeedback,
     },
 };
-use giusto_units::{DataSize, Ecn};
+use giusto_session::media::Payload;
+use giusto_units::Ecn;
 
 use super::link::{Run, at, audio, kbps, rtp, video};
 
@@ -74,8 +75,7 @@ fn whoever_has_lied_for_ten_seconds_is_forgotten_ten_seconds_later() {
                     run.until(at(5000 + step * 20));
                     if lies {
                         let bytes = lie(&run, kind, &mut numbers);
-                        let size = DataSize::from_bytes(bytes.len() as u64);
-                        run.ends[0].handle_datagram(run.now, &bytes, size, Ecn::NotEct);
+                        run.ends[0].handle_parts(run.now, &bytes, &Payload::default(), Ecn::NotEct);
                         let target = run.sender().target();
                         assert!((limits.min..=limits.max).contains(&target.media), "{kind}: {target:?}");
                     }

@@ -1,10 +1,10 @@
 //! Sound passes window and pacer, and is accounted for.
 
 use giusto_congestion::{ControllerKind, Target};
-use giusto_session::media::{MediaSender, MediaSenderConfig};
+use giusto_session::media::MediaSenderConfig;
 use giusto_units::DataSize;
 
-use super::link::{Puppet, Run, at, audio, kbps, receiver, rtp, video};
+use super::link::{Puppet, Run, at, audio, kbps, near, receiver, rtp, video};
 
 fn bytes_sent(run: &Run, ssrc: u32) -> u64 {
     let ours = run.sent.iter().filter(|(_, datagram)| rtp(datagram).is_some_and(|rtp| rtp.ssrc == ssrc));
@@ -22,7 +22,7 @@ fn sound_passes_a_full_window_and_pictures_wait_for_that_much_more() {
     };
     let (puppet, strings) = Puppet::new(target);
     let streams = vec![audio(1), video(2, 1.0, (500, 1500))];
-    let sender = MediaSender::new(MediaSenderConfig::default(), Box::new(puppet), streams);
+    let sender = near(MediaSenderConfig::default(), Box::new(puppet), streams);
     let mut run = Run::new(sender, receiver(ControllerKind::Fixed));
     run.feedback = false;
     // Two seconds of sound alone are in flight.
@@ -56,7 +56,7 @@ fn the_pacer_has_sound_on_its_account() {
     let target = Target { media: kbps(2000), pacing: kbps(200), ..Target::default() };
     let streams = vec![audio(1), video(2, 1.0, (500, 1500))];
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
-    let sender = MediaSender::new(config, Box::new(Puppet::new(target).0), streams);
+    let sender = near(config, Box::new(Puppet::new(target).0), streams);
     let mut run = Run::new(sender, receiver(ControllerKind::Fixed));
     run.until(at(10_000));
     let (sound, pictures) = (bytes_sent(&run, 1), bytes_sent(&run, 2));

@@ -1,4 +1,11 @@
-//! What both ends promise, alone and together.
+//! A media sender on its own: what it sends, and what it makes of feedback.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on should end"
+)]
 
 use giusto_congestion::{ControllerKind, Decision, Limits};
 use giusto_rtp::{
@@ -8,59 +15,57 @@ use giusto_rtp::{
         ReportBlock, StreamFeedback, TransportFeedback,
     },
 };
+use giusto_session::media::{Datagram, MediaEndpoint, MediaSender, MediaSenderConfig, MediaStream};
+use giusto_sim::traffic::{
+    EncodedEndpoint,
+    encoder::{Audio, AudioConfig, MediaSource, PerfectConfig, PerfectEncoder},
+};
 use giusto_units::{DataRate, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 use proptest::prelude::*;
-
-use super::*;
-use crate::{
-    packetizer::Packetizer,
-    source::{Audio, AudioConfig, PerfectConfig, PerfectEncoder, VIDEO_CLOCK},
-};
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_nanos(millis * 1_000_000)
 }
 
-fn streams() -> Vec<MediaStream> {
-    let audio = MediaStream {
-        ssrc: 1,
-        payload_type: 111,
-        clock_rate: 48_000,
-        first: (65_530, 7),
-        source: Box::new(Audio::new(AudioConfig::default(), Timestamp::ZERO).unwrap()),
-        packetizer: Packetizer::default(),
-        paced: false,
-        priority: 1.0,
-        skip_after: None,
-        discard_after: None,
-    };
-    let video = MediaStream {
-        ssrc: 2,
-        payload_type: 96,
-        clock_rate: VIDEO_CLOCK,
-        first: (65_000, u32::MAX - 5),
-        source: Box::new(PerfectEncoder::new(PerfectConfig::default(), Timestamp::ZERO).unwrap()),
-        packetizer: Packetizer::default(),
-        paced: true,
-        priority: 1.0,
-        skip_after: None,
-        discard_after: None,
-    };
-    vec![audio, video]
+fn encoders() -> (Audio, PerfectEncoder) {
+    let audio = Audio::new(AudioConfig::default(), Timestamp::ZERO).unwrap();
+    (audio, PerfectEncoder::new(PerfectConfig::default(), Timestamp::ZERO).unwrap())
 }
 
-fn sender(kind: ControllerKind) -> MediaSender {
+fn streams() -> Vec<MediaStream> {
+    let (audio, video) = encoders();
+    let sound =
+        MediaStream { timestamp_offset: 65_530, ..MediaStream::audio(1, 111, 48_000, audio.target()) };
+    let pictures = MediaStream {
+        timestamp_offset: u32::MAX - 535,
+        start_rate: video.target(),
+        ..MediaStream::video(2, 96, video.limits())
+    };
+    vec![sound, pictures]
+}
+
+fn sender(kind: ControllerKind) -> EncodedEndpoint {
     sender_of(kind, streams())
 }
 
-fn sender_of(kind: ControllerKind, streams: Vec<MediaStream>) -> MediaSender {
+fn sender_of(kind: ControllerKind, streams: Vec<MediaStream>) -> EncodedEndpoint {
     let config = MediaSenderConfig { feedback: kind.feedback(), ..MediaSenderConfig::default() };
     let limits = Limits { start: DataRate::from_bps(1_000_000), ..Limits::default() };
-    MediaSender::new(config, kind.build(limits), streams)
+    encoded(MediaSender::new(config, kind.build(limits), streams))
+}
+
+fn encoded(sender: MediaSender) -> EncodedEndpoint {
+    let (audio, video) = encoders();
+    EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), vec![Box::new(audio), Box::new(video)])
+}
+
+/// An RTCP packet comes.
+fn tell(sender: &mut EncodedEndpoint, now: Timestamp, packet: &Packet) {
+    sender.endpoint_mut().sender_mut().unwrap().handle_rtcp(now, packet);
 }
 
 /// Runs a sender alone until `end`; gives what it sent, and when.
-fn sent(sender: &mut MediaSender, end: Timestamp) -> Vec<(Timestamp, Datagram)> {
+fn sent(sender: &mut EncodedEndpoint, end: Timestamp) -> Vec<(Timestamp, Datagram)> {
     let (mut now, mut sent) = (Timestamp::ZERO, Vec::new());
     while let Some(next) = sender.poll_timeout().filter(|&next| next < end) {
         now = next.max(now);
@@ -87,9 +92,9 @@ fn a_report_with_a_wrong_time_does_not_make_the_sender_deaf() {
         let told = StreamFeedback { ssrc: 2, begin_sequence, packets: vec![Some(came)] };
         let time = NtpShort::from_bits(time);
         let report = CongestionFeedback { sender_ssrc: 9, streams: vec![told], time };
-        let before = sender.in_flight();
-        sender.handle_rtcp(at(500), &Packet::CongestionFeedback(report));
-        assert!(sender.in_flight() < before, "{begin_sequence}");
+        let before = sender.endpoint().sender().unwrap().in_flight();
+        tell(&mut sender, at(500), &Packet::CongestionFeedback(report));
+        assert!(sender.endpoint().sender().unwrap().in_flight() < before, "{begin_sequence}");
     }
 }
 
@@ -139,7 +144,7 @@ fn a_sender_report_maps_media_time_to_the_clock() {
     for (now, datagram) in reports {
         for packet in Packets::new(&datagram.head).unwrap().map(Result::unwrap) {
             let Packet::SenderReport(report) = packet else { continue };
-            let (clock, first) = if report.ssrc == 1 { (48_000, 7) } else { (90_000, u32::MAX - 5) };
+            let (clock, first) = if report.ssrc == 1 { (48_000, 65_530) } else { (90_000, u32::MAX - 535) };
             let ticks = report.rtp_timestamp.wrapping_sub(first);
             let expected = now.as_nanos() as f64 * 1e-9 * f64::from(clock);
             assert!((f64::from(ticks) - expected).abs() <= 1.0, "{ticks} {expected}");
@@ -194,7 +199,7 @@ impl giusto_congestion::Controller for Listener {
 fn feedback_counts_once_and_only_for_what_was_sent_here() {
     let listener = Listener::default();
     let heard = listener.heard.clone();
-    let mut sender = MediaSender::new(MediaSenderConfig::default(), Box::new(listener), streams());
+    let mut sender = encoded(MediaSender::new(MediaSenderConfig::default(), Box::new(listener), streams()));
     sent(&mut sender, at(100));
     let feedback = |media_ssrc, base_sequence, packets| {
         Packet::TransportFeedback(TransportFeedback {
@@ -205,12 +210,12 @@ fn feedback_counts_once_and_only_for_what_was_sent_here() {
         })
     };
     let ticks = |ticks| Some(giusto_rtp::rtcp::ArrivalTicks::new(ticks));
-    sender.handle_rtcp(at(100), &feedback(99, 0, vec![ticks(1)]));
-    sender.handle_rtcp(at(100), &feedback(2, 40_000, vec![ticks(1)]));
+    tell(&mut sender, at(100), &feedback(99, 0, vec![ticks(1)]));
+    tell(&mut sender, at(100), &feedback(2, 40_000, vec![ticks(1)]));
     assert!(heard.lock().unwrap().is_empty(), "of another source, of what was never sent");
-    sender.handle_rtcp(at(100), &feedback(2, 1, vec![ticks(4), None]));
-    sender.handle_rtcp(at(100), &feedback(2, 1, vec![ticks(4), None]));
-    sender.handle_rtcp(at(100), &feedback(2, 0, vec![ticks(2), ticks(4), ticks(8)]));
+    tell(&mut sender, at(100), &feedback(2, 1, vec![ticks(4), None]));
+    tell(&mut sender, at(100), &feedback(2, 1, vec![ticks(4), None]));
+    tell(&mut sender, at(100), &feedback(2, 0, vec![ticks(2), ticks(4), ticks(8)]));
     let arrived = |millis: u64| Some(PeerTimestamp::from_nanos(millis * 1_000_000));
     let expected = [
         Heard::Packets(vec![(1, arrived(1)), (2, None)]),
@@ -223,7 +228,7 @@ fn feedback_counts_once_and_only_for_what_was_sent_here() {
 fn a_receiver_report_tells_the_share_since_the_one_before() {
     let listener = Listener::default();
     let heard = listener.heard.clone();
-    let mut sender = MediaSender::new(MediaSenderConfig::default(), Box::new(listener), streams());
+    let mut sender = encoded(MediaSender::new(MediaSenderConfig::default(), Box::new(listener), streams()));
     sent(&mut sender, at(1000));
     let block = |highest: u32, cumulative_lost| {
         let block =
@@ -231,10 +236,10 @@ fn a_receiver_report_tells_the_share_since_the_one_before() {
         Packet::ReceiverReport(ReceiverReport { ssrc: 3, blocks: vec![block] })
     };
     // The first number is 65 530: ten packets, of which one is lost; then forty more, two of them lost.
-    sender.handle_rtcp(at(1000), &block(65_539, 1));
-    sender.handle_rtcp(at(1000), &block(65_539, 1));
-    sender.handle_rtcp(at(1000), &block(65_530, 0));
-    sender.handle_rtcp(at(1000), &block(65_579, 3));
+    tell(&mut sender, at(1000), &block(65_539, 1));
+    tell(&mut sender, at(1000), &block(65_539, 1));
+    tell(&mut sender, at(1000), &block(65_530, 0));
+    tell(&mut sender, at(1000), &block(65_579, 3));
     assert_eq!(*heard.lock().unwrap(), [Heard::Loss(0.1, 10), Heard::Loss(0.05, 40)]);
 }
 
@@ -267,7 +272,7 @@ proptest! {
                         packets,
                         ..TransportFeedback::default()
                     };
-                    sender.handle_rtcp(now, &Packet::TransportFeedback(feedback));
+                    tell(&mut sender, now, &Packet::TransportFeedback(feedback));
                 }
                 4 => {
                     let block = ReportBlock {
@@ -276,11 +281,11 @@ proptest! {
                         highest_sequence: u32::from(number) << 3,
                         ..ReportBlock::default()
                     };
-                    sender.handle_rtcp(now, &Packet::ReceiverReport(ReceiverReport { ssrc: 9, blocks: vec![block] }));
+                    tell(&mut sender, now, &Packet::ReceiverReport(ReceiverReport { ssrc: 9, blocks: vec![block] }));
                 }
                 5 => {
                     let remb = giusto_rtp::rtcp::Remb { sender_ssrc: 9, bitrate: DataRate::from_bps(time), sources: vec![u32::from(number % 4)] };
-                    sender.handle_rtcp(now, &Packet::Remb(remb));
+                    tell(&mut sender, now, &Packet::Remb(remb));
                 }
                 6 => sender.set_paused(now, usize::from(number % 3), time % 2 == 0),
                 _ => {
@@ -291,7 +296,7 @@ proptest! {
                     }
                 }
             }
-            let target = sender.target();
+            let target = sender.endpoint().sender().unwrap().target();
             prop_assert!(target.media <= Limits::default().max && target.media >= Limits::default().min, "{:?}", target);
         }
         sender.handle_timeout(latest);

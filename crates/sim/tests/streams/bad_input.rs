@@ -1,13 +1,11 @@
 //! Sources, clocks, links and numbers that are not as they should be.
 
 use giusto_congestion::{ControllerKind, Limits};
-use giusto_session::{
-    media::{MediaEvent, MediaStream},
-    source::{Frame, MediaSource, RateRange},
-};
+use giusto_session::media::{MediaEvent, Payload, RateRange};
+use giusto_sim::traffic::encoder::{EncodedFrame, MediaSource};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::link::{Run, UDP, at, audio, kbps, millis, stream, video};
+use super::link::{Run, UDP, at, audio, kbps, limited, millis, stream, video};
 
 const SCREAM: [ControllerKind; 3] =
     [ControllerKind::ScreamRfc8298, ControllerKind::ScreamD00, ControllerKind::ScreamV2];
@@ -29,14 +27,14 @@ impl MediaSource for Odd {
     fn next_frame_at(&self) -> Option<Timestamp> {
         self.due
     }
-    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
         let (bytes, interval) = self.frames?;
         let captured = self.due.filter(|&due| due <= now)?;
         self.due = Some(now + interval);
         self.count += 1;
         let media_timestamp = self.count as u32 * 3000;
         let size = DataSize::from_bytes(bytes);
-        Some(Frame { id: self.count, captured, media_timestamp, size, key: false })
+        Some(EncodedFrame { id: self.count, captured, media_timestamp, size, key: false })
     }
     fn set_target(&mut self, _: Timestamp, _: DataRate) {}
     fn target(&self) -> DataRate {
@@ -90,11 +88,7 @@ fn a_frame_much_larger_than_the_window_gets_through() {
 #[test]
 fn without_any_feedback_nothing_locks_up() {
     for kind in SCREAM {
-        let discarding = MediaStream {
-            skip_after: Some(millis(200)),
-            discard_after: Some(millis(1000)),
-            ..video(2, 1.0, (100, 1000))
-        };
+        let discarding = limited(video(2, 1.0, (100, 1000)), Some(millis(200)), Some(millis(1000)));
         let mut run = Run::of(kind, limits(), vec![audio(1), discarding, video(3, 1.0, (100, 1000))]);
         run.feedback = false;
         run.until(at(70_000));
@@ -120,11 +114,7 @@ fn a_clock_that_jumps_an_hour_ahead_and_back_does_no_harm() {
     for kind in ControllerKind::ALL {
         let streams = vec![
             audio(1),
-            MediaStream {
-                skip_after: Some(millis(100)),
-                discard_after: Some(millis(500)),
-                ..video(2, 1.0, (100, 1000))
-            },
+            limited(video(2, 1.0, (100, 1000)), Some(millis(100)), Some(millis(500))),
             video(3, 1.0, (100, 1000)),
         ];
         let mut run = Run::of(kind, limits(), streams);
@@ -138,12 +128,8 @@ fn a_clock_that_jumps_an_hour_ahead_and_back_does_no_harm() {
         for millis in [0, 3_000_000, 1_000_000] {
             run.ends[0].handle_timeout(at(millis));
             while run.ends[0].poll_transmit(at(millis)).is_some() {}
-            run.ends[0].handle_datagram(
-                at(millis),
-                &[0x80, 201, 0, 1, 0, 0, 0, 9],
-                DataSize::from_bytes(8),
-                Ecn::NotEct,
-            );
+            let report = [0x80, 201, 0, 1, 0, 0, 0, 9];
+            run.ends[0].handle_parts(at(millis), &report, &Payload::default(), Ecn::NotEct);
             assert!(run.ends[0].poll_timeout().unwrap() > now, "{kind}");
         }
         let frames = run.received(2).frames;
@@ -204,11 +190,8 @@ fn priorities_that_are_none_do_no_harm() {
 #[test]
 fn least_rates_that_the_link_cannot_carry_are_borne() {
     for kind in SCREAM {
-        let streams = [1, 2, 3].map(|ssrc| MediaStream {
-            skip_after: Some(millis(200)),
-            discard_after: Some(millis(1000)),
-            ..video(ssrc, 1.0, (500, 1000))
-        });
+        let streams = [1, 2, 3]
+            .map(|ssrc| limited(video(ssrc, 1.0, (500, 1000)), Some(millis(200)), Some(millis(1000))));
         let mut run = Run::of(kind, limits(), streams.into());
         run.rate = kbps(400);
         run.until(at(60_000));

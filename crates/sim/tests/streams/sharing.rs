@@ -1,9 +1,9 @@
 //! Who gets how much?
 
 use giusto_congestion::{ControllerKind, Limits, Target};
-use giusto_session::media::{MediaSender, MediaSenderConfig};
+use giusto_session::media::MediaSenderConfig;
 
-use super::link::{Puppet, Run, at, audio, kbps, receiver, video};
+use super::link::{Puppet, Run, at, audio, kbps, limited, millis, near, receiver, video};
 
 /// Under the first, each source has a rate control of its own, and messages of its own come back.
 const KINDS: [ControllerKind; 4] = [
@@ -56,13 +56,10 @@ fn two_equal_streams_get_the_same() {
 fn where_encoders_do_not_obey_the_scheduler_alone_shares_by_priority() {
     // Each makes 1 Mbit/s whatever it is asked for; 1 Mbit/s leaves.
     let streams = [(1, 2.0), (2, 1.0), (3, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, (1000, 1000)));
-    let streams = streams.map(|stream| giusto_session::media::MediaStream {
-        skip_after: Some(super::link::millis(400)),
-        ..stream
-    });
+    let streams = streams.map(|stream| limited(stream, Some(millis(400)), None));
     let target = Target { media: kbps(1000), pacing: kbps(1000), ..Target::default() };
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
-    let sender = MediaSender::new(config, Box::new(Puppet::new(target).0), streams.into());
+    let sender = near(config, Box::new(Puppet::new(target).0), streams.into());
     let mut run = Run::new(sender, receiver(ControllerKind::Fixed));
     run.until(at(5000));
     let bytes = run.bytes(&[1, 2, 3], at(25_000));
@@ -78,7 +75,7 @@ fn a_controller_with_a_rate_for_each_stream_is_obeyed_and_knows_the_streams() {
     let (puppet, strings) = Puppet::new(target);
     strings.lock().unwrap().each = vec![kbps(100), kbps(1000), kbps(300)];
     let streams = vec![audio(1), video(2, 2.0, (100, 3000)), video(3, 0.5, (500, 3000))];
-    let sender = MediaSender::new(MediaSenderConfig::default(), Box::new(puppet), streams);
+    let sender = near(MediaSenderConfig::default(), Box::new(puppet), streams);
     let mut run = Run::new(sender, receiver(ControllerKind::Fixed));
     run.until(at(5000));
     {
@@ -113,8 +110,7 @@ fn a_stream_that_pauses_leaves_its_part_to_the_others_and_its_queue_drains() {
     let (puppet, strings) = Puppet::new(target);
     let streams = vec![video(1, 1.0, (50, 3000)), video(2, 1.0, (50, 3000))];
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
-    let mut run =
-        Run::new(MediaSender::new(config, Box::new(puppet), streams), receiver(ControllerKind::Fixed));
+    let mut run = Run::new(near(config, Box::new(puppet), streams), receiver(ControllerKind::Fixed));
     run.until(at(2000));
     let waits = run.figures(0).queue.size;
     assert!(waits > giusto_units::DataSize::from_bytes(20_000), "{waits:?}");

@@ -5,13 +5,13 @@
 use std::collections::VecDeque;
 
 use giusto_congestion::{ControllerKind, Limits};
-use giusto_session::{
-    media::{
-        Datagram, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
-        MediaStream, PADDING_TYPE, PayloadFormat, pacer_config,
-    },
-    packetizer::Packetizer,
-    source::{Audio, AudioConfig, PerfectConfig, PerfectEncoder, RateRange, VIDEO_CLOCK},
+use giusto_session::media::{
+    Datagram, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
+    PADDING_TYPE, PayloadFormat, RateRange, pacer_config,
+};
+use giusto_sim::traffic::{
+    EncodedEndpoint,
+    encoder::{Audio, AudioConfig, MediaSource, PerfectConfig, PerfectEncoder},
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
@@ -34,33 +34,17 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::from_nanos(seconds * 1_000_000_000)
 }
 
-fn sender(kind: ControllerKind) -> MediaEndpoint {
+fn sender(kind: ControllerKind) -> EncodedEndpoint {
     let rate = |kbps: u64| DataRate::from_bps(kbps * 1000);
     let video =
         PerfectConfig { limits: RateRange::new(rate(100), rate(6000)).unwrap(), ..PerfectConfig::default() };
-    let sound = MediaStream {
-        ssrc: 1,
-        payload_type: 111,
-        clock_rate: 48_000,
-        first: (7, 7),
-        source: Box::new(Audio::new(SOUND, Timestamp::ZERO).unwrap()),
-        packetizer: Packetizer::default(),
-        paced: false,
-        priority: 1.0,
-        skip_after: None,
-        discard_after: None,
-    };
+    let audio = Audio::new(SOUND, Timestamp::ZERO).unwrap();
+    let sound = MediaStream { timestamp_offset: 7, ..MediaStream::audio(1, 111, 48_000, audio.target()) };
+    let video = PerfectEncoder::new(video, Timestamp::ZERO).unwrap();
     let pictures = MediaStream {
-        ssrc: 2,
-        payload_type: 96,
-        clock_rate: VIDEO_CLOCK,
-        first: (u16::MAX - 10, u32::MAX - 10),
-        source: Box::new(PerfectEncoder::new(video, Timestamp::ZERO).unwrap()),
-        packetizer: Packetizer::default(),
-        paced: true,
-        priority: 1.0,
-        skip_after: None,
-        discard_after: None,
+        timestamp_offset: u32::MAX - 10,
+        start_rate: video.target(),
+        ..MediaStream::video(2, 96, video.limits())
     };
     let config = MediaSenderConfig {
         feedback: kind.feedback(),
@@ -68,7 +52,8 @@ fn sender(kind: ControllerKind) -> MediaEndpoint {
         ..MediaSenderConfig::default()
     };
     let limits = Limits { min: rate(100), start: rate(300), max: rate(6300) };
-    MediaEndpoint::new(Some(MediaSender::new(config, kind.build(limits), vec![sound, pictures])), None)
+    let sender = MediaSender::new(config, kind.build(limits), vec![sound, pictures]);
+    EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), vec![Box::new(audio), Box::new(video)])
 }
 
 fn receiver(kind: ControllerKind) -> MediaEndpoint {
@@ -106,7 +91,7 @@ impl Passed {
 
 /// A sender, a receiver with a clock of its own, and a link with a queue between them.
 struct Call {
-    near: MediaEndpoint,
+    near: EncodedEndpoint,
     far: MediaEndpoint,
     /// What the far clock shows.
     clock: fn(Timestamp) -> Timestamp,
@@ -141,11 +126,11 @@ impl Call {
             let Some(next) = next.filter(|&next| next <= until) else { break };
             let now = next;
             while let Some(datagram) = due(&mut self.there, now) {
-                let size = datagram.size();
-                self.far.handle_datagram((self.clock)(now), &datagram.head, size, datagram.ecn);
+                let Datagram { head, payload, ecn } = datagram;
+                self.far.handle_parts((self.clock)(now), &head, &payload, ecn);
             }
             while let Some(datagram) = due(&mut self.back, now) {
-                self.near.handle_datagram(now, &datagram.head, datagram.size(), datagram.ecn);
+                self.near.handle_datagram(now, &datagram, datagram.ecn);
             }
             if self.far.poll_timeout().is_some_and(|due| due <= (self.clock)(now)) {
                 self.far.handle_timeout((self.clock)(now));
