@@ -2,10 +2,7 @@
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
-use super::{
-    ErrorHistogram,
-    windows::{Merge, Windows},
-};
+use super::{histogram::ErrorHistogram, windows::{Merge, Windows}};
 
 /// How fast a clock may drift that nothing is known of, as a ratio: `PHI` of RFC 5905 §7.2, figure 6, 15 ppm.
 const UNKNOWN_DRIFT: f64 = 15e-6;

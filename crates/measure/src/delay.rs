@@ -2,10 +2,7 @@
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
-use super::{
-    ClockEstimate, ErrorHistogram,
-    windows::{Merge, Windows},
-};
+use super::{clock::ClockEstimate, histogram::ErrorHistogram, windows::{Merge, Windows}};
 
 /// Delays kept one by one where the reference is settled afterwards. The quantiles then rest on at least half as many.
 const MAX_SAMPLES: usize = 32_768;

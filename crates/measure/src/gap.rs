@@ -2,7 +2,7 @@
 
 use giusto_units::{DataSize, NANOS_PER_SECOND, PeerTimestamp, TimeDelta, Timestamp};
 
-use super::{ErrorHistogram, SequenceVerdict};
+use super::{histogram::ErrorHistogram, sequence::SequenceVerdict};
 
 /// The gap that an ideal constant-bit-rate stream leaves after a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]

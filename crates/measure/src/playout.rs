@@ -43,7 +43,7 @@ use giusto_units::{TimeDelta, Timestamp, UnitError};
 use hdrhistogram::Histogram;
 
 use self::{adaptive::DelayEstimate, losses::LossRuns};
-use crate::mos::burst_ratio;
+use crate::mos::codec::burst_ratio;
 
 /// How long a receiver holds packets back.
 #[derive(Debug, Clone, Copy, PartialEq)]

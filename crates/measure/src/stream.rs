@@ -2,11 +2,7 @@
 
 use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-use super::{
-    ClockEstimate, ClockRelation, DelayMeter, DelaySummary, ErrorHistogram, InterarrivalJitter, LossSummary,
-    Quantiles, RateMeter, RateSeries, SequenceConfig, SequenceTracker, SequenceVerdict,
-    gap::{GapMeter, IdealGap},
-};
+use super::{clock::ClockEstimate, delay::{ClockRelation, DelayMeter, DelaySummary}, gap::{GapMeter, IdealGap}, histogram::{ErrorHistogram, Quantiles}, jitter::InterarrivalJitter, loss::LossSummary, rate::{RateMeter, RateSeries}, sequence::{SequenceConfig, SequenceTracker, SequenceVerdict}};
 
 /// One datagram, as it arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

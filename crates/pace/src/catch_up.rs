@@ -4,10 +4,7 @@ use std::{fmt, str::FromStr};
 
 use giusto_units::{DataSize, TimeDelta};
 
-use super::{
-    CyclePlan,
-    names::{UnknownName, choose},
-};
+use super::{names::{UnknownName, choose}, plan::CyclePlan};
 
 /// What [`Grid`](super::Grid) does about cycles that are late beyond the burst bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

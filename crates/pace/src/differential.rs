@@ -2,10 +2,7 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::{
-    Cycle, CyclePlan, Schedule, Slips, Step,
-    ideal::{Forward, IdealLine},
-};
+use super::{ideal::{Forward, IdealLine}, plan::CyclePlan, schedule::{Cycle, Schedule, Slips, Step}};
 
 /// Which of the published algorithms a [`DifferentialTime`] follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

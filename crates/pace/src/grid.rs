@@ -2,10 +2,7 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::{
-    BurstBound, CatchUp, Cycle, CyclePlan, Schedule, Slips, Step,
-    ideal::{Forward, IdealLine},
-};
+use super::{catch_up::{BurstBound, CatchUp}, ideal::{Forward, IdealLine}, plan::CyclePlan, schedule::{Cycle, Schedule, Slips, Step}};
 
 /// What [`Grid`] needs to know besides the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,11 +4,7 @@ use std::{fmt, str::FromStr};
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{
-    AbsoluteTime, BurstBound, BurstLimit, CatchUp, CyclePlan, Deficit, DifferentialRule, DifferentialTime,
-    Grid, GridConfig, PlanError, Schedule, SendCompare, SendSleep, SessionRule, Unpaced,
-    names::{UnknownName, choose},
-};
+use super::{absolute::{AbsoluteTime, SessionRule}, burst_limit::BurstLimit, catch_up::{BurstBound, CatchUp}, differential::{DifferentialRule, DifferentialTime}, grid::{Grid, GridConfig}, names::{UnknownName, choose}, plan::{CyclePlan, PlanError}, schedule::Schedule, send_compare::SendCompare, send_sleep::{Deficit, SendSleep}, unpaced::Unpaced};
 
 /// The schedules that can be asked for by name.
 ///

@@ -3,10 +3,7 @@
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use proptest::{prelude::*, strategy::Strategy as Draw};
 
-use super::{
-    BurstBound, CatchUp, CyclePlan, Schedule, Step, Strategy, StrategyOptions,
-    virtual_driver::{VirtualDriver, plan},
-};
+use super::{catch_up::{BurstBound, CatchUp}, plan::CyclePlan, schedule::{Schedule, Step}, strategy::{Strategy, StrategyOptions}, virtual_driver::{VirtualDriver, plan}};
 
 #[derive(Debug, Clone)]
 enum Call {

@@ -3,7 +3,7 @@
 use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_units::TimeDelta;
 
-use super::{CodecImpairment, EModel, MosScale};
+use super::{codec::{CodecImpairment, MosScale}, e_model::EModel};
 use crate::playout::PlayoutSummary;
 
 /// What happens to voice between encoder and decoder.

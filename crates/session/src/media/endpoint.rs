@@ -16,7 +16,7 @@ use super::{
 ///
 /// After each `handle_` call, ask [`poll_transmit`](Self::poll_transmit) until it gives nothing more, then
 /// [`poll_timeout`](Self::poll_timeout); after [`handle_timeout`](Self::handle_timeout) that lies in the future. Calls in any order are safe, time that runs backwards
-/// counts as no time, a repeat does no harm, and each call does bounded work.
+/// counts as no time, a repeated call does no harm, and each call does bounded work.
 #[derive(Debug)]
 pub struct MediaEndpoint {
     sender: Option<MediaSender>,
@@ -25,7 +25,7 @@ pub struct MediaEndpoint {
 }
 
 impl MediaEndpoint {
-    /// An end with either or both.
+    /// An endpoint that sends, receives, or both.
     pub fn new(sender: Option<MediaSender>, receiver: Option<MediaReceiver>) -> Self {
         Self { sender, receiver, damaged: 0 }
     }
@@ -45,7 +45,7 @@ impl MediaEndpoint {
         self.receiver.as_ref()
     }
 
-    /// Datagrams and RTCP packets that were no such thing.
+    /// Datagrams and RTCP packets that could not be parsed.
     pub fn damaged(&self) -> u64 {
         self.damaged
     }
@@ -122,7 +122,7 @@ impl MediaEndpoint {
         }
     }
 
-    /// Ends what it sends, with a BYE.
+    /// Ends the media that it sends, with a BYE.
     pub fn stop(&mut self, now: Timestamp) {
         if let Some(sender) = &mut self.sender {
             sender.stop(now);
@@ -142,7 +142,7 @@ impl MediaEndpoint {
         [sender, receiver].into_iter().flatten().min()
     }
 
-    /// What there is to tell.
+    /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<MediaEvent> {
         let sender = self.sender.as_mut().and_then(MediaSender::poll_event);
         sender.or_else(|| self.receiver.as_mut()?.poll_event())

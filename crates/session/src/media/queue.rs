@@ -28,7 +28,7 @@ pub(super) struct Waiting {
 pub(super) struct SendQueue {
     packets: VecDeque<Waiting>,
     size: DataSize,
-    /// The sum of the moments at which they came, in nanoseconds.
+    /// The sum of the times at which they were queued, in nanoseconds.
     since_ns: u128,
 }
 
@@ -54,12 +54,12 @@ impl SendQueue {
         Some(waiting)
     }
 
-    /// Throws everything away; says how many packets that was.
+    /// Empties the queue; gives the number of packets.
     pub(super) fn clear(&mut self) -> u64 {
         std::mem::take(self).packets.len() as u64
     }
 
-    /// How long the oldest has waited.
+    /// The age of the oldest packet.
     pub(super) fn age(&self, now: Timestamp) -> TimeDelta {
         self.front().map_or(TimeDelta::ZERO, |oldest| now.saturating_since(oldest.since))
     }
@@ -93,8 +93,8 @@ impl Whole {
         QueueState { size: self.size, oldest }
     }
 
-    /// The rate that gets everything out before it has waited `limit` on average (libwebrtc, `pacing_controller.cc`: what waits,
-    /// over the limit less the mean time waited, and that at least 1 ms).
+    /// The rate that empties the queues before packets have waited `limit` on average (libwebrtc, `pacing_controller.cc`: the queue
+    /// size over the limit less the mean time in the queue, which is at least 1 ms).
     pub(super) fn rate_within(&self, now: Timestamp, limit: TimeDelta) -> DataRate {
         let Some(mean_ns) = self.since_ns.checked_div(self.packets) else {
             return DataRate::ZERO;

@@ -23,19 +23,19 @@ use super::{
     streams::{StreamFigures, Streams},
 };
 
-/// The largest payload of padding: that of a full packet, as libwebrtc has it where padding repeats media.
+/// The largest padding payload: that of a full packet, as in libwebrtc when padding repeats media.
 const PADDING_MOST: DataSize = DataSize::from_bytes(1200);
-/// The smallest, so that little room is not filled with headers.
+/// The smallest padding payload, so that a small gap is not filled with headers.
 const PADDING_LEAST: DataSize = DataSize::from_bytes(50);
-/// What was sent delays padding for no longer than this: libwebrtc's budget for it holds as much (`interval_budget.cc`, 500 ms).
+/// Sent packets delay padding for no longer than this: the padding budget of libwebrtc (`interval_budget.cc`, 500 ms).
 const PADDING_DEBT: TimeDelta = TimeDelta::from_millis(500);
-/// Reports do not follow each other faster, whatever is configured.
+/// The shortest report interval. Ours.
 const LEAST_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
 /// The most sources of a report, a description or a goodbye (RFC 3550 §6.4.1, §6.5, §6.6: five bits).
 const MOST_SOURCES: usize = 31;
-/// The longest name (RFC 3550 §6.5).
+/// The longest CNAME (RFC 3550 §6.5).
 const MOST_NAME_BYTES: usize = 255;
-/// Reports that nobody takes: the oldest gives way.
+/// Reports that are kept until somebody takes them; beyond that the oldest is dropped. Ours.
 const MOST_REPORTS: usize = 4;
 
 /// Sends media: frames become packets, packets wait for the pacer, the pacer follows the controller, and the controller gets the
@@ -52,7 +52,7 @@ pub struct MediaSender {
     pub(super) padding: RtpStream,
     pub(super) pacer: Pacer,
     target: Target,
-    /// What each stream may take, where the controller says so.
+    /// The rate of each stream, if the controller has one for each.
     stream_targets: Vec<DataRate>,
     pacing: DataRate,
     decision: Decision,
@@ -60,23 +60,23 @@ pub struct MediaSender {
     pub(super) unwrapper: TransportFeedbackUnwrapper,
     pub(super) report_clock: NtpShortUnwrapper,
     pub(super) acknowledged: Acknowledged,
-    /// Of a feedback message, kept for its memory.
+    /// Packets of one feedback message; a buffer.
     pub(super) reports: Vec<PacketReport>,
-    /// When padding may follow what was sent, with [`Target::padding`].
+    /// When the next padding may be sent, with [`Target::padding`].
     padding_at: Timestamp,
     report_at: Option<Timestamp>,
     rtcp: VecDeque<Datagram>,
     events: Events,
     now: Timestamp,
     begun: bool,
-    /// Whether the controller's will was done since the last frame came.
+    /// Whether the controller's target was applied since the last frame was pushed.
     is_settled: bool,
     pub(super) begun_at: Timestamp,
     pub(super) stopped: bool,
 }
 
 impl MediaSender {
-    /// Begins with its first call.
+    /// A sender of these streams.
     pub fn new(
         mut config: MediaSenderConfig,
         controller: Box<dyn Controller>,
@@ -116,17 +116,17 @@ impl MediaSender {
         }
     }
 
-    /// How much it may send.
+    /// The target of its controller.
     pub fn target(&self) -> Target {
         self.target
     }
 
-    /// What waits to be sent.
+    /// The queues of all paced streams together.
     pub fn queue(&self, now: Timestamp) -> QueueState {
         self.streams.whole().state(now.max(self.now))
     }
 
-    /// What was sent and neither reported on nor followed by anything that was.
+    /// Bytes in flight: sent, not reported on, and not followed by a packet that was.
     pub fn in_flight(&self) -> DataSize {
         self.history.in_flight()
     }
@@ -136,7 +136,7 @@ impl MediaSender {
         self.streams.iter().map(|(stream, _)| stream)
     }
 
-    /// What is known of each stream, in the same order.
+    /// Figures of each stream, in the same order.
     pub fn figures(&self, now: Timestamp) -> impl Iterator<Item = StreamFigures> {
         self.streams.figures(now.max(self.now))
     }
@@ -211,7 +211,7 @@ impl MediaSender {
         if self.report_at.is_some_and(|due| due <= now) {
             self.report_at = Some(now + self.config.report_interval);
             self.report(now);
-            // What share of the packets is headers changes with their size.
+            // The share of headers changes with the packet size.
             self.share(now);
         }
         self.settle(now);
@@ -249,7 +249,7 @@ impl MediaSender {
             return None;
         }
         let (datagram, first) = self.next_media(now)?;
-        // The first packet of a stream is followed by a report, so that its times mean something from the beginning.
+        // A report follows the first packet of a stream, so that the receiver can map its timestamps from the beginning.
         if first {
             self.report_at = Some(now + self.config.report_interval);
             self.report(now);
@@ -272,7 +272,7 @@ impl MediaSender {
             Permit::At(at) => Some(at.max(earliest)),
             Permit::Blocked => None,
         });
-        // A window that nothing comes back for opens when what was sent is forgotten.
+        // Without feedback, the window opens when the sent packets are forgotten.
         let forgotten = self.target.window.and(self.history.forgets_at());
         [discard, packet, forgotten, self.controller.next_timeout(), self.report_at]
             .into_iter()
@@ -280,7 +280,7 @@ impl MediaSender {
             .min()
     }
 
-    /// What there is to tell.
+    /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<MediaEvent> {
         self.events.take()
     }
@@ -321,8 +321,8 @@ impl MediaSender {
         })
     }
 
-    /// The size of the next packet that has to ask the pacer, and when it may do so: what waits, or else padding for a probe, or
-    /// padding for its own sake.
+    /// The size of the next packet that the pacer must permit, and the earliest time for it: a queued packet, or else padding for a
+    /// probe, or padding for the target.
     fn wanted(&self) -> Option<(Timestamp, DataSize)> {
         if let Some(size) = self.streams.next_size() {
             return Some((self.now, size));
@@ -336,7 +336,7 @@ impl MediaSender {
         }
     }
 
-    /// How large padding is, with all headers, where so much is wanted.
+    /// The size of a padding packet with all headers, of which this much is wanted.
     fn padding_size(&self, wanted: DataSize) -> DataSize {
         let headers = self.streams.headers();
         wanted.saturating_sub(headers).clamp(PADDING_LEAST, PADDING_MOST) + headers
@@ -356,7 +356,7 @@ impl MediaSender {
         Datagram { head, payload: Payload::zeros(payload), ecn: self.config.ecn }
     }
 
-    /// A packet of `size` leaves: gives its number on the transport.
+    /// A packet of `size` is sent; gives its transport sequence number.
     fn on_sent(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> u64 {
         let before = self.history.first();
         let sent = self.history.on_sent(now, size, probe);
@@ -378,10 +378,10 @@ impl MediaSender {
         self.padding.forget_before(self.history.first());
     }
 
-    /// Does what the controller says.
+    /// Applies the target of the controller.
     pub(super) fn settle(&mut self, now: Timestamp) {
         self.is_settled = true;
-        // What it has just heard may have made something due.
+        // Feedback may have made a timeout of the controller due.
         if self.controller.next_timeout().is_some_and(|due| due <= now) {
             self.tell_controller(now);
         }
@@ -419,13 +419,13 @@ impl MediaSender {
         }
     }
 
-    /// The controller's time has come: it hears what waits.
+    /// A timeout of the controller: it is told the state of the queues.
     fn tell_controller(&mut self, now: Timestamp) {
         self.controller.on_streams(now, self.streams.states(now));
         self.controller.on_timeout(now, &self.streams.whole().state(now));
     }
 
-    /// Each stream gets its part of the target.
+    /// Divides the target among the streams.
     fn share(&mut self, now: Timestamp) {
         self.streams.share(now, self.target.media, &self.stream_targets, &mut self.events);
     }

@@ -1,4 +1,4 @@
-//! Which of the latest packets of each source arrived? The feedback of draft-johansson-rmcat-scream-cc-00.
+//! The feedback of draft-johansson-rmcat-scream-cc-00: which of the latest packets of each source arrived.
 //!
 //! # When a message leaves
 //!

@@ -1,4 +1,4 @@
-//! What time is it at the sender? Its reports, and the clock of its media.
+//! The clock of the sender and of its media, from its reports.
 
 use giusto_measure::InterarrivalJitter;
 use giusto_rtp::{NtpDelay, NtpShort, NtpTimestamp, rtcp::SenderReport};

@@ -1,4 +1,4 @@
-//! When did each packet arrive, and with which mark? Congestion-control feedback (RFC 8888).
+//! Congestion-control feedback (RFC 8888): the arrival time and ECN mark of each packet of each stream.
 //!
 //! A report tells of each stream that something new is known of, from the first packet that has not been told. Two things make
 //! reports overlap, which RFC 8888 §3.1 allows: a packet that comes late, or a mark on a further copy, begins the next one

@@ -1,15 +1,15 @@
 //! The end that receives media and reports on it.
 //!
-//! | question | module |
+//! | module | task |
 //! |---|---|
-//! | who sends, and how much of it arrives? | [`sources`] |
-//! | what time is it at the sender? | [`clock`] |
-//! | when did each packet of the transport arrive? | [`transport`] |
-//! | when did each packet of each stream arrive, and with which mark? | [`congestion`] |
-//! | which of the latest packets of each stream arrived? | [`acknowledged`] |
-//! | what may be sent here? | [`estimate`] |
-//! | which frames are whole, and what are their bytes? | [`frames`] |
-//! | what arrived and is to be told? | [`window`] |
+//! | [`sources`] | statistics of each source, for receiver reports |
+//! | [`clock`] | the sender's clock, from its reports |
+//! | [`transport`] | transport-wide feedback |
+//! | [`congestion`] | RFC 8888 feedback |
+//! | [`acknowledged`] | feedback of draft-johansson-rmcat-scream-cc-00 |
+//! | [`estimate`] | the receiver's estimate, REMB |
+//! | [`frames`] | reassembly of frames |
+//! | [`window`] | arrivals that are not reported yet |
 //!
 //! # Which datagrams it sends
 //!
@@ -67,21 +67,21 @@ use super::{
     payload::Payload,
 };
 
-/// Reports do not follow each other faster, whatever is configured.
+/// The shortest report interval. Ours.
 const LEAST_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
 /// The longest name (RFC 3550 §6.5).
 const MOST_NAME_BYTES: usize = 255;
 
-/// What a receiver reports, and how often.
+/// The settings of a [`MediaReceiver`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaReceiverConfig {
-    /// Its own source, in what it reports.
+    /// Its own SSRC, for its reports.
     pub ssrc: u32,
     /// Its name (RFC 3550 §6.5.1); what exceeds 255 bytes is left out.
     pub cname: String,
-    /// What it tells the sender's controller.
+    /// The feedback that it sends to the sender's controller.
     pub feedback: FeedbackKind,
-    /// How it estimates what it may be sent, with [`FeedbackKind::ReceiverEstimate`].
+    /// The constants of its estimate, with [`FeedbackKind::ReceiverEstimate`].
     pub receive_side: ReceiveSideConfig,
     /// With [`FeedbackKind::ScreamDraft`]: while more than this was received in the last second, headers included, it asks for less (the
     /// Q bit of draft-johansson-rmcat-scream-cc-00 §3). Default `None`: never. The draft has the bit for a receiver that balances many
@@ -92,12 +92,12 @@ pub struct MediaReceiverConfig {
     pub report_interval: TimeDelta,
     /// Header bytes below RTP that count towards the rates, as at the sender: 28 for UDP over IPv4. Default 28.
     pub overhead: DataSize,
-    /// What it knows of payload types. Of others it takes each packet for a part of a picture. Default: nothing.
+    /// The payload types that it knows. Packets of others are taken for video. Default: none.
     pub payloads: Vec<PayloadFormat>,
 }
 
 impl MediaReceiverConfig {
-    /// With the default values for all the rest.
+    /// The default settings.
     pub fn new(ssrc: u32, cname: &str, feedback: FeedbackKind) -> Self {
         Self {
             ssrc,
@@ -117,7 +117,7 @@ impl MediaReceiverConfig {
     }
 }
 
-/// What makes the feedback between the reports.
+/// Makes the feedback between the reports.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one in a session")]
 enum Reporter {
@@ -144,7 +144,7 @@ pub struct MediaReceiver {
 }
 
 impl MediaReceiver {
-    /// Has received nothing.
+    /// A receiver that has received nothing.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl MediaReceiver {
         })
     }
 
-    /// What is known of each source that has been heard.
+    /// Figures of each source that has sent.
     pub fn sources(&self) -> impl Iterator<Item = SourceFigures> {
         self.sources.figures()
     }
@@ -181,7 +181,7 @@ impl MediaReceiver {
         }
     }
 
-    /// Datagrams that were no RTP.
+    /// Datagrams that were not RTP.
     pub fn damaged(&self) -> u64 {
         self.damaged
     }
@@ -284,7 +284,7 @@ impl MediaReceiver {
         [Some(report), feedback].into_iter().flatten().min()
     }
 
-    /// What there is to tell.
+    /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<MediaEvent> {
         self.events.take()
     }

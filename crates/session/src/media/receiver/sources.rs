@@ -1,4 +1,4 @@
-//! Who sends, and how much of it arrives? Statistics for receiver reports (RFC 3550 §6.4.1, Appendix A).
+//! Statistics of each source, for receiver reports (RFC 3550 §6.4.1, Appendix A).
 
 use giusto_measure::{SequenceConfig, SequenceTracker};
 use giusto_rtp::{
@@ -29,16 +29,16 @@ const MOST_AHEAD: i16 = 3000;
 /// thousands of packets a second.
 const MOST_BEHIND: i16 = 3000;
 
-/// What is known of one source, for display.
+/// Figures of one source, for display.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SourceFigures {
-    /// Which.
+    /// Its synchronisation source.
     pub ssrc: u32,
     /// Packets received, each counted once.
     pub packets: u64,
-    /// What they held as UDP payload, headers of RTP included.
+    /// The UDP payload of these packets, RTP headers included.
     pub size: DataSize,
-    /// Packets that have not come.
+    /// Packets that have not arrived.
     pub lost: u64,
     /// Further copies of packets received.
     pub duplicates: u64,

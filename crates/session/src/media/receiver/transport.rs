@@ -1,4 +1,4 @@
-//! When did each packet of the transport arrive? Transport-wide feedback, at intervals.
+//! Transport-wide feedback: the arrival time of each packet of the transport, at intervals.
 
 use std::collections::VecDeque;
 

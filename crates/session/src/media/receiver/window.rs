@@ -1,4 +1,4 @@
-//! What arrived and is to be told: by sequence number, from the first that has not been told.
+//! Arrivals by sequence number, from the first that is not reported yet.
 
 use std::collections::BTreeMap;
 
