@@ -1,8 +1,11 @@
-//! How far apart are the two clocks, and how much faster does one run?
+//! Offset and drift between our clock and the peer's.
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
-use super::{histogram::ErrorHistogram, windows::{Merge, Windows}};
+use super::{
+    histogram::ErrorHistogram,
+    windows::{Merge, Windows},
+};
 
 /// How fast a clock may drift that nothing is known of, as a ratio: `PHI` of RFC 5905 §7.2, figure 6, 15 ppm.
 const UNKNOWN_DRIFT: f64 = 15e-6;
@@ -75,7 +78,7 @@ pub struct ClockDrift {
     pub samples: u32,
 }
 
-/// What is known of the peer's clock.
+/// An estimate of the peer's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClockEstimate {
@@ -155,7 +158,7 @@ pub struct ClockEstimator {
 #[derive(Debug, Clone, Copy, Default)]
 struct Best(Option<Reduced>);
 
-/// What is kept of a sample.
+/// The part of a sample that is kept.
 #[derive(Debug, Clone, Copy)]
 struct Reduced {
     at: Timestamp,
@@ -211,7 +214,7 @@ impl ClockEstimator {
         self.rejected
     }
 
-    /// What is known of the peer's clock at the time of the latest sample; `None` before the first one. It looks at all
+    /// The estimate of the peer's clock at the time of the latest sample; `None` before the first one. It looks at all
     /// pairs of windows: for now and then, not for every packet.
     pub fn estimate(&self) -> Option<ClockEstimate> {
         let samples: Vec<Reduced> = self.windows.iter().filter_map(|best| best.0).collect();

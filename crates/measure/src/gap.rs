@@ -1,4 +1,4 @@
-//! Is the spacing of the packets that of an ideal constant-bit-rate stream?
+//! Gap errors against an ideal constant-bit-rate stream.
 
 use giusto_units::{DataSize, NANOS_PER_SECOND, PeerTimestamp, TimeDelta, Timestamp};
 

@@ -2,7 +2,7 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-/// What a schedule asks its driver to do.
+/// The next action of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -13,13 +13,13 @@ pub enum Step {
     SleepFor(TimeDelta),
     /// Sleep until a moment, then call [`Schedule::on_woke`]. What a sleep overshoots does not move the next one.
     SleepUntil(Timestamp),
-    /// Ask again at once: the schedule watches the clock.
+    /// Ask again at once: the schedule polls the clock.
     LookAgain,
-    /// Nothing will be sent any more.
+    /// The schedule has ended.
     Done,
 }
 
-/// The datagrams that leave together.
+/// Datagrams that leave together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
     /// How many datagrams, at least one.
@@ -37,7 +37,7 @@ pub struct Cycle {
 /// Once the moment of a [`Step::SleepUntil`] has come, or the span of a [`Step::SleepFor`] has passed, `next` does not ask
 /// for the same sleep again.
 pub trait Schedule: Send + std::fmt::Debug {
-    /// What to do now.
+    /// The next step.
     fn next(&mut self, now: Timestamp) -> Step;
 
     /// The cycle asked for has been sent: `size` is its total, header layers included as the plan counts them.
@@ -57,7 +57,7 @@ pub trait Schedule: Send + std::fmt::Debug {
         let _ = (since, now);
     }
 
-    /// What was given up or made good to keep time.
+    /// How the schedule has dealt with late cycles.
     fn slips(&self) -> Slips {
         Slips::default()
     }
@@ -85,7 +85,7 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
     }
 }
 
-/// What a schedule did about lateness.
+/// How a schedule has dealt with late cycles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slips {
     /// Datagrams that were late beyond the burst bound and left in a catch-up burst.
@@ -94,6 +94,6 @@ pub struct Slips {
     pub skipped_packets: u64,
     /// How often the schedule was moved to begin anew.
     pub reanchors: u64,
-    /// How often a time was given that lies before an earlier one.
+    /// Calls with a time before that of an earlier call.
     pub clock_reversals: u64,
 }

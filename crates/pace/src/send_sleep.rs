@@ -2,7 +2,11 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::{ideal::{Forward, IdealLine}, plan::CyclePlan, schedule::{Cycle, Schedule, Slips, Step}};
+use super::{
+    ideal::{Forward, IdealLine},
+    plan::CyclePlan,
+    schedule::{Cycle, Schedule, Slips, Step},
+};
 
 /// Which lost time [`SendSleep`] makes up for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -76,7 +80,7 @@ impl SendSleep {
         }
     }
 
-    /// What the sleeps to come are still shortened by.
+    /// The time by which the next sleeps are shortened.
     pub fn deficit(&self) -> TimeDelta {
         self.owed
     }

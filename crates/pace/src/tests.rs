@@ -1,9 +1,15 @@
-//! What holds for every schedule.
+//! Properties of every schedule.
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use proptest::{prelude::*, strategy::Strategy as Draw};
 
-use super::{catch_up::{BurstBound, CatchUp}, plan::CyclePlan, schedule::{Schedule, Step}, strategy::{Strategy, StrategyOptions}, virtual_driver::{VirtualDriver, plan}};
+use super::{
+    catch_up::{BurstBound, CatchUp},
+    plan::CyclePlan,
+    schedule::{Schedule, Step},
+    strategy::{Strategy, StrategyOptions},
+    virtual_driver::{VirtualDriver, plan},
+};
 
 #[derive(Debug, Clone)]
 enum Call {

@@ -2,7 +2,10 @@
 
 use giusto_units::{DataSize, Timestamp};
 
-use super::{ideal::Forward, schedule::{Cycle, Schedule, Slips, Step}};
+use super::{
+    ideal::Forward,
+    schedule::{Cycle, Schedule, Slips, Step},
+};
 
 /// Sends always: `--rate max`.
 ///

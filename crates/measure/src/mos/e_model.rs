@@ -8,7 +8,7 @@ use super::codec::{CodecImpairment, MosScale};
 
 /// The basic rating of the wideband scale (G.107.1 §7.2).
 const WIDEBAND_RATING: f64 = 129.0;
-/// What brings the wideband scale back to 0 to 100 (G.107.1 Annex A, (A-1)).
+/// The divisor from the wideband scale to 0 to 100 (G.107.1 Annex A, (A-1)).
 const WIDEBAND_DIVISOR: f64 = 1.29;
 
 /// The parameters of the E-model: symbols, permitted ranges and defaults are those of G.107 (06/2015) Tables 1 and 2.

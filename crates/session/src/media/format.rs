@@ -1,6 +1,6 @@
 //! Payload types, and how packets make frames.
 
-/// What a payload type means.
+/// The meaning of a payload type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadFormat {
     /// The payload type.

@@ -36,7 +36,7 @@ pub enum FrameError {
     TooLarge {
         /// Its size.
         size: DataSize,
-        /// The largest size: [`MAX_FRAME_SIZE`], or that of one packet with [`Framing::Packet`](super::Framing::Packet).
+        /// The largest size: [`MAX_FRAME_SIZE`] or 16 384 packets; one packet with [`Framing::Packet`](super::Framing::Packet).
         max: DataSize,
     },
     /// The session was stopped.

@@ -90,7 +90,7 @@ pub(super) struct PacketFields {
     pub(super) payload: DataSize,
 }
 
-/// What a report said last.
+/// The state after the last report.
 #[derive(Debug, Clone, Copy, Default)]
 struct Reported {
     /// Packets sent up to the highest that was received.
@@ -100,7 +100,7 @@ struct Reported {
     stamp: Option<(Option<u32>, u32)>,
 }
 
-/// What is new in a report.
+/// The news of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Told {
     /// Packets lost since the report before; below zero where there were duplicates.
@@ -232,7 +232,7 @@ impl RtpStream {
         self.latest = Some((captured, media_timestamp));
     }
 
-    /// What it has sent, as of `now`; `None` before the first packet.
+    /// Its sender report at `now`; `None` before the first packet.
     pub(super) fn report(&self, now: Timestamp, clock_rate: u32) -> Option<SenderReport> {
         let (captured, media_timestamp) = self.latest.filter(|_| self.has_sent())?;
         let since = now.saturating_since(captured).as_nanos().max(0).unsigned_abs();
@@ -247,7 +247,7 @@ impl RtpStream {
         })
     }
 
-    /// What a report says that is new; `None` for one that was overtaken, or that is of packets that were never sent.
+    /// The news of a report; `None` for one that was overtaken, or that covers packets that were never sent.
     pub(super) fn on_block(&mut self, now: NtpShort, block: &ReportBlock) -> Option<Told> {
         // The upper bits are the receiver's own count of wraps, and begin wherever it began: only the lower say which packet.
         let latest = self.next.checked_sub(1)?;

@@ -19,6 +19,9 @@ use super::{
 /// of SCReAM (`kMinRtpQueueDiscardInterval_ntp`): 0.25 s.
 const DISCARD_INTERVAL: TimeDelta = TimeDelta::from_millis(250);
 
+/// The most packets of a frame: a quarter of the sequence numbers, so that numbers of neighbouring frames stay apart. Ours.
+const MAX_FRAME_PACKETS: u64 = 1 << 14;
+
 /// Figures of one of a sender's streams, for display.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamFigures {
@@ -45,9 +48,9 @@ pub(super) struct Streams {
     shares: Shares,
     scheduler: Scheduler,
     feedback: FeedbackKind,
-    /// What each packet has besides its payload.
+    /// The header bytes of each packet.
     headers: DataSize,
-    /// What the controller is told, kept for its memory.
+    /// The states for the controller; a buffer.
     states: Vec<StreamState>,
 }
 
@@ -139,7 +142,7 @@ impl Streams {
         })
     }
 
-    /// What each packet has besides its payload.
+    /// The header bytes of each packet.
     pub(super) fn headers(&self) -> DataSize {
         self.headers
     }
@@ -150,7 +153,7 @@ impl Streams {
 
     // ---- rates ----------------------------------------------------------------------------------------------------------
 
-    /// What the controller is told of each stream.
+    /// The state of each stream, for the controller.
     pub(super) fn states(&mut self, now: Timestamp) -> &[StreamState] {
         self.states.clear();
         // What waits for nothing is not told of: it leaves before anything else.
@@ -211,7 +214,8 @@ impl Streams {
         let line = self.lines.get_mut(stream).ok_or(FrameError::NoStream(stream))?;
         let Frame { captured, media_timestamp, payload, key } = frame;
         let (size, packetizer, framing) = (payload.size(), line.stream.packetizer, line.stream.framing);
-        let max = if framing == Framing::Packet { packetizer.max_payload() } else { MAX_FRAME_SIZE };
+        let packets = if framing == Framing::Packet { 1 } else { MAX_FRAME_PACKETS };
+        let max = (packetizer.max_payload() * packets).min(MAX_FRAME_SIZE);
         if size == DataSize::ZERO {
             return Err(FrameError::Empty);
         }

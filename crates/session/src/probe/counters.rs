@@ -1,6 +1,6 @@
-//! What a receiver counts over all streams.
+//! Counts of datagrams that belong to no stream.
 
-/// What was received without being any stream's.
+/// Counts of received datagrams that belong to no stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Not ours.

@@ -19,7 +19,7 @@ pub const ULAW_SILENCE: u8 = 0xff;
 /// A quiet A-law line: the code of the smallest positive value.
 pub const ALAW_SILENCE: u8 = 0xd5;
 
-/// What the µ-law adds to a 14-bit magnitude, so that each segment begins at a power of two (G.711 Table 2).
+/// The bias that the µ-law adds to a 14-bit magnitude, so that each segment begins at a power of two (G.711 Table 2).
 const ULAW_BIAS: u16 = 33;
 /// The largest biased 14-bit magnitude; what is above is clipped.
 const ULAW_CLIP: u16 = 0x1fff;

@@ -7,11 +7,11 @@ use giusto_units::Timestamp;
 /// Datagrams that came together, as a socket gives them.
 #[derive(Debug, Clone, Copy)]
 pub struct Inbound<'a> {
-    /// Where from.
+    /// The source address.
     pub from: SocketAddr,
     /// One datagram, or several of `segment` bytes each, of which the last may be shorter.
     pub bytes: &'a [u8],
-    /// Length of one datagram; as long as `bytes` where there is one.
+    /// Length of one datagram; that of `bytes` if there is only one.
     pub segment: usize,
     /// When it arrived.
     pub at: Timestamp,
@@ -19,6 +19,6 @@ pub struct Inbound<'a> {
     pub tos: Option<u8>,
     /// The socket's own count of datagrams that it had to drop since it was opened.
     pub kernel_dropped: Option<u64>,
-    /// It was longer than the buffer.
+    /// Whether it was longer than the buffer.
     pub truncated: bool,
 }

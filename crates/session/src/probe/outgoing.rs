@@ -16,7 +16,7 @@ const DYNAMIC_PAYLOAD_TYPE: u8 = 96;
 /// The clock of RTP that is no known codec: that of video (RFC 3551 §5).
 pub const RTP_CLOCK_HZ: u32 = 90_000;
 
-/// What stands in the datagrams.
+/// The content of the datagrams.
 #[derive(Debug)]
 pub enum Content {
     /// Our header, then filler.

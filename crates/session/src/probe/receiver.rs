@@ -45,11 +45,11 @@ pub struct ReceiverConfig {
     pub idle_timeout: TimeDelta,
     /// How often a stream's sender is told the figures. Default 500 ms.
     pub report_interval: TimeDelta,
-    /// What unannounced datagrams are taken for; nothing means that they are only counted. Default: nothing.
+    /// How unannounced datagrams are treated; `None`: they are only counted. Default: `None`.
     pub passive: Option<Passive>,
 }
 
-/// What an unannounced datagram is taken for.
+/// How unannounced datagrams are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passive {
     /// RTP: other datagrams are counted as foreign.
@@ -78,7 +78,7 @@ impl ReceiverConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
-/// What happened.
+/// An event of a receiver.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReceiverEvent {
@@ -88,7 +88,7 @@ pub enum ReceiverEvent {
     Closed(StreamId, Box<Stream>),
 }
 
-/// What is left of a finished stream: its final report, for a sender that did not get it.
+/// A finished stream: its final report, for a sender that did not get it.
 #[derive(Debug)]
 struct Lingering {
     token: StreamToken,
@@ -141,7 +141,7 @@ impl Receiver {
         self.streams.values().map(|(id, stream)| (*id, stream))
     }
 
-    /// What was received without being any stream's.
+    /// Counts of received datagrams that belong to no stream.
     pub fn counters(&self) -> Counters {
         self.counters
     }

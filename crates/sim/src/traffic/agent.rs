@@ -1,4 +1,4 @@
-//! What all ends of traffic have in common.
+//! The interface of all ends of traffic.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ use crate::{
     trace::Note,
 };
 
-/// The content of a packet, where it matters to the one who receives it.
+/// The content of a packet, if its receiver reads it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Body {
-    /// Only its size counts.
+    /// None: only its size matters.
     #[default]
     None,
     /// A segment of a TCP connection.
@@ -60,13 +60,13 @@ pub trait Agent: Send + fmt::Debug {
     /// When [`handle_timeout`](Self::handle_timeout) is wanted next; `None`: never, unless a packet comes.
     fn poll_timeout(&self) -> Option<Timestamp>;
 
-    /// Tells what moves inside: for each quantity the flow that it is about, its name with its unit, such as `cwnd_bytes`, and its
-    /// value. What says most comes first. By default nothing.
+    /// Reports internal quantities: for each its flow, its name with its unit, such as `cwnd_bytes`, and its
+    /// value. The most important comes first. Default: none.
     fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
         let _ = report;
     }
 
-    /// What has happened inside since it was last asked, one after the other. By default nothing.
+    /// The next event inside, in order, since the last call. Default: none.
     fn poll_note(&mut self) -> Option<Note> {
         None
     }

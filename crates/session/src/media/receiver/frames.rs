@@ -17,7 +17,7 @@ const MAX_OPEN: usize = 64;
 const MAX_WAIT: TimeDelta = TimeDelta::from_seconds(2);
 /// Memory of incomplete frames; beyond that the oldest is dropped. Ours: twice the largest frame of our sender.
 const MAX_OPEN_BYTES: usize = 16_000_000;
-/// What a packet costs in memory besides its payload, rounded up.
+/// The memory of a packet besides its payload, rounded up.
 const PIECE_BYTES: usize = 64;
 
 /// A packet of a frame.
@@ -49,7 +49,7 @@ pub(super) struct Frames {
     open: VecDeque<Open>,
     /// The last number of the frames that are done with; `None` before the first.
     done: Option<u64>,
-    /// What the frames in `open` hold.
+    /// The memory of the frames in `open`.
     bytes: usize,
     whole: u64,
     dropped: u64,

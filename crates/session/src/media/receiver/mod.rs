@@ -386,7 +386,7 @@ impl Reporter {
     }
 }
 
-/// What the header extensions of a packet say.
+/// The header extensions of a packet.
 #[derive(Debug, Clone, Copy, Default)]
 struct Extensions {
     transport_sequence: Option<u16>,

@@ -160,7 +160,7 @@ enum Presence {
     Ended(Timestamp),
 }
 
-/// What is known of one source.
+/// The state of one source.
 #[derive(Debug)]
 pub(super) struct Source {
     ssrc: u32,
@@ -168,10 +168,10 @@ pub(super) struct Source {
     heard_at: Timestamp,
     /// The highest sequence number, made wide.
     highest: Option<u64>,
-    /// What would confirm the bad number just before (RFC 3550 A.1, `bad_seq`).
+    /// The number that would confirm the bad number just before (RFC 3550 A.1, `bad_seq`).
     awaited: Option<u16>,
     tracker: SequenceTracker,
-    /// What earlier trackers had counted, whose sequence was broken off.
+    /// The counts of earlier trackers, whose sequence was broken off.
     settled: SourceFigures,
     /// Packets expected and received at the last report.
     reported: (u64, u64),
@@ -260,7 +260,7 @@ impl Source {
         Some(())
     }
 
-    /// What a receiver report says of it (RFC 3550 A.3); from now on the next interval counts.
+    /// Its block of a receiver report (RFC 3550 A.3); this begins the next interval.
     fn block(&mut self, now: Timestamp) -> Option<ReportBlock> {
         let highest = self.highest?;
         let expected = self.tracker.losses().expected;

@@ -1,4 +1,4 @@
-//! How large is the next datagram's payload?
+//! Payload sizes of the datagrams of a stream.
 //!
 //! A [`PayloadSizes`] says where sizes come from: one size, a distribution or a recorded trace. A [`SizeSource`] gives them one
 //! by one, within limits, drawing from a source of random numbers that the caller has seeded.
@@ -43,7 +43,7 @@ use rand_distr::{Distribution, Exp1, StandardNormal};
 pub use self::{error::PayloadError, trace::PayloadTrace};
 use giusto_units::DataSize;
 
-/// What a datagram can hold: at least what its header needs, at most what the path carries.
+/// The payload sizes that a datagram can have: at least its own header, at most what the path carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeLimits {
     min: DataSize,

@@ -42,7 +42,7 @@ impl BurstSize {
 #[derive(Debug, Clone)]
 pub(super) struct FrameAccount {
     frame_rate: FrameRate,
-    /// What was given beyond the target, in shares (see [`FrameRate::share`]); below zero, a part of a byte not yet given.
+    /// The bytes given beyond the target, in shares (see [`FrameRate::share`]); below zero, a part of a byte not yet given.
     debt: i128,
     /// Frames of the burst that are still to come.
     left: u32,

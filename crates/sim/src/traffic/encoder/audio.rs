@@ -1,4 +1,4 @@
-//! Sound at a constant rate: one frame for each packet time.
+//! Audio at a constant rate: one frame for each packet time.
 
 use giusto_rtp::voice::DEFAULT_PACKET_TIME;
 use giusto_session::media::RateRange;
@@ -11,7 +11,7 @@ use super::{
     model::MediaSource,
 };
 
-/// What an [`Audio`] source sends.
+/// The settings of an [`Audio`] source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AudioConfig {
     /// The rate of the frames, headers not included. Default: 20 kbit/s (RFC 8867 §4.3).
@@ -28,7 +28,7 @@ impl Default for AudioConfig {
     }
 }
 
-/// A source of sound at a constant rate, the companion of each video flow in RFC 8867 §4.3: by default 50 bytes every 20 ms.
+/// A source of audio at a constant rate, the companion of each video flow in RFC 8867 §4.3: by default 50 bytes every 20 ms.
 ///
 /// Every frame has the same size: where the rate gives no whole number of bytes in a packet time, the next smaller one.
 /// [`target`](MediaSource::target) is the rate that results.

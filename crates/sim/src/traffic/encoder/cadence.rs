@@ -125,7 +125,7 @@ pub(super) struct Cadence {
     clock: u32,
     start: u64,
     due: u64,
-    /// What `due` has been rounded down by, over the period's denominator.
+    /// The rounding remainder of `due`, over the period's denominator.
     remainder: u128,
     latest: Timestamp,
     paused: bool,

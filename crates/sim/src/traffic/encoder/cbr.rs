@@ -10,7 +10,7 @@ use super::{
     model::MediaSource,
 };
 
-/// A source without ears: packets of one size at one rate, whatever is asked of it.
+/// A source of packets of one size at one rate, which ignores its target.
 ///
 /// The baseline against which rate adaptation is judged: the sender of Hoang Thanh Tam, "An Implementation of Receiver-Side
 /// Real-Time Congestion Control for Simulations Using `SimPy`", 2017, §3.4.3.2, sends at 7.2 Mbit/s throughout. Also the

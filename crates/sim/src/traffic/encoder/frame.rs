@@ -13,7 +13,7 @@ pub const FRAME_MAX: DataSize = DataSize::from_bytes(1_000_000);
 /// Our own: three frames at 30 Hz, and well above what an ordinary scheduler takes away from a thread.
 pub const LATENESS_MAX: TimeDelta = TimeDelta::from_millis(100);
 
-/// What an encoder hands to the packetizer: a picture, or a packet time of sound.
+/// A frame of an encoder model: a picture of video, or one packet time of audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EncodedFrame {
     /// Counts the frames of its source from zero, without gaps.

@@ -115,7 +115,7 @@ fn interpolate(low: (u64, u64), high: (u64, u64), rate: u64) -> u64 {
     u64::try_from(size.max(0)).unwrap_or(u64::MAX)
 }
 
-/// What a made-up scene is like; see [`TraceLadder::synthetic`]. The defaults are our own, chosen to look alive: they were
+/// The parameters of a synthetic scene; see [`TraceLadder::synthetic`]. The defaults are our own, chosen to look alive: they were
 /// fitted to nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SyntheticScene {

@@ -1,4 +1,4 @@
-//! How large is the next frame, and when does it come?
+//! Models of video and audio encoders.
 //!
 //! A [`MediaSource`] stands for an encoder behind a camera or a microphone: it makes frames (their sizes, not their bytes)
 //! and follows, as well as its model says, the rate that a congestion controller asks of it.
@@ -13,8 +13,8 @@
 //! | [`TraceEncoder`] | interpolated from a ladder of traces (RFC 8593 §6) | at once |
 //! | [`HybridEncoder`] | of a trace; bursts at abrupt changes (RFC 8593 §7) | damped |
 //!
-//! The RTP timestamp of a frame begins at zero; a sender adds the random offset of RFC 3550 §5.1. What becomes of a frame on
-//! its way into packets says [`packetizer`](super::packetizer).
+//! The RTP timestamp of a frame begins at zero; a sender adds the random offset of RFC 3550 §5.1. A
+//! [`Media`](super::Media) agent pushes the frames into a [`giusto_session::media`] session.
 //!
 //! # What RFC 8593 leaves open, and how it is read here
 //!

@@ -1,4 +1,4 @@
-//! What all encoder models do.
+//! The interface of encoder models.
 
 use giusto_session::media::RateRange;
 use giusto_units::{DataRate, Timestamp};

@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-/// What becomes of a request that comes too soon after a reaction.
+/// The treatment of a request that comes too soon after a reaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meanwhile {

@@ -1,4 +1,4 @@
-//! What holds for every source.
+//! Properties of every encoder model.
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use proptest::prelude::*;

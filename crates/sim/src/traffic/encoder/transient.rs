@@ -1,4 +1,4 @@
-//! What the statistical and the hybrid encoder share: a damped reaction, bursts at abrupt changes, and uneven intervals.
+//! Shared by the statistical and the hybrid encoder: a damped reaction, bursts at abrupt changes, and uneven intervals.
 
 use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
@@ -41,7 +41,7 @@ pub struct StatisticalConfig {
     pub frame_rate: FrameRate,
     /// How long after a reaction no other one follows (§5.1).
     pub reaction_latency: TimeDelta,
-    /// What becomes of requests in that time.
+    /// The treatment of requests in that time.
     pub meanwhile: Meanwhile,
     /// A change by more than this part of the previous target is abrupt and begins a transient. Default: 0.1 (§7).
     pub abrupt_change: f64,
