@@ -10,14 +10,12 @@ use giusto_rtp::{
     rtcp::{Packet, Packets, ReportCount, TransportFeedbackUnwrapper},
     voice::VoiceProfile,
 };
-use giusto_session::{
+use giusto_session::probe::{
+    Inbound, Passive, Receiver, ReceiverConfig,
     payload::{PayloadSizes, PayloadTrace},
-    probe::{
-        Inbound, Passive, Receiver, ReceiverConfig,
-        wire::{
-            ClockIdentity, DataHeader, FINISH_BYTES, Message, OPENING_BYTES, PacingNote, StreamFormat,
-            StreamRequest, StreamToken,
-        },
+    wire::{
+        ClockIdentity, DataHeader, FINISH_BYTES, Message, OPENING_BYTES, PacingNote, StreamFormat,
+        StreamRequest, StreamToken,
     },
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};

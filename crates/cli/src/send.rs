@@ -9,7 +9,7 @@ use clap::Args;
 use giusto_net::TrafficClass;
 use giusto_pace::{IpVersion, Limits};
 use giusto_rtp::voice::VoiceFormat;
-use giusto_session::{
+use giusto_session::probe::{
     payload::{PayloadSizes, PayloadTrace},
     voice::resample_to_8k,
 };

@@ -1,9 +1,9 @@
-//! How far apart are the two clocks, and how much faster does one run?
+//! Offset and drift between our clock and the peer's.
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
-    ErrorHistogram,
+    histogram::ErrorHistogram,
     windows::{Merge, Windows},
 };
 
@@ -80,7 +80,7 @@ pub struct ClockDrift {
     pub samples: u32,
 }
 
-/// What is known of the peer's clock.
+/// An estimate of the peer's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClockEstimate {
@@ -162,7 +162,7 @@ pub struct ClockEstimator {
 #[derive(Debug, Clone, Copy, Default)]
 struct Best(Option<Reduced>);
 
-/// What is kept of a sample.
+/// The part of a sample that is kept.
 #[derive(Debug, Clone, Copy)]
 struct Reduced {
     at: Timestamp,
@@ -220,7 +220,7 @@ impl ClockEstimator {
         self.rejected
     }
 
-    /// What is known of the peer's clock at the time of the latest sample; `None` before the first one. It looks at all
+    /// The estimate of the peer's clock at the time of the latest sample; `None` before the first one. It looks at all
     /// pairs of windows: for now and then, not for every packet.
     pub fn estimate(&self) -> Option<ClockEstimate> {
         let samples: Vec<Reduced> = self.windows.iter().filter_map(|best| best.0).collect();

@@ -1,9 +1,10 @@
-//! How long were the packets on their way?
+//! One-way delay.
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
-    ClockEstimate, ErrorHistogram,
+    clock::ClockEstimate,
+    histogram::ErrorHistogram,
     windows::{Merge, Windows},
 };
 
@@ -42,7 +43,7 @@ pub enum ClockRelation {
     Unknown,
 }
 
-/// What a one-way delay rests on, and so what it is worth.
+/// The basis of a one-way delay, which decides its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum DelayBasis {
@@ -66,7 +67,7 @@ pub enum DelayBasis {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DelaySummary {
-    /// What the figures rest on.
+    /// The basis of the figures.
     pub basis: DelayBasis,
     /// How many packets were measured.
     pub count: u64,
@@ -139,7 +140,7 @@ impl Merge for Extremes {
     }
 }
 
-/// What to take from apparent delays: a straight line over our clock.
+/// The correction of apparent delays: a straight line over our clock.
 #[derive(Debug, Clone, Copy)]
 struct Reference {
     at: Timestamp,
@@ -201,14 +202,14 @@ impl DelayMeter {
         }
     }
 
-    /// What is known of the sender's clock by now. The latest estimate serves for all packets, earlier ones included. It is
+    /// Sets the estimate of the sender's clock. The latest estimate serves for all packets, earlier ones included. It is
     /// of no use where the relation of the clocks is known.
     #[inline]
     pub fn on_clock(&mut self, estimate: &ClockEstimate) {
         self.estimate = Some(*estimate);
     }
 
-    /// What the delays rest on at present.
+    /// The basis of the delays at present.
     pub fn basis(&self) -> DelayBasis {
         match (self.relation, &self.estimate) {
             (ClockRelation::Same, _) => DelayBasis::SameClock,

@@ -1,8 +1,8 @@
-//! Is the spacing of the packets that of an ideal constant-bit-rate stream?
+//! Gap errors against an ideal constant-bit-rate stream.
 
 use giusto_units::{DataSize, NANOS_PER_SECOND, PeerTimestamp, TimeDelta, Timestamp};
 
-use super::{ErrorHistogram, SequenceVerdict};
+use super::{histogram::ErrorHistogram, sequence::SequenceVerdict};
 
 /// The gap that an ideal constant-bit-rate stream leaves after a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]

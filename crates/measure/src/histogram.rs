@@ -1,4 +1,4 @@
-//! How large are the errors, from a nanosecond to an hour, in bounded memory?
+//! The distribution of errors from a nanosecond to an hour, in bounded memory.
 
 use giusto_units::TimeDelta;
 use hdrhistogram::Histogram;
@@ -37,7 +37,7 @@ pub struct ErrorHistogram {
     max: i64,
 }
 
-/// What is told of a distribution of errors. All but `bias` speak of the errors' size, without sign.
+/// Quantiles of a distribution of errors. All but `bias` are of the absolute errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Quantiles {

@@ -1,4 +1,4 @@
-//! How unevenly do packets arrive, compared with how they were sent?
+//! Interarrival jitter (RFC 3550).
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 

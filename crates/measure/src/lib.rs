@@ -1,7 +1,7 @@
-//! What arrived, and when?
+#![doc = include_str!("../README.md")]
 //!
-//! A [`StreamMeter`] takes every [`Arrival`] of one stream and gives a [`StreamSummary`] at any time. Its parts are usable
-//! alone. Nothing here grows without bound, whatever arrives and for however long.
+//! A [`StreamMeter`] takes every [`Arrival`] of one stream and gives a [`StreamSummary`] at any time. Its parts can be used alone.
+//! Nothing here grows without bound, whatever arrives and for however long.
 
 mod clock;
 mod delay;

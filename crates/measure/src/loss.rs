@@ -1,4 +1,4 @@
-//! How much was lost, and in what pattern?
+//! Loss and its pattern.
 
 /// Loss, and how it clusters: RFC 3357's loss periods and loss distances as counts and means.
 ///
@@ -99,7 +99,7 @@ impl LossRuns {
         }
     }
 
-    /// What has been counted, the run under way included.
+    /// The counts, the present run included.
     pub(super) fn summary(mut self, received: u64) -> LossSummary {
         self.close();
         LossSummary {

@@ -1,4 +1,4 @@
-//! Which packets would be played, and which come too late?
+//! Playout buffers: which packets are played, and which are too late.
 //!
 //! A receiver of voice holds packets back, so that those with a longer way are in time too. [`Playout`] models this buffer: no
 //! audio in it, only the decisions. Its [summary](Playout::summary) has what a rating needs: the time packets wait, and the
@@ -43,7 +43,7 @@ use giusto_units::{TimeDelta, Timestamp, UnitError};
 use hdrhistogram::Histogram;
 
 use self::{adaptive::DelayEstimate, losses::LossRuns};
-use crate::mos::burst_ratio;
+use crate::mos::codec::burst_ratio;
 
 /// How long a receiver holds packets back.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -92,7 +92,7 @@ impl fmt::Display for PlayoutPolicy {
     }
 }
 
-/// What became of a packet.
+/// The fate of a packet in the playout buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlayoutVerdict {
     /// It was there when its turn came.
@@ -103,7 +103,7 @@ pub enum PlayoutVerdict {
     Duplicate,
 }
 
-/// What a playout buffer did to a stream.
+/// The figures of a playout buffer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PlayoutSummary {
@@ -251,7 +251,7 @@ impl Playout {
         if media_time < self.talkspurt.begin { self.talkspurt.delay_before } else { self.talkspurt.delay }
     }
 
-    /// What became of the stream, of which `expected` packets were sent; those that came count as sent in any case.
+    /// The figures of the stream, of which `expected` packets were sent; received packets count as sent in any case.
     pub fn summary(&self, expected: u64) -> PlayoutSummary {
         let runs = self.losses.runs(expected);
         let expected = runs.packets.max(self.played + self.late);

@@ -1,4 +1,4 @@
-//! At what rate did it arrive?
+//! The received rate.
 
 use giusto_units::{DataSize, NANOS_PER_SECOND, PeerTimestamp, TimeDelta, Timestamp};
 
@@ -52,7 +52,7 @@ struct Cycle {
     bytes: u64,
 }
 
-/// What the datagrams of one cycle have in common.
+/// The datagrams of one cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CycleKey {
     Scheduled(PeerTimestamp),
@@ -133,7 +133,7 @@ fn bits_per_second(bytes: u64, time: TimeDelta) -> Option<f64> {
 /// How many points a series holds at most.
 const MAX_POINTS: usize = 4096;
 
-/// What arrived in each interval, for plots, in bounded memory.
+/// The received rate in each interval, for plots, in bounded memory.
 ///
 /// When a run outgrows 4096 intervals, neighbours are merged and the interval doubles.
 ///
@@ -155,7 +155,7 @@ pub struct RateSeries {
     windows: Windows<Tally>,
 }
 
-/// What happened in one interval.
+/// The arrivals and losses of one interval.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     bytes: u64,

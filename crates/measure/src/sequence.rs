@@ -1,4 +1,4 @@
-//! Which packets arrived, which twice, which out of order, which never?
+//! Received, duplicate, reordered and lost packets, by sequence number.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ const WORDS: u64 = WINDOW / 64;
 /// Gaps in the sequence that are remembered, to tell how far a late packet was displaced.
 const MAX_GAPS: usize = 4_096;
 
-/// What a sequence number was found to be.
+/// The classification of a sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceVerdict {
     /// The next one expected.
@@ -51,7 +51,7 @@ impl SequenceVerdict {
     }
 }
 
-/// What is known of the sequence numbers beforehand.
+/// Prior knowledge of the sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceConfig {
     /// The first sequence number of the stream. Default: 0. `None` where senders begin anywhere, as in RTP: then the first
@@ -101,7 +101,7 @@ pub struct SequenceTracker {
     /// The losses that have left the window.
     settled: LossRuns,
     gaps: VecDeque<Gap>,
-    /// What would confirm the implausible packet just before.
+    /// The number that would confirm the implausible packet just before.
     probation: Option<u64>,
     sent: Option<u64>,
     received: u64,

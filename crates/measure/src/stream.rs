@@ -1,11 +1,16 @@
-//! Everything about one stream at once.
+//! All meters of one stream together.
 
 use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
-    ClockEstimate, ClockRelation, DelayMeter, DelaySummary, ErrorHistogram, InterarrivalJitter, LossSummary,
-    Quantiles, RateMeter, RateSeries, SequenceConfig, SequenceTracker, SequenceVerdict,
+    clock::ClockEstimate,
+    delay::{ClockRelation, DelayMeter, DelaySummary},
     gap::{GapMeter, IdealGap},
+    histogram::{ErrorHistogram, Quantiles},
+    jitter::InterarrivalJitter,
+    loss::LossSummary,
+    rate::{RateMeter, RateSeries},
+    sequence::{SequenceConfig, SequenceTracker, SequenceVerdict},
 };
 
 /// One datagram, as it arrived.
@@ -25,7 +30,7 @@ pub struct Arrival {
     pub tos: Option<u8>,
 }
 
-/// What is known of a stream before it arrives.
+/// The settings of a [`StreamMeter`]: prior knowledge of the stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeterConfig {
     /// The nominal rate in bit/s, header bytes included; above 0. Default: `None`, unlimited, and then without `gap` no gap
@@ -39,7 +44,7 @@ pub struct MeterConfig {
     pub gap: Option<TimeDelta>,
     /// The interval of the series, at least 1 µs; it doubles when the stream outgrows 4096 intervals. Default: 100 ms.
     pub series_interval: TimeDelta,
-    /// What is known of the sequence numbers. Default: they begin at 0.
+    /// Prior knowledge of the sequence numbers. Default: they begin at 0.
     pub sequence: SequenceConfig,
     /// How our clock and the sender's are related. Default: unknown.
     pub clocks: ClockRelation,
@@ -73,7 +78,7 @@ pub struct EcnCounts {
     pub ce: u64,
 }
 
-/// What a stream was like, in a few hundred bytes: fit for a control message as for a report.
+/// The figures of a stream, in a few hundred bytes: small enough for a control message.
 ///
 /// Times are in nanoseconds and sizes in bytes when serialised.
 #[derive(Debug, Clone, PartialEq)]
@@ -273,7 +278,7 @@ impl StreamMeter {
         self.kernel_dropped += u64::from(count);
     }
 
-    /// What is known of the sender's clock by now; it serves for the whole stream.
+    /// Sets the estimate of the sender's clock for the whole stream.
     #[inline]
     pub fn on_clock(&mut self, estimate: &ClockEstimate) {
         self.delay.on_clock(estimate);
@@ -285,7 +290,7 @@ impl StreamMeter {
         self.sequence.finish(sent);
     }
 
-    /// What the stream was like up to now. It looks at windows and histograms: for reports, not for every datagram.
+    /// The figures up to now. It reads windows and histograms: for reports, not for every datagram.
     pub fn summary(&self) -> StreamSummary {
         let loss = self.sequence.losses();
         let [not_ect, ect1, ect0, ce] = self.ecn;

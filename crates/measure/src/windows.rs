@@ -5,7 +5,7 @@ use giusto_units::{TimeDelta, Timestamp};
 /// The shortest window, in nanoseconds.
 const MIN_SPAN_NANOS: u64 = 1_000;
 
-/// What is kept of one window.
+/// The state of one window.
 pub(super) trait Merge: Default + Clone {
     /// Takes in what the next window held.
     fn merge(&mut self, next: &Self);

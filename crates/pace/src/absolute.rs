@@ -3,11 +3,12 @@
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
-    Cycle, CyclePlan, Schedule, Slips, Step,
     ideal::{Forward, IdealLine},
+    plan::CyclePlan,
+    schedule::{Cycle, Schedule, Slips, Step},
 };
 
-/// What [`AbsoluteTime`] takes for the end of its session.
+/// When [`AbsoluteTime`] ends its session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum SessionRule {
     /// AT0: nothing. The rate is that of the whole session, gaps included: the file transfer model.

@@ -2,7 +2,10 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::{Cycle, Schedule, Slips, Step, ideal::Forward};
+use super::{
+    ideal::Forward,
+    schedule::{Cycle, Schedule, Slips, Step},
+};
 
 /// When [`Bounded`] ends: at whichever limit is reached first. By default it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,9 @@ use std::num::NonZeroU64;
 use giusto_units::{DataRate, DataSize, Timestamp};
 
 use super::{
-    PlanError, Schedule, Slips, Step,
     ideal::{Forward, IdealLine},
+    plan::PlanError,
+    schedule::{Schedule, Slips, Step},
 };
 
 /// Keeps another schedule from sending faster than a maximum burst rate, even when it catches up.

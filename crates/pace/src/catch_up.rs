@@ -1,15 +1,15 @@
-//! What is done about cycles that are late, and how many may leave at once.
+//! The rule for late cycles, and the burst bound.
 
 use std::{fmt, str::FromStr};
 
 use giusto_units::{DataSize, TimeDelta};
 
 use super::{
-    CyclePlan,
     names::{UnknownName, choose},
+    plan::CyclePlan,
 };
 
-/// What [`Grid`](super::Grid) does about cycles that are late beyond the burst bound.
+/// The rule of a [`Grid`](super::Grid) for cycles that are late beyond the burst bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum CatchUp {
     /// Sends all of them, at no more than twice the rate: the average stays exact.
@@ -53,7 +53,7 @@ impl FromStr for CatchUp {
     }
 }
 
-/// How much may leave back to back. It counts in whole cycles of the plan, rounded down, and is at least one cycle, for a
+/// The burst bound: how much may leave back to back. It counts in whole cycles of the plan, rounded down, and is at least one, for a
 /// cycle is never divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BurstBound {

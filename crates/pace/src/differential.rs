@@ -3,8 +3,9 @@
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
-    Cycle, CyclePlan, Schedule, Slips, Step,
     ideal::{Forward, IdealLine},
+    plan::CyclePlan,
+    schedule::{Cycle, Schedule, Slips, Step},
 };
 
 /// Which of the published algorithms a [`DifferentialTime`] follows.
@@ -112,7 +113,7 @@ impl DifferentialTime {
         }
     }
 
-    /// What the sleeps to come are still shortened by: always zero with DT0, which has no such account.
+    /// The time by which the next sleeps are shortened: always zero with DT0, which has no such account.
     #[inline]
     pub fn lost_time(&self) -> TimeDelta {
         self.lost

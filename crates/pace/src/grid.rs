@@ -3,16 +3,18 @@
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
-    BurstBound, CatchUp, Cycle, CyclePlan, Schedule, Slips, Step,
+    catch_up::{BurstBound, CatchUp},
     ideal::{Forward, IdealLine},
+    plan::CyclePlan,
+    schedule::{Cycle, Schedule, Slips, Step},
 };
 
-/// What [`Grid`] needs to know besides the plan.
+/// The settings of a [`Grid`] besides the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GridConfig {
     /// When the first cycle is due; by default at the first call.
     pub start: Option<Timestamp>,
-    /// What is done about cycles that are late beyond the bound; by default [`CatchUp::Burst`].
+    /// The rule for cycles that are late beyond the bound. Default: [`CatchUp::Burst`].
     pub catch_up: CatchUp,
     /// How much may leave back to back; by default what the rate makes in a millisecond.
     pub burst_bound: BurstBound,
@@ -202,10 +204,10 @@ fn half(nanos: u64) -> u64 {
     nanos.div_ceil(2)
 }
 
-/// What limits catching up: a bucket, in nanoseconds at twice the rate. Once empty, it has to fill before more is taken.
+/// Limits catching up: a bucket, in nanoseconds at twice the rate. Once empty, it has to fill before more is taken.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    /// What a cycle takes out.
+    /// The part that a cycle takes out.
     cycle: u64,
     depth: u64,
     full_at: u64,

@@ -16,7 +16,7 @@ pub(super) struct IdealLine {
     begun: bool,
     /// Whole nanoseconds.
     nanos: u64,
-    /// What is left over, in units of `1 / bps` nanoseconds; below `bps`.
+    /// The remainder, in units of `1 / bps` nanoseconds; below `bps`.
     rest: u64,
     /// The size of the latest step, and its length: cycles mostly are of one size, and a division is dear.
     size: DataSize,

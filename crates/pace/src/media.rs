@@ -1,6 +1,6 @@
-//! When may the next media packet leave?
+//! A pacer for media packets.
 //!
-//! A [`Pacer`] is arithmetic: no queue, no thread, no clock. What is sent is a debt, which the pacing rate pays back. While
+//! A [`Pacer`] is arithmetic: no queue, no thread, no clock. Sent bytes are a debt, which the pacing rate pays back. While
 //! the debt is less than a burst window's worth, packets leave at once; then they wait. All of it is whole numbers of
 //! bit × nanoseconds per second, so nothing is lost by rounding.
 //!
@@ -128,7 +128,7 @@ impl Default for PacerConfig {
 pub struct ProbeNeed {
     /// The cluster that they belong to.
     pub cluster: u32,
-    /// What is left of the present batch: where the media has less, padding should fill it.
+    /// The bytes left in the present batch: if there is less media, padding should fill it.
     pub left: DataSize,
 }
 
@@ -159,11 +159,11 @@ struct Cluster {
     begun: Option<Timestamp>,
     packets: u32,
     sent: DataSize,
-    /// What was sent when the present batch began.
+    /// The bytes sent when the present batch began.
     batch: DataSize,
 }
 
-/// What a byte owes, in bit × ns/s.
+/// The debt of a byte, in bit × ns/s.
 const BYTE: u128 = 8 * NANOS_PER_SECOND as u128;
 
 impl Pacer {
@@ -272,13 +272,13 @@ impl Pacer {
         }
     }
 
-    /// What is owed, rounded up to the byte.
+    /// The debt, rounded up to the byte.
     #[inline]
     pub fn owed(&self, now: Timestamp) -> DataSize {
         bytes(self.debt_at(now.max(self.updated)))
     }
 
-    /// What was never paid back, because it exceeded the longest debt; rounded up to the byte.
+    /// The debt that was forgiven because it exceeded the limit, rounded up to the byte.
     #[inline]
     pub fn forgiven(&self) -> DataSize {
         bytes(self.forgiven)

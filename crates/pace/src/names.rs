@@ -5,7 +5,7 @@ use std::fmt;
 /// A name that none of the choices bears.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
-    /// What was to be chosen.
+    /// The kind of thing that was to be named.
     pub what: &'static str,
     /// The text as given.
     pub text: String,

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::{Cycle, Schedule, Slips, Step, ideal::Forward};
+use super::{
+    ideal::Forward,
+    schedule::{Cycle, Schedule, Slips, Step},
+};
 
 /// Sends one datagram at each of a list of moments, and ends with the list. What is late is sent at once: a recording is
 /// repeated with its bursts, and [`BurstLimit`](super::BurstLimit) can bound them.

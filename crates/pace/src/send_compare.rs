@@ -3,8 +3,9 @@
 use giusto_units::{DataSize, NANOS_PER_SECOND, Timestamp};
 
 use super::{
-    Cycle, CyclePlan, Schedule, Slips, Step,
     ideal::{Forward, IdealLine},
+    plan::CyclePlan,
+    schedule::{Cycle, Schedule, Slips, Step},
 };
 
 /// Compares the average rate since the start with the target and sends while it is lower; otherwise looks again, and so keeps

@@ -3,8 +3,9 @@
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
-    Cycle, CyclePlan, Schedule, Slips, Step,
     ideal::{Forward, IdealLine},
+    plan::CyclePlan,
+    schedule::{Cycle, Schedule, Slips, Step},
 };
 
 /// Which lost time [`SendSleep`] makes up for.
@@ -79,7 +80,7 @@ impl SendSleep {
         }
     }
 
-    /// What the sleeps to come are still shortened by.
+    /// The time by which the next sleeps are shortened.
     #[inline]
     pub fn deficit(&self) -> TimeDelta {
         self.owed

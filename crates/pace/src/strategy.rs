@@ -5,9 +5,17 @@ use std::{fmt, str::FromStr};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
-    AbsoluteTime, BurstBound, BurstLimit, CatchUp, CyclePlan, Deficit, DifferentialRule, DifferentialTime,
-    Grid, GridConfig, PlanError, Schedule, SendCompare, SendSleep, SessionRule, Unpaced,
+    absolute::{AbsoluteTime, SessionRule},
+    burst_limit::BurstLimit,
+    catch_up::{BurstBound, CatchUp},
+    differential::{DifferentialRule, DifferentialTime},
+    grid::{Grid, GridConfig},
     names::{UnknownName, choose},
+    plan::{CyclePlan, PlanError},
+    schedule::Schedule,
+    send_compare::SendCompare,
+    send_sleep::{Deficit, SendSleep},
+    unpaced::Unpaced,
 };
 
 /// The schedules that can be asked for by name.
@@ -59,12 +67,12 @@ pub enum Strategy {
     At1,
 }
 
-/// What a strategy needs to know besides the plan.
+/// The settings of a strategy besides the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StrategyOptions {
     /// When the first cycle is due; by default at the first call.
     pub start: Option<Timestamp>,
-    /// What `grid` does about cycles that are late beyond the bound; the others have no choice.
+    /// The rule of `grid` for cycles that are late beyond the bound; the other strategies have no choice.
     pub catch_up: CatchUp,
     /// How much `grid` sends back to back; the others have no bound.
     pub burst_bound: BurstBound,

@@ -1,10 +1,13 @@
-//! What holds for every schedule.
+//! Properties of every schedule.
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use proptest::{prelude::*, strategy::Strategy as Draw};
 
 use super::{
-    BurstBound, CatchUp, CyclePlan, Schedule, Step, Strategy, StrategyOptions,
+    catch_up::{BurstBound, CatchUp},
+    plan::CyclePlan,
+    schedule::{Schedule, Step},
+    strategy::{Strategy, StrategyOptions},
     virtual_driver::{VirtualDriver, plan},
 };
 

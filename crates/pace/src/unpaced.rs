@@ -2,7 +2,10 @@
 
 use giusto_units::{DataSize, Timestamp};
 
-use super::{Cycle, Schedule, Slips, Step, ideal::Forward};
+use super::{
+    ideal::Forward,
+    schedule::{Cycle, Schedule, Slips, Step},
+};
 
 /// Sends always: `--rate max`.
 ///

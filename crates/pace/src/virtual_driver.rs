@@ -2,7 +2,10 @@
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Schedule, Step};
+use super::{
+    plan::{CyclePlan, CycleRule, HeaderLayer, IpVersion},
+    schedule::{Schedule, Step},
+};
 
 /// One cycle that left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,13 +2,9 @@
 
 use divan::{Bencher, counter::ItemsCount};
 use giusto_congestion::{Algorithm, Limits};
-use giusto_session::{
-    media::{
-        MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
-        PADDING_TYPE, PayloadFormat, pacer_config,
-    },
-    packetizer::{Cut, Packetizer},
-    source::{PerfectConfig, PerfectEncoder, RateRange, VIDEO_CLOCK},
+use giusto_session::media::{
+    MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
+    PADDING_TYPE, PayloadFormat, RateRange, pacer_config,
 };
 use giusto_sim::{
     link::{
@@ -17,9 +13,12 @@ use giusto_sim::{
         rate::RateProfile,
     },
     simulation::Simulation,
-    traffic::Media,
+    traffic::{
+        EncodedEndpoint, Media,
+        encoder::{MediaSource, PerfectConfig, PerfectEncoder},
+    },
 };
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 const SECONDS: u64 = 100;
 const CONTROLLERS: [&str; 4] =
@@ -34,7 +33,7 @@ const fn mbps(tenths: u64) -> DataRate {
     DataRate::from_bps(tenths * 100_000)
 }
 
-fn sender(controller: Algorithm) -> MediaEndpoint {
+fn sender(controller: Algorithm) -> EncodedEndpoint {
     let (min, max) = (mbps(1), mbps(60));
     let limits = Limits { min, max, ..Limits::default() };
     let config = PerfectConfig {
@@ -42,32 +41,28 @@ fn sender(controller: Algorithm) -> MediaEndpoint {
         start_rate: limits.start,
         ..PerfectConfig::default()
     };
+    let encoder = PerfectEncoder::new(config, Timestamp::ZERO).expect("an encoder");
     let stream = MediaStream {
-        ssrc: 2,
-        payload_type: VIDEO_TYPE,
-        clock_rate: VIDEO_CLOCK,
-        first: (65_000, 4_000_000_000),
-        source: Box::new(PerfectEncoder::new(config, Timestamp::ZERO).expect("an encoder")),
-        packetizer: Packetizer::new(DataSize::from_bytes(1200), Cut::Even).expect("a size"),
-        paced: true,
-        priority: 1.0,
-        skip_after: None,
-        discard_after: None,
+        timestamp_offset: 4_000_000_000,
+        start_rate: encoder.target(),
+        ..MediaStream::video(2, VIDEO_TYPE, encoder.limits())
     };
     let config = MediaSenderConfig {
         feedback: controller.requirements().feedback,
         pacer: pacer_config(controller.requirements().pacer),
         ..MediaSenderConfig::default()
     };
-    MediaEndpoint::new(Some(MediaSender::new(config, controller.build(limits), vec![stream])), None)
+    let sender = MediaSender::new(config, controller.build(limits), vec![stream]);
+    EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), vec![Box::new(encoder)])
 }
 
-fn receiver(controller: Algorithm) -> MediaEndpoint {
+fn receiver(controller: Algorithm) -> EncodedEndpoint {
     let config = MediaReceiverConfig {
         payloads: vec![PayloadFormat::video(VIDEO_TYPE), PayloadFormat::padding(PADDING_TYPE)],
         ..MediaReceiverConfig::new(3, "receiver", controller.requirements().feedback)
     };
-    MediaEndpoint::new(None, Some(MediaReceiver::new(config).expect("a receiver")))
+    let receiver = MediaReceiver::new(config).expect("a receiver");
+    EncodedEndpoint::new(MediaEndpoint::new(None, Some(receiver)), Vec::new())
 }
 
 /// A session over 2.8 Mbit/s and 50 ms with a queue of 300 ms; the way back is unlimited.

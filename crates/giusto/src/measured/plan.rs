@@ -8,16 +8,13 @@ use giusto_pace::{
     PlanError, Replay, Schedule, Strategy, StrategyOptions, Unpaced,
 };
 use giusto_rtp::{RTP_HEADER_BYTES, voice::VoiceFormat};
-use giusto_session::{
+use giusto_session::probe::{
+    Content, Outgoing, RTP_CLOCK_HZ,
     payload::{PayloadSizes, SizeLimits, SizeSource},
-    probe::{
-        Content, Outgoing, RTP_CLOCK_HZ,
-        wire::{
-            ClockIdentity, DATA_HEADER_BYTES, PacingNote, StreamFormat, StreamRequest, StreamToken,
-            TimeKeeping,
-        },
-    },
     voice::{StreamStart, VoiceSource},
+    wire::{
+        ClockIdentity, DATA_HEADER_BYTES, PacingNote, StreamFormat, StreamRequest, StreamToken, TimeKeeping,
+    },
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::{RngExt, SeedableRng, rngs::StdRng};

@@ -1,15 +1,17 @@
 //! The two ends of a media flow, made from what a scenario says of it.
 
 use giusto_congestion::Options;
-use giusto_session::{
-    media::{
-        MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream,
-        PADDING_TYPE, PayloadFormat, pacer_config,
-    },
-    packetizer::{Cut, Packetizer},
-    source::{Audio, VIDEO_CLOCK},
+use giusto_session::media::{
+    Cut, Framing, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
+    MediaStream, PADDING_TYPE, Packetizer, PayloadFormat, pacer_config,
 };
-use giusto_sim::random::Random;
+use giusto_sim::{
+    random::Random,
+    traffic::{
+        EncodedEndpoint,
+        encoder::{Audio, AudioConfig, MediaSource, VIDEO_CLOCK},
+    },
+};
 use giusto_units::{TimeDelta, Timestamp};
 use rand::RngExt;
 
@@ -51,7 +53,7 @@ const fn after(wait: GiveUp, wanted: Option<TimeDelta>) -> Option<TimeDelta> {
     }
 }
 
-/// The end that sends, from `start` on. `random` gives the chance of each part by its name.
+/// The end that sends, from `start` on, and the encoders of its streams. `random` gives the random numbers of each part by its name.
 ///
 /// # Errors
 ///
@@ -60,24 +62,27 @@ pub(super) fn sender(
     spec: &MediaSpec,
     start: Timestamp,
     random: impl Fn(&str) -> Random,
-) -> Result<MediaEndpoint, Box<dyn std::error::Error>> {
+) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
     let mut numbers = random("rtp");
-    let mut first = || (numbers.random(), numbers.random());
     let mut sent = Vec::new();
+    let mut sources: Vec<Box<dyn MediaSource>> = Vec::new();
     if let Some(audio) = &spec.audio {
         let source = Audio::new(*audio, start)?;
         sent.push(MediaStream {
             ssrc: AUDIO_SSRC,
             payload_type: AUDIO_TYPE,
             clock_rate: audio.clock,
-            first: first(),
-            source: Box::new(source),
+            timestamp_offset: numbers.random(),
+            limits: source.limits(),
+            start_rate: source.target(),
             packetizer: packetizer(spec)?,
+            framing: audio_framing(spec, audio),
             paced: false,
             priority: 1.0,
             skip_after: None,
             discard_after: None,
         });
+        sources.push(Box::new(source));
     }
     let stale = spec.controller.requirements().staleness;
     for stream in streams(spec) {
@@ -92,14 +97,17 @@ pub(super) fn sender(
             ssrc: stream.ssrc,
             payload_type: VIDEO_TYPE,
             clock_rate: VIDEO_CLOCK,
-            first: first(),
-            source,
+            timestamp_offset: numbers.random(),
+            limits: source.limits(),
+            start_rate: source.target(),
             packetizer: packetizer(spec)?,
+            framing: Framing::Marker,
             paced: true,
             priority: video.priority,
             skip_after: after(video.skip_after, stale.skip_after),
             discard_after: after(video.discard_after, stale.discard_after),
         });
+        sources.push(source);
     }
     let config = MediaSenderConfig {
         cname: "sender".to_owned(),
@@ -110,7 +118,7 @@ pub(super) fn sender(
     };
     let options = Options { delay_target: spec.delay_target };
     let sender = MediaSender::new(config, spec.controller.build_with(spec.limits, options), sent);
-    Ok(MediaEndpoint::new(Some(sender), None))
+    Ok(EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), sources))
 }
 
 /// The end that receives.
@@ -118,25 +126,34 @@ pub(super) fn sender(
 /// # Errors
 ///
 /// A source or the receiver cannot be built; validation has excluded it.
-pub(super) fn receiver(spec: &MediaSpec) -> Result<MediaEndpoint, Box<dyn std::error::Error>> {
+pub(super) fn receiver(spec: &MediaSpec) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
     let feedback = spec.feedback.unwrap_or(spec.controller.requirements().feedback);
     let config = MediaReceiverConfig {
         payloads: vec![
             PayloadFormat::video(VIDEO_TYPE),
-            PayloadFormat::audio(AUDIO_TYPE, spec.audio.map_or(VIDEO_CLOCK, |audio| audio.clock)),
+            PayloadFormat {
+                payload_type: AUDIO_TYPE,
+                clock_rate: Some(spec.audio.map_or(VIDEO_CLOCK, |audio| audio.clock)),
+                framing: spec.audio.map_or(Framing::Packet, |audio| audio_framing(spec, &audio)),
+            },
             PayloadFormat::padding(PADDING_TYPE),
         ],
         quench_above: spec.receiver_limit,
         ..MediaReceiverConfig::new(RECEIVER_SSRC, "receiver", feedback)
     };
     let receiver = MediaReceiver::new(config)?;
-    Ok(MediaEndpoint::new(None, Some(receiver)))
+    Ok(EncodedEndpoint::new(MediaEndpoint::new(None, Some(receiver)), Vec::new()))
 }
 
 /// When each stream pauses, by its place among them.
 pub(super) fn pauses(spec: &MediaSpec) -> impl Iterator<Item = (usize, Vec<(Timestamp, Timestamp)>)> {
     let own = |(place, stream): (usize, Stream<'_>)| Some((place, spec.pauses_of(stream.video?)));
     streams(spec).enumerate().filter_map(own)
+}
+
+/// A packet is a frame of audio, unless a frame does not fit.
+fn audio_framing(spec: &MediaSpec, audio: &AudioConfig) -> Framing {
+    if audio.rate.size_in(audio.packet_time) <= spec.max_payload { Framing::Packet } else { Framing::Marker }
 }
 
 fn packetizer(spec: &MediaSpec) -> Result<Packetizer, &'static str> {

@@ -1,15 +1,14 @@
 //! Media flows: streams, encoders and controller.
 
 use giusto_congestion::{Algorithm, FeedbackKind, Limits};
-use giusto_session::{
-    packetizer::DEFAULT_MAX_PAYLOAD,
-    source::{
-        AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectConfig, PerfectEncoder,
-        RateRange, SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceConfig,
-        TraceEncoder, TraceLadder,
+use giusto_session::media::{DEFAULT_MAX_PAYLOAD, RateRange};
+use giusto_sim::{
+    random::Random,
+    traffic::encoder::{
+        AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectConfig, PerfectEncoder, SourceError,
+        StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceConfig, TraceEncoder, TraceLadder,
     },
 };
-use giusto_sim::random::Random;
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 /// Maximum number of videos in one flow.

@@ -1,10 +1,10 @@
-//! What codecs and their losses cost on the scale of the E-model.
+//! Impairments of codecs and their losses on the scale of the E-model.
 
 use std::fmt;
 
 use giusto_rtp::voice::VoiceProfile;
 
-/// What all impairment of the equipment together can take away (G.107 (7-29)); G.107.1 (7-15) has the same 95.
+/// The largest total impairment of the equipment (G.107 (7-29)); G.107.1 (7-15) has the same 95.
 const EQUIPMENT_CEILING: f64 = 95.0;
 
 /// On which scale a rating lies.
@@ -30,7 +30,7 @@ impl fmt::Display for MosScale {
     }
 }
 
-/// What a codec costs, without loss and with it.
+/// The impairment of a codec, without and with loss.
 ///
 /// | codec | Ie | Bpl | source |
 /// |---|---|---|---|

@@ -3,10 +3,13 @@
 use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_units::TimeDelta;
 
-use super::{CodecImpairment, EModel, MosScale};
+use super::{
+    codec::{CodecImpairment, MosScale},
+    e_model::EModel,
+};
 use crate::playout::PlayoutSummary;
 
-/// What happens to voice between encoder and decoder.
+/// The path of voice between encoder and decoder.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VoicePath {
     /// Mean one-way delay of the packets, from the departure of one to its arrival.
@@ -62,9 +65,9 @@ pub struct VoiceQuality {
     /// Of that, the playout buffer.
     #[cfg_attr(feature = "serde", serde(rename = "buffer_delay_ns"))]
     pub buffer_delay: TimeDelta,
-    /// What delay and echo take from R.
+    /// The impairment of delay and echo.
     pub delay_impairment: f64,
-    /// What codec and losses take from R.
+    /// The impairment of codec and losses.
     pub equipment_impairment: f64,
     /// Whether G.107 permits these values, or they are extrapolated.
     pub within_permitted_range: bool,

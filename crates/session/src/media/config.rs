@@ -1,32 +1,32 @@
-//! How a sender sends.
+//! The settings of a sender.
 
 use giusto_congestion::{FeedbackKind, PacerSettings};
 use giusto_pace::media::PacerConfig;
 use giusto_units::{DataSize, Ecn, TimeDelta};
 
-/// How a sender sends.
+/// The settings of a [`MediaSender`](super::MediaSender).
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaSenderConfig {
-    /// Its name (RFC 3550 §6.5.1).
+    /// Its canonical name, CNAME (RFC 3550 §6.5.1). Default "giusto".
     pub cname: String,
-    /// What the far end reports to it, which says which header extension its packets carry.
+    /// The feedback that the far end sends, which decides the header extension of its packets. Default: transport-wide.
     pub feedback: FeedbackKind,
-    /// How its packets are paced.
+    /// The constants of its pacer. Default: those of libwebrtc.
     pub pacer: PacerConfig,
     /// Header bytes below RTP that count towards the rates. Default 28, UDP over IPv4.
     pub overhead: DataSize,
     /// The ECN codepoint of its packets. Default Not-ECT.
     pub ecn: Ecn,
-    /// The source and the payload type of padding, which fills probes. Default: [`PADDING_SSRC`], [`PADDING_TYPE`].
+    /// The SSRC and the payload type of padding, which fills probes. Default: [`PADDING_SSRC`], [`PADDING_TYPE`].
     pub padding: (u32, u8),
-    /// What waits leaves faster than the target if it would wait longer than this on average. Default 2 s, as in libwebrtc
-    /// (`pacing_controller.cc`, `kMaxExpectedQueueLength`); `None`: it waits.
+    /// Queues drain faster than the target if packets would wait longer than this on average. Default 2 s, as in libwebrtc
+    /// (`pacing_controller.cc`, `kMaxExpectedQueueLength`); `None`: never.
     pub queue_limit: Option<TimeDelta>,
-    /// What has waited for longer than this is thrown away, and its source told so, whatever its stream says of itself
-    /// ([`MediaStream::discard_after`](super::MediaStream::discard_after)). Default 10 s, ours: only a window that does not open,
-    /// or nobody who sends, can make anything wait for so long.
+    /// Packets that have waited for longer than this are discarded, whatever
+    /// [`MediaStream::discard_after`](super::MediaStream::discard_after) says. Default 10 s, ours: a packet waits for so long only if
+    /// the window stays closed, or if nobody calls.
     pub discard_after: TimeDelta,
-    /// How often it sends sender reports; at least 10 ms. Default 1 s, as libwebrtc does for video.
+    /// The interval of its sender reports; at least 10 ms. Default 1 s, as libwebrtc does for video.
     pub report_interval: TimeDelta,
 }
 
@@ -46,12 +46,12 @@ impl Default for MediaSenderConfig {
     }
 }
 
-/// The pacer that a controller's `settings` ask for; the other constants are libwebrtc's.
+/// The pacer constants for a controller's `settings`; the others are those of libwebrtc.
 pub const fn pacer_config(settings: PacerSettings) -> PacerConfig {
     PacerConfig { burst: settings.burst, ..PacerConfig::libwebrtc() }
 }
 
-/// The source of padding, where none is given.
+/// The default SSRC of padding.
 pub const PADDING_SSRC: u32 = 0x7061_6464;
-/// The payload type of padding, where none is given: dynamic (RFC 3551 §6).
+/// The default payload type of padding: dynamic (RFC 3551 §6).
 pub const PADDING_TYPE: u8 = 97;

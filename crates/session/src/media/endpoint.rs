@@ -1,15 +1,22 @@
 //! Both directions over one transport.
 
 use giusto_rtp::rtcp::Packets;
-use giusto_units::{DataSize, Ecn, Timestamp};
+use giusto_units::{Ecn, Timestamp};
 
-use super::{Datagram, MediaEvent, MediaReceiver, MediaSender};
+use super::{
+    datagram::Datagram,
+    event::MediaEvent,
+    frame::{Frame, FrameError},
+    payload::Payload,
+    receiver::MediaReceiver,
+    sender::MediaSender,
+};
 
 /// One end of a media session: it sends, receives, or both.
 ///
 /// After each `handle_` call, ask [`poll_transmit`](Self::poll_transmit) until it gives nothing more, then
 /// [`poll_timeout`](Self::poll_timeout); after [`handle_timeout`](Self::handle_timeout) that lies in the future. Calls in any order are safe, time that runs backwards
-/// counts as no time, a repeat does no harm, and each call does bounded work.
+/// counts as no time, a repeated call does no harm, and each call does bounded work.
 #[derive(Debug)]
 pub struct MediaEndpoint {
     sender: Option<MediaSender>,
@@ -18,7 +25,7 @@ pub struct MediaEndpoint {
 }
 
 impl MediaEndpoint {
-    /// An end with either or both.
+    /// An endpoint that sends, receives, or both.
     pub fn new(sender: Option<MediaSender>, receiver: Option<MediaReceiver>) -> Self {
         Self { sender, receiver, damaged: 0 }
     }
@@ -28,23 +35,33 @@ impl MediaEndpoint {
         self.sender.as_ref()
     }
 
+    /// The half that sends.
+    pub fn sender_mut(&mut self) -> Option<&mut MediaSender> {
+        self.sender.as_mut()
+    }
+
     /// The half that receives.
     pub fn receiver(&self) -> Option<&MediaReceiver> {
         self.receiver.as_ref()
     }
 
-    /// Datagrams and RTCP packets that were no such thing.
+    /// Datagrams and RTCP packets that could not be parsed.
     pub fn damaged(&self) -> u64 {
         self.damaged
     }
 
-    /// A datagram came: its head, with all that is to be read, its whole size as UDP payload, and its ECN codepoint.
+    /// A datagram came, with its ECN codepoint.
     ///
-    /// What it is says its second byte (RFC 5761 §4): 192 to 223 is RTCP.
-    pub fn handle_datagram(&mut self, now: Timestamp, head: &[u8], size: DataSize, ecn: Ecn) {
+    /// It is RTCP if its second byte is 192 to 223 (RFC 5761 §4), otherwise RTP.
+    pub fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8], ecn: Ecn) {
+        self.handle_parts(now, bytes, &Payload::default(), ecn);
+    }
+
+    /// The same, with the two parts of a [`Datagram`] apart: the payload is not copied.
+    pub fn handle_parts(&mut self, now: Timestamp, head: &[u8], payload: &Payload, ecn: Ecn) {
         if !matches!(head.get(1), Some(192..=223)) {
             if let Some(receiver) = &mut self.receiver {
-                receiver.handle_rtp(now, head, size, ecn);
+                receiver.handle_rtp(now, head, payload, ecn);
             }
             return;
         }
@@ -76,14 +93,36 @@ impl MediaEndpoint {
         }
     }
 
-    /// Stops or continues the frames of a stream that it sends, by its place among them.
+    /// Asks the sender whether the next frame of a stream should be encoded: see [`MediaSender::wants_frame`].
+    pub fn wants_frame(&mut self, now: Timestamp, stream: usize) -> bool {
+        self.sender.as_mut().is_some_and(|sender| sender.wants_frame(now, stream))
+    }
+
+    /// Gives an encoded frame to the sender: see [`MediaSender::push_frame`].
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError`] says why the frame was not taken.
+    pub fn push_frame(&mut self, now: Timestamp, stream: usize, frame: Frame) -> Result<(), FrameError> {
+        let sender = self.sender.as_mut().ok_or(FrameError::NoStream(stream))?;
+        sender.push_frame(now, stream, frame)
+    }
+
+    /// Counts a frame that was not wanted: see [`MediaSender::skip_frame`].
+    pub fn skip_frame(&mut self, now: Timestamp, stream: usize) {
+        if let Some(sender) = &mut self.sender {
+            sender.skip_frame(now, stream);
+        }
+    }
+
+    /// Says that the encoder of a stream pauses or continues: see [`MediaSender::set_paused`].
     pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
         if let Some(sender) = &mut self.sender {
             sender.set_paused(now, stream, paused);
         }
     }
 
-    /// Ends what it sends, with a BYE.
+    /// Ends the media that it sends, with a BYE.
     pub fn stop(&mut self, now: Timestamp) {
         if let Some(sender) = &mut self.sender {
             sender.stop(now);
@@ -103,7 +142,7 @@ impl MediaEndpoint {
         [sender, receiver].into_iter().flatten().min()
     }
 
-    /// What there is to tell.
+    /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<MediaEvent> {
         let sender = self.sender.as_mut().and_then(MediaSender::poll_event);
         sender.or_else(|| self.receiver.as_mut()?.poll_event())

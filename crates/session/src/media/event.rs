@@ -1,77 +1,111 @@
-//! What an endpoint has to tell.
+//! Events of an endpoint.
 
 use std::collections::VecDeque;
 
 use giusto_congestion::Decision;
-use giusto_units::{DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-/// Events that nobody takes are forgotten beyond so many, the oldest first.
-const MOST_EVENTS: usize = 4096;
+use super::payload::Payload;
 
-/// What an endpoint has to tell.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Events that are kept until somebody takes them; beyond that the oldest are dropped. Ours.
+const MAX_EVENTS: usize = 4096;
+/// Bytes of frames that are kept until somebody takes them; beyond that the oldest events are dropped. Ours.
+const MAX_EVENT_SIZE: DataSize = DataSize::from_bytes(32_000_000);
+
+/// An event of an endpoint.
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum MediaEvent {
-    /// The controller has decided.
+    /// The controller has made a decision.
     Decided(Decision),
     /// A frame has arrived whole.
     Frame(FrameArrival),
-    /// The far end has ended this source.
+    /// The far end has ended a source with a BYE.
     Ended {
-        /// Which.
+        /// Its synchronisation source.
         ssrc: u32,
     },
-    /// A frame was due and left out, because what waits of its stream has waited for too long
-    /// ([`MediaStream::skip_after`](super::MediaStream::skip_after)).
-    Skipped {
-        /// Of which stream.
-        ssrc: u32,
-        /// When.
+    /// The encoder of a stream should produce this rate from now on.
+    Target {
+        /// The place of the stream among the sender's.
+        stream: usize,
+        /// The target rate, headers not included.
+        rate: DataRate,
+        /// The time of the change.
         at: Timestamp,
     },
-    /// Packets were thrown away before they left, because they had waited for too long
+    /// The next frame of a stream should be a key frame.
+    KeyFrameWanted {
+        /// The place of the stream among the sender's.
+        stream: usize,
+        /// The time of the request.
+        at: Timestamp,
+    },
+    /// A frame was skipped because its stream's queue was too old
+    /// ([`MediaStream::skip_after`](super::MediaStream::skip_after)).
+    Skipped {
+        /// The stream's synchronisation source.
+        ssrc: u32,
+        /// The time at which the frame was due.
+        at: Timestamp,
+    },
+    /// Packets were discarded before they were sent, because they had waited for too long
     /// ([`MediaStream::discard_after`](super::MediaStream::discard_after)).
     Discarded {
-        /// Of which stream.
+        /// The stream's synchronisation source.
         ssrc: u32,
-        /// How many.
+        /// The number of packets.
         packets: u64,
-        /// When.
+        /// The time of the discard.
         at: Timestamp,
     },
 }
 
 /// A frame that arrived whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameArrival {
-    /// Of which source.
+    /// Its synchronisation source.
     pub ssrc: u32,
+    /// The sequence number of its first packet, without wraps: later frames of a source have higher numbers. Frames come out as
+    /// they become whole, which is not always in this order.
+    pub sequence: u64,
     /// Its RTP timestamp.
-    pub media_timestamp: u32,
+    pub rtp_timestamp: u32,
     /// When the last of its packets arrived.
     pub at: Timestamp,
     /// From its capture until then, by the clocks of both ends (the sender's is in its reports, RFC 3550 §6.4.1); `None` before
-    /// the first report. Where the clocks are not in step, only its changes mean something.
+    /// the first report. If the clocks are not synchronised, only its changes mean something.
     pub delay: Option<TimeDelta>,
-    /// How many packets it came in.
+    /// The number of packets it came in.
     pub packets: u64,
-    /// Its size, without the headers of RTP.
-    pub size: DataSize,
+    /// Its bytes.
+    pub payload: Payload,
 }
 
-/// What nobody has taken yet.
+/// Events that nobody has taken yet.
 #[derive(Debug, Default)]
-pub(super) struct Events(VecDeque<MediaEvent>);
+pub(super) struct Events {
+    queue: VecDeque<MediaEvent>,
+    /// Bytes of the frames among them.
+    size: DataSize,
+}
 
 impl Events {
     pub(super) fn tell(&mut self, event: MediaEvent) {
-        if self.0.len() >= MOST_EVENTS {
-            self.0.pop_front();
+        self.size += Self::size_of(&event);
+        self.queue.push_back(event);
+        while self.queue.len() > 1 && (self.queue.len() > MAX_EVENTS || self.size > MAX_EVENT_SIZE) {
+            self.take();
         }
-        self.0.push_back(event);
     }
 
     pub(super) fn take(&mut self) -> Option<MediaEvent> {
-        self.0.pop_front()
+        let event = self.queue.pop_front()?;
+        self.size = self.size.saturating_sub(Self::size_of(&event));
+        Some(event)
+    }
+
+    fn size_of(event: &MediaEvent) -> DataSize {
+        if let MediaEvent::Frame(frame) = event { frame.payload.size() } else { DataSize::ZERO }
     }
 }

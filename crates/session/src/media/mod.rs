@@ -1,41 +1,62 @@
-//! How do two ends of a media session speak to each other?
+//! An adaptive media session over RTP and RTCP.
 //!
 //! A [`MediaEndpoint`] sends media, receives media, or both, over one transport (RTP and RTCP share it, RFC 5761). It has no
-//! clock and no socket: datagrams and times go in, datagrams and events come out.
+//! clock and no socket: frames, datagrams and times go in, datagrams, frames and events come out.
 //!
 //! ```text
 //!   MediaSender                                                      MediaReceiver
-//!     source -> packetizer -> queue -+
-//!     source -> packetizer -> queue -+-> scheduler -> pacer == RTP ====> when did each packet arrive?
-//!     sound  -> packetizer -------------------------------> == RTP ====>
-//!       ^ rate  ^ skip          ^ discard               ^ window              |
-//!       +-------+---------------+-------- controller <--+-- RTCP feedback ----+    transport-wide, RFC 8888, REMB, or SCReAM's
+//!     frame -> packetizer -> queue -+
+//!     frame -> packetizer -> queue -+-> scheduler -> pacer == RTP ====> reassembly -> frame
+//!     audio -> packetizer --------------------------------> == RTP ====> reassembly -> frame
+//!       ^ rate, skip     ^ discard               ^ window                     |
+//!       +----------------+-------- controller <--+-- RTCP feedback -----------+    TWCC, RFC 8888, REMB, or SCReAM draft-00
 //!     | -- SR, SDES ----------------------------------------------------> |   every second
 //!     | <------------------------------------------------------------ RR - |   every second
 //!     | -- BYE ---------------------------------------------------------> |   ends the reports
 //! ```
 //!
+//! # Frames
+//!
+//! The caller pushes each encoded frame with [`MediaSender::push_frame`]. The far end gives it back whole, byte for byte and once,
+//! as [`MediaEvent::Frame`]. The sender tells the caller's encoder what to do:
+//!
+//! | to the encoder | event | getter |
+//! |---|---|---|
+//! | produce this rate | [`MediaEvent::Target`] | [`MediaSender::stream_target`] |
+//! | skip the next frame | – | [`MediaSender::wants_frame`], asked before each frame |
+//! | make the next frame a key frame | [`MediaEvent::KeyFrameWanted`] | [`MediaSender::wants_key_frame`] |
+//!
 //! # Several streams
 //!
-//! A sender is the framework of Figure 2 of draft-johansson-rmcat-scream-cc-00, whatever its controller:
+//! A sender follows Figure 2 of draft-johansson-rmcat-scream-cc-00 with every controller:
 //!
 //! | in the figure | here |
 //! |---|---|
-//! | rate control (1), one for each source | the controller's own for each stream, where it has that; otherwise its target is divided by [priority](MediaStream::priority), and what one stream cannot use goes to the others |
-//! | queue of RTP packets (2), one for each source | the same; the controller hears (4) what all of them hold, how old the oldest packet of all is, and both of each stream |
-//! | frames are skipped (3) | [`MediaStream::skip_after`]: a frame that is due is not encoded while the stream's oldest packet is older |
-//! | old frames are discarded (§3.3) | [`MediaStream::discard_after`]: with the first packet that is too old goes all that waits of its stream, and a key frame follows. Only what leaves gets a sequence number, so nothing looks lost |
-//! | priority order or round robin (5) | both: weighted round robin by credit, as RFC 8298 §4.1.2.8 has it. Weights are priorities |
-//! | transmission scheduler, congestion window (6, 8) | one [pacer](giusto_pace::media::Pacer) with the one window |
-//! | sound may pass the window | [`MediaStream::paced`] is false: it waits for nothing, and counts as sent, as in flight, and as owed to the pacer |
+//! | rate control (1), one for each source | the controller's own for each stream, if it has one; otherwise its target is divided by [priority](MediaStream::priority), and what a stream cannot use goes to the others |
+//! | queue of RTP packets (2), one for each source | the same; the controller is told (4) the size and age of all queues together and of each queue |
+//! | frames are skipped (3) | [`MediaStream::skip_after`]: no frame is wanted while the stream's oldest packet is older |
+//! | old frames are discarded (§3.3) | [`MediaStream::discard_after`]: when a packet is too old, the whole queue of its stream is discarded and a key frame is wanted. Sequence numbers are given to packets as they leave, so the receiver sees no loss |
+//! | priority order or round robin (5) | weighted round robin by credit (RFC 8298 §4.1.2.8); the weights are the priorities |
+//! | transmission scheduler, congestion window (6, 8) | one [pacer](giusto_pace::media::Pacer) with one window |
+//! | audio may bypass the window | [`MediaStream::paced`] is false: the packets do not wait, but count as sent, as in flight, and against the pacer's budget |
 //!
-//! A stream that pauses leaves its part to the others; what waits of it still leaves. What became of each stream say
-//! [`MediaSender::figures`], [`MediaEvent::Skipped`] and [`MediaEvent::Discarded`].
+//! A paused stream leaves its share to the others; its queue still drains. [`MediaSender::figures`], [`MediaEvent::Skipped`] and
+//! [`MediaEvent::Discarded`] report what happened to each stream.
 //!
-//! # What is on the wire
+//! # On the wire
 //!
-//! RTP headers and RTCP are real bytes. What is in the media is not: a [`Datagram`] has a head that is read, and a rest of
-//! which only the size counts.
+//! A [`Datagram`] is an RTP packet (header, extension, payload) or compound RTCP. The payload of a packet is a part of a frame,
+//! without a payload header. These rules make frames of any bytes come out whole:
+//!
+//! 1. All packets of a frame have its RTP timestamp and consecutive sequence numbers. With [`Framing::Marker`], the last has the
+//!    RTP marker (RFC 3551 §5); with [`Framing::Packet`], each packet is a frame.
+//! 2. A packet is the first of its frame if the packet before it in sequence is of another frame. So the receiver knows where a
+//!    frame begins only if it has received the last packet of the frame before.
+//! 3. The first sequence number of a stream is the lower 16 bits of the RTP timestamp of its first packet, which is random
+//!    (RFC 3550 §5.1). So the receiver recognises the first packet of a stream, and drops the first frame if that packet is lost.
+//!
+//! A frame is dropped if it is incomplete 2 s after its first packet arrived, or if incomplete frames take too much memory.
+//! A loss within a frame costs that frame; a loss of the last packet of a frame costs the next frame too.
 //!
 //! | extension (RFC 8285) | id | sent with |
 //! |---|---|---|
@@ -43,50 +64,35 @@
 //! | abs-send-time | [`ABS_SEND_TIME_ID`] | [`FeedbackKind::ReceiverEstimate`](giusto_congestion::FeedbackKind) |
 
 mod config;
+mod datagram;
 mod endpoint;
 mod event;
+mod extensions;
+mod format;
+mod frame;
+mod packetizer;
+mod payload;
 mod queue;
+mod rate_range;
 mod receiver;
 mod reports;
 mod scheduler;
-#[cfg(test)]
-mod scream_draft_tests;
 mod sender;
 mod share;
 mod stream;
 mod streams;
-#[cfg(test)]
-mod tests;
 
 pub use config::{MediaSenderConfig, PADDING_SSRC, PADDING_TYPE, pacer_config};
+pub use datagram::Datagram;
 pub use endpoint::MediaEndpoint;
 pub use event::{FrameArrival, MediaEvent};
-pub use receiver::{Framing, MediaReceiver, MediaReceiverConfig, PayloadFormat, SourceFigures};
+pub use extensions::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID};
+pub use format::{Framing, PayloadFormat};
+pub use frame::{Frame, FrameError, MAX_FRAME_SIZE};
+pub use packetizer::{Cut, DEFAULT_MAX_PAYLOAD, Packetizer, Piece, Pieces};
+pub use payload::Payload;
+pub use rate_range::{RateRange, RateRangeError};
+pub use receiver::{MediaReceiver, MediaReceiverConfig, SourceFigures};
 pub use sender::MediaSender;
 pub use stream::MediaStream;
 pub use streams::StreamFigures;
-
-use giusto_units::{DataSize, Ecn};
-
-/// The local identifier of the transport-wide sequence number (RFC 8285 §4.2).
-pub const TRANSPORT_SEQUENCE_ID: u8 = 1;
-/// The local identifier of abs-send-time.
-pub const ABS_SEND_TIME_ID: u8 = 2;
-
-/// A datagram, as far as anybody reads it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Datagram {
-    /// What is read: an RTP header with its extensions, or RTCP.
-    pub head: Vec<u8>,
-    /// How much content follows that nobody reads.
-    pub rest: DataSize,
-    /// Its ECN codepoint.
-    pub ecn: Ecn,
-}
-
-impl Datagram {
-    /// The whole UDP payload.
-    pub fn size(&self) -> DataSize {
-        DataSize::from_bytes(self.head.len() as u64) + self.rest
-    }
-}

@@ -1,20 +1,23 @@
-//! What waits to be sent.
+//! Packets that wait to be sent.
 
 use std::collections::VecDeque;
 
 use giusto_congestion::QueueState;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use crate::packetizer::MediaPacket;
+use super::payload::Payload;
 
-/// A packet that waits.
-#[derive(Debug, Clone, Copy)]
+/// A packet that waits to be sent.
+#[derive(Debug, Clone)]
 pub(super) struct Waiting {
-    /// Of which stream.
+    /// The place of its stream.
     pub(super) stream: usize,
-    /// Its content.
-    pub(super) packet: MediaPacket,
-    /// Since when.
+    /// The media timestamp of its frame.
+    pub(super) media_timestamp: u32,
+    pub(super) payload: Payload,
+    /// Whether it has the RTP marker.
+    pub(super) marker: bool,
+    /// When its frame was pushed.
     pub(super) since: Timestamp,
     /// Its size as the pacer counts it, headers included.
     pub(super) size: DataSize,
@@ -25,7 +28,7 @@ pub(super) struct Waiting {
 pub(super) struct SendQueue {
     packets: VecDeque<Waiting>,
     size: DataSize,
-    /// The sum of the moments at which they came, in nanoseconds.
+    /// The sum of the times at which they were queued, in nanoseconds.
     since_ns: u128,
 }
 
@@ -51,12 +54,12 @@ impl SendQueue {
         Some(waiting)
     }
 
-    /// Throws everything away; says how many packets that was.
+    /// Empties the queue; gives the number of packets.
     pub(super) fn clear(&mut self) -> u64 {
         std::mem::take(self).packets.len() as u64
     }
 
-    /// How long the oldest has waited.
+    /// The age of the oldest packet.
     pub(super) fn age(&self, now: Timestamp) -> TimeDelta {
         self.front().map_or(TimeDelta::ZERO, |oldest| now.saturating_since(oldest.since))
     }
@@ -90,8 +93,8 @@ impl Whole {
         QueueState { size: self.size, oldest }
     }
 
-    /// The rate that gets everything out before it has waited `limit` on average (libwebrtc, `pacing_controller.cc`: what waits,
-    /// over the limit less the mean time waited, and that at least 1 ms).
+    /// The rate that empties the queues before packets have waited `limit` on average (libwebrtc, `pacing_controller.cc`: the queue
+    /// size over the limit less the mean time in the queue, which is at least 1 ms).
     pub(super) fn rate_within(&self, now: Timestamp, limit: TimeDelta) -> DataRate {
         let Some(mean_ns) = self.since_ns.checked_div(self.packets) else {
             return DataRate::ZERO;

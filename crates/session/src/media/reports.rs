@@ -3,7 +3,7 @@
 use giusto_rtp::rtcp::Packet;
 use giusto_units::Timestamp;
 
-use super::MediaSender;
+use super::sender::MediaSender;
 
 impl MediaSender {
     /// Handles an RTCP packet.

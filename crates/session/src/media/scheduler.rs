@@ -1,9 +1,9 @@
-//! Which stream's packet leaves next? Weighted round robin, by credit (RFC 8298 §4.1.2.8).
+//! Selects the stream that sends the next packet: weighted round robin by credit (RFC 8298 §4.1.2.8).
 //!
-//! What one stream sends is a credit for each other stream that waits, by its weight against that of the one that sends; among
-//! those that wait, the one with the most credit for its weight is next. Only differences of credit count. So a stream's *turn* is
-//! kept instead, what it has sent over its weight, and the least turn is next: the same order, and one number to write for each
-//! packet. A stream that did not wait has gathered nothing: its turn is at least that of the packet that left last.
+//! When a stream sends, each other stream with a queue gets a credit, in proportion to its weight; the stream with the most credit
+//! for its weight is next. Only differences of credit count. So each stream has a *turn* instead, the bytes it has sent over its
+//! weight, and the lowest turn is next: the same order with one update per packet. A stream without a queue gains no credit: its
+//! turn is at least that of the last packet sent.
 //!
 //! In this form it is start-time fair queuing (Goyal, Vin and Cheng, 1996), which bounds what it does. Where no packet is larger
 //! than `L`, stream `i` has the weight `w_i`, and `n` streams have `W` together:
@@ -13,18 +13,18 @@
 
 use giusto_units::DataSize;
 
-/// Weights are whole numbers up to this.
+/// The largest weight; weights are whole numbers.
 const HEAVIEST: u64 = 1 << 20;
-/// No stream weighs less than this part of the heaviest: at 1 Mbit/s, packets of 1200 bytes then wait for 10 s. Ours.
+/// The largest ratio of two weights: at 1 Mbit/s, packets of 1200 bytes then wait for 10 s. Ours.
 const LIGHTEST_PART: u64 = 1 << 10;
-/// A byte of a stream that weighs 1, in turns: what is rounded off is nothing beside a byte of the heaviest.
+/// The binary logarithm of the turn of one byte at weight 1: rounding is far below one byte of the heaviest stream.
 const TURNS: u32 = 40;
 
-/// Says who is next among those that wait.
+/// Selects the next stream among those with a queue.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scheduler {
     lanes: Vec<Lane>,
-    /// The turn of the packet that left last; where nobody waits, the latest turn of all.
+    /// The turn of the last packet sent; if all queues are empty, the highest turn of all.
     turn: u128,
 }
 
@@ -36,7 +36,7 @@ struct Lane {
 }
 
 impl Scheduler {
-    /// As many streams as there are `priorities`, each above 0 and finite.
+    /// One stream for each of `priorities`, which are above 0 and finite.
     pub(super) fn new(priorities: impl Iterator<Item = f64> + Clone) -> Self {
         let heaviest = priorities.clone().fold(f64::MIN_POSITIVE, f64::max);
         let lane = |priority: f64| {
@@ -46,7 +46,7 @@ impl Scheduler {
         Self { lanes: priorities.map(lane).collect(), turn: 0 }
     }
 
-    /// Something of `stream` waits, if nothing did before.
+    /// The queue of `stream` is not empty.
     pub(super) fn on_waiting(&mut self, stream: usize) {
         let turn = self.turn;
         if let Some(lane) = self.lanes.get_mut(stream).filter(|lane| !lane.waits) {
@@ -55,7 +55,7 @@ impl Scheduler {
         }
     }
 
-    /// Nothing of `stream` waits any more.
+    /// The queue of `stream` is empty.
     pub(super) fn on_empty(&mut self, stream: usize) {
         if let Some(lane) = self.lanes.get_mut(stream) {
             lane.waits = false;
@@ -66,13 +66,13 @@ impl Scheduler {
         }
     }
 
-    /// Who is next. Where turns are the same, the first.
+    /// The next stream; of equal turns the first.
     pub(super) fn next(&self) -> Option<usize> {
         let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| lane.waits);
         waiting.min_by_key(|(_, lane)| lane.turn).map(|(stream, _)| stream)
     }
 
-    /// A packet of `stream` has left.
+    /// A packet of `stream` was sent.
     pub(super) fn on_sent(&mut self, stream: usize, size: DataSize) {
         if let Some(lane) = self.lanes.get_mut(stream) {
             self.turn = lane.turn;

@@ -7,36 +7,40 @@ use giusto_congestion::{
 };
 use giusto_pace::media::{self, Pacer, Permit};
 use giusto_rtp::rtcp::{Bye, Description, SourceDescription};
-use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
-    Datagram, MediaEvent, MediaSenderConfig, MediaStream, StreamFigures,
-    event::Events,
+    config::MediaSenderConfig,
+    datagram::Datagram,
+    event::{Events, MediaEvent},
+    frame::{Frame, FrameError},
+    payload::Payload,
     queue::Waiting,
-    stream::{RtpStream, Says},
-    streams::Streams,
+    stream::{MediaStream, PacketFields, RtpStream},
+    streams::{StreamFigures, Streams},
 };
 
-/// The largest payload of padding: that of a full packet, as libwebrtc has it where padding repeats media.
+/// The largest padding payload: that of a full packet, as in libwebrtc when padding repeats media.
 const PADDING_MOST: DataSize = DataSize::from_bytes(1200);
-/// The smallest, so that little room is not filled with headers.
+/// The smallest padding payload, so that a small gap is not filled with headers.
 const PADDING_LEAST: DataSize = DataSize::from_bytes(50);
-/// What was sent delays padding for no longer than this: libwebrtc's budget for it holds as much (`interval_budget.cc`, 500 ms).
+/// Sent packets delay padding for no longer than this: the padding budget of libwebrtc (`interval_budget.cc`, 500 ms).
 const PADDING_DEBT: TimeDelta = TimeDelta::from_millis(500);
-/// Reports do not follow each other faster, whatever is configured.
+/// The shortest report interval. Ours.
 const LEAST_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
 /// The most sources of a report, a description or a goodbye (RFC 3550 §6.4.1, §6.5, §6.6: five bits).
 const MOST_SOURCES: usize = 31;
-/// The longest name (RFC 3550 §6.5).
+/// The longest CNAME (RFC 3550 §6.5).
 const MOST_NAME_BYTES: usize = 255;
-/// Reports that nobody takes: the oldest gives way.
+/// Reports that are kept until somebody takes them; beyond that the oldest is dropped. Ours.
 const MOST_REPORTS: usize = 4;
 
-/// Sends media: frames become packets, packets wait for the pacer, the pacer obeys the controller, and what is reported of them
-/// goes to the controller.
+/// Sends media: frames become packets, packets wait for the pacer, the pacer follows the controller, and the controller gets the
+/// feedback on the packets.
 ///
-/// It begins with its first [`handle_timeout`](Self::handle_timeout). See [`MediaEndpoint`](super::MediaEndpoint) for the order of
-/// calls.
+/// For each frame, ask [`wants_frame`](Self::wants_frame), then call [`push_frame`](Self::push_frame) or
+/// [`skip_frame`](Self::skip_frame), then [`handle_timeout`](Self::handle_timeout). The session begins with the first of these
+/// calls. See [`MediaEndpoint`](super::MediaEndpoint) for the other calls.
 #[derive(Debug)]
 pub struct MediaSender {
     config: MediaSenderConfig,
@@ -45,24 +49,26 @@ pub struct MediaSender {
     pub(super) padding: RtpStream,
     pub(super) pacer: Pacer,
     target: Target,
-    /// What each stream may take, where the controller says so.
+    /// The rate of each stream, if the controller has one for each.
     stream_targets: Vec<DataRate>,
     pacing: DataRate,
     decision: Decision,
     pub(super) history: History,
     next_transport_sequence: u16,
-    /// When padding may follow what was sent, with [`Target::padding`].
+    /// When the next padding may be sent, with [`Target::padding`].
     padding_at: Timestamp,
     report_at: Option<Timestamp>,
     rtcp: VecDeque<Datagram>,
     events: Events,
     now: Timestamp,
     begun: bool,
+    /// Whether the controller's target was applied since the last frame was pushed.
+    is_settled: bool,
     pub(super) stopped: bool,
 }
 
 impl MediaSender {
-    /// Begins with its first call.
+    /// A sender of these streams.
     pub fn new(
         mut config: MediaSenderConfig,
         controller: Box<dyn Controller>,
@@ -76,7 +82,7 @@ impl MediaSender {
         pacer.on_target(Timestamp::ZERO, target.pacing, target.window);
         let decision = *controller.decision();
         Self {
-            padding: RtpStream::new(config.padding.0, config.padding.1, (0, 0)),
+            padding: RtpStream::new(config.padding.0, config.padding.1, 0),
             controller,
             streams: Streams::new(streams, config.feedback, config.overhead),
             pacer,
@@ -92,22 +98,23 @@ impl MediaSender {
             events: Events::default(),
             now: Timestamp::ZERO,
             begun: false,
+            is_settled: true,
             stopped: false,
             config,
         }
     }
 
-    /// How much it may send.
+    /// The target of its controller.
     pub fn target(&self) -> Target {
         self.target
     }
 
-    /// What waits to be sent.
+    /// The queues of all paced streams together.
     pub fn queue(&self, now: Timestamp) -> QueueState {
         self.streams.whole().state(now.max(self.now))
     }
 
-    /// What was sent and neither reported on nor followed by anything that was.
+    /// Bytes in flight: sent, not reported on, and not followed by a packet that was.
     pub fn in_flight(&self) -> DataSize {
         self.history.in_flight()
     }
@@ -117,15 +124,15 @@ impl MediaSender {
         self.streams.iter().map(|(stream, _)| stream)
     }
 
-    /// What is known of each stream, in the same order.
+    /// Figures of each stream, in the same order.
     pub fn figures(&self, now: Timestamp) -> impl Iterator<Item = StreamFigures> {
         self.streams.figures(now.max(self.now))
     }
 
-    /// Stops or continues the frames of a stream (RFC 8867 §5.8).
+    /// Says that the encoder of a stream pauses or continues (RFC 8867 §5.8). While it pauses, the other streams have its share.
     pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
         let now = self.advance(now);
-        self.streams.set_paused(now, stream, paused);
+        self.streams.set_paused(stream, paused);
         self.share(now);
     }
 
@@ -145,23 +152,61 @@ impl MediaSender {
         self.settle(now);
     }
 
+    /// The target of a stream's encoder, headers not included; `None` if there is no such stream.
+    pub fn stream_target(&self, stream: usize) -> Option<DataRate> {
+        self.streams.target(stream)
+    }
+
+    /// Whether the next frame of a stream should be a key frame: a part of the stream was discarded, and no key frame has been
+    /// pushed since.
+    pub fn wants_key_frame(&self, stream: usize) -> bool {
+        self.streams.wants_key_frame(stream)
+    }
+
+    /// Whether the next frame of a stream should be encoded. If not, call [`skip_frame`](Self::skip_frame) instead of
+    /// [`push_frame`](Self::push_frame).
+    ///
+    /// Ask just before encoding: packets that are too old by now are discarded first, which may make a key frame wanted.
+    pub fn wants_frame(&mut self, now: Timestamp, stream: usize) -> bool {
+        let now = self.advance(now);
+        if self.stopped {
+            return false;
+        }
+        self.prepare(now);
+        self.streams.wants_frame(now, stream)
+    }
+
+    /// Takes an encoded frame of a stream, by its place among the streams.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError`] says why the frame was not taken.
+    pub fn push_frame(&mut self, now: Timestamp, stream: usize, frame: Frame) -> Result<(), FrameError> {
+        let now = self.advance(now);
+        if self.stopped {
+            return Err(FrameError::Stopped);
+        }
+        self.prepare(now);
+        self.streams.push_frame(now, stream, frame)?;
+        self.is_settled = false;
+        Ok(())
+    }
+
+    /// Counts a frame that was due and not encoded because it was not [wanted](Self::wants_frame).
+    pub fn skip_frame(&mut self, now: Timestamp, stream: usize) {
+        let now = self.advance(now);
+        if !self.stopped {
+            self.streams.skip_frame(now, stream, &mut self.events);
+        }
+    }
+
     /// The deadline of [`poll_timeout`](Self::poll_timeout) has come.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         let now = self.advance(now);
         if self.stopped {
             return;
         }
-        if !self.begun {
-            self.begun = true;
-            self.tell_controller(now);
-            self.decision = *self.controller.decision();
-            self.events.tell(MediaEvent::Decided(Decision { at: now, ..self.decision }));
-            self.settle(now);
-            self.share(now);
-        }
-        // What is too old makes room for the key frame that follows it.
-        self.streams.discard_old(now, &mut self.events);
-        self.streams.take_frames(now, &mut self.events);
+        self.prepare(now);
         self.streams.discard_after(now, self.config.discard_after, &mut self.events);
         if self.history.on_timeout(now) {
             self.pacer.on_in_flight(self.history.in_flight());
@@ -169,7 +214,7 @@ impl MediaSender {
         if self.report_at.is_some_and(|due| due <= now) {
             self.report_at = Some(now + self.config.report_interval);
             self.report(now);
-            // What share of the packets is headers changes with their size.
+            // The share of headers changes with the packet size.
             self.share(now);
         }
         self.settle(now);
@@ -192,7 +237,7 @@ impl MediaSender {
             let mut head = self.rtcp.pop_back().map_or_else(Vec::new, |last| last.head);
             let bye = Bye { sources: sources.to_vec(), reason: None };
             if bye.write(&mut head).is_ok() {
-                self.rtcp.push_back(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct });
+                self.rtcp.push_back(Datagram::rtcp(head));
             }
         }
     }
@@ -207,7 +252,7 @@ impl MediaSender {
             return None;
         }
         let (datagram, first) = self.next_media(now)?;
-        // The first packet of a stream is followed by a report, so that its times mean something from the beginning.
+        // A report follows the first packet of a stream, so that the receiver can map its timestamps from the beginning.
         if first {
             self.report_at = Some(now + self.config.report_interval);
             self.report(now);
@@ -221,26 +266,39 @@ impl MediaSender {
         if self.stopped {
             return None;
         }
-        if !self.begun {
+        if !self.begun || !self.is_settled {
             return Some(self.now);
         }
-        let (frames, discard) = (self.streams.next_frame_at(), self.streams.discards_at());
+        let discard = self.streams.discards_at();
         let packet = self.wanted().and_then(|(earliest, size)| match self.pacer.next_send(self.now, size) {
             Permit::Now => Some(earliest),
             Permit::At(at) => Some(at.max(earliest)),
             Permit::Blocked => None,
         });
-        // A window that nothing comes back for opens when what was sent is forgotten.
+        // Without feedback, the window opens when the sent packets are forgotten.
         let forgotten = self.target.window.and(self.history.next_timeout());
-        [frames, discard, packet, forgotten, self.controller.next_timeout(), self.report_at]
+        [discard, packet, forgotten, self.controller.next_timeout(), self.report_at]
             .into_iter()
             .flatten()
             .min()
     }
 
-    /// What there is to tell.
+    /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<MediaEvent> {
         self.events.take()
+    }
+
+    /// Begins, if it has not, and discards what is too old.
+    fn prepare(&mut self, now: Timestamp) {
+        if !self.begun {
+            self.begun = true;
+            self.tell_controller(now);
+            self.decision = *self.controller.decision();
+            self.events.tell(MediaEvent::Decided(Decision { at: now, ..self.decision }));
+            self.settle(now);
+            self.share(now);
+        }
+        self.streams.discard_old(now, &mut self.events);
     }
 
     pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
@@ -252,7 +310,7 @@ impl MediaSender {
     fn next_media(&mut self, now: Timestamp) -> Option<(Datagram, bool)> {
         if let Some(waiting) = self.streams.pop_unpaced() {
             self.pacer.on_sent_unpaced(now, waiting.size);
-            return Some(self.send_media(now, &waiting, None));
+            return Some(self.send_media(now, waiting, None));
         }
         let (earliest, size) = self.wanted()?;
         if earliest > now || self.pacer.next_send(now, size) != Permit::Now {
@@ -260,13 +318,13 @@ impl MediaSender {
         }
         let probe = self.pacer.on_sent(now, size);
         Some(match self.streams.pop() {
-            Some(waiting) => self.send_media(now, &waiting, probe),
+            Some(waiting) => self.send_media(now, waiting, probe),
             None => (self.send_padding(now, size, probe), false),
         })
     }
 
-    /// The size of the next packet that has to ask the pacer, and when it may do so: what waits, or else padding for a probe, or
-    /// padding for its own sake.
+    /// The size of the next packet that the pacer must permit, and the earliest time for it: a queued packet, or else padding for a
+    /// probe, or padding for the target.
     fn wanted(&self) -> Option<(Timestamp, DataSize)> {
         if let Some(size) = self.streams.next_size() {
             return Some((self.now, size));
@@ -280,24 +338,24 @@ impl MediaSender {
         }
     }
 
-    /// How large padding is, with all headers, where so much is wanted.
+    /// The size of a padding packet with all headers, of which this much is wanted.
     fn padding_size(&self, wanted: DataSize) -> DataSize {
         let headers = self.streams.headers();
         wanted.saturating_sub(headers).clamp(PADDING_LEAST, PADDING_MOST) + headers
     }
 
-    fn send_media(&mut self, now: Timestamp, waiting: &Waiting, probe: Option<u32>) -> (Datagram, bool) {
-        let sequence = self.on_sent(now, self.streams.id(waiting.stream), (waiting.size, probe));
-        let (head, first) = self.streams.write(now, waiting, sequence);
-        (Datagram { head, rest: waiting.packet.size, ecn: self.config.ecn }, first)
+    fn send_media(&mut self, now: Timestamp, waiting: Waiting, probe: Option<u32>) -> (Datagram, bool) {
+        let sequence = self.on_sent(now, self.streams.id(&waiting), (waiting.size, probe));
+        let (head, first) = self.streams.write(now, &waiting, sequence);
+        (Datagram { head, payload: waiting.payload, ecn: self.config.ecn }, first)
     }
 
     fn send_padding(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> Datagram {
-        let transport_sequence = self.on_sent(now, Some(self.padding.id()), (size, probe));
+        let transport_sequence = self.on_sent(now, Some(self.padding.id(0)), (size, probe));
         let payload = size.saturating_sub(self.streams.headers());
-        let says = Says { marker: false, media_timestamp: 0, transport_sequence, payload };
-        let head = self.padding.write(now, self.config.feedback, says);
-        Datagram { head, rest: payload, ecn: self.config.ecn }
+        let fields = PacketFields { marker: false, media_timestamp: 0, transport_sequence, payload };
+        let head = self.padding.write(now, self.config.feedback, fields);
+        Datagram { head, payload: Payload::zeros(payload), ecn: self.config.ecn }
     }
 
     /// Records a packet that leaves. Returns its transport-wide sequence number.
@@ -323,9 +381,10 @@ impl MediaSender {
         transport_sequence
     }
 
-    /// Does what the controller says.
+    /// Applies the target of the controller.
     pub(super) fn settle(&mut self, now: Timestamp) {
-        // What it has just heard may have made something due.
+        self.is_settled = true;
+        // Feedback may have made a timeout of the controller due.
         if self.controller.next_timeout().is_some_and(|due| due <= now) {
             self.tell_controller(now);
         }
@@ -363,15 +422,15 @@ impl MediaSender {
         }
     }
 
-    /// The controller's time has come: it hears what waits.
+    /// A timeout of the controller: it is told the state of the queues.
     fn tell_controller(&mut self, now: Timestamp) {
         self.controller.on_streams(now, self.streams.states(now));
         self.controller.on_timeout(now, &self.streams.whole().state(now));
     }
 
-    /// Each stream gets its part of the target.
+    /// Divides the target among the streams.
     fn share(&mut self, now: Timestamp) {
-        self.streams.share(now, self.target.media, &self.stream_targets);
+        self.streams.share(now, self.target.media, &self.stream_targets, &mut self.events);
     }
 
     /// Sender reports and descriptions of the streams that have sent something.
@@ -390,7 +449,7 @@ impl MediaSender {
                 if self.rtcp.len() >= MOST_REPORTS {
                     self.rtcp.pop_front();
                 }
-                self.rtcp.push_back(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct });
+                self.rtcp.push_back(Datagram::rtcp(head));
             }
         }
     }

@@ -1,19 +1,18 @@
-//! Which stream gets how much of the target?
+//! Divides the target among the streams.
 
 use giusto_congestion::{QueueState, StreamState};
 use giusto_units::{DataRate, DataSize};
 
-use super::MediaStream;
-use crate::source::RateRange;
+use super::{rate_range::RateRange, stream::MediaStream};
 
-/// What is left of the weight of the packets before at each packet: a memory of about 50.
+/// The weight of earlier packets decays by this factor with each packet: a memory of about 50 packets. Ours.
 const MEMORY: f64 = 0.98;
 
 /// Divides the target among the streams.
 ///
-/// Sound, and whatever else has one rate only, comes first. The others divide the rest by priority; what one of them cannot use goes
-/// to the others. The target holds headers and sources do not know of them, so each is asked for the share of its packets that has
-/// been payload lately.
+/// Streams of one fixed rate, such as audio, come first. The others divide the rest by priority; what one of them cannot use goes
+/// to the others. The target includes headers and the rates of encoders do not, so each stream gets the share that payload has had
+/// of its recent packets.
 #[derive(Debug, Clone)]
 pub(super) struct Shares {
     streams: Vec<Share>,
@@ -24,28 +23,24 @@ struct Share {
     limits: RateRange,
     priority: f64,
     paused: bool,
-    /// Sums that fade.
+    /// Decaying sums of payload bytes and of all bytes.
     payload: f64,
     whole: f64,
     rate: DataRate,
 }
 
 impl Share {
-    /// Payload over the whole packet; a packet of 1200 bytes and 48 of headers before one is known.
+    /// Payload over the whole packet; before the first packet that of 1200 bytes with 48 bytes of headers.
     fn payload_share(&self) -> f64 {
         if self.whole > 0.0 { self.payload / self.whole } else { 1200.0 / 1248.0 }
     }
 
-    fn is_fixed(&self) -> bool {
-        self.limits.min() == self.limits.max()
-    }
-
-    /// What a rate on the wire leaves for payload.
+    /// The payload rate of a rate on the wire.
     fn payload_of(&self, on_wire: f64) -> DataRate {
         DataRate::from_bps((on_wire * self.payload_share()) as u64)
     }
 
-    /// A rate of payload, as it is on the wire.
+    /// The rate on the wire of a payload rate.
     fn on_wire(&self, rate: DataRate) -> f64 {
         rate.as_bps() as f64 / self.payload_share()
     }
@@ -54,17 +49,17 @@ impl Share {
 impl Shares {
     pub(super) fn new(streams: &[MediaStream]) -> Self {
         let share = |stream: &MediaStream| Share {
-            limits: stream.source.limits(),
+            limits: stream.limits,
             priority: if stream.priority.is_finite() { stream.priority.clamp(1e-6, 1e12) } else { 1.0 },
             paused: false,
             payload: 0.0,
             whole: 0.0,
-            rate: stream.source.target(),
+            rate: stream.limits.clamp(stream.start_rate),
         };
         Self { streams: streams.iter().map(share).collect() }
     }
 
-    /// A packet of `payload` was made, which is `whole` on the wire.
+    /// A packet of `payload` bytes was made, `whole` with headers.
     pub(super) fn on_packet(&mut self, stream: usize, payload: DataSize, whole: DataSize) {
         if let Some(share) = self.streams.get_mut(stream) {
             share.payload = share.payload * MEMORY + payload.as_bytes() as f64;
@@ -78,12 +73,12 @@ impl Shares {
         }
     }
 
-    /// The priority of each stream, as far as it makes sense.
+    /// The priority of each stream, within finite limits.
     pub(super) fn priorities(&self) -> impl Iterator<Item = f64> + Clone + '_ {
         self.streams.iter().map(|share| share.priority)
     }
 
-    /// What a controller with a rate control for each stream has to know, where this waits of each.
+    /// The state of each stream with its queue, for a controller with a rate control for each.
     pub(super) fn states(
         &self,
         queues: impl Iterator<Item = QueueState>,
@@ -99,7 +94,7 @@ impl Shares {
         })
     }
 
-    /// Each stream has its own rate, headers included.
+    /// Sets the rate of each stream, headers included.
     pub(super) fn take(&mut self, rates: &[DataRate]) {
         for (share, rate) in self.streams.iter_mut().zip(rates) {
             if !share.paused {
@@ -108,7 +103,7 @@ impl Shares {
         }
     }
 
-    /// The rate of payload of each stream.
+    /// The payload rate of each stream.
     pub(super) fn rates(&self) -> impl Iterator<Item = DataRate> + '_ {
         self.streams.iter().map(|share| share.rate)
     }
@@ -118,7 +113,7 @@ impl Shares {
         let mut left = target.as_bps() as f64;
         let mut open: Vec<&mut Share> = Vec::new();
         for share in &mut self.streams {
-            if share.is_fixed() {
+            if share.limits.is_fixed() {
                 share.rate = share.limits.max();
                 if !share.paused {
                     left -= share.on_wire(share.rate);
@@ -127,7 +122,7 @@ impl Shares {
                 open.push(share);
             }
         }
-        // Whoever would get more than it can use gets that, and the rest is divided anew; likewise those that need more.
+        // A stream whose part exceeds its maximum gets the maximum, and the rest is divided again; likewise for the minimum.
         while !open.is_empty() {
             let weights: f64 = open.iter().map(|share| share.priority).sum();
             let available = left.max(0.0);
@@ -140,7 +135,7 @@ impl Shares {
                             .clamp(share.on_wire(share.limits.min()), share.on_wire(share.limits.max()))
                 })
                 .sum();
-            // More is left over than is missing: those that are full are settled first, otherwise those in need.
+            // If the maxima leave over more than the minima lack, the streams at their maximum are settled first.
             let settles = |share: &Share| {
                 if full >= 0.0 {
                     part(share) >= share.on_wire(share.limits.max())

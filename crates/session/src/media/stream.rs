@@ -1,48 +1,85 @@
-//! One source of media, and its RTP packets.
+//! A stream of media, and its RTP packets.
 
 use giusto_congestion::{FeedbackKind, RtpId};
 use giusto_rtp::{
     AbsSendTime, ExtensionForm, ExtensionWriter, NtpTimestamp, RTP_HEADER_BYTES, RtpHeader,
     TransportSequence, rtcp::SenderReport,
 };
-use giusto_units::{DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
-use super::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID};
-use crate::{
+use super::{
+    extensions::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID},
+    format::Framing,
     packetizer::Packetizer,
-    source::{Frame, MediaSource},
+    rate_range::RateRange,
 };
 
-/// One source of media, with what an RTP packet of it says.
-#[derive(Debug)]
+/// A stream of media that a sender sends.
+#[derive(Debug, Clone, PartialEq)]
 pub struct MediaStream {
     /// Its synchronisation source.
     pub ssrc: u32,
-    /// Its payload type, 7 bits, and not one that RTCP takes for itself (64 to 95, RFC 5761 §4).
+    /// Its payload type: 7 bits, and not 64 to 95, which RTCP uses (RFC 5761 §4).
     pub payload_type: u8,
-    /// The ticks of its RTP timestamp in a second.
+    /// Ticks of its RTP timestamp per second.
     pub clock_rate: u32,
-    /// The first sequence number and the first RTP timestamp, both of which should be random (RFC 3550 §5.1).
-    pub first: (u16, u32),
-    /// What makes its frames.
-    pub source: Box<dyn MediaSource>,
-    /// How they are cut.
+    /// Added to the media timestamps of its frames; should be random (RFC 3550 §5.1). Its first sequence number is the lower 16
+    /// bits of its first RTP timestamp.
+    pub timestamp_offset: u32,
+    /// The rates that its encoder can produce, headers not included.
+    pub limits: RateRange,
+    /// The rate that its encoder produces until a [target](super::MediaEvent::Target) says otherwise.
+    pub start_rate: DataRate,
+    /// How its frames are cut.
     pub packetizer: Packetizer,
-    /// Whether its packets wait for the pacer: pictures do, sound does not.
+    /// How its packets make frames, as the far end knows it from the payload type.
+    pub framing: Framing,
+    /// Whether its packets wait for the pacer: video does, audio does not.
     pub paced: bool,
-    /// Its share of what the streams that adapt get, against theirs; above 0.
+    /// Its weight against the other streams that adapt; above 0.
     pub priority: f64,
-    /// No frame is encoded while the oldest packet that waits is older than this (draft-johansson-rmcat-scream-cc-00 §3, arrow 3
-    /// of Figure 2); `None`: each is.
+    /// No frame is wanted while the oldest packet in its queue is older than this (draft-johansson-rmcat-scream-cc-00 §3, arrow 3
+    /// of Figure 2); `None`: every frame is wanted.
     pub skip_after: Option<TimeDelta>,
-    /// What has waited for longer than this is too old to be of use, and is discarded with all of its stream that waits; `None`:
-    /// as late as [`MediaSenderConfig::discard_after`](super::MediaSenderConfig::discard_after) says.
+    /// When a packet has waited for longer than this, the whole queue of the stream is discarded; `None`: after
+    /// [`MediaSenderConfig::discard_after`](super::MediaSenderConfig::discard_after).
     pub discard_after: Option<TimeDelta>,
 }
 
-/// What a packet says of itself.
+impl MediaStream {
+    /// A video stream with the 90 kHz clock of RFC 3551 §5, whose encoder starts at its lowest rate: paced, of priority 1, without
+    /// skipping or early discarding, cut by the default packetizer.
+    pub fn video(ssrc: u32, payload_type: u8, limits: RateRange) -> Self {
+        Self {
+            ssrc,
+            payload_type,
+            clock_rate: 90_000,
+            timestamp_offset: 0,
+            limits,
+            start_rate: limits.min(),
+            packetizer: Packetizer::default(),
+            framing: Framing::Marker,
+            paced: true,
+            priority: 1.0,
+            skip_after: None,
+            discard_after: None,
+        }
+    }
+
+    /// An audio stream of one rate with one packet per frame: not paced.
+    pub fn audio(ssrc: u32, payload_type: u8, clock_rate: u32, rate: DataRate) -> Self {
+        Self {
+            clock_rate,
+            framing: Framing::Packet,
+            paced: false,
+            ..Self::video(ssrc, payload_type, RateRange::fixed(rate))
+        }
+    }
+}
+
+/// The fields of a packet that differ from packet to packet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Says {
+pub(super) struct PacketFields {
     pub(super) marker: bool,
     pub(super) media_timestamp: u32,
     /// Its number on the transport.
@@ -55,10 +92,11 @@ pub(super) struct Says {
 pub(super) struct RtpStream {
     pub(super) ssrc: u32,
     payload_type: u8,
-    first: (u16, u32),
+    timestamp_offset: u32,
     sent_packets: u32,
     sent_payload: u32,
     next: u64,
+    begun: bool,
     /// When its latest frame was captured, and its RTP timestamp.
     latest: Option<(Timestamp, u32)>,
     /// Header extensions of one packet, kept for its memory.
@@ -66,14 +104,15 @@ pub(super) struct RtpStream {
 }
 
 impl RtpStream {
-    pub(super) fn new(ssrc: u32, payload_type: u8, first: (u16, u32)) -> Self {
+    pub(super) fn new(ssrc: u32, payload_type: u8, timestamp_offset: u32) -> Self {
         Self {
             ssrc,
             payload_type,
-            first,
+            timestamp_offset,
             sent_packets: 0,
             sent_payload: 0,
-            next: u64::from(first.0),
+            next: 0,
+            begun: false,
             latest: None,
             elements: Vec::with_capacity(4),
         }
@@ -89,24 +128,30 @@ impl RtpStream {
     }
 
     /// The header of the next packet.
-    pub(super) fn write(&mut self, now: Timestamp, feedback: FeedbackKind, says: Says) -> Vec<u8> {
+    pub(super) fn write(&mut self, now: Timestamp, feedback: FeedbackKind, fields: PacketFields) -> Vec<u8> {
+        let timestamp = self.timestamp_offset.wrapping_add(fields.media_timestamp);
+        if !self.begun {
+            self.begun = true;
+            // The receiver knows the first packet of a stream by this.
+            self.next = u64::from(timestamp as u16);
+        }
         let header = RtpHeader {
-            marker: says.marker,
+            marker: fields.marker,
             payload_type: self.payload_type,
             sequence: self.next as u16,
-            timestamp: self.first.1.wrapping_add(says.media_timestamp),
+            timestamp,
             ssrc: self.ssrc,
             extension: None,
         };
         self.next += 1;
         self.sent_packets = self.sent_packets.wrapping_add(1);
-        self.sent_payload = self.sent_payload.wrapping_add(says.payload.as_bytes() as u32);
+        self.sent_payload = self.sent_payload.wrapping_add(fields.payload.as_bytes() as u32);
         let mut head = vec![0; Self::head_bytes(feedback) as usize];
         self.elements.clear();
         let mut writer = ExtensionWriter::new(ExtensionForm::OneByte, &mut self.elements);
         let pushed = match feedback {
             FeedbackKind::TransportWide => {
-                let number = TransportSequence::new(says.transport_sequence);
+                let number = TransportSequence::new(fields.transport_sequence);
                 number.push(TRANSPORT_SEQUENCE_ID, &mut writer)
             }
             FeedbackKind::ReceiverEstimate => {
@@ -124,21 +169,22 @@ impl RtpStream {
         head
     }
 
-    /// What identifies its next packet.
-    pub(super) fn id(&self) -> RtpId {
-        RtpId { ssrc: self.ssrc, sequence: self.next as u16 }
+    /// Identifies its next packet, which has this media timestamp.
+    pub(super) fn id(&self, media_timestamp: u32) -> RtpId {
+        let first = self.timestamp_offset.wrapping_add(media_timestamp) as u16;
+        RtpId { ssrc: self.ssrc, sequence: if self.begun { self.next as u16 } else { first } }
     }
 
     pub(super) fn has_sent(&self) -> bool {
-        self.sent_packets > 0
+        self.begun
     }
 
-    /// A frame was captured.
-    pub(super) fn on_frame(&mut self, frame: &Frame) {
-        self.latest = Some((frame.captured, frame.media_timestamp));
+    /// A frame captured then, with this media timestamp, is to be sent.
+    pub(super) fn on_frame(&mut self, captured: Timestamp, media_timestamp: u32) {
+        self.latest = Some((captured, media_timestamp));
     }
 
-    /// What it has sent, as of `now`; `None` before the first packet.
+    /// Its sender report at `now`; `None` before the first packet.
     pub(super) fn report(&self, now: Timestamp, clock_rate: u32) -> Option<SenderReport> {
         let (captured, media_timestamp) = self.latest.filter(|_| self.has_sent())?;
         let since = now.saturating_since(captured).as_nanos().max(0).unsigned_abs();
@@ -146,7 +192,7 @@ impl RtpStream {
         Some(SenderReport {
             ssrc: self.ssrc,
             time: NtpTimestamp::from_timestamp(now),
-            rtp_timestamp: self.first.1.wrapping_add(media_timestamp).wrapping_add(ticks as u32),
+            rtp_timestamp: self.timestamp_offset.wrapping_add(media_timestamp).wrapping_add(ticks as u32),
             packets: self.sent_packets,
             payload_bytes: self.sent_payload,
             blocks: Vec::new(),

@@ -1,42 +1,43 @@
-//! The streams of a sender: where frames become packets and wait, each stream in a queue of its own, until one may leave.
+//! The streams of a sender: frames become packets, which wait in the queue of their stream until they may leave.
 //!
-//! What Figure 2 of draft-johansson-rmcat-scream-cc-00 calls rate control and queue, once for each source.
+//! Figure 2 of draft-johansson-rmcat-scream-cc-00 calls this rate control and queue, one for each source.
 
 use giusto_congestion::{FeedbackKind, QueueState, RtpId, StreamState};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
-    MediaEvent, MediaStream,
-    event::Events,
+    event::{Events, MediaEvent},
+    format::Framing,
+    frame::{Frame, FrameError, MAX_FRAME_SIZE},
     queue::{SendQueue, Waiting, Whole},
     scheduler::Scheduler,
     share::Shares,
-    stream::{RtpStream, Says},
+    stream::{MediaStream, PacketFields, RtpStream},
 };
 
-/// All of a stream that waits is not thrown away more often than this, so that its key frame can leave. The reference
-/// implementation of SCReAM (`kMinRtpQueueDiscardInterval_ntp`): 0.25 s.
+/// The shortest time between two discards of the queue of a stream, so that its key frame can leave. The reference implementation
+/// of SCReAM (`kMinRtpQueueDiscardInterval_ntp`): 0.25 s.
 const DISCARD_INTERVAL: TimeDelta = TimeDelta::from_millis(250);
 
-/// A source whose frame is due and does not come is asked again after this, so that a broken one does not stop the others. Ours.
-const ASK_AGAIN: TimeDelta = TimeDelta::from_millis(10);
+/// The most packets of a frame: a quarter of the sequence numbers, so that numbers of neighbouring frames stay apart. Ours.
+const MAX_FRAME_PACKETS: u64 = 1 << 14;
 
-/// What is known of one of a sender's streams, for display.
+/// Figures of one of a sender's streams, for display.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamFigures {
-    /// Which.
+    /// Its synchronisation source.
     pub ssrc: u32,
     /// Packets sent.
     pub packets: u64,
-    /// What they held as UDP payload, headers of RTP included.
+    /// The UDP payload of these packets, RTP headers included.
     pub size: DataSize,
-    /// What waits, headers included.
+    /// Its queue, headers included.
     pub queue: QueueState,
-    /// Frames that were due and left out.
+    /// Frames that were skipped.
     pub skipped_frames: u64,
-    /// Packets that were thrown away before they left.
+    /// Packets discarded before they were sent.
     pub discarded_packets: u64,
-    /// The rate that its source is asked for, headers not included.
+    /// The target of its encoder, headers not included.
     pub rate: DataRate,
 }
 
@@ -47,9 +48,9 @@ pub(super) struct Streams {
     shares: Shares,
     scheduler: Scheduler,
     feedback: FeedbackKind,
-    /// What each packet has besides its payload.
+    /// The header bytes of each packet.
     headers: DataSize,
-    /// What the controller is told, kept for its memory.
+    /// The states for the controller; a buffer.
     states: Vec<StreamState>,
 }
 
@@ -59,8 +60,9 @@ struct Line {
     stream: MediaStream,
     rtp: RtpStream,
     queue: SendQueue,
-    /// When the source is asked again that owes a frame.
-    asks_at: Option<Timestamp>,
+    /// The target that its encoder was told last.
+    rate: DataRate,
+    wants_key_frame: bool,
     packets: u64,
     size: DataSize,
     skipped_frames: u64,
@@ -72,10 +74,11 @@ struct Line {
 impl Line {
     fn new(stream: MediaStream) -> Self {
         Self {
-            rtp: RtpStream::new(stream.ssrc, stream.payload_type, stream.first),
+            rtp: RtpStream::new(stream.ssrc, stream.payload_type, stream.timestamp_offset),
+            rate: stream.limits.clamp(stream.start_rate),
+            wants_key_frame: false,
             stream,
             queue: SendQueue::default(),
-            asks_at: None,
             packets: 0,
             size: DataSize::ZERO,
             skipped_frames: 0,
@@ -84,12 +87,7 @@ impl Line {
         }
     }
 
-    fn next_frame_at(&self) -> Option<Timestamp> {
-        let due = self.stream.source.next_frame_at()?;
-        Some(self.asks_at.map_or(due, |again| due.max(again)))
-    }
-
-    /// Whether a frame that is due now is left out.
+    /// Whether a frame that is due now is to be skipped.
     fn skips(&self, now: Timestamp) -> bool {
         self.stream.skip_after.is_some_and(|limit| self.queue.age(now) > limit.max(TimeDelta::ZERO))
     }
@@ -101,10 +99,12 @@ impl Line {
         Some(self.discarded_at.map_or(too_old, |last| too_old.max(last + DISCARD_INTERVAL)))
     }
 
-    fn on_discarded(&mut self, now: Timestamp, packets: u64, events: &mut Events) {
+    fn on_discarded(&mut self, now: Timestamp, (stream, packets): (usize, u64), events: &mut Events) {
         self.discarded_packets += packets;
-        self.stream.source.on_discarded(now);
-        events.tell(MediaEvent::Discarded { ssrc: self.stream.ssrc, packets, at: now });
+        self.wants_key_frame = true;
+        let ssrc = self.stream.ssrc;
+        events.tell(MediaEvent::Discarded { ssrc, packets, at: now });
+        events.tell(MediaEvent::KeyFrameWanted { stream, at: now });
     }
 }
 
@@ -134,26 +134,22 @@ impl Streams {
             queue: line.queue.state(now),
             skipped_frames: line.skipped_frames,
             discarded_packets: line.discarded_packets,
-            rate: line.stream.source.target(),
+            rate: line.rate,
         })
     }
 
-    /// What each packet has besides its payload.
+    /// The header bytes of each packet.
     pub(super) fn headers(&self) -> DataSize {
         self.headers
     }
 
-    pub(super) fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
-        if let Some(line) = self.lines.get_mut(stream) {
-            line.stream.source.set_paused(now, paused);
-            line.asks_at = None;
-        }
+    pub(super) fn set_paused(&mut self, stream: usize, paused: bool) {
         self.shares.set_paused(stream, paused);
     }
 
     // ---- rates ----------------------------------------------------------------------------------------------------------
 
-    /// What the controller is told of each stream.
+    /// The state of each stream, for the controller.
     pub(super) fn states(&mut self, now: Timestamp) -> &[StreamState] {
         self.states.clear();
         // What waits for nothing is not told of: it leaves before anything else.
@@ -164,53 +160,83 @@ impl Streams {
         &self.states
     }
 
-    /// Asks each source for its own rate of `each`, or, where there is none for each, for its share of `media`.
-    pub(super) fn share(&mut self, now: Timestamp, media: DataRate, each: &[DataRate]) {
+    /// Gives each stream its own rate of `each`, or, if there is not one for each, its share of `media`.
+    pub(super) fn share(&mut self, now: Timestamp, media: DataRate, each: &[DataRate], events: &mut Events) {
         if !each.is_empty() && each.len() == self.lines.len() {
             self.shares.take(each);
         } else {
             self.shares.divide(media);
         }
-        for (line, rate) in self.lines.iter_mut().zip(self.shares.rates()) {
-            if line.stream.source.target() != rate {
-                line.stream.source.set_target(now, rate);
+        for ((stream, line), rate) in self.lines.iter_mut().enumerate().zip(self.shares.rates()) {
+            if line.rate != rate {
+                line.rate = rate;
+                events.tell(MediaEvent::Target { stream, rate, at: now });
             }
         }
     }
 
     // ---- in -------------------------------------------------------------------------------------------------------------
 
-    /// When the next frame is due.
-    pub(super) fn next_frame_at(&self) -> Option<Timestamp> {
-        self.lines.iter().filter_map(Line::next_frame_at).min()
+    /// The target that the encoder of a stream was told last.
+    pub(super) fn target(&self, stream: usize) -> Option<DataRate> {
+        self.lines.get(stream).map(|line| line.rate)
     }
 
-    /// Frames that are due become packets that wait, or are left out.
-    pub(super) fn take_frames(&mut self, now: Timestamp, events: &mut Events) {
-        for (index, line) in self.lines.iter_mut().enumerate() {
-            while let Some(frame) = line.stream.source.poll_frame(now) {
-                if line.skips(now) {
-                    line.skipped_frames += 1;
-                    events.tell(MediaEvent::Skipped { ssrc: line.stream.ssrc, at: now });
-                    // Whoever asked for a key frame still waits for it.
-                    if frame.key {
-                        line.stream.source.request_key_frame(now);
-                    }
-                    continue;
-                }
-                line.rtp.on_frame(&frame);
-                for packet in line.stream.packetizer.packets(&frame) {
-                    let size = packet.size + self.headers;
-                    self.shares.on_packet(index, packet.size, size);
-                    line.queue.push(Waiting { stream: index, packet, since: now, size });
-                    if line.stream.paced {
-                        self.scheduler.on_waiting(index);
-                    }
-                }
-            }
-            let owes = line.stream.source.next_frame_at().is_some_and(|due| due <= now);
-            line.asks_at = owes.then(|| now + ASK_AGAIN);
+    /// Whether the next frame of a stream is to be encoded.
+    pub(super) fn wants_frame(&self, now: Timestamp, stream: usize) -> bool {
+        self.lines.get(stream).is_some_and(|line| !line.skips(now))
+    }
+
+    /// Whether the next frame of a stream is to be a key frame.
+    pub(super) fn wants_key_frame(&self, stream: usize) -> bool {
+        self.lines.get(stream).is_some_and(|line| line.wants_key_frame)
+    }
+
+    /// A frame was skipped.
+    pub(super) fn skip_frame(&mut self, now: Timestamp, stream: usize, events: &mut Events) {
+        if let Some(line) = self.lines.get_mut(stream) {
+            line.skipped_frames += 1;
+            events.tell(MediaEvent::Skipped { ssrc: line.stream.ssrc, at: now });
         }
+    }
+
+    /// Cuts a frame into packets that wait.
+    pub(super) fn push_frame(
+        &mut self,
+        now: Timestamp,
+        stream: usize,
+        frame: Frame,
+    ) -> Result<(), FrameError> {
+        let line = self.lines.get_mut(stream).ok_or(FrameError::NoStream(stream))?;
+        let Frame { captured, media_timestamp, payload, key } = frame;
+        let (size, packetizer, framing) = (payload.size(), line.stream.packetizer, line.stream.framing);
+        let packets = if framing == Framing::Packet { 1 } else { MAX_FRAME_PACKETS };
+        let max = (packetizer.max_payload() * packets).min(MAX_FRAME_SIZE);
+        if size == DataSize::ZERO {
+            return Err(FrameError::Empty);
+        }
+        if size > max {
+            return Err(FrameError::TooLarge { size, max });
+        }
+        line.wants_key_frame &= !key;
+        line.rtp.on_frame(captured, media_timestamp);
+        for piece in packetizer.pieces(size) {
+            let whole = piece.size + self.headers;
+            let (from, len) = (piece.offset as usize, piece.size.as_bytes() as usize);
+            self.shares.on_packet(stream, piece.size, whole);
+            line.queue.push(Waiting {
+                stream,
+                media_timestamp,
+                payload: payload.part(from..from + len),
+                marker: piece.last && framing == Framing::Marker,
+                since: now,
+                size: whole,
+            });
+        }
+        if line.stream.paced {
+            self.scheduler.on_waiting(stream);
+        }
+        Ok(())
     }
 
     // ---- what waits -----------------------------------------------------------------------------------------------------
@@ -232,7 +258,7 @@ impl Streams {
             if line.discards_at().is_some_and(|due| due <= now) {
                 let packets = line.queue.clear();
                 line.discarded_at = Some(now);
-                line.on_discarded(now, packets, events);
+                line.on_discarded(now, (index, packets), events);
                 self.scheduler.on_empty(index);
             }
         }
@@ -246,7 +272,7 @@ impl Streams {
                 packets += 1;
             }
             if packets > 0 {
-                line.on_discarded(now, packets, events);
+                line.on_discarded(now, (index, packets), events);
                 if line.queue.is_empty() {
                     self.scheduler.on_empty(index);
                 }
@@ -290,24 +316,24 @@ impl Streams {
     }
 
     /// What identifies the next packet of a stream.
-    pub(super) fn id(&self, stream: usize) -> Option<RtpId> {
-        self.lines.get(stream).map(|line| line.rtp.id())
+    pub(super) fn id(&self, waiting: &Waiting) -> Option<RtpId> {
+        self.lines.get(waiting.stream).map(|line| line.rtp.id(waiting.media_timestamp))
     }
 
     /// The header of a packet that leaves with this number on the transport, and whether it is the first of its stream.
     pub(super) fn write(&mut self, now: Timestamp, waiting: &Waiting, sequence: u16) -> (Vec<u8>, bool) {
         let Some(line) = self.lines.get_mut(waiting.stream) else { return Default::default() };
-        let packet = &waiting.packet;
-        let says = Says {
-            marker: packet.last && line.stream.paced,
-            media_timestamp: packet.frame.media_timestamp,
+        let payload = waiting.payload.size();
+        let fields = PacketFields {
+            marker: waiting.marker,
+            media_timestamp: waiting.media_timestamp,
             transport_sequence: sequence,
-            payload: packet.size,
+            payload,
         };
         let first = !line.rtp.has_sent();
-        let head = line.rtp.write(now, self.feedback, says);
+        let head = line.rtp.write(now, self.feedback, fields);
         line.packets += 1;
-        line.size += packet.size + DataSize::from_bytes(head.len() as u64);
+        line.size += payload + DataSize::from_bytes(head.len() as u64);
         (head, first)
     }
 }

@@ -6,7 +6,7 @@ use giusto_units::{TimeDelta, Timestamp};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::probe::wire::{Cookie, StreamToken};
+use super::wire::{Cookie, StreamToken};
 
 /// How long a cookie proves an address.
 const COOKIE_LIFE: TimeDelta = TimeDelta::from_seconds(30);

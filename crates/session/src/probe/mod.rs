@@ -1,6 +1,7 @@
-//! How do two ends speak to each other?
+//! The measurement protocol: a paced stream, and a report of what arrived.
 //!
-//! [`Sender`] and [`Receiver`] are the two endpoints, without clock or socket; [`wire`] is what they say.
+//! [`Sender`] and [`Receiver`] are the two endpoints, without clock or socket; [`wire`] has the messages. The datagrams of a stream
+//! are filled by [`Outgoing`], with the sizes of [`payload`] or with the packets of [`voice`].
 //!
 //! ```text
 //!   Sender                                Receiver
@@ -19,24 +20,22 @@
 //! most as many bytes as came from it.
 
 mod cookie;
+mod counters;
+pub mod g711;
+mod inbound;
 mod outgoing;
+pub mod payload;
 mod receiver;
 mod sender;
 mod stream;
+mod transmit;
+pub mod voice;
 pub mod wire;
 
+pub use counters::Counters;
+pub use inbound::Inbound;
 pub use outgoing::{Content, Filled, Lengths, Outgoing, RTP_CLOCK_HZ};
-pub use receiver::{Counters, Inbound, Passive, Receiver, ReceiverConfig, ReceiverEvent, StreamId};
+pub use receiver::{Passive, Receiver, ReceiverConfig, ReceiverEvent, StreamId};
 pub use sender::{Sender, SenderConfig, SenderError, SenderEvent};
 pub use stream::{Ended, Stream};
-
-use std::net::SocketAddr;
-
-/// A control datagram to be sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transmit {
-    /// Where to.
-    pub to: SocketAddr,
-    /// Its payload.
-    pub bytes: Vec<u8>,
-}
+pub use transmit::Transmit;

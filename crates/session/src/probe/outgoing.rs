@@ -4,10 +4,10 @@ use giusto_rtp::{RTP_HEADER_BYTES, RtpHeader};
 use giusto_units::{DataSize, Timestamp};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use crate::{
+use super::{
     payload::SizeSource,
-    probe::wire::{DATA_HEADER_BYTES, DataHeader, StreamToken},
     voice::VoiceSource,
+    wire::{DATA_HEADER_BYTES, DataHeader, StreamToken},
 };
 
 /// The payload type of RTP that is no known codec: the first dynamic one (RFC 3551 §6).
@@ -16,7 +16,7 @@ const DYNAMIC_PAYLOAD_TYPE: u8 = 96;
 /// The clock of RTP that is no known codec: that of video (RFC 3551 §5).
 pub const RTP_CLOCK_HZ: u32 = 90_000;
 
-/// What stands in the datagrams.
+/// The content of the datagrams.
 #[derive(Debug)]
 pub enum Content {
     /// Our header, then filler.
@@ -264,7 +264,7 @@ mod tests {
     use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 
     use super::*;
-    use crate::{payload::SizeLimits, voice::StreamStart};
+    use crate::probe::{payload::SizeLimits, voice::StreamStart};
 
     fn sizes(text: &str) -> SizeSource {
         let limits = SizeLimits::new(DataSize::from_bytes(36), DataSize::from_bytes(1472)).unwrap();

@@ -7,10 +7,12 @@ use std::{
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use crate::probe::{
-    Transmit,
+use super::{
     cookie::CookieJar,
+    counters::Counters,
+    inbound::Inbound,
     stream::{Ended, Stream},
+    transmit::Transmit,
     wire::{
         self, ClockIdentity, Cookie, DataHeader, Kind, MAX_MESSAGE_BYTES, Message, OPENING_BYTES,
         PathEstimate, Refusal, SenderFigures, StreamFormat, StreamRequest, StreamToken, WireError,
@@ -43,11 +45,11 @@ pub struct ReceiverConfig {
     pub idle_timeout: TimeDelta,
     /// How often a stream's sender is told the figures. Default 500 ms.
     pub report_interval: TimeDelta,
-    /// What unannounced datagrams are taken for; nothing means that they are only counted. Default: nothing.
+    /// How unannounced datagrams are treated; `None`: they are only counted. Default: `None`.
     pub passive: Option<Passive>,
 }
 
-/// What an unannounced datagram is taken for.
+/// How unannounced datagrams are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passive {
     /// RTP: other datagrams are counted as foreign.
@@ -72,47 +74,11 @@ impl ReceiverConfig {
     }
 }
 
-/// Datagrams that came together, as a socket gives them.
-#[derive(Debug, Clone, Copy)]
-pub struct Inbound<'a> {
-    /// Where from.
-    pub from: SocketAddr,
-    /// One datagram, or several of `segment` bytes each, of which the last may be shorter.
-    pub bytes: &'a [u8],
-    /// Length of one datagram; as long as `bytes` where there is one.
-    pub segment: usize,
-    /// When it arrived.
-    pub at: Timestamp,
-    /// The IP header's traffic class: DSCP and ECN.
-    pub tos: Option<u8>,
-    /// The socket's own count of datagrams that it had to drop since it was opened.
-    pub kernel_dropped: Option<u64>,
-    /// It was longer than the buffer.
-    pub truncated: bool,
-}
-
-/// What was received without being any stream's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Not ours.
-    pub foreign: u64,
-    /// Begins as ours, but cut off or garbled, or longer than the buffer.
-    pub malformed: u64,
-    /// Of another version of our format.
-    pub other_version: u64,
-    /// With a token or a cookie that was not given to its address.
-    pub forged: u64,
-    /// For a stream that has ended.
-    pub late: u64,
-    /// Streams that were refused.
-    pub refused: u64,
-}
-
 /// Names a stream at this receiver; never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
-/// What happened.
+/// An event of a receiver.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReceiverEvent {
@@ -122,7 +88,7 @@ pub enum ReceiverEvent {
     Closed(StreamId, Box<Stream>),
 }
 
-/// What is left of a finished stream: its final report, for a sender that did not get it.
+/// A finished stream: its final report, for a sender that did not get it.
 #[derive(Debug)]
 struct Lingering {
     token: StreamToken,
@@ -175,7 +141,7 @@ impl Receiver {
         self.streams.values().map(|(id, stream)| (*id, stream))
     }
 
-    /// What was received without being any stream's.
+    /// Counts of received datagrams that belong to no stream.
     pub fn counters(&self) -> Counters {
         self.counters
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use giusto_measure::{ClockEstimate, ClockEstimator, ClockSample, ErrorHistogram};
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
-use crate::probe::wire::{
+use super::wire::{
     ClockIdentity, Cookie, FINISH_BYTES, LastReport, Message, OPENING_BYTES, PathEstimate, Refusal, Report,
     SenderFigures, StreamRequest, StreamToken, WireError,
 };
@@ -13,7 +13,7 @@ use crate::probe::wire::{
 /// How a [`Sender`] behaves.
 #[derive(Debug, Clone)]
 pub struct SenderConfig {
-    /// What will be sent.
+    /// The stream that will be sent.
     pub request: StreamRequest,
     /// Unlike any other's; draw it from the system.
     pub nonce: u64,
@@ -68,7 +68,7 @@ pub enum SenderError {
     Wire(WireError),
 }
 
-/// What happened.
+/// An event of a sender.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SenderEvent {
@@ -133,7 +133,7 @@ impl Sender {
         sender
     }
 
-    /// What was found of the two calendar clocks.
+    /// The relation of the two calendar clocks, as measured.
     pub fn clock_estimate(&self) -> Option<ClockEstimate> {
         Some(self.config.request.clock.calendar(self.peer_clock.as_ref()?, self.clocks.estimate()?))
     }

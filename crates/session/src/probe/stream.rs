@@ -14,8 +14,9 @@ use giusto_rtp::{
 };
 use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-use crate::probe::{
-    receiver::{Counters, Inbound},
+use super::{
+    counters::Counters,
+    inbound::Inbound,
     wire::{
         self, ClockIdentity, DataHeader, Kind, LastReport, PathEstimate, Report, SenderFigures, StreamFormat,
         StreamRequest, StreamToken, VoiceReport, WireError,
@@ -126,7 +127,7 @@ impl Stream {
         self.from
     }
 
-    /// What its sender announced; nothing for a stream that nobody announced.
+    /// The announcement of its sender; `None` for a stream that was not announced.
     pub fn request(&self) -> Option<&StreamRequest> {
         self.request.as_ref()
     }
@@ -146,13 +147,13 @@ impl Stream {
         &self.meter
     }
 
-    /// What the sender has found of the round trip, and of the two calendar clocks; the estimate is put from our side.
+    /// The sender's measurement of the round-trip time and of the two calendar clocks, converted to our side.
     pub fn path(&self) -> Option<PathEstimate> {
         let (path, request) = (self.path?, self.request.as_ref()?);
         Some(PathEstimate { clock: self.clock.calendar(&request.clock, path.clock), ..path })
     }
 
-    /// What the sender said of its own sending, once it has finished.
+    /// The sender's figures of its own sending, once it has finished.
     pub fn sender(&self) -> Option<&SenderFigures> {
         self.sender.as_ref()
     }
@@ -326,7 +327,7 @@ impl Stream {
     }
 }
 
-/// What became of a datagram.
+/// The result of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Measured,

@@ -1,4 +1,4 @@
-//! What the two ends say: the header of a measured datagram, and control messages.
+//! The wire format: the header of a measured datagram, and control messages.
 //!
 //! Every datagram of ours begins with the bytes `giu` and a kind. The first byte lies outside the ranges of STUN, TURN, DTLS
 //! and RTP (RFC 7983 §7), so the four can share a port with us.
@@ -65,7 +65,7 @@ pub enum WireError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StreamToken(pub u64);
 
-/// What a datagram is, by its first bytes.
+/// The kind of a datagram, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A measured datagram.
@@ -171,7 +171,7 @@ pub enum StreamFormat {
 pub struct ClockIdentity {
     /// Names the machine since it was started; 0 if unknown. Two sides with the same name share one monotonic clock.
     pub machine: u64,
-    /// What the machine's monotonic clock showed at this side's time zero.
+    /// The machine's monotonic clock at this side's time zero.
     pub origin_monotonic_ns: u64,
     /// Unix time at this side's time zero.
     pub origin_unix_ns: u64,
@@ -228,7 +228,7 @@ pub struct PacingNote {
     pub period: Option<TimeDelta>,
 }
 
-/// What a sender is about to send.
+/// The stream that a sender is about to send.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamRequest {
     /// How the datagrams look.
@@ -247,7 +247,7 @@ pub struct StreamRequest {
     pub clock: ClockIdentity,
 }
 
-/// What a sender knows of its own sending.
+/// A sender's figures of its own sending.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SenderFigures {
     /// Datagrams handed to the system.
@@ -262,14 +262,14 @@ pub struct SenderFigures {
     pub cpu_ratio: Option<f32>,
 }
 
-/// What a receiver tells of a stream.
+/// A receiver's report of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Grows by one with each report.
     pub number: u32,
     /// Nothing will follow.
     pub last: Option<LastReport>,
-    /// What was measured so far.
+    /// The measurement so far.
     pub summary: StreamSummary,
     /// For voice.
     pub voice: Option<VoiceReport>,
@@ -295,7 +295,7 @@ pub struct VoiceReport {
     pub quality: VoiceQuality,
 }
 
-/// What a sender has found by its clock questions.
+/// A sender's result of its clock questions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PathEstimate {
     /// The other clock against the sender's own.

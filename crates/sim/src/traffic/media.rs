@@ -1,11 +1,14 @@
-//! One end of an adaptive media session.
+//! One end of an adaptive media session as an agent.
 
 use std::collections::VecDeque;
 
-use giusto_session::media::{FrameArrival, MediaEndpoint, MediaEvent};
+use giusto_session::media::{MediaEndpoint, MediaEvent};
 use giusto_units::{DataSize, Timestamp};
 
-use super::{Agent, Body, Transmit};
+use super::{
+    agent::{Agent, Body, Transmit},
+    encoded::EncodedEndpoint,
+};
 use crate::{
     packet::{FlowId, Packet},
     trace::Note,
@@ -14,25 +17,25 @@ use crate::{
 /// UDP over IPv4 (RFC 768, RFC 791 §3.1).
 pub const UDP_HEADERS: DataSize = DataSize::from_bytes(28);
 
-/// A [`MediaEndpoint`] in the simulation: the same code, the same bytes of RTP and RTCP as on the wire.
+/// One end of an adaptive media session: the same code and the same RTP and RTCP bytes as on the wire.
 #[derive(Debug)]
 pub struct Media {
-    endpoint: MediaEndpoint,
-    /// What it sends on, and what its notes are about: of a receiver that is the flow of the media.
+    endpoint: EncodedEndpoint,
+    /// The flow that it sends on, and the flow that its notes are about: of a receiver, that of the media.
     flows: (FlowId, FlowId),
     start: Timestamp,
     stop: Option<Timestamp>,
-    /// When a stream pauses or goes on, in order.
+    /// When a stream pauses or continues, in order.
     pauses: VecDeque<(Timestamp, usize, bool)>,
 }
 
 impl Media {
     /// An end that sends on `flow` from `start` on, and whose notes are about `about`.
-    pub fn new(endpoint: MediaEndpoint, flow: FlowId, about: FlowId, start: Timestamp) -> Self {
+    pub fn new(endpoint: EncodedEndpoint, flow: FlowId, about: FlowId, start: Timestamp) -> Self {
         Self { endpoint, flows: (flow, about), start, stop: None, pauses: VecDeque::new() }
     }
 
-    /// It says goodbye at `stop`.
+    /// It sends a BYE at `stop`.
     #[must_use]
     pub fn stopping_at(self, stop: Timestamp) -> Self {
         Self { stop: Some(stop), ..self }
@@ -49,16 +52,15 @@ impl Media {
 
     /// The endpoint.
     pub fn endpoint(&self) -> &MediaEndpoint {
-        &self.endpoint
+        self.endpoint.endpoint()
     }
 }
 
 impl Agent for Media {
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, body: &Body) {
-        let Body::Datagram(head) = body else { return };
+        let Body::Datagram { head, payload } = body else { return };
         if now >= self.start {
-            let size = packet.size().saturating_sub(UDP_HEADERS);
-            self.endpoint.handle_datagram(now, head, size, packet.ecn);
+            self.endpoint.handle_parts(now, head, payload, packet.ecn);
         }
     }
 
@@ -83,7 +85,8 @@ impl Agent for Media {
         }
         let datagram = self.endpoint.poll_transmit(now)?;
         let bytes = (datagram.size() + UDP_HEADERS).as_bytes() as u32;
-        Some(Transmit { flow: self.flows.0, bytes, ecn: datagram.ecn, body: Body::Datagram(datagram.head) })
+        let body = Body::Datagram { head: datagram.head, payload: datagram.payload };
+        Some(Transmit { flow: self.flows.0, bytes, ecn: datagram.ecn, body })
     }
 
     fn poll_timeout(&self) -> Option<Timestamp> {
@@ -93,7 +96,7 @@ impl Agent for Media {
     }
 
     fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
-        let Some(sender) = self.endpoint.sender() else { return };
+        let Some(sender) = self.endpoint.endpoint().sender() else { return };
         let target = sender.target();
         report(self.flows.1, "in_flight_bytes", sender.in_flight().as_bytes() as f64);
         if let Some(window) = target.window {
@@ -107,7 +110,7 @@ impl Agent for Media {
             match self.endpoint.poll_event()? {
                 MediaEvent::Decided(decision) => return Some(Note::Decided { flow, decision }),
                 MediaEvent::Frame(frame) => {
-                    let FrameArrival { ssrc, delay, size, .. } = frame;
+                    let (ssrc, delay, size) = (frame.ssrc, frame.delay, frame.payload.size());
                     return Some(Note::Frame { flow, ssrc, delay, size });
                 }
                 MediaEvent::Skipped { ssrc, .. } => return Some(Note::Skipped { flow, ssrc }),

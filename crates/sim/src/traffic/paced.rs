@@ -3,18 +3,18 @@
 use giusto_pace::{Schedule, Step};
 use giusto_units::{DataSize, Ecn, Timestamp};
 
-use super::{Agent, Body, Transmit};
+use super::agent::{Agent, Body, Transmit};
 use crate::{
     machine::Machine,
     packet::{FlowId, Packet},
 };
 
-/// What a [`Paced`] sender sends, besides when.
+/// The datagrams of a [`Paced`] sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagrams {
     /// Size of each on the wire in bytes, all headers included.
     pub bytes: u32,
-    /// What the schedule is told of each: its size at the layer that its plan counts.
+    /// Its size for the schedule, at the layer that its plan counts.
     pub counted: DataSize,
     /// The codepoint of each.
     pub ecn: Ecn,
@@ -72,7 +72,7 @@ impl Paced {
         Self { stop, ..self }
     }
 
-    /// What is done when the deadline has come; each call moves the deadline on, or gives a packet to send.
+    /// Handles the deadline; each call moves the deadline on, or gives a packet to send.
     fn advance(&mut self, now: Timestamp) {
         self.doing = match self.doing {
             Doing::Asking { at } => match self.schedule.next(self.machine.clock(at)) {

@@ -3,7 +3,7 @@
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use rand_distr::{Distribution, Exp1, Pareto};
 
-use super::{Agent, Body, Transmit};
+use super::agent::{Agent, Body, Transmit};
 use crate::{
     link::rate::{RateError, RateProfile, Transmitter},
     packet::{FlowId, Packet},

@@ -6,6 +6,7 @@ use giusto_congestion::{
     Cause, Decision, PacketReport, SentPacket,
     gcc::thesis::{REPORT_INTERVAL, START, Thesis, ThesisConfig},
 };
+use giusto_session::media::Payload;
 use giusto_sim::{
     packet::{FlowId, Packet},
     trace::Note,
@@ -56,7 +57,7 @@ impl Media {
 
 impl Agent for Media {
     fn handle_packet(&mut self, now: Timestamp, _packet: &Packet, body: &Body) {
-        let (Body::Datagram(report), Some(thesis)) = (body, &mut self.thesis) else { return };
+        let (Body::Datagram { head: report, .. }, Some(thesis)) = (body, &mut self.thesis) else { return };
         let arrivals = read(report);
         let Some(&(last, _)) = arrivals.last() else { return };
         let mut arrivals = arrivals.into_iter().peekable();
@@ -131,7 +132,8 @@ impl Agent for Telling {
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
         let due = self.next.filter(|due| *due <= now)?;
         // Who has sent nothing since is not told of anything, but asked for the next report.
-        let body = Body::Datagram(written(&std::mem::take(&mut self.arrivals)));
+        let head = written(&std::mem::take(&mut self.arrivals));
+        let body = Body::Datagram { head, payload: Payload::default() };
         self.next = Some(due + REPORT_INTERVAL);
         Some(Transmit { flow: self.flow, bytes: 1200, ecn: Ecn::NotEct, body })
     }

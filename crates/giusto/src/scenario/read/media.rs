@@ -1,12 +1,9 @@
 //! Keys of media flows: encoders, audio and controller.
 
 use giusto_congestion::Algorithm;
-use giusto_session::{
-    packetizer::DEFAULT_MAX_PAYLOAD,
-    source::{
-        AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, RateRange, StatisticalConfig,
-        TraceConfig,
-    },
+use giusto_session::media::{DEFAULT_MAX_PAYLOAD, RateRange};
+use giusto_sim::traffic::encoder::{
+    AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, StatisticalConfig, TraceConfig,
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use serde::{Deserialize, Deserializer, de::Error};

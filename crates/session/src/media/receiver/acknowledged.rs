@@ -1,4 +1,4 @@
-//! Which of the latest packets of each source arrived? The feedback of draft-johansson-rmcat-scream-cc-00.
+//! The feedback of draft-johansson-rmcat-scream-cc-00: which of the latest packets of each source arrived.
 //!
 //! # When a message leaves
 //!
@@ -23,7 +23,7 @@ const MOST_UNTOLD: u32 = 16;
 const LONGEST_WAIT: TimeDelta = TimeDelta::from_millis(40);
 /// draft-johansson-rmcat-scream-cc-00 §10, Table 1.
 const MOST_RATE: DataRate = DataRate::from_bps(75_000);
-/// What had to leave beyond that is made up for by a silence of so long at most. Ours.
+/// The longest silence that makes up for messages in excess of that rate. Ours.
 const LONGEST_DEBT: TimeDelta = TimeDelta::from_millis(100);
 /// UDP over IPv4.
 const OVERHEAD: DataSize = DataSize::from_bytes(28);
@@ -31,9 +31,9 @@ const OVERHEAD: DataSize = DataSize::from_bytes(28);
 const MOST_SOURCES: usize = 31;
 /// So many in a row that are too late to be told of, and the sender has begun to count anew.
 const MOST_STRAYS: u32 = 64;
-/// What a message tells of.
+/// The packets that a message covers.
 const PACKETS: i32 = ScreamFeedback::PACKETS as i32;
-/// What is received in a second is counted in so many parts of it.
+/// The number of parts in which the last second is counted.
 const PARTS: u64 = 100;
 
 /// Collects arrivals and tells of them.
@@ -47,7 +47,7 @@ pub(super) struct AcknowledgementReporter {
     earliest: Timestamp,
 }
 
-/// What is known of one source, in a fixed amount of memory.
+/// The state of one source, in a fixed amount of memory.
 #[derive(Debug, Clone, Copy)]
 struct Source {
     ssrc: u32,
@@ -60,7 +60,7 @@ struct Source {
     strays: Option<(Latest, u32)>,
 }
 
-/// What a message tells of.
+/// The packets that a message covers.
 #[derive(Debug, Clone, Copy)]
 struct Latest {
     /// The highest number, and when its packet came.
@@ -70,7 +70,7 @@ struct Latest {
     received: u32,
 }
 
-/// What a number is beside the latest.
+/// The place of a number relative to the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// So far above the highest, which it is from now on.
@@ -81,7 +81,7 @@ enum Place {
     Stray,
 }
 
-/// What there is to tell of a source.
+/// What is not reported yet of a source.
 #[derive(Debug, Clone, Copy, Default)]
 struct Untold {
     packets: u32,
@@ -267,7 +267,7 @@ impl Untold {
     }
 }
 
-/// What came in the last second, to a hundredth of it.
+/// The bytes received in the last second, to a hundredth of it.
 #[derive(Debug, Clone, Default)]
 struct LastSecond {
     /// Which hundredth, and what came in it.

@@ -1,4 +1,4 @@
-//! What time is it at the sender? Its reports, and the clock of its media.
+//! The clock of the sender and of its media, from its reports.
 
 use giusto_measure::InterarrivalJitter;
 use giusto_rtp::{NtpDelay, NtpShort, NtpTimestamp, rtcp::SenderReport};
@@ -12,7 +12,7 @@ const FIRST_CYCLE: u64 = 1 << 32;
 /// So many reports in a row that go back in time are those of a sender that has begun anew.
 const MOST_STALE: u32 = 5;
 
-/// What a sender's reports say of its clocks (RFC 3550 §6.4.1).
+/// The clocks of a sender, from its reports (RFC 3550 §6.4.1).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SenderClock {
     first: Option<Reported>,

@@ -1,4 +1,4 @@
-//! When did each packet arrive, and with which mark? Congestion-control feedback (RFC 8888).
+//! Congestion-control feedback (RFC 8888): the arrival time and ECN mark of each packet of each stream.
 //!
 //! A report tells of each stream that something new is known of, from the first packet that has not been told. Two things make
 //! reports overlap, which RFC 8888 §3.1 allows: a packet that comes late, or a mark on a further copy, begins the next one
@@ -32,7 +32,7 @@ const MARKER_WAIT: TimeDelta = TimeDelta::from_millis(40);
 const MOST_PACKETS: u32 = 16;
 /// The most that reports take (libwebrtc, `congestion_control_feedback_generator.cc`).
 const MOST_RATE: DataRate = DataRate::from_bps(500_000);
-/// What was told is remembered so long, to be told again.
+/// Reported arrivals are remembered for so long, to be reported again.
 const REMEMBERED: TimeDelta = TimeDelta::from_millis(500);
 /// As many streams as a receiver report has blocks for; where there are more, the one silent for longest is forgotten.
 const MOST_STREAMS: usize = 31;
@@ -51,7 +51,7 @@ pub(super) struct CongestionReporter {
     since: Option<Timestamp>,
     /// The next report leaves then at the earliest.
     earliest: Timestamp,
-    /// What of the reports has not been paid for at [`MOST_RATE`], and when that was.
+    /// Report bytes in excess of [`MOST_RATE`], and the time of that balance.
     debt: (DataSize, Timestamp),
 }
 
@@ -153,7 +153,7 @@ impl CongestionReporter {
 }
 
 impl Stream {
-    /// What is to be told, in pieces without long gaps. It is told then.
+    /// The arrivals to be reported, in pieces without long gaps; from now on they count as reported.
     fn take(&mut self, now: Timestamp) -> Vec<StreamFeedback> {
         if let Some(missing) = self.missing.take() {
             self.window.tell_again(missing);

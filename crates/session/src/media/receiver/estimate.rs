@@ -1,4 +1,4 @@
-//! What may be sent here? The receiver's estimate (REMB), from the moments at which packets left.
+//! The receiver's estimate of the available rate (REMB), from the departure times of packets.
 
 use giusto_congestion::gcc::{ReceiveSide, ReceiveSideConfig, delay::DelayConfigError};
 use giusto_rtp::{AbsSendTime, AbsSendTimeUnwrapper};

@@ -1,80 +1,148 @@
-//! Which frames are whole? Packets with one timestamp, put together.
+//! Reassembles frames from the packets of one source.
 //!
-//! A frame of several packets is whole once all packets from its first to the one with the marker have come. Which packet is its
-//! first, an RTP header does not say: it is the one behind the last packet of the frame before. So where the packet between two
-//! frames is lost, neither is whole, for it may have been of either. The first packet of a source counts as a beginning.
+//! A frame is whole once all its packets have arrived, from its first to the one with the marker. An RTP header does not mark the
+//! first packet of a frame: it is the one after the last packet of the frame before. So if the packet between two frames is lost,
+//! the second of them is dropped, because the lost packet may have been its first. The first frame of a source has no frame
+//! before: it begins with the packet whose sequence number is the lower 16 bits of the timestamp, as our sender sends it.
 
 use std::collections::VecDeque;
 
-use giusto_units::{DataSize, TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 
-/// So many frames are put together at once; the oldest are given up.
-const MOST_OPEN: usize = 64;
-/// A frame that is not whole so long after its first packet came is given up.
-const LONGEST_OPEN: TimeDelta = TimeDelta::from_seconds(2);
+use crate::media::payload::Payload;
 
-/// A packet of a frame, come for the first time.
-#[derive(Debug, Clone, Copy)]
+/// Frames that are reassembled at once; beyond that the oldest is dropped. Ours.
+const MAX_OPEN: usize = 64;
+/// A frame is dropped if it is not whole so long after its first packet arrived. Ours.
+const MAX_WAIT: TimeDelta = TimeDelta::from_seconds(2);
+/// Memory of incomplete frames; beyond that the oldest is dropped. Ours: twice the largest frame of our sender.
+const MAX_OPEN_BYTES: usize = 16_000_000;
+/// The memory of a packet besides its payload, rounded up.
+const PIECE_BYTES: usize = 64;
+
+/// A packet of a frame.
+#[derive(Debug, Clone)]
 pub(super) struct FramePacket {
-    /// Its sequence number, made wide.
+    /// Its sequence number, without wraps.
     pub(super) number: u64,
     pub(super) timestamp: u32,
     pub(super) marker: bool,
-    pub(super) size: DataSize,
+    pub(super) payload: Payload,
 }
 
-/// A frame whose packets have all come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A frame whose packets have all arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WholeFrame {
+    /// The number of its first packet.
+    pub(super) number: u64,
     pub(super) timestamp: u32,
-    /// When the last of them came.
+    /// When the last of its packets arrived.
     pub(super) at: Timestamp,
     pub(super) packets: u64,
-    pub(super) size: DataSize,
+    pub(super) payload: Payload,
 }
 
-/// Puts the frames of one source together.
+/// Reassembles the frames of one source.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// In the order of their numbers.
+    /// In the order of their numbers. Frames that are whole stay until all before them are done with.
     open: VecDeque<Open>,
-    /// The last number of what was done with; `None` before the first.
+    /// The last number of the frames that are done with; `None` before the first.
     done: Option<u64>,
+    /// The memory of the frames in `open`.
+    bytes: usize,
     whole: u64,
-    given_up: u64,
+    dropped: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Open {
     timestamp: u32,
     lowest: u64,
     highest: u64,
-    marked: bool,
-    packets: u64,
-    size: DataSize,
+    /// The number of the packet with the marker.
+    end: Option<u64>,
+    /// In the order of their numbers; none once the frame is whole.
+    pieces: Vec<(u64, Payload)>,
     first_at: Timestamp,
     last_at: Timestamp,
     is_whole: bool,
 }
 
+impl Open {
+    fn new(now: Timestamp, packet: &FramePacket) -> Self {
+        Self {
+            timestamp: packet.timestamp,
+            lowest: packet.number,
+            highest: packet.number,
+            end: None,
+            pieces: Vec::new(),
+            first_at: now,
+            last_at: now,
+            is_whole: false,
+        }
+    }
+
+    /// Whether the packet is of this frame. Behind the marker, the same timestamp is another frame.
+    fn holds(&self, packet: &FramePacket) -> bool {
+        self.timestamp == packet.timestamp
+            && self.end.is_none_or(|end| packet.number <= end)
+            && (!self.is_whole || packet.number >= self.lowest)
+    }
+
+    /// Adds a packet; gives the memory that it takes: none for a duplicate.
+    fn add(&mut self, now: Timestamp, packet: FramePacket) -> usize {
+        let FramePacket { number, marker, payload, .. } = packet;
+        if self.is_whole {
+            return 0;
+        }
+        let bytes = payload.len().saturating_add(PIECE_BYTES);
+        match self.pieces.binary_search_by_key(&number, |(number, _)| *number) {
+            Ok(_) => return 0,
+            Err(place) => self.pieces.insert(place, (number, payload)),
+        }
+        self.lowest = self.lowest.min(number);
+        self.highest = self.highest.max(number);
+        if marker {
+            self.end = Some(number);
+        }
+        self.last_at = now;
+        bytes
+    }
+
+    fn bytes(&self) -> usize {
+        self.pieces.iter().map(|(_, payload)| payload.len().saturating_add(PIECE_BYTES)).sum()
+    }
+
+    /// Whether all packets are there, behind a frame that ends with number `before`.
+    fn is_complete(&self, before: Option<u64>) -> bool {
+        let begins = match before {
+            Some(before) => before + 1 == self.lowest,
+            None => self.lowest as u16 == self.timestamp as u16,
+        };
+        begins && self.end == Some(self.highest) && self.pieces.len() as u64 == self.highest - self.lowest + 1
+    }
+}
+
 impl Frames {
-    /// Frames that came whole.
+    /// Frames that arrived whole.
     pub(super) const fn whole(&self) -> u64 {
         self.whole
     }
 
-    /// Frames of which something came, and not all.
-    pub(super) const fn given_up(&self) -> u64 {
-        self.given_up
+    /// Frames that arrived in part and were dropped.
+    pub(super) const fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// Each packet is a frame.
     pub(super) fn on_single(&mut self, now: Timestamp, packet: FramePacket) -> WholeFrame {
         self.whole += 1;
-        WholeFrame { timestamp: packet.timestamp, at: now, packets: 1, size: packet.size }
+        let FramePacket { number, timestamp, payload, .. } = packet;
+        WholeFrame { number, timestamp, at: now, packets: 1, payload }
     }
 
-    /// A packet came; gives what is whole by it: at most the frame that it is of, and the one behind it.
+    /// A packet arrived; gives the frames that are whole by it: at most its own, and the one behind it.
     pub(super) fn on_packet(&mut self, now: Timestamp, packet: FramePacket) -> [Option<WholeFrame>; 2] {
         self.clean(now);
         if self.done.is_some_and(|done| packet.number <= done) {
@@ -86,69 +154,56 @@ impl Frames {
         found
     }
 
-    /// What is open is given up: the sequence has ended.
+    /// The sequence has ended: incomplete frames are dropped.
     pub(super) fn end(&mut self) {
-        self.given_up += self.open.iter().filter(|frame| !frame.is_whole).count() as u64;
+        self.dropped += self.open.iter().filter(|frame| !frame.is_whole).count() as u64;
         self.open.clear();
-        self.done = None;
+        (self.done, self.bytes) = (None, 0);
     }
 
-    /// Adds the packet to its frame; gives the frame's place.
+    /// Adds the packet to its frame; gives the place of the frame.
     fn place(&mut self, now: Timestamp, packet: FramePacket) -> usize {
-        let known = self.open.iter().rposition(|frame| frame.timestamp == packet.timestamp);
-        if let Some((place, frame)) = known.and_then(|place| Some((place, self.open.get_mut(place)?))) {
-            frame.lowest = frame.lowest.min(packet.number);
-            frame.highest = frame.highest.max(packet.number);
-            frame.marked |= packet.marker;
-            frame.packets += 1;
-            frame.size += packet.size;
-            frame.last_at = now;
-            return place;
+        let known = self.open.iter().rposition(|frame| frame.holds(&packet));
+        let place = known.unwrap_or_else(|| {
+            let place = self.open.partition_point(|frame| frame.lowest < packet.number);
+            self.open.insert(place, Open::new(now, &packet));
+            place
+        });
+        if let Some(frame) = self.open.get_mut(place) {
+            self.bytes += frame.add(now, packet);
         }
-        let place = self.open.partition_point(|frame| frame.lowest < packet.number);
-        self.open.insert(
-            place,
-            Open {
-                timestamp: packet.timestamp,
-                lowest: packet.number,
-                highest: packet.number,
-                marked: packet.marker,
-                packets: 1,
-                size: packet.size,
-                first_at: now,
-                last_at: now,
-                is_whole: false,
-            },
-        );
         place
     }
 
-    /// The frame at `place`, if it has become whole.
+    /// The frame at `place`, if it is whole by now and was not before.
     fn complete(&mut self, place: usize) -> Option<WholeFrame> {
         let before = match place.checked_sub(1) {
             Some(before) => self.open.get(before).map(|frame| frame.highest),
             None => self.done,
         };
         let frame = self.open.get_mut(place)?;
-        let begins = before.is_none_or(|before| before + 1 == frame.lowest);
-        let is_whole = begins && frame.marked && frame.packets == frame.highest - frame.lowest + 1;
-        if frame.is_whole || !is_whole {
+        if frame.is_whole || !frame.is_complete(before) {
             return None;
         }
         frame.is_whole = true;
         self.whole += 1;
-        let &mut Open { timestamp, last_at: at, packets, size, .. } = frame;
-        Some(WholeFrame { timestamp, at, packets, size })
+        self.bytes = self.bytes.saturating_sub(frame.bytes());
+        let pieces = std::mem::take(&mut frame.pieces);
+        let payload = Payload::joined(pieces.iter().map(|(_, payload)| payload));
+        let &mut Open { timestamp, lowest: number, last_at: at, .. } = frame;
+        Some(WholeFrame { number, timestamp, at, packets: pieces.len() as u64, payload })
     }
 
-    /// What is at the front leaves: whole, or too old, or one too many.
+    /// Removes the frames at the front that are whole, too old, or too many.
     fn clean(&mut self, now: Timestamp) {
         while let Some(frame) = self.open.front() {
-            let is_old = now.saturating_since(frame.first_at) > LONGEST_OPEN;
-            if !frame.is_whole && !is_old && self.open.len() <= MOST_OPEN {
+            let is_old = now.saturating_since(frame.first_at) > MAX_WAIT;
+            let is_full = self.open.len() > MAX_OPEN || self.bytes > MAX_OPEN_BYTES;
+            if !frame.is_whole && !is_old && !is_full {
                 return;
             }
-            self.given_up += u64::from(!frame.is_whole);
+            self.dropped += u64::from(!frame.is_whole);
+            self.bytes = self.bytes.saturating_sub(frame.bytes());
             self.done = self.done.max(Some(frame.highest));
             self.open.pop_front();
         }

@@ -1,15 +1,15 @@
 //! The end that receives media and reports on it.
 //!
-//! | question | module |
+//! | module | task |
 //! |---|---|
-//! | who sends, and how much of it arrives? | [`sources`] |
-//! | what time is it at the sender? | [`clock`] |
-//! | when did each packet of the transport arrive? | [`transport`] |
-//! | when did each packet of each stream arrive, and with which mark? | [`congestion`] |
-//! | which of the latest packets of each stream arrived? | [`acknowledged`] |
-//! | what may be sent here? | [`estimate`] |
-//! | which frames are whole? | [`frames`] |
-//! | what arrived and is to be told? | [`window`] |
+//! | [`sources`] | statistics of each source, for receiver reports |
+//! | [`clock`] | the sender's clock, from its reports |
+//! | [`transport`] | transport-wide feedback |
+//! | [`congestion`] | RFC 8888 feedback |
+//! | [`acknowledged`] | feedback of draft-johansson-rmcat-scream-cc-00 |
+//! | [`estimate`] | the receiver's estimate, REMB |
+//! | [`frames`] | reassembly of frames |
+//! | [`window`] | arrivals that are not reported yet |
 //!
 //! # Which datagrams it sends
 //!
@@ -59,25 +59,29 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use sources::Sources;
 use transport::TransportReporter;
 
-use super::{ABS_SEND_TIME_ID, Datagram, MediaEvent, TRANSPORT_SEQUENCE_ID};
+use super::{
+    datagram::Datagram,
+    event::{Events, MediaEvent},
+    extensions::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID},
+    format::{Framing, PayloadFormat},
+    payload::Payload,
+};
 
-/// Reports do not follow each other faster, whatever is configured.
+/// The shortest report interval. Ours.
 const LEAST_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
-/// So many events wait at most; the oldest give way.
-const MOST_EVENTS: usize = 4096;
 /// The longest name (RFC 3550 §6.5).
 const MOST_NAME_BYTES: usize = 255;
 
-/// What a receiver reports, and how often.
+/// The settings of a [`MediaReceiver`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaReceiverConfig {
-    /// Its own source, in what it reports.
+    /// Its own SSRC, for its reports.
     pub ssrc: u32,
     /// Its name (RFC 3550 §6.5.1); what exceeds 255 bytes is left out.
     pub cname: String,
-    /// What it tells the sender's controller.
+    /// The feedback that it sends to the sender's controller.
     pub feedback: FeedbackKind,
-    /// How it estimates what it may be sent, with [`FeedbackKind::ReceiverEstimate`].
+    /// The constants of its estimate, with [`FeedbackKind::ReceiverEstimate`].
     pub receive_side: ReceiveSideConfig,
     /// With [`FeedbackKind::ScreamDraft`]: while more than this was received in the last second, headers included, it asks for less (the
     /// Q bit of draft-johansson-rmcat-scream-cc-00 §3). Default `None`: never. The draft has the bit for a receiver that balances many
@@ -88,12 +92,12 @@ pub struct MediaReceiverConfig {
     pub report_interval: TimeDelta,
     /// Header bytes below RTP that count towards the rates, as at the sender: 28 for UDP over IPv4. Default 28.
     pub overhead: DataSize,
-    /// What it knows of payload types. Of others it takes each packet for a part of a picture. Default: nothing.
+    /// The payload types that it knows. Packets of others are taken for video. Default: none.
     pub payloads: Vec<PayloadFormat>,
 }
 
 impl MediaReceiverConfig {
-    /// With the default values for all the rest.
+    /// The default settings.
     pub fn new(ssrc: u32, cname: &str, feedback: FeedbackKind) -> Self {
         Self {
             ssrc,
@@ -113,47 +117,7 @@ impl MediaReceiverConfig {
     }
 }
 
-/// What a payload type means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PayloadFormat {
-    /// Which.
-    pub payload_type: u8,
-    /// The ticks of its RTP timestamp in a second; `None`: two sender reports will tell.
-    pub clock_rate: Option<u32>,
-    /// How its packets make frames.
-    pub framing: Framing,
-}
-
-impl PayloadFormat {
-    /// Pictures, with the clock that all formats of RFC 3551 §5 have: 90 kHz.
-    pub const fn video(payload_type: u8) -> Self {
-        Self { payload_type, clock_rate: Some(90_000), framing: Framing::Marker }
-    }
-
-    /// Sound, sampled so many times a second.
-    pub const fn audio(payload_type: u8, clock_rate: u32) -> Self {
-        Self { payload_type, clock_rate: Some(clock_rate), framing: Framing::Packet }
-    }
-
-    /// Padding: what fills the path in place of media.
-    pub const fn padding(payload_type: u8) -> Self {
-        Self { payload_type, clock_rate: None, framing: Framing::Nothing }
-    }
-}
-
-/// How packets make frames.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Framing {
-    /// All packets of one timestamp, up to the one with the marker (RFC 3551 §5): video. Default.
-    #[default]
-    Marker,
-    /// Each packet is a frame: audio.
-    Packet,
-    /// There are none: padding.
-    Nothing,
-}
-
-/// What makes the feedback between the reports.
+/// Makes the feedback between the reports.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one in a session")]
 enum Reporter {
@@ -175,12 +139,12 @@ pub struct MediaReceiver {
     /// While somebody is there.
     report_due: Option<Timestamp>,
     outgoing: VecDeque<Vec<u8>>,
-    events: VecDeque<MediaEvent>,
+    events: Events,
     damaged: u64,
 }
 
 impl MediaReceiver {
-    /// Has received nothing.
+    /// A receiver that has received nothing.
     ///
     /// # Errors
     ///
@@ -198,13 +162,13 @@ impl MediaReceiver {
             reporter: Reporter::new(&config)?,
             report_due: None,
             outgoing: VecDeque::new(),
-            events: VecDeque::new(),
+            events: Events::default(),
             damaged: 0,
             config,
         })
     }
 
-    /// What is known of each source that has been heard.
+    /// Figures of each source that has sent.
     pub fn sources(&self) -> impl Iterator<Item = SourceFigures> {
         self.sources.figures()
     }
@@ -217,15 +181,16 @@ impl MediaReceiver {
         }
     }
 
-    /// Datagrams that were no RTP.
+    /// Datagrams that were not RTP.
     pub fn damaged(&self) -> u64 {
         self.damaged
     }
 
-    /// A datagram of RTP came: its head, with all headers, and its whole size as UDP payload.
-    pub fn handle_rtp(&mut self, now: Timestamp, head: &[u8], size: DataSize, ecn: Ecn) {
+    /// An RTP packet came: its bytes are `head`, which has at least the whole header, and then `payload`.
+    pub fn handle_rtp(&mut self, now: Timestamp, head: &[u8], payload: &Payload, ecn: Ecn) {
         let now = self.forward(now);
-        let Ok((header, payload)) = RtpHeader::parse(head) else {
+        let size = DataSize::from_bytes(head.len() as u64) + payload.size();
+        let Ok((header, content)) = RtpHeader::parse(head) else {
             self.damaged += 1;
             return;
         };
@@ -235,11 +200,17 @@ impl MediaReceiver {
             && let Some(number) = source.on_packet(now, &header, size, format.clock_rate)
         {
             let RtpHeader { timestamp, marker, .. } = header;
-            let size = size.saturating_sub(DataSize::from_bytes(payload.start as u64));
-            whole = source.on_frame_packet(now, FramePacket { number, timestamp, marker, size }, format);
+            let payload = match head.get(content) {
+                None | Some([]) => payload.clone(),
+                Some(_) if format.framing == Framing::Nothing => Payload::default(),
+                Some(begin) => Payload::joined(
+                    [&Payload::from(begin), payload].into_iter().filter(|part| !part.is_empty()),
+                ),
+            };
+            whole = source.on_frame_packet(now, FramePacket { number, timestamp, marker, payload }, format);
         }
         for frame in whole.into_iter().flatten() {
-            self.tell(MediaEvent::Frame(frame));
+            self.events.tell(MediaEvent::Frame(frame));
         }
         if !self.sources.any_live() {
             return;
@@ -278,7 +249,7 @@ impl MediaReceiver {
             Packet::Bye(bye) => {
                 for &ssrc in &bye.sources {
                     if self.sources.on_bye(now, ssrc) {
-                        self.tell(MediaEvent::Ended { ssrc });
+                        self.events.tell(MediaEvent::Ended { ssrc });
                     }
                 }
                 self.rest_if_alone();
@@ -300,8 +271,7 @@ impl MediaReceiver {
         if self.outgoing.is_empty() {
             self.report(now);
         }
-        let head = self.outgoing.pop_front()?;
-        Some(Datagram { head, rest: DataSize::ZERO, ecn: Ecn::NotEct })
+        self.outgoing.pop_front().map(Datagram::rtcp)
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is wanted next. `None` while nobody is there to report on.
@@ -314,9 +284,9 @@ impl MediaReceiver {
         [Some(report), feedback].into_iter().flatten().min()
     }
 
-    /// What there is to tell.
+    /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<MediaEvent> {
-        self.events.pop_front()
+        self.events.take()
     }
 
     /// Makes what is due.
@@ -375,13 +345,6 @@ impl MediaReceiver {
         }
     }
 
-    fn tell(&mut self, event: MediaEvent) {
-        if self.events.len() >= MOST_EVENTS {
-            self.events.pop_front();
-        }
-        self.events.push_back(event);
-    }
-
     /// Time that runs backwards counts as no time.
     fn forward(&mut self, now: Timestamp) -> Timestamp {
         self.now = self.now.max(now);
@@ -423,7 +386,7 @@ impl Reporter {
     }
 }
 
-/// What the header extensions of a packet say.
+/// The header extensions of a packet.
 #[derive(Debug, Clone, Copy, Default)]
 struct Extensions {
     transport_sequence: Option<u16>,

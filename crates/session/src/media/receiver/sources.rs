@@ -1,4 +1,4 @@
-//! Who sends, and how much of it arrives? Statistics for receiver reports (RFC 3550 §6.4.1, Appendix A).
+//! Statistics of each source, for receiver reports (RFC 3550 §6.4.1, Appendix A).
 
 use giusto_measure::{SequenceConfig, SequenceTracker};
 use giusto_rtp::{
@@ -7,13 +7,15 @@ use giusto_rtp::{
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::{Framing, PayloadFormat};
 use super::{
     clock::{MediaJitter, SenderClock},
     frames::{FramePacket, Frames, WholeFrame},
     window::{FIRST_CYCLE, widened},
 };
-use crate::media::FrameArrival;
+use crate::media::{
+    event::FrameArrival,
+    format::{Framing, PayloadFormat},
+};
 
 /// The most sources that are known at once: as many as a report has blocks for (RFC 3550 §6.4.1).
 const MOST_SOURCES: usize = 31;
@@ -27,25 +29,25 @@ const MOST_AHEAD: i16 = 3000;
 /// thousands of packets a second.
 const MOST_BEHIND: i16 = 3000;
 
-/// What is known of one source, for display.
+/// Figures of one source, for display.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SourceFigures {
-    /// Which.
+    /// Its synchronisation source.
     pub ssrc: u32,
     /// Packets received, each counted once.
     pub packets: u64,
-    /// What they held as UDP payload, headers of RTP included.
+    /// The UDP payload of these packets, RTP headers included.
     pub size: DataSize,
-    /// Packets that have not come.
+    /// Packets that have not arrived.
     pub lost: u64,
     /// Further copies of packets received.
     pub duplicates: u64,
     /// Interarrival jitter (RFC 3550 §6.4.1); `None` before two packets with a known clock rate.
     pub jitter: Option<TimeDelta>,
-    /// Frames that came whole.
+    /// Frames that arrived whole.
     pub frames: u64,
-    /// Frames of which something came, but not all.
-    pub frames_given_up: u64,
+    /// Frames that arrived in part and were dropped.
+    pub dropped_frames: u64,
 }
 
 /// The sources that were heard.
@@ -158,7 +160,7 @@ enum Presence {
     Ended(Timestamp),
 }
 
-/// What is known of one source.
+/// The state of one source.
 #[derive(Debug)]
 pub(super) struct Source {
     ssrc: u32,
@@ -166,10 +168,10 @@ pub(super) struct Source {
     heard_at: Timestamp,
     /// The highest sequence number, made wide.
     highest: Option<u64>,
-    /// What would confirm the bad number just before (RFC 3550 A.1, `bad_seq`).
+    /// The number that would confirm the bad number just before (RFC 3550 A.1, `bad_seq`).
     awaited: Option<u16>,
     tracker: SequenceTracker,
-    /// What earlier trackers had counted, whose sequence was broken off.
+    /// The counts of earlier trackers, whose sequence was broken off.
     settled: SourceFigures,
     /// Packets expected and received at the last report.
     reported: (u64, u64),
@@ -230,11 +232,11 @@ impl Source {
             Framing::Nothing => [None, None],
         };
         whole.map(|frame| {
-            let WholeFrame { timestamp, at, packets, size } = frame?;
+            let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, payload } = frame?;
             let rate = format.clock_rate.or(self.clock.learnt_rate());
-            let captured = rate.and_then(|rate| self.clock.capture(timestamp, rate));
+            let captured = rate.and_then(|rate| self.clock.capture(rtp_timestamp, rate));
             let delay = captured.map(|captured| captured.apparent_delay(at));
-            Some(FrameArrival { ssrc: self.ssrc, media_timestamp: timestamp, at, delay, packets, size })
+            Some(FrameArrival { ssrc: self.ssrc, sequence, rtp_timestamp, at, delay, packets, payload })
         })
     }
 
@@ -258,7 +260,7 @@ impl Source {
         Some(())
     }
 
-    /// What a receiver report says of it (RFC 3550 A.3); from now on the next interval counts.
+    /// Its block of a receiver report (RFC 3550 A.3); this begins the next interval.
     fn block(&mut self, now: Timestamp) -> Option<ReportBlock> {
         let highest = self.highest?;
         let expected = self.tracker.losses().expected;
@@ -287,7 +289,7 @@ impl Source {
             duplicates: self.settled.duplicates + self.tracker.duplicates(),
             jitter: self.jitter.jitter(),
             frames: self.frames.whole(),
-            frames_given_up: self.frames.given_up(),
+            dropped_frames: self.frames.dropped(),
             ..self.settled
         }
     }

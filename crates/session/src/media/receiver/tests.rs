@@ -4,7 +4,6 @@ use giusto_rtp::{
 };
 
 use super::*;
-use crate::media::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID};
 
 mod acknowledged;
 mod congestion;
@@ -47,7 +46,9 @@ impl Sent {
     }
 
     pub(super) fn arrive(&self, receiver: &mut MediaReceiver, now: Timestamp) {
-        receiver.handle_rtp(now, &self.head(), DataSize::from_bytes(1000), Ecn::NotEct);
+        let head = self.head();
+        let payload = Payload::zeros(DataSize::from_bytes(1000 - head.len() as u64));
+        receiver.handle_rtp(now, &head, &payload, Ecn::NotEct);
     }
 }
 

@@ -1,4 +1,4 @@
-//! When did each packet of the transport arrive? Transport-wide feedback, at intervals.
+//! Transport-wide feedback: the arrival time of each packet of the transport, at intervals.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ const FIRST_INTERVAL: TimeDelta = TimeDelta::from_millis(100);
 /// So long what was told is remembered, to be told again with a packet that comes late (libwebrtc,
 /// `remote_estimator_proxy.cc`).
 const REMEMBERED: TimeDelta = TimeDelta::from_millis(500);
-/// What arrives is measured over so long.
+/// The window over which the received rate is measured.
 const RATE_WINDOW: TimeDelta = TimeDelta::from_seconds(1);
 
 /// Collects arrivals and tells of them.

@@ -1,4 +1,4 @@
-//! What arrived and is to be told: by sequence number, from the first that has not been told.
+//! Arrivals by sequence number, from the first that is not reported yet.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) fn widened(highest: Option<u64>, sequence: u16) -> u64 {
     })
 }
 
-/// What a window made of an arrival.
+/// The result of noting an arrival.
 #[derive(Debug)]
 pub(super) enum Noted<'a, T> {
     /// It is the first with its number.
@@ -95,7 +95,7 @@ impl<T> ArrivalWindow<T> {
         self.highest
     }
 
-    /// What came from `first` on, in order.
+    /// The arrivals from `first` on, in order.
     pub(super) fn from(&self, first: u64) -> impl Iterator<Item = (u64, &T)> {
         self.kept.range(first..).map(|(number, arrival)| (*number, arrival))
     }

@@ -52,7 +52,7 @@ mod prr;
 mod receiver;
 mod rto;
 mod scoreboard;
-mod segment;
+pub(super) mod segment;
 mod sender;
 mod settings;
 mod transmission;

@@ -61,7 +61,7 @@ fn a_late_packet_is_told_with_the_time_of_the_highest_and_a_copy_only_if_it_is_m
     packet(7, 10, true).arrive(&mut receiver, at(200));
     assert!(receiver.poll_timeout() > Some(at(400)));
     for (number, ecn) in [(43, Ecn::Ce), (44, Ecn::Ce), (45, Ecn::Ect1)] {
-        receiver.handle_rtp(at(300), &packet(7, number, false).head(), DataSize::from_bytes(1000), ecn);
+        receiver.handle_rtp(at(300), &packet(7, number, false).head(), &Payload::default(), ecn);
     }
     let [message] = told(&mut receiver, 340)[..] else { panic!() };
     assert_eq!((message.highest_sequence, message.ecn_echo), (45, 2));
@@ -73,7 +73,7 @@ fn marks_are_counted_modulo_256() {
     let mut last = 0;
     for number in 0..300 {
         let head = packet(7, number, true).head();
-        receiver.handle_rtp(at(u64::from(number) * 10), &head, DataSize::from_bytes(1000), Ecn::Ce);
+        receiver.handle_rtp(at(u64::from(number) * 10), &head, &Payload::default(), Ecn::Ce);
         last = told(&mut receiver, u64::from(number) * 10).last().map_or(last, |message| message.ecn_echo);
     }
     assert_eq!(last, 44);

@@ -56,9 +56,9 @@ fn what_was_missing_is_told_once_more_and_marks_on_copies_count() {
     let [second] = &streams(&mut receiver, 40)[..] else { panic!() };
     assert_eq!(told(second), [(0, None), (1, nect(39.0)), (2, nect(39.0)), (3, nect(9.0))]);
     // Twice is enough. A copy is news only if it is marked.
-    receiver.handle_rtp(at(80), &packet(7, 2, true).head(), DataSize::from_bytes(1000), Ecn::Ect1);
+    receiver.handle_rtp(at(80), &packet(7, 2, true).head(), &Payload::default(), Ecn::Ect1);
     assert!(receiver.poll_timeout() > Some(at(200)));
-    receiver.handle_rtp(at(80), &packet(7, 2, true).head(), DataSize::from_bytes(1000), Ecn::Ce);
+    receiver.handle_rtp(at(80), &packet(7, 2, true).head(), &Payload::default(), Ecn::Ce);
     packet(8, 4, false).arrive(&mut receiver, at(80));
     let [third, other] = &streams(&mut receiver, 80)[..] else { panic!() };
     // 1024ths of a second, rounded down.

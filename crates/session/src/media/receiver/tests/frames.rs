@@ -1,5 +1,5 @@
 use super::*;
-use crate::media::FrameArrival;
+use crate::media::event::FrameArrival;
 
 fn receiver() -> MediaReceiver {
     let mut config = MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports);
@@ -19,28 +19,29 @@ fn frames(receiver: &mut MediaReceiver) -> Vec<FrameArrival> {
 }
 
 fn timestamps(receiver: &mut MediaReceiver) -> Vec<u32> {
-    frames(receiver).iter().map(|frame| frame.media_timestamp).collect()
+    frames(receiver).iter().map(|frame| frame.rtp_timestamp).collect()
 }
 
 #[test]
 fn a_frame_is_whole_with_its_last_packet_and_its_delay_is_from_capture() {
     let mut receiver = receiver();
     let time = NtpTimestamp::from_timestamp(at(5000));
-    let report = SenderReport { ssrc: 7, time, rtp_timestamp: 90_000, ..SenderReport::default() };
+    let report = SenderReport { ssrc: 7, time, rtp_timestamp: 65_535 + 3600, ..SenderReport::default() };
     receiver.handle_rtcp(at(1000), &Packet::SenderReport(report));
     // Captured 40 ms before the report's time, 4960 ms by the sender's clock; the clocks differ by 4 s.
     for (sequence, marker, ms) in [(65_535, false, 1000), (1, true, 1001), (0, false, 1012)] {
         assert_eq!(frames(&mut receiver), []);
-        packet(sequence, 90_000 - 3600, marker).arrive(&mut receiver, at(ms));
+        packet(sequence, 65_535, marker).arrive(&mut receiver, at(ms));
     }
     let frame = FrameArrival {
         ssrc: 7,
-        media_timestamp: 86_400,
+        sequence: 65_535 + (1 << 16),
+        rtp_timestamp: 65_535,
         at: at(1012),
         delay: Some(TimeDelta::from_millis(1012 - 4960)),
         packets: 3,
         // 16 bytes of 1000 are the header, with an extension that is empty.
-        size: DataSize::from_bytes(3 * 984),
+        payload: Payload::zeros(DataSize::from_bytes(3 * 984)),
     };
     assert_eq!(frames(&mut receiver), [frame]);
 }
@@ -64,15 +65,45 @@ fn a_loss_within_costs_one_frame_and_one_between_costs_two() {
     all(5).enumerate().for_each(|(step, packet)| packet.arrive(&mut receiver, at(step as u64)));
     timestamps(&mut receiver);
     packet(5, 1, true).arrive(&mut receiver, at(50));
-    let late: Vec<_> = frames(&mut receiver).iter().map(|frame| (frame.media_timestamp, frame.at)).collect();
+    let late: Vec<_> = frames(&mut receiver).iter().map(|frame| (frame.rtp_timestamp, frame.at)).collect();
     assert_eq!(late, [(1, at(50)), (2, at(7))]);
     packet(5, 1, true).arrive(&mut receiver, at(60));
     assert_eq!(timestamps(&mut receiver), []);
-    assert_eq!(receiver.sources().map(|one| (one.frames, one.frames_given_up)).next(), Some((5, 0)));
+    assert_eq!(receiver.sources().map(|one| (one.frames, one.dropped_frames)).next(), Some((5, 0)));
 }
 
 #[test]
-fn frames_that_stay_incomplete_are_given_up() {
+fn a_frame_whose_first_packet_is_unknown_is_dropped() {
+    let mut receiver = receiver();
+    // The first packet of the stream, number 3000 with timestamp 3000, is lost.
+    for (sequence, timestamp) in [(3001, 3000), (3002, 3000), (3003, 6000), (3004, 6000)] {
+        packet(sequence, timestamp, sequence % 2 == 0).arrive(&mut receiver, at(0));
+    }
+    assert_eq!(timestamps(&mut receiver), [6000]);
+    packet(3000, 3000, false).arrive(&mut receiver, at(30));
+    assert_eq!(timestamps(&mut receiver), [3000], "it was only late");
+    // Two frames with one timestamp are two frames.
+    for sequence in [3005, 3006] {
+        packet(sequence, 9000, true).arrive(&mut receiver, at(40));
+    }
+    assert_eq!(timestamps(&mut receiver), [9000, 9000]);
+}
+
+#[test]
+fn incomplete_frames_take_bounded_memory() {
+    let mut receiver = receiver();
+    // Each frame lacks its last packet, and is 1 MB.
+    for frame in 0..40_u32 {
+        for number in 0..100_u32 {
+            let head = packet((frame * 101 + number) as u16, frame, false).head();
+            receiver.handle_rtp(at(0), &head, &Payload::zeros(DataSize::from_bytes(10_000)), Ecn::NotEct);
+        }
+    }
+    assert_eq!(receiver.sources().next().map(|one| (one.frames, one.dropped_frames)), Some((0, 25)));
+}
+
+#[test]
+fn incomplete_frames_are_dropped_after_two_seconds() {
     let mut receiver = receiver();
     for frame in 0..200_u16 {
         let first = frame * 3;
@@ -86,12 +117,12 @@ fn frames_that_stay_incomplete_are_given_up() {
     assert_eq!(figures.frames, 100);
     // Those of the last 2 s may still come.
     assert_eq!(
-        figures.frames_given_up,
+        figures.dropped_frames,
         (0..200).filter(|frame| frame % 2 == 1 && frame * 40 + 2000 < 199 * 40).count() as u64
     );
     let bye = Packet::Bye(Bye { sources: vec![7], reason: None });
     receiver.handle_rtcp(at(9000), &bye);
-    assert_eq!(receiver.sources().next().map(|one| one.frames_given_up), Some(100));
+    assert_eq!(receiver.sources().next().map(|one| one.dropped_frames), Some(100));
 }
 
 #[test]

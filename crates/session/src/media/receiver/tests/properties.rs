@@ -89,7 +89,7 @@ proptest! {
             match operation {
                 Operation::Noise(bytes) => {
                     fed += 1;
-                    receiver.handle_rtp(time, &bytes, DataSize::from_bytes(bytes.len() as u64), Ecn::Ce);
+                    receiver.handle_rtp(time, &bytes, &Payload::default(), Ecn::Ce);
                 }
                 Operation::Media { ssrc, sequence, timestamp, transport, send_time, payload_type, cut } => {
                     let marker = sequence % 5 == 4;
@@ -98,7 +98,7 @@ proptest! {
                     let mut head = Sent { header, transport: Some(transport), send_time }.head();
                     head.truncate(cut);
                     fed += 1;
-                    receiver.handle_rtp(time, &head, DataSize::from_bytes(1000), Ecn::Ect1);
+                    receiver.handle_rtp(time, &head, &Payload::zeros(DataSize::from_bytes(900)), Ecn::Ect1);
                 }
                 Operation::Report(report) => receiver.handle_rtcp(time, &Packet::SenderReport(report)),
                 Operation::Bye(ssrc) => {

@@ -2,7 +2,10 @@
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::{Acknowledged, CongestionControl, Opening, SlowStart};
+use super::{
+    interface::{Acknowledged, CongestionControl, Opening},
+    slow_start::SlowStart,
+};
 
 /// Multiplicative decrease (RFC 8312 §4.5).
 const BETA: f64 = 0.7;

@@ -2,7 +2,7 @@
 
 use giusto_units::TimeDelta;
 
-use super::Acknowledged;
+use super::interface::Acknowledged;
 
 /// The least rise of the round trip that ends slow start: `MIN_RTT_THRESH` (RFC 9406 §4.3).
 const LEAST_RISE: TimeDelta = TimeDelta::from_millis(4);

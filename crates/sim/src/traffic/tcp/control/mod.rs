@@ -2,77 +2,15 @@
 
 mod cubic;
 mod hystart;
+mod interface;
 mod new_reno;
-
-use std::fmt;
+mod slow_start;
 
 pub use cubic::Cubic;
-use giusto_units::{TimeDelta, Timestamp};
-use hystart::HyStart;
 pub(super) use hystart::SEGMENTS_PER_ACK as SEGMENTS_PER_ACK_WITH_HYSTART;
+pub use interface::{Acknowledged, CongestionControl, Opening};
 pub use new_reno::NewReno;
 use serde::{Deserialize, Serialize};
-
-/// A law for the congestion window.
-///
-/// Recovery from loss is the sender's affair; this only says how large the window is. All sizes are in bytes of data.
-pub trait CongestionControl: Send + fmt::Debug {
-    /// A connection begins with `opening`; what was before is forgotten.
-    fn begin(&mut self, opening: Opening);
-
-    /// The congestion window, `cwnd`; at least one segment.
-    fn window(&self) -> u64;
-
-    /// The slow start threshold, `ssthresh`; `u64::MAX` before the first congestion, unless the opening set one.
-    fn threshold(&self) -> u64;
-
-    /// New data was acknowledged, outside fast recovery.
-    fn on_ack(&mut self, now: Timestamp, ack: Acknowledged);
-
-    /// Congestion: a loss was detected by duplicate acknowledgements, or a mark was echoed. `flight` is how much was under way,
-    /// the segments of limited transmit excluded (RFC 5681 §3.2, step 2), and at most the window.
-    fn on_congestion(&mut self, now: Timestamp, flight: u64);
-
-    /// The retransmission timer expired, with `flight` under way; `again`: for a segment that it had expired for before.
-    fn on_timeout(&mut self, now: Timestamp, flight: u64, again: bool);
-
-    /// Makes the window no more than `window`, and leaves the threshold: after idleness (RFC 5681 §4.1), and at the end of a
-    /// NewReno recovery (RFC 6582 §3.2, step 3).
-    fn cap(&mut self, now: Timestamp, window: u64);
-}
-
-/// What a connection begins with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
-    /// Data of a full segment (`SMSS`), in bytes.
-    pub segment: u64,
-    /// The initial window (`IW`), in bytes.
-    pub window: u64,
-    /// The initial slow start threshold in bytes; `u64::MAX`: none.
-    pub threshold: u64,
-    /// How many segments one acknowledgement may add in slow start: `L` of RFC 3465 §2.2 and of RFC 9406 §4.2.
-    pub slow_start_limit: u32,
-    /// Whether `HyStart++` (RFC 9406) watches the slow start.
-    pub hystart: bool,
-}
-
-/// An acknowledgement of new data, as a congestion control sees it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Acknowledged {
-    /// How many bytes it acknowledges anew.
-    pub bytes: u64,
-    /// Whether the window, not the application or the receiver, held the sender back. Otherwise the window stays
-    /// (RFC 8312 §5.8).
-    pub limited: bool,
-    /// The smoothed round trip.
-    pub round_trip: TimeDelta,
-    /// The round trip that it measures, if it does.
-    pub sample: Option<TimeDelta>,
-    /// The first byte that is not acknowledged then (`SND.UNA`).
-    pub up_to: u64,
-    /// The first byte that was never sent (`SND.NXT`).
-    pub next: u64,
-}
 
 /// The congestion controls that are here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -95,49 +33,10 @@ impl Algorithm {
     }
 }
 
-/// Slow start by appropriate byte counting (RFC 3465 §2.2, RFC 5681 §3.1 eq. 2), at first with `HyStart++` if that is wanted.
-#[derive(Debug, Clone, Copy)]
-struct SlowStart {
-    segment: u64,
-    /// Most bytes that one acknowledgement adds.
-    limit: u64,
-    usual_limit: u64,
-    hystart: Option<HyStart>,
-}
-
-impl SlowStart {
-    fn new(opening: &Opening) -> Self {
-        let limit = opening.segment * u64::from(opening.slow_start_limit);
-        let hystart = opening.hystart.then(HyStart::new);
-        Self { segment: opening.segment, limit, usual_limit: limit, hystart }
-    }
-
-    /// How many bytes the window grows by for an acknowledgement.
-    fn on_ack(&mut self, ack: &Acknowledged) -> u64 {
-        let divisor = self.hystart.as_mut().map_or(1, |hystart| hystart.on_ack(ack));
-        if ack.limited { ack.bytes.min(self.limit) / divisor } else { 0 }
-    }
-
-    /// Whether the threshold is to be set to the window, for slow start is to end without congestion.
-    fn is_over(&self) -> bool {
-        self.hystart.is_some_and(|hystart| hystart.is_over())
-    }
-
-    /// One segment per acknowledgement after a timeout (RFC 3465 §2.3), for its recovery acknowledges in leaps.
-    fn on_timeout(&mut self) {
-        self.limit = self.segment.min(self.usual_limit);
-        self.hystart = None;
-    }
-
-    /// Slow start ended. `HyStart++` is for the first one only (RFC 9406 §4.3).
-    fn on_end(&mut self) {
-        self.limit = self.usual_limit;
-        self.hystart = None;
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use giusto_units::Timestamp;
+
     use super::*;
 
     #[test]

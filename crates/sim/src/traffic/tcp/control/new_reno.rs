@@ -2,7 +2,10 @@
 
 use giusto_units::Timestamp;
 
-use super::{Acknowledged, CongestionControl, Opening, SlowStart};
+use super::{
+    interface::{Acknowledged, CongestionControl, Opening},
+    slow_start::SlowStart,
+};
 
 /// The window of standard TCP (RFC 5681 §3.1), counting bytes.
 ///

@@ -1,0 +1,44 @@
+//! A datagram to be sent.
+
+use giusto_units::{DataSize, Ecn};
+
+use super::payload::Payload;
+
+/// A datagram to be sent: an RTP packet, or compound RTCP.
+///
+/// Its bytes are `head`, then `payload`: [`write_to`](Self::write_to) writes them for a socket. A simulation can carry the two
+/// parts as they are, so that a payload of zeros is never written out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Datagram {
+    /// The RTP header with its extensions, or all of the RTCP.
+    pub head: Vec<u8>,
+    /// The RTP payload; empty for RTCP.
+    pub payload: Payload,
+    /// Its ECN codepoint.
+    pub ecn: Ecn,
+}
+
+impl Datagram {
+    /// Compound RTCP, which is never ECN-capable here.
+    pub(super) fn rtcp(head: Vec<u8>) -> Self {
+        Self { head, payload: Payload::default(), ecn: Ecn::NotEct }
+    }
+
+    /// The size of the UDP payload.
+    pub fn size(&self) -> DataSize {
+        DataSize::from_bytes(self.head.len() as u64) + self.payload.size()
+    }
+
+    /// Appends its bytes to `buffer`.
+    pub fn write_to(&self, buffer: &mut Vec<u8>) {
+        buffer.extend_from_slice(&self.head);
+        self.payload.write_to(buffer);
+    }
+
+    /// Its bytes.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.head.len() + self.payload.len());
+        self.write_to(&mut bytes);
+        bytes
+    }
+}

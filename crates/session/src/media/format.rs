@@ -1,0 +1,41 @@
+//! Payload types, and how packets make frames.
+
+/// The meaning of a payload type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadFormat {
+    /// The payload type.
+    pub payload_type: u8,
+    /// Ticks of its RTP timestamp per second; `None`: learnt from two sender reports.
+    pub clock_rate: Option<u32>,
+    /// How its packets make frames.
+    pub framing: Framing,
+}
+
+impl PayloadFormat {
+    /// Video, with the 90 kHz clock of all formats of RFC 3551 §5.
+    pub const fn video(payload_type: u8) -> Self {
+        Self { payload_type, clock_rate: Some(90_000), framing: Framing::Marker }
+    }
+
+    /// Audio with one packet per frame.
+    pub const fn audio(payload_type: u8, clock_rate: u32) -> Self {
+        Self { payload_type, clock_rate: Some(clock_rate), framing: Framing::Packet }
+    }
+
+    /// Padding, which fills the path in place of media.
+    pub const fn padding(payload_type: u8) -> Self {
+        Self { payload_type, clock_rate: None, framing: Framing::Nothing }
+    }
+}
+
+/// How packets make frames.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// All packets of one timestamp, up to the one with the marker (RFC 3551 §5): video. Default.
+    #[default]
+    Marker,
+    /// Each packet is a frame: audio.
+    Packet,
+    /// There are no frames: padding.
+    Nothing,
+}

@@ -1,0 +1,45 @@
+//! An encoded frame on its way into the session.
+
+use giusto_units::{DataSize, Timestamp};
+
+use super::payload::Payload;
+
+/// The largest frame. Ours: eight times the largest of RFC 8593 §6.2.1.
+pub const MAX_FRAME_SIZE: DataSize = DataSize::from_bytes(8_000_000);
+
+/// An encoded frame: a picture of video, or one packet time of audio.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// When it was captured.
+    pub captured: Timestamp,
+    /// The capture time on the stream's RTP clock, from any origin; it wraps. It must differ from that of the frame before. The
+    /// sender adds the stream's random offset.
+    pub media_timestamp: u32,
+    /// Its bytes, at least one.
+    pub payload: Payload,
+    /// Whether a decoder can begin with it.
+    pub key: bool,
+}
+
+/// Why a frame was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The sender has no such stream.
+    #[error("no stream number {0}: streams count from 0 in the order in which the sender was given them")]
+    NoStream(usize),
+    /// The frame has no bytes.
+    #[error("the frame is empty: push at least 1 B")]
+    Empty,
+    /// The frame is larger than its stream can carry.
+    #[error("a frame of {size} does not fit: push at most {max}")]
+    TooLarge {
+        /// Its size.
+        size: DataSize,
+        /// The largest size: [`MAX_FRAME_SIZE`] or 16 384 packets; one packet with [`Framing::Packet`](super::Framing::Packet).
+        max: DataSize,
+    },
+    /// The session was stopped.
+    #[error("the session was stopped: nothing more is sent")]
+    Stopped,
+}

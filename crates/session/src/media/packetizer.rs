@@ -1,0 +1,159 @@
+//! Cuts frames into packets.
+//!
+//! # Example
+//!
+//! ```
+//! use giusto_session::media::Packetizer;
+//! use giusto_units::DataSize;
+//!
+//! let pieces = Packetizer::default().pieces(DataSize::from_bytes(2500));
+//! let sizes: Vec<_> = pieces.map(|piece| piece.size.as_bytes()).collect();
+//! assert_eq!(sizes, [833, 833, 834]);
+//! ```
+
+use giusto_units::DataSize;
+
+/// The default maximum payload: with the headers of RTP, UDP, IPv6 and some extensions it stays below the 1280 bytes that every
+/// IPv6 path carries (RFC 8200 §5).
+pub const DEFAULT_MAX_PAYLOAD: DataSize = DataSize::from_bytes(1200);
+
+/// How a frame is cut.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cut {
+    /// As few packets as possible, of sizes that differ by at most one byte; the larger ones last, as in libwebrtc.
+    #[default]
+    Even,
+    /// Full packets, and the remainder in the last one.
+    Fill,
+}
+
+/// Cuts frames into packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packetizer {
+    max_payload: DataSize,
+    cut: Cut,
+}
+
+impl Default for Packetizer {
+    /// Even packets of at most [`DEFAULT_MAX_PAYLOAD`].
+    fn default() -> Self {
+        Self { max_payload: DEFAULT_MAX_PAYLOAD, cut: Cut::Even }
+    }
+}
+
+impl Packetizer {
+    /// Packets of at most `max_payload`, headers not included; `None` if that is zero.
+    pub fn new(max_payload: DataSize, cut: Cut) -> Option<Self> {
+        (max_payload > DataSize::ZERO).then_some(Self { max_payload, cut })
+    }
+
+    /// The largest payload of a packet.
+    pub const fn max_payload(&self) -> DataSize {
+        self.max_payload
+    }
+
+    /// The pieces of a frame of `size`, first to last. A frame without bytes has none.
+    pub fn pieces(&self, size: DataSize) -> Pieces {
+        let (total, most) = (size.as_bytes(), self.max_payload.as_bytes());
+        let count = total.div_ceil(most);
+        let (smaller, larger) = match self.cut {
+            Cut::Even => (total.checked_div(count).unwrap_or(0), total.checked_rem(count).unwrap_or(0)),
+            Cut::Fill => (most, 0),
+        };
+        Pieces { left: count, offset: 0, total, smaller, larger }
+    }
+}
+
+/// The part of a frame that one packet carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it begins in its frame, in bytes.
+    pub offset: u64,
+    /// Its size; never zero.
+    pub size: DataSize,
+    /// Whether it is the last of its frame.
+    pub last: bool,
+}
+
+/// The pieces of one frame.
+#[derive(Debug, Clone)]
+pub struct Pieces {
+    /// Pieces still to come.
+    left: u64,
+    offset: u64,
+    total: u64,
+    /// The size of all pieces but the last `larger` ones, which have one byte more.
+    smaller: u64,
+    larger: u64,
+}
+
+impl Iterator for Pieces {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let following = self.left.checked_sub(1)?;
+        let size = (self.smaller + u64::from(following < self.larger)).min(self.total - self.offset);
+        let piece = Piece { offset: self.offset, size: DataSize::from_bytes(size), last: following == 0 };
+        self.offset += size;
+        self.left = following;
+        Some(piece)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Pieces {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sizes(bytes: u64, cut: Cut) -> Vec<u64> {
+        let packetizer = Packetizer::new(DataSize::from_bytes(1200), cut).unwrap();
+        packetizer.pieces(DataSize::from_bytes(bytes)).map(|piece| piece.size.as_bytes()).collect()
+    }
+
+    #[test]
+    fn frames_are_cut_evenly_or_filled() {
+        assert_eq!(sizes(1200, Cut::Even), [1200]);
+        assert_eq!(sizes(1201, Cut::Even), [600, 601]);
+        assert_eq!(sizes(3500, Cut::Even), [1166, 1167, 1167]);
+        assert_eq!(sizes(3500, Cut::Fill), [1200, 1200, 1100]);
+        assert_eq!(sizes(2400, Cut::Fill), [1200, 1200]);
+        assert!(sizes(0, Cut::Even).is_empty() && sizes(0, Cut::Fill).is_empty());
+        assert_eq!(Packetizer::new(DataSize::ZERO, Cut::Even), None);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_cover_the_frame_and_the_last_is_marked(
+            bytes in 1_u64..200_000, most in 1_u64..3000, fill: bool,
+        ) {
+            let cut = if fill { Cut::Fill } else { Cut::Even };
+            let pieces = Packetizer::new(DataSize::from_bytes(most), cut).unwrap().pieces(DataSize::from_bytes(bytes));
+            let (told, pieces) = (pieces.len(), pieces.collect::<Vec<_>>());
+            let sizes: Vec<_> = pieces.iter().map(|piece| piece.size.as_bytes()).collect();
+            let (smallest, largest) = (*sizes.iter().min().unwrap(), *sizes.iter().max().unwrap());
+            prop_assert_eq!(sizes.iter().sum::<u64>(), bytes);
+            prop_assert!(smallest > 0 && largest <= most);
+            prop_assert_eq!((told, sizes.len() as u64), (sizes.len(), bytes.div_ceil(most)));
+            let mut end = 0;
+            for piece in &pieces {
+                prop_assert_eq!(piece.offset, end);
+                end += piece.size.as_bytes();
+                prop_assert_eq!(piece.last, end == bytes);
+            }
+            if fill {
+                prop_assert!(sizes.iter().rev().skip(1).all(|&size| size == most));
+            } else {
+                prop_assert!(largest - smallest <= 1 && sizes.is_sorted());
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Bytes of media that are cheap to copy.
+
+use std::{fmt, ops::Range, sync::Arc};
+
+use giusto_units::DataSize;
+
+/// Bytes of media: shared bytes, or a number of zeros that takes no memory.
+///
+/// Copies and parts share the bytes. Zeros are for simulations, where only the size of media matters: the session treats them
+/// like any other bytes, and they are written out only by [`write_to`](Self::write_to) and [`to_vec`](Self::to_vec).
+///
+/// # Example
+///
+/// ```
+/// use giusto_session::media::Payload;
+/// use giusto_units::DataSize;
+///
+/// let frame = Payload::from(vec![1, 2, 3, 4]);
+/// assert_eq!(frame.part(1..3).to_vec(), [2, 3]);
+/// assert_eq!(Payload::zeros(DataSize::from_bytes(3)), Payload::from(vec![0; 3]));
+/// ```
+#[derive(Clone, Default)]
+pub struct Payload {
+    /// `None`: zeros.
+    bytes: Option<Arc<[u8]>>,
+    from: usize,
+    to: usize,
+}
+
+impl Payload {
+    /// `size` bytes that are all zero.
+    pub fn zeros(size: DataSize) -> Self {
+        Self { bytes: None, from: 0, to: usize::try_from(size.as_bytes()).unwrap_or(usize::MAX) }
+    }
+
+    /// How many bytes.
+    pub const fn len(&self) -> usize {
+        self.to - self.from
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes, as a size.
+    pub const fn size(&self) -> DataSize {
+        DataSize::from_bytes(self.len() as u64)
+    }
+
+    /// The part at `range`, which is shortened to what there is. Nothing is copied.
+    #[must_use]
+    pub fn part(&self, range: Range<usize>) -> Self {
+        let to = self.from.saturating_add(range.end).min(self.to);
+        let from = self.from.saturating_add(range.start).min(to);
+        Self { bytes: self.bytes.clone(), from, to }
+    }
+
+    /// The bytes in memory; `None` for zeros that are not.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        self.bytes.as_deref().map(|bytes| bytes.get(self.from..self.to).unwrap_or_default())
+    }
+
+    /// Appends the bytes to `buffer`.
+    pub fn write_to(&self, buffer: &mut Vec<u8>) {
+        match self.as_bytes() {
+            Some(bytes) => buffer.extend_from_slice(bytes),
+            None => buffer.resize(buffer.len() + self.len(), 0),
+        }
+    }
+
+    /// The bytes.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len());
+        self.write_to(&mut bytes);
+        bytes
+    }
+
+    /// `pieces` one after the other. Copies them, unless there is only one or all are zeros.
+    pub(super) fn joined<'a>(mut pieces: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        let len = pieces.clone().map(Self::len).sum();
+        if pieces.clone().all(|piece| piece.bytes.is_none()) {
+            return Self { bytes: None, from: 0, to: len };
+        }
+        if pieces.clone().nth(1).is_none() {
+            return pieces.next().cloned().unwrap_or_default();
+        }
+        let mut bytes = Vec::with_capacity(len);
+        pieces.for_each(|piece| piece.write_to(&mut bytes));
+        bytes.into()
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Self {
+        let to = bytes.len();
+        Self { bytes: Some(bytes.into()), from: 0, to }
+    }
+}
+
+impl From<&[u8]> for Payload {
+    fn from(bytes: &[u8]) -> Self {
+        Self { bytes: Some(bytes.into()), from: 0, to: bytes.len() }
+    }
+}
+
+/// Equal if the bytes are, zeros in memory or not.
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        let zeros = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+        self.len() == other.len()
+            && match (self.as_bytes(), other.as_bytes()) {
+                (Some(ours), Some(theirs)) => ours == theirs,
+                (Some(bytes), None) | (None, Some(bytes)) => zeros(bytes),
+                (None, None) => true,
+            }
+    }
+}
+
+impl Eq for Payload {}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.bytes.is_some() { "bytes" } else { "zeros" };
+        write!(f, "Payload({} {kind})", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_cut_and_joined_to_the_byte() {
+        let whole = Payload::from(vec![1, 2, 3, 4, 5]);
+        let (head, tail) = (whole.part(0..2), whole.part(2..100));
+        assert_eq!((head.len(), tail.to_vec()), (2, vec![3, 4, 5]));
+        assert_eq!(tail.part(1..2).to_vec(), [4]);
+        assert_eq!(Payload::joined([&head, &tail].into_iter()), whole);
+        assert!(whole.part(7..9).is_empty());
+    }
+
+    #[test]
+    fn zeros_are_joined_without_memory_and_equal_zero_bytes() {
+        let zeros = Payload::zeros(DataSize::from_bytes(3));
+        let more = Payload::joined([&zeros, &zeros].into_iter());
+        assert_eq!((more.as_bytes(), more.to_vec()), (None, vec![0; 6]));
+        let mixed = Payload::joined([&zeros, &Payload::from(vec![7])].into_iter());
+        assert_eq!(mixed.to_vec(), [0, 0, 0, 7]);
+        assert_ne!(zeros, Payload::from(vec![0, 0, 1]));
+        assert_ne!(zeros, Payload::zeros(DataSize::from_bytes(4)));
+    }
+}

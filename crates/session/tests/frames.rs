@@ -1,0 +1,261 @@
+//! Frames go in at one end and come out at the other, whole and once.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
+
+use std::collections::BTreeMap;
+
+use giusto_congestion::{Algorithm, Limits};
+use giusto_session::media::{
+    Datagram, Frame, FrameArrival, FrameError, MAX_FRAME_SIZE, MediaEndpoint, MediaEvent, MediaReceiver,
+    MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream, PADDING_TYPE, Payload, PayloadFormat,
+    RateRange, pacer_config,
+};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use proptest::prelude::*;
+use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
+
+const VIDEO: usize = 0;
+const AUDIO: usize = 1;
+
+fn ms(millis: u64) -> Timestamp {
+    Timestamp::from_nanos(millis * 1_000_000)
+}
+
+fn mbps(mbps: u64) -> DataRate {
+    DataRate::from_bps(mbps * 1_000_000)
+}
+
+fn sender(kind: Algorithm) -> MediaSender {
+    let limits = RateRange::new(DataRate::from_bps(100_000), mbps(8)).unwrap();
+    let streams = vec![
+        MediaStream { timestamp_offset: 0xffff_fff0, ..MediaStream::video(1, 96, limits) },
+        MediaStream {
+            timestamp_offset: 77,
+            ..MediaStream::audio(2, 111, 48_000, DataRate::from_bps(32_000))
+        },
+    ];
+    let config = MediaSenderConfig {
+        feedback: kind.requirements().feedback,
+        pacer: pacer_config(kind.requirements().pacer),
+        ..MediaSenderConfig::default()
+    };
+    let limits = Limits { min: DataRate::from_bps(100_000), start: mbps(4), max: mbps(8) };
+    MediaSender::new(config, kind.build(limits), streams)
+}
+
+fn receiver(kind: Algorithm) -> MediaReceiver {
+    let payloads = vec![
+        PayloadFormat::video(96),
+        PayloadFormat::audio(111, 48_000),
+        PayloadFormat::padding(PADDING_TYPE),
+    ];
+    let config = MediaReceiverConfig { payloads, ..MediaReceiverConfig::new(9, "far", kind.requirements().feedback) };
+    MediaReceiver::new(config).unwrap()
+}
+
+/// Probabilities of what happens to a datagram. One way takes 30 ms, or up to 60 ms if it is reordered.
+#[derive(Debug, Clone, Copy, Default)]
+struct Link {
+    loss: f64,
+    duplication: f64,
+    reordering: f64,
+    /// Whether payloads are carried as bytes, as by a socket.
+    as_bytes: bool,
+}
+
+/// A frame to be pushed: when, to which stream, and its bytes.
+type Pushed = (Timestamp, usize, Payload);
+
+/// What was sent, and what came out.
+#[derive(Debug, Default)]
+struct Outcome {
+    sent: Vec<(Timestamp, usize, DataSize)>,
+    decisions: Vec<MediaEvent>,
+    frames: Vec<FrameArrival>,
+}
+
+/// Pushes all frames, and runs until the last of them has been given up or delivered.
+fn run(kind: Algorithm, link: Link, pushed: &[Pushed]) -> Outcome {
+    let mut ends =
+        [MediaEndpoint::new(Some(sender(kind)), None), MediaEndpoint::new(None, Some(receiver(kind)))];
+    let mut random = StdRng::seed_from_u64(5);
+    let mut flying: BTreeMap<(Timestamp, u64), (usize, Datagram)> = BTreeMap::new();
+    let (mut count, mut outcome) = (0, Outcome::default());
+    let mut frames = pushed.iter().peekable();
+    let end = pushed.last().unwrap().0 + TimeDelta::from_seconds(20);
+    loop {
+        let timeouts = ends.iter().filter_map(MediaEndpoint::poll_timeout);
+        let arrival = flying.first_key_value().map(|((at, _), _)| *at);
+        let next = timeouts.chain(arrival).chain(frames.peek().map(|frame| frame.0)).min();
+        let Some(now) = next.filter(|&next| next <= end) else { break };
+        while let Some((at, stream, payload)) = frames.next_if(|frame| frame.0 <= now) {
+            let clock = if *stream == VIDEO { 90 } else { 48 };
+            let media_timestamp = (at.as_nanos() / 1_000_000 * clock) as u32;
+            let frame = Frame { captured: *at, media_timestamp, payload: payload.clone(), key: false };
+            ends[0].push_frame(now, *stream, frame).unwrap();
+        }
+        while let Some(entry) = flying.first_entry().filter(|entry| entry.key().0 <= now) {
+            let (to, datagram) = entry.remove();
+            if link.as_bytes {
+                ends[to].handle_datagram(now, &datagram.to_vec(), datagram.ecn);
+            } else {
+                ends[to].handle_parts(now, &datagram.head, &datagram.payload, datagram.ecn);
+            }
+        }
+        for (from, end) in ends.iter_mut().enumerate() {
+            if end.poll_timeout().is_some_and(|due| due <= now) {
+                end.handle_timeout(now);
+            }
+            while let Some(datagram) = end.poll_transmit(now) {
+                outcome.sent.push((now, from, datagram.size()));
+                if random.random_bool(link.loss) {
+                    continue;
+                }
+                for _ in 0..1 + usize::from(random.random_bool(link.duplication)) {
+                    let late = if random.random_bool(link.reordering) {
+                        random.random_range(0..30_000_000)
+                    } else {
+                        0
+                    };
+                    count += 1;
+                    let arrival = now + TimeDelta::from_nanos(30_000_000 + late);
+                    flying.insert((arrival, count), (1 - from, datagram.clone()));
+                }
+            }
+            while let Some(event) = end.poll_event() {
+                match event {
+                    MediaEvent::Frame(frame) => outcome.frames.push(frame),
+                    event => outcome.decisions.push(event),
+                }
+            }
+        }
+    }
+    outcome
+}
+
+/// Video frames of up to 12 kB each 33 ms, and audio frames of up to 200 bytes each 20 ms, of random bytes.
+fn random_frames(count: usize) -> Vec<Pushed> {
+    let mut random = StdRng::seed_from_u64(1);
+    let mut bytes = |most: usize| {
+        let mut bytes = vec![0; random.random_range(1..=most)];
+        random.fill_bytes(&mut bytes);
+        Payload::from(bytes)
+    };
+    let video = (0..count as u64).map(|n| (ms(33 * n), VIDEO));
+    let audio = (0..count as u64).map(|n| (ms(20 * n), AUDIO));
+    let mut frames: Vec<_> = video.chain(audio).collect();
+    frames.sort();
+    frames
+        .into_iter()
+        .map(|(at, stream)| (at, stream, bytes(if stream == VIDEO { 12_000 } else { 200 })))
+        .collect()
+}
+
+/// The pushed frame that each frame came from; panics if there is none, or if it came twice.
+fn matched(pushed: &[Pushed], frames: &[FrameArrival]) -> Vec<usize> {
+    let mut places = Vec::new();
+    for frame in frames {
+        let stream = frame.ssrc as usize - 1;
+        let (offset, clock) = if stream == VIDEO { (0xffff_fff0_u32, 90) } else { (77, 48) };
+        let at = ms(u64::from(frame.rtp_timestamp.wrapping_sub(offset)) / clock);
+        let place = pushed.iter().position(|pushed| (pushed.0, pushed.1) == (at, stream)).unwrap();
+        assert_eq!(frame.payload.to_vec(), pushed[place].2.to_vec(), "a frame has other bytes");
+        assert!(!places.contains(&place), "a frame came twice");
+        places.push(place);
+    }
+    places
+}
+
+#[test]
+fn all_frames_come_out_if_nothing_is_lost() {
+    let pushed = random_frames(200);
+    for kind in [algorithm("fixed"), algorithm("gcc:libwebrtc+giusto"), algorithm("scream:v2")] {
+        for link in [
+            Link { as_bytes: true, ..Link::default() },
+            Link { duplication: 0.3, reordering: 0.3, as_bytes: true, ..Link::default() },
+        ] {
+            let frames = run(kind, link, &pushed).frames;
+            assert_eq!(matched(&pushed, &frames).len(), 400, "{kind}");
+            // The numbers give the order in which they were pushed.
+            let mut video: Vec<_> = frames.iter().filter(|frame| frame.ssrc == 1).collect();
+            video.sort_by_key(|frame| frame.sequence);
+            let ticks = video.iter().map(|frame| frame.rtp_timestamp.wrapping_sub(0xffff_fff0));
+            assert!(ticks.is_sorted());
+        }
+    }
+}
+
+#[test]
+fn frames_over_a_bad_link_are_whole_and_unique() {
+    let pushed = random_frames(200);
+    for kind in [algorithm("fixed"), algorithm("gcc:libwebrtc+giusto"), algorithm("scream:v2")] {
+        let link = Link { loss: 0.05, duplication: 0.1, reordering: 0.2, as_bytes: true };
+        let frames = run(kind, link, &pushed).frames;
+        let count = matched(&pushed, &frames).len();
+        // Audio loses one frame in 20, video of five packets about one in four and some behind them.
+        assert!((250..390).contains(&count), "{kind}: {count} of 400");
+    }
+}
+
+#[test]
+fn frames_that_cannot_be_carried_are_refused() {
+    let mut sender = sender(algorithm("fixed"));
+    let mut push = |stream, size: u64| {
+        let payload = Payload::zeros(DataSize::from_bytes(size));
+        sender.push_frame(ms(0), stream, Frame { captured: ms(0), media_timestamp: 0, payload, key: true })
+    };
+    assert_eq!(push(2, 10), Err(FrameError::NoStream(2)));
+    assert_eq!(push(VIDEO, 0), Err(FrameError::Empty));
+    let size = DataSize::from_bytes(1201);
+    assert_eq!(push(AUDIO, 1201), Err(FrameError::TooLarge { size, max: DataSize::from_bytes(1200) }));
+    let size = MAX_FRAME_SIZE + DataSize::from_bytes(1);
+    assert_eq!(push(VIDEO, size.as_bytes()), Err(FrameError::TooLarge { size, max: MAX_FRAME_SIZE }));
+    assert_eq!(push(VIDEO, 1201), Ok(()));
+    sender.stop(ms(1));
+    let frame = Frame { captured: ms(1), media_timestamp: 90, payload: Payload::from(vec![1]), key: true };
+    assert_eq!(sender.push_frame(ms(1), VIDEO, frame), Err(FrameError::Stopped));
+}
+
+#[test]
+fn a_pushed_frame_leaves_without_waiting_for_a_timeout() {
+    let mut sender = sender(algorithm("fixed"));
+    let payload = Payload::from(vec![7; 100]);
+    let frame = Frame { captured: ms(0), media_timestamp: 0, payload, key: true };
+    assert!(sender.wants_frame(ms(0), VIDEO));
+    sender.push_frame(ms(0), VIDEO, frame).unwrap();
+    let datagram = sender.poll_transmit(ms(0)).unwrap();
+    assert_eq!(datagram.to_vec()[datagram.head.len()..], [7; 100]);
+    assert_eq!(datagram.ecn, Ecn::NotEct);
+    assert!(sender.stream_target(VIDEO).unwrap() > mbps(3));
+    assert_eq!(sender.stream_target(2), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Zeros and bytes of the same sizes give the same datagrams, times and decisions.
+    #[test]
+    fn zeros_behave_like_bytes(
+        kind in prop::sample::select(Algorithm::all().to_vec()),
+        sizes in prop::collection::vec(1_usize..9000, 10..60),
+        (loss, duplication, reordering) in (0.0..0.2, 0.0..0.2, 0.0..0.2),
+    ) {
+        let frames = |payload: &dyn Fn(usize) -> Payload| -> Vec<Pushed> {
+            let frame = |(n, &size): (usize, &usize)| (ms(33 * n as u64), VIDEO, payload(size));
+            sizes.iter().enumerate().map(frame).collect()
+        };
+        let zeros = frames(&|size| Payload::zeros(DataSize::from_bytes(size as u64)));
+        let bytes = frames(&|size| Payload::from(vec![0xa5; size]));
+        let link = Link { loss, duplication, reordering, as_bytes: false };
+        let (light, heavy) = (run(kind, link, &zeros), run(kind, Link { as_bytes: true, ..link }, &bytes));
+        prop_assert_eq!(light.sent, heavy.sent);
+        prop_assert_eq!(light.decisions, heavy.decisions);
+        prop_assert_eq!(light.frames.len(), heavy.frames.len());
+        for (light, heavy) in light.frames.iter().zip(&heavy.frames) {
+            prop_assert_eq!((light.ssrc, light.sequence, light.at, light.delay), (heavy.ssrc, heavy.sequence, heavy.at, heavy.delay));
+            prop_assert_eq!((light.packets, light.payload.len()), (heavy.packets, heavy.payload.len()));
+            prop_assert!(light.payload.as_bytes().is_none());
+            prop_assert!(heavy.payload.to_vec().iter().all(|&byte| byte == 0xa5));
+        }
+    }
+}

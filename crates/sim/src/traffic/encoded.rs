@@ -1,0 +1,152 @@
+//! An endpoint of a media session whose frames come from encoder models.
+
+use std::collections::VecDeque;
+
+use giusto_session::media::{Datagram, Frame, MediaEndpoint, MediaEvent, Payload};
+use giusto_units::{Ecn, TimeDelta, Timestamp};
+
+use super::encoder::MediaSource;
+
+/// An encoder whose frame is due and does not come is asked again after this, so that it does not stop the simulation. Ours.
+const ASK_AGAIN: TimeDelta = TimeDelta::from_millis(10);
+
+/// A [`MediaEndpoint`] with an encoder model for each stream that it sends. Frames are zeros of their size.
+///
+/// The methods are those of the endpoint. What the sender tells an encoder does not come out as an event.
+#[derive(Debug)]
+pub struct EncodedEndpoint {
+    endpoint: MediaEndpoint,
+    encoders: Vec<Encoder>,
+    events: VecDeque<MediaEvent>,
+}
+
+#[derive(Debug)]
+struct Encoder {
+    source: Box<dyn MediaSource>,
+    /// When to ask again for a frame that was due and did not come.
+    asks_at: Option<Timestamp>,
+}
+
+impl Encoder {
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        let due = self.source.next_frame_at()?;
+        Some(self.asks_at.map_or(due, |again| due.max(again)))
+    }
+}
+
+impl EncodedEndpoint {
+    /// An endpoint whose streams have their frames from `sources`, in the order of the sender's streams.
+    pub fn new(endpoint: MediaEndpoint, sources: Vec<Box<dyn MediaSource>>) -> Self {
+        let encoders = sources.into_iter().map(|source| Encoder { source, asks_at: None }).collect();
+        Self { endpoint, encoders, events: VecDeque::new() }
+    }
+
+    /// The endpoint.
+    pub fn endpoint(&self) -> &MediaEndpoint {
+        &self.endpoint
+    }
+
+    /// The endpoint. What is done to it behind the encoders' back reaches them with the next call here.
+    pub fn endpoint_mut(&mut self) -> &mut MediaEndpoint {
+        &mut self.endpoint
+    }
+
+    /// A datagram came.
+    pub fn handle_datagram(&mut self, now: Timestamp, datagram: &Datagram, ecn: Ecn) {
+        self.handle_parts(now, &datagram.head, &datagram.payload, ecn);
+    }
+
+    /// The bytes of a datagram came: see [`MediaEndpoint::handle_parts`].
+    pub fn handle_parts(&mut self, now: Timestamp, head: &[u8], payload: &Payload, ecn: Ecn) {
+        self.endpoint.handle_parts(now, head, payload, ecn);
+        self.take_events(now);
+    }
+
+    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come: frames that are due are encoded.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.encode(now);
+        self.endpoint.handle_timeout(now);
+        self.take_events(now);
+    }
+
+    /// Stops or continues the encoder of a stream, by its place among the streams.
+    pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
+        if let Some(encoder) = self.encoders.get_mut(stream) {
+            encoder.source.set_paused(now, paused);
+            encoder.asks_at = None;
+        }
+        self.endpoint.set_paused(now, stream, paused);
+        self.take_events(now);
+    }
+
+    /// Ends what it sends, with a BYE.
+    pub fn stop(&mut self, now: Timestamp) {
+        self.encoders.clear();
+        self.endpoint.stop(now);
+        self.take_events(now);
+    }
+
+    /// The next datagram to send at once, if any.
+    pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Datagram> {
+        let datagram = self.endpoint.poll_transmit(now)?;
+        self.take_events(now);
+        Some(datagram)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is wanted next.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let frame = self.encoders.iter().filter_map(Encoder::next_frame_at).min();
+        [self.endpoint.poll_timeout(), frame].into_iter().flatten().min()
+    }
+
+    /// The next event, if any.
+    pub fn poll_event(&mut self) -> Option<MediaEvent> {
+        self.events.pop_front()
+    }
+
+    /// Pushes the frames that are due.
+    fn encode(&mut self, now: Timestamp) {
+        for stream in 0..self.encoders.len() {
+            // The sender may discard packets first, and want a key frame for them.
+            self.endpoint.wants_frame(now, stream);
+            self.take_events(now);
+            let Some(encoder) = self.encoders.get_mut(stream) else { return };
+            while let Some(frame) = encoder.source.poll_frame(now) {
+                if self.endpoint.wants_frame(now, stream) {
+                    let payload = Payload::zeros(frame.size);
+                    let (captured, media_timestamp, key) = (frame.captured, frame.media_timestamp, frame.key);
+                    let frame = Frame { captured, media_timestamp, payload, key };
+                    // A model makes no frame that is empty, or larger than a session takes.
+                    let _ = self.endpoint.push_frame(now, stream, frame);
+                } else {
+                    self.endpoint.skip_frame(now, stream);
+                    // The key frame is still wanted.
+                    if frame.key {
+                        encoder.source.request_key_frame(now);
+                    }
+                }
+            }
+            let owes = encoder.source.next_frame_at().is_some_and(|due| due <= now);
+            encoder.asks_at = owes.then(|| now + ASK_AGAIN);
+        }
+    }
+
+    /// Passes on what the sender tells the encoders; keeps the other events.
+    fn take_events(&mut self, now: Timestamp) {
+        while let Some(event) = self.endpoint.poll_event() {
+            match event {
+                MediaEvent::Target { stream, rate, .. } => {
+                    if let Some(encoder) = self.encoders.get_mut(stream) {
+                        encoder.source.set_target(now, rate);
+                    }
+                }
+                MediaEvent::KeyFrameWanted { stream, .. } => {
+                    if let Some(encoder) = self.encoders.get_mut(stream) {
+                        encoder.source.request_key_frame(now);
+                    }
+                }
+                event => self.events.push_back(event),
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Audio at a constant rate: one frame for each packet time.
+
+use giusto_rtp::voice::DEFAULT_PACKET_TIME;
+use giusto_session::media::RateRange;
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+
+use super::{
+    cadence::{Cadence, Period},
+    error::SourceError,
+    frame::EncodedFrame,
+    model::MediaSource,
+};
+
+/// The settings of an [`Audio`] source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AudioConfig {
+    /// The rate of the frames, headers not included. Default: 20 kbit/s (RFC 8867 §4.3).
+    pub rate: DataRate,
+    /// The time that one frame covers, 1 ms to 1 s. Default: 20 ms (RFC 3551 §4.2).
+    pub packet_time: TimeDelta,
+    /// Units of the RTP clock in a second. Default: 48 000, that of Opus (RFC 7587 §4.1).
+    pub clock: u32,
+}
+
+impl Default for AudioConfig {
+    fn default() -> Self {
+        Self { rate: DataRate::from_bps(20_000), packet_time: DEFAULT_PACKET_TIME, clock: 48_000 }
+    }
+}
+
+/// A source of audio at a constant rate, the companion of each video flow in RFC 8867 §4.3: by default 50 bytes every 20 ms.
+///
+/// Every frame has the same size: where the rate gives no whole number of bytes in a packet time, the next smaller one.
+/// [`target`](MediaSource::target) is the rate that results.
+#[derive(Debug, Clone)]
+pub struct Audio {
+    cadence: Cadence,
+    rate: DataRate,
+    size: DataSize,
+}
+
+impl Audio {
+    /// Frames from `start` on.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError::Parameter`] for a packet time outside 1 ms to 1 s; [`SourceError::Packets`] where the rate gives a
+    /// packet time less than one byte or more than 65535.
+    pub fn new(config: AudioConfig, start: Timestamp) -> Result<Self, SourceError> {
+        let AudioConfig { rate, packet_time, clock } = config;
+        let period = Period::of_time(packet_time)?;
+        let size = rate.size_in(packet_time);
+        let rate = DataRate::of(size, packet_time)
+            .filter(|_| (1..=65_535).contains(&size.as_bytes()))
+            .ok_or(SourceError::Packets { size, rate })?;
+        Ok(Self { cadence: Cadence::new(start, period, clock), rate, size })
+    }
+}
+
+impl MediaSource for Audio {
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        self.cadence.next_frame_at()
+    }
+
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+        let now = self.cadence.observe(now);
+        self.cadence.is_due(now).then(|| {
+            let frame = self.cadence.frame(self.size.as_bytes(), false);
+            self.cadence.advance();
+            frame
+        })
+    }
+
+    fn set_target(&mut self, now: Timestamp, _target: DataRate) {
+        self.cadence.observe(now);
+    }
+
+    fn target(&self) -> DataRate {
+        self.rate
+    }
+
+    fn limits(&self) -> RateRange {
+        RateRange::fixed(self.rate)
+    }
+
+    fn request_key_frame(&mut self, now: Timestamp) {
+        self.cadence.observe(now);
+    }
+
+    fn set_paused(&mut self, now: Timestamp, paused: bool) {
+        self.cadence.set_paused(now, paused);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twenty_kilobits_are_fifty_bytes_every_twenty_milliseconds() {
+        let mut audio = Audio::new(AudioConfig::default(), Timestamp::ZERO).unwrap();
+        let mut at = Timestamp::ZERO;
+        for n in 0..100 {
+            assert_eq!(audio.next_frame_at(), Some(at));
+            let frame = audio.poll_frame(at).unwrap();
+            assert_eq!((frame.size.as_bytes(), frame.media_timestamp, frame.id), (50, 960 * n, u64::from(n)));
+            at += TimeDelta::from_millis(20);
+        }
+    }
+
+    #[test]
+    fn a_rate_that_gives_no_whole_bytes_is_told_as_it_is() {
+        let config = AudioConfig { rate: DataRate::from_bps(6_599), ..AudioConfig::default() };
+        let audio = Audio::new(config, Timestamp::ZERO).unwrap();
+        assert_eq!(audio.target(), DataRate::from_bps(6_400)); // 16 bytes in 20 ms
+        let slow = AudioConfig { rate: DataRate::from_bps(399), ..config };
+        assert!(Audio::new(slow, Timestamp::ZERO).is_err());
+        let long = AudioConfig { packet_time: TimeDelta::from_millis(1001), ..config };
+        assert!(
+            Audio::new(long, Timestamp::ZERO).unwrap_err().to_string().contains("packet time in ms of 1001")
+        );
+    }
+}

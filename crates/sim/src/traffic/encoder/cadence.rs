@@ -1,0 +1,303 @@
+//! When frames come: an exact grid, or intervals around one.
+
+use std::fmt;
+
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+
+use giusto_session::media::RateRange;
+
+use super::{
+    error::SourceError,
+    frame::{EncodedFrame, FRAME_MIN, LATENESS_MAX},
+};
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// Frames per second, to the thousandth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameRate {
+    millihertz: u32,
+}
+
+impl Default for FrameRate {
+    /// 30 Hz (RFC 8593 §5, Figure 2).
+    fn default() -> Self {
+        Self::HZ_30
+    }
+}
+
+impl FrameRate {
+    /// 25 frames per second.
+    pub const HZ_25: Self = Self { millihertz: 25_000 };
+    /// 30 frames per second.
+    pub const HZ_30: Self = Self { millihertz: 30_000 };
+    /// 50 frames per second.
+    pub const HZ_50: Self = Self { millihertz: 50_000 };
+
+    /// `hertz` frames per second, to the nearest thousandth.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError::FrameRate`] outside 1 to 1000 Hz.
+    pub fn from_hertz(hertz: f64) -> Result<Self, SourceError> {
+        let millihertz = (hertz * 1e3).round();
+        if (1e3..=1e6).contains(&millihertz) {
+            Ok(Self { millihertz: millihertz as u32 })
+        } else {
+            Err(SourceError::FrameRate(hertz))
+        }
+    }
+
+    /// Frames per second.
+    pub fn as_hertz(self) -> f64 {
+        f64::from(self.millihertz) / 1e3
+    }
+
+    /// The time from one frame to the next, rounded down to the nanosecond.
+    pub fn interval(self) -> TimeDelta {
+        TimeDelta::from_nanos(1_000_000_000_000 / i64::from(self.millihertz))
+    }
+
+    /// A frame's part of `rate`, exactly: in units of which a byte has [`share_of_a_byte`](Self::share_of_a_byte).
+    #[expect(clippy::unused_self, reason = "the unit of the answer depends on it")]
+    pub(super) fn share(self, rate: DataRate) -> i128 {
+        i128::from(rate.as_bps()) * 1_000
+    }
+
+    pub(super) fn share_of_a_byte(self) -> i128 {
+        8 * i128::from(self.millihertz)
+    }
+
+    /// Checks that even the lowest rate gives every frame its smallest size.
+    pub(super) fn check(self, limits: RateRange) -> Result<(), SourceError> {
+        if self.share(limits.min()) < i128::from(FRAME_MIN.as_bytes()) * self.share_of_a_byte() {
+            return Err(SourceError::FrameTooSmall { rate: limits.min(), hertz: self.as_hertz() });
+        }
+        Ok(())
+    }
+
+    pub(super) fn period(self) -> Period {
+        Period { numerator: 1_000 * NANOS_PER_SECOND, denominator: u128::from(self.millihertz) }
+    }
+}
+
+impl fmt::Display for FrameRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} Hz", self.as_hertz())
+    }
+}
+
+/// An interval in nanoseconds, as a fraction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Period {
+    numerator: u128,
+    denominator: u128,
+}
+
+impl Period {
+    /// The time that `size` takes at `rate`.
+    pub(super) fn of(size: DataSize, rate: DataRate) -> Result<Self, SourceError> {
+        let period = Self {
+            numerator: u128::from(size.as_bits()) * NANOS_PER_SECOND,
+            denominator: u128::from(rate.as_bps()),
+        };
+        let sized = (1..=65_535).contains(&size.as_bytes());
+        let paced = (1_000..=3_600 * NANOS_PER_SECOND)
+            .contains(&period.numerator.checked_div(period.denominator).unwrap_or(0));
+        if sized && paced { Ok(period) } else { Err(SourceError::Packets { size, rate }) }
+    }
+
+    pub(super) fn of_time(time: TimeDelta) -> Result<Self, SourceError> {
+        let nanos = time.as_nanos();
+        if (1_000_000..=1_000_000_000).contains(&nanos) {
+            Ok(Self { numerator: nanos as u128, denominator: 1 })
+        } else {
+            let (what, range) = ("a packet time in ms", "1 to 1000");
+            Err(SourceError::Parameter { what, found: time.as_millis(), range })
+        }
+    }
+}
+
+/// The clock of a source: which frame is due when, and what it is called.
+#[derive(Debug, Clone)]
+pub(super) struct Cadence {
+    period: Period,
+    clock: u32,
+    start: u64,
+    due: u64,
+    /// The rounding remainder of `due`, over the period's denominator.
+    remainder: u128,
+    latest: Timestamp,
+    paused: bool,
+    /// The next moment cannot be named.
+    ended: bool,
+    frames: u64,
+}
+
+impl Cadence {
+    /// Frames from `start` on, whose timestamps count `clock` units in a second.
+    pub(super) fn new(start: Timestamp, period: Period, clock: u32) -> Self {
+        let due = start.as_nanos();
+        Self {
+            period,
+            clock,
+            start: due,
+            due,
+            remainder: 0,
+            latest: Timestamp::ZERO,
+            paused: false,
+            ended: false,
+            frames: 0,
+        }
+    }
+
+    /// `now`, or the latest moment seen where that is later.
+    pub(super) fn observe(&mut self, now: Timestamp) -> Timestamp {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    pub(super) fn next_frame_at(&self) -> Option<Timestamp> {
+        (!self.paused && !self.ended).then_some(Timestamp::from_nanos(self.due))
+    }
+
+    /// Whether a frame is due at `now`, which has been observed. Leaves out those that are too old.
+    pub(super) fn is_due(&mut self, now: Timestamp) -> bool {
+        if self.paused || self.ended {
+            return false;
+        }
+        let Some(behind) = now.as_nanos().checked_sub(self.due) else { return false };
+        let Period { numerator, denominator } = self.period;
+        let bearable = (LATENESS_MAX.as_nanos() as u128 * denominator).max(numerator);
+        let excess = (u128::from(behind) * denominator).saturating_sub(bearable);
+        if excess > 0 {
+            self.forward(excess.div_ceil(numerator) * numerator);
+        }
+        true
+    }
+
+    /// The frame that is due; [`advance`](Self::advance) moves on to the next.
+    pub(super) fn frame(&mut self, bytes: u64, key: bool) -> EncodedFrame {
+        let since = u128::from(self.due - self.start);
+        let frame = EncodedFrame {
+            id: self.frames,
+            captured: Timestamp::from_nanos(self.due),
+            media_timestamp: (since * u128::from(self.clock) / NANOS_PER_SECOND) as u32,
+            size: DataSize::from_bytes(bytes),
+            key,
+        };
+        self.frames += 1;
+        frame
+    }
+
+    /// To the next frame on the exact grid.
+    pub(super) fn advance(&mut self) {
+        self.forward(self.period.numerator);
+    }
+
+    /// To the next frame, `factor` periods on; at least a nanosecond.
+    pub(super) fn advance_by(&mut self, factor: f64) {
+        let steps = (self.period.numerator as f64 * factor).round() as u128;
+        self.forward(steps.max(self.period.denominator));
+    }
+
+    fn forward(&mut self, steps: u128) {
+        let steps = self.remainder + steps;
+        self.remainder = steps % self.period.denominator;
+        let next =
+            u64::try_from(steps / self.period.denominator).ok().and_then(|nanos| self.due.checked_add(nanos));
+        self.ended = next.is_none();
+        self.due = next.unwrap_or(u64::MAX);
+    }
+
+    /// Whether this let the source go on.
+    pub(super) fn set_paused(&mut self, now: Timestamp, paused: bool) -> bool {
+        let now = self.observe(now).as_nanos();
+        let resumed = self.paused && !paused;
+        if resumed && now > self.due {
+            (self.due, self.remainder) = (now, 0);
+        }
+        self.paused = paused;
+        resumed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thirty() -> Cadence {
+        Cadence::new(Timestamp::from_nanos(500), FrameRate::HZ_30.period(), 90_000)
+    }
+
+    #[test]
+    fn a_third_of_a_nanosecond_is_not_lost() {
+        let mut cadence = thirty();
+        for _ in 0..30 * 3600 {
+            cadence.advance();
+        }
+        assert_eq!(cadence.next_frame_at(), Some(Timestamp::from_nanos(3_600_000_000_500)));
+        let hour = cadence.frame(1, false);
+        assert_eq!(hour.media_timestamp, 324_000_000);
+        let ntsc = FrameRate::from_hertz(29.97).unwrap();
+        assert_eq!(ntsc.interval(), TimeDelta::from_nanos(33_366_700));
+    }
+
+    #[test]
+    fn frames_of_the_last_hundred_milliseconds_are_still_given_and_older_ones_are_not() {
+        let mut cadence = thirty();
+        let now = Timestamp::from_nanos(10_010_000_000);
+        let mut captured = Vec::new();
+        while cadence.is_due(now) {
+            captured.push(cadence.frame(1, false).captured.as_nanos());
+            cadence.advance();
+        }
+        // frames 298, 299 and 300 were due in the last 100 ms before 10.01 s
+        assert_eq!(captured, [9_933_333_833, 9_966_667_166, 10_000_000_500]);
+    }
+
+    #[test]
+    fn a_slow_source_gives_the_last_frame_however_late() {
+        let mut cadence = Cadence::new(Timestamp::ZERO, FrameRate::from_hertz(1.0).unwrap().period(), 90_000);
+        assert!(cadence.is_due(Timestamp::from_nanos(7_900_000_000)));
+        assert_eq!(cadence.frame(1, false).captured, Timestamp::from_nanos(7_000_000_000));
+    }
+
+    #[test]
+    fn a_pause_moves_the_grid_and_gives_no_frame_before_its_time() {
+        let mut cadence = thirty();
+        cadence.advance();
+        let early = Timestamp::from_nanos(1_000);
+        assert!(!cadence.set_paused(early, false), "it was not paused");
+        cadence.set_paused(early, true);
+        assert_eq!(cadence.next_frame_at(), None);
+        assert!(cadence.set_paused(early, false));
+        assert_eq!(cadence.next_frame_at(), Some(Timestamp::from_nanos(33_333_833)));
+        cadence.set_paused(early, true);
+        let late = Timestamp::from_nanos(9_000_000_000);
+        assert!(!cadence.is_due(late));
+        cadence.set_paused(late, false);
+        assert_eq!(cadence.next_frame_at(), Some(late));
+    }
+
+    #[test]
+    fn nothing_comes_after_the_end_of_time() {
+        let mut cadence = thirty();
+        let end = Timestamp::MAX;
+        let mut frames = 0;
+        while cadence.is_due(end) {
+            frames += 1;
+            cadence.advance();
+        }
+        assert!((1..=4).contains(&frames) && cadence.next_frame_at().is_none());
+    }
+
+    #[test]
+    fn frame_rates_that_do_not_exist_are_refused() {
+        for hertz in [0.0, -25.0, 0.5, 1001.0, f64::NAN, f64::INFINITY] {
+            assert!(FrameRate::from_hertz(hertz).is_err(), "{hertz}");
+        }
+        assert_eq!(FrameRate::from_hertz(29.97).unwrap().to_string(), "29.97 Hz");
+        assert_eq!(FrameRate::from_hertz(50.0).unwrap(), FrameRate::HZ_50);
+    }
+}

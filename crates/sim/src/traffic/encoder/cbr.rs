@@ -1,0 +1,84 @@
+//! Packets of one size at one rate.
+
+use giusto_session::media::RateRange;
+use giusto_units::{DataRate, DataSize, Timestamp};
+
+use super::{
+    cadence::{Cadence, Period},
+    error::SourceError,
+    frame::{EncodedFrame, VIDEO_CLOCK},
+    model::MediaSource,
+};
+
+/// A source of packets of one size at one rate, which ignores its target.
+///
+/// The baseline against which rate adaptation is judged: the sender of Hoang Thanh Tam, "An Implementation of Receiver-Side
+/// Real-Time Congestion Control for Simulations Using `SimPy`", 2017, §3.4.3.2, sends at 7.2 Mbit/s throughout. Also the
+/// background UDP of RFC 8868 §5.3. Its times lie on an exact grid.
+///
+/// # Example
+///
+/// ```
+/// use giusto_sim::traffic::encoder::{Cbr, MediaSource};
+/// use giusto_units::{DataRate, DataSize, Timestamp};
+///
+/// let mut source = Cbr::new(DataRate::from_bps(7_200_000), DataSize::from_bytes(900), Timestamp::ZERO)?;
+/// source.set_target(Timestamp::ZERO, DataRate::from_bps(1));
+/// assert_eq!(source.target(), DataRate::from_bps(7_200_000));
+/// assert_eq!(source.poll_frame(Timestamp::ZERO).map(|frame| frame.size), Some(DataSize::from_bytes(900)));
+/// assert_eq!(source.next_frame_at(), Some(Timestamp::from_nanos(1_000_000)));
+/// # Ok::<(), giusto_sim::traffic::encoder::SourceError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Cbr {
+    cadence: Cadence,
+    rate: DataRate,
+    size: DataSize,
+}
+
+impl Cbr {
+    /// Packets of `size` at `rate` from `start` on; timestamps on the video clock.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError::Packets`] where `size` is not 1 to 65535 bytes or the packets are not 1 µs to 1 h apart.
+    pub fn new(rate: DataRate, size: DataSize, start: Timestamp) -> Result<Self, SourceError> {
+        let cadence = Cadence::new(start, Period::of(size, rate)?, VIDEO_CLOCK);
+        Ok(Self { cadence, rate, size })
+    }
+}
+
+impl MediaSource for Cbr {
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        self.cadence.next_frame_at()
+    }
+
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+        let now = self.cadence.observe(now);
+        self.cadence.is_due(now).then(|| {
+            let frame = self.cadence.frame(self.size.as_bytes(), false);
+            self.cadence.advance();
+            frame
+        })
+    }
+
+    fn set_target(&mut self, now: Timestamp, _target: DataRate) {
+        self.cadence.observe(now);
+    }
+
+    fn target(&self) -> DataRate {
+        self.rate
+    }
+
+    fn limits(&self) -> RateRange {
+        RateRange::fixed(self.rate)
+    }
+
+    fn request_key_frame(&mut self, now: Timestamp) {
+        self.cadence.observe(now);
+    }
+
+    fn set_paused(&mut self, now: Timestamp, paused: bool) {
+        self.cadence.set_paused(now, paused);
+    }
+}

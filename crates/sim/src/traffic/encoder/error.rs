@@ -1,0 +1,59 @@
+//! Why there is no such encoder model.
+
+use giusto_session::media::RateRangeError;
+use giusto_units::{DataRate, DataSize};
+
+use super::frame::FRAME_MIN;
+
+/// Why there is no such media source.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// The limits leave no rate.
+    #[error(transparent)]
+    Rates(#[from] RateRangeError),
+    /// The frame rate is outside 1 to 1000 Hz.
+    #[error("a frame rate of {0} Hz: it must be 1 to 1000 Hz")]
+    FrameRate(f64),
+    /// Frames at the lowest rate would be smaller than the smallest frame.
+    #[error(
+        "{rate} at {hertz} Hz leaves less than {FRAME_MIN} to a frame: raise the lowest rate, or lower the frame rate"
+    )]
+    FrameTooSmall {
+        /// The lowest rate.
+        rate: DataRate,
+        /// Frames per second.
+        hertz: f64,
+    },
+    /// Packets of this size at this rate come too fast, too slowly, or do not exist.
+    #[error("packets of {size} at {rate}: write 1 to 65535 B, and a rate that sends one every 1 us to 1 h")]
+    Packets {
+        /// The size of one packet.
+        size: DataSize,
+        /// The rate.
+        rate: DataRate,
+    },
+    /// A number is outside its range.
+    #[error("{what} of {found}: it must be {range}")]
+    Parameter {
+        /// What the number is.
+        what: &'static str,
+        /// The number.
+        found: f64,
+        /// The range in words.
+        range: &'static str,
+    },
+    /// The traces do not make a ladder.
+    #[error("the ladder of traces is of no use: {0}")]
+    Ladder(&'static str),
+}
+
+/// `found` where it lies in the range.
+pub(super) fn parameter(
+    what: &'static str,
+    found: f64,
+    range: std::ops::RangeInclusive<f64>,
+    words: &'static str,
+) -> Result<f64, SourceError> {
+    if range.contains(&found) { Ok(found) } else { Err(SourceError::Parameter { what, found, range: words }) }
+}

@@ -1,0 +1,128 @@
+//! The hybrid model of RFC 8593 §7.
+
+use giusto_session::media::RateRange;
+use giusto_units::{DataRate, Timestamp};
+use rand::Rng;
+
+use super::{
+    error::SourceError,
+    frame::EncodedFrame,
+    ladder::TraceLadder,
+    model::MediaSource,
+    trace::Player,
+    transient::{StatisticalConfig, Transients},
+};
+
+/// The hybrid model of a live video encoder (RFC 8593 §7): the frames of a trace in the steady state, the bursts and the
+/// damped reaction of the statistical model at abrupt changes, its uneven intervals in between.
+///
+/// A key frame on demand is a burst, as in the [`StatisticalEncoder`](super::StatisticalEncoder).
+#[derive(Debug, Clone)]
+pub struct HybridEncoder<R> {
+    transients: Transients<R>,
+    player: Player,
+}
+
+impl<R: Rng> HybridEncoder<R> {
+    /// An encoder whose first frame is due at `start`. It takes its frame rate and the sizes of the steady state from
+    /// `ladder`, where every repetition leaves out the first `skip_frames` (20 in RFC 8593 §6.2.1).
+    ///
+    /// # Errors
+    ///
+    /// As for [`StatisticalEncoder::new`](super::StatisticalEncoder::new) and
+    /// [`TraceEncoder::new`](super::TraceEncoder::new).
+    pub fn new(
+        config: StatisticalConfig,
+        ladder: TraceLadder,
+        skip_frames: usize,
+        start: Timestamp,
+        rng: R,
+    ) -> Result<Self, SourceError> {
+        let config = StatisticalConfig { frame_rate: ladder.frame_rate(), ..config };
+        Ok(Self {
+            transients: Transients::new(config, start, rng)?,
+            player: Player::new(ladder, skip_frames)?,
+        })
+    }
+}
+
+impl<R: Rng + Send + std::fmt::Debug> MediaSource for HybridEncoder<R> {
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        self.transients.next_frame_at()
+    }
+
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+        self.transients.poll_frame(now, |rate, _| {
+            let (size, key) = self.player.next(rate);
+            (size.as_bytes(), key)
+        })
+    }
+
+    fn set_target(&mut self, now: Timestamp, target: DataRate) {
+        self.transients.set_target(now, target);
+    }
+
+    fn target(&self) -> DataRate {
+        self.transients.target()
+    }
+
+    fn limits(&self) -> RateRange {
+        self.transients.config().limits
+    }
+
+    fn request_key_frame(&mut self, now: Timestamp) {
+        self.transients.request_key_frame(now);
+    }
+
+    fn set_paused(&mut self, now: Timestamp, paused: bool) {
+        self.transients.set_paused(now, paused);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_units::{DataSize, TimeDelta};
+    use rand::{SeedableRng, rngs::StdRng};
+
+    use super::super::FrameRate;
+    use super::*;
+
+    #[test]
+    fn a_transient_is_the_statistical_models_and_what_follows_the_traces() {
+        let sizes = (0..40).map(|n| DataSize::from_bytes(5000 + n)).collect();
+        let rate = DataRate::from_bps;
+        let ladder = TraceLadder::new(FrameRate::HZ_25, vec![(rate(1_000_000), sizes)]).unwrap();
+        let config = StatisticalConfig { start_rate: rate(1_000_000), ..StatisticalConfig::default() };
+        let mut encoder =
+            HybridEncoder::new(config, ladder, 20, Timestamp::ZERO, StdRng::seed_from_u64(2)).unwrap();
+        let mut frames = |count: usize, target: Option<u64>| -> Vec<EncodedFrame> {
+            let now = encoder.next_frame_at().unwrap();
+            if let Some(bps) = target {
+                encoder.set_target(now, rate(bps));
+            }
+            let next = || encoder.poll_frame(encoder.next_frame_at()?);
+            std::iter::from_fn(next).take(count).collect()
+        };
+        let bytes =
+            |frames: &[EncodedFrame]| frames.iter().map(|frame| frame.size.as_bytes()).collect::<Vec<_>>();
+
+        // eight frames of 5000 bytes less the burst are 26 500: a seventh is 3785.7, a sixth of what then remains 3785.8,
+        // a fifth of the rest 3786
+        let begin = frames(12, None);
+        assert!(begin[0].key);
+        assert_eq!(bytes(&begin), [13_500, 3785, 3785, 3786, 3786, 3786, 3786, 3786, 5008, 5009, 5010, 5011]);
+        let steady: Vec<_> = begin[8..].windows(2).map(|pair| pair[1].captured - pair[0].captured).collect();
+        assert!(steady.iter().all(|interval| *interval != TimeDelta::from_millis(40)), "{steady:?}");
+
+        // a tenth less is no abrupt change: the trace goes on, scaled
+        assert_eq!(bytes(&frames(2, Some(900_000))), [4511, 4512]); // 0.9 · 5012 and 5013
+        // half of it is, once the latency of that reaction is over
+        assert_eq!(bytes(&frames(5, None)), [4513, 4514, 4514, 4515, 4516]);
+        let fall = frames(10, Some(450_000));
+        // eight frames of 2250 less the burst are 4500, for seven
+        assert_eq!(fall[0].size.as_bytes(), 13_500);
+        assert!(bytes(&fall)[1..8].iter().all(|size| (642..=643).contains(size)), "{fall:?}");
+        // index 19 was the first of the transient, 27 and 28 follow it
+        assert_eq!(bytes(&fall)[8..], [2262, 2263]); // 0.45 · 5027 and 5028
+    }
+}

@@ -1,0 +1,93 @@
+//! Models of video and audio encoders.
+//!
+//! A [`MediaSource`] stands for an encoder behind a camera or a microphone: it makes frames (their sizes, not their bytes)
+//! and follows, as well as its model says, the rate that a congestion controller asks of it.
+//!
+//! | source | frames | follows the target |
+//! |---|---|---|
+//! | [`Cbr`] | packets of one size at one rate | never |
+//! | [`Audio`] | one for each packet time at one rate | never |
+//! | [`PerfectEncoder`] | the target over the frame rate, to the byte; key frames repaid | after a fixed lag |
+//! | [`Noisy`] | those of another source, with random deviations in size | as the other one |
+//! | [`StatisticalEncoder`] | Laplacian around the target; bursts at abrupt changes (RFC 8593 §5) | damped |
+//! | [`TraceEncoder`] | interpolated from a ladder of traces (RFC 8593 §6) | at once |
+//! | [`HybridEncoder`] | of a trace; bursts at abrupt changes (RFC 8593 §7) | damped |
+//!
+//! The RTP timestamp of a frame begins at zero; a sender adds the random offset of RFC 3550 §5.1. A
+//! [`Media`](super::Media) agent pushes the frames into a [`giusto_session::media`] session.
+//!
+//! # What RFC 8593 leaves open, and how it is read here
+//!
+//! - §5.1: requests within `tau_v` after a reaction are "simply ignored". A controller that asks only at a change would then
+//!   never be heard, so the last of them is remembered by default and acted upon when `tau_v` is over; see [`Meanwhile`].
+//! - §5.1 and §5.2: the transient lasts `tau_v` (0.2 s) in one place and `K_d` frames (8 at 30 Hz are 0.27 s) in another.
+//!   Here it lasts `K_d` frames; a new reaction may begin another one before, which inherits what is not yet repaid.
+//! - §5.2: what an "abrupt" change is stands only in §7: by more than a tenth of the previous target.
+//! - §5.2: a burst of 13.5 kB exceeds the whole budget of eight frames below 405 kbit/s. The average is the stated
+//!   assumption, so the burst is what gives way: it leaves ten bytes to each frame that follows.
+//! - §5.2 and §5.3: noise is defined for the steady state. Frames of a transient have exactly their share, at `1/FPS`.
+//! - §5.3: a Laplacian reaches below −1, a frame of negative size. Deviations are clipped at ±0.99: on both sides, so that
+//!   the mean stays.
+//! - §5.4: "output bitrate" is clipped as the target, not frame by frame: with the example values, a burst frame alone is
+//!   3.24 Mbit/s, above the maximum of 1.5.
+//! - Nothing is said of the first frame but in §6.1, where it is intra-coded: every encoder here begins with a key frame,
+//!   the statistical ones with a transient.
+//! - §6.2.1: `t_current` begins at 0 and is updated whenever a frame is due. It is used before it is updated, or else the
+//!   key frame at 0 would never be sent.
+//! - §6.2.1: case b) multiplies by `factor`, which is not defined: it is the `w` of the line above. With the variable steps
+//!   of §6.2.2, `l` is the distance to the next rung.
+//! - §7: while the statistical model makes the frames of a transient, the trace goes on, as the scene before a camera does.
+//!
+//! # Example
+//!
+//! ```
+//! use giusto_sim::traffic::encoder::{MediaSource, PerfectConfig, PerfectEncoder};
+//! use giusto_units::{DataRate, DataSize, Timestamp};
+//!
+//! let mut camera = PerfectEncoder::new(PerfectConfig::default(), Timestamp::ZERO)?;
+//! camera.set_target(Timestamp::ZERO, DataRate::from_bps(1_200_000));
+//!
+//! let first = camera.poll_frame(Timestamp::ZERO).expect("the first frame is due at the start");
+//! assert!(first.key);
+//! assert_eq!(first.size, DataSize::from_bytes(625)); // 150 kbit/s at 30 Hz: the encoder has not yet reacted
+//! assert_eq!(camera.next_frame_at(), Some(Timestamp::from_nanos(33_333_333)));
+//! # Ok::<(), giusto_sim::traffic::encoder::SourceError>(())
+//! ```
+
+mod account;
+mod audio;
+mod cadence;
+mod cbr;
+mod error;
+mod frame;
+mod hybrid;
+mod ladder;
+mod lag;
+mod laplace;
+mod model;
+mod noisy;
+mod perfect;
+mod reaction;
+mod statistical;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod transient;
+
+pub use self::{
+    account::BurstSize,
+    audio::{Audio, AudioConfig},
+    cadence::FrameRate,
+    cbr::Cbr,
+    error::SourceError,
+    frame::{EncodedFrame, FRAME_MAX, FRAME_MIN, LATENESS_MAX, VIDEO_CLOCK},
+    hybrid::HybridEncoder,
+    ladder::{SyntheticScene, TraceLadder},
+    model::MediaSource,
+    noisy::Noisy,
+    perfect::{KeyFrames, PerfectConfig, PerfectEncoder},
+    reaction::Meanwhile,
+    statistical::StatisticalEncoder,
+    trace::{TraceConfig, TraceEncoder},
+    transient::StatisticalConfig,
+};

@@ -1,0 +1,68 @@
+//! Random deviations in the frame sizes of any source.
+
+use giusto_session::media::RateRange;
+use giusto_units::{DataRate, DataSize, Timestamp};
+use rand::Rng;
+
+use super::{
+    error::SourceError,
+    frame::{EncodedFrame, FRAME_MIN},
+    laplace::{check_scale, deviation},
+    model::MediaSource,
+};
+
+/// A source whose frames are those of another one, each larger or smaller by a random part of itself.
+///
+/// The deviations are independent and Laplacian (RFC 8593 §5.3), so the mean rate stays what it was. No frame is smaller than
+/// [`FRAME_MIN`], unless it was so before.
+#[derive(Debug, Clone)]
+pub struct Noisy<S, R> {
+    source: S,
+    scale: f64,
+    rng: R,
+}
+
+impl<S: MediaSource, R: Rng> Noisy<S, R> {
+    /// `source` with deviations of this `scale`, 0 to 1; 0.15 in RFC 8593 §5, Figure 2.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError::Parameter`] for another scale.
+    pub fn new(source: S, scale: f64, rng: R) -> Result<Self, SourceError> {
+        check_scale("a scale of frame sizes", scale)?;
+        Ok(Self { source, scale, rng })
+    }
+}
+
+impl<S: MediaSource, R: Rng + Send + std::fmt::Debug> MediaSource for Noisy<S, R> {
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        self.source.next_frame_at()
+    }
+
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+        let frame = self.source.poll_frame(now)?;
+        let bytes = (frame.size.as_bytes() as f64 * (1.0 + deviation(self.scale, &mut self.rng))).round();
+        let size = DataSize::from_bytes(bytes as u64).max(FRAME_MIN.min(frame.size));
+        Some(EncodedFrame { size, ..frame })
+    }
+
+    fn set_target(&mut self, now: Timestamp, target: DataRate) {
+        self.source.set_target(now, target);
+    }
+
+    fn target(&self) -> DataRate {
+        self.source.target()
+    }
+
+    fn limits(&self) -> RateRange {
+        self.source.limits()
+    }
+
+    fn request_key_frame(&mut self, now: Timestamp) {
+        self.source.request_key_frame(now);
+    }
+
+    fn set_paused(&mut self, now: Timestamp, paused: bool) {
+        self.source.set_paused(now, paused);
+    }
+}

@@ -1,0 +1,254 @@
+//! An encoder that always meets its target.
+
+use giusto_session::media::RateRange;
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::{
+    account::{BurstSize, FrameAccount},
+    cadence::{Cadence, FrameRate},
+    error::SourceError,
+    frame::{EncodedFrame, VIDEO_CLOCK},
+    lag::Lag,
+    model::MediaSource,
+};
+
+/// How a [`PerfectEncoder`] works.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PerfectConfig {
+    /// The rates that it can produce. Default: 150 kbit/s to 1.5 Mbit/s (RFC 8867 §4.3).
+    pub limits: RateRange,
+    /// The target before any is set, taken into the limits. Default: 150 kbit/s (RFC 8867 §4.3).
+    pub start_rate: DataRate,
+    /// Frames per second. Default: 30 Hz.
+    pub frame_rate: FrameRate,
+    /// How long after a request it is acted upon. Default: 100 ms (RFC 8867 §4.3).
+    pub lag: TimeDelta,
+    /// Whether key frames are larger than others. Default: they are not, and come first and on demand.
+    pub key_frames: Option<KeyFrames>,
+}
+
+impl Default for PerfectConfig {
+    fn default() -> Self {
+        Self {
+            limits: RateRange::default(),
+            start_rate: DataRate::from_bps(150_000),
+            frame_rate: FrameRate::HZ_30,
+            lag: TimeDelta::from_millis(100),
+            key_frames: None,
+        }
+    }
+}
+
+/// Key frames that are larger than the others, which are smaller in return.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KeyFrames {
+    /// The size of a key frame.
+    pub size: BurstSize,
+    /// In how many frames, the key frame included, the average is the target again. At least 2, or there is no one to repay.
+    pub repaid_in: u32,
+    /// From one key frame to the next, in frames; without it key frames come only first and on demand.
+    pub interval: Option<u32>,
+}
+
+/// An encoder that meets its target to the byte: every frame is the target over the frame rate, remainders carried, and what
+/// a key frame has beyond that the next frames have less.
+///
+/// No real encoder is like this. It is for tests, where what one sees shall come from the controller.
+#[derive(Debug, Clone)]
+pub struct PerfectEncoder {
+    cadence: Cadence,
+    limits: RateRange,
+    target: DataRate,
+    lag: Lag,
+    account: FrameAccount,
+    key_frames: Option<KeyFrames>,
+    key_wanted: bool,
+    /// Frames since the last key frame.
+    since_key: u32,
+}
+
+impl PerfectEncoder {
+    /// An encoder whose first frame is due at `start`.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError::FrameTooSmall`] where the lowest rate does not fill the smallest frames; [`SourceError::Parameter`] for
+    /// key frames that cannot be repaid.
+    pub fn new(config: PerfectConfig, start: Timestamp) -> Result<Self, SourceError> {
+        let PerfectConfig { limits, start_rate, frame_rate, lag, key_frames } = config;
+        frame_rate.check(limits)?;
+        if let Some(KeyFrames { size, repaid_in, interval }) = key_frames {
+            size.check()?;
+            for (what, frames) in
+                [("frames to repay a key frame", repaid_in), ("a key-frame interval", interval.unwrap_or(2))]
+            {
+                if !(2..=1_000_000).contains(&frames) {
+                    return Err(SourceError::Parameter { what, found: frames.into(), range: "2 to 1000000" });
+                }
+            }
+        }
+        let target = limits.clamp(start_rate);
+        Ok(Self {
+            cadence: Cadence::new(start, frame_rate.period(), VIDEO_CLOCK),
+            limits,
+            target,
+            lag: Lag::new(lag, target),
+            account: FrameAccount::new(frame_rate),
+            key_frames,
+            key_wanted: true,
+            since_key: 0,
+        })
+    }
+}
+
+impl MediaSource for PerfectEncoder {
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        self.cadence.next_frame_at()
+    }
+
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+        let now = self.cadence.observe(now);
+        if !self.cadence.is_due(now) {
+            return None;
+        }
+        let rate = self.lag.rate(now);
+        let interval = self.key_frames.and_then(|keys| keys.interval);
+        let key = self.key_wanted || interval.is_some_and(|interval| self.since_key >= interval);
+        let bytes = match self.key_frames.filter(|_| key) {
+            Some(keys) => self.account.open(rate, keys.repaid_in, keys.size),
+            None => self.account.next(rate),
+        };
+        self.key_wanted = false;
+        self.since_key = if key { 1 } else { self.since_key.saturating_add(1) };
+        let frame = self.cadence.frame(bytes, key);
+        self.cadence.advance();
+        Some(frame)
+    }
+
+    fn set_target(&mut self, now: Timestamp, target: DataRate) {
+        let now = self.cadence.observe(now);
+        self.target = self.limits.clamp(target);
+        self.lag.request(now, self.target);
+    }
+
+    fn target(&self) -> DataRate {
+        self.target
+    }
+
+    fn limits(&self) -> RateRange {
+        self.limits
+    }
+
+    fn request_key_frame(&mut self, now: Timestamp) {
+        self.cadence.observe(now);
+        self.key_wanted = true;
+    }
+
+    fn set_paused(&mut self, now: Timestamp, paused: bool) {
+        self.key_wanted |= self.cadence.set_paused(now, paused);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_units::DataSize;
+
+    use super::*;
+
+    fn encoder(config: PerfectConfig) -> PerfectEncoder {
+        let mut encoder = PerfectEncoder::new(config, Timestamp::ZERO).unwrap();
+        encoder.set_target(Timestamp::ZERO, DataRate::from_bps(1_200_000)); // 6000 bytes at 25 Hz
+        encoder
+    }
+
+    fn frames(encoder: &mut PerfectEncoder, count: usize) -> Vec<EncodedFrame> {
+        let next = || encoder.poll_frame(encoder.next_frame_at()?);
+        std::iter::from_fn(next).take(count).collect()
+    }
+
+    #[test]
+    fn a_step_of_the_target_is_met_from_the_first_frame_after_the_lag() {
+        let mut encoder = encoder(PerfectConfig { frame_rate: FrameRate::HZ_25, ..PerfectConfig::default() });
+        let sizes: Vec<_> = frames(&mut encoder, 5).iter().map(|frame| frame.size.as_bytes()).collect();
+        // frames at 0, 40, 80, 120, 160 ms; the step at 0 is heard at 100 ms
+        assert_eq!(sizes, [750, 750, 750, 6000, 6000]);
+    }
+
+    #[test]
+    fn key_frames_come_at_their_interval_and_are_repaid_before_the_next() {
+        let keys = KeyFrames { size: BurstSize::Frames(4.0), repaid_in: 10, interval: Some(10) };
+        let config = PerfectConfig {
+            frame_rate: FrameRate::HZ_25,
+            lag: TimeDelta::ZERO,
+            key_frames: Some(keys),
+            ..PerfectConfig::default()
+        };
+        let mut encoder = encoder(config);
+        for group in frames(&mut encoder, 50).chunks(10) {
+            assert!(group[0].key && !group[1..].iter().any(|frame| frame.key));
+            assert_eq!(group[0].size.as_bytes(), 24_000);
+            assert!(group[1..].iter().all(|frame| frame.size.as_bytes() == 4000)); // (60 000 − 24 000) / 9
+        }
+    }
+
+    #[test]
+    fn a_key_frame_on_demand_is_the_next_frame_and_requests_before_it_are_one() {
+        let keys =
+            KeyFrames { size: BurstSize::Fixed(DataSize::from_bytes(15_000)), repaid_in: 4, interval: None };
+        let config = PerfectConfig {
+            frame_rate: FrameRate::HZ_25,
+            lag: TimeDelta::ZERO,
+            key_frames: Some(keys),
+            ..PerfectConfig::default()
+        };
+        let mut encoder = encoder(config);
+        frames(&mut encoder, 20);
+        encoder.request_key_frame(Timestamp::ZERO);
+        encoder.request_key_frame(Timestamp::ZERO);
+        let found: Vec<_> =
+            frames(&mut encoder, 6).iter().map(|frame| (frame.key, frame.size.as_bytes())).collect();
+        let expected =
+            [(true, 15_000), (false, 3000), (false, 3000), (false, 3000), (false, 6000), (false, 6000)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn requests_at_every_frame_do_not_raise_the_rate() {
+        let keys = KeyFrames { size: BurstSize::Frames(5.0), repaid_in: 30, interval: None };
+        let config =
+            PerfectConfig { lag: TimeDelta::ZERO, key_frames: Some(keys), ..PerfectConfig::default() };
+        let mut encoder = encoder(config);
+        let mut total = 0;
+        for _ in 0..3000 {
+            encoder.request_key_frame(Timestamp::ZERO);
+            let frame = frames(&mut encoder, 1)[0];
+            assert!(frame.key && frame.size.as_bytes() >= 10);
+            total += frame.size.as_bytes();
+        }
+        // 100 s at 1.2 Mbit/s, and at most what thirty frames repay
+        assert!((15_000_000..=15_000_000 + 30 * 5000).contains(&total), "{total}");
+    }
+
+    #[test]
+    fn targets_outside_the_limits_give_the_limits() {
+        let mut encoder = encoder(PerfectConfig { lag: TimeDelta::ZERO, ..PerfectConfig::default() });
+        let mut size_at = |bps| {
+            encoder.set_target(Timestamp::ZERO, DataRate::from_bps(bps));
+            let target = encoder.target().as_bps();
+            (target, frames(&mut encoder, 1)[0].size.as_bytes())
+        };
+        assert_eq!(size_at(0), (150_000, 625));
+        assert_eq!(size_at(u64::MAX), (1_500_000, 6250));
+    }
+
+    #[test]
+    fn what_no_encoder_can_do_is_refused() {
+        let refused = |config| PerfectEncoder::new(config, Timestamp::ZERO).unwrap_err().to_string();
+        let limits = RateRange::new(DataRate::from_bps(2_399), DataRate::from_bps(5_000)).unwrap();
+        let message = refused(PerfectConfig { limits, ..PerfectConfig::default() });
+        assert!(message.starts_with("2.399 kbit/s at 30 Hz leaves less than 10 B to a frame"), "{message}");
+        let keys = KeyFrames { size: BurstSize::Frames(2.0), repaid_in: 1, interval: None };
+        let message = refused(PerfectConfig { key_frames: Some(keys), ..PerfectConfig::default() });
+        assert_eq!(message, "frames to repay a key frame of 1: it must be 2 to 1000000");
+    }
+}

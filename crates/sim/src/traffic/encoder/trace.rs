@@ -1,0 +1,184 @@
+//! The trace-driven model of RFC 8593 §6.
+
+use giusto_session::media::RateRange;
+use giusto_units::{DataRate, DataSize, Timestamp};
+
+use super::{
+    cadence::Cadence,
+    error::SourceError,
+    frame::{EncodedFrame, VIDEO_CLOCK},
+    ladder::TraceLadder,
+    model::MediaSource,
+};
+
+/// How a [`TraceEncoder`] uses its traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceConfig {
+    /// The rates that may be asked for. They may reach beyond the ladder. Default: 150 kbit/s to 1.5 Mbit/s.
+    pub limits: RateRange,
+    /// The target before any is set, taken into the limits. Default: 150 kbit/s (RFC 8867 §4.3).
+    pub start_rate: DataRate,
+    /// Frames at the beginning of the traces that are left out at every repetition, so that there is no periodic key frame.
+    /// Default: 20 (RFC 8593 §6.2.1, `SkipFrames`).
+    pub skip_frames: usize,
+}
+
+impl Default for TraceConfig {
+    fn default() -> Self {
+        Self { limits: RateRange::default(), start_rate: DataRate::from_bps(150_000), skip_frames: 20 }
+    }
+}
+
+/// Where in the traces we are: `t_current` of RFC 8593 §6.2.1.
+#[derive(Debug, Clone)]
+pub(super) struct Player {
+    ladder: TraceLadder,
+    skip: usize,
+    position: usize,
+}
+
+impl Player {
+    pub(super) fn new(ladder: TraceLadder, skip: usize) -> Result<Self, SourceError> {
+        if skip >= ladder.frames() {
+            return Err(SourceError::Ladder("it has no frames beyond those that are skipped"));
+        }
+        Ok(Self { ladder, skip, position: 0 })
+    }
+
+    /// The next frame at `rate`, and whether it is the key frame at the beginning of the traces.
+    pub(super) fn next(&mut self, rate: DataRate) -> (DataSize, bool) {
+        let (size, key) = (self.ladder.size(rate, self.position), self.position == 0);
+        let next = self.position + 1;
+        self.position = if next < self.ladder.frames() { next } else { self.skip };
+        (size, key)
+    }
+
+    /// Back to the key frame (RFC 8593 §6.2.2).
+    pub(super) fn restart(&mut self) {
+        self.position = 0;
+    }
+}
+
+/// The trace-driven model of a live video encoder (RFC 8593 §6).
+///
+/// It follows the target at once, as §6.2.1 has it, and is as steady as the traces are. A key frame on demand goes back to
+/// the beginning of the traces (§6.2.2).
+#[derive(Debug, Clone)]
+pub struct TraceEncoder {
+    cadence: Cadence,
+    limits: RateRange,
+    target: DataRate,
+    player: Player,
+}
+
+impl TraceEncoder {
+    /// An encoder whose first frame is due at `start`.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError::Ladder`] where the traces are not longer than the frames that are skipped.
+    pub fn new(config: TraceConfig, ladder: TraceLadder, start: Timestamp) -> Result<Self, SourceError> {
+        let TraceConfig { limits, start_rate, skip_frames } = config;
+        let cadence = Cadence::new(start, ladder.frame_rate().period(), VIDEO_CLOCK);
+        Ok(Self {
+            cadence,
+            limits,
+            target: limits.clamp(start_rate),
+            player: Player::new(ladder, skip_frames)?,
+        })
+    }
+}
+
+impl MediaSource for TraceEncoder {
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        self.cadence.next_frame_at()
+    }
+
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+        let now = self.cadence.observe(now);
+        self.cadence.is_due(now).then(|| {
+            let (size, key) = self.player.next(self.target);
+            let frame = self.cadence.frame(size.as_bytes(), key);
+            self.cadence.advance();
+            frame
+        })
+    }
+
+    fn set_target(&mut self, now: Timestamp, target: DataRate) {
+        self.cadence.observe(now);
+        self.target = self.limits.clamp(target);
+    }
+
+    fn target(&self) -> DataRate {
+        self.target
+    }
+
+    fn limits(&self) -> RateRange {
+        self.limits
+    }
+
+    fn request_key_frame(&mut self, now: Timestamp) {
+        self.cadence.observe(now);
+        self.player.restart();
+    }
+
+    fn set_paused(&mut self, now: Timestamp, paused: bool) {
+        if self.cadence.set_paused(now, paused) {
+            self.player.restart();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FrameRate;
+    use super::*;
+
+    fn encoder(skip_frames: usize) -> TraceEncoder {
+        let sizes = |factor: u64| (0..5).map(|n| DataSize::from_bytes((100 + n) * factor)).collect();
+        let rate = |kbps: u64| DataRate::from_bps(kbps * 1000);
+        let ladder =
+            TraceLadder::new(FrameRate::HZ_25, vec![(rate(100), sizes(1)), (rate(300), sizes(3))]).unwrap();
+        let config = TraceConfig { start_rate: rate(200), skip_frames, ..TraceConfig::default() };
+        TraceEncoder::new(config, ladder, Timestamp::ZERO).unwrap()
+    }
+
+    fn frames(encoder: &mut TraceEncoder, count: usize) -> Vec<(u64, bool)> {
+        let next = || encoder.poll_frame(encoder.next_frame_at()?);
+        std::iter::from_fn(next).take(count).map(|frame| (frame.size.as_bytes(), frame.key)).collect()
+    }
+
+    #[test]
+    fn the_traces_are_repeated_without_the_frames_that_are_skipped() {
+        let indices = |skip, count| -> Vec<u64> {
+            frames(&mut encoder(skip), count).iter().map(|(size, _)| size / 2 - 100).collect()
+        };
+        assert_eq!(indices(0, 11), [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0]);
+        assert_eq!(indices(2, 11), [0, 1, 2, 3, 4, 2, 3, 4, 2, 3, 4]);
+        assert_eq!(indices(4, 8), [0, 1, 2, 3, 4, 4, 4, 4]);
+    }
+
+    #[test]
+    fn a_key_frame_on_demand_goes_back_to_the_beginning() {
+        let mut encoder = encoder(2);
+        assert_eq!(frames(&mut encoder, 4), [(200, true), (202, false), (204, false), (206, false)]);
+        encoder.request_key_frame(Timestamp::ZERO);
+        assert_eq!(frames(&mut encoder, 2), [(200, true), (202, false)]);
+    }
+
+    #[test]
+    fn a_new_target_holds_from_the_next_frame_on_also_beyond_the_ladder() {
+        let mut encoder = encoder(0);
+        encoder.set_target(Timestamp::ZERO, DataRate::from_bps(600_000));
+        assert_eq!(frames(&mut encoder, 1), [(600, true)]);
+        encoder.set_target(Timestamp::ZERO, DataRate::ZERO); // the limit, 150 kbit/s
+        assert_eq!(frames(&mut encoder, 1), [(152, false)]); // 151.5
+    }
+
+    #[test]
+    fn traces_that_are_skipped_altogether_are_refused() {
+        let ladder = encoder(0).player.ladder;
+        let config = TraceConfig { skip_frames: 5, ..TraceConfig::default() };
+        assert!(TraceEncoder::new(config, ladder, Timestamp::ZERO).is_err());
+    }
+}

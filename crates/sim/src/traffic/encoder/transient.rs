@@ -1,0 +1,176 @@
+//! Shared by the statistical and the hybrid encoder: a damped reaction, bursts at abrupt changes, and uneven intervals.
+
+use giusto_session::media::RateRange;
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use rand::Rng;
+
+use super::{
+    account::{BurstSize, FrameAccount},
+    cadence::{Cadence, FrameRate},
+    error::{SourceError, parameter},
+    frame::{EncodedFrame, FRAME_MIN, VIDEO_CLOCK},
+    laplace::{check_scale, deviation},
+    reaction::{Meanwhile, Reaction, Transition},
+};
+
+/// The parameters of RFC 8593 §5; the defaults are the example values of its Figure 2.
+///
+/// | symbol | field | default |
+/// |---|---|---|
+/// | `R_min`, `R_max` | `limits` | 150 kbit/s, 1.5 Mbit/s |
+/// | `R_v` at first | `start_rate` | 150 kbit/s |
+/// | `FPS`, `1/t0` | `frame_rate` | 30 Hz |
+/// | `tau_v` | `reaction_latency` | 200 ms |
+/// | `K_d` | `burst_frames` | 8 |
+/// | `K_B` | `burst_size` | 13.5 kB |
+/// | `SCALE_t` | `interval_scale` | 0.15 |
+/// | `SCALE_B` | `size_scale` | 0.15 |
+///
+/// `B0`, the reference frame size, is the target over the frame rate. The start rate is that of RFC 8867 §4.3, which also
+/// asks for a reaction within 100 ms; Figure 2's `R_v` of 1 Mbit/s is an example of a request.
+///
+/// With both scales at 0.15 the rate of one second has a standard deviation of 5.6 %, more than the ±5 % of RFC 8867 §4.3; with
+/// both at 0.055, two standard deviations are 4.9 %.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StatisticalConfig {
+    /// The rates that the encoder can produce (§5.4).
+    pub limits: RateRange,
+    /// The target before any is set, taken into the limits.
+    pub start_rate: DataRate,
+    /// Frames per second; a [`HybridEncoder`](super::HybridEncoder) takes those of its trace instead.
+    pub frame_rate: FrameRate,
+    /// How long after a reaction no other one follows (§5.1).
+    pub reaction_latency: TimeDelta,
+    /// The treatment of requests in that time.
+    pub meanwhile: Meanwhile,
+    /// A change by more than this part of the previous target is abrupt and begins a transient. Default: 0.1 (§7).
+    pub abrupt_change: f64,
+    /// Frames of a transient, the burst frame included, 1 to 1000 (§5.2).
+    pub burst_frames: u32,
+    /// The first frame of a transient (§5.2). Smaller where the budget does not suffice.
+    pub burst_size: BurstSize,
+    /// The scale of the deviations in normalised frame intervals, 0 to 1 (§5.3).
+    pub interval_scale: f64,
+    /// The scale of the deviations in normalised frame sizes, 0 to 1 (§5.3); of no use to a hybrid encoder.
+    pub size_scale: f64,
+}
+
+impl Default for StatisticalConfig {
+    fn default() -> Self {
+        Self {
+            limits: RateRange::default(),
+            start_rate: DataRate::from_bps(150_000),
+            frame_rate: FrameRate::HZ_30,
+            reaction_latency: TimeDelta::from_millis(200),
+            meanwhile: Meanwhile::default(),
+            abrupt_change: 0.1,
+            burst_frames: 8,
+            burst_size: BurstSize::Fixed(DataSize::from_bytes(13_500)),
+            interval_scale: 0.15,
+            size_scale: 0.15,
+        }
+    }
+}
+
+/// The state of an encoder with transients; what it gives in the steady state is left to its owner.
+#[derive(Debug, Clone)]
+pub(super) struct Transients<R> {
+    config: StatisticalConfig,
+    cadence: Cadence,
+    target: DataRate,
+    reaction: Reaction,
+    account: FrameAccount,
+    key_wanted: bool,
+    burst_wanted: bool,
+    rng: R,
+}
+
+impl<R: Rng> Transients<R> {
+    pub(super) fn new(config: StatisticalConfig, start: Timestamp, rng: R) -> Result<Self, SourceError> {
+        config.frame_rate.check(config.limits)?;
+        config.burst_size.check()?;
+        check_scale("a scale of frame intervals", config.interval_scale)?;
+        check_scale("a scale of frame sizes", config.size_scale)?;
+        parameter("frames of a burst", config.burst_frames.into(), 1.0..=1e3, "1 to 1000")?;
+        parameter("an abrupt change", config.abrupt_change, 0.0..=f64::MAX, "at least 0")?;
+        let target = config.limits.clamp(config.start_rate);
+        Ok(Self {
+            config,
+            cadence: Cadence::new(start, config.frame_rate.period(), VIDEO_CLOCK),
+            target,
+            reaction: Reaction::new(config.reaction_latency, config.meanwhile, target),
+            account: FrameAccount::new(config.frame_rate),
+            key_wanted: true,
+            burst_wanted: false,
+            rng,
+        })
+    }
+
+    pub(super) const fn config(&self) -> &StatisticalConfig {
+        &self.config
+    }
+
+    pub(super) const fn target(&self) -> DataRate {
+        self.target
+    }
+
+    pub(super) fn next_frame_at(&self) -> Option<Timestamp> {
+        self.cadence.next_frame_at()
+    }
+
+    /// The frame that is due. `steady` is asked for every frame at the present rate, and tells a size and whether it is a key
+    /// frame; in a transient its answer is not used, but the same random numbers are drawn.
+    pub(super) fn poll_frame(
+        &mut self,
+        now: Timestamp,
+        steady: impl FnOnce(DataRate, &mut R) -> (u64, bool),
+    ) -> Option<EncodedFrame> {
+        let now = self.cadence.observe(now);
+        if !self.cadence.is_due(now) {
+            return None;
+        }
+        let transition = self.reaction.poll(now);
+        self.note(transition);
+        let rate = self.reaction.rate();
+        let (steady_bytes, steady_key) = steady(rate, &mut self.rng);
+        let stretch = 1.0 + deviation(self.config.interval_scale, &mut self.rng);
+
+        let key = std::mem::take(&mut self.key_wanted);
+        let burst = std::mem::take(&mut self.burst_wanted);
+        let transient = if key || burst {
+            Some(self.account.open(rate, self.config.burst_frames, self.config.burst_size))
+        } else {
+            self.account.repay(rate)
+        };
+        let frame = match transient {
+            Some(bytes) => self.cadence.frame(bytes, key),
+            None => self.cadence.frame(steady_bytes.max(FRAME_MIN.as_bytes()), steady_key),
+        };
+        if transient.is_some() {
+            self.cadence.advance();
+        } else {
+            self.cadence.advance_by(stretch);
+        }
+        Some(frame)
+    }
+
+    pub(super) fn set_target(&mut self, now: Timestamp, target: DataRate) {
+        let now = self.cadence.observe(now);
+        self.target = self.config.limits.clamp(target);
+        let transition = self.reaction.request(now, self.target);
+        self.note(transition);
+    }
+
+    fn note(&mut self, transition: Option<Transition>) {
+        self.burst_wanted |= transition.is_some_and(|change| change.is_abrupt(self.config.abrupt_change));
+    }
+
+    pub(super) fn request_key_frame(&mut self, now: Timestamp) {
+        self.cadence.observe(now);
+        self.key_wanted = true;
+    }
+
+    pub(super) fn set_paused(&mut self, now: Timestamp, paused: bool) {
+        self.key_wanted |= self.cadence.set_paused(now, paused);
+    }
+}

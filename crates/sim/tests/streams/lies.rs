@@ -1,0 +1,90 @@
+//! Feedback that lies.
+
+use giusto_congestion::{Algorithm, Limits};
+use giusto_rtp::{
+    NtpShort,
+    rtcp::{
+        ArrivalOffset, CongestionFeedback, PacketReception, ReceptionTime, ScreamFeedback, StreamFeedback,
+    },
+};
+use giusto_session::media::Payload;
+use giusto_units::Ecn;
+
+use super::link::{Run, algorithm, at, audio, kbps, rtp, video};
+
+/// Numbers without end (Marsaglia, 2003).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 >> 16
+    }
+}
+
+/// A message on one of the sources, about the packets that were sent last, of which nothing but their numbers is true.
+fn lie(run: &Run, kind: Algorithm, numbers: &mut Numbers) -> Vec<u8> {
+    let ssrc = [1, 2, 3, 4][numbers.next() as usize % 4];
+    let latest = run.sent.iter().rev().filter_map(|(_, datagram)| rtp(datagram)).find(|rtp| rtp.ssrc == ssrc);
+    let latest = latest.map_or(0, |rtp| rtp.sequence);
+    let near = match numbers.next() % 4 {
+        0 => latest,
+        1 => latest.wrapping_sub(numbers.next() as u16 % 50),
+        2 => latest.wrapping_add(numbers.next() as u16 % 50),
+        _ => numbers.next() as u16,
+    };
+    let (time, bits) = (numbers.next() as u32, numbers.next());
+    let mut bytes = Vec::new();
+    if kind == algorithm("scream:d00+giusto") {
+        let message = ScreamFeedback {
+            sender_ssrc: 9999,
+            media_ssrc: ssrc,
+            time: ReceptionTime::from_bits(time),
+            highest_sequence: near,
+            ecn_echo: bits as u8,
+            source_quench: bits & 256 != 0,
+            received: (bits >> 9) as u32,
+        };
+        message.write(&mut bytes).unwrap();
+    } else {
+        let reception = |place: u64| {
+            let offset = ArrivalOffset::from_delta(super::link::millis((bits % 500) as i64));
+            let ecn = Ecn::from_bits((bits >> place) as u8 & 3);
+            (bits >> (place / 2) & 1 == 1).then_some(PacketReception { ecn, offset })
+        };
+        let told = StreamFeedback { ssrc, begin_sequence: near, packets: (0..32).map(reception).collect() };
+        let time = NtpShort::from_bits(time);
+        CongestionFeedback { sender_ssrc: 9999, streams: vec![told], time }.write(&mut bytes).unwrap();
+    }
+    bytes
+}
+
+#[test]
+fn whoever_has_lied_for_ten_seconds_is_forgotten_ten_seconds_later() {
+    for kind in [algorithm("scream:rfc8298+giusto"), algorithm("scream:d00+giusto"), algorithm("scream:v2")] {
+        for seed in 1..=3 {
+            let limits = Limits { min: kbps(100), start: kbps(500), max: kbps(5000) };
+            let rates = [false, true].map(|lies| {
+                let streams = vec![audio(1), video(2, 1.0, (100, 2000)), video(3, 1.0, (100, 2000))];
+                let mut run = Run::of(kind, limits, streams);
+                run.rate = kbps(2000);
+                let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+                for step in 0..500 {
+                    run.until(at(5000 + step * 20));
+                    if lies {
+                        let bytes = lie(&run, kind, &mut numbers);
+                        run.ends[0].handle_parts(run.now, &bytes, &Payload::default(), Ecn::NotEct);
+                        let target = run.sender().target();
+                        assert!((limits.min..=limits.max).contains(&target.media), "{kind}: {target:?}");
+                    }
+                }
+                run.until(at(25_000));
+                let bytes = run.bytes(&[2, 3], at(45_000));
+                (bytes[0] + bytes[1]) * 8.0 / 20e3
+            });
+            assert!(rates[1] > 0.85 * rates[0] && rates[0] > 1000.0, "{kind}: {rates:?} kbit/s");
+        }
+    }
+}

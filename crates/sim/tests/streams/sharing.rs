@@ -1,0 +1,125 @@
+//! Who gets how much?
+
+use giusto_congestion::{Algorithm, Limits, Target};
+use giusto_session::media::MediaSenderConfig;
+
+use super::link::{Puppet, Run, at, audio, kbps, limited, millis, near, receiver, video};
+
+/// Under the first, each source has a rate control of its own, and messages of its own come back.
+const KINDS: [&str; 4] = ["scream:d00+giusto", "scream:v2", "scream:rfc8298+giusto", "gcc:libwebrtc+giusto"];
+
+fn limits() -> Limits {
+    Limits { min: kbps(150), start: kbps(300), max: kbps(6000) }
+}
+
+/// Jain, Chiu and Hawe, 1984.
+fn jain(shares: &[f64]) -> f64 {
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    shares.iter().sum::<f64>().powi(2) / (shares.len() as f64 * squares)
+}
+
+#[test]
+fn three_streams_share_a_bottleneck_by_priority() {
+    for kind in KINDS.map(algorithm) {
+        let streams =
+            [(1, 2.0), (2, 1.0), (3, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, (50, 2000)));
+        let mut run = Run::of(kind, limits(), streams.into());
+        run.rate = kbps(2000);
+        run.until(at(20_000));
+        let bytes = run.bytes(&[1, 2, 3], at(60_000));
+        let whole: f64 = bytes.iter().sum();
+        for (part, due) in bytes.iter().map(|bytes| bytes / whole).zip([0.5, 0.25, 0.25]) {
+            assert!((0.85..=1.15).contains(&(part / due)), "{kind}: {bytes:?}");
+        }
+        let kbps = whole * 8.0 / 40_000.0;
+        assert!((1000.0..2000.0).contains(&kbps), "{kind}: the bottleneck is used: {kbps}");
+    }
+}
+
+#[test]
+fn two_equal_streams_get_the_same() {
+    for kind in KINDS.map(algorithm) {
+        let mut run = Run::of(kind, limits(), vec![video(1, 1.0, (50, 2000)), video(2, 1.0, (50, 2000))]);
+        run.rate = kbps(1500);
+        run.until(at(20_000));
+        let bytes = run.bytes(&[1, 2], at(60_000));
+        assert!(jain(&bytes) >= 0.95 && bytes[0] > 2e6, "{kind}: {bytes:?}");
+    }
+}
+
+#[test]
+fn where_encoders_do_not_obey_the_scheduler_alone_shares_by_priority() {
+    // Each makes 1 Mbit/s whatever it is asked for; 1 Mbit/s leaves.
+    let streams = [(1, 2.0), (2, 1.0), (3, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, (1000, 1000)));
+    let streams = streams.map(|stream| limited(stream, Some(millis(400)), None));
+    let target = Target { media: kbps(1000), pacing: kbps(1000), ..Target::default() };
+    let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
+    let sender = near(config, Box::new(Puppet::new(target).0), streams.into());
+    let mut run = Run::new(sender, receiver(algorithm("fixed")));
+    run.until(at(5000));
+    let bytes = run.bytes(&[1, 2, 3], at(25_000));
+    let whole: f64 = bytes.iter().sum();
+    for (part, due) in bytes.iter().map(|bytes| bytes / whole).zip([0.5, 0.25, 0.25]) {
+        assert!((0.98..=1.02).contains(&(part / due)), "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_controller_with_a_rate_for_each_stream_is_obeyed_and_knows_the_streams() {
+    let target = Target { media: kbps(5000), pacing: kbps(20_000), ..Target::default() };
+    let (puppet, strings) = Puppet::new(target);
+    strings.lock().unwrap().each = vec![kbps(100), kbps(1000), kbps(300)];
+    let streams = vec![audio(1), video(2, 2.0, (100, 3000)), video(3, 0.5, (500, 3000))];
+    let sender = near(MediaSenderConfig::default(), Box::new(puppet), streams);
+    let mut run = Run::new(sender, receiver(algorithm("fixed")));
+    run.until(at(5000));
+    {
+        let strings = strings.lock().unwrap();
+        assert!(strings.told, "what waits of all is what waits of each");
+        let said: Vec<_> = strings.streams.iter().map(|stream| (stream.priority, stream.paused)).collect();
+        assert_eq!(said, [(1.0, false), (2.0, false), (0.5, false)]);
+        let usable = strings.streams[1].usable;
+        assert!(usable.0 > kbps(101) && usable.0 < kbps(120), "with headers: {usable:?}");
+        assert!(strings.streams[0].usable.0 == strings.streams[0].usable.1, "sound does not adapt");
+        assert!(strings.sent.len() > 500);
+    }
+    // With headers of 20 + 28 bytes on packets of some 1050: what leaves is what it says; the third cannot do with so little.
+    let bytes = run.bytes(&[2, 3], at(25_000));
+    let packets: f64 = bytes[0] / 1080.0;
+    let wire = (bytes[0] + 28.0 * packets) * 8.0 / 20_000.0;
+    assert!((970.0..=1010.0).contains(&wire), "{wire}");
+    assert_eq!(run.figures(2).rate, kbps(500));
+    // It has a rate for each no more: then priority divides.
+    strings.lock().unwrap().each.clear();
+    run.until(at(30_000));
+    assert!(run.figures(1).rate > kbps(2900) && run.figures(2).rate > kbps(900));
+    // A rate for each, but not for each of these streams, is none.
+    strings.lock().unwrap().each = vec![kbps(100)];
+    run.until(at(31_000));
+    assert!(run.figures(1).rate > kbps(2900));
+}
+
+#[test]
+fn a_stream_that_pauses_leaves_its_part_to_the_others_and_its_queue_drains() {
+    let target = Target { media: kbps(2000), pacing: kbps(1000), ..Target::default() };
+    let (puppet, strings) = Puppet::new(target);
+    let streams = vec![video(1, 1.0, (50, 3000)), video(2, 1.0, (50, 3000))];
+    let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
+    let mut run = Run::new(near(config, Box::new(puppet), streams), receiver(algorithm("fixed")));
+    run.until(at(2000));
+    let waits = run.figures(0).queue.size;
+    assert!(waits > giusto_units::DataSize::from_bytes(20_000), "{waits:?}");
+    run.ends[0].set_paused(at(2000), 0, true);
+    let sent = run.figures(0).packets;
+    run.until(at(4000));
+    assert_eq!(run.figures(0).queue.size, giusto_units::DataSize::ZERO);
+    assert!(run.figures(0).packets > sent, "what waited has left, and was not thrown away");
+    assert!(run.figures(1).rate > kbps(1800), "{:?}", run.figures(1));
+    assert!(strings.lock().unwrap().streams[0].paused);
+    // Back again: both have the same, and it has saved nothing while it was away.
+    run.ends[0].set_paused(run.now, 0, false);
+    run.until(at(4500));
+    let bytes = run.bytes(&[1, 2], at(6500));
+    assert!(jain(&bytes) > 0.99, "{bytes:?}");
+    assert_eq!(run.figures(0).discarded_packets + run.figures(1).discarded_packets, 0);
+}
