@@ -49,7 +49,8 @@ fn receiver(kind: Algorithm) -> MediaReceiver {
         PayloadFormat::audio(111, 48_000),
         PayloadFormat::padding(PADDING_TYPE),
     ];
-    let config = MediaReceiverConfig { payloads, ..MediaReceiverConfig::new(9, "far", kind.requirements().feedback) };
+    let config =
+        MediaReceiverConfig { payloads, ..MediaReceiverConfig::new(9, "far", kind.requirements().feedback) };
     MediaReceiver::new(config).unwrap()
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_congestion::{Cause, Algorithm, FeedbackKind, Limits};
+use giusto_congestion::{Algorithm, Cause, FeedbackKind, Limits};
 use giusto_rtp::rtcp::{Packet, ReceptionTime, ScreamFeedback};
 use giusto_session::media::{
     Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,

@@ -5,8 +5,9 @@ use giusto_session::media::{DEFAULT_MAX_PAYLOAD, RateRange};
 use giusto_sim::{
     random::Random,
     traffic::encoder::{
-        AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectConfig, PerfectEncoder, SourceError,
-        StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceConfig, TraceEncoder, TraceLadder,
+        AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectConfig, PerfectEncoder,
+        SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceConfig, TraceEncoder,
+        TraceLadder,
     },
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};

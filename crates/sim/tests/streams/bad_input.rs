@@ -5,7 +5,7 @@ use giusto_session::media::{MediaEvent, Payload, RateRange};
 use giusto_sim::traffic::encoder::{EncodedFrame, MediaSource};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::link::{Run, UDP, at, audio, kbps, limited, millis, stream, video};
+use super::link::{Run, UDP, algorithm, at, audio, kbps, limited, millis, stream, video};
 
 const SCREAM: [&str; 3] = ["scream:rfc8298+giusto", "scream:d00+giusto", "scream:v2"];
 

@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use giusto_congestion::{Algorithm, Target};
+use giusto_congestion::Target;
 use giusto_session::media::{MediaEvent, MediaSenderConfig, MediaStream, RateRange};
 use giusto_sim::traffic::encoder::{BurstSize, Cbr, KeyFrames, PerfectConfig, PerfectEncoder};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use proptest::prelude::*;
 
 use super::link::{
-    Encoded, Puppet, Run, Seen, Spy, Strings, at, encoder, kbps, limited, millis, near, receiver, stream,
+    Encoded, Puppet, Run, Seen, Spy, Strings, algorithm, at, encoder, kbps, limited, millis, near, receiver,
+    stream,
 };
 
 /// A sender under a puppet's control that paces at `pacing`.

@@ -1,9 +1,9 @@
 //! Who gets how much?
 
-use giusto_congestion::{Algorithm, Limits, Target};
+use giusto_congestion::{Limits, Target};
 use giusto_session::media::MediaSenderConfig;
 
-use super::link::{Puppet, Run, at, audio, kbps, limited, millis, near, receiver, video};
+use super::link::{Puppet, Run, algorithm, at, audio, kbps, limited, millis, near, receiver, video};
 
 /// Under the first, each source has a rate control of its own, and messages of its own come back.
 const KINDS: [&str; 4] = ["scream:d00+giusto", "scream:v2", "scream:rfc8298+giusto", "gcc:libwebrtc+giusto"];

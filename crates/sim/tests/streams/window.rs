@@ -1,10 +1,10 @@
 //! Sound passes window and pacer, and is accounted for.
 
-use giusto_congestion::{Algorithm, Target};
+use giusto_congestion::Target;
 use giusto_session::media::MediaSenderConfig;
 use giusto_units::DataSize;
 
-use super::link::{Puppet, Run, at, audio, kbps, near, receiver, rtp, video};
+use super::link::{Puppet, Run, algorithm, at, audio, kbps, near, receiver, rtp, video};
 
 fn bytes_sent(run: &Run, ssrc: u32) -> u64 {
     let ours = run.sent.iter().filter(|(_, datagram)| rtp(datagram).is_some_and(|rtp| rtp.ssrc == ssrc));

@@ -1,6 +1,6 @@
 use giusto_congestion::{Algorithm, FeedbackKind, Limits};
 use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy};
-use giusto_session::source::{AudioConfig, BurstSize, PerfectConfig, StatisticalConfig, TraceConfig};
+use giusto_sim::traffic::encoder::{AudioConfig, BurstSize, PerfectConfig, StatisticalConfig, TraceConfig};
 use giusto_sim::{
     link::{
         delay::Jitter,

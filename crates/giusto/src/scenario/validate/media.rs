@@ -1,8 +1,8 @@
 //! Validation of media flows.
 
 use giusto_congestion::{Algorithm, Limits, Requirements};
-use giusto_session::source::Audio;
 use giusto_sim::random;
+use giusto_sim::traffic::encoder::Audio;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::scenario::{

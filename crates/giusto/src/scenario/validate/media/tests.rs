@@ -1,5 +1,5 @@
 use giusto_congestion::FeedbackKind;
-use giusto_session::source::{AudioConfig, StatisticalConfig};
+use giusto_sim::traffic::encoder::{AudioConfig, StatisticalConfig};
 
 use super::*;
 use crate::scenario::media::VideoSpec;
