@@ -18,11 +18,11 @@ use super::{
 ///
 /// ```
 /// use giusto::{
-///     core::{ecn::Ecn, units::Timestamp},
+///     run,
 ///     scenario::{Expectation, FlowKind, FlowSpec, LinkSpec, Metric, Scenario},
-///     sim::{link::rate::RateProfile, traffic::Departures},
-///     simulation,
 /// };
+/// use giusto_sim::{link::rate::RateProfile, traffic::Departures};
+/// use giusto_units::{Ecn, Timestamp};
 ///
 /// let mut wire = LinkSpec::new("wire", "here", "there");
 /// wire.config.rate = RateProfile::Fixed("1 Mbit/s".parse()?);
