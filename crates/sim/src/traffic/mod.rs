@@ -1,75 +1,12 @@
-//! Traffic: what sends into the network, and what takes it out.
+//! Traffic sources, sinks and endpoints.
 
+mod agent;
 mod media;
 mod paced;
 mod source;
 pub mod tcp;
 
-use std::fmt;
-
-use giusto_units::{Ecn, Timestamp};
-
+pub use agent::{Agent, Body, Transmit};
 pub use media::{Media, UDP_HEADERS};
 pub use paced::{Datagrams, Paced};
 pub use source::{Departures, Pattern, PatternError, Periods, Sink, Source};
-
-use crate::{
-    packet::{FlowId, Packet},
-    trace::Note,
-};
-
-/// The content of a packet, where it matters to the one who receives it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Body {
-    /// Only its size counts.
-    #[default]
-    None,
-    /// A segment of a TCP connection.
-    Tcp(tcp::Segment),
-    /// The first bytes of a datagram: those that somebody reads.
-    Datagram(Vec<u8>),
-}
-
-/// A packet that an agent sends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transmit {
-    /// On which of the flows that the agent was given.
-    pub flow: FlowId,
-    /// Size on the wire in bytes, all headers included.
-    pub bytes: u32,
-    /// Its ECN codepoint.
-    pub ecn: Ecn,
-    /// Its content.
-    pub body: Body,
-}
-
-/// One end of traffic: a source, a sink, or both.
-///
-/// The driver calls a `handle_` method, then [`poll_transmit`](Self::poll_transmit) until it gives nothing more, then
-/// [`poll_timeout`](Self::poll_timeout). Calls in any other order are safe, and a call before its time does nothing. Once
-/// drained, the next deadline is later than `now`.
-pub trait Agent: Send + fmt::Debug {
-    /// `packet`, with `body`, arrived here.
-    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, body: &Body);
-
-    /// The deadline that [`poll_timeout`](Self::poll_timeout) named has come.
-    fn handle_timeout(&mut self, now: Timestamp);
-
-    /// The next packet to send at once, if any.
-    fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit>;
-
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted next; `None`: never, unless a packet comes.
-    fn poll_timeout(&self) -> Option<Timestamp>;
-
-    /// Tells what moves inside: for each quantity the flow that it is about, its name with its unit, such as `cwnd_bytes`, and its
-    /// value. What says most comes first. By default nothing.
-    fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
-        let _ = report;
-    }
-
-    /// What has happened inside since it was last asked, one after the other. By default nothing.
-    fn poll_note(&mut self) -> Option<Note> {
-        None
-    }
-}
