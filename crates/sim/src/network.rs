@@ -41,7 +41,9 @@ pub enum RouteError {
         node: String,
     },
     /// A link of an explicit route does not begin where the previous one ends.
-    #[error("link \"{link}\" begins at \"{begins}\", but the route has reached \"{at}\": give consecutive links")]
+    #[error(
+        "link \"{link}\" begins at \"{begins}\", but the route has reached \"{at}\": give consecutive links"
+    )]
     Gap {
         /// The link.
         link: String,

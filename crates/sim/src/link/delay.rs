@@ -221,7 +221,8 @@ mod tests {
         let steps = vec![(at(0), TimeDelta::from_millis(100)), (at(10), TimeDelta::from_millis(20))];
         let delay = DelayProfile::steps(steps).unwrap();
         let mut propagation = Propagation::new(delay, None, false, random::stream(1, "none"));
-        let arrival = |propagation: &mut Propagation, millis| propagation.arrival(at(millis), TimeDelta::ZERO);
+        let arrival =
+            |propagation: &mut Propagation, millis| propagation.arrival(at(millis), TimeDelta::ZERO);
         assert_eq!(arrival(&mut propagation, 9), at(109));
         assert_eq!(arrival(&mut propagation, 10), at(109));
         assert_eq!(arrival(&mut propagation, 100), at(120));

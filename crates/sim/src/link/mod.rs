@@ -291,7 +291,13 @@ impl Link {
     }
 
     /// Transmits the dequeued packet, if any, after a queueing time of `sojourn`.
-    fn start_transmission(&mut self, now: Timestamp, dequeued: Dequeued, sojourn: TimeDelta, observer: &mut impl Observer) {
+    fn start_transmission(
+        &mut self,
+        now: Timestamp,
+        dequeued: Dequeued,
+        sojourn: TimeDelta,
+        observer: &mut impl Observer,
+    ) {
         let Some(packet) = dequeued.packet else { return };
         let queueing_ns = |packet: &Packet| packet.waited_ns + sojourn.as_nanos().unsigned_abs();
         if dequeued.marked {

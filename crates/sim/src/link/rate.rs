@@ -419,10 +419,10 @@ mod tests {
             .collect();
         assert_eq!(ends, [1_000_000, 1_000_000, 3_000_000]);
         // The rest of the opportunity at 3 ms is lost by 3.5 ms; the next round begins at 4 ms.
-        transmitter.refresh(at(3_500_000));
+        transmitter.skip_unused_opportunities(at(3_500_000));
         assert_eq!(transmitter.ready_at(at(3_500_000)), at(4_000_000));
         assert_eq!(transmitter.transmit(at(4_000_000), 1504), at(4_000_000));
-        transmitter.refresh(at(1_000_000_000));
+        transmitter.skip_unused_opportunities(at(1_000_000_000));
         assert_eq!(transmitter.ready_at(at(1_000_000_000)), at(1_000_000_000));
         assert_eq!(profile.capacity(at(6_000_000)), Some(DataSize::from_bytes(6 * 1504)));
         assert_eq!(transmitter.rate(at(0)), Some(DataRate::from_bps(12_032_000)));
@@ -449,7 +449,10 @@ mod tests {
         let mut transmitter = Transmitter::new(&profile).unwrap();
         transmitter.transmit(at(0), 1000);
         let mut rate_at = |now| transmitter.rate(at(now)).unwrap().as_bps();
-        assert_eq!([rate_at(1_000_000), rate_at(3_999_999), rate_at(4_000_000)], [1_000_000, 1_000_000, 2_000_000]);
+        assert_eq!(
+            [rate_at(1_000_000), rate_at(3_999_999), rate_at(4_000_000)],
+            [1_000_000, 1_000_000, 2_000_000]
+        );
     }
 
     #[test]

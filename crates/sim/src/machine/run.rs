@@ -97,8 +97,10 @@ impl Machine {
         /// Bounds the initial allocation.
         const MAX_INITIAL_CAPACITY: u64 = 1 << 16;
         let total = data.packets();
-        let mut record =
-            Record { departures: Vec::with_capacity(total.min(MAX_INITIAL_CAPACITY) as usize), ..Record::default() };
+        let mut record = Record {
+            departures: Vec::with_capacity(total.min(MAX_INITIAL_CAPACITY) as usize),
+            ..Record::default()
+        };
         let mut now = Timestamp::ZERO;
         while now <= until {
             record.ended = now;

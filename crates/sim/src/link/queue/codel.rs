@@ -175,7 +175,12 @@ impl Default for Control {
 
 impl Control {
     /// RFC 8289 §5.5.
-    pub(super) fn dequeue(&mut self, now: Timestamp, law: &Law, backlog: &mut impl Backlog) -> Option<Packet> {
+    pub(super) fn dequeue(
+        &mut self,
+        now: Timestamp,
+        law: &Law,
+        backlog: &mut impl Backlog,
+    ) -> Option<Packet> {
         let Some((mut packet, mut may_drop)) = self.take(now, law, backlog) else {
             self.dropping = false;
             return None;

@@ -156,7 +156,8 @@ impl Ledger {
         let size: DataSize = self.queued_packets.values().map(|(packet, _)| packet.size()).sum();
         assert_eq!(queue.size(), size);
         assert!(
-            queue.marked() >= self.marks_seen && queue.marked() <= self.marks_seen + self.queued_packets.len() as u64
+            queue.marked() >= self.marks_seen
+                && queue.marked() <= self.marks_seen + self.queued_packets.len() as u64
         );
     }
 
@@ -164,8 +165,10 @@ impl Ledger {
         let was_empty = queue.is_empty();
         let packet = queue.dequeue(self.now, &mut self.drops);
         if let Some(packet) = packet {
-            let (came, at) =
-                self.queued_packets.remove(&(packet.flow.0, packet.sequence)).expect("the packet is in the queue");
+            let (came, at) = self
+                .queued_packets
+                .remove(&(packet.flow.0, packet.sequence))
+                .expect("the packet is in the queue");
             assert_eq!(packet.queued, at);
             assert_eq!(packet, Packet { ecn: packet.ecn, queued: at, ..came });
             self.see(came.ecn, packet.ecn);
@@ -182,8 +185,10 @@ impl Ledger {
     fn settle_drops(&mut self) {
         let dropped: Vec<_> = self.drops.drain(..).collect();
         for Dropped { packet, reason } in dropped {
-            let (came, _) =
-                self.queued_packets.remove(&(packet.flow.0, packet.sequence)).expect("the packet is in the queue");
+            let (came, _) = self
+                .queued_packets
+                .remove(&(packet.flow.0, packet.sequence))
+                .expect("the packet is in the queue");
             assert_eq!(packet.bytes, came.bytes);
             assert!(matches!(reason, crate::packet::DropReason::Overflow | crate::packet::DropReason::Aqm));
             self.see(came.ecn, packet.ecn);

@@ -91,9 +91,7 @@ impl Store {
     }
 
     pub(super) fn flow_mut(&mut self, queue: u32) -> &mut Flow {
-        self.flows
-            .get_mut(queue as usize)
-            .expect("the scaled hash is below the number of queues")
+        self.flows.get_mut(queue as usize).expect("the scaled hash is below the number of queues")
     }
 
     pub(super) fn push(&mut self, queue: u32, packet: Packet) {

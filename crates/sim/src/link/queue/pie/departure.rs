@@ -36,8 +36,11 @@ impl DepartureRate {
             if *bytes >= self.threshold {
                 let elapsed = now.saturating_since(*since).as_seconds();
                 let weight = self.threshold as f64 / LARGEST_THRESHOLD as f64;
-                self.average =
-                    if self.average == 0.0 { elapsed } else { elapsed * weight + self.average * (1.0 - weight) };
+                self.average = if self.average == 0.0 {
+                    elapsed
+                } else {
+                    elapsed * weight + self.average * (1.0 - weight)
+                };
                 self.measurement = None;
             }
         }
