@@ -8,8 +8,8 @@ use crate::random::Random;
 
 /// One-way propagation delay as a step function of time. Before the first step, the first delay applies.
 ///
-/// A decreasing delay does not reorder packets: a packet arrives no earlier than the one before it. Only jitter can reorder, if
-/// the link permits it.
+/// A decreasing delay does not reorder packets: a packet arrives no earlier than the one before it. Only jitter can reorder,
+/// if the link permits it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DelayProfile {
     steps: Vec<(Timestamp, TimeDelta)>,
@@ -80,8 +80,8 @@ pub enum DelayError {
 /// Random delay added to each packet, drawn independently.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Jitter {
-    /// `|clamp(N(0, std²), ±bound·std)|`, RFC 8868 §4.5 (there std 5 ms, bound 3). The RFC calls it zero-mean, but the absolute
-    /// value has a mean of about 0.8 std.
+    /// `|clamp(N(0, std²), ±bound·std)|`, RFC 8868 §4.5 (there std 5 ms, bound 3). The RFC calls it zero-mean, but the
+    /// absolute value has a mean of about 0.8 std.
     TruncatedGaussian {
         /// Standard deviation of the normal distribution, at least 0.
         std: TimeDelta,
@@ -150,9 +150,9 @@ impl Propagation {
 
     /// Arrival time of a packet whose transmission ended at `sent` and took `serialisation`.
     ///
-    /// Without reordering this is NR-BPDV of RFC 8868 §4.5: a packet that would overtake arrives one serialisation time after the
-    /// packet before it. Times here are those of the last bit, so the serialisation time is that of this packet; the RFC uses
-    /// the first bit and the preceding packet.
+    /// Without reordering this is NR-BPDV of RFC 8868 §4.5: a packet that would overtake arrives one serialisation time
+    /// after the packet before it. Times here are those of the last bit, so the serialisation time is that of this packet;
+    /// the RFC uses the first bit and the preceding packet.
     pub(super) fn arrival(&mut self, sent: Timestamp, serialisation: TimeDelta) -> Timestamp {
         while self.delay.steps.get(self.next).is_some_and(|&(from, _)| from <= sent) {
             self.next += 1;

@@ -14,8 +14,9 @@ pub enum Loss {
     None,
     /// Independent losses with this probability, 0 to 1.
     Random(f64),
-    /// A channel with a good and a bad state: Gilbert, "Capacity of a Burst-Noise Channel", 1960; Elliott, "Estimates of Error Rates
-    /// for Codes on Burst-Noise Channels", 1963. It begins in the good state and may change state after each packet.
+    /// A channel with a good and a bad state: Gilbert, "Capacity of a Burst-Noise Channel", 1960; Elliott, "Estimates of
+    /// Error Rates for Codes on Burst-Noise Channels", 1963. It begins in the good state and may change state after each
+    /// packet.
     GilbertElliott {
         /// Transition probability from good to bad per packet (p), 0 to 1.
         to_bad: f64,

@@ -5,9 +5,9 @@
 //!             queueing  serialisation                         delay, jitter
 //! ```
 //!
-//! Queueing, serialisation and propagation are separate: a packet in transmission or propagation does not occupy the queue. The
-//! modules are [`queue`], [`rate`], [`loss`] and [`delay`]. Every packet that enters is delivered, dropped with a reason, or
-//! still inside.
+//! Queueing, serialisation and propagation are separate: a packet in transmission or propagation does not occupy the queue.
+//! The modules are [`queue`], [`rate`], [`loss`] and [`delay`]. Every packet that enters is delivered, dropped with a
+//! reason, or still inside.
 //!
 //! A link has no clock. A simulation's event queue or a real-time emulator drives it.
 
@@ -344,8 +344,8 @@ impl Link {
     }
 }
 
-/// Utilisation of a link with rate `profile` from the start until `end`: bytes transmitted divided by capacity. `None` if the
-/// capacity is zero or unlimited.
+/// Utilisation of a link with rate `profile` from the start until `end`: bytes transmitted divided by capacity. `None` if
+/// the capacity is zero or unlimited.
 pub fn utilisation(profile: &RateProfile, counters: &LinkCounters, end: Timestamp) -> Option<f64> {
     let capacity: DataSize = profile.capacity(end)?;
     (capacity > DataSize::ZERO).then(|| counters.transmitted_bytes as f64 / capacity.as_bytes() as f64)

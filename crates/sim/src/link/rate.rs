@@ -19,8 +19,9 @@ pub enum RateProfile {
         /// Period, longer than the last time.
         period: Option<TimeDelta>,
     },
-    /// Delivery opportunities of a fixed number of bytes, repeated with the time of the last one as the period: the traces of
-    /// Mahimahi (Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015, §4; its `mm-link` manual).
+    /// Delivery opportunities of a fixed number of bytes, repeated with the time of the last one as the period: the traces
+    /// of Mahimahi (Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015, §4; its `mm-link`
+    /// manual).
     Opportunities {
         /// Times since the start, in order; the last one is the period.
         at: Vec<Timestamp>,
@@ -137,8 +138,8 @@ fn in_order(moments: impl Iterator<Item = Timestamp>, strictly: bool) -> Result<
 
 /// Computes serialisation times of consecutive packets.
 ///
-/// The end of a transmission is rounded up to a nanosecond. The rounding error is subtracted from the next transmission if that
-/// follows without a pause, so errors do not accumulate.
+/// The end of a transmission is rounded up to a nanosecond. The rounding error is subtracted from the next transmission if
+/// that follows without a pause, so errors do not accumulate.
 #[derive(Debug, Clone)]
 pub struct Transmitter {
     kind: Kind,

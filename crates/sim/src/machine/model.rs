@@ -7,15 +7,15 @@ use giusto_units::{TimeDelta, Timestamp};
 /// How sleeps are quantised.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum SleepModel {
-    /// The length is rounded up to whole steps: `wake = now + ⌈span / step⌉ · step`. This is the model of the paper (§3): with a
-    /// granularity of 10 ms, `sleep(2 ms)` takes 10 ms, and a sleep of 3 ms oversleeps by 7 ms.
+    /// The length is rounded up to whole steps: `wake = now + ⌈span / step⌉ · step`. This is the model of the paper (§3):
+    /// with a granularity of 10 ms, `sleep(2 ms)` takes 10 ms, and a sleep of 3 ms oversleeps by 7 ms.
     #[default]
     RoundsUp,
-    /// The sleep ends on a system tick. Its length in ticks, rounded up, counts from the next tick on, as in a timeout table that
-    /// is processed once per tick and never wakes early: `wake = ⌈now / step⌉ · step + ⌈span / step⌉ · step`. A sleep that begins
-    /// between two ticks is also longer by the rest of its tick. A sleep that begins on a tick, such as each of several
-    /// consecutive sleeps, lasts as long as with [`RoundsUp`](Self::RoundsUp). (A kernel that counts a sleep begun just after its
-    /// tick from the next one would take 20 ms, which contradicts Figure 5 of the paper.)
+    /// The sleep ends on a system tick. Its length in ticks, rounded up, counts from the next tick on, as in a timeout table
+    /// that is processed once per tick and never wakes early: `wake = ⌈now / step⌉ · step + ⌈span / step⌉ · step`. A sleep
+    /// that begins between two ticks is also longer by the rest of its tick. A sleep that begins on a tick, such as each of
+    /// several consecutive sleeps, lasts as long as with [`RoundsUp`](Self::RoundsUp). (A kernel that counts a sleep begun
+    /// just after its tick from the next one would take 20 ms, which contradicts Figure 5 of the paper.)
     Ticks,
 }
 
@@ -54,16 +54,16 @@ pub struct Machine {
     pub sleep_model: SleepModel,
     /// Processing time to send one packet. The packet leaves at the start of that time. Default: zero.
     pub send_cost: TimeDelta,
-    /// Time of one iteration of a busy-wait loop ([`Step::LookAgain`](giusto_pace::Step::LookAgain)). Default: zero; zero or less
-    /// means 1 µs, since time must advance.
+    /// Time of one iteration of a busy-wait loop ([`Step::LookAgain`](giusto_pace::Step::LookAgain)). Default: zero; zero or
+    /// less means 1 µs, since time must advance.
     pub look_cost: TimeDelta,
     /// Optional suspension. Default: none.
     pub stall: Option<Stall>,
 }
 
 impl Machine {
-    /// The experimental platform of the paper: a clock resolution of 1 ms and a sleep granularity of 10 ms (§3, §4), and a dummy
-    /// send of 2 ms (§3). The schedules of the paper do not busy-wait; the 50 µs for those that do are our choice.
+    /// The experimental platform of the paper: a clock resolution of 1 ms and a sleep granularity of 10 ms (§3, §4), and a
+    /// dummy send of 2 ms (§3). The schedules of the paper do not busy-wait; the 50 µs for those that do are our choice.
     pub const SUN_LABS: Self = Self {
         clock_step: TimeDelta::from_millis(1),
         sleep_step: TimeDelta::from_millis(10),
@@ -94,8 +94,8 @@ impl Machine {
         self.awake(Timestamp::from_nanos(begin.saturating_add(span)))
     }
 
-    /// End of a sleep until the clock shows `moment`. The machine has only relative sleeps: this one lasts for the remaining time
-    /// by its clock.
+    /// End of a sleep until the clock shows `moment`. The machine has only relative sleeps: this one lasts for the remaining
+    /// time by its clock.
     pub fn wake_at(&self, now: Timestamp, moment: Timestamp) -> Timestamp {
         self.wake(now, moment.saturating_since(self.clock(now)))
     }

@@ -80,19 +80,19 @@ impl Record {
         self.actual_sleep - self.requested_sleep
     }
 
-    /// Rate of all packets of `size` over the duration of the run. A run that ends with a sleep has as many cycles as intervals.
-    /// `None` if the duration is zero.
+    /// Rate of all packets of `size` over the duration of the run. A run that ends with a sleep has as many cycles as
+    /// intervals. `None` if the duration is zero.
     pub fn rate(&self, size: DataSize) -> Option<DataRate> {
         DataRate::of(size * self.departures.len() as u64, self.ended - Timestamp::ZERO)
     }
 }
 
 impl Machine {
-    /// Runs `schedule` with packets of `size` from time zero until all of `data` is sent, the schedule is done, or a sleep would
-    /// end after `until`.
+    /// Runs `schedule` with packets of `size` from time zero until all of `data` is sent, the schedule is done, or a sleep
+    /// would end after `until`.
     ///
-    /// A cycle with too little data starts when its last packet has arrived, and [`Schedule::on_starved`] is called. The last
-    /// cycle is truncated to the remaining data.
+    /// A cycle with too little data starts when its last packet has arrived, and [`Schedule::on_starved`] is called. The
+    /// last cycle is truncated to the remaining data.
     pub fn run(&self, schedule: &mut dyn Schedule, data: &Data, size: DataSize, until: Timestamp) -> Record {
         /// Bounds the initial allocation.
         const MAX_INITIAL_CAPACITY: u64 = 1 << 16;

@@ -54,8 +54,8 @@ pub trait Agent: Send + fmt::Debug {
     /// Returns the time of the next [`handle_timeout`](Self::handle_timeout) call; `None` if no timer is set.
     fn poll_timeout(&self) -> Option<Timestamp>;
 
-    /// Reports internal quantities. For each, `report` receives the flow, the name with its unit, such as `cwnd_bytes`, and the
-    /// value. The most important quantity comes first. The default reports nothing.
+    /// Reports internal quantities. For each, `report` receives the flow, the name with its unit, such as `cwnd_bytes`, and
+    /// the value. The most important quantity comes first. The default reports nothing.
     fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
         let _ = report;
     }

@@ -279,8 +279,8 @@ fn codel_increases_drops_under_unresponsive_overload() {
         let expected = 25.0 * (2.0 * second as f64 + 1.0);
         within(count(second, second + 1) as f64, 0.9 * expected, 1.1 * expected);
     }
-    // 50·t drops per second equal the overload of 200 per second after 4 s and have emptied the backlog by 8 s. From then on the
-    // backlog alternately grows and shrinks, so its size at the ends of the second half differs.
+    // 50·t drops per second equal the overload of 200 per second after 4 s and have emptied the backlog by 8 s. From then on
+    // the backlog alternately grows and shrinks, so its size at the ends of the second half differs.
     within(link.tallies[0].drop_share(), 0.95 / 6.0, 1.1 / 6.0);
 }
 
@@ -303,8 +303,8 @@ fn fq_codel_isolates_responsive_from_unresponsive_flows() {
     let sources = vec![constant(50, Ecn::NotEct), reno(), reno(), constant(1, Ecn::NotEct)];
     let link = Bottleneck::run(queue, 12, sources, 40);
     let fair = (20_000.0 - link.tallies[3].delivered as f64) / 3.0;
-    // The unresponsive flow always has a queue and gets at least its share. A Reno flow has no queue for some time after it has
-    // halved its window, and the others use the rest.
+    // The unresponsive flow always has a queue and gets at least its share. A Reno flow has no queue for some time after it
+    // has halved its window, and the others use the rest.
     within(link.tallies[0].delivered as f64 / fair, 0.999, 1.1);
     within(link.tallies[1].delivered as f64 / fair, 0.9, 1.001);
     within(link.tallies[2].delivered as f64 / fair, 0.9, 1.001);
@@ -371,8 +371,8 @@ fn dualpi2_holds_its_target_under_overload_in_either_queue() {
     for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
         let queue = DualPi2::new(DualPi2Config::default()).unwrap();
         let link = Bottleneck::run(queue, 12, vec![constant(150, ecn)], 60);
-        // The controller holds 15 ms at the head. When the head is dropped, the next packet, which arrived 2/3 ms later, departs
-        // instead. Half a packet is dropped per departure, so the mean delay of departures is 1/3 ms less.
+        // The controller holds 15 ms at the head. When the head is dropped, the next packet, which arrived 2/3 ms later,
+        // departs instead. Half a packet is dropped per departure, so the mean delay of departures is 1/3 ms less.
         within(link.tallies[0].sojourn_millis() - (15.0 - 1.0 / 3.0), -0.2, 0.2);
         // 1 − 1/1.5 is above p_Cmax = 1/4, so marks become drops.
         within(link.tallies[0].drop_share(), 0.3333 - 0.005, 0.3333 + 0.005);
@@ -430,8 +430,9 @@ fn dualpi2_gives_both_kinds_similar_windows() {
             within(classic.sojourn_millis, 11.0, 19.0);
             within(scalable.sojourn_millis, 0.0, 1.2);
             assert_eq!(scalable.dropped, 0);
-            // RFC 9332 §2.1: "roughly equal". With a constant p' the ratio would be about 0.8, as below. The sawtooth of a single
-            // Reno flow varies p', so Reno gets more signals (the mean of p'² exceeds the squared mean) and a smaller window.
+            // RFC 9332 §2.1: "roughly equal". With a constant p' the ratio would be about 0.8, as below. The sawtooth of a
+            // single Reno flow varies p', so Reno gets more signals (the mean of p'² exceeds the squared mean) and a smaller
+            // window.
             within(scalable.window / classic.window, 1.0 / 1.5, 1.5);
         }
     }
@@ -446,9 +447,9 @@ fn dualpi2_couples_signals_and_windows_as_in_theory() {
         within(scalable.sojourn_millis, 0.0, 1.2);
         // RFC 9332 equation (1): p_L = 2·√p_C, less an error from the remaining variation of p'.
         within(scalable.signal_share / (2.0 * classic.signal_share.sqrt()), 0.9, 1.1);
-        // W_L = 2/p_L (RFC 9332 Appendix C.2, equation 6), and W_C = C/√p_C with C = 1.22 for evenly spaced signals to 1.31 for
-        // independent ones (Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997, Table 1); here they
-        // are even for the twelve flows in total. With p_L = 2·p' and p_C = (p')², the ratio is 1/C.
+        // W_L = 2/p_L (RFC 9332 Appendix C.2, equation 6), and W_C = C/√p_C with C = 1.22 for evenly spaced signals to 1.31
+        // for independent ones (Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997,
+        // Table 1); here they are even for the twelve flows in total. With p_L = 2·p' and p_C = (p')², the ratio is 1/C.
         within(scalable.window * scalable.signal_share / 2.0, 0.9, 1.1);
         within(classic.window * classic.signal_share.sqrt(), 1.22 * 0.9, 1.31 * 1.1);
         within(scalable.window / classic.window, 0.9 / 1.31, 1.1 / 1.22);

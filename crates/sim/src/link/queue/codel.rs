@@ -15,11 +15,11 @@ use crate::packet::{DropReason, Dropped, Packet};
 pub struct CoDelConfig {
     /// Acceptable standing queueing delay, above 0. Default: 5 ms (RFC 8289 §5.3).
     pub target: TimeDelta,
-    /// Time for which the delay may exceed the target before `CoDel` signals congestion, above 0. It should be of the order of
-    /// the maximum RTT. Default: 100 ms (RFC 8289 §5.3).
+    /// Time for which the delay may exceed the target before `CoDel` signals congestion, above 0. It should be of the order
+    /// of the maximum RTT. Default: 100 ms (RFC 8289 §5.3).
     pub interval: TimeDelta,
-    /// No signal while at most this much remains queued. Default: 1500 B, the link's MTU (RFC 8289 §5.3 asks for the MTU of the
-    /// interface instead of its 512 B).
+    /// No signal while at most this much remains queued. Default: 1500 B, the link's MTU (RFC 8289 §5.3 asks for the MTU of
+    /// the interface instead of its 512 B).
     pub max_packet: DataSize,
     /// Whether to mark ECN-capable packets instead of dropping them. Default: yes.
     pub ecn: bool,
@@ -288,8 +288,8 @@ mod tests {
         }
     }
 
-    // The delay exceeds the target from 10 ms on. By RFC 8289 §5.5, signals are due at 10 + 100 = 110 ms, 110 + 100/√1 = 210, + 100/√2 = 280.71,
-    // + 100/√3 = 338.45, + 100/√4 = 388.45, + 100/√5 = 433.17, + 100/√6 = 473.99, + 100/√7 = 511.79,
+    // The delay exceeds the target from 10 ms on. By RFC 8289 §5.5, signals are due at 10 + 100 = 110 ms, 110 + 100/√1 =
+    // 210, + 100/√2 = 280.71, + 100/√3 = 338.45, + 100/√4 = 388.45, + 100/√5 = 433.17, + 100/√6 = 473.99, + 100/√7 = 511.79,
     // rounded up here to the next departure.
     const EXPECTED: [u64; 8] = [110, 210, 281, 339, 389, 434, 474, 512];
 

@@ -10,8 +10,8 @@ use crate::packet::{Dropped, Packet};
 ///
 /// `now` never decreases. The work of each call is bounded by the number of packets that it returns or drops.
 pub trait Queue: Send + fmt::Debug {
-    /// Adds `packet` to the queue, possibly marked, and sets [`Packet::queued`] to `now`. Appends every packet that is dropped,
-    /// `packet` or others, to `drops`.
+    /// Adds `packet` to the queue, possibly marked, and sets [`Packet::queued`] to `now`. Appends every packet that is
+    /// dropped, `packet` or others, to `drops`.
     fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>);
 
     /// Removes the next packet to transmit, possibly marked. Appends every packet that is dropped on departure to `drops`.
@@ -41,8 +41,8 @@ pub trait Queue: Send + fmt::Debug {
         0
     }
 
-    /// Time of the next [`on_timer`](Self::on_timer) call; `None` if the discipline has no periodic update. Any call may change
-    /// it.
+    /// Time of the next [`on_timer`](Self::on_timer) call; `None` if the discipline has no periodic update. Any call may
+    /// change it.
     fn next_timer(&self) -> Option<Timestamp> {
         None
     }

@@ -19,7 +19,8 @@ mod schedule;
 pub struct DualPi2Config {
     /// Target queueing delay of the classic queue, above 0. Default: 15 ms (RFC 9332 Figure 2, `target`).
     pub target: TimeDelta,
-    /// Interval between updates of the probability, above 0. Default: 16 ms (RFC 9332 Appendix A.1; Figure 2 would give 15 ms).
+    /// Interval between updates of the probability, above 0. Default: 16 ms (RFC 9332 Appendix A.1; Figure 2 would give 15
+    /// ms).
     pub update: TimeDelta,
     /// Gain on the difference from the target, in Hz, 0 to 1e9. Default: 0.16 (RFC 9332 Appendix A.1).
     pub alpha: f64,
@@ -28,27 +29,28 @@ pub struct DualPi2Config {
     /// Coupling factor (`k`): the ratio of the coupled to the base probability, above 0, at most 1000. Default: 2 (RFC 9332
     /// Figure 2).
     pub coupling: f64,
-    /// Sojourn time at which the marking ramp of the low-latency queue begins, at least 0. Default: 800 µs (RFC 9332 Figure 2, `minTh`).
+    /// Sojourn time at which the marking ramp of the low-latency queue begins, at least 0. Default: 800 µs (RFC 9332 Figure
+    /// 2, `minTh`).
     pub ramp_from: TimeDelta,
     /// Width of the ramp, over which the marking probability rises from 0 to 1, at least 0; zero makes the ramp a step.
     /// Default: 400 µs (RFC 9332 Figure 2, `range`).
     pub ramp_width: TimeDelta,
-    /// The ramp applies only while the low-latency queue, including the departing packet, has more packets than this. Default:
-    /// 1 (RFC 9332 Figure 2, `Th_len`).
+    /// The ramp applies only while the low-latency queue, including the departing packet, has more packets than this.
+    /// Default: 1 (RFC 9332 Figure 2, `Th_len`).
     pub ramp_packets: u64,
     /// Whether the ramp begins no lower than the serialisation time of two MTU (RFC 9332 Appendix A.2, for known link rates;
     /// [`Queue::on_rate`] sets the rate). Default: no.
     pub ramp_above_two_mtu: bool,
-    /// No classic or coupled signal while both queues together, including the departing packet, hold less than this. Default:
-    /// 0 B, as in the RFC's code; Appendix A.1 describes 3000 B, two MTU, as an addition of Linux.
+    /// No classic or coupled signal while both queues together, including the departing packet, hold less than this.
+    /// Default: 0 B, as in the RFC's code; Appendix A.1 describes 3000 B, two MTU, as an addition of Linux.
     pub min_backlog: DataSize,
     /// Scheduler between the queues. Default: weighted round robin with 1/16 for the classic queue (RFC 9332 Appendix A.2).
     pub scheduler: Scheduler,
     /// Maximum packet size of the link, above 0 B. An arriving packet is dropped unless a packet of this size fits (RFC 9332
     /// Figure 3). Default: 1500 B.
     pub mtu: DataSize,
-    /// Capacity of both queues together. Default: 10 000 packets, as in Linux; RFC 9332 Figure 2 has 250 ms at the *maximum* link
-    /// rate, which a queue does not know.
+    /// Capacity of both queues together. Default: 10 000 packets, as in Linux; RFC 9332 Figure 2 has 250 ms at the *maximum*
+    /// link rate, which a queue does not know.
     pub limit: Limit,
 }
 
@@ -84,8 +86,8 @@ impl Default for DualPi2Config {
 /// (`recur` of Figure 4), so no random numbers are needed.
 ///
 /// Where the code of the RFC is ambiguous: `lq.len()` and `lq.time()` include the departing packet, as required by the RFC's
-/// remark that the last packet of a burst is exempt. `p_CL` is limited to 1: otherwise `recur` would accumulate the excess and
-/// continue to mark and drop long after an overload.
+/// remark that the last packet of a burst is exempt. `p_CL` is limited to 1: otherwise `recur` would accumulate the excess
+/// and continue to mark and drop long after an overload.
 #[derive(Debug)]
 pub struct DualPi2 {
     config: DualPi2Config,
@@ -227,8 +229,8 @@ impl Recurrence {
 
 impl Queue for DualPi2 {
     fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) {
-        // Requires room for an MTU whatever the packet size, so that large packets are at no disadvantage. A packet above the MTU
-        // requires room for itself.
+        // Requires room for an MTU whatever the packet size, so that large packets are at no disadvantage. A packet above
+        // the MTU requires room for itself.
         let bytes = u64::from(packet.bytes).max(self.config.mtu.as_bytes());
         let room = Packet { bytes: u32::try_from(bytes).unwrap_or(u32::MAX), ..packet };
         if !self.config.limit.admits(&room, self.packets(), self.size(), self.classic.drain()) {

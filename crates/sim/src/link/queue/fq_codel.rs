@@ -33,8 +33,8 @@ pub struct FqCodelConfig {
     pub max_packet: DataSize,
     /// Whether to mark ECN-capable packets instead of dropping them. Default: yes (RFC 8290 §5.2.6).
     pub ecn: bool,
-    /// If set, every ECN-capable packet with a longer sojourn time is marked, in addition to the signals of `CoDel`; at least 0.
-    /// Default: not set (RFC 8290 §5.2.7).
+    /// If set, every ECN-capable packet with a longer sojourn time is marked, in addition to the signals of `CoDel`; at
+    /// least 0. Default: not set (RFC 8290 §5.2.7).
     pub ce_threshold: Option<TimeDelta>,
     /// Number of queues, 1 to 65 536. Default: 1024 (RFC 8290 §5.2.5).
     pub queues: u32,
@@ -64,9 +64,9 @@ impl Default for FqCodelConfig {
 
 /// The scheduler of RFC 8290 §4 over queues with the control law of RFC 8289.
 ///
-/// A salted hash of the [`FlowId`], which represents the five-tuple, selects the queue of a packet. Two flows may share a queue
-/// (§5.3). A queue's turn ends when its credits are zero or less (§3; §4.2 says "negative", which is equivalent given its "at
-/// least a quantum").
+/// A salted hash of the [`FlowId`], which represents the five-tuple, selects the queue of a packet. Two flows may share a
+/// queue (§5.3). A queue's turn ends when its credits are zero or less (§3; §4.2 says "negative", which is equivalent given
+/// its "at least a quantum").
 ///
 /// A departure takes constant time on average. An overflow examines each queue once and drops half of the longest (§4.1).
 #[derive(Debug)]
@@ -156,7 +156,8 @@ impl FqCodel {
         }
     }
 
-    /// Adds the credits of all further rounds without a departure at once, which bounds the work for a packet of many quanta.
+    /// Adds the credits of all further rounds without a departure at once, which bounds the work for a packet of many
+    /// quanta.
     fn skip_rounds(&mut self, quantum: i64) {
         let mut rounds = i64::MAX;
         self.old.for_each(&mut self.store, |flow| {

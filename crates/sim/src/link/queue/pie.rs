@@ -69,8 +69,8 @@ pub struct PieConfig {
     pub derandomise: bool,
     /// Whether one update raises a probability of 0.1 or more by at most 0.02. Default: yes (RFC 8033 §5.5).
     pub cap_rise: bool,
-    /// If set, PIE becomes active when this much is queued, and inactive when congestion ends. Default: not set, always active;
-    /// RFC 8033 §5.3 suggests a third of the limit.
+    /// If set, PIE becomes active when this much is queued, and inactive when congestion ends. Default: not set, always
+    /// active; RFC 8033 §5.3 suggests a third of the limit.
     pub active_above: Option<DataSize>,
     /// Capacity. Default: 1000 packets, as in Linux; RFC 8033 gives none.
     pub limit: Limit,
@@ -125,8 +125,8 @@ pub struct Pie {
 }
 
 impl Pie {
-    /// An empty queue; `random` draws which packets bear the signal. A [`Limit::Time`] admits nothing before the link has told
-    /// its rate ([`Queue::on_rate`]).
+    /// An empty queue; `random` draws which packets bear the signal. A [`Limit::Time`] admits nothing before the link has
+    /// told its rate ([`Queue::on_rate`]).
     ///
     /// # Errors
     ///

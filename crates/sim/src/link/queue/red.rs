@@ -36,8 +36,8 @@ pub enum Thresholds {
 
 /// Configuration of a [`Red`].
 ///
-/// "The paper" is S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM Transactions
-/// on Networking 1(4), 1993.
+/// "The paper" is S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
+/// Transactions on Networking 1(4), 1993.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RedConfig {
     /// Thresholds of the average queue length. Default: 5 and 15 packets, as in the paper's simulations.
@@ -47,15 +47,15 @@ pub struct RedConfig {
     pub max_probability: f64,
     /// Weight of the current queue length in the average (`w_q`), above 0 and at most 1. Default: 0.002, as in the paper.
     pub weight: f64,
-    /// Whether the probability rises linearly from `max_probability` to 1 between the upper threshold and twice that, instead of
-    /// in one step. Default: no, as in the paper; Floyd later recommended it ("Recommendation on using the 'gentle_' variant of RED",
-    /// 2000).
+    /// Whether the probability rises linearly from `max_probability` to 1 between the upper threshold and twice that,
+    /// instead of in one step. Default: no, as in the paper; Floyd later recommended it ("Recommendation on using the
+    /// 'gentle_' variant of RED", 2000).
     pub gentle: bool,
-    /// Typical packet size, above 0 B. It determines how many packets an idle link could have sent; the average decays by one
-    /// step for each. Default: 500 B, as in the simulator ns-2; the paper says "a small packet".
+    /// Typical packet size, above 0 B. It determines how many packets an idle link could have sent; the average decays by
+    /// one step for each. Default: 500 B, as in the simulator ns-2; the paper says "a small packet".
     pub mean_packet: DataSize,
-    /// If set, the probability is multiplied by the packet size divided by this size, above 0 B (the paper, for queues in bytes;
-    /// RFC 7141 §2.2 advises against it). Default: not set.
+    /// If set, the probability is multiplied by the packet size divided by this size, above 0 B (the paper, for queues in
+    /// bytes; RFC 7141 §2.2 advises against it). Default: not set.
     pub scale_by: Option<DataSize>,
     /// Whether to mark ECN-capable packets instead of dropping them. Default: yes.
     pub ecn: bool,
@@ -105,7 +105,8 @@ impl Red {
     ///
     /// # Errors
     ///
-    /// [`QueueError::Range`] for a field outside its range, [`QueueError::Order`] if the upper threshold is not above the lower.
+    /// [`QueueError::Range`] for a field outside its range, [`QueueError::Order`] if the upper threshold is not above the
+    /// lower.
     pub fn new(config: RedConfig, random: Random) -> Result<Self, QueueError> {
         let check = Check("RED");
         check.share("max_probability", config.max_probability)?;

@@ -22,8 +22,8 @@ pub enum Application {
 /// One source of the short TCP flows of RFC 8868 §5.1: transfers separated by idle times.
 ///
 /// By default a transfer has a uniformly distributed size of 30 to 50 kB and uses a new connection, and the idle time is
-/// exponentially distributed with a mean of 10 s. The RFC starts 30 sources together. It does not define the start of the idle
-/// time: here it is the acknowledgement of the last byte.
+/// exponentially distributed with a mean of 10 s. The RFC starts 30 sources together. It does not define the start of the
+/// idle time: here it is the acknowledgement of the last byte.
 #[derive(Debug, Clone)]
 pub struct ShortFlows {
     random: Random,

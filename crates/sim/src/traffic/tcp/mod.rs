@@ -19,14 +19,14 @@
 //!
 //! - **RACK and tail loss probes (RFC 8985), F-RTO (RFC 5682), DSACK (RFC 2883)**: a lost retransmission or a lost tail is
 //!   repaired only by a timeout, and a spurious reduction is not undone.
-//! - **Proportional rate reduction without SACK, and for ECN marks**: the window is reduced in one step, and the sender pauses until
-//!   the data in flight has fallen below it.
+//! - **Proportional rate reduction without SACK, and for ECN marks**: the window is reduced in one step, and the sender
+//!   pauses until the data in flight has fallen below it.
 //! - **Pacing**: the sender transmits whatever the window permits immediately, as Linux without the `fq` queue.
-//! - **The `HyStart` of Linux**: `HyStart++` replaces it. It does not measure packet trains, and it continues with slower growth for
-//!   five rounds where `HyStart` ends slow start immediately.
+//! - **The `HyStart` of Linux**: `HyStart++` replaces it. It does not measure packet trains, and it continues with slower
+//!   growth for five rounds where `HyStart` ends slow start immediately.
 //! - **Flow control**: the receive window is constant.
-//! - **Connection termination**: the last data segment carries the FIN. The receiver sends no FIN, and there is no TIME-WAIT state.
-//!   A SYN is retransmitted without limit, at intervals of up to 60 s.
+//! - **Connection termination**: the last data segment carries the FIN. The receiver sends no FIN, and there is no TIME-WAIT
+//!   state. A SYN is retransmitted without limit, at intervals of up to 60 s.
 //!
 //! # Example
 //!

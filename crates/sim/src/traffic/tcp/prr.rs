@@ -9,14 +9,15 @@
 /// | `delivered`, `sent` | `prr_delivered`, `prr_out` |
 /// | [`window`](Self::window) | `cwnd` |
 ///
-/// While the data in flight exceeds the target, the sender transmits `target / flight` bytes per delivered byte. Below the target it
-/// transmits as much as was delivered, plus one segment for each acknowledgement that shows progress and no further loss. RFC 6937
-/// §3 offered that segment always (SSRB) or never (CRB); RFC 9937 §4 makes it depend on the acknowledgement.
+/// While the data in flight exceeds the target, the sender transmits `target / flight` bytes per delivered byte. Below the
+/// target it transmits as much as was delivered, plus one segment for each acknowledgement that shows progress and no
+/// further loss. RFC 6937 §3 offered that segment always (SSRB) or never (CRB); RFC 9937 §4 makes it depend on the
+/// acknowledgement.
 ///
 /// Deviations from RFC 9937 §6.2:
 ///
-/// - The amount is rounded up to whole segments instead of bytes, as in the figures of §8. Otherwise each segment would be delayed
-///   until the next acknowledgement.
+/// - The amount is rounded up to whole segments instead of bytes, as in the figures of §8. Otherwise each segment would be
+///   delayed until the next acknowledgement.
 /// - An acknowledgement that causes a rescue retransmission counts as progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProportionalReduction {
@@ -40,8 +41,9 @@ pub(super) struct Progress {
 }
 
 impl ProportionalReduction {
-    /// Starts a recovery that ends with `target` bytes in flight. `flight` is the amount that can still be acknowledged, including by
-    /// the acknowledgement that starts the recovery (RFC 9937 §6.1). The caller passes that one to [`on_ack`](Self::on_ack) too.
+    /// Starts a recovery that ends with `target` bytes in flight. `flight` is the amount that can still be acknowledged,
+    /// including by the acknowledgement that starts the recovery (RFC 9937 §6.1). The caller passes that one to
+    /// [`on_ack`](Self::on_ack) too.
     pub(super) fn new(segment: u64, target: u64, flight: u64) -> Self {
         Self { segment, target, flight: flight.max(1), delivered: 0, sent: 0, window: 0 }
     }
@@ -54,7 +56,8 @@ impl ProportionalReduction {
         }
         self.delivered += delivered;
         let mut count = if pipe > self.target {
-            // The delivered bytes are at most twice the receive window of 2^30, and the target is smaller: the product is below 2^64.
+            // The delivered bytes are at most twice the receive window of 2^30, and the target is smaller: the product is
+            // below 2^64.
             let share = (self.delivered * self.target).div_ceil(self.flight);
             share.next_multiple_of(self.segment).saturating_sub(self.sent)
         } else {
@@ -90,7 +93,8 @@ mod tests {
         ProportionalReduction::new(SEGMENT, 10 * SEGMENT, 20 * SEGMENT)
     }
 
-    /// Processes the delivery of one segment with `pipe` segments in flight, and sends as the window permits. Returns the window.
+    /// Processes the delivery of one segment with `pipe` segments in flight, and sends as the window permits. Returns the
+    /// window.
     fn deliver_segment(prr: &mut ProportionalReduction, pipe: &mut u64, is_safe: bool) -> u64 {
         prr.on_ack(Progress { delivered: SEGMENT, pipe: *pipe * SEGMENT, is_safe });
         let window = prr.window() / SEGMENT;
@@ -110,8 +114,8 @@ mod tests {
                 deliver_segment(&mut prr, &mut pipe, false)
             })
             .collect();
-        // Figure 1 of RFC 9937 for ACK#3 to #21, with one exception. The figure has 11 at ACK#19, where 10 segments are in flight.
-        // That is not above the target, so the pseudo-code of §6.2 permits no segment until ACK#20.
+        // Figure 1 of RFC 9937 for ACK#3 to #21, with one exception. The figure has 11 at ACK#19, where 10 segments are in
+        // flight. That is not above the target, so the pseudo-code of §6.2 permits no segment until ACK#20.
         let figure = [19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10];
         for (n, (found, expected)) in (3..).zip(windows.iter().zip(figure)) {
             assert_eq!(*found, if n == 19 { 10 } else { expected }, "ACK#{n}");

@@ -17,8 +17,9 @@ use crate::{
 
 /// Receives the data of a [`Sender`](super::Sender) and acknowledges it on a separate flow.
 ///
-/// - Acknowledgements are delayed (RFC 5681 §4.2). They are sent immediately for every second in-order segment, an out-of-order
-///   segment, a segment that fills a gap or part of one, a duplicate, and the last segment; otherwise when a timer expires.
+/// - Acknowledgements are delayed (RFC 5681 §4.2). They are sent immediately for every second in-order segment, an
+///   out-of-order segment, a segment that fills a gap or part of one, a duplicate, and the last segment; otherwise when a
+///   timer expires.
 /// - The first SACK block has the last received segment (RFC 2018 §4). Duplicates are not reported (RFC 2883).
 /// - A CE mark is echoed until the sender announces a window reduction (RFC 3168 §6.1.3).
 /// - Every SYN is answered. The sender retransmits the SYN if the answer is lost.
@@ -363,7 +364,8 @@ mod tests {
 
     #[test]
     fn sack_blocks_report_the_last_extended_ranges_first() {
-        // RFC 2018 §4: the first block has the segment that triggered the acknowledgement, the others repeat the last reported.
+        // RFC 2018 §4: the first block has the segment that triggered the acknowledgement, the others repeat the last
+        // reported.
         let mut bench = Bench::new();
         let of = |acks: Vec<Segment>| acks[0].sack.ranges(0).map(|range| range.0 / 1000).collect::<Vec<_>>();
         assert_eq!(of(bench.data(10, 2)), [2]);

@@ -18,8 +18,9 @@ const GRANULARITY: TimeDelta = TimeDelta::from_millis(1);
 pub enum RtoFloor {
     /// Lower bound of the timeout: 0 to 60 s; RFC 6298 §2.4 says 1 s.
     Whole(TimeDelta),
-    /// Lower bound of the timeout minus the smoothed RTT: 0 to 60 s. Linux uses 200 ms. With a lower bound of 200 ms for the whole
-    /// timeout, a delayed acknowledgement would cause a timeout on a path with a nearly constant RTT of 200 ms or more.
+    /// Lower bound of the timeout minus the smoothed RTT: 0 to 60 s. Linux uses 200 ms. With a lower bound of 200 ms for the
+    /// whole timeout, a delayed acknowledgement would cause a timeout on a path with a nearly constant RTT of 200 ms or
+    /// more.
     BeyondRtt(TimeDelta),
 }
 
@@ -38,8 +39,8 @@ impl RtoFloor {
 /// | [`deviation`](Self::deviation) | `RTTVAR`, gain 1/4 |
 /// | [`timeout`](Self::timeout) | `RTO` = `SRTT` + max(`G`, 4 `RTTVAR`), doubled at each timeout |
 ///
-/// With timestamps each acknowledgement of new data provides a sample. The gains remain those of §2.3, although the averaging time
-/// is then shorter than an RTT, which §3 leaves open.
+/// With timestamps each acknowledgement of new data provides a sample. The gains remain those of §2.3, although the
+/// averaging time is then shorter than an RTT, which §3 leaves open.
 #[derive(Debug, Clone, Copy)]
 pub struct RtoEstimator {
     floor: RtoFloor,
@@ -81,8 +82,8 @@ impl RtoEstimator {
         self.timeout = (self.timeout * 2).min(MAX);
     }
 
-    /// Resets the timeout to 3 s after a handshake with a SYN timeout, unless there is a sample (RFC 6298 §5.7). With timestamps the
-    /// SYN-ACK provides one, so the reason for the rule does not apply (appendix A).
+    /// Resets the timeout to 3 s after a handshake with a SYN timeout, unless there is a sample (RFC 6298 §5.7). With
+    /// timestamps the SYN-ACK provides one, so the reason for the rule does not apply (appendix A).
     pub fn on_handshake_after_timeout(&mut self) {
         if self.estimate.is_none() {
             self.base = AFTER_SYN_TIMEOUT;

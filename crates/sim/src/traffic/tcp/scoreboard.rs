@@ -18,8 +18,8 @@ pub(super) type Range = (u64, u64);
 /// | `rescued` | `RescueRxt` + 1 |
 /// | [`pipe`](Self::pipe) | `pipe`, updated incrementally |
 ///
-/// `IsLost` holds for all missing bytes below some point, and at most three received ranges lie above that point. Every query
-/// therefore takes at most one binary search.
+/// `IsLost` holds for all missing bytes below some point, and at most three received ranges lie above that point. Every
+/// query therefore takes at most one binary search.
 #[derive(Debug)]
 pub(super) struct Scoreboard {
     segment: u64,
@@ -140,7 +140,8 @@ impl Scoreboard {
         advanced
     }
 
-    /// Processes a selective acknowledgement of `range`: `Update` (RFC 6675 §4). Returns the number of newly acknowledged bytes.
+    /// Processes a selective acknowledgement of `range`: `Update` (RFC 6675 §4). Returns the number of newly acknowledged
+    /// bytes.
     pub(super) fn on_selective(&mut self, range: Range) -> u64 {
         let range = (range.0.max(self.first), range.1.min(self.next));
         if range.0 >= range.1 {
@@ -166,7 +167,8 @@ impl Scoreboard {
 
     /// Marks all missing bytes as lost and not retransmitted, after a timeout.
     ///
-    /// Selective acknowledgements remain valid, since the receivers here never renege (RFC 6675 §5.1, with erratum 1610 of RFC 2018).
+    /// Selective acknowledgements remain valid, since the receivers here never renege (RFC 6675 §5.1, with erratum 1610 of
+    /// RFC 2018).
     pub(super) fn on_timeout(&mut self) {
         self.begin_recovery();
         self.timed_out_below = self.next;
@@ -204,8 +206,8 @@ impl Scoreboard {
         (end > below).then(|| (end.saturating_sub(self.segment).max(below), end))
     }
 
-    /// Processes the retransmission of a segment from [`first_segment`](Self::first_segment), [`next_lost`](Self::next_lost) or
-    /// [`next_suspect`](Self::next_suspect) (RFC 6675 §5, step C.2).
+    /// Processes the retransmission of a segment from [`first_segment`](Self::first_segment), [`next_lost`](Self::next_lost)
+    /// or [`next_suspect`](Self::next_suspect) (RFC 6675 §5, step C.2).
     pub(super) fn on_retransmitted(&mut self, segment: Range) {
         let (from, to) = segment;
         if from >= self.retransmitted && to <= self.next {
@@ -236,8 +238,8 @@ impl Scoreboard {
         (range.0 < range.1).then(|| (range.0, range.1.min(range.0 + self.segment)))
     }
 
-    /// Updates the point below which `IsLost` holds: `DupThresh` ranges, or more than `DupThresh` − 1 full segments, were received
-    /// above it (RFC 6675 §4).
+    /// Updates the point below which `IsLost` holds: `DupThresh` ranges, or more than `DupThresh` − 1 full segments, were
+    /// received above it (RFC 6675 §4).
     fn update_lost(&mut self) {
         let enough = u64::from(DUPLICATE_THRESHOLD - 1) * self.segment;
         let floor = self.timed_out_below.max(self.first);
@@ -265,8 +267,8 @@ fn below(range: Range, point: u64) -> u64 {
     range.1.min(point).saturating_sub(range.0)
 }
 
-/// Adds `range` to `ranges`, which remain ascending, disjoint and not adjacent. Calls `known` for each part that was pretransmitted before.
-/// Returns the number of new bytes.
+/// Adds `range` to `ranges`, which remain ascending, disjoint and not adjacent. Calls `known` for each part that was
+/// pretransmitted before. Returns the number of new bytes.
 pub(super) fn insert(ranges: &mut VecDeque<Range>, range: Range, mut known: impl FnMut(Range)) -> u64 {
     let (from, to) = range;
     let at = ranges.partition_point(|other| other.1 < from);

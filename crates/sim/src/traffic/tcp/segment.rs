@@ -9,15 +9,16 @@ pub const TIMESTAMPS_BYTES: u32 = 12;
 
 /// The metadata of a TCP segment.
 ///
-/// Sequence numbers are 64-bit byte offsets within the connection, from 0, and do not wrap. SYN and FIN use no sequence number. The
-/// last data segment carries the FIN, so the acknowledgement of the last byte also acknowledges the FIN.
+/// Sequence numbers are 64-bit byte offsets within the connection, from 0, and do not wrap. SYN and FIN use no sequence
+/// number. The last data segment carries the FIN, so the acknowledgement of the last byte also acknowledges the FIN.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Offset of the first data byte.
     pub sequence: u64,
     /// Cumulative acknowledgement: offset of the next expected byte, if [`Flags::ACK`] is set.
     pub acknowledgment: u64,
-    /// Send time: `TSval` of the timestamps option (RFC 7323 §3), if [`Flags::TIMESTAMPS`] is set. The clock resolution is 1 ns.
+    /// Send time: `TSval` of the timestamps option (RFC 7323 §3), if [`Flags::TIMESTAMPS`] is set. The clock resolution is 1
+    /// ns.
     pub stamp: Timestamp,
     /// Echoed timestamp: `TSecr`, if [`Flags::TIMESTAMPS`] and [`Flags::ACK`] are set.
     pub echo: Timestamp,
@@ -69,7 +70,8 @@ impl Flags {
     pub const ACK: Self = Self(1 << 1);
     /// The last segment of a connection.
     pub const FIN: Self = Self(1 << 2);
-    /// Echo of a CE mark (RFC 3168 §6.1.3). On a SYN, with [`CWR`](Self::CWR), it offers ECN; on a SYN-ACK it accepts ECN (§6.1.1).
+    /// Echo of a CE mark (RFC 3168 §6.1.3). On a SYN, with [`CWR`](Self::CWR), it offers ECN; on a SYN-ACK it accepts ECN
+    /// (§6.1.1).
     pub const ECE: Self = Self(1 << 3);
     /// The sender has reduced its window (RFC 3168 §6.1.2). On a SYN, with [`ECE`](Self::ECE), it offers ECN.
     pub const CWR: Self = Self(1 << 4);
@@ -98,8 +100,8 @@ impl Flags {
 
 /// Selective acknowledgements (RFC 2018): ranges of bytes received above the cumulative acknowledgement.
 ///
-/// Ranges are stored as 32-bit offsets from the cumulative acknowledgement. A range too far ahead is omitted, which cannot happen
-/// with a receive window of at most 2^30 bytes (RFC 7323 §2.3).
+/// Ranges are stored as 32-bit offsets from the cumulative acknowledgement. A range too far ahead is omitted, which cannot
+/// happen with a receive window of at most 2^30 bytes (RFC 7323 §2.3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     blocks: [(u32, u32); Self::MAX],
@@ -123,8 +125,8 @@ impl SackBlocks {
         }
     }
 
-    /// Returns the blocks of a segment with the cumulative `acknowledgment` as (first byte, byte after the last). The block with the
-    /// latest arrival comes first (RFC 2018 §4).
+    /// Returns the blocks of a segment with the cumulative `acknowledgment` as (first byte, byte after the last). The block
+    /// with the latest arrival comes first (RFC 2018 §4).
     pub fn ranges(&self, acknowledgment: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.blocks
             .iter()

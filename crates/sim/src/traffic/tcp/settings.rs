@@ -14,15 +14,16 @@ use super::{
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[expect(clippy::struct_excessive_bools, reason = "each switches a mechanism of its own, as in a real stack")]
 pub struct Settings {
-    /// Maximum segment size in bytes, which includes the options of data segments (RFC 6691 §2): 64 to 65,495. Default 1460, for
-    /// packets of 1500 bytes; every host accepts 536 (RFC 9293 §3.7.1).
+    /// Maximum segment size in bytes, which includes the options of data segments (RFC 6691 §2): 64 to 65,495. Default 1460,
+    /// for packets of 1500 bytes; every host accepts 536 (RFC 9293 §3.7.1).
     pub mss: u32,
     /// Congestion control. Default: CUBIC.
     pub algorithm: Algorithm,
-    /// Whether selective acknowledgements are used (RFC 2018, RFC 6675). Default: yes. Without them loss recovery follows RFC 6582.
+    /// Whether selective acknowledgements are used (RFC 2018, RFC 6675). Default: yes. Without them loss recovery follows
+    /// RFC 6582.
     pub sack: bool,
-    /// Whether segments carry timestamps (RFC 7323). Default: yes. They use 12 bytes per segment and provide an RTT sample with each
-    /// acknowledgement of new data.
+    /// Whether segments carry timestamps (RFC 7323). Default: yes. They use 12 bytes per segment and provide an RTT sample
+    /// with each acknowledgement of new data.
     pub timestamps: bool,
     /// Whether classic ECN is used (RFC 3168). Default: no, as for outgoing connections of common systems.
     pub ecn: bool,
@@ -30,29 +31,30 @@ pub struct Settings {
     pub initial_window: u32,
     /// Initial slow start threshold. Default: none (RFC 5681 §3.1: arbitrarily high).
     pub initial_threshold: Option<DataSize>,
-    /// Whether the first slow start uses `HyStart++` (RFC 9406), which slows its growth and ends it when the RTT rises. `None`, the
-    /// default: with CUBIC, as in current stacks, and not with NewReno. Linux combines CUBIC with the older `HyStart`, Windows with
-    /// `HyStart++`.
+    /// Whether the first slow start uses `HyStart++` (RFC 9406), which slows its growth and ends it when the RTT rises.
+    /// `None`, the default: with CUBIC, as in current stacks, and not with NewReno. Linux combines CUBIC with the older
+    /// `HyStart`, Windows with `HyStart++`.
     ///
     /// The RTT rise is detected one RTT late, and slower growth continues for five rounds. With a buffer below about six
     /// bandwidth-delay products a loss still occurs first, but fewer packets are lost.
     ///
-    /// It requires timestamps: without them there is one RTT sample per round, and `HyStart++` needs eight. It is disabled if there is
-    /// an initial threshold, since it is designed for a slow start without one (RFC 9406 §4.3).
+    /// It requires timestamps: without them there is one RTT sample per round, and `HyStart++` needs eight. It is disabled
+    /// if there is an initial threshold, since it is designed for a slow start without one (RFC 9406 §4.3).
     pub hystart: Option<bool>,
-    /// Maximum increase per acknowledgement in slow start, in segments: 1 to 8. `None`, the default: 8 with `HyStart++` (`L` of RFC
-    /// 9406 §4.3, without pacing), otherwise 2, so that the window doubles per RTT with delayed acknowledgements (`L` of RFC 3465
-    /// §2.3). RFC 5681 §3.1 permits 1.
+    /// Maximum increase per acknowledgement in slow start, in segments: 1 to 8. `None`, the default: 8 with `HyStart++` (`L`
+    /// of RFC 9406 §4.3, without pacing), otherwise 2, so that the window doubles per RTT with delayed acknowledgements (`L`
+    /// of RFC 3465 §2.3). RFC 5681 §3.1 permits 1.
     pub slow_start_limit: Option<u32>,
-    /// Whether fast recovery uses proportional rate reduction (RFC 9937). Default: yes, as in Linux. Without it, the sender pauses
-    /// until the data in flight has fallen to the new window (RFC 6675). It has no effect without SACK.
+    /// Whether fast recovery uses proportional rate reduction (RFC 9937). Default: yes, as in Linux. Without it, the sender
+    /// pauses until the data in flight has fallen to the new window (RFC 6675). It has no effect without SACK.
     pub prr: bool,
     /// Lower bound of the retransmission timeout. Default: 200 ms above the smoothed RTT.
     pub rto_floor: RtoFloor,
-    /// Receive window: `mss` to 2^30 B (RFC 7323 §2.3). It is constant, since receivers read immediately. Default: 2^30 B, no limit
-    /// in practice.
+    /// Receive window: `mss` to 2^30 B (RFC 7323 §2.3). It is constant, since receivers read immediately. Default: 2^30 B,
+    /// no limit in practice.
     pub receive_window: DataSize,
-    /// Number of in-order segments after which the receiver sends an acknowledgement: 1 (no delay) or 2, the default (RFC 5681 §4.2).
+    /// Number of in-order segments after which the receiver sends an acknowledgement: 1 (no delay) or 2, the default (RFC
+    /// 5681 §4.2).
     pub segments_per_ack: u32,
     /// Maximum delay of an acknowledgement: above 0, up to 500 ms (RFC 5681 §4.2). Default 40 ms, the minimum of Linux.
     pub delayed_ack: TimeDelta,

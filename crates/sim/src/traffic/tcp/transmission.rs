@@ -37,7 +37,8 @@ pub(super) struct Outgoing {
 enum Phase {
     /// No known loss.
     Open,
-    /// Fast recovery until all data below `point` is acknowledged. `partial`: a partial acknowledgement has arrived, without SACK.
+    /// Fast recovery until all data below `point` is acknowledged. `partial`: a partial acknowledgement has arrived, without
+    /// SACK.
     Recovery { point: u64, partial: bool },
     /// After a timeout, until all data below `point` is acknowledged.
     Loss { point: u64 },
@@ -115,8 +116,8 @@ impl Transmission {
         transmission
     }
 
-    /// Starts the data phase with the negotiated options and the RTO of the handshake. After a SYN retransmission the initial window
-    /// is one segment (RFC 5681 §3.1).
+    /// Starts the data phase with the negotiated options and the RTO of the handshake. After a SYN retransmission the
+    /// initial window is one segment (RFC 5681 §3.1).
     pub(super) fn begin(&mut self, rto: RtoEstimator, uses: Flags, syn_was_lost: bool) {
         let window = if syn_was_lost { self.segment } else { self.settings.initial_window_bytes() };
         self.control.on_start(ConnectionStart {
@@ -389,8 +390,8 @@ impl Transmission {
         // Karn's algorithm (RFC 6298 §3).
         self.timed = None;
         if range.0 == self.board.first() && matches!(self.phase, Phase::Recovery { partial: false, .. }) {
-            // Restarts the timer, so that no segment times out less than an RTO after its transmission (RFC 6298 §5; RFC 6675 §6
-            // permits it).
+            // Restarts the timer, so that no segment times out less than an RTO after its transmission (RFC 6298 §5; RFC
+            // 6675 §6 permits it).
             self.timer = None;
         }
         self.counts.retransmitted += 1;
@@ -409,8 +410,8 @@ impl Transmission {
         }
     }
 
-    /// Processes an advance of the cumulative acknowledgement: samples the RTT and restarts the timer (RFC 6298 §5.2, §5.3). Returns
-    /// the RTT sample.
+    /// Processes an advance of the cumulative acknowledgement: samples the RTT and restarts the timer (RFC 6298 §5.2, §5.3).
+    /// Returns the RTT sample.
     fn on_advance(&mut self, now: Timestamp, advanced: u64, segment: &Segment) -> Option<TimeDelta> {
         self.counts.acknowledged += advanced;
         self.duplicates = 0;
@@ -469,7 +470,8 @@ impl Transmission {
         }
     }
 
-    /// Whether three duplicates indicate a loss and not spurious retransmissions after a timeout (RFC 6582 §3.2, step 2, and §4.1).
+    /// Whether three duplicates indicate a loss and not spurious retransmissions after a timeout (RFC 6582 §3.2, step 2, and
+    /// §4.1).
     fn may_recover(&self) -> bool {
         let first = self.board.first();
         self.recover.is_none_or(|recover| first > recover)

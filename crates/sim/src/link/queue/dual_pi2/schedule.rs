@@ -51,8 +51,8 @@ impl Turns {
         }
     }
 
-    /// Processes the departure of a packet of `size` while both queues had packets; otherwise the credit does not change (RFC 9332
-    /// Appendix A.1).
+    /// Processes the departure of a packet of `size` while both queues had packets; otherwise the credit does not change
+    /// (RFC 9332 Appendix A.1).
     pub(super) fn on_departure(&mut self, is_classic: bool, size: DataSize) {
         if let Scheduler::WeightedRoundRobin { classic_share } = self.scheduler {
             let bytes = size.as_bytes() as f64;
@@ -60,8 +60,8 @@ impl Turns {
         }
     }
 
-    /// Resets the credit when the link is idle, in favour of the low-latency queue (RFC 9332 Appendix A.1): as after a classic
-    /// packet.
+    /// Resets the credit when the link is idle, in favour of the low-latency queue (RFC 9332 Appendix A.1): as after a
+    /// classic packet.
     pub(super) fn reset(&mut self) {
         self.credit = 0.0;
         self.on_departure(true, self.mtu);

@@ -95,7 +95,8 @@ fn the_ramp_of_a_slow_link_can_begin_at_two_mtu() {
 
 #[test]
 fn the_ramp_never_marks_a_lone_packet() {
-    // All sojourn times are above the ramp. The last packet is alone when it departs, and the first only raises the count to 1.
+    // All sojourn times are above the ramp. The last packet is alone when it departs, and the first only raises the count to
+    // 1.
     assert_eq!(signals(&mut filled(0.0, 10, Ecn::Ect1), 50_000), (8, 0));
     assert_eq!(signals(&mut filled(0.0, 10, Ecn::Ect1), 700), (0, 0));
 }
@@ -148,8 +149,8 @@ fn signals_end_with_the_overload() {
 
 #[test]
 fn no_coupled_marks_below_the_minimum_backlog() {
-    // Ten packets of 1000 B and a coupled probability just below 1: with an initial count of 0.5, every packet to which it applies
-    // is marked.
+    // Ten packets of 1000 B and a coupled probability just below 1: with an initial count of 0.5, every packet to which it
+    // applies is marked.
     for (min_backlog, marks) in [(0, 10), (3000, 8), (3001, 7)] {
         let mut dual = filled(0.499_999, 10, Ecn::Ect1);
         dual.config.min_backlog = DataSize::from_bytes(min_backlog);

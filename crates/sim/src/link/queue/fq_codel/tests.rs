@@ -86,8 +86,8 @@ fn packets_of_many_quanta_are_served_in_bounded_time() {
     let mut queue = with_quantum(1);
     fill(&mut queue, 1, 4_000_000_000, 3);
     fill(&mut queue, 2, 1_000_000_000, 9);
-    // With a quantum of one byte, after the first packet of each flow, flow 2 has paid its debt after 1, 2 and 3 · 10⁹ rounds
-    // and flow 1 after 4 · 10⁹, when it is at the head.
+    // With a quantum of one byte, after the first packet of each flow, flow 2 has paid its debt after 1, 2 and 3 · 10⁹
+    // rounds and flow 1 after 4 · 10⁹, when it is at the head.
     assert_eq!(served(&mut queue, 12), [1, 2, 2, 2, 2, 1, 2, 2, 2, 2, 1, 2]);
 }
 

@@ -7,8 +7,8 @@ pub(super) const LARGEST_THRESHOLD: u64 = 1 << 16;
 
 /// Average time in which a number of bytes departs.
 ///
-/// As in Appendix B, the departure that ends one measurement can start the next. The text of §5.2 aborts a measurement at the
-/// first packet that does not complete it, which cannot be intended.
+/// As in Appendix B, the departure that ends one measurement can start the next. The text of §5.2 aborts a measurement at
+/// the first packet that does not complete it, which cannot be intended.
 #[derive(Debug)]
 pub(super) struct DepartureRate {
     threshold: u64,

@@ -115,8 +115,8 @@ fn the_timer_runs_only_while_there_is_work() {
         pie.on_timer(due);
         updates += 1;
     }
-    // The decay alone would take ln(0.1/0.5)/ln(0.98) = 80 updates down to 0.1. The integral term shortens that; below 0.1 the
-    // divided steps are smaller.
+    // The decay alone would take ln(0.1/0.5)/ln(0.98) = 80 updates down to 0.1. The integral term shortens that; below 0.1
+    // the divided steps are smaller.
     assert!((60..2000).contains(&updates), "{updates}");
     assert!(pie.probability == 0.0);
 }

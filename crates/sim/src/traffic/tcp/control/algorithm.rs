@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{contract::CongestionControl, cubic::Cubic, new_reno::NewReno};
+use super::{cubic::Cubic, interface::CongestionControl, new_reno::NewReno};
 
 /// A congestion control by name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
-    contract::{Acknowledgment, CongestionControl, ConnectionStart},
+    interface::{Acknowledgment, CongestionControl, ConnectionStart},
     slow_start::SlowStart,
 };
 
@@ -11,8 +11,8 @@ use super::{
 const BETA: f64 = 0.7;
 /// Scaling constant in segments/s³ (RFC 8312 §5.1).
 const C: f64 = 0.4;
-/// Increase per RTT, in segments, of an AIMD flow that decreases by [`BETA`] and has the throughput of standard TCP (RFC 8312
-/// §4.2).
+/// Increase per RTT, in segments, of an AIMD flow that decreases by [`BETA`] and has the throughput of standard TCP (RFC
+/// 8312 §4.2).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// CUBIC (RFC 8312), with rules of RFC 9438 where the former is ambiguous or discontinuous.
@@ -27,9 +27,9 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// | after a timeout | the plateau is the window at the start of congestion avoidance, `K` = 0 | RFC 8312 §4.7 |
 /// | fast convergence | on | RFC 8312 §4.6 |
 ///
-/// Slow start is that of RFC 5681. With [`ConnectionStart::hystart`] the first one uses `HyStart++` (RFC 9406); if it ends slow
-/// start without a loss, the plateau is the window, and `K` = 0 (RFC 8312 §4.8). A spurious reduction is not undone (RFC 9438
-/// §4.9).
+/// Slow start is that of RFC 5681. With [`ConnectionStart::hystart`] the first one uses `HyStart++` (RFC 9406); if it ends
+/// slow start without a loss, the plateau is the window, and `K` = 0 (RFC 8312 §4.8). A spurious reduction is not undone
+/// (RFC 9438 §4.9).
 #[derive(Debug)]
 pub struct Cubic {
     segment: u64,
@@ -92,9 +92,9 @@ impl Cubic {
         }
     }
 
-    /// Disables fast convergence, as RFC 8312 §4.6 recommends for a flow that is alone on its path. With random or periodic losses,
-    /// fast convergence reacts to every random variation of the window, and the average window is below that of RFC 8312 eq. 5,
-    /// which assumes no fast convergence.
+    /// Disables fast convergence, as RFC 8312 §4.6 recommends for a flow that is alone on its path. With random or periodic
+    /// losses, fast convergence reacts to every random variation of the window, and the average window is below that of RFC
+    /// 8312 eq. 5, which assumes no fast convergence.
     #[must_use]
     pub fn without_fast_convergence(self) -> Self {
         Self { fast_convergence: false, ..self }

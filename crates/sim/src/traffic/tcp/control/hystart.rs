@@ -2,7 +2,7 @@
 
 use giusto_units::TimeDelta;
 
-use super::contract::Acknowledgment;
+use super::interface::Acknowledgment;
 
 /// Minimum RTT increase that ends slow start: `MIN_RTT_THRESH` (RFC 9406 §4.3).
 const MIN_RISE: TimeDelta = TimeDelta::from_millis(4);
@@ -28,10 +28,10 @@ pub(crate) const SEGMENTS_PER_ACK: u32 = 8;
 /// | `samples` | `rttSampleCount` |
 /// | `Phase::Conservative` | CSS; `baseline` is `cssBaselineMinRtt` |
 ///
-/// The acknowledgement that ends a round is part of it. The next round ends at the last byte sent before that acknowledgement, so
-/// rounds begin slightly before the bursts of slow start, while the queue of the last burst drains. The first round begins with
-/// the first acknowledgement and thus covers the initial window. If all data is acknowledged at the end of a round, the next one
-/// begins with the next acknowledgement.
+/// The acknowledgement that ends a round is part of it. The next round ends at the last byte sent before that
+/// acknowledgement, so rounds begin slightly before the bursts of slow start, while the queue of the last burst drains. The
+/// first round begins with the first acknowledgement and thus covers the initial window. If all data is acknowledged at the
+/// end of a round, the next one begins with the next acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HyStart {
     round_end: Option<u64>,

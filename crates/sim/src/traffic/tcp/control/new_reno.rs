@@ -3,15 +3,15 @@
 use giusto_units::Timestamp;
 
 use super::{
-    contract::{Acknowledgment, CongestionControl, ConnectionStart},
+    interface::{Acknowledgment, CongestionControl, ConnectionStart},
     slow_start::SlowStart,
 };
 
 /// Standard TCP congestion control (RFC 5681 §3.1) with byte counting.
 ///
-/// In congestion avoidance the window grows by one segment when a full window has been acknowledged. It therefore grows by one
-/// segment per RTT with or without delayed acknowledgements. Counting acknowledgements would halve the growth if they are
-/// delayed.
+/// In congestion avoidance the window grows by one segment when a full window has been acknowledged. It therefore grows by
+/// one segment per RTT with or without delayed acknowledgements. Counting acknowledgements would halve the growth if they
+/// are delayed.
 #[derive(Debug)]
 pub struct NewReno {
     segment: u64,

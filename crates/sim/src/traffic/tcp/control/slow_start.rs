@@ -1,8 +1,8 @@
 //! Slow start.
 
 use super::{
-    contract::{Acknowledgment, ConnectionStart},
     hystart::HyStart,
+    interface::{Acknowledgment, ConnectionStart},
 };
 
 /// Slow start with appropriate byte counting (RFC 3465 §2.2, RFC 5681 §3.1 eq. 2) and optional `HyStart++`.

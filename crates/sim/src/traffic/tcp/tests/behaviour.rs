@@ -120,8 +120,8 @@ fn losses_in_one_window_reduce_it_once() {
 
 #[test]
 fn long_recovery_without_sack_ends_in_a_timeout() {
-    // One loss is repaired per RTT, and only the first partial acknowledgement restarts the timer (RFC 6582 §3.2, step 3). With five
-    // losses and a timeout of about three RTTs the last loss is repaired in slow start.
+    // One loss is repaired per RTT, and only the first partial acknowledgement restarts the timer (RFC 6582 §3.2, step 3).
+    // With five losses and a timeout of about three RTTs the last loss is repaired in slow start.
     let settings = Settings { sack: false, ..plain() };
     let mut network = Network::new(millisecond_path())
         .forward(losing(&[100, 102, 103, 110, 120]))
@@ -162,9 +162,9 @@ fn a_lost_tail_causes_a_timeout() {
     network.run(at(60.0));
     let stats = network.sender().stats();
     assert_eq!((stats.timeouts, stats.retransmitted), (1, 1));
-    // The data leaves at 0.1 s. Its acknowledgements restart the timer at 0.2 s, when the RTT is 100 ms with a deviation of 37.5 ms
-    // (50 * 3/4): the timeout is 300 ms, 200 ms above the RTT. The ninth segment is acknowledged after a delay, at 0.24 s. The
-    // transfer ends one RTT after the timeout.
+    // The data leaves at 0.1 s. Its acknowledgements restart the timer at 0.2 s, when the RTT is 100 ms with a deviation of
+    // 37.5 ms (50 * 3/4): the timeout is 300 ms, 200 ms above the RTT. The ninth segment is acknowledged after a delay, at
+    // 0.24 s. The transfer ends one RTT after the timeout.
     let ended = stats.last_transfer.unwrap().end.as_seconds();
     assert!((0.63..0.66).contains(&ended), "{ended}");
 }

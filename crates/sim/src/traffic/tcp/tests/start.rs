@@ -35,9 +35,10 @@ fn run_slow_start(network: &mut Network) {
 
 #[test]
 fn hystart_ends_slow_start_without_loss_in_a_long_buffer() {
-    // An RTT sample reflects the data in flight one RTT earlier: it has risen by an eighth when 1.125 BDP were in flight, and by then
-    // the window is two to four times that, since it doubles per round. Five rounds with a growth of a quarter follow: the window
-    // ends between 2.25 * 1.25^4 = 5.5 and 4.5 * 1.25^5 = 13.7 BDP. Rounds that begin within a burst detect the rise earlier.
+    // An RTT sample reflects the data in flight one RTT earlier: it has risen by an eighth when 1.125 BDP were in flight,
+    // and by then the window is two to four times that, since it doubles per round. Five rounds with a growth of a quarter
+    // follow: the window ends between 2.25 * 1.25^4 = 5.5 and 4.5 * 1.25^5 = 13.7 BDP. Rounds that begin within a burst
+    // detect the rise earlier.
     for rates in [(20, 60), (30, 80), (50, 50), (100, 50)] {
         let (path, product) = path(rates, 8);
         let mut network = Network::new(path).with(&settings(true, true), Application::Unlimited);
@@ -57,8 +58,8 @@ fn hystart_ends_slow_start_without_loss_in_a_long_buffer() {
 
 #[test]
 fn hystart_reduces_the_overshoot_in_a_buffer_of_one_bdp() {
-    // It cannot prevent the overshoot: when the rise is detected, the window exceeds 2.25 BDP, and the path holds 2 BDP. In the
-    // laboratory measurements of RFC 9406 §5 with such buffers, half as many bytes were retransmitted.
+    // It cannot prevent the overshoot: when the rise is detected, the window exceeds 2.25 BDP, and the path holds 2 BDP. In
+    // the laboratory measurements of RFC 9406 §5 with such buffers, half as many bytes were retransmitted.
     let mut total = [0, 0];
     for rates in PATHS {
         let (path, product) = path(rates, 1);
@@ -222,8 +223,8 @@ fn prr_sends_continuously_and_ends_at_the_threshold() {
     }
 }
 
-/// The examples of RFC 9937 §8 on a sender: 20 segments are in flight with a window of 20, and the first `lost` are lost. Returns, for
-/// each acknowledgement, the number of segments sent and how many of them are retransmissions.
+/// The examples of RFC 9937 §8 on a sender: 20 segments are in flight with a window of 20, and the first `lost` are lost.
+/// Returns, for each acknowledgement, the number of segments sent and how many of them are retransmissions.
 fn example_of_rfc_9937(prr: bool, lost: u64) -> Vec<(u64, u64)> {
     const BYTES: u64 = 1000;
     let settings = Settings {
@@ -271,8 +272,8 @@ fn example_of_rfc_9937(prr: bool, lost: u64) -> Vec<(u64, u64)> {
 #[test]
 fn a_sender_matches_the_examples_of_rfc_9937() {
     let (new, again, nothing) = ((1, 0), (1, 1), (0, 0));
-    // Figure 1, ACK#1 to #19, except ACK#19: 10 segments are in flight then, which is not above the threshold, so the pseudo-code of
-    // §6.2 sends the next one for ACK#20.
+    // Figure 1, ACK#1 to #19, except ACK#19: 10 segments are in flight then, which is not above the threshold, so the
+    // pseudo-code of §6.2 sends the next one for ACK#20.
     let mut figure = vec![new, new, again];
     for n in 4..=18 {
         figure.push(if n % 2 == 1 { new } else { nothing });

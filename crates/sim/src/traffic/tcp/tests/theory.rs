@@ -8,8 +8,8 @@ use crate::{
     traffic::tcp::control::{Algorithm, Cubic},
 };
 
-/// The average window in segments on a path that loses every `period`th packet: packets delivered per RTT in the last two thirds of
-/// `cycles` losses.
+/// The average window in segments on a path that loses every `period`th packet: packets delivered per RTT in the last two
+/// thirds of `cycles` losses.
 fn window_under_periodic_loss(
     settings: &Settings,
     rtt: TimeDelta,
@@ -39,8 +39,8 @@ fn window_under_periodic_loss(
     delivered as f64 / ((last - first).as_seconds() / rtt.as_seconds())
 }
 
-/// The same average computed in rounds of whole packets, for an increase of `alpha` per RTT and a decrease to `beta`. The window does
-/// not grow in the RTT of the recovery. The formulas below neglect both effects.
+/// The same average computed in rounds of whole packets, for an increase of `alpha` per RTT and a decrease to `beta`. The
+/// window does not grow in the RTT of the recovery. The formulas below neglect both effects.
 fn window_by_rounds(period: u64, alpha: f64, beta: f64) -> f64 {
     let mut window = (1.5 * period as f64).sqrt();
     let (mut packets, mut rounds, mut losses, mut start) = (0, 0, 0, (0, 0));
@@ -56,8 +56,8 @@ fn window_by_rounds(period: u64, alpha: f64, beta: f64) -> f64 {
         if losses == 20 {
             start = (packets, rounds);
         }
-        // The next round has the lost segment and as many segments as were acknowledged before the loss, but at least the reduced
-        // window.
+        // The next round has the lost segment and as many segments as were acknowledged before the loss, but at least the
+        // reduced window.
         let ahead = packets / period * period - before;
         window = (window * beta).max(2.0);
         packets += (ahead + 1).max(window as u64) + window as u64;
@@ -104,9 +104,9 @@ fn new_reno_matches_mathis_under_periodic_loss() {
             if period >= 1000 {
                 assert_within(found, expected, 0.1);
             }
-            // With byte counting the window grows by one segment per RTT even with delayed acknowledgements, so the constant for
-            // one acknowledgement per packet applies. The remaining effect is the delay of 40 ms for the last segment of an odd
-            // round: at most 0.4 RTT in every second round.
+            // With byte counting the window grows by one segment per RTT even with delayed acknowledgements, so the constant
+            // for one acknowledgement per packet applies. The remaining effect is the delay of 40 ms for the last segment of
+            // an odd round: at most 0.4 RTT in every second round.
             if segments_per_ack == 1 {
                 assert_within(found, rounds, 0.04);
             } else {
@@ -117,7 +117,8 @@ fn new_reno_matches_mathis_under_periodic_loss() {
 }
 
 /// Packets per RTT of TCP with timeouts: the approximation of Padhye, Firoiu, Towsley, Kurose, "Modeling TCP Throughput: A
-/// Simple Model and its Empirical Validation", 1998, with one acknowledgement per `b` packets and a timeout of `timeout` RTTs.
+/// Simple Model and its Empirical Validation", 1998, with one acknowledgement per `b` packets and a timeout of `timeout`
+/// RTTs.
 fn padhye(loss: f64, b: f64, timeout: f64) -> f64 {
     let waiting =
         timeout * (3.0 * (3.0 * b * loss / 8.0).sqrt()).min(1.0) * loss * (1.0 + 32.0 * loss * loss);
@@ -171,8 +172,8 @@ fn cubic_matches_the_tables_of_rfc_8312() {
 
 #[test]
 fn cubic_approaches_its_average_slowly_from_above() {
-    // A loss dt before the plateau lowers it only by C dt^3 (RFC 8312 eq. 1), so the window approaches the steady state of eq. 5 from
-    // above, more and more slowly.
+    // A loss dt before the plateau lowers it only by C dt^3 (RFC 8312 eq. 1), so the window approaches the steady state of
+    // eq. 5 from above, more and more slowly.
     let settings = settings(Algorithm::Cubic, 1.3 * plateau(187.0));
     let after = |cycles| window_under_periodic_loss(&settings, ms(100), (10_000, cycles), true);
     let (early, late) = (after(9), after(60));
@@ -195,8 +196,8 @@ fn cubic_matches_round_arithmetic_in_its_friendly_region() {
 
 #[test]
 fn fast_convergence_lowers_the_window_of_a_single_flow() {
-    // RFC 8312 §4.6 recommends disabling it for a single flow: under periodic loss the window at a loss is often slightly below the
-    // previous one, and each time the plateau is lowered by 15 %.
+    // RFC 8312 §4.6 recommends disabling it for a single flow: under periodic loss the window at a loss is often slightly
+    // below the previous one, and each time the plateau is lowered by 15 %.
     let settings = settings(Algorithm::Cubic, plateau(1054.0));
     let window = |alone| window_under_periodic_loss(&settings, ms(100), (100_000, 9), alone);
     let share = window(false) / window(true);

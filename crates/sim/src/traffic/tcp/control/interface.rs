@@ -20,16 +20,16 @@ pub trait CongestionControl: Send + fmt::Debug {
     /// Processes an acknowledgement of new data outside fast recovery.
     fn on_ack(&mut self, now: Timestamp, ack: Acknowledgment);
 
-    /// Processes a congestion event: a loss detected by duplicate acknowledgements, or an echoed mark. `flight` is the amount of
-    /// outstanding data without the segments of limited transmit (RFC 5681 §3.2, step 2), at most the window.
+    /// Processes a congestion event: a loss detected by duplicate acknowledgements, or an echoed mark. `flight` is the
+    /// amount of outstanding data without the segments of limited transmit (RFC 5681 §3.2, step 2), at most the window.
     fn on_congestion(&mut self, now: Timestamp, flight: u64);
 
-    /// Processes an expiry of the retransmission timer with `flight` bytes outstanding. `is_repeated` if it had already expired for
-    /// the same segment.
+    /// Processes an expiry of the retransmission timer with `flight` bytes outstanding. `is_repeated` if it had already
+    /// expired for the same segment.
     fn on_timeout(&mut self, now: Timestamp, flight: u64, is_repeated: bool);
 
-    /// Limits the window to `window` without changing the threshold: after an idle period (RFC 5681 §4.1), and at the end of a
-    /// NewReno recovery (RFC 6582 §3.2, step 3).
+    /// Limits the window to `window` without changing the threshold: after an idle period (RFC 5681 §4.1), and at the end of
+    /// a NewReno recovery (RFC 6582 §3.2, step 3).
     fn limit_window(&mut self, now: Timestamp, window: u64);
 }
 
@@ -53,8 +53,8 @@ pub struct ConnectionStart {
 pub struct Acknowledgment {
     /// Number of newly acknowledged bytes.
     pub bytes: u64,
-    /// Whether the congestion window, not the application or the receiver, limited the sender. Otherwise the window does not grow
-    /// (RFC 8312 §5.8).
+    /// Whether the congestion window, not the application or the receiver, limited the sender. Otherwise the window does not
+    /// grow (RFC 8312 §5.8).
     pub window_limited: bool,
     /// Smoothed RTT.
     pub smoothed_rtt: TimeDelta,
