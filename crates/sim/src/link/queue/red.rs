@@ -105,8 +105,7 @@ impl Red {
     ///
     /// # Errors
     ///
-    /// [`QueueError::Range`] for a field outside its range, [`QueueError::Order`] if the upper threshold is not above the
-    /// lower.
+    /// [`QueueError::Range`] for a field outside its range, [`QueueError::Order`] if the upper threshold is not above the lower.
     pub fn new(config: RedConfig, random: Random) -> Result<Self, QueueError> {
         let check = Check("RED");
         check.share("max_probability", config.max_probability)?;
