@@ -9,7 +9,7 @@
 //! | [`StepMark`] | sojourn time or queue length | departure or arrival | Alizadeh et al. 2010; RFC 9332 Appendix A |
 //! | [`Red`] | average queue length | arrival | Floyd & Jacobson 1993 |
 //! | [`CoDel`] | minimum sojourn time in an interval | departure | RFC 8289 |
-//! | [`FqCodel`] | as CoDel, for each flow | departure | RFC 8290 |
+//! | [`FqCodel`] | as [`CoDel`], for each flow | departure | RFC 8290 |
 //! | [`Pie`] | queueing delay and its trend | arrival | RFC 8033 |
 //! | [`DualPi2`] | as PIE, coupled with a low-latency queue | departure | RFC 9332 |
 //!
