@@ -1,11 +1,11 @@
-//! The event queue: what happens next?
+//! The event queue.
 //!
-//! Events leave in the order of their times, and those of one time in the order in which they were scheduled. Nothing else
-//! decides, so a run is the same every time.
+//! Events are returned in order of time, and events at the same time in the order in which they were scheduled. Runs are
+//! therefore deterministic.
 
 use giusto_units::Timestamp;
 
-/// Events to come, ordered by (time, sequence).
+/// A queue of future events, ordered by (time, sequence).
 ///
 /// # Example
 ///
@@ -24,9 +24,9 @@ use giusto_units::Timestamp;
 #[derive(Debug, Clone)]
 pub struct EventQueue<E> {
     heap: Heap<E>,
-    /// Whether the first event of the heap has left already. What is scheduled next takes its place: one way through the heap
-    /// instead of two, since most events schedule the next of their kind.
-    first_has_left: bool,
+    /// Whether the first event of the heap has been popped. The next event that is scheduled replaces it, which takes one
+    /// pass through the heap instead of two. Most events schedule a successor.
+    first_is_popped: bool,
     now: Timestamp,
     scheduled: u64,
     popped: u64,
@@ -36,7 +36,7 @@ impl<E> Default for EventQueue<E> {
     fn default() -> Self {
         Self {
             heap: Heap { entries: Vec::new() },
-            first_has_left: false,
+            first_is_popped: false,
             now: Timestamp::ZERO,
             scheduled: 0,
             popped: 0,
@@ -45,56 +45,56 @@ impl<E> Default for EventQueue<E> {
 }
 
 impl<E: Copy> EventQueue<E> {
-    /// The time of the event that left last.
+    /// Time of the last popped event.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// How many events have left.
+    /// Number of popped events.
     pub fn popped(&self) -> u64 {
         self.popped
     }
 
-    /// How many events are still to come.
+    /// Number of scheduled events.
     pub fn len(&self) -> usize {
-        self.heap.entries.len() - usize::from(self.first_has_left)
+        self.heap.entries.len() - usize::from(self.first_is_popped)
     }
 
-    /// Whether nothing is to come.
+    /// Whether no event is scheduled.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Lets `event` happen at `at`, or now if that has passed.
+    /// Schedules `event` at `at`, or at [`now`](Self::now) if `at` is in the past.
     pub fn schedule(&mut self, at: Timestamp, event: E) {
         let entry = Entry::new(at.max(self.now), self.scheduled, event);
         self.scheduled += 1;
-        if std::mem::take(&mut self.first_has_left) {
+        if std::mem::take(&mut self.first_is_popped) {
             self.heap.replace_first(entry);
         } else {
             self.heap.push(entry);
         }
     }
 
-    /// Takes the next event; its time is now [`now`](Self::now).
+    /// Removes the next event and advances [`now`](Self::now) to its time.
     pub fn pop(&mut self) -> Option<(Timestamp, E)> {
         self.pop_until(Timestamp::MAX)
     }
 
-    /// Takes the next event unless it lies beyond `end`.
+    /// Removes the next event if its time is at most `end`.
     pub fn pop_until(&mut self, end: Timestamp) -> Option<(Timestamp, E)> {
-        if std::mem::take(&mut self.first_has_left) {
+        if std::mem::take(&mut self.first_is_popped) {
             self.heap.remove_first();
         }
         let &entry = self.heap.entries.first().filter(|entry| entry.at() <= end)?;
-        self.first_has_left = true;
+        self.first_is_popped = true;
         self.now = entry.at();
         self.popped += 1;
         Some((entry.at(), entry.event))
     }
 }
 
-/// An event with its place in the order: time above sequence, in one number that compares at once.
+/// An event with its sort key: the time in the upper and the sequence number in the lower 64 bits.
 #[derive(Debug, Clone, Copy)]
 struct Entry<E> {
     key: u128,
@@ -111,49 +111,49 @@ impl<E> Entry<E> {
     }
 }
 
-/// A binary heap: no entry is earlier than the one at half its place. Unlike the standard library's it can replace its first
-/// entry on one way down, and it chooses between two children without a branch: some 1.5 times as fast here.
+/// A binary heap. Unlike the standard library's it can replace the first entry in one downward pass, and it selects the
+/// smaller child without a branch, which makes it about 1.5 times as fast here.
 #[derive(Debug, Clone)]
 struct Heap<E> {
     entries: Vec<Entry<E>>,
 }
 
-#[expect(clippy::indexing_slicing, reason = "every index is below the length, or half of one that is")]
+#[expect(clippy::indexing_slicing, reason = "every index is below the length")]
 impl<E: Copy> Heap<E> {
     fn push(&mut self, entry: Entry<E>) {
-        let mut place = self.entries.len();
+        let mut index = self.entries.len();
         self.entries.push(entry);
-        while place > 0 {
-            let above = (place - 1) / 2;
-            if self.entries[above].key <= entry.key {
+        while index > 0 {
+            let parent = (index - 1) / 2;
+            if self.entries[parent].key <= entry.key {
                 break;
             }
-            self.entries[place] = self.entries[above];
-            place = above;
+            self.entries[index] = self.entries[parent];
+            index = parent;
         }
-        self.entries[place] = entry;
+        self.entries[index] = entry;
     }
 
-    /// Puts `entry` in the place of the first, of which there is one.
+    /// Replaces the first entry of a non-empty heap.
     #[inline]
     fn replace_first(&mut self, entry: Entry<E>) {
         let entries = &mut self.entries[..];
-        let mut place = 0;
+        let mut index = 0;
         loop {
-            let mut below = 2 * place + 1;
-            if below >= entries.len() {
+            let mut child = 2 * index + 1;
+            if child >= entries.len() {
                 break;
             }
-            if below + 1 < entries.len() {
-                below += usize::from(entries[below + 1].key < entries[below].key);
+            if child + 1 < entries.len() {
+                child += usize::from(entries[child + 1].key < entries[child].key);
             }
-            if entries[below].key >= entry.key {
+            if entries[child].key >= entry.key {
                 break;
             }
-            entries[place] = entries[below];
-            place = below;
+            entries[index] = entries[child];
+            index = child;
         }
-        entries[place] = entry;
+        entries[index] = entry;
     }
 
     fn remove_first(&mut self) {
@@ -174,7 +174,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_leave_by_time_and_then_in_the_order_scheduled(times in prop::collection::vec(0_u64..50, 0..200)) {
+        fn pops_by_time_and_then_by_schedule_order(times in prop::collection::vec(0_u64..50, 0..200)) {
             let mut events = EventQueue::default();
             for (index, &time) in times.iter().enumerate() {
                 events.schedule(Timestamp::from_nanos(time), index);
@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_that_schedule_others_leave_in_order_too(steps in prop::collection::vec((0_u64..100, 0_usize..3), 1..300)) {
+        fn interleaved_schedules_and_pops_keep_the_order(steps in prop::collection::vec((0_u64..100, 0_usize..3), 1..300)) {
             let mut events = EventQueue::default();
             let mut pending = std::collections::BTreeSet::new();
             for (number, &(gap, pops)) in (0_u64..).zip(&steps) {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_scheduled_in_the_past_happens_now() {
+    fn past_events_are_scheduled_now() {
         let at = Timestamp::from_nanos;
         let mut events = EventQueue::default();
         events.schedule(at(10), 'a');
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_the_end_stays() {
+    fn pop_until_keeps_events_after_the_end() {
         let at = Timestamp::from_nanos;
         let mut events = EventQueue::default();
         events.schedule(at(10), 'a');

@@ -1,20 +1,19 @@
-//! A network of numbers.
+#![doc = include_str!("../README.md")]
 //!
-//! Everything here runs in virtual time: nothing reads a clock, opens a socket or draws randomness that it was not given.
-//! Same seed, same bytes.
+//! # Modules
 //!
-//! | module | answers |
+//! | module | content |
 //! |---|---|
-//! | [`simulation`] | how does a run go? |
-//! | [`engine`] | what happens next? |
-//! | [`network`] | which links lie between two hosts? |
-//! | [`packet`] | what does the network see of a packet? |
-//! | [`link`] | when does it come out at the other end, if at all? |
-//! | [`traffic`] | who sends, and who listens? |
-//! | [`machine`] | how coarse are the clock and the sleeps of who sends? |
-//! | [`random`] | whence comes chance? |
-//! | [`trace`] | what happened? |
-//! | [`observe`] | what is that in figures, and over time? |
+//! | [`simulation`] | agents, links and flows in a run |
+//! | [`engine`] | event queue |
+//! | [`network`] | topology and routes |
+//! | [`packet`] | packet metadata and identifiers |
+//! | [`link`] | rate, queue, loss, delay |
+//! | [`traffic`] | sources, sinks, TCP, media endpoints |
+//! | [`machine`] | coarse clocks and sleeps |
+//! | [`random`] | random number streams |
+//! | [`trace`] | trace events |
+//! | [`observe`] | statistics and time series |
 
 pub mod engine;
 pub mod link;

@@ -1,65 +1,67 @@
-//! Which links lie between two hosts.
+//! Network topology and routes.
 
 use std::collections::VecDeque;
 
 use crate::packet::{LinkId, NodeId};
 
-/// Nodes, the links between them, and the ways that these make.
+/// Nodes and the unidirectional links between them.
 #[derive(Debug, Clone, Default)]
 pub struct Network {
     nodes: Vec<String>,
     links: Vec<Ends>,
 }
 
-/// A link's name and what it joins.
+/// The name and the end nodes of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ends {
-    /// What it is called.
+    /// Name of the link.
     pub name: String,
-    /// Where it begins.
+    /// Node at which the link begins.
     pub from: NodeId,
-    /// Where it ends.
+    /// Node at which the link ends.
     pub to: NodeId,
 }
 
-/// There is no way from here to there.
+/// A route that does not exist or is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// No chain of links leads there.
+    /// No sequence of links leads from one node to the other.
     #[error("no links lead from \"{from}\" to \"{to}\": add one, or name other ends")]
-    None {
-        /// The first node.
+    NoPath {
+        /// The source node.
         from: String,
-        /// The last node.
+        /// The destination node.
         to: String,
     },
-    /// A flow within one node needs no network.
+    /// The source and the destination are the same node.
     #[error("a flow needs two different ends, found \"{node}\" twice")]
-    Same {
+    SameNode {
         /// The node.
         node: String,
     },
-    /// A link that is named does not begin where the one before it ends.
-    #[error("link \"{link}\" begins at \"{begins}\", but the way has come to \"{at}\": name links that join")]
+    /// A link of an explicit route does not begin where the previous one ends.
+    #[error(
+        "link \"{link}\" begins at \"{begins}\", but the route has reached \"{at}\": give consecutive links"
+    )]
     Gap {
         /// The link.
         link: String,
-        /// Where it begins.
+        /// The node at which it begins.
         begins: String,
-        /// Where the way is.
+        /// The node at which the previous link ends.
         at: String,
     },
-    /// A way has more links than packets count.
-    #[error("a way may have {} links, found {links}", u8::MAX)]
-    Long {
-        /// How many.
+    /// The route has too many links.
+    #[error("a route may have at most {} links, found {links}", u8::MAX)]
+    TooLong {
+        /// The number of links.
         links: usize,
     },
 }
 
 impl Network {
-    /// The node called `name`; a new one if there was none.
+    /// Returns the node called `name` and creates it if necessary.
     pub fn node(&mut self, name: &str) -> NodeId {
         let index = self.nodes.iter().position(|node| node == name).unwrap_or_else(|| {
             self.nodes.push(name.to_owned());
@@ -74,66 +76,66 @@ impl Network {
         LinkId(self.links.len() as u32 - 1)
     }
 
-    /// All nodes' names, by their places.
+    /// Names of all nodes, indexed by [`NodeId`].
     pub fn nodes(&self) -> &[String] {
         &self.nodes
     }
 
-    /// All links, by their places.
+    /// All links, indexed by [`LinkId`].
     pub fn links(&self) -> &[Ends] {
         &self.links
     }
 
-    /// The name of a node.
+    /// Name of `node`.
     pub fn name(&self, node: NodeId) -> &str {
         self.nodes.get(node.0 as usize).map_or("?", String::as_str)
     }
 
-    /// The way with the fewest links; among those, the one whose links were added first.
+    /// Returns the route with the fewest links; among those, the one whose links were added first.
     ///
     /// # Errors
     ///
-    /// [`RouteError`]: none leads there, or both ends are one.
+    /// [`RouteError`] if there is no route or `from` equals `to`.
     pub fn route(&self, from: NodeId, to: NodeId) -> Result<Vec<LinkId>, RouteError> {
         if from == to {
-            return Err(RouteError::Same { node: self.name(from).to_owned() });
+            return Err(RouteError::SameNode { node: self.name(from).to_owned() });
         }
         let mut reached_by: Vec<Option<LinkId>> = vec![None; self.nodes.len()];
-        let mut edge = VecDeque::from([from]);
-        while let Some(node) = edge.pop_front() {
-            for (ends, place) in self.links.iter().zip(0..) {
+        let mut frontier = VecDeque::from([from]);
+        while let Some(node) = frontier.pop_front() {
+            for (ends, index) in self.links.iter().zip(0..) {
                 if ends.from != node || ends.to == from {
                     continue;
                 }
                 if let Some(reached @ None) = reached_by.get_mut(ends.to.0 as usize) {
-                    *reached = Some(LinkId(place));
-                    edge.push_back(ends.to);
+                    *reached = Some(LinkId(index));
+                    frontier.push_back(ends.to);
                 }
             }
         }
-        let mut way = Vec::new();
+        let mut route = Vec::new();
         let mut node = to;
         while node != from {
             let link = reached_by.get(node.0 as usize).copied().flatten();
             let ends = link.and_then(|link| Some((link, self.links.get(link.0 as usize)?)));
             let Some((link, ends)) = ends else {
-                return Err(RouteError::None {
+                return Err(RouteError::NoPath {
                     from: self.name(from).to_owned(),
                     to: self.name(to).to_owned(),
                 });
             };
-            way.push(link);
+            route.push(link);
             node = ends.from;
         }
-        way.reverse();
-        Self::bounded(way)
+        route.reverse();
+        Self::bounded(route)
     }
 
-    /// The way that `links` make, if each begins where the one before it ends.
+    /// Checks that `links` form a route from `from` and returns it.
     ///
     /// # Errors
     ///
-    /// [`RouteError`]: they do not join, or there are none.
+    /// [`RouteError`] if a link does not begin where the previous one ends, or if the route ends at `from`.
     pub fn route_via(&self, from: NodeId, links: &[LinkId]) -> Result<Vec<LinkId>, RouteError> {
         let mut at = from;
         for link in links {
@@ -148,13 +150,17 @@ impl Network {
             at = ends.to;
         }
         if at == from {
-            return Err(RouteError::Same { node: self.name(from).to_owned() });
+            return Err(RouteError::SameNode { node: self.name(from).to_owned() });
         }
         Self::bounded(links.to_vec())
     }
 
-    fn bounded(way: Vec<LinkId>) -> Result<Vec<LinkId>, RouteError> {
-        if way.len() > usize::from(u8::MAX) { Err(RouteError::Long { links: way.len() }) } else { Ok(way) }
+    fn bounded(route: Vec<LinkId>) -> Result<Vec<LinkId>, RouteError> {
+        if route.len() > usize::from(u8::MAX) {
+            Err(RouteError::TooLong { links: route.len() })
+        } else {
+            Ok(route)
+        }
     }
 }
 
@@ -173,28 +179,28 @@ mod tests {
     }
 
     #[test]
-    fn the_way_with_the_fewest_links_is_taken_and_the_first_of_equals() {
+    fn routes_have_the_fewest_links_and_ties_take_the_first() {
         let (network, [a, b, c, d, _]) = diamond();
         assert_eq!(network.route(a, d), Ok(vec![LinkId(0), LinkId(1)]));
         assert_eq!(network.route(b, c), Ok(vec![LinkId(1), LinkId(4), LinkId(2)]));
     }
 
     #[test]
-    fn a_way_can_be_named_link_by_link() {
+    fn accepts_an_explicit_route() {
         let (network, [a, _, _, _, _]) = diamond();
         assert_eq!(network.route_via(a, &[LinkId(2), LinkId(3)]), Ok(vec![LinkId(2), LinkId(3)]));
         let gap = network.route_via(a, &[LinkId(2), LinkId(1)]).unwrap_err();
         assert_eq!(
             gap.to_string(),
-            "link \"bd\" begins at \"b\", but the way has come to \"c\": name links that join"
+            "link \"bd\" begins at \"b\", but the route has reached \"c\": give consecutive links"
         );
     }
 
     #[test]
-    fn what_cannot_be_reached_is_named() {
+    fn errors_name_unreachable_nodes() {
         let (network, [a, _, _, _, alone]) = diamond();
-        let complaint = network.route(a, alone).unwrap_err().to_string();
-        assert_eq!(complaint, "no links lead from \"a\" to \"alone\": add one, or name other ends");
+        let message = network.route(a, alone).unwrap_err().to_string();
+        assert_eq!(message, "no links lead from \"a\" to \"alone\": add one, or name other ends");
         assert!(network.route(a, a).unwrap_err().to_string().contains("found \"a\" twice"));
     }
 }

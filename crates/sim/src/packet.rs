@@ -1,56 +1,56 @@
-//! Packets as metadata.
+//! Packet metadata and identifiers.
 
 use giusto_units::{DataSize, Ecn, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// One flow in one direction, by its place in the simulation.
+/// A unidirectional flow, by its index in the simulation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FlowId(pub u32);
 
-/// A place where links begin and end.
+/// A node, by its index in the network. Links connect nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
-/// One link in one direction, by its place in the simulation.
+/// A unidirectional link, by its index in the simulation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LinkId(pub u32);
 
-/// What a link sees of a packet. What is in it stays with whoever drives the link, under `body`.
+/// The metadata of a packet that links use. The driver of the links stores the content under [`body`](Self::body).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// Whose it is. The two directions of a conversation are two flows.
+    /// Flow. The two directions of a session are two flows.
     pub flow: FlowId,
     /// Size on the wire in bytes, all headers included.
     pub bytes: u32,
-    /// Its number within its flow, from 0.
+    /// Sequence number within the flow, from 0.
     pub sequence: u64,
-    /// When its source sent it.
+    /// Time at which its source sent it.
     pub sent: Timestamp,
-    /// When it entered the queue that it is in, or was in last.
+    /// Time at which it entered its current or last queue.
     pub queued: Timestamp,
-    /// How long it has waited in queues since it was sent, in nanoseconds.
+    /// Queueing delay since it was sent, over all links so far, in nanoseconds.
     pub waited_ns: u64,
-    /// What the driver keeps for it elsewhere.
+    /// Reference to its content.
     pub body: BodyId,
-    /// How many links of its path have transmitted it.
+    /// Number of links of its path that it has passed.
     pub hop: u8,
-    /// Its ECN codepoint.
+    /// ECN codepoint.
     pub ecn: Ecn,
 }
 
 impl Packet {
-    /// Its size on the wire, all headers included.
+    /// Size on the wire, all headers included.
     pub const fn size(&self) -> DataSize {
         DataSize::from_bytes(self.bytes as u64)
     }
 }
 
-/// Where the content of a packet is kept; [`BodyId::NONE`] if it has none that matters.
+/// Reference to the content of a packet; [`BodyId::NONE`] if only its size matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BodyId(pub u32);
 
 impl BodyId {
-    /// No content besides its size.
+    /// No content.
     pub const NONE: Self = Self(u32::MAX);
 }
 
@@ -67,11 +67,11 @@ pub enum DropReason {
     Loss,
 }
 
-/// A packet that will not arrive.
+/// A dropped packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped {
-    /// Which.
+    /// The packet.
     pub packet: Packet,
-    /// Why.
+    /// The reason.
     pub reason: DropReason,
 }

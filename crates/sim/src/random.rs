@@ -1,17 +1,17 @@
-//! Random numbers: one independent stream for each component, named.
+//! Random number streams, one per component.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use sha2::{Digest, Sha256};
 
-/// A component's own stream of random numbers.
+/// The random number stream of one component.
 ///
-/// It depends on the seed of the run and on the component's name alone, so what is added elsewhere leaves its draws as they
-/// were. The generator is PCG XSL 128/64 (O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good
-/// Algorithms for Random Number Generation", 2014), seeded with the SHA-256 of seed and name.
+/// It depends only on the seed of the run and on the name of the component, so adding another component does not change its
+/// draws. The generator is PCG XSL 128/64 (O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good
+/// Algorithms for Random Number Generation", 2014), seeded with the SHA-256 of the seed and the name.
 pub type Random = Pcg64;
 
-/// The stream of the component `name` in the run of `seed`.
+/// Returns the random number stream of the component `name` in a run with seed `seed`.
 ///
 /// # Example
 ///

@@ -1,4 +1,4 @@
-//! A queue, with what its link asks at every event kept at hand.
+//! A queue with cached length, timer and mark count.
 
 use giusto_units::{DataRate, Ecn, Timestamp};
 
@@ -8,7 +8,7 @@ use crate::{
     trace::Waiting,
 };
 
-/// A queue whose emptiness, timer and marks need no virtual call.
+/// Caches the values that the link reads at every event, which avoids virtual calls.
 #[derive(Debug)]
 pub(super) struct Buffer {
     queue: Box<dyn Queue>,
@@ -17,11 +17,11 @@ pub(super) struct Buffer {
     marked: u64,
 }
 
-/// What became of a packet.
+/// The result of removing a packet from a queue.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Taken {
+pub(super) struct Dequeued {
     pub(super) packet: Option<Packet>,
-    /// Whether this very call marked it.
+    /// Whether this call marked the packet.
     pub(super) marked: bool,
 }
 
@@ -39,46 +39,45 @@ impl Buffer {
         self.timer
     }
 
-    /// What waits.
     pub(super) fn waiting(&self) -> Waiting {
         self.waiting
     }
 
-    /// What waits by the queue's own count.
+    /// Packets and bytes by the queue's own count.
     pub(super) fn counted(&self) -> Waiting {
         counted(&*self.queue)
     }
 
-    /// Whether `packet` was marked by this call.
+    /// Enqueues `packet`. Returns whether this call marked it.
     pub(super) fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> bool {
         let before = drops.len();
         self.queue.enqueue(now, packet, drops);
         self.waiting.packets += 1;
         self.waiting.size += packet.size();
-        self.gone(drops.get(before..).unwrap_or_default().iter().map(|dropped| &dropped.packet));
+        self.remove(drops.get(before..).unwrap_or_default().iter().map(|dropped| &dropped.packet));
         self.timer = self.queue.next_timer();
         packet.ecn.is_capable() && self.has_marked()
     }
 
-    pub(super) fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Taken {
+    pub(super) fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Dequeued {
         let before = drops.len();
         let packet = self.queue.dequeue(now, drops);
-        self.gone(packet.as_ref());
-        self.gone(drops.get(before..).unwrap_or_default().iter().map(|dropped| &dropped.packet));
+        self.remove(packet.as_ref());
+        self.remove(drops.get(before..).unwrap_or_default().iter().map(|dropped| &dropped.packet));
         self.timer = self.queue.next_timer();
         let marked = packet.is_some_and(|packet| packet.ecn == Ecn::Ce) && self.has_marked();
-        Taken { packet, marked }
+        Dequeued { packet, marked }
     }
 
-    /// Through the empty queue, to a transmitter that is free.
-    pub(super) fn pass(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Taken {
+    /// See [`Queue::pass`].
+    pub(super) fn pass(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Dequeued {
         let packet = self.queue.pass(now, packet, drops);
         if packet.is_none() {
             self.waiting = self.counted();
         }
         self.timer = self.queue.next_timer();
         let marked = packet.is_some_and(|packet| packet.ecn == Ecn::Ce) && self.has_marked();
-        Taken { packet, marked }
+        Dequeued { packet, marked }
     }
 
     pub(super) fn on_timer(&mut self, now: Timestamp) {
@@ -91,8 +90,7 @@ impl Buffer {
         self.timer = self.queue.next_timer();
     }
 
-    /// These wait no more.
-    fn gone<'a>(&mut self, packets: impl IntoIterator<Item = &'a Packet>) {
+    fn remove<'a>(&mut self, packets: impl IntoIterator<Item = &'a Packet>) {
         for packet in packets {
             self.waiting.packets = self.waiting.packets.saturating_sub(1);
             self.waiting.size = self.waiting.size.saturating_sub(packet.size());

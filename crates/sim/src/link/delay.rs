@@ -1,4 +1,4 @@
-//! How long a packet is on its way once it is transmitted.
+//! Propagation delay and jitter.
 
 use giusto_units::{TimeDelta, Timestamp};
 use rand::RngExt;
@@ -6,23 +6,24 @@ use rand_distr::{Distribution, Normal};
 
 use crate::random::Random;
 
-/// The one-way propagation delay: each holds from its moment on, before the first moment the first one.
+/// One-way propagation delay as a step function of time. Before the first step, the first delay applies.
 ///
-/// A delay that shrinks reorders nothing: who left earlier arrives no later. (With a jitter that may reorder, it may.)
+/// A decreasing delay does not reorder packets: a packet arrives no earlier than the one before it. Only jitter can reorder,
+/// if the link permits it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DelayProfile {
     steps: Vec<(Timestamp, TimeDelta)>,
 }
 
 impl From<TimeDelta> for DelayProfile {
-    /// The same delay at all times.
+    /// A constant delay.
     fn from(delay: TimeDelta) -> Self {
         Self { steps: vec![(Timestamp::ZERO, delay)] }
     }
 }
 
 impl DelayProfile {
-    /// Delays from their moments on.
+    /// A step function: each delay, at least 0, applies from its time on.
     ///
     /// # Errors
     ///
@@ -53,26 +54,26 @@ impl DelayProfile {
         Ok(())
     }
 
-    /// Its steps, in order.
+    /// The steps in order of time.
     pub fn as_steps(&self) -> &[(Timestamp, TimeDelta)] {
         &self.steps
     }
 }
 
-/// Why a delay or a jitter cannot be.
+/// An invalid delay or jitter.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DelayError {
-    /// There is no delay in it.
-    #[error("no delays: give at least one moment and its delay")]
+    /// The list of delays is empty.
+    #[error("no delays: give at least one time and its delay")]
     Empty,
-    /// A time is negative.
+    /// A delay is negative.
     #[error("a delay cannot be negative, found \"{delay}\"")]
     Negative {
         /// The delay.
         delay: TimeDelta,
     },
-    /// A moment lies before the one that precedes it.
+    /// Times are not increasing.
     #[error("time runs backwards, from {before} to {after}: sort by time")]
     Backwards {
         /// The earlier entry.
@@ -80,7 +81,7 @@ pub enum DelayError {
         /// The later entry.
         after: Timestamp,
     },
-    /// The bound of a distribution is no positive number.
+    /// The bound of a distribution is not a positive number.
     #[error("the bound of the jitter must be above 0 standard deviations, found {bound}")]
     Bound {
         /// The bound.
@@ -88,20 +89,20 @@ pub enum DelayError {
     },
 }
 
-/// What is added to the delay of each packet, drawn anew.
+/// Random delay added to each packet, drawn independently.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Jitter {
-    /// `|clamp(N(0, std²), ±bound·std)|`, RFC 8868 §4.5 (std 5 ms, bound 3 there). The text calls it zero-mean; with the
-    /// absolute value its mean is some 0.8 std.
+    /// `|clamp(N(0, std²), ±bound·std)|`, RFC 8868 §4.5 (there std 5 ms, bound 3). The RFC calls it zero-mean, but the
+    /// absolute value has a mean of about 0.8 std.
     TruncatedGaussian {
-        /// Standard deviation before it is folded.
+        /// Standard deviation of the normal distribution, at least 0.
         std: TimeDelta,
-        /// Where it is cut off, in standard deviations.
+        /// Truncation bound in standard deviations, above 0.
         bound: f64,
     },
-    /// Anything from zero to `max`, evenly.
+    /// Uniform from zero to `max`.
     Uniform {
-        /// The largest.
+        /// Maximum, at least 0.
         max: TimeDelta,
     },
 }
@@ -110,11 +111,11 @@ impl Jitter {
     /// RFC 8868 §4.5 with its recommended parameters.
     pub const RFC8868: Self = Self::TruncatedGaussian { std: TimeDelta::from_millis(5), bound: 3.0 };
 
-    /// Whether its parameters make sense.
+    /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// [`DelayError`]: a negative time, a bound that is not above zero.
+    /// [`DelayError`] if a time is negative or the bound is not above zero.
     pub fn check(self) -> Result<(), DelayError> {
         let (delay, bound) = match self {
             Self::TruncatedGaussian { std, bound } => (std, bound),
@@ -138,7 +139,7 @@ impl Jitter {
     }
 }
 
-/// The way between the two ends of a link.
+/// Computes arrival times from transmission times.
 #[derive(Debug)]
 pub(super) struct Propagation {
     delay: DelayProfile,
@@ -159,10 +160,11 @@ impl Propagation {
         self.reorder && self.jitter.is_some()
     }
 
-    /// When a packet arrives that is transmitted at `sent`; `serialisation` is how long that took.
+    /// Arrival time of a packet whose transmission ended at `sent` and took `serialisation`.
     ///
-    /// Without reordering this is NR-BPDV of RFC 8868 §4.5: who would overtake follows at the distance that the link's rate sets.
-    /// These are ends of packets: so it is the serialisation of this one, where the RFC, for beginnings, has that of the one before.
+    /// Without reordering this is NR-BPDV of RFC 8868 §4.5: a packet that would overtake arrives one serialisation time
+    /// after the packet before it. Times here are those of the last bit, so the serialisation time is that of this packet;
+    /// the RFC uses the first bit and the preceding packet.
     pub(super) fn arrival(&mut self, sent: Timestamp, serialisation: TimeDelta) -> Timestamp {
         while self.delay.steps.get(self.next).is_some_and(|&(from, _)| from <= sent) {
             self.next += 1;
@@ -191,54 +193,55 @@ mod tests {
 
     fn arrivals(jitter: Option<Jitter>, reorder: bool) -> Vec<(Timestamp, Timestamp)> {
         let delay = DelayProfile::from(TimeDelta::from_millis(50));
-        let mut way = Propagation::new(delay, jitter, reorder, random::stream(1, "jitter"));
+        let mut propagation = Propagation::new(delay, jitter, reorder, random::stream(1, "jitter"));
         (1..20_000)
             .map(|k| {
                 let sent = Timestamp::from_nanos(k * MILLI);
-                (sent, way.arrival(sent, TimeDelta::from_micros(100)))
+                (sent, propagation.arrival(sent, TimeDelta::from_micros(100)))
             })
             .collect()
     }
 
     #[test]
-    fn jitter_of_rfc_8868_has_the_mean_and_bounds_of_a_folded_gaussian() {
-        let waits: Vec<f64> = arrivals(Some(Jitter::RFC8868), true)
+    fn rfc_8868_jitter_has_the_mean_of_a_folded_gaussian() {
+        let jitters: Vec<f64> = arrivals(Some(Jitter::RFC8868), true)
             .iter()
             .map(|&(sent, arrived)| (arrived - sent).as_millis() - 50.0)
             .collect();
-        let mean = waits.iter().sum::<f64>() / waits.len() as f64;
-        // E|N(0, 5²)| = 5·sqrt(2/π) = 3.989; the cut at 3 deviations takes 0.004 off.
+        let mean = jitters.iter().sum::<f64>() / jitters.len() as f64;
+        // E|N(0, 5²)| = 5·sqrt(2/π) = 3.989; the truncation at 3 standard deviations subtracts 0.004.
         assert!((3.93..4.04).contains(&mean), "{mean}");
-        assert!(waits.iter().all(|wait| (0.0..=15.0).contains(wait)));
-        assert!(waits.iter().any(|&wait| wait > 14.99) && waits.iter().any(|&wait| wait < 0.01));
+        assert!(jitters.iter().all(|jitter| (0.0..=15.0).contains(jitter)));
+        assert!(jitters.iter().any(|&jitter| jitter > 14.99) && jitters.iter().any(|&jitter| jitter < 0.01));
     }
 
     #[test]
-    fn without_reordering_packets_keep_their_order_and_distance() {
+    fn without_reordering_packets_keep_order_and_spacing() {
         let ordered = arrivals(Some(Jitter::RFC8868), false);
         let gaps = || ordered.windows(2).map(|pair| pair[1].1 - pair[0].1);
         assert!(gaps().all(|gap| gap >= TimeDelta::from_micros(100)));
         assert!(gaps().any(|gap| gap == TimeDelta::from_micros(100)));
         let reordered = arrivals(Some(Jitter::RFC8868), true);
         assert!(reordered.windows(2).any(|pair| pair[1].1 < pair[0].1));
-        // Never earlier than the draw itself.
+        // Never earlier than with the jitter alone.
         assert!(ordered.iter().zip(&reordered).all(|(ordered, drawn)| ordered.1 >= drawn.1));
     }
 
     #[test]
-    fn a_delay_that_shrinks_reorders_nothing() {
+    fn a_decreasing_delay_does_not_reorder() {
         let at = |millis: u64| Timestamp::from_nanos(millis * MILLI);
         let steps = vec![(at(0), TimeDelta::from_millis(100)), (at(10), TimeDelta::from_millis(20))];
         let delay = DelayProfile::steps(steps).unwrap();
-        let mut way = Propagation::new(delay, None, false, random::stream(1, "none"));
-        let arrival = |way: &mut Propagation, millis| way.arrival(at(millis), TimeDelta::ZERO);
-        assert_eq!(arrival(&mut way, 9), at(109));
-        assert_eq!(arrival(&mut way, 10), at(109));
-        assert_eq!(arrival(&mut way, 100), at(120));
+        let mut propagation = Propagation::new(delay, None, false, random::stream(1, "none"));
+        let arrival =
+            |propagation: &mut Propagation, millis| propagation.arrival(at(millis), TimeDelta::ZERO);
+        assert_eq!(arrival(&mut propagation, 9), at(109));
+        assert_eq!(arrival(&mut propagation, 10), at(109));
+        assert_eq!(arrival(&mut propagation, 100), at(120));
     }
 
     #[test]
-    fn delays_that_cannot_be_are_refused() {
+    fn rejects_invalid_delays() {
         let at = Timestamp::from_nanos;
         let ms = TimeDelta::from_millis;
         assert_eq!(DelayProfile::steps(vec![]), Err(DelayError::Empty));

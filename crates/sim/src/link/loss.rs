@@ -1,4 +1,4 @@
-//! What is lost on the wire, and what arrives twice.
+//! Packet loss after transmission.
 
 use std::collections::BTreeSet;
 
@@ -6,65 +6,66 @@ use rand::RngExt;
 
 use crate::random::Random;
 
-/// Which packets are lost after they have been transmitted.
+/// The loss model of a link.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Loss {
-    /// None.
+    /// No loss.
     #[default]
     None,
-    /// Each with this probability, independent of the others.
+    /// Independent losses with this probability, 0 to 1.
     Random(f64),
-    /// A channel that is good or bad: Gilbert, "Capacity of a Burst-Noise Channel", 1960; Elliott, "Estimates of Error Rates
-    /// for Codes on Burst-Noise Channels", 1963. It begins good, and may change its state after each packet.
+    /// A channel with a good and a bad state: Gilbert, "Capacity of a Burst-Noise Channel", 1960; Elliott, "Estimates of
+    /// Error Rates for Codes on Burst-Noise Channels", 1963. It begins in the good state and may change state after each
+    /// packet.
     GilbertElliott {
-        /// Probability of turning bad after a packet (p).
+        /// Transition probability from good to bad per packet (p), 0 to 1.
         to_bad: f64,
-        /// Probability of turning good after a packet (r).
+        /// Transition probability from bad to good per packet (r), 0 to 1.
         to_good: f64,
-        /// Loss while good (1 − k).
+        /// Loss probability in the good state (1 − k), 0 to 1.
         good: f64,
-        /// Loss while bad (1 − h).
+        /// Loss probability in the bad state (1 − h), 0 to 1.
         bad: f64,
     },
-    /// Exactly these, counted from 0 in the order in which the link transmits them.
+    /// Loses exactly these packets, numbered from 0 in order of transmission.
     List(BTreeSet<u64>),
 }
 
-/// A probability that is none.
+/// A probability out of range.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("{what} must lie between 0 and 1, found {value}")]
 pub struct ProbabilityError {
-    /// What it is the probability of.
+    /// The name of the probability.
     pub what: &'static str,
     /// The value.
     pub value: f64,
 }
 
-/// Whether `value` is a probability.
+/// Checks that `value` is a probability.
 pub(super) fn probability(what: &'static str, value: f64) -> Result<(), ProbabilityError> {
     if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(ProbabilityError { what, value }) }
 }
 
 impl Loss {
-    /// Whether its probabilities are some.
+    /// Checks that all probabilities are from 0 to 1.
     ///
     /// # Errors
     ///
-    /// [`ProbabilityError`] names the first that is none.
+    /// [`ProbabilityError`] names the first that is not.
     pub fn check(&self) -> Result<(), ProbabilityError> {
         match *self {
             Self::None | Self::List(_) => Ok(()),
             Self::Random(ratio) => probability("loss", ratio),
             Self::GilbertElliott { to_bad, to_good, good, bad } => {
-                probability("the probability of turning bad", to_bad)?;
-                probability("the probability of turning good", to_good)?;
-                probability("the loss while good", good)?;
-                probability("the loss while bad", bad)
+                probability("the transition probability from good to bad", to_bad)?;
+                probability("the transition probability from bad to good", to_good)?;
+                probability("the loss probability in the good state", good)?;
+                probability("the loss probability in the bad state", bad)
             }
         }
     }
 
-    /// The share of packets that it takes in the long run; of a list, none.
+    /// Long-term loss ratio; 0 for a list.
     pub fn mean(&self) -> f64 {
         match *self {
             Self::None | Self::List(_) => 0.0,
@@ -78,32 +79,32 @@ impl Loss {
     }
 }
 
-/// Decides for each packet.
+/// Applies a [`Loss`] model to a sequence of packets.
 #[derive(Debug)]
 pub(super) struct LossProcess {
     loss: Loss,
     random: Random,
-    bad: bool,
-    seen: u64,
+    is_bad: bool,
+    transmitted: u64,
 }
 
 impl LossProcess {
     pub(super) fn new(loss: Loss, random: Random) -> Self {
-        Self { loss, random, bad: false, seen: 0 }
+        Self { loss, random, is_bad: false, transmitted: 0 }
     }
 
-    /// Whether the packet transmitted now is lost.
-    pub(super) fn takes_next(&mut self) -> bool {
-        let index = self.seen;
-        self.seen += 1;
+    /// Whether the next transmitted packet is lost.
+    pub(super) fn is_next_lost(&mut self) -> bool {
+        let index = self.transmitted;
+        self.transmitted += 1;
         match &self.loss {
             Loss::None => false,
             Loss::Random(ratio) => self.random.random::<f64>() < *ratio,
             Loss::GilbertElliott { to_bad, to_good, good, bad } => {
-                // Always two draws, so that the states do not depend on the losses.
+                // Always draws twice, so that the states do not depend on the losses.
                 let (lost, changes) = (self.random.random::<f64>(), self.random.random::<f64>());
-                let (ratio, change) = if self.bad { (bad, to_good) } else { (good, to_bad) };
-                self.bad ^= changes < *change;
+                let (ratio, change) = if self.is_bad { (bad, to_good) } else { (good, to_bad) };
+                self.is_bad ^= changes < *change;
                 lost < *ratio
             }
             Loss::List(list) => list.contains(&index),
@@ -118,7 +119,7 @@ mod tests {
 
     fn losses(loss: Loss, packets: usize) -> Vec<bool> {
         let mut process = LossProcess::new(loss, random::stream(7, "loss"));
-        (0..packets).map(|_| process.takes_next()).collect()
+        (0..packets).map(|_| process.is_next_lost()).collect()
     }
 
     fn ratio(losses: &[bool]) -> f64 {
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn independent_losses_have_their_ratio_and_no_memory() {
+    fn independent_losses_match_the_ratio_without_memory() {
         let losses = losses(Loss::Random(0.1), 200_000);
         assert!((0.097..0.103).contains(&ratio(&losses)), "{}", ratio(&losses));
         let after_loss: Vec<bool> = losses.windows(2).filter(|pair| pair[0]).map(|pair| pair[1]).collect();
@@ -134,30 +135,30 @@ mod tests {
     }
 
     #[test]
-    fn a_gilbert_elliott_channel_loses_in_bursts_of_the_length_that_theory_says() {
+    fn gilbert_elliott_bursts_have_the_theoretical_length() {
         let loss = Loss::GilbertElliott { to_bad: 0.01, to_good: 0.25, good: 0.0, bad: 1.0 };
         let mean = loss.mean();
         assert!((mean - 0.01 / 0.26).abs() < 1e-12);
         let losses = losses(loss, 400_000);
         assert!((ratio(&losses) / mean - 1.0).abs() < 0.05, "{}", ratio(&losses));
-        // With all lost while bad and none while good a burst lasts 1/r packets.
+        // With certain loss in the bad state and none in the good state, the mean burst length is 1/r packets.
         let bursts = losses.windows(2).filter(|pair| !pair[0] && pair[1]).count();
         let length = losses.iter().filter(|&&lost| lost).count() as f64 / bursts as f64;
         assert!((3.85..4.15).contains(&length), "{length}");
     }
 
     #[test]
-    fn a_list_loses_exactly_what_it_names() {
+    fn a_list_loses_exactly_the_listed_packets() {
         let lost = losses(Loss::List([0, 3, 4].into()), 6);
         assert_eq!(lost, [true, false, false, true, true, false]);
         assert_eq!(losses(Loss::None, 3), [false; 3]);
     }
 
     #[test]
-    fn what_is_no_probability_is_refused() {
+    fn rejects_probabilities_out_of_range() {
         assert!(Loss::Random(f64::NAN).check().is_err());
-        let complaint = Loss::Random(1.5).check().unwrap_err().to_string();
-        assert_eq!(complaint, "loss must lie between 0 and 1, found 1.5");
+        let message = Loss::Random(1.5).check().unwrap_err().to_string();
+        assert_eq!(message, "loss must lie between 0 and 1, found 1.5");
         assert!(Loss::GilbertElliott { to_bad: 0.1, to_good: 0.1, good: 0.0, bad: -0.1 }.check().is_err());
     }
 }

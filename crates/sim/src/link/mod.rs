@@ -1,19 +1,20 @@
-//! A link: what goes in comes out later, is dropped with a reason, or is still inside.
+//! A unidirectional link: queue, transmitter, loss, and propagation.
 //!
 //! ```text
 //!   offer --> queue --> transmitter --> loss, duplication --> propagation --> arrival
-//!             waits     serialisation                         delay, jitter
+//!             queueing  serialisation                         delay, jitter
 //! ```
 //!
-//! The three places are apart: what is being transmitted or on its way does not occupy the queue. Each part is a file:
-//! [`queue`], [`rate`], [`loss`], [`delay`].
+//! Queueing, serialisation and propagation are separate: a packet in transmission or propagation does not occupy the queue.
+//! The modules are [`queue`], [`rate`], [`loss`] and [`delay`]. Every packet that enters is delivered, dropped with a
+//! reason, or still inside.
 //!
-//! A link owns no clock: the event queue of a simulation drives it, or a real-time emulator.
+//! A link has no clock. A simulation's event queue or a real-time emulator drives it.
 
 mod buffer;
 pub mod delay;
+mod in_flight;
 pub mod loss;
-mod on_the_way;
 pub mod queue;
 pub mod rate;
 
@@ -21,10 +22,10 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use self::{
-    buffer::{Buffer, Taken},
+    buffer::{Buffer, Dequeued},
     delay::{DelayError, DelayProfile, Jitter, Propagation},
+    in_flight::InFlight,
     loss::{Loss, LossProcess, ProbabilityError},
-    on_the_way::OnTheWay,
     queue::Queue,
     rate::{RateError, RateProfile, Transmitter},
 };
@@ -34,25 +35,25 @@ use crate::{
     trace::{Event, Observer, Waiting},
 };
 
-/// What a link is made of, its queue apart.
+/// Configuration of a link, without its queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkConfig {
-    /// How fast it transmits.
+    /// Transmission rate over time. Default: unlimited.
     pub rate: RateProfile,
-    /// One-way propagation delay.
+    /// One-way propagation delay. Default: 0.
     pub delay: DelayProfile,
-    /// What is added to the delay of each packet.
+    /// Random addition to the delay of each packet. Default: none.
     pub jitter: Option<Jitter>,
-    /// Whether jitter may reorder. By default not: RFC 8868 §4.5, NR-BPDV.
+    /// Whether jitter may reorder packets. Default: no (NR-BPDV of RFC 8868 §4.5).
     pub reorder: bool,
-    /// What is lost on the wire.
+    /// Loss after transmission. Default: none.
     pub loss: Loss,
-    /// The probability that a packet arrives twice, the second time right behind the first.
+    /// Probability that a packet is delivered twice, 0 to 1; the copy follows immediately. Default: 0.
     pub duplication: f64,
 }
 
 impl Default for LinkConfig {
-    /// A link that delivers all at once: no limit, no delay, no loss.
+    /// A link that delivers every packet immediately: unlimited rate, no delay, no loss.
     fn default() -> Self {
         Self {
             rate: RateProfile::Unlimited,
@@ -84,74 +85,75 @@ impl LinkConfig {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// Its rate.
+    /// Invalid rate.
     #[error(transparent)]
     Rate(#[from] RateError),
-    /// Its delay or jitter.
+    /// Invalid delay or jitter.
     #[error(transparent)]
     Delay(#[from] DelayError),
-    /// A probability.
+    /// Invalid probability.
     #[error(transparent)]
     Probability(#[from] ProbabilityError),
 }
 
-/// What went through a link, in packets.
+/// Counters of a link since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkCounters {
-    /// Offered to it.
+    /// Packets offered to the link.
     pub offered_packets: u64,
-    /// Came out at the far end.
+    /// Packets delivered at the far end, duplicates included.
     pub delivered_packets: u64,
-    /// Their size in bytes.
+    /// Bytes delivered at the far end, duplicates included.
     pub delivered_bytes: u64,
-    /// Transmitted, whether or not they were then lost, in bytes.
+    /// Bytes transmitted, including those of packets that were then lost.
     pub transmitted_bytes: u64,
-    /// Dropped because the queue was full.
+    /// Packets dropped because the queue was full.
     pub overflow_packets: u64,
-    /// Dropped by active queue management.
+    /// Packets dropped by active queue management.
     pub aqm_packets: u64,
-    /// Lost on the wire.
+    /// Packets lost after transmission.
     pub lost_packets: u64,
-    /// Made by duplication.
+    /// Copies created by duplication.
     pub duplicated_packets: u64,
-    /// Marked by the queue.
+    /// Packets marked by the queue.
     pub marked_packets: u64,
 }
 
 impl LinkCounters {
-    /// Dropped for whatever reason.
+    /// Packets dropped for any reason, losses included.
     pub const fn dropped_packets(&self) -> u64 {
         self.overflow_packets + self.aqm_packets + self.lost_packets
     }
 }
 
-/// One direction between two nodes.
+/// A unidirectional link between two nodes.
 ///
-/// Its driver calls [`offer`](Self::offer) with what enters, and [`poll`](Self::poll) when [`next_event`](Self::next_event) has
-/// come, until nothing more comes out; then it collects what was dropped ([`poll_dropped`](Self::poll_dropped)).
+/// The driver calls [`offer`](Self::offer) for each packet that enters the link, and [`poll`](Self::poll) at the time of
+/// [`next_event`](Self::next_event) until it returns `None`. Then it collects the dropped packets with
+/// [`poll_dropped`](Self::poll_dropped).
 #[derive(Debug)]
 pub struct Link {
     id: LinkId,
     queue: Buffer,
     transmitter: Transmitter,
-    /// The rate that the queue was told last; told again only where it may change.
+    /// The rate last passed to the queue.
     drain: DataRate,
     rate_changes: bool,
     loss: LossProcess,
     duplication: Option<(f64, random::Random)>,
     propagation: Propagation,
-    on_the_way: OnTheWay,
+    in_flight: InFlight,
     drops: Vec<Dropped>,
     duplicates: Vec<BodyId>,
     counters: LinkCounters,
 }
 
 impl Link {
-    /// An empty link. Its chance depends on `seed` and `name`.
+    /// Creates an empty link. `seed` and `name` select its random streams.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] says what in `config` cannot be.
+    /// [`LinkError`] if a field of `config` is invalid.
     pub fn new(
         id: LinkId,
         config: &LinkConfig,
@@ -170,52 +172,52 @@ impl Link {
             rate_changes: true,
             loss: LossProcess::new(config.loss.clone(), stream("loss")),
             duplication: (config.duplication > 0.0).then(|| (config.duplication, stream("duplication"))),
-            on_the_way: OnTheWay::new(propagation.may_reorder()),
+            in_flight: InFlight::new(propagation.may_reorder()),
             propagation,
             drops: Vec::new(),
             duplicates: Vec::new(),
             counters: LinkCounters::default(),
         };
-        link.tell_rate(Timestamp::ZERO);
+        link.update_drain_rate(Timestamp::ZERO);
         link.rate_changes = matches!(config.rate, RateProfile::Steps { .. });
         Ok(link)
     }
 
-    /// What went through so far.
+    /// Counters since the start.
     pub fn counters(&self) -> LinkCounters {
         self.counters
     }
 
-    /// What waits in the queue.
+    /// Packets and bytes in the queue.
     pub fn waiting(&self) -> Waiting {
         self.queue.waiting()
     }
 
-    /// How many packets are being transmitted or on their way.
+    /// Number of packets in transmission or propagation.
     pub fn in_flight(&self) -> u64 {
-        self.on_the_way.len() as u64
+        self.in_flight.len() as u64
     }
 
-    /// Whether every packet is accounted for: `offered + duplicated = delivered + dropped + waiting + in flight`.
+    /// Whether every packet is accounted for: `offered + duplicated = delivered + dropped + queued + in flight`.
     pub fn is_conserved(&self) -> bool {
         let LinkCounters { offered_packets, duplicated_packets, delivered_packets, .. } = self.counters;
         let inside = self.queue.counted().packets + self.in_flight();
         offered_packets + duplicated_packets == delivered_packets + self.counters.dropped_packets() + inside
     }
 
-    /// `packet` enters now.
+    /// Accepts `packet` at the near end.
     pub fn offer(&mut self, now: Timestamp, packet: Packet, observer: &mut impl Observer) {
         self.counters.offered_packets += 1;
-        self.tell_rate(now);
+        self.update_drain_rate(now);
         let dropped = self.drops.len();
         if self.queue.is_empty() && self.is_free(now) {
-            let taken = self.queue.pass(now, packet, &mut self.drops);
+            let dequeued = self.queue.pass(now, packet, &mut self.drops);
             self.report_drops(now, dropped, observer);
-            if observer.watches() && taken.packet.is_some() {
+            if observer.watches() && dequeued.packet.is_some() {
                 let waiting = Waiting { packets: 1, size: packet.size() };
                 observer.on_event(now, &Event::Queued { link: self.id, packet, waiting });
             }
-            return self.begin(now, taken, TimeDelta::ZERO, observer);
+            return self.start_transmission(now, dequeued, TimeDelta::ZERO, observer);
         }
         let mut packet = packet;
         if self.queue.enqueue(now, packet, &mut self.drops) {
@@ -225,19 +227,19 @@ impl Link {
         }
         self.report_drops(now, dropped, observer);
         if observer.watches() {
-            let own =
-                |gone: &Dropped| (gone.packet.flow, gone.packet.sequence) == (packet.flow, packet.sequence);
-            if !self.drops.get(dropped..).unwrap_or_default().iter().any(own) {
+            let is_same =
+                |drop: &Dropped| (drop.packet.flow, drop.packet.sequence) == (packet.flow, packet.sequence);
+            if !self.drops.get(dropped..).unwrap_or_default().iter().any(is_same) {
                 let event = Event::Queued { link: self.id, packet, waiting: self.waiting() };
                 observer.on_event(now, &event);
             }
         }
-        self.transmit_what_can(now, observer);
+        self.transmit_ready(now, observer);
     }
 
-    /// When [`poll`](Self::poll) is wanted next.
+    /// Time of the next [`poll`](Self::poll) call; `None` if the link is empty and has no timer.
     pub fn next_event(&self, now: Timestamp) -> Option<Timestamp> {
-        let mut next = self.on_the_way.next().unwrap_or(Timestamp::MAX);
+        let mut next = self.in_flight.next().unwrap_or(Timestamp::MAX);
         if !self.queue.is_empty() {
             next = next.min(self.transmitter.ready_at(now));
         }
@@ -247,33 +249,33 @@ impl Link {
         (next < Timestamp::MAX).then_some(next)
     }
 
-    /// The next packet that has reached the far end by `now`.
+    /// Returns the next packet that has reached the far end by `now`.
     pub fn poll(&mut self, now: Timestamp, observer: &mut impl Observer) -> Option<Packet> {
         if self.queue.next_timer().is_some_and(|at| at <= now) {
-            self.tell_rate(now);
+            self.update_drain_rate(now);
             self.queue.on_timer(now);
         }
-        self.transmit_what_can(now, observer);
-        let packet = self.on_the_way.pop_until(now)?;
+        self.transmit_ready(now, observer);
+        let packet = self.in_flight.pop_until(now)?;
         self.counters.delivered_packets += 1;
         self.counters.delivered_bytes += u64::from(packet.bytes);
         debug_assert_eq!(self.queue.waiting(), self.queue.counted());
-        debug_assert!(self.is_conserved(), "link {:?} lost count: {self:?}", self.id);
+        debug_assert!(self.is_conserved(), "link {:?} does not conserve packets: {self:?}", self.id);
         Some(packet)
     }
 
-    /// One of the packets that were dropped since, in any order.
+    /// Returns one of the packets dropped since the last call, in any order.
     pub fn poll_dropped(&mut self) -> Option<Dropped> {
         self.drops.pop()
     }
 
-    /// The body of one of the packets that were duplicated since: one more packet carries it.
+    /// Returns the body of one of the packets duplicated since the last call. One more packet now refers to it.
     pub fn poll_duplicated(&mut self) -> Option<BodyId> {
         self.duplicates.pop()
     }
 
-    /// Tells the queue the rate, if it has changed.
-    fn tell_rate(&mut self, now: Timestamp) {
+    /// Passes the rate to the queue if it has changed.
+    fn update_drain_rate(&mut self, now: Timestamp) {
         if !self.rate_changes {
             return;
         }
@@ -284,58 +286,64 @@ impl Link {
         }
     }
 
-    /// Whether the transmitter may begin now.
+    /// Whether the transmitter can start a packet now.
     fn is_free(&mut self, now: Timestamp) -> bool {
-        self.transmitter.refresh(now);
+        self.transmitter.skip_unused_opportunities(now);
         self.transmitter.ready_at(now) <= now
     }
 
-    /// Takes packets from the queue while the transmitter is free.
-    fn transmit_what_can(&mut self, now: Timestamp, observer: &mut impl Observer) {
+    /// Dequeues and transmits packets while the transmitter is free.
+    fn transmit_ready(&mut self, now: Timestamp, observer: &mut impl Observer) {
         while !self.queue.is_empty() && self.is_free(now) {
             let dropped = self.drops.len();
-            let taken = self.queue.dequeue(now, &mut self.drops);
+            let dequeued = self.queue.dequeue(now, &mut self.drops);
             self.report_drops(now, dropped, observer);
-            let sojourn = taken.packet.map(|packet| now.saturating_since(packet.queued));
-            self.begin(now, taken, sojourn.unwrap_or_default(), observer);
+            let sojourn = dequeued.packet.map(|packet| now.saturating_since(packet.queued));
+            self.start_transmission(now, dequeued, sojourn.unwrap_or_default(), observer);
         }
     }
 
-    /// Begins to transmit what was taken from the queue after `sojourn`, if anything was.
-    fn begin(&mut self, now: Timestamp, taken: Taken, sojourn: TimeDelta, observer: &mut impl Observer) {
-        let Some(packet) = taken.packet else { return };
-        let waited = |packet: &Packet| packet.waited_ns + sojourn.as_nanos().unsigned_abs();
-        if taken.marked {
+    /// Transmits the dequeued packet, if any, after a queueing time of `sojourn`.
+    fn start_transmission(
+        &mut self,
+        now: Timestamp,
+        dequeued: Dequeued,
+        sojourn: TimeDelta,
+        observer: &mut impl Observer,
+    ) {
+        let Some(packet) = dequeued.packet else { return };
+        let queueing_ns = |packet: &Packet| packet.waited_ns + sojourn.as_nanos().unsigned_abs();
+        if dequeued.marked {
             self.counters.marked_packets += 1;
             observer.on_event(now, &Event::Marked { link: self.id, packet });
         }
         if observer.watches() {
-            let packet = Packet { waited_ns: waited(&packet), ..packet };
+            let packet = Packet { waited_ns: queueing_ns(&packet), ..packet };
             let event = Event::Dequeued { link: self.id, packet, sojourn, waiting: self.waiting() };
             observer.on_event(now, &event);
         }
         let transmitted = self.transmitter.transmit(now, packet.bytes);
         self.counters.transmitted_bytes += u64::from(packet.bytes);
-        if self.loss.takes_next() {
+        if self.loss.is_next_lost() {
             self.counters.lost_packets += 1;
-            let packet = Packet { waited_ns: waited(&packet), ..packet };
+            let packet = Packet { waited_ns: queueing_ns(&packet), ..packet };
             self.drops.push(Dropped { packet, reason: DropReason::Loss });
             let (reason, waiting) = (DropReason::Loss, self.waiting());
             observer.on_event(now, &Event::Dropped { link: self.id, packet, reason, waiting });
             return;
         }
         let arrival = self.propagation.arrival(transmitted, transmitted - now);
-        self.on_the_way.push(arrival, packet, sojourn);
+        self.in_flight.push(arrival, packet, sojourn);
         if let Some((ratio, random)) = &mut self.duplication
             && random.random::<f64>() < *ratio
         {
             self.counters.duplicated_packets += 1;
             self.duplicates.push(packet.body);
-            self.on_the_way.push(arrival, packet, sojourn);
+            self.in_flight.push(arrival, packet, sojourn);
         }
     }
 
-    /// Counts and reports what the queue dropped since there were `from` drops.
+    /// Counts and reports the drops from index `from` on.
     fn report_drops(&mut self, now: Timestamp, from: usize, observer: &mut impl Observer) {
         let waiting = self.waiting();
         for &Dropped { packet, reason } in self.drops.get(from..).unwrap_or_default() {
@@ -349,7 +357,8 @@ impl Link {
     }
 }
 
-/// What a link of `profile` has carried of what it could have, from the beginning until `end`; `None` where it has no limit.
+/// Utilisation of a link with rate `profile` from the start until `end`: bytes transmitted divided by capacity. `None` if
+/// the capacity is zero or unlimited.
 pub fn utilisation(profile: &RateProfile, counters: &LinkCounters, end: Timestamp) -> Option<f64> {
     let capacity: DataSize = profile.capacity(end)?;
     (capacity > DataSize::ZERO).then(|| counters.transmitted_bytes as f64 / capacity.as_bytes() as f64)

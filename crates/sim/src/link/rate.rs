@@ -1,35 +1,36 @@
-//! How fast a link transmits.
+//! Link rates and serialisation.
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-/// Bits × nanoseconds per second: the work of transmitting one byte, so that `work / rate` is a time in nanoseconds.
+/// Work to transmit one byte, in bit·ns/s, so that `work / rate` is a time in nanoseconds.
 const WORK_PER_BYTE: u64 = 8_000_000_000;
 
-/// How a link's rate behaves over time.
+/// The rate of a link over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RateProfile {
-    /// Transmission takes no time.
+    /// Unlimited rate: transmission takes no time.
     Unlimited,
-    /// The same rate at all times.
+    /// Constant rate, above 0.
     Fixed(DataRate),
-    /// Each rate holds from its moment on; before the first moment the first rate holds. With a period, all begins anew after it.
+    /// A step function of time, repeated with an optional period. Before the first step, the first rate applies.
     Steps {
-        /// Moments, increasing, and rates above zero.
+        /// Times, strictly increasing, and rates above 0.
         steps: Vec<(Timestamp, DataRate)>,
-        /// After how long it repeats.
+        /// Period, longer than the last time.
         period: Option<TimeDelta>,
     },
-    /// Moments at which up to so many bytes may leave, over and over again with the period of the last one: Mahimahi's traces
-    /// (Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015, §4; its `mm-link` manual).
+    /// Delivery opportunities of a fixed number of bytes, repeated with the time of the last one as the period: the traces
+    /// of Mahimahi (Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015, §4; its `mm-link`
+    /// manual).
     Opportunities {
-        /// Moments from the beginning, in order; the last one is the period.
+        /// Times since the start, in order; the last one is the period.
         at: Vec<Timestamp>,
-        /// Bytes per opportunity: 1504 there.
+        /// Bytes per opportunity, above 0; Mahimahi: 1504.
         bytes: u32,
     },
 }
 
-/// Why a [`RateProfile`] cannot be.
+/// An invalid [`RateProfile`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RateError {
@@ -39,10 +40,10 @@ pub enum RateError {
         /// The rate.
         rate: DataRate,
     },
-    /// There is nothing in it.
-    #[error("no rates: give at least one moment and its rate")]
+    /// The list of rates or opportunities is empty.
+    #[error("no rates: give at least one time and its rate")]
     Empty,
-    /// A moment lies before the one that precedes it.
+    /// Times are not increasing.
     #[error("time runs backwards, from {before} to {after}: sort by time")]
     Backwards {
         /// The earlier entry.
@@ -50,9 +51,9 @@ pub enum RateError {
         /// The later entry.
         after: Timestamp,
     },
-    /// The last moment is the beginning, so that it repeats after no time.
+    /// The period is not longer than the last time, or an opportunity has no bytes.
     #[error(
-        "it repeats after {period}: the last moment must come after the beginning, and a period after all moments"
+        "it repeats after {period}: the period must be above 0 and longer than the last time, and opportunities must have bytes"
     )]
     NoPeriod {
         /// The period.
@@ -61,11 +62,11 @@ pub enum RateError {
 }
 
 impl RateProfile {
-    /// Whether all its rates are above zero and its moments in order.
+    /// Checks that all rates are above zero and all times in order.
     ///
     /// # Errors
     ///
-    /// [`RateError`] names the first that is not.
+    /// [`RateError`] names the first problem.
     pub fn check(&self) -> Result<(), RateError> {
         match self {
             Self::Unlimited => Ok(()),
@@ -90,7 +91,7 @@ impl RateProfile {
         }
     }
 
-    /// What it can carry from the beginning until `end`; `None`: no limit.
+    /// Capacity in bytes from the start until `end`; `None` if unlimited.
     pub fn capacity(&self, end: Timestamp) -> Option<DataSize> {
         let bits_nanos: u128 = match self {
             Self::Unlimited => return None,
@@ -123,7 +124,7 @@ fn above_zero(rate: DataRate) -> Result<(), RateError> {
     if rate == DataRate::ZERO { Err(RateError::Zero { rate }) } else { Ok(()) }
 }
 
-/// The last moment, if all are in order.
+/// Checks the order and returns the last time.
 fn in_order(moments: impl Iterator<Item = Timestamp>, strictly: bool) -> Result<Timestamp, RateError> {
     let mut before = None;
     for after in moments {
@@ -135,10 +136,10 @@ fn in_order(moments: impl Iterator<Item = Timestamp>, strictly: bool) -> Result<
     before.ok_or(RateError::Empty)
 }
 
-/// Turns bytes into time: the part of a link that transmits one packet after the other.
+/// Computes serialisation times of consecutive packets.
 ///
-/// Times are exact: what a transmission's end is rounded up by, less than a nanosecond, shortens the one that follows it
-/// without a pause.
+/// The end of a transmission is rounded up to a nanosecond. The rounding error is subtracted from the next transmission if
+/// that follows without a pause, so errors do not accumulate.
 #[derive(Debug, Clone)]
 pub struct Transmitter {
     kind: Kind,
@@ -149,17 +150,17 @@ pub struct Transmitter {
 enum Kind {
     Unlimited,
     Rate {
-        /// At the end of the last transmission, which may lie ahead of now.
+        /// Position at the end of the last transmission, which may lie in the future.
         segments: Segments,
-        /// The same profile, at the moment that was asked for last.
-        told: Segments,
-        /// Work that the last transmission's rounded-up end has left over.
+        /// Position of the last query of the rate.
+        queried: Segments,
+        /// Work left over from rounding up the end of the last transmission.
         credit: u64,
     },
     Opportunities {
         at: Vec<Timestamp>,
         bytes: u32,
-        /// The opportunity in use, and how many times the trace has been through.
+        /// Index of the current opportunity, number of completed rounds, and bytes left in the opportunity.
         index: usize,
         round: u64,
         left: u32,
@@ -167,18 +168,18 @@ enum Kind {
 }
 
 impl Transmitter {
-    /// A transmitter that has never sent.
+    /// Creates an idle transmitter.
     ///
     /// # Errors
     ///
-    /// What [`RateProfile::check`] finds.
+    /// The error of [`RateProfile::check`].
     pub fn new(profile: &RateProfile) -> Result<Self, RateError> {
         profile.check()?;
         let kind = match profile {
             RateProfile::Unlimited => Kind::Unlimited,
             RateProfile::Fixed(_) | RateProfile::Steps { .. } => {
                 let segments = Segments::new(profile);
-                Kind::Rate { told: segments.clone(), segments, credit: 0 }
+                Kind::Rate { queried: segments.clone(), segments, credit: 0 }
             }
             RateProfile::Opportunities { at, bytes } => {
                 Kind::Opportunities { at: at.clone(), bytes: *bytes, index: 0, round: 0, left: *bytes }
@@ -189,29 +190,29 @@ impl Transmitter {
         Ok(transmitter)
     }
 
-    /// When the next packet may be taken from the queue: `now`, or later.
+    /// Time at which the next transmission can start: `now` or later.
     pub fn ready_at(&self, now: Timestamp) -> Timestamp {
         self.free_at.max(now)
     }
 
-    /// Begins to transmit a packet of `bytes` now. Its end; the transmitter is free again from then on.
+    /// Transmits a packet of `bytes` and returns the end of the transmission, when the transmitter is free again.
     ///
-    /// Call it only when it [is ready](Self::ready_at); otherwise the packet begins when it is.
+    /// If the transmitter is not [ready](Self::ready_at), the transmission starts as soon as it is.
     pub fn transmit(&mut self, now: Timestamp, bytes: u32) -> Timestamp {
-        // The work of more would not fit into 63 bits: it goes in parts.
-        const MOST_AT_ONCE: u32 = 1 << 30;
-        if bytes > MOST_AT_ONCE {
-            let end = self.transmit(now, MOST_AT_ONCE);
-            return self.transmit(end, bytes - MOST_AT_ONCE);
+        // The work of larger packets would not fit into 63 bits.
+        const MAX_CHUNK: u32 = 1 << 30;
+        if bytes > MAX_CHUNK {
+            let end = self.transmit(now, MAX_CHUNK);
+            return self.transmit(end, bytes - MAX_CHUNK);
         }
         let start = self.ready_at(now);
         match &mut self.kind {
             Kind::Unlimited => return start,
             Kind::Rate { segments, credit, .. } => {
-                // A pause loses what the rounding left.
+                // The rounding error is discarded after a pause.
                 let saved = if start == self.free_at { *credit } else { 0 };
                 let whole = u64::from(bytes) * WORK_PER_BYTE;
-                // More than this packet takes is saved only where packets are shorter than a nanosecond.
+                // The saved work exceeds the packet's only if packets take less than a nanosecond.
                 let spare = saved.saturating_sub(whole);
                 let mut work = whole.saturating_sub(saved);
                 let mut at = start;
@@ -225,7 +226,7 @@ impl Transmitter {
                         self.free_at = end;
                         return end;
                     }
-                    // Within the segment, so the product is less than the work.
+                    // The segment ends before the packet, so the product is less than the work.
                     work -= (segments.until - at).as_nanos().unsigned_abs() * rate;
                     at = segments.until;
                 }
@@ -235,13 +236,13 @@ impl Transmitter {
         self.use_opportunities(start, bytes)
     }
 
-    /// The rate now: of a trace of opportunities, its mean; `None`: unlimited.
+    /// Rate at `now`; for opportunities, the mean rate; `None` if unlimited.
     pub fn rate(&mut self, now: Timestamp) -> Option<DataRate> {
         match &mut self.kind {
             Kind::Unlimited => None,
-            Kind::Rate { told, .. } => {
-                told.seek(now);
-                Some(told.rate)
+            Kind::Rate { queried, .. } => {
+                queried.seek(now);
+                Some(queried.rate)
             }
             Kind::Opportunities { at, bytes, .. } => {
                 let period = at.last().copied().unwrap_or(Timestamp::ZERO) - Timestamp::ZERO;
@@ -250,7 +251,7 @@ impl Transmitter {
         }
     }
 
-    /// Skips the opportunities before `now`; `free_at` becomes the one in use.
+    /// Skips the opportunities before `now` and sets `free_at` to the current one.
     fn find_opportunity(&mut self, now: Timestamp) {
         let Kind::Opportunities { at, bytes, index, round, left } = &mut self.kind else { return };
         let period = at.last().copied().unwrap_or(Timestamp::ZERO).as_nanos().max(1);
@@ -258,10 +259,10 @@ impl Transmitter {
             let within = at.get(index).copied().unwrap_or(Timestamp::ZERO).as_nanos();
             Timestamp::from_nanos(round.saturating_mul(period).saturating_add(within))
         };
-        let behind = now.as_nanos() / period;
-        if behind > *round + 1 {
-            // Whole rounds have passed without a packet.
-            (*index, *round, *left) = (0, behind - 1, *bytes);
+        let current_round = now.as_nanos() / period;
+        if current_round > *round + 1 {
+            // Skips whole rounds without a packet.
+            (*index, *round, *left) = (0, current_round - 1, *bytes);
         }
         while *left == 0 || moment(*index, *round) < now {
             *left = *bytes;
@@ -273,8 +274,8 @@ impl Transmitter {
         self.free_at = moment(*index, *round);
     }
 
-    /// Mahimahi's rule: an opportunity carries bytes of as many packets as fit, a packet may span several of them, and leaves
-    /// with its last byte.
+    /// Mahimahi's rule: an opportunity carries bytes of as many packets as fit. A packet may span several opportunities and
+    /// leaves with its last byte.
     fn use_opportunities(&mut self, start: Timestamp, bytes: u32) -> Timestamp {
         let mut to_send = bytes;
         self.find_opportunity(start);
@@ -283,7 +284,7 @@ impl Transmitter {
             let Kind::Opportunities { left, .. } = &mut self.kind else { return end };
             let sent = to_send.min(*left);
             (*left, to_send) = (*left - sent, to_send - sent);
-            // The next one, if this one is used up.
+            // Moves on if this opportunity is used up.
             self.find_opportunity(end);
             if to_send == 0 {
                 return end;
@@ -291,15 +292,15 @@ impl Transmitter {
         }
     }
 
-    /// When the packet that waits may begin, if opportunities pass unused: those before `now` are gone.
-    pub(super) fn refresh(&mut self, now: Timestamp) {
+    /// Discards the opportunities before `now`.
+    pub(super) fn skip_unused_opportunities(&mut self, now: Timestamp) {
         if self.free_at < now && matches!(self.kind, Kind::Opportunities { .. }) {
             self.find_opportunity(now);
         }
     }
 }
 
-/// Walks through the rates of a profile, forwards.
+/// A forward cursor over the segments of constant rate.
 #[derive(Debug, Clone)]
 struct Segments {
     steps: Vec<(Timestamp, DataRate)>,
@@ -324,7 +325,7 @@ impl Segments {
         segments
     }
 
-    /// Moves on to the rate that holds at `now`.
+    /// Advances to the segment that contains `now`.
     #[inline]
     fn seek(&mut self, now: Timestamp) {
         self.skip_rounds(now);
@@ -341,12 +342,12 @@ impl Segments {
         }
     }
 
-    /// Leaves out the whole rounds that end before `now`.
+    /// Skips the whole rounds that end before `now`.
     fn skip_rounds(&mut self, now: Timestamp) {
         let Some(period) = self.period.filter(|_| now >= self.until) else { return };
         let rounds = (now - self.round_start).as_nanos() / period.as_nanos().max(1);
         if rounds > 1 {
-            // At the end of the round before that of `now`.
+            // Continues at the end of the round before that of `now`.
             self.round_start += period * (rounds - 1);
             (self.next, self.until) = (self.steps.len(), self.round_start + period);
         }
@@ -376,18 +377,18 @@ mod tests {
     }
 
     #[test]
-    fn transmission_times_are_exact_over_any_number_of_packets() {
+    fn rounding_errors_do_not_accumulate() {
         // 1000 B at 3 Mbit/s take 2 666 666.6… ns.
         let mut transmitter = Transmitter::new(&RateProfile::Fixed(DataRate::from_bps(3_000_000))).unwrap();
         let ends: Vec<u64> = (0..6).map(|_| transmitter.transmit(at(0), 1000).as_nanos()).collect();
         assert_eq!(ends, [2_666_667, 5_333_334, 8_000_000, 10_666_667, 13_333_334, 16_000_000]);
-        // After a pause it begins anew.
+        // The rounding error is discarded after a pause.
         assert_eq!(transmitter.transmit(at(20_000_000), 1000), at(22_666_667));
     }
 
     #[test]
-    fn a_rate_that_changes_within_a_packet_is_integrated() {
-        // 1000 B = 8000 bit: 4000 of them in 4 ms at 1 Mbit/s, the rest in 2 ms at 2 Mbit/s.
+    fn integrates_a_rate_change_within_a_packet() {
+        // 1000 B = 8000 bit: 4000 bit in 4 ms at 1 Mbit/s, the rest in 2 ms at 2 Mbit/s.
         let profile = steps(&[(0, 1_000_000), (4_000_000, 2_000_000)], None);
         let mut transmitter = Transmitter::new(&profile).unwrap();
         assert_eq!(transmitter.transmit(at(0), 1000), at(6_000_000));
@@ -407,53 +408,56 @@ mod tests {
     }
 
     #[test]
-    fn an_opportunity_carries_what_fits_and_is_lost_unused() {
+    fn opportunities_are_shared_or_lost_unused() {
         let moments = [1_000_000, 1_000_000, 3_000_000].map(at).to_vec();
         let profile = RateProfile::Opportunities { at: moments, bytes: 1504 };
         let mut transmitter = Transmitter::new(&profile).unwrap();
         assert_eq!(transmitter.ready_at(at(0)), at(1_000_000));
-        // Two of 752 share one; 1600 B need the second one of 1 ms and some of the one at 3 ms.
+        // Two packets of 752 B share an opportunity; 1600 B need the second one at 1 ms and a part of the one at 3 ms.
         let ends: Vec<u64> = [752, 752, 1600]
             .iter()
             .map(|&bytes| transmitter.transmit(at(1_000_000), bytes).as_nanos())
             .collect();
         assert_eq!(ends, [1_000_000, 1_000_000, 3_000_000]);
-        // What the opportunity at 3 ms has left is gone by 3.5 ms; the next round begins with 4 ms.
-        transmitter.refresh(at(3_500_000));
+        // The rest of the opportunity at 3 ms is lost by 3.5 ms; the next round begins at 4 ms.
+        transmitter.skip_unused_opportunities(at(3_500_000));
         assert_eq!(transmitter.ready_at(at(3_500_000)), at(4_000_000));
         assert_eq!(transmitter.transmit(at(4_000_000), 1504), at(4_000_000));
-        transmitter.refresh(at(1_000_000_000));
+        transmitter.skip_unused_opportunities(at(1_000_000_000));
         assert_eq!(transmitter.ready_at(at(1_000_000_000)), at(1_000_000_000));
         assert_eq!(profile.capacity(at(6_000_000)), Some(DataSize::from_bytes(6 * 1504)));
         assert_eq!(transmitter.rate(at(0)), Some(DataRate::from_bps(12_032_000)));
     }
 
     #[test]
-    fn profiles_that_cannot_be_are_refused() {
-        let complaint = |profile: RateProfile| profile.check().unwrap_err().to_string();
-        assert!(complaint(RateProfile::Fixed(DataRate::ZERO)).contains("above 0 bit/s, found \"0 bit/s\""));
-        assert!(complaint(steps(&[], None)).contains("no rates"));
+    fn rejects_invalid_profiles() {
+        let message = |profile: RateProfile| profile.check().unwrap_err().to_string();
+        assert!(message(RateProfile::Fixed(DataRate::ZERO)).contains("above 0 bit/s, found \"0 bit/s\""));
+        assert!(message(steps(&[], None)).contains("no rates"));
         assert!(
-            complaint(steps(&[(5_000_000_000, 1), (3_000_000_000, 1)], None))
+            message(steps(&[(5_000_000_000, 1), (3_000_000_000, 1)], None))
                 .contains("time runs backwards, from 5.000000000 s to 3.000000000 s")
         );
-        assert!(complaint(steps(&[(0, 1), (9, 1)], Some(9))).contains("it repeats after 9 ns"));
+        assert!(message(steps(&[(0, 1), (9, 1)], Some(9))).contains("it repeats after 9 ns"));
         let never = RateProfile::Opportunities { at: vec![at(0)], bytes: 1504 };
-        assert!(complaint(never).contains("it repeats after 0 ns"));
+        assert!(message(never).contains("it repeats after 0 ns"));
     }
 
     #[test]
-    fn the_rate_told_is_that_of_now_even_while_a_packet_reaches_into_the_next() {
-        // The packet ends at 6 ms, and the rate changes at 4 ms.
+    fn the_rate_is_that_of_now_during_a_transmission() {
+        // The transmission ends at 6 ms; the rate changes at 4 ms.
         let profile = steps(&[(0, 1_000_000), (4_000_000, 2_000_000)], None);
         let mut transmitter = Transmitter::new(&profile).unwrap();
         transmitter.transmit(at(0), 1000);
-        let mut told = |now| transmitter.rate(at(now)).unwrap().as_bps();
-        assert_eq!([told(1_000_000), told(3_999_999), told(4_000_000)], [1_000_000, 1_000_000, 2_000_000]);
+        let mut rate_at = |now| transmitter.rate(at(now)).unwrap().as_bps();
+        assert_eq!(
+            [rate_at(1_000_000), rate_at(3_999_999), rate_at(4_000_000)],
+            [1_000_000, 1_000_000, 2_000_000]
+        );
     }
 
     #[test]
-    fn packets_shorter_than_a_nanosecond_take_their_time_in_sum() {
+    fn packets_below_a_nanosecond_add_up() {
         // 100 B at 4 Tbit/s take 0.2 ns.
         let rate = DataRate::from_bps(4_000_000_000_000);
         let mut transmitter = Transmitter::new(&RateProfile::Fixed(rate)).unwrap();
@@ -462,26 +466,26 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_packet_takes_its_time_at_any_rate() {
+    fn the_largest_packet_is_timed_correctly_at_any_rate() {
         // 2^32 − 1 bytes are 34 359 738 360 bit.
         for (bps, nanos) in [(1_000_000_000, 34_359_738_360), (1_000_000_000_000, 34_359_739), (u64::MAX, 2)]
         {
             let rate = RateProfile::Fixed(DataRate::from_bps(bps));
             assert_eq!(Transmitter::new(&rate).unwrap().transmit(at(0), u32::MAX), at(nanos), "{bps}");
         }
-        // Beyond the end of time at 1 bit/s? 1089 years are: 2^64 ns are 584.
+        // 1089 years at 1 bit/s exceed the range of 2^64 ns, 584 years.
         let slow = RateProfile::Fixed(DataRate::from_bps(1));
         assert_eq!(Transmitter::new(&slow).unwrap().transmit(at(0), u32::MAX), Timestamp::MAX);
     }
 
     #[test]
-    fn rounds_without_a_packet_are_skipped_at_once() {
+    fn skips_idle_rounds_in_constant_time() {
         let profile = steps(&[(0, 1_000_000_000), (1, 2_000_000_000)], Some(3));
         let mut transmitter = Transmitter::new(&profile).unwrap();
         let hour = 3_600_000_000_000;
-        let mut told = |now| transmitter.rate(at(now)).unwrap().as_bps();
+        let mut rate_at = |now| transmitter.rate(at(now)).unwrap().as_bps();
         assert_eq!(
-            [told(hour), told(hour + 1), told(2 * hour + 2)],
+            [rate_at(hour), rate_at(hour + 1), rate_at(2 * hour + 2)],
             [1_000_000_000, 2_000_000_000, 2_000_000_000]
         );
     }

@@ -1,4 +1,4 @@
-//! What holds for every link.
+//! Tests of links with all parts.
 
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ fn fixed(bps: u64, delay_ms: i64) -> LinkConfig {
     }
 }
 
-/// Offers each packet at its time, and gives what arrives: (sequence, nanoseconds).
+/// Offers packets of (time, bytes). Returns the arrivals: (sequence, nanoseconds).
 fn run(link: &mut Link, offers: &[(u64, u32)]) -> Vec<(u64, u64)> {
     let mut arrivals = Vec::new();
     let mut offers = offers.iter().zip(0..).peekable();
@@ -62,23 +62,23 @@ fn run(link: &mut Link, offers: &[(u64, u32)]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_packet_takes_its_serialisation_and_the_propagation_delay_to_the_nanosecond() {
+fn delay_is_serialisation_plus_propagation() {
     // 1250 B at 10 Mbit/s: 1 ms.
     let arrivals = run(&mut link(&fixed(10_000_000, 25), Limit::Packets(1)), &[(7, 1250)]);
     assert_eq!(arrivals, [(0, 26 * MILLI + 7)]);
 }
 
 #[test]
-fn packets_wait_for_those_before_them() {
-    // Three at once, and one that comes while the third is being transmitted.
+fn packets_queue_behind_earlier_ones() {
+    // Three at once, and one that arrives during the transmission of the third.
     let offers = [(0, 1250), (0, 1250), (0, 625), (2 * MILLI + 1, 1250)];
     let arrivals = run(&mut link(&fixed(10_000_000, 0), Limit::Unlimited), &offers);
     assert_eq!(arrivals, [(0, MILLI), (1, 2 * MILLI), (2, 2_500_000), (3, 3_500_000)]);
 }
 
 #[test]
-fn what_is_on_the_wire_does_not_occupy_the_queue() {
-    // Room for two: the first goes to the transmitter at once, two wait, the fourth is dropped.
+fn packets_in_flight_do_not_occupy_the_queue() {
+    // Capacity of two: the first is transmitted immediately, two are queued, the fourth is dropped.
     let mut full = link(&fixed(10_000_000, 100), Limit::Packets(2));
     let arrivals = run(&mut full, &[(0, 1250), (0, 1250), (0, 1250), (0, 1250), (MILLI, 1250)]);
     // At 1 ms the second has left the queue, so the fifth fits.
@@ -93,7 +93,7 @@ fn what_is_on_the_wire_does_not_occupy_the_queue() {
 }
 
 #[test]
-fn a_limit_in_time_follows_the_rate() {
+fn a_time_limit_follows_the_rate() {
     let steps =
         vec![(at(0), DataRate::from_bps(10_000_000)), (at(10 * MILLI), DataRate::from_bps(5_000_000))];
     let config = LinkConfig { rate: RateProfile::Steps { steps, period: None }, ..LinkConfig::default() };
@@ -107,13 +107,13 @@ fn a_limit_in_time_follows_the_rate() {
 }
 
 #[test]
-fn a_link_without_limits_delivers_at_once() {
+fn an_unlimited_link_delivers_immediately() {
     let arrivals = run(&mut link(&LinkConfig::default(), Limit::Packets(1)), &[(5, 1500), (5, 1500)]);
     assert_eq!(arrivals, [(0, 5), (1, 5)]);
 }
 
 #[test]
-fn what_is_lost_on_the_wire_has_taken_its_time() {
+fn lost_packets_use_the_transmitter() {
     let config = LinkConfig { loss: Loss::List([0].into()), ..fixed(10_000_000, 0) };
     let mut lossy = link(&config, Limit::Unlimited);
     assert_eq!(run(&mut lossy, &[(0, 1250), (0, 1250)]), [(1, 2 * MILLI)]);
@@ -121,7 +121,7 @@ fn what_is_lost_on_the_wire_has_taken_its_time() {
 }
 
 #[test]
-fn a_duplicate_follows_its_original_and_is_counted() {
+fn duplicates_follow_the_original_and_are_counted() {
     let config = LinkConfig { duplication: 1.0, ..fixed(10_000_000, 1) };
     let mut twice = link(&config, Limit::Unlimited);
     assert_eq!(run(&mut twice, &[(0, 1250)]), [(0, 2 * MILLI), (0, 2 * MILLI)]);
@@ -133,12 +133,12 @@ fn a_duplicate_follows_its_original_and_is_counted() {
 }
 
 #[test]
-fn opportunities_empty_the_queue_at_their_moments() {
+fn opportunities_drain_the_queue() {
     let rate =
         RateProfile::Opportunities { at: vec![at(10 * MILLI), at(10 * MILLI), at(30 * MILLI)], bytes: 1504 };
     let config = LinkConfig { rate, ..LinkConfig::default() };
     let offers = [(0, 1500), (0, 1500), (0, 1500), (35 * MILLI, 1504)];
-    // 4 B of each of the two are used by the next: 1504 + 1504 = 1500 + 1500 + 8; the rest leaves at 30 ms.
+    // The first two opportunities have 1504 + 1504 = 1500 + 1500 + 8 B; the remainder of the third packet leaves at 30 ms.
     let arrivals = run(&mut link(&config, Limit::Unlimited), &offers);
     assert_eq!(arrivals, [(0, 10 * MILLI), (1, 10 * MILLI), (2, 30 * MILLI), (3, 40 * MILLI)]);
 }
@@ -184,7 +184,7 @@ fn configs() -> impl Strategy<Value = LinkConfig> {
 
 proptest! {
     #[test]
-    fn what_goes_in_comes_out_or_is_accounted_for(
+    fn packets_are_conserved_and_delays_bounded(
         config in configs(),
         limit in prop_oneof![Just(Limit::Unlimited), (1_u64..20).prop_map(Limit::Packets)],
         gaps in prop::collection::vec((0_u64..30 * MILLI, 1_u32..3000), 1..60),
@@ -198,20 +198,20 @@ proptest! {
         prop_assert_eq!(counters.delivered_packets, arrivals.len() as u64);
         let kept = counters.offered_packets - counters.dropped_packets() + counters.duplicated_packets;
         prop_assert_eq!(counters.delivered_packets, kept);
-        // Nothing arrives before its time, and in order unless reordering was asked for.
-        let least = config.delay.as_steps()[0].1.as_nanos().unsigned_abs();
+        // No packet arrives before the propagation delay, and packets stay in order unless reordering is enabled.
+        let min_delay = config.delay.as_steps()[0].1.as_nanos().unsigned_abs();
         for &(sequence, arrival) in &arrivals {
-            prop_assert!(arrival >= offers[sequence as usize].0 + least);
+            prop_assert!(arrival >= offers[sequence as usize].0 + min_delay);
         }
         if !config.reorder {
             prop_assert!(arrivals.is_sorted());
         }
-        // No more is transmitted than the rate allows, one packet apart.
+        // The link transmits at most its capacity plus one packet; each may be duplicated.
         let last = Timestamp::from_nanos(arrivals.last().map_or(0, |&(_, arrival)| arrival));
         if let Some(capacity) = config.rate.capacity(last) {
             prop_assert!(counters.delivered_bytes <= 2 * (capacity.as_bytes() + 3000));
         }
-        // The same again, the same result.
+        // The result is deterministic.
         prop_assert_eq!(run(&mut self::link(&config, limit), &offers), arrivals);
     }
 }

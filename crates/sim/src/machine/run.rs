@@ -1,31 +1,31 @@
-//! One schedule on one machine.
+//! Runs one schedule on one machine.
 
 use giusto_pace::{Schedule, Step};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::Machine;
+use super::model::Machine;
 
-/// When the data to be sent arrive (§6).
+/// The arrival of the data to send (§6 of the paper).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Data {
-    /// Everything is there at the beginning: the file transfer model.
+    /// The file transfer model: all data is available at the start.
     File {
-        /// How many packets.
+        /// Number of packets.
         packets: u64,
     },
-    /// A fragment arrives at the beginning of every interval: the live-data model.
+    /// The live-data model: a fragment arrives at the start of every interval.
     Live {
-        /// How many packets a fragment has.
+        /// Number of packets per fragment.
         packets: u64,
-        /// From one to the next.
+        /// Time between fragments.
         interval: TimeDelta,
-        /// How many there are.
+        /// Number of fragments.
         fragments: u64,
     },
 }
 
 impl Data {
-    /// How many packets there are in all.
+    /// Total number of packets.
     pub const fn packets(&self) -> u64 {
         match *self {
             Self::File { packets } => packets,
@@ -33,7 +33,7 @@ impl Data {
         }
     }
 
-    /// When packet `index` (from 0) arrives; `None` after the last.
+    /// Arrival time of packet `index`, from 0; `None` after the last packet.
     pub fn arrival(&self, index: u64) -> Option<Timestamp> {
         if index >= self.packets() {
             return None;
@@ -48,57 +48,59 @@ impl Data {
     }
 }
 
-/// One packet that left.
+/// The departure of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
-    /// When, in true time: at the beginning of its send.
+    /// Start of its sending, in true time.
     pub at: Timestamp,
-    /// When an ideal sender would have sent its cycle, by the schedule's clock.
+    /// Time at which an ideal sender would have sent its cycle, by the schedule's clock.
     pub due: Timestamp,
 }
 
-/// What happened in a run.
+/// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Every packet, in order.
+    /// All departures, in order.
     pub departures: Vec<Departure>,
-    /// How often the schedule slept.
+    /// Number of sleeps.
     pub sleeps: u64,
-    /// What it asked for, in sum.
+    /// Total requested duration of the sleeps.
     pub requested_sleep: TimeDelta,
-    /// How long these sleeps lasted, in sum.
+    /// Total actual duration of the sleeps.
     pub actual_sleep: TimeDelta,
-    /// How often a cycle had to wait for its data.
+    /// Number of cycles that were delayed by missing data.
     pub starvations: u64,
-    /// When the run was over, the last sleep included.
+    /// End of the run, including the last sleep.
     pub ended: Timestamp,
 }
 
 impl Record {
-    /// What the sleeps lasted too long, in sum.
+    /// Total actual minus total requested duration of the sleeps.
     pub fn oversleep(&self) -> TimeDelta {
         self.actual_sleep - self.requested_sleep
     }
 
-    /// All packets, of `size` each, over the time of the whole run: a loop that ends with a sleep takes as many cycles as it
-    /// sends packets. `None` if no time has passed.
+    /// Rate of all packets of `size` over the duration of the run. A run that ends with a sleep has as many cycles as
+    /// intervals. `None` if the duration is zero.
     pub fn rate(&self, size: DataSize) -> Option<DataRate> {
         DataRate::of(size * self.departures.len() as u64, self.ended - Timestamp::ZERO)
     }
 }
 
 impl Machine {
-    /// Runs `schedule` from time zero until all of `data` is sent, the schedule is done, or a sleep would end after `until`.
-    /// Packets are of `size`.
+    /// Runs `schedule` with packets of `size` from time zero until all of `data` is sent, the schedule is done, or a sleep
+    /// would end after `until`.
     ///
-    /// A cycle that finds less data than it may send waits until its last packet has arrived, and the schedule is
-    /// [told](Schedule::on_starved) so. The last cycle is trimmed.
+    /// A cycle with too little data starts when its last packet has arrived, and [`Schedule::on_starved`] is called. The
+    /// last cycle is truncated to the remaining data.
     pub fn run(&self, schedule: &mut dyn Schedule, data: &Data, size: DataSize, until: Timestamp) -> Record {
-        /// Rather too little room at first than a run that cannot be begun.
-        const MOST_AT_ONCE: u64 = 1 << 16;
+        /// Bounds the initial allocation.
+        const MAX_INITIAL_CAPACITY: u64 = 1 << 16;
         let total = data.packets();
-        let mut record =
-            Record { departures: Vec::with_capacity(total.min(MOST_AT_ONCE) as usize), ..Record::default() };
+        let mut record = Record {
+            departures: Vec::with_capacity(total.min(MAX_INITIAL_CAPACITY) as usize),
+            ..Record::default()
+        };
         let mut now = Timestamp::ZERO;
         while now <= until {
             record.ended = now;
@@ -147,10 +149,10 @@ impl Machine {
                     now = self.looked(now);
                     continue;
                 }
-                // Done, or a step of a later version of the trait, about which nothing can be done.
+                // `Step::Done`, or an unknown step.
                 _ => break,
             };
-            // A sleep of no length must not keep time from passing.
+            // Time must advance even if a sleep has no length.
             now = if then > now { then } else { self.looked(now) };
             schedule.on_woke(self.clock(now));
         }
@@ -196,8 +198,8 @@ mod tests {
     }
 
     #[test]
-    fn dt0_with_500_b_alternates_between_a_sleep_and_none() {
-        // By hand: sends of 2 ms; 5 ms asked of the first sleep, 3 ms of every other one.
+    fn dt0_with_500_b_sleeps_in_every_other_cycle() {
+        // By hand: each send takes 2 ms; the first sleep requests 5 ms, every other one 3 ms.
         let data = Data::File { packets: 6 };
         let rounds_up = run(Machine::SUN_LABS, Strategy::Dt0, 500, data);
         assert_eq!(millis(&rounds_up.departures), [0, 12, 14, 26, 28, 40]);
@@ -214,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn on_an_ideal_machine_all_but_unpaced_keep_the_rate() {
+    fn strategies_keep_the_rate_on_an_ideal_machine() {
         let size = DataSize::from_bytes(1000);
         for strategy in Strategy::ALL.into_iter().filter(|&strategy| strategy != Strategy::Unpaced) {
             let record = run(Machine::default(), strategy, 1000, Data::File { packets: 500 });
             let last = record.departures.last().unwrap().at;
-            // 10 ms each; one that watches the clock is late by a look.
+            // 10 ms per packet; a strategy that busy-waits is late by one iteration.
             assert!(last.saturating_since(Timestamp::ZERO) >= TimeDelta::from_millis(4990), "{strategy}");
             assert!(last.as_seconds() < 4.9901, "{strategy}: {last}");
             if strategy != Strategy::SendCompare {
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn live_data_are_waited_for() {
+    fn schedules_wait_for_live_data() {
         let data = Data::Live { packets: 3, interval: TEN_SECONDS, fragments: 2 };
         assert_eq!(data.arrival(2), Some(Timestamp::ZERO));
         assert_eq!(data.arrival(3), Some(Timestamp::ZERO + TEN_SECONDS));
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_of_several_packets_are_waited_for_as_a_whole_and_the_last_is_trimmed() {
+    fn cycles_wait_for_their_last_packet() {
         let mut schedule = schedule(Strategy::At1, 100_000, 1000, 2);
         let data = Data::Live { packets: 5, interval: TEN_SECONDS, fragments: 1 };
         let machine = Machine { send_cost: TimeDelta::from_millis(1), ..Machine::default() };
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_where_it_was_told_to() {
+    fn a_run_ends_at_its_limit() {
         let mut schedule = schedule(Strategy::At0, 100_000, 1000, 1);
         let until = Timestamp::ZERO + TimeDelta::from_millis(35);
         let data = Data::File { packets: u64::MAX };

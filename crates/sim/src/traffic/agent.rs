@@ -1,4 +1,4 @@
-//! The interface of all ends of traffic.
+//! The interface between an endpoint and the simulation.
 
 use std::fmt;
 
@@ -15,58 +15,58 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Body {
-    /// None: only its size matters.
+    /// No content: only the size of the packet matters.
     #[default]
     None,
-    /// A segment of a TCP connection.
+    /// A TCP segment.
     Tcp(Segment),
     /// A datagram: its bytes are the head, then the payload.
     Datagram {
-        /// The headers, or all of it.
+        /// The headers, or the whole datagram.
         head: Vec<u8>,
         /// The rest.
         payload: Payload,
     },
 }
 
-/// A packet that an agent sends.
+/// A packet to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transmit {
-    /// On which of the flows that the agent was given.
+    /// The flow of the packet, one of those assigned to the agent.
     pub flow: FlowId,
     /// Size on the wire in bytes, all headers included.
     pub bytes: u32,
-    /// Its ECN codepoint.
+    /// ECN codepoint.
     pub ecn: Ecn,
-    /// Its content.
+    /// Content.
     pub body: Body,
 }
 
-/// One end of traffic: a source, a sink, or both.
+/// A traffic endpoint: a source, a sink, or both.
 ///
-/// The driver calls a `handle_` method, then [`poll_transmit`](Self::poll_transmit) until it gives nothing more, then
-/// [`poll_timeout`](Self::poll_timeout). Calls in any other order are safe, and a call before its time does nothing. Once
-/// drained, the next deadline is later than `now`.
+/// The driver calls a `handle_` method, then [`poll_transmit`](Self::poll_transmit) until it returns `None`, then
+/// [`poll_timeout`](Self::poll_timeout). Calls in any other order are safe, and an early call has no effect. After
+/// `poll_transmit` has returned `None`, the next deadline lies after `now`.
 pub trait Agent: Send + fmt::Debug {
-    /// `packet`, with `body`, arrived here.
+    /// Processes the arrival of `packet` with content `body`.
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, body: &Body);
 
-    /// The deadline that [`poll_timeout`](Self::poll_timeout) named has come.
+    /// Processes the deadline returned by [`poll_timeout`](Self::poll_timeout).
     fn handle_timeout(&mut self, now: Timestamp);
 
-    /// The next packet to send at once, if any.
+    /// Returns the next packet to send now.
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit>;
 
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted next; `None`: never, unless a packet comes.
+    /// Returns the time of the next [`handle_timeout`](Self::handle_timeout) call; `None` if no timer is set.
     fn poll_timeout(&self) -> Option<Timestamp>;
 
-    /// Reports internal quantities: for each its flow, its name with its unit, such as `cwnd_bytes`, and its
-    /// value. The most important comes first. Default: none.
+    /// Reports internal quantities. For each, `report` receives the flow, the name with its unit, such as `cwnd_bytes`, and
+    /// the value. The most important quantity comes first. The default reports nothing.
     fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
         let _ = report;
     }
 
-    /// The next event inside, in order, since the last call. Default: none.
+    /// Returns the next internal event since the last call. The default returns `None`.
     fn poll_note(&mut self) -> Option<Note> {
         None
     }

@@ -1,4 +1,4 @@
-//! Traffic: what sends into the network, and what takes it out.
+//! Traffic sources, sinks and endpoints.
 
 mod agent;
 mod encoded;

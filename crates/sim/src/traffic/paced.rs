@@ -1,4 +1,4 @@
-//! A transmit schedule as a sender, unchanged: on an ideal machine or a coarse one.
+//! A sender that follows a transmit schedule.
 
 use giusto_pace::{Schedule, Step};
 use giusto_units::{DataSize, Ecn, Timestamp};
@@ -12,17 +12,17 @@ use crate::{
 /// The datagrams of a [`Paced`] sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagrams {
-    /// Size of each on the wire in bytes, all headers included.
+    /// Size on the wire in bytes, all headers included.
     pub bytes: u32,
-    /// Its size for the schedule, at the layer that its plan counts.
+    /// Size at the layer that the schedule's plan counts.
     pub counted: DataSize,
-    /// The codepoint of each.
+    /// ECN codepoint.
     pub ecn: Ecn,
 }
 
-/// Sends what a [`Schedule`] asks for, when it asks for it, as a machine of this kind manages to.
+/// Runs a [`Schedule`] on a [`Machine`], ideal or coarse.
 ///
-/// There is always data to send. A packet leaves at the beginning of the time that its sending takes.
+/// There is always data to send. A packet leaves at the start of its processing time.
 #[derive(Debug)]
 pub struct Paced {
     flow: FlowId,
@@ -30,23 +30,23 @@ pub struct Paced {
     schedule: Box<dyn Schedule>,
     machine: Machine,
     stop: Option<Timestamp>,
-    doing: Doing,
+    state: State,
     to_send: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Doing {
-    /// The schedule is asked what to do.
-    Asking {
+enum State {
+    /// Calls the schedule at this time.
+    NextStep {
         at: Timestamp,
     },
-    /// The rest of a cycle is still to be sent, its next packet at this time.
+    /// Sends the rest of a cycle; the next packet leaves at this time.
     Sending {
         at: Timestamp,
         left: u32,
         cycle: u32,
     },
-    /// A sleep ends.
+    /// Sleeps until this time.
     Sleeping {
         until: Timestamp,
     },
@@ -54,7 +54,7 @@ enum Doing {
 }
 
 impl Paced {
-    /// A sender on `flow` that begins at `start`.
+    /// Creates a sender on `flow` that starts at `start`.
     pub fn new(
         flow: FlowId,
         datagrams: Datagrams,
@@ -62,43 +62,43 @@ impl Paced {
         machine: Machine,
         start: Timestamp,
     ) -> Self {
-        let doing = Doing::Asking { at: start };
-        Self { flow, datagrams, schedule, machine, stop: None, doing, to_send: 0 }
+        let state = State::NextStep { at: start };
+        Self { flow, datagrams, schedule, machine, stop: None, state, to_send: 0 }
     }
 
-    /// The same, but nothing leaves from `stop` on.
+    /// Sets the stop time: no packet leaves at or after it.
     #[must_use]
     pub fn until(self, stop: Option<Timestamp>) -> Self {
         Self { stop, ..self }
     }
 
-    /// Handles the deadline; each call moves the deadline on, or gives a packet to send.
+    /// Processes one deadline. Each call moves the deadline or produces a packet.
     fn advance(&mut self, now: Timestamp) {
-        self.doing = match self.doing {
-            Doing::Asking { at } => match self.schedule.next(self.machine.clock(at)) {
-                Step::Send(cycle) => Doing::Sending { at, left: cycle.packets, cycle: cycle.packets },
-                Step::SleepFor(span) => Doing::Sleeping { until: self.machine.wake(at, span) },
-                Step::SleepUntil(moment) => Doing::Sleeping { until: self.machine.wake_at(at, moment) },
-                Step::LookAgain => Doing::Asking { at: self.machine.looked(at) },
-                _ => Doing::Done,
+        self.state = match self.state {
+            State::NextStep { at } => match self.schedule.next(self.machine.clock(at)) {
+                Step::Send(cycle) => State::Sending { at, left: cycle.packets, cycle: cycle.packets },
+                Step::SleepFor(span) => State::Sleeping { until: self.machine.wake(at, span) },
+                Step::SleepUntil(moment) => State::Sleeping { until: self.machine.wake_at(at, moment) },
+                Step::LookAgain => State::NextStep { at: self.machine.looked(at) },
+                _ => State::Done,
             },
-            Doing::Sending { at, left: 0, cycle } => {
+            State::Sending { at, left: 0, cycle } => {
                 let size = self.datagrams.counted * u64::from(cycle);
                 self.schedule.on_sent(self.machine.clock(at), size);
-                Doing::Asking { at }
+                State::NextStep { at }
             }
-            Doing::Sending { at, left, cycle } => {
+            State::Sending { at, left, cycle } => {
                 self.to_send += 1;
-                Doing::Sending { at: self.machine.sent(at, 1), left: left - 1, cycle }
+                State::Sending { at: self.machine.sent(at, 1), left: left - 1, cycle }
             }
-            Doing::Sleeping { until } => {
+            State::Sleeping { until } => {
                 self.schedule.on_woke(self.machine.clock(until));
-                Doing::Asking { at: until }
+                State::NextStep { at: until }
             }
-            Doing::Done => Doing::Done,
+            State::Done => State::Done,
         };
         if self.stop.is_some_and(|stop| now >= stop) {
-            self.doing = Doing::Done;
+            self.state = State::Done;
         }
     }
 }
@@ -107,15 +107,15 @@ impl Agent for Paced {
     fn handle_packet(&mut self, _now: Timestamp, _packet: &Packet, _body: &Body) {}
 
     fn handle_timeout(&mut self, now: Timestamp) {
-        // A schedule asks for a bounded number of steps without letting time pass: this many is a schedule that stands still.
-        const STEPS: u32 = 10_000;
-        for _ in 0..STEPS {
+        // Stops a faulty schedule that requests steps without advancing time.
+        const MAX_STEPS: u32 = 10_000;
+        for _ in 0..MAX_STEPS {
             if self.to_send > 0 || self.poll_timeout().is_none_or(|at| at > now) {
                 return;
             }
             self.advance(now);
         }
-        self.doing = Doing::Done;
+        self.state = State::Done;
     }
 
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
@@ -129,9 +129,9 @@ impl Agent for Paced {
     }
 
     fn poll_timeout(&self) -> Option<Timestamp> {
-        match self.doing {
-            Doing::Asking { at } | Doing::Sending { at, .. } | Doing::Sleeping { until: at } => Some(at),
-            Doing::Done => None,
+        match self.state {
+            State::NextStep { at } | State::Sending { at, .. } | State::Sleeping { until: at } => Some(at),
+            State::Done => None,
         }
     }
 }
@@ -152,32 +152,32 @@ mod tests {
         strategy.build(&plan, StrategyOptions::default()).unwrap()
     }
 
-    /// Departures until `millis`, in microseconds.
+    /// Departure times until `millis`, in microseconds.
     fn departures(strategy: Strategy, packets: u32, machine: Machine, millis: u64) -> Vec<u64> {
         let datagrams = Datagrams { bytes: 528, counted: SIZE, ecn: Ecn::NotEct };
         let schedule = schedule(strategy, packets);
         let mut paced = Paced::new(FlowId(0), datagrams, schedule, machine, Timestamp::ZERO);
-        let mut left = Vec::new();
+        let mut times = Vec::new();
         while let Some(now) = paced.poll_timeout().filter(|now| now.as_nanos() < millis * 1_000_000) {
             paced.handle_timeout(now);
             while paced.poll_transmit(now).is_some() {
-                left.push(now.as_nanos() / 1000);
+                times.push(now.as_nanos() / 1000);
             }
             assert!(paced.poll_timeout().is_none_or(|next| next > now), "no progress at {now}");
         }
-        left
+        times
     }
 
     #[test]
-    fn on_an_ideal_machine_the_grid_is_exact() {
-        let left = departures(Strategy::Grid, 1, Machine::default(), 1000);
-        assert_eq!(left, (0..200).map(|k| k * 5000).collect::<Vec<_>>());
+    fn the_grid_is_exact_on_an_ideal_machine() {
+        let single = departures(Strategy::Grid, 1, Machine::default(), 1000);
+        assert_eq!(single, (0..200).map(|k| k * 5000).collect::<Vec<_>>());
         let in_pairs = departures(Strategy::Grid, 2, Machine::default(), 25);
         assert_eq!(in_pairs, [0, 0, 10_000, 10_000, 20_000, 20_000]);
     }
 
     #[test]
-    fn it_sends_when_the_machine_alone_would() {
+    fn departures_match_those_of_machine_run() {
         for strategy in Strategy::ALL.into_iter().filter(|&strategy| strategy != Strategy::Unpaced) {
             for packets in [1, 3] {
                 let until = Timestamp::ZERO + TimeDelta::from_millis(500);
@@ -194,19 +194,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_from_its_stop_on() {
+    fn sends_nothing_from_the_stop_time_on() {
         let datagrams = Datagrams { bytes: 528, counted: SIZE, ecn: Ecn::NotEct };
         let stop = Some(Timestamp::from_nanos(10_000_000));
         let schedule = schedule(Strategy::Grid, 1);
         let mut paced =
             Paced::new(FlowId(0), datagrams, schedule, Machine::default(), Timestamp::ZERO).until(stop);
-        let mut left = 0;
+        let mut sent = 0;
         while let Some(now) = paced.poll_timeout() {
             paced.handle_timeout(now);
             while paced.poll_transmit(now).is_some() {
-                left += 1;
+                sent += 1;
             }
         }
-        assert_eq!(left, 2);
+        assert_eq!(sent, 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Sources that heed nothing: constant bit rate, Poisson, on and off.
+//! Open-loop sources: constant bit rate, Poisson, on-off.
 
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use rand_distr::{Distribution, Exp1, Pareto};
@@ -10,63 +10,63 @@ use crate::{
     random::Random,
 };
 
-/// When a [`Source`] sends, and how much.
+/// The departures and packets of a [`Source`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
-    /// When the packets leave.
+    /// Departure process.
     pub departures: Departures,
-    /// Size of each packet on the wire, all headers included; at most 4 GB, in practice a path's MTU.
+    /// Size of each packet on the wire, all headers included: 1 B to 4 294 967 295 B.
     pub size: DataSize,
-    /// The codepoint of each packet.
+    /// ECN codepoint of each packet. Default: Not-ECT.
     pub ecn: Ecn,
-    /// When it begins. An on-off source begins with an on period.
+    /// Start time. An on-off source starts with an on period. Default: 0.
     pub start: Timestamp,
-    /// From when on nothing leaves any more.
+    /// Stop time: no packet leaves at or after it. Default: none.
     pub stop: Option<Timestamp>,
 }
 
-/// When packets leave.
+/// A departure process.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Departures {
-    /// One after the other at a rate, constant or changing; exact to the nanosecond over any time.
+    /// Back to back at a rate, constant or changing. Rounding errors do not accumulate.
     Constant(RateProfile),
-    /// At independent times with this mean rate: the gaps are exponential.
+    /// A Poisson process with this mean rate: the gaps are exponentially distributed.
     Poisson(DataRate),
-    /// At a rate while on, not at all while off.
+    /// Constant rate in on periods, silence in off periods.
     OnOff {
-        /// The rate while on.
+        /// Rate in on periods.
         rate: DataRate,
-        /// How long it is on.
+        /// Duration of the on periods.
         on: Periods,
-        /// How long it is off.
+        /// Duration of the off periods.
         off: Periods,
     },
 }
 
-/// How long a period lasts, drawn anew each time.
+/// The distribution of period durations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Periods {
-    /// Always as long.
+    /// Constant duration.
     Fixed(TimeDelta),
-    /// Exponential.
+    /// Exponential distribution.
     Exponential {
-        /// Its mean.
+        /// Mean, above 0.
         mean: TimeDelta,
     },
-    /// Pareto: heavy tails, whose sum over many sources is self-similar (Willinger et al., "Self-Similarity Through
-    /// High-Variability", 1997: shapes between 1 and 2).
+    /// Pareto distribution. The superposition of many sources with shapes between 1 and 2 is self-similar (Willinger et al.,
+    /// "Self-Similarity Through High-Variability", 1997).
     Pareto {
-        /// Its mean.
+        /// Mean, above 0.
         mean: TimeDelta,
-        /// Its tail index, finite and above 1, for else it has no mean.
+        /// Tail index, finite and above 1; otherwise the mean does not exist.
         shape: f64,
     },
 }
 
 impl Periods {
-    /// Its mean.
+    /// Mean duration.
     pub const fn mean(self) -> TimeDelta {
         match self {
             Self::Fixed(mean) | Self::Exponential { mean } | Self::Pareto { mean, .. } => mean,
@@ -85,42 +85,42 @@ impl Periods {
     }
 }
 
-/// Why a pattern cannot be.
+/// An invalid [`Pattern`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatternError {
-    /// Its rate.
+    /// Invalid rate.
     #[error(transparent)]
     Rate(#[from] RateError),
-    /// Its packets are empty or far too large.
+    /// The packet size is out of range.
     #[error("packets must have 1 to 4294967295 bytes, found \"{size}\"")]
     Size {
-        /// The size.
+        /// The packet size.
         size: DataSize,
     },
-    /// Its packets would take less than a nanosecond each, so that time would hardly pass, or never.
+    /// A packet would take less than a nanosecond, so time might not advance.
     #[error("a source needs at least 1 ns for each packet of {size}, found a rate of {rate}")]
     Fast {
-        /// The size of a packet.
+        /// The packet size.
         size: DataSize,
         /// The rate.
         rate: DataRate,
     },
-    /// A constant rate without limit never gets past the first moment.
+    /// A constant rate is unlimited, so time would not advance.
     #[error("a source needs a rate")]
     Unlimited,
-    /// A period that has no length, or no mean.
-    #[error("periods must be longer than 0 s on average, and a Pareto shape above 1 and finite")]
+    /// The mean of a period is zero or does not exist.
+    #[error("the mean of on and off periods must be above 0 s, and a Pareto shape finite and above 1")]
     Period,
 }
 
 impl Pattern {
-    /// Packets of `size` at a constant `rate`, from the beginning on.
+    /// Packets of `size` at a constant `rate` from time 0 on.
     pub fn constant(rate: DataRate, size: DataSize) -> Self {
         Self::new(Departures::Constant(RateProfile::Fixed(rate)), size)
     }
 
-    /// Packets of `size`, from the beginning on, without ECN.
+    /// Packets of `size` from time 0 on, without ECN.
     pub fn new(departures: Departures, size: DataSize) -> Self {
         Self { departures, size, ecn: Ecn::NotEct, start: Timestamp::ZERO, stop: None }
     }
@@ -169,7 +169,7 @@ impl Pattern {
     }
 }
 
-/// Sends by a pattern, whatever the network does.
+/// Sends packets by a [`Pattern`], independent of the network.
 #[derive(Debug)]
 pub struct Source {
     flow: FlowId,
@@ -183,7 +183,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A source on `flow`. A constant rate draws nothing from `random`.
+    /// Creates a source on `flow`. A constant rate draws nothing from `random`.
     ///
     /// # Errors
     ///
@@ -207,19 +207,19 @@ impl Source {
         }
     }
 
-    /// When the packet after the one of `now` leaves.
+    /// Departure time of the packet after the one at `now`.
     fn after(&mut self, now: Timestamp) -> Timestamp {
         match self.pattern.departures {
             Departures::Constant(_) => self.clock.transmit(now, self.bytes),
             Departures::Poisson(_) => self.after_gap(now),
             Departures::OnOff { on, off, .. } => {
-                // A period sends its first packet at once, unless the one before still takes its time.
+                // The first packet of a period leaves at its start, unless the previous packet is still in transmission.
                 let free = self.clock.transmit(now, self.bytes);
                 let mut next = free;
                 while next >= self.on_until {
-                    let begins = self.on_until + off.draw(&mut self.random);
-                    self.on_until = begins + on.draw(&mut self.random);
-                    next = begins.max(free);
+                    let start = self.on_until + off.draw(&mut self.random);
+                    self.on_until = start + on.draw(&mut self.random);
+                    next = start.max(free);
                 }
                 next
             }
@@ -256,7 +256,7 @@ impl Agent for Source {
     }
 }
 
-/// Takes what comes, and answers nothing.
+/// Discards every packet and sends nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sink;
 
@@ -281,7 +281,7 @@ mod tests {
 
     const RATE: DataRate = DataRate::from_bps(8_000_000);
 
-    /// The departures of the first `seconds`, in nanoseconds.
+    /// Departure times in the first `seconds`, in nanoseconds.
     fn departures(pattern: Pattern, seconds: u64) -> Vec<u64> {
         let mut source = Source::new(FlowId(0), pattern, random::stream(3, "source")).unwrap();
         let mut at = Vec::new();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_rate_is_exact_from_start_to_stop() {
+    fn constant_rate_is_exact_from_start_to_stop() {
         let constant = Pattern {
             start: Timestamp::from_nanos(500_000_000),
             stop: Some(Timestamp::from_nanos(502_000_000)),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_rate_may_change_in_steps() {
+    fn constant_rate_follows_steps() {
         let steps =
             vec![(Timestamp::ZERO, RATE), (Timestamp::from_nanos(2_000_000), DataRate::from_bps(4_000_000))];
         let at = departures(pattern(Departures::Constant(RateProfile::Steps { steps, period: None })), 1);
@@ -319,18 +319,18 @@ mod tests {
     }
 
     #[test]
-    fn poisson_departures_have_the_mean_and_the_spread_of_an_exponential() {
+    fn poisson_gaps_have_an_exponential_mean_and_deviation() {
         let at = departures(pattern(Departures::Poisson(RATE)), 100);
         let gaps: Vec<f64> = at.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        // 100 000 gaps of 1 ms: the mean has a standard error of 0.3 %, the deviation one of 0.5 %.
+        // 100 000 gaps of 1 ms: standard errors of 0.3 % for the mean and 0.5 % for the standard deviation.
         assert!((0.98..1.02).contains(&mean), "{mean}");
         assert!((0.97..1.03).contains(&variance.sqrt()), "{variance}");
     }
 
     #[test]
-    fn on_and_off_periods_share_the_time_by_their_means() {
+    fn on_off_rates_match_the_means_of_the_periods() {
         let mean = TimeDelta::from_millis;
         for (on, off, tolerance) in [
             (Periods::Fixed(mean(20)), Periods::Fixed(mean(30)), 0.001),
@@ -343,44 +343,44 @@ mod tests {
         ] {
             let packets = departures(pattern(Departures::OnOff { rate: RATE, on, off }), 200).len() as f64;
             let expected = 200_000.0 * 0.4;
-            // A period that began sends its first packet at once: half a packet more each.
+            // The first packet of a period leaves at its start, so each period has half a packet more on average.
             let excess = packets / expected - 1.0;
             assert!(excess.abs() < tolerance + 0.04, "{on:?}: {excess}");
         }
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
-        let refused = |departures, bytes| {
+    fn rejects_invalid_patterns() {
+        let rejected = |departures, bytes| {
             let pattern = Pattern::new(departures, DataSize::from_bytes(bytes));
             Source::new(FlowId(0), pattern, random::stream(1, "")).is_err()
         };
-        assert!(refused(Departures::Constant(RateProfile::Fixed(RATE)), 0));
-        assert!(refused(Departures::Constant(RateProfile::Unlimited), 1000));
-        assert!(refused(Departures::Poisson(DataRate::ZERO), 1000));
+        assert!(rejected(Departures::Constant(RateProfile::Fixed(RATE)), 0));
+        assert!(rejected(Departures::Constant(RateProfile::Unlimited), 1000));
+        assert!(rejected(Departures::Poisson(DataRate::ZERO), 1000));
         let never = Periods::Fixed(TimeDelta::ZERO);
-        assert!(refused(Departures::OnOff { rate: RATE, on: never, off: never }, 1000));
-        assert!(!refused(Departures::Poisson(RATE), 1000));
+        assert!(rejected(Departures::OnOff { rate: RATE, on: never, off: never }, 1000));
+        assert!(!rejected(Departures::Poisson(RATE), 1000));
     }
 
     #[test]
-    fn periods_and_gaps_of_no_length_do_not_stop_time() {
+    fn rejects_patterns_that_would_stop_time() {
         let ms = TimeDelta::from_millis(1);
         let endless = Periods::Pareto { mean: ms, shape: f64::INFINITY };
         let on_off = pattern(Departures::OnOff { rate: RATE, on: endless, off: endless });
         assert!(Source::new(FlowId(0), on_off, random::stream(1, "")).is_err());
-        // 1 B takes far less than a nanosecond: time would never pass.
+        // 1 B takes far less than a nanosecond, so time would not advance.
         let fast = Pattern::new(Departures::Poisson(DataRate::from_bps(u64::MAX)), DataSize::from_bytes(1));
         assert!(Source::new(FlowId(0), fast, random::stream(1, "")).is_err());
     }
 
     #[test]
-    fn on_periods_shorter_than_a_packet_do_not_exceed_the_rate() {
-        // 1000 B at 100 kbit/s: 80 ms each, which always is the beginning of an on period.
+    fn short_on_periods_do_not_exceed_the_rate() {
+        // 1000 B at 100 kbit/s take 80 ms, which is always the start of an on period.
         let ms = Periods::Fixed(TimeDelta::from_millis(1));
         let on_off = pattern(Departures::OnOff { rate: DataRate::from_bps(100_000), on: ms, off: ms });
         assert_eq!(departures(on_off, 10), (0..125).map(|k| k * 80_000_000).collect::<Vec<_>>());
-        // Three periods of 23 ms and 20 ms are 129 ms: so the second packet waits for the third period.
+        // The on periods start every 43 ms, so the second packet leaves at the start of the third, at 86 ms.
         let (on, off) =
             (Periods::Fixed(TimeDelta::from_millis(23)), Periods::Fixed(TimeDelta::from_millis(20)));
         let on_off = pattern(Departures::OnOff { rate: DataRate::from_bps(100_000), on, off });

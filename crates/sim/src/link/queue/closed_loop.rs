@@ -1,25 +1,25 @@
-//! The laws at work on sources that respond to them, against what theory says of both.
+//! Queue disciplines with responsive sources in a closed loop, compared with theory.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::{tests::packet, *};
-use crate::random;
+use super::{discipline::sojourn, tests::packet, *};
+use crate::{packet::Dropped, random};
 
 const BYTES: u32 = 1500;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Response {
-    /// None: a packet each so often.
+    /// Unresponsive: one packet per interval.
     Constant(TimeDelta),
-    /// Half the window for a mark or a loss, a packet more for each round trip (RFC 5681 §3.1).
+    /// Halves the window on a mark or loss, adds one packet per RTT (RFC 5681 §3.1).
     Reno,
-    /// Less by half of the averaged share of marks, a packet more for each round trip (RFC 8257 §3.3).
+    /// Reduces the window by half of the average mark share, adds one packet per RTT (RFC 8257 §3.3).
     Scalable,
 }
 
-/// A source with its window in packets.
+/// A source with a window in packets.
 struct Source {
     response: Response,
     ecn: Ecn,
@@ -27,11 +27,12 @@ struct Source {
     window: f64,
     in_flight: u64,
     next: u64,
-    /// Signals on what was sent before this one are answered already.
+    /// Losses and marks on packets before this one have been answered.
     recover: u64,
     is_starting: bool,
-    /// The averaged share of marks, and the counts of this round: marked, all, and the first of the next round.
+    /// Average mark share.
     share: f64,
+    /// In this round: marked packets, all packets, and the first packet of the next round.
     round: (u64, u64, u64),
 }
 
@@ -90,7 +91,7 @@ enum Event {
     Feedback { flow: usize, sequence: u64, marked: bool, lost: bool },
 }
 
-/// What became of one flow after the warm-up.
+/// Counts of one flow after the warm-up.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     delivered: u64,
@@ -104,7 +105,7 @@ impl Tally {
         1e3 * self.sojourn_seconds / self.delivered as f64
     }
 
-    /// The mean window in packets by Little's law: packets a second times the round trip.
+    /// Mean window in packets by Little's law: packet rate times RTT.
     fn window(&self, seconds: i64, flows: usize, base_rtt_millis: f64) -> f64 {
         let per_second = self.delivered as f64 / (seconds as f64 / 2.0) / flows as f64;
         per_second * (base_rtt_millis + self.sojourn_millis()) / 1e3
@@ -119,7 +120,7 @@ impl Tally {
     }
 }
 
-/// One link, its queue, and sources that hear of each packet one base round trip after it left or was dropped.
+/// One link, its queue, and sources that get feedback on each packet one base RTT after its departure or drop.
 struct Bottleneck {
     queue: Box<dyn Queue>,
     rate: DataRate,
@@ -129,12 +130,12 @@ struct Bottleneck {
     is_busy: bool,
     from: Timestamp,
     tallies: Vec<Tally>,
-    /// When each packet was dropped, from the beginning.
+    /// Time of each drop since the start.
     drop_times: Vec<Timestamp>,
 }
 
 impl Bottleneck {
-    /// Runs for `seconds`, of which the first half warms up.
+    /// Runs for `seconds`; the first half is the warm-up.
     fn run(queue: impl Queue + 'static, mbps: u64, sources: Vec<Source>, seconds: i64) -> Self {
         let rate = DataRate::from_bps(mbps * 1_000_000);
         let tallies = vec![Tally::default(); sources.len()];
@@ -244,7 +245,7 @@ impl Bottleneck {
         }
     }
 
-    /// The share of the link that was in use after the warm-up.
+    /// Link utilisation after the warm-up.
     fn utilisation(&self, seconds: i64) -> f64 {
         let delivered: u64 = self.tallies.iter().map(|tally| tally.delivered).sum();
         DataSize::from_bytes(delivered * u64::from(BYTES)).as_bits() as f64
@@ -266,7 +267,7 @@ fn pie(config: PieConfig) -> Pie {
 }
 
 #[test]
-fn codel_drops_ever_more_of_an_overload_that_does_not_yield() {
+fn codel_increases_drops_under_unresponsive_overload() {
     let queue = CoDel::new(CoDelConfig { limit: Limit::Unlimited, ..Default::default() }).unwrap();
     let link = Bottleneck::run(queue, 12, vec![constant(120, Ecn::NotEct)], 40);
     let count = |from: u64, to: u64| {
@@ -278,8 +279,8 @@ fn codel_drops_ever_more_of_an_overload_that_does_not_yield() {
         let expected = 25.0 * (2.0 * second as f64 + 1.0);
         within(count(second, second + 1) as f64, 0.9 * expected, 1.1 * expected);
     }
-    // 50·t drops a second meet the overload of 200 a second after 4 s, and have worked the backlog off by 8 s; from then on it
-    // builds and breaks down in turns, so that the second half ends with some of it left or gained.
+    // 50·t drops per second equal the overload of 200 per second after 4 s and have emptied the backlog by 8 s. From then on
+    // the backlog alternately grows and shrinks, so its size at the ends of the second half differs.
     within(link.tallies[0].drop_share(), 0.95 / 6.0, 1.1 / 6.0);
 }
 
@@ -295,26 +296,26 @@ fn codel_holds_a_responsive_source_near_its_target() {
 }
 
 #[test]
-fn fq_codel_shares_equally_between_who_yields_and_who_does_not() {
+fn fq_codel_isolates_responsive_from_unresponsive_flows() {
     let queue = FqCodel::new(FqCodelConfig::default(), random::stream(3, "link: queue")).unwrap();
-    // 6 Mbit/s that do not yield, twice Reno, and a sparse flow of 120 kbit/s.
+    // An unresponsive flow of 6 Mbit/s, two Reno flows, and a sparse flow of 120 kbit/s.
     let reno = || Source::new(Response::Reno, Ecn::Ect0, 30);
     let sources = vec![constant(50, Ecn::NotEct), reno(), reno(), constant(1, Ecn::NotEct)];
     let link = Bottleneck::run(queue, 12, sources, 40);
     let fair = (20_000.0 - link.tallies[3].delivered as f64) / 3.0;
-    // Who never yields always has a queue, and so gets its share at least; Reno is at times without one after it has halved,
-    // and the rest goes to the others.
+    // The unresponsive flow always has a queue and gets at least its share. A Reno flow has no queue for some time after it
+    // has halved its window, and the others use the rest.
     within(link.tallies[0].delivered as f64 / fair, 0.999, 1.1);
     within(link.tallies[1].delivered as f64 / fair, 0.9, 1.001);
     within(link.tallies[2].delivered as f64 / fair, 0.9, 1.001);
     within(link.utilisation(40), 0.999, 1.001);
-    // A sparse packet waits for the one on the wire, and for new flows: no more than the quantum of each of the others.
+    // A sparse packet is delayed by the one in transmission and by new flows: at most one quantum of each other flow.
     within(link.tallies[3].sojourn_millis(), 0.0, 2.0);
     assert_eq!(link.tallies[3].dropped, 0);
 }
 
 #[test]
-fn pie_holds_its_target_by_dropping_what_is_too_much() {
+fn pie_holds_its_target_under_unresponsive_overload() {
     let by_rate = LatencyEstimate::DepartureRate { threshold: DataSize::from_bytes(1 << 14) };
     for latency in [LatencyEstimate::Timestamps, by_rate] {
         let link = Bottleneck::run(
@@ -357,7 +358,7 @@ fn red_holds_its_average_between_the_thresholds() {
 }
 
 #[test]
-fn a_step_keeps_a_scalable_source_at_the_threshold() {
+fn step_marking_holds_a_scalable_source_at_the_threshold() {
     let queue = StepMark::new(StepMarkConfig::default()).unwrap();
     let link = Bottleneck::run(queue, 50, vec![Source::new(Response::Scalable, Ecn::Ect1, 10)], 20);
     within(link.tallies[0].sojourn_millis(), 0.3, 1.5);
@@ -366,19 +367,19 @@ fn a_step_keeps_a_scalable_source_at_the_threshold() {
 }
 
 #[test]
-fn dualpi2_holds_an_overload_at_its_target_in_either_queue() {
+fn dualpi2_holds_its_target_under_overload_in_either_queue() {
     for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
         let queue = DualPi2::new(DualPi2Config::default()).unwrap();
         let link = Bottleneck::run(queue, 12, vec![constant(150, ecn)], 60);
-        // 15 ms are held at the head. Where it is dropped, the next, 2/3 ms younger, leaves in its place: for each that leaves,
-        // half a packet is dropped, so the delay of what leaves is 1/3 ms less.
+        // The controller holds 15 ms at the head. When the head is dropped, the next packet, which arrived 2/3 ms later,
+        // departs instead. Half a packet is dropped per departure, so the mean delay of departures is 1/3 ms less.
         within(link.tallies[0].sojourn_millis() - (15.0 - 1.0 / 3.0), -0.2, 0.2);
-        // 1 − 1/1.5, above p_Cmax = 1/4, so that marks become drops.
+        // 1 − 1/1.5 is above p_Cmax = 1/4, so marks become drops.
         within(link.tallies[0].drop_share(), 0.3333 - 0.005, 0.3333 + 0.005);
     }
 }
 
-/// Several flows as one.
+/// Sum of the counts of several flows.
 fn together(tallies: &[Tally]) -> Tally {
     tallies.iter().fold(Tally::default(), |sum, tally| Tally {
         delivered: sum.delivered + tally.delivered,
@@ -388,7 +389,7 @@ fn together(tallies: &[Tally]) -> Tally {
     })
 }
 
-/// Scalable or Reno sources, as one.
+/// Totals of all scalable or all Reno sources.
 struct Kind {
     sojourn_millis: f64,
     window: f64,
@@ -396,7 +397,7 @@ struct Kind {
     dropped: u64,
 }
 
-/// So many scalable and so many Reno sources, on 40 Mbit/s for each pair; whether marks or drops are Reno's signals is for `ecn` to say.
+/// Runs `each` scalable and `each` Reno sources on 40 Mbit/s per pair. `ecn` is the codepoint of the Reno sources.
 fn coexistence(scheduler: Scheduler, each: usize, ecn: Ecn) -> [Kind; 2] {
     const SECONDS: i64 = 40;
     let queue = DualPi2::new(DualPi2Config { scheduler, ..Default::default() }).unwrap();
@@ -422,32 +423,33 @@ const SCHEDULERS: [Scheduler; 2] = [
 ];
 
 #[test]
-fn dualpi2_holds_each_kind_of_source_at_its_own_delay_and_both_at_about_the_same_window() {
+fn dualpi2_gives_both_kinds_similar_windows() {
     for scheduler in SCHEDULERS {
         for ecn in [Ecn::Ect0, Ecn::NotEct] {
             let [scalable, classic] = coexistence(scheduler, 1, ecn);
             within(classic.sojourn_millis, 11.0, 19.0);
             within(scalable.sojourn_millis, 0.0, 1.2);
             assert_eq!(scalable.dropped, 0);
-            // "Roughly equal", says RFC 9332 §2.1. With p' at rest it would be some 0.8, as below; a single sawtooth swings p', which
-            // leaves Reno more signals (the mean of p'² is above the square of the mean), and the scalable source a larger window.
+            // RFC 9332 §2.1: "roughly equal". With a constant p' the ratio would be about 0.8, as below. The sawtooth of a
+            // single Reno flow varies p', so Reno gets more signals (the mean of p'² exceeds the squared mean) and a smaller
+            // window.
             within(scalable.window / classic.window, 1.0 / 1.5, 1.5);
         }
     }
 }
 
 #[test]
-fn dualpi2_couples_marks_and_windows_as_the_theory_of_both_sources_says() {
+fn dualpi2_couples_signals_and_windows_as_in_theory() {
     for scheduler in SCHEDULERS {
-        // Twelve of each, whose sawteeth even out.
+        // Twelve sources of each kind average out their sawteeth.
         let [scalable, classic] = coexistence(scheduler, 12, Ecn::NotEct);
         within(classic.sojourn_millis, 13.0, 17.0);
         within(scalable.sojourn_millis, 0.0, 1.2);
-        // RFC 9332 equation (1): p_L = 2·√p_C; below that by as much as p' still swings.
+        // RFC 9332 equation (1): p_L = 2·√p_C, less an error from the remaining variation of p'.
         within(scalable.signal_share / (2.0 * classic.signal_share.sqrt()), 0.9, 1.1);
-        // W_L = 2/p_L (RFC 9332 Appendix C.2, equation 6), and W_C = C/√p_C with C = 1.22 for signals at even distances to 1.31 for independent
-        // ones (Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997, Table 1); here they
-        // are even for the twelve flows together. With p_L = 2·p' and p_C = (p')², the ratio is 1/C.
+        // W_L = 2/p_L (RFC 9332 Appendix C.2, equation 6), and W_C = C/√p_C with C = 1.22 for evenly spaced signals to 1.31
+        // for independent ones (Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997,
+        // Table 1); here they are even for the twelve flows in total. With p_L = 2·p' and p_C = (p')², the ratio is 1/C.
         within(scalable.window * scalable.signal_share / 2.0, 0.9, 1.1);
         within(classic.window * classic.signal_share.sqrt(), 1.22 * 0.9, 1.31 * 1.1);
         within(scalable.window / classic.window, 0.9 / 1.31, 1.1 / 1.22);

@@ -1,24 +1,29 @@
-//! Controlled delay: what counts is the smallest sojourn of an interval (RFC 8289).
+//! `CoDel`, controlled delay (RFC 8289).
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark, sojourn};
+use super::{
+    discipline::{Queue, mark, sojourn},
+    error::{Check, QueueError},
+    fifo::Fifo,
+    limit::Limit,
+};
 use crate::packet::{DropReason, Dropped, Packet};
 
-/// The settings of a [`CoDel`].
+/// Configuration of a [`CoDel`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoDelConfig {
-    /// The standing delay that is acceptable, above 0. Default: 5 ms (RFC 8289 §5.3).
+    /// Acceptable standing queueing delay, above 0. Default: 5 ms (RFC 8289 §5.3).
     pub target: TimeDelta,
-    /// How long the delay may stay above the target before the law acts, above 0; of the order of the longest round trip.
-    /// Default: 100 ms (RFC 8289 §5.3).
+    /// Time for which the delay may exceed the target before `CoDel` signals congestion, above 0. It should be of the order
+    /// of the maximum RTT. Default: 100 ms (RFC 8289 §5.3).
     pub interval: TimeDelta,
-    /// No signal while no more than this stays behind. Default: 1500 B, the link's MTU (RFC 8289 §5.3 asks for the MTU of the
-    /// interface in place of its 512 B).
+    /// No signal while at most this much remains queued. Default: 1500 B, the link's MTU (RFC 8289 §5.3 asks for the MTU of
+    /// the interface instead of its 512 B).
     pub max_packet: DataSize,
-    /// Whether to mark packets that can bear it instead of dropping them. Default: yes.
+    /// Whether to mark ECN-capable packets instead of dropping them. Default: yes.
     pub ecn: bool,
-    /// How much may wait. Default: 1000 packets, as in Linux; RFC 8289 gives none.
+    /// Capacity. Default: 1000 packets, as in Linux; RFC 8289 gives none.
     pub limit: Limit,
 }
 
@@ -34,10 +39,10 @@ impl Default for CoDelConfig {
     }
 }
 
-/// First in, first out, under the control law of RFC 8289 §5.
+/// A FIFO with the control law of RFC 8289 §5.
 ///
-/// The RFC has no marks in its pseudo-code. Here, where it would drop a packet that can bear a mark, the packet is marked
-/// and leaves; the control law goes on as if it had been dropped.
+/// The pseudo-code of the RFC only drops. Where it would drop an ECN-capable packet, this marks the packet and transmits it;
+/// the state of the control law changes as after a drop.
 #[derive(Debug)]
 pub struct CoDel {
     law: Law,
@@ -59,7 +64,7 @@ impl CoDelConfig {
 }
 
 impl CoDel {
-    /// An empty queue. A [`Limit::Time`] admits nothing before the link has told its rate ([`Queue::on_rate`]).
+    /// Creates an empty queue. With [`Limit::Time`] it admits no packet until [`Queue::on_rate`] has been called.
     ///
     /// # Errors
     ///
@@ -81,8 +86,8 @@ impl Queue for CoDel {
     }
 
     fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Option<Packet> {
-        let mut line = Line { fifo: &mut self.fifo, marked: &mut self.marked, drops };
-        self.control.dequeue(now, &self.law, &mut line)
+        let mut backlog = ControlledFifo { fifo: &mut self.fifo, marked: &mut self.marked, drops };
+        self.control.dequeue(now, &self.law, &mut backlog)
     }
 
     fn packets(&self) -> usize {
@@ -102,13 +107,13 @@ impl Queue for CoDel {
     }
 }
 
-struct Line<'a> {
+struct ControlledFifo<'a> {
     fifo: &'a mut Fifo,
     marked: &'a mut u64,
     drops: &'a mut Vec<Dropped>,
 }
 
-impl Backlog for Line<'_> {
+impl Backlog for ControlledFifo<'_> {
     fn pop(&mut self) -> Option<Packet> {
         self.fifo.pop()
     }
@@ -126,14 +131,14 @@ impl Backlog for Line<'_> {
     }
 }
 
-// ---- the control law, shared with FQ-CoDel --------------------------------------------------------------------------
+// ---- control law, shared with FQ-CoDel --------------------------------------------------------------------------
 
-/// A line of packets under control, and what becomes of those that are taken from it.
+/// A controlled queue, and the actions on packets removed from it.
 pub(super) trait Backlog {
     fn pop(&mut self) -> Option<Packet>;
-    /// What shares the transmitter and still waits (RFC 8289 §4.4: of all queues together).
+    /// Total size of all queues that share the transmitter (RFC 8289 §4.4).
     fn size(&self) -> DataSize;
-    /// Marks if the packet can bear it.
+    /// Marks `packet` if it is ECN-capable. Returns whether it carries a mark.
     fn mark(&mut self, packet: &mut Packet) -> bool;
     fn discard(&mut self, packet: Packet);
 }
@@ -154,21 +159,21 @@ impl Law {
         Ok(law)
     }
 
-    /// RFC 8289 §5.6: `t + INTERVAL / sqrt(count)`, to the nanosecond below.
+    /// RFC 8289 §5.6: `t + INTERVAL / sqrt(count)`, rounded down to a nanosecond.
     fn next_drop(&self, from: Timestamp, count: u32) -> Timestamp {
         from + TimeDelta::from_nanos((self.interval.as_nanos() as f64 / f64::from(count).sqrt()) as i64)
     }
 }
 
-/// The state of one line (RFC 8289 §5.2).
+/// The control state of one queue (RFC 8289 §5.2).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Control {
-    /// When the sojourn has been above the target for an interval; [`Timestamp::MAX`] while it is not above.
+    /// When the sojourn time will have exceeded the target for an interval; [`Timestamp::MAX`] while it does not exceed it.
     first_above: Timestamp,
     drop_next: Timestamp,
-    /// Signals in this dropping state.
+    /// Number of signals in the current dropping state.
     count: u32,
-    /// What `count` was when this dropping state began.
+    /// Value of `count` when the current dropping state began.
     last_count: u32,
     dropping: bool,
 }
@@ -182,8 +187,13 @@ impl Default for Control {
 
 impl Control {
     /// RFC 8289 §5.5.
-    pub(super) fn dequeue(&mut self, now: Timestamp, law: &Law, line: &mut impl Backlog) -> Option<Packet> {
-        let Some((mut packet, mut may_drop)) = self.take(now, law, line) else {
+    pub(super) fn dequeue(
+        &mut self,
+        now: Timestamp,
+        law: &Law,
+        backlog: &mut impl Backlog,
+    ) -> Option<Packet> {
+        let Some((mut packet, mut may_drop)) = self.take(now, law, backlog) else {
             self.dropping = false;
             return None;
         };
@@ -191,13 +201,13 @@ impl Control {
             self.dropping = may_drop;
             while self.dropping && now >= self.drop_next {
                 self.count = self.count.saturating_add(1);
-                if law.ecn && line.mark(&mut packet) {
+                if law.ecn && backlog.mark(&mut packet) {
                     self.drop_next = law.next_drop(self.drop_next, self.count);
                     break;
                 }
-                line.discard(packet);
+                backlog.discard(packet);
                 self.dropping = false;
-                (packet, may_drop) = self.take(now, law, line)?;
+                (packet, may_drop) = self.take(now, law, backlog)?;
                 if may_drop {
                     self.dropping = true;
                     self.drop_next = law.next_drop(self.drop_next, self.count);
@@ -205,15 +215,15 @@ impl Control {
             }
         } else if may_drop {
             self.begin_dropping(now, law);
-            if !(law.ecn && line.mark(&mut packet)) {
-                line.discard(packet);
-                (packet, _) = self.take(now, law, line)?;
+            if !(law.ecn && backlog.mark(&mut packet)) {
+                backlog.discard(packet);
+                (packet, _) = self.take(now, law, backlog)?;
             }
         }
         Some(packet)
     }
 
-    /// Enters the dropping state; soon after the last one, where that one left off.
+    /// Enters the dropping state. If the previous one ended recently, resumes from its drop rate.
     fn begin_dropping(&mut self, now: Timestamp, law: &Law) {
         self.dropping = true;
         let delta = self.count.saturating_sub(self.last_count);
@@ -222,13 +232,13 @@ impl Control {
         self.last_count = self.count;
     }
 
-    /// `dodequeue` of RFC 8289 §5.6: the next packet, and whether the delay has been above the target for an interval.
-    fn take(&mut self, now: Timestamp, law: &Law, line: &mut impl Backlog) -> Option<(Packet, bool)> {
-        let Some(packet) = line.pop() else {
+    /// `dodequeue` of RFC 8289 §5.6: the next packet, and whether the delay has exceeded the target for an interval.
+    fn take(&mut self, now: Timestamp, law: &Law, backlog: &mut impl Backlog) -> Option<(Packet, bool)> {
+        let Some(packet) = backlog.pop() else {
             self.first_above = Timestamp::MAX;
             return None;
         };
-        if sojourn(now, &packet) < law.target || line.size() <= law.max_packet {
+        if sojourn(now, &packet) < law.target || backlog.size() <= law.max_packet {
             self.first_above = Timestamp::MAX;
             return Some((packet, false));
         }
@@ -247,8 +257,7 @@ mod tests {
     use super::*;
     use crate::link::queue::tests::{at_micros, packet};
 
-    /// A queue of `packets` that all came at the beginning, and the milliseconds, one departure in each from `from` on, at
-    /// which the law signals.
+    /// A queue of packets that all arrived at time 0; one packet departs per millisecond.
     struct Overdue {
         queue: CoDel,
         drops: Vec<Dropped>,
@@ -264,6 +273,7 @@ mod tests {
             Self { queue, drops }
         }
 
+        /// The milliseconds at which a drop or mark occurs, out of `millis`.
         fn signals(&mut self, millis: std::ops::Range<u64>) -> Vec<u64> {
             let mut at = Vec::new();
             for milli in millis {
@@ -274,7 +284,7 @@ mod tests {
             at
         }
 
-        /// Ends the dropping state: one packet passes below the target.
+        /// Ends the dropping state with one packet below the target.
         fn relieve(&mut self, milli: u64) {
             while self.queue.fifo.pop().is_some() {}
             self.queue.enqueue(at_micros(1000 * milli), packet(0, 0, 1000, Ecn::NotEct), &mut self.drops);
@@ -290,57 +300,57 @@ mod tests {
         }
     }
 
-    // Above the target from 10 ms on. RFC 8289 §5.5 then signals at 10 + 100 = 110 ms, 110 + 100/√1 = 210, + 100/√2 = 280.71,
-    // + 100/√3 = 338.45, + 100/√4 = 388.45, + 100/√5 = 433.17, + 100/√6 = 473.99, + 100/√7 = 511.79: rounded up here to the
-    // next departure.
-    const BY_HAND: [u64; 8] = [110, 210, 281, 339, 389, 434, 474, 512];
+    // The delay exceeds the target from 10 ms on. By RFC 8289 §5.5, signals are due at 10 + 100 = 110 ms, 110 + 100/√1 =
+    // 210, + 100/√2 = 280.71, + 100/√3 = 338.45, + 100/√4 = 388.45, + 100/√5 = 433.17, + 100/√6 = 473.99, + 100/√7 = 511.79,
+    // rounded up here to the next departure.
+    const EXPECTED: [u64; 8] = [110, 210, 281, 339, 389, 434, 474, 512];
 
     #[test]
     fn drops_follow_interval_over_root_count() {
         let mut overdue = Overdue::new(2000, Ecn::NotEct);
-        assert_eq!(overdue.signals(10..520), BY_HAND);
+        assert_eq!(overdue.signals(10..520), EXPECTED);
         assert!(overdue.drops.iter().all(|drop| drop.reason == DropReason::Aqm));
     }
 
     #[test]
-    fn marks_come_when_drops_would_have_come() {
+    fn marks_occur_when_drops_would() {
         let mut overdue = Overdue::new(2000, Ecn::Ect0);
-        assert_eq!(overdue.signals(10..520), BY_HAND);
+        assert_eq!(overdue.signals(10..520), EXPECTED);
         assert!(overdue.drops.is_empty());
         assert_eq!(overdue.queue.marked(), 8);
     }
 
     #[test]
-    fn a_long_pause_is_made_up_for_in_one_departure() {
+    fn overdue_drops_occur_at_the_next_departure() {
         let mut overdue = Overdue::new(2000, Ecn::NotEct);
         assert_eq!(overdue.signals(10..111), [110]);
-        // All that is due by 400 ms: at 210, 280.7, 338.4 and 388.4 ms.
+        // Four drops are due by 400 ms: at 210, 280.7, 338.4 and 388.4 ms.
         assert_eq!(overdue.signals(400..401), [400; 4]);
     }
 
     #[test]
-    fn a_new_dropping_state_begins_where_the_last_one_left_off() {
+    fn a_new_dropping_state_resumes_the_last_drop_rate() {
         let mut overdue = Overdue::new(2000, Ecn::NotEct);
         assert_eq!(overdue.signals(10..390).len(), 5);
         assert_eq!((overdue.queue.control.count, overdue.queue.control.last_count), (5, 1));
         overdue.relieve(390);
-        // 5 ms later above the target, 100 ms later in the dropping state: with count 5 − 1 = 4, so 100/√4 = 50 ms to the next
-        // drop, + 100/√5 = 44.7 after that one.
+        // The delay exceeds the target 5 ms later, and the dropping state begins 100 ms after that with count 5 − 1 = 4: the
+        // next drops follow after 100/√4 = 50 ms and 100/√5 = 44.7 ms.
         assert_eq!(overdue.signals(395..600), [495, 545, 590]);
-        // Now 6 − 4 = 2: 100/√2 = 70.7.
+        // Now the count is 6 − 4 = 2: 100/√2 = 70.7 ms.
         assert_eq!((overdue.queue.control.count, overdue.queue.control.last_count), (6, 4));
         overdue.relieve(600);
         assert_eq!(overdue.signals(605..780), [705, 776]);
-        // Now 3 − 2 = 1, which is not above 1: from the beginning.
+        // Now 3 − 2 = 1 is not above 1, so the count restarts at 1.
         overdue.relieve(780);
         assert_eq!(overdue.signals(785..990), [885, 985]);
     }
 
     #[test]
-    fn after_sixteen_intervals_the_last_dropping_state_is_forgotten() {
+    fn the_drop_rate_is_forgotten_after_sixteen_intervals() {
         let mut overdue = Overdue::new(2000, Ecn::NotEct);
         assert_eq!(overdue.signals(10..390).len(), 5);
-        // The next drop would have been at 433.17 ms: 16 intervals end at 2033.17 ms.
+        // The next drop was due at 433.17 ms, so 16 intervals end at 2033.17 ms.
         let (mut soon, mut late) = (Overdue::new(2000, Ecn::NotEct), overdue);
         assert_eq!(soon.signals(10..390).len(), 5);
         soon.relieve(1928);
@@ -350,18 +360,18 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_a_packet_behind_is_never_dropped() {
+    fn does_not_drop_while_one_packet_remains() {
         let mut overdue = Overdue::new(3, Ecn::NotEct);
-        // 2000 B behind the first, 1000 B behind the second: the delay counts as below the target.
+        // 2000 B remain after the first packet and 1000 B after the second: the delay counts as below the target.
         assert_eq!(overdue.signals(10..11).len() + overdue.signals(2000..2003).len(), 0);
     }
 
     #[test]
-    fn times_of_nothing_are_refused() {
-        let refused = |config| CoDel::new(config).unwrap_err().to_string();
+    fn rejects_times_of_zero_or_less() {
+        let rejected = |config| CoDel::new(config).unwrap_err().to_string();
         let config = CoDelConfig { target: TimeDelta::ZERO, ..Default::default() };
-        assert_eq!(refused(config), "CoDel: target must be above 0 ns, found 0 ns");
+        assert_eq!(rejected(config), "CoDel: target must be above 0 ns, found 0 ns");
         let config = CoDelConfig { interval: TimeDelta::from_nanos(-1), ..Default::default() };
-        assert_eq!(refused(config), "CoDel: interval must be above 0 ns, found -1 ns");
+        assert_eq!(rejected(config), "CoDel: interval must be above 0 ns, found -1 ns");
     }
 }

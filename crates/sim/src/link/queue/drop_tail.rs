@@ -1,65 +1,40 @@
-//! The plain queue: first in, first out, and no room for more than its limit.
+//! A FIFO with tail drop.
 
 use std::collections::VecDeque;
 
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, Timestamp};
 
-use super::Queue;
+use super::{discipline::Queue, limit::Limit};
 use crate::packet::{DropReason, Dropped, Packet};
 
-/// How much a queue may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// So many packets.
-    Packets(u64),
-    /// So many bytes.
-    Bytes(DataSize),
-    /// What the link drains in so much time at the rate that it has now.
-    Time(TimeDelta),
-    /// Whatever comes.
-    Unlimited,
-}
-
-impl Limit {
-    /// Whether `packet` fits behind `packets` packets of `size` in all, on a link that drains at `drain`.
-    pub(crate) fn admits(self, packet: &Packet, packets: usize, size: DataSize, drain: DataRate) -> bool {
-        match self {
-            Self::Packets(limit) => (packets as u64) < limit,
-            Self::Bytes(limit) => size + packet.size() <= limit,
-            Self::Time(limit) => size + packet.size() <= drain.size_in(limit),
-            Self::Unlimited => true,
-        }
-    }
-}
-
-/// First in, first out; what does not fit is dropped on arrival.
+/// A FIFO that drops an arriving packet when it is full.
 #[derive(Debug)]
 pub struct DropTail {
     limit: Limit,
     drain: DataRate,
-    waiting: VecDeque<Packet>,
+    packets: VecDeque<Packet>,
     size: DataSize,
 }
 
 impl DropTail {
-    /// An empty queue. A [`Limit::Time`] admits nothing before the link has told its rate ([`Queue::on_rate`]).
+    /// Creates an empty queue. With [`Limit::Time`] it admits no packet until [`Queue::on_rate`] has been called.
     pub fn new(limit: Limit) -> Self {
-        Self { limit, drain: DataRate::ZERO, waiting: VecDeque::new(), size: DataSize::ZERO }
+        Self { limit, drain: DataRate::ZERO, packets: VecDeque::new(), size: DataSize::ZERO }
     }
 }
 
 impl Queue for DropTail {
     fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) {
-        if self.limit.admits(&packet, self.waiting.len(), self.size, self.drain) {
+        if self.limit.admits(&packet, self.packets.len(), self.size, self.drain) {
             self.size += packet.size();
-            self.waiting.push_back(Packet { queued: now, ..packet });
+            self.packets.push_back(Packet { queued: now, ..packet });
         } else {
             drops.push(Dropped { packet, reason: DropReason::Overflow });
         }
     }
 
     fn dequeue(&mut self, _now: Timestamp, _drops: &mut Vec<Dropped>) -> Option<Packet> {
-        let packet = self.waiting.pop_front()?;
+        let packet = self.packets.pop_front()?;
         self.size = self.size.saturating_sub(packet.size());
         Some(packet)
     }
@@ -73,7 +48,7 @@ impl Queue for DropTail {
     }
 
     fn packets(&self) -> usize {
-        self.waiting.len()
+        self.packets.len()
     }
 
     fn size(&self) -> DataSize {

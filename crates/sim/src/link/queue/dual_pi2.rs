@@ -1,62 +1,56 @@
-//! Two coupled queues: low latency for who responds to marks at once, the classic delay for the rest (RFC 9332).
+//! `DualPI2`: coupled queues for low-latency (L4S) and classic traffic (RFC 9332).
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
+pub use self::schedule::Scheduler;
 use self::schedule::Turns;
-use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark, sojourn};
+use super::{
+    discipline::{Queue, mark, sojourn},
+    error::{Check, QueueError},
+    fifo::Fifo,
+    limit::Limit,
+};
 use crate::packet::{DropReason, Dropped, Packet};
 
 mod schedule;
 
-/// Which of the two queues goes next when both have packets (RFC 9332 §4.2.2 and Appendix A.2).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Scheduler {
-    /// Weighted round robin by bytes, as Appendix A.2 recommends.
-    WeightedRoundRobin {
-        /// The share of the link that the classic queue is sure of, above 0 and below 1.
-        classic_share: f64,
-    },
-    /// The head that has waited longer, a handicap subtracted from that of the classic queue: a time-shifted FIFO.
-    TimeShiftedFifo {
-        /// The handicap (`tshift`), zero or more. Appendix A.2: 50 ms for the Internet, four times the target within a site.
-        shift: TimeDelta,
-    },
-}
-
-/// The settings of a [`DualPi2`].
+/// Configuration of a [`DualPi2`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DualPi2Config {
-    /// The classic delay to hold, above 0. Default: 15 ms (RFC 9332 Figure 2, `target`).
+    /// Target queueing delay of the classic queue, above 0. Default: 15 ms (RFC 9332 Figure 2, `target`).
     pub target: TimeDelta,
-    /// Time between updates of the probability, above 0. Default: 16 ms (RFC 9332 Appendix A.1, where Figure 2 would give 15).
+    /// Interval between updates of the probability, above 0. Default: 16 ms (RFC 9332 Appendix A.1; Figure 2 would give 15
+    /// ms).
     pub update: TimeDelta,
-    /// Gain on the distance from the target, in Hz, 0 to 1e9. Default: 0.16 (RFC 9332 Appendix A.1).
+    /// Gain on the difference from the target, in Hz, 0 to 1e9. Default: 0.16 (RFC 9332 Appendix A.1).
     pub alpha: f64,
-    /// Gain on the change of delay, in Hz, 0 to 1e9. Default: 3.2 (RFC 9332 Appendix A.1, where Figure 2 would give 3.0).
+    /// Gain on the change of delay, in Hz, 0 to 1e9. Default: 3.2 (RFC 9332 Appendix A.1; Figure 2 would give 3.0).
     pub beta: f64,
-    /// How many times the base probability marks low-latency packets (`k`), above 0, at most 1000. Default: 2 (RFC 9332 Figure 2).
+    /// Coupling factor (`k`): the ratio of the coupled to the base probability, above 0, at most 1000. Default: 2 (RFC 9332
+    /// Figure 2).
     pub coupling: f64,
-    /// The sojourn above which the low-latency queue marks by itself, 0 or more. Default: 800 µs (RFC 9332 Figure 2, `minTh`).
+    /// Sojourn time at which the marking ramp of the low-latency queue begins, at least 0. Default: 800 µs (RFC 9332 Figure
+    /// 2, `minTh`).
     pub ramp_from: TimeDelta,
-    /// Over how much more sojourn the marks rise to all, 0 or more; zero makes the ramp a step. Default: 400 µs (RFC 9332
-    /// Figure 2, `range`).
+    /// Width of the ramp, over which the marking probability rises from 0 to 1, at least 0; zero makes the ramp a step.
+    /// Default: 400 µs (RFC 9332 Figure 2, `range`).
     pub ramp_width: TimeDelta,
-    /// The low-latency queue marks by itself only what leaves while more packets than this are there, itself included. Default:
-    /// 1 (RFC 9332 Figure 2, `Th_len`).
+    /// The ramp applies only while the low-latency queue, including the departing packet, has more packets than this.
+    /// Default: 1 (RFC 9332 Figure 2, `Th_len`).
     pub ramp_packets: u64,
-    /// Whether the ramp of a slow link begins no lower than two MTU take (RFC 9332 Appendix A.2, for known link rates; that of
-    /// [`Queue::on_rate`] is used). Default: no.
+    /// Whether the ramp begins no lower than the serialisation time of two MTU (RFC 9332 Appendix A.2, for known link rates;
+    /// [`Queue::on_rate`] sets the rate). Default: no.
     pub ramp_above_two_mtu: bool,
-    /// No classic or coupled signal for a packet that leaves while less than this waits in both queues, itself included.
-    /// Default: 0 B, as in the RFC's code; Appendix A.1 describes 3000 B, two MTU, as Linux's addition.
+    /// No classic or coupled signal while both queues together, including the departing packet, hold less than this.
+    /// Default: 0 B, as in the RFC's code; Appendix A.1 describes 3000 B, two MTU, as an addition of Linux.
     pub min_backlog: DataSize,
-    /// Which queue goes next. Default: weighted round robin with 1/16 for the classic queue (RFC 9332 Appendix A.2).
+    /// Scheduler between the queues. Default: weighted round robin with 1/16 for the classic queue (RFC 9332 Appendix A.2).
     pub scheduler: Scheduler,
-    /// The link's largest packet: room for one has to be left when another is taken (RFC 9332 Figure 3). Above 0 B. Default:
-    /// 1500 B.
+    /// Maximum packet size of the link, above 0 B. An arriving packet is dropped unless a packet of this size fits (RFC 9332
+    /// Figure 3). Default: 1500 B.
     pub mtu: DataSize,
-    /// How much may wait in both queues together. Default: 10 000 packets, as in Linux; RFC 9332 Figure 2 has 250 ms at the
-    /// *largest* rate of the link, which a queue is not told.
+    /// Capacity of both queues together. Default: 10 000 packets, as in Linux; RFC 9332 Figure 2 has 250 ms at the *maximum*
+    /// link rate, which a queue does not know.
     pub limit: Limit,
 }
 
@@ -80,20 +74,20 @@ impl Default for DualPi2Config {
     }
 }
 
-/// The `DualPI2` of RFC 9332 Appendix A, second pass: overload and slow links included.
+/// `DualPI2` of RFC 9332 Appendix A, second pass, with overload protection and slow links.
 ///
-/// | here | in the RFC | |
+/// | here | in the RFC | meaning |
 /// |---|---|---|
-/// | base probability | `p'` | of the controller, for the longer of the two delays |
-/// | classic probability | `p_C = (p')²` | of a mark or drop in the classic queue |
-/// | coupled probability | `p_CL = k·p'` | of a mark in the low-latency queue, at least |
+/// | base probability | `p'` | output of the controller, from the larger of the two delays |
+/// | classic probability | `p_C = (p')²` | probability of a mark or drop in the classic queue |
+/// | coupled probability | `p_CL = k·p'` | minimum probability of a mark in the low-latency queue |
 ///
-/// Packets of ECT(1) and CE go to the low-latency queue ([`Ecn::is_l4s`](giusto_units::Ecn::is_l4s)). Signals are spread
-/// evenly instead of drawn (`recur` of Figure 4), so that the law needs no random numbers.
+/// ECT(1) and CE packets go to the low-latency queue ([`Ecn::is_l4s`](giusto_units::Ecn::is_l4s)). Signals are evenly spaced
+/// (`recur` of Figure 4), so no random numbers are needed.
 ///
-/// Where the code of the RFC leaves room: `lq.len()` and `lq.time()` count the packet that leaves (as the RFC's remark that the
-/// last packet of a burst is exempt requires), and `p_CL` ends at 1, since `recur` would save up what is above and go on
-/// marking, and dropping, long after the overload.
+/// Where the code of the RFC is ambiguous: `lq.len()` and `lq.time()` include the departing packet, as required by the RFC's
+/// remark that the last packet of a burst is exempt. `p_CL` is limited to 1: otherwise `recur` would accumulate the excess
+/// and continue to mark and drop long after an overload.
 #[derive(Debug)]
 pub struct DualPi2 {
     config: DualPi2Config,
@@ -102,7 +96,7 @@ pub struct DualPi2 {
     turns: Turns,
     /// `p'`, 0 to 1.
     base: f64,
-    /// The longer delay at the last update, in seconds.
+    /// The larger of the two queueing delays at the last update, in seconds.
     last_delay: f64,
     low_latency_signals: Recurrence,
     classic_signals: Recurrence,
@@ -161,17 +155,17 @@ impl DualPi2 {
         })
     }
 
-    /// How likely a classic packet is to bear a signal (`p_C`), 0 to 1.
+    /// Probability of a signal on a classic packet (`p_C`), 0 to 1.
     pub fn classic_probability(&self) -> f64 {
         self.base * self.base
     }
 
-    /// How likely a low-latency packet is, at least, to be marked (`p_CL`), 0 to 1.
+    /// Minimum probability of a mark on a low-latency packet (`p_CL`), 0 to 1.
     pub fn coupled_probability(&self) -> f64 {
         (self.config.coupling * self.base).min(1.0)
     }
 
-    /// `p_Cmax = min(1/k², 1)`: from here on, classic signals are drops (RFC 9332 Figure 2).
+    /// `p_Cmax = min(1/k², 1)`: from this probability on, classic signals are drops (RFC 9332 Figure 2).
     fn overload_probability(&self) -> f64 {
         (1.0 / (self.config.coupling * self.config.coupling)).min(1.0)
     }
@@ -187,13 +181,13 @@ impl DualPi2 {
         }
     }
 
-    /// Lines 4b to 8j of Figure 7: what becomes of a low-latency packet; `None` if it is dropped.
+    /// Lines 4b to 8j of Figure 7: marks or drops a low-latency packet; `None` if dropped.
     fn signal_low_latency(&mut self, now: Timestamp, mut packet: Packet, coupled: bool) -> Option<Packet> {
         let coupled_probability = if coupled { self.coupled_probability() } else { 0.0 };
         // p_Lmax = 1.
         if coupled_probability < 1.0 {
-            let there = self.low_latency.len() as u64 + 1;
-            let own = if there > self.config.ramp_packets { self.ramp(sojourn(now, &packet)) } else { 0.0 };
+            let packets = self.low_latency.len() as u64 + 1;
+            let own = if packets > self.config.ramp_packets { self.ramp(sojourn(now, &packet)) } else { 0.0 };
             if self.low_latency_signals.next(own.max(coupled_probability)) {
                 mark(&mut packet, &mut self.marked);
             }
@@ -208,7 +202,7 @@ impl DualPi2 {
         Some(packet)
     }
 
-    /// Lines 11 to 17 of Figure 7: what becomes of a classic packet; `None` if it is dropped.
+    /// Lines 11 to 17 of Figure 7: marks or drops a classic packet; `None` if dropped.
     fn signal_classic(&mut self, mut packet: Packet, coupled: bool) -> Option<Packet> {
         let probability = self.classic_probability();
         if coupled && self.classic_signals.next(probability) {
@@ -230,13 +224,13 @@ impl DualPi2 {
     }
 }
 
-/// `recur` of Figure 4: true in as many calls as the likelihoods add up to.
+/// `recur` of Figure 4: returns true as often as the sum of the probabilities.
 #[derive(Debug, Default)]
 struct Recurrence(f64);
 
 impl Recurrence {
-    fn next(&mut self, likelihood: f64) -> bool {
-        self.0 += likelihood;
+    fn next(&mut self, probability: f64) -> bool {
+        self.0 += probability;
         let is_due = self.0 > 1.0;
         if is_due {
             self.0 -= 1.0;
@@ -247,7 +241,8 @@ impl Recurrence {
 
 impl Queue for DualPi2 {
     fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) {
-        // Room for an MTU, whatever comes, so that large packets are not at a disadvantage; a jumbo needs its own.
+        // Requires room for an MTU whatever the packet size, so that large packets are at no disadvantage. A packet above
+        // the MTU requires room for itself.
         let bytes = u64::from(packet.bytes).max(self.config.mtu.as_bytes());
         let room = Packet { bytes: u32::try_from(bytes).unwrap_or(u32::MAX), ..packet };
         if !self.config.limit.admits(&room, self.packets(), self.size(), self.classic.drain()) {
@@ -266,8 +261,7 @@ impl Queue for DualPi2 {
 
     fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Option<Packet> {
         loop {
-            let waiting = self.size();
-            let coupled = waiting >= self.config.min_backlog;
+            let coupled = self.size() >= self.config.min_backlog;
             let contended = !self.low_latency.is_empty() && !self.classic.is_empty();
             let is_classic = self.turns.is_classic_next(now, &self.low_latency, &self.classic)?;
             let packet = if is_classic { self.classic.pop()? } else { self.low_latency.pop()? };
@@ -309,7 +303,7 @@ impl Queue for DualPi2 {
         let Some(due) = self.next_update.filter(|&due| now >= due) else { return };
         self.update(now);
         let has_work = !self.is_empty() || self.base > 0.0;
-        // Late by a period or more, the periods that were missed are not made up for.
+        // After a delay of a period or more, missed updates are not repeated.
         let next = Some(due + self.config.update).filter(|&next| next > now);
         self.next_update = has_work.then(|| next.unwrap_or(now + self.config.update));
     }

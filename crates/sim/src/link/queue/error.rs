@@ -1,42 +1,42 @@
-//! What is wrong with the configuration of a queue.
+//! Validation of queue configurations.
 
 use giusto_units::{DataSize, TimeDelta};
 
-/// Why a queue cannot be built as configured.
+/// An invalid queue configuration.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// A value lies outside its range.
-    #[error("{law}: {field} must be {range}, found {found}")]
+    /// A value is out of range.
+    #[error("{queue}: {field} must be {range}, found {found}")]
     Range {
-        /// The law.
-        law: &'static str,
-        /// The field of its configuration.
+        /// The queue discipline.
+        queue: &'static str,
+        /// The configuration field.
         field: &'static str,
-        /// What would have been taken.
+        /// The valid range.
         range: &'static str,
-        /// The value as given, with its unit.
+        /// The configured value, with its unit.
         found: String,
     },
-    /// Two values that have to follow each other do not.
+    /// Two values are in the wrong order.
     #[error(
-        "{law}: {upper} must be above {lower}, which is {lower_found}; found {upper_found}: raise it, or lower the other"
+        "{queue}: {upper} must be above {lower} ({lower_found}), found {upper_found}: raise {upper} or lower {lower}"
     )]
     Order {
-        /// The law.
-        law: &'static str,
-        /// The field that has to be below.
+        /// The queue discipline.
+        queue: &'static str,
+        /// The field with the smaller value.
         lower: &'static str,
-        /// Its value as given.
+        /// The configured value of `lower`, with its unit.
         lower_found: String,
-        /// The field that has to be above.
+        /// The field with the larger value.
         upper: &'static str,
-        /// Its value as given.
+        /// The configured value of `upper`, with its unit.
         upper_found: String,
     },
 }
 
-/// Checks the fields of one law's configuration.
+/// Validates configuration fields of the queue discipline that it names.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Check(pub(super) &'static str);
 
@@ -48,30 +48,26 @@ impl Check {
         range: &'static str,
         found: String,
     ) -> Result<(), QueueError> {
-        if holds { Ok(()) } else { Err(QueueError::Range { law: self.0, field, range, found }) }
+        if holds { Ok(()) } else { Err(QueueError::Range { queue: self.0, field, range, found }) }
     }
 
-    /// A time above zero.
     pub(super) fn positive_time(self, field: &'static str, value: TimeDelta) -> Result<(), QueueError> {
         self.that(value > TimeDelta::ZERO, field, "above 0 ns", format!("{} ns", value.as_nanos()))
     }
 
-    /// A time of zero or more.
     pub(super) fn time(self, field: &'static str, value: TimeDelta) -> Result<(), QueueError> {
         self.that(value >= TimeDelta::ZERO, field, "0 ns or more", format!("{} ns", value.as_nanos()))
     }
 
-    /// A size above zero.
     pub(super) fn positive_size(self, field: &'static str, value: DataSize) -> Result<(), QueueError> {
         self.that(value > DataSize::ZERO, field, "above 0 B", format!("{} B", value.as_bytes()))
     }
 
-    /// A probability, both ends included.
     pub(super) fn probability(self, field: &'static str, value: f64) -> Result<(), QueueError> {
         self.that((0.0..=1.0).contains(&value), field, "from 0 to 1", value.to_string())
     }
 
-    /// A share above nothing, and at most the whole.
+    /// A fraction above 0 and at most 1.
     pub(super) fn share(self, field: &'static str, value: f64) -> Result<(), QueueError> {
         self.that(value > 0.0 && value <= 1.0, field, "above 0 and at most 1", value.to_string())
     }
@@ -81,7 +77,7 @@ impl Check {
         self.that((0.0..=1e9).contains(&value), field, "from 0 to 1e9 Hz", format!("{value} Hz"))
     }
 
-    /// A count or factor within bounds.
+    /// A count or factor; the caller checks the range.
     pub(super) fn number(
         self,
         field: &'static str,
@@ -97,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_name_the_law_the_field_the_value_and_the_mend() {
+    fn errors_name_queue_field_range_and_value() {
         let error = Check("CoDel").positive_time("target", TimeDelta::from_nanos(-3)).unwrap_err();
         assert_eq!(error.to_string(), "CoDel: target must be above 0 ns, found -3 ns");
         let error = Check("PIE").probability("mark_threshold", f64::NAN).unwrap_err();

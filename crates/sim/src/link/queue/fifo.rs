@@ -1,16 +1,16 @@
-//! What most laws build on: a line with a limit.
+//! A bounded FIFO, the storage of most queue disciplines.
 
 use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{Limit, sojourn};
+use super::{discipline::sojourn, limit::Limit};
 use crate::packet::Packet;
 
-/// First in, first out, with a count of its bytes.
+/// A bounded FIFO that tracks its size in bytes.
 #[derive(Debug)]
 pub(super) struct Fifo {
-    waiting: VecDeque<Packet>,
+    packets: VecDeque<Packet>,
     size: DataSize,
     limit: Limit,
     drain: DataRate,
@@ -18,37 +18,37 @@ pub(super) struct Fifo {
 
 impl Fifo {
     pub(super) fn new(limit: Limit) -> Self {
-        Self { waiting: VecDeque::new(), size: DataSize::ZERO, limit, drain: DataRate::ZERO }
+        Self { packets: VecDeque::new(), size: DataSize::ZERO, limit, drain: DataRate::ZERO }
     }
 
-    /// Whether `packet` still fits.
+    /// Whether there is room for `packet`.
     pub(super) fn admits(&self, packet: &Packet) -> bool {
-        self.limit.admits(packet, self.waiting.len(), self.size, self.drain)
+        self.limit.admits(packet, self.packets.len(), self.size, self.drain)
     }
 
-    /// Takes `packet`, whether it fits or not.
+    /// Appends `packet` without checking the limit.
     pub(super) fn push(&mut self, now: Timestamp, packet: Packet) {
         self.size += packet.size();
-        self.waiting.push_back(Packet { queued: now, ..packet });
+        self.packets.push_back(Packet { queued: now, ..packet });
     }
 
     pub(super) fn pop(&mut self) -> Option<Packet> {
-        let packet = self.waiting.pop_front()?;
+        let packet = self.packets.pop_front()?;
         self.size = self.size.saturating_sub(packet.size());
         Some(packet)
     }
 
-    /// How long the first has waited; nothing if nothing waits.
+    /// Sojourn time of the head packet; zero if the queue is empty.
     pub(super) fn head_sojourn(&self, now: Timestamp) -> TimeDelta {
-        self.waiting.front().map_or(TimeDelta::ZERO, |head| sojourn(now, head))
+        self.packets.front().map_or(TimeDelta::ZERO, |head| sojourn(now, head))
     }
 
     pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+        self.packets.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.packets.is_empty()
     }
 
     pub(super) fn size(&self) -> DataSize {

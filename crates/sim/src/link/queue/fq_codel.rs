@@ -1,14 +1,13 @@
-//! A line for each flow, served in turns by bytes, each under controlled delay (RFC 8290).
+//! FQ-CoDel: deficit round robin over per-flow queues with `CoDel` (RFC 8290).
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use self::store::{List, Store};
 use super::{
-    Queue, QueueError,
     codel::{Backlog, Law},
-    error::Check,
-    mark, sojourn,
+    discipline::{Queue, mark, sojourn},
+    error::{Check, QueueError},
 };
 use crate::{
     packet::{DropReason, Dropped, FlowId, Packet},
@@ -17,32 +16,33 @@ use crate::{
 
 mod store;
 
-/// The most queues that an [`FqCodel`] takes: as many as the hash of Linux can tell apart.
+/// Maximum number of queues, as in Linux.
 const MAX_QUEUES: u32 = 65_536;
-/// RFC 8290 §4.1: how many packets at most one overflow drops.
+/// RFC 8290 §4.1: maximum number of packets dropped on one overflow.
 const MAX_BATCH: u32 = 64;
 
-/// The settings of an [`FqCodel`].
+/// Configuration of an [`FqCodel`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FqCodelConfig {
-    /// As in [`CoDelConfig`](super::CoDelConfig). Default: 5 ms (RFC 8290 §5.2.2).
+    /// As [`CoDelConfig::target`](super::CoDelConfig::target). Default: 5 ms (RFC 8290 §5.2.2).
     pub target: TimeDelta,
-    /// As in [`CoDelConfig`](super::CoDelConfig). Default: 100 ms (RFC 8290 §5.2.1).
+    /// As [`CoDelConfig::interval`](super::CoDelConfig::interval). Default: 100 ms (RFC 8290 §5.2.1).
     pub interval: TimeDelta,
-    /// As in [`CoDelConfig`](super::CoDelConfig), compared with what waits in all queues together (RFC 8289 §4.4). Default:
-    /// 1500 B.
+    /// As [`CoDelConfig::max_packet`](super::CoDelConfig::max_packet), compared with the total size of all queues (RFC 8289
+    /// §4.4). Default: 1500 B.
     pub max_packet: DataSize,
-    /// Whether to mark packets that can bear it instead of dropping them. Default: yes (RFC 8290 §5.2.6).
+    /// Whether to mark ECN-capable packets instead of dropping them. Default: yes (RFC 8290 §5.2.6).
     pub ecn: bool,
-    /// Marks all that waited longer than this, besides what the law signals; zero or more. Default: off (RFC 8290 §5.2.7).
+    /// If set, every ECN-capable packet with a longer sojourn time is marked, in addition to the signals of `CoDel`; at
+    /// least 0. Default: not set (RFC 8290 §5.2.7).
     pub ce_threshold: Option<TimeDelta>,
-    /// How many queues flows are hashed to, 1 to 65 536. Default: 1024 (RFC 8290 §5.2.5).
+    /// Number of queues, 1 to 65 536. Default: 1024 (RFC 8290 §5.2.5).
     pub queues: u32,
-    /// How many bytes a queue may send in its turn, above 0. Default: 1514 B (RFC 8290 §5.2.4).
+    /// Bytes that a queue may send in each round, above 0. Default: 1514 B (RFC 8290 §5.2.4).
     pub quantum: DataSize,
-    /// How many packets may wait in all queues together, above 0. Default: 10 240 (RFC 8290 §5.2.3).
+    /// Capacity of all queues together in packets, 1 to 4 294 967 292. Default: 10 240 (RFC 8290 §5.2.3).
     pub limit: u32,
-    /// How many bytes may wait in all queues together, if that is limited too. Default: it is not; the RFC does not have it.
+    /// Capacity of all queues together in bytes. Default: not limited; the RFC has no such limit.
     pub memory: Option<DataSize>,
 }
 
@@ -62,13 +62,13 @@ impl Default for FqCodelConfig {
     }
 }
 
-/// The scheduler of RFC 8290 §4 over queues under the control law of RFC 8289.
+/// The scheduler of RFC 8290 §4 over queues with the control law of RFC 8289.
 ///
-/// Flows are told apart by [`FlowId`] alone, which stands for the five-tuple, and are spread over the queues by a salted hash,
-/// so that two of them may share a queue (§5.3). A queue's turn ends when its credits are used up, that is, at zero or below
-/// (§3; §4.2 says "negative", and means the same by its "at least a quantum").
+/// A salted hash of the [`FlowId`], which represents the five-tuple, selects the queue of a packet. Two flows may share a
+/// queue (§5.3). A queue's turn ends when its credits are zero or less (§3; §4.2 says "negative", which is equivalent given
+/// its "at least a quantum").
 ///
-/// A departure takes constant time on average. An overflow looks at each queue once, and drops half of the longest (§4.1).
+/// A departure takes constant time on average. An overflow examines each queue once and drops half of the longest (§4.1).
 #[derive(Debug)]
 pub struct FqCodel {
     config: FqCodelConfig,
@@ -122,14 +122,14 @@ impl FqCodel {
         i64::try_from(self.config.quantum.as_bytes()).unwrap_or(i64::MAX)
     }
 
-    /// RFC 8290 §4.1, with the last step of the generator of Steele, Lea & Flood ("Fast Splittable Pseudorandom Number
-    /// Generators", OOPSLA 2014) in place of Jenkins' hash.
+    /// RFC 8290 §4.1, with the output function of Steele, Lea & Flood, "Fast Splittable Pseudorandom Number Generators",
+    /// OOPSLA 2014, instead of Jenkins' hash.
     fn queue_of(&self, flow: FlowId) -> u32 {
         let mut hash = u64::from(flow.0).wrapping_add(self.salt);
         hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         hash ^= hash >> 31;
-        // The high half of the hash, scaled to the number of queues: no division.
+        // Scales the high half of the hash to the number of queues without a division.
         (((hash >> 32) * u64::from(self.config.queues)) >> 32) as u32
     }
 
@@ -138,7 +138,7 @@ impl FqCodel {
             || self.config.memory.is_some_and(|memory| self.store.size() > memory)
     }
 
-    /// RFC 8290 §4.1: half of the packets of the longest queue, from its head.
+    /// RFC 8290 §4.1: drops half of the packets of the longest queue from its head.
     fn drop_batch(&mut self, drops: &mut Vec<Dropped>) {
         let longest = self.store.longest();
         let batch = (self.store.packets_of(longest) / 2).clamp(1, MAX_BATCH);
@@ -149,10 +149,10 @@ impl FqCodel {
         }
     }
 
-    /// Which queue has its turn (RFC 8290 §4.2), and whether it is a new one.
+    /// The queue to serve next (RFC 8290 §4.2), and whether it is in the list of new queues.
     fn choose(&mut self) -> Option<(u32, bool)> {
         let quantum = self.quantum();
-        let mut passed_over = 0;
+        let mut skipped = 0;
         loop {
             let (list, is_new) =
                 if self.new.is_empty() { (&mut self.old, false) } else { (&mut self.new, true) };
@@ -164,15 +164,16 @@ impl FqCodel {
             flow.credits = flow.credits.saturating_add(quantum);
             list.pop(&mut self.store);
             self.old.push(queue, &mut self.store);
-            passed_over += 1;
-            if passed_over > self.config.queues {
+            skipped += 1;
+            if skipped > self.config.queues {
                 self.skip_rounds(quantum);
-                passed_over = 0;
+                skipped = 0;
             }
         }
     }
 
-    /// Adds at once what further rounds without a departure would add, so that a packet of many quanta costs no more.
+    /// Adds the credits of all further rounds without a departure at once, which bounds the work for a packet of many
+    /// quanta.
     fn skip_rounds(&mut self, quantum: i64) {
         let mut rounds = i64::MAX;
         self.old.for_each(&mut self.store, |flow| {
@@ -202,8 +203,8 @@ impl Queue for FqCodel {
         loop {
             let (queue, is_new) = self.choose()?;
             let mut control = self.store.flow_mut(queue).control;
-            let mut line = Line { store: &mut self.store, queue, drops };
-            let packet = control.dequeue(now, &self.law, &mut line);
+            let mut backlog = FlowQueue { store: &mut self.store, queue, drops };
+            let packet = control.dequeue(now, &self.law, &mut backlog);
             self.store.flow_mut(queue).control = control;
             if let Some(mut packet) = packet {
                 if self.config.ce_threshold.is_some_and(|threshold| sojourn(now, &packet) > threshold) {
@@ -214,7 +215,7 @@ impl Queue for FqCodel {
                 return Some(packet);
             }
             if is_new {
-                // Past all old ones before it may be new again, or it could keep them waiting for ever.
+                // It moves behind the old queues before it can be new again, which prevents starvation.
                 self.new.pop(&mut self.store);
                 self.old.push(queue, &mut self.store);
             } else {
@@ -236,13 +237,13 @@ impl Queue for FqCodel {
     }
 }
 
-struct Line<'a> {
+struct FlowQueue<'a> {
     store: &'a mut Store,
     queue: u32,
     drops: &'a mut Vec<Dropped>,
 }
 
-impl Backlog for Line<'_> {
+impl Backlog for FlowQueue<'_> {
     fn pop(&mut self) -> Option<Packet> {
         self.store.pop(self.queue)
     }

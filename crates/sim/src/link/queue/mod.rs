@@ -1,26 +1,29 @@
-//! Queues: which packet waits, which is marked, which is dropped, which leaves next.
+//! Queue disciplines: tail drop and active queue management (AQM).
 //!
-//! A queue holds packets that wait for the transmitter of its link. What the transmitter has taken, and what is on its way,
-//! is no longer in the queue.
+//! A queue holds the packets that have not yet begun transmission. A packet that is being transmitted or propagated is no
+//! longer in the queue.
 //!
-//! | law | acts on | signals at | source |
+//! | discipline | input | signals on | source |
 //! |---|---|---|---|
-//! | [`DropTail`] | fill | arrival | – |
-//! | [`StepMark`] | sojourn, or fill | departure, or arrival | Alizadeh et al. 2010; RFC 9332 Appendix A |
-//! | [`Red`] | averaged fill | arrival | Floyd & Jacobson 1993 |
-//! | [`CoDel`] | smallest sojourn of an interval | departure | RFC 8289 |
-//! | [`FqCodel`] | the same, for each flow | departure | RFC 8290 |
-//! | [`Pie`] | queuing delay and its trend | arrival | RFC 8033 |
-//! | [`DualPi2`] | the same, coupled with a low-latency queue | departure | RFC 9332 |
+//! | [`DropTail`] | queue length | arrival | – |
+//! | [`StepMark`] | sojourn time or queue length | departure or arrival | Alizadeh et al. 2010; RFC 9332 Appendix A |
+//! | [`Red`] | average queue length | arrival | Floyd & Jacobson 1993 |
+//! | [`CoDel`] | minimum sojourn time in an interval | departure | RFC 8289 |
+//! | [`FqCodel`] | as [`CoDel`], for each flow | departure | RFC 8290 |
+//! | [`Pie`] | queueing delay and its trend | arrival | RFC 8033 |
+//! | [`DualPi2`] | as PIE, coupled with a low-latency queue | departure | RFC 9332 |
 //!
-//! Each law takes a plain configuration with a `Default`, and checks it once: [`QueueError`] says what is wrong with it.
+//! Each discipline takes a plain configuration struct with a `Default`, which is validated once; [`QueueError`] names an
+//! invalid field.
 
 mod codel;
+mod discipline;
 mod drop_tail;
 mod dual_pi2;
 mod error;
 mod fifo;
 mod fq_codel;
+mod limit;
 mod pie;
 mod red;
 mod step_mark;
@@ -30,84 +33,13 @@ mod closed_loop;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 pub use codel::{CoDel, CoDelConfig};
-pub use drop_tail::{DropTail, Limit};
+pub use discipline::Queue;
+pub use drop_tail::DropTail;
 pub use dual_pi2::{DualPi2, DualPi2Config, Scheduler};
 pub use error::QueueError;
 pub use fq_codel::{FqCodel, FqCodelConfig};
-use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
+pub use limit::Limit;
 pub use pie::{LatencyEstimate, Pie, PieConfig};
 pub use red::{Red, RedConfig, Thresholds};
 pub use step_mark::{MarkThreshold, StepMark, StepMarkConfig};
-
-use crate::packet::{Dropped, Packet};
-
-/// A queue and its law.
-///
-/// `now` never runs backwards. Each call does an amount of work bounded by the packets that it takes or drops.
-pub trait Queue: Send + fmt::Debug {
-    /// Takes `packet`, marked if the law says so, with [`Packet::queued`] set to `now`, or drops it, or others in its place: every
-    /// packet that will not leave any more is appended to `drops`.
-    fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>);
-
-    /// The packet that leaves next, marked if the law says so; packets that the law drops on the way are appended to `drops`.
-    fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Option<Packet>;
-
-    /// `packet` comes to the empty queue of a link that is free to transmit it: taken in and out again at once. It does
-    /// not wait, so [`Packet::queued`] need not be set.
-    fn pass(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Option<Packet> {
-        self.enqueue(now, packet, drops);
-        self.dequeue(now, drops)
-    }
-
-    /// How many packets wait.
-    fn packets(&self) -> usize;
-
-    /// How many bytes wait.
-    fn size(&self) -> DataSize;
-
-    /// Whether nothing waits.
-    fn is_empty(&self) -> bool {
-        self.packets() == 0
-    }
-
-    /// How many packets the law has marked so far: those whose codepoint it changed to [`Ecn::Ce`], not those that came with
-    /// it. Whoever compares it around a call knows whether that call marked.
-    fn marked(&self) -> u64 {
-        0
-    }
-
-    /// When the law wants to compute anew, if it keeps time: call [`on_timer`](Self::on_timer) then. Any call may change it.
-    fn next_timer(&self) -> Option<Timestamp> {
-        None
-    }
-
-    /// The law computes anew if its time has come.
-    fn on_timer(&mut self, now: Timestamp) {
-        let _ = now;
-    }
-
-    /// The rate at which the link now drains the queue, for laws that reckon in time.
-    fn on_rate(&mut self, now: Timestamp, drain: giusto_units::DataRate) {
-        let _ = (now, drain);
-    }
-}
-
-/// How long `packet` has waited in the queue that it is in.
-pub(crate) fn sojourn(now: Timestamp, packet: &Packet) -> TimeDelta {
-    now.saturating_since(packet.queued)
-}
-
-/// Marks `packet` if its transport can make use of it, and says whether it now bears a mark; `marked` counts what changed.
-pub(crate) fn mark(packet: &mut Packet, marked: &mut u64) -> bool {
-    if !packet.ecn.is_capable() {
-        return false;
-    }
-    if packet.ecn != Ecn::Ce {
-        packet.ecn = Ecn::Ce;
-        *marked += 1;
-    }
-    true
-}

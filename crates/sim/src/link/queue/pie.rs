@@ -1,10 +1,15 @@
-//! A proportional-integral controller of the queuing delay (RFC 8033).
+//! PIE, a proportional-integral controller of the queueing delay (RFC 8033).
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use self::departure::DepartureRate;
-use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark, sojourn};
+use super::{
+    discipline::{Queue, mark, sojourn},
+    error::{Check, QueueError},
+    fifo::Fifo,
+    limit::Limit,
+};
 use crate::{
     packet::{DropReason, Dropped, Packet},
     random::Random,
@@ -12,62 +17,62 @@ use crate::{
 
 mod departure;
 
-/// RFC 8033 §5.4: below so much accumulated probability since the last signal, no signal.
+/// RFC 8033 §5.4: no signal while the probability accumulated since the last signal is below this.
 const ACCUMULATED_LOW: f64 = 0.85;
-/// RFC 8033 §5.4: at so much accumulated probability, a signal for certain.
+/// RFC 8033 §5.4: a certain signal from this accumulated probability on.
 const ACCUMULATED_HIGH: f64 = 8.5;
-/// RFC 8033 §4.1: a short delay protects from drops while the probability is below this.
+/// RFC 8033 §4.1: a short delay suppresses signals while the probability is below this.
 const LOW_PROBABILITY: f64 = 0.2;
-/// RFC 8033 §4.2: what is left of the probability after each update without delay.
+/// RFC 8033 §4.2: factor on the probability at each update without queueing delay.
 const DECAY: f64 = 0.98;
-/// RFC 8033 §5.5: from this probability on, one update adds no more than [`CAP`].
+/// RFC 8033 §5.5: from this probability on, one update adds at most [`CAP`].
 const CAP_FROM: f64 = 0.1;
 /// RFC 8033 §5.5.
 const CAP: f64 = 0.02;
 
-/// How [`Pie`] knows the queuing delay (RFC 8033 §4.3).
+/// How [`Pie`] estimates the queueing delay (RFC 8033 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LatencyEstimate {
-    /// The sojourn of the packet that left last: the second way of §4.3, and that of Appendix A.
+    /// Sojourn time of the last departed packet: the second method of §4.3, used in Appendix A.
     #[default]
     Timestamps,
-    /// What waits, by the measured rate of departures: §5.2 and Appendix B.
+    /// Queue size divided by the measured departure rate: §5.2 and Appendix B.
     DepartureRate {
-        /// How many bytes one measurement spans, 1 to 65 536 B; §5.2 recommends 2^14.
+        /// Number of bytes in one measurement, 1 to 65 536 B; §5.2 recommends 2^14.
         threshold: DataSize,
     },
 }
 
-/// The settings of a [`Pie`].
+/// Configuration of a [`Pie`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PieConfig {
-    /// The delay to hold, above 0. Default: 15 ms (RFC 8033 §4.2, `QDELAY_REF`).
+    /// Target queueing delay, above 0. Default: 15 ms (RFC 8033 §4.2, `QDELAY_REF`).
     pub target: TimeDelta,
-    /// How long a burst passes unharmed, 0 or more. Default: 150 ms (RFC 8033 §4.4, `MAX_BURST`).
+    /// Duration of a burst that is exempt from signals, at least 0. Default: 150 ms (RFC 8033 §4.4, `MAX_BURST`).
     pub max_burst: TimeDelta,
-    /// Time between updates of the probability, above 0. Default: 15 ms (RFC 8033 §4.2, `T_UPDATE`).
+    /// Interval between updates of the probability, above 0. Default: 15 ms (RFC 8033 §4.2, `T_UPDATE`).
     pub update: TimeDelta,
-    /// Gain on the distance from the target, in Hz, 0 to 1e9. Default: 1/8 (RFC 8033 Appendix A).
+    /// Gain on the difference from the target, in Hz, 0 to 1e9. Default: 1/8 (RFC 8033 Appendix A).
     pub alpha: f64,
     /// Gain on the change of delay, in Hz, 0 to 1e9. Default: 1 1/4 (RFC 8033 Appendix A).
     pub beta: f64,
-    /// How the delay is known. Default: by timestamps.
+    /// Estimator of the queueing delay. Default: timestamps.
     pub latency: LatencyEstimate,
-    /// No signal while no more than twice this waits. Default: 1024 B, the value of RFC 8034; RFC 8033 gives none for its
-    /// `MEAN_PKTSIZE`.
+    /// Mean packet size. No signal while at most twice this size is queued. Default: 1024 B, the value of RFC 8034; RFC 8033
+    /// gives none for its `MEAN_PKTSIZE`.
     pub mean_packet: DataSize,
-    /// Whether to mark packets that can bear it instead of dropping them. Default: yes (RFC 8033 §5.1).
+    /// Whether to mark ECN-capable packets instead of dropping them. Default: yes (RFC 8033 §5.1).
     pub ecn: bool,
-    /// From this probability on, all is dropped, marks or not; 0 to 1. Default: 0.1 (RFC 8033 §5.1, `mark_ecnth`).
+    /// From this probability on, ECN-capable packets are dropped too; 0 to 1. Default: 0.1 (RFC 8033 §5.1, `mark_ecnth`).
     pub mark_threshold: f64,
-    /// Whether signals keep their distance from each other. Default: yes (RFC 8033 §5.4).
+    /// Whether signals are spaced apart (de-randomisation). Default: yes (RFC 8033 §5.4).
     pub derandomise: bool,
-    /// Whether the probability rises by no more than 0.02 at once where it is high. Default: yes (RFC 8033 §5.5).
+    /// Whether one update raises a probability of 0.1 or more by at most 0.02. Default: yes (RFC 8033 §5.5).
     pub cap_rise: bool,
-    /// Sleeps until so much waits, and again when congestion is over, if set. Default: off, always awake; RFC 8033 §5.3 suggests
-    /// a third of the limit.
+    /// If set, PIE becomes active when this much is queued, and inactive when congestion ends. Default: not set, always
+    /// active; RFC 8033 §5.3 suggests a third of the limit.
     pub active_above: Option<DataSize>,
-    /// How much may wait. Default: 1000 packets, as in Linux; RFC 8033 gives none.
+    /// Capacity. Default: 1000 packets, as in Linux; RFC 8033 gives none.
     pub limit: Limit,
 }
 
@@ -91,14 +96,16 @@ impl Default for PieConfig {
     }
 }
 
-/// First in, first out, under the controller of RFC 8033: §4 and Appendix A, with the options of §5 as configured.
+/// A FIFO with the controller of RFC 8033: §4 and Appendix A, with the options of §5 as configured.
 ///
-/// Where the RFC disagrees with itself, this follows its numbered sections: a burst allowance bypasses the draw altogether
-/// (§4.4; in Appendix B it only overrules it), the probability decays when there was no delay at all (§4.2; below half of the
-/// target in Appendix B), and a marked packet is queued (Appendix B forgets to).
+/// Where the RFC contradicts itself, this follows its numbered sections:
 ///
-/// With timestamps, an empty queue counts as a delay of zero: the RFC would keep the last sojourn for ever, and with it the
-/// probability.
+/// - During the burst allowance no random number is drawn (§4.4; Appendix B draws one and ignores it).
+/// - The probability decays while the delay is zero (§4.2; Appendix B: below half of the target).
+/// - A marked packet is queued (Appendix B omits this).
+///
+/// Deviation: with [`LatencyEstimate::Timestamps`], the delay of an empty queue is zero. The RFC would keep the last sojourn
+/// time, and with it the probability, until the next departure.
 #[derive(Debug)]
 pub struct Pie {
     config: PieConfig,
@@ -106,9 +113,9 @@ pub struct Pie {
     random: Random,
     probability: f64,
     accumulated: f64,
-    /// The delay now, in seconds, as far as departures tell.
+    /// Sojourn time of the last departed packet, in seconds.
     delay: f64,
-    /// The delay at the last update, in seconds.
+    /// Queueing delay at the last update, in seconds.
     last_delay: f64,
     burst_allowance: TimeDelta,
     departures: Option<DepartureRate>,
@@ -141,8 +148,8 @@ impl PieConfig {
 }
 
 impl Pie {
-    /// An empty queue; `random` draws which packets bear the signal. A [`Limit::Time`] admits nothing before the link has told
-    /// its rate ([`Queue::on_rate`]).
+    /// An empty queue; `random` draws which packets bear the signal. A [`Limit::Time`] admits nothing before the link has
+    /// told its rate ([`Queue::on_rate`]).
     ///
     /// # Errors
     ///
@@ -169,7 +176,7 @@ impl Pie {
         })
     }
 
-    /// The probability of a signal, 0 to 1.
+    /// Signal probability, 0 to 1.
     pub fn probability(&self) -> f64 {
         self.probability
     }
@@ -178,7 +185,7 @@ impl Pie {
         self.config.target.as_seconds() / 2.0
     }
 
-    /// The delay now, in seconds.
+    /// Current queueing delay in seconds.
     fn current_delay(&self) -> f64 {
         match &self.departures {
             Some(departures) => departures.delay_of(self.fifo.size()),
@@ -187,11 +194,11 @@ impl Pie {
         }
     }
 
-    /// Whether the packet that arrives bears a signal: `drop_early` of Appendix A, or of Appendix B if derandomised.
+    /// Whether to signal on the arriving packet: `drop_early` of Appendix A, or of Appendix B if de-randomised.
     fn draws_signal(&mut self) -> bool {
-        let spared = (self.last_delay < self.half_target() && self.probability < LOW_PROBABILITY)
+        let exempt = (self.last_delay < self.half_target() && self.probability < LOW_PROBABILITY)
             || self.fifo.size() <= self.config.mean_packet * 2;
-        if spared {
+        if exempt {
             return false;
         }
         if self.config.derandomise {
@@ -209,7 +216,7 @@ impl Pie {
         self.random.random::<f64>() < self.probability
     }
 
-    /// Before the packet is taken: while there is no congestion, the burst allowance is whole (§4.4, §5.3).
+    /// Called before a packet is enqueued: resets the burst allowance while there is no congestion (§4.4, §5.3).
     fn renew_burst_allowance(&mut self) {
         let half = self.half_target();
         if self.probability == 0.0 && self.current_delay() < half && self.last_delay < half {
@@ -220,8 +227,8 @@ impl Pie {
         }
     }
 
-    /// After the packet was taken or dropped: a long queue wakes the law (§5.3), and its clock runs while there is work.
-    fn wake(&mut self, now: Timestamp) {
+    /// Called after a packet was enqueued or dropped: activates PIE on a long queue (§5.3) and starts the update timer.
+    fn activate(&mut self, now: Timestamp) {
         if !self.is_active && self.config.active_above.is_some_and(|size| self.fifo.size() >= size) {
             self.is_active = true;
             self.burst_allowance = self.config.max_burst;
@@ -254,7 +261,7 @@ impl Pie {
     }
 }
 
-/// By how much a change of the probability is divided where it is low (RFC 8033 §4.2).
+/// Divisor of a change of the probability (RFC 8033 §4.2).
 fn auto_tuning(probability: f64) -> f64 {
     match probability {
         p if p < 0.000_001 => 2048.0,
@@ -284,7 +291,7 @@ impl Queue for Pie {
         } else {
             self.fifo.push(now, packet);
         }
-        self.wake(now);
+        self.activate(now);
     }
 
     fn dequeue(&mut self, now: Timestamp, _drops: &mut Vec<Dropped>) -> Option<Packet> {
@@ -318,7 +325,7 @@ impl Queue for Pie {
             self.update();
         }
         let has_work = self.is_active && (!self.fifo.is_empty() || self.probability > 0.0);
-        // Late by a period or more, the periods that were missed are not made up for.
+        // After a delay of a period or more, missed updates are not repeated.
         let next = Some(due + self.config.update).filter(|&next| next > now);
         self.next_update = has_work.then(|| next.unwrap_or(now + self.config.update));
     }

@@ -1,60 +1,65 @@
-//! Random early detection: the longer the averaged queue, the more signals (Floyd & Jacobson 1993).
+//! RED, random early detection (Floyd & Jacobson 1993).
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
-use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark};
+use super::{
+    discipline::{Queue, mark},
+    error::{Check, QueueError},
+    fifo::Fifo,
+    limit::Limit,
+};
 use crate::{
     packet::{DropReason, Dropped, Packet},
     random::Random,
 };
 
-/// Between which averages [`Red`] signals with a probability (`min_th` and `max_th` of the paper).
+/// The range of the average queue length in which [`Red`] signals with a probability (`min_th` and `max_th` of the paper).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Thresholds {
-    /// The queue is counted in packets.
+    /// Queue length in packets.
     Packets {
-        /// Below this, no signal.
+        /// No signal below this average.
         min: u64,
-        /// From this on, a signal for each packet; if gentle, from twice this on. Above `min`; the paper advises at least twice
-        /// `min` (§6).
+        /// Every packet is signalled from this average on, or from twice this average with `gentle`. Above `min`; the paper
+        /// recommends at least twice `min` (§6).
         max: u64,
     },
-    /// The queue is counted in bytes.
+    /// Queue length in bytes.
     Bytes {
-        /// Below this, no signal.
+        /// No signal below this average.
         min: DataSize,
-        /// From this on, a signal for each packet; if gentle, from twice this on. Above `min`.
+        /// Every packet is signalled from this average on, or from twice this average with `gentle`. Above `min`.
         max: DataSize,
     },
 }
 
-/// The settings of a [`Red`].
+/// Configuration of a [`Red`].
 ///
-/// "The paper" is S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM Transactions
-/// on Networking 1(4), 1993.
+/// "The paper" is S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
+/// Transactions on Networking 1(4), 1993.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RedConfig {
-    /// Default: 5 and 15 packets, as in the paper's simulations.
+    /// Thresholds of the average queue length. Default: 5 and 15 packets, as in the paper's simulations.
     pub thresholds: Thresholds,
-    /// The probability at the upper threshold (`max_p`), above 0 and at most 1. Default: 1/50, as in the paper; Floyd later
-    /// advised 1/10 ("RED: Discussions of Setting Parameters", 1997).
+    /// Probability at the upper threshold (`max_p`), above 0 and at most 1. Default: 1/50, as in the paper; Floyd later
+    /// recommended 1/10 ("RED: Discussions of Setting Parameters", 1997).
     pub max_probability: f64,
-    /// The weight of the present queue in the average (`w_q`), above 0 and at most 1. Default: 0.002, as in the paper.
+    /// Weight of the current queue length in the average (`w_q`), above 0 and at most 1. Default: 0.002, as in the paper.
     pub weight: f64,
-    /// Whether the probability rises on from `max_probability` to 1 between the upper threshold and twice that, instead of at
-    /// once. Default: no, as in the paper; Floyd later advised it ("Recommendation on using the 'gentle_' variant of RED",
-    /// 2000).
+    /// Whether the probability rises linearly from `max_probability` to 1 between the upper threshold and twice that,
+    /// instead of in one step. Default: no, as in the paper; Floyd later recommended it ("Recommendation on using the
+    /// 'gentle_' variant of RED", 2000).
     pub gentle: bool,
-    /// A typical packet: as many as an idle link could have sent are taken to have found the queue empty. Above 0 B. Default:
-    /// 500 B, as in the simulator ns-2; the paper says "a small packet".
+    /// Typical packet size, above 0 B. It determines how many packets an idle link could have sent; the average decays by
+    /// one step for each. Default: 500 B, as in the simulator ns-2; the paper says "a small packet".
     pub mean_packet: DataSize,
-    /// If set, the probability is scaled by the packet's share of this size (the paper, for queues in bytes; RFC 7141 §2.2 advises
-    /// against it). Above 0 B. Default: not set.
+    /// If set, the probability is multiplied by the packet size divided by this size, above 0 B (the paper, for queues in
+    /// bytes; RFC 7141 §2.2 advises against it). Default: not set.
     pub scale_by: Option<DataSize>,
-    /// Whether to mark packets that can bear it instead of dropping them. Default: yes.
+    /// Whether to mark ECN-capable packets instead of dropping them. Default: yes.
     pub ecn: bool,
-    /// How much may wait. Default: 1000 packets, our choice.
+    /// Capacity. Default: 1000 packets, our choice.
     pub limit: Limit,
 }
 
@@ -73,11 +78,11 @@ impl Default for RedConfig {
     }
 }
 
-/// First in, first out; signals on arrival by the average of the queue, evenly spread.
+/// A FIFO that signals on arrival, with a probability that depends on the average queue length. Signals are evenly spaced.
 ///
-/// | here | in the paper |
+/// | quantity | formula of the paper |
 /// |---|---|
-/// | average | `avg ← (1 − w_q)·avg + w_q·q`; after an idle time that would have carried `m` packets, `avg ← (1 − w_q)^m·avg` |
+/// | average | `avg ← (1 − w_q)·avg + w_q·q`; after an idle time in which `m` packets could have been sent, `avg ← (1 − w_q)^m·avg` |
 /// | probability | `p_b ← max_p·(avg − min_th)/(max_th − min_th)` |
 /// | probability after `count` packets without a signal | `p_a ← p_b/(1 − count·p_b)` |
 #[derive(Debug)]
@@ -88,9 +93,8 @@ pub struct Red {
     fifo: Fifo,
     random: Random,
     average: f64,
-    /// Packets since the last signal; `None` below the lower threshold (−1 in the paper).
+    /// Number of packets since the last signal; `None` below the lower threshold (−1 in the paper).
     count: Option<u64>,
-    /// Since when nothing has been waiting.
     idle_since: Option<Timestamp>,
     marked: u64,
 }
@@ -112,7 +116,7 @@ impl RedConfig {
         let (min, max, unit) = self.bounds();
         if max <= min {
             return Err(QueueError::Order {
-                law: "RED",
+                queue: "RED",
                 lower: "thresholds.min",
                 lower_found: format!("{min} {unit}"),
                 upper: "thresholds.max",
@@ -154,7 +158,7 @@ impl Red {
         })
     }
 
-    /// The average of the queue, in the unit of the thresholds.
+    /// Average queue length, in the unit of the thresholds.
     pub fn average(&self) -> f64 {
         self.average
     }
@@ -168,18 +172,18 @@ impl Red {
                 let packets = now.saturating_since(since).as_seconds() / slot.as_seconds();
                 self.average *= (1.0 - weight).powf(packets);
             }
-            // The same idle time must not count again, should this packet be dropped.
+            // If this packet is dropped, the same idle time must not count again.
             self.idle_since = Some(now);
             return;
         }
-        let waiting = match self.config.thresholds {
+        let length = match self.config.thresholds {
             Thresholds::Packets { .. } => self.fifo.len() as f64,
             Thresholds::Bytes { .. } => self.fifo.size().as_bytes() as f64,
         };
-        self.average += weight * (waiting - self.average);
+        self.average += weight * (length - self.average);
     }
 
-    /// `p_b`, as far as the average decides it: `None` below the lower threshold, 1 where each packet bears a signal.
+    /// `p_b` as a function of the average: `None` below the lower threshold, 1 where every packet is signalled.
     fn base_probability(&self) -> Option<f64> {
         let max_probability = self.config.max_probability;
         if self.average < self.min {
@@ -210,7 +214,7 @@ impl Red {
     }
 }
 
-/// `p_a`: with it, the distance between signals is uniform from 1 to `1/base` packets.
+/// `p_a`, which makes the distance between signals uniform from 1 to `1/base` packets.
 fn uniform_probability(base: f64, count: u64) -> f64 {
     let left = 1.0 - count as f64 * base;
     if left <= base { 1.0 } else { base / left }
@@ -276,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_follows_the_queue_and_forgets_while_idle() {
+    fn the_average_decays_while_the_queue_is_idle() {
         let mut red = red(RedConfig { weight: 0.25, ..Default::default() });
         red.on_rate(at_micros(0), DataRate::from_bps(4_000_000));
         let mut averages = Vec::new();
@@ -284,16 +288,16 @@ mod tests {
             red.enqueue(at_micros(0), packet(0, sequence, 1000, Ecn::NotEct), &mut Vec::new());
             averages.push(red.average());
         }
-        // They find 0, 1, 2, 3 packets: 0, 0.25, 0.75·0.25 + 0.25·2, and so on.
+        // The queue lengths at arrival are 0, 1, 2, 3: the averages are 0, 0.25, 0.75·0.25 + 0.25·2, and so on.
         assert_eq!(averages, [0.0, 0.25, 0.6875, 1.265_625]);
         while red.dequeue(at_micros(5000), &mut Vec::new()).is_some() {}
-        // 500 B take 1 ms: 2 ms of idle time are 2 packets, so 0.75² is left.
+        // 500 B take 1 ms, so 2 ms of idle time are 2 packets: the factor is 0.75².
         red.enqueue(at_micros(7000), packet(0, 4, 1000, Ecn::NotEct), &mut Vec::new());
         close(red.average(), 1.265_625 * 0.5625);
     }
 
     #[test]
-    fn idle_time_is_forgotten_once_even_if_what_ends_it_is_dropped() {
+    fn idle_time_counts_once_if_the_next_packet_is_dropped() {
         let limit = Limit::Bytes(DataSize::from_bytes(500));
         let mut red = red(RedConfig { weight: 0.25, limit, ..Default::default() });
         red.on_rate(at_micros(0), DataRate::from_bps(4_000_000));
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_averaged_where_thresholds_are_in_bytes() {
+    fn averages_bytes_with_byte_thresholds() {
         let (min, max) = (DataSize::from_bytes(5_000), DataSize::from_bytes(15_000));
         let mut red =
             red(RedConfig { weight: 0.5, thresholds: Thresholds::Bytes { min, max }, ..Default::default() });
@@ -316,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probability_is_a_ramp_with_a_step_or_a_second_ramp() {
+    fn the_probability_is_a_ramp_and_a_step_or_two_ramps() {
         let probability = |gentle, average| {
             let mut red = red(RedConfig { gentle, ..Default::default() });
             red.average = average;
@@ -329,13 +333,13 @@ mod tests {
         close(probability(true, 10.0).unwrap(), 0.01);
         close(probability(false, 15.0).unwrap(), 1.0);
         close(probability(true, 15.0).unwrap(), 0.02);
-        // Half way from 15 to 30: half way from 0.02 to 1.
+        // 22.5 is midway between 15 and 30, 0.51 midway between 0.02 and 1.
         close(probability(true, 22.5).unwrap(), 0.51);
         close(probability(true, 30.0).unwrap(), 1.0);
     }
 
     #[test]
-    fn the_count_makes_the_last_of_its_row_certain() {
+    fn the_probability_reaches_one_as_the_count_grows() {
         // p_b = 1/4: 1/4, 1/3, 1/2, 1.
         close(uniform_probability(0.25, 0), 0.25);
         close(uniform_probability(0.25, 1), 1.0 / 3.0);
@@ -348,14 +352,14 @@ mod tests {
     #[test]
     fn distances_between_signals_are_uniform() {
         let mut red = red(RedConfig { ecn: false, ..Default::default() });
-        // p_b = 0.01, so distances from 1 to 100 with a mean of 50.5, and a deviation of 29.
+        // p_b = 0.01: distances from 1 to 100 with a mean of 50.5 and a standard deviation of 29.
         red.average = 10.0;
         let probe = packet(0, 0, 1000, Ecn::NotEct);
         let (mut gaps, mut gap) = ([0_u32; 101], 0);
         red.count = Some(0);
         for _ in 0..500_000 {
             gap += 1;
-            // As the packet after a signal counts from 1 here, the first distance is one short of the paper's "1/p_b".
+            // The packet after a signal has count 1 here, so the maximum distance is one less than the paper's "1/p_b".
             if red.draws_signal(&probe) {
                 gaps[gap] += 1;
                 gap = 0;
@@ -369,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_mark_what_can_bear_it_and_drop_the_rest() {
+    fn marks_ecn_capable_packets_and_drops_others() {
         for (ecn, marks) in [(Ecn::Ect0, 1), (Ecn::NotEct, 0)] {
             let mut red = red(RedConfig { weight: 1.0, ..Default::default() });
             let mut drops = Vec::new();
@@ -384,13 +388,15 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
-        let refused = |config| Red::new(config, random::stream(1, "")).unwrap_err().to_string();
+    fn rejects_invalid_configurations() {
+        let rejected = |config| Red::new(config, random::stream(1, "")).unwrap_err().to_string();
         let config = RedConfig { thresholds: Thresholds::Packets { min: 15, max: 15 }, ..Default::default() };
-        let found = "RED: thresholds.max must be above thresholds.min, which is 15 packets; found 15 packets: raise it, or \
-                     lower the other";
-        assert_eq!(refused(config), found);
+        assert_eq!(
+            rejected(config),
+            "RED: thresholds.max must be above thresholds.min (15 packets), found 15 packets: raise thresholds.max or lower \
+             thresholds.min"
+        );
         let config = RedConfig { weight: 0.0, ..Default::default() };
-        assert_eq!(refused(config), "RED: weight must be above 0 and at most 1, found 0");
+        assert_eq!(rejected(config), "RED: weight must be above 0 and at most 1, found 0");
     }
 }

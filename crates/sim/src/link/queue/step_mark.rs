@@ -1,29 +1,35 @@
-//! A line that marks all that has waited too long.
+//! Step marking: marks packets above a fixed threshold.
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark, sojourn};
+use super::{
+    discipline::{Queue, mark, sojourn},
+    error::{Check, QueueError},
+    fifo::Fifo,
+    limit::Limit,
+};
 use crate::packet::{DropReason, Dropped, Packet};
 
-/// Above what a [`StepMark`] marks.
+/// The marking threshold of a [`StepMark`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkThreshold {
-    /// A packet that has waited longer is marked as it leaves.
+    /// Marks a departing packet whose sojourn time exceeds this.
     Sojourn(TimeDelta),
-    /// A packet that finds more packets waiting is marked as it arrives: *K* of Alizadeh et al., "Data Center TCP (DCTCP)",
+    /// Marks an arriving packet if more packets than this are queued: *K* of Alizadeh et al., "Data Center TCP (DCTCP)",
     /// SIGCOMM 2010, §3.1.
     Packets(u64),
-    /// A packet that finds more bytes waiting is marked as it arrives.
+    /// Marks an arriving packet if more bytes than this are queued.
     Bytes(DataSize),
 }
 
-/// The settings of a [`StepMark`].
+/// Configuration of a [`StepMark`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepMarkConfig {
-    /// Above what to mark; zero marks all that had to wait. Default: a sojourn of 1 ms, the middle of the ramp of RFC 9332
-    /// Appendix A.1 (Figure 2: 800 µs and 400 µs wide), of which a step is the special case (Note c there).
+    /// Marking threshold, at least 0; with zero every packet that was queued is marked. Default: a sojourn time of 1 ms, the
+    /// middle of the ramp of RFC 9332 Appendix A.1 (Figure 2: it begins at 800 µs and is 400 µs wide). A step is a special
+    /// case of that ramp (Note c there).
     pub threshold: MarkThreshold,
-    /// How much may wait. Default: 1000 packets, our choice.
+    /// Capacity. Default: 1000 packets, our choice.
     pub limit: Limit,
 }
 
@@ -33,7 +39,7 @@ impl Default for StepMarkConfig {
     }
 }
 
-/// First in, first out; every capable packet above a threshold is marked, and what does not fit is dropped on arrival.
+/// A FIFO that marks every ECN-capable packet above a threshold and drops an arriving packet when it is full.
 #[derive(Debug)]
 pub struct StepMark {
     threshold: MarkThreshold,
@@ -116,7 +122,7 @@ mod tests {
     use super::*;
     use crate::link::queue::tests::{at_micros, packet};
 
-    /// The marks on packets that arrive together and leave 500 µs apart, first at once.
+    /// Which of five packets are marked. They arrive at once and leave 500 µs apart.
     fn marks(threshold: MarkThreshold, ecn: Ecn) -> Vec<bool> {
         let mut queue = StepMark::new(StepMarkConfig { threshold, ..Default::default() }).unwrap();
         let mut drops = Vec::new();
@@ -134,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_longer_than_the_threshold_is_marked_and_no_other() {
+    fn marks_sojourn_times_above_the_threshold() {
         let threshold = MarkThreshold::Sojourn(TimeDelta::from_millis(1));
         assert_eq!(marks(threshold, Ecn::Ect1), [false, false, false, true, true]);
         assert_eq!(marks(threshold, Ecn::NotEct), [false; 5]);
@@ -142,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_more_than_k_packets_or_bytes_is_marked() {
+    fn marks_arrivals_above_the_queue_length_threshold() {
         assert_eq!(marks(MarkThreshold::Packets(2), Ecn::Ect0), [false, false, false, true, true]);
         assert_eq!(
             marks(MarkThreshold::Bytes(DataSize::from_bytes(1999)), Ecn::Ect0),

@@ -1,4 +1,4 @@
-//! What holds for every law, whatever happens.
+//! Properties of every queue discipline.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 use crate::{
-    packet::{BodyId, FlowId},
+    packet::{BodyId, Dropped, FlowId, Packet},
     random,
 };
 
@@ -56,7 +56,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 0..400)
 }
 
-/// Extremes of what is allowed, besides the ordinary.
+/// One queue of each discipline, with ordinary or extreme valid configurations.
 fn queues(extreme: bool, limit: Limit, seed: u64) -> Vec<(&'static str, Box<dyn Queue>)> {
     let random = || random::stream(seed, "queue");
     let (nano, byte) = (TimeDelta::from_nanos(1), DataSize::from_bytes(1));
@@ -110,16 +110,16 @@ fn queues(extreme: bool, limit: Limit, seed: u64) -> Vec<(&'static str, Box<dyn 
     ]
 }
 
-/// What was asked of a queue, and what it has let out so far.
+/// A model of one queue: its content, and the packets that have left it.
 #[derive(Default)]
 struct Ledger {
     now: Timestamp,
-    /// Bytes and codepoint of each packet in the queue, by flow and number, and when it came.
-    inside: HashMap<(u32, u64), (Packet, Timestamp)>,
+    /// Each queued packet as it arrived and its arrival time, by flow and sequence number.
+    queued_packets: HashMap<(u32, u64), (Packet, Timestamp)>,
     next_sequence: HashMap<u32, u64>,
-    /// The last that left of each flow and class: a dual queue keeps the order of each class.
+    /// Last departed packet of each flow and class; a dual queue keeps the order within each class.
     last_out: HashMap<(u32, bool), u64>,
-    /// The marks seen on packets that came out without having come with them.
+    /// Number of packets that left with a mark and arrived without.
     marks_seen: u64,
     drops: Vec<Dropped>,
     out: Vec<Packet>,
@@ -132,14 +132,14 @@ impl Ledger {
                 let sequence = self.next_sequence.entry(flow).or_default();
                 let packet = packet(flow, *sequence, bytes, ecn);
                 *sequence += 1;
-                self.inside.insert((flow, packet.sequence), (packet, self.now));
+                self.queued_packets.insert((flow, packet.sequence), (packet, self.now));
                 queue.enqueue(self.now, packet, &mut self.drops);
                 self.settle_drops();
             }
             Operation::Dequeue(times) => (0..times).for_each(|_| self.dequeue(queue)),
             Operation::Wait(nanos) => {
                 let until = self.now + TimeDelta::from_nanos(nanos as i64);
-                // The last of a wait's timers come late.
+                // Timers after the hundredth fire late, at the end of the wait.
                 for _ in 0..100 {
                     let Some(due) = queue.next_timer().filter(|&due| due <= until) else { break };
                     assert!(due >= self.now || self.now == Timestamp::ZERO);
@@ -151,12 +151,13 @@ impl Ledger {
             }
             Operation::Rate(bps) => queue.on_rate(self.now, DataRate::from_bps(bps)),
         }
-        assert_eq!(queue.packets(), self.inside.len());
-        assert_eq!(queue.is_empty(), self.inside.is_empty());
-        let size: DataSize = self.inside.values().map(|(packet, _)| packet.size()).sum();
+        assert_eq!(queue.packets(), self.queued_packets.len());
+        assert_eq!(queue.is_empty(), self.queued_packets.is_empty());
+        let size: DataSize = self.queued_packets.values().map(|(packet, _)| packet.size()).sum();
         assert_eq!(queue.size(), size);
         assert!(
-            queue.marked() >= self.marks_seen && queue.marked() <= self.marks_seen + self.inside.len() as u64
+            queue.marked() >= self.marks_seen
+                && queue.marked() <= self.marks_seen + self.queued_packets.len() as u64
         );
     }
 
@@ -164,8 +165,10 @@ impl Ledger {
         let was_empty = queue.is_empty();
         let packet = queue.dequeue(self.now, &mut self.drops);
         if let Some(packet) = packet {
-            let (came, at) =
-                self.inside.remove(&(packet.flow.0, packet.sequence)).expect("it was inside, once");
+            let (came, at) = self
+                .queued_packets
+                .remove(&(packet.flow.0, packet.sequence))
+                .expect("the packet is in the queue");
             assert_eq!(packet.queued, at);
             assert_eq!(packet, Packet { ecn: packet.ecn, queued: at, ..came });
             self.see(came.ecn, packet.ecn);
@@ -182,8 +185,10 @@ impl Ledger {
     fn settle_drops(&mut self) {
         let dropped: Vec<_> = self.drops.drain(..).collect();
         for Dropped { packet, reason } in dropped {
-            let (came, _) =
-                self.inside.remove(&(packet.flow.0, packet.sequence)).expect("it was inside, once");
+            let (came, _) = self
+                .queued_packets
+                .remove(&(packet.flow.0, packet.sequence))
+                .expect("the packet is in the queue");
             assert_eq!(packet.bytes, came.bytes);
             assert!(matches!(reason, crate::packet::DropReason::Overflow | crate::packet::DropReason::Aqm));
             self.see(came.ecn, packet.ecn);
@@ -193,13 +198,13 @@ impl Ledger {
     fn see(&mut self, before: Ecn, after: Ecn) {
         if before != after {
             assert_eq!(after, Ecn::Ce);
-            assert!(before.is_capable(), "a mark on what cannot bear it");
+            assert!(before.is_capable(), "mark on a packet without ECN");
             self.marks_seen += 1;
         }
     }
 }
 
-/// The packets that come out of each queue.
+/// Departures and marks of each queue.
 fn run(operations: &[Operation], extreme: bool, limit: Limit) -> Vec<(&'static str, Vec<Packet>, u64)> {
     let mut results = Vec::new();
     for (name, mut queue) in queues(extreme, limit, 7) {
@@ -229,17 +234,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn packets_are_conserved_in_order_and_marked_only_if_capable(
+    fn conserves_packets_and_order_and_marks_only_ecn(
         operations in operations(), extreme: bool, limit in limits(),
     ) {
         let first = run(&operations, extreme, limit);
-        prop_assert_eq!(first, run(&operations, extreme, limit), "not the same twice");
+        prop_assert_eq!(first, run(&operations, extreme, limit), "not deterministic");
     }
 }
 
 #[test]
-fn every_law_signals_under_pressure() {
-    // The property above would also hold for laws that do nothing: 5 s with 2 packets each ms, of which one can leave.
+fn every_discipline_signals_under_overload() {
+    // The property above would also hold for queues that never signal: 5 s with 2 arrivals and 1 departure per ms.
     let mut operations = Vec::new();
     for milli in 0..5_000 {
         for ecn in [Ecn::Ect0, Ecn::NotEct, Ecn::Ect1, Ecn::NotEct].into_iter().skip(milli % 2 * 2).take(2) {

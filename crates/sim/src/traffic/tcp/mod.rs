@@ -1,33 +1,32 @@
-//! TCP, packet by packet, as competing traffic.
+//! Packet-level TCP for competing traffic.
 //!
-//! A [`Sender`] and a [`Receiver`] are the two ends of one connection slot: data one way, acknowledgements the other, each on a
-//! flow of its own.
+//! A [`Sender`] and a [`Receiver`] are the two ends of a connection. Data and acknowledgements use one flow each.
 //!
-//! | part | as in |
+//! | mechanism | source |
 //! |---|---|
-//! | handshake, SYN sent again after a timeout | RFC 9293 §3.5, RFC 6298 §5.7 |
-//! | slow start, congestion avoidance, limited transmit, restart after idleness | RFC 5681, RFC 3465, RFC 3042 |
+//! | handshake, SYN retransmission | RFC 9293 §3.5, RFC 6298 §5.7 |
+//! | slow start, congestion avoidance, limited transmit, restart after idle periods | RFC 5681, RFC 3465, RFC 3042 |
 //! | initial window of ten segments | RFC 6928 |
-//! | `HyStart++`: the first slow start ends when the round trip rises | RFC 9406 |
+//! | `HyStart++` in the first slow start | RFC 9406 |
 //! | loss recovery with SACK | RFC 2018, RFC 6675; proportional rate reduction: RFC 9937 |
-//! | loss recovery without | RFC 6582, with the heuristic of its §4.1 |
+//! | loss recovery without SACK | RFC 6582, with the heuristic of its §4.1 |
 //! | retransmission timeout, timestamps | RFC 6298, RFC 7323 |
 //! | delayed acknowledgements | RFC 5681 §4.2 |
 //! | classic ECN | RFC 3168 |
 //! | congestion control | [`NewReno`](control::NewReno), [`Cubic`](control::Cubic) |
 //!
-//! What is left out, and what follows from it:
+//! Not implemented, with consequences:
 //!
-//! - **RACK and tail loss probes (RFC 8985), F-RTO (RFC 5682), DSACK (RFC 2883)**: a retransmission that is lost, or the tail of a
-//!   transfer, waits for the timeout, and a reduction that proves needless is not undone.
-//! - **Proportional rate reduction without SACK, and for marks**: there the window shrinks at once, and the sender is silent until
-//!   no more than that is under way.
-//! - **Pacing**: what the window admits leaves at once, as in Linux without the `fq` queue.
-//! - **The `HyStart` of Linux**: `HyStart++` stands for it, which lacks the measurement of packet trains, and goes on more slowly for
-//!   five rounds where `HyStart` ends slow start at once.
-//! - **Flow control**: the receive window is a constant.
-//! - **The end of a connection**: the FIN rides on the last data; there is no FIN from the receiver and no waiting afterwards. A
-//!   SYN is repeated for ever, with up to 60 s between.
+//! - **RACK and tail loss probes (RFC 8985), F-RTO (RFC 5682), DSACK (RFC 2883)**: a lost retransmission or a lost tail is
+//!   repaired only by a timeout, and a spurious reduction is not undone.
+//! - **Proportional rate reduction without SACK, and for ECN marks**: the window is reduced in one step, and the sender
+//!   pauses until the data in flight has fallen below it.
+//! - **Pacing**: the sender transmits whatever the window permits immediately, as Linux without the `fq` queue.
+//! - **The `HyStart` of Linux**: `HyStart++` replaces it. It does not measure packet trains, and it continues with slower
+//!   growth for five rounds where `HyStart` ends slow start immediately.
+//! - **Flow control**: the receive window is constant.
+//! - **Connection termination**: the last data segment carries the FIN. The receiver sends no FIN, and there is no TIME-WAIT
+//!   state. A SYN is retransmitted without limit, at intervals of up to 60 s.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! How much to send for each acknowledgement during fast recovery: proportional rate reduction (RFC 9937, before it RFC 6937).
+//! Proportional rate reduction during fast recovery (RFC 9937, which obsoletes RFC 6937).
 
 /// The state of one recovery, in bytes.
 ///
@@ -9,13 +9,16 @@
 /// | `delivered`, `sent` | `prr_delivered`, `prr_out` |
 /// | [`window`](Self::window) | `cwnd` |
 ///
-/// As long as more is under way than the target, what leaves is to what arrives as the target is to the flight. Below, as much
-/// leaves as arrives; and a segment more with each acknowledgement that shows progress and no further loss. RFC 6937 §3 gave the
-/// choice between that segment always (SSRB) and never (CRB); RFC 9937 §4 makes it depend on the acknowledgement.
+/// While the data in flight exceeds the target, the sender transmits `target / flight` bytes per delivered byte. Below the
+/// target it transmits as much as was delivered, plus one segment for each acknowledgement that shows progress and no
+/// further loss. RFC 6937 §3 offered that segment always (SSRB) or never (CRB); RFC 9937 §4 makes it depend on the
+/// acknowledgement.
 ///
-/// Two things differ from RFC 9937 §6.2. The share of what arrived is rounded up to whole segments, not to bytes, as only these are
-/// sent, and as in the figures of its §8; else each segment would wait for the acknowledgement after. And an acknowledgement that
-/// leads to a rescue retransmission counts as progress.
+/// Deviations from RFC 9937 §6.2:
+///
+/// - The amount is rounded up to whole segments instead of bytes, as in the figures of §8. Otherwise each segment would be
+///   delayed until the next acknowledgement.
+/// - An acknowledgement that causes a rescue retransmission counts as progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProportionalReduction {
     segment: u64,
@@ -26,25 +29,26 @@ pub(super) struct ProportionalReduction {
     window: u64,
 }
 
-/// What an acknowledgement tells during recovery.
+/// An acknowledgement during recovery.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
-    /// Bytes that it tells the arrival of: `DeliveredData`.
+    /// Newly delivered bytes: `DeliveredData`.
     pub(super) delivered: u64,
-    /// Bytes under way after it: `inflight`.
+    /// Bytes in flight after it: `inflight`.
     pub(super) pipe: u64,
-    /// It acknowledges cumulatively, and shows no further loss: `SafeACK`.
+    /// Whether it advances the cumulative acknowledgement and indicates no further loss: `SafeACK`.
     pub(super) is_safe: bool,
 }
 
 impl ProportionalReduction {
-    /// A recovery begins that is to end with `target` bytes under way. `flight` is what may yet be acknowledged, the
-    /// acknowledgement that made it begin included (RFC 9937 §6.1). [`on_ack`](Self::on_ack) is to be told of that one, too.
+    /// Starts a recovery that ends with `target` bytes in flight. `flight` is the amount that can still be acknowledged,
+    /// including by the acknowledgement that starts the recovery (RFC 9937 §6.1). The caller passes that one to
+    /// [`on_ack`](Self::on_ack) too.
     pub(super) fn new(segment: u64, target: u64, flight: u64) -> Self {
         Self { segment, target, flight: flight.max(1), delivered: 0, sent: 0, window: 0 }
     }
 
-    /// An acknowledgement arrived (RFC 9937 §6.2).
+    /// Processes an acknowledgement (RFC 9937 §6.2).
     pub(super) fn on_ack(&mut self, progress: Progress) {
         let Progress { delivered, pipe, is_safe } = progress;
         if delivered == 0 {
@@ -52,7 +56,8 @@ impl ProportionalReduction {
         }
         self.delivered += delivered;
         let mut count = if pipe > self.target {
-            // What arrived is at most twice the receive window of 2^30 bytes, and the target less: the product stays below 2^64.
+            // The delivered bytes are at most twice the receive window of 2^30, and the target is smaller: the product is
+            // below 2^64.
             let share = (self.delivered * self.target).div_ceil(self.flight);
             share.next_multiple_of(self.segment).saturating_sub(self.sent)
         } else {
@@ -66,12 +71,12 @@ impl ProportionalReduction {
         self.window = pipe + count;
     }
 
-    /// `bytes` were sent, for the first time or again (RFC 9937 §6.3).
+    /// Processes the transmission or retransmission of `bytes` (RFC 9937 §6.3).
     pub(super) fn on_sent(&mut self, bytes: u64) {
         self.sent += bytes;
     }
 
-    /// How much may be under way now.
+    /// Maximum number of bytes in flight.
     pub(super) fn window(&self) -> u64 {
         self.window
     }
@@ -83,13 +88,14 @@ mod tests {
 
     const SEGMENT: u64 = 1000;
 
-    /// A recovery with 20 segments under way and 10 as its target: the examples of RFC 9937 §8.
+    /// A recovery with 20 segments in flight and a target of 10: the examples of RFC 9937 §8.
     fn example() -> ProportionalReduction {
         ProportionalReduction::new(SEGMENT, 10 * SEGMENT, 20 * SEGMENT)
     }
 
-    /// One segment arrived, of `pipe` segments under way then. Returns the window, and sends what it allows.
-    fn on_arrival(prr: &mut ProportionalReduction, pipe: &mut u64, is_safe: bool) -> u64 {
+    /// Processes the delivery of one segment with `pipe` segments in flight, and sends as the window permits. Returns the
+    /// window.
+    fn deliver_segment(prr: &mut ProportionalReduction, pipe: &mut u64, is_safe: bool) -> u64 {
         prr.on_ack(Progress { delivered: SEGMENT, pipe: *pipe * SEGMENT, is_safe });
         let window = prr.window() / SEGMENT;
         while (*pipe + 1) * SEGMENT <= prr.window() {
@@ -100,16 +106,16 @@ mod tests {
     }
 
     #[test]
-    fn one_segment_leaves_for_each_two_that_arrive_and_the_end_is_at_the_target() {
+    fn sends_one_segment_per_two_delivered_down_to_the_target() {
         let (mut prr, mut pipe) = (example(), 18);
         let windows: Vec<_> = (3..=21)
             .map(|n| {
                 pipe -= u64::from(n > 3);
-                on_arrival(&mut prr, &mut pipe, false)
+                deliver_segment(&mut prr, &mut pipe, false)
             })
             .collect();
-        // Figure 1 of RFC 9937 for ACK#3 to #21, but for one place. The figure has 11 at ACK#19, where 10 segments are under way;
-        // that is not above the target, so that the pseudo-code of §6.2 allows nothing more. ACK#20 makes up for it.
+        // Figure 1 of RFC 9937 for ACK#3 to #21, with one exception. The figure has 11 at ACK#19, where 10 segments are in
+        // flight. That is not above the target, so the pseudo-code of §6.2 permits no segment until ACK#20.
         let figure = [19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10];
         for (n, (found, expected)) in (3..).zip(windows.iter().zip(figure)) {
             assert_eq!(*found, if n == 19 { 10 } else { expected }, "ACK#{n}");
@@ -118,37 +124,37 @@ mod tests {
     }
 
     #[test]
-    fn after_heavy_loss_as_much_leaves_as_arrives() {
+    fn sends_as_much_as_delivered_after_heavy_loss() {
         // Figure 2 of RFC 9937: segments 0 to 14 of 20 are lost, ACK#17 to #19.
         let (mut prr, mut pipe) = (example(), 4);
         for n in 17..=19 {
             pipe -= u64::from(n > 17);
-            assert_eq!(on_arrival(&mut prr, &mut pipe, false), 5, "ACK#{n}");
+            assert_eq!(deliver_segment(&mut prr, &mut pipe, false), 5, "ACK#{n}");
             assert_eq!(pipe, 5);
         }
     }
 
     #[test]
-    fn progress_without_further_loss_lets_the_window_grow_by_a_segment_each_time_up_to_the_target() {
-        // PRR-SSRB in the second example of RFC 6937 §3.1: two segments for each that arrives, with 4, 5, 6 under way before.
+    fn safe_acks_grow_the_window_up_to_the_target() {
+        // PRR-SSRB in the second example of RFC 6937 §3.1: two segments per delivered one, with 4, 5, 6 in flight before.
         let (mut prr, mut pipe) = (example(), 4);
         let windows: Vec<_> = (0..7)
             .map(|n| {
                 pipe -= u64::from(n > 0);
-                on_arrival(&mut prr, &mut pipe, true)
+                deliver_segment(&mut prr, &mut pipe, true)
             })
             .collect();
         assert_eq!(windows, [6, 7, 8, 9, 10, 10, 10]);
     }
 
     #[test]
-    fn the_share_is_that_of_the_congestion_control() {
+    fn the_ratio_is_that_of_the_congestion_control() {
         // CUBIC: 0.7 of 100 segments.
         let mut prr = ProportionalReduction::new(SEGMENT, 70 * SEGMENT, 100 * SEGMENT);
         let mut pipe = 98;
         for arrived in 1..=60 {
             pipe -= u64::from(arrived > 1);
-            on_arrival(&mut prr, &mut pipe, false);
+            deliver_segment(&mut prr, &mut pipe, false);
             let expected = 0.7 * f64::from(arrived);
             let sent = prr.sent as f64 / SEGMENT as f64;
             assert!((expected - 1.0..=expected + 1.0).contains(&sent), "{sent} of {expected}");
@@ -156,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_acknowledgement_always_sends_and_one_that_tells_nothing_never() {
-        // As many under way as the target: nothing would leave.
+    fn the_first_ack_sends_and_one_without_delivery_does_not() {
+        // The data in flight equals the target, so the formula permits no segment.
         let mut prr = example();
         prr.on_ack(Progress { delivered: SEGMENT, pipe: 10 * SEGMENT, is_safe: false });
         assert_eq!(prr.window(), 11 * SEGMENT);

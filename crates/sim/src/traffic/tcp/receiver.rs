@@ -1,4 +1,4 @@
-//! The receiving end: takes data, acknowledges it.
+//! The receiving end of a connection.
 
 use std::collections::VecDeque;
 
@@ -12,33 +12,34 @@ use super::{
 };
 use crate::{
     packet::{FlowId, Packet},
-    traffic::{Agent, Body, Transmit},
+    traffic::agent::{Agent, Body, Transmit},
 };
 
-/// Receives the data of a [`Sender`](super::Sender) and acknowledges it on a flow of its own.
+/// Receives the data of a [`Sender`](super::Sender) and acknowledges it on a separate flow.
 ///
-/// - Acknowledgements are delayed (RFC 5681 §4.2): at once for every second segment in order, for one out of order, for one that
-///   fills a gap or part of it, for a duplicate and for the last one; for any other when the timer expires.
-/// - SACK blocks name the latest arrival first (RFC 2018 §4). Duplicates are not reported (RFC 2883).
-/// - A mark is echoed until the sender says that it reduced its window (RFC 3168 §6.1.3).
-/// - A SYN is answered each time it comes; it is the sender who repeats it when the answer is lost.
-/// - Data goes to the application at once, so the receive window is a constant.
+/// - Acknowledgements are delayed (RFC 5681 §4.2). They are sent immediately for every second in-order segment, an
+///   out-of-order segment, a segment that fills a gap or part of one, a duplicate, and the last segment; otherwise when a
+///   timer expires.
+/// - The first SACK block has the last received segment (RFC 2018 §4). Duplicates are not reported (RFC 2883).
+/// - A CE mark is echoed until the sender announces a window reduction (RFC 3168 §6.1.3).
+/// - Every SYN is answered. The sender retransmits the SYN if the answer is lost.
+/// - The application reads data immediately, so the receive window is constant.
 #[derive(Debug)]
 pub struct Receiver {
     flow: FlowId,
     settings: Settings,
     now: Timestamp,
     connection: u32,
-    /// What both ends agreed on.
+    /// The negotiated options.
     uses: Flags,
-    /// The first byte that has not come.
+    /// Next expected byte.
     expected: u64,
-    /// What came ahead of it.
+    /// Ranges received above it.
     ahead: VecDeque<Range>,
-    /// A byte of each range ahead that grew last, latest first; as long as `latest_count`.
+    /// One byte of each of the last extended ranges, latest first; `latest_count` entries.
     latest: [u64; SackBlocks::MAX],
     latest_count: usize,
-    /// Segments in order that wait for their acknowledgement.
+    /// Number of in-order segments without acknowledgement.
     unacknowledged: u32,
     delayed_until: Option<Timestamp>,
     acknowledge_now: bool,
@@ -50,29 +51,29 @@ pub struct Receiver {
     stats: ReceiverStats,
 }
 
-/// What a [`Receiver`] counted, over all connections.
+/// Counters of a [`Receiver`] over all connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ReceiverStats {
-    /// Bytes handed to the application, in order.
+    /// Bytes delivered to the application, in order.
     pub delivered: u64,
-    /// Segments with data that arrived.
+    /// Data segments received.
     pub segments: u64,
-    /// Of those, the ones that brought nothing new.
+    /// Data segments received without new data.
     pub duplicates: u64,
-    /// Of those, the ones that arrived with a mark.
+    /// Data segments received with a CE mark.
     pub marked: u64,
-    /// Acknowledgements sent, those of a SYN excluded.
+    /// Acknowledgements sent, without those of a SYN.
     pub acknowledgements: u64,
-    /// Connections that were opened.
+    /// Connections opened.
     pub connections: u64,
 }
 
 impl Receiver {
-    /// A receiver that sends its acknowledgements on `flow`.
+    /// Creates a receiver that sends acknowledgements on `flow`.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] if a setting is out of its range.
+    /// [`SettingsError`] if a setting is out of range.
     pub fn new(flow: FlowId, settings: Settings) -> Result<Self, SettingsError> {
         settings.validate()?;
         Ok(Self {
@@ -96,7 +97,7 @@ impl Receiver {
         })
     }
 
-    /// What it counted so far.
+    /// Returns the counters.
     pub fn stats(&self) -> ReceiverStats {
         self.stats
     }
@@ -171,14 +172,15 @@ impl Receiver {
         }
     }
 
-    /// Remembers that the range with `byte` grew last.
+    /// Records that the range with `byte` was extended last.
     fn note_latest(&mut self, byte: u64) {
-        let Some(grown) = self.range_of(byte) else { return };
-        // The others keep their order; those that are now the same range go.
+        let Some(extended) = self.range_of(byte) else { return };
+        // The others keep their order. Entries that are now in the same range are removed.
         let before = self.latest;
         let known = self.latest_count;
         self.latest_count = 0;
-        let others = before.into_iter().take(known).filter(|&other| other < grown.0 || other >= grown.1);
+        let others =
+            before.into_iter().take(known).filter(|&other| other < extended.0 || other >= extended.1);
         for (slot, byte) in self.latest.iter_mut().zip(std::iter::once(byte).chain(others)) {
             *slot = byte;
             self.latest_count += 1;
@@ -213,7 +215,7 @@ impl Receiver {
         }
     }
 
-    fn fire_due(&mut self) {
+    fn run_timers(&mut self) {
         if self.delayed_until.is_some_and(|due| due <= self.now) {
             self.delayed_until = None;
             self.acknowledge_now = true;
@@ -232,17 +234,17 @@ impl Agent for Receiver {
         } else if segment.connection == self.connection && segment.length > 0 {
             self.on_data(segment, packet.ecn);
         }
-        self.fire_due();
+        self.run_timers();
     }
 
     fn handle_timeout(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
-        self.fire_due();
+        self.run_timers();
     }
 
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
         self.now = self.now.max(now);
-        self.fire_due();
+        self.run_timers();
         let segment = if std::mem::take(&mut self.answer_syn) {
             let ack = self.acknowledgement();
             Segment { flags: Flags::SYN.with(Flags::ACK).with(self.uses), sack: SackBlocks::default(), ..ack }
@@ -263,7 +265,7 @@ impl Agent for Receiver {
         self.delayed_until
     }
 
-    /// `delivered_bytes`: data handed to the application, in order, since the beginning.
+    /// `delivered_bytes`: bytes delivered to the application, in order, since the start.
     fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
         report(self.flow, "delivered_bytes", self.stats.delivered as f64);
     }
@@ -278,7 +280,7 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// A receiver whose connection is open, and a way to give it segments of 1000 bytes by their numbers at a time in ms.
+    /// A receiver with an open connection. Segments have 1000 bytes, times are in ms.
     struct Bench(Receiver);
 
     impl Bench {
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_segment_waits_40_ms_for_a_second() {
+    fn delays_the_acknowledgement_of_one_segment_by_40_ms() {
         let mut bench = Bench::new();
         assert!(bench.data(10, 0).is_empty());
         assert_eq!(bench.0.poll_timeout(), Some(time(50)));
@@ -345,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_order_fills_a_gap_or_comes_twice_is_acknowledged_at_once() {
+    fn acknowledges_gaps_and_duplicates_immediately() {
         let mut bench = Bench::new();
         let of = |acks: Vec<Segment>| {
             assert_eq!(acks.len(), 1);
@@ -361,8 +363,9 @@ mod tests {
     }
 
     #[test]
-    fn the_range_that_grew_last_comes_first_and_three_fit_beside_timestamps() {
-        // RFC 2018 §4: the first block has the segment that triggered it, the others repeat the latest reported.
+    fn sack_blocks_report_the_last_extended_ranges_first() {
+        // RFC 2018 §4: the first block has the segment that triggered the acknowledgement, the others repeat the last
+        // reported.
         let mut bench = Bench::new();
         let of = |acks: Vec<Segment>| acks[0].sack.ranges(0).map(|range| range.0 / 1000).collect::<Vec<_>>();
         assert_eq!(of(bench.data(10, 2)), [2]);
@@ -374,24 +377,32 @@ mod tests {
     }
 
     #[test]
-    fn a_delayed_acknowledgement_echoes_the_stamp_of_the_first_segment() {
-        // RFC 7323 §4.3, case (A): the round trip then has the delay of the acknowledgement in it.
+    fn delayed_acks_echo_the_first_timestamp() {
+        // RFC 7323 §4.3, case (A): the RTT sample includes the delay of the acknowledgement.
         let mut bench = Bench::new();
         assert!(bench.data(20, 0).is_empty());
         assert_eq!(bench.data(25, 1)[0].echo, time(10));
-        assert_eq!(bench.data(30, 3)[0].echo, time(10), "case (B): a segment ahead leaves the echo");
-        assert_eq!(bench.data(40, 2)[0].echo, time(30), "case (C): the one that fills the gap sets it");
+        assert_eq!(
+            bench.data(30, 3)[0].echo,
+            time(10),
+            "case (B): an out-of-order segment does not change the echo"
+        );
+        assert_eq!(
+            bench.data(40, 2)[0].echo,
+            time(30),
+            "case (C): the segment that fills the gap changes it"
+        );
     }
 
     #[test]
-    fn a_new_connection_begins_from_nothing_and_an_old_one_is_not_heard() {
+    fn a_new_connection_resets_state_and_ignores_the_old() {
         let mut bench = Bench::new();
         bench.data(10, 0);
         bench.data(11, 1);
         let syn = Segment { flags: Flags::SYN, connection: 2, ..Segment::default() };
         let answer = bench.give(20, syn)[0];
         assert!(answer.flags.contains(Flags::SYN.with(Flags::ACK)) && answer.acknowledgment == 0);
-        assert!(bench.data(30, 2).is_empty(), "of the first connection");
+        assert!(bench.data(30, 2).is_empty(), "segment of the first connection");
         assert_eq!((bench.0.stats().delivered, bench.0.stats().connections), (2000, 2));
         assert!(bench.give(40, Segment { connection: 1, ..syn }).is_empty());
         assert_eq!(bench.give(41, syn).len(), 1, "a repeated SYN is answered again");

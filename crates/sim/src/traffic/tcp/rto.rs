@@ -1,37 +1,37 @@
-//! When to give up waiting: the retransmission timeout (RFC 6298).
+//! The retransmission timeout (RFC 6298).
 
 use giusto_units::TimeDelta;
 use serde::{Deserialize, Serialize};
 
 /// The timeout before the first measurement (RFC 6298 §2.1).
 const INITIAL: TimeDelta = TimeDelta::from_seconds(1);
-/// The timeout for data after the SYN timed out and nothing has been measured (RFC 6298 §5.7).
+/// The timeout for data after a SYN timeout without an RTT sample (RFC 6298 §5.7).
 const AFTER_SYN_TIMEOUT: TimeDelta = TimeDelta::from_seconds(3);
-/// The longest timeout (RFC 6298 §2.5 asks for at least 60 s).
-const LONGEST: TimeDelta = TimeDelta::from_seconds(60);
-/// Clock granularity `G` (RFC 6298 §4): that of common systems, although the clock here is finer.
+/// The maximum timeout (RFC 6298 §2.5: at least 60 s).
+const MAX: TimeDelta = TimeDelta::from_seconds(60);
+/// Clock granularity `G` (RFC 6298 §4) of common systems; the simulated clock is finer.
 const GRANULARITY: TimeDelta = TimeDelta::from_millis(1);
 
-/// How short a retransmission timeout may become.
+/// The lower bound of the retransmission timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RtoFloor {
-    /// The whole timeout is at least this: RFC 6298 §2.4 says 1 s.
+    /// Lower bound of the timeout: 0 to 60 s; RFC 6298 §2.4 says 1 s.
     Whole(TimeDelta),
-    /// The term beyond the smoothed round trip is at least this. Linux bounds its deviation so, by 200 ms; a bound of 200 ms on
-    /// the whole would leave no room for a delayed acknowledgement on a path of 200 ms or more whose round trip hardly
-    /// varies.
-    BeyondRoundTrip(TimeDelta),
+    /// Lower bound of the timeout minus the smoothed RTT: 0 to 60 s. Linux uses 200 ms. With a lower bound of 200 ms for the
+    /// whole timeout, a delayed acknowledgement would cause a timeout on a path with a nearly constant RTT of 200 ms or
+    /// more.
+    BeyondRtt(TimeDelta),
 }
 
 impl RtoFloor {
-    /// 1 s in all, as RFC 6298 §2.4 asks.
+    /// 1 s for the whole timeout (RFC 6298 §2.4).
     pub const RFC_6298: Self = Self::Whole(TimeDelta::from_seconds(1));
-    /// 200 ms beyond the round trip, as Linux does.
-    pub const LINUX: Self = Self::BeyondRoundTrip(TimeDelta::from_millis(200));
+    /// 200 ms above the smoothed RTT, as in Linux.
+    pub const LINUX: Self = Self::BeyondRtt(TimeDelta::from_millis(200));
 }
 
-/// Smoothed round trip, its deviation, and the timeout that follows from them.
+/// Estimates the smoothed RTT, its mean deviation, and the retransmission timeout.
 ///
 /// | here | RFC 6298 |
 /// |---|---|
@@ -39,27 +39,27 @@ impl RtoFloor {
 /// | [`deviation`](Self::deviation) | `RTTVAR`, gain 1/4 |
 /// | [`timeout`](Self::timeout) | `RTO` = `SRTT` + max(`G`, 4 `RTTVAR`), doubled at each timeout |
 ///
-/// With timestamps each acknowledgement of new data gives a sample; the gains stay those of §2.3, although the memory of the
-/// estimate then is shorter than a round trip (§3 names that an open question).
+/// With timestamps each acknowledgement of new data provides a sample. The gains remain those of §2.3, although the
+/// averaging time is then shorter than an RTT, which §3 leaves open.
 #[derive(Debug, Clone, Copy)]
 pub struct RtoEstimator {
     floor: RtoFloor,
-    /// Smoothed round trip and deviation, in nanoseconds.
+    /// Smoothed RTT and mean deviation in nanoseconds.
     estimate: Option<(f64, f64)>,
     base: TimeDelta,
     timeout: TimeDelta,
 }
 
 impl RtoEstimator {
-    /// Nothing measured yet.
+    /// Creates an estimator without samples.
     pub fn new(floor: RtoFloor) -> Self {
         Self { floor, estimate: None, base: INITIAL, timeout: INITIAL }
     }
 
-    /// A round trip was measured: from a segment that was sent once, or with timestamps (Karn's rule: RFC 6298 §3). Ends any
+    /// Processes an RTT sample of a segment that was sent once, or with timestamps (Karn's algorithm, RFC 6298 §3). Ends any
     /// back-off.
-    pub fn on_sample(&mut self, round_trip: TimeDelta) {
-        let sample = round_trip.as_nanos().max(0) as f64;
+    pub fn on_sample(&mut self, rtt: TimeDelta) {
+        let sample = rtt.as_nanos().max(0) as f64;
         let (smoothed, deviation) = match self.estimate {
             None => (sample, sample / 2.0),
             Some((smoothed, deviation)) => (
@@ -71,37 +71,37 @@ impl RtoEstimator {
         let (smoothed, beyond) = (nanos(smoothed), nanos(4.0 * deviation).max(GRANULARITY));
         self.base = match self.floor {
             RtoFloor::Whole(floor) => (smoothed + beyond).max(floor),
-            RtoFloor::BeyondRoundTrip(floor) => smoothed + beyond.max(floor),
+            RtoFloor::BeyondRtt(floor) => smoothed + beyond.max(floor),
         }
-        .min(LONGEST);
+        .min(MAX);
         self.timeout = self.base;
     }
 
-    /// The timer expired: doubles the timeout (RFC 6298 §5.5).
+    /// Doubles the timeout after an expiry (RFC 6298 §5.5).
     pub fn back_off(&mut self) {
-        self.timeout = (self.timeout * 2).min(LONGEST);
+        self.timeout = (self.timeout * 2).min(MAX);
     }
 
-    /// The connection opened after its SYN had timed out: unless there is a measurement, the timeout begins anew with 3 s
-    /// (RFC 6298 §5.7). With timestamps the SYN-ACK gives one, and the reason for the rule is gone (appendix A).
-    pub fn on_opened_late(&mut self) {
+    /// Resets the timeout to 3 s after a handshake with a SYN timeout, unless there is a sample (RFC 6298 §5.7). With
+    /// timestamps the SYN-ACK provides one, so the reason for the rule does not apply (appendix A).
+    pub fn on_handshake_after_timeout(&mut self) {
         if self.estimate.is_none() {
             self.base = AFTER_SYN_TIMEOUT;
             self.timeout = AFTER_SYN_TIMEOUT;
         }
     }
 
-    /// How long to wait for an acknowledgement now, back-off included; never zero.
+    /// Current timeout including back-off, at least 1 ms.
     pub fn timeout(&self) -> TimeDelta {
         self.timeout.max(GRANULARITY)
     }
 
-    /// The smoothed round trip, once measured.
+    /// Smoothed RTT; `None` before the first sample.
     pub fn smoothed(&self) -> Option<TimeDelta> {
         self.estimate.map(|(smoothed, _)| nanos(smoothed))
     }
 
-    /// The mean deviation of the round trip, once measured.
+    /// Mean deviation of the RTT; `None` before the first sample.
     pub fn deviation(&self) -> Option<TimeDelta> {
         self.estimate.map(|(_, deviation)| nanos(deviation))
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_estimate_follows_the_rules_of_the_rfc_step_by_step() {
+    fn estimates_follow_rfc_6298() {
         let mut rto = RtoEstimator::new(RtoFloor::Whole(ms(1)));
         assert_eq!((rto.timeout(), rto.smoothed()), (ms(1000), None));
         // SRTT = 100, RTTVAR = 50, RTO = 100 + 200.
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_round_trip_leaves_the_floor() {
+    fn a_constant_rtt_yields_the_lower_bound() {
         let settle = |floor| {
             let mut rto = RtoEstimator::new(floor);
             (0..200).for_each(|_| rto.on_sample(ms(300)));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn each_timeout_doubles_the_wait_up_to_a_minute_until_a_sample() {
+    fn back_off_doubles_the_timeout_up_to_a_minute() {
         let mut rto = RtoEstimator::new(RtoFloor::RFC_6298);
         let waits: Vec<_> = (0..8)
             .map(|_| {
@@ -164,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn a_late_opening_waits_three_seconds_unless_something_was_measured() {
+    fn a_syn_timeout_without_samples_sets_three_seconds() {
         let mut rto = RtoEstimator::new(RtoFloor::RFC_6298);
         rto.back_off();
-        rto.on_opened_late();
+        rto.on_handshake_after_timeout();
         assert_eq!(rto.timeout(), ms(3000));
         rto.on_sample(ms(100));
-        rto.on_opened_late();
+        rto.on_handshake_after_timeout();
         assert_eq!(rto.timeout(), ms(1000));
     }
 }

@@ -1,105 +1,105 @@
-//! What is known to have arrived, what is believed lost, what is still under way: the scoreboard of RFC 6675.
+//! The scoreboard of RFC 6675: which bytes were received, are lost, or are in flight.
 
 use std::collections::VecDeque;
 
-/// How many later arrivals make a segment lost: `DupThresh` (RFC 6675 §2, RFC 5681 §3.2).
+/// Number of later segments received that makes a segment lost: `DupThresh` (RFC 6675 §2, RFC 5681 §3.2).
 pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
 
-/// A range of bytes: the first, and the one behind the last.
+/// A half-open range of bytes: (first, after the last).
 pub(super) type Range = (u64, u64);
 
-/// Which bytes between the cumulative acknowledgment and the highest sent have arrived, are lost, are under way.
+/// The state of all bytes between the cumulative acknowledgement and the highest byte sent.
 ///
 /// | here | RFC 6675 §2 |
 /// |---|---|
 /// | [`first`](Self::first) | `HighACK` + 1 |
 /// | [`next`](Self::next) | `HighData` + 1 |
-/// | `resent` | `HighRxt` + 1 |
+/// | `retransmitted` | `HighRxt` + 1 |
 /// | `rescued` | `RescueRxt` + 1 |
-/// | [`pipe`](Self::pipe) | `pipe`, kept up to date instead of counted anew |
+/// | [`pipe`](Self::pipe) | `pipe`, updated incrementally |
 ///
-/// As `IsLost` holds for all bytes below some point that have not arrived, and at most three ranges lie above that point, every
-/// question costs a binary search at most.
+/// `IsLost` holds for all missing bytes below some point, and at most three received ranges lie above that point. Every
+/// query therefore takes at most one binary search.
 #[derive(Debug)]
 pub(super) struct Scoreboard {
     segment: u64,
     first: u64,
     next: u64,
-    /// What arrived out of order: disjoint, not touching, ascending.
-    arrived: VecDeque<Range>,
-    resent: u64,
-    arrived_below_resent: u64,
+    /// Ranges received out of order: ascending, disjoint and not adjacent.
+    received: VecDeque<Range>,
+    retransmitted: u64,
+    received_below_retransmitted: u64,
     rescued: Option<u64>,
-    /// All below it that has not arrived counts as lost, whatever the arrivals say: set by a timeout.
-    given_up: u64,
-    /// All below it that has not arrived is lost.
+    /// All missing bytes below this are lost because of a timeout.
+    timed_out_below: u64,
+    /// All missing bytes below this are lost.
     lost_below: u64,
-    arrived_above_lost: u64,
+    received_above_lost: u64,
     delivered: u64,
 }
 
 impl Scoreboard {
-    /// Nothing sent yet, in segments of `segment` bytes.
+    /// Creates an empty scoreboard for segments of `segment` bytes.
     pub(super) fn new(segment: u64) -> Self {
         Self {
             segment,
             first: 0,
             next: 0,
-            arrived: VecDeque::new(),
-            resent: 0,
-            arrived_below_resent: 0,
+            received: VecDeque::new(),
+            retransmitted: 0,
+            received_below_retransmitted: 0,
             rescued: None,
-            given_up: 0,
+            timed_out_below: 0,
             lost_below: 0,
-            arrived_above_lost: 0,
+            received_above_lost: 0,
             delivered: 0,
         }
     }
 
-    /// Forgets everything, for a new connection.
+    /// Resets all state for a new connection.
     pub(super) fn clear(&mut self) {
-        let arrived = std::mem::take(&mut self.arrived);
-        *self = Self { arrived, ..Self::new(self.segment) };
-        self.arrived.clear();
+        let received = std::mem::take(&mut self.received);
+        *self = Self { received, ..Self::new(self.segment) };
+        self.received.clear();
     }
 
-    /// The first byte that is not cumulatively acknowledged.
+    /// First byte that is not cumulatively acknowledged.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
 
-    /// The first byte that was never sent.
+    /// First byte that has not been sent.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Bytes sent and not cumulatively acknowledged: `FlightSize` (RFC 5681 §2).
+    /// Number of bytes sent but not cumulatively acknowledged: `FlightSize` (RFC 5681 §2).
     pub(super) fn flight(&self) -> u64 {
         self.next - self.first
     }
 
-    /// Bytes believed to be in the network: `SetPipe` (RFC 6675 §4).
+    /// Estimated number of bytes in flight: `SetPipe` (RFC 6675 §4).
     pub(super) fn pipe(&self) -> u64 {
-        let not_lost = self.next - self.lost_below - self.arrived_above_lost;
-        let sent_again = self.resent - self.first - self.arrived_below_resent;
-        not_lost + sent_again
+        let not_lost = self.next - self.lost_below - self.received_above_lost;
+        let retransmissions = self.retransmitted - self.first - self.received_below_retransmitted;
+        not_lost + retransmissions
     }
 
-    /// Bytes known to have arrived, cumulatively or selectively, since the beginning.
+    /// Number of bytes acknowledged, cumulatively or selectively, since the start.
     pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Below which point all is lost that has not arrived.
+    /// Point below which all missing bytes are lost.
     pub(super) fn lost_below(&self) -> u64 {
         self.lost_below
     }
 
-    /// Whether something is lost now that was not when `before` was what [`lost_below`](Self::lost_below) returned.
+    /// Whether bytes have become lost since [`lost_below`](Self::lost_below) returned `before`.
     pub(super) fn has_lost_since(&self, before: u64) -> bool {
         let from = before.max(self.first);
-        let at = self.arrived.partition_point(|range| range.1 <= from);
-        let unknown = self.arrived.get(at).filter(|range| range.0 <= from).map_or(from, |range| range.1);
+        let at = self.received.partition_point(|range| range.1 <= from);
+        let unknown = self.received.get(at).filter(|range| range.0 <= from).map_or(from, |range| range.1);
         unknown < self.lost_below
     }
 
@@ -108,164 +108,167 @@ impl Scoreboard {
         self.lost_below > self.first
     }
 
-    /// `bytes` new ones were sent.
+    /// Processes the transmission of `bytes` of new data.
     pub(super) fn on_sent(&mut self, bytes: u64) {
         self.next += bytes;
     }
 
-    /// All before `acknowledgment` arrived. Returns how many bytes that acknowledges anew, selectively known or not; what was
-    /// never sent cannot have arrived and counts for nothing.
+    /// Processes a cumulative acknowledgement. Returns the number of newly acknowledged bytes, including those acknowledged
+    /// selectively before. Ignores an acknowledgement of data that was not sent.
     pub(super) fn on_cumulative(&mut self, acknowledgment: u64) -> u64 {
         if acknowledgment <= self.first || acknowledgment > self.next {
             return 0;
         }
         let advanced = acknowledgment - self.first;
         self.delivered += advanced;
-        while let Some(range) = self.arrived.front_mut() {
+        while let Some(range) = self.received.front_mut() {
             let passed = range.1.min(acknowledgment).saturating_sub(range.0);
             if passed == 0 {
                 break;
             }
             self.delivered -= passed;
-            self.arrived_below_resent -= below((range.0, range.0 + passed), self.resent);
+            self.received_below_retransmitted -= below((range.0, range.0 + passed), self.retransmitted);
             range.0 += passed;
             if range.0 < range.1 {
                 break;
             }
-            self.arrived.pop_front();
+            self.received.pop_front();
         }
         self.first = acknowledgment;
-        self.resent = self.resent.max(acknowledgment);
-        self.find_lost();
+        self.retransmitted = self.retransmitted.max(acknowledgment);
+        self.update_lost();
         advanced
     }
 
-    /// The bytes of `range` arrived: `Update` (RFC 6675 §4). Returns how many of them were not known to.
+    /// Processes a selective acknowledgement of `range`: `Update` (RFC 6675 §4). Returns the number of newly acknowledged
+    /// bytes.
     pub(super) fn on_selective(&mut self, range: Range) -> u64 {
         let range = (range.0.max(self.first), range.1.min(self.next));
         if range.0 >= range.1 {
             return 0;
         }
-        let new = insert(&mut self.arrived, range, |known| {
-            self.arrived_below_resent -= below(known, self.resent);
+        let new = insert(&mut self.received, range, |known| {
+            self.received_below_retransmitted -= below(known, self.retransmitted);
         });
         if new > 0 {
             self.delivered += new;
-            self.arrived_below_resent += below(range, self.resent);
-            self.find_lost();
+            self.received_below_retransmitted += below(range, self.retransmitted);
+            self.update_lost();
         }
         new
     }
 
-    /// Loss recovery begins: nothing has been sent again (RFC 6675 §5, step 4).
+    /// Starts loss recovery without retransmissions (RFC 6675 §5, step 4).
     pub(super) fn begin_recovery(&mut self) {
-        self.resent = self.first;
-        self.arrived_below_resent = 0;
+        self.retransmitted = self.first;
+        self.received_below_retransmitted = 0;
         self.rescued = None;
     }
 
-    /// A timeout: whatever has not arrived is lost, and was not sent again.
+    /// Marks all missing bytes as lost and not retransmitted, after a timeout.
     ///
-    /// What arrived selectively stays known: receivers here never renege (RFC 6675 §5.1, with erratum 1610 of RFC 2018).
-    pub(super) fn give_up(&mut self) {
+    /// Selective acknowledgements remain valid, since the receivers here never renege (RFC 6675 §5.1, with erratum 1610 of
+    /// RFC 2018).
+    pub(super) fn on_timeout(&mut self) {
         self.begin_recovery();
-        self.given_up = self.next;
-        self.find_lost();
+        self.timed_out_below = self.next;
+        self.update_lost();
     }
 
-    /// The segment to send again first when recovery begins (RFC 6675 §5, step 4.3).
+    /// First segment to retransmit in a recovery (RFC 6675 §5, step 4.3).
     pub(super) fn first_segment(&self) -> Option<Range> {
-        let end = self.arrived.front().map_or(self.next, |range| range.0);
+        let end = self.received.front().map_or(self.next, |range| range.0);
         self.segment_of((self.first, end))
     }
 
-    /// The first segment that is lost and was not sent again: `NextSeg`, rule 1 (RFC 6675 §4).
+    /// First lost segment that was not retransmitted: `NextSeg`, rule 1 (RFC 6675 §4).
     pub(super) fn next_lost(&self) -> Option<Range> {
         let (from, to) = self.hole()?;
         (from < self.lost_below).then(|| self.segment_of((from, to)))?
     }
 
-    /// The first segment that was not sent again and lies below one that arrived: `NextSeg`, rule 3 (RFC 6675 §4).
+    /// First missing segment below a received one that was not retransmitted: `NextSeg`, rule 3 (RFC 6675 §4).
     pub(super) fn next_suspect(&self) -> Option<Range> {
         let (from, to) = self.hole()?;
-        let highest = self.arrived.back()?.1;
+        let highest = self.received.back()?.1;
         (from < highest).then(|| self.segment_of((from, to)))?
     }
 
-    /// The last segment that has not arrived, once for each recovery: `NextSeg`, rule 4 (RFC 6675 §4).
+    /// Last missing segment, once per recovery: `NextSeg`, rule 4 (RFC 6675 §4).
     pub(super) fn rescue(&self) -> Option<Range> {
         if self.rescued.is_some_and(|rescued| self.first <= rescued) {
             return None;
         }
-        let end = self.arrived.back().filter(|range| range.1 == self.next).map_or(self.next, |range| range.0);
+        let end =
+            self.received.back().filter(|range| range.1 == self.next).map_or(self.next, |range| range.0);
         let below =
-            self.arrived.iter().rev().find(|range| range.1 <= end).map_or(self.first, |range| range.1);
+            self.received.iter().rev().find(|range| range.1 <= end).map_or(self.first, |range| range.1);
         (end > below).then(|| (end.saturating_sub(self.segment).max(below), end))
     }
 
-    /// `segment` of [`first_segment`](Self::first_segment), [`next_lost`](Self::next_lost) or
-    /// [`next_suspect`](Self::next_suspect) was sent again (RFC 6675 §5, step C.2).
-    pub(super) fn on_resent(&mut self, segment: Range) {
+    /// Processes the retransmission of a segment from [`first_segment`](Self::first_segment), [`next_lost`](Self::next_lost)
+    /// or [`next_suspect`](Self::next_suspect) (RFC 6675 §5, step C.2).
+    pub(super) fn on_retransmitted(&mut self, segment: Range) {
         let (from, to) = segment;
-        if from >= self.resent && to <= self.next {
-            // Between the last segment sent again and this one lies nothing that has not arrived.
-            self.arrived_below_resent += from - self.resent;
-            self.resent = to;
+        if from >= self.retransmitted && to <= self.next {
+            // All bytes between the last retransmitted segment and this one have been received.
+            self.received_below_retransmitted += from - self.retransmitted;
+            self.retransmitted = to;
         }
     }
 
-    /// A rescue was sent, or is not wanted before all below `mark` is acknowledged.
+    /// Prevents another rescue retransmission until all bytes up to `mark` are acknowledged.
     pub(super) fn on_rescued(&mut self, mark: u64) {
         self.rescued = Some(mark);
     }
 
-    /// The first gap at or above what was sent again.
+    /// First gap at or above the retransmitted bytes.
     fn hole(&self) -> Option<Range> {
-        let at = self.arrived.partition_point(|range| range.1 <= self.resent);
-        let (from, after) = match self.arrived.get(at) {
-            Some(range) if range.0 <= self.resent => (range.1, at + 1),
-            _ => (self.resent, at),
+        let at = self.received.partition_point(|range| range.1 <= self.retransmitted);
+        let (from, after) = match self.received.get(at) {
+            Some(range) if range.0 <= self.retransmitted => (range.1, at + 1),
+            _ => (self.retransmitted, at),
         };
-        let to = self.arrived.get(after).map_or(self.next, |range| range.0);
+        let to = self.received.get(after).map_or(self.next, |range| range.0);
         (from < to).then_some((from, to))
     }
 
-    /// As much of `range` as one segment takes, from its beginning.
+    /// The first segment of `range`.
     fn segment_of(&self, range: Range) -> Option<Range> {
         (range.0 < range.1).then(|| (range.0, range.1.min(range.0 + self.segment)))
     }
 
-    /// Finds below which point `IsLost` holds: `DupThresh` ranges, or more than `DupThresh` − 1 full segments, arrived above
-    /// (RFC 6675 §4).
-    fn find_lost(&mut self) {
+    /// Updates the point below which `IsLost` holds: `DupThresh` ranges, or more than `DupThresh` − 1 full segments, were
+    /// received above it (RFC 6675 §4).
+    fn update_lost(&mut self) {
         let enough = u64::from(DUPLICATE_THRESHOLD - 1) * self.segment;
-        let floor = self.given_up.max(self.first);
-        let (mut above, mut arrived_above_floor) = (0, 0);
-        for (count, range) in (1..).zip(self.arrived.iter().rev()) {
+        let floor = self.timed_out_below.max(self.first);
+        let (mut above, mut received_above_floor) = (0, 0);
+        for (count, range) in (1..).zip(self.received.iter().rev()) {
             above += range.1 - range.0;
             let is_lost_below = count >= DUPLICATE_THRESHOLD || above > enough;
             if is_lost_below && range.0 > floor {
                 self.lost_below = range.0;
-                self.arrived_above_lost = above;
+                self.received_above_lost = above;
                 return;
             }
-            arrived_above_floor += range.1.saturating_sub(range.0.max(floor));
+            received_above_floor += range.1.saturating_sub(range.0.max(floor));
             if is_lost_below {
                 break;
             }
         }
         self.lost_below = floor;
-        self.arrived_above_lost = arrived_above_floor;
+        self.received_above_lost = received_above_floor;
     }
 }
 
-/// How many bytes of `range` lie below `point`.
+/// Number of bytes of `range` below `point`.
 fn below(range: Range, point: u64) -> u64 {
     range.1.min(point).saturating_sub(range.0)
 }
 
-/// Adds `range` to `ranges`, which stay disjoint, not touching and ascending; calls `known` with each part of it that was there
-/// before. Returns how many bytes are new.
+/// Adds `range` to `ranges`, which remain ascending, disjoint and not adjacent. Calls `known` for each part that was
+/// pretransmitted before. Returns the number of new bytes.
 pub(super) fn insert(ranges: &mut VecDeque<Range>, range: Range, mut known: impl FnMut(Range)) -> u64 {
     let (from, to) = range;
     let at = ranges.partition_point(|other| other.1 < from);
@@ -299,52 +302,54 @@ mod tests {
 
     use super::*;
 
-    /// Segments of ten bytes, `sent` of them under way.
-    fn sent(sent: u64) -> Scoreboard {
+    /// A scoreboard with `segments` segments of ten bytes in flight.
+    fn sent(segments: u64) -> Scoreboard {
         let mut board = Scoreboard::new(10);
-        board.on_sent(10 * sent);
+        board.on_sent(10 * segments);
         board
     }
 
-    /// The scoreboard as RFC 6675 §4 writes it down, byte by byte.
+    /// A literal implementation of RFC 6675 §4, byte by byte.
     struct Literal {
         segment: u64,
         first: u64,
-        resent: u64,
-        given_up: u64,
-        arrived: Vec<bool>,
+        retransmitted: u64,
+        timed_out_below: u64,
+        received: Vec<bool>,
     }
 
     impl Literal {
         fn is_lost(&self, at: usize) -> bool {
-            let above = &self.arrived[at + 1..];
-            let bytes = above.iter().filter(|&&arrived| arrived).count() as u64;
+            let above = &self.received[at + 1..];
+            let bytes = above.iter().filter(|&&received| received).count() as u64;
             let runs = above.chunk_by(|a, b| a == b).filter(|run| run[0]).count();
-            (at as u64) < self.given_up || runs >= 3 || bytes > 2 * self.segment
+            (at as u64) < self.timed_out_below || runs >= 3 || bytes > 2 * self.segment
         }
 
         fn unknown(&self) -> impl Iterator<Item = usize> + '_ {
-            (self.first as usize..self.arrived.len()).filter(|&at| !self.arrived[at])
+            (self.first as usize..self.received.len()).filter(|&at| !self.received[at])
         }
 
         fn pipe(&self) -> u64 {
-            self.unknown().map(|at| u64::from(!self.is_lost(at)) + u64::from((at as u64) < self.resent)).sum()
+            self.unknown()
+                .map(|at| u64::from(!self.is_lost(at)) + u64::from((at as u64) < self.retransmitted))
+                .sum()
         }
 
         fn next_lost(&self) -> Option<u64> {
-            self.unknown().find(|&at| at as u64 >= self.resent && self.is_lost(at)).map(|at| at as u64)
+            self.unknown().find(|&at| at as u64 >= self.retransmitted && self.is_lost(at)).map(|at| at as u64)
         }
     }
 
     #[test]
-    fn three_segments_above_make_one_lost_and_two_do_not() {
+    fn more_than_two_segments_above_make_one_lost() {
         let mut board = sent(10);
         board.on_selective((10, 30));
         assert!(!board.is_first_lost());
         assert_eq!(board.pipe(), 80);
         assert_eq!(board.next_lost(), None);
         assert_eq!(board.next_suspect(), Some((0, 10)));
-        // One byte more than two segments is enough (RFC 6675 §4, IsLost).
+        // One byte more than two segments is sufficient (RFC 6675 §4, IsLost).
         board.on_selective((30, 31));
         assert!(board.is_first_lost());
         assert_eq!(board.pipe(), 69);
@@ -352,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn three_separate_arrivals_make_what_is_below_them_lost_however_short() {
+    fn three_ranges_above_make_a_segment_lost() {
         let mut board = sent(10);
         for at in [10, 30] {
             board.on_selective((at, at + 2));
@@ -360,25 +365,25 @@ mod tests {
         assert!(!board.is_first_lost());
         board.on_selective((50, 52));
         assert!(board.is_first_lost());
-        // Below 10 all is lost, above it nothing: two ranges lie above byte 12.
+        // All bytes below 10 are lost and none above: only two ranges lie above byte 12.
         assert_eq!(board.pipe(), 100 - 10 - 6);
     }
 
     #[test]
-    fn the_pipe_counts_a_retransmission_until_it_arrives() {
+    fn the_pipe_counts_retransmissions_until_delivery() {
         let mut board = sent(10);
         board.on_selective((10, 20));
         board.on_selective((30, 100));
-        // Lost: 0..10 and 20..30. Arrived: the rest.
+        // Lost: 0..10 and 20..30. Received: the rest.
         assert_eq!(board.pipe(), 0);
         board.begin_recovery();
         let first = board.first_segment().unwrap();
         assert_eq!(first, (0, 10));
-        board.on_resent(first);
+        board.on_retransmitted(first);
         assert_eq!(board.pipe(), 10);
         let second = board.next_lost().unwrap();
         assert_eq!(second, (20, 30));
-        board.on_resent(second);
+        board.on_retransmitted(second);
         assert_eq!((board.pipe(), board.next_lost()), (20, None));
         assert_eq!(board.on_cumulative(20), 20);
         assert_eq!(board.pipe(), 10);
@@ -387,41 +392,41 @@ mod tests {
     }
 
     #[test]
-    fn a_recovery_has_one_rescue_and_it_is_the_last_segment() {
+    fn a_recovery_has_one_rescue_of_the_last_segment() {
         let mut board = sent(10);
         board.on_selective((10, 60));
         board.begin_recovery();
         let first = board.first_segment().unwrap();
-        board.on_resent(first);
+        board.on_retransmitted(first);
         board.on_rescued(first.1);
         assert_eq!((board.next_lost(), board.next_suspect()), (None, None));
-        assert_eq!(board.rescue(), None, "not while only the first is acknowledged");
+        assert_eq!(board.rescue(), None, "no rescue while only the first segment is acknowledged");
         board.on_cumulative(60);
         assert_eq!(board.rescue(), Some((90, 100)));
         board.on_rescued(100);
         assert_eq!(board.rescue(), None);
-        assert_eq!(board.pipe(), 40, "a rescue leaves the pipe as it was");
+        assert_eq!(board.pipe(), 40, "a rescue does not change the pipe");
     }
 
     #[test]
-    fn a_timeout_makes_all_lost_that_has_not_arrived() {
+    fn a_timeout_makes_all_missing_bytes_lost() {
         let mut board = sent(10);
         board.on_selective((20, 30));
-        board.give_up();
+        board.on_timeout();
         assert_eq!(board.pipe(), 0);
-        let mut resent = Vec::new();
+        let mut retransmitted = Vec::new();
         while let Some(segment) = board.next_lost() {
-            board.on_resent(segment);
-            resent.push(segment.0);
+            board.on_retransmitted(segment);
+            retransmitted.push(segment.0);
         }
-        assert_eq!(resent, [0, 10, 30, 40, 50, 60, 70, 80, 90]);
+        assert_eq!(retransmitted, [0, 10, 30, 40, 50, 60, 70, 80, 90]);
         assert_eq!(board.pipe(), 90);
         board.on_sent(10);
         assert_eq!(board.pipe(), 100, "new data is not lost");
     }
 
     #[test]
-    fn acknowledgements_of_what_was_never_sent_are_ignored() {
+    fn ignores_acknowledgements_of_unsent_data() {
         let mut board = sent(2);
         assert_eq!(board.on_cumulative(21), 0);
         assert_eq!(board.on_selective((20, 40)), 0);
@@ -431,60 +436,60 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pipe_and_loss_are_those_of_the_rfc_counted_byte_by_byte(
+        fn pipe_and_loss_match_a_literal_implementation(
             steps in prop::collection::vec((0..6_u8, 0..200_u64, 1..25_u64), 1..60)
         ) {
             let mut board = Scoreboard::new(10);
-            let mut literal = Literal { segment: 10, first: 0, resent: 0, given_up: 0, arrived: Vec::new() };
+            let mut literal = Literal { segment: 10, first: 0, retransmitted: 0, timed_out_below: 0, received: Vec::new() };
             for (kind, at, length) in steps {
                 let lost_below = board.lost_below();
                 let lost_before: Vec<_> = literal.unknown().filter(|&at| literal.is_lost(at)).collect();
                 match kind {
                     0 | 1 => {
                         board.on_sent(length);
-                        literal.arrived.resize(literal.arrived.len() + length as usize, false);
+                        literal.received.resize(literal.received.len() + length as usize, false);
                     }
                     2 => {
-                        let known = literal.arrived.len() as u64;
+                        let known = literal.received.len() as u64;
                         let (from, to) = (at.max(literal.first).min(known), (at + length).min(known));
-                        let before = literal.arrived.iter().filter(|&&arrived| arrived).count();
+                        let before = literal.received.iter().filter(|&&received| received).count();
                         for byte in from..to.max(from) {
-                            literal.arrived[byte as usize] = true;
+                            literal.received[byte as usize] = true;
                         }
-                        let after = literal.arrived.iter().filter(|&&arrived| arrived).count();
+                        let after = literal.received.iter().filter(|&&received| received).count();
                         prop_assert_eq!(board.on_selective((at, at + length)), (after - before) as u64);
                     }
                     3 => {
                         let to = literal.first + length;
-                        if to <= literal.arrived.len() as u64 {
+                        if to <= literal.received.len() as u64 {
                             literal.first = to;
-                            literal.resent = literal.resent.max(to);
-                            // What is cumulatively acknowledged has arrived, but is no selective arrival above anything.
-                            literal.arrived[..to as usize].fill(true);
+                            literal.retransmitted = literal.retransmitted.max(to);
+                            // Cumulatively acknowledged bytes were received, but do not count as selectively received.
+                            literal.received[..to as usize].fill(true);
                         }
                         board.on_cumulative(to);
                     }
                     4 => {
                         if let Some(segment) = board.next_lost() {
-                            board.on_resent(segment);
-                            literal.resent = segment.1;
+                            board.on_retransmitted(segment);
+                            literal.retransmitted = segment.1;
                         }
                     }
                     _ if length < 3 => {
-                        board.give_up();
-                        literal.given_up = literal.arrived.len() as u64;
-                        literal.resent = literal.first;
+                        board.on_timeout();
+                        literal.timed_out_below = literal.received.len() as u64;
+                        literal.retransmitted = literal.first;
                     }
                     _ => {}
                 }
                 prop_assert_eq!(board.pipe(), literal.pipe());
-                let delivered = literal.arrived.iter().filter(|&&arrived| arrived).count() as u64;
+                let delivered = literal.received.iter().filter(|&&received| received).count() as u64;
                 prop_assert_eq!(board.delivered(), delivered);
                 let lost: Vec<_> = literal.unknown().filter(|&at| literal.is_lost(at)).collect();
                 let is_new = lost.iter().any(|at| !lost_before.contains(at));
                 prop_assert_eq!(board.has_lost_since(lost_below), is_new);
                 prop_assert_eq!(board.next_lost().map(|segment| segment.0), literal.next_lost());
-                prop_assert!(board.arrived.iter().all(|range| range.0 < range.1));
+                prop_assert!(board.received.iter().all(|range| range.0 < range.1));
             }
         }
     }

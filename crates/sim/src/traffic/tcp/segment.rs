@@ -1,4 +1,4 @@
-//! Segments: what the two ends of a connection say to each other, and what it costs on the wire.
+//! TCP segments and their size on the wire.
 
 use giusto_units::Timestamp;
 
@@ -7,46 +7,45 @@ pub const HEADER_BYTES: u32 = 20 + 20;
 /// The timestamps option with its padding, in bytes (RFC 7323, appendix A).
 pub const TIMESTAMPS_BYTES: u32 = 12;
 
-/// A TCP segment, as metadata.
+/// The metadata of a TCP segment.
 ///
-/// Sequence numbers are byte offsets within the connection, from 0, in 64 bits: nothing wraps here. SYN and FIN take no
-/// sequence number; a FIN rides on the last data segment, so the acknowledgement of the last byte is that of the FIN.
+/// Sequence numbers are 64-bit byte offsets within the connection, from 0, and do not wrap. SYN and FIN use no sequence
+/// number. The last data segment carries the FIN, so the acknowledgement of the last byte also acknowledges the FIN.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// The offset of the first byte that it carries.
+    /// Offset of the first data byte.
     pub sequence: u64,
-    /// The offset of the next byte that its sender expects, if [`Flags::ACK`] is set.
+    /// Cumulative acknowledgement: offset of the next expected byte, if [`Flags::ACK`] is set.
     pub acknowledgment: u64,
-    /// When it was sent: `TSval` of the timestamps option (RFC 7323 §3), if [`Flags::TIMESTAMPS`] is set. Clocks here have a
-    /// tick of one nanosecond.
+    /// Send time: `TSval` of the timestamps option (RFC 7323 §3), if [`Flags::TIMESTAMPS`] is set. The clock resolution is 1
+    /// ns.
     pub stamp: Timestamp,
-    /// The stamp that it echoes: `TSecr`, if [`Flags::TIMESTAMPS`] and [`Flags::ACK`] are set.
+    /// Echoed timestamp: `TSecr`, if [`Flags::TIMESTAMPS`] and [`Flags::ACK`] are set.
     pub echo: Timestamp,
-    /// What arrived above [`acknowledgment`](Self::acknowledgment).
+    /// Data received above [`acknowledgment`](Self::acknowledgment).
     pub sack: SackBlocks,
-    /// How many bytes of data it carries.
+    /// Number of data bytes.
     pub length: u32,
-    /// Which connection of the two ends it belongs to. It stands for the port numbers: each new connection has the next
-    /// number.
+    /// Connection number, which represents the ports. Each new connection has the next number.
     pub connection: u32,
-    /// Its flags.
+    /// Flags and options.
     pub flags: Flags,
 }
 
 impl Segment {
-    /// The offset just behind its last byte.
+    /// Offset after the last data byte.
     pub const fn end(&self) -> u64 {
         self.sequence + self.length as u64
     }
 
-    /// Its size on the wire in bytes: headers, options with their padding, data.
+    /// Size on the wire in bytes: headers, padded options, data.
     ///
     /// | option | bytes | source |
     /// |---|---|---|
     /// | timestamps | 12 | RFC 7323, appendix A |
     /// | SACK, `n` blocks | 4 + 8`n` | RFC 2018 §3, padded to 4 |
     /// | on a SYN: MSS and window scale | 4 + 4 | RFC 9293 §3.7.1, RFC 7323 §2.2 |
-    /// | on a SYN: SACK permitted | 4, or none beside timestamps, where it takes the place of their padding | RFC 2018 §2 |
+    /// | on a SYN: SACK permitted | 4, or 0 with timestamps, where it replaces their padding | RFC 2018 §2 |
     pub fn wire_bytes(&self) -> u32 {
         let timestamps = if self.flags.contains(Flags::TIMESTAMPS) { TIMESTAMPS_BYTES } else { 0 };
         let syn = match (self.flags.contains(Flags::SYN), self.flags.contains(Flags::SACK_PERMITTED)) {
@@ -58,26 +57,27 @@ impl Segment {
     }
 }
 
-/// The flags of a segment, and which options it bears.
+/// The flags and options of a segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flags(u8);
 
 impl Flags {
-    /// None.
+    /// No flags.
     pub const NONE: Self = Self(0);
     /// Opens a connection.
     pub const SYN: Self = Self(1);
-    /// The acknowledgment number counts.
+    /// The acknowledgment number is valid.
     pub const ACK: Self = Self(1 << 1);
     /// The last segment of a connection.
     pub const FIN: Self = Self(1 << 2);
-    /// A mark arrived (RFC 3168 §6.1.3); on a SYN: ECN is offered, on a SYN-ACK: taken (§6.1.1).
+    /// Echo of a CE mark (RFC 3168 §6.1.3). On a SYN, with [`CWR`](Self::CWR), it offers ECN; on a SYN-ACK it accepts ECN
+    /// (§6.1.1).
     pub const ECE: Self = Self(1 << 3);
-    /// The sender has reduced its window (RFC 3168 §6.1.2); on a SYN, with [`ECE`](Self::ECE): ECN is offered.
+    /// The sender has reduced its window (RFC 3168 §6.1.2). On a SYN, with [`ECE`](Self::ECE), it offers ECN.
     pub const CWR: Self = Self(1 << 4);
-    /// The timestamps option is there.
+    /// The timestamps option is present.
     pub const TIMESTAMPS: Self = Self(1 << 5);
-    /// On a SYN or SYN-ACK: selective acknowledgments are understood (RFC 2018 §2).
+    /// On a SYN or SYN-ACK: the SACK-permitted option is present (RFC 2018 §2).
     pub const SACK_PERMITTED: Self = Self(1 << 6);
 
     /// Whether all of `other` are set.
@@ -85,23 +85,23 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// These and `other`.
+    /// Union with `other`.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// These, and `other` if `condition` holds.
+    /// Union with `other` if `condition` holds.
     #[must_use]
     pub const fn with_if(self, condition: bool, other: Self) -> Self {
         if condition { self.with(other) } else { self }
     }
 }
 
-/// Selective acknowledgments (RFC 2018): ranges of bytes that arrived above the cumulative acknowledgment.
+/// Selective acknowledgements (RFC 2018): ranges of bytes received above the cumulative acknowledgement.
 ///
-/// They are kept as offsets from it in 32 bits; a range further ahead does not fit and is left out, which a receive window of
-/// at most 2^30 bytes (RFC 7323 §2.3) excludes.
+/// Ranges are stored as 32-bit offsets from the cumulative acknowledgement. A range too far ahead is omitted, which cannot
+/// happen with a receive window of at most 2^30 bytes (RFC 7323 §2.3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     blocks: [(u32, u32); Self::MAX],
@@ -109,13 +109,12 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// As many as fit into 40 bytes of options without timestamps (RFC 2018 §3).
+    /// Maximum number of blocks in 40 bytes of options without timestamps (RFC 2018 §3).
     pub const MAX: usize = 4;
-    /// As many as fit beside timestamps (RFC 2018 §3).
-    pub const MAX_BESIDE_TIMESTAMPS: usize = 3;
+    /// Maximum number of blocks with timestamps (RFC 2018 §3).
+    pub const MAX_WITH_TIMESTAMPS: usize = 3;
 
-    /// Appends the bytes from `from` up to, not including, `to`, for a segment that acknowledges all before `acknowledgment`.
-    /// Does nothing when full.
+    /// Appends the range `from..to` to a segment with the cumulative `acknowledgment`. Has no effect when full.
     pub fn push(&mut self, acknowledgment: u64, from: u64, to: u64) {
         let offset = |sequence: u64| sequence.checked_sub(acknowledgment).and_then(|n| u32::try_from(n).ok());
         if let (Some(from), Some(to), Some(block)) =
@@ -126,7 +125,7 @@ impl SackBlocks {
         }
     }
 
-    /// The blocks of a segment that acknowledges all before `acknowledgment`, as first byte and the one behind the last; the one
+    /// Returns the blocks of a segment with the cumulative `acknowledgment` as (first byte, byte after the last). The block
     /// with the latest arrival comes first (RFC 2018 §4).
     pub fn ranges(&self, acknowledgment: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.blocks
@@ -135,17 +134,17 @@ impl SackBlocks {
             .map(move |&(from, to)| (acknowledgment + u64::from(from), acknowledgment + u64::from(to)))
     }
 
-    /// How many there are.
+    /// Number of blocks.
     pub fn len(&self) -> usize {
         usize::from(self.count)
     }
 
-    /// Whether there are none.
+    /// Whether there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Size of the option with its padding; nothing without blocks.
+    /// Size of the padded option in bytes; 0 without blocks.
     fn option_bytes(&self) -> u32 {
         if self.count == 0 { 0 } else { 4 + 8 * u32::from(self.count) }
     }
@@ -156,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_size_on_the_wire_counts_headers_options_and_padding() {
+    fn wire_size_includes_headers_options_and_padding() {
         let plain = Segment { length: 1460, flags: Flags::ACK, ..Segment::default() };
         assert_eq!(plain.wire_bytes(), 1500);
         let stamped =
@@ -168,7 +167,7 @@ mod tests {
             ack.sack.push(0, 1000 * n, 1000 * n + 500);
             assert_eq!(ack.wire_bytes(), 52 + 4 + 8 * n as u32);
         }
-        // A header holds 40 bytes of options at most: timestamps and three blocks, or four blocks and a pad.
+        // A header has at most 40 bytes of options: timestamps and three blocks, or four blocks and padding.
         assert_eq!(ack.wire_bytes(), 80);
         ack.flags = Flags::ACK;
         ack.sack.push(0, 9000, 9500);
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_come_back_as_they_were_put_in_and_never_exceed_four() {
+    fn holds_up_to_four_blocks() {
         let mut sack = SackBlocks::default();
         let base = 10_000_000_000_000;
         for n in 0..6 {
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_stays_small() {
+    fn a_segment_has_at_most_80_bytes() {
         assert!(size_of::<Segment>() <= 80, "{}", size_of::<Segment>());
     }
 }

@@ -1,4 +1,4 @@
-//! The sending end: opens connections, sends what its application has.
+//! The sending end of a connection.
 
 use giusto_units::{Ecn, TimeDelta, Timestamp};
 use serde::Serialize;
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{
     packet::{FlowId, Packet},
-    traffic::{Agent, Body, Transmit},
+    traffic::agent::{Agent, Body, Transmit},
 };
 
-/// Sends the data of an [`Application`] to a [`Receiver`](super::Receiver).
+/// Opens connections and sends the data of an [`Application`] to a [`Receiver`](super::Receiver).
 #[derive(Debug)]
 pub struct Sender {
     flow: FlowId,
@@ -24,7 +24,7 @@ pub struct Sender {
     application: Application,
     now: Timestamp,
     stop: Option<Timestamp>,
-    stage: Stage,
+    state: State,
     connection: u32,
     transmission: Transmission,
     transfer: Transfer,
@@ -34,85 +34,90 @@ pub struct Sender {
     syn_timeouts: u64,
 }
 
-/// How far the sender is.
 #[derive(Debug, Clone, Copy)]
-enum Stage {
-    /// Until the next transfer begins.
-    Waiting { until: Timestamp },
-    /// The SYN was sent, or is to be sent.
-    Opening { rto: RtoEstimator, sent: Timestamp, tries: u32, due: Option<Timestamp> },
-    /// Data flows.
+enum State {
+    /// Idle until the next transfer.
+    Idle {
+        until: Timestamp,
+    },
+    /// The SYN was sent or is due.
+    Opening {
+        rto: RtoEstimator,
+        sent: Timestamp,
+        tries: u32,
+        due: Option<Timestamp>,
+    },
+    /// Data phase.
     Open,
-    /// Nothing more will come.
     Done,
 }
 
-/// A transfer of a finite number of bytes.
+/// A completed transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Transfer {
-    /// Its size in bytes of data.
+    /// Size in data bytes.
     pub bytes: u64,
-    /// When it began: when the SYN was sent, or the data was written to an open connection.
-    pub began: Timestamp,
-    /// When its last byte was acknowledged.
-    pub ended: Timestamp,
+    /// Start: transmission of the SYN, or write to an open connection.
+    pub start: Timestamp,
+    /// End: acknowledgement of the last byte.
+    pub end: Timestamp,
 }
 
-/// What a [`Sender`] does and did. Counts are over all its connections.
+/// State and counters of a [`Sender`]. Counters include all its connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TcpStats {
     /// Congestion window in bytes.
     pub window: u64,
-    /// Slow start threshold in bytes; `None`: none yet.
+    /// Slow start threshold in bytes; `None` before the first congestion event.
     pub threshold: Option<u64>,
-    /// Bytes believed to be in the network (RFC 6675 §4).
+    /// Estimated number of bytes in flight (RFC 6675 §4).
     pub pipe: u64,
-    /// Smoothed round trip, once measured.
-    pub round_trip: Option<TimeDelta>,
+    /// Smoothed RTT; `None` before the first sample.
+    pub smoothed_rtt: Option<TimeDelta>,
     /// Retransmission timeout.
-    pub timeout: TimeDelta,
-    /// Bytes of data acknowledged.
+    pub rto: TimeDelta,
+    /// Data bytes acknowledged.
     pub acknowledged: u64,
-    /// Segments with data sent, those sent again included.
+    /// Data segments sent, retransmissions included.
     pub segments: u64,
-    /// Of those, the ones sent again.
-    pub resent: u64,
+    /// Data segments retransmitted.
+    pub retransmitted: u64,
     /// Retransmission timeouts of data.
     pub timeouts: u64,
     /// Retransmission timeouts of SYNs.
     pub syn_timeouts: u64,
     /// Fast recoveries entered.
     pub fast_recoveries: u64,
-    /// Reductions of the window, by loss, timeout or mark.
+    /// Reductions of the window by loss, timeout or ECN mark.
     pub reductions: u64,
-    /// Of those, the ones by an echoed mark.
-    pub marks_heeded: u64,
-    /// Connections opened, or tried to.
+    /// Reductions of the window by ECN mark.
+    pub ecn_reductions: u64,
+    /// Connections opened or attempted.
     pub connections: u64,
     /// Transfers completed.
     pub transfers: u64,
-    /// How long they took, in all.
+    /// Total duration of the completed transfers.
     pub transfer_time: TimeDelta,
-    /// The latest that was completed.
+    /// The last completed transfer.
     pub last_transfer: Option<Transfer>,
 }
 
 impl Sender {
-    /// A sender on `flow`, with the congestion control that `settings` name, from the beginning of the run.
+    /// Creates a sender on `flow` with the congestion control of `settings`. It starts at time 0.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] if a setting is out of its range.
+    /// [`SettingsError`] if a setting is out of range.
     pub fn new(flow: FlowId, settings: Settings, application: Application) -> Result<Self, SettingsError> {
         let control = settings.algorithm.build();
         Self::with_control(flow, settings, application, control)
     }
 
-    /// The same with a congestion control of one's own.
+    /// Creates a sender with a custom congestion control.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] if a setting is out of its range.
+    /// [`SettingsError`] if a setting is out of range.
     pub fn with_control(
         flow: FlowId,
         settings: Settings,
@@ -120,7 +125,7 @@ impl Sender {
         control: Box<dyn CongestionControl>,
     ) -> Result<Self, SettingsError> {
         settings.validate()?;
-        let until = Timestamp::ZERO + application.first_wait();
+        let until = Timestamp::ZERO + application.initial_idle();
         Ok(Self {
             flow,
             transmission: Transmission::new(settings.clone(), control),
@@ -128,7 +133,7 @@ impl Sender {
             application,
             now: Timestamp::ZERO,
             stop: None,
-            stage: Stage::Waiting { until },
+            state: State::Idle { until },
             connection: 0,
             transfer: Transfer::default(),
             transfers: 0,
@@ -138,43 +143,43 @@ impl Sender {
         })
     }
 
-    /// Begins at `start` instead of the beginning of the run. To be called before the run.
+    /// Sets the start time. Call it before the run.
     #[must_use]
     pub fn starting_at(mut self, start: Timestamp) -> Self {
-        if let Stage::Waiting { until } = &mut self.stage {
+        if let State::Idle { until } = &mut self.state {
             *until += start - Timestamp::ZERO;
         }
         self
     }
 
-    /// Sends no new data from `stop` on; what is under way then is still brought to its end.
+    /// Sets the stop time: no new data is sent from then on. Outstanding data is still delivered.
     #[must_use]
     pub fn stopping_at(mut self, stop: Timestamp) -> Self {
         self.stop = Some(stop);
         self
     }
 
-    /// What it does and did.
+    /// Returns the current state and counters.
     pub fn stats(&self) -> TcpStats {
         let counts = self.transmission.counts();
-        let rto = match &self.stage {
-            Stage::Opening { rto, .. } => rto,
+        let rto = match &self.state {
+            State::Opening { rto, .. } => rto,
             _ => self.transmission.rto(),
         };
         TcpStats {
             window: self.transmission.window(),
             threshold: Some(self.transmission.threshold()).filter(|&threshold| threshold < u64::MAX),
             pipe: self.transmission.pipe(),
-            round_trip: rto.smoothed(),
-            timeout: rto.timeout(),
+            smoothed_rtt: rto.smoothed(),
+            rto: rto.timeout(),
             acknowledged: counts.acknowledged,
             segments: counts.segments,
-            resent: counts.resent,
+            retransmitted: counts.retransmitted,
             timeouts: counts.timeouts,
             syn_timeouts: self.syn_timeouts,
             fast_recoveries: counts.fast_recoveries,
             reductions: counts.reductions,
-            marks_heeded: counts.marks_heeded,
+            ecn_reductions: counts.ecn_reductions,
             connections: u64::from(self.connection),
             transfers: self.transfers,
             transfer_time: self.transfer_time,
@@ -182,45 +187,44 @@ impl Sender {
         }
     }
 
-    /// Does what is due.
-    fn fire_due(&mut self) {
+    fn run_timers(&mut self) {
         let now = self.now;
         let stopped = self.stop.is_some_and(|stop| stop <= now);
-        match &mut self.stage {
-            Stage::Waiting { until } if *until <= now => {
+        match &mut self.state {
+            State::Idle { until } if *until <= now => {
                 if stopped {
-                    self.stage = Stage::Done;
+                    self.state = State::Done;
                 } else {
                     self.begin_transfer();
                 }
             }
-            Stage::Opening { .. } if stopped => self.stage = Stage::Done,
-            Stage::Opening { rto, due, .. } if due.is_some_and(|due| due <= now) => {
+            State::Opening { .. } if stopped => self.state = State::Done,
+            State::Opening { rto, due, .. } if due.is_some_and(|due| due <= now) => {
                 rto.back_off();
                 *due = None;
                 self.syn_timeouts += 1;
             }
-            Stage::Open => {
+            State::Open => {
                 if stopped {
                     self.transmission.stop();
                 }
-                self.transmission.fire_due(now);
+                self.transmission.run_timer(now);
                 self.end_transfer();
             }
-            Stage::Waiting { .. } | Stage::Opening { .. } | Stage::Done => {}
+            State::Idle { .. } | State::Opening { .. } | State::Done => {}
         }
     }
 
     fn begin_transfer(&mut self) {
         let bytes = self.application.next_size();
-        self.transfer = Transfer { bytes: bytes.unwrap_or(u64::MAX), began: self.now, ended: self.now };
+        self.transfer = Transfer { bytes: bytes.unwrap_or(u64::MAX), start: self.now, end: self.now };
         if self.connection > 0 && self.application.is_persistent() {
-            self.stage = Stage::Open;
-            self.transmission.offer(self.now, bytes);
+            self.state = State::Open;
+            self.transmission.write(self.now, bytes);
         } else {
             self.connection += 1;
             let rto = RtoEstimator::new(self.settings.rto_floor);
-            self.stage = Stage::Opening { rto, sent: self.now, tries: 0, due: None };
+            self.state = State::Opening { rto, sent: self.now, tries: 0, due: None };
         }
     }
 
@@ -229,24 +233,23 @@ impl Sender {
             return;
         }
         let stopped = self.stop.is_some_and(|stop| stop <= self.now);
-        // What was cut short is no transfer completed.
-        let goal = self.transfer.bytes;
-        let whole =
-            if self.application.is_persistent() { !stopped } else { self.transmission.offered() == goal };
-        if whole {
-            let transfer = Transfer { ended: self.now, ..self.transfer };
+        // A transfer that was cut short is not complete.
+        let size = self.transfer.bytes;
+        let is_complete =
+            if self.application.is_persistent() { !stopped } else { self.transmission.written() == size };
+        if is_complete {
+            let transfer = Transfer { end: self.now, ..self.transfer };
             self.transfers += 1;
-            self.transfer_time += transfer.ended - transfer.began;
+            self.transfer_time += transfer.end - transfer.start;
             self.last_transfer = Some(transfer);
         }
-        let wait = if stopped { None } else { self.application.next_wait() };
-        self.stage = wait.map_or(Stage::Done, |wait| Stage::Waiting {
-            until: self.now + wait.max(TimeDelta::from_nanos(1)),
-        });
+        let idle = if stopped { None } else { self.application.next_idle() };
+        self.state = idle
+            .map_or(State::Done, |idle| State::Idle { until: self.now + idle.max(TimeDelta::from_nanos(1)) });
     }
 
     fn on_syn_ack(&mut self, segment: &Segment) {
-        let Stage::Opening { mut rto, sent, tries, .. } = self.stage else { return };
+        let State::Opening { mut rto, sent, tries, .. } = self.state else { return };
         let ecn = Flags::ECE;
         let agreed = |flag: Flags, wanted: bool| wanted && segment.flags.contains(flag);
         let uses = Flags::NONE
@@ -259,17 +262,17 @@ impl Sender {
             rto.on_sample(self.now.saturating_since(sent));
         }
         if tries > 1 {
-            rto.on_opened_late();
+            rto.on_handshake_after_timeout();
         }
         self.transmission.begin(rto, uses, tries > 1);
         let bytes = Some(self.transfer.bytes).filter(|&bytes| bytes < u64::MAX);
-        self.transmission.offer(self.now, bytes);
-        self.stage = Stage::Open;
+        self.transmission.write(self.now, bytes);
+        self.state = State::Open;
     }
 
     fn syn(&mut self) -> Option<Segment> {
         let now = self.now;
-        let Stage::Opening { rto, sent, tries, due } = &mut self.stage else { return None };
+        let State::Opening { rto, sent, tries, due } = &mut self.state else { return None };
         if due.is_some() {
             return None;
         }
@@ -289,7 +292,7 @@ impl Sender {
 
     fn data(&self, outgoing: Outgoing) -> Segment {
         let (from, to) = outgoing.range;
-        let is_last = to == self.transmission.offered() && !self.application.is_persistent();
+        let is_last = to == self.transmission.written() && !self.application.is_persistent();
         Segment {
             sequence: from,
             length: (to - from) as u32,
@@ -298,7 +301,7 @@ impl Sender {
             flags: Flags::ACK
                 .with_if(self.settings.timestamps, Flags::TIMESTAMPS)
                 .with_if(is_last, Flags::FIN)
-                .with_if(outgoing.reduced, Flags::CWR),
+                .with_if(outgoing.announces_reduction, Flags::CWR),
             ..Segment::default()
         }
     }
@@ -307,71 +310,72 @@ impl Sender {
 impl Agent for Sender {
     fn handle_packet(&mut self, now: Timestamp, _packet: &Packet, body: &Body) {
         self.now = self.now.max(now);
-        let ours = match body {
+        let segment = match body {
             Body::Tcp(segment) if segment.connection == self.connection => Some(segment),
             _ => None,
         };
-        if let Some(segment) = ours.filter(|segment| segment.flags.contains(Flags::ACK)) {
+        if let Some(segment) = segment.filter(|segment| segment.flags.contains(Flags::ACK)) {
             if segment.flags.contains(Flags::SYN) {
                 self.on_syn_ack(segment);
-            } else if matches!(self.stage, Stage::Open) {
+            } else if matches!(self.state, State::Open) {
                 self.transmission.on_ack(self.now, segment);
             }
         }
-        self.fire_due();
+        self.run_timers();
     }
 
     fn handle_timeout(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
-        self.fire_due();
+        self.run_timers();
     }
 
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
         self.now = self.now.max(now);
-        self.fire_due();
-        let (segment, ecn) = match self.stage {
-            Stage::Opening { .. } => (self.syn()?, Ecn::NotEct),
-            Stage::Open => {
+        self.run_timers();
+        let (segment, ecn) = match self.state {
+            State::Opening { .. } => (self.syn()?, Ecn::NotEct),
+            State::Open => {
                 let outgoing = self.transmission.next_segment(self.now)?;
-                // Data is ECN-capable, but not when sent again (RFC 3168 §6.1.5).
-                let capable = !outgoing.again && self.transmission.uses_ecn();
+                // Only new data is ECN-capable (RFC 3168 §6.1.5).
+                let capable = !outgoing.is_retransmission && self.transmission.uses_ecn();
                 (self.data(outgoing), if capable { Ecn::Ect0 } else { Ecn::NotEct })
             }
-            Stage::Waiting { .. } | Stage::Done => return None,
+            State::Idle { .. } | State::Done => return None,
         };
         Some(Transmit { flow: self.flow, bytes: segment.wire_bytes(), ecn, body: Body::Tcp(segment) })
     }
 
     fn poll_timeout(&self) -> Option<Timestamp> {
-        match &self.stage {
-            Stage::Waiting { until } => Some(*until),
-            Stage::Opening { due, .. } => *due,
-            Stage::Open => self.transmission.timer(),
-            Stage::Done => None,
+        match &self.state {
+            State::Idle { until } => Some(*until),
+            State::Opening { due, .. } => *due,
+            State::Open => self.transmission.timer(),
+            State::Done => None,
         }
     }
 
-    /// | name | what |
+    /// | name | meaning |
     /// |---|---|
-    /// | `cwnd_bytes`, `ssthresh_bytes` | congestion window, slow start threshold once there is one |
-    /// | `pipe_bytes` | what is believed to be in the network |
-    /// | `srtt_ms` | smoothed round trip, once measured |
-    /// | `acked_bytes`, `resent_segments`, `timeouts`, `reductions`, `transfers` | counted since the beginning |
+    /// | `cwnd_bytes`, `ssthresh_bytes` | congestion window, and slow start threshold if there is one |
+    /// | `pipe_bytes` | estimated data in flight |
+    /// | `srtt_ms` | smoothed RTT |
+    /// | `acked_bytes`, `resent_segments`, `timeouts`, `reductions`, `transfers` | counters since the start |
+    ///
+    /// Reports nothing before the first RTT sample.
     fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
         let stats = self.stats();
-        // Before the first round trip there is nothing to tell.
-        let Some(round_trip) = stats.round_trip else { return };
-        let mut tell = |name, value| report(self.flow, name, value);
-        tell("cwnd_bytes", stats.window as f64);
-        tell("srtt_ms", round_trip.as_millis());
-        tell("pipe_bytes", stats.pipe as f64);
+        let Some(smoothed_rtt) = stats.smoothed_rtt else { return };
+        let mut gauge = |name, value| report(self.flow, name, value);
+        gauge("cwnd_bytes", stats.window as f64);
+        gauge("srtt_ms", smoothed_rtt.as_millis());
+        gauge("pipe_bytes", stats.pipe as f64);
         if let Some(threshold) = stats.threshold {
-            tell("ssthresh_bytes", threshold as f64);
+            gauge("ssthresh_bytes", threshold as f64);
         }
-        tell("acked_bytes", stats.acknowledged as f64);
-        tell("resent_segments", stats.resent as f64);
-        tell("timeouts", stats.timeouts as f64);
-        tell("reductions", stats.reductions as f64);
-        tell("transfers", stats.transfers as f64);
+        gauge("acked_bytes", stats.acknowledged as f64);
+        gauge("resent_segments", stats.retransmitted as f64);
+        gauge("timeouts", stats.timeouts as f64);
+        gauge("reductions", stats.reductions as f64);
+        gauge("transfers", stats.transfers as f64);
     }
 }

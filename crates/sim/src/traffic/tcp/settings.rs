@@ -1,4 +1,4 @@
-//! What the two ends of a connection are told.
+//! Settings of a connection.
 
 use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
@@ -9,55 +9,54 @@ use super::{
     segment::{SackBlocks, TIMESTAMPS_BYTES},
 };
 
-/// The settings of a connection. Both ends are given the same ones.
+/// The settings of a connection, the same at both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[expect(clippy::struct_excessive_bools, reason = "each switches a mechanism of its own, as in a real stack")]
 pub struct Settings {
-    /// Maximum segment size in bytes of data and of options that data segments bear (RFC 6691 §2): 64 to 65,495. Default 1460,
-    /// a packet of 1500 bytes; 536 is the least that every host takes (RFC 9293 §3.7.1).
+    /// Maximum segment size in bytes, which includes the options of data segments (RFC 6691 §2): 64 to 65,495. Default 1460,
+    /// for packets of 1500 bytes; every host accepts 536 (RFC 9293 §3.7.1).
     pub mss: u32,
-    /// The congestion control; CUBIC by default.
+    /// Congestion control. Default: CUBIC.
     pub algorithm: Algorithm,
-    /// Whether selective acknowledgments are used (RFC 2018, RFC 6675); on by default. Without them losses are mended as in
+    /// Whether selective acknowledgements are used (RFC 2018, RFC 6675). Default: yes. Without them loss recovery follows
     /// RFC 6582.
     pub sack: bool,
-    /// Whether segments bear timestamps (RFC 7323); on by default. They cost 12 bytes in each segment and make each
-    /// acknowledgement of new data a measurement of the round trip.
+    /// Whether segments carry timestamps (RFC 7323). Default: yes. They use 12 bytes per segment and provide an RTT sample
+    /// with each acknowledgement of new data.
     pub timestamps: bool,
-    /// Whether classic ECN is used (RFC 3168); off by default, as it is for outgoing connections of common systems.
+    /// Whether classic ECN is used (RFC 3168). Default: no, as for outgoing connections of common systems.
     pub ecn: bool,
-    /// Initial window in segments: 1 to 10. Default 10, but no more than max(2 segments, 14,600 bytes) (RFC 6928 §2).
+    /// Initial window in segments: 1 to 10. Default: 10. It is limited to max(2 segments, 14,600 bytes) (RFC 6928 §2).
     pub initial_window: u32,
-    /// Initial slow start threshold; `None`, the default: none (RFC 5681 §3.1 says arbitrarily high).
+    /// Initial slow start threshold. Default: none (RFC 5681 §3.1: arbitrarily high).
     pub initial_threshold: Option<DataSize>,
-    /// Whether `HyStart++` (RFC 9406) slows down and ends the first slow start when the round trip rises. `None`, the
-    /// default: with CUBIC, as in today's stacks, and not with NewReno. Linux has CUBIC with the older `HyStart`, Windows with
-    /// this one; standard TCP has neither.
+    /// Whether the first slow start uses `HyStart++` (RFC 9406), which slows its growth and ends it when the RTT rises.
+    /// `None`, the default: with CUBIC, as in current stacks, and not with NewReno. Linux combines CUBIC with the older
+    /// `HyStart`, Windows with `HyStart++`.
     ///
-    /// The rise shows a round trip late, and growth goes on more slowly for five more: behind a buffer below some six
-    /// bandwidth-delay products the loss still comes first, but costs less.
+    /// The RTT rise is detected one RTT late, and slower growth continues for five rounds. With a buffer below about six
+    /// bandwidth-delay products a loss still occurs first, but fewer packets are lost.
     ///
-    /// It needs timestamps, for without them a round trip is measured once in each round and `HyStart++` wants eight; and it is
-    /// off where there is an initial threshold, for it is meant for a slow start without one (RFC 9406 §4.3).
+    /// It requires timestamps: without them there is one RTT sample per round, and `HyStart++` needs eight. It is disabled
+    /// if there is an initial threshold, since it is designed for a slow start without one (RFC 9406 §4.3).
     pub hystart: Option<bool>,
-    /// How many segments one acknowledgement may add to the window in slow start: 1 to 8. `None`, the default: 8 with `HyStart++`
-    /// (`L` of RFC 9406 §4.3, without pacing), and else 2, so that the window doubles although every second segment is
-    /// acknowledged (`L` of RFC 3465 §2.3). RFC 5681 §3.1 alone allows 1.
+    /// Maximum increase per acknowledgement in slow start, in segments: 1 to 8. `None`, the default: 8 with `HyStart++` (`L`
+    /// of RFC 9406 §4.3, without pacing), otherwise 2, so that the window doubles per RTT with delayed acknowledgements (`L`
+    /// of RFC 3465 §2.3). RFC 5681 §3.1 permits 1.
     pub slow_start_limit: Option<u32>,
-    /// Whether a fast recovery sends in proportion to what arrives, until the window has shrunk to its new size (proportional
-    /// rate reduction, RFC 9937); on by default, as in Linux. Off, a recovery is silent until then, and then fills the window, as
-    /// RFC 6675 says. Without SACK it does not apply.
+    /// Whether fast recovery uses proportional rate reduction (RFC 9937). Default: yes, as in Linux. Without it, the sender
+    /// pauses until the data in flight has fallen to the new window (RFC 6675). It has no effect without SACK.
     pub prr: bool,
-    /// How short the retransmission timeout may become; by default 200 ms beyond the round trip.
+    /// Lower bound of the retransmission timeout. Default: 200 ms above the smoothed RTT.
     pub rto_floor: RtoFloor,
-    /// How much may be under way at most, for the receiver's sake: 1 B to 2^30 B (RFC 7323 §2.3). Default 2^30 B, no limit in
-    /// practice: the window is a constant, and receivers read at once.
+    /// Receive window: `mss` to 2^30 B (RFC 7323 §2.3). It is constant, since receivers read immediately. Default: 2^30 B,
+    /// no limit in practice.
     pub receive_window: DataSize,
-    /// After how many segments in order the receiver acknowledges at once: 1 (no delay) or 2, the default (RFC 5681 §4.2).
+    /// Number of in-order segments after which the receiver sends an acknowledgement: 1 (no delay) or 2, the default (RFC
+    /// 5681 §4.2).
     pub segments_per_ack: u32,
-    /// How long an acknowledgement may wait for a second segment: above 0, up to 500 ms (RFC 5681 §4.2). Default 40 ms, the
-    /// least of Linux.
+    /// Maximum delay of an acknowledgement: above 0, up to 500 ms (RFC 5681 §4.2). Default 40 ms, the minimum of Linux.
     pub delayed_ack: TimeDelta,
 }
 
@@ -82,11 +81,11 @@ impl Default for Settings {
     }
 }
 
-/// What is wrong with [`Settings`].
+/// A setting out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("TCP: {what} must be {range}, found {found}")]
+#[error("TCP: {setting} must be {range}, found {found}")]
 pub struct SettingsError {
-    what: &'static str,
+    setting: &'static str,
     range: &'static str,
     found: String,
 }
@@ -98,13 +97,13 @@ impl Settings {
     ///
     /// [`SettingsError`] names the first field out of its range.
     pub fn validate(&self) -> Result<(), SettingsError> {
-        let check = |holds: bool, what, range, found: &dyn ToString| {
-            if holds { Ok(()) } else { Err(SettingsError { what, range, found: found.to_string() }) }
+        let check = |holds: bool, setting, range, found: &dyn ToString| {
+            if holds { Ok(()) } else { Err(SettingsError { setting, range, found: found.to_string() }) }
         };
         let window = self.receive_window.as_bytes();
         let delay = self.delayed_ack;
         let floor = match self.rto_floor {
-            RtoFloor::Whole(floor) | RtoFloor::BeyondRoundTrip(floor) => floor,
+            RtoFloor::Whole(floor) | RtoFloor::BeyondRtt(floor) => floor,
         };
         check((64..=65_495).contains(&self.mss), "mss", "64 to 65495 bytes", &self.mss)?;
         check((1..=10).contains(&self.initial_window), "initial-window", "1 to 10", &self.initial_window)?;
@@ -140,20 +139,20 @@ impl Settings {
         )
     }
 
-    /// Data of a full segment in bytes, `SMSS`: the maximum segment size less the options that each segment bears.
+    /// Data bytes of a full segment (`SMSS`): the maximum segment size minus the options of every segment.
     pub fn segment(&self) -> u64 {
         u64::from(self.mss - if self.timestamps { TIMESTAMPS_BYTES } else { 0 })
     }
 
-    /// Whether the first slow start of a connection runs `HyStart++`.
-    pub(super) fn runs_hystart(&self) -> bool {
+    /// Whether the first slow start uses `HyStart++`.
+    pub(super) fn uses_hystart(&self) -> bool {
         self.hystart.unwrap_or(self.algorithm == Algorithm::Cubic) && self.initial_threshold.is_none()
     }
 
-    /// How many segments one acknowledgement may add to the window in slow start.
+    /// Maximum increase per acknowledgement in slow start, in segments.
     pub(super) fn slow_start_limit(&self) -> u32 {
-        let usual = if self.runs_hystart() { SEGMENTS_PER_ACK_WITH_HYSTART } else { 2 };
-        self.slow_start_limit.unwrap_or(usual)
+        let default = if self.uses_hystart() { SEGMENTS_PER_ACK_WITH_HYSTART } else { 2 };
+        self.slow_start_limit.unwrap_or(default)
     }
 
     /// The initial window in bytes (RFC 6928 §2).
@@ -162,11 +161,11 @@ impl Settings {
         (u64::from(self.initial_window) * segment).min((2 * segment).max(14_600))
     }
 
-    /// How many SACK blocks fit into an acknowledgement.
+    /// Maximum number of SACK blocks in an acknowledgement.
     pub(super) fn sack_blocks(&self) -> usize {
         match (self.sack, self.timestamps) {
             (false, _) => 0,
-            (true, true) => SackBlocks::MAX_BESIDE_TIMESTAMPS,
+            (true, true) => SackBlocks::MAX_WITH_TIMESTAMPS,
             (true, false) => SackBlocks::MAX,
         }
     }
@@ -177,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_valid_and_each_field_has_its_range() {
+    fn defaults_are_valid_and_ranges_are_checked() {
         let default = Settings::default;
         assert_eq!(default().validate(), Ok(()));
         let wrong = [
@@ -197,10 +196,10 @@ mod tests {
     }
 
     #[test]
-    fn hystart_comes_with_cubic_and_not_where_there_is_a_threshold() {
+    fn hystart_defaults_to_cubic_without_a_threshold() {
         let found = |algorithm, hystart, initial_threshold| {
             let settings = Settings { algorithm, initial_threshold, hystart, ..Settings::default() };
-            (settings.runs_hystart(), settings.slow_start_limit())
+            (settings.uses_hystart(), settings.slow_start_limit())
         };
         let threshold = Some(DataSize::from_bytes(100_000));
         assert_eq!(found(Algorithm::Cubic, None, None), (true, 8));
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_initial_window_is_ten_segments_or_what_rfc_6928_allows() {
+    fn the_initial_window_is_limited_by_rfc_6928() {
         let bytes = |mss| Settings { mss, timestamps: false, ..Settings::default() }.initial_window_bytes();
         assert_eq!((bytes(536), bytes(1460), bytes(4000), bytes(9000)), (5360, 14_600, 14_600, 18_000));
     }

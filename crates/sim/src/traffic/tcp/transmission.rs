@@ -1,9 +1,9 @@
-//! The data phase of a connection: what to send next, what an acknowledgement means, how losses are mended.
+//! The data phase of a connection: transmission, acknowledgements, loss recovery.
 
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
-    control::{Acknowledged, CongestionControl, Opening},
+    control::{Acknowledgment, CongestionControl, ConnectionStart},
     prr::{Progress, ProportionalReduction},
     rto::RtoEstimator,
     scoreboard::{DUPLICATE_THRESHOLD, Range, Scoreboard},
@@ -11,36 +11,36 @@ use super::{
     settings::Settings,
 };
 
-/// What happened in the data phase, over all connections.
+/// Counters of the data phase over all connections.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) acknowledged: u64,
     pub(super) segments: u64,
-    pub(super) resent: u64,
+    pub(super) retransmitted: u64,
     pub(super) timeouts: u64,
     pub(super) fast_recoveries: u64,
     pub(super) reductions: u64,
-    pub(super) marks_heeded: u64,
+    pub(super) ecn_reductions: u64,
 }
 
-/// A segment of data to send.
+/// A data segment to send.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outgoing {
     pub(super) range: Range,
-    /// It was sent before.
-    pub(super) again: bool,
-    /// It tells that the window was reduced.
-    pub(super) reduced: bool,
+    pub(super) is_retransmission: bool,
+    /// Whether it carries CWR.
+    pub(super) announces_reduction: bool,
 }
 
-/// Where loss recovery stands.
+/// The state of loss recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing is missing, as far as is known.
+    /// No known loss.
     Open,
-    /// Fast recovery, until all below the point is acknowledged; `partial`: an acknowledgement below it has come, without SACK.
+    /// Fast recovery until all data below `point` is acknowledged. `partial`: a partial acknowledgement has arrived, without
+    /// SACK.
     Recovery { point: u64, partial: bool },
-    /// After a timeout, until all below the point is acknowledged.
+    /// After a timeout, until all data below `point` is acknowledged.
     Loss { point: u64 },
 }
 
@@ -51,34 +51,34 @@ pub(super) struct Transmission {
     board: Scoreboard,
     rto: RtoEstimator,
     settings: Settings,
-    /// What both ends agreed on.
+    /// The negotiated options.
     uses: Flags,
     segment: u64,
-    /// How far the application has written.
-    offered: u64,
+    /// End of the data written by the application.
+    written: u64,
     phase: Phase,
-    /// Within a fast recovery, if it is used.
+    /// Present during fast recovery with proportional rate reduction.
     reduction: Option<ProportionalReduction>,
-    /// The first unacknowledged segment is to be sent again, whatever the window.
-    resend_first: bool,
+    /// Whether to retransmit the first unacknowledged segment regardless of the window.
+    retransmit_first: bool,
     duplicates: u32,
-    /// New data that left during limited transmit.
+    /// Bytes of new data sent by limited transmit.
     limited_transmit: u64,
-    /// What fast recovery and limited transmit without SACK add to the window (RFC 5681 §3.2).
+    /// Window inflation by fast recovery and limited transmit without SACK (RFC 5681 §3.2).
     inflation: i64,
     /// `recover` + 1 (RFC 6582 §3.2).
     recover: Option<u64>,
-    /// The cumulative acknowledgment before the latest (RFC 6582 §4.1).
+    /// The previous cumulative acknowledgement (RFC 6582 §4.1).
     previous_first: u64,
-    /// The first unacknowledged byte at the latest timeout.
+    /// First unacknowledged byte at the last timeout.
     timed_out: Option<u64>,
-    /// All that was sent before the latest reduction lies below; no further reduction until it is acknowledged.
+    /// End of the data sent before the last reduction; no further reduction until it is acknowledged.
     reduced_until: u64,
     announce_reduction: bool,
-    /// Without timestamps: the end of the segment whose round trip is measured, and when it left.
+    /// Without timestamps: end and send time of the segment whose RTT is being measured.
     timed: Option<(u64, Timestamp)>,
-    /// It was the window that ended the latest burst.
-    held_by_window: bool,
+    /// Whether the congestion window ended the last burst.
+    window_limited: bool,
     timer: Option<Timestamp>,
     last_sent: Timestamp,
     counts: Counts,
@@ -94,10 +94,10 @@ impl Transmission {
             settings,
             uses: Flags::NONE,
             segment,
-            offered: 0,
+            written: 0,
             phase: Phase::Open,
             reduction: None,
-            resend_first: false,
+            retransmit_first: false,
             duplicates: 0,
             limited_transmit: 0,
             inflation: 0,
@@ -107,7 +107,7 @@ impl Transmission {
             reduced_until: 0,
             announce_reduction: false,
             timed: None,
-            held_by_window: false,
+            window_limited: false,
             timer: None,
             last_sent: Timestamp::ZERO,
             counts: Counts::default(),
@@ -116,11 +116,11 @@ impl Transmission {
         transmission
     }
 
-    /// A connection was opened, with `uses` agreed on and `rto` as the handshake left it; `late`: its SYN was sent more than once,
-    /// and the initial window is one segment (RFC 5681 §3.1).
-    pub(super) fn begin(&mut self, rto: RtoEstimator, uses: Flags, late: bool) {
-        let window = if late { self.segment } else { self.settings.initial_window_bytes() };
-        self.control.begin(Opening {
+    /// Starts the data phase with the negotiated options and the RTO of the handshake. After a SYN retransmission the
+    /// initial window is one segment (RFC 5681 §3.1).
+    pub(super) fn begin(&mut self, rto: RtoEstimator, uses: Flags, syn_was_lost: bool) {
+        let window = if syn_was_lost { self.segment } else { self.settings.initial_window_bytes() };
+        self.control.on_start(ConnectionStart {
             segment: self.segment,
             window,
             threshold: self
@@ -128,15 +128,15 @@ impl Transmission {
                 .initial_threshold
                 .map_or(u64::MAX, |size| size.as_bytes().max(self.segment)),
             slow_start_limit: self.settings.slow_start_limit(),
-            hystart: self.settings.runs_hystart(),
+            hystart: self.settings.uses_hystart(),
         });
         self.rto = rto;
         self.uses = uses;
         self.board.clear();
-        self.offered = 0;
+        self.written = 0;
         self.phase = Phase::Open;
         self.reduction = None;
-        self.resend_first = false;
+        self.retransmit_first = false;
         self.duplicates = 0;
         self.limited_transmit = 0;
         self.inflation = 0;
@@ -146,33 +146,33 @@ impl Transmission {
         self.reduced_until = 0;
         self.announce_reduction = false;
         self.timed = None;
-        self.held_by_window = false;
+        self.window_limited = false;
         self.timer = None;
     }
 
-    /// The application writes `bytes` more; `None`: without end.
-    pub(super) fn offer(&mut self, now: Timestamp, bytes: Option<u64>) {
+    /// Adds `bytes` of application data; `None`: unlimited.
+    pub(super) fn write(&mut self, now: Timestamp, bytes: Option<u64>) {
         let idle = now.saturating_since(self.last_sent);
         if self.board.flight() == 0 && self.board.next() > 0 && idle > self.rto.timeout() {
-            // RFC 5681 §4.1: the restart window is the initial one, or less.
-            self.control.cap(now, self.settings.initial_window_bytes());
+            // RFC 5681 §4.1: the restart window is at most the initial window.
+            self.control.limit_window(now, self.settings.initial_window_bytes());
         }
-        self.offered = bytes.map_or(u64::MAX, |bytes| self.offered.saturating_add(bytes));
+        self.written = bytes.map_or(u64::MAX, |bytes| self.written.saturating_add(bytes));
     }
 
-    /// The application writes no more.
+    /// Discards all data that has not been sent.
     pub(super) fn stop(&mut self) {
-        self.offered = self.offered.min(self.board.next());
+        self.written = self.written.min(self.board.next());
     }
 
-    /// Whether all that the application wrote is acknowledged.
+    /// Whether all application data is acknowledged.
     pub(super) fn is_done(&self) -> bool {
-        self.board.first() == self.offered
+        self.board.first() == self.written
     }
 
-    /// How far the application has written.
-    pub(super) fn offered(&self) -> u64 {
-        self.offered
+    /// End of the data written by the application.
+    pub(super) fn written(&self) -> u64 {
+        self.written
     }
 
     /// Whether data is ECN-capable.
@@ -188,12 +188,10 @@ impl Transmission {
         self.counts
     }
 
-    /// The congestion window.
     pub(super) fn window(&self) -> u64 {
         self.reduction.map_or(self.control.window(), |reduction| reduction.window())
     }
 
-    /// The slow start threshold.
     pub(super) fn threshold(&self) -> u64 {
         self.control.threshold()
     }
@@ -202,56 +200,55 @@ impl Transmission {
         &self.rto
     }
 
-    /// Bytes believed to be in the network.
     pub(super) fn pipe(&self) -> u64 {
         self.board.pipe()
     }
 
-    /// The next segment that may leave now.
+    /// Returns the next segment that may be sent now.
     pub(super) fn next_segment(&mut self, now: Timestamp) -> Option<Outgoing> {
-        let first = std::mem::take(&mut self.resend_first).then(|| self.board.first_segment()).flatten();
+        let first = std::mem::take(&mut self.retransmit_first).then(|| self.board.first_segment()).flatten();
         if let Some(range) = first {
             if self.sack() {
-                self.board.on_resent(range);
+                self.board.on_retransmitted(range);
                 self.board.on_rescued(range.1);
             }
-            return Some(self.send_again(now, range));
+            return Some(self.retransmit(now, range));
         }
         match self.phase {
             Phase::Loss { .. } => {
                 if let Some(range) = self.board.next_lost() {
                     return self.fits(range.1 - range.0).then(|| {
-                        self.board.on_resent(range);
-                        self.send_again(now, range)
+                        self.board.on_retransmitted(range);
+                        self.retransmit(now, range)
                     });
                 }
                 self.send_new(now)
             }
-            // RFC 6675 §5, step C: as long as there is room for a full segment.
+            // RFC 6675 §5, step C: while there is room for a full segment.
             Phase::Recovery { point, .. } if self.sack() => {
                 if !self.fits(self.segment) {
                     return None;
                 }
                 if let Some(range) = self.board.next_lost() {
-                    self.board.on_resent(range);
-                    return Some(self.send_again(now, range));
+                    self.board.on_retransmitted(range);
+                    return Some(self.retransmit(now, range));
                 }
                 if let Some(new) = self.send_new(now) {
                     return Some(new);
                 }
                 if let Some(range) = self.board.next_suspect() {
-                    self.board.on_resent(range);
-                    return Some(self.send_again(now, range));
+                    self.board.on_retransmitted(range);
+                    return Some(self.retransmit(now, range));
                 }
                 let range = self.board.rescue()?;
                 self.board.on_rescued(point);
-                Some(self.send_again(now, range))
+                Some(self.retransmit(now, range))
             }
             Phase::Open | Phase::Recovery { .. } => self.send_new(now),
         }
     }
 
-    /// `segment` acknowledges.
+    /// Processes an acknowledgement.
     pub(super) fn on_ack(&mut self, now: Timestamp, segment: &Segment) {
         let flight = self.board.flight();
         let before = self.board.first();
@@ -271,15 +268,15 @@ impl Transmission {
         let echo = self.uses.contains(Flags::ECE) && segment.flags.contains(Flags::ECE);
         if echo && advanced > 0 && before >= self.reduced_until {
             self.reduce(now, flight);
-            self.counts.marks_heeded += 1;
+            self.counts.ecn_reductions += 1;
         }
-        // With SACK, a duplicate acknowledgement is one that tells of an arrival (RFC 6675 §2).
+        // With SACK, a duplicate acknowledgement is one with new SACK information (RFC 6675 §2).
         let duplicate = if self.sack() {
             selective > 0
         } else {
             advanced == 0 && flight > 0 && segment.acknowledgment == before
         };
-        // RFC 3168 §6.1.2: no growth for an acknowledgement with an echo.
+        // RFC 3168 §6.1.2: no growth for an acknowledgement with ECE.
         let growth = if echo { 0 } else { advanced };
         match self.phase {
             Phase::Open => {
@@ -290,8 +287,8 @@ impl Transmission {
             }
             Phase::Recovery { point, .. } if self.board.first() >= point => {
                 if !self.sack() {
-                    // RFC 6582 §3.2, step 3, full acknowledgement, the first way: no burst.
-                    self.control.cap(now, self.board.flight().max(self.segment) + self.segment);
+                    // RFC 6582 §3.2, step 3, full acknowledgement, option 1, which avoids a burst.
+                    self.control.limit_window(now, self.board.flight().max(self.segment) + self.segment);
                     self.inflation = 0;
                 }
                 self.phase = Phase::Open;
@@ -307,16 +304,16 @@ impl Transmission {
                 }
             }
         }
-        self.regulate(before, delivered, lost_below);
+        self.update_reduction(before, delivered, lost_below);
     }
 
-    /// Proportional rate reduction, from what was acknowledged, delivered and lost before an acknowledgement (RFC 9937 §6.1, §6.2).
-    fn regulate(&mut self, first: u64, delivered: u64, lost_below: u64) {
+    /// Updates proportional rate reduction. The arguments are the state before the acknowledgement (RFC 9937 §6.1, §6.2).
+    fn update_reduction(&mut self, first: u64, delivered: u64, lost_below: u64) {
         if !matches!(self.phase, Phase::Recovery { .. }) || !self.sack() || !self.settings.prr {
             return;
         }
         let target = self.control.window();
-        // What was sent and not delivered before: what is not delivered now, and what this acknowledgement brought.
+        // The data that was not delivered before this acknowledgement.
         let flight = self.board.next() - delivered;
         let reduction =
             self.reduction.get_or_insert_with(|| ProportionalReduction::new(self.segment, target, flight));
@@ -327,8 +324,8 @@ impl Transmission {
         });
     }
 
-    /// The retransmission timer, if it has expired (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1).
-    pub(super) fn fire_due(&mut self, now: Timestamp) {
+    /// Processes the retransmission timer if it has expired (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1).
+    pub(super) fn run_timer(&mut self, now: Timestamp) {
         if self.timer.is_none_or(|due| due > now) {
             return;
         }
@@ -336,16 +333,16 @@ impl Transmission {
             self.timer = None;
             return;
         }
-        let again = self.timed_out == Some(self.board.first());
+        let is_repeated = self.timed_out == Some(self.board.first());
         let flight = self.board.flight().min(self.control.window());
-        self.control.on_timeout(now, flight, again);
+        self.control.on_timeout(now, flight, is_repeated);
         self.timed_out = Some(self.board.first());
         self.rto.back_off();
-        self.board.give_up();
+        self.board.on_timeout();
         self.phase = Phase::Loss { point: self.board.next() };
         self.reduction = None;
         self.recover = Some(self.board.next());
-        self.resend_first = false;
+        self.retransmit_first = false;
         self.duplicates = 0;
         self.limited_transmit = 0;
         self.inflation = 0;
@@ -359,19 +356,19 @@ impl Transmission {
         self.uses.contains(Flags::SACK_PERMITTED)
     }
 
-    /// Whether `bytes` more may be under way, as far as the congestion window goes.
+    /// Whether the congestion window permits `bytes` more in flight.
     fn fits(&mut self, bytes: u64) -> bool {
         let window = self.window().saturating_add_signed(self.inflation).max(self.segment);
         let fits = self.board.pipe() + bytes <= window;
-        self.held_by_window = !fits;
+        self.window_limited = !fits;
         fits
     }
 
     fn send_new(&mut self, now: Timestamp) -> Option<Outgoing> {
         let from = self.board.next();
-        let to = self.offered.min(from.saturating_add(self.segment));
+        let to = self.written.min(from.saturating_add(self.segment));
         if from >= to || to - self.board.first() > self.settings.receive_window.as_bytes() {
-            self.held_by_window = false;
+            self.window_limited = false;
             return None;
         }
         if !self.fits(to - from) {
@@ -384,21 +381,22 @@ impl Transmission {
         if !self.uses.contains(Flags::TIMESTAMPS) && self.timed.is_none() {
             self.timed = Some((to, now));
         }
-        let reduced = std::mem::take(&mut self.announce_reduction);
+        let announces_reduction = std::mem::take(&mut self.announce_reduction);
         self.on_sent(now, to - from);
-        Some(Outgoing { range: (from, to), again: false, reduced })
+        Some(Outgoing { range: (from, to), is_retransmission: false, announces_reduction })
     }
 
-    fn send_again(&mut self, now: Timestamp, range: Range) -> Outgoing {
-        // Karn's rule (RFC 6298 §3).
+    fn retransmit(&mut self, now: Timestamp, range: Range) -> Outgoing {
+        // Karn's algorithm (RFC 6298 §3).
         self.timed = None;
         if range.0 == self.board.first() && matches!(self.phase, Phase::Recovery { partial: false, .. }) {
-            // No segment is sent again less than a timeout after it was sent (RFC 6298 §5; RFC 6675 §6 allows it).
+            // Restarts the timer, so that no segment times out less than an RTO after its transmission (RFC 6298 §5; RFC
+            // 6675 §6 permits it).
             self.timer = None;
         }
-        self.counts.resent += 1;
+        self.counts.retransmitted += 1;
         self.on_sent(now, range.1 - range.0);
-        Outgoing { range, again: true, reduced: false }
+        Outgoing { range, is_retransmission: true, announces_reduction: false }
     }
 
     fn on_sent(&mut self, now: Timestamp, bytes: u64) {
@@ -412,8 +410,8 @@ impl Transmission {
         }
     }
 
-    /// New data was cumulatively acknowledged: measures, and sets the timer anew (RFC 6298 §5.2, §5.3). Returns the round trip that
-    /// was measured.
+    /// Processes an advance of the cumulative acknowledgement: samples the RTT and restarts the timer (RFC 6298 §5.2, §5.3).
+    /// Returns the RTT sample.
     fn on_advance(&mut self, now: Timestamp, advanced: u64, segment: &Segment) -> Option<TimeDelta> {
         self.counts.acknowledged += advanced;
         self.duplicates = 0;
@@ -433,29 +431,28 @@ impl Transmission {
         if self.board.flight() == 0 {
             self.timer = None;
         } else if !matches!(self.phase, Phase::Recovery { partial: true, .. }) {
-            // Without SACK only the first partial acknowledgement does (RFC 6582 §3.2, step 3).
+            // Without SACK only the first partial acknowledgement restarts it (RFC 6582 §3.2, step 3).
             self.timer = Some(now + self.rto.timeout());
         }
         sample
     }
 
-    fn grow(&mut self, now: Timestamp, bytes: u64, sample: Option<TimeDelta>) {
+    fn grow(&mut self, now: Timestamp, bytes: u64, rtt_sample: Option<TimeDelta>) {
         if bytes == 0 {
             return;
         }
-        let round_trip = self.rto.smoothed().unwrap_or_default();
-        let ack = Acknowledged {
+        let ack = Acknowledgment {
             bytes,
-            limited: self.held_by_window,
-            round_trip,
-            sample,
-            up_to: self.board.first(),
-            next: self.board.next(),
+            window_limited: self.window_limited,
+            smoothed_rtt: self.rto.smoothed().unwrap_or_default(),
+            rtt_sample,
+            first_unacknowledged: self.board.first(),
+            next_sequence: self.board.next(),
         };
         self.control.on_ack(now, ack);
     }
 
-    /// A duplicate acknowledgement while nothing is known to be lost (RFC 6675 §5, steps 1 to 4; RFC 5681 §3.2).
+    /// Processes a duplicate acknowledgement outside recovery (RFC 6675 §5, steps 1 to 4; RFC 5681 §3.2).
     fn on_duplicate(&mut self, now: Timestamp) {
         self.duplicates += 1;
         let enough = self.duplicates >= DUPLICATE_THRESHOLD;
@@ -473,7 +470,8 @@ impl Transmission {
         }
     }
 
-    /// Whether three duplicates tell of a loss, and not of what a timeout sent needlessly (RFC 6582 §3.2, step 2, and §4.1).
+    /// Whether three duplicates indicate a loss and not spurious retransmissions after a timeout (RFC 6582 §3.2, step 2, and
+    /// §4.1).
     fn may_recover(&self) -> bool {
         let first = self.board.first();
         self.recover.is_none_or(|recover| first > recover)
@@ -488,16 +486,16 @@ impl Transmission {
         self.phase = Phase::Recovery { point, partial: false };
         self.recover = Some(point);
         self.board.begin_recovery();
-        self.resend_first = true;
+        self.retransmit_first = true;
         self.duplicates = 0;
         self.limited_transmit = 0;
         self.inflation = if self.sack() { 0 } else { i64::from(DUPLICATE_THRESHOLD) * self.segment as i64 };
         self.counts.fast_recoveries += 1;
     }
 
-    /// A partial acknowledgement during a recovery without SACK (RFC 6582 §3.2, step 3).
+    /// Processes a partial acknowledgement during recovery without SACK (RFC 6582 §3.2, step 3).
     fn on_partial(&mut self, point: u64, advanced: u64) {
-        self.resend_first = true;
+        self.retransmit_first = true;
         self.phase = Phase::Recovery { point, partial: true };
         self.inflation -= advanced as i64;
         if advanced >= self.segment {
@@ -507,12 +505,12 @@ impl Transmission {
 
     fn reduce(&mut self, now: Timestamp, flight: u64) {
         self.control.on_congestion(now, flight.min(self.control.window()));
-        // A new reduction is a new episode (RFC 9937 §6.4).
+        // Another reduction restarts proportional rate reduction (RFC 9937 §6.4).
         self.reduction = None;
         self.note_reduction();
     }
 
-    /// One reduction for each window of data (RFC 3168 §6.1.2), told to the receiver with the next new data.
+    /// Records a reduction: at most one per window of data, announced with the next new data (RFC 3168 §6.1.2).
     fn note_reduction(&mut self) {
         self.reduced_until = self.board.next();
         self.announce_reduction = self.uses.contains(Flags::ECE);

@@ -16,7 +16,7 @@ fn filled(base: f64, packets: u64, ecn: Ecn) -> DualPi2 {
     dual
 }
 
-/// Marks and drops while everything leaves at `micros`.
+/// Number of marks and drops when all packets depart at `micros`.
 fn signals(dual: &mut DualPi2, micros: u64) -> (u64, u64) {
     let (mut drops, mut marks) = (Vec::new(), 0);
     while let Some(packet) = dual.dequeue(at_micros(micros), &mut drops) {
@@ -30,7 +30,7 @@ fn close(found: f64, expected: f64) {
 }
 
 #[test]
-fn the_coupled_probability_is_k_times_the_root_of_the_classic_one() {
+fn coupled_probability_is_k_times_the_root_of_classic() {
     // RFC 9332 equation (1): p_C = (p_CL/k)².
     for (base, classic, coupled) in
         [(0.0, 0.0, 0.0), (0.1, 0.01, 0.2), (0.25, 0.0625, 0.5), (0.5, 0.25, 1.0), (0.9, 0.81, 1.0)]
@@ -45,21 +45,21 @@ fn the_coupled_probability_is_k_times_the_root_of_the_classic_one() {
 }
 
 #[test]
-fn an_update_is_as_computed_by_hand() {
+fn updates_match_hand_computed_values() {
     let mut dual = filled(0.1, 1, Ecn::Ect0);
     dual.last_delay = 0.010;
-    // Head for 25 ms: 0.1 + 0.16 · (25 − 15) ms + 3.2 · (25 − 10) ms = 0.1 + 0.0016 + 0.048.
+    // Sojourn time of the head 25 ms: 0.1 + 0.16 · (25 − 15) ms + 3.2 · (25 − 10) ms = 0.1 + 0.0016 + 0.048.
     dual.update(at_micros(25_000));
     close(dual.base, 0.1496);
-    // As long again: only the integral.
+    // The same delay again: only the integral term changes.
     dual.update(at_micros(25_000));
     close(dual.base, 0.1512);
-    // A low-latency head of 30 ms counts more than a classic one of 0 ms.
+    // The low-latency delay of 30 ms is larger than the classic delay of 0 ms.
     let mut dual = filled(0.1, 1, Ecn::Ect1);
     dual.enqueue(at_micros(30_000), packet(1, 0, 1000, Ecn::Ect0), &mut Vec::new());
     dual.update(at_micros(30_000));
     close(dual.base, 0.1 + 0.16 * 0.015 + 3.2 * 0.030);
-    // Empty is no delay; and the probability stays from 0 to 1.
+    // The delay of an empty queue is zero. The probability is clamped to 0.
     while dual.dequeue(at_micros(30_000), &mut Vec::new()).is_some() {}
     dual.update(at_micros(30_000));
     close(dual.base, 0.1 + 0.16 * 0.015 - 0.16 * 0.015);
@@ -83,7 +83,7 @@ fn the_ramp_rises_from_800_to_1200_microseconds() {
 }
 
 #[test]
-fn the_ramp_of_a_slow_link_can_begin_at_two_packets() {
+fn the_ramp_of_a_slow_link_can_begin_at_two_mtu() {
     let mut dual = dual(DualPi2Config { ramp_above_two_mtu: true, ..Default::default() });
     // 3000 B take 24 ms at 1 Mbit/s, 0.24 ms at 100 Mbit/s.
     dual.on_rate(at_micros(0), DataRate::from_bps(1_000_000));
@@ -94,23 +94,24 @@ fn the_ramp_of_a_slow_link_can_begin_at_two_packets() {
 }
 
 #[test]
-fn a_single_low_latency_packet_is_never_marked_by_the_ramp() {
-    // All that waits is above the ramp, but the last is alone when it leaves; and the first only fills the count to 1.
+fn the_ramp_never_marks_a_lone_packet() {
+    // All sojourn times are above the ramp. The last packet is alone when it departs, and the first only raises the count to
+    // 1.
     assert_eq!(signals(&mut filled(0.0, 10, Ecn::Ect1), 50_000), (8, 0));
     assert_eq!(signals(&mut filled(0.0, 10, Ecn::Ect1), 700), (0, 0));
 }
 
 #[test]
-fn signals_are_spread_evenly() {
+fn signals_are_evenly_spaced() {
     let mut recurrence = Recurrence::default();
-    // 0.25, 0.5, 0.75, 1.0 are not above 1; 1.25 is.
+    // 0.25, 0.5, 0.75 and 1.0 are not above 1, but 1.25 is.
     let at: Vec<_> = (1..=16).filter(|_| recurrence.next(0.25)).collect();
     assert_eq!(at, [5, 9, 13]);
 }
 
 #[test]
-fn classic_packets_bear_the_square_and_low_latency_packets_the_double() {
-    // p' = 0.1 of 10 000 packets: 1 % of the classic, 20 % of the others; before the first, a whole is filled up.
+fn signal_shares_match_classic_and_coupled_probability() {
+    // p' = 0.1 and 10 000 packets: 1 % of the classic and 20 % of the low-latency packets, less the first count up to 1.
     let within_one = |found: u64, expected: u64| assert!(found.abs_diff(expected) <= 1, "{found} {expected}");
     let (marks, drops) = signals(&mut filled(0.1, 10_000, Ecn::Ect0), 10);
     within_one(marks, 100);
@@ -124,7 +125,7 @@ fn classic_packets_bear_the_square_and_low_latency_packets_the_double() {
 }
 
 #[test]
-fn overload_drops_from_both_queues_alike() {
+fn overload_drops_from_both_queues_equally() {
     // p' = 0.6: p_C = 0.36 is above 1/4, and p_CL = 1.
     let (marks, drops) = signals(&mut filled(0.6, 10_000, Ecn::Ect0), 10);
     assert_eq!(marks, 0);
@@ -135,7 +136,7 @@ fn overload_drops_from_both_queues_alike() {
 }
 
 #[test]
-fn overload_leaves_no_signals_behind() {
+fn signals_end_with_the_overload() {
     let mut dual = filled(1.0, 10_000, Ecn::Ect1);
     signals(&mut dual, 10);
     assert!(dual.low_latency_signals.0 <= 1.0);
@@ -147,8 +148,9 @@ fn overload_leaves_no_signals_behind() {
 }
 
 #[test]
-fn below_two_packets_nothing_is_coupled_if_so_configured() {
-    // Ten packets of 1000 B, and a coupled probability of all but 1: from a count of a half, each that it applies to is marked.
+fn no_coupled_marks_below_the_minimum_backlog() {
+    // Ten packets of 1000 B and a coupled probability just below 1: with an initial count of 0.5, every packet to which it
+    // applies is marked.
     for (min_backlog, marks) in [(0, 10), (3000, 8), (3001, 7)] {
         let mut dual = filled(0.499_999, 10, Ecn::Ect1);
         dual.config.min_backlog = DataSize::from_bytes(min_backlog);
@@ -168,7 +170,7 @@ fn order(scheduler: Scheduler, micros: u64, count: usize) -> Vec<u32> {
 }
 
 #[test]
-fn the_classic_queue_gets_one_byte_in_sixteen_under_contention() {
+fn the_classic_queue_gets_a_sixteenth_under_contention() {
     let order = order(Scheduler::WeightedRoundRobin { classic_share: 1.0 / 16.0 }, 1000, 96);
     let classic: Vec<_> = (0..96).filter(|&place| order[place] == 0).collect();
     assert_eq!(classic.len(), 5);
@@ -176,27 +178,27 @@ fn the_classic_queue_gets_one_byte_in_sixteen_under_contention() {
 }
 
 #[test]
-fn a_time_shifted_fifo_serves_classic_packets_that_are_older_than_the_shift() {
-    // Classic packets are 1 ms older.
+fn time_shifted_fifo_serves_classic_packets_after_the_shift() {
+    // Classic packets arrived 1 ms earlier.
     let order = |shift| order(Scheduler::TimeShiftedFifo { shift: TimeDelta::from_micros(shift) }, 5000, 10);
     assert_eq!(order(1000), [1; 10]);
     assert_eq!(order(999), [0; 10]);
 }
 
 #[test]
-fn room_for_a_packet_of_the_link_is_kept() {
+fn keeps_room_for_one_mtu() {
     let limit = Limit::Bytes(DataSize::from_bytes(3000));
     let mut dual = dual(DualPi2Config { limit, ..Default::default() });
     let mut drops = Vec::new();
     for sequence in 0..40 {
         dual.enqueue(at_micros(0), packet(0, sequence, 100, Ecn::Ect0), &mut drops);
     }
-    // Up to 1500 B waiting, another 1500 B would fit.
+    // With up to 1500 B queued, another 1500 B would fit.
     assert_eq!((dual.packets(), drops.len()), (16, 24));
 }
 
 #[test]
-fn the_clock_stops_once_the_probability_is_zero() {
+fn the_timer_stops_when_the_probability_is_zero() {
     let mut dual = filled(0.3, 1, Ecn::Ect0);
     assert_eq!(dual.next_timer(), Some(at_micros(16_000)));
     dual.dequeue(at_micros(0), &mut Vec::new());
@@ -205,16 +207,16 @@ fn the_clock_stops_once_the_probability_is_zero() {
         dual.on_timer(due);
         updates += 1;
     }
-    // Each takes 0.16 · 15 ms = 0.0024 off 0.3.
+    // Each update subtracts 0.16 · 15 ms = 0.0024 from 0.3.
     assert_eq!(updates, 125);
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
-    let refused = |config| DualPi2::new(config).unwrap_err().to_string();
+fn rejects_invalid_configurations() {
+    let rejected = |config| DualPi2::new(config).unwrap_err().to_string();
     let config = DualPi2Config { coupling: 0.0, ..Default::default() };
-    assert_eq!(refused(config), "DualPI2: coupling must be above 0 and at most 1000, found 0");
+    assert_eq!(rejected(config), "DualPI2: coupling must be above 0 and at most 1000, found 0");
     let scheduler = Scheduler::WeightedRoundRobin { classic_share: 1.0 };
     let config = DualPi2Config { scheduler, ..Default::default() };
-    assert_eq!(refused(config), "DualPI2: classic_share must be above 0 and below 1, found 1");
+    assert_eq!(rejected(config), "DualPI2: classic_share must be above 0 and below 1, found 1");
 }

@@ -1,4 +1,4 @@
-//! Where the packets of all queues lie: one array of packets, one of queues, linked by place.
+//! Packet storage of all queues: one array of packets and one of queues, linked by index.
 
 use giusto_units::DataSize;
 
@@ -7,14 +7,14 @@ use crate::packet::Packet;
 
 /// The end of a list.
 const NONE: u32 = u32::MAX;
-/// Where a queue's link leads while it is in no list.
+/// The link of a queue that is in no list.
 const UNLISTED: u32 = u32::MAX - 1;
 
-/// One queue: 56 bytes. How many bytes wait in it is kept apart, for the search on overflow.
+/// One queue, 56 bytes. Its size in bytes is stored separately, for a fast search on overflow.
 #[derive(Debug, Clone)]
 pub(super) struct Flow {
     pub(super) control: Control,
-    /// How many bytes it may still send in this turn.
+    /// Bytes that it may still send in this round.
     pub(super) credits: i64,
     head: u32,
     tail: u32,
@@ -29,12 +29,13 @@ struct Slot {
     next: u32,
 }
 
-/// All queues and what waits in them. Slots are used again, so that nothing is allocated once the longest backlog was seen.
+/// All queues and their packets. Slots are reused: nothing is allocated after the maximum backlog has been reached.
 #[derive(Debug)]
 pub(super) struct Store {
     slots: Vec<Slot>,
     free: u32,
     flows: Vec<Flow>,
+    /// Size of each queue in bytes.
     backlogs: Vec<u64>,
     packets: u32,
     size: u64,
@@ -74,7 +75,7 @@ impl Store {
         self.flows.get(queue as usize).map_or(0, |flow| flow.packets)
     }
 
-    /// The queue with the most bytes, the first of several.
+    /// The queue with the most bytes; the first one if several are equal.
     pub(super) fn longest(&self) -> u32 {
         let mut longest = (0, 0);
         for (queue, &bytes) in self.backlogs.iter().enumerate() {
@@ -90,20 +91,18 @@ impl Store {
     }
 
     pub(super) fn flow_mut(&mut self, queue: u32) -> &mut Flow {
-        self.flows
-            .get_mut(queue as usize)
-            .expect("queues are numbered by the scaled hash, below their number")
+        self.flows.get_mut(queue as usize).expect("the scaled hash is below the number of queues")
     }
 
     pub(super) fn push(&mut self, queue: u32, packet: Packet) {
-        let place = self.put(packet);
+        let index = self.put(packet);
         let flow = self.flow_mut(queue);
         flow.packets += 1;
-        let last = std::mem::replace(&mut flow.tail, place);
+        let last = std::mem::replace(&mut flow.tail, index);
         if last == NONE {
-            flow.head = place;
+            flow.head = index;
         } else {
-            self.slot_mut(last).next = place;
+            self.slot_mut(last).next = index;
         }
         self.packets += 1;
         self.size += u64::from(packet.bytes);
@@ -111,12 +110,12 @@ impl Store {
     }
 
     pub(super) fn pop(&mut self, queue: u32) -> Option<Packet> {
-        let place = self.flow_mut(queue).head;
-        if place == NONE {
+        let index = self.flow_mut(queue).head;
+        if index == NONE {
             return None;
         }
-        let free = std::mem::replace(&mut self.free, place);
-        let slot = self.slot_mut(place);
+        let free = std::mem::replace(&mut self.free, index);
+        let slot = self.slot_mut(index);
         let packet = slot.packet;
         let next = std::mem::replace(&mut slot.next, free);
         let flow = self.flow_mut(queue);
@@ -132,22 +131,22 @@ impl Store {
     }
 
     fn put(&mut self, packet: Packet) -> u32 {
-        let place = self.free;
-        if place == NONE {
+        let index = self.free;
+        if index == NONE {
             self.slots.push(Slot { packet, next: NONE });
             return (self.slots.len() - 1) as u32;
         }
-        let slot = self.slot_mut(place);
+        let slot = self.slot_mut(index);
         slot.packet = packet;
         let free = std::mem::replace(&mut slot.next, NONE);
         self.free = free;
-        place
+        index
     }
 
-    fn slot_mut(&mut self, place: u32) -> &mut Slot {
+    fn slot_mut(&mut self, index: u32) -> &mut Slot {
         self.slots
-            .get_mut(place as usize)
-            .expect("links lead to slots that were pushed, and no slot is ever removed")
+            .get_mut(index as usize)
+            .expect("links point to existing slots, and slots are never removed")
     }
 
     fn backlog_mut(&mut self, queue: u32) -> &mut u64 {
@@ -155,7 +154,7 @@ impl Store {
     }
 }
 
-/// Queues in the order of their turns.
+/// A linked list of queues in service order.
 #[derive(Debug)]
 pub(super) struct List {
     head: u32,
@@ -183,7 +182,7 @@ impl List {
         }
     }
 
-    /// Takes the first out of the list.
+    /// Removes the head.
     pub(super) fn pop(&mut self, store: &mut Store) {
         if let Some(queue) = self.head() {
             self.head = std::mem::replace(&mut store.flow_mut(queue).next, UNLISTED);
@@ -211,16 +210,16 @@ mod tests {
     use crate::link::queue::tests::packet;
 
     #[test]
-    fn a_queue_takes_no_more_than_the_rfc_allows_and_slots_are_used_again() {
-        // RFC 8290 §5.4: "less than 64 bytes per queue", here with its backlog in the 64.
+    fn a_queue_takes_at_most_64_bytes_and_slots_are_reused() {
+        // RFC 8290 §5.4: "less than 64 bytes per queue", here including the backlog.
         assert!(size_of::<Flow>() + size_of::<u64>() <= 64, "{}", size_of::<Flow>());
         let mut store = Store::new(4);
         for round in 0..100 {
-            for place in 0..10 {
-                store.push(place % 4, packet(place % 4, round * 10 + u64::from(place), 100, Ecn::NotEct));
+            for index in 0..10 {
+                store.push(index % 4, packet(index % 4, round * 10 + u64::from(index), 100, Ecn::NotEct));
             }
-            for place in 0..10 {
-                assert_eq!(store.pop(place % 4).unwrap().sequence, round * 10 + u64::from(place));
+            for index in 0..10 {
+                assert_eq!(store.pop(index % 4).unwrap().sequence, round * 10 + u64::from(index));
             }
         }
         assert_eq!((store.slots.len(), store.packets(), store.size()), (10, 0, DataSize::ZERO));

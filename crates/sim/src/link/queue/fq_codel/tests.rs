@@ -14,7 +14,7 @@ fn with_quantum(bytes: u64) -> FqCodel {
     queue(FqCodelConfig { quantum: DataSize::from_bytes(bytes), ..Default::default() })
 }
 
-/// As many of flow `flow`, each of `bytes`.
+/// Enqueues `packets` packets of `bytes` each on `flow`.
 fn fill(queue: &mut FqCodel, flow: u32, bytes: u32, packets: u64) {
     let mut drops = Vec::new();
     for sequence in 0..packets {
@@ -29,17 +29,17 @@ fn served(queue: &mut FqCodel, packets: usize) -> Vec<u32> {
 }
 
 #[test]
-fn a_turn_is_a_quantum_of_bytes_and_what_was_overdrawn_is_owed() {
+fn overdrawn_credits_reduce_the_next_turn() {
     let mut queue = with_quantum(1000);
     fill(&mut queue, 1, 400, 50);
     fill(&mut queue, 2, 1000, 50);
-    // Flow 1: 1000 − 3·400 = −200, then 800 − 2·400 = 0, and so on; flow 2: one each.
+    // Flow 1: 1000 − 3·400 = −200, then 800 − 2·400 = 0, and so on. Flow 2: one packet per round.
     let round = [1, 1, 1, 2, 1, 1, 2];
     assert_eq!(served(&mut queue, 21), [round, round, round].concat());
 }
 
 #[test]
-fn flows_of_unequal_packets_get_the_same_bytes() {
+fn flows_with_different_packet_sizes_get_equal_bytes() {
     let mut queue = queue(FqCodelConfig::default());
     fill(&mut queue, 1, 100, 6000);
     fill(&mut queue, 2, 757, 1000);
@@ -47,19 +47,19 @@ fn flows_of_unequal_packets_get_the_same_bytes() {
     let served = served(&mut queue, 4000);
     let bytes = |flow, bytes| served.iter().filter(|&&served| served == flow).count() as i64 * bytes;
     let (first, second, third) = (bytes(1, 100), bytes(2, 757), bytes(3, 1514));
-    // Two packets of 757 B, or one of 1514 B, are a quantum: but for the turn that is going on, equal to the byte. 100 B packets
-    // overdraw by less than one.
+    // Two packets of 757 B or one of 1514 B are one quantum, so these flows differ by at most the current turn. A flow of
+    // 100 B packets overdraws its credits by less than one packet.
     assert!((second - third).abs() <= 1514, "{second} {third}");
     assert!((first - third).abs() <= 1514 + 100, "{first} {third}");
     assert!(third > 200_000);
 }
 
 #[test]
-fn a_new_flow_goes_first_and_a_sparse_one_never_queues() {
+fn new_and_sparse_flows_are_served_first() {
     let mut queue = with_quantum(1514);
     fill(&mut queue, 1, 1514, 500);
     assert_eq!(served(&mut queue, 2), [1, 1]);
-    // A packet every 10 departures, behind hundreds of others, leaves next each time.
+    // A packet every 10 departures is served next each time, with hundreds of other packets queued.
     for _ in 0..20 {
         fill(&mut queue, 2, 200, 1);
         assert_eq!(served(&mut queue, 1), [2]);
@@ -68,37 +68,37 @@ fn a_new_flow_goes_first_and_a_sparse_one_never_queues() {
 }
 
 #[test]
-fn a_new_flow_that_empties_waits_for_all_old_ones_before_it_is_new_again() {
+fn an_emptied_new_queue_moves_behind_the_old_ones() {
     let mut queue = with_quantum(1000);
     fill(&mut queue, 1, 1000, 10);
     fill(&mut queue, 2, 1000, 10);
     assert_eq!(served(&mut queue, 2), [1, 2]);
     fill(&mut queue, 3, 100, 1);
     assert_eq!(served(&mut queue, 1), [3]);
-    // Its queue is found empty, and goes behind the old ones: what comes now finds it there, with 900 credits left.
+    // Its empty queue moves behind the old ones. The next packet finds it there, with 900 credits left.
     assert_eq!(served(&mut queue, 1), [1]);
     fill(&mut queue, 3, 100, 1);
     assert_eq!(served(&mut queue, 3), [2, 3, 1]);
 }
 
 #[test]
-fn a_packet_of_many_quanta_costs_its_turns_and_no_time() {
+fn packets_of_many_quanta_are_served_in_bounded_time() {
     let mut queue = with_quantum(1);
     fill(&mut queue, 1, 4_000_000_000, 3);
     fill(&mut queue, 2, 1_000_000_000, 9);
-    // In turns of one byte: after the first of each, flow 2 is paid up after 1, 2 and 3 thousand million rounds, flow 1 after 4;
-    // it is at the head then.
+    // With a quantum of one byte, after the first packet of each flow, flow 2 has paid its debt after 1, 2 and 3 · 10⁹
+    // rounds and flow 1 after 4 · 10⁹, when it is at the head.
     assert_eq!(served(&mut queue, 12), [1, 2, 2, 2, 2, 1, 2, 2, 2, 2, 1, 2]);
 }
 
 #[test]
-fn an_overflow_drops_half_of_the_longest_queue_from_its_head() {
+fn an_overflow_drops_half_of_the_longest_queue() {
     let mut queue = queue(FqCodelConfig { limit: 60, ..Default::default() });
     let mut drops = Vec::new();
     fill(&mut queue, 1, 100, 40);
     fill(&mut queue, 2, 1000, 20);
     queue.enqueue(at_micros(0), packet(1, 40, 100, Ecn::Ect0), &mut drops);
-    // Flow 2 has the most bytes, flow 1 the most packets.
+    // Flow 2 has more bytes, flow 1 more packets.
     assert_eq!(drops.len(), 10);
     for (sequence, drop) in drops.iter().enumerate() {
         assert_eq!((drop.packet.flow.0, drop.packet.sequence), (2, sequence as u64));
@@ -108,7 +108,7 @@ fn an_overflow_drops_half_of_the_longest_queue_from_its_head() {
 }
 
 #[test]
-fn an_overflow_drops_64_at_most_and_one_at_least() {
+fn an_overflow_drops_1_to_64_packets() {
     let mut drops = Vec::new();
     let mut long = queue(FqCodelConfig { limit: 1000, ..Default::default() });
     fill(&mut long, 1, 100, 1000);
@@ -122,7 +122,7 @@ fn an_overflow_drops_64_at_most_and_one_at_least() {
 }
 
 #[test]
-fn the_ce_threshold_marks_what_waited_longer() {
+fn marks_sojourn_times_above_the_ce_threshold() {
     let mut queue =
         queue(FqCodelConfig { ce_threshold: Some(TimeDelta::from_millis(1)), ..Default::default() });
     let mut drops = Vec::new();
@@ -134,11 +134,11 @@ fn the_ce_threshold_marks_what_waited_longer() {
 }
 
 #[test]
-fn each_queue_is_under_its_own_control() {
+fn each_queue_has_its_own_control_state() {
     let mut queue = queue(FqCodelConfig::default());
     let mut drops = Vec::new();
     fill(&mut queue, 1, 1514, 2000);
-    // Flow 2 comes fresh each millisecond; only flow 1 stands for longer than the target.
+    // Flow 2 has a new packet each millisecond. Only flow 1 has a standing queue.
     for milli in 10..520 {
         queue.enqueue(at_micros(1000 * milli), packet(2, milli, 1514, Ecn::NotEct), &mut drops);
         for _ in 0..2 {
@@ -146,7 +146,7 @@ fn each_queue_is_under_its_own_control() {
         }
     }
     assert!(drops.iter().all(|drop| drop.packet.flow.0 == 1));
-    // As in CoDel's own test: at 110, 210, 281, 339, 389, 434, 474, 512 ms.
+    // As in the test of CoDel: at 110, 210, 281, 339, 389, 434, 474, 512 ms.
     assert_eq!(drops.len(), 8);
 }
 
@@ -158,7 +158,7 @@ fn the_salt_decides_which_flows_share_a_queue() {
     };
     assert_eq!(of_seed(1), of_seed(1));
     assert_ne!(of_seed(1), of_seed(2));
-    // RFC 8290 §5.3: of 100 flows in 1024 queues, one has its queue to itself with a probability of 90.78 %: (1023/1024)^99.
+    // RFC 8290 §5.3: with 100 flows in 1024 queues, a flow has a queue of its own with probability (1023/1024)^99 = 90.78 %.
     let mut alone = 0;
     for seed in 0..500 {
         let mut queues = of_seed(seed);
@@ -170,12 +170,12 @@ fn the_salt_decides_which_flows_share_a_queue() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
-    let refused = |config| FqCodel::new(config, random::stream(1, "")).unwrap_err().to_string();
+fn rejects_invalid_configurations() {
+    let rejected = |config| FqCodel::new(config, random::stream(1, "")).unwrap_err().to_string();
     let config = FqCodelConfig { queues: 0, ..Default::default() };
-    assert_eq!(refused(config), "FQ-CoDel: queues must be from 1 to 65536, found 0");
+    assert_eq!(rejected(config), "FQ-CoDel: queues must be from 1 to 65536, found 0");
     let config = FqCodelConfig { quantum: DataSize::ZERO, ..Default::default() };
-    assert_eq!(refused(config), "FQ-CoDel: quantum must be above 0 B, found 0 B");
+    assert_eq!(rejected(config), "FQ-CoDel: quantum must be above 0 B, found 0 B");
     let config = FqCodelConfig { limit: 0, ..Default::default() };
-    assert_eq!(refused(config), "FQ-CoDel: limit must be from 1 to 4294967292 packets, found 0");
+    assert_eq!(rejected(config), "FQ-CoDel: limit must be from 1 to 4294967292 packets, found 0");
 }

@@ -10,7 +10,7 @@ fn pie(config: PieConfig) -> Pie {
     Pie::new(config, random::stream(1, "link: queue")).unwrap()
 }
 
-/// A queue that has met congestion: no burst allowance, a delay of 40 ms, 100 packets, this probability.
+/// A queue during congestion: no burst allowance, a delay of 40 ms, 100 packets, and `probability`.
 fn congested(config: PieConfig, probability: f64) -> Pie {
     let mut pie = pie(config);
     for sequence in 0..100 {
@@ -22,8 +22,8 @@ fn congested(config: PieConfig, probability: f64) -> Pie {
 }
 
 #[test]
-fn the_gains_are_divided_as_in_the_table() {
-    // RFC 8033 §4.2, each bound from both sides.
+fn gain_divisors_match_the_table_of_the_rfc() {
+    // RFC 8033 §4.2, both sides of each boundary.
     let table = [
         (0.0, 2048.0),
         (0.000_000_999, 2048.0),
@@ -46,22 +46,22 @@ fn the_gains_are_divided_as_in_the_table() {
 }
 
 #[test]
-fn an_update_is_as_computed_by_hand() {
+fn updates_match_hand_computed_values() {
     // (p before, delay, last delay, p after), in seconds.
     let by_hand = [
         // 1/8 · (35 − 15) ms + 5/4 · (35 − 25) ms = 2.5e-3 + 12.5e-3 = 0.015; halved below 0.1.
         (0.05, 0.035, 0.025, 0.0575),
-        // As it is from 0.1 on.
+        // Not divided from 0.1 on.
         (0.1, 0.035, 0.025, 0.115),
         // 0.0025 + 1.25 · 0.035 = 0.046 25, capped.
         (0.3, 0.035, 0.0, 0.32),
         // Falling: 1/8 · (5 − 15) ms + 5/4 · (5 − 25) ms = −0.001 25 − 0.025.
         (0.3, 0.005, 0.025, 0.273_75),
-        // By 2048 at the very beginning: 0.046 25/2048.
+        // Divided by 2048 at probability 0: 0.046 25/2048.
         (0.0, 0.035, 0.0, 2.258_300_781_25e-5),
         // No delay: (0.3 − 0.001 875) · 0.98.
         (0.3, 0.0, 0.0, 0.292_162_5),
-        // Never below zero, never above one.
+        // Clamped to 0 to 1.
         (0.000_001, 0.0, 0.0, 0.0),
         (0.999, 0.035, 0.035, 1.0),
     ];
@@ -75,13 +75,13 @@ fn an_update_is_as_computed_by_hand() {
 }
 
 #[test]
-fn a_burst_passes_for_ten_updates_and_no_longer() {
+fn the_burst_allowance_lasts_ten_updates() {
     let mut pie = pie(PieConfig { derandomise: false, ..Default::default() });
     let mut drops = Vec::new();
     for sequence in 0..100 {
         pie.enqueue(at_micros(0), packet(0, sequence, 1000, Ecn::NotEct), &mut drops);
     }
-    // 150 ms are 10 updates of 15 ms; the probability is forced up meanwhile.
+    // 150 ms are 10 updates of 15 ms. The test forces the probability up in between.
     for update in 1..=10 {
         let now = at_micros(15_000 * update);
         assert_eq!(pie.next_timer(), Some(now));
@@ -96,7 +96,7 @@ fn a_burst_passes_for_ten_updates_and_no_longer() {
 }
 
 #[test]
-fn the_clock_runs_only_while_there_is_work() {
+fn the_timer_runs_only_while_there_is_work() {
     let mut pie = pie(PieConfig::default());
     assert_eq!(pie.next_timer(), None);
     pie.enqueue(at_micros(100), packet(0, 0, 1000, Ecn::NotEct), &mut Vec::new());
@@ -106,7 +106,7 @@ fn the_clock_runs_only_while_there_is_work() {
     assert_eq!(pie.next_timer(), Some(at_micros(15_100)));
     pie.on_timer(at_micros(15_100));
     assert_eq!(pie.next_timer(), None);
-    // With a probability left it runs on, until that has decayed.
+    // With a positive probability the timer runs until the probability has decayed.
     pie.enqueue(at_micros(20_000), packet(0, 0, 1000, Ecn::NotEct), &mut Vec::new());
     pie.dequeue(at_micros(20_000), &mut Vec::new());
     pie.probability = 0.5;
@@ -115,13 +115,14 @@ fn the_clock_runs_only_while_there_is_work() {
         pie.on_timer(due);
         updates += 1;
     }
-    // ln(0.1/0.5)/ln(0.98) would be 80 by decay alone; the integral makes it fewer; then come the smaller divided steps.
+    // The decay alone would take ln(0.1/0.5)/ln(0.98) = 80 updates down to 0.1. The integral term shortens that; below 0.1
+    // the divided steps are smaller.
     assert!((60..2000).contains(&updates), "{updates}");
     assert!(pie.probability == 0.0);
 }
 
 #[test]
-fn capable_packets_are_marked_up_to_the_threshold_and_dropped_beyond() {
+fn marks_below_the_mark_threshold_and_drops_above() {
     for (probability, marks) in [(0.099, true), (0.1, false)] {
         let mut pie = congested(PieConfig { limit: Limit::Unlimited, ..Default::default() }, probability);
         let mut drops = Vec::new();
@@ -129,14 +130,14 @@ fn capable_packets_are_marked_up_to_the_threshold_and_dropped_beyond() {
             pie.enqueue(at_micros(1), packet(0, sequence, 1000, Ecn::Ect0), &mut drops);
         }
         let signals = pie.marked + drops.len() as u64;
-        // 8 packets without a draw, then 10 on average: 111 signals, give or take 6.
+        // 8 packets without a draw, then 10 on average: 111 signals with a standard deviation of 6.
         assert!((111 - 18..=111 + 18).contains(&signals), "{signals}");
         assert_eq!((pie.marked > 0, drops.is_empty()), (marks, marks));
     }
 }
 
 #[test]
-fn derandomised_signals_keep_their_distance() {
+fn derandomised_signals_are_spaced_apart() {
     let gaps = |derandomise| {
         let limit = Limit::Unlimited;
         let mut pie = congested(PieConfig { derandomise, limit, ..Default::default() }, 0.05);
@@ -151,28 +152,28 @@ fn derandomised_signals_keep_their_distance() {
         gaps
     };
     let (spread, plain) = (gaps(true), gaps(false));
-    // 0.85/0.05 = 17 packets at least, 8.5/0.05 = 170 at most (§5.4).
+    // Between 0.85/0.05 = 17 and 8.5/0.05 = 170 packets (§5.4).
     assert!(spread.iter().all(|gap| (17..=170).contains(gap)), "{spread:?}");
     assert!(plain.iter().any(|&gap| gap < 17));
-    // A geometric draw from the 17th packet on has a mean of 16 + 20 packets; a plain one of 20.
+    // A geometric distribution from the 17th packet on has a mean of 16 + 20 packets; without the offset 20.
     let mean = |gaps: &[u64]| gaps.iter().sum::<u64>() as f64 / gaps.len() as f64;
     assert!((mean(&spread) - 36.0).abs() < 3.0, "{}", mean(&spread));
     assert!((mean(&plain) - 20.0).abs() < 2.0, "{}", mean(&plain));
 }
 
 #[test]
-fn a_short_queue_or_a_short_delay_is_spared() {
+fn a_short_queue_or_delay_is_not_signalled() {
     let signals = |change: fn(&mut Pie)| {
         let mut pie = congested(PieConfig { derandomise: false, ..Default::default() }, 0.19);
         change(&mut pie);
         (0..100).filter(|_| pie.draws_signal()).count()
     };
     assert!((8..=32).contains(&signals(|_| ())));
-    // Below half of the target, while the probability is below 0.2.
+    // No signal below half of the target while the probability is below 0.2.
     assert_eq!(signals(|pie| pie.last_delay = 0.007_4), 0);
     assert!(signals(|pie| pie.last_delay = 0.007_6) > 0);
     assert!(signals(|pie| (pie.last_delay, pie.probability) = (0.007_4, 0.2)) > 0);
-    // No more than two packets of 1024 B.
+    // No signal with at most twice 1024 B queued.
     assert_eq!(
         signals(|pie| while pie.fifo.len() > 2 {
             pie.fifo.pop();
@@ -187,7 +188,7 @@ fn a_short_queue_or_a_short_delay_is_spared() {
 }
 
 #[test]
-fn asleep_until_the_queue_is_long() {
+fn inactive_until_the_queue_is_long() {
     let active_above = Some(DataSize::from_bytes(50_000));
     let mut pie = pie(PieConfig { active_above, ..Default::default() });
     for sequence in 0..50 {
@@ -201,13 +202,13 @@ fn asleep_until_the_queue_is_long() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
-    let refused = |config| Pie::new(config, random::stream(1, "")).unwrap_err().to_string();
+fn rejects_invalid_configurations() {
+    let rejected = |config| Pie::new(config, random::stream(1, "")).unwrap_err().to_string();
     let config = PieConfig { alpha: f64::NAN, ..Default::default() };
-    assert_eq!(refused(config), "PIE: alpha must be from 0 to 1e9 Hz, found NaN Hz");
+    assert_eq!(rejected(config), "PIE: alpha must be from 0 to 1e9 Hz, found NaN Hz");
     let config = PieConfig { mark_threshold: 1.5, ..Default::default() };
-    assert_eq!(refused(config), "PIE: mark_threshold must be from 0 to 1, found 1.5");
+    assert_eq!(rejected(config), "PIE: mark_threshold must be from 0 to 1, found 1.5");
     let latency = LatencyEstimate::DepartureRate { threshold: DataSize::ZERO };
     let config = PieConfig { latency, ..Default::default() };
-    assert_eq!(refused(config), "PIE: latency threshold must be from 1 to 65536 B, found 0");
+    assert_eq!(rejected(config), "PIE: latency threshold must be from 1 to 65536 B, found 0");
 }

@@ -1,34 +1,35 @@
-//! CUBIC: a window that grows with the cube of the time since the last congestion.
+//! CUBIC: the window is a cubic function of the time since the last congestion event.
 
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
-    interface::{Acknowledged, CongestionControl, Opening},
+    interface::{Acknowledgment, CongestionControl, ConnectionStart},
     slow_start::SlowStart,
 };
 
 /// Multiplicative decrease (RFC 8312 §4.5).
 const BETA: f64 = 0.7;
-/// Aggressiveness, in segments per second cubed (RFC 8312 §5.1).
+/// Scaling constant in segments/s³ (RFC 8312 §5.1).
 const C: f64 = 0.4;
-/// Growth of an AIMD flow that decreases by [`BETA`] and is as fast as standard TCP, in segments per round trip
-/// (RFC 8312 §4.2).
+/// Increase per RTT, in segments, of an AIMD flow that decreases by [`BETA`] and has the throughput of standard TCP (RFC
+/// 8312 §4.2).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// CUBIC (RFC 8312), with the mends that RFC 9438 made where the former is unclear or jumps.
+/// CUBIC (RFC 8312), with rules of RFC 9438 where the former is ambiguous or discontinuous.
 ///
-/// | what | here | as in |
+/// | rule | here | source |
 /// |---|---|---|
-/// | time to the plateau | from the window after the decrease, `K = ∛((W_max − cwnd) / C)` | RFC 9438 §4.2; equal to RFC 8312 eq. 2 unless fast convergence moved `W_max`, where eq. 2 jumps |
-/// | window of a Reno flow | grown by `α` segments per window acknowledged, and by 1 above the window before the decrease | RFC 9438 §4.3; RFC 8312 eq. 4 reckons with time over round trip and `α` always |
-/// | goal of one round trip | between the window and one and a half of it | RFC 9438 §4.2; unbounded in RFC 8312 |
+/// | time to the plateau | from the window after the decrease, `K = ∛((W_max − cwnd) / C)` | RFC 9438 §4.2; equal to RFC 8312 eq. 2, which is discontinuous if fast convergence changed `W_max` |
+/// | estimated Reno window | grows by `α` segments per window acknowledged, and by 1 above the window before the decrease | RFC 9438 §4.3; RFC 8312 eq. 4 uses time divided by RTT, and always `α` |
+/// | target after one RTT | between the window and 1.5 times the window | RFC 9438 §4.2; unbounded in RFC 8312 |
 /// | growth | by segments acknowledged, not by acknowledgements | RFC 9438 §4.2 |
-/// | decrease | to `β` of the window, or of what was under way where the application held back | RFC 9438 §4.6 takes what was under way, RFC 8312 §4.5 the window |
-/// | after a timeout | the plateau is where congestion avoidance begins, `K` = 0 | RFC 8312 §4.7 |
+/// | decrease | to `β` times the window, or times the flight size if the application limited the sender | RFC 9438 §4.6 uses the flight size, RFC 8312 §4.5 the window |
+/// | after a timeout | the plateau is the window at the start of congestion avoidance, `K` = 0 | RFC 8312 §4.7 |
 /// | fast convergence | on | RFC 8312 §4.6 |
 ///
-/// Slow start is that of RFC 5681, at first with `HyStart++` (RFC 9406) where [`Opening::hystart`] says so: where that ends it without
-/// a loss, the window is the plateau, and `K` = 0 (RFC 8312 §4.8). A spurious reduction is not undone (RFC 9438 §4.9).
+/// Slow start is that of RFC 5681. With [`ConnectionStart::hystart`] the first one uses `HyStart++` (RFC 9406); if it ends
+/// slow start without a loss, the plateau is the window, and `K` = 0 (RFC 8312 §4.8). A spurious reduction is not undone
+/// (RFC 9438 §4.9).
 #[derive(Debug)]
 pub struct Cubic {
     segment: u64,
@@ -38,18 +39,17 @@ pub struct Cubic {
     threshold: f64,
     plateau: f64,
     last_plateau: f64,
-    /// The window just before the last decrease.
-    before: f64,
+    /// The window before the last decrease.
+    before_decrease: f64,
     avoidance: Option<Avoidance>,
     fast_convergence: bool,
 }
 
-/// One stage of congestion avoidance.
+/// One period of congestion avoidance.
 #[derive(Debug, Clone, Copy)]
 struct Avoidance {
-    began: Timestamp,
-    /// The latest acknowledgement.
-    latest: Timestamp,
+    start: Timestamp,
+    last_ack: Timestamp,
     /// `K`, in seconds.
     to_plateau: f64,
     plateau: f64,
@@ -58,16 +58,16 @@ struct Avoidance {
 }
 
 impl Avoidance {
-    /// `W_cubic` at `time` seconds into the stage (RFC 8312 eq. 1).
+    /// `W_cubic` at `time` seconds after the start (RFC 8312 eq. 1).
     fn cubic(&self, time: f64) -> f64 {
         C * (time - self.to_plateau).powi(3) + self.plateau
     }
 }
 
 impl Cubic {
-    /// Waits for a connection to begin.
+    /// Creates a congestion control without a connection.
     pub fn new() -> Self {
-        Self::opened(&Opening {
+        Self::started(&ConnectionStart {
             segment: 1,
             window: 1,
             threshold: u64::MAX,
@@ -76,26 +76,25 @@ impl Cubic {
         })
     }
 
-    fn opened(opening: &Opening) -> Self {
-        let segments = |bytes: u64| bytes as f64 / opening.segment as f64;
-        let threshold =
-            if opening.threshold == u64::MAX { f64::INFINITY } else { segments(opening.threshold) };
+    fn started(start: &ConnectionStart) -> Self {
+        let segments = |bytes: u64| bytes as f64 / start.segment as f64;
+        let threshold = if start.threshold == u64::MAX { f64::INFINITY } else { segments(start.threshold) };
         Self {
-            segment: opening.segment,
-            slow_start: SlowStart::new(opening),
-            window: segments(opening.window),
+            segment: start.segment,
+            slow_start: SlowStart::new(start),
+            window: segments(start.window),
             threshold,
             plateau: 0.0,
             last_plateau: 0.0,
-            before: 0.0,
+            before_decrease: 0.0,
             avoidance: None,
             fast_convergence: true,
         }
     }
 
-    /// Does not make room for other flows when its window shrinks: for a flow that is alone on its path, where RFC 8312 §4.6 asks
-    /// for it. With losses that come at random or at fixed distances, fast convergence answers every chance variation of the
-    /// window, and the average window falls short of RFC 8312 eq. 5, which knows none of it.
+    /// Disables fast convergence, as RFC 8312 §4.6 recommends for a flow that is alone on its path. With random or periodic
+    /// losses, fast convergence reacts to every random variation of the window, and the average window is below that of RFC
+    /// 8312 eq. 5, which assumes no fast convergence.
     #[must_use]
     pub fn without_fast_convergence(self) -> Self {
         Self { fast_convergence: false, ..self }
@@ -111,27 +110,27 @@ impl Cubic {
         } else {
             (0.0, self.window)
         };
-        Avoidance { began: now, latest: now, to_plateau, plateau, reno: self.window }
+        Avoidance { start: now, last_ack: now, to_plateau, plateau, reno: self.window }
     }
 
-    /// The window that a congestion with `flight` bytes under way reduces.
+    /// The window to reduce at a congestion event with `flight` bytes outstanding.
     fn reduced(&self, flight: u64) -> f64 {
         let flight = self.segments(flight);
         if flight + 1.0 > self.window { self.window } else { flight }
     }
 
-    fn avoid(&mut self, now: Timestamp, acknowledged: f64, round_trip: TimeDelta) {
+    fn avoid(&mut self, now: Timestamp, acknowledged: f64, rtt: TimeDelta) {
         let mut stage = self.avoidance.take().unwrap_or_else(|| self.enter_avoidance(now));
-        stage.latest = now;
-        let alpha = if stage.reno >= self.before { 1.0 } else { ALPHA };
+        stage.last_ack = now;
+        let alpha = if stage.reno >= self.before_decrease { 1.0 } else { ALPHA };
         stage.reno += alpha * acknowledged / self.window;
-        let time = now.saturating_since(stage.began).as_seconds();
+        let time = now.saturating_since(stage.start).as_seconds();
         if stage.cubic(time) < stage.reno {
             // The TCP-friendly region (RFC 8312 §4.2).
             self.window = self.window.max(stage.reno);
         } else {
             // The concave and the convex region (RFC 8312 §4.3, §4.4).
-            let goal = stage.cubic(time + round_trip.as_seconds()).clamp(self.window, 1.5 * self.window);
+            let goal = stage.cubic(time + rtt.as_seconds()).clamp(self.window, 1.5 * self.window);
             self.window += (goal - self.window) / self.window * acknowledged;
         }
         self.avoidance = Some(stage);
@@ -145,12 +144,12 @@ impl Default for Cubic {
 }
 
 impl CongestionControl for Cubic {
-    fn begin(&mut self, opening: Opening) {
-        *self = Self { fast_convergence: self.fast_convergence, ..Self::opened(&opening) };
+    fn on_start(&mut self, start: ConnectionStart) {
+        *self = Self { fast_convergence: self.fast_convergence, ..Self::started(&start) };
     }
 
     fn window(&self) -> u64 {
-        // Truncation, but not of what a sum of fractions just missed.
+        // Tolerates rounding errors of the fractional window before truncation.
         (self.window * self.segment as f64 + 1e-3) as u64
     }
 
@@ -159,22 +158,22 @@ impl CongestionControl for Cubic {
         (self.threshold * self.segment as f64 + 1e-3) as u64
     }
 
-    fn on_ack(&mut self, now: Timestamp, ack: Acknowledged) {
+    fn on_ack(&mut self, now: Timestamp, ack: Acknowledgment) {
         if self.window < self.threshold {
             let growth = self.slow_start.on_ack(&ack);
             self.window = (self.window + self.segments(growth)).min(self.threshold);
             if self.slow_start.is_over() {
                 self.threshold = self.window;
             }
-        } else if !ack.limited {
-            // Time in which the application held back does not count (RFC 8312 §5.8).
+        } else if !ack.window_limited {
+            // Application-limited time does not count (RFC 8312 §5.8).
             if let Some(stage) = &mut self.avoidance {
-                stage.began += now.saturating_since(stage.latest);
-                stage.latest = now;
+                stage.start += now.saturating_since(stage.last_ack);
+                stage.last_ack = now;
             }
         } else {
             self.slow_start.on_end();
-            self.avoid(now, self.segments(ack.bytes), ack.round_trip);
+            self.avoid(now, self.segments(ack.bytes), ack.smoothed_rtt);
         }
     }
 
@@ -184,17 +183,17 @@ impl CongestionControl for Cubic {
         let makes_room = self.fast_convergence && reduced < self.last_plateau;
         self.plateau = if makes_room { reduced * (1.0 + BETA) / 2.0 } else { reduced };
         self.last_plateau = reduced;
-        self.before = reduced;
+        self.before_decrease = reduced;
         self.threshold = (reduced * BETA).max(2.0);
         self.window = self.threshold;
         self.avoidance = None;
         self.slow_start.on_end();
     }
 
-    fn on_timeout(&mut self, _now: Timestamp, flight: u64, again: bool) {
-        if !again {
-            self.before = self.reduced(flight);
-            self.threshold = (self.before * BETA).max(2.0);
+    fn on_timeout(&mut self, _now: Timestamp, flight: u64, is_repeated: bool) {
+        if !is_repeated {
+            self.before_decrease = self.reduced(flight);
+            self.threshold = (self.before_decrease * BETA).max(2.0);
         }
         self.window = 1.0;
         self.plateau = 0.0;
@@ -202,7 +201,7 @@ impl CongestionControl for Cubic {
         self.slow_start.on_timeout();
     }
 
-    fn cap(&mut self, _now: Timestamp, window: u64) {
+    fn limit_window(&mut self, _now: Timestamp, window: u64) {
         self.window = self.window.min(self.segments(window)).max(1.0);
         self.avoidance = None;
     }
@@ -212,13 +211,13 @@ impl CongestionControl for Cubic {
 mod tests {
     use super::*;
 
-    const ROUND_TRIP: TimeDelta = TimeDelta::from_millis(100);
+    const RTT: TimeDelta = TimeDelta::from_millis(100);
 
-    /// A window of `segments` at a congestion, and its way in the `seconds` after, one value for each round trip.
+    /// The window in the `seconds` after a congestion event with a window of `segments`, one value per RTT.
     fn after_congestion(segments: u64, seconds: i64) -> Vec<f64> {
         let mut control = Cubic::new();
         let window = 1000 * segments;
-        control.begin(Opening {
+        control.on_start(ConnectionStart {
             segment: 1000,
             window,
             threshold: window,
@@ -231,45 +230,45 @@ mod tests {
             .map(|_| {
                 let acknowledgements = control.window() / 1000;
                 for n in 0..acknowledgements as i64 {
-                    let spread = ROUND_TRIP.as_nanos() * n / acknowledgements as i64;
-                    let ack = Acknowledged {
+                    let spread = RTT.as_nanos() * n / acknowledgements as i64;
+                    let ack = Acknowledgment {
                         bytes: 1000,
-                        limited: true,
-                        round_trip: ROUND_TRIP,
-                        ..Acknowledged::default()
+                        window_limited: true,
+                        smoothed_rtt: RTT,
+                        ..Acknowledgment::default()
                     };
                     control.on_ack(now + TimeDelta::from_nanos(spread), ack);
                 }
-                now += ROUND_TRIP;
+                now += RTT;
                 control.window
             })
             .collect()
     }
 
     #[test]
-    fn the_window_returns_to_where_it_was_after_k_seconds_and_goes_beyond() {
+    fn the_window_reaches_the_plateau_after_k_seconds() {
         // K = cbrt(1000 * 0.3 / 0.4) = 9.086 s (RFC 8312 eq. 2).
-        let way = after_congestion(1000, 14);
-        assert!((way[0] - 700.0).abs() < 12.0, "{}", way[0]);
-        // Half way, W = 1000 - 0.4 * (9.086 / 2)^3 = 962.5.
-        assert!((way[44] - 962.5).abs() < 5.0, "{}", way[44]);
-        assert!((way[90] - 1000.0).abs() < 1.0, "{}", way[90]);
-        // 4 s beyond, W = 1000 + 0.4 * 64 = 1025.6.
-        assert!((way[130] - 1025.6).abs() < 3.0, "{}", way[130]);
+        let windows = after_congestion(1000, 14);
+        assert!((windows[0] - 700.0).abs() < 12.0, "{}", windows[0]);
+        // At half that time, W = 1000 - 0.4 * (9.086 / 2)^3 = 962.5.
+        assert!((windows[44] - 962.5).abs() < 5.0, "{}", windows[44]);
+        assert!((windows[90] - 1000.0).abs() < 1.0, "{}", windows[90]);
+        // 4 s later, W = 1000 + 0.4 * 64 = 1025.6.
+        assert!((windows[130] - 1025.6).abs() < 3.0, "{}", windows[130]);
     }
 
     #[test]
-    fn a_small_window_grows_as_that_of_a_reno_flow() {
-        // From 7 segments by 3 * 0.3 / 1.7 = 0.529 per round trip until it is 10, then by 1.
-        let way = after_congestion(10, 2);
-        assert!((way[4] - (7.0 + 5.0 * 0.529)).abs() < 0.4, "{}", way[4]);
-        assert!(way[19] > 20.0 && way[19] < 25.0, "{}", way[19]);
+    fn a_small_window_grows_like_reno() {
+        // It grows from 7 segments by 3 * 0.3 / 1.7 = 0.529 per RTT up to 10, then by 1.
+        let windows = after_congestion(10, 2);
+        assert!((windows[4] - (7.0 + 5.0 * 0.529)).abs() < 0.4, "{}", windows[4]);
+        assert!(windows[19] > 20.0 && windows[19] < 25.0, "{}", windows[19]);
     }
 
     #[test]
-    fn fast_convergence_lowers_the_plateau_of_a_window_that_shrinks() {
+    fn fast_convergence_lowers_the_plateau() {
         let mut control = Cubic::new();
-        control.begin(Opening {
+        control.on_start(ConnectionStart {
             segment: 1000,
             window: 100_000,
             threshold: 1,
@@ -283,10 +282,10 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_is_no_time_to_grow_in() {
-        let grown = |limited| {
+    fn application_limited_time_does_not_count() {
+        let grown = |window_limited| {
             let mut control = Cubic::new();
-            control.begin(Opening {
+            control.on_start(ConnectionStart {
                 segment: 1000,
                 window: 100_000,
                 threshold: 1,
@@ -295,14 +294,14 @@ mod tests {
             });
             control.on_congestion(Timestamp::ZERO, 100_000);
             let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds(seconds);
-            let ack = Acknowledged {
+            let ack = Acknowledgment {
                 bytes: 1000,
-                limited: true,
-                round_trip: ROUND_TRIP,
-                ..Acknowledged::default()
+                window_limited: true,
+                smoothed_rtt: RTT,
+                ..Acknowledgment::default()
             };
             control.on_ack(at(0), ack);
-            control.on_ack(at(100), Acknowledged { limited, ..ack });
+            control.on_ack(at(100), Acknowledgment { window_limited, ..ack });
             (0..70).for_each(|_| control.on_ack(at(100), ack));
             control.window()
         };

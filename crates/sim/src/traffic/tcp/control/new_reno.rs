@@ -1,16 +1,17 @@
-//! NewReno: one segment more per round trip, half at each congestion.
+//! NewReno, the standard TCP congestion control (RFC 5681).
 
 use giusto_units::Timestamp;
 
 use super::{
-    interface::{Acknowledged, CongestionControl, Opening},
+    interface::{Acknowledgment, CongestionControl, ConnectionStart},
     slow_start::SlowStart,
 };
 
-/// The window of standard TCP (RFC 5681 §3.1), counting bytes.
+/// Standard TCP congestion control (RFC 5681 §3.1) with byte counting.
 ///
-/// In congestion avoidance the window grows by one segment whenever a whole window has been acknowledged. So it grows by one
-/// segment per round trip whether acknowledgements are delayed or not, where counting acknowledgements would halve the growth.
+/// In congestion avoidance the window grows by one segment when a full window has been acknowledged. It therefore grows by
+/// one segment per RTT with or without delayed acknowledgements. Counting acknowledgements would halve the growth if they
+/// are delayed.
 #[derive(Debug)]
 pub struct NewReno {
     segment: u64,
@@ -22,19 +23,24 @@ pub struct NewReno {
 }
 
 impl NewReno {
-    /// Waits for a connection to begin.
+    /// Creates a congestion control without a connection.
     pub fn new() -> Self {
-        let opening =
-            Opening { segment: 1, window: 1, threshold: u64::MAX, slow_start_limit: 1, hystart: false };
-        Self::opened(&opening)
+        let start = ConnectionStart {
+            segment: 1,
+            window: 1,
+            threshold: u64::MAX,
+            slow_start_limit: 1,
+            hystart: false,
+        };
+        Self::started(&start)
     }
 
-    fn opened(opening: &Opening) -> Self {
+    fn started(start: &ConnectionStart) -> Self {
         Self {
-            segment: opening.segment,
-            window: opening.window,
-            threshold: opening.threshold,
-            slow_start: SlowStart::new(opening),
+            segment: start.segment,
+            window: start.window,
+            threshold: start.threshold,
+            slow_start: SlowStart::new(start),
             counted: 0,
         }
     }
@@ -52,8 +58,8 @@ impl Default for NewReno {
 }
 
 impl CongestionControl for NewReno {
-    fn begin(&mut self, opening: Opening) {
-        *self = Self::opened(&opening);
+    fn on_start(&mut self, start: ConnectionStart) {
+        *self = Self::started(&start);
     }
 
     fn window(&self) -> u64 {
@@ -64,7 +70,7 @@ impl CongestionControl for NewReno {
         self.threshold
     }
 
-    fn on_ack(&mut self, _now: Timestamp, ack: Acknowledged) {
+    fn on_ack(&mut self, _now: Timestamp, ack: Acknowledgment) {
         if self.window < self.threshold {
             self.window = (self.window + self.slow_start.on_ack(&ack)).min(self.threshold);
             if self.slow_start.is_over() {
@@ -72,13 +78,13 @@ impl CongestionControl for NewReno {
             }
             return;
         }
-        if !ack.limited {
+        if !ack.window_limited {
             return;
         }
         self.slow_start.on_end();
         self.counted += ack.bytes;
         if self.counted >= self.window {
-            // No more than one segment per round trip, however much one acknowledgement covers.
+            // Grows by at most one segment per RTT, however much data one acknowledgement covers.
             self.counted = (self.counted - self.window).min(self.window);
             self.window += self.segment;
         }
@@ -91,8 +97,8 @@ impl CongestionControl for NewReno {
         self.slow_start.on_end();
     }
 
-    fn on_timeout(&mut self, _now: Timestamp, flight: u64, again: bool) {
-        if !again {
+    fn on_timeout(&mut self, _now: Timestamp, flight: u64, is_repeated: bool) {
+        if !is_repeated {
             self.threshold = self.half(flight);
         }
         self.window = self.segment;
@@ -100,7 +106,7 @@ impl CongestionControl for NewReno {
         self.slow_start.on_timeout();
     }
 
-    fn cap(&mut self, _now: Timestamp, window: u64) {
+    fn limit_window(&mut self, _now: Timestamp, window: u64) {
         self.window = self.window.min(window).max(self.segment);
     }
 }
@@ -110,16 +116,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_grows_by_one_segment_per_window_acknowledged_and_halves_at_congestion() {
+    fn grows_by_a_segment_per_window_and_halves_on_loss() {
         let mut control = NewReno::new();
-        control.begin(Opening {
+        control.on_start(ConnectionStart {
             segment: 1000,
             window: 10_000,
             threshold: 10_000,
             slow_start_limit: 2,
             hystart: false,
         });
-        let ack = Acknowledged { bytes: 2000, limited: true, ..Acknowledged::default() };
+        let ack = Acknowledgment { bytes: 2000, window_limited: true, ..Acknowledgment::default() };
         let windows: Vec<_> = (0..11)
             .map(|_| {
                 control.on_ack(Timestamp::ZERO, ack);

@@ -1,4 +1,4 @@
-//! What each mechanism does, seen from outside.
+//! Behaviour of each mechanism of a connection.
 
 use super::*;
 use crate::{
@@ -16,7 +16,7 @@ fn segments(count: u64) -> Application {
     Application::Bytes(count * SEGMENT)
 }
 
-/// A path on which a full packet takes a millisecond, with a round trip of 100 ms and all the buffer in the world.
+/// A path with 1 ms per full packet, an RTT of 100 ms and a buffer that never overflows.
 fn millisecond_path() -> Path {
     Path {
         rate: Some(DataRate::from_bps(12_000_000)),
@@ -25,9 +25,9 @@ fn millisecond_path() -> Path {
     }
 }
 
-/// Loses the nth segments with data.
+/// Loses the data segments with these numbers.
 fn losing(lost: &'static [u64]) -> impl FnMut(u64, &Segment) -> Fate {
-    move |n, segment| if segment.length > 0 && lost.contains(&n) { Fate::Lost } else { Fate::Arrives }
+    move |n, segment| if segment.length > 0 && lost.contains(&n) { Fate::Lost } else { Fate::Delivered }
 }
 
 /// Loses the first `count` SYNs, or SYN-ACKs.
@@ -37,13 +37,13 @@ fn losing_syns(mut count: u32) -> impl FnMut(u64, &Segment) -> Fate {
             count -= 1;
             Fate::Lost
         } else {
-            Fate::Arrives
+            Fate::Delivered
         }
     }
 }
 
 #[test]
-fn the_first_flight_has_ten_segments_and_the_second_twenty() {
+fn the_initial_window_has_ten_segments_and_doubles() {
     let mut network = Network::new(Path::free(ms(100))).logged().with(&plain(), Application::Unlimited);
     network.run(at(0.25));
     let data = network.data();
@@ -52,17 +52,17 @@ fn the_first_flight_has_ten_segments_and_the_second_twenty() {
 }
 
 #[test]
-fn a_lost_handshake_is_repeated_after_one_and_three_seconds_and_the_window_begins_with_one_segment() {
-    let way_there = Network::new(Path::free(ms(100))).forward(losing_syns(2));
-    let way_back = Network::new(Path::free(ms(100))).backward(losing_syns(2));
-    for network in [way_there, way_back] {
+fn syn_timeouts_back_off_and_shrink_the_initial_window() {
+    let forward_loss = Network::new(Path::free(ms(100))).forward(losing_syns(2));
+    let backward_loss = Network::new(Path::free(ms(100))).backward(losing_syns(2));
+    for network in [forward_loss, backward_loss] {
         let mut network = network.logged().with(&plain(), segments(10));
         network.run(at(100.0));
         let sent: Vec<_> = network.log.as_ref().unwrap()[0].iter().map(|sent| sent.time).collect();
-        // SYNs at 0, 1 and 3 s, then one segment, and two when that is acknowledged, with the delay of a lone segment.
+        // SYNs at 0, 1 and 3 s, then one segment, and two after its delayed acknowledgement.
         assert_eq!(sent[..6], [at(0.0), at(1.0), at(3.0), at(3.1), at(3.24), at(3.24)]);
         let stats = network.sender().stats();
-        assert_eq!((stats.syn_timeouts, stats.timeouts, stats.resent, stats.transfers), (2, 0, 0, 1));
+        assert_eq!((stats.syn_timeouts, stats.timeouts, stats.retransmitted, stats.transfers), (2, 0, 0, 1));
     }
 }
 
@@ -71,13 +71,13 @@ fn a_transfer_reports_its_time_and_size() {
     let mut network = Network::new(Path::free(ms(100))).with(&plain(), segments(10));
     network.run(at(10.0));
     let transfer = network.sender().stats().last_transfer.unwrap();
-    assert_eq!((transfer.bytes, transfer.began, transfer.ended), (14_600, at(0.0), at(0.2)));
+    assert_eq!((transfer.bytes, transfer.start, transfer.end), (14_600, at(0.0), at(0.2)));
     assert_eq!(network.sender().poll_timeout(), None);
     assert_eq!(network.receiver().stats().delivered, 14_600);
 }
 
 #[test]
-fn one_loss_is_mended_within_two_round_trips_and_halves_the_window() {
+fn one_loss_is_repaired_in_two_rtts_and_halves_the_window() {
     for sack in [true, false] {
         let settings =
             Settings { sack, initial_threshold: Some(DataSize::from_bytes(20 * SEGMENT)), ..plain() };
@@ -85,21 +85,24 @@ fn one_loss_is_mended_within_two_round_trips_and_halves_the_window() {
             Network::new(millisecond_path()).forward(losing(&[200])).logged().with(&settings, segments(1000));
         network.run(at(60.0));
         let stats = network.sender().stats();
-        assert_eq!((stats.resent, stats.timeouts, stats.fast_recoveries, stats.reductions), (1, 0, 1, 1));
+        assert_eq!(
+            (stats.retransmitted, stats.timeouts, stats.fast_recoveries, stats.reductions),
+            (1, 0, 1, 1)
+        );
         assert_eq!(network.receiver().stats().delivered, 1000 * SEGMENT);
         let data = network.data();
         let lost = data.iter().find(|sent| sent.fate == Fate::Lost).unwrap();
         let again = data.iter().rfind(|sent| sent.segment.sequence == lost.segment.sequence).unwrap();
-        let waited = (again.time - lost.time).as_seconds();
-        assert!((0.1..0.12).contains(&waited), "sent again after {waited} s");
-        // The window was near 27 segments, as it grew by one for each of some seven round trips from 20.
+        let delay = (again.time - lost.time).as_seconds();
+        assert!((0.1..0.12).contains(&delay), "retransmitted after {delay} s");
+        // The window was near 27 segments: it grew by one in each of about seven RTTs from 20.
         let halved = stats.threshold.unwrap() / SEGMENT;
         assert!((12..=14).contains(&halved), "{halved}");
     }
 }
 
 #[test]
-fn many_losses_in_one_window_are_one_congestion() {
+fn losses_in_one_window_reduce_it_once() {
     for (sack, lost) in [(true, &[100, 102, 103, 110, 120][..]), (false, &[100, 102])] {
         let settings = Settings { sack, ..plain() };
         let mut network =
@@ -107,7 +110,7 @@ fn many_losses_in_one_window_are_one_congestion() {
         network.run(at(60.0));
         let stats = network.sender().stats();
         assert_eq!(
-            (stats.resent, stats.timeouts, stats.reductions),
+            (stats.retransmitted, stats.timeouts, stats.reductions),
             (lost.len() as u64, 0, 1),
             "sack {sack}"
         );
@@ -116,9 +119,9 @@ fn many_losses_in_one_window_are_one_congestion() {
 }
 
 #[test]
-fn without_sack_a_recovery_longer_than_the_timeout_ends_in_it() {
-    // One loss is mended per round trip, and the timer runs on from the first partial acknowledgement (RFC 6582 §3.2, step 3): of
-    // five losses and a timeout of some three round trips the last is mended by slow start.
+fn long_recovery_without_sack_ends_in_a_timeout() {
+    // One loss is repaired per RTT, and only the first partial acknowledgement restarts the timer (RFC 6582 §3.2, step 3).
+    // With five losses and a timeout of about three RTTs the last loss is repaired in slow start.
     let settings = Settings { sack: false, ..plain() };
     let mut network = Network::new(millisecond_path())
         .forward(losing(&[100, 102, 103, 110, 120]))
@@ -126,14 +129,14 @@ fn without_sack_a_recovery_longer_than_the_timeout_ends_in_it() {
     network.run(at(60.0));
     let stats = network.sender().stats();
     assert_eq!((stats.timeouts, stats.fast_recoveries, stats.reductions), (1, 1, 2));
-    assert!((5..10).contains(&stats.resent), "{stats:?}");
+    assert!((5..10).contains(&stats.retransmitted), "{stats:?}");
     assert_eq!(network.receiver().stats().delivered, 1000 * SEGMENT);
 }
 
 #[test]
-fn a_lost_retransmission_waits_for_the_timeout() {
+fn a_lost_retransmission_causes_a_timeout() {
     for sack in [true, false] {
-        // The threshold keeps the window small, so that the retransmission of segment 50 is among the next thirty.
+        // The threshold keeps the window small.
         let settings =
             Settings { sack, initial_threshold: Some(DataSize::from_bytes(20 * SEGMENT)), ..plain() };
         let mut sent = 0;
@@ -141,47 +144,46 @@ fn a_lost_retransmission_waits_for_the_timeout() {
             .forward(move |_, segment| {
                 let is_it = segment.length > 0 && segment.sequence == 50 * SEGMENT;
                 sent += u32::from(is_it);
-                if is_it && sent <= 2 { Fate::Lost } else { Fate::Arrives }
+                if is_it && sent <= 2 { Fate::Lost } else { Fate::Delivered }
             })
             .with(&settings, segments(300));
         network.run(at(60.0));
         let stats = network.sender().stats();
         assert_eq!((stats.timeouts, stats.transfers), (1, 1), "sack {sack}");
         assert_eq!(network.receiver().stats().delivered, 300 * SEGMENT);
-        // All that followed had arrived: its acknowledgement ends the timeout's recovery.
-        assert_eq!((network.receiver().stats().duplicates, stats.resent), (0, 2));
+        // All later segments were received, so the acknowledgement of the retransmission ends the recovery.
+        assert_eq!((network.receiver().stats().duplicates, stats.retransmitted), (0, 2));
     }
 }
 
 #[test]
-fn a_lost_tail_waits_for_the_timeout() {
+fn a_lost_tail_causes_a_timeout() {
     let mut network = Network::new(Path::free(ms(100))).forward(losing(&[9])).with(&plain(), segments(10));
     network.run(at(60.0));
     let stats = network.sender().stats();
-    assert_eq!((stats.timeouts, stats.resent), (1, 1));
-    // The data leaves at 0.1 s; its acknowledgements restart the timer at 0.2 s, when the round trip is 100 ms with a deviation of
-    // 37.5 ms (50 * 3/4): 300 ms, as the floor is 200 ms beyond the round trip. The ninth, a lone segment, is acknowledged at
-    // 0.24 s. A round trip later all is there.
-    let ended = stats.last_transfer.unwrap().ended.as_seconds();
+    assert_eq!((stats.timeouts, stats.retransmitted), (1, 1));
+    // The data leaves at 0.1 s. Its acknowledgements restart the timer at 0.2 s, when the RTT is 100 ms with a deviation of
+    // 37.5 ms (50 * 3/4): the timeout is 300 ms, 200 ms above the RTT. The ninth segment is acknowledged after a delay, at
+    // 0.24 s. The transfer ends one RTT after the timeout.
+    let ended = stats.last_transfer.unwrap().end.as_seconds();
     assert!((0.63..0.66).contains(&ended), "{ended}");
 }
 
 #[test]
-fn lost_acknowledgements_cost_no_retransmission() {
-    let mut network =
-        Network::new(millisecond_path())
-            .backward(|n, segment| {
-                if n % 3 != 0 && !segment.flags.contains(Flags::SYN) { Fate::Lost } else { Fate::Arrives }
-            })
-            .with(&plain(), Application::Unlimited);
+fn lost_acknowledgements_cause_no_retransmission() {
+    let mut network = Network::new(millisecond_path())
+        .backward(|n, segment| {
+            if n % 3 != 0 && !segment.flags.contains(Flags::SYN) { Fate::Lost } else { Fate::Delivered }
+        })
+        .with(&plain(), Application::Unlimited);
     network.run(at(5.0));
     let stats = network.sender().stats();
-    assert_eq!((stats.resent, stats.timeouts), (0, 0));
+    assert_eq!((stats.retransmitted, stats.timeouts), (0, 0));
     assert!(stats.acknowledged > 2000 * SEGMENT, "{}", stats.acknowledged);
 }
 
 #[test]
-fn reordering_by_two_packets_causes_no_retransmission_and_by_three_it_does() {
+fn reordering_by_three_packets_causes_retransmissions() {
     for sack in [true, false] {
         for (late_us, spurious) in [(1500, false), (2500, false), (3500, true), (9500, true)] {
             let settings =
@@ -189,49 +191,52 @@ fn reordering_by_two_packets_causes_no_retransmission_and_by_three_it_does() {
             let mut network = Network::new(millisecond_path())
                 .forward(move |n, segment| {
                     if segment.length > 0 && n % 100 == 55 {
-                        Fate::Late(TimeDelta::from_micros(late_us))
+                        Fate::Delayed(TimeDelta::from_micros(late_us))
                     } else {
-                        Fate::Arrives
+                        Fate::Delivered
                     }
                 })
                 .with(&settings, segments(500));
             network.run(at(60.0));
             let stats = network.sender().stats();
-            assert_eq!(stats.resent > 0, spurious, "sack {sack}, {late_us} us late: {stats:?}");
-            // Without SACK each partial acknowledgement sends one segment more (RFC 6582 §3.2, step 3).
-            let most = if sack { 5 } else { 100 };
-            assert!(stats.resent <= most && stats.timeouts == 0, "sack {sack}, {late_us} us late: {stats:?}");
-            assert_eq!(network.receiver().stats().duplicates, stats.resent);
+            assert_eq!(stats.retransmitted > 0, spurious, "sack {sack}, {late_us} us late: {stats:?}");
+            // Without SACK each partial acknowledgement causes a retransmission (RFC 6582 §3.2, step 3).
+            let max = if sack { 5 } else { 100 };
+            assert!(
+                stats.retransmitted <= max && stats.timeouts == 0,
+                "sack {sack}, {late_us} us late: {stats:?}"
+            );
+            assert_eq!(network.receiver().stats().duplicates, stats.retransmitted);
         }
     }
 }
 
 #[test]
-fn limited_transmit_mends_a_loss_in_a_window_of_three() {
+fn limited_transmit_repairs_a_loss_in_a_small_window() {
     for sack in [true, false] {
         let settings = Settings { sack, initial_window: 3, ..plain() };
         let mut network =
             Network::new(Path::free(ms(100))).forward(losing(&[0])).with(&settings, segments(20));
         network.run(at(60.0));
         let stats = network.sender().stats();
-        assert_eq!((stats.timeouts, stats.fast_recoveries, stats.resent), (0, 1, 1), "sack {sack}");
+        assert_eq!((stats.timeouts, stats.fast_recoveries, stats.retransmitted), (0, 1, 1), "sack {sack}");
     }
 }
 
 #[test]
-fn every_second_segment_is_acknowledged_or_each_if_so_set() {
+fn acknowledges_every_second_segment_or_each() {
     for (segments_per_ack, expected) in [(2, 500), (1, 1000)] {
         let settings = Settings { segments_per_ack, ..plain() };
         let mut network = Network::new(millisecond_path()).logged().with(&settings, segments(1000));
         network.run(at(60.0));
         let acks = network.acks().len();
-        // A lone segment at the end of a burst adds one.
+        // A single segment at the end of a burst adds an acknowledgement.
         assert!((expected..expected + 10).contains(&acks), "{acks}");
     }
 }
 
 #[test]
-fn a_window_restarts_after_idleness() {
+fn the_window_restarts_after_an_idle_period() {
     let application = ShortFlows::starting_on(random::stream(2, "slot"))
         .with_sizes(500 * SEGMENT..=500 * SEGMENT)
         .with_mean_idle(TimeDelta::from_seconds(5))
@@ -254,7 +259,7 @@ fn a_window_restarts_after_idleness() {
 }
 
 #[test]
-fn short_flows_transfer_30_to_50_kb_over_new_connections_and_rest_for_10_s() {
+fn short_flows_match_rfc_8868() {
     let mut network = Network::new(millisecond_path()).logged();
     for slot in 0..30 {
         let random = random::stream(5, &format!("slot {slot}"));
@@ -263,25 +268,25 @@ fn short_flows_transfer_30_to_50_kb_over_new_connections_and_rest_for_10_s() {
         network = network.with(&Settings::default(), Application::ShortFlows(flows));
     }
     network.run(at(0.15));
-    let begun = network.pairs.iter().filter(|pair| pair.sender.stats().connections > 0).count();
-    assert!((10..14).contains(&begun), "{begun}");
+    let started = network.pairs.iter().filter(|pair| pair.sender.stats().connections > 0).count();
+    assert!((10..14).contains(&started), "{started}");
     network.run(at(300.0));
     let stats: Vec<_> = network.pairs.iter().map(|pair| pair.sender.stats()).collect();
     let transfers: u64 = stats.iter().map(|stats| stats.transfers).sum();
     let bytes: u64 = stats.iter().map(|stats| stats.acknowledged).sum();
-    // 30 slots, 300 s, a cycle of 10 s and some 0.4 s of transfer: 865, with a standard deviation near 29.
+    // 30 sources, 300 s, cycles of 10 s plus about 0.4 s of transfer: 865, with a standard deviation near 29.
     assert!((750..980).contains(&transfers), "{transfers}");
     let mean = bytes as f64 / transfers as f64;
     assert!((39_000.0..41_000.0).contains(&mean), "{mean}");
     assert!(stats.iter().all(|stats| stats.connections - stats.transfers <= 1));
-    // 40 kB after a handshake: 10, 20 segments, the rest: four round trips, and some queueing.
+    // A handshake, 10 segments, 20 segments, the rest: four RTTs and some queueing for 40 kB.
     let time: f64 = stats.iter().map(|stats| stats.transfer_time.as_seconds()).sum();
     let mean = time / transfers as f64;
     assert!((0.3..0.5).contains(&mean), "{mean}");
 }
 
 #[test]
-fn a_sender_stops_at_its_time_and_starts_at_its_time() {
+fn a_sender_starts_and_stops_at_the_set_times() {
     let sender = Sender::new(FlowId(0), plain(), Application::Unlimited).unwrap();
     let sender = sender.starting_at(at(2.0)).stopping_at(at(3.0));
     let mut network = Network::new(millisecond_path()).logged().with_sender(&plain(), sender);
@@ -295,12 +300,12 @@ fn a_sender_stops_at_its_time_and_starts_at_its_time() {
 }
 
 #[test]
-fn the_receive_window_bounds_what_is_under_way() {
+fn the_receive_window_limits_the_data_in_flight() {
     let settings = Settings { receive_window: DataSize::from_bytes(20 * SEGMENT), ..plain() };
     let mut network = Network::new(Path::free(ms(100))).with(&settings, Application::Unlimited);
     network.run(at(20.0));
     let rate = network.sender().stats().acknowledged as f64 / SEGMENT as f64 / 200.0;
-    assert!((19.0..=20.0).contains(&rate), "{rate} segments per round trip");
-    // What the window did not hold back does not make it grow.
+    assert!((19.0..=20.0).contains(&rate), "{rate} segments per RTT");
+    // The congestion window does not grow while it is not the limit.
     assert!(network.sender().stats().window <= 42 * SEGMENT);
 }

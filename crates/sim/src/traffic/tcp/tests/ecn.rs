@@ -16,55 +16,59 @@ fn settings(algorithm: Algorithm, ecn: bool) -> Settings {
     }
 }
 
-/// Marks what leaves within a span of time.
+/// Marks data segments sent within an interval.
 fn marking(from: f64, to: f64) -> Network {
-    // The law knows no clock: the stamp of the segment serves, which is set with or without the option.
+    // The rule has no clock. It uses the timestamp of the segment, which is set with or without the option.
     Network::new(Path::free(ms(100))).logged().forward(move |_, segment| {
         let marked = segment.length > 0 && segment.stamp >= at(from) && segment.stamp < at(to);
-        if marked { Fate::Marked } else { Fate::Arrives }
+        if marked { Fate::Marked } else { Fate::Delivered }
     })
 }
 
 #[test]
-fn marks_within_one_window_reduce_it_once_and_cost_nothing() {
+fn marks_in_one_window_reduce_it_once_without_loss() {
     for (algorithm, share) in [(Algorithm::NewReno, 0.5), (Algorithm::Cubic, 0.7)] {
         let mut network = marking(1.95, 2.05).with(&settings(algorithm, true), Application::Unlimited);
         network.run(at(2.05));
         let before = network.sender().stats().window;
-        assert!(before > 40 * SEGMENT && network.sender().stats().marks_heeded == 0);
+        assert!(before > 40 * SEGMENT && network.sender().stats().ecn_reductions == 0);
         network.run(at(2.5));
         let stats = network.sender().stats();
-        assert_eq!((stats.reductions, stats.marks_heeded, stats.resent, stats.timeouts), (1, 1, 0, 0));
+        assert_eq!(
+            (stats.reductions, stats.ecn_reductions, stats.retransmitted, stats.timeouts),
+            (1, 1, 0, 0)
+        );
         let after = stats.threshold.unwrap() as f64 / before as f64;
         assert!((after - share).abs() < 0.03, "{after}");
-        let told = network.data().iter().filter(|sent| sent.segment.flags.contains(Flags::CWR)).count();
-        assert_eq!(told, 1);
+        let announcements =
+            network.data().iter().filter(|sent| sent.segment.flags.contains(Flags::CWR)).count();
+        assert_eq!(announcements, 1);
         let echoes: Vec<_> = network.acks();
         let echoing = echoes.iter().filter(|sent| sent.segment.flags.contains(Flags::ECE)).count();
-        // A window of marked segments is echoed, until the reduction is told a round trip later.
+        // A window of marked segments is echoed until the reduction is announced one RTT later.
         assert!((40..=130).contains(&echoing), "{echoing}");
         assert!(!echoes.last().unwrap().segment.flags.contains(Flags::ECE));
     }
 }
 
 #[test]
-fn marks_that_go_on_reduce_the_window_once_per_round_trip() {
+fn continuous_marks_reduce_the_window_once_per_rtt() {
     let mut network = marking(2.0, 2.4).with(&settings(Algorithm::NewReno, true), Application::Unlimited);
     network.run(at(3.0));
     let stats = network.sender().stats();
     assert!((3..=5).contains(&stats.reductions), "{stats:?}");
-    assert_eq!(stats.reductions, stats.marks_heeded);
+    assert_eq!(stats.reductions, stats.ecn_reductions);
 }
 
 #[test]
-fn only_new_data_is_capable_and_only_if_both_ends_agree() {
+fn only_new_data_is_ecn_capable_after_negotiation() {
     for ecn in [true, false] {
         let mut network = Network::new(Path::free(ms(100)))
             .logged()
-            .forward(|n, segment| if segment.length > 0 && n == 100 { Fate::Lost } else { Fate::Arrives })
+            .forward(|n, segment| if segment.length > 0 && n == 100 { Fate::Lost } else { Fate::Delivered })
             .with(&settings(Algorithm::NewReno, ecn), Application::Unlimited);
         network.run(at(3.0));
-        assert_eq!(network.sender().stats().resent, 1);
+        assert_eq!(network.sender().stats().retransmitted, 1);
         let [forward, backward] = network.log.as_ref().unwrap();
         assert!(backward.iter().all(|sent| sent.ecn == Ecn::NotEct));
         let mut highest = 0;
@@ -77,7 +81,7 @@ fn only_new_data_is_capable_and_only_if_both_ends_agree() {
 }
 
 #[test]
-fn a_receiver_without_ecn_leaves_it_unused() {
+fn ecn_is_unused_if_the_receiver_does_not_support_it() {
     let mut network = marking(0.0, 9.0).with(&settings(Algorithm::NewReno, true), Application::Unlimited);
     network.pairs[0].receiver = Receiver::new(FlowId(1), settings(Algorithm::NewReno, false)).unwrap();
     network.run(at(2.0));

@@ -1,4 +1,4 @@
-//! On the engine and its links.
+//! Connections in a full simulation.
 
 use super::*;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 
 const RATE: DataRate = DataRate::from_bps(10_000_000);
 
-/// A link of 10 Mbit/s there, one of 1 Gbit/s back, a round trip of 40 ms, and connections over them.
+/// Connections over a forward link of 10 Mbit/s and a reverse link of 1 Gbit/s with an RTT of 40 ms.
 fn run(
     settings: &Settings,
     queue: Box<dyn Queue>,
@@ -56,15 +56,15 @@ fn gauge(simulation: &Simulation, agent: AgentId, wanted: &str) -> f64 {
 }
 
 #[test]
-fn four_flows_fill_a_link_and_share_it() {
+fn four_flows_fill_and_share_a_link() {
     for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
         let settings = Settings { algorithm, ..Settings::default() };
         let queue = Box::new(DropTail::new(Limit::Time(ms(40))));
         let (simulation, senders) = run(&settings, queue, vec![Application::Unlimited; 4], 200.0);
         let shares: Vec<f64> =
             senders.iter().map(|&sender| gauge(&simulation, sender, "acked_bytes")).collect();
-        let most = RATE.as_bps() as f64 / 8.0 * 200.0 * 1448.0 / 1500.0;
-        let utilisation = shares.iter().sum::<f64>() / most;
+        let max = RATE.as_bps() as f64 / 8.0 * 200.0 * 1448.0 / 1500.0;
+        let utilisation = shares.iter().sum::<f64>() / max;
         let fairness = sharing::jain(&shares);
         println!("{algorithm:?}: utilisation {utilisation:.4}, Jain {fairness:.4}");
         assert!((0.95..=1.0).contains(&utilisation), "{utilisation}");
@@ -73,7 +73,7 @@ fn four_flows_fill_a_link_and_share_it() {
 }
 
 #[test]
-fn marks_keep_a_queue_short_without_a_loss() {
+fn marks_keep_the_queue_short_without_loss() {
     let settings = Settings { algorithm: Algorithm::NewReno, ecn: true, ..Settings::default() };
     let queue = Box::new(
         StepMark::new(StepMarkConfig {
@@ -87,12 +87,12 @@ fn marks_keep_a_queue_short_without_a_loss() {
     assert_eq!((of("resent_segments"), of("timeouts")), (0.0, 0.0));
     assert!((20.0..400.0).contains(&of("reductions")), "{}", of("reductions"));
     let utilisation = of("acked_bytes") * 8.0 / 100.0 / (RATE.as_bps() as f64 * 1448.0 / 1500.0);
-    // The pipe holds 40 ms, the queue 20: half the window leaves the link idle for part of each cycle.
+    // The path holds 40 ms of data and the queue 20 ms: after each halving the link is idle for part of the cycle.
     assert!((0.85..=1.0).contains(&utilisation), "{utilisation}");
 }
 
 #[test]
-fn short_flows_run_on_the_engine_as_often_as_their_idle_times_allow() {
+fn short_flows_repeat_at_the_rate_of_their_idle_times() {
     let slots = (0..30)
         .map(|slot| {
             let random = random::stream(1, &format!("slot {slot}"));
@@ -102,6 +102,6 @@ fn short_flows_run_on_the_engine_as_often_as_their_idle_times_allow() {
     let queue = Box::new(DropTail::new(Limit::Time(ms(300))));
     let (simulation, senders) = run(&Settings::default(), queue, slots, 200.0);
     let transfers: f64 = senders.iter().map(|&sender| gauge(&simulation, sender, "transfers")).sum();
-    // 30 slots, 200 s, a cycle of 10 s and some 0.2 s: 588, with a standard deviation near 24.
+    // 30 sources, 200 s, cycles of 10 s plus about 0.2 s: 588, with a standard deviation near 24.
     assert!((500.0..680.0).contains(&transfers), "{transfers}");
 }

@@ -1,4 +1,4 @@
-//! Two ends and a path between them, for tests of the whole.
+//! Tests of senders and receivers over a simple path.
 
 mod behaviour;
 mod ecn;
@@ -26,37 +26,37 @@ fn at(seconds: f64) -> Timestamp {
     Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds)
 }
 
-/// What becomes of a segment on its way.
+/// The outcome of sending a segment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fate {
-    Arrives,
+    Delivered,
     Lost,
     Marked,
-    Late(TimeDelta),
-    Twice,
+    Delayed(TimeDelta),
+    Duplicated,
 }
 
-/// Decides over the segment that is the nth of its direction, from 0; only those with data count forward.
-type Law = Box<dyn FnMut(u64, &Segment) -> Fate>;
+/// Returns the fate of the nth segment of a direction, from 0. In the forward direction only data segments count.
+type FateRule = Box<dyn FnMut(u64, &Segment) -> Fate>;
 
-/// A bottleneck that all senders share; the way back is free.
+/// A shared bottleneck in the forward direction; the reverse direction is unlimited.
 #[derive(Debug, Clone, Copy)]
 struct Path {
-    /// `None`: no queue, no serialisation.
+    /// `None`: no queue and no serialisation.
     rate: Option<DataRate>,
     buffer: DataSize,
     one_way: TimeDelta,
 }
 
 impl Path {
-    /// Nothing but a round trip.
-    fn free(round_trip: TimeDelta) -> Self {
-        Self { rate: None, buffer: DataSize::ZERO, one_way: round_trip / 2 }
+    /// A path with only propagation delay.
+    fn free(rtt: TimeDelta) -> Self {
+        Self { rate: None, buffer: DataSize::ZERO, one_way: rtt / 2 }
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-enum What {
+enum EventKind {
     Arrival(Segment, Ecn),
     Timer,
 }
@@ -67,7 +67,7 @@ struct Event {
     order: u64,
     pair: usize,
     to_sender: bool,
-    what: What,
+    kind: EventKind,
 }
 
 impl PartialEq for Event {
@@ -90,10 +90,11 @@ impl Ord for Event {
 struct Pair {
     sender: Sender,
     receiver: Receiver,
+    /// Earliest scheduled timer of the receiver and the sender.
     armed: [Option<Timestamp>; 2],
 }
 
-/// Something that was sent.
+/// A sent segment.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     time: Timestamp,
@@ -109,14 +110,14 @@ struct Network {
     pairs: Vec<Pair>,
     path: Path,
     busy_until: Timestamp,
-    forward: Law,
-    backward: Law,
+    forward: FateRule,
+    backward: FateRule,
     counts: [u64; 2],
     lost_at: Vec<Timestamp>,
     overflows: u64,
-    /// All that was sent, forward and backward, if wanted.
+    /// Optional log of all sent segments, forward and backward.
     log: Option<[Vec<Sent>; 2]>,
-    /// Which bytes reached the receiver, if wanted: what it delivers is compared with it.
+    /// Optional record of the bytes that reached the receiver, to verify what it delivers.
     arrived: Option<Vec<bool>>,
 }
 
@@ -129,8 +130,8 @@ impl Network {
             pairs: Vec::new(),
             path,
             busy_until: Timestamp::ZERO,
-            forward: Box::new(|_, _| Fate::Arrives),
-            backward: Box::new(|_, _| Fate::Arrives),
+            forward: Box::new(|_, _| Fate::Delivered),
+            backward: Box::new(|_, _| Fate::Delivered),
             counts: [0; 2],
             lost_at: Vec::new(),
             overflows: 0,
@@ -139,13 +140,13 @@ impl Network {
         }
     }
 
-    fn forward(mut self, law: impl FnMut(u64, &Segment) -> Fate + 'static) -> Self {
-        self.forward = Box::new(law);
+    fn forward(mut self, rule: impl FnMut(u64, &Segment) -> Fate + 'static) -> Self {
+        self.forward = Box::new(rule);
         self
     }
 
-    fn backward(mut self, law: impl FnMut(u64, &Segment) -> Fate + 'static) -> Self {
-        self.backward = Box::new(law);
+    fn backward(mut self, rule: impl FnMut(u64, &Segment) -> Fate + 'static) -> Self {
+        self.backward = Box::new(rule);
         self
     }
 
@@ -175,18 +176,18 @@ impl Network {
         &self.pairs[0].receiver
     }
 
-    /// What was sent forward with data.
+    /// All data segments sent.
     fn data(&self) -> Vec<Sent> {
         self.log.as_ref().unwrap()[0].iter().filter(|sent| sent.segment.length > 0).copied().collect()
     }
 
-    /// The acknowledgements that were sent back.
+    /// All acknowledgements sent, without those of a SYN.
     fn acks(&self) -> Vec<Sent> {
         let sent = self.log.as_ref().unwrap()[1].iter();
         sent.filter(|sent| !sent.segment.flags.contains(Flags::SYN)).copied().collect()
     }
 
-    /// Runs until `end`, or until nothing more will happen.
+    /// Runs until `end` or until no event is left.
     fn run(&mut self, end: Timestamp) {
         while self.events.peek().is_some_and(|event| event.time <= end) {
             let event = self.events.pop().unwrap();
@@ -194,18 +195,18 @@ impl Network {
             let pair = &mut self.pairs[event.pair];
             let armed = &mut pair.armed[usize::from(event.to_sender)];
             let agent: &mut dyn Agent = if event.to_sender { &mut pair.sender } else { &mut pair.receiver };
-            match event.what {
-                What::Timer => {
+            match event.kind {
+                EventKind::Timer => {
                     *armed = armed.filter(|&armed| armed != event.time);
                     agent.handle_timeout(event.time);
                 }
-                What::Arrival(segment, ecn) => {
+                EventKind::Arrival(segment, ecn) => {
                     agent.handle_packet(event.time, &packet(&segment, ecn), &Body::Tcp(segment));
                 }
             }
             self.drain(event.pair, event.to_sender);
-            if let (Some(arrived), What::Arrival(segment, _), false) =
-                (&mut self.arrived, event.what, event.to_sender)
+            if let (Some(arrived), EventKind::Arrival(segment, _), false) =
+                (&mut self.arrived, event.kind, event.to_sender)
             {
                 arrived[segment.sequence as usize..segment.end() as usize].fill(true);
                 let in_order = arrived.iter().position(|arrived| !arrived).unwrap_or(arrived.len());
@@ -221,32 +222,32 @@ impl Network {
             let pair = &mut self.pairs[at];
             let agent: &mut dyn Agent = if is_sender { &mut pair.sender } else { &mut pair.receiver };
             let Some(transmit) = agent.poll_transmit(now) else { break };
-            self.carry(at, is_sender, &transmit);
+            self.transmit(at, is_sender, &transmit);
         }
         let pair = &mut self.pairs[at];
         let agent: &dyn Agent = if is_sender { &pair.sender } else { &pair.receiver };
         let armed = &mut pair.armed[usize::from(is_sender)];
         if let Some(due) = agent.poll_timeout() {
-            assert!(due > now || now == Timestamp::ZERO, "a deadline in the past");
+            assert!(due > now || now == Timestamp::ZERO, "deadline in the past");
             if armed.is_none_or(|armed| due < armed) {
                 *armed = Some(due);
-                self.push(due, at, is_sender, What::Timer);
+                self.push(due, at, is_sender, EventKind::Timer);
             }
         }
     }
 
-    fn push(&mut self, time: Timestamp, pair: usize, to_sender: bool, what: What) {
+    fn push(&mut self, time: Timestamp, pair: usize, to_sender: bool, kind: EventKind) {
         self.order += 1;
-        self.events.push(Event { time, order: self.order, pair, to_sender, what });
+        self.events.push(Event { time, order: self.order, pair, to_sender, kind });
     }
 
-    fn carry(&mut self, pair: usize, is_forward: bool, transmit: &Transmit) {
+    fn transmit(&mut self, pair: usize, is_forward: bool, transmit: &Transmit) {
         let Body::Tcp(segment) = transmit.body else { panic!("no segment") };
         assert_eq!(transmit.bytes, segment.wire_bytes());
         let counted = !is_forward || segment.length > 0;
         let count = &mut self.counts[usize::from(!is_forward)];
-        let law = if is_forward { &mut self.forward } else { &mut self.backward };
-        let fate = law(*count, &segment);
+        let rule = if is_forward { &mut self.forward } else { &mut self.backward };
+        let fate = rule(*count, &segment);
         *count += u64::from(counted);
         if let Some(log) = &mut self.log {
             log[usize::from(!is_forward)].push(Sent { time: self.now, segment, ecn: transmit.ecn, fate });
@@ -270,12 +271,12 @@ impl Network {
             self.busy_until = self.busy_until.max(self.now) + rate.time_for(size).unwrap();
             arrival = self.busy_until + self.path.one_way;
         }
-        if let Fate::Late(by) = fate {
+        if let Fate::Delayed(by) = fate {
             arrival += by;
         }
-        self.push(arrival, pair, !is_forward, What::Arrival(segment, ecn));
-        if fate == Fate::Twice {
-            self.push(arrival, pair, !is_forward, What::Arrival(segment, ecn));
+        self.push(arrival, pair, !is_forward, EventKind::Arrival(segment, ecn));
+        if fate == Fate::Duplicated {
+            self.push(arrival, pair, !is_forward, EventKind::Arrival(segment, ecn));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What holds whatever the network does, and whatever the driver calls.
+//! Properties for any network behaviour and any sequence of calls.
 
 use proptest::prelude::*;
 use rand::RngExt;
@@ -9,15 +9,15 @@ use crate::{
     traffic::tcp::{Algorithm, SackBlocks},
 };
 
-/// Draws fates with the given chances in percent.
-fn weather(seed: u64, name: &str, loss: u32, late: u32, twice: u32) -> Law {
+/// Draws fates with the given probabilities in percent.
+fn random_fates(seed: u64, name: &str, loss: u32, late: u32, twice: u32) -> FateRule {
     let mut random = random::stream(seed, name);
     Box::new(move |_, _| match random.random_range(0..100) {
         n if n < loss => Fate::Lost,
-        n if n < loss + late => Fate::Late(TimeDelta::from_micros(random.random_range(1..300_000))),
-        n if n < loss + late + twice => Fate::Twice,
+        n if n < loss + late => Fate::Delayed(TimeDelta::from_micros(random.random_range(1..300_000))),
+        n if n < loss + late + twice => Fate::Duplicated,
         n if n % 7 == 0 => Fate::Marked,
-        _ => Fate::Arrives,
+        _ => Fate::Delivered,
     })
 }
 
@@ -73,7 +73,7 @@ enum Call {
     Timeout,
     Transmit,
     Drain,
-    /// Moves time by so many milliseconds, perhaps backwards.
+    /// Moves time by this many milliseconds, which may be negative.
     Wait(i64),
 }
 
@@ -87,7 +87,7 @@ fn any_call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// Makes `calls`, and checks what [`Agent`] promises of deadlines.
+/// Makes `calls` and checks the deadlines that [`Agent`] guarantees.
 fn call_all(agent: &mut dyn Agent, calls: &[Call]) -> Result<(), TestCaseError> {
     let (mut now, mut latest) = (Timestamp::ZERO, Timestamp::ZERO);
     for call in calls {
@@ -116,7 +116,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn all_bytes_arrive_in_order_once_whatever_is_lost_reordered_or_doubled(
+    fn delivers_all_bytes_once_despite_loss_and_reordering(
         settings in any_settings(),
         bytes in 1..120_000_u64,
         seed: u64,
@@ -124,8 +124,8 @@ proptest! {
         (back_loss, back_late) in (0..30_u32, 0..30_u32),
     ) {
         let mut network = Network::new(Path::free(ms(50)));
-        network.forward = weather(seed, "forward", loss, late, twice);
-        network.backward = weather(seed, "backward", back_loss, back_late, twice);
+        network.forward = random_fates(seed, "forward", loss, late, twice);
+        network.backward = random_fates(seed, "backward", back_loss, back_late, twice);
         network.arrived = Some(vec![false; bytes as usize]);
         let mut network = network.with(&settings, Application::Bytes(bytes));
         network.run(at(1e6));
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sender_is_safe_whatever_is_called(
+    fn a_sender_accepts_any_sequence_of_calls(
         settings in any_settings(), calls in prop::collection::vec(any_call(), 1..80), finite: bool
     ) {
         let application = if finite { Application::Bytes(50_000) } else { Application::Unlimited };
@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn a_receiver_is_safe_whatever_is_called(
+    fn a_receiver_accepts_any_sequence_of_calls(
         settings in any_settings(), calls in prop::collection::vec(any_call(), 1..80)
     ) {
         call_all(&mut Receiver::new(FlowId(0), settings).unwrap(), &calls)?;

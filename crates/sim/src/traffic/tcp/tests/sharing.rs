@@ -5,7 +5,7 @@ use rand::RngExt;
 use super::*;
 use crate::{random, traffic::tcp::Algorithm};
 
-/// Jain's index of fairness: 1 where all have the same, 1/n where one has all.
+/// Jain's fairness index: 1 for equal shares, 1/n if one flow has everything.
 pub(super) fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
@@ -15,8 +15,8 @@ pub(super) fn jain(shares: &[f64]) -> f64 {
 fn equal_flows_share_a_bottleneck_and_fill_it() {
     for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
         let rate = DataRate::from_bps(16_000_000);
-        let round_trip = ms(60);
-        let path = Path { rate: Some(rate), buffer: rate.size_in(round_trip), one_way: round_trip / 2 };
+        let rtt = ms(60);
+        let path = Path { rate: Some(rate), buffer: rate.size_in(rtt), one_way: rtt / 2 };
         let mut network = Network::new(path);
         let mut random = random::stream(11, "starts");
         let settings = Settings { algorithm, ..Settings::default() };
@@ -38,8 +38,8 @@ fn equal_flows_share_a_bottleneck_and_fill_it() {
             .collect();
         let fairness = jain(&shares);
         // 1448 of 1500 bytes are data.
-        let most = rate.as_bps() as f64 / 8.0 * 180.0 * 1448.0 / 1500.0;
-        let utilisation = shares.iter().sum::<f64>() / most;
+        let max = rate.as_bps() as f64 / 8.0 * 180.0 * 1448.0 / 1500.0;
+        let utilisation = shares.iter().sum::<f64>() / max;
         let timeouts: u64 = network.pairs.iter().map(|pair| pair.sender.stats().timeouts).sum();
         println!("{algorithm:?}: Jain {fairness:.4}, utilisation {utilisation:.4}, timeouts {timeouts}");
         assert!((0.95..=1.0).contains(&fairness), "{fairness}: {shares:?}");
@@ -49,7 +49,7 @@ fn equal_flows_share_a_bottleneck_and_fill_it() {
 }
 
 #[test]
-fn one_flow_fills_a_link_with_a_buffer_of_one_bandwidth_delay_product() {
+fn one_flow_fills_a_link_with_a_buffer_of_one_bdp() {
     for (algorithm, sack) in
         [(Algorithm::NewReno, true), (Algorithm::NewReno, false), (Algorithm::Cubic, true)]
     {

@@ -1,4 +1,4 @@
-//! The first slow start, and the recovery that follows it.
+//! The first slow start and the recovery after it.
 
 use rand::RngExt;
 
@@ -10,42 +10,43 @@ use crate::{
 
 const SEGMENT: u64 = 1448;
 
-/// Paths of different phase between the doublings of the window and what the path holds: Mbit/s, round trip in milliseconds.
+/// Paths on which slow start overshoots by different amounts: rate in Mbit/s, RTT in milliseconds.
 const PATHS: [(u64, i64); 7] = [(10, 40), (10, 50), (10, 100), (20, 60), (30, 80), (50, 50), (100, 50)];
 
-/// A path with a buffer of so many bandwidth-delay products, and one of these in bytes of data.
-fn path((rate, round_trip): (u64, i64), buffer: u64) -> (Path, f64) {
+/// A path with a buffer of `buffer` bandwidth-delay products (BDP). Also returns the BDP in data bytes.
+fn path((rate, rtt): (u64, i64), buffer: u64) -> (Path, f64) {
     let rate = DataRate::from_bps(rate * 1_000_000);
-    let product = rate.size_in(ms(round_trip)).as_bytes();
+    let product = rate.size_in(ms(rtt)).as_bytes();
     let buffer = DataSize::from_bytes(buffer * product);
-    (Path { rate: Some(rate), buffer, one_way: ms(round_trip) / 2 }, product as f64 * SEGMENT as f64 / 1500.0)
+    (Path { rate: Some(rate), buffer, one_way: ms(rtt) / 2 }, product as f64 * SEGMENT as f64 / 1500.0)
 }
 
 fn settings(hystart: bool, prr: bool) -> Settings {
     Settings { hystart: Some(hystart), prr, ..Settings::default() }
 }
 
-/// Runs until slow start ends, by whatever.
+/// Runs until slow start ends.
 fn run_slow_start(network: &mut Network) {
     while network.sender().stats().threshold.is_none() {
         network.run(network.now + TimeDelta::from_micros(500));
-        assert!(network.now < at(20.0), "no end");
+        assert!(network.now < at(20.0), "slow start does not end");
     }
 }
 
 #[test]
-fn hystart_leaves_slow_start_without_loss_if_the_buffer_is_long() {
-    // A round trip shows what was under way when it began: it is an eighth longer once 1.125 products were under way, when the window
-    // has become twice that, or up to four times, for it doubles from round to round. Five rounds that add a quarter follow:
-    // from 2.25 * 1.25^4 = 5.5 to 4.5 * 1.25^5 = 13.7 products, but for what rounds that begin within a burst see earlier.
+fn hystart_ends_slow_start_without_loss_in_a_long_buffer() {
+    // An RTT sample reflects the data in flight one RTT earlier: it has risen by an eighth when 1.125 BDP were in flight,
+    // and by then the window is two to four times that, since it doubles per round. Five rounds with a growth of a quarter
+    // follow: the window ends between 2.25 * 1.25^4 = 5.5 and 4.5 * 1.25^5 = 13.7 BDP. Rounds that begin within a burst
+    // detect the rise earlier.
     for rates in [(20, 60), (30, 80), (50, 50), (100, 50)] {
         let (path, product) = path(rates, 8);
         let mut network = Network::new(path).with(&settings(true, true), Application::Unlimited);
         run_slow_start(&mut network);
         let stats = network.sender().stats();
         let share = stats.threshold.unwrap() as f64 / product;
-        println!("{rates:?}: {share:.2} products, after {}", network.now);
-        assert_eq!((network.overflows, stats.resent, stats.reductions), (0, 0, 0));
+        println!("{rates:?}: {share:.2} BDP, after {}", network.now);
+        assert_eq!((network.overflows, stats.retransmitted, stats.reductions), (0, 0, 0));
         assert!((5.5..9.0).contains(&share), "{share}");
         assert!(stats.window >= stats.threshold.unwrap());
 
@@ -56,9 +57,9 @@ fn hystart_leaves_slow_start_without_loss_if_the_buffer_is_long() {
 }
 
 #[test]
-fn behind_a_buffer_of_one_product_hystart_makes_the_overshoot_smaller() {
-    // It cannot prevent it there: by the time that the rise shows, the window is above 2.25 products, and the path holds two. The
-    // laboratory measurements of RFC 9406 §5, with such buffers, have half the bytes sent again.
+fn hystart_reduces_the_overshoot_in_a_buffer_of_one_bdp() {
+    // It cannot prevent the overshoot: when the rise is detected, the window exceeds 2.25 BDP, and the path holds 2 BDP. In
+    // the laboratory measurements of RFC 9406 §5 with such buffers, half as many bytes were retransmitted.
     let mut total = [0, 0];
     for rates in PATHS {
         let (path, product) = path(rates, 1);
@@ -66,15 +67,15 @@ fn behind_a_buffer_of_one_product_hystart_makes_the_overshoot_smaller() {
             let mut network = Network::new(path).with(&settings(hystart, true), Application::Unlimited);
             run_slow_start(&mut network);
             let window = network.sender().stats().threshold.unwrap() as f64 / 0.7;
-            // Long enough for the recovery, and for that of a window which even reduced is above what the path holds.
+            // Long enough for the recovery, and for a second one if the reduced window still exceeds the path.
             network.run(network.now + ms(15 * rates.1));
             let stats = network.sender().stats();
             assert_eq!(stats.timeouts, 0, "{rates:?} hystart {hystart}");
             assert!(stats.pipe <= stats.window);
-            (stats.resent, window / (2.0 * product))
+            (stats.retransmitted, window / (2.0 * product))
         });
         println!(
-            "{rates:?}: {} sent again, {:.2} of what the path holds; without: {}, {:.2}",
+            "{rates:?}: {} retransmitted, window {:.2} of path capacity; without: {}, {:.2}",
             slower.0, slower.1, plain.0, plain.1
         );
         assert!((1.0..2.0).contains(&slower.1), "{slower:?}");
@@ -87,7 +88,7 @@ fn behind_a_buffer_of_one_product_hystart_makes_the_overshoot_smaller() {
 }
 
 #[test]
-fn neither_noise_nor_delayed_acknowledgements_end_slow_start() {
+fn noise_and_delayed_acks_do_not_end_slow_start() {
     for segments_per_ack in [1, 2] {
         for noise_us in [1, 2000] {
             let grown = |hystart| {
@@ -97,10 +98,10 @@ fn neither_noise_nor_delayed_acknowledgements_end_slow_start() {
                 let mut latest = Timestamp::ZERO;
                 let mut network = Network::new(Path::free(ms(50)))
                     .backward(move |_, segment| {
-                        // One by one, in order.
+                        // Keeps the order.
                         let noise = TimeDelta::from_micros(random.random_range(0..noise_us));
                         latest = latest.max(segment.stamp + noise);
-                        Fate::Late(latest - segment.stamp)
+                        Fate::Delayed(latest - segment.stamp)
                     })
                     .with(&settings, Application::Unlimited);
                 network.run(at(0.5));
@@ -109,7 +110,7 @@ fn neither_noise_nor_delayed_acknowledgements_end_slow_start() {
                 stats.window / SEGMENT
             };
             let (with, without) = (grown(true), grown(false));
-            // Eight or nine doublings of ten segments follow the handshake.
+            // After the handshake ten segments double eight or nine times.
             assert!((2500..=5120).contains(&with), "{with}");
             assert_eq!(with, without, "{segments_per_ack} per acknowledgement, {noise_us} us");
         }
@@ -117,14 +118,14 @@ fn neither_noise_nor_delayed_acknowledgements_end_slow_start() {
 }
 
 #[test]
-fn slow_start_resumes_when_a_rise_of_the_round_trip_was_passing() {
-    // 20 ms more for a time, or for good.
+fn slow_start_resumes_after_a_temporary_rtt_rise() {
+    // An RTT increase of 20 ms, temporary or permanent.
     let windows = |until: f64, hystart| {
         let settings = Settings { slow_start_limit: Some(8), ..settings(hystart, true) };
         let mut network = Network::new(Path::free(ms(50)))
             .backward(move |_, segment| {
                 let rise = segment.stamp >= at(0.22) && segment.stamp < at(until);
-                if rise { Fate::Late(ms(20)) } else { Fate::Arrives }
+                if rise { Fate::Delayed(ms(20)) } else { Fate::Delivered }
             })
             .with(&settings, Application::Unlimited);
         [0.45, 0.5, 0.55, 0.6, 0.65].map(|time| {
@@ -136,15 +137,15 @@ fn slow_start_resumes_when_a_rise_of_the_round_trip_was_passing() {
     let (passing, lasting, plain) = (windows(0.3, true), windows(10.0, true), windows(10.0, false));
     assert!(passing.iter().all(|&(_, is_over)| !is_over));
     let growth = passing[4].0 as f64 / passing[2].0 as f64;
-    assert!((3.5..4.5).contains(&growth), "{growth} in two round trips");
-    assert!(passing[0].0 < windows(0.3, false)[0].0, "slower while it lasted");
-    // After five rounds of 70 ms that began near 0.29 s congestion avoidance begins.
+    assert!((3.5..4.5).contains(&growth), "growth {growth} in two RTTs");
+    assert!(passing[0].0 < windows(0.3, false)[0].0, "slower during the increase");
+    // Congestion avoidance begins after five rounds of 70 ms from about 0.29 s on.
     assert!(!lasting[3].1 && lasting[4].1);
     assert!(lasting[4].0 * 3 < plain[4].0);
 }
 
 #[test]
-fn cubic_fills_a_link_from_the_second_second_on_without_a_timeout() {
+fn cubic_fills_a_link_after_two_seconds_without_timeouts() {
     let (path, _) = path((10, 50), 1);
     let mut network = Network::new(path).with(&Settings::default(), Application::Unlimited);
     network.run(at(2.0));
@@ -158,7 +159,7 @@ fn cubic_fills_a_link_from_the_second_second_on_without_a_timeout() {
 }
 
 #[test]
-fn an_overshoot_ends_in_timeouts_without_proportional_reduction_and_not_with_it() {
+fn prr_prevents_timeouts_after_an_overshoot() {
     for algorithm in [Algorithm::Cubic, Algorithm::NewReno] {
         let mut timeouts = [0, 0];
         for rates in PATHS {
@@ -178,7 +179,7 @@ fn an_overshoot_ends_in_timeouts_without_proportional_reduction_and_not_with_it(
 }
 
 #[test]
-fn a_recovery_sends_all_the_time_and_ends_at_the_threshold() {
+fn prr_sends_continuously_and_ends_at_the_threshold() {
     for (algorithm, share) in [(Algorithm::NewReno, 0.5), (Algorithm::Cubic, 0.7)] {
         let [with, without] = [true, false].map(|prr| {
             let settings = Settings {
@@ -188,12 +189,12 @@ fn a_recovery_sends_all_the_time_and_ends_at_the_threshold() {
                 initial_threshold: Some(DataSize::from_bytes(200 * SEGMENT)),
                 ..Settings::default()
             };
-            // A packet takes a millisecond, and all the buffer that it needs: a window of 200 takes 200 ms.
+            // 1 ms per packet and an unlimited buffer: a window of 200 takes 200 ms.
             let rate = DataRate::from_bps(12_000_000);
             let path = Path { rate: Some(rate), buffer: DataSize::from_bytes(1 << 30), one_way: ms(50) };
             let mut network = Network::new(path)
                 .forward(
-                    |n, segment| if segment.length > 0 && n == 1000 { Fate::Lost } else { Fate::Arrives },
+                    |n, segment| if segment.length > 0 && n == 1000 { Fate::Lost } else { Fate::Delivered },
                 )
                 .logged()
                 .with(&settings, Application::Unlimited);
@@ -201,29 +202,29 @@ fn a_recovery_sends_all_the_time_and_ends_at_the_threshold() {
                 network.run(network.now + TimeDelta::from_micros(100));
             }
             let begin = network.now;
-            // The retransmission is acknowledged when the queue has passed, 200 ms later.
+            // The retransmission is acknowledged after the queue, 200 ms later.
             network.run(begin + ms(190));
             let mut sent = vec![begin];
             sent.extend(network.data().iter().map(|sent| sent.time).filter(|&time| time > begin));
             let silence = sent.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
             network.run(begin + ms(260));
             let stats = network.sender().stats();
-            assert_eq!((stats.resent, stats.timeouts, stats.reductions), (1, 0, 1));
+            assert_eq!((stats.retransmitted, stats.timeouts, stats.reductions), (1, 0, 1));
             let ratio = stats.pipe as f64 / stats.threshold.unwrap() as f64;
-            assert!((0.97..1.03).contains(&ratio), "{ratio} of the threshold under way");
+            assert!((0.97..1.03).contains(&ratio), "{ratio} of the threshold in flight");
             (silence.as_millis(), sent.len() as f64 / 190.0)
         });
         println!("{algorithm:?}: silence and share with {with:?}, without {without:?}");
-        // One segment for each 1 / share that arrive.
+        // One segment per 1 / share delivered segments.
         assert!(with.0 < 1.0 / share + 1.2, "{with:?}");
         assert!((with.1 / share - 1.0).abs() < 0.06, "{with:?}");
-        // A recovery of RFC 6675 waits for what exceeds the new window to arrive.
+        // A recovery of RFC 6675 pauses until the data above the new window is delivered.
         assert!(without.0 > 200.0 * (1.0 - share) * 0.9, "{without:?}");
     }
 }
 
-/// The examples of RFC 9937 §8, on a sender: 20 segments are under way with a window of 20, the first `lost` of them are lost. Returns
-/// how many segments leave for each acknowledgement of one that arrived, and how many of those were sent before.
+/// The examples of RFC 9937 §8 on a sender: 20 segments are in flight with a window of 20, and the first `lost` are lost.
+/// Returns, for each acknowledgement, the number of segments sent and how many of them are retransmissions.
 fn example_of_rfc_9937(prr: bool, lost: u64) -> Vec<(u64, u64)> {
     const BYTES: u64 = 1000;
     let settings = Settings {
@@ -269,17 +270,17 @@ fn example_of_rfc_9937(prr: bool, lost: u64) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_sender_does_what_the_examples_of_rfc_9937_show() {
+fn a_sender_matches_the_examples_of_rfc_9937() {
     let (new, again, nothing) = ((1, 0), (1, 1), (0, 0));
-    // Figure 1, ACK#1 to #19, but for ACK#19: 10 segments are under way then, not more than the threshold, and the pseudo-code of
-    // §6.2 sends the next for ACK#20.
+    // Figure 1, ACK#1 to #19, except ACK#19: 10 segments are in flight then, which is not above the threshold, so the
+    // pseudo-code of §6.2 sends the next one for ACK#20.
     let mut figure = vec![new, new, again];
     for n in 4..=18 {
         figure.push(if n % 2 == 1 { new } else { nothing });
     }
     figure.push(nothing);
     assert_eq!(example_of_rfc_9937(true, 1), figure);
-    // RFC 6675: half a window of silence, then one for one.
+    // RFC 6675: no segment for half a window, then one per acknowledgement.
     let silent: Vec<_> = (1..=19)
         .map(|n| match n {
             3 => again,

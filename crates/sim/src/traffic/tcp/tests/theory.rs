@@ -1,4 +1,4 @@
-//! Rates against published formulas, over a path of a fixed round trip with no queue.
+//! Throughput compared with published formulas, on a path with a constant RTT and no queue.
 
 use rand::RngExt;
 
@@ -8,11 +8,11 @@ use crate::{
     traffic::tcp::control::{Algorithm, Cubic},
 };
 
-/// The average window in segments, over a path that loses exactly each `period`th packet: what arrives between the tenth and the
-/// last of `cycles` losses, per round trip.
+/// The average window in segments on a path that loses every `period`th packet: packets delivered per RTT in the last two
+/// thirds of `cycles` losses.
 fn window_under_periodic_loss(
     settings: &Settings,
-    round_trip: TimeDelta,
+    rtt: TimeDelta,
     (period, cycles): (u64, usize),
     alone: bool,
 ) -> f64 {
@@ -21,27 +21,26 @@ fn window_under_periodic_loss(
         algorithm => algorithm.build(),
     };
     let sender = Sender::with_control(FlowId(0), settings.clone(), Application::Unlimited, control).unwrap();
-    let mut network = Network::new(Path::free(round_trip))
-        .forward(
-            move |n, segment| {
-                if segment.length > 0 && n % period == period / 10 { Fate::Lost } else { Fate::Arrives }
-            },
-        )
-        .with_sender(settings, sender);
+    let mut network =
+        Network::new(Path::free(rtt))
+            .forward(move |n, segment| {
+                if segment.length > 0 && n % period == period / 10 { Fate::Lost } else { Fate::Delivered }
+            })
+            .with_sender(settings, sender);
     while network.lost_at.len() < cycles {
-        network.run(network.now + round_trip);
+        network.run(network.now + rtt);
         assert!(network.now < at(100_000.0), "stalled");
     }
     let stats = network.sender().stats();
-    assert_eq!(stats.timeouts, 0, "the formulas know no timeouts");
+    assert_eq!(stats.timeouts, 0, "the formulas assume no timeouts");
     let skipped = cycles / 3;
     let (first, last) = (network.lost_at[skipped - 1], network.lost_at[cycles - 1]);
-    let arrived = (cycles - skipped) as u64 * (period - 1);
-    arrived as f64 / ((last - first).as_seconds() / round_trip.as_seconds())
+    let delivered = (cycles - skipped) as u64 * (period - 1);
+    delivered as f64 / ((last - first).as_seconds() / rtt.as_seconds())
 }
 
-/// The same by arithmetic, for an increase of `alpha` per round trip and a decrease to `beta`: rounds of whole packets, with a
-/// round trip in which the loss is mended and the window does not grow. The formulas below have neither.
+/// The same average computed in rounds of whole packets, for an increase of `alpha` per RTT and a decrease to `beta`. The
+/// window does not grow in the RTT of the recovery. The formulas below neglect both effects.
 fn window_by_rounds(period: u64, alpha: f64, beta: f64) -> f64 {
     let mut window = (1.5 * period as f64).sqrt();
     let (mut packets, mut rounds, mut losses, mut start) = (0, 0, 0, (0, 0));
@@ -57,8 +56,8 @@ fn window_by_rounds(period: u64, alpha: f64, beta: f64) -> f64 {
         if losses == 20 {
             start = (packets, rounds);
         }
-        // In the round after, what was acknowledged before the loss clocks out as much, and the segment that was lost; if that is
-        // less than the window now, the window.
+        // The next round has the lost segment and as many segments as were acknowledged before the loss, but at least the
+        // reduced window.
         let ahead = packets / period * period - before;
         window = (window * beta).max(2.0);
         packets += (ahead + 1).max(window as u64) + window as u64;
@@ -89,7 +88,7 @@ fn assert_within(found: f64, expected: f64, share: f64) {
 }
 
 #[test]
-fn new_reno_has_the_window_of_mathis_under_periodic_loss() {
+fn new_reno_matches_mathis_under_periodic_loss() {
     for (period, cycles) in [(10_000, 16), (1000, 60), (200, 200)] {
         let expected = mathis(1.0 / period as f64);
         let rounds = window_by_rounds(period, 1.0, 0.5);
@@ -101,13 +100,13 @@ fn new_reno_has_the_window_of_mathis_under_periodic_loss() {
                 found / expected,
                 found / rounds
             );
-            // At 1/200 the round of the recovery and the halves of packets that a window cannot send are 11 % of the formula.
+            // At 1/200 the recovery round and the fractions of packets that a window cannot send are 11 % of the formula.
             if period >= 1000 {
                 assert_within(found, expected, 0.1);
             }
-            // Byte counting makes the window grow by one segment per round trip however acknowledgements are delayed, so the
-            // constant is that for one acknowledgement per packet. What remains of the delay is the 40 ms that the last
-            // segment of an odd round waits for: at most 0.4 of a round trip in every second round.
+            // With byte counting the window grows by one segment per RTT even with delayed acknowledgements, so the constant
+            // for one acknowledgement per packet applies. The remaining effect is the delay of 40 ms for the last segment of
+            // an odd round: at most 0.4 RTT in every second round.
             if segments_per_ack == 1 {
                 assert_within(found, rounds, 0.04);
             } else {
@@ -117,9 +116,9 @@ fn new_reno_has_the_window_of_mathis_under_periodic_loss() {
     }
 }
 
-/// Packets per round trip of TCP with timeouts: the approximation of Padhye, Firoiu, Towsley, Kurose, "Modeling TCP Throughput: A
-/// Simple Model and its Empirical Validation", 1998, with one acknowledgement for `b` packets and a timeout of `timeout` round
-/// trips.
+/// Packets per RTT of TCP with timeouts: the approximation of Padhye, Firoiu, Towsley, Kurose, "Modeling TCP Throughput: A
+/// Simple Model and its Empirical Validation", 1998, with one acknowledgement per `b` packets and a timeout of `timeout`
+/// RTTs.
 fn padhye(loss: f64, b: f64, timeout: f64) -> f64 {
     let waiting =
         timeout * (3.0 * (3.0 * b * loss / 8.0).sqrt()).min(1.0) * loss * (1.0 + 32.0 * loss * loss);
@@ -127,20 +126,19 @@ fn padhye(loss: f64, b: f64, timeout: f64) -> f64 {
 }
 
 #[test]
-fn new_reno_under_random_loss_lies_near_the_model_of_padhye() {
+fn new_reno_matches_padhye_under_random_loss() {
     for (loss, seconds) in [(0.001, 2000.0), (0.005, 3000.0), (0.02, 4000.0)] {
         let mut random = random::stream(3, "loss");
         let settings = settings(Algorithm::NewReno, mathis(loss));
-        let mut network =
-            Network::new(Path::free(ms(100)))
-                .forward(move |_, segment| {
-                    if segment.length > 0 && random.random_bool(loss) { Fate::Lost } else { Fate::Arrives }
-                })
-                .with(&settings, Application::Unlimited);
+        let mut network = Network::new(Path::free(ms(100)))
+            .forward(move |_, segment| {
+                if segment.length > 0 && random.random_bool(loss) { Fate::Lost } else { Fate::Delivered }
+            })
+            .with(&settings, Application::Unlimited);
         network.run(at(seconds));
         let stats = network.sender().stats();
         let found = stats.acknowledged as f64 / 1460.0 / (seconds / 0.1);
-        // One segment per round trip although acknowledgements are delayed: b = 1. The timeout is 300 ms, three round trips.
+        // Growth of one segment per RTT with delayed acknowledgements: b = 1. The timeout is 300 ms, three RTTs.
         let expected = padhye(loss, 1.0, 3.0);
         println!("loss {loss}: {found:.1}, {:.3} of Padhye", found / expected);
         assert!(stats.fast_recoveries > 100, "{stats:?}");
@@ -148,14 +146,14 @@ fn new_reno_under_random_loss_lies_near_the_model_of_padhye() {
     }
 }
 
-/// Where the window of the concave region ends that has this average: `W_max` of RFC 8312 eq. 5, from eq. 1 and eq. 2.
+/// `W_max` for a given average window in the concave region: RFC 8312 eq. 5, from eq. 1 and eq. 2.
 fn plateau(average: f64) -> f64 {
     average / (1.0 - 0.3 / 4.0)
 }
 
 #[test]
-fn cubic_has_the_windows_of_the_tables_of_rfc_8312() {
-    // Round trip in ms, 1 / loss rate, average window of CUBIC with C = 0.4 (RFC 8312 §5.1, tables 1 and 2), cycles.
+fn cubic_matches_the_tables_of_rfc_8312() {
+    // RTT in ms, 1 / loss rate, average window of CUBIC with C = 0.4 (RFC 8312 §5.1, tables 1 and 2), cycles.
     let table = [
         (100, 1000, 38.0, 60),
         (100, 10_000, 187.0, 60),
@@ -164,18 +162,18 @@ fn cubic_has_the_windows_of_the_tables_of_rfc_8312() {
         (10, 10_000, 120.0, 30),
         (10, 100_000, 379.0, 6),
     ];
-    for (round_trip, period, expected, cycles) in table {
+    for (rtt, period, expected, cycles) in table {
         let settings = settings(Algorithm::Cubic, plateau(expected));
-        let found = window_under_periodic_loss(&settings, ms(round_trip), (period, cycles), true);
-        println!("{round_trip} ms, period {period}: {found:.1}, {:.3} of the table", found / expected);
+        let found = window_under_periodic_loss(&settings, ms(rtt), (period, cycles), true);
+        println!("{rtt} ms, period {period}: {found:.1}, {:.3} of the table", found / expected);
         assert_within(found, expected, 0.1);
     }
 }
 
 #[test]
-fn cubic_comes_down_to_its_average_slowly_because_its_window_is_flat_there() {
-    // A loss that comes dt before the plateau lowers it by C dt^3 only (RFC 8312 eq. 1): the steady state that eq. 5 assumes is
-    // reached from above, ever more slowly.
+fn cubic_approaches_its_average_slowly_from_above() {
+    // A loss dt before the plateau lowers it only by C dt^3 (RFC 8312 eq. 1), so the window approaches the steady state of
+    // eq. 5 from above, more and more slowly.
     let settings = settings(Algorithm::Cubic, 1.3 * plateau(187.0));
     let after = |cycles| window_under_periodic_loss(&settings, ms(100), (10_000, cycles), true);
     let (early, late) = (after(9), after(60));
@@ -185,21 +183,21 @@ fn cubic_comes_down_to_its_average_slowly_because_its_window_is_flat_there() {
 }
 
 #[test]
-fn cubic_in_its_friendly_region_is_as_fast_as_its_rounds_allow() {
-    // RFC 8312 §5.1 has 12 for both round trips, from a formula of continuous windows without a round of recovery.
-    for round_trip in [100, 10] {
+fn cubic_matches_round_arithmetic_in_its_friendly_region() {
+    // RFC 8312 §5.1 has 12 for both RTTs, from a formula for continuous windows without a recovery round.
+    for rtt in [100, 10] {
         let settings = settings(Algorithm::Cubic, 12.0);
-        let found = window_under_periodic_loss(&settings, ms(round_trip), (100, 300), true);
+        let found = window_under_periodic_loss(&settings, ms(rtt), (100, 300), true);
         let rounds = window_by_rounds(100, 3.0 * 0.3 / 1.7, 0.7);
-        println!("{round_trip} ms, period 100: {found:.2} against {rounds:.2} by rounds");
+        println!("{rtt} ms, period 100: {found:.2} against {rounds:.2} by rounds");
         assert_within(found, rounds, 0.04);
     }
 }
 
 #[test]
-fn fast_convergence_costs_a_lone_flow_part_of_its_window() {
-    // RFC 8312 §4.6 wants it off for a flow alone: under periodic loss the window at each loss falls a little short of the last
-    // as often as not, and each time the plateau is lowered by 15 %.
+fn fast_convergence_lowers_the_window_of_a_single_flow() {
+    // RFC 8312 §4.6 recommends disabling it for a single flow: under periodic loss the window at a loss is often slightly
+    // below the previous one, and each time the plateau is lowered by 15 %.
     let settings = settings(Algorithm::Cubic, plateau(1054.0));
     let window = |alone| window_under_periodic_loss(&settings, ms(100), (100_000, 9), alone);
     let share = window(false) / window(true);

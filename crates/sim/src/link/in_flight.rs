@@ -1,4 +1,4 @@
-//! What left the queue and has not arrived.
+//! Packets in transmission or propagation.
 
 use std::{
     cmp::Reverse,
@@ -9,14 +9,14 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use crate::packet::Packet;
 
-/// In the order in which it left, or by arrival where that may differ.
+/// Packets ordered by arrival time. If packets cannot be reordered, a FIFO suffices.
 #[derive(Debug)]
-pub(super) enum OnTheWay {
+pub(super) enum InFlight {
     InOrder { arrivals: VecDeque<Timestamp>, packets: VecDeque<Packet> },
     Reordered { arrivals: BinaryHeap<Reverse<(Timestamp, u64)>>, packets: BTreeMap<u64, Packet>, pushed: u64 },
 }
 
-impl OnTheWay {
+impl InFlight {
     pub(super) fn new(reordered: bool) -> Self {
         if reordered {
             Self::Reordered { arrivals: BinaryHeap::new(), packets: BTreeMap::new(), pushed: 0 }
@@ -25,9 +25,9 @@ impl OnTheWay {
         }
     }
 
-    /// `packet`, which waited for `sojourn`, will have come one link further at `arrival`.
+    /// Adds `packet`, which was queued for `sojourn` and arrives at the far end at `arrival`.
     pub(super) fn push(&mut self, arrival: Timestamp, packet: Packet, sojourn: TimeDelta) {
-        // Written where it lies: to change a packet and then to move it costs more than the whole of the rest.
+        // Updated in place: to modify a packet before it is moved costs more than the rest of this function.
         let arrive = |packet: &mut Packet| {
             packet.hop = packet.hop.saturating_add(1);
             packet.waited_ns += sojourn.as_nanos().unsigned_abs();
@@ -46,7 +46,7 @@ impl OnTheWay {
         }
     }
 
-    /// When the next one arrives.
+    /// Time of the next arrival.
     pub(super) fn next(&self) -> Option<Timestamp> {
         match self {
             Self::InOrder { arrivals, .. } => arrivals.front().copied(),
@@ -54,7 +54,7 @@ impl OnTheWay {
         }
     }
 
-    /// The next one, if it has arrived.
+    /// Removes the next packet if it has arrived by `now`.
     pub(super) fn pop_until(&mut self, now: Timestamp) -> Option<Packet> {
         if self.next()? > now {
             return None;
@@ -65,8 +65,8 @@ impl OnTheWay {
                 packets.pop_front()
             }
             Self::Reordered { arrivals, packets, .. } => {
-                let Reverse((_, number)) = arrivals.pop()?;
-                packets.remove(&number)
+                let Reverse((_, order)) = arrivals.pop()?;
+                packets.remove(&order)
             }
         }
     }

@@ -1,0 +1,76 @@
+//! The interface of a queue discipline.
+
+use std::fmt;
+
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+
+use crate::packet::{Dropped, Packet};
+
+/// A queue and its discipline.
+///
+/// `now` never decreases. The work of each call is bounded by the number of packets that it returns or drops.
+pub trait Queue: Send + fmt::Debug {
+    /// Adds `packet` to the queue, possibly marked, and sets [`Packet::queued`] to `now`. Appends every packet that is
+    /// dropped, `packet` or others, to `drops`.
+    fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>);
+
+    /// Removes the next packet to transmit, possibly marked. Appends every packet that is dropped on departure to `drops`.
+    fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Option<Packet>;
+
+    /// Enqueues and immediately dequeues `packet`. The queue is empty and the link is idle, so the packet is not delayed and
+    /// [`Packet::queued`] need not be set.
+    fn pass(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Option<Packet> {
+        self.enqueue(now, packet, drops);
+        self.dequeue(now, drops)
+    }
+
+    /// Number of queued packets.
+    fn packets(&self) -> usize;
+
+    /// Total size of the queued packets.
+    fn size(&self) -> DataSize;
+
+    /// Whether no packet is queued.
+    fn is_empty(&self) -> bool {
+        self.packets() == 0
+    }
+
+    /// Number of packets marked since the start: those whose codepoint the discipline changed to [`Ecn::Ce`]. Packets that
+    /// arrived with that codepoint do not count.
+    fn marked(&self) -> u64 {
+        0
+    }
+
+    /// Time of the next [`on_timer`](Self::on_timer) call; `None` if the discipline has no periodic update. Any call may
+    /// change it.
+    fn next_timer(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// Runs the periodic update if it is due.
+    fn on_timer(&mut self, now: Timestamp) {
+        let _ = now;
+    }
+
+    /// Sets the rate at which the link drains the queue from now on, for disciplines and limits that depend on it.
+    fn on_rate(&mut self, now: Timestamp, drain: DataRate) {
+        let _ = (now, drain);
+    }
+}
+
+/// Time since `packet` entered its current queue.
+pub(crate) fn sojourn(now: Timestamp, packet: &Packet) -> TimeDelta {
+    now.saturating_since(packet.queued)
+}
+
+/// Marks `packet` if it is ECN-capable. Returns whether it now carries a mark; increments `marked` if the codepoint changed.
+pub(crate) fn mark(packet: &mut Packet, marked: &mut u64) -> bool {
+    if !packet.ecn.is_capable() {
+        return false;
+    }
+    if packet.ecn != Ecn::Ce {
+        packet.ecn = Ecn::Ce;
+        *marked += 1;
+    }
+    true
+}

@@ -1,0 +1,30 @@
+//! Queue capacity.
+
+use giusto_units::{DataRate, DataSize, TimeDelta};
+
+use crate::packet::Packet;
+
+/// The capacity of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// In packets.
+    Packets(u64),
+    /// In bytes.
+    Bytes(DataSize),
+    /// In drain time at the current link rate.
+    Time(TimeDelta),
+    /// Infinite capacity.
+    Unlimited,
+}
+
+impl Limit {
+    /// Whether a queue of `packets` packets with a total of `size`, drained at `drain`, has room for `packet`.
+    pub(crate) fn admits(self, packet: &Packet, packets: usize, size: DataSize, drain: DataRate) -> bool {
+        match self {
+            Self::Packets(limit) => (packets as u64) < limit,
+            Self::Bytes(limit) => size + packet.size() <= limit,
+            Self::Time(limit) => size + packet.size() <= drain.size_in(limit),
+            Self::Unlimited => true,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The available congestion controls.
+
+use serde::{Deserialize, Serialize};
+
+use super::{cubic::Cubic, interface::CongestionControl, new_reno::NewReno};
+
+/// A congestion control by name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// [`NewReno`].
+    NewReno,
+    /// [`Cubic`], the default of common systems.
+    #[default]
+    Cubic,
+}
+
+impl Algorithm {
+    /// Creates a congestion control of this kind.
+    pub fn build(self) -> Box<dyn CongestionControl> {
+        match self {
+            Self::NewReno => Box::new(NewReno::new()),
+            Self::Cubic => Box::new(Cubic::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_units::Timestamp;
+
+    use super::*;
+    use crate::traffic::tcp::control::{Acknowledgment, ConnectionStart};
+
+    #[test]
+    fn slow_start_adds_acknowledged_bytes_up_to_its_limit() {
+        for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
+            let mut control = algorithm.build();
+            let start = ConnectionStart {
+                segment: 1000,
+                window: 10_000,
+                threshold: u64::MAX,
+                slow_start_limit: 2,
+                hystart: false,
+            };
+            control.on_start(start);
+            let ack = |bytes| Acknowledgment { bytes, window_limited: true, ..Acknowledgment::default() };
+            let now = Timestamp::ZERO;
+            control.on_ack(now, ack(1000));
+            assert_eq!(control.window(), 11_000);
+            control.on_ack(now, ack(5000));
+            assert_eq!(control.window(), 13_000);
+            control.on_ack(now, Acknowledgment { window_limited: false, ..ack(1000) });
+            assert_eq!(control.window(), 13_000, "not limited by the window");
+            control.on_timeout(now, 13_000, false);
+            assert_eq!(control.window(), 1000);
+            control.on_ack(now, ack(5000));
+            assert_eq!(control.window(), 2000);
+        }
+    }
+
+    #[test]
+    fn a_repeated_timeout_keeps_the_threshold() {
+        for (algorithm, threshold) in [(Algorithm::NewReno, 10_000), (Algorithm::Cubic, 14_000)] {
+            let mut control = algorithm.build();
+            control.on_start(ConnectionStart {
+                segment: 1000,
+                window: 20_000,
+                threshold: u64::MAX,
+                slow_start_limit: 1,
+                hystart: false,
+            });
+            control.on_timeout(Timestamp::ZERO, 20_000, false);
+            assert_eq!(control.threshold(), threshold);
+            control.on_timeout(Timestamp::ZERO, 1000, true);
+            assert_eq!(control.threshold(), threshold);
+        }
+    }
+
+    #[test]
+    fn threshold_and_window_have_lower_bounds() {
+        for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
+            let mut control = algorithm.build();
+            control.on_start(ConnectionStart {
+                segment: 1000,
+                window: 2000,
+                threshold: u64::MAX,
+                slow_start_limit: 1,
+                hystart: false,
+            });
+            for _ in 0..5 {
+                control.on_congestion(Timestamp::ZERO, 500);
+                assert_eq!((control.threshold(), control.window()), (2000, 2000));
+            }
+            control.limit_window(Timestamp::ZERO, 0);
+            assert_eq!(control.window(), 1000);
+        }
+    }
+}
