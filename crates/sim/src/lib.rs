@@ -14,15 +14,15 @@
 //! | [`machine`] | how coarse are the clock and the sleeps of who sends? |
 //! | [`random`] | whence comes chance? |
 //! | [`trace`] | what happened? |
-//! | [`observe`] | what is that in figures, and over time? |
+//! | [`record`] | the record of a run: statistics, and how they came about over time |
 
 pub mod engine;
 pub mod link;
 pub mod machine;
 pub mod network;
-pub mod observe;
 pub mod packet;
 pub mod random;
+pub mod record;
 pub mod simulation;
 pub mod trace;
 pub mod traffic;

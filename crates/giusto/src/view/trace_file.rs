@@ -23,6 +23,7 @@ use parquet::{
 };
 use serde::Serialize;
 
+use crate::scenario::Scenario;
 use crate::view::decision::{cause_name, signal_name};
 use crate::whole_file::{Content, WholeFile, WriteError};
 
@@ -54,6 +55,21 @@ pub struct TraceNames {
     pub flows: Vec<String>,
     /// Of the links.
     pub links: Vec<String>,
+}
+
+impl TraceNames {
+    /// The names in a run of `scenario`: `tcp-2`, and `tcp-2:back` for its answers.
+    pub fn of(scenario: &Scenario) -> Self {
+        let mut flows = Vec::new();
+        for spec in scenario.flows() {
+            for name in spec.instances() {
+                let back = spec.kind.answers().then(|| format!("{name}:back"));
+                flows.push(name);
+                flows.extend(back);
+            }
+        }
+        Self { flows, links: scenario.links().iter().map(|link| link.id.clone()).collect() }
+    }
 }
 
 /// Writes what it sees to a file, which is there once [`finish`](Self::finish) has succeeded, and not before.
@@ -149,12 +165,16 @@ fn failure(path: &Path, source: io::Error) -> TraceFileError {
 
 impl Observer for TraceFile {
     fn on_event(&mut self, now: Timestamp, event: &Event) {
+        // Both copies of a duplicated packet have rows of their own.
+        if matches!(event, Event::Duplicated { .. }) {
+            return;
+        }
         self.write(Row::new(now, event));
     }
 
     fn on_note(&mut self, now: Timestamp, note: &Note) {
         // What never left the sender is in the results.
-        if matches!(note, Note::Skipped { .. } | Note::Discarded { .. }) {
+        if matches!(note, Note::Received { .. } | Note::Skipped { .. } | Note::Discarded { .. }) {
             return;
         }
         let flow = note.flow();

@@ -319,6 +319,7 @@ impl Link {
             self.counters.duplicated_packets += 1;
             self.duplicates.push(packet.body);
             self.on_the_way.push(arrival, packet, sojourn);
+            observer.on_event(now, &Event::Duplicated { link: self.id, packet });
         }
     }
 

@@ -31,10 +31,10 @@ use super::format;
 
 pub use crate::whole_file::WriteError;
 pub use chart::{Chart, Event, Mark, Scale, Series};
-pub use comparison::{ComparedRun, ComparisonPage, comparison};
+pub use comparison::comparison;
 pub use linked::Linked;
 pub use page::{Demo, accuracy, demo, verdict};
-pub use simulation::{PageFlow, PageLink, SimulationPage, simulation};
+pub use simulation::simulation;
 
 use crate::whole_file::{self, Content};
 
