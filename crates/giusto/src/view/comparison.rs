@@ -132,3 +132,101 @@ pub fn text(comparison: &Comparison, width: u16) -> String {
     let parts = [format!("{scenario}, seed {seed}: {controllers}{early}\n"), table, notes.join("\n")];
     parts.join("\n").trim_end().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        record::{Check, LinkRecord},
+        run::{self, RecordOptions},
+        scenario::Scenario,
+    };
+
+    #[test]
+    fn the_bottleneck_carries_least_over_the_whole_run() {
+        let text = r#"
+            duration = "2 s"
+            [[link]]
+            id = "access"
+            from = "here"
+            to = "middle"
+            rate = "5 Mbit/s"
+            [[link]]
+            id = "wire"
+            from = "middle"
+            to = "there"
+            rate = { steps = [["0 s", "8 Mbit/s"], ["1 s", "1 Mbit/s"]] }
+            [[flow]]
+            id = "noise"
+            kind = "cbr"
+            from = "here"
+            to = "there"
+            rate = "64 kbit/s"
+            size = "200 B"
+        "#;
+        let scenario = Scenario::parse(text, "s.toml").unwrap();
+        let record = run::simulate(&scenario, 1, RecordOptions::default(), &mut ());
+        // 8 and 1 Mbit/s for a second each are less than 5 Mbit/s for two.
+        let slowest = bottleneck(&record, &record.flows[0]).unwrap();
+        assert_eq!((slowest.id.as_str(), slowest.capacity_bps), ("wire", Some(4.5e6)));
+        let elsewhere = FlowRecord { path: vec!["other".to_owned()], ..FlowRecord::default() };
+        assert_eq!(bottleneck(&record, &elsewhere), None);
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_controller() {
+        let run = |controller: &str, met: bool, interrupted: bool| Run {
+            controller: controller.to_owned(),
+            feedback: BTreeMap::from([("call".to_owned(), "remb".to_owned())]),
+            result: RunRecord {
+                duration_s: 12.34,
+                interrupted,
+                flows: vec![
+                    FlowRecord {
+                        id: "call".to_owned(),
+                        group: "call".to_owned(),
+                        feedback: Some("remb".to_owned()),
+                        path: vec!["wire".to_owned()],
+                        received_rate_bps: 1.25e6,
+                        target_rate_bps: Some(1.5e6),
+                        loss_ratio: Some(0.015),
+                        queue_delay_ms: Some(Distribution {
+                            mean: 5.0,
+                            p50: 1.0,
+                            p95: 20.0,
+                            p99: 300.0,
+                            max: 301.0,
+                        }),
+                        frame_delay_ms: Some(Distribution { p95: 77.0, ..Distribution::default() }),
+                        frames: Some(1800),
+                        decisions: Some(42),
+                        feedback_rate_bps: Some(3456.0),
+                        ..FlowRecord::default()
+                    },
+                    FlowRecord { id: "noise".to_owned(), group: "noise".to_owned(), ..FlowRecord::default() },
+                ],
+                links: vec![LinkRecord {
+                    id: "wire".to_owned(),
+                    capacity_bps: Some(2e6),
+                    utilisation_ratio: Some(0.8),
+                    ..LinkRecord::default()
+                }],
+                checks: vec![Check { passed: met, ..Check::default() }],
+                ..RunRecord::default()
+            },
+        };
+        let comparison = Comparison {
+            scenario: "s".to_owned(),
+            seed: "7".to_owned(),
+            interrupted: true,
+            notes: vec!["A note.".to_owned()],
+            runs: vec![run("fixed", true, false), run("scream:v2", false, true)],
+        };
+        insta::assert_snapshot!(text(&comparison, 140), @r"
+        ");
+        let narrow = text(&comparison, 80);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    }
+}

@@ -252,6 +252,7 @@ pub fn text(paths: &[String], finished: &[Finished]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::RunRecord;
 
     #[test]
     fn the_interval_is_that_of_students_t() {
@@ -262,5 +263,33 @@ mod tests {
         assert!((interval.half().unwrap() - 3.1824).abs() < 1e-3, "{interval:?}");
         assert_eq!(Interval::of(&[7.0]), Some(Interval { mean: 7.0, low: None, high: None }));
         assert_eq!(Interval::of(&[]), None);
+    }
+
+    #[test]
+    fn a_csv_table_has_a_row_for_each_run_and_flow() {
+        let flow = |id: &str| FlowRecord {
+            id: id.to_owned(),
+            goodput_bps: Some(1.5),
+            queue_delay_ms: Some(Distribution { p95: 20.5, ..Distribution::default() }),
+            ..FlowRecord::default()
+        };
+        let run = Finished {
+            seed: "7".to_owned(),
+            parameters: BTreeMap::from([("wire.rate".to_owned(), "1M".to_owned())]),
+            fingerprint: String::new(),
+            result: RunRecord {
+                scenario: "s".to_owned(),
+                flows: vec![flow("a"), flow("b")],
+                ..RunRecord::default()
+            },
+        };
+        let table = flows_csv(&["wire.rate".to_owned()], &[run]).unwrap();
+        let mut reader = csv::Reader::from_reader(&table[..]);
+        let names = reader.headers().unwrap().clone();
+        assert_eq!(names.iter().take(5).collect::<Vec<_>>(), ["wire.rate", "scenario", "seed", "passed", "flow"]);
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        let cell = |row: usize, name: &str| &rows[row][names.iter().position(|own| own == name).unwrap()];
+        assert_eq!((rows.len(), cell(0, "flow"), cell(1, "flow"), cell(1, "seed")), (2, "a", "b", "7"));
+        assert_eq!((cell(0, "goodput_bps"), cell(0, "queue_delay_p95_ms"), cell(0, "delay_p95_ms")), ("1.5", "20.5", ""));
     }
 }

@@ -3,6 +3,7 @@
 //! A sweep is a pure function of scenario, values and seeds: it may run on as many threads as there are, and its table is the
 //! same. What is finished can be kept in a [`Journal`], from which a sweep that was broken off continues.
 
+mod fingerprint;
 mod journal;
 mod plan;
 
@@ -13,6 +14,7 @@ use std::{
     sync::Mutex,
 };
 
+pub use fingerprint::fingerprint;
 pub use journal::{Journal, JournalError};
 pub use plan::{Planned, Seeds, Sweep, Values};
 use rayon::prelude::*;
