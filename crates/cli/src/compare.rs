@@ -19,9 +19,13 @@ use super::{
 };
 use giusto::{
     error::UsageError,
-    run::comparison::{self, Comparison, Contender, Controllers, Run, RunObserver},
+    record::TimelineOptions,
+    run::{
+        RecordOptions,
+        comparison::{self, Comparison, Contender, Controllers, Run},
+    },
     scenario::{Document, Setting},
-    view::html::{self, ComparedRun, ComparisonPage},
+    view::{comparison::text, html},
 };
 
 /// Flags of `giusto compare`.
@@ -77,10 +81,10 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     let progress = Progress::new(contenders.len() as u64);
     progress.say(first.scenario.name());
     let threads = rayon::ThreadPoolBuilder::new().build()?;
-    let ended: Vec<Option<(Run, Option<RunObserver>)>> = threads.install(|| {
+    let options = RecordOptions { timeline: args.out.as_ref().map(|_| TimelineOptions::default()) };
+    let runs: Vec<Option<Run>> = threads.install(|| {
         let ended = contenders.par_iter().with_max_len(1).map(|contender| {
-            let observer = args.out.as_ref().map(|_| RunObserver::new(&contender.scenario, seed));
-            let ended = simulate(contender, seed, observer, stop);
+            let ended = simulate(contender, seed, options, stop);
             progress.step();
             ended
         });
@@ -88,23 +92,23 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     });
     progress.clear();
 
-    let (runs, mut observers): (Vec<_>, Vec<_>) = ended.into_iter().flatten().unzip();
-    let comparison = Comparison {
+    let runs: Vec<Run> = runs.into_iter().flatten().collect();
+    let mut comparison = Comparison {
         scenario: first.scenario.name().to_owned(),
         seed: seed.to_string(),
-        interrupted: runs.len() < contenders.len() || runs.iter().any(|run: &Run| run.result.interrupted),
+        interrupted: runs.len() < contenders.len() || runs.iter().any(|run| run.result.interrupted),
         notes: comparison::notes(&contenders),
-        subjects: first.subjects(seed),
         runs,
     };
     let written = match &args.out {
-        Some(folder) => write(folder, &comparison, &mut observers)?,
+        Some(folder) => write(folder, &comparison)?,
         None => Vec::new(),
     };
+    comparison.runs.iter_mut().for_each(|run| run.result.timeline = None);
     if args.json {
         print_json(&comparison)?;
     } else {
-        print_text(&comparison.text(console::width()))?;
+        print_text(&text(&comparison, console::width()))?;
     }
     for path in &written {
         progress.note(&format!("wrote {}", path.display()));
@@ -112,39 +116,22 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// One of the runs; none if it was not even begun.
-fn simulate(
-    contender: &Contender,
-    seed: u64,
-    mut observer: Option<RunObserver>,
-    stop: &AtomicBool,
-) -> Option<(Run, Option<RunObserver>)> {
+/// One of the runs; `None` if it was not started.
+fn simulate(contender: &Contender, seed: u64, options: RecordOptions, stop: &AtomicBool) -> Option<Run> {
     let watch =
         || if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     if watch().is_break() {
         return None;
     }
-    let mut watching = observer.as_mut().map(RunObserver::observers);
-    let result = timed::run(&contender.scenario, seed, &mut watching, |_| watch());
-    drop(watching);
+    let result = timed::run(&contender.scenario, seed, options, &mut (), |_| watch());
     let Contender { controller, feedback, .. } = contender;
-    Some((Run { controller: controller.to_string(), feedback: feedback.clone(), result }, observer))
+    Some(Run { controller: controller.to_string(), feedback: feedback.clone(), result })
 }
 
 /// Writes both files, or none, and names them.
-fn write(
-    folder: &Path,
-    comparison: &Comparison,
-    observers: &mut [Option<RunObserver>],
-) -> anyhow::Result<Vec<PathBuf>> {
-    let runs = comparison.runs.iter().zip(observers).filter_map(|(run, observer)| {
-        let RunObserver { page, losses } = observer.as_mut()?;
-        let page = page.material(&run.result, String::new());
-        Some(ComparedRun { controller: &run.controller, page, losses })
-    });
-    let page = ComparisonPage { comparison, runs: runs.collect(), command: command_line() };
+fn write(folder: &Path, comparison: &Comparison) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Files::default();
     files.add_result(folder, comparison)?;
-    files.add_report(folder, &html::comparison(&page))?;
+    files.add_report(folder, &html::comparison(comparison, command_line()))?;
     files.commit()
 }

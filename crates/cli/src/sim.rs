@@ -20,18 +20,22 @@ use super::{
 };
 use giusto::{
     error::UsageError,
-    record::SimResult,
-    run,
+    record::{RunRecord, TimelineOptions},
+    run::RecordOptions,
     scenario::{Document, Scenario, Setting},
-    view::{page::PageObserver, tables, trace::TraceFile, why::WhyObserver},
+    view::{
+        html, tables,
+        trace::{TraceFile, TraceNames},
+        why,
+    },
 };
 
 /// In which form events are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum TraceFormat {
-    /// What everything reads.
+    /// CSV.
     Csv,
-    /// What is small and fast to read.
+    /// Apache Parquet.
     Parquet,
 }
 
@@ -53,7 +57,7 @@ impl TraceFormat {
   giusto sim scenarios/*.toml --json
   giusto sim scenarios/media.toml --why 12.3s
 
-Exit status: 0 all as expected, 1 an expectation is not met, 2 the scenario cannot be used.
+Exit status: 0 all expectations are met, 1 an expectation is not met, 2 the scenario cannot be used.
 docs/reference/scenario.md lists what --set can change.")]
 pub(crate) struct SimArgs {
     /// Scenarios
@@ -93,58 +97,57 @@ pub(crate) struct SimArgs {
 /// What `--json` prints of several scenarios.
 #[derive(Debug, Serialize)]
 struct Runs<'a> {
-    runs: &'a [SimResult],
+    runs: &'a [RunRecord],
 }
 
 pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     // All are read before the first one runs: what is wrong is said at once.
     let scenarios = scenarios(args)?;
-    let mut why = why(args, &scenarios)?;
+    check_why(args, &scenarios)?;
     let folders = match &args.out {
         Some(out) => folders(out, &scenarios)?,
         None => Vec::new(),
     };
     let progress = Progress::live();
-    let (mut results, mut written, mut answer) = (Vec::new(), Vec::new(), None);
+    let (mut records, mut written, mut answer) = (Vec::new(), Vec::new(), None);
     for (place, scenario) in scenarios.iter().enumerate() {
-        let seed = args.seed.unwrap_or(scenario.seed());
-        let mut observers = Observers::new(scenario, (seed, args.trace), folders.get(place))?;
-        observers.why = why.take();
-        let result = simulate(scenario, seed, &mut observers, (stop, &progress));
-        if let Some((observer, at)) = observers.why.take().zip(args.why) {
-            if result.interrupted && at.as_seconds() > result.duration_s {
-                let (ended, at) = (result.duration_s, at.as_seconds());
-                anyhow::bail!(
-                    "--why {at} s: the run was ended early, at {ended} s: let it go on, or ask for an earlier moment"
-                );
+        let folder = folders.get(place);
+        let mut trace = trace(args, scenario, folder)?;
+        let observer = trace.as_mut().map(|(trace, _)| trace);
+        let mut record = simulate(args, scenario, observer, (stop, &progress));
+        if let Some(at) = args.why {
+            if record.interrupted && at.as_seconds() > record.duration_s {
+                let (ended, at) = (record.duration_s, at.as_seconds());
+                anyhow::bail!("--why {at} s: the run was ended early, at {ended} s: let it go on, or ask for an earlier moment");
             }
-            answer = Some(observer.answer((scenario.name(), seed)));
+            answer = Some(why::why(&record, at, args.flow.as_deref()));
         }
-        if let Some(folder) = folders.get(place) {
-            written.extend(observers.write(&result, folder)?);
+        if let Some(folder) = folder {
+            written.extend(write(&record, folder, trace)?);
         }
-        results.push(result);
+        record.timeline = None;
+        records.push(record);
         if stop.load(Ordering::Relaxed) {
             break;
         }
     }
     progress.clear();
-    match (&results[..], answer) {
+    match (&records[..], answer) {
         (_, Some(answer)) if args.json => print_json(&answer)?,
         (_, Some(answer)) => print_text(&answer.in_words())?,
-        ([result], None) if args.json => print_json(result)?,
-        (results, None) if args.json => print_json(&Runs { runs: results })?,
-        (results, None) => {
-            let tables: Vec<String> = results.iter().map(tables::tables).collect();
+        ([record], None) if args.json => print_json(record)?,
+        (records, None) if args.json => print_json(&Runs { runs: records })?,
+        (records, None) => {
+            let tables: Vec<String> = records.iter().map(tables::tables).collect();
             print_text(&tables.join("\n\n"))?;
         }
     }
     for path in &written {
         progress.note(&format!("wrote {}", path.display()));
     }
-    let unmet = results.iter().filter(|result| !result.passed()).count();
-    if unmet > 0 && results.len() > 1 {
-        progress.note(&format!("{unmet} of {} scenarios went otherwise than expected", results.len()));
+    let unmet = records.iter().filter(|record| !record.passed()).count();
+    if unmet > 0 && records.len() > 1 {
+        progress.note(&format!("{unmet} of {} scenarios did not meet their expectations", records.len()));
     }
     Ok(if unmet > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -171,13 +174,13 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     Ok(Timestamp::ZERO + time)
 }
 
-/// Who answers --why.
-fn why(args: &SimArgs, scenarios: &[Scenario]) -> Result<Option<WhyObserver>, UsageError> {
-    let Some(at) = args.why else { return Ok(None) };
+/// Whether --why can be answered.
+fn check_why(args: &SimArgs, scenarios: &[Scenario]) -> Result<(), UsageError> {
+    let Some(at) = args.why else { return Ok(()) };
     let [scenario] = scenarios else {
         return Err(UsageError::new("--why looks into one scenario: give one FILE"));
     };
-    WhyObserver::new(scenario, at, args.flow.as_deref()).map(Some).map_err(UsageError::new)
+    why::check(scenario, at, args.flow.as_deref()).map_err(UsageError::new)
 }
 
 /// What is wrong with a scenario, as the end of a command: one problem a line.
@@ -185,55 +188,46 @@ pub(crate) fn usage(problems: &[String]) -> UsageError {
     UsageError::new(problems.join("\nerror: "))
 }
 
-/// Who watches a run for the sake of --out and --why.
-struct Observers {
-    trace: Option<(TraceFile, PathBuf)>,
-    page: Option<PageObserver>,
-    why: Option<WhyObserver>,
-}
-
-impl Observers {
-    fn new(
-        scenario: &Scenario,
-        (seed, trace): (u64, Option<TraceFormat>),
-        folder: Option<&PathBuf>,
-    ) -> anyhow::Result<Self> {
-        let trace = folder.zip(trace).map(|(folder, format)| {
-            let path = folder.join(format.file());
-            TraceFile::create(&path, run::names(scenario)).map(|file| (file, path))
-        });
-        let page = folder.map(|_| PageObserver::new(scenario, seed));
-        Ok(Self { trace: trace.transpose()?, page, why: None })
-    }
-
-    /// Writes all that is to be written, and names it: either all of it appears, or none.
-    fn write(self, result: &SimResult, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-        let mut files = Files::default();
-        files.add_result(folder, result)?;
-        if let Some(page) = self.page {
-            files.add_report(folder, &page.page(result, command_line()))?;
-        }
-        let mut written = Vec::new();
-        if let Some((trace, path)) = self.trace {
-            trace.finish()?;
-            written.push(path);
-        }
-        written.extend(files.commit()?);
-        Ok(written)
-    }
-}
-
-/// One run, which tells how far it is.
-fn simulate(
+/// The trace file of a run, if one is asked for.
+fn trace(
+    args: &SimArgs,
     scenario: &Scenario,
-    seed: u64,
-    observers: &mut Observers,
+    folder: Option<&PathBuf>,
+) -> anyhow::Result<Option<(TraceFile, PathBuf)>> {
+    let Some((folder, format)) = folder.zip(args.trace) else { return Ok(None) };
+    let path = folder.join(format.file());
+    Ok(Some((TraceFile::create(&path, TraceNames::of(scenario))?, path)))
+}
+
+/// Writes all files, and names them: either all of them appear, or none.
+fn write(
+    record: &RunRecord,
+    folder: &Path,
+    trace: Option<(TraceFile, PathBuf)>,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Files::default();
+    files.add_result(folder, record)?;
+    files.add_report(folder, &html::simulation(record, command_line()))?;
+    let mut written = Vec::new();
+    if let Some((trace, path)) = trace {
+        trace.finish()?;
+        written.push(path);
+    }
+    written.extend(files.commit()?);
+    Ok(written)
+}
+
+/// One run, which reports how far it is.
+fn simulate(
+    args: &SimArgs,
+    scenario: &Scenario,
+    mut observer: Option<&mut TraceFile>,
     (stop, progress): (&AtomicBool, &Progress),
-) -> SimResult {
-    let trace = observers.trace.as_mut().map(|(trace, _)| trace);
-    let page = observers.page.as_mut().map(|page| &mut page.observers);
-    let mut watching = (trace, (page, observers.why.as_mut()));
-    timed::run(scenario, seed, &mut watching, |now| {
+) -> RunRecord {
+    let page = args.out.as_ref().map(|_| TimelineOptions::default());
+    let options = RecordOptions { timeline: args.why.map(|_| why::timeline()).or(page) };
+    let seed = args.seed.unwrap_or(scenario.seed());
+    timed::run(scenario, seed, options, &mut observer, |now| {
         let (name, done) = (scenario.name(), now.as_seconds());
         progress.say(format!("{name}: {done:.1} of {} s", scenario.duration().as_seconds()));
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

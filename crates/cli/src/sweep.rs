@@ -22,11 +22,13 @@ use super::{
 };
 use giusto::{
     error::UsageError,
-    record::SimResult,
-    run::sweep::{
-        self, Failed, Finished, Journal, JournalError, Outcome, Planned, Seeds, Summary, Sweep, Values,
+    record::RunRecord,
+    run::{
+        RecordOptions,
+        sweep::{self, Failed, Finished, Journal, JournalError, Outcome, Planned, Seeds, Sweep, Values},
     },
     scenario::Document,
+    view::sweep::{self as view, Summary},
     whole_file::{self, Content},
 };
 
@@ -41,7 +43,7 @@ const NAMED: usize = 10;
   giusto sweep scenarios/codel.toml --set bottleneck.rate=1M,5M,20M --set bottleneck.queue.target=5ms,15ms --out rates --resume
 
 --out writes flows.csv and links.csv, a row for each run and flow or link, and journal.jsonl, which --resume continues.
-Exit status: 0 all as expected, 1 a run failed or an expectation is not met, 2 bad usage.")]
+Exit status: 0 all expectations are met, 1 a run failed or an expectation is not met, 2 bad usage.")]
 pub(crate) struct SweepArgs {
     /// The scenario
     #[arg(value_name = "FILE")]
@@ -100,16 +102,16 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
 
     let interrupted = outcome.missing > 0;
     if args.json {
-        let summary = sweep::summaries(&outcome.finished);
+        let summary = view::summaries(&outcome.finished);
         let (runs, failed) = (&outcome.finished[..], &outcome.failed[..]);
         print_json(&Printed { scenario: name, parameters: &paths, runs, failed, summary, interrupted })?;
     } else {
-        print_text(&sweep::text(&paths, &outcome.finished))?;
+        print_text(&view::text(&paths, &outcome.finished))?;
     }
     if let Some(out) = &args.out {
         let tables = [
-            ("flows.csv", sweep::flows_csv(&paths, &outcome.finished)?),
-            ("links.csv", sweep::links_csv(&paths, &outcome.finished)?),
+            ("flows.csv", view::flows_csv(&paths, &outcome.finished)?),
+            ("links.csv", view::links_csv(&paths, &outcome.finished)?),
         ];
         for (file, table) in tables {
             let path = out.join(file);
@@ -175,11 +177,11 @@ fn in_parallel(
 }
 
 /// One run, unless it is over before.
-fn simulate(run: &Planned, is_over: impl Fn() -> bool) -> Option<SimResult> {
+fn simulate(run: &Planned, is_over: impl Fn() -> bool) -> Option<RunRecord> {
     if is_over() {
         return None;
     }
-    let result = timed::run(&run.scenario, run.seed, &mut (), |_| {
+    let result = timed::run(&run.scenario, run.seed, RecordOptions::default(), &mut (), |_| {
         if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     (!result.interrupted).then_some(result)
@@ -202,7 +204,7 @@ fn tell(args: &SweepArgs, outcome: &Outcome, progress: &Progress) {
     for run in outcome.finished.iter().filter(|run| !run.result.passed()) {
         let unmet = run.result.checks.iter().filter(|check| !check.passed).map(|check| check.name.as_str());
         let unmet = unmet.collect::<Vec<_>>().join("; ");
-        wrong.push(format!("not as expected: {}: {unmet}", alone(&run.seed, &run.parameters)));
+        wrong.push(format!("expectation not met: {}: {unmet}", alone(&run.seed, &run.parameters)));
     }
     for line in wrong.iter().take(NAMED) {
         progress.note(line);
@@ -210,7 +212,7 @@ fn tell(args: &SweepArgs, outcome: &Outcome, progress: &Progress) {
     if wrong.len() > NAMED {
         progress.note(&format!("… and {} more", wrong.len() - NAMED));
     }
-    if sweep::seeds_make_no_difference(&outcome.finished) {
+    if view::seeds_make_no_difference(&outcome.finished) {
         progress.note(
             "note: all seeds give the same: nothing is drawn here; let flows begin at drawn times, as start = { uniform = \"1 s\" }",
         );

@@ -32,7 +32,7 @@ fn the_scoreboard_needs_no_file_and_writes_where_it_is_told() {
     let kept = std::fs::read(folder.path().join("board/result.json")).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&kept).unwrap(), printed);
     let page = std::fs::read_to_string(folder.path().join("board/report.html")).unwrap();
-    assert!(page.contains("5.6: delay in queues"));
+    assert!(page.contains("5.6: queueing delay"));
 }
 
 #[test]

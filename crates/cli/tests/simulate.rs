@@ -284,7 +284,7 @@ fn an_expectation_that_is_not_met_ends_with_1_and_says_so() {
     let output = folder.run(&["sim", "s.toml"]);
     assert_eq!(output.status.code(), Some(1));
     let shown = text(&output.stdout);
-    assert!(shown.contains("✗ flow voice: delay-max: 21.6 ms, NOT as expected: at least 30 ms"), "{shown}");
+    assert!(shown.contains("✗ flow voice: delay-max: 21.6 ms, NOT MET: expected at least 30 ms"), "{shown}");
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn what_is_added_elsewhere_leaves_a_links_losses_as_they_were() {
     }
     let lost = |file: &str| {
         let mut lost = Lost(Vec::new());
-        run::simulate(&Scenario::parse(file, "s.toml").unwrap(), 5, &mut lost);
+        run::simulate(&Scenario::parse(file, "s.toml").unwrap(), 5, run::RecordOptions::default(), &mut lost);
         lost.0
     };
     let lossy = with("rate = \"1 Mbit/s\"\nloss = 0.2", "rate = \"1 Mbit/s\"")
@@ -388,7 +388,7 @@ fn a_sweep_names_the_runs_that_were_not_as_expected_and_how_to_see_them_alone() 
     assert_eq!(result["summary"][0]["loss_ratio"]["mean"], 0.0);
     let told = text(&output.stderr);
     assert!(
-        told.contains("not as expected: giusto sim s.toml --seed 4 --set wire.loss=1: flow voice: loss"),
+        told.contains("expectation not met: giusto sim s.toml --seed 4 --set wire.loss=1: flow voice: loss"),
         "{told}"
     );
     assert!(!told.contains("wire.loss=0:"), "{told}");
@@ -569,7 +569,7 @@ fn every_scenario_of_the_project_goes_as_it_expects() {
             for expectation in scenario.expectations() {
                 assert!(expectation.min.is_some() && expectation.max.is_some(), "{}", path.display());
             }
-            let result = run::simulate(&scenario, scenario.seed(), &mut ());
+            let result = run::simulate(&scenario, scenario.seed(), run::RecordOptions::default(), &mut ());
             let failed = result.checks.into_iter().filter(|check| !check.passed);
             failed.map(move |check| format!("{}: {check:?}", path.display())).collect::<Vec<_>>()
         })

@@ -3,12 +3,16 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
 
-use giusto::{record::SimResult, run, scenario::Scenario};
+use giusto::{
+    record::RunRecord,
+    run::{self, RecordOptions},
+    scenario::Scenario,
+};
 
 const SCREAMS: [&str; 3] = ["scream:d00+giusto", "scream:rfc8298+giusto", "scream:v2"];
 
 /// A minute and a half of `video` over 2 Mbit/s and 50 ms, with sound; the first half minute does not count.
-fn call(controller: &str, video: &str, more: &str) -> SimResult {
+fn call(controller: &str, video: &str, more: &str) -> RunRecord {
     let text = format!(
         r#"
         duration = "90 s"
@@ -32,14 +36,14 @@ fn call(controller: &str, video: &str, more: &str) -> SimResult {
         {more}
         "#
     );
-    run::simulate(&Scenario::parse(&text, "call.toml").unwrap(), 1, &mut ())
+    run::simulate(&Scenario::parse(&text, "call.toml").unwrap(), 1, RecordOptions::default(), &mut ())
 }
 
-fn used(result: &SimResult) -> f64 {
+fn used(result: &RunRecord) -> f64 {
     result.links[0].utilisation_ratio.unwrap()
 }
 
-fn queue_p95(result: &SimResult) -> f64 {
+fn queue_p95(result: &RunRecord) -> f64 {
     result.flows[0].queue_delay_ms.unwrap().p95
 }
 

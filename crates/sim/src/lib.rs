@@ -13,15 +13,15 @@
 //! | [`machine`] | coarse clocks and sleeps |
 //! | [`random`] | random number streams |
 //! | [`trace`] | trace events |
-//! | [`observe`] | statistics and time series |
+//! | [`record`] | the record of a run: statistics and time series |
 
 pub mod engine;
 pub mod link;
 pub mod machine;
 pub mod network;
-pub mod observe;
 pub mod packet;
 pub mod random;
+pub mod record;
 pub mod simulation;
 pub mod trace;
 pub mod traffic;

@@ -44,6 +44,13 @@ pub enum Event {
         /// Which.
         packet: Packet,
     },
+    /// A link made a copy of it, which travels from there on by itself.
+    Duplicated {
+        /// Where.
+        link: LinkId,
+        /// Which.
+        packet: Packet,
+    },
     /// It will not arrive.
     Dropped {
         /// Where.
@@ -70,6 +77,7 @@ impl Event {
             | Self::Queued { packet, .. }
             | Self::Dequeued { packet, .. }
             | Self::Marked { packet, .. }
+            | Self::Duplicated { packet, .. }
             | Self::Dropped { packet, .. }
             | Self::Delivered { packet } => packet,
         }
@@ -81,6 +89,7 @@ impl Event {
             Self::Queued { link, .. }
             | Self::Dequeued { link, .. }
             | Self::Marked { link, .. }
+            | Self::Duplicated { link, .. }
             | Self::Dropped { link, .. } => Some(*link),
             Self::Sent { .. } | Self::Delivered { .. } => None,
         }
@@ -109,6 +118,13 @@ pub enum Note {
         /// Its size.
         size: DataSize,
     },
+    /// TCP handed data to the application, in order.
+    Received {
+        /// On which flow.
+        flow: FlowId,
+        /// How much.
+        size: DataSize,
+    },
     /// A frame was not encoded, since packets had waited at the sender for too long.
     Skipped {
         /// On which flow.
@@ -133,6 +149,7 @@ impl Note {
         match *self {
             Self::Decided { flow, .. }
             | Self::Frame { flow, .. }
+            | Self::Received { flow, .. }
             | Self::Skipped { flow, .. }
             | Self::Discarded { flow, .. } => flow,
         }

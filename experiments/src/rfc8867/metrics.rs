@@ -14,16 +14,23 @@ use giusto_sim::{link::rate::RateProfile, traffic::Departures};
 use giusto_units::{TimeDelta, Timestamp};
 use serde::Serialize;
 
-use super::{
-    cases::Case,
-    record::{FlowRecord, INTERVAL, Interval, PER_SECOND, Record},
+use super::cases::Case;
+use giusto::{
+    record::{FlowTimeline, RunRecord, Timeline, TimelineOptions},
+    scenario::{FlowKind, FlowSpec, Scenario, Start},
 };
-use giusto::scenario::{FlowKind, FlowSpec, Scenario, Start};
+
+/// Rates are measured over this (RFC 8868 §3, item 1).
+const INTERVAL: TimeDelta = TimeDelta::from_millis(200);
+/// Intervals in a second.
+pub(super) const PER_SECOND: usize = 5;
 
 /// A shorter static period is none.
 const SHORTEST_S: f64 = 5.0;
 /// How far from the settled mean a converged rate may be.
 const NEAR: f64 = 0.25;
+/// The beginning of a flow that the worst 5 s leave out.
+const SETTLING: usize = 25 * PER_SECOND;
 /// How long it must stay there.
 const STAYS: usize = 5 * PER_SECOND;
 /// The watermarks of a swing against the settled mean: a factor of 4 apart, as in the example of RFC 8868 §3, item 9.
@@ -56,10 +63,6 @@ pub struct FlowMetrics {
     pub goodput_sd_bps: Option<f64>,
     /// The least mean received rate over 5 s, the first 25 s left out.
     pub worst_5s_bps: Option<f64>,
-    /// From a frame's capture until it was there, 95 % of them at most this.
-    pub frame_delay_p95_ms: Option<f64>,
-    /// What the far end sent back.
-    pub feedback_bps: f64,
 }
 
 /// A static period at a bottleneck.
@@ -100,36 +103,66 @@ pub struct FlowPeriod {
     pub swings: u64,
 }
 
+/// The timeline that the metrics need in a record.
+pub(super) fn timeline() -> TimelineOptions {
+    TimelineOptions::every(INTERVAL)
+}
+
+/// One interval of a flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Interval {
+    sent_bytes: u64,
+    pub(super) received_bytes: u64,
+    frame_bytes: u64,
+    pub(super) queue_delay_max_ms: f64,
+}
+
+/// A flow, interval by interval.
+pub(super) fn intervals(timeline: &Timeline, id: &str) -> Vec<Interval> {
+    let Some(flow) = timeline.flows.iter().find(|flow| flow.id == id) else { return Vec::new() };
+    let at = |column: &Vec<u64>, place: usize| column.get(place).copied().unwrap_or(0);
+    let interval = |place| Interval {
+        sent_bytes: at(&flow.sent_bytes, place),
+        received_bytes: at(&flow.received_bytes, place),
+        frame_bytes: streams(flow).map(|bytes| at(bytes, place)).sum(),
+        queue_delay_max_ms: flow.queue_delay_max_ms.get(place).copied().flatten().unwrap_or(0.0),
+    };
+    (0..timeline.t_s.len()).map(interval).collect()
+}
+
+/// The bytes of the complete frames of each stream, interval by interval.
+fn streams(flow: &FlowTimeline) -> impl Iterator<Item = &Vec<u64>> {
+    flow.media.iter().flat_map(|media| media.streams.iter().map(|stream| &stream.frame_bytes))
+}
+
 /// The metrics of one run.
-pub(super) fn metrics(case: &Case, scenario: &Scenario, record: &Record) -> Metrics {
-    let flows = scenario.flows().iter().flat_map(|spec| {
-        let named = spec.instances().filter_map(|name| record.flow(&name)).collect::<Vec<_>>();
-        named.into_iter().map(|flow| flow_metrics(scenario, spec, flow))
+pub(super) fn metrics(case: &Case, scenario: &Scenario, record: &RunRecord) -> Metrics {
+    let nothing = Timeline::default();
+    let timeline = record.timeline.as_ref().unwrap_or(&nothing);
+    let flows = record.flows.iter().filter_map(|flow| {
+        let spec = scenario.flows().iter().find(|spec| spec.id == flow.group)?;
+        let (from, to) = life(scenario, spec);
+        let all = intervals(timeline, &flow.id);
+        let own = within(&all, from..to);
+        let sent = Spread::of(own.iter().map(|interval| bps(interval.sent_bytes, 1)));
+        let goodput = Spread::of(own.iter().map(|interval| bps(interval.frame_bytes, 1)));
+        let goodput = goodput.filter(|_| flow.kind == "media");
+        let settled = own.get(SETTLING..).unwrap_or_default();
+        let worst = settled.windows(STAYS).map(|part| mean(part, received));
+        Some(FlowMetrics {
+            id: flow.id.clone(),
+            sent_rate_bps: sent.map_or(0.0, |spread| spread.mean),
+            sent_rate_sd_bps: sent.map_or(0.0, |spread| spread.deviation),
+            goodput_bps: goodput.map(|spread| spread.mean),
+            goodput_sd_bps: goodput.map(|spread| spread.deviation),
+            worst_5s_bps: worst.min_by(f64::total_cmp),
+        })
     });
     let periods = static_periods(scenario);
     let at = case.bottlenecks.iter().flat_map(|(link, media)| {
-        periods.iter().map(|period| at_bottleneck(scenario, record, (link, media), period.clone()))
+        periods.iter().map(|period| at_bottleneck(scenario, timeline, (link, media), period.clone()))
     });
     Metrics { flows: flows.collect(), periods: at.filter(|period| !period.flows.is_empty()).collect() }
-}
-
-fn flow_metrics(scenario: &Scenario, spec: &FlowSpec, flow: &FlowRecord) -> FlowMetrics {
-    const SETTLING: usize = 25 * PER_SECOND;
-    let (from, to) = life(scenario, spec);
-    let own = within(flow, from..to);
-    let sent = Spread::of(own.iter().map(|interval| bps(interval.sent_bytes, 1)));
-    let goodput = Spread::of(own.iter().map(|interval| bps(interval.frame_bytes, 1)));
-    let worst = own.get(SETTLING..).unwrap_or_default().windows(STAYS).map(|part| mean(part, received));
-    FlowMetrics {
-        id: flow.name.clone(),
-        sent_rate_bps: sent.map_or(0.0, |spread| spread.mean),
-        sent_rate_sd_bps: sent.map_or(0.0, |spread| spread.deviation),
-        goodput_bps: goodput.filter(|_| flow.is_media).map(|spread| spread.mean),
-        goodput_sd_bps: goodput.filter(|_| flow.is_media).map(|spread| spread.deviation),
-        worst_5s_bps: worst.min_by(f64::total_cmp),
-        frame_delay_p95_ms: flow.frame_delay.quantile(0.95).map(TimeDelta::as_millis),
-        feedback_bps: if to > from { flow.back_bytes as f64 * 8.0 / (to - from) } else { 0.0 },
-    }
 }
 
 /// When a flow begins and ends, in seconds.
@@ -168,7 +201,7 @@ pub(super) fn static_periods(scenario: &Scenario) -> Vec<Range<f64>> {
 
 fn at_bottleneck(
     scenario: &Scenario,
-    record: &Record,
+    timeline: &Timeline,
     (link, media): (&str, &[&str]),
     period: Range<f64>,
 ) -> Period {
@@ -184,10 +217,13 @@ fn at_bottleneck(
         from <= period.start && to >= period.end && !paused
     };
     let specs = scenario.flows().iter().filter(|spec| media.contains(&spec.id.as_str()));
-    let flows: Vec<&FlowRecord> =
-        specs.filter(sends_throughout).filter_map(|spec| record.flow(&spec.id)).collect();
+    let flows: Vec<(&str, Vec<Interval>)> = specs
+        .filter(sends_throughout)
+        .map(|spec| (spec.id.as_str(), intervals(timeline, &spec.id)))
+        .filter(|(_, intervals)| !intervals.is_empty())
+        .collect();
     let capacity = capacity(scenario, link, period.start);
-    let own: Vec<&[Interval]> = flows.iter().map(|flow| within(flow, settled.clone())).collect();
+    let own: Vec<&[Interval]> = flows.iter().map(|(_, all)| within(all, settled.clone())).collect();
     let sent: f64 = own.iter().map(|intervals| mean(intervals, sent)).sum();
     Period {
         link: link.to_owned(),
@@ -201,19 +237,19 @@ fn at_bottleneck(
     }
 }
 
-fn flow_period(flow: &FlowRecord, period: Range<f64>, settled: Range<f64>) -> FlowPeriod {
-    let own = within(flow, settled);
+fn flow_period((id, all): &(&str, Vec<Interval>), period: Range<f64>, settled: Range<f64>) -> FlowPeriod {
+    let own = within(all, settled);
     let rates: Vec<f64> = own.iter().map(|interval| bps(interval.sent_bytes, 1)).collect();
     let spread = Spread::of(rates.iter().copied());
     let reference = spread.map_or(0.0, |spread| spread.mean);
     FlowPeriod {
-        id: flow.name.clone(),
+        id: (*id).to_owned(),
         sent_rate_bps: reference,
         received_rate_bps: mean(own, received),
         variation_ratio: spread
             .filter(|spread| spread.mean > 0.0)
             .map(|spread| spread.deviation / spread.mean),
-        convergence_s: convergence(within(flow, period), reference),
+        convergence_s: convergence(within(all, period), reference),
         swings: swings(&rates, reference),
     }
 }
@@ -285,10 +321,9 @@ fn rate_at(profile: &RateProfile, at_s: f64) -> Option<f64> {
 }
 
 /// The intervals that lie within a time.
-pub(super) fn within(flow: &FlowRecord, time: Range<f64>) -> &[Interval] {
+pub(super) fn within(all: &[Interval], time: Range<f64>) -> &[Interval] {
     let place = |seconds: f64| (seconds / INTERVAL.as_seconds()).round().max(0.0) as usize;
-    let (from, to) = (place(time.start), place(time.end).min(flow.intervals.len()));
-    flow.intervals.get(from..to).unwrap_or_default()
+    all.get(place(time.start)..place(time.end).min(all.len())).unwrap_or_default()
 }
 
 fn sent(interval: &Interval) -> u64 {

@@ -7,7 +7,6 @@
 mod cases;
 mod metrics;
 mod page;
-mod record;
 mod scoreboard;
 
 use std::{ops::ControlFlow, sync::Mutex};
@@ -19,11 +18,10 @@ use serde::Serialize;
 pub use cases::{CASES, Case};
 pub use metrics::{FlowMetrics, FlowPeriod, Metrics, Period};
 
-use self::record::Record;
 use super::Reproduction;
 use giusto::{
-    record::SimResult,
-    run,
+    record::RunRecord,
+    run::{self, RecordOptions},
     scenario::{Expectation, Scenario, ScenarioError},
 };
 
@@ -80,7 +78,7 @@ pub struct Run {
     /// The command that runs it alone.
     pub command: String,
     /// What came of it, with its expectations.
-    pub result: SimResult,
+    pub result: RunRecord,
     /// The metrics of RFC 8868.
     pub metrics: Metrics,
     /// What is drawn of it, of the first seed alone.
@@ -179,16 +177,20 @@ impl Task {
         if watch().is_break() {
             return None;
         }
-        let mut record = Record::new(&self.scenario);
-        let result = run::simulate_watched(&self.scenario, self.seed, &mut record, |_| watch());
-        (!result.interrupted).then(|| Run {
+        let options = RecordOptions::with_timeline(metrics::timeline());
+        let mut record = run::simulate_watched(&self.scenario, self.seed, options, &mut (), |_| watch());
+        let metrics = metrics::metrics(&self.case, &self.scenario, &record);
+        let series = self.is_drawn.then(|| page::series(&self.case, &self.scenario, &record));
+        // The timelines of all runs together would fill the memory.
+        record.timeline = None;
+        (!record.interrupted).then(|| Run {
             case: self.case.id,
             controller: self.controller.name(),
             seed: self.seed.to_string(),
             command: self.case.command(self.controller, self.seed),
-            result,
-            metrics: metrics::metrics(&self.case, &self.scenario, &record),
-            series: self.is_drawn.then(|| page::series(&self.case, &self.scenario, &record)),
+            result: record,
+            metrics,
+            series,
         })
     }
 }

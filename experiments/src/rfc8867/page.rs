@@ -5,11 +5,10 @@ use giusto_congestion::Algorithm;
 use super::{
     RULE, Run, Scoreboard, Series,
     cases::Case,
-    metrics::{FlowMetrics, Period, capacity, mean, static_periods, within},
-    record::{PER_SECOND, Record},
+    metrics::{FlowMetrics, Interval, PER_SECOND, Period, capacity, intervals, mean, static_periods, within},
 };
 use giusto::{
-    record::Quantiles,
+    record::{Distribution, RunRecord, Timeline},
     scenario::Scenario,
     view::{
         format::{UNKNOWN, count, grouped, or_unknown, percent, plural, short},
@@ -21,22 +20,25 @@ use giusto::{
 const MOST_MS: f64 = 100.0;
 
 /// What is drawn of a run.
-pub(super) fn series(case: &Case, scenario: &Scenario, record: &Record) -> Series {
+pub(super) fn series(case: &Case, scenario: &Scenario, record: &RunRecord) -> Series {
     let end = scenario.end().as_seconds();
     let seconds = (0..end.floor() as usize).map(|second| second as f64);
-    let of_media = record.flows.iter().filter(|flow| flow.is_media);
-    let rates = of_media.clone().map(|flow| {
+    let nothing = Timeline::default();
+    let timeline = record.timeline.as_ref().unwrap_or(&nothing);
+    let media = record.flows.iter().filter(|flow| flow.kind == "media");
+    let media: Vec<(&str, Vec<Interval>)> =
+        media.map(|flow| (flow.id.as_str(), intervals(timeline, &flow.id))).collect();
+    let rates = media.iter().map(|(id, all)| {
         let points = seconds.clone().map(|second| {
-            let part = within(flow, second..second + 1.0);
+            let part = within(all, second..second + 1.0);
             (second + 0.5, mean(part, |interval| interval.received_bytes) / 1e6)
         });
-        (flow.name.clone(), points.collect())
+        ((*id).to_owned(), points.collect())
     });
     let waited = seconds.clone().map(|second| {
-        let intervals = of_media.clone().flat_map(|flow| within(flow, second..second + 1.0));
-        let longest =
-            intervals.take(PER_SECOND * record.flows.len()).map(|interval| interval.waited_ns).max();
-        (second + 0.5, longest.unwrap_or_default() as f64 / 1e6)
+        let intervals = media.iter().flat_map(|(_, all)| within(all, second..second + 1.0));
+        let delays = intervals.take(PER_SECOND * record.flows.len());
+        (second + 0.5, delays.map(|interval| interval.queue_delay_max_ms).fold(0.0, f64::max))
     });
     let capacities = case.bottlenecks.iter().map(|(link, _)| {
         let periods = static_periods(scenario);
@@ -217,7 +219,7 @@ impl Scoreboard {
             Column::number("delay p50 (ms)"),
             Column::number("p95"),
             Column::number("p99"),
-            Column::number("in queues p50 (ms)"),
+            Column::number("queueing delay p50 (ms)"),
             Column::number("p95"),
             Column::number("p99"),
             Column::number("frame delay p95 (ms)"),
@@ -234,11 +236,11 @@ impl Scoreboard {
             row.push(or_unknown(of.goodput_bps, |bps| mean(bps, of.goodput_sd_bps)).into());
             row.push(or_unknown(flow.loss_ratio, percent).into());
             for quantiles in [flow.delay_ms, flow.queue_delay_ms] {
-                let of: [fn(Quantiles) -> f64; 3] = [|all| all.p50, |all| all.p95, |all| all.p99];
+                let of: [fn(Distribution) -> f64; 3] = [|all| all.p50, |all| all.p95, |all| all.p99];
                 row.extend(of.map(|of| Cell::from(or_unknown(quantiles.map(of), short))));
             }
-            row.push(or_unknown(of.frame_delay_p95_ms, short).into());
-            row.push(short(of.feedback_bps / 1e3).into());
+            row.push(or_unknown(flow.frame_delay_ms.map(|delay| delay.p95), short).into());
+            row.push(or_unknown(flow.feedback_rate_bps, |bps| short(bps / 1e3)).into());
             Some(row)
         };
         let runs = self.plan.controllers.iter().filter_map(|&controller| self.first_run(case, controller));
@@ -275,8 +277,8 @@ impl Scoreboard {
     }
 
     fn delay_chart(&self, case: &Case) -> Option<Chart> {
-        let caption = "The longest that a packet of media waited in queues, in each second.";
-        let mut chart = Chart::new(format!("{}: delay in queues", case.id), caption)
+        let caption = "The maximum queueing delay of the packets of media, in each second.";
+        let mut chart = Chart::new(format!("{}: queueing delay", case.id), caption)
             .with_axes("time (s)", "delay (ms)")
             .with_full_width()
             .with_mark(Mark::AtY(MOST_MS, "95 % at most".to_owned()));

@@ -8,7 +8,11 @@ use super::{
     published::{TABLE_3, TABLE_3_DELAYS_MS},
     statements::Spread,
 };
-use giusto::{record::SimResult, run, scenario::Scenario};
+use giusto::{
+    record::RunRecord,
+    run::{self, RecordOptions},
+    scenario::Scenario,
+};
 
 /// The controller that the table is about: the version of the algorithm that the thesis cites.
 const JUDGED: &str = "gcc:draft-02+giusto";
@@ -101,8 +105,8 @@ fn shares(controller: &str, seeds: u64, duration_s: u64) -> Option<Shares> {
     let mut cells = Vec::new();
     for delay in TABLE_3_DELAYS_MS {
         let scenario = Scenario::parse(&scenario(controller, delay, duration_s), "rrtcc").ok()?;
-        let runs: Vec<[(&str, f64); 4]> =
-            (1..=seeds).filter_map(|seed| cells_of(&run::simulate(&scenario, seed, &mut ()))).collect();
+        let run = |seed| cells_of(&run::simulate(&scenario, seed, RecordOptions::default(), &mut ()));
+        let runs: Vec<[(&str, f64); 4]> = (1..=seeds).filter_map(run).collect();
         for cell in &TABLE_3 {
             let values = runs.iter().flatten().filter(|(id, _)| *id == cell.id).map(|(_, value)| *value);
             cells.push((cell.id, delay, Spread::of(values)?));
@@ -112,7 +116,7 @@ fn shares(controller: &str, seeds: u64, duration_s: u64) -> Option<Shares> {
 }
 
 /// The cells of Table 3 from one run. TFS is the throughput of a TCP flow over the total by the number of flows (§2.3).
-fn cells_of(result: &SimResult) -> Option<[(&'static str, f64); 4]> {
+fn cells_of(result: &RunRecord) -> Option<[(&'static str, f64); 4]> {
     let media = result.flows.iter().find(|flow| flow.kind == "media")?;
     let tcp: Vec<f64> =
         result.flows.iter().filter(|flow| flow.kind == "tcp").map(|flow| flow.received_rate_bps).collect();

@@ -14,8 +14,8 @@ use giusto_sim::{
         queue::{DropTail, Limit},
         rate::RateProfile,
     },
-    observe::Summary,
     packet::FlowId,
+    record::{PlannedFlow, RecordPlan, Recorder},
     simulation::Simulation,
     trace::{Event, Note, Observer},
 };
@@ -152,23 +152,27 @@ fn through_a_queue(contender: Contender, seed: u64, steps: &[(Timestamp, DataRat
     simulation.deliver(media, receiver);
     simulation.deliver(reports, sender);
 
-    let mut seen = (Summary::default(), Seen { media, ..Seen::default() });
+    // Packets that are in the queue at the end still arrive; they count for losses and delays, not for rates.
+    let emptied = end + TimeDelta::from_seconds(10);
+    let flows =
+        vec![PlannedFlow { flow: media, window: Timestamp::ZERO..emptied, ..PlannedFlow::default() }];
+    let recorder = Recorder::new(RecordPlan { end: emptied, flows, ..RecordPlan::default() });
+    let mut seen = (recorder, Seen { media, ..Seen::default() });
     simulation.run_until(end, &mut seen);
-    let (mut summary, mut drawn) = seen;
-    // What is in the queue still arrives, but does not count for what arrived until the end.
-    let arrived = summary.flow(media)?.received_rate_bps(end)?;
-    simulation.run_until(end + TimeDelta::from_seconds(10), &mut (&mut summary, &mut drawn));
+    let (at_end, _) = seen.0.clone().finish(&simulation, end);
+    simulation.run_until(emptied, &mut seen);
+    let (recorder, mut drawn) = seen;
     simulation.tell_gauges(end, &mut drawn);
-    let flow = summary.flow(media)?;
-    let delay = |share| flow.delay.quantile(share).map(TimeDelta::as_millis);
-    let sent = flow.sent.packets as f64;
+    let (record, _) = recorder.finish(&simulation, emptied);
+    let (at_end, flow) = (at_end.flows.first()?, record.flows.first()?);
+    let delay = flow.delay_ms?;
     Some(Queued {
         contender,
-        sent_bps: flow.sent_rate_bps(end)?,
-        goodput_bps: arrived,
-        loss_ratio: flow.loss_ratio()?,
-        delay_ms: [delay(0.5)?, delay(0.95)?],
-        over_use_ratio: drawn.over_uses / sent,
+        sent_bps: at_end.sent_rate_bps,
+        goodput_bps: at_end.received_rate_bps,
+        loss_ratio: flow.loss_ratio?,
+        delay_ms: [delay.p50, delay.p95],
+        over_use_ratio: drawn.over_uses / flow.sent_packets as f64,
         rate: drawn.rate,
         delay: drawn.delay,
     })

@@ -2,9 +2,10 @@
 
 pub(crate) mod build;
 pub mod comparison;
+mod describe;
 mod expect;
 pub(crate) mod media;
 mod simulate;
 pub mod sweep;
 
-pub use simulate::{names, simulate, simulate_watched};
+pub use simulate::{RecordOptions, simulate, simulate_watched};

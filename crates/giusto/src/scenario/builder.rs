@@ -40,7 +40,7 @@ use super::{
 ///     .expect(Expectation::of_flow("voice", Metric::ReceivedRate).between(63e3, 64e3))
 ///     .build()?;
 ///
-/// let result = run::simulate(&scenario, 1, &mut ());
+/// let result = run::simulate(&scenario, 1, run::RecordOptions::default(), &mut ());
 /// assert!(result.passed(), "{:?}", result.checks);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -1,8 +1,8 @@
 //! Decisions of congestion controllers, in words.
 
-use giusto_congestion::{Cause, Decision, Signal};
-use serde::Serialize;
+use giusto_congestion::{Cause, Signal};
 
+use crate::record::DecisionRecord;
 use crate::view::format::{percent, rate, short};
 
 /// Why a target is what it is, in words with the numbers that led to it.
@@ -10,7 +10,7 @@ use crate::view::format::{percent, rate, short};
 /// # Example
 ///
 /// ```
-/// use giusto::simulation::decision::cause_in_words;
+/// use giusto::view::decision::cause_in_words;
 /// use giusto_congestion::{Cause, Signal};
 ///
 /// let cause = Cause::Delay { signal: Signal::OverUse, trend_ms: 14.2, threshold_ms: 12.5 };
@@ -81,9 +81,9 @@ pub fn signal_name(signal: Signal) -> &'static str {
 }
 
 /// From what to what: `2.610 → 2.050 Mbit/s`, or the target alone where it did not change.
-pub fn change_in_words(decision: &Decision) -> String {
-    let [from, to] = [decision.from, decision.to].map(|rate_of| rate(rate_of.as_bps() as f64));
-    if decision.from == decision.to {
+pub fn change_in_words(decision: &DecisionRecord) -> String {
+    let [from, to] = [decision.from_bps, decision.to_bps].map(|bps| rate(bps as f64));
+    if decision.from_bps == decision.to_bps {
         return format!("stays at {to}");
     }
     match (from.rsplit_once(' '), to.rsplit_once(' ')) {
@@ -93,7 +93,7 @@ pub fn change_in_words(decision: &Decision) -> String {
 }
 
 /// Cause and change: `loss: 12 % of the packets: 2.610 → 2.050 Mbit/s`.
-pub fn decision_in_words(decision: &Decision) -> String {
+pub fn decision_in_words(decision: &DecisionRecord) -> String {
     format!("{}: {}", cause_in_words(&decision.cause), change_in_words(decision))
 }
 
@@ -102,38 +102,8 @@ fn signed(value: f64) -> String {
     if text == "0" && value < 0.0 { "-0".to_owned() } else { text }
 }
 
-/// A decision as it stands in JSON: when, from what to what, the cause with its numbers, and in words.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DecisionRecord {
-    /// When, in seconds from the beginning of the run.
-    pub at_s: f64,
-    /// The target before, in bit/s.
-    pub from_bps: u64,
-    /// The target since, in bit/s.
-    pub to_bps: u64,
-    /// Why.
-    #[serde(flatten)]
-    pub cause: Cause,
-    /// The same in words.
-    pub words: String,
-}
-
-impl From<&Decision> for DecisionRecord {
-    fn from(decision: &Decision) -> Self {
-        Self {
-            at_s: decision.at.as_seconds(),
-            from_bps: decision.from.as_bps(),
-            to_bps: decision.to.as_bps(),
-            cause: decision.cause,
-            words: decision_in_words(decision),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use giusto_units::{DataRate, Timestamp};
-
     use super::*;
 
     fn delay(signal: Signal, trend_ms: f64) -> Cause {
@@ -158,9 +128,8 @@ mod tests {
 
     #[test]
     fn a_change_names_its_unit_once_where_it_can() {
-        let words = |from, to| {
-            let [from, to] = [from, to].map(DataRate::from_bps);
-            change_in_words(&Decision { from, to, ..Decision::default() })
+        let words = |from_bps, to_bps| {
+            change_in_words(&DecisionRecord { at_s: 0.0, from_bps, to_bps, cause: Cause::Start })
         };
         assert_eq!(words(2_610_000, 2_050_000), "2.610 → 2.050 Mbit/s");
         assert_eq!(words(900_000, 1_050_000), "900.000 kbit/s → 1.050 Mbit/s");
@@ -186,9 +155,9 @@ mod tests {
             Cause::Limit,
         ];
         for cause in causes {
-            let decision =
-                Decision { at: Timestamp::from_nanos(1_500_000_000), cause, ..Decision::default() };
-            let json = serde_json::to_value(DecisionRecord::from(&decision)).unwrap();
+            let decision = DecisionRecord { at_s: 1.5, from_bps: 0, to_bps: 1, cause };
+            let json = serde_json::to_value(decision).unwrap();
+            assert_eq!(serde_json::from_value::<DecisionRecord>(json.clone()).unwrap(), decision);
             assert_eq!(json["cause"], cause_name(&cause));
             assert_eq!(json["at_s"], 1.5);
             if let Cause::Delay { signal, .. } = cause {

@@ -1,9 +1,10 @@
-//! Views of results: tables, HTML pages, trace files.
+//! Views of records and results: tables, HTML pages, trace files.
 
+pub mod comparison;
 pub mod decision;
 pub mod format;
 pub mod html;
-pub mod page;
+pub mod sweep;
 pub mod table;
 pub mod tables;
 pub mod trace;

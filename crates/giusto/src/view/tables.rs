@@ -1,41 +1,42 @@
-//! A simulated run as a person reads it.
+//! The tables of a simulated run in the terminal.
 
 use comfy_table::CellAlignment::{Left, Right};
 
-use crate::record::{CheckResult, FlowResult, LinkResult, Quantiles, SimResult, StreamResult};
+use crate::record::{Check, Distribution, FlowRecord, LinkRecord, RunRecord, StreamRecord};
 use crate::view::{
     format::{UNKNOWN, count, or_unknown, percent, plural, rate, short, time_us},
     table::of_cells,
 };
 
 /// Tables of flows and links, and a line for each check.
-pub fn tables(result: &SimResult) -> String {
+pub fn tables(record: &RunRecord) -> String {
     let flows = of_cells(
         &[
             ("flow", Left),
             ("kind", Left),
             ("sent", Right),
             ("received", Right),
+            ("goodput", Right),
             ("loss", Right),
             ("marked", Right),
             ("delay ms\np50 / p95 / max", Right),
-            ("in queues ms\np50 / p95 / max", Right),
+            ("queueing delay ms\np50 / p95 / max", Right),
         ],
-        result.flows.iter().map(flow).collect(),
+        record.flows.iter().map(flow).collect(),
     );
     let links = of_cells(
         &[
             ("link", Left),
-            ("used", Right),
+            ("utilisation", Right),
             ("packets\nin", Right),
             ("\nout", Right),
             ("\ndropped", Right),
             ("\nmarked", Right),
-            ("in queue ms\np50 / p95 / max", Right),
+            ("queueing delay ms\nmean / p95 / max", Right),
         ],
-        result.links.iter().map(link).collect(),
+        record.links.iter().map(link).collect(),
     );
-    let media: Vec<Vec<String>> = result.flows.iter().filter_map(media).collect();
+    let media: Vec<Vec<String>> = record.flows.iter().filter_map(media).collect();
     let media = if media.is_empty() {
         String::new()
     } else {
@@ -51,35 +52,35 @@ pub fn tables(result: &SimResult) -> String {
             media,
         ) + "\n"
     };
-    let checks: Vec<String> = result.checks.iter().map(check).collect();
-    [heading(result), flows, media + &streams(result) + &links, checks.join("\n")]
+    let checks: Vec<String> = record.checks.iter().map(check).collect();
+    [heading(record), flows, media + &streams(record) + &links, checks.join("\n")]
         .join("\n")
         .trim_end()
         .to_owned()
 }
 
-/// What ran, and how long it took.
-fn heading(result: &SimResult) -> String {
-    let speed = if result.wall_s > 0.0 {
+/// The name of the run and its duration.
+fn heading(record: &RunRecord) -> String {
+    let speed = if record.wall_s > 0.0 {
         format!(
             " in {}, {} times as fast",
-            time_us(result.wall_s * 1e6),
-            short(result.duration_s / result.wall_s)
+            time_us(record.wall_s * 1e6),
+            short(record.duration_s / record.wall_s)
         )
     } else {
         String::new()
     };
-    let early = if result.interrupted { ", ended early: nothing was checked" } else { "" };
+    let early = if record.interrupted { ", ended early: nothing was checked" } else { "" };
     format!(
         "{}, seed {}: {} s{speed}, {}{early}\n",
-        result.scenario,
-        result.seed,
-        result.duration_s,
-        plural(result.events, "event", "events")
+        record.scenario,
+        record.seed,
+        record.duration_s,
+        plural(record.events, "event", "events")
     )
 }
 
-fn flow(flow: &FlowResult) -> Vec<String> {
+fn flow(flow: &FlowRecord) -> Vec<String> {
     let kind = match &flow.controller {
         Some(controller) => format!("{} {controller}", flow.kind),
         None => flow.kind.clone(),
@@ -89,6 +90,7 @@ fn flow(flow: &FlowResult) -> Vec<String> {
         kind,
         rate(flow.sent_rate_bps),
         rate(flow.received_rate_bps),
+        or_unknown(flow.goodput_bps, rate),
         or_unknown(flow.loss_ratio, percent),
         or_unknown(flow.marked_ratio, percent),
         or_unknown(flow.delay_ms, three),
@@ -96,9 +98,9 @@ fn flow(flow: &FlowResult) -> Vec<String> {
     ]
 }
 
-/// What only media have; nothing for all else.
-fn media(flow: &FlowResult) -> Option<Vec<String>> {
-    let FlowResult { target_rate_bps, decisions, frames, frame_delay_ms, feedback_rate_bps, .. } = flow;
+/// The row of a media flow.
+fn media(flow: &FlowRecord) -> Option<Vec<String>> {
+    let FlowRecord { target_rate_bps, decisions, frames, frame_delay_ms, feedback_rate_bps, .. } = flow;
     if target_rate_bps.is_none() && decisions.is_none() && feedback_rate_bps.is_none() {
         return None;
     }
@@ -112,10 +114,16 @@ fn media(flow: &FlowResult) -> Option<Vec<String>> {
     ])
 }
 
-/// A table of the streams of flows where there is something to tell of each; nothing if there are none.
-fn streams(result: &SimResult) -> String {
-    let of_those = result.flows.iter().filter(|flow| flow.has_streams_to_tell());
-    let streams: Vec<(&str, &StreamResult)> =
+/// Whether the streams of a flow are shown: there are several videos, or the sender skipped frames or discarded packets.
+pub(crate) fn shows_streams(flow: &FlowRecord) -> bool {
+    let given_up = |stream: &StreamRecord| stream.skipped_frames.max(stream.discarded_packets) > Some(0);
+    flow.has_several_videos() || flow.streams.iter().any(given_up)
+}
+
+/// A table of the streams of flows with several videos, or of which something was given up; nothing if there are none.
+fn streams(record: &RunRecord) -> String {
+    let of_those = record.flows.iter().filter(|flow| shows_streams(flow));
+    let streams: Vec<(&str, &StreamRecord)> =
         of_those.flat_map(|flow| flow.streams.iter().map(|stream| (flow.id.as_str(), stream))).collect();
     if streams.is_empty() {
         return String::new();
@@ -125,17 +133,17 @@ fn streams(result: &SimResult) -> String {
     let mut head = vec![
         ("stream", Left),
         ("priority", Right),
-        ("received", Right),
+        ("goodput", Right),
         ("frames", Right),
         ("frame delay ms\np50 / p95 / max", Right),
     ];
     head.extend(skipped.then_some(("frames\nskipped", Right)));
     head.extend(discarded.then_some(("packets\ndiscarded", Right)));
-    let row = |&(flow, stream): &(&str, &StreamResult)| {
+    let row = |&(flow, stream): &(&str, &StreamRecord)| {
         let mut row = vec![
             format!("{flow}: {}", stream.id),
             stream.priority.map_or_else(String::new, short),
-            rate(stream.received_rate_bps),
+            rate(stream.goodput_bps),
             count(stream.frames),
             or_unknown(stream.frame_delay_ms, three),
         ];
@@ -146,7 +154,7 @@ fn streams(result: &SimResult) -> String {
     of_cells(&head, streams.iter().map(row).collect()) + "\n"
 }
 
-fn link(link: &LinkResult) -> Vec<String> {
+fn link(link: &LinkRecord) -> Vec<String> {
     vec![
         link.id.clone(),
         or_unknown(link.utilisation_ratio, percent),
@@ -154,16 +162,16 @@ fn link(link: &LinkResult) -> Vec<String> {
         count(link.delivered_packets),
         count(link.dropped_packets),
         count(link.marked_packets),
-        or_unknown(link.queue_delay_ms, three),
+        or_unknown(link.queue_delay_ms, |delay| format!("{} / {} / {}", short(delay.mean), short(delay.p95), short(delay.max))),
     ]
 }
 
-fn three(quantiles: Quantiles) -> String {
-    format!("{} / {} / {}", short(quantiles.p50), short(quantiles.p95), short(quantiles.max))
+fn three(delay: Distribution) -> String {
+    format!("{} / {} / {}", short(delay.p50), short(delay.p95), short(delay.max))
 }
 
-/// What came of a check, as it is read: `4.870 Mbit/s`.
-pub fn found(check: &CheckResult) -> String {
+/// The value of a check with its unit: `4.870 Mbit/s`.
+pub fn found(check: &Check) -> String {
     check.value.map_or_else(
         || UNKNOWN.to_owned(),
         |value| match check.unit.as_str() {
@@ -175,9 +183,9 @@ pub fn found(check: &CheckResult) -> String {
     )
 }
 
-/// One check in one line: `✓ flow tcp: received-rate: 4.870 Mbit/s, as expected: 4.5 Mbit/s to 5 Mbit/s`.
-pub fn check(check: &CheckResult) -> String {
+/// One check in one line: `✓ flow tcp: received-rate: 4.870 Mbit/s, expected 4.5 Mbit/s to 5 Mbit/s`.
+pub fn check(check: &Check) -> String {
     let value = found(check);
-    let (sign, words) = if check.passed { ("✓", "as expected:") } else { ("✗", "NOT as expected:") };
+    let (sign, words) = if check.passed { ("✓", "expected") } else { ("✗", "NOT MET: expected") };
     format!("{sign} {}: {value}, {words} {}", check.name, check.bound)
 }

@@ -1,61 +1,39 @@
-//! Why is the target what it is at one moment? The decisions around it, and what the flow met then.
+//! Why is the target rate what it is at one moment? The decisions around it, and the state of the network.
 
-use std::collections::VecDeque;
+use std::ops::Range;
 
-use giusto_congestion::Decision;
-use giusto_sim::{
-    packet::{FlowId, LinkId},
-    trace::{Event, Note, Observer},
-};
 use giusto_units::{TimeDelta, Timestamp};
 use serde::Serialize;
 
 use crate::{
-    run::names,
-    view::decision::{DecisionRecord, cause_in_words, change_in_words},
-};
-use crate::{
+    record::{DecisionRecord, FlowRecord, FlowTimeline, LinkTimeline, RunRecord, Timeline, TimelineOptions},
     scenario::{FlowKind, Scenario},
-    view::format::{or_unknown, rate, short},
+    view::{
+        decision::{cause_in_words, change_in_words, decision_in_words},
+        format::{or_unknown, rate, short},
+    },
 };
 
-/// Decisions before the one in force, and after it.
+/// The number of decisions shown before the one in force, and after it.
 const NEIGHBOURS: usize = 3;
 
-/// Half of the time around the moment over which rates and waits are counted.
-const HALF_A_WINDOW: TimeDelta = TimeDelta::from_millis(500);
+/// Rates and delays are those of the time around the moment, this long before and after, rounded to windows of the timeline.
+const HALF_WINDOW_S: f64 = 0.5;
 
-/// Looks at a run around one moment.
-#[derive(Debug)]
-pub struct WhyObserver {
-    at: Timestamp,
-    /// From when until when is counted.
-    window: (Timestamp, Timestamp),
-    flows: Vec<Watched>,
-    links: Vec<String>,
+/// Width of the windows of the timeline that [`why`] needs.
+const WIDTH: TimeDelta = TimeDelta::from_millis(50);
+
+/// The timeline that [`why`] needs in a record.
+pub fn timeline() -> TimelineOptions {
+    TimelineOptions::every(WIDTH)
 }
 
-/// A flow that is asked about.
-#[derive(Debug)]
-struct Watched {
-    id: FlowId,
-    name: String,
-    controller: String,
-    /// The last decisions until the moment; the last of them is in force.
-    until: VecDeque<Decision>,
-    after: Vec<Decision>,
-    sent_bytes: u64,
-    received_bytes: u64,
-    /// Of each link: how many packets it took from its queue, how long they had waited in all, and the longest.
-    waits: Vec<(u64, u64, TimeDelta)>,
-}
-
-/// What came of the question.
+/// The answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Why {
     /// The scenario's name.
     pub scenario: String,
-    /// What all chance derived from; a string, since JSON numbers lose digits.
+    /// Random seed; a string, since JSON numbers lose digits.
     pub seed: String,
     /// The moment, in seconds from the beginning of the run.
     pub at_s: f64,
@@ -63,186 +41,154 @@ pub struct Why {
     pub flows: Vec<WhyFlow>,
 }
 
-/// What is known of one flow at the moment.
+/// A flow at the moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WhyFlow {
     /// Its name.
     pub id: String,
-    /// Its congestion control.
+    /// Its congestion controller.
     pub controller: String,
-    /// The target then, in bit/s; none before the first decision.
-    pub target_bps: Option<u64>,
+    /// The target rate in force; `None` before the first decision.
+    pub target_rate_bps: Option<u64>,
     /// The decisions before the one in force.
-    pub before: Vec<DecisionRecord>,
+    pub before: Vec<WhyDecision>,
     /// The last decision until the moment.
-    pub in_force: Option<DecisionRecord>,
+    pub in_force: Option<WhyDecision>,
     /// The decisions after the moment.
-    pub after: Vec<DecisionRecord>,
-    /// What it sent within the second around the moment, headers included.
+    pub after: Vec<WhyDecision>,
+    /// Sent rate within the second around the moment, headers included.
     pub sent_rate_bps: f64,
-    /// What arrived of it within the same second.
+    /// Received rate within the same second.
     pub received_rate_bps: f64,
-    /// Where its packets waited longest within the same second; none if no link transmitted any.
+    /// The link of its path with the longest mean queueing delay within the same second; `None` if no link transmitted any packet.
     pub bottleneck: Option<Bottleneck>,
-    #[serde(skip)]
-    decisions: (Vec<Decision>, Option<Decision>, Vec<Decision>),
 }
 
-/// The link at whose queue the packets of a flow waited longest.
+/// A decision with its explanation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WhyDecision {
+    /// The decision.
+    #[serde(flatten)]
+    pub decision: DecisionRecord,
+    /// Cause and change as text.
+    pub words: String,
+}
+
+/// A link and its queueing delay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bottleneck {
     /// Its name.
     pub link: String,
-    /// How long they waited on average.
+    /// Mean queueing delay of all packets.
     pub queue_delay_mean_ms: f64,
-    /// The longest.
+    /// Maximum queueing delay.
     pub queue_delay_max_ms: f64,
 }
 
-impl WhyObserver {
-    /// Asks `scenario` about `at`: of the flow `flow`, or of all media.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the moment or the flow, and the mend.
-    pub fn new(scenario: &Scenario, at: Timestamp, flow: Option<&str>) -> Result<Self, String> {
-        if at > scenario.end() {
-            return Err(format!(
-                "--why {} s: the run ends at {} s: ask for an earlier moment",
-                at.as_seconds(),
-                scenario.end().as_seconds()
-            ));
-        }
-        let names = names(scenario);
-        let mut flows = Vec::new();
-        let (mut known, mut next) = (Vec::new(), 0_u32);
-        for spec in scenario.flows() {
-            for name in spec.instances() {
-                // The answers of a flow come next after it.
-                let id = FlowId(next);
-                next += if spec.kind.is_two_way() { 2 } else { 1 };
-                let FlowKind::Media(media) = &spec.kind else { continue };
-                if flow.is_none_or(|flow| flow == spec.id || flow == name) {
-                    let controller = media.controller.name().to_owned();
-                    flows.push(Watched::new((id, name.clone()), controller));
-                }
-                known.push(name);
-            }
-        }
-        match (flows.is_empty(), flow) {
-            (true, _) if known.is_empty() => Err("--why: no flow of this scenario has a controller that tells its decisions: ask for a scenario with a flow of kind media".to_owned()),
-            (true, Some(flow)) => Err(format!("--flow {flow}: no such flow is of kind media: known are {}", known.join(", "))),
-            _ => Ok(Self::watching(at, scenario.end(), (flows, names.links))),
-        }
+/// Whether `scenario` can be asked about `at`: of the flow `flow`, or of all media flows.
+///
+/// # Errors
+///
+/// The error names the flag and the fix.
+pub fn check(scenario: &Scenario, at: Timestamp, flow: Option<&str>) -> Result<(), String> {
+    if at > scenario.end() {
+        let (at, end) = (at.as_seconds(), scenario.end().as_seconds());
+        return Err(format!("--why {at} s: the run ends at {end} s: ask for an earlier moment"));
     }
-
-    fn watching(at: Timestamp, end: Timestamp, (flows, links): (Vec<Watched>, Vec<String>)) -> Self {
-        let half = HALF_A_WINDOW.as_nanos().unsigned_abs();
-        let from = Timestamp::from_nanos(at.as_nanos().saturating_sub(half));
-        Self { at, window: (from, (at + HALF_A_WINDOW).min(end)), flows, links }
+    let media = scenario.flows().iter().filter(|spec| matches!(spec.kind, FlowKind::Media(_)));
+    let known: Vec<String> = media.clone().flat_map(|spec| spec.instances().collect::<Vec<_>>()).collect();
+    if known.is_empty() {
+        return Err("--why: no flow of this scenario has a controller whose decisions are recorded: ask for a scenario with a flow of kind media".to_owned());
     }
-
-    /// What it saw of a run with `seed`.
-    pub fn answer(self, (scenario, seed): (&str, u64)) -> Why {
-        let (from, to) = self.window;
-        let seconds = to.saturating_since(from).as_seconds();
-        let links = &self.links;
-        let flows = self.flows.into_iter().map(|flow| flow.answer(seconds, links)).collect();
-        Why { scenario: scenario.to_owned(), seed: seed.to_string(), at_s: self.at.as_seconds(), flows }
+    match flow {
+        Some(flow) if !known.iter().any(|name| name == flow) && !media.clone().any(|spec| spec.id == flow) => {
+            Err(format!("--flow {flow}: no such flow is of kind media: known are {}", known.join(", ")))
+        }
+        _ => Ok(()),
     }
 }
 
-impl Watched {
-    fn new((id, name): (FlowId, String), controller: String) -> Self {
-        Self {
-            id,
-            name,
-            controller,
-            until: VecDeque::new(),
-            after: Vec::new(),
-            sent_bytes: 0,
-            received_bytes: 0,
-            waits: Vec::new(),
-        }
-    }
-
-    fn decide(&mut self, is_after: bool, decision: Decision) {
-        if !is_after {
-            if self.until.len() > NEIGHBOURS {
-                self.until.pop_front();
-            }
-            self.until.push_back(decision);
-        } else if self.after.len() < NEIGHBOURS {
-            self.after.push(decision);
-        }
-    }
-
-    fn wait(&mut self, link: LinkId, sojourn: TimeDelta) {
-        let place = link.0 as usize;
-        if self.waits.len() <= place {
-            self.waits.resize(place + 1, (0, 0, TimeDelta::ZERO));
-        }
-        if let Some((packets, waited_ns, longest)) = self.waits.get_mut(place) {
-            *packets += 1;
-            *waited_ns += sojourn.as_nanos().max(0).unsigned_abs();
-            *longest = (*longest).max(sojourn);
-        }
-    }
-
-    fn answer(self, seconds: f64, links: &[String]) -> WhyFlow {
-        let rate_of = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-        let mut before: Vec<Decision> = self.until.into();
-        let in_force = before.pop();
-        let waits = self.waits.iter().zip(links).filter(|((packets, ..), _)| *packets > 0);
-        let bottleneck = waits.map(|(&(packets, waited_ns, longest), link)| Bottleneck {
-            link: link.clone(),
-            queue_delay_mean_ms: waited_ns as f64 / packets as f64 / 1e6,
-            queue_delay_max_ms: longest.as_millis(),
-        });
-        let records = |decisions: &[Decision]| decisions.iter().map(DecisionRecord::from).collect();
-        WhyFlow {
-            id: self.name,
-            controller: self.controller,
-            target_bps: in_force.map(|decision| decision.to.as_bps()),
-            before: records(&before),
-            in_force: in_force.as_ref().map(DecisionRecord::from),
-            after: records(&self.after),
-            sent_rate_bps: rate_of(self.sent_bytes),
-            received_rate_bps: rate_of(self.received_bytes),
-            bottleneck: bottleneck.max_by(|a, b| a.queue_delay_mean_ms.total_cmp(&b.queue_delay_mean_ms)),
-            decisions: (before, in_force, self.after),
-        }
+/// The answer from a record whose timeline is that of [`timeline`]: of the flow or group `flow`, or of all media flows.
+pub fn why(record: &RunRecord, at: Timestamp, flow: Option<&str>) -> Why {
+    let at_s = at.as_seconds();
+    let asked = |own: &&FlowRecord| {
+        own.feedback.is_some() && flow.is_none_or(|flow| flow == own.id || flow == own.group)
+    };
+    let nothing = Timeline::default();
+    let timeline = record.timeline.as_ref().unwrap_or(&nothing);
+    let places = places(timeline, at_s);
+    let flows = record.flows.iter().filter(asked);
+    Why {
+        scenario: record.scenario.clone(),
+        seed: record.seed.clone(),
+        at_s,
+        flows: flows.map(|flow| WhyFlow::new(flow, timeline, at_s, &places)).collect(),
     }
 }
 
-impl Observer for WhyObserver {
-    fn on_event(&mut self, now: Timestamp, event: &Event) {
-        let (from, to) = self.window;
-        if now < from || now >= to {
-            return;
-        }
-        let packet = event.packet();
-        let Some(flow) = self.flows.iter_mut().find(|flow| flow.id == packet.flow) else { return };
-        match event {
-            Event::Sent { .. } => flow.sent_bytes += u64::from(packet.bytes),
-            Event::Delivered { .. } => flow.received_bytes += u64::from(packet.bytes),
-            Event::Dequeued { link, sojourn, .. } => flow.wait(*link, *sojourn),
-            _ => {}
-        }
-    }
+/// The windows whose middle lies in the second around the moment.
+fn places(timeline: &Timeline, at_s: f64) -> Range<usize> {
+    let place = |at_s: f64| timeline.t_s.partition_point(|&middle| middle < at_s);
+    place(at_s - HALF_WINDOW_S)..place(at_s + HALF_WINDOW_S)
+}
 
-    fn on_note(&mut self, now: Timestamp, note: &Note) {
-        let Note::Decided { flow, decision } = note else { return };
+impl WhyFlow {
+    fn new(flow: &FlowRecord, timeline: &Timeline, at_s: f64, places: &Range<usize>) -> Self {
+        let own = timeline.flows.iter().find(|own| own.id == flow.id);
+        let decisions =
+            own.and_then(|own| own.media.as_ref()).map_or(&[][..], |media| media.decisions.as_slice());
         // A flow begins with the first event after its start, a nanosecond later.
-        let is_after = now > self.at + TimeDelta::from_nanos(1);
-        if let Some(watched) = self.flows.iter_mut().find(|watched| watched.id == *flow) {
-            watched.decide(is_after, *decision);
+        let later = decisions.partition_point(|decision| decision.at_s <= at_s + 1.5e-9);
+        let (until, after) = decisions.split_at_checked(later).unwrap_or_default();
+        let (in_force, before) = until.split_last().unzip();
+        let before: &[DecisionRecord] = before.unwrap_or_default();
+        let before = before.get(before.len().saturating_sub(NEIGHBOURS)..).unwrap_or_default();
+        let records = |decisions: &[DecisionRecord]| decisions.iter().map(WhyDecision::from).collect();
+        let seconds = timeline.width_s * places.len() as f64;
+        let rate = |bytes: fn(&FlowTimeline) -> &Vec<u64>| {
+            let bytes = own.and_then(|own| bytes(own).get(places.clone())).unwrap_or_default();
+            if seconds > 0.0 { bytes.iter().sum::<u64>() as f64 * 8.0 / seconds } else { 0.0 }
+        };
+        let on_path = timeline.links.iter().filter(|link| flow.path.contains(&link.id));
+        let waits = on_path.filter_map(|link| Bottleneck::new(link, places));
+        Self {
+            id: flow.id.clone(),
+            controller: flow.controller.clone().unwrap_or_default(),
+            target_rate_bps: in_force.map(|decision| decision.to_bps),
+            before: records(before),
+            in_force: in_force.map(WhyDecision::from),
+            after: records(after.get(..NEIGHBOURS.min(after.len())).unwrap_or_default()),
+            sent_rate_bps: rate(|own| &own.sent_bytes),
+            received_rate_bps: rate(|own| &own.received_bytes),
+            bottleneck: waits.max_by(|a, b| a.queue_delay_mean_ms.total_cmp(&b.queue_delay_mean_ms)),
         }
+    }
+}
+
+impl From<&DecisionRecord> for WhyDecision {
+    fn from(decision: &DecisionRecord) -> Self {
+        Self { decision: *decision, words: decision_in_words(decision) }
+    }
+}
+
+impl Bottleneck {
+    fn new(link: &LinkTimeline, places: &Range<usize>) -> Option<Self> {
+        let packets = link.transmitted_packets.get(places.clone())?;
+        let means = link.queue_delay_mean_ms.get(places.clone())?;
+        let all: u64 = packets.iter().sum();
+        let waited: f64 =
+            packets.iter().zip(means).map(|(&packets, mean)| packets as f64 * mean.unwrap_or(0.0)).sum();
+        let longest = link.queue_delay_max_ms.get(places.clone())?.iter().flatten().copied();
+        (all > 0).then(|| Self {
+            link: link.id.clone(),
+            queue_delay_mean_ms: waited / all as f64,
+            queue_delay_max_ms: longest.fold(0.0, f64::max),
+        })
     }
 }
 
 impl Why {
-    /// As a person reads it.
+    /// The answer as text.
     pub fn in_words(&self) -> String {
         let mut lines = vec![format!("{}, seed {}: at {} s", self.scenario, self.seed, self.at_s)];
         for flow in &self.flows {
@@ -254,26 +200,26 @@ impl Why {
 
 impl WhyFlow {
     fn in_words(&self, lines: &mut Vec<String>) {
-        let target = or_unknown(self.target_bps, |bps| rate(bps as f64));
-        lines.push(format!("\n{}, {}: target {target}", self.id, self.controller));
-        let (before, in_force, after) = &self.decisions;
-        let marked = before.iter().map(|decision| (" ", decision));
-        let marked = marked.chain(in_force.iter().map(|decision| (">", decision)));
-        let marked: Vec<_> = marked.chain(after.iter().map(|decision| (" ", decision))).collect();
+        let target = or_unknown(self.target_rate_bps, |bps| rate(bps as f64));
+        lines.push(format!("\n{}, {}: target rate {target}", self.id, self.controller));
+        let marked = self.before.iter().map(|decision| (" ", decision));
+        let marked = marked.chain(self.in_force.iter().map(|decision| (">", decision)));
+        let marked: Vec<_> = marked.chain(self.after.iter().map(|decision| (" ", decision))).collect();
         if marked.is_empty() {
-            lines.push("  nothing was decided".to_owned());
+            lines.push("  no decisions".to_owned());
         }
-        let width = marked.iter().map(|(_, decision)| change_in_words(decision).chars().count()).max();
-        for (mark, decision) in marked {
+        let changes = marked.iter().map(|(_, why)| change_in_words(&why.decision).chars().count());
+        let width = changes.max().unwrap_or(0);
+        for (mark, WhyDecision { decision, .. }) in marked {
             let (change, cause) = (change_in_words(decision), cause_in_words(&decision.cause));
-            let at = format!("{:.3}", decision.at.as_seconds());
-            lines.push(format!("{mark} {at:>9} s  {change:<width$}  {cause}", width = width.unwrap_or(0)));
+            let at = format!("{:.3}", decision.at_s);
+            lines.push(format!("{mark} {at:>9} s  {change:<width$}  {cause}"));
         }
         let (sent, received) = (rate(self.sent_rate_bps), rate(self.received_rate_bps));
-        lines.push(format!("  within the second around it: sent {sent}, received {received}"));
+        lines.push(format!("  within the second around it: sent rate {sent}, received rate {received}"));
         if let Some(Bottleneck { link, queue_delay_mean_ms, queue_delay_max_ms }) = &self.bottleneck {
-            let (mean, most) = (short(*queue_delay_mean_ms), short(*queue_delay_max_ms));
-            lines.push(format!("  in the queue of {link}: {mean} ms on average, at most {most} ms"));
+            let (mean, max) = (short(*queue_delay_mean_ms), short(*queue_delay_max_ms));
+            lines.push(format!("  queueing delay at {link}: mean {mean} ms, maximum {max} ms"));
         }
     }
 }

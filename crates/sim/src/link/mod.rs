@@ -340,6 +340,7 @@ impl Link {
             self.counters.duplicated_packets += 1;
             self.duplicates.push(packet.body);
             self.in_flight.push(arrival, packet, sojourn);
+            observer.on_event(now, &Event::Duplicated { link: self.id, packet });
         }
     }
 

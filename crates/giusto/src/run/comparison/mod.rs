@@ -1,21 +1,14 @@
 //! Controllers side by side: one scenario, one seed, a run under each.
 //!
-//! Whatever is not the controller is the same in all runs: the network, the other flows, and all that chance decides.
-
-mod observer;
-mod table;
+//! Everything but the controller is the same in all runs: the network, the other flows and all random draws.
 
 use std::{collections::BTreeMap, str::FromStr};
 
 use giusto_congestion::Algorithm;
-pub use observer::{Losses, RunObserver};
 use serde::Serialize;
-pub use table::Row;
-pub use table::columns;
 
 use crate::{
-    record::SimResult,
-    run::build,
+    record::RunRecord,
     scenario::{
         Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unfit, feedback_name,
     },
@@ -70,28 +63,17 @@ impl FromStr for Controllers {
     }
 }
 
-/// A run that is to be done: the scenario under one of the controllers.
+/// A run to be made: the scenario under one of the controllers.
 #[derive(Debug, Clone)]
 pub struct Contender {
     /// The controller.
     pub controller: Algorithm,
     /// The scenario with it.
     pub scenario: Scenario,
-    /// What the receiver of each compared flow of the scenario reports, by the flow's name.
+    /// The feedback of each compared flow of the scenario, by the flow's name.
     pub feedback: BTreeMap<String, String>,
-    /// What the scenario gives the flows and this controller cannot have, with the flow's name.
+    /// Settings of the scenario that this controller does not support, with the flow's name.
     left_out: Vec<(String, Unfit)>,
-}
-
-/// A flow whose controllers are compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subject {
-    /// Its own name: numbered if there are several of it.
-    pub name: String,
-    /// What the scenario calls it.
-    pub id: String,
-    /// The link of its way that carries least over the whole run; none if no rate is limited.
-    pub bottleneck: Option<String>,
 }
 
 /// The scenario of `document` with `settings` under each of `controllers`: of all its media flows, or of `flow` alone.
@@ -148,7 +130,7 @@ fn nothing_to_compare(scenario: &Scenario, flow: Option<&str>) -> ScenarioError 
     ScenarioError::new(vec![text])
 }
 
-/// What was changed besides the controllers, a sentence each.
+/// Changes besides the controllers, a sentence each.
 pub fn notes(contenders: &[Contender]) -> Vec<String> {
     let mut notes = Vec::new();
     // One sentence for all controllers that cannot have the same.
@@ -183,67 +165,31 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
     notes
 }
 
-impl Contender {
-    /// The flows whose controllers are compared, in the order of the scenario.
-    pub fn subjects(&self, seed: u64) -> Vec<Subject> {
-        let built = build::simulation(&self.scenario, seed);
-        let end = self.scenario.end();
-        let subject = |flow: &build::BuiltFlow| {
-            let id = self.scenario.flows().get(flow.spec).map(|spec| spec.id.clone())?;
-            let way = &built.simulation.flow(flow.forwards).path;
-            let links = self.scenario.links().iter().zip(&built.links);
-            let on_way = links.filter(|(_, link)| way.contains(link)).map(|(spec, _)| spec);
-            let limited = on_way.filter_map(|spec| Some((spec.config.rate.capacity(end)?, &spec.id)));
-            let bottleneck = limited.min_by_key(|(capacity, _)| *capacity).map(|(_, id)| id.clone());
-            self.feedback.contains_key(&id).then(|| Subject { name: flow.name.clone(), id, bottleneck })
-        };
-        built.flows.iter().filter_map(subject).collect()
-    }
-}
-
-/// One of the runs that were compared.
+/// One of the compared runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Run {
     /// The controller.
     pub controller: String,
-    /// What the receiver of each compared flow of the scenario reported, by the flow's name.
+    /// The feedback of each compared flow of the scenario, by the flow's name.
     pub feedback: BTreeMap<String, String>,
-    /// What came of it.
+    /// The record of the run.
     #[serde(flatten)]
-    pub result: SimResult,
+    pub result: RunRecord,
 }
 
-/// What came of a comparison.
+/// The records of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Comparison {
     /// The scenario's name.
     pub scenario: String,
-    /// What all chance derived from; a string, since JSON numbers lose digits.
+    /// Random seed; a string, since JSON numbers lose digits.
     pub seed: String,
-    /// Whether it was ended before its time.
+    /// Whether it was ended early.
     pub interrupted: bool,
-    /// What was changed besides the controllers, a sentence each.
+    /// Changes besides the controllers, a sentence each.
     pub notes: Vec<String>,
-    /// The flows whose controllers are compared.
-    #[serde(skip)]
-    pub subjects: Vec<Subject>,
     /// The runs in the order in which the controllers were given; fewer if it was interrupted.
     pub runs: Vec<Run>,
-}
-
-impl Comparison {
-    /// A line for each controller and each flow that it controls.
-    pub fn rows(&self) -> Vec<Row> {
-        let of_run = |run: &Run| -> Vec<Row> {
-            self.subjects.iter().filter_map(|subject| Row::new(run, subject)).collect()
-        };
-        self.runs.iter().flat_map(of_run).collect()
-    }
-
-    /// The comparison as a person reads it, at most `width` characters wide where that can be done.
-    pub fn text(&self, width: u16) -> String {
-        table::text(self, width)
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 use giusto_congestion::FeedbackKind;
 
 use super::*;
-use crate::record::{CheckResult, FlowResult, LinkResult, Quantiles};
 
 /// Two media flows and one that cannot be chosen.
 const FILE: &str = r#"
@@ -128,75 +127,4 @@ fn all_else_is_the_same() {
     assert_eq!(found[0].scenario.links(), found[1].scenario.links());
     assert_eq!(found[0].scenario.flows()[0], found[1].scenario.flows()[0]);
     assert_ne!(found[0].scenario.flows()[1], found[1].scenario.flows()[1]);
-}
-
-#[test]
-fn the_bottleneck_is_the_link_of_the_way_that_carries_least_over_the_run() {
-    let controllers = Controllers(vec!["fixed".parse().unwrap()]);
-    let found = contenders(&document(), &[], &controllers, None).unwrap();
-    let subject = |name: &str, id: &str| Subject {
-        name: name.to_owned(),
-        id: id.to_owned(),
-        // 8 and 1 Mbit/s for a second each are less than 5 Mbit/s for two.
-        bottleneck: Some("wire".to_owned()),
-    };
-    let all = [subject("call", "call"), subject("share-1", "share"), subject("share-2", "share")];
-    assert_eq!(found[0].subjects(1), all);
-    let one = contenders(&document(), &[], &controllers, Some("call")).unwrap();
-    assert_eq!(one[0].subjects(1), all[..1]);
-}
-
-#[test]
-fn the_table_has_a_line_for_each_controller() {
-    let run = |controller: &str, met: bool, interrupted: bool| Run {
-        controller: controller.to_owned(),
-        feedback: BTreeMap::from([("call".to_owned(), "remb".to_owned())]),
-        result: SimResult {
-            duration_s: 12.34,
-            interrupted,
-            flows: vec![FlowResult {
-                id: "call".to_owned(),
-                received_rate_bps: 1.25e6,
-                target_rate_bps: Some(1.5e6),
-                loss_ratio: Some(0.015),
-                queue_delay_ms: Some(Quantiles { p50: 1.0, p95: 20.0, p99: 300.0, max: 301.0 }),
-                frame_delay_ms: Some(Quantiles { p95: 77.0, ..Quantiles::default() }),
-                frames: Some(1800),
-                decisions: Some(42),
-                feedback_rate_bps: Some(3456.0),
-                ..FlowResult::default()
-            }],
-            links: vec![LinkResult {
-                id: "wire".to_owned(),
-                utilisation_ratio: Some(0.8),
-                ..LinkResult::default()
-            }],
-            checks: vec![CheckResult { passed: met, ..CheckResult::default() }],
-            ..SimResult::default()
-        },
-    };
-    let comparison = Comparison {
-        scenario: "s".to_owned(),
-        seed: "7".to_owned(),
-        interrupted: true,
-        notes: vec!["A note.".to_owned()],
-        subjects: vec![Subject {
-            name: "call".to_owned(),
-            id: "call".to_owned(),
-            bottleneck: Some("wire".to_owned()),
-        }],
-        runs: vec![run("fixed", true, false), run("scream:v2", false, true)],
-    };
-    insta::assert_snapshot!(comparison.text(132), @r"
-    s, seed 7: 2 controllers, ended early
-
-    controller                link  received  target    loss      in queues ms  frame ms  frames  changes  feedback  feedback  met
-                              used    Mbit/s  Mbit/s           p50 / p95 / p99       p95                               kbit/s
-    ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-    fixed                   80.0 %     1.250   1.500  1.50 %  1.0 / 20.0 / 300      77.0   1,800       42  remb           3.5  1/1
-    scream:v2 until 12.3 s  80.0 %     1.250   1.500  1.50 %  1.0 / 20.0 / 300      77.0   1,800       42  remb           3.5  0/1
-
-    A note.
-    ");
-    assert!(comparison.text(80).lines().all(|line| line.chars().count() <= 80), "{}", comparison.text(80));
 }

@@ -3,10 +3,9 @@
 //! A sweep is a pure function of scenario, values and seeds: it may run on as many threads as there are, and its table is the
 //! same. What is finished can be kept in a [`Journal`], from which a sweep that was broken off continues.
 
+mod fingerprint;
 mod journal;
 mod plan;
-mod summary;
-mod table;
 
 use std::{
     any::Any,
@@ -15,47 +14,46 @@ use std::{
     sync::Mutex,
 };
 
+pub use fingerprint::fingerprint;
 pub use journal::{Journal, JournalError};
 pub use plan::{Planned, Seeds, Sweep, Values};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-pub use summary::{Interval, Summary, seeds_make_no_difference, summaries};
-pub use table::{flows_csv, links_csv, text};
 
-use crate::record::SimResult;
+use crate::record::RunRecord;
 
-/// A run that came to its end.
+/// A finished run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
-    /// What its chance derived from.
+    /// Random seed.
     pub seed: String,
-    /// What was set, by its path.
+    /// The parameters that were set, by their paths.
     pub parameters: BTreeMap<String, String>,
-    /// Of what scenario, with all that was set.
+    /// Digest of everything that the run depends on besides its seed.
     pub fingerprint: String,
-    /// What came of it.
-    pub result: SimResult,
+    /// The record of the run.
+    pub result: RunRecord,
 }
 
-/// A run that did not come to its end.
+/// A run that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failed {
-    /// What its chance derived from.
+    /// Random seed.
     pub seed: String,
-    /// What was set, by its path.
+    /// The parameters that were set, by their paths.
     pub parameters: BTreeMap<String, String>,
-    /// What went wrong.
+    /// The error message.
     pub why: String,
 }
 
-/// What came of a sweep, in the order of its plan.
+/// The runs of a sweep, in the order of its plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
-    /// The runs that came to their ends.
+    /// Finished runs.
     pub finished: Vec<Finished>,
-    /// Those that did not.
+    /// Failed runs.
     pub failed: Vec<Failed>,
-    /// How many did not begin, or were broken off.
+    /// Number of runs that were not started, or ended early.
     pub missing: usize,
 }
 
@@ -66,7 +64,7 @@ pub struct Outcome {
 pub fn run(
     planned: &[Planned],
     known: Vec<Finished>,
-    run: impl Fn(&Planned) -> Option<SimResult> + Sync,
+    run: impl Fn(&Planned) -> Option<RunRecord> + Sync,
     finished: impl FnMut(&Finished) + Send,
 ) -> Outcome {
     enum End {

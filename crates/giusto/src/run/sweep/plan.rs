@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, str::FromStr, sync::Arc};
 
+use super::fingerprint::fingerprint;
 use crate::scenario::{Document, Scenario, ScenarioError, Setting};
 
 /// The most runs that a sweep may have: more would be a slip of the finger.
@@ -91,7 +92,7 @@ pub struct Sweep {
 pub struct Planned {
     /// The scenario, with all that is set.
     pub scenario: Arc<Scenario>,
-    /// Its digest, [`Scenario::fingerprint`].
+    /// Its digest: see [`fingerprint`].
     pub fingerprint: String,
     /// What is set, by its path.
     pub parameters: BTreeMap<String, String>,
@@ -130,7 +131,7 @@ impl Sweep {
         for combination in combinations {
             match self.document.scenario(&combination) {
                 Ok(scenario) => {
-                    let fingerprint = scenario.fingerprint();
+                    let fingerprint = fingerprint(&scenario);
                     let scenario = Arc::new(scenario);
                     let parameters: BTreeMap<String, String> =
                         combination.into_iter().map(|setting| (setting.path, setting.value)).collect();

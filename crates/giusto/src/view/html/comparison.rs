@@ -8,62 +8,37 @@ use std::fmt::Write;
 use drawn::Drawn;
 
 use super::{
-    Block, Cell, Chart, Column, Prose, Report, SimulationPage, Table,
+    Block, Cell, Chart, Column, Prose, Report, Table,
     format::{plural, short},
-    linked::{Group, Linked, ValueColumn},
-    simulation::{
-        PageFlow,
-        media::target,
-        plots::{middle, scaled},
-    },
+    linked::{Figures, Group, Linked},
+    simulation::{SimulationPage, media::target, plots::scaled},
 };
-use crate::run::comparison::{Comparison, Losses, Row, columns};
-
-/// What the page of a comparison is made from.
-#[derive(Debug, Clone)]
-pub struct ComparisonPage<'a> {
-    /// The figures.
-    pub comparison: &'a Comparison,
-    /// How they came about: each run of the comparison.
-    pub runs: Vec<ComparedRun<'a>>,
-    /// The command line that makes the page again.
-    pub command: String,
-}
-
-/// One of the runs on the page.
-#[derive(Debug, Clone)]
-pub struct ComparedRun<'a> {
-    /// The controller.
-    pub controller: &'a str,
-    /// What its own page would be made from.
-    pub page: SimulationPage<'a>,
-    /// What was dropped, in the windows of the page's timeline.
-    pub losses: &'a Losses,
-}
+use crate::record::{FlowRecord, FlowTimeline};
+use crate::run::comparison::{Comparison, Run};
+use crate::view::comparison::{Row, bottleneck, columns, has_several_flows, rows, subjects};
 
 /// Flows that are drawn: with all controllers in each plot, and once more under each controller.
 const MOST_FLOWS: usize = 3;
 
 /// The plot that belongs to a link, not to a flow.
-const QUEUE: &str = "Time in queue";
+const QUEUE: &str = "Queueing delay";
 
-/// The page of a comparison.
-pub fn comparison(page: &ComparisonPage<'_>) -> Report {
-    let Comparison { scenario, seed, .. } = page.comparison;
-    let rows = page.comparison.rows();
+/// The page of a comparison; `command` makes it again.
+pub fn comparison(comparison: &Comparison, command: impl Into<String>) -> Report {
+    let Comparison { scenario, seed, .. } = comparison;
+    let rows = rows(comparison);
     let title = format!("giusto compare: {scenario}, seed {seed}");
-    let mut report = Report::new(title, verdict(page.comparison, &rows)).with_command(&page.command);
-    if let Some(description) = page.runs.first().map(|run| run.page.description.clone())
-        && !description.is_empty()
-    {
-        report.push(Prose::new("The scenario", vec![Block::Paragraph(description)]));
+    let mut report = Report::new(title, verdict(comparison, &rows)).with_command(command);
+    let about = comparison.runs.first().map(|run| run.result.description.clone()).unwrap_or_default();
+    if !about.is_empty() {
+        report.push(Prose::new("The scenario", vec![Block::Paragraph(about)]));
     }
-    report.push(table(page.comparison, &rows));
-    let flows = flows(page);
-    if let Some(linked) = linked(page, &flows) {
+    report.push(table(comparison, &rows));
+    let flows = flows(comparison);
+    if let Some(linked) = linked(comparison, &flows) {
         report.push(linked);
     }
-    report.push(how_measured(page, flows.len()));
+    report.push(how_measured(comparison, flows.len()));
     report
 }
 
@@ -76,7 +51,7 @@ fn verdict(comparison: &Comparison, rows: &[Row]) -> String {
         let high = values.iter().copied().reduce(f64::max)?;
         Some(format!("{} to {}", short(low), short(high)))
     };
-    let received: Vec<f64> = rows.iter().map(|row| row.received_bps / 1e6).collect();
+    let received: Vec<f64> = rows.iter().map(|row| row.received_rate_bps / 1e6).collect();
     let waited: Vec<f64> = rows.iter().filter_map(|row| Some(row.queue_delay_ms?.p95)).collect();
     match (span(&received), span(&waited)) {
         (Some(received), Some(waited)) => format!(
@@ -89,22 +64,25 @@ fn verdict(comparison: &Comparison, rows: &[Row]) -> String {
 
 fn table(comparison: &Comparison, rows: &[Row]) -> Table {
     use comfy_table::CellAlignment::Right;
-    let columns = columns(comparison.subjects.len() > 1);
+    let columns = columns(has_several_flows(comparison));
     let heads = columns.iter().map(|column| {
         let name = column.header.replace('\n', " ");
         if column.alignment == Right { Column::number(name) } else { Column::words(name) }
     });
-    let links: Vec<&str> =
-        comparison.subjects.iter().filter_map(|subject| subject.bottleneck.as_deref()).collect();
+    let first = comparison.runs.first();
+    let bottlenecks = first.into_iter().flat_map(|run| {
+        subjects(run).filter_map(|flow| Some(bottleneck(&run.result, flow)?.id.as_str()))
+    });
+    let links: Vec<&str> = bottlenecks.collect();
     let link = match links.split_first() {
         Some((first, rest)) if rest.iter().all(|link| link == first) => {
-            format!("Used: of {first}, by all flows. ")
+            format!("Utilisation is that of {first}, by all flows. ")
         }
-        Some(_) => "Used: of the slowest link of the flow's way, by all flows. ".to_owned(),
+        Some(_) => "Utilisation is that of the slowest link of the flow's path, by all flows. ".to_owned(),
         None => String::new(),
     };
     let mut caption = format!(
-        "{link}Rates count all headers. A frame's delay counts from its capture until it was whole. Feedback is what the receiver reports, and how much it sends back."
+        "{link}Rates count all headers. Frame delay is the time from the capture of a frame until it is complete. Feedback is its kind and its rate."
     );
     for note in &comparison.notes {
         caption.push(' ');
@@ -123,47 +101,56 @@ fn table(comparison: &Comparison, rows: &[Row]) -> Table {
 }
 
 /// The flows that are drawn.
-fn flows<'a>(page: &'a ComparisonPage<'_>) -> Vec<&'a PageFlow> {
-    let Some(first) = page.runs.first() else { return Vec::new() };
-    let subjects = page.comparison.subjects.iter().take(MOST_FLOWS);
-    subjects.filter_map(|subject| first.page.flows.iter().find(|flow| flow.name == subject.name)).collect()
+fn flows(comparison: &Comparison) -> Vec<&FlowRecord> {
+    comparison.runs.first().into_iter().flat_map(subjects).take(MOST_FLOWS).collect()
+}
+
+/// A run over time, and the flow in it.
+fn over_time<'a>(run: &'a Run, flow: &FlowRecord) -> (SimulationPage<'a>, Option<&'a FlowTimeline>) {
+    let page = SimulationPage::new(&run.result);
+    (page, page.timeline.flows.iter().find(|own| own.id == flow.id))
 }
 
 /// All plots, and what the cursor tells.
-fn linked(page: &ComparisonPage<'_>, flows: &[&PageFlow]) -> Option<Linked> {
-    let timeline = page.runs.first()?.page.timeline;
-    let drawn: Vec<Drawn> = flows.iter().map(|&flow| Drawn::new(page, flow)).collect();
+fn linked(comparison: &Comparison, flows: &[&FlowRecord]) -> Option<Linked> {
+    // A run that was ended early has fewer windows.
+    let middles = comparison.runs.iter().map(|run| &SimulationPage::new(&run.result).timeline.t_s);
+    let places: Vec<f64> = middles.max_by_key(|middles| middles.len())?.clone();
+    let drawn: Vec<Drawn> = flows.iter().map(|&flow| Drawn::new(comparison, flow)).collect();
     let start = start(&drawn);
+    let at = places.get(start).copied().unwrap_or_default();
     let mut charts: Vec<Chart> = Vec::new();
     for (place, flow) in drawn.iter().enumerate() {
-        let of_flow = flow.charts(page, drawn.len() > 1);
+        let of_flow = flow.charts(comparison, drawn.len() > 1);
         // Flows that share a link share its queue.
         let again = drawn.iter().take(place).any(|earlier| earlier.link == flow.link);
         charts.extend(of_flow.into_iter().filter(|chart| !(again && chart.title == QUEUE)));
     }
-    let mut charts: Vec<Chart> = charts.into_iter().map(Chart::keyed_elsewhere).collect();
-    for run in &page.runs {
+    let mut charts: Vec<Chart> =
+        charts.into_iter().map(|chart| chart.with_cursor(at).keyed_elsewhere()).collect();
+    for run in &comparison.runs {
         for flow in flows {
-            let media = run.page.timeline.media(flow.id);
-            let own = media.and_then(|media| target(&run.page, (flow, media), 1));
+            let (page, own) = over_time(run, flow);
+            let media = own.and_then(|own| Some((own, own.media.as_ref()?)));
+            let own = media.and_then(|media| target(&page, media, 1));
             charts.extend(own.map(|mut chart| {
                 chart.title = match flows {
                     [_] => format!("{}: target and rates", run.controller),
-                    _ => format!("{}, {}: target and rates", run.controller, flow.name),
+                    _ => format!("{}, {}: target and rates", run.controller, flow.id),
                 };
                 chart
             }));
         }
     }
     let (unit, name) = scaled(drawn.iter().map(|flow| flow.most_bps).fold(0.0, f64::max));
-    let column = |name: &str, decimals| ValueColumn { name: name.to_owned(), decimals };
-    let group = |flow: &Drawn| Group { name: flow.name.clone(), lines: flow.told(page, unit) };
+    let figures = |name: &str, decimals| Figures { name: name.to_owned(), decimals };
+    let group = |flow: &Drawn| Group { name: flow.flow.id.clone(), lines: flow.told(comparison, &places, unit) };
+    let groups = drawn.iter().map(group).collect();
     (!drawn.is_empty()).then(|| Linked {
         charts,
-        positions: (0..timeline.len()).map(|place| middle(timeline, place)).collect(),
         start,
-        line_header: "controller".to_owned(),
-        lines: page.runs.iter().map(|run| run.controller.to_owned()).collect(),
+        lines_are: "controller".to_owned(),
+        lines: comparison.runs.iter().map(|run| run.controller.clone()).collect(),
         columns: vec![
             column(&format!("target ({name})"), 3),
             column(&format!("received ({name})"), 3),
@@ -171,8 +158,9 @@ fn linked(page: &ComparisonPage<'_>, flows: &[&PageFlow]) -> Option<Linked> {
             column("loss (%)", 1),
             column("frame (ms)", 0),
         ],
-        text_header: "decision in force".to_owned(),
-        groups: drawn.iter().map(group).collect(),
+        says_are: "decision in force".to_owned(),
+        groups,
+        places,
     })
 }
 
@@ -183,16 +171,17 @@ fn start(drawn: &[Drawn]) -> usize {
     longest.map_or(0, |(place, _)| place)
 }
 
-fn how_measured(page: &ComparisonPage<'_>, drawn: usize) -> Prose {
-    let Comparison { seed, subjects, .. } = page.comparison;
+fn how_measured(comparison: &Comparison, drawn: usize) -> Prose {
+    let seed = &comparison.seed;
+    let all = comparison.runs.first().map_or(0, |run| subjects(run).count());
     let terms = [
         (
             "The cursor",
             "Point at a plot, or move the slider: the table above the plots tells what holds then. The decision in force is the last one until that moment; where it is no cut, the last cut stands below it. A name in the table hides its lines.",
         ),
         (
-            "Time in queues",
-            "In the table, of the packets of this flow, in all queues of its way. In the plot, of all packets, in the queue of the slowest link.",
+            "Queueing delay",
+            "In the table, of the packets of this flow, in all queues of its path. In the plot, of all packets, in the queue of the slowest link.",
         ),
         (
             "Met",
@@ -208,8 +197,8 @@ fn how_measured(page: &ComparisonPage<'_>, drawn: usize) -> Prose {
     let mut words = format!(
         "All runs have seed {seed}; but for the controller, and the feedback that it wants, they are the same."
     );
-    if subjects.len() > drawn {
-        let _ = write!(words, " Of {} flows the first {drawn} are drawn.", subjects.len());
+    if all > drawn {
+        let _ = write!(words, " Of {} flows the first {drawn} are drawn.", all);
     }
     blocks.push(Block::Paragraph(words));
     Prose::new("How to read this", blocks)

@@ -32,11 +32,11 @@ use serde::{Serialize, Serializer};
 use super::format;
 pub use crate::whole_file::WriteError;
 pub use chart::{Chart, Event, Mark, Points, Scale, Series};
-pub use comparison::{ComparedRun, ComparisonPage, comparison};
+pub use comparison::comparison;
 pub use drawing::Drawing;
 pub use linked::Linked;
 pub use page::{Demo, accuracy, demo, verdict};
-pub use simulation::{PageFlow, PageLink, SimulationPage, simulation};
+pub use simulation::simulation;
 
 use crate::whole_file::{self, Content};
 

@@ -15,6 +15,7 @@ use std::{
 use giusto_sim::trace::{Event, Note, Observer};
 use giusto_units::Timestamp;
 
+use crate::scenario::Scenario;
 use crate::whole_file::{Content, WholeFile, WriteError};
 use row::{COLUMNS, Row, Value};
 
@@ -46,6 +47,21 @@ pub struct TraceNames {
     pub flows: Vec<String>,
     /// Links.
     pub links: Vec<String>,
+}
+
+impl TraceNames {
+    /// The names in a run of `scenario`: `tcp-2`, and `tcp-2:back` for its acknowledgements.
+    pub fn of(scenario: &Scenario) -> Self {
+        let mut flows = Vec::new();
+        for spec in scenario.flows() {
+            for name in spec.instances() {
+                let back = spec.kind.is_two_way().then(|| format!("{name}:back"));
+                flows.push(name);
+                flows.extend(back);
+            }
+        }
+        Self { flows, links: scenario.links().iter().map(|link| link.id.clone()).collect() }
+    }
 }
 
 /// An observer that writes each event to a file. The file appears when [`finish`](Self::finish) succeeds, not before.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_units::{Ecn, Timestamp};
+use giusto_units::{DataSize, Ecn, Timestamp};
 use serde::Serialize;
 
 use super::{
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     packet::{FlowId, Packet},
+    trace::Note,
     traffic::agent::{Agent, Body, Transmit},
 };
 
@@ -48,6 +49,8 @@ pub struct Receiver {
     /// `TS.Recent` and `Last.ACK.sent` (RFC 7323 §4.3).
     recent_stamp: Timestamp,
     last_acknowledged: u64,
+    /// Data handed to the application that no note has told yet, and the flow on which it came.
+    handed_over: Option<(FlowId, u64)>,
     stats: ReceiverStats,
 }
 
@@ -93,6 +96,7 @@ impl Receiver {
             echo_mark: false,
             recent_stamp: Timestamp::ZERO,
             last_acknowledged: 0,
+            handed_over: None,
             stats: ReceiverStats::default(),
         })
     }
@@ -125,7 +129,7 @@ impl Receiver {
         self.answer_syn = true;
     }
 
-    fn on_data(&mut self, segment: &Segment, ecn: Ecn) {
+    fn on_data(&mut self, segment: &Segment, (flow, ecn): (FlowId, Ecn)) {
         self.stats.segments += 1;
         if self.uses.contains(Flags::ECE) {
             self.echo_mark &= !segment.flags.contains(Flags::CWR);
@@ -145,7 +149,10 @@ impl Receiver {
             self.note_latest(range.0);
             self.acknowledge_now = true;
         } else {
+            let before = self.stats.delivered;
             self.on_in_order(segment);
+            let earlier = self.handed_over.map_or(0, |(_, bytes)| bytes);
+            self.handed_over = Some((flow, earlier + self.stats.delivered - before));
         }
     }
 
@@ -232,7 +239,7 @@ impl Agent for Receiver {
                 self.on_syn(segment);
             }
         } else if segment.connection == self.connection && segment.length > 0 {
-            self.on_data(segment, packet.ecn);
+            self.on_data(segment, (packet.flow, packet.ecn));
         }
         self.run_timers();
     }
@@ -268,6 +275,12 @@ impl Agent for Receiver {
     /// `delivered_bytes`: bytes delivered to the application, in order, since the start.
     fn gauges(&self, report: &mut dyn FnMut(FlowId, &'static str, f64)) {
         report(self.flow, "delivered_bytes", self.stats.delivered as f64);
+    }
+
+    #[inline]
+    fn poll_note(&mut self) -> Option<Note> {
+        let (flow, bytes) = self.handed_over.take()?;
+        Some(Note::Received { flow, size: DataSize::from_bytes(bytes) })
     }
 }
 

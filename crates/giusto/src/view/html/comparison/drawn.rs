@@ -1,15 +1,18 @@
 //! One flow under all controllers: a plot of each quantity.
 
-use giusto_sim::observe::{MediaSeries, Timeline};
-use giusto_units::TimeDelta;
-
-use super::{ComparedRun, ComparisonPage, QUEUE};
-use crate::view::html::{
-    Chart, Series,
-    simulation::{
-        PageFlow,
-        media::slowest,
-        plots::{capacity, chart, middle, rate_points, scaled, windows_apart},
+use super::{QUEUE, over_time};
+use crate::{
+    record::{FlowRecord, Timeline},
+    run::comparison::{Comparison, Run},
+    view::{
+        comparison::bottleneck,
+        html::{
+            Chart, Series,
+            simulation::{
+                SimulationPage,
+                plots::{capacity, chart, rate_points, scaled, width, windows_apart},
+            },
+        },
     },
 };
 
@@ -21,11 +24,10 @@ type Points = Vec<(f64, f64)>;
 
 /// One flow under all controllers, over time.
 pub(super) struct Drawn {
-    pub(super) name: String,
-    pub(super) flow: PageFlow,
-    /// The slowest link of its way.
+    pub(super) flow: FlowRecord,
+    /// The slowest link of its path.
     pub(super) link: Option<String>,
-    /// What that link carries, in bit/s.
+    /// The capacity of that link, in bit/s.
     limit: Points,
     /// How many windows are taken together for a rate.
     pub(super) together: usize,
@@ -33,7 +35,7 @@ pub(super) struct Drawn {
     pub(super) runs: Vec<DrawnRun>,
 }
 
-/// One flow under one controller, window by window. What is not known is no number.
+/// One flow under one controller, window by window. Unknown values are no numbers.
 pub(super) struct DrawnRun {
     pub(super) target_bps: Vec<f64>,
     pub(super) queue_ms: Vec<f64>,
@@ -44,35 +46,41 @@ pub(super) struct DrawnRun {
 }
 
 impl Drawn {
-    pub(super) fn new(page: &ComparisonPage<'_>, flow: &PageFlow) -> Self {
-        let together = page.runs.iter().map(|run| windows_apart(run.page.timeline, &[flow.id])).max();
+    pub(super) fn new(comparison: &Comparison, flow: &FlowRecord) -> Self {
+        let apart = |run| {
+            let (page, own) = over_time(run, flow);
+            own.map(|own| windows_apart(page.timeline, &[own]))
+        };
+        let together = comparison.runs.iter().filter_map(apart).max();
         let together = together.unwrap_or(1).max(LEAST_TOGETHER);
-        let bottleneck = page.runs.first().and_then(|run| {
-            let link = slowest(&run.page, flow)?;
-            Some((link.name.clone(), capacity(run.page.timeline, &link.rate)?))
+        let slowest = comparison.runs.first().and_then(|run| {
+            let link = bottleneck(&run.result, flow)?;
+            Some((link.id.clone(), capacity(&SimulationPage::new(&run.result), &link.id)?))
         });
-        let (link, limit) = bottleneck.unzip();
-        let runs: Vec<DrawnRun> = page.runs.iter().map(|run| DrawnRun::new(run, flow, together)).collect();
+        let (link, limit) = slowest.unzip();
+        let runs: Vec<DrawnRun> =
+            comparison.runs.iter().map(|run| DrawnRun::new(run, flow, together)).collect();
         let limit: Points = limit.unwrap_or_default();
         let received = runs.iter().flat_map(|run| &run.received_bps).chain(&limit).map(|&(_, bps)| bps);
         let rates = received.chain(runs.iter().flat_map(|run| run.target_bps.iter().copied()));
         let most_bps = rates.filter(|bps| bps.is_finite()).fold(0.0, f64::max);
-        Self { name: flow.name.clone(), flow: flow.clone(), link, limit, together, most_bps, runs }
+        Self { flow: flow.clone(), link, limit, together, most_bps, runs }
     }
 
     /// A plot of each quantity with a line for each controller.
-    pub(super) fn charts(&self, page: &ComparisonPage<'_>, several: bool) -> Vec<Chart> {
-        let Some(first) = page.runs.first() else { return Vec::new() };
+    pub(super) fn charts(&self, comparison: &Comparison, several: bool) -> Vec<Chart> {
+        let Some(first) = comparison.runs.first() else { return Vec::new() };
+        let first = SimulationPage::new(&first.result);
         let chart = |quantity: Quantity| {
             let title = if several && quantity.title != QUEUE {
-                format!("{}: {}", self.name, quantity.title.to_lowercase())
+                format!("{}: {}", self.flow.id, quantity.title.to_lowercase())
             } else {
                 quantity.title.to_owned()
             };
-            let mut chart = chart(&first.page, &title, quantity.caption, &quantity.axis);
+            let mut chart = chart(&first, &title, quantity.caption, &quantity.axis);
             chart.y.range = Some((0.0, quantity.most));
-            for (run, points) in page.runs.iter().zip(quantity.lines) {
-                chart = chart.with_series(Series::line(run.controller, points));
+            for (run, points) in comparison.runs.iter().zip(quantity.lines) {
+                chart = chart.with_series(Series::Line { name: run.controller.clone(), points });
             }
             match &self.link {
                 Some(name) if !quantity.limit.is_empty() => {
@@ -81,7 +89,7 @@ impl Drawn {
                 _ => chart,
             }
         };
-        let timeline = first.page.timeline;
+        let timeline = first.timeline;
         self.rates(timeline).into_iter().chain(self.troubles(timeline)).map(chart).collect()
     }
 
@@ -102,7 +110,7 @@ impl Drawn {
             most: self.most_bps / unit * 1.1,
             limit: in_unit(&self.limit),
         };
-        let (width, joined) = (timeline.width(), self.joined(timeline));
+        let (joined, width) = (width(timeline, self.together), width(timeline, 1));
         let wanted = format!(
             "What each controller wants to be sent: the mean within {width} each, all headers included.{bound}"
         );
@@ -126,7 +134,7 @@ impl Drawn {
             let (axis, limit) = (axis.to_owned(), Vec::new());
             Quantity { title, caption, axis, lines, most: (most * 1.06).max(1.0), limit }
         };
-        let (width, joined) = (timeline.width(), self.joined(timeline));
+        let (joined, width) = (width(timeline, self.together), width(timeline, 1));
         let queue = match &self.link {
             Some(link) => format!(
                 "The longest that a packet of any flow had waited that left the queue of {link}, within {width} each."
@@ -154,16 +162,10 @@ impl Drawn {
         ]
     }
 
-    /// How long the windows are together over which rates are.
-    fn joined(&self, timeline: &Timeline) -> TimeDelta {
-        TimeDelta::from_nanos(timeline.width().as_nanos().saturating_mul(self.together as i64))
-    }
-
     /// A line of each run, window by window.
     fn lines(&self, timeline: &Timeline, of: fn(&DrawnRun) -> &Vec<f64>) -> Vec<Points> {
         let line = |run| {
-            let values = of(run).iter().enumerate();
-            values.map(|(place, &value)| (middle(timeline, place), value)).collect()
+            timeline.t_s.iter().copied().zip(of(run).iter().copied()).collect()
         };
         self.runs.iter().map(line).collect()
     }
@@ -183,42 +185,30 @@ struct Quantity {
 }
 
 impl DrawnRun {
-    fn new(run: &ComparedRun<'_>, flow: &PageFlow, together: usize) -> Self {
-        let timeline = run.page.timeline;
-        let ended = run.page.result.duration_s;
-        let until =
-            timeline.len().min((0..timeline.len()).filter(|&place| begins(timeline, place) < ended).count());
-        let media = timeline.media(flow.id).map(MediaSeries::windows).unwrap_or_default();
-        let media = || media.iter().take(until);
-        let link = slowest(&run.page, flow).map(|link| timeline.link(link.id)).unwrap_or_default();
-        let windows = timeline.flow(flow.id);
-        let sizes: Vec<u64> =
-            windows.iter().take(until).map(|window| window.received.size.as_bytes()).collect();
-        let dropped = run.losses.flow(flow.id);
-        let fates: Vec<(u64, u64)> = windows
-            .iter()
-            .take(until)
-            .enumerate()
-            .map(|(place, window)| (dropped.get(place).copied().unwrap_or(0), window.received.packets))
-            .collect();
-        let received_bps = rate_points(timeline, &sizes, together);
+    fn new(run: &Run, flow: &FlowRecord, together: usize) -> Self {
+        let (SimulationPage { record, timeline }, own) = over_time(run, flow);
+        let media = own.and_then(|own| own.media.as_ref());
+        let numbers = |values: Option<&Vec<Option<f64>>>, unknown: f64| -> Vec<f64> {
+            values.into_iter().flatten().map(|value| value.unwrap_or(unknown)).collect()
+        };
+        let slowest = bottleneck(record, flow);
+        let queue = slowest.and_then(|slowest| timeline.links.iter().find(|link| link.id == slowest.id));
+        let received_bps = own.map(|own| rate_points(timeline, &own.received_bytes, together));
+        let received_bps = received_bps.unwrap_or_default();
+        let fates: Vec<(u64, u64)> = own
+            .map(|own| own.dropped_packets.iter().copied().zip(own.received_packets.iter().copied()).collect())
+            .unwrap_or_default();
         let losses = fates.chunks(together.max(1)).map(|fates| {
             let lost: u64 = fates.iter().map(|(lost, _)| lost).sum();
             let all: u64 = lost + fates.iter().map(|(_, arrived)| arrived).sum::<u64>();
             if all > 0 { lost as f64 / all as f64 * 100.0 } else { f64::NAN }
         });
         Self {
-            target_bps: media().map(|window| window.target_mean_bps().unwrap_or(f64::NAN)).collect(),
-            queue_ms: link.iter().take(until).map(|window| window.sojourn_max.as_millis()).collect(),
-            frame_ms: media()
-                .map(|window| window.frame_delay_max.map_or(f64::NAN, TimeDelta::as_millis))
-                .collect(),
+            target_bps: numbers(media.map(|media| &media.target_rate_bps), f64::NAN),
+            queue_ms: numbers(queue.map(|link| &link.queue_delay_max_ms), 0.0),
+            frame_ms: numbers(media.map(|media| &media.frame_delay_max_ms), f64::NAN),
             loss_percent: received_bps.iter().zip(losses).map(|(&(x, _), loss)| (x, loss)).collect(),
             received_bps,
         }
     }
-}
-
-fn begins(timeline: &Timeline, place: usize) -> f64 {
-    timeline.window(place).start.as_seconds()
 }

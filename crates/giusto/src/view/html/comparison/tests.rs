@@ -1,118 +1,98 @@
-use giusto_congestion::{Cause, Decision};
-use giusto_sim::{
-    link::rate::RateProfile,
-    observe::{Summary, Timeline},
-    packet::{FlowId, LinkId},
-    trace::{Note, Observer},
-};
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_congestion::Cause;
 
 use super::*;
 use crate::{
-    record::{FlowResult, SimResult},
-    run::comparison::{Run, Subject},
-    view::html::{PageLink, Section, Series},
+    record::{DecisionRecord, LinkRecord, LinkTimeline, MediaTimeline, RunRecord, Timeline},
+    view::html::{Section, Series},
 };
 
-const FLOW: FlowId = FlowId(0);
-
-/// Two controllers over 10 s in 100 windows, whose decisions are given in seconds and kbit/s.
-struct Pair {
-    comparison: Comparison,
-    timelines: [Timeline; 2],
-    summary: Summary,
-    losses: Losses,
-}
-
-fn decision(at: f64, from: u64, to: u64) -> Decision {
-    let [from, to] = [from, to].map(|kilobits| DataRate::from_bps(kilobits * 1000));
-    let cause = Cause::Loss { ratio: 0.25 };
-    Decision { at: Timestamp::from_nanos((at * 1e9) as u64), from, to, cause }
-}
-
-fn pair() -> Pair {
-    let decisions = [
-        vec![decision(0.0, 0, 500)],
-        vec![decision(1.0, 300, 800), decision(2.0, 800, 400), decision(3.0, 400, 450)],
-    ];
-    let end = Timestamp::from_nanos(10_000_000_000);
-    let timelines = decisions.map(|decisions| {
-        let mut timeline = Timeline::with_width(end, TimeDelta::from_millis(100));
-        for decision in decisions {
-            timeline.on_note(decision.at, &Note::Decided { flow: FLOW, decision });
-        }
-        let (delay, size) = (Some(TimeDelta::from_millis(70)), DataSize::from_bytes(1000));
-        timeline
-            .on_note(Timestamp::from_nanos(5_000_000_000), &Note::Frame { flow: FLOW, ssrc: 2, delay, size });
-        timeline.finish();
-        timeline
-    });
-    let run = |controller: &str| Run {
-        controller: controller.to_owned(),
-        result: SimResult {
-            duration_s: 10.0,
-            flows: vec![FlowResult { id: "call".to_owned(), ..FlowResult::default() }],
-            ..SimResult::default()
-        },
-        ..Run::default()
+/// A run of 10 s in 100 windows, whose decisions are given in seconds and kbit/s.
+fn run(controller: &str, decisions: &[(f64, u64, u64)]) -> Run {
+    let decision = |&(at_s, from, to): &(f64, u64, u64)| DecisionRecord {
+        at_s,
+        from_bps: from * 1000,
+        to_bps: to * 1000,
+        cause: Cause::Loss { ratio: 0.25 },
     };
-    let subject = Subject { name: "call".to_owned(), id: "call".to_owned(), bottleneck: None };
-    let comparison = Comparison {
+    let target = |place: usize| {
+        let at_s = (place as f64 + 0.5) / 10.0;
+        Some(decisions.iter().rfind(|decision| decision.0 <= at_s)?.2 as f64 * 1000.0)
+    };
+    let mut frame_delay_max_ms = vec![None; 100];
+    frame_delay_max_ms[50] = Some(70.0);
+    let media = MediaTimeline {
+        target_rate_bps: (0..100).map(target).collect(),
+        frame_delay_max_ms,
+        decisions: decisions.iter().map(decision).collect(),
+        ..MediaTimeline::default()
+    };
+    let flow = FlowTimeline {
+        id: "call".to_owned(),
+        members: 1,
+        received_packets: vec![0; 100],
+        received_bytes: vec![0; 100],
+        sent_bytes: vec![0; 100],
+        dropped_packets: vec![0; 100],
+        media: Some(media),
+        ..FlowTimeline::default()
+    };
+    let link = LinkTimeline {
+        id: "wire".to_owned(),
+        capacity_bps: vec![Some(600_000.0); 100],
+        queue_delay_max_ms: vec![None; 100],
+        ..LinkTimeline::default()
+    };
+    let own = FlowRecord {
+        id: "call".to_owned(),
+        group: "call".to_owned(),
+        path: vec!["wire".to_owned()],
+        ..FlowRecord::default()
+    };
+    let result = RunRecord {
+        description: "What it is about".to_owned(),
+        duration_s: 10.0,
+        flows: vec![own],
+        links: vec![LinkRecord {
+            id: "wire".to_owned(),
+            capacity_bps: Some(600_000.0),
+            ..LinkRecord::default()
+        }],
+        timeline: Some(Timeline {
+            width_s: 0.1,
+            t_s: (0..100).map(|place| (f64::from(place) + 0.5) / 10.0).collect(),
+            flows: vec![flow],
+            links: vec![link],
+        }),
+        ..RunRecord::default()
+    };
+    let feedback = [("call".to_owned(), "remb".to_owned())].into();
+    Run { controller: controller.to_owned(), feedback, result }
+}
+
+fn pair() -> Comparison {
+    Comparison {
         scenario: "s".to_owned(),
         seed: "1".to_owned(),
-        subjects: vec![subject],
-        runs: vec![run("fixed"), run("<scream>")],
+        runs: vec![
+            run("fixed", &[(0.0, 0, 500)]),
+            run("<scream>", &[(1.0, 300, 800), (2.0, 800, 400), (3.0, 400, 450)]),
+        ],
         ..Comparison::default()
-    };
-    let losses = Losses::new(&timelines[0]);
-    Pair { comparison, timelines, summary: Summary::default(), losses }
+    }
 }
 
-impl Pair {
-    fn page(&self) -> ComparisonPage<'_> {
-        let runs = self.comparison.runs.iter().zip(&self.timelines).map(|(run, timeline)| ComparedRun {
-            controller: &run.controller,
-            page: SimulationPage {
-                result: &run.result,
-                summary: &self.summary,
-                timeline,
-                flows: vec![PageFlow {
-                    id: FLOW,
-                    name: "call".to_owned(),
-                    path: vec![LinkId(0)],
-                    ..PageFlow::default()
-                }],
-                links: vec![PageLink {
-                    id: LinkId(0),
-                    name: "wire".to_owned(),
-                    from: "here".to_owned(),
-                    to: "there".to_owned(),
-                    rate: RateProfile::Fixed(DataRate::from_bps(600_000)),
-                    wire: String::new(),
-                    queue: String::new(),
-                }],
-                description: "What it is about".to_owned(),
-                command: String::new(),
-            },
-            losses: &self.losses,
-        });
-        let runs = runs.collect();
-        ComparisonPage { comparison: &self.comparison, runs, command: "giusto compare s.toml".to_owned() }
-    }
-
-    fn linked(&self) -> Linked {
-        let report = comparison(&self.page());
-        let linked = report.sections.into_iter().find_map(|section| match section {
-            Section::Linked(linked) => Some(*linked),
-            _ => None,
-        });
-        linked.unwrap()
-    }
+fn linked_of(pair: &Comparison) -> Linked {
+    let report = comparison(pair, "giusto compare s.toml");
+    let linked = report.sections.into_iter().find_map(|section| match section {
+        Section::Linked(linked) => Some(*linked),
+        _ => None,
+    });
+    linked.unwrap()
 }
 
 #[test]
 fn every_plot_has_a_line_for_every_controller_in_the_same_order() {
-    let linked = pair().linked();
+    let linked = linked_of(&pair());
     let names = |chart: &Chart| -> Vec<String> {
         let names = chart.series.iter().map(|series| match series {
             Series::Line { name, .. } | Series::Limit { name, .. } | Series::Events { name, .. } => name,
@@ -126,7 +106,7 @@ fn every_plot_has_a_line_for_every_controller_in_the_same_order() {
         [
             "Target rate",
             "Received rate",
-            "Time in queue",
+            "Queueing delay",
             "Loss",
             "Frame delay",
             "fixed: target and rates",
@@ -145,7 +125,7 @@ fn every_plot_has_a_line_for_every_controller_in_the_same_order() {
 
 #[test]
 fn the_cursor_tells_the_decision_in_force_and_the_last_cut() {
-    let linked = pair().linked();
+    let linked = linked_of(&pair());
     assert_eq!(linked.columns[0].name, "target (kbit/s)");
     let told = &linked.groups[0].lines[1];
     // The target, the decision in force, and the cut before it.
@@ -164,9 +144,9 @@ fn the_cursor_tells_the_decision_in_force_and_the_last_cut() {
     assert_eq!(at(2.0), (Some(400.0), Some(cut.clone()), None));
     assert_eq!(at(9.9), (Some(450.0), Some(later), Some(cut)));
     // Each is told once, however long it holds.
-    assert_eq!(told.texts.len(), 3);
-    assert_eq!(linked.groups[0].lines[0].texts.len(), 1);
-    // The frame was whole at 5 s.
+    assert_eq!(told.said.len(), 3);
+    assert_eq!(linked.groups[0].lines[0].said.len(), 1);
+    // A frame was complete at 5 s.
     assert_eq!(told.values[4].iter().flatten().collect::<Vec<_>>(), [&70.0]);
     assert_eq!(told.values[4][50], Some(70.0));
 }
@@ -174,8 +154,9 @@ fn the_cursor_tells_the_decision_in_force_and_the_last_cut() {
 #[test]
 fn a_run_that_was_ended_early_tells_nothing_after_its_end() {
     let mut pair = pair();
-    pair.comparison.runs[1].result.duration_s = 4.0;
-    let linked = pair.linked();
+    pair.runs[1].result.duration_s = 4.0;
+    pair.runs[1].result.timeline.as_mut().unwrap().t_s.truncate(40);
+    let linked = linked_of(&pair);
     let told = &linked.groups[0].lines[1];
     assert!(told.current[39].is_some() && told.current[40].is_none());
     assert!(told.values[0][39].is_some() && told.values[0][40..].iter().all(Option::is_none));
@@ -186,18 +167,29 @@ fn a_run_that_was_ended_early_tells_nothing_after_its_end() {
 #[test]
 fn the_page_shows_the_scenario_and_both_controllers() {
     let pair = pair();
-    let report = comparison(&pair.page());
-    assert!(report.headline.starts_with("2 controllers, one network"), "{}", report.headline);
-    assert_eq!(report.command.as_deref(), Some("giusto compare s.toml"));
-    let model = serde_json::to_string(&report).unwrap();
-    assert!(model.contains("What it is about") && model.contains("<scream>"));
+    let html = comparison(&pair, "giusto compare s.toml").to_html();
+    for told in [
+        "What it is about",
+        "&#60;scream&#62;",
+        "giusto compare s.toml",
+        "type=\"range\"",
+        "2 controllers, one network",
+    ] {
+        assert!(html.contains(told), "{told}");
+    }
+    assert!(!html.contains("<scream>"));
+    assert_eq!(html.matches("Plotly.newPlot(\"plot").count(), 7);
+    assert_eq!(
+        html.matches("addEventListener(\"load\", () => document.querySelectorAll(\".linked\")").count(),
+        1
+    );
+    assert!(html.contains("default-src 'none'"));
 }
 
 #[test]
 fn a_comparison_of_nothing_has_no_chart() {
     let nothing = Comparison::default();
-    let page = ComparisonPage { comparison: &nothing, runs: Vec::new(), command: String::new() };
-    let report = comparison(&page);
-    assert_eq!(report.headline, "0 controllers, and nothing to compare.");
-    assert!(!report.sections.iter().any(|section| matches!(section, Section::Linked(_) | Section::Chart(_))));
+    let html = comparison(&nothing, "").to_html();
+    assert!(html.contains("0 controllers, and nothing to compare."));
+    assert!(!html.contains("Plotly.newPlot"));
 }

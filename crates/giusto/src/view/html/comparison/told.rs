@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use giusto_congestion::Decision;
-use giusto_sim::observe::MediaSeries;
-use giusto_units::Timestamp;
-
 use super::{
-    ComparedRun, ComparisonPage,
     drawn::{Drawn, DrawnRun},
-    middle,
+    over_time,
 };
+use crate::record::DecisionRecord;
+use crate::run::comparison::{Comparison, Run};
 use crate::view::{
     decision::{cause_in_words, change_in_words},
     html::linked::{LineValues, rounded},
@@ -18,33 +15,34 @@ use crate::view::{
 
 impl Drawn {
     /// What each controller tells of this flow; rates in `unit` bit/s.
-    pub(super) fn told(&self, page: &ComparisonPage<'_>, unit: f64) -> Vec<LineValues> {
-        page.runs.iter().zip(&self.runs).map(|(run, drawn)| self.told_by(run, drawn, unit)).collect()
+    pub(super) fn told(&self, comparison: &Comparison, places: &[f64], unit: f64) -> Vec<Told> {
+        let runs = comparison.runs.iter().zip(&self.runs);
+        runs.map(|(run, drawn)| self.told_by(run, drawn, places, unit)).collect()
     }
 
-    fn told_by(&self, run: &ComparedRun<'_>, drawn: &DrawnRun, unit: f64) -> LineValues {
-        let timeline = run.page.timeline;
-        let decisions = timeline.media(self.flow.id).map(MediaSeries::decisions).unwrap_or_default();
-        let mut told = LineValues::default();
-        let mut targets = Vec::with_capacity(timeline.len());
+    fn told_by(&self, run: &Run, drawn: &DrawnRun, places: &[f64], unit: f64) -> Told {
+        let (_, own) = over_time(run, &self.flow);
+        let media = own.and_then(|own| own.media.as_ref());
+        let decisions = media.map(|media| media.decisions.as_slice()).unwrap_or_default();
+        let mut told = Told::default();
+        let mut targets = Vec::with_capacity(places.len());
         // What the script is told of each decision, once it is needed.
         let mut known: BTreeMap<usize, usize> = BTreeMap::new();
         let mut said = Vec::new();
         let mut tell = |number: usize| {
             let decision = decisions.get(number)?;
             Some(*known.entry(number).or_insert_with(|| {
-                said.push((rounded(decision.at.as_seconds(), 4), in_words(decision)));
+                said.push((rounded(decision.at_s, 4), in_words(decision)));
                 said.len() - 1
             }))
         };
-        for place in 0..timeline.len() {
-            let at = middle(timeline, place);
-            let is_over = at > run.page.result.duration_s;
+        for &at in places {
+            let is_over = at > run.result.duration_s;
             let number = in_force(decisions, at).filter(|_| !is_over);
             let cut = number.and_then(|number| last_cut(decisions, number));
-            targets.push(number.and_then(|number| Some(decisions.get(number)?.to.as_bps() as f64 / unit)));
-            told.last_decrease.push(cut.filter(|&cut| Some(cut) != number).and_then(&mut tell));
-            told.current.push(number.and_then(&mut tell));
+            targets.push(number.and_then(|number| Some(decisions.get(number)?.to_bps as f64 / unit)));
+            told.also.push(cut.filter(|&cut| Some(cut) != number).and_then(&mut tell));
+            told.holds.push(number.and_then(&mut tell));
         }
         told.texts = said;
         let joined = |points: &[(f64, f64)]| -> Vec<f64> {
@@ -54,7 +52,7 @@ impl Drawn {
         let figures = |values: Vec<f64>, decimals| -> Vec<Option<f64>> {
             let mut values: Vec<Option<f64>> =
                 values.into_iter().map(|value| value.is_finite().then(|| rounded(value, decimals))).collect();
-            values.resize(timeline.len(), None);
+            values.resize(places.len(), None);
             values
         };
         told.values = vec![
@@ -68,18 +66,17 @@ impl Drawn {
     }
 }
 
-/// The last of `decisions` until `at`, in seconds.
-fn in_force(decisions: &[Decision], at: f64) -> Option<usize> {
-    let at = Timestamp::from_nanos((at * 1e9) as u64);
-    decisions.partition_point(|decision| decision.at <= at).checked_sub(1)
+/// The last of `decisions` until `at_s`.
+fn in_force(decisions: &[DecisionRecord], at_s: f64) -> Option<usize> {
+    decisions.partition_point(|decision| decision.at_s <= at_s).checked_sub(1)
 }
 
 /// The last of `decisions` up to `number` that lowered the target.
-fn last_cut(decisions: &[Decision], number: usize) -> Option<usize> {
-    decisions.get(..=number)?.iter().rposition(|decision| decision.to < decision.from)
+fn last_cut(decisions: &[DecisionRecord], number: usize) -> Option<usize> {
+    decisions.get(..=number)?.iter().rposition(|decision| decision.to_bps < decision.from_bps)
 }
 
 /// From what to what, and why.
-fn in_words(decision: &Decision) -> String {
+fn in_words(decision: &DecisionRecord) -> String {
     format!("{}, {}", change_in_words(decision), cause_in_words(&decision.cause))
 }

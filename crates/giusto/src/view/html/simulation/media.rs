@@ -1,22 +1,20 @@
 //! The plots of media flows: what the controller wanted, what came of it, and why.
 
-use giusto_congestion::{Cause, Decision, Signal};
-use giusto_sim::{
-    link::rate::RateProfile,
-    observe::{FlowWindow, MediaSeries, leave_out_smallest},
-};
-use giusto_units::TimeDelta;
+use giusto_congestion::{Cause, Signal};
+use giusto_sim::record::keep_largest_changes;
 
 use super::{
-    PageFlow, PageLink, SimulationPage,
-    plots::{MOST_LINES, capacity, chart, middle, rate_points, scaled, windows_apart},
+    SimulationPage,
+    plots::{MOST_LINES, capacity, chart, points, rate_points, scaled, width, windows_apart},
 };
 use crate::{
-    record::{FlowResult, Quantiles, StreamResult},
+    record::{DecisionRecord, Distribution, FlowRecord, FlowTimeline, MediaTimeline, StreamRecord},
     view::{
+        comparison::bottleneck,
         decision::{cause_name, decision_in_words, signal_name},
-        format::{count, grouped, or_unknown, plural, short},
+        format::{count, grouped, or_unknown, plural, rate, short},
         html::{Cell, Chart, Column, Event, Series, Table},
+        tables::shows_streams,
     },
 };
 
@@ -27,10 +25,10 @@ const MOST_MARKED: usize = 1000;
 const MOST_FLOWS: usize = 6;
 
 /// A point of a stream's rate is over at least so long: some 15 frames.
-const LEAST_STREAM_POINT: TimeDelta = TimeDelta::from_millis(500);
+const LEAST_STREAM_POINT_S: f64 = 0.5;
 
 pub(super) fn charts(page: &SimulationPage<'_>) -> Vec<Chart> {
-    let told = || page.flows.iter().filter_map(|flow| Some((flow, page.timeline.media(flow.id)?)));
+    let told = || page.timeline.flows.iter().filter_map(|flow| Some((flow, flow.media.as_ref()?)));
     let all = told().count();
     let of_flow = |(flow, media)| [target(page, (flow, media), all), streams(page, (flow, media))];
     let mut charts: Vec<Chart> = told().take(MOST_FLOWS).flat_map(of_flow).flatten().collect();
@@ -38,35 +36,29 @@ pub(super) fn charts(page: &SimulationPage<'_>) -> Vec<Chart> {
     charts
 }
 
-/// Target, sent and received rate of a flow, with its decisions and the capacity of the slowest link of its way.
+/// Target, sent and received rate of a flow, with its decisions and the capacity of the bottleneck.
 pub(in crate::view::html) fn target(
     page: &SimulationPage<'_>,
-    (flow, media): (&PageFlow, &MediaSeries),
+    (flow, media): (&FlowTimeline, &MediaTimeline),
     all: usize,
 ) -> Option<Chart> {
     let timeline = page.timeline;
-    let together = windows_apart(timeline, &[flow.id]);
-    let sizes = |of: fn(&FlowWindow) -> u64| -> Vec<u64> { timeline.flow(flow.id).iter().map(of).collect() };
-    let targets = media
-        .windows()
-        .iter()
-        .enumerate()
-        .map(|(place, window)| (middle(timeline, place), window.target_mean_bps().unwrap_or(f64::NAN)));
+    let together = windows_apart(timeline, &[flow]);
     let mut lines = [
-        ("target", targets.collect()),
-        ("sent", rate_points(timeline, &sizes(|window| window.sent.size.as_bytes()), together)),
-        ("received", rate_points(timeline, &sizes(|window| window.received.size.as_bytes()), together)),
+        ("target", points(timeline, &media.target_rate_bps)),
+        ("sent", rate_points(timeline, &flow.sent_bytes, together)),
+        ("received", rate_points(timeline, &flow.received_bytes, together)),
     ];
-    let slowest = slowest(page, flow);
-    let mut limit: Vec<(f64, f64)> =
-        slowest.and_then(|link| capacity(timeline, &link.rate)).unwrap_or_default();
-    let runs = runs(media.decisions());
-    let mut firsts: Vec<Decision> = runs.iter().map(|run| run.first).collect();
-    let left_out = media.left_out() + leave_out_smallest(&mut firsts, MOST_MARKED);
+    let own = page.record.flows.iter().find(|own| own.id == flow.id)?;
+    let slowest = bottleneck(page.record, own);
+    let mut limit: Vec<(f64, f64)> = slowest.and_then(|link| capacity(page, &link.id)).unwrap_or_default();
+    let runs = runs(&media.decisions);
+    let mut firsts: Vec<DecisionRecord> = runs.iter().map(|run| run.first).collect();
+    let left_out = media.omitted_decisions + keep_largest_changes(&mut firsts, MOST_MARKED);
     let mut marks =
-        marks(runs.iter().filter(|run| firsts.binary_search_by_key(&run.first.at, |first| first.at).is_ok()));
+        marks(runs.iter().filter(|run| firsts.contains(&run.first)));
     let values = lines.iter().flat_map(|(_, points)| points).chain(&limit).map(|&(_, bps)| bps);
-    let most = values.chain(media.decisions().iter().map(|decision| decision.to.as_bps() as f64));
+    let most = values.chain(media.decisions.iter().map(|decision| decision.to_bps as f64));
     let most = most.filter(|bps| bps.is_finite()).fold(0.0, f64::max);
     if most <= 0.0 {
         return None;
@@ -85,7 +77,7 @@ pub(in crate::view::html) fn target(
     if all > MOST_FLOWS {
         told.push(format!("Of {all} media flows the first {MOST_FLOWS} are shown like this."));
     }
-    let title = format!("{}: target and rates", flow.name);
+    let title = format!("{}: target and rates", flow.id);
     let mut chart = chart(page, &title, told.join(" "), &format!("rate ({name})")).with_full_width();
     chart.y.range = Some((0.0, most / unit * 1.1));
     for (name, points) in lines {
@@ -95,26 +87,27 @@ pub(in crate::view::html) fn target(
         chart = chart.with_series(Series::Events { name, events });
     }
     if let Some(link) = slowest.filter(|_| !limit.is_empty()) {
-        chart = chart.with_series(Series::limit(format!("capacity of {}", link.name), limit));
+        chart =
+            chart.with_series(Series::Limit { name: format!("capacity of {}", link.id), points: limit });
     }
     Some(chart)
 }
 
-/// What arrived of each stream of a flow, if it has several videos.
-fn streams(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries)) -> Option<Chart> {
+/// The goodput of each stream of a flow, if it has several videos.
+fn streams(page: &SimulationPage<'_>, (flow, media): (&FlowTimeline, &MediaTimeline)) -> Option<Chart> {
     let timeline = page.timeline;
-    let result = page.result.flows.iter().find(|result| result.id == flow.name)?;
+    let result = page.record.flows.iter().find(|own| own.id == flow.id)?;
     if !result.has_several_videos() {
         return None;
     }
-    let together = (LEAST_STREAM_POINT.as_nanos() / timeline.width().as_nanos().max(1)) as usize;
-    let together = together.min(timeline.len() / 2).max(1);
+    let together = (LEAST_STREAM_POINT_S / timeline.width_s.max(1e-9)) as usize;
+    let together = together.min(timeline.t_s.len() / 2).max(1);
     let points = |ssrc| {
-        let bytes = media.streams().find(|&(source, _)| source == ssrc).map(|(_, bytes)| bytes);
-        rate_points(timeline, bytes.unwrap_or_default(), together)
+        let own = media.streams.iter().find(|stream| stream.ssrc == ssrc);
+        rate_points(timeline, own.map_or(&[], |stream| &stream.frame_bytes), together)
     };
     let shown = result.streams.iter().take(MOST_LINES);
-    let mut lines: Vec<(&StreamResult, Vec<(f64, f64)>)> =
+    let mut lines: Vec<(&StreamRecord, Vec<(f64, f64)>)> =
         shown.map(|stream| (stream, points(stream.ssrc))).collect();
     let most = lines.iter().flat_map(|(_, points)| points).map(|&(_, bps)| bps);
     let most = most.filter(|bps| bps.is_finite()).fold(0.0, f64::max);
@@ -123,15 +116,15 @@ fn streams(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries)) 
     }
     let (unit, name) = scaled(most);
     lines.iter_mut().flat_map(|(_, points)| points).for_each(|(_, bps)| *bps /= unit);
-    let width = TimeDelta::from_nanos(timeline.width().as_nanos().saturating_mul(together as i64));
+    let width = width(timeline, together);
     let all = result.streams.len();
     let more = if all > MOST_LINES {
         format!(" Of {all} streams the first {MOST_LINES} are shown.")
     } else {
         String::new()
     };
-    let caption = format!("The payload of the frames that arrived whole, over {width} each.{more}");
-    let title = format!("{}: received rate of each stream", flow.name);
+    let caption = format!("Payload of complete frames, over {width} each.{more}");
+    let title = format!("{}: goodput of each stream", flow.id);
     let mut chart = chart(page, &title, caption, &format!("rate ({name})")).with_full_width();
     chart.y.range = Some((0.0, most / unit * 1.1));
     for (stream, points) in lines {
@@ -140,15 +133,15 @@ fn streams(page: &SimulationPage<'_>, (flow, media): (&PageFlow, &MediaSeries)) 
     Some(chart)
 }
 
-/// What each stream of the flows with several videos got; nothing if there are none.
-pub(super) fn streams_table(flows: &[FlowResult]) -> Option<Table> {
-    let ms = |quantiles: Option<Quantiles>, of: fn(Quantiles) -> f64| or_unknown(quantiles.map(of), short);
-    let row = |(flow, stream): (&FlowResult, &StreamResult)| -> Vec<Cell> {
+/// The statistics of each stream; nothing if there is only one video.
+pub(super) fn streams_table(flows: &[FlowRecord]) -> Option<Table> {
+    let ms = |quantiles: Option<Distribution>, of: fn(Distribution) -> f64| or_unknown(quantiles.map(of), short);
+    let row = |(flow, stream): (&FlowRecord, &StreamRecord)| -> Vec<Cell> {
         vec![
             flow.id.clone().into(),
             stream.id.clone().into(),
             stream.priority.map_or_else(String::new, short).into(),
-            grouped(stream.received_rate_bps / 1e3).into(),
+            grouped(stream.goodput_bps / 1e3).into(),
             count(stream.frames).into(),
             ms(stream.frame_delay_ms, |quantiles| quantiles.p50).into(),
             ms(stream.frame_delay_ms, |quantiles| quantiles.p95).into(),
@@ -157,18 +150,18 @@ pub(super) fn streams_table(flows: &[FlowResult]) -> Option<Table> {
             or_unknown(stream.discarded_packets, count).into(),
         ]
     };
-    let of_those = flows.iter().filter(|flow| flow.has_streams_to_tell());
+    let of_those = flows.iter().filter(|flow| shows_streams(flow));
     let streams = of_those.flat_map(|flow| flow.streams.iter().map(move |stream| (flow, stream)));
     let rows: Vec<Vec<Cell>> = streams.map(row).collect();
     (!rows.is_empty()).then(|| Table {
         title: "Streams".to_owned(),
-        caption: "The rate is the payload of the frames that arrived whole.".to_owned(),
+        caption: "Goodput is the payload of complete frames.".to_owned(),
         columns: vec![
             Column::words("flow"),
             Column::words("stream"),
             Column::number("priority"),
-            Column::number("received (kbit/s)"),
-            Column::number("whole frames"),
+            Column::number("goodput (kbit/s)"),
+            Column::number("frames"),
             Column::number("frame delay p50 (ms)"),
             Column::number("p95"),
             Column::number("max"),
@@ -180,24 +173,11 @@ pub(super) fn streams_table(flows: &[FlowResult]) -> Option<Table> {
     })
 }
 
-/// The link of a flow's way that carries least over the whole run.
-pub(in crate::view::html) fn slowest<'a>(
-    page: &'a SimulationPage<'_>,
-    flow: &PageFlow,
-) -> Option<&'a PageLink> {
-    let carries = |link: &PageLink| match &link.rate {
-        RateProfile::Unlimited => None,
-        rate => rate.capacity(page.timeline.end()),
-    };
-    let way = flow.path.iter().filter_map(|&id| page.links.iter().find(|link| link.id == id));
-    way.filter(|link| carries(link).is_some()).min_by_key(|link| carries(link))
-}
-
 /// Decisions of one kind that follow each other.
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    first: Decision,
-    last: Decision,
+    first: DecisionRecord,
+    last: DecisionRecord,
     /// How many follow the first.
     more: u64,
 }
@@ -209,13 +189,14 @@ impl Run {
         if self.more == 0 {
             return first;
         }
-        let (until, more) = (self.last.at.as_seconds(), plural(self.more, "decision", "decisions"));
-        format!("{first}; {more} of the same kind follow until {until:.3} s, at {}", self.last.to)
+        let (until, more) = (self.last.at_s, plural(self.more, "decision", "decisions"));
+        let at = rate(self.last.to_bps as f64);
+        format!("{first}; {more} of the same kind follow until {until:.3} s, at {at}")
     }
 }
 
 /// What led to a decision, as far as marks tell it apart.
-fn kind(decision: &Decision) -> String {
+fn kind(decision: &DecisionRecord) -> String {
     match decision.cause {
         // A delay that says nothing lets the rate rise; one that does brings it down.
         Cause::Delay { signal: Signal::Normal, .. } => "delay normal".to_owned(),
@@ -224,7 +205,7 @@ fn kind(decision: &Decision) -> String {
     }
 }
 
-fn runs(decisions: &[Decision]) -> Vec<Run> {
+fn runs(decisions: &[DecisionRecord]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for decision in decisions {
         match runs.last_mut() {
@@ -243,8 +224,7 @@ fn marks<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<(String, Vec<Event>)> {
     let mut kinds: Vec<(String, Vec<Event>)> = Vec::new();
     for run in runs {
         let kind = kind(&run.first);
-        let event =
-            Event { x: run.first.at.as_seconds(), y: run.first.to.as_bps() as f64, text: run.in_words() };
+        let event = Event { x: run.first.at_s, y: run.first.to_bps as f64, text: run.in_words() };
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, events)) => events.push(event),
             None => kinds.push((kind, vec![event])),
@@ -255,21 +235,19 @@ fn marks<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<(String, Vec<Event>)> {
 
 fn frame_delays<'a>(
     page: &SimulationPage<'_>,
-    told: impl Iterator<Item = (&'a PageFlow, &'a MediaSeries)>,
+    told: impl Iterator<Item = (&'a FlowTimeline, &'a MediaTimeline)>,
 ) -> Option<Chart> {
     let timeline = page.timeline;
-    let caption =
-        format!("From capture until the frame was whole: the longest within {} each.", timeline.width());
+    let caption = format!(
+        "From the capture of a frame until it is complete: the maximum within {} each.",
+        width(timeline, 1)
+    );
     let mut chart = chart(page, "Frame delay", caption, "delay (ms)");
     for (flow, media) in told {
-        let points = media.windows().iter().enumerate();
-        let points: Vec<(f64, f64)> = points
-            .filter_map(|(place, window)| {
-                Some((middle(timeline, place), window.frame_delay_max?.as_millis()))
-            })
-            .collect();
+        let known = points(timeline, &media.frame_delay_max_ms).into_iter();
+        let points: Vec<(f64, f64)> = known.filter(|point| point.1.is_finite()).collect();
         if !points.is_empty() && chart.series.len() < MOST_LINES {
-            chart = chart.with_series(Series::line(flow.name.clone(), points));
+            chart = chart.with_series(Series::Line { name: flow.id.clone(), points });
         }
     }
     (!chart.series.is_empty()).then_some(chart)

@@ -1,0 +1,90 @@
+//! The parts of a link as text.
+
+use giusto_sim::link::{delay::Jitter, loss::Loss, queue::Limit, rate::RateProfile};
+use giusto_units::{DataRate, Timestamp};
+
+use crate::scenario::{LinkSpec, QueueSpec};
+
+/// A rate: `3 Mbit/s`, `1 to 3 Mbit/s`; nothing if it is unlimited.
+pub(super) fn rate(profile: &RateProfile) -> String {
+    match profile {
+        RateProfile::Unlimited => String::new(),
+        RateProfile::Fixed(rate) => rate.to_string(),
+        RateProfile::Steps { steps, .. } => {
+            let rates = steps.iter().map(|&(_, rate)| rate);
+            match (rates.clone().min(), rates.max()) {
+                (Some(low), Some(high)) if low < high => from_to(&low.to_string(), &high.to_string()),
+                (Some(rate), _) => rate.to_string(),
+                (None, _) => String::new(),
+            }
+        }
+        RateProfile::Opportunities { at, .. } => {
+            let period = at.last().copied().unwrap_or_default();
+            let size = profile.capacity(period).unwrap_or_default();
+            let mean = size.as_bits() as f64 / period.as_seconds();
+            // Of a trace, three digits are enough.
+            let digit = 10_f64.powf(mean.max(1.0).log10().floor() - 2.0).max(1.0);
+            format!("trace, mean {}", DataRate::from_bps(((mean / digit).round() * digit) as u64))
+        }
+    }
+}
+
+/// `3 Mbit/s` and `5 Mbit/s` are `3 to 5 Mbit/s`.
+fn from_to(low: &str, high: &str) -> String {
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
+/// Delay, jitter, loss and duplication: `20 ms, jitter up to 5 ms, loss 1 %`.
+pub(super) fn wire(link: &LinkSpec) -> String {
+    let mut parts = Vec::new();
+    match link.config.delay.as_steps() {
+        [(_, delay)] => parts.push(delay.to_string()),
+        steps => {
+            let changes = steps.iter().filter(|(at, _)| *at > Timestamp::ZERO).count();
+            parts.extend(steps.first().map(|(_, delay)| format!("{delay} at first, {changes} changes")));
+        }
+    }
+    match link.config.jitter {
+        Some(Jitter::TruncatedGaussian { std, bound }) => {
+            parts.push(format!("Gaussian jitter with σ = {std}, at most {bound} σ"));
+        }
+        Some(Jitter::Uniform { max }) => parts.push(format!("jitter up to {max}")),
+        None => {}
+    }
+    match &link.config.loss {
+        Loss::None => {}
+        Loss::List(list) => parts.push(format!("loses {} packets", list.len())),
+        loss => parts.push(format!("loss {}", percent(loss.mean()))),
+    }
+    if link.config.duplication > 0.0 {
+        parts.push(format!("duplication {}", percent(link.config.duplication)));
+    }
+    parts.join(", ")
+}
+
+/// A share: `20 %`, `0.05 %`.
+fn percent(ratio: f64) -> String {
+    format!("{} %", (ratio * 1e6).round() / 1e4)
+}
+
+/// A queue: `drop-tail, 60 packets`.
+pub(super) fn queue(queue: &QueueSpec) -> String {
+    let (law, limit) = match queue {
+        QueueSpec::DropTail(limit) => ("drop-tail", *limit),
+        QueueSpec::CoDel(config) => ("CoDel", config.limit),
+        QueueSpec::FqCodel(config) => ("FQ-CoDel", Limit::Packets(config.limit.into())),
+        QueueSpec::Pie(config) => ("PIE", config.limit),
+        QueueSpec::Red(config) => ("RED", config.limit),
+        QueueSpec::DualPi2(config) => ("DualPI2", config.limit),
+        QueueSpec::StepMark(config) => ("step mark", config.limit),
+    };
+    match limit {
+        Limit::Packets(packets) => format!("{law}, {packets} packets"),
+        Limit::Bytes(size) => format!("{law}, {size}"),
+        Limit::Time(time) => format!("{law}, {time}"),
+        Limit::Unlimited => format!("{law}, unlimited"),
+    }
+}

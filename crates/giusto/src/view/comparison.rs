@@ -1,0 +1,232 @@
+//! The table of a comparison: the same in the terminal and on the page.
+
+use crate::{
+    record::{Distribution, FlowRecord, LinkRecord, RunRecord},
+    run::comparison::{Comparison, Run},
+    view::{
+        format::{UNKNOWN, count, or_unknown, percent, plural, short},
+        table::{Column, fitted},
+    },
+};
+
+/// The link on the path of `flow` with the lowest mean rate; `None` if no link on it has a limit.
+pub fn bottleneck<'a>(record: &'a RunRecord, flow: &FlowRecord) -> Option<&'a LinkRecord> {
+    let on_path = flow.path.iter().filter_map(|id| record.links.iter().find(|link| link.id == *id));
+    let limited = on_path.filter_map(|link| Some((link.capacity_bps?, link)));
+    limited.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, link)| link)
+}
+
+/// The flows of a run whose controllers are compared.
+pub fn subjects(run: &Run) -> impl Iterator<Item = &FlowRecord> {
+    run.result.flows.iter().filter(|flow| run.feedback.contains_key(&flow.group))
+}
+
+/// A row for each controller and each flow that it controls.
+pub fn rows(comparison: &Comparison) -> Vec<Row> {
+    comparison.runs.iter().flat_map(|run| subjects(run).map(|flow| Row::new(run, flow))).collect()
+}
+
+/// Whether the rows are about several flows.
+pub fn has_several_flows(comparison: &Comparison) -> bool {
+    comparison.runs.iter().any(|run| subjects(run).count() > 1)
+}
+
+/// One flow under one controller.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Row {
+    /// The controller.
+    pub controller: String,
+    /// The flow's own name.
+    pub flow: String,
+    /// The kind of its feedback.
+    pub feedback: String,
+    /// Utilisation of its bottleneck, by all flows together.
+    pub utilisation_ratio: Option<f64>,
+    /// Received rate.
+    pub received_rate_bps: f64,
+    /// Mean target rate.
+    pub target_rate_bps: Option<f64>,
+    /// Share of packets lost.
+    pub loss_ratio: Option<f64>,
+    /// Queueing delay of its packets.
+    pub queue_delay_ms: Option<Distribution>,
+    /// Frame delay.
+    pub frame_delay_ms: Option<Distribution>,
+    /// Complete frames.
+    pub frames: Option<u64>,
+    /// Number of changes of the target.
+    pub decisions: Option<u64>,
+    /// Rate of the feedback.
+    pub feedback_rate_bps: Option<f64>,
+    /// How many expectations of the whole run were met, of how many.
+    pub met: (usize, usize),
+    /// When it was ended, if early.
+    pub ended_early_s: Option<f64>,
+}
+
+impl Row {
+    fn new(run: &Run, flow: &FlowRecord) -> Self {
+        let Run { controller, result, .. } = run;
+        Self {
+            controller: controller.clone(),
+            flow: flow.id.clone(),
+            feedback: flow.feedback.clone().unwrap_or_default(),
+            utilisation_ratio: bottleneck(result, flow).and_then(|link| link.utilisation_ratio),
+            received_rate_bps: flow.received_rate_bps,
+            target_rate_bps: flow.target_rate_bps,
+            loss_ratio: flow.loss_ratio,
+            queue_delay_ms: flow.queue_delay_ms,
+            frame_delay_ms: flow.frame_delay_ms,
+            frames: flow.frames,
+            decisions: flow.decisions,
+            feedback_rate_bps: flow.feedback_rate_bps,
+            met: (result.checks.iter().filter(|check| check.passed).count(), result.checks.len()),
+            ended_early_s: result.interrupted.then_some(result.duration_s),
+        }
+    }
+}
+
+/// The columns; the flow is named where there are several.
+pub fn columns(several: bool) -> Vec<Column<Row>> {
+    let mut columns = vec![Column::words("controller", 0, |row: &Row| match row.ended_early_s {
+        Some(seconds) => format!("{} until {seconds:.1} s", row.controller),
+        None => row.controller.clone(),
+    })];
+    if several {
+        columns.push(Column::words("flow", 0, |row| row.flow.clone()));
+    }
+    columns.extend([
+        Column::number("link\nutilisation", 3, |row: &Row| or_unknown(row.utilisation_ratio, percent)),
+        Column::number("received\nMbit/s", 0, |row| mbits(row.received_rate_bps)),
+        Column::number("target\nMbit/s", 0, |row| or_unknown(row.target_rate_bps, mbits)),
+        Column::number("loss", 0, |row| or_unknown(row.loss_ratio, percent)),
+        Column::number("queueing delay ms\np50 / p95 / p99", 0, |row| {
+            or_unknown(row.queue_delay_ms, |Distribution { p50, p95, p99, .. }| {
+                format!("{} / {} / {}", short(p50), short(p95), short(p99))
+            })
+        }),
+        Column::number("frame delay\nms p95", 1, |row| or_unknown(row.frame_delay_ms, |frame| short(frame.p95))),
+        Column::number("frames", 6, |row| or_unknown(row.frames, count)),
+        Column::number("changes", 5, |row| or_unknown(row.decisions, count)),
+        Column::words("feedback", 4, |row| row.feedback.clone()),
+        Column::number("feedback\nkbit/s", 4, |row| or_unknown(row.feedback_rate_bps, |bps| short(bps / 1e3))),
+        Column::number("met", 2, |row| match row.met {
+            (_, 0) => UNKNOWN.to_owned(),
+            (met, all) => format!("{met}/{all}"),
+        }),
+    ]);
+    columns
+}
+
+/// A rate in Mbit/s, so that all of a column have one unit.
+fn mbits(bps: f64) -> String {
+    format!("{:.3}", bps / 1e6)
+}
+
+/// Heading, table and notes, at most `width` characters wide where that can be done.
+pub fn text(comparison: &Comparison, width: u16) -> String {
+    let Comparison { scenario, seed, runs, notes, .. } = comparison;
+    let early = if comparison.interrupted { ", ended early" } else { "" };
+    let controllers = plural(runs.len() as u64, "controller", "controllers");
+    let table = fitted(&columns(has_several_flows(comparison)), &rows(comparison), width);
+    let parts = [format!("{scenario}, seed {seed}: {controllers}{early}\n"), table, notes.join("\n")];
+    parts.join("\n").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        record::{Check, LinkRecord},
+        run::{self, RecordOptions},
+        scenario::Scenario,
+    };
+
+    #[test]
+    fn the_bottleneck_carries_least_over_the_whole_run() {
+        let text = r#"
+            duration = "2 s"
+            [[link]]
+            id = "access"
+            from = "here"
+            to = "middle"
+            rate = "5 Mbit/s"
+            [[link]]
+            id = "wire"
+            from = "middle"
+            to = "there"
+            rate = { steps = [["0 s", "8 Mbit/s"], ["1 s", "1 Mbit/s"]] }
+            [[flow]]
+            id = "noise"
+            kind = "cbr"
+            from = "here"
+            to = "there"
+            rate = "64 kbit/s"
+            size = "200 B"
+        "#;
+        let scenario = Scenario::parse(text, "s.toml").unwrap();
+        let record = run::simulate(&scenario, 1, RecordOptions::default(), &mut ());
+        // 8 and 1 Mbit/s for a second each are less than 5 Mbit/s for two.
+        let slowest = bottleneck(&record, &record.flows[0]).unwrap();
+        assert_eq!((slowest.id.as_str(), slowest.capacity_bps), ("wire", Some(4.5e6)));
+        let elsewhere = FlowRecord { path: vec!["other".to_owned()], ..FlowRecord::default() };
+        assert_eq!(bottleneck(&record, &elsewhere), None);
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_controller() {
+        let run = |controller: &str, met: bool, interrupted: bool| Run {
+            controller: controller.to_owned(),
+            feedback: BTreeMap::from([("call".to_owned(), "remb".to_owned())]),
+            result: RunRecord {
+                duration_s: 12.34,
+                interrupted,
+                flows: vec![
+                    FlowRecord {
+                        id: "call".to_owned(),
+                        group: "call".to_owned(),
+                        feedback: Some("remb".to_owned()),
+                        path: vec!["wire".to_owned()],
+                        received_rate_bps: 1.25e6,
+                        target_rate_bps: Some(1.5e6),
+                        loss_ratio: Some(0.015),
+                        queue_delay_ms: Some(Distribution {
+                            mean: 5.0,
+                            p50: 1.0,
+                            p95: 20.0,
+                            p99: 300.0,
+                            max: 301.0,
+                        }),
+                        frame_delay_ms: Some(Distribution { p95: 77.0, ..Distribution::default() }),
+                        frames: Some(1800),
+                        decisions: Some(42),
+                        feedback_rate_bps: Some(3456.0),
+                        ..FlowRecord::default()
+                    },
+                    FlowRecord { id: "noise".to_owned(), group: "noise".to_owned(), ..FlowRecord::default() },
+                ],
+                links: vec![LinkRecord {
+                    id: "wire".to_owned(),
+                    capacity_bps: Some(2e6),
+                    utilisation_ratio: Some(0.8),
+                    ..LinkRecord::default()
+                }],
+                checks: vec![Check { passed: met, ..Check::default() }],
+                ..RunRecord::default()
+            },
+        };
+        let comparison = Comparison {
+            scenario: "s".to_owned(),
+            seed: "7".to_owned(),
+            interrupted: true,
+            notes: vec!["A note.".to_owned()],
+            runs: vec![run("fixed", true, false), run("scream:v2", false, true)],
+        };
+        insta::assert_snapshot!(text(&comparison, 140), @r"
+        ");
+        let narrow = text(&comparison, 80);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    }
+}

@@ -1,0 +1,160 @@
+//! Statistics of flows and links in windows that an expectation names.
+
+use std::collections::BTreeMap;
+
+use giusto_measure::ErrorHistogram;
+use giusto_units::TimeDelta;
+
+use super::types::{Cdf, Distribution};
+
+/// The statistics of a [`Measurement`](super::Measurement), by the definitions of the record.
+#[derive(Debug, Clone)]
+pub enum Figures {
+    /// Of flows.
+    Flows {
+        /// Each flow by itself.
+        flows: Vec<FlowFigures>,
+        /// One-way delay of the packets of all.
+        delay_ms: Option<Distribution>,
+        /// Time spent in queues by the packets of all.
+        queue_delay_ms: Option<Distribution>,
+        /// Frame delay of all.
+        frame_delay_ms: Option<Distribution>,
+    },
+    /// Of a link.
+    Link(LinkFigures),
+}
+
+/// Statistics of a flow.
+#[derive(Debug, Clone, Default)]
+pub struct FlowFigures {
+    /// Length of the window, as far as the run lasted.
+    pub seconds: f64,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Unique packets received.
+    pub received_packets: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Packets sent in the window and delivered by the end of the run.
+    pub arrived_packets: u64,
+    /// Packets sent in the window and lost by the end of the run.
+    pub lost_packets: u64,
+    /// Packets received with a CE mark.
+    pub marked_packets: u64,
+    /// Payload handed to the application.
+    pub goodput_bytes: u64,
+    /// Received bytes of each [`STEP`](Self::STEP) of the window, if they were asked for.
+    pub step_bytes: Vec<u64>,
+    /// Of media: mean of the target rate over time.
+    pub target_rate_bps: Option<f64>,
+    /// Of media: changes of the target.
+    pub decisions: Option<u64>,
+    /// Of media: frames that became complete.
+    pub frames: Option<u64>,
+    /// Of media: each stream of which something is known, by its SSRC.
+    pub streams: BTreeMap<u32, StreamFigures>,
+}
+
+/// Statistics of a stream.
+#[derive(Debug, Clone, Default)]
+pub struct StreamFigures {
+    /// Frames that became complete.
+    pub frames: u64,
+    /// Their bytes, without headers.
+    pub bytes: u64,
+    /// Their delays.
+    pub frame_delay: ErrorHistogram,
+    /// Frames that were not encoded.
+    pub skipped_frames: u64,
+    /// Packets that were discarded.
+    pub discarded_packets: u64,
+}
+
+/// Statistics of a link.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LinkFigures {
+    /// Packets that left the queue, transmitted or dropped.
+    pub packets: u64,
+    /// Packets dropped or lost.
+    pub dropped_packets: u64,
+    /// Packets marked.
+    pub marked_packets: u64,
+    /// Bytes transmitted over those that its rate allows; `None` if unlimited.
+    pub utilisation_ratio: Option<f64>,
+    /// Queueing delay.
+    pub queue_delay_ms: Option<Distribution>,
+}
+
+impl FlowFigures {
+    /// Received bytes are counted in steps of this width, from the start of the window.
+    pub const STEP: TimeDelta = TimeDelta::from_millis(500);
+
+    /// `bytes` over the window as a rate; 0 over no time.
+    pub fn rate_bps(&self, bytes: u64) -> f64 {
+        if self.seconds > 0.0 { bytes as f64 * 8.0 / self.seconds } else { 0.0 }
+    }
+}
+
+impl Distribution {
+    /// The distribution of some delays in milliseconds; `None` of none.
+    pub fn of(delays: &ErrorHistogram) -> Option<Self> {
+        let ms = TimeDelta::as_millis;
+        Some(Self {
+            mean: ms(delays.mean()?),
+            p50: ms(delays.quantile(0.5)?),
+            p95: ms(delays.quantile(0.95)?),
+            p99: ms(delays.quantile(0.99)?),
+            max: ms(delays.max()?),
+        })
+    }
+}
+
+impl Cdf {
+    /// About this many points.
+    const POINTS: f64 = 200.0;
+
+    /// The cumulative distribution of some delays. It ends at the largest of them.
+    pub fn of(delays: &ErrorHistogram) -> Self {
+        let mut cdf = Self::default();
+        let (mut below, mut last) = (0_u64, f64::NEG_INFINITY);
+        for bucket in delays.buckets() {
+            if cdf.ms.is_empty() {
+                cdf.ms.push(bucket.lower.as_millis());
+                cdf.ratio.push(0.0);
+            }
+            below += bucket.count;
+            let ratio = below as f64 / delays.count() as f64;
+            if ratio - last >= 1.0 / Self::POINTS || below == delays.count() {
+                let upper = delays.max().map_or(bucket.upper, |max| bucket.upper.min(max));
+                cdf.ms.push(upper.as_millis());
+                cdf.ratio.push(ratio);
+                last = ratio;
+            }
+        }
+        cdf
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_ends_at_the_largest_delay_and_at_all_packets() {
+        let mut delays = ErrorHistogram::new();
+        (1..=10_000).for_each(|micros| delays.record(TimeDelta::from_micros(micros)));
+        delays.record(TimeDelta::from_millis(700));
+        let Cdf { ms, ratio } = Cdf::of(&delays);
+        assert!((100..205).contains(&ms.len()) && ms.len() == ratio.len(), "{}", ms.len());
+        assert!(ms.is_sorted() && ratio.is_sorted());
+        assert_eq!((ms.last(), ratio.last()), (Some(&700.0), Some(&1.0)));
+        let half = ratio.iter().position(|&ratio| ratio >= 0.5).unwrap();
+        assert!((4.95..5.10).contains(&ms[half]), "{}", ms[half]);
+        assert_eq!(Cdf::of(&ErrorHistogram::new()), Cdf::default());
+        assert_eq!(Distribution::of(&ErrorHistogram::new()), None);
+        assert!((Distribution::of(&delays).unwrap().mean - 5.07).abs() < 0.01);
+    }
+}

@@ -1,0 +1,44 @@
+//! The record of a simulated run: everything that any view shows.
+//!
+//! A [`RunRecord`] is computed once, by the recorder, from the stream of trace events. JSON, tables, HTML pages, sweep rows,
+//! comparisons and judgements are functions of it; none of them computes a statistic of its own.
+//!
+//! # Windows
+//!
+//! A flow is measured from its start plus the scenario's warm-up until its stop or the end of the run; a link from the warm-up
+//! until the end. A window includes its first moment and excludes its last.
+//!
+//! | statistic | packets of the window |
+//! |---|---|
+//! | sent rate | sent within the window |
+//! | received rate, marked ratio, one-way delay, queueing delay of a flow | first copy delivered within the window |
+//! | loss ratio | sent within the window, and delivered or lost by the end of the run |
+//! | goodput of TCP | bytes handed to the application in order within the window |
+//! | goodput, frames and frame delay of media | frames that became complete within the window |
+//! | utilisation, queueing delay of a link | taken from its queue within the window |
+//! | counts (`*_packets`) | whole run |
+//!
+//! A packet that a link duplicated counts once: it is delivered when its first copy is, and lost if no copy is delivered.
+//!
+//! What a scenario expects in windows of its own is measured as well: a [`Measurement`] goes in, [`Figures`] come out.
+
+mod copies;
+mod figures;
+mod media;
+mod plan;
+mod recorder;
+mod tally;
+mod timeline;
+mod types;
+
+pub use figures::{Figures, FlowFigures, LinkFigures, StreamFigures};
+pub use media::keep_largest_changes;
+pub use plan::{Measurement, PlannedFlow, PlannedLink, RecordPlan, TimelineOptions};
+pub use recorder::Recorder;
+pub use types::{
+    Cdf, Check, DecisionRecord, Distribution, FlowRecord, FlowTimeline, Gauge, LinkRecord, LinkTimeline,
+    MediaTimeline, RunRecord, StreamKind, StreamRecord, StreamTimeline, Timeline,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,399 @@
+//! Folds the events of a run into its record.
+
+use std::ops::Range;
+
+use giusto_measure::ErrorHistogram;
+use giusto_units::Timestamp;
+
+use super::{
+    copies::Copies,
+    figures::{Figures, FlowFigures},
+    plan::{Measurement, PlannedFlow, PlannedLink, RecordPlan},
+    tally::{FlowTally, LinkTally},
+    timeline::TimelineRecorder,
+    types::{Cdf, Distribution, FlowRecord, LinkRecord, RunRecord, StreamRecord},
+};
+use crate::{
+    link::rate::RateProfile,
+    packet::{FlowId, Packet},
+    simulation::Simulation,
+    trace::{Event, Note, Observer},
+};
+
+/// Makes the [`RunRecord`] of a run that it observes.
+///
+/// # Example
+///
+/// ```
+/// use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+/// use giusto_sim::{
+///     link::{LinkConfig, queue::{DropTail, Limit}, rate::RateProfile},
+///     random,
+///     record::{PlannedFlow, RecordPlan, Recorder},
+///     simulation::Simulation,
+///     traffic::{Pattern, Source},
+/// };
+///
+/// let mut simulation = Simulation::new(1);
+/// let ends = (simulation.node("here"), simulation.node("there"));
+/// let rate = RateProfile::Fixed(DataRate::from_bps(8_000_000));
+/// let config = LinkConfig { rate, delay: TimeDelta::from_millis(20).into(), ..LinkConfig::default() };
+/// simulation.add_link("link", ends, &config, Box::new(DropTail::new(Limit::Packets(9))))?;
+/// let flow = simulation.add_flow(ends.0, ends.1)?;
+/// // Twice as much as fits.
+/// let pattern = Pattern::constant(DataRate::from_bps(16_000_000), DataSize::from_bytes(1000));
+/// simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(1, "source"))?));
+///
+/// let second = |s: u64| Timestamp::from_nanos(s * 1_000_000_000);
+/// let window = second(1)..second(9);
+/// let flows = vec![PlannedFlow { flow, window, ..PlannedFlow::default() }];
+/// let mut recorder = Recorder::new(RecordPlan { end: second(10), flows, ..RecordPlan::default() });
+/// simulation.run_until(second(10), &mut recorder);
+///
+/// let (record, _) = recorder.finish(&simulation, second(10));
+/// assert_eq!(record.flows[0].sent_rate_bps, 16e6);
+/// assert_eq!(record.flows[0].loss_ratio, Some(0.5));
+/// // 20 ms of propagation, 1 ms of transmission, up to 9 ms of queueing.
+/// assert_eq!(record.flows[0].delay_ms.expect("it received").max, 30.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    plan: RecordPlan,
+    /// By the number of the flow in the simulation.
+    flows: Vec<FlowState>,
+    /// By the number of the link in the simulation.
+    links: Vec<Vec<LinkTally>>,
+    /// For each measurement its tallies: the places of those of its flows, or of its link.
+    measured: Vec<Vec<usize>>,
+    timeline: Option<TimelineRecorder>,
+}
+
+/// One direction of a flow.
+#[derive(Debug, Clone, Default)]
+struct FlowState {
+    /// One for each window; that of the record first.
+    tallies: Vec<FlowTally>,
+    /// Of answers: when they are measured, and the bytes sent then.
+    answers: Option<(Range<Timestamp>, u64)>,
+    copies: Copies,
+    sent_packets: u64,
+    received_packets: u64,
+    lost_packets: u64,
+    duplicate_packets: u64,
+}
+
+/// The entry at `place`, with all entries before it, made where they are missing.
+fn entry<T: Default>(entries: &mut Vec<T>, place: u32) -> &mut T {
+    let place = place as usize;
+    if place >= entries.len() {
+        entries.resize_with(place + 1, T::default);
+    }
+    entries.get_mut(place).expect("made just before, if it was missing")
+}
+
+impl Recorder {
+    /// A recorder of a run that has not begun.
+    pub fn new(plan: RecordPlan) -> Self {
+        let mut flows: Vec<FlowState> = Vec::new();
+        for planned in &plan.flows {
+            tally(entry(&mut flows, planned.flow.0), &planned.window, false);
+            if let Some(answers) = planned.answers {
+                entry(&mut flows, answers.0).answers = Some((planned.window.clone(), 0));
+            }
+        }
+        let mut links: Vec<Vec<LinkTally>> = Vec::new();
+        for planned in &plan.links {
+            tally_of_link(entry(&mut links, planned.link.0), &planned.window);
+        }
+        let measured = plan.measurements.iter().map(|measurement| match measurement {
+            Measurement::Flows { flows: asked, steps } => {
+                let place = |(flow, window): &(FlowId, _)| tally(entry(&mut flows, flow.0), window, *steps);
+                asked.iter().map(place).collect()
+            }
+            Measurement::Link(link, window) => vec![tally_of_link(entry(&mut links, link.0), window)],
+        });
+        let measured = measured.collect();
+        let timeline = plan.timeline.map(|options| TimelineRecorder::new(&plan, options));
+        Self { plan, flows, links, measured, timeline }
+    }
+
+    /// Whether it keeps gauges, so that the agents should be asked for them.
+    pub fn keeps_gauges(&self) -> bool {
+        self.timeline.is_some()
+    }
+
+    /// The record of the run, which has come to `end`, and the figures of each measurement. Checks are left empty.
+    pub fn finish(mut self, simulation: &Simulation, end: Timestamp) -> (RunRecord, Vec<Figures>) {
+        self.flows.iter_mut().flat_map(|state| &mut state.tallies).for_each(|tally| tally.settle(end));
+        self.links.iter_mut().flatten().for_each(LinkTally::settle);
+        let measured = self.plan.measurements.iter().zip(&self.measured);
+        let figures = measured.filter_map(|(measurement, places)| self.figures(measurement, places, end));
+        let figures = figures.collect();
+        let record = RunRecord {
+            scenario: self.plan.scenario.clone(),
+            description: self.plan.description.clone(),
+            seed: simulation.seed().to_string(),
+            duration_s: end.as_seconds(),
+            wall_s: 0.0,
+            events: simulation.events(),
+            interrupted: end < self.plan.end,
+            flows: self.plan.flows.iter().filter_map(|planned| self.flow(planned, end)).collect(),
+            links: self.plan.links.iter().filter_map(|link| self.link(link, simulation, end)).collect(),
+            checks: Vec::new(),
+            timeline: None,
+        };
+        let timeline = self.timeline.take().map(|recorder| self.over_time(recorder, end));
+        (RunRecord { timeline, ..record }, figures)
+    }
+
+    fn over_time(&self, recorder: TimelineRecorder, end: Timestamp) -> super::types::Timeline {
+        let mut delays: Vec<Option<ErrorHistogram>> = Vec::new();
+        for planned in &self.plan.flows {
+            let own = self.flows.get(planned.flow.0 as usize).and_then(|state| state.tallies.first());
+            if let Some((place, own)) = recorder.place(planned.flow).zip(own) {
+                entry(&mut delays, place as u32).get_or_insert_default().merge(own.delay());
+            }
+        }
+        let mut timeline = recorder.finish(&self.plan, end);
+        for (flow, delays) in timeline.flows.iter_mut().zip(delays.iter().flatten()) {
+            flow.delay_cdf = Cdf::of(delays);
+        }
+        timeline
+    }
+
+    fn flow(&self, planned: &PlannedFlow, end: Timestamp) -> Option<FlowRecord> {
+        let state = self.flows.get(planned.flow.0 as usize)?;
+        let tally = state.tallies.first()?;
+        let figures = tally.figures(end);
+        let feedback = planned.answers.filter(|_| planned.about.feedback.is_some());
+        let feedback = feedback.and_then(|answers| self.flows.get(answers.0 as usize)?.answers.as_ref());
+        let known = figures.arrived_packets + figures.lost_packets;
+        let window = &planned.window;
+        Some(FlowRecord {
+            from_s: window.start.as_seconds(),
+            to_s: window.end.min(end).as_seconds(),
+            sent_rate_bps: figures.rate_bps(figures.sent_bytes),
+            received_rate_bps: figures.rate_bps(figures.received_bytes),
+            goodput_bps: planned.answers.map(|_| figures.rate_bps(figures.goodput_bytes)),
+            sent_packets: state.sent_packets,
+            received_packets: state.received_packets,
+            lost_packets: state.lost_packets,
+            duplicate_packets: state.duplicate_packets,
+            loss_ratio: ratio(figures.lost_packets, known),
+            marked_ratio: ratio(figures.marked_packets, figures.received_packets),
+            delay_ms: Distribution::of(tally.delay()),
+            queue_delay_ms: Distribution::of(tally.queue_delay()),
+            target_rate_bps: figures.target_rate_bps,
+            decisions: figures.decisions,
+            frames: figures.frames,
+            frame_delay_ms: tally.frame_delay().and_then(Distribution::of),
+            feedback_rate_bps: feedback.map(|(_, bytes)| figures.rate_bps(*bytes)),
+            streams: planned.about.streams.iter().map(|stream| of_stream(stream, &figures)).collect(),
+            ..planned.about.clone()
+        })
+    }
+
+    fn link(&self, planned: &PlannedLink, simulation: &Simulation, end: Timestamp) -> Option<LinkRecord> {
+        let figures = self.links.get(planned.link.0 as usize)?.first()?.figures(&planned.rate, end);
+        let link = simulation.link(planned.link);
+        let counters = link.counters();
+        let capacity = planned.rate.capacity(end).filter(|_| end > Timestamp::ZERO);
+        Some(LinkRecord {
+            utilisation_ratio: figures.utilisation_ratio,
+            capacity_bps: capacity.map(|size| size.as_bits() as f64 / end.as_seconds()),
+            offered_packets: counters.offered_packets,
+            delivered_packets: counters.delivered_packets,
+            dropped_packets: counters.dropped_packets(),
+            overflow_packets: counters.overflow_packets,
+            aqm_packets: counters.aqm_packets,
+            lost_packets: counters.lost_packets,
+            marked_packets: counters.marked_packets,
+            in_flight_packets: link.in_flight() + link.waiting().packets,
+            duplicated_packets: counters.duplicated_packets,
+            queue_delay_ms: figures.queue_delay_ms,
+            ..planned.about.clone()
+        })
+    }
+
+    fn figures(&self, measurement: &Measurement, places: &[usize], end: Timestamp) -> Option<Figures> {
+        match measurement {
+            Measurement::Flows { flows, .. } => {
+                let tallies = flows.iter().zip(places).filter_map(|((flow, _), &place)| {
+                    self.flows.get(flow.0 as usize)?.tallies.get(place)
+                });
+                let tallies: Vec<&FlowTally> = tallies.collect();
+                let merged = |delays: &dyn Fn(&FlowTally) -> Option<ErrorHistogram>| {
+                    let all = tallies.iter().filter_map(|tally| delays(tally));
+                    Distribution::of(&all.reduce(|mut all, other| {
+                        all.merge(&other);
+                        all
+                    })?)
+                };
+                Some(Figures::Flows {
+                    flows: tallies.iter().map(|tally| tally.figures(end)).collect(),
+                    delay_ms: merged(&|tally| Some(tally.delay().clone())),
+                    queue_delay_ms: merged(&|tally| Some(tally.queue_delay().clone())),
+                    frame_delay_ms: merged(&|tally| tally.frame_delay().cloned()),
+                })
+            }
+            Measurement::Link(link, _) => {
+                let rate = self.plan.links.iter().find(|planned| planned.link == *link);
+                let rate = rate.map_or(&RateProfile::Unlimited, |planned| &planned.rate);
+                let tally = self.links.get(link.0 as usize)?.get(*places.first()?)?;
+                Some(Figures::Link(tally.figures(rate, end)))
+            }
+        }
+    }
+}
+
+/// The place of the tally of a flow that counts `window`; the same window is counted once.
+fn tally(state: &mut FlowState, window: &Range<Timestamp>, steps: bool) -> usize {
+    let known = state.tallies.iter().position(|tally| tally.serves(window, steps));
+    known.unwrap_or_else(|| {
+        state.tallies.push(FlowTally::new(window.clone(), steps));
+        state.tallies.len() - 1
+    })
+}
+
+/// The place of the tally of a link that counts `window`.
+fn tally_of_link(tallies: &mut Vec<LinkTally>, window: &Range<Timestamp>) -> usize {
+    let known = tallies.iter().position(|tally| tally.serves(window));
+    known.unwrap_or_else(|| {
+        tallies.push(LinkTally::new(window.clone()));
+        tallies.len() - 1
+    })
+}
+
+fn of_stream(about: &StreamRecord, figures: &FlowFigures) -> StreamRecord {
+    let own = figures.streams.get(&about.ssrc);
+    StreamRecord {
+        goodput_bps: figures.rate_bps(own.map_or(0, |own| own.bytes)),
+        frames: own.map_or(0, |own| own.frames),
+        frame_delay_ms: own.and_then(|own| Distribution::of(&own.frame_delay)),
+        skipped_frames: own.map(|own| own.skipped_frames),
+        discarded_packets: own.map(|own| own.discarded_packets),
+        ..about.clone()
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+impl FlowState {
+    #[inline]
+    fn on_sent(&mut self, now: Timestamp, packet: &Packet) {
+        self.sent_packets += 1;
+        for tally in &mut self.tallies {
+            tally.on_sent(now, packet);
+        }
+        if let Some((window, bytes)) = &mut self.answers
+            && window.contains(&now)
+        {
+            *bytes += u64::from(packet.bytes);
+        }
+    }
+
+    /// Whether `packet` is delivered for the first time.
+    #[inline]
+    fn on_delivered(&mut self, now: Timestamp, packet: &Packet) -> bool {
+        if !self.copies.is_empty() && !self.copies.deliver(packet.sequence) {
+            self.duplicate_packets += 1;
+            return false;
+        }
+        self.received_packets += 1;
+        for tally in &mut self.tallies {
+            tally.on_delivered(now, packet);
+        }
+        true
+    }
+
+    /// Whether `packet` is lost.
+    fn on_dropped(&mut self, packet: &Packet) -> bool {
+        if !self.copies.is_empty() && !self.copies.drop(packet.sequence) {
+            return false;
+        }
+        self.lost_packets += 1;
+        for tally in &mut self.tallies {
+            tally.on_lost(packet);
+        }
+        true
+    }
+}
+
+impl Observer for Recorder {
+    #[inline]
+    fn on_event(&mut self, now: Timestamp, event: &Event) {
+        let Self { flows, links, timeline, .. } = self;
+        let flow = event.packet().flow.0 as usize;
+        if let Some(timeline) = timeline {
+            timeline.advance(now);
+        }
+        match event {
+            Event::Sent { packet } => {
+                if let Some(state) = flows.get_mut(flow) {
+                    state.on_sent(now, packet);
+                }
+                if let Some(timeline) = timeline {
+                    timeline.on_sent(packet);
+                }
+            }
+            Event::Queued { link, waiting, .. } => {
+                if let Some(timeline) = timeline {
+                    timeline.on_queued(now, *link, *waiting);
+                }
+            }
+            Event::Dequeued { link: id, packet, sojourn, waiting } => {
+                for tally in links.get_mut(id.0 as usize).into_iter().flatten() {
+                    tally.on_dequeued(now, packet, *sojourn);
+                }
+                if let Some(timeline) = timeline {
+                    timeline.on_dequeued(now, (*id, packet), *sojourn, *waiting);
+                }
+            }
+            Event::Marked { link: id, .. } => {
+                for tally in links.get_mut(id.0 as usize).into_iter().flatten() {
+                    tally.on_marked(now);
+                }
+                if let Some(timeline) = timeline {
+                    timeline.on_marked(now, *id);
+                }
+            }
+            Event::Duplicated { packet, .. } => {
+                if let Some(state) = flows.get_mut(flow) {
+                    state.copies.duplicate(packet.sequence);
+                }
+            }
+            Event::Dropped { link: id, packet, reason, waiting } => {
+                for tally in links.get_mut(id.0 as usize).into_iter().flatten() {
+                    tally.on_dropped(now, *reason);
+                }
+                let is_lost = flows.get_mut(flow).is_none_or(|state| state.on_dropped(packet));
+                if let Some(timeline) = timeline {
+                    timeline.on_dropped(now, (*id, packet), (*reason, *waiting), is_lost);
+                }
+            }
+            Event::Delivered { packet } => {
+                let is_first = flows.get_mut(flow).is_none_or(|state| state.on_delivered(now, packet));
+                if let Some(timeline) = timeline.as_mut().filter(|_| is_first) {
+                    timeline.on_delivered(now, packet);
+                }
+            }
+        }
+    }
+
+    fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.on_gauge(now, flow, name, value);
+        }
+    }
+
+    fn on_note(&mut self, now: Timestamp, note: &Note) {
+        let state = self.flows.get_mut(note.flow().0 as usize);
+        state.into_iter().flat_map(|state| &mut state.tallies).for_each(|tally| tally.on_note(now, note));
+        if let Some(timeline) = &mut self.timeline {
+            timeline.on_note(now, note);
+        }
+    }
+}

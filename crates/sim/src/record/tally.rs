@@ -1,0 +1,327 @@
+//! Counts what happens to one flow, or on one link, within one window.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use giusto_congestion::Decision;
+use giusto_measure::ErrorHistogram;
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+
+use super::{
+    figures::{FlowFigures, LinkFigures, StreamFigures},
+    types::Distribution,
+};
+use crate::{
+    link::rate::RateProfile,
+    packet::{DropReason, Packet},
+    trace::Note,
+};
+
+/// How long a window lasts, as far as it lies before `end`.
+fn seconds(window: &Range<Timestamp>, end: Timestamp) -> f64 {
+    window.end.min(end).saturating_since(window.start).as_seconds()
+}
+
+/// Delays, of which most are zero.
+#[derive(Debug, Clone, Default)]
+struct Delays {
+    histogram: ErrorHistogram,
+    /// Delays of zero that the histogram does not hold yet.
+    zeros: u64,
+}
+
+impl Delays {
+    #[inline]
+    fn record(&mut self, nanos: u64) {
+        if nanos == 0 {
+            self.zeros += 1;
+        } else {
+            self.histogram.record(TimeDelta::from_nanos(nanos as i64));
+        }
+    }
+
+    fn settle(&mut self) {
+        self.histogram.record_many(TimeDelta::ZERO, std::mem::take(&mut self.zeros));
+    }
+}
+
+/// One flow in one window.
+#[derive(Debug, Clone)]
+pub(super) struct FlowTally {
+    window: Range<Timestamp>,
+    sent_packets: u64,
+    sent_bytes: u64,
+    received_packets: u64,
+    received_bytes: u64,
+    arrived_packets: u64,
+    lost_packets: u64,
+    marked_packets: u64,
+    goodput_bytes: u64,
+    delay: ErrorHistogram,
+    queue_delay: Delays,
+    /// Received bytes of each [`FlowFigures::STEP`], if they were asked for.
+    steps: Option<Vec<u64>>,
+    media: Option<Box<MediaTally>>,
+}
+
+impl FlowTally {
+    pub(super) fn new(window: Range<Timestamp>, steps: bool) -> Self {
+        Self {
+            window,
+            sent_packets: 0,
+            sent_bytes: 0,
+            received_packets: 0,
+            received_bytes: 0,
+            arrived_packets: 0,
+            lost_packets: 0,
+            marked_packets: 0,
+            goodput_bytes: 0,
+            delay: ErrorHistogram::new(),
+            queue_delay: Delays::default(),
+            steps: steps.then(Vec::new),
+            media: None,
+        }
+    }
+
+    /// Whether it counts the same as a tally of `window` would.
+    pub(super) fn serves(&self, window: &Range<Timestamp>, steps: bool) -> bool {
+        self.window == *window && self.steps.is_some() == steps
+    }
+
+    #[inline]
+    pub(super) fn on_sent(&mut self, now: Timestamp, packet: &Packet) {
+        if self.window.contains(&now) {
+            self.sent_packets += 1;
+            self.sent_bytes += u64::from(packet.bytes);
+        }
+    }
+
+    /// The first copy of `packet` was delivered.
+    #[inline]
+    pub(super) fn on_delivered(&mut self, now: Timestamp, packet: &Packet) {
+        if self.window.contains(&packet.sent) {
+            self.arrived_packets += 1;
+        }
+        if self.window.contains(&now) {
+            self.received_packets += 1;
+            self.received_bytes += u64::from(packet.bytes);
+            self.marked_packets += u64::from(packet.ecn == Ecn::Ce);
+            self.delay.record(now.saturating_since(packet.sent));
+            self.queue_delay.record(packet.waited_ns);
+            if let Some(steps) = &mut self.steps {
+                let past = now.saturating_since(self.window.start).as_nanos();
+                let step = usize::try_from(past / FlowFigures::STEP.as_nanos()).unwrap_or(0);
+                if steps.len() <= step {
+                    steps.resize(step + 1, 0);
+                }
+                if let Some(bytes) = steps.get_mut(step) {
+                    *bytes += u64::from(packet.bytes);
+                }
+            }
+        }
+    }
+
+    /// `packet` is lost: no copy of it will be delivered.
+    #[inline]
+    pub(super) fn on_lost(&mut self, packet: &Packet) {
+        self.lost_packets += u64::from(self.window.contains(&packet.sent));
+    }
+
+    pub(super) fn on_note(&mut self, now: Timestamp, note: &Note) {
+        let is_within = self.window.contains(&now);
+        if let Note::Received { size, .. } = note {
+            if is_within {
+                self.goodput_bytes += size.as_bytes();
+            }
+            return;
+        }
+        let media = self.media.get_or_insert_default();
+        match note {
+            Note::Decided { decision, .. } => media.decide(now, decision, &self.window),
+            Note::Frame { ssrc, delay, size, .. } if is_within => {
+                self.goodput_bytes += size.as_bytes();
+                media.frame(*ssrc, *delay, *size);
+            }
+            Note::Skipped { ssrc, .. } if is_within => media.stream(*ssrc).skipped_frames += 1,
+            Note::Discarded { ssrc, packets, .. } if is_within => {
+                media.stream(*ssrc).discarded_packets += packets;
+            }
+            _ => {}
+        }
+    }
+
+    /// Brings it up to date with a run that has come to `end`, before it is read.
+    pub(super) fn settle(&mut self, end: Timestamp) {
+        if let Some(media) = &mut self.media {
+            media.hold(end, &self.window);
+        }
+        self.queue_delay.settle();
+    }
+
+    pub(super) fn delay(&self) -> &ErrorHistogram {
+        &self.delay
+    }
+
+    pub(super) fn queue_delay(&self) -> &ErrorHistogram {
+        &self.queue_delay.histogram
+    }
+
+    /// Of media.
+    pub(super) fn frame_delay(&self) -> Option<&ErrorHistogram> {
+        self.media.as_ref().map(|media| &media.frame_delay)
+    }
+
+    pub(super) fn figures(&self, end: Timestamp) -> FlowFigures {
+        let media = self.media.as_ref();
+        FlowFigures {
+            seconds: seconds(&self.window, end),
+            sent_packets: self.sent_packets,
+            sent_bytes: self.sent_bytes,
+            received_packets: self.received_packets,
+            received_bytes: self.received_bytes,
+            arrived_packets: self.arrived_packets,
+            lost_packets: self.lost_packets,
+            marked_packets: self.marked_packets,
+            goodput_bytes: self.goodput_bytes,
+            step_bytes: self.steps.clone().unwrap_or_default(),
+            target_rate_bps: media.and_then(|media| media.target_bps()),
+            decisions: media.map(|media| media.decisions),
+            frames: media.map(|media| media.frames),
+            streams: media.map(|media| media.streams.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// What the agents of a media flow reported within a window.
+#[derive(Debug, Clone, Default)]
+struct MediaTally {
+    /// The target and since when it holds, once it is known.
+    target: Option<(DataRate, Timestamp)>,
+    /// The targets, weighted by the time for which they held, and that time.
+    target_bps_seconds: f64,
+    seconds: f64,
+    decisions: u64,
+    frames: u64,
+    frame_delay: ErrorHistogram,
+    streams: BTreeMap<u32, StreamFigures>,
+}
+
+impl MediaTally {
+    fn target_bps(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.target_bps_seconds / self.seconds)
+    }
+
+    fn decide(&mut self, now: Timestamp, decision: &Decision, window: &Range<Timestamp>) {
+        if self.target.is_none() && decision.from > DataRate::ZERO {
+            // The target that the first decision changes had held until then.
+            self.target = Some((decision.from, window.start));
+        }
+        self.hold(now, window);
+        self.target = Some((decision.to, now));
+        self.decisions += u64::from(window.contains(&now) && decision.from != decision.to);
+    }
+
+    /// The target has held until `now`.
+    fn hold(&mut self, now: Timestamp, window: &Range<Timestamp>) {
+        if let Some((target, since)) = &mut self.target {
+            let (from, to) = ((*since).max(window.start), now.min(window.end));
+            let seconds = to.saturating_since(from).as_seconds().max(0.0);
+            self.target_bps_seconds += target.as_bps() as f64 * seconds;
+            self.seconds += seconds;
+            *since = (*since).max(now);
+        }
+    }
+
+    fn frame(&mut self, ssrc: u32, delay: Option<TimeDelta>, size: DataSize) {
+        self.frames += 1;
+        let stream = self.streams.entry(ssrc).or_default();
+        stream.frames += 1;
+        stream.bytes += size.as_bytes();
+        if let Some(delay) = delay {
+            stream.frame_delay.record(delay);
+            self.frame_delay.record(delay);
+        }
+    }
+
+    fn stream(&mut self, ssrc: u32) -> &mut StreamFigures {
+        self.streams.entry(ssrc).or_default()
+    }
+}
+
+/// One link in one window.
+#[derive(Debug, Clone)]
+pub(super) struct LinkTally {
+    window: Range<Timestamp>,
+    /// Left the queue, transmitted or dropped.
+    packets: u64,
+    transmitted_bytes: u64,
+    dropped_packets: u64,
+    marked_packets: u64,
+    queue_delay: Delays,
+}
+
+impl LinkTally {
+    pub(super) fn new(window: Range<Timestamp>) -> Self {
+        Self {
+            window,
+            packets: 0,
+            transmitted_bytes: 0,
+            dropped_packets: 0,
+            marked_packets: 0,
+            queue_delay: Delays::default(),
+        }
+    }
+
+    /// Whether it counts the same as a tally of `window` would.
+    pub(super) fn serves(&self, window: &Range<Timestamp>) -> bool {
+        self.window == *window
+    }
+
+    #[inline]
+    pub(super) fn on_dequeued(&mut self, now: Timestamp, packet: &Packet, sojourn: TimeDelta) {
+        if self.window.contains(&now) {
+            self.packets += 1;
+            self.transmitted_bytes += u64::from(packet.bytes);
+            self.queue_delay.record(sojourn.as_nanos().max(0).unsigned_abs());
+        }
+    }
+
+    pub(super) fn on_dropped(&mut self, now: Timestamp, reason: DropReason) {
+        if self.window.contains(&now) {
+            self.dropped_packets += 1;
+            // A packet lost on the wire has left the queue before.
+            self.packets += u64::from(reason != DropReason::Loss);
+        }
+    }
+
+    #[inline]
+    pub(super) fn on_marked(&mut self, now: Timestamp) {
+        self.marked_packets += u64::from(self.window.contains(&now));
+    }
+
+    /// Brings it up to date, before it is read.
+    pub(super) fn settle(&mut self) {
+        self.queue_delay.settle();
+    }
+
+    pub(super) fn figures(&self, rate: &RateProfile, end: Timestamp) -> LinkFigures {
+        LinkFigures {
+            packets: self.packets,
+            dropped_packets: self.dropped_packets,
+            marked_packets: self.marked_packets,
+            utilisation_ratio: self.utilisation(rate, end),
+            queue_delay_ms: Distribution::of(&self.queue_delay.histogram),
+        }
+    }
+
+    /// A packet counts where its transmission begins, so a window may seem to hold a part of a packet too many: at most 1.
+    fn utilisation(&self, rate: &RateProfile, end: Timestamp) -> Option<f64> {
+        let (from, to) = (rate.capacity(self.window.start)?, rate.capacity(self.window.end.min(end))?);
+        let capacity = to.saturating_sub(from);
+        (capacity > DataSize::ZERO)
+            .then(|| (self.transmitted_bytes as f64 / capacity.as_bytes() as f64).min(1.0))
+    }
+}
+
+#[cfg(test)]
+#[path = "tally_tests.rs"]
+mod tests;

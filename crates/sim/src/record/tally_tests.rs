@@ -1,0 +1,78 @@
+use super::*;
+use crate::packet::FlowId;
+
+const FLOW: FlowId = FlowId(0);
+
+fn ms(millis: u64) -> Timestamp {
+    Timestamp::from_nanos(millis * 1_000_000)
+}
+
+fn tally(from: u64, to: u64) -> FlowTally {
+    FlowTally::new(ms(from)..ms(to), false)
+}
+
+fn decide(tally: &mut FlowTally, at: u64, (from, to): (u64, u64)) {
+    let [from, to] = [from, to].map(DataRate::from_bps);
+    let decision = Decision { at: ms(at), from, to, ..Decision::default() };
+    tally.on_note(ms(at), &Note::Decided { flow: FLOW, decision });
+}
+
+#[test]
+fn a_target_is_weighted_by_its_time_within_the_window() {
+    let figures = |mut tally: FlowTally| {
+        decide(&mut tally, 0, (0, 1000));
+        decide(&mut tally, 400, (1000, 3000));
+        decide(&mut tally, 500, (3000, 3000));
+        decide(&mut tally, 800, (3000, 500));
+        tally.settle(ms(1000));
+        let figures = tally.figures(ms(1000));
+        (figures.target_rate_bps.map(f64::round), figures.decisions)
+    };
+    // 400 ms of 1000, 400 ms of 3000, 200 ms of 500. A decision that changes nothing is not counted.
+    assert_eq!(figures(tally(0, 1000)), (Some(1700.0), Some(3)));
+    assert_eq!(figures(tally(200, 600)), (Some(2000.0), Some(1)));
+    // The run ends before the window does, and the last target was decided before it began.
+    assert_eq!(figures(tally(900, 2000)), (Some(500.0), Some(0)));
+}
+
+#[test]
+fn the_target_before_the_first_decision_held_from_the_start() {
+    let mut tally = tally(100, 500);
+    decide(&mut tally, 200, (1000, 2000));
+    tally.settle(ms(500));
+    assert_eq!(tally.figures(ms(500)).target_rate_bps.map(f64::round), Some(1750.0));
+    // A flow without notes has no target.
+    let other = FlowTally::new(ms(0)..ms(1), false).figures(ms(1));
+    assert_eq!((other.target_rate_bps, other.decisions, other.frames), (None, None, None));
+}
+
+#[test]
+fn frames_count_when_they_are_complete() {
+    let mut tally = tally(100, 500);
+    for (at, delay) in [(99, Some(1)), (100, Some(40)), (200, None), (499, Some(60)), (500, Some(900))] {
+        let (delay, size) = (delay.map(TimeDelta::from_millis), DataSize::from_bytes(at));
+        let ssrc = if at == 499 { 3 } else { 2 };
+        tally.on_note(ms(at), &Note::Frame { flow: FLOW, ssrc, delay, size });
+    }
+    let figures = tally.figures(ms(500));
+    assert_eq!((figures.frames, tally.frame_delay().unwrap().count()), (Some(3), 2));
+    assert_eq!(tally.frame_delay().unwrap().max(), Some(TimeDelta::from_millis(60)));
+    assert_eq!((figures.target_rate_bps, figures.decisions), (None, Some(0)));
+    assert_eq!(figures.goodput_bytes, 799);
+    let of = |ssrc| {
+        let stream = figures.streams.get(&ssrc)?;
+        Some((stream.frames, stream.bytes, stream.frame_delay.count()))
+    };
+    assert_eq!([1, 2, 3].map(of), [None, Some((2, 300, 1)), Some((1, 499, 1))]);
+}
+
+#[test]
+fn data_in_order_counts_when_it_is_handed_over() {
+    let mut tally = tally(100, 500);
+    for at in [99, 100, 499, 500] {
+        tally.on_note(ms(at), &Note::Received { flow: FLOW, size: DataSize::from_bytes(at) });
+    }
+    let figures = tally.figures(ms(500));
+    assert_eq!((figures.goodput_bytes, figures.frames), (599, None));
+    assert_eq!(figures.rate_bps(figures.goodput_bytes), 11_980.0);
+}

@@ -1,0 +1,231 @@
+//! Whole runs, whose records must agree with theory, with the links' own counters and with themselves.
+
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+
+use super::*;
+use crate::{
+    link::{
+        LinkConfig,
+        loss::Loss,
+        queue::{DropTail, Limit},
+        rate::RateProfile,
+    },
+    packet::{BodyId, DropReason, FlowId, LinkId, Packet},
+    random,
+    simulation::Simulation,
+    trace::{Event, Observer, Waiting},
+    traffic::{Departures, Pattern, Source},
+};
+
+const END: Timestamp = Timestamp::from_nanos(21_000_000_000);
+
+/// 20 s of Poisson traffic of 1000 packets/s over two links, and another second for all to arrive.
+fn run(first: &LinkConfig, second: &LinkConfig) -> (Simulation, RunRecord) {
+    let mut simulation = Simulation::new(11);
+    let [a, b, c] = ["a", "b", "c"].map(|name| simulation.node(name));
+    for (name, ends, config) in [("first", (a, b), first), ("second", (b, c), second)] {
+        let queue = Box::new(DropTail::new(Limit::Packets(50)));
+        simulation.add_link(name, ends, config, queue).unwrap();
+    }
+    let flow = simulation.add_flow(a, c).unwrap();
+    let pattern = Pattern {
+        stop: Some(Timestamp::from_nanos(20_000_000_000)),
+        ..Pattern::new(Departures::Poisson(DataRate::from_bps(8_000_000)), DataSize::from_bytes(1000))
+    };
+    simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(11, "source")).unwrap()));
+    let window = Timestamp::ZERO..END;
+    let link = |(link, config): (u32, &LinkConfig)| PlannedLink {
+        link: LinkId(link),
+        rate: config.rate.clone(),
+        window: window.clone(),
+        about: LinkRecord::default(),
+    };
+    let mut recorder = Recorder::new(RecordPlan {
+        end: END,
+        flows: vec![PlannedFlow { flow, window: window.clone(), ..PlannedFlow::default() }],
+        links: [(0, first), (1, second)].map(link).to_vec(),
+        timeline: Some(TimelineOptions::every(TimeDelta::from_millis(42))),
+        ..RecordPlan::default()
+    });
+    simulation.run_until(END, &mut recorder);
+    let (record, _) = recorder.finish(&simulation, END);
+    (simulation, record)
+}
+
+fn at(mbit: u64) -> LinkConfig {
+    let rate = RateProfile::Fixed(DataRate::from_bps(mbit * 1_000_000));
+    LinkConfig { rate, delay: TimeDelta::from_millis(5).into(), ..LinkConfig::default() }
+}
+
+fn sum(column: &[u64]) -> u64 {
+    column.iter().sum()
+}
+
+#[test]
+fn copies_made_behind_a_lossy_link_do_not_hide_its_losses() {
+    // What is lost on the wire is lost before it could be duplicated.
+    let lossy = LinkConfig { loss: Loss::Random(0.2), duplication: 0.5, ..LinkConfig::default() };
+    let (simulation, record) = run(&lossy, &LinkConfig::default());
+    let flow = &record.flows[0];
+    assert_eq!(flow.received_packets + flow.lost_packets, flow.sent_packets);
+    let loss = flow.loss_ratio.unwrap();
+    // The standard error over 20 000 packets is 0.0028. The links deliver more than was sent.
+    assert!((0.19..0.21).contains(&loss), "{loss}");
+    assert!(simulation.flow(FlowId(0)).delivered_packets > flow.sent_packets);
+    let duplicates = flow.duplicate_packets as f64 / flow.received_packets as f64;
+    assert!((0.48..0.52).contains(&duplicates), "{duplicates}");
+    assert!(flow.received_rate_bps < 0.81 * flow.sent_rate_bps, "{flow:?}");
+    let timeline = record.timeline.as_ref().unwrap();
+    assert_eq!(sum(&timeline.flows[0].received_packets), flow.received_packets);
+    assert_eq!(sum(&timeline.flows[0].dropped_packets), flow.lost_packets);
+}
+
+#[test]
+fn a_packet_is_lost_if_all_its_copies_are() {
+    let doubling = LinkConfig { duplication: 0.5, ..LinkConfig::default() };
+    let lossy = LinkConfig { loss: Loss::Random(0.2), ..LinkConfig::default() };
+    let (_, record) = run(&doubling, &lossy);
+    let flow = &record.flows[0];
+    assert_eq!(flow.received_packets + flow.lost_packets, flow.sent_packets);
+    // Half have one copy and half have two: 0.5·0.2 + 0.5·0.2². Its standard error over 20 000 packets is 0.0023.
+    let loss = flow.loss_ratio.unwrap();
+    assert!((0.11..0.13).contains(&loss), "{loss}");
+    // Both copies of half of them arrive with probability 0.8².
+    let duplicates = flow.duplicate_packets as f64 / flow.sent_packets as f64;
+    assert!((0.31..0.33).contains(&duplicates), "{duplicates}");
+}
+
+#[test]
+fn queue_lengths_and_queueing_delays_obey_littles_law() {
+    // Little, "A Proof for the Queuing Formula: L = λW", 1961: over a time that begins and ends with an empty queue, exactly.
+    let (_, record) = run(&at(9), &at(100));
+    let (link, timeline) = (&record.links[0], record.timeline.as_ref().unwrap());
+    let over_time = &timeline.links[0];
+    let mean = link.queue_delay_ms.unwrap().mean;
+    let waited = mean / 1e3 * sum(&over_time.transmitted_bytes) as f64;
+    let queued: f64 = over_time.queued_mean_bytes.iter().sum::<f64>() * timeline.width_s;
+    assert!((queued / waited - 1.0).abs() < 1e-5, "{queued} byte seconds against {waited}");
+    // M/D/1 at 8/9 of its capacity would wait ρ/(2(1−ρ)) = 4 transmissions of 0.889 ms; 50 places cut off its tail.
+    assert!((2.8..4.2).contains(&mean), "{mean} ms");
+}
+
+#[test]
+fn statistics_timeline_and_counters_agree() {
+    let lossy = LinkConfig { loss: Loss::Random(0.05), ..at(6) };
+    let (simulation, record) = run(&at(7), &lossy);
+    let timeline = record.timeline.as_ref().unwrap();
+    for (place, link) in [LinkId(0), LinkId(1)].into_iter().enumerate() {
+        let counters = simulation.link(link).counters();
+        let (link, over_time) = (&record.links[place], &timeline.links[place]);
+        assert!(counters.overflow_packets > 0);
+        assert_eq!(link.overflow_packets, counters.overflow_packets);
+        assert_eq!(sum(&over_time.dropped_packets), counters.overflow_packets);
+        assert_eq!((sum(&over_time.lost_packets), counters.aqm_packets), (counters.lost_packets, 0));
+        assert_eq!(link.dropped_packets, counters.dropped_packets());
+        assert_eq!(sum(&over_time.transmitted_bytes), counters.transmitted_bytes);
+        let longest = over_time.queue_delay_max_ms.iter().flatten().copied().fold(0.0, f64::max);
+        assert_eq!(Some(longest), link.queue_delay_ms.map(|delay| delay.max));
+        assert_eq!(over_time.queued_max_bytes.iter().max(), Some(&50_000));
+        let used = counters.transmitted_bytes as f64 * 8.0 / 21.0 / link.capacity_bps.unwrap();
+        assert!((link.utilisation_ratio.unwrap() - used).abs() < 1e-9);
+    }
+    let (flow, over_time) = (&record.flows[0], &timeline.flows[0]);
+    assert_eq!(sum(&over_time.sent_packets), flow.sent_packets);
+    assert_eq!(sum(&over_time.received_packets), flow.received_packets);
+    assert_eq!(flow.received_packets, simulation.flow(FlowId(0)).delivered_packets);
+    assert_eq!((flow.duplicate_packets, flow.lost_packets), (0, sum(&over_time.dropped_packets)));
+    assert_eq!(over_time.delay_cdf.ms.last(), flow.delay_ms.map(|delay| delay.max).as_ref());
+}
+
+fn ms(millis: u64) -> Timestamp {
+    Timestamp::from_nanos(millis * 1_000_000)
+}
+
+fn packet(sequence: u64, sent: u64) -> Packet {
+    Packet {
+        flow: FlowId(1),
+        bytes: 100,
+        sequence,
+        sent: ms(sent),
+        queued: ms(sent),
+        waited_ns: 2_000_000,
+        body: BodyId::NONE,
+        hop: 0,
+        ecn: Ecn::NotEct,
+    }
+}
+
+fn recorder(measurements: Vec<Measurement>) -> Recorder {
+    let flow = PlannedFlow { flow: FlowId(1), window: ms(10)..ms(20), ..PlannedFlow::default() };
+    Recorder::new(RecordPlan { end: ms(40), flows: vec![flow], measurements, ..RecordPlan::default() })
+}
+
+#[test]
+fn each_statistic_counts_its_own_window() {
+    let mut recorder = recorder(Vec::new());
+    let (link, waiting) = (LinkId(2), Waiting::default());
+    for (sequence, sent) in [(0, 5), (1, 10), (2, 12), (3, 14), (4, 19), (5, 20)] {
+        recorder.on_event(ms(sent), &Event::Sent { packet: packet(sequence, sent) });
+    }
+    recorder.on_event(ms(14), &Event::Duplicated { link, packet: packet(1, 10) });
+    recorder.on_event(ms(14), &Event::Duplicated { link, packet: packet(3, 14) });
+    for (at, sequence, sent) in [(15, 0, 5), (16, 1, 10), (17, 1, 10)] {
+        recorder.on_event(ms(at), &Event::Delivered { packet: packet(sequence, sent) });
+    }
+    for (sequence, sent, reason) in [(2, 12, DropReason::Aqm), (3, 14, DropReason::Overflow)] {
+        let packet = packet(sequence, sent);
+        recorder.on_event(ms(18), &Event::Dropped { link, packet, reason, waiting });
+    }
+    for (at, sequence, sent) in [(30, 3, 14), (31, 5, 20)] {
+        let packet = Packet { ecn: Ecn::Ce, ..packet(sequence, sent) };
+        recorder.on_event(ms(at), &Event::Delivered { packet });
+    }
+    let at_end = |end| recorder.clone().finish(&Simulation::new(7), ms(end)).0;
+    let record = at_end(40);
+    let flow = &record.flows[0];
+    assert_eq!((record.seed.as_str(), record.interrupted, flow.from_s, flow.to_s), ("7", false, 0.01, 0.02));
+    // In the whole run: 4 is on its way, 2 is lost, and 1 arrived twice.
+    let packets = [flow.sent_packets, flow.received_packets, flow.lost_packets, flow.duplicate_packets];
+    assert_eq!(packets, [6, 4, 1, 1]);
+    // Sent in the window: 1 to 4. Delivered in it: 0 and the first copy of 1.
+    assert_eq!((flow.sent_rate_bps, flow.received_rate_bps), (320_000.0, 160_000.0));
+    // 1 and 3 arrived and 2 was dropped, of those sent in the window.
+    assert_eq!(flow.loss_ratio, Some(1.0 / 3.0));
+    let delay = flow.delay_ms.unwrap();
+    assert_eq!((delay.mean, delay.max), (8.0, 10.0));
+    assert_eq!(flow.queue_delay_ms.unwrap().mean, 2.0);
+    // Marked packets arrive after the window.
+    assert_eq!((flow.marked_ratio, flow.goodput_bps), (Some(0.0), None));
+    let early = at_end(15);
+    assert!(early.interrupted);
+    assert_eq!((early.flows[0].to_s, early.flows[0].sent_rate_bps), (0.015, 640_000.0));
+}
+
+#[test]
+fn a_measurement_has_a_window_of_its_own() {
+    let flows = vec![(FlowId(1), ms(0)..ms(1000))];
+    let mut recorder = recorder(vec![
+        Measurement::Flows { flows: flows.clone(), steps: false },
+        Measurement::Flows { flows, steps: true },
+    ]);
+    for (at, sequence) in [(0, 0), (499, 1), (500, 2), (1000, 3)] {
+        recorder.on_event(ms(at), &Event::Delivered { packet: packet(sequence, 0) });
+    }
+    let (record, figures) = recorder.finish(&Simulation::new(1), ms(2000));
+    assert_eq!(record.flows[0].received_rate_bps, 0.0);
+    let [Figures::Flows { flows: plain, .. }, Figures::Flows { flows: stepped, delay_ms, .. }] = &figures[..]
+    else {
+        panic!("{figures:?}")
+    };
+    assert_eq!((plain[0].received_bytes, plain[0].seconds, plain[0].step_bytes.len()), (300, 1.0, 0));
+    assert_eq!(stepped[0].step_bytes, [200, 100]);
+    assert_eq!(delay_ms.unwrap().max, 500.0);
+}
+
+#[test]
+fn a_flow_that_never_sent_has_no_ratios() {
+    let (record, _) = recorder(Vec::new()).finish(&Simulation::new(1), ms(40));
+    let flow = &record.flows[0];
+    assert_eq!((flow.loss_ratio, flow.marked_ratio, flow.sent_rate_bps), (None, None, 0.0));
+    assert_eq!((flow.delay_ms, flow.target_rate_bps, flow.frames), (None, None, None));
+}

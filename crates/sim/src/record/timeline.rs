@@ -1,0 +1,452 @@
+//! A run over time, in windows of equal width.
+
+use std::ops::Range;
+
+use giusto_units::{DataSize, TimeDelta, Timestamp};
+
+use super::{
+    media::MediaSeries,
+    plan::{RecordPlan, TimelineOptions},
+    types::{self, FlowTimeline, LinkTimeline},
+};
+use crate::{
+    link::rate::RateProfile,
+    packet::{DropReason, FlowId, LinkId, Packet},
+    trace::{Note, Waiting},
+};
+
+/// The smallest default width of a window: below it a rate is a count of single packets.
+const MIN_DEFAULT_NS: u64 = 10_000_000;
+
+/// The number of windows, unless a width is given.
+const WINDOWS: u64 = 500;
+
+/// The maximum number of windows of a run.
+const MAX_WINDOWS: u64 = 20_000;
+
+/// What happened in each window. Its size depends on the number of flows, links and windows alone.
+#[derive(Debug, Clone)]
+pub(super) struct TimelineRecorder {
+    end: Timestamp,
+    width_ns: u64,
+    windows: usize,
+    max_decisions: usize,
+    /// The window of the last event, and when it ends.
+    current: usize,
+    current_end: Timestamp,
+    /// For each flow of the simulation its place in `flows`, if it has one.
+    places: Vec<Option<usize>>,
+    flows: Vec<FlowSeries>,
+    /// By the number of the link in the simulation.
+    links: Vec<LinkSeries>,
+}
+
+/// A flow, or the flows of a group.
+#[derive(Debug, Clone)]
+struct FlowSeries {
+    id: String,
+    members: u32,
+    windows: Vec<FlowWindow>,
+    gauges: Vec<GaugeSeries>,
+    media: Option<Box<MediaSeries>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct FlowWindow {
+    sent_packets: u64,
+    sent_bytes: u64,
+    received_packets: u64,
+    received_bytes: u64,
+    dropped_packets: u64,
+    delay_sum_ns: u64,
+    delay_max: TimeDelta,
+    queue_delay_max_ns: u64,
+}
+
+/// Sum and number of the values reported within each window.
+#[derive(Debug, Clone)]
+struct GaugeSeries {
+    name: &'static str,
+    windows: Vec<(f64, u64)>,
+}
+
+/// A link, and what waits in its queue since when.
+#[derive(Debug, Clone, Default)]
+struct LinkSeries {
+    windows: Vec<LinkWindow>,
+    waiting: u64,
+    since: Timestamp,
+    /// The window of the last change.
+    current: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct LinkWindow {
+    transmitted_packets: u64,
+    transmitted_bytes: u64,
+    queued_max_bytes: u64,
+    queued_bytes_ns: u128,
+    sojourn_sum_ns: u64,
+    sojourn_max_ns: u64,
+    dropped_packets: u64,
+    lost_packets: u64,
+    marked_packets: u64,
+}
+
+impl TimelineRecorder {
+    /// An empty timeline for a run of `plan`.
+    pub(super) fn new(plan: &RecordPlan, options: TimelineOptions) -> Self {
+        let end = plan.end;
+        let smallest = end.as_nanos().div_ceil(MAX_WINDOWS).max(1);
+        let default = (end.as_nanos() / WINDOWS).max(MIN_DEFAULT_NS);
+        let width_ns = options.width.map_or(default, |width| width.as_nanos().max(0).unsigned_abs());
+        let width_ns = width_ns.max(smallest);
+        let windows = end.as_nanos().div_ceil(width_ns).max(1) as usize;
+        let mut timeline = Self {
+            end,
+            width_ns,
+            windows,
+            max_decisions: options.max_decisions,
+            current: 0,
+            current_end: Timestamp::from_nanos(width_ns),
+            places: Vec::new(),
+            flows: Vec::new(),
+            links: Vec::new(),
+        };
+        let is_grouped = plan.flows.len() > options.max_flows;
+        for flow in &plan.flows {
+            let known = timeline.flows.iter().position(|known| is_grouped && known.id == flow.about.group);
+            let place = known.unwrap_or_else(|| {
+                timeline.flows.push(FlowSeries {
+                    id: if is_grouped { flow.about.group.clone() } else { flow.about.id.clone() },
+                    members: 0,
+                    windows: vec![FlowWindow::default(); windows],
+                    gauges: Vec::new(),
+                    media: None,
+                });
+                timeline.flows.len() - 1
+            });
+            if let Some(series) = timeline.flows.get_mut(place) {
+                series.members += 1;
+            }
+            let number = flow.flow.0 as usize;
+            if timeline.places.len() <= number {
+                timeline.places.resize(number + 1, None);
+            }
+            if let Some(known) = timeline.places.get_mut(number) {
+                *known = Some(place);
+            }
+        }
+        let links = plan.links.iter().map(|link| link.link.0 as usize + 1).max().unwrap_or(0);
+        let link = LinkSeries { windows: vec![LinkWindow::default(); windows], ..LinkSeries::default() };
+        timeline.links = vec![link; links];
+        timeline
+    }
+
+    /// Moves on to the window of `now`. An event at the very end belongs to the last one.
+    #[inline]
+    pub(super) fn advance(&mut self, now: Timestamp) {
+        if now >= self.current_end {
+            let place = (now.as_nanos() / self.width_ns) as usize;
+            self.current = place.min(self.windows - 1);
+            self.current_end = if self.current < place {
+                Timestamp::MAX
+            } else {
+                Timestamp::from_nanos(self.width_ns.saturating_mul(place as u64 + 1))
+            };
+        }
+    }
+
+    #[inline]
+    fn flow(&mut self, flow: FlowId) -> Option<&mut FlowWindow> {
+        let place = (*self.places.get(flow.0 as usize)?)?;
+        self.flows.get_mut(place)?.windows.get_mut(self.current)
+    }
+
+    #[inline]
+    fn link(&mut self, now: Timestamp, link: LinkId) -> Option<&mut LinkSeries> {
+        let series = self.links.get_mut(link.0 as usize)?;
+        series.wait_until(now, self.current, self.width_ns);
+        Some(series)
+    }
+
+    #[inline]
+    pub(super) fn on_sent(&mut self, packet: &Packet) {
+        if let Some(window) = self.flow(packet.flow) {
+            window.sent_packets += 1;
+            window.sent_bytes += u64::from(packet.bytes);
+        }
+    }
+
+    #[inline]
+    pub(super) fn on_delivered(&mut self, now: Timestamp, packet: &Packet) {
+        if let Some(window) = self.flow(packet.flow) {
+            let delay = now.saturating_since(packet.sent);
+            window.received_packets += 1;
+            window.received_bytes += u64::from(packet.bytes);
+            window.delay_sum_ns += delay.as_nanos().unsigned_abs();
+            window.delay_max = window.delay_max.max(delay);
+            window.queue_delay_max_ns = window.queue_delay_max_ns.max(packet.waited_ns);
+        }
+    }
+
+    pub(super) fn on_queued(&mut self, now: Timestamp, link: LinkId, waiting: Waiting) {
+        if let Some(series) = self.link(now, link) {
+            series.set_waiting(waiting);
+        }
+    }
+
+    pub(super) fn on_dequeued(
+        &mut self,
+        now: Timestamp,
+        (link, packet): (LinkId, &Packet),
+        sojourn: TimeDelta,
+        waiting: Waiting,
+    ) {
+        let Some(series) = self.link(now, link) else { return };
+        series.set_waiting(waiting);
+        if let Some(window) = series.window() {
+            let sojourn_ns = sojourn.as_nanos().max(0).unsigned_abs();
+            window.transmitted_packets += 1;
+            window.transmitted_bytes += u64::from(packet.bytes);
+            window.sojourn_sum_ns += sojourn_ns;
+            window.sojourn_max_ns = window.sojourn_max_ns.max(sojourn_ns);
+        }
+    }
+
+    pub(super) fn on_marked(&mut self, now: Timestamp, link: LinkId) {
+        if let Some(window) = self.link(now, link).and_then(LinkSeries::window) {
+            window.marked_packets += 1;
+        }
+    }
+
+    /// A link dropped a packet, and with it the last copy of it that could have been delivered if `is_lost`.
+    pub(super) fn on_dropped(
+        &mut self,
+        now: Timestamp,
+        (link, packet): (LinkId, &Packet),
+        (reason, waiting): (DropReason, Waiting),
+        is_lost: bool,
+    ) {
+        if let Some(window) = self.flow(packet.flow) {
+            window.dropped_packets += u64::from(is_lost);
+        }
+        let Some(series) = self.link(now, link) else { return };
+        series.set_waiting(waiting);
+        if let Some(window) = series.window() {
+            match reason {
+                DropReason::Loss => window.lost_packets += 1,
+                DropReason::Overflow | DropReason::Aqm => window.dropped_packets += 1,
+            }
+        }
+    }
+
+    /// `flow` reports that `name` is `value`. Values that are no numbers, and those of groups, are not kept.
+    pub(super) fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
+        if !value.is_finite() {
+            return;
+        }
+        self.advance(now);
+        let (windows, current) = (self.windows, self.current);
+        let Some(series) = self.single(flow) else { return };
+        let known = series.gauges.iter().position(|gauge| gauge.name == name);
+        let place = known.unwrap_or_else(|| {
+            series.gauges.push(GaugeSeries { name, windows: vec![(0.0, 0); windows] });
+            series.gauges.len() - 1
+        });
+        if let Some((sum, count)) =
+            series.gauges.get_mut(place).and_then(|gauge| gauge.windows.get_mut(current))
+        {
+            *sum += value;
+            *count += 1;
+        }
+    }
+
+    pub(super) fn on_note(&mut self, now: Timestamp, note: &Note) {
+        if !matches!(note, Note::Decided { .. } | Note::Frame { .. }) {
+            return;
+        }
+        self.advance(now);
+        let (windows, max, place) = (self.windows, self.max_decisions, (self.current, self.width_ns));
+        let Some(series) = self.single(note.flow()) else { return };
+        let media = series.media.get_or_insert_with(|| Box::new(MediaSeries::new(windows, max)));
+        match note {
+            Note::Decided { decision, .. } => media.decide(now, place, decision),
+            Note::Frame { ssrc, delay, size, .. } => media.frame(place.0, *ssrc, (*delay, *size)),
+            _ => {}
+        }
+    }
+
+    /// The series of a flow that is recorded by itself.
+    fn single(&mut self, flow: FlowId) -> Option<&mut FlowSeries> {
+        let place = (*self.places.get(flow.0 as usize)?)?;
+        self.flows.get_mut(place).filter(|series| series.members == 1)
+    }
+
+    /// When window `place` begins and ends.
+    fn window(&self, place: usize, end: Timestamp) -> Range<Timestamp> {
+        let bound = |place: u64| Timestamp::from_nanos(self.width_ns.saturating_mul(place)).min(end);
+        bound(place as u64)..bound(place as u64 + 1)
+    }
+
+    /// The timeline of a run of `plan` that has come to `end`. Delay distributions are left empty.
+    pub(super) fn finish(mut self, plan: &RecordPlan, end: Timestamp) -> types::Timeline {
+        let end = end.min(self.end);
+        self.advance(end);
+        let place = (self.current, self.width_ns);
+        // A run that was ended early has windows until then alone.
+        let windows = (end.as_nanos().div_ceil(self.width_ns) as usize).clamp(1, self.windows);
+        let bounds: Vec<Range<Timestamp>> = (0..windows).map(|place| self.window(place, end)).collect();
+        let t_s = bounds.iter().map(|window| {
+            f64::midpoint(window.start.as_seconds(), window.end.as_seconds())
+        });
+        let t_s = t_s.collect();
+        for series in &mut self.links {
+            series.wait_until(end, place.0, place.1);
+        }
+        let links = plan.links.iter().filter_map(|link| {
+            let series = self.links.get(link.link.0 as usize)?;
+            Some(series.columns(&link.about.id, &link.rate, &bounds))
+        });
+        let links = links.collect();
+        let flows = self.flows.into_iter().map(|mut series| {
+            if let Some(media) = &mut series.media {
+                media.hold(end, place);
+            }
+            series.columns(windows)
+        });
+        types::Timeline { width_s: self.width_ns as f64 / 1e9, t_s, flows: flows.collect(), links }
+    }
+
+    /// The place of a flow in the timeline.
+    pub(super) fn place(&self, flow: FlowId) -> Option<usize> {
+        self.places.get(flow.0 as usize).copied().flatten()
+    }
+}
+
+impl FlowSeries {
+    fn columns(self, windows: usize) -> FlowTimeline {
+        let shown = || self.windows.iter().take(windows);
+        let of_received = |of: fn(&FlowWindow) -> f64| {
+            shown().map(|window| (window.received_packets > 0).then(|| of(window))).collect()
+        };
+        FlowTimeline {
+            id: self.id,
+            members: self.members,
+            sent_packets: shown().map(|window| window.sent_packets).collect(),
+            sent_bytes: shown().map(|window| window.sent_bytes).collect(),
+            received_packets: shown().map(|window| window.received_packets).collect(),
+            received_bytes: shown().map(|window| window.received_bytes).collect(),
+            dropped_packets: shown().map(|window| window.dropped_packets).collect(),
+            delay_mean_ms: of_received(|window| {
+                let mean = window.delay_sum_ns / window.received_packets.max(1);
+                TimeDelta::from_nanos(mean as i64).as_millis()
+            }),
+            delay_max_ms: of_received(|window| window.delay_max.as_millis()),
+            queue_delay_max_ms: of_received(|window| {
+                TimeDelta::from_nanos(window.queue_delay_max_ns as i64).as_millis()
+            }),
+            delay_cdf: types::Cdf::default(),
+            gauges: self.gauges.into_iter().map(|gauge| gauge.columns(windows)).collect(),
+            media: self.media.map(|media| media.columns(windows)),
+        }
+    }
+}
+
+impl GaugeSeries {
+    fn columns(self, windows: usize) -> types::Gauge {
+        let mean = |(sum, count): (f64, u64)| (count > 0).then(|| sum / count as f64);
+        types::Gauge {
+            name: self.name.to_owned(),
+            mean: self.windows.into_iter().take(windows).map(mean).collect(),
+        }
+    }
+}
+
+impl LinkSeries {
+    fn window(&mut self) -> Option<&mut LinkWindow> {
+        self.windows.get_mut(self.current)
+    }
+
+    /// What waits now has waited until `now`, in window `place`.
+    #[inline]
+    fn wait_until(&mut self, now: Timestamp, place: usize, width_ns: u64) {
+        while self.current < place {
+            let window_end = Timestamp::from_nanos(width_ns * (self.current as u64 + 1));
+            self.add_wait(window_end);
+            self.current += 1;
+            let waiting = self.waiting;
+            if let Some(window) = self.window() {
+                window.queued_max_bytes = waiting;
+            }
+        }
+        self.add_wait(now);
+    }
+
+    #[inline]
+    fn add_wait(&mut self, until: Timestamp) {
+        let nanos = u128::from(until.saturating_since(self.since).as_nanos().unsigned_abs());
+        let waiting = self.waiting;
+        if let Some(window) = self.window() {
+            window.queued_bytes_ns += nanos * u128::from(waiting);
+        }
+        self.since = self.since.max(until);
+    }
+
+    #[inline]
+    fn set_waiting(&mut self, waiting: Waiting) {
+        self.waiting = waiting.size.as_bytes();
+        let waiting = self.waiting;
+        if let Some(window) = self.window() {
+            window.queued_max_bytes = window.queued_max_bytes.max(waiting);
+        }
+    }
+
+    fn columns(&self, id: &str, rate: &RateProfile, bounds: &[Range<Timestamp>]) -> LinkTimeline {
+        let shown = || self.windows.iter().zip(bounds).map(|(window, _)| window);
+        let counts = |of: fn(&LinkWindow) -> u64| shown().map(of).collect();
+        let ms = |nanos: u64| TimeDelta::from_nanos(nanos as i64).as_millis();
+        let of_transmitted = |of: &dyn Fn(&LinkWindow) -> f64| {
+            shown().map(|window| (window.transmitted_packets > 0).then(|| of(window))).collect()
+        };
+        let queued_mean = |(window, bounds): (&LinkWindow, &Range<Timestamp>)| {
+            let nanos = (bounds.end - bounds.start).as_nanos() as f64;
+            if nanos > 0.0 { window.queued_bytes_ns as f64 / nanos } else { 0.0 }
+        };
+        LinkTimeline {
+            id: id.to_owned(),
+            capacity_bps: capacities(rate, bounds),
+            transmitted_packets: counts(|window| window.transmitted_packets),
+            transmitted_bytes: counts(|window| window.transmitted_bytes),
+            queued_mean_bytes: self.windows.iter().zip(bounds).map(queued_mean).collect(),
+            queued_max_bytes: counts(|window| window.queued_max_bytes),
+            queue_delay_max_ms: of_transmitted(&|window| ms(window.sojourn_max_ns)),
+            queue_delay_mean_ms: of_transmitted(&|window| {
+                ms(window.sojourn_sum_ns / window.transmitted_packets.max(1))
+            }),
+            dropped_packets: counts(|window| window.dropped_packets),
+            lost_packets: counts(|window| window.lost_packets),
+            marked_packets: counts(|window| window.marked_packets),
+        }
+    }
+}
+
+/// The mean of a rate within each window.
+fn capacities(rate: &RateProfile, bounds: &[Range<Timestamp>]) -> Vec<Option<f64>> {
+    let mut before = rate.capacity(Timestamp::ZERO);
+    let mean = |window: &Range<Timestamp>| {
+        let carried = rate.capacity(window.end);
+        let size: Option<DataSize> = carried.zip(before).map(|(now, before)| now.saturating_sub(before));
+        before = carried;
+        let seconds = (window.end - window.start).as_seconds();
+        match rate {
+            RateProfile::Fixed(rate) => Some(rate.as_bps() as f64),
+            _ => size.filter(|_| seconds > 0.0).map(|size| size.as_bits() as f64 / seconds),
+        }
+    };
+    bounds.iter().map(mean).collect()
+}
+
+#[cfg(test)]
+#[path = "timeline_tests.rs"]
+mod tests;

@@ -1,0 +1,353 @@
+//! The types of a record. Each is plain data that is serialised as it is.
+
+use serde::{Deserialize, Serialize};
+
+use giusto_congestion::Cause;
+
+/// One run of one scenario with one seed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// The scenario's name.
+    pub scenario: String,
+    /// What the scenario is about; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Random seed; a string, since JSON numbers lose digits.
+    pub seed: String,
+    /// Simulated time.
+    pub duration_s: f64,
+    /// Real time that the run took; 0 where nobody measured it.
+    pub wall_s: f64,
+    /// Events of the engine.
+    pub events: u64,
+    /// Whether the run was ended early; then nothing was checked.
+    #[serde(default)]
+    pub interrupted: bool,
+    /// Each flow, in the order of the scenario.
+    pub flows: Vec<FlowRecord>,
+    /// Each link, in the order of the scenario.
+    pub links: Vec<LinkRecord>,
+    /// Each expectation, in the order of the scenario.
+    pub checks: Vec<Check>,
+    /// How the run went over time, where that was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
+}
+
+impl RunRecord {
+    /// Whether every expectation was met.
+    pub fn passed(&self) -> bool {
+        self.checks.iter().all(|check| check.passed)
+    }
+}
+
+/// One flow.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowRecord {
+    /// Its name; numbered where the scenario has several copies of it.
+    pub id: String,
+    /// The name that the scenario gives it and its copies.
+    pub group: String,
+    /// Its kind: `cbr`, `tcp`, `media`, ….
+    pub kind: String,
+    /// Its congestion controller; `None` for what does not adapt.
+    pub controller: Option<String>,
+    /// What its receiver reports, of media: `transport-wide`, ….
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<String>,
+    /// The node where it begins.
+    pub from: String,
+    /// The node where it ends.
+    pub to: String,
+    /// The links of its path, in order.
+    pub path: Vec<String>,
+    /// Start of its window, in seconds from the beginning of the run.
+    pub from_s: f64,
+    /// End of its window.
+    pub to_s: f64,
+    /// All headers included.
+    pub sent_rate_bps: f64,
+    /// All headers included; unique packets.
+    pub received_rate_bps: f64,
+    /// Payload handed to the application: in-order bytes of TCP, complete frames of media; `None` for other kinds.
+    pub goodput_bps: Option<f64>,
+    /// Packets sent, in the whole run.
+    pub sent_packets: u64,
+    /// Unique packets received, in the whole run.
+    pub received_packets: u64,
+    /// Packets of which every copy was dropped or lost, in the whole run.
+    pub lost_packets: u64,
+    /// Second and further copies received, in the whole run.
+    pub duplicate_packets: u64,
+    /// Share of packets lost, 0 to 1; `None` if the fate of none is known.
+    pub loss_ratio: Option<f64>,
+    /// Share of the received packets that carried a CE mark, 0 to 1.
+    pub marked_ratio: Option<f64>,
+    /// One-way delay; `None` if nothing was received.
+    pub delay_ms: Option<Distribution>,
+    /// Time spent in queues along the path; `None` if nothing was received.
+    pub queue_delay_ms: Option<Distribution>,
+    /// Of media: mean of the controller's target rate over time, headers included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_rate_bps: Option<f64>,
+    /// Of media: number of changes of the target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<u64>,
+    /// Of media: frames that arrived complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<u64>,
+    /// Of media: from the capture of a frame until it arrived complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_delay_ms: Option<Distribution>,
+    /// Of media: rate of the feedback, headers included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback_rate_bps: Option<f64>,
+    /// Of media: each stream, audio first, then the videos in the order of the scenario.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamRecord>,
+}
+
+impl FlowRecord {
+    /// Whether it carries several videos.
+    pub fn has_several_videos(&self) -> bool {
+        self.streams.iter().filter(|stream| stream.kind == StreamKind::Video).count() > 1
+    }
+}
+
+/// One stream of a media flow, over the window of its flow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamRecord {
+    /// Its name in the scenario: that of a video, or `audio`.
+    pub id: String,
+    /// Its RTP synchronisation source.
+    pub ssrc: u32,
+    /// Video or audio.
+    pub kind: StreamKind,
+    /// Of a video: its weight against the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<f64>,
+    /// Payload of the frames that arrived complete.
+    pub goodput_bps: f64,
+    /// Frames that arrived complete.
+    pub frames: u64,
+    /// From the capture of a frame until it arrived complete; `None` if none did.
+    pub frame_delay_ms: Option<Distribution>,
+    /// Frames that were not encoded because packets had waited too long; `None` if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped_frames: Option<u64>,
+    /// Packets that were discarded because they had waited too long; `None` if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discarded_packets: Option<u64>,
+}
+
+/// The kind of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StreamKind {
+    /// Video.
+    Video,
+    /// Audio.
+    Audio,
+}
+
+/// One link.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkRecord {
+    /// Its name in the scenario.
+    pub id: String,
+    /// The node where it begins.
+    pub from: String,
+    /// The node where it ends.
+    pub to: String,
+    /// Its rate, as text: `3 Mbit/s`, `1 to 3 Mbit/s`; empty if unlimited.
+    pub rate: String,
+    /// Its delay, jitter, loss and duplication, as text; may be empty.
+    pub wire: String,
+    /// Its queue, as text: `drop-tail, 60 packets`.
+    pub queue: String,
+    /// Bytes transmitted over those that its rate allows; `None` if unlimited.
+    pub utilisation_ratio: Option<f64>,
+    /// Mean of its rate over the whole run; `None` if unlimited.
+    pub capacity_bps: Option<f64>,
+    /// Packets offered to it, in the whole run.
+    pub offered_packets: u64,
+    /// Packets that came out, in the whole run.
+    pub delivered_packets: u64,
+    /// Packets dropped or lost, in the whole run.
+    pub dropped_packets: u64,
+    /// Of these: the queue was full.
+    pub overflow_packets: u64,
+    /// Of these: dropped by active queue management.
+    pub aqm_packets: u64,
+    /// Of these: lost on the wire.
+    pub lost_packets: u64,
+    /// Packets marked by its queue, in the whole run.
+    pub marked_packets: u64,
+    /// Packets inside it at the end: queued, in transmission, propagating.
+    pub in_flight_packets: u64,
+    /// Copies that it made, in the whole run.
+    pub duplicated_packets: u64,
+    /// Queueing delay; `None` if nothing was transmitted.
+    pub queue_delay_ms: Option<Distribution>,
+}
+
+/// Mean, quantiles and maximum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Maximum.
+    pub max: f64,
+}
+
+/// An expectation and its outcome.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// What is expected, as text: `flow tcp: received-rate`.
+    pub name: String,
+    /// Whether the value lies within the bounds.
+    pub passed: bool,
+    /// The measured value; `None` if it could not be measured, which fails.
+    pub value: Option<f64>,
+    /// The bounds, as text: `4.5 Mbit/s to 5 Mbit/s`.
+    pub bound: String,
+    /// The unit of value and bounds.
+    pub unit: String,
+}
+
+/// A run in windows of equal width; the last may be shorter. Every column has one entry a window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Width of a window.
+    pub width_s: f64,
+    /// The middle of each window, in seconds from the beginning of the run.
+    pub t_s: Vec<f64>,
+    /// Flows in the order of the record; of many flows, one entry for each group.
+    pub flows: Vec<FlowTimeline>,
+    /// Links in the order of the record.
+    pub links: Vec<LinkTimeline>,
+}
+
+/// One flow, or a group of them, over time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowTimeline {
+    /// The flow, or the group where several flows are taken together.
+    pub id: String,
+    /// The number of flows taken together.
+    pub members: u32,
+    /// Packets sent.
+    pub sent_packets: Vec<u64>,
+    /// Bytes sent, all headers included.
+    pub sent_bytes: Vec<u64>,
+    /// Unique packets received.
+    pub received_packets: Vec<u64>,
+    /// Their bytes, all headers included.
+    pub received_bytes: Vec<u64>,
+    /// Packets dropped on the path.
+    pub dropped_packets: Vec<u64>,
+    /// Mean one-way delay of the packets received.
+    pub delay_mean_ms: Vec<Option<f64>>,
+    /// Maximum one-way delay.
+    pub delay_max_ms: Vec<Option<f64>>,
+    /// Maximum time spent in queues.
+    pub queue_delay_max_ms: Vec<Option<f64>>,
+    /// Distribution of the one-way delay within the flow's window.
+    pub delay_cdf: Cdf,
+    /// State of the sender that it reported, such as `cwnd_bytes`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gauges: Vec<Gauge>,
+    /// Of media.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<MediaTimeline>,
+}
+
+/// A cumulative distribution, at most some 200 points.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cdf {
+    /// Values, ascending.
+    pub ms: Vec<f64>,
+    /// Share of the packets at or below each, 0 to 1.
+    pub ratio: Vec<f64>,
+}
+
+/// A quantity that a sender reports of itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Gauge {
+    /// What it is, with its unit: `cwnd_bytes`.
+    pub name: String,
+    /// Mean within each window.
+    pub mean: Vec<Option<f64>>,
+}
+
+/// A media flow over time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MediaTimeline {
+    /// Mean of the target rate over the part of the window in which there was one.
+    pub target_rate_bps: Vec<Option<f64>>,
+    /// Frames that became complete.
+    pub frames: Vec<u64>,
+    /// Maximum frame delay.
+    pub frame_delay_max_ms: Vec<Option<f64>>,
+    /// Each stream of which a frame became complete.
+    pub streams: Vec<StreamTimeline>,
+    /// The controller's decisions in order: all, or of very many those with the largest changes.
+    pub decisions: Vec<DecisionRecord>,
+    /// How many decisions were left out.
+    pub omitted_decisions: u64,
+}
+
+/// One stream over time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamTimeline {
+    /// Its RTP synchronisation source.
+    pub ssrc: u32,
+    /// Bytes of the frames that became complete, without headers.
+    pub frame_bytes: Vec<u64>,
+}
+
+/// A decision of a congestion controller.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DecisionRecord {
+    /// When, in seconds from the beginning of the run.
+    pub at_s: f64,
+    /// The target rate before.
+    pub from_bps: u64,
+    /// The target rate after.
+    pub to_bps: u64,
+    /// Why.
+    #[serde(flatten)]
+    pub cause: Cause,
+}
+
+/// One link over time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkTimeline {
+    /// The link.
+    pub id: String,
+    /// Mean of its rate; `None` if unlimited.
+    pub capacity_bps: Vec<Option<f64>>,
+    /// Packets taken from the queue and transmitted.
+    pub transmitted_packets: Vec<u64>,
+    /// Their bytes.
+    pub transmitted_bytes: Vec<u64>,
+    /// Mean of the bytes in the queue over time.
+    pub queued_mean_bytes: Vec<f64>,
+    /// Maximum of the bytes in the queue.
+    pub queued_max_bytes: Vec<u64>,
+    /// Maximum queueing delay of the packets transmitted.
+    pub queue_delay_max_ms: Vec<Option<f64>>,
+    /// Mean queueing delay of the packets transmitted.
+    pub queue_delay_mean_ms: Vec<Option<f64>>,
+    /// Packets dropped: full queue and active queue management.
+    pub dropped_packets: Vec<u64>,
+    /// Packets lost on the wire.
+    pub lost_packets: Vec<u64>,
+    /// Packets marked.
+    pub marked_packets: Vec<u64>,
+}
