@@ -1,6 +1,9 @@
 //! A controller of your own in a simulated call: additive increase, multiplicative decrease on loss.
 
-use giusto::{run, scenario::Scenario};
+use giusto::{
+    run::{self, RecordOptions},
+    scenario::Scenario,
+};
 use giusto_congestion::{
     Algorithm, Cause, Controller, Decision, Feedback, Limits, QueueState, Requirements, SentPacket, Target,
 };
@@ -86,7 +89,7 @@ pub(crate) fn run() -> Result<f64, Box<dyn std::error::Error>> {
         Box::new(Aimd { limits, decision })
     });
     let scenario = Scenario::parse(SCENARIO, "aimd.toml")?.with_controller("call", aimd)?;
-    let result = run::simulate(&scenario, 1, &mut ());
+    let result = run::simulate(&scenario, 1, RecordOptions::default(), &mut ());
     let link = result.links.first().ok_or("the scenario has a link")?;
     link.utilisation_ratio.ok_or_else(|| "the link has a rate".into())
 }

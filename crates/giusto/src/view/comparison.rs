@@ -105,11 +105,15 @@ pub fn columns(several: bool) -> Vec<Column<Row>> {
                 format!("{} / {} / {}", short(p50), short(p95), short(p99))
             })
         }),
-        Column::number("frame delay\nms p95", 1, |row| or_unknown(row.frame_delay_ms, |frame| short(frame.p95))),
+        Column::number("frame delay\nms p95", 1, |row| {
+            or_unknown(row.frame_delay_ms, |frame| short(frame.p95))
+        }),
         Column::number("frames", 6, |row| or_unknown(row.frames, count)),
         Column::number("changes", 5, |row| or_unknown(row.decisions, count)),
         Column::words("feedback", 4, |row| row.feedback.clone()),
-        Column::number("feedback\nkbit/s", 4, |row| or_unknown(row.feedback_rate_bps, |bps| short(bps / 1e3))),
+        Column::number("feedback\nkbit/s", 4, |row| {
+            or_unknown(row.feedback_rate_bps, |bps| short(bps / 1e3))
+        }),
         Column::number("met", 2, |row| match row.met {
             (_, 0) => UNKNOWN.to_owned(),
             (met, all) => format!("{met}/{all}"),

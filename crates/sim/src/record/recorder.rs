@@ -219,9 +219,10 @@ impl Recorder {
     fn figures(&self, measurement: &Measurement, places: &[usize], end: Timestamp) -> Option<Figures> {
         match measurement {
             Measurement::Flows { flows, .. } => {
-                let tallies = flows.iter().zip(places).filter_map(|((flow, _), &place)| {
-                    self.flows.get(flow.0 as usize)?.tallies.get(place)
-                });
+                let tallies = flows
+                    .iter()
+                    .zip(places)
+                    .filter_map(|((flow, _), &place)| self.flows.get(flow.0 as usize)?.tallies.get(place));
                 let tallies: Vec<&FlowTally> = tallies.collect();
                 let merged = |delays: &dyn Fn(&FlowTally) -> Option<ErrorHistogram>| {
                     let all = tallies.iter().filter_map(|tally| delays(tally));

@@ -10,7 +10,7 @@ use drawn::Drawn;
 use super::{
     Block, Cell, Chart, Column, Prose, Report, Table,
     format::{plural, short},
-    linked::{Figures, Group, Linked},
+    linked::{Group, Linked, ValueColumn},
     simulation::{SimulationPage, media::target, plots::scaled},
 };
 use crate::record::{FlowRecord, FlowTimeline};
@@ -70,9 +70,9 @@ fn table(comparison: &Comparison, rows: &[Row]) -> Table {
         if column.alignment == Right { Column::number(name) } else { Column::words(name) }
     });
     let first = comparison.runs.first();
-    let bottlenecks = first.into_iter().flat_map(|run| {
-        subjects(run).filter_map(|flow| Some(bottleneck(&run.result, flow)?.id.as_str()))
-    });
+    let bottlenecks = first
+        .into_iter()
+        .flat_map(|run| subjects(run).filter_map(|flow| Some(bottleneck(&run.result, flow)?.id.as_str())));
     let links: Vec<&str> = bottlenecks.collect();
     let link = match links.split_first() {
         Some((first, rest)) if rest.iter().all(|link| link == first) => {
@@ -118,7 +118,6 @@ fn linked(comparison: &Comparison, flows: &[&FlowRecord]) -> Option<Linked> {
     let places: Vec<f64> = middles.max_by_key(|middles| middles.len())?.clone();
     let drawn: Vec<Drawn> = flows.iter().map(|&flow| Drawn::new(comparison, flow)).collect();
     let start = start(&drawn);
-    let at = places.get(start).copied().unwrap_or_default();
     let mut charts: Vec<Chart> = Vec::new();
     for (place, flow) in drawn.iter().enumerate() {
         let of_flow = flow.charts(comparison, drawn.len() > 1);
@@ -126,8 +125,7 @@ fn linked(comparison: &Comparison, flows: &[&FlowRecord]) -> Option<Linked> {
         let again = drawn.iter().take(place).any(|earlier| earlier.link == flow.link);
         charts.extend(of_flow.into_iter().filter(|chart| !(again && chart.title == QUEUE)));
     }
-    let mut charts: Vec<Chart> =
-        charts.into_iter().map(|chart| chart.with_cursor(at).keyed_elsewhere()).collect();
+    let mut charts: Vec<Chart> = charts.into_iter().map(|chart| chart.keyed_elsewhere()).collect();
     for run in &comparison.runs {
         for flow in flows {
             let (page, own) = over_time(run, flow);
@@ -143,13 +141,14 @@ fn linked(comparison: &Comparison, flows: &[&FlowRecord]) -> Option<Linked> {
         }
     }
     let (unit, name) = scaled(drawn.iter().map(|flow| flow.most_bps).fold(0.0, f64::max));
-    let figures = |name: &str, decimals| Figures { name: name.to_owned(), decimals };
-    let group = |flow: &Drawn| Group { name: flow.flow.id.clone(), lines: flow.told(comparison, &places, unit) };
+    let column = |name: &str, decimals| ValueColumn { name: name.to_owned(), decimals };
+    let group =
+        |flow: &Drawn| Group { name: flow.flow.id.clone(), lines: flow.told(comparison, &places, unit) };
     let groups = drawn.iter().map(group).collect();
     (!drawn.is_empty()).then(|| Linked {
         charts,
         start,
-        lines_are: "controller".to_owned(),
+        line_header: "controller".to_owned(),
         lines: comparison.runs.iter().map(|run| run.controller.clone()).collect(),
         columns: vec![
             column(&format!("target ({name})"), 3),
@@ -158,9 +157,9 @@ fn linked(comparison: &Comparison, flows: &[&FlowRecord]) -> Option<Linked> {
             column("loss (%)", 1),
             column("frame (ms)", 0),
         ],
-        says_are: "decision in force".to_owned(),
+        text_header: "decision in force".to_owned(),
         groups,
-        places,
+        positions: places,
     })
 }
 

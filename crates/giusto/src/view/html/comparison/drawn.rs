@@ -80,7 +80,8 @@ impl Drawn {
             let mut chart = chart(&first, &title, quantity.caption, &quantity.axis);
             chart.y.range = Some((0.0, quantity.most));
             for (run, points) in comparison.runs.iter().zip(quantity.lines) {
-                chart = chart.with_series(Series::Line { name: run.controller.clone(), points });
+                chart =
+                    chart.with_series(Series::Line { name: run.controller.clone(), points: points.into() });
             }
             match &self.link {
                 Some(name) if !quantity.limit.is_empty() => {
@@ -164,9 +165,7 @@ impl Drawn {
 
     /// A line of each run, window by window.
     fn lines(&self, timeline: &Timeline, of: fn(&DrawnRun) -> &Vec<f64>) -> Vec<Points> {
-        let line = |run| {
-            timeline.t_s.iter().copied().zip(of(run).iter().copied()).collect()
-        };
+        let line = |run| timeline.t_s.iter().copied().zip(of(run).iter().copied()).collect();
         self.runs.iter().map(line).collect()
     }
 }
@@ -196,7 +195,9 @@ impl DrawnRun {
         let received_bps = own.map(|own| rate_points(timeline, &own.received_bytes, together));
         let received_bps = received_bps.unwrap_or_default();
         let fates: Vec<(u64, u64)> = own
-            .map(|own| own.dropped_packets.iter().copied().zip(own.received_packets.iter().copied()).collect())
+            .map(|own| {
+                own.dropped_packets.iter().copied().zip(own.received_packets.iter().copied()).collect()
+            })
             .unwrap_or_default();
         let losses = fates.chunks(together.max(1)).map(|fates| {
             let lost: u64 = fates.iter().map(|(lost, _)| lost).sum();

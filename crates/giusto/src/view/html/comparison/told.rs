@@ -15,16 +15,16 @@ use crate::view::{
 
 impl Drawn {
     /// What each controller tells of this flow; rates in `unit` bit/s.
-    pub(super) fn told(&self, comparison: &Comparison, places: &[f64], unit: f64) -> Vec<Told> {
+    pub(super) fn told(&self, comparison: &Comparison, places: &[f64], unit: f64) -> Vec<LineValues> {
         let runs = comparison.runs.iter().zip(&self.runs);
         runs.map(|(run, drawn)| self.told_by(run, drawn, places, unit)).collect()
     }
 
-    fn told_by(&self, run: &Run, drawn: &DrawnRun, places: &[f64], unit: f64) -> Told {
+    fn told_by(&self, run: &Run, drawn: &DrawnRun, places: &[f64], unit: f64) -> LineValues {
         let (_, own) = over_time(run, &self.flow);
         let media = own.and_then(|own| own.media.as_ref());
         let decisions = media.map(|media| media.decisions.as_slice()).unwrap_or_default();
-        let mut told = Told::default();
+        let mut told = LineValues::default();
         let mut targets = Vec::with_capacity(places.len());
         // What the script is told of each decision, once it is needed.
         let mut known: BTreeMap<usize, usize> = BTreeMap::new();
@@ -41,8 +41,8 @@ impl Drawn {
             let number = in_force(decisions, at).filter(|_| !is_over);
             let cut = number.and_then(|number| last_cut(decisions, number));
             targets.push(number.and_then(|number| Some(decisions.get(number)?.to_bps as f64 / unit)));
-            told.also.push(cut.filter(|&cut| Some(cut) != number).and_then(&mut tell));
-            told.holds.push(number.and_then(&mut tell));
+            told.last_decrease.push(cut.filter(|&cut| Some(cut) != number).and_then(&mut tell));
+            told.current.push(number.and_then(&mut tell));
         }
         told.texts = said;
         let joined = |points: &[(f64, f64)]| -> Vec<f64> {

@@ -261,7 +261,7 @@ fn by_link(
         let mut points = points(page.timeline, &column(own));
         points.iter_mut().filter(|point| point.1.is_nan()).for_each(|point| point.1 = 0.0);
         most = points.iter().fold(most, |most, point| most.max(point.1));
-        chart = chart.with_series(Series::Line { name: link.id.clone(), points });
+        chart = chart.with_series(Series::Line { name: link.id.clone(), points: points.into() });
     }
     chart.y.range = Some((0.0, most * 1.06));
     (most > 0.0).then_some(chart)
@@ -338,7 +338,8 @@ fn gauges(page: &SimulationPage<'_>) -> Vec<Chart> {
         let caption = format!("As the sender reports it, the mean within {} each.", width(timeline, 1));
         let axis = if unit.is_empty() { what.clone() } else { format!("{what} ({unit})") };
         let mut chart = chart(page, &what, caption, &axis);
-        let own = |flow: &FlowTimeline| Some(flow.gauges.iter().find(|gauge| gauge.name == name)?.mean.clone());
+        let own =
+            |flow: &FlowTimeline| Some(flow.gauges.iter().find(|gauge| gauge.name == name)?.mean.clone());
         let known = timeline.flows.iter().filter_map(|flow| Some((flow, own(flow)?)));
         for (flow, means) in known.take(MOST_LINES) {
             let known = points(timeline, &means).into_iter().filter(|point| point.1.is_finite());
