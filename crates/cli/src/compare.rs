@@ -16,9 +16,9 @@ use super::{
     files::Files,
     sim::make_folder,
     timed,
+    usage::UsageError,
 };
 use giusto::{
-    error::UsageError,
     run::comparison::{self, Comparison, Contender, Controllers, Run, RunObserver},
     scenario::{Document, Setting},
     view::html::{self, ComparedRun, ComparisonPage},

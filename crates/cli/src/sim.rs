@@ -17,9 +17,9 @@ use super::{
     console::{Progress, print_json, print_text},
     files::Files,
     timed,
+    usage::UsageError,
 };
 use giusto::{
-    error::UsageError,
     record::SimResult,
     run,
     scenario::{Document, Scenario, Setting},

@@ -1,6 +1,7 @@
 //! Views of results: tables, HTML pages, trace files.
 
 pub mod decision;
+pub mod figures;
 pub mod format;
 pub mod html;
 pub mod page;

@@ -16,7 +16,6 @@
 
 mod chart;
 mod comparison;
-pub mod figures;
 mod granted;
 mod linked;
 mod page;

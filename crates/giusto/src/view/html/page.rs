@@ -2,14 +2,13 @@
 
 use super::{
     Block, Card, Cell, Column, Prose, Report, Table, Tone,
-    figures::figures,
     format::{count, load, or_unknown, percent, plural, ppm, rate, short, time_us},
     granted,
-    plots::{comparison_charts, delay_chart, gap_chart, lateness_chart, rate_chart},
+    plots::{comparison_charts, delay_chart, gap_chart, rate_chart, schedule_error_chart},
 };
 use crate::{
     measured::result::{Quantiles, RunPlots, RunResult},
-    view::table::{RUN_COLUMNS, asked_rate},
+    view::{figures::figures, format::asked_rate, table::RUN_COLUMNS},
 };
 
 /// What the page of `giusto demo` is made from.
@@ -40,7 +39,7 @@ pub fn demo(demo: &Demo) -> Report {
     let compared: Vec<(&RunResult, &RunPlots)> = std::iter::once((run, &demo.plots))
         .chain(demo.others.iter().map(|(run, plots)| (run, plots)))
         .collect();
-    if let Some(chart) = lateness_chart(&compared) {
+    if let Some(chart) = schedule_error_chart(&compared) {
         report.push(chart);
     }
     if let Some(chart) = delay_chart(run, &demo.plots) {
@@ -136,7 +135,7 @@ fn accuracy_verdict(runs: &[RunResult]) -> String {
         plural(lost, "datagram was lost", "datagrams were lost")
     };
     format!(
-        "In {} of ours the received rate was within {} ppm of the asked one at worst ({} with {}); {lost}.",
+        "In {} of giusto the received rate was within {} ppm of the requested rate at worst ({} with {}); {lost}.",
         plural(ours.count() as u64, "row", "rows"),
         short(error.abs()),
         asked_rate(run.rate_bps),
@@ -154,22 +153,22 @@ fn cards(run: &RunResult) -> Vec<Card> {
         quantiles.p50.map(|p50| Card::new(label, time_us(p50), note))
     };
     let rate_card = run.rx_rate_bps.map(|bps| {
-        let error = run.rate_error_ppm.map(|error| format!("{} ppm against the rate asked for", ppm(error)));
+        let error = run.rate_error_ppm.map(|error| format!("{} ppm against the requested rate", ppm(error)));
         Card::new("Received rate", rate(bps), error.unwrap_or_else(|| "as fast as it goes".to_owned()))
     });
     let loss_card = run.lost_packets.map(|lost| {
         let note =
             or_unknown(run.sent_packets, |sent| format!("of {}", plural(sent, "datagram", "datagrams")));
-        Card::new("Lost", count(lost), note).with_tone(if lost == 0 { Tone::Good } else { Tone::Fair })
+        Card::new("Loss", count(lost), note).with_tone(if lost == 0 { Tone::Good } else { Tone::Fair })
     });
-    let delay_card = run.one_way_delay_ms.p50.map(|p50| {
-        let p99 = or_unknown(run.one_way_delay_ms.p99, |ms| time_us(ms * 1e3));
+    let delay_card = run.one_way_delay_ms.quantiles.p50.map(|p50| {
+        let p99 = or_unknown(run.one_way_delay_ms.quantiles.p99, |ms| time_us(ms * 1e3));
         Card::new("One-way delay", time_us(p50 * 1e3), format!("median; 99 % within {p99}"))
     });
     let cpu_card = run.sender_cpu_ratio.map(|ratio| {
         let receiver = or_unknown(run.receiver_cpu_ratio, |ratio| format!("{} %", load(ratio)));
         Card::new(
-            "CPU of the sender",
+            "Sender CPU",
             format!("{} %", load(ratio)),
             format!("of one processor; receiver {receiver}"),
         )
@@ -183,7 +182,7 @@ fn cards(run: &RunResult) -> Vec<Card> {
         ))
     });
     [
-        median(&run.schedule_error_us, "Lateness"),
+        median(&run.schedule_error_us, "Schedule error"),
         median(&run.gap_error_us, "Gap error"),
         rate_card,
         loss_card,
@@ -204,7 +203,7 @@ fn accuracy_table(runs: &[RunResult]) -> Table {
     });
     Table {
         title: "Accuracy".to_owned(),
-        caption: "Each row is one sender at one rate and size; n datagrams leave together.".to_owned(),
+        caption: "Each row is one sender at one rate and size.".to_owned(),
         columns: columns.collect(),
         rows: runs
             .iter()
@@ -233,21 +232,18 @@ pub(crate) fn how_measured() -> Prose {
              first and the last counts one interval too few and reads too high. Payload bytes, unless a layer is named. \
              Datagrams that leave together are one event: N−1 cycles over N−1 periods.",
         ),
-        ("Lateness", "When a datagram left, less when its schedule wanted it to leave."),
+        ("Schedule error", "Deviation of a departure from its scheduled time."),
         (
             "Gap error",
-            "The gap between two neighbouring arrivals against the even spacing size / rate, without sign. A sender that \
-             sends in bursts can have an exact rate and still large gap errors.",
+            "Deviation of an inter-arrival gap from the ideal gap, size / rate, without sign. A sender that sends in bursts \
+             can have an exact rate and still large gap errors.",
         ),
         (
-            "Lost",
-            "Sent datagrams whose sequence number never arrived. Duplicates are counted apart and make up for no loss.",
+            "Loss",
+            "Sent datagrams that never arrived. Duplicates are counted apart and do not make up for losses.",
         ),
-        (
-            "One-way delay",
-            "Arrival less departure, each by its own stamp. On one machine both come from one clock.",
-        ),
-        ("CPU", "Processor time of the thread over elapsed time."),
+        ("One-way delay", "Arrival time less departure time. On one machine both come from one clock."),
+        ("Sender CPU, receiver CPU", "CPU time of the thread over elapsed time."),
         ("p50, p99, p99.9", "Half, 99 % and 99.9 % of all values are at most this."),
         ("ppm", "Parts per million: 1,000 ppm are 0.1 %."),
     ];
