@@ -57,7 +57,7 @@ enum Command {
     Send(Box<send::SendArgs>),
     /// Receive UDP streams and measure each of them
     Recv(recv::RecvArgs),
-    /// Measure the accuracy of constant-bit-rate streams on loopback: rates, sizes and strategies in one table
+    /// Measure the accuracy of constant-bit-rate streams on loopback
     Cbr(cbr::CbrArgs),
     /// Simulate a scenario and check its expectations
     Sim(sim::SimArgs),

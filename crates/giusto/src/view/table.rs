@@ -178,7 +178,7 @@ mod tests {
         insta::assert_snapshot!(text, @r"
         requested  size  sender          per        received       rate    loss     gap error  schedule error  sender  receiver
              rate     B                cycle            rate  error ppm          µs p50 / p99    µs p50 / p99   CPU %     CPU %
-        ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+        ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
          1 Mbit/s  1200  grid             13    1.000 Mbit/s      +0.20  0.03 %   0.41 / 12.3  0.20 / 113,600     100         3
          1 Mbit/s  1200  send-compare     13    1.011 Mbit/s    +11,406  0.03 %   0.41 / 12.3  0.20 / 113,600     100         3
               max  1200  iperf3 3.12      13  938.829 Mbit/s          –  0.03 %   0.41 / 12.3  0.20 / 113,600     100         3
@@ -192,7 +192,7 @@ mod tests {
         insta::assert_snapshot!(text, @r"
         requested  size  sender              received       rate    loss     gap error
              rate     B                          rate  error ppm          µs p50 / p99
-        ──────────────────────────────────────────────────────────────────────────────
+        ───────────────────────────────────────────────────────────────────────────────
          1 Mbit/s  1200  grid            1.000 Mbit/s      +0.20  0.03 %   0.41 / 12.3
          1 Mbit/s  1200  send-compare    1.011 Mbit/s    +11,406  0.03 %   0.41 / 12.3
               max  1200  iperf3 3.12   938.829 Mbit/s          –  0.03 %   0.41 / 12.3

@@ -78,7 +78,7 @@ pub fn accuracy(runs: &[RunResult], command: &str) -> Report {
 /// # Example
 ///
 /// ```
-/// use giusto::{report, result::{Quantiles, RunResult}};
+/// use giusto::{measured::result::{Quantiles, RunResult}, view::html};
 ///
 /// let run = RunResult {
 ///     rate_bps: Some(1_600_000),
@@ -89,7 +89,7 @@ pub fn accuracy(runs: &[RunResult], command: &str) -> Report {
 ///     ..RunResult::default()
 /// };
 /// assert_eq!(
-///     report::verdict(&run),
+///     html::verdict(&run),
 ///     "1,000 datagrams/s left within 0.40 µs (median) of their time; none of 10,000 was lost."
 /// );
 /// ```
