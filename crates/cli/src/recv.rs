@@ -108,7 +108,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         }),
         offload: !args.no_offload,
     };
-    let mut reception = open(config, args.address.as_deref())?;
+    let mut reception = open(&config, args.address.as_deref())?;
 
     let progress = Progress::live();
     progress.note(&format!("listening on {} (UDP); Ctrl-C ends and prints the result", reception.address()));
@@ -181,12 +181,12 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
 }
 
 /// Listens as configured; on a machine without IPv6, on every IPv4 address where no address was asked for.
-fn open(config: ReceptionConfig, asked: Option<&str>) -> anyhow::Result<Reception> {
+fn open(config: &ReceptionConfig, asked: Option<&str>) -> anyhow::Result<Reception> {
     let any_address = asked.is_none_or(|text| port_alone(text).is_some());
-    let mut opened = Reception::open(&config);
+    let mut opened = Reception::open(config);
     if opened.is_err() && any_address {
         let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, config.address.port()));
-        opened = Reception::open(&ReceptionConfig { address, ..config });
+        opened = Reception::open(&ReceptionConfig { address, ..config.clone() });
     }
     opened.map_err(|error| match error {
         ReceptionError::Socket(error) => {

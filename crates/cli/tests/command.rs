@@ -56,7 +56,7 @@ impl Receiver {
         // The pipe is read to the end: a full pipe would block the receiver.
         let (found, lines) = mpsc::channel();
         std::thread::spawn(move || {
-            stderr.lines().map_while(Result::ok).for_each(|line| drop(found.send(line)))
+            stderr.lines().map_while(Result::ok).for_each(|line| drop(found.send(line)));
         });
         Self { child, address, lines }
     }

@@ -72,11 +72,13 @@ pub const RUN_COLUMNS: &[Column<RunResult>] = &[
 /// assert!(table::runs(&[run], 80).contains("1.000 Mbit/s"));
 /// ```
 pub fn runs(runs: &[RunResult], width: u16) -> String {
-    let mut text = fitted(RUN_COLUMNS, runs, width);
-    if let Some(repeats) = runs.iter().filter_map(|run| run.repeats).max() {
-        text += &format!("Each line is the median of {}.\n", plural(repeats.into(), "run", "runs"));
+    let text = fitted(RUN_COLUMNS, runs, width);
+    match runs.iter().filter_map(|run| run.repeats).max() {
+        Some(repeats) => {
+            format!("{text}Each line is the median of {}.\n", plural(repeats.into(), "run", "runs"))
+        }
+        None => text,
     }
-    text
 }
 
 /// One run: a line for every known figure.

@@ -70,13 +70,11 @@ impl Iperf3 {
             (None, io::ErrorKind::NotFound) => PeerError::NotInstalled,
             _ => PeerError::Program { program: program.clone(), source },
         })?;
-        match version(&answer) {
-            Some(version) => Ok(Self { program, version: one_line(version) }),
-            None => {
-                let answer = one_line(answer.lines().next().unwrap_or(""));
-                Err(PeerError::NotIperf3 { program, answer })
-            }
+        if let Some(version) = version(&answer) {
+            return Ok(Self { program, version: one_line(version) });
         }
+        let answer = one_line(answer.lines().next().unwrap_or(""));
+        Err(PeerError::NotIperf3 { program, answer })
     }
 
     /// Its name and version, such as `iperf3 3.12`.

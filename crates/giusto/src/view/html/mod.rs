@@ -7,7 +7,7 @@
 //! # Example
 //!
 //! ```
-//! use giusto::report::{Block, Prose, Report, Section};
+//! use giusto::view::html::{Block, Prose, Report, Section};
 //!
 //! let mut report = Report::new("A test", "Everything left on time.");
 //! report.push(Prose::new("How", vec![Block::Paragraph("1 < 2".to_owned())]));
