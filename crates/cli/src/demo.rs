@@ -24,7 +24,7 @@ use giusto::{
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto demo
-  giusto demo --quick --out /tmp/demo.html")]
+  giusto demo --quick --out demo.html")]
 pub(crate) struct DemoArgs {
     /// File of the HTML report
     #[arg(long, default_value = "giusto-demo.html", value_name = "FILE")]
