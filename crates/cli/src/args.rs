@@ -1,18 +1,20 @@
-//! Flags that several commands share, and how their values are read.
+//! Flags that several commands share, and the parsing of their values.
 
-use std::{net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+    str::FromStr,
+};
 
 use clap::{Args, ValueEnum};
 use giusto_pace::{BurstBound, CatchUp, HeaderLayer, Strategy};
 use giusto_rtp::voice::VoiceProfile;
 use giusto_units::{DataRate, DataSize, TimeDelta, UnitError};
 
-use giusto::{
-    error::UsageError,
-    measured::plan::{Mode, Pacing},
-};
+use crate::usage::UsageError;
+use giusto::measured::plan::{Mode, Pacing};
 
-/// A rate, or as fast as the machine can.
+/// A rate; `None` for as fast as the machine can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateOrMax(pub(crate) Option<DataRate>);
 
@@ -22,30 +24,28 @@ impl FromStr for RateOrMax {
         if text == "max" {
             return Ok(Self(None));
         }
-        let rate = text.parse::<DataRate>().map_err(|error| match error {
-            UnitError::NotANumber { .. } => format!("{error}, or \"max\""),
-            other => other.to_string(),
-        })?;
-        if rate == DataRate::ZERO {
-            return Err("a rate must be above 0 bit/s: write, for example, 1M".to_owned());
+        match text.parse::<DataRate>() {
+            Ok(DataRate::ZERO) => Err(format!("must be above 0 bit/s, found \"{text}\"")),
+            Ok(rate) => Ok(Self(Some(rate))),
+            Err(error @ UnitError::NotANumber { .. }) => Err(format!("{error}, or \"max\"")),
+            Err(error) => Err(error.to_string()),
         }
-        Ok(Self(Some(rate)))
     }
 }
 
-/// Explicit congestion notification, as set on every datagram.
+/// Explicit congestion notification, set on every datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Ecn {
-    /// Not ECN-capable.
+    /// Not ECN-capable
     Off,
-    /// ECT(0): classic ECN.
+    /// ECT(0): classic ECN
     Ect0,
-    /// ECT(1): L4S, RFC 9331.
+    /// ECT(1): L4S, RFC 9331
     Ect1,
 }
 
 impl Ecn {
-    /// The two bits, RFC 3168 §5.
+    /// The two bits of RFC 3168 §5.
     pub(crate) fn bits(self) -> u8 {
         match self {
             Self::Off => 0b00,
@@ -55,11 +55,11 @@ impl Ecn {
     }
 }
 
-/// What is sent, and when.
+/// The stream to send.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StreamArgs {
-    /// Rate at the layer that --layer names, such as 64k, 3M, "2.5 Gbit/s"; max: as fast as the machine can; default: 1M,
-    /// or the times of a trace that has them
+    /// Rate at the layer given by --layer, such as 64k, 3M or "2.5 Gbit/s"; max: as fast as the machine can
+    /// [default: 1M, or the times of a trace that has them]
     #[arg(long, value_name = "RATE")]
     pub(crate) rate: Option<RateOrMax>,
 
@@ -67,16 +67,16 @@ pub(crate) struct StreamArgs {
     #[arg(long, default_value = "1200", value_name = "BYTES", conflicts_with_all = ["payload", "profile"])]
     pub(crate) size: DataSize,
 
-    /// Payload sizes that vary: uniform:200-1200, normal:800,200, exp:600, choice:200*3,1200*1, or trace:FILE
-    /// (one size a line, or lines of `time_s,size_bytes`, which leave at these times where no --rate is given)
+    /// Varying payload sizes: uniform:200-1200, normal:800,200, exp:600, choice:200*3,1200*1, or trace:FILE with one
+    /// size a line, or one `time_s,size_bytes` a line; such a trace also sets the departure times unless --rate is given
     #[arg(long, value_name = "SPEC", conflicts_with = "profile")]
     pub(crate) payload: Option<String>,
 
-    /// Which headers the rate counts: payload, udp, ip or ethernet
+    /// Headers that the rate includes: payload, udp, ip or ethernet
     #[arg(long, default_value = "payload", value_name = "LAYER")]
     pub(crate) layer: HeaderLayer,
 
-    /// The transmit loop: grid, send-compare, send-sleep, send-sleep-deficit, or a shaper of the literature: dt0, dt1, dt2,
+    /// Transmit loop: grid, send-compare, send-sleep, send-sleep-deficit, or a traffic shaper of TR-99-77: dt0, dt1, dt2,
     /// dt2-live, at0, at1
     #[arg(long, default_value = "grid", value_name = "NAME")]
     pub(crate) strategy: Strategy,
@@ -84,11 +84,11 @@ pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) pacing: PacingArgs,
 
-    /// Send RTP (RFC 3550) instead of our own format
+    /// Send RTP (RFC 3550) instead of the giusto format
     #[arg(long, conflicts_with = "raw")]
     pub(crate) rtp: bool,
 
-    /// Send datagrams without any header of ours
+    /// Send filler without a header
     #[arg(long, conflicts_with = "profile")]
     pub(crate) raw: bool,
 
@@ -96,15 +96,15 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "CODEC", conflicts_with = "rate")]
     pub(crate) profile: Option<VoiceProfile>,
 
-    /// Packet time of a voice profile
+    /// Packet time of --profile
     #[arg(long, value_name = "TIME", requires = "profile")]
     pub(crate) ptime: Option<TimeDelta>,
 
-    /// What a G.711 profile says: a WAV file, looped; without it, a tone
+    /// WAV file that a G.711 profile sends in a loop [default: a tone]
     #[arg(long, value_name = "FILE", requires = "profile")]
     pub(crate) wav: Option<PathBuf>,
 
-    /// Differentiated services code point of every datagram (46 is expedited forwarding)
+    /// Differentiated services code point of every datagram; 46 is expedited forwarding
     #[arg(long, default_value_t = 0, value_name = "0..63", value_parser = clap::value_parser!(u8).range(..64))]
     pub(crate) dscp: u8,
 
@@ -112,86 +112,83 @@ pub(crate) struct StreamArgs {
     #[arg(long, default_value = "off", value_name = "ECN")]
     pub(crate) ecn: Ecn,
 
-    /// Seed of drawn sizes and filler
+    /// Random seed of payload sizes and filler
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
 }
 
-/// How time is kept, whatever the strategy.
+/// The timing of departures.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PacingArgs {
-    /// precise: one datagram at a time, whatever it costs; balanced: groups of at most 0.1 ms at high rates; eco: groups
-    /// of at most 2 ms, never spins
+    /// CPU time spent on precision. precise: one datagram at a time; balanced: groups of at most 0.1 ms at high rates;
+    /// eco: groups of at most 2 ms, never spins
     #[arg(long, default_value = "balanced", value_name = "MODE")]
     pub(crate) mode: Mode,
 
-    /// Datagrams that leave together; default: as the mode says for grid, the 16 KiB socket-buffer rule for the others
+    /// Datagrams that leave together [default: by --mode for grid, the 16 KiB socket-buffer rule for other strategies]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) packets_per_cycle: Option<u32>,
 
-    /// What happens to datagrams that are late beyond --burst: burst (sent later), skip (never sent), reanchor (the
-    /// schedule begins anew)
+    /// Datagrams that are late beyond --burst: burst sends them later, skip drops them, reanchor restarts the schedule
     #[arg(long, default_value = "burst", value_name = "RULE")]
     pub(crate) catch_up: CatchUp,
 
-    /// How much may leave back to back to catch up: datagrams (4), a size (4800 B) or a time (5 ms); default by mode
+    /// Largest burst to catch up: datagrams (4), a size (4800 B) or a time (5 ms) [default: by --mode]
     #[arg(long, value_name = "BOUND")]
     pub(crate) burst: Option<BurstBound>,
 
-    /// `R_max`: bursts, of whatever cause, leave no faster than this
+    /// Maximum rate within a burst
     #[arg(long, value_name = "RATE")]
     pub(crate) max_burst_rate: Option<DataRate>,
 
-    /// Spin where send-sleep or a shaper would sleep, as the Firebind program does by default
+    /// Spin where send-sleep or a traffic shaper would sleep, as the Firebind program does by default
     #[arg(long)]
     pub(crate) spin: bool,
 
-    /// Ask for real-time priority 1..99 (`SCHED_FIFO`); the result says whether it was granted
+    /// Ask for real-time priority 1..99 (`SCHED_FIFO`); the result tells whether it was granted
     #[arg(long, value_name = "PRIORITY", num_args = 0..=1, default_missing_value = "10",
           value_parser = clap::value_parser!(u8).range(1..=99))]
     pub(crate) realtime: Option<u8>,
 }
 
-/// When sending ends; the first that is reached counts.
+/// The end of a stream; the first limit that is reached counts.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LimitArgs {
-    /// How long to send; 10 s where nothing else bounds it
+    /// Time to send [default: 10 s unless --count, --bytes or a trace ends the stream]
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<TimeDelta>,
 
-    /// How many datagrams to send, by each stream
+    /// Datagrams to send, for each stream
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
 
-    /// How much payload to send, by each stream
+    /// Payload to send, for each stream
     #[arg(long, value_name = "BYTES")]
     pub(crate) bytes: Option<DataSize>,
 }
 
-/// Finds the addresses of `HOST:PORT`.
+/// The first address of `HOST:PORT`.
 ///
 /// # Errors
 ///
-/// [`UsageError`] where there is no port, or the host is unknown.
+/// [`UsageError`] where the port is missing or the host is unknown.
 pub(crate) fn resolve(target: &str) -> Result<SocketAddr, UsageError> {
-    use std::net::ToSocketAddrs;
     let well_formed = target
         .rsplit_once(':')
         .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
     if !well_formed {
         return Err(UsageError::new(format!(
-            "\"{target}\" is not HOST:PORT: write, for example, 192.0.2.7:5005, [2001:db8::7]:5005 or host.example:5005"
+            "expected HOST:PORT, such as 192.0.2.7:5005, [2001:db8::7]:5005 or host.example:5005, found \"{target}\""
         )));
     }
-    let unknown = |why: String| {
-        UsageError::new(format!("unknown host in \"{target}\" ({why}): check the name, or give its address"))
-    };
-    let mut addresses = target.to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
-    addresses.next().ok_or_else(|| unknown("it has no address".to_owned()))
+    let unknown =
+        |why: &str| UsageError::new(format!("unknown host in \"{target}\" ({why}): check the name"));
+    let mut addresses = target.to_socket_addrs().map_err(|error| unknown(&error.to_string()))?;
+    addresses.next().ok_or_else(|| unknown("it has no address"))
 }
 
 impl PacingArgs {
-    /// What the flags ask for, with a strategy.
+    /// The pacing that the flags and a strategy make.
     pub(crate) fn pacing(&self, strategy: Strategy) -> Pacing {
         Pacing {
             strategy,

@@ -1,4 +1,4 @@
-//! `giusto cbr`: how constant is the bit rate, on this machine, by which strategy?
+//! `giusto cbr`: the accuracy of constant-bit-rate streams on this machine, by strategy.
 
 use std::{
     path::PathBuf,
@@ -9,33 +9,31 @@ use std::{
 use clap::{Args, ValueEnum};
 use giusto_pace::{HeaderLayer, IpVersion, Limits, Strategy};
 use giusto_units::{DataSize, TimeDelta};
-use serde::Serialize;
+use serde_json::json;
 
-use super::{
+use crate::{
     args::{PacingArgs, RateOrMax},
     command_line,
     console::{self, Progress, print_json, print_text},
     send::live_line,
+    usage::UsageError,
 };
 use giusto::{
-    error::UsageError,
     measured::{
-        figures, loopback,
+        loopback::{self, LoopbackRun},
         peer::{Iperf3, PeerRun},
         plan::{ResolvedPlan, StreamPlan},
         result::{RunResult, median_of},
     },
-    view::{html, table},
+    view::{format::asked_rate, html, table},
 };
 
-/// Programs that can be measured beside ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Peer {
-    /// iperf3, as installed.
+    /// The installed iperf3
     Iperf3,
 }
 
-/// Flags of `giusto cbr`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto cbr
@@ -43,7 +41,7 @@ enum Peer {
   giusto cbr --rate 1M --size 200 --against iperf3 --out cbr.html
   giusto cbr --rate max --size 1200 --json")]
 pub(crate) struct CbrArgs {
-    /// Rates, comma-separated; max is as fast as the machine can
+    /// Rates, comma-separated; max: as fast as the machine can
     #[arg(long, default_value = "10k,1M,100M,1G", value_name = "RATES", value_delimiter = ',')]
     rate: Vec<RateOrMax>,
 
@@ -55,30 +53,30 @@ pub(crate) struct CbrArgs {
     #[arg(long, default_value = "grid", value_name = "NAMES", value_delimiter = ',')]
     strategy: Vec<Strategy>,
 
-    /// How long each run sends
+    /// Time to send, for each run
     #[arg(long, default_value = "10s", value_name = "TIME")]
     duration: TimeDelta,
 
-    /// How often each run is repeated; the medians are shown
+    /// Number of runs for each line of the table, which shows their median
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
 
-    /// One second for each run
+    /// Send for one second in each run
     #[arg(long)]
     quick: bool,
 
-    /// Which headers the rate counts: payload, udp, ip or ethernet
+    /// Headers that the rate includes: payload, udp, ip or ethernet
     #[arg(long, default_value = "payload", value_name = "LAYER")]
     layer: HeaderLayer,
 
     #[command(flatten)]
     pacing: PacingArgs,
 
-    /// Also run another program, its datagrams stamped by the same kernel and judged by the same meter
+    /// Also measure another program, by the same kernel timestamps and the same meter
     #[arg(long, value_name = "PROGRAM")]
     against: Option<Peer>,
 
-    /// Where that program is, if not on the path
+    /// Path of that program [default: found on the path]
     #[arg(long, value_name = "FILE", requires = "against")]
     against_path: Option<PathBuf>,
 
@@ -86,114 +84,123 @@ pub(crate) struct CbrArgs {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Print one JSON object on standard output
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// What `--json` prints.
-#[derive(Debug, Serialize)]
-struct Runs<'a> {
-    runs: &'a [RunResult],
-    interrupted: bool,
 }
 
 pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let duration = if args.quick { TimeDelta::from_seconds(1) } else { args.duration };
     if duration <= TimeDelta::ZERO {
-        return Err(UsageError::new("--duration 0: nothing would be sent; use a time above 0").into());
+        return Err(UsageError::new("--duration: must be above 0 s, found 0 s").into());
     }
     if args.against.is_some() && args.layer != HeaderLayer::Payload {
-        return Err(UsageError::new(format!(
-            "--layer {}: other programs count payload alone: leave out --layer or --against",
-            args.layer
-        ))
-        .into());
+        let text = format!("--layer: must be payload with --against, found {}", args.layer);
+        return Err(UsageError::new(text).into());
     }
     let plans = plans(args, duration)?;
     args.out.as_deref().map(console::check_out).transpose()?;
-    let peer = match args.against {
-        Some(Peer::Iperf3) => Some(
-            Iperf3::find(args.against_path.as_deref()).map_err(|error| UsageError::new(error.to_string()))?,
-        ),
-        None => None,
-    };
+    let peer = args.against.map(|Peer::Iperf3| Iperf3::find(args.against_path.as_deref())).transpose();
+    let peer = peer.map_err(|error| UsageError::new(error.to_string()))?;
 
-    let subjects = args.strategy.len() + usize::from(peer.is_some());
-    let steps = args.rate.len() * args.size.len() * subjects * args.repeat as usize;
+    let senders = args.strategy.len() + usize::from(peer.is_some());
+    let steps = args.rate.len() * args.size.len() * senders * args.repeat as usize;
     let progress = Progress::new(steps as u64);
-    let mut runs = Vec::new();
-    let outcome = measure(&plans, peer.as_ref(), args, duration, (stop, &progress), &mut runs);
+    let mut bench = Bench { args, duration, peer, stop, progress, runs: Vec::new() };
+    let outcome = bench.measure(&plans);
+    let Bench { runs, progress, .. } = bench;
     progress.clear();
 
-    let interrupted = stop.load(Ordering::Relaxed);
     if args.json {
-        print_json(&Runs { runs: &runs, interrupted })?;
+        print_json(&json!({ "runs": runs, "interrupted": stop.load(Ordering::Relaxed) }))?;
     } else {
         print_text(&table::runs(&runs, console::width()))?;
     }
     if let Some(path) = &args.out {
         html::accuracy(&runs, &command_line()).write(path)?;
-        progress.note(&format!("wrote {}", path.display()));
+        progress.wrote(path);
     }
-    // Last, for what was measured before is shown all the same.
+    // An error comes last: the runs before it have been printed.
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-/// Runs every plan as often as asked for, and the peer between our own runs of the same rate and size, so that both meet the
-/// same machine. The medians go to `runs`, also those from before an error.
-fn measure(
-    plans: &[ResolvedPlan],
-    peer: Option<&Iperf3>,
-    args: &CbrArgs,
+struct Bench<'a> {
+    args: &'a CbrArgs,
     duration: TimeDelta,
-    (stop, progress): (&AtomicBool, &Progress),
-    runs: &mut Vec<RunResult>,
-) -> anyhow::Result<()> {
-    for (index, plan) in plans.iter().enumerate() {
-        let peer = peer.filter(|_| (index + 1) % args.strategy.len() == 0);
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        let mut outcome = Ok(());
-        for _ in 0..args.repeat {
-            if stop.load(Ordering::Relaxed) || outcome.is_err() {
-                break;
-            }
-            outcome = measure_once(plan, peer, duration, (stop, progress), (&mut ours, &mut theirs));
-        }
-        runs.extend([ours, theirs].iter().filter(|runs| !runs.is_empty()).map(|runs| median_of(runs)));
-        if !stop.load(Ordering::Relaxed) {
-            outcome?;
-        }
-    }
-    Ok(())
+    peer: Option<Iperf3>,
+    stop: &'a AtomicBool,
+    progress: Progress,
+    runs: Vec<RunResult>,
 }
 
-fn measure_once(
-    plan: &ResolvedPlan,
-    peer: Option<&Iperf3>,
-    duration: TimeDelta,
-    (stop, progress): (&AtomicBool, &Progress),
-    (ours, theirs): (&mut Vec<RunResult>, &mut Vec<RunResult>),
-) -> anyhow::Result<()> {
-    let what = format!("{} at {}, {}", plan.plan().pacing.strategy, rate_text(plan), plan.size());
-    let run = loopback::run(plan, stop, |live| progress.say(format!("{what}: {}", live_line(live))))?;
-    progress.step();
-    if let Some(trouble) = run.trouble() {
-        // Part of a run is no run: it is shown where there is nothing else, and enters no median.
-        if ours.is_empty() {
+impl Bench<'_> {
+    /// Runs every plan as often as asked for, and the peer after our last strategy at each rate and size.
+    fn measure(&mut self, plans: &[ResolvedPlan]) -> anyhow::Result<()> {
+        for (index, plan) in plans.iter().enumerate() {
+            let with_peer = (index + 1) % self.args.strategy.len() == 0;
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            let mut outcome = Ok(());
+            for _ in 0..self.args.repeat {
+                if outcome.is_ok() && !self.stopped() {
+                    outcome = self.measure_once(plan, with_peer, &mut ours, &mut theirs);
+                }
+            }
+            self.runs
+                .extend([ours, theirs].iter().filter(|runs| !runs.is_empty()).map(|runs| median_of(runs)));
+            if !self.stopped() {
+                outcome?;
+            }
+        }
+        Ok(())
+    }
+
+    fn measure_once(
+        &self,
+        plan: &ResolvedPlan,
+        with_peer: bool,
+        ours: &mut Vec<RunResult>,
+        theirs: &mut Vec<RunResult>,
+    ) -> anyhow::Result<()> {
+        let run = loopback_run(plan, self.stop, &self.progress)?;
+        self.progress.step();
+        let failure = run.failure();
+        // A part of a run is shown where there is nothing else, but enters no median.
+        if failure.is_none() || ours.is_empty() {
             ours.extend(run.result(plan));
         }
-        anyhow::bail!("{what}: {trouble}");
+        if let Some(failure) = failure {
+            anyhow::bail!("{}: {failure}", describe(plan));
+        }
+        if let Some(peer) = self.peer.as_ref().filter(|_| with_peer && !self.stopped()) {
+            let run = PeerRun { rate: plan.rate(), size: plan.size(), duration: self.duration };
+            let measured = peer.measure(&run, self.stop, |live| {
+                self.progress.say(format!("{}: {}", peer.name(), console::live_line(live)));
+            })?;
+            theirs.push(measured.result(plan));
+            self.progress.step();
+        }
+        Ok(())
     }
-    ours.extend(run.result(plan));
-    if let Some(peer) = peer.filter(|_| !stop.load(Ordering::Relaxed)) {
-        let what = format!("{} at {}, {}", peer.name(), rate_text(plan), plan.size());
-        let run = PeerRun { rate: plan.rate(), size: plan.size(), duration };
-        let measured = peer.measure(&run, stop, |line| progress.say(format!("{what}: {line}")))?;
-        theirs.push(figures::peer_stream(plan, &measured));
-        progress.step();
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
-    Ok(())
+}
+
+/// Runs a plan on loopback and shows its live figures.
+pub(crate) fn loopback_run(
+    plan: &ResolvedPlan,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> anyhow::Result<LoopbackRun> {
+    let name = describe(plan);
+    Ok(loopback::run(plan, stop, |live| progress.say(format!("{name}: {}", live_line(live))))?)
+}
+
+/// The name of a plan: `grid at 1 Mbit/s, 200 B`.
+pub(crate) fn describe(plan: &ResolvedPlan) -> String {
+    let rate = asked_rate(plan.rate().map(giusto_units::DataRate::as_bps));
+    format!("{} at {rate}, {}", plan.plan().pacing.strategy, plan.size())
 }
 
 /// Every rate with every size with every strategy, in this order.
@@ -211,8 +218,4 @@ fn plans(args: &CbrArgs, duration: TimeDelta) -> Result<Vec<ResolvedPlan>, Usage
         }
     }
     Ok(plans)
-}
-
-fn rate_text(plan: &ResolvedPlan) -> String {
-    plan.rate().map_or_else(|| "full speed".to_owned(), |rate| rate.to_string())
 }

@@ -16,9 +16,9 @@ use super::{
     files::Files,
     sim::make_folder,
     timed,
+    usage::UsageError,
 };
 use giusto::{
-    error::UsageError,
     record::TimelineOptions,
     run::{
         RecordOptions,

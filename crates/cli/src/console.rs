@@ -1,4 +1,4 @@
-//! The terminal: signals, progress, and where results go.
+//! The terminal: signals, progress and results.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -12,9 +12,13 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use giusto::error::UsageError;
+use crate::usage::UsageError;
+use giusto::{
+    measured::result::LiveFigures,
+    view::format::{count, rate},
+};
 
-/// Lets Ctrl-C and SIGTERM ask for the end of a run; a second one ends the program at once.
+/// Sets `stop` on Ctrl-C and SIGTERM; the second signal ends the program at once.
 ///
 /// # Errors
 ///
@@ -34,11 +38,10 @@ pub(crate) fn stop_on_signals(stop: Arc<AtomicBool>) -> Result<(), ctrlc::Error>
 ///
 /// Where standard output cannot be written.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(value)?;
-    print_text(&text)
+    print_text(&serde_json::to_string_pretty(value)?)
 }
 
-/// Prints a result; a reader that has seen enough is no error.
+/// Prints a result; a closed pipe is no error.
 ///
 /// # Errors
 ///
@@ -50,34 +53,38 @@ pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Makes sure that a report can be put where it is wanted, before anything is measured for it.
+/// Checks before a run that its report can be written.
 ///
 /// # Errors
 ///
-/// [`UsageError`] names the folder that is not there.
+/// [`UsageError`] names the directory that does not exist.
 pub(crate) fn check_out(path: &Path) -> Result<(), UsageError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mend = "give a file in a folder that is there and can be written";
-    if !folder.is_dir() {
-        return Err(UsageError::new(format!(
-            "--out {}: no folder {}: {mend}",
-            path.display(),
-            folder.display()
-        )));
-    }
-    if path.is_dir() {
-        return Err(UsageError::new(format!("--out {}: that is a folder: {mend}", path.display())));
-    }
-    Ok(())
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let problem = if !directory.is_dir() {
+        format!("there is no directory {}", directory.display())
+    } else if path.is_dir() {
+        "this is a directory".to_owned()
+    } else {
+        return Ok(());
+    };
+    let fix = "give a file in a directory that exists";
+    Err(UsageError::new(format!("--out {}: {problem}: {fix}", path.display())))
 }
 
-/// How many columns a table may take: those of the terminal, or a page's.
+/// The width of a table: that of the terminal, or 120 columns.
 pub(crate) fn width() -> u16 {
     const PAGE: u16 = 120;
     if io::stdout().is_terminal() { console::Term::stdout().size().1 } else { PAGE }
 }
 
-/// One line of progress on standard error; silent where that is no terminal.
+/// Live figures in one line.
+pub(crate) fn live_line(live: &LiveFigures) -> String {
+    let gap = live.gap_error_p99.map_or_else(String::new, |gap| format!(", gap error p99 {gap:.1}"));
+    let [received, lost] = [live.received_packets, live.lost_packets].map(count);
+    format!("{}, {received} received, {lost} lost{gap}", rate(live.rate_bps))
+}
+
+/// One line of progress on standard error; hidden where that is no terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -86,37 +93,39 @@ pub(crate) struct Progress {
 impl Progress {
     /// A bar of `steps` steps.
     pub(crate) fn new(steps: u64) -> Self {
+        Self::with_template(steps, "{bar:24} {pos}/{len} {elapsed} {wide_msg}")
+    }
+
+    /// A line without a bar.
+    pub(crate) fn live() -> Self {
+        Self::with_template(1, "{elapsed} {wide_msg}")
+    }
+
+    fn with_template(steps: u64, template: &str) -> Self {
         let target = if io::stderr().is_terminal() {
             ProgressDrawTarget::stderr_with_hz(10)
         } else {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(steps), target);
-        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_style(
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
         Self { bar }
     }
 
-    /// A line without a bar.
-    pub(crate) fn live() -> Self {
-        let progress = Self::new(1);
-        let style = ProgressStyle::with_template("{elapsed} {wide_msg}");
-        progress.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        progress
-    }
-
-    /// What is being done.
+    /// Shows a message beside the bar.
     pub(crate) fn say(&self, message: impl Into<String>) {
         self.bar.set_message(message.into());
         self.bar.tick();
     }
 
-    /// One step is done.
+    /// Advances the bar by one step.
     pub(crate) fn step(&self) {
         self.bar.inc(1);
     }
 
-    /// A line that stays, above the progress; standard error in any case.
+    /// Prints a line above the bar; to standard error in any case.
     pub(crate) fn note(&self, line: &str) {
         if self.bar.is_hidden() {
             eprintln!("{line}");
@@ -125,7 +134,12 @@ impl Progress {
         }
     }
 
-    /// Takes the line away.
+    /// Notes that a file was written.
+    pub(crate) fn wrote(&self, path: &Path) {
+        self.note(&format!("wrote {}", path.display()));
+    }
+
+    /// Removes the bar.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }

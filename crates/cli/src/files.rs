@@ -1,4 +1,4 @@
-//! Files of one result: all of them appear, or none.
+//! The files of one result: all of them appear, or none.
 
 use std::{
     io::Write,
@@ -12,30 +12,26 @@ use giusto::{
     whole_file::{Content, WholeFile, WriteError},
 };
 
-/// Files that are written and not yet seen.
+/// Files that are written, but not visible yet.
 #[derive(Debug, Default)]
 pub(crate) struct Files(Vec<(WholeFile, PathBuf)>);
 
 impl Files {
-    /// `result.json` in `folder`.
+    /// Adds `result.json` in `folder`.
     pub(crate) fn add_result(&mut self, folder: &Path, result: &impl Serialize) -> anyhow::Result<()> {
         let json = serde_json::to_string_pretty(result)? + "\n";
         self.add(folder.join("result.json"), Content::RESULT, json.as_bytes())
     }
 
-    /// `report.html` in `folder`.
+    /// Adds `report.html` in `folder`.
     pub(crate) fn add_report(&mut self, folder: &Path, report: &Report) -> anyhow::Result<()> {
         self.add(folder.join("report.html"), Content::REPORT, report.to_html().as_bytes())
     }
 
-    /// Lets them be seen, and names them.
+    /// Makes the files visible; gives their paths.
     pub(crate) fn commit(self) -> anyhow::Result<Vec<PathBuf>> {
-        let mut written = Vec::new();
-        for (file, path) in self.0 {
-            file.commit()?;
-            written.push(path);
-        }
-        Ok(written)
+        let commit = |(file, path): (WholeFile, PathBuf)| file.commit().map(|()| path);
+        Ok(self.0.into_iter().map(commit).collect::<Result<_, WriteError>>()?)
     }
 
     fn add(&mut self, path: PathBuf, content: Content, bytes: &[u8]) -> anyhow::Result<()> {

@@ -1,7 +1,6 @@
 //! The `giusto` command.
 //!
-//! Results go to standard output, progress and live figures to standard error. Exit status: 0 success, 1 failure or an
-//! expectation that is not met, 2 wrong usage.
+//! Results go to standard output, progress and live figures to standard error. `giusto --help` lists the exit statuses.
 
 mod args;
 mod cbr;
@@ -16,6 +15,7 @@ mod shell;
 mod sim;
 mod sweep;
 mod timed;
+mod usage;
 
 use std::{
     ffi::OsString,
@@ -25,25 +25,39 @@ use std::{
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use giusto::error::UsageError;
+use usage::UsageError;
 
-/// Sends paced UDP and measures what arrives; simulates networks and compares congestion controllers.
+/// Sends real-time media on time, measures what arrives, simulates networks and compares congestion controllers
+///
+/// Results go to standard output, progress and live figures to standard error. Ctrl-C or SIGTERM ends a run early and prints
+/// its result; a second Ctrl-C ends the program at once.
 #[derive(Debug, Parser)]
-#[command(name = "giusto", version, max_term_width = 110, after_help = "Start with: giusto demo")]
+#[command(name = "giusto", version, max_term_width = 110, after_help = EXIT_STATUS)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
+const EXIT_STATUS: &str = "Units: rates such as 64k, 3M or \"2.5 Gbit/s\", times such as 20ms or \"10 s\", sizes such as 1200 or \"1200 B\".
+
+Exit status:
+    0  success, also of a run that Ctrl-C ended early
+    1  failure, or an expectation that is not met
+    2  wrong usage: a flag, an address or a file that cannot be used
+  130  ended by a second Ctrl-C
+
+Example:
+  giusto demo";
+
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Send and measure a stream on loopback and write an HTML report
+    /// Measure paced streams on loopback and write an HTML report
     Demo(demo::DemoArgs),
-    /// Send a paced UDP stream to `giusto recv` and report what arrived
+    /// Send a paced UDP stream and print what the receiver measured
     Send(Box<send::SendArgs>),
-    /// Receive streams and measure each of them
+    /// Receive UDP streams and measure each of them
     Recv(recv::RecvArgs),
-    /// Measure constant-bit-rate streams on loopback: rates, sizes and strategies in one table
+    /// Measure the accuracy of constant-bit-rate streams on loopback
     Cbr(cbr::CbrArgs),
     /// Simulate a scenario and check its expectations
     Sim(sim::SimArgs),
@@ -51,7 +65,7 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Simulate a scenario with many values and seeds
     Sweep(sweep::SweepArgs),
-    /// Reproduce published results
+    /// Reproduce published results and compare them with the publication
     Reproduce(reproduce::ReproduceArgs),
     /// Print completions for a shell
     Completions(shell::CompletionsArgs),
@@ -72,7 +86,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
         Err(help) => {
-            // Help and version; a closed pipe is no error.
+            // Help and version. A closed pipe is no error.
             let _ = help.print();
             return ExitCode::SUCCESS;
         }
@@ -115,7 +129,7 @@ fn message(error: &anyhow::Error) -> String {
     })
 }
 
-/// The command line, to be typed again.
+/// The command line, as a shell reads it.
 fn command_line() -> String {
     let words = std::env::args_os().skip(1).map(|arg| quoted(&arg.to_string_lossy()));
     std::iter::once("giusto".to_owned()).chain(words).collect::<Vec<_>>().join(" ")

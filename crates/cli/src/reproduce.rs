@@ -1,8 +1,8 @@
-//! `giusto reproduce`: published results beside ours.
+//! `giusto reproduce`: published results beside giusto's own.
 
 use std::{
     ops::ControlFlow,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -10,36 +10,34 @@ use std::{
 use clap::{Args, ValueEnum};
 use giusto_congestion::Algorithm;
 use giusto_pace::{IpVersion, Limits, Strategy};
+use giusto_units::{DataRate, DataSize, TimeDelta};
+use serde::Serialize;
 
-use super::{
+use crate::{
+    cbr::{describe, loopback_run},
     command_line,
     console::{self, Progress, print_json, print_text},
-    send::live_line,
+    files::Files,
     sim::make_folder,
 };
 use giusto::{
-    measured::{loopback, plan::StreamPlan, result::RunResult},
-    whole_file::{self, Content},
+    measured::{plan::StreamPlan, result::RunResult},
+    view::html::Report,
 };
-use giusto_experiments::{
-    firebind::{self, RowConfig},
-    rfc8867, rrtcc, shaper,
-};
+use giusto_experiments::{firebind, rfc8867, rrtcc, shaper};
 
-/// What can be reproduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Publication {
-    /// Both tables of the Firebind constant-bit-rate transmitter.
+    /// Both tables of the Firebind constant-bit-rate transmitter
     Firebind,
-    /// The test cases of RFC 8867: a scoreboard over all congestion controllers.
+    /// The test cases of RFC 8867: a scoreboard of all congestion controllers
     Rfc8867,
-    /// The traffic shapers of Sun Labs' TR-99-77: figures 4 to 14.
+    /// The traffic shapers of Sun Labs TR-99-77: figures 4 to 14
     Shaper,
-    /// A thesis's simulation of receiver-side congestion control: figures 16 to 20, and a queue.
+    /// A thesis's simulation of receiver-side congestion control: figures 16 to 20, and a queue
     Rrtcc,
 }
 
-/// Flags of `giusto reproduce`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto reproduce firebind --quick
@@ -48,23 +46,24 @@ enum Publication {
   giusto reproduce rrtcc --out rrtcc.html
   giusto reproduce rfc8867 --controller gcc:libwebrtc+giusto --out scoreboard")]
 pub(crate) struct ReproduceArgs {
-    /// What to reproduce
+    /// Publication to reproduce
     #[arg(value_name = "NAME")]
     name: Publication,
 
-    /// Shorter and fewer runs: firebind takes half a minute instead of six, shaper ten seconds instead of sixty, rrtcc has 60 seeds instead of 400
+    /// Fewer and shorter runs: firebind takes half a minute instead of six minutes, shaper ten seconds instead of sixty,
+    /// rrtcc 60 seeds instead of 400
     #[arg(long)]
     quick: bool,
 
-    /// Of rfc8867: the congestion controllers, comma-separated; by default all there are
+    /// Congestion controllers of rfc8867, comma-separated [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     controller: Vec<Algorithm>,
 
-    /// Write an HTML report to this file; of rfc8867, report.html and result.json to this folder
+    /// Write an HTML report to this file; rfc8867: write report.html and result.json to this directory
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Print one JSON object on standard output
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -93,89 +92,58 @@ fn rfc8867(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> 
         progress.say(format!("{} {}", run.case, run.controller));
         progress.step();
     })?;
-    progress.clear();
-    if args.json {
-        print_json(&board.printed())?;
-    } else {
-        print_text(&board.table())?;
-    }
+    print(args, &progress, || board.printed(), |_| board.table())?;
     if let Some(folder) = &args.out {
-        let path = folder.join("result.json");
-        whole_file::write(&path, Content::RESULT, &serde_json::to_vec_pretty(&board.printed())?)?;
-        progress.note(&format!("wrote {}", path.display()));
-        let path = folder.join("report.html");
-        board.report(&command_line()).write(&path)?;
-        progress.note(&format!("wrote {}", path.display()));
+        let mut files = Files::default();
+        files.add_result(folder, &board.printed())?;
+        files.add_report(folder, &board.report(&command_line()))?;
+        files.commit()?.iter().for_each(|path| progress.wrote(path));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn firebind(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    args.out.as_deref().map(console::check_out).transpose()?;
+    check_out(args)?;
     let plan = if args.quick { firebind::Plan::QUICK } else { firebind::Plan::FULL };
-    let progress = Progress::new(firebind::PUBLISHED.len() as u64 * u64::from(plan.repeats));
-    let mut trouble = None;
-    let outcome = firebind::run(plan, |row| {
-        let result = measure(row, stop, &progress);
-        progress.step();
-        // An error ends the reproduction as Ctrl-C does: what was measured before is shown.
-        Ok(result.unwrap_or_else(|error| {
-            trouble = Some(error);
-            interrupted()
-        }))
+    let steps = firebind::PUBLISHED.len() as u64 * u64::from(plan.repeats);
+    let mut meter = Meter::new(steps, stop);
+    let outcome = firebind::run(plan, |config| {
+        let row = &config.row;
+        let strategy = match row.strategy {
+            firebind::Strategy::SendSleep => Strategy::SendSleep,
+            firebind::Strategy::SendCompare => Strategy::SendCompare,
+        };
+        // The publication's loop with its datagrams per cycle, waiting as its program waits.
+        let mut plan = stream_plan(row.rate, row.size, config.duration);
+        plan.pacing.strategy = strategy;
+        plan.pacing.packets_per_cycle = Some(row.packets_per_cycle);
+        plan.pacing.spin = config.spin;
+        Ok(meter.measure(&plan))
     })?;
-    progress.clear();
-    if args.json {
-        print_json(&outcome.reproduction())?;
-    } else {
-        print_text(&outcome.table(console::width()))?;
-    }
-    if let Some(path) = &args.out {
-        outcome.report(&command_line()).write(path)?;
-        progress.note(&format!("wrote {}", path.display()));
-    }
-    match trouble {
-        Some(error) if !stop.load(Ordering::Relaxed) => Err(error),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    print(args, &meter.progress, || outcome.reproduction(), |width| outcome.table(width))?;
+    write_report(args, &meter.progress, |command| outcome.report(command))?;
+    meter.finish()
 }
 
 fn shaper(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    args.out.as_deref().map(console::check_out).transpose()?;
+    check_out(args)?;
     let plan = if args.quick { shaper::Plan::QUICK } else { shaper::Plan::FULL };
-    let progress = Progress::new(plan.runs() as u64);
-    let mut trouble = None;
+    let mut meter = Meter::new(plan.runs() as u64, stop);
     let outcome = shaper::run(plan, |config| {
-        let result = measure_on_own_clock(config, stop, &progress);
-        progress.step();
-        // An error ends the measuring as Ctrl-C does: what is virtual is shown in any case.
-        Ok(result.unwrap_or_else(|error| {
-            trouble = Some(error);
-            interrupted()
-        }))
+        let mut plan = stream_plan(config.rate, config.size, config.duration);
+        plan.pacing.strategy = config.strategy;
+        plan.pacing.packets_per_cycle = Some(1);
+        Ok(meter.measure(&plan))
     })?;
-    progress.say("figures");
-    if args.json {
-        progress.clear();
-        print_json(&outcome.reproduction())?;
-    } else {
-        let table = outcome.table(console::width());
-        progress.clear();
-        print_text(&table)?;
-    }
-    if let Some(path) = &args.out {
-        outcome.report(&command_line()).write(path)?;
-        progress.note(&format!("wrote {}", path.display()));
-    }
-    match trouble {
-        Some(error) if !stop.load(Ordering::Relaxed) => Err(error),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    meter.progress.say("simulating");
+    print(args, &meter.progress, || outcome.reproduction(), |width| outcome.table(width))?;
+    write_report(args, &meter.progress, |command| outcome.report(command))?;
+    meter.finish()
 }
 
-/// All in virtual time. Ctrl-C ends it early: what was run before is judged.
+/// Ctrl-C ends the simulation early: the runs before it are judged.
 fn rrtcc(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    args.out.as_deref().map(console::check_out).transpose()?;
+    check_out(args)?;
     let plan = if args.quick { rrtcc::Plan::QUICK } else { rrtcc::Plan::FULL };
     let progress = Progress::new(plan.steps());
     let outcome = rrtcc::run(plan, |what| {
@@ -183,66 +151,96 @@ fn rrtcc(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         progress.step();
         !stop.load(Ordering::Relaxed)
     });
-    progress.clear();
-    if args.json {
-        print_json(&outcome.reproduction())?;
-    } else {
-        print_text(&outcome.table(console::width()))?;
-    }
-    if let Some(path) = &args.out {
-        outcome.report(&command_line()).write(path)?;
-        progress.note(&format!("wrote {}", path.display()));
-    }
+    print(args, &progress, || outcome.reproduction(), |width| outcome.table(width))?;
+    write_report(args, &progress, |command| outcome.report(command))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// One algorithm over loopback, with real sleeps and one datagram per cycle.
-fn measure_on_own_clock(
-    config: &shaper::RunConfig,
-    stop: &AtomicBool,
+fn check_out(args: &ReproduceArgs) -> anyhow::Result<()> {
+    Ok(args.out.as_deref().map_or(Ok(()), console::check_out)?)
+}
+
+/// Removes the progress and prints the result.
+fn print<T: Serialize>(
+    args: &ReproduceArgs,
     progress: &Progress,
-) -> anyhow::Result<RunResult> {
-    if stop.load(Ordering::Relaxed) {
-        return Ok(interrupted());
+    json: impl FnOnce() -> T,
+    table: impl FnOnce(u16) -> String,
+) -> anyhow::Result<()> {
+    if args.json {
+        let value = json();
+        progress.clear();
+        return print_json(&value);
     }
-    let limits = Limits { duration: Some(config.duration), ..Limits::default() };
-    let mut plan = StreamPlan::constant(Some(config.rate), config.size, limits);
-    plan.pacing.strategy = config.strategy;
-    plan.pacing.packets_per_cycle = Some(1);
-    let plan = plan.resolve(IpVersion::V4)?;
-    let what = format!("{} at {}, {}", config.strategy, config.rate, config.size);
-    let run = loopback::run(&plan, stop, |live| progress.say(format!("{what}: {}", live_line(live))))?;
-    match run.trouble() {
-        _ if stop.load(Ordering::Relaxed) => Ok(interrupted()),
-        Some(trouble) => anyhow::bail!("{what}: {trouble}"),
-        None => Ok(run.result(&plan).unwrap_or_default()),
+    let text = table(console::width());
+    progress.clear();
+    print_text(&text)
+}
+
+fn write_report(
+    args: &ReproduceArgs,
+    progress: &Progress,
+    report: impl FnOnce(&str) -> Report,
+) -> anyhow::Result<()> {
+    let path: Option<&Path> = args.out.as_deref();
+    if let Some(path) = path {
+        report(&command_line()).write(path)?;
+        progress.wrote(path);
+    }
+    Ok(())
+}
+
+fn stream_plan(rate: DataRate, size: DataSize, duration: TimeDelta) -> StreamPlan {
+    StreamPlan::constant(Some(rate), size, Limits { duration: Some(duration), ..Limits::default() })
+}
+
+/// Measures streams on loopback. The first error ends it, as Ctrl-C does: the runs before it are shown.
+struct Meter<'a> {
+    stop: &'a AtomicBool,
+    progress: Progress,
+    failure: Option<anyhow::Error>,
+}
+
+impl<'a> Meter<'a> {
+    fn new(steps: u64, stop: &'a AtomicBool) -> Self {
+        Self { stop, progress: Progress::new(steps), failure: None }
+    }
+
+    fn measure(&mut self, plan: &StreamPlan) -> RunResult {
+        let result = self.try_measure(plan);
+        self.progress.step();
+        result.unwrap_or_else(|error| {
+            self.failure = Some(error);
+            interrupted()
+        })
+    }
+
+    fn try_measure(&self, plan: &StreamPlan) -> anyhow::Result<RunResult> {
+        if self.stopped() {
+            return Ok(interrupted());
+        }
+        let plan = plan.resolve(IpVersion::V4)?;
+        let run = loopback_run(&plan, self.stop, &self.progress)?;
+        match run.failure() {
+            _ if self.stopped() => Ok(interrupted()),
+            Some(failure) => anyhow::bail!("{}: {failure}", describe(&plan)),
+            None => Ok(run.result(&plan).unwrap_or_default()),
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn finish(self) -> anyhow::Result<ExitCode> {
+        match self.failure {
+            Some(error) if !self.stop.load(Ordering::Relaxed) => Err(error),
+            _ => Ok(ExitCode::SUCCESS),
+        }
     }
 }
 
-/// What stands for a run that was not made, or not to its end.
+/// The result of a run that was not completed.
 fn interrupted() -> RunResult {
     RunResult { ended: Some("interrupted".to_owned()), ..RunResult::default() }
-}
-
-/// One published row, over loopback: their loop with their datagrams per cycle, waiting as their program waits.
-fn measure(config: &RowConfig, stop: &AtomicBool, progress: &Progress) -> anyhow::Result<RunResult> {
-    let RowConfig { row, duration, spin, .. } = config;
-    if stop.load(Ordering::Relaxed) {
-        return Ok(interrupted());
-    }
-    let limits = Limits { duration: Some(*duration), ..Limits::default() };
-    let mut plan = StreamPlan::constant(Some(row.rate), row.size, limits);
-    plan.pacing.strategy = match row.strategy {
-        firebind::Strategy::SendSleep => Strategy::SendSleep,
-        firebind::Strategy::SendCompare => Strategy::SendCompare,
-    };
-    plan.pacing.packets_per_cycle = Some(row.packets_per_cycle);
-    plan.pacing.spin = *spin;
-    let plan = plan.resolve(IpVersion::V4)?;
-    let what = format!("{} at {}, {}", plan.plan().pacing.strategy, row.rate, row.size);
-    let run = loopback::run(&plan, stop, |live| progress.say(format!("{what}: {}", live_line(live))))?;
-    match run.trouble() {
-        Some(trouble) => anyhow::bail!("{what}: {trouble}"),
-        None => Ok(run.result(&plan).unwrap_or_default()),
-    }
 }

@@ -17,9 +17,9 @@ use super::{
     console::{Progress, print_json, print_text},
     files::Files,
     timed,
+    usage::UsageError,
 };
 use giusto::{
-    error::UsageError,
     record::{RunRecord, TimelineOptions},
     run::RecordOptions,
     scenario::{Document, Scenario, Setting},

@@ -19,9 +19,9 @@ use super::{
     quoted,
     sim::make_folder,
     timed,
+    usage::UsageError,
 };
 use giusto::{
-    error::UsageError,
     record::RunRecord,
     run::{
         RecordOptions,

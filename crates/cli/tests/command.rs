@@ -1,4 +1,6 @@
-//! The `giusto` command as a person or a script meets it: real processes, real sockets, loopback only.
+//! The `giusto` command: real processes and real sockets, on loopback.
+//!
+//! No test depends on how fast this machine is: rates and times are compared with each other, or bounded widely on both sides.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 #![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
@@ -6,6 +8,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     net::{SocketAddr, UdpSocket},
     process::{Child, Command, Output, Stdio},
+    sync::mpsc,
     time::Duration,
 };
 
@@ -33,10 +36,12 @@ fn json(output: &Output) -> Value {
     })
 }
 
-/// A `giusto recv` on a free port of loopback; ended with the test.
+/// A `giusto recv` on a free port of loopback; killed at the end of the test.
 struct Receiver {
     child: Child,
     address: SocketAddr,
+    /// Its further lines on standard error.
+    lines: mpsc::Receiver<String>,
 }
 
 impl Receiver {
@@ -47,10 +52,20 @@ impl Receiver {
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
         let address = line.split_whitespace().nth(2).and_then(|word| word.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("where does it listen? {line:?}"));
-        // Its pipe is read to the end, or it would stop when the pipe is full.
-        std::thread::spawn(move || stderr.read_to_end(&mut Vec::new()));
-        Self { child, address }
+        let address = address.unwrap_or_else(|| panic!("no address in {line:?}"));
+        // The pipe is read to the end: a full pipe would block the receiver.
+        let (found, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).for_each(|line| drop(found.send(line)));
+        });
+        Self { child, address, lines }
+    }
+
+    /// Waits until a stream is open, and for its first datagrams.
+    fn wait_for_stream(&self) {
+        let line = self.lines.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(line.contains("stream of"), "{line}");
+        std::thread::sleep(Duration::from_millis(700));
     }
 
     fn to(&self) -> String {
@@ -83,19 +98,23 @@ fn signal(child: &Child, name: &str) {
 }
 
 #[test]
-fn what_cannot_be_done_is_one_line_with_the_value_and_exit_status_2() {
+fn wrong_usage_is_one_line_and_exit_status_2() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let cases: &[(&[&str], &str)] = &[
         (&["send", "127.0.0.1:9", "--rate", "0"], "above 0 bit/s"),
         (&["send", "127.0.0.1:9", "--rate", "fast"], "\"fast\""),
         (&["send", "127.0.0.1:9", "--rate", "1", "--size", "60000"], "longest of 24 h"),
-        (&["send", "127.0.0.1:9", "--size", "35"], "needs 36 B"),
-        (&["send", "127.0.0.1:9", "--size", "11", "--rtp"], "needs 12 B"),
-        (&["send", "127.0.0.1:9", "--size", "65508"], "65507 or less"),
+        (&["send", "127.0.0.1:9", "--size", "35"], "at least 36 B to hold the giusto header, found 35 B"),
+        (
+            &["send", "127.0.0.1:9", "--size", "11", "--rtp"],
+            "at least 12 B to hold the RTP header, found 11 B",
+        ),
+        (&["send", "127.0.0.1:9", "--size", "65508"], "at most 65507 B, found 65508 B"),
         (&["send", "127.0.0.1:9", "--duration", "10"], "needs one of the units"),
-        (&["send", "127.0.0.1:9", "--duration", "0s"], "nothing would be sent"),
-        (&["send", "127.0.0.1:9", "--count", "0"], "nothing would be sent"),
+        (&["send", "127.0.0.1:9", "--duration", "0s"], "--duration: must be above 0 s, found 0 s"),
+        (&["send", "127.0.0.1:9", "--count", "0"], "--count: must be above 0, found 0"),
+        (&["send", "127.0.0.1:9", "--bytes", "0"], "--bytes: must be above 0 B, found 0 B"),
         (&["send", "127.0.0.1:9", "--strategy", "gird"], "grid"),
         (&["send", "127.0.0.1:9", "--mode", "fast"], "precise, balanced or eco"),
         (&["send", "127.0.0.1:9", "--profile", "g723"], "g729"),
@@ -111,15 +130,18 @@ fn what_cannot_be_done_is_one_line_with_the_value_and_exit_status_2() {
         (&["send", "127.0.0.1:0"], "HOST:PORT"),
         (&["send", "no-such-host.invalid:5005"], "no-such-host.invalid"),
         (&["recv", &taken], "choose another port"),
-        (&["recv", "127.0.0.1:0", "--idle", "1ms"], "100 ms"),
+        (&["recv", "127.0.0.1:0", "--idle", "1ms"], "--idle: must be at least 100 ms, found 1 ms"),
         (&["cbr", "--rate", "1M,0"], "above 0 bit/s"),
-        (&["cbr", "--size", "20"], "needs 36 B"),
-        (&["cbr", "--duration", "0s"], "nothing would be sent"),
+        (&["cbr", "--size", "20"], "at least 36 B"),
+        (&["cbr", "--duration", "0s"], "--duration: must be above 0 s"),
         (&["cbr", "--against", "iperf3", "--against-path", "/bin/true"], "is not iperf3"),
         (&["reproduce", "something"], "firebind"),
         (&["frobnicate"], "frobnicate"),
         (&[], "giusto demo"),
-        (&["cbr", "--layer", "ip", "--against", "iperf3"], "payload alone"),
+        (
+            &["cbr", "--layer", "ip", "--against", "iperf3"],
+            "--layer: must be payload with --against, found ip",
+        ),
     ];
     for (args, expected) in cases {
         let output = run(args);
@@ -132,8 +154,25 @@ fn what_cannot_be_done_is_one_line_with_the_value_and_exit_status_2() {
 }
 
 #[test]
-fn both_ends_tell_the_same_of_a_stream() {
-    let receiver = Receiver::start(&["--once", "--json"]);
+fn every_help_page_has_an_example() {
+    let main = String::from_utf8(run(&["--help"]).stdout).unwrap();
+    assert!(main.contains("Exit status:") && main.contains("130  ended by a second Ctrl-C"), "{main}");
+    let names =
+        main.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // Long descriptions continue on lines that are indented further.
+    let names = names.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
+    let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.starts_with(&["demo", "send", "recv", "cbr", "sim"]), "{names:?}");
+    for name in names.into_iter().filter(|name| *name != "help") {
+        let help = String::from_utf8(run(&[name, "--help"]).stdout).unwrap();
+        let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("{name} has no example"));
+        assert!(examples.contains(&format!("  giusto {name}")), "{name}: {examples}");
+    }
+}
+
+#[test]
+fn both_ends_report_the_same_figures() {
+    let receiver = Receiver::start(&["--once", "--json", "--no-offload"]);
     let args = ["--rate", "2M", "--size", "500", "--count", "200", "--dscp", "46", "--ecn", "ect1", "--json"];
     let output = run(&[&["send", &receiver.to()], &args[..]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -155,13 +194,16 @@ fn both_ends_tell_the_same_of_a_stream() {
     for figure in ["rx_rate_bps", "gap_error_us", "schedule_error_us", "tx_rate_bps"] {
         assert_eq!(sent[figure], received[figure], "{figure}");
     }
-    // A busy machine may delay a datagram, but not by so much that the rate is another one.
+    // 200 datagrams enclose 199 intervals, however long they took.
     let rate = sent["rx_rate_bps"].as_f64().unwrap();
-    assert!((1.0e6..4.0e6).contains(&rate), "{rate}");
+    let intervals = rate * received["duration_s"].as_f64().unwrap() / (500.0 * 8.0);
+    assert!((198.999..199.001).contains(&intervals), "{intervals}");
+    let error = sent["rate_error_ppm"].as_f64().unwrap();
+    assert!((error - (rate / 2e6 - 1.0) * 1e6).abs() < 1e-3, "{error} ppm at {rate} bit/s");
 }
 
 #[test]
-fn several_streams_are_measured_apart() {
+fn several_streams_are_measured_separately() {
     let receiver = Receiver::start(&["--json"]);
     let args = ["--rate", "400k", "--size", "100", "--count", "50", "--streams", "5", "--json"];
     let sent = json(&run(&[&["send", &receiver.to()], &args[..]].concat()));
@@ -175,21 +217,27 @@ fn several_streams_are_measured_apart() {
 }
 
 #[test]
-fn voice_is_rated() {
+fn voice_has_a_score_and_a_relative_delay() {
     let receiver = Receiver::start(&["--once", "--json"]);
     let output = run(&["send", &receiver.to(), "--profile", "g711", "--count", "50", "--json"]);
     let (sent, (received, _)) = (json(&output), receiver.output());
     for end in [&sent, &received] {
         assert_eq!((&end["size_bytes"], &end["rate_bps"]), (&Value::from(172), &Value::from(68_800)));
         let mos = end["voice"]["mos"].as_f64().unwrap();
-        // Some datagram may be late on a busy machine; a perfect call has 4.41.
-        assert!((2.0..4.42).contains(&mos), "{mos}");
+        // A perfect call has 4.41. On a busy machine datagrams are late; the scale ends at 1.
+        assert!((1.0..4.42).contains(&mos), "{mos}");
+        // RTP timestamps begin at a random value: only differences between delays are known.
+        let delay = &end["one_way_delay_ms"];
+        assert_eq!(delay["basis"], "relative to the shortest delay");
+        let quantiles = ["min", "p50", "p99", "p999", "max"].map(|name| delay[name].as_f64().unwrap());
+        assert!(quantiles.is_sorted() && quantiles[0] == 0.0, "{delay}");
+        assert!(quantiles[4] > 0.0 && quantiles[4] < 60_000.0, "{delay}");
     }
     assert_eq!(received["format"], "rtp g711");
 }
 
 #[test]
-fn a_recording_is_sent_with_its_sizes_at_its_times() {
+fn a_trace_sets_sizes_and_times() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace.csv");
     std::fs::write(&trace, "time_s,size_bytes\n0,100\n0.05,200\n0.3,300\n").unwrap();
@@ -202,8 +250,9 @@ fn a_recording_is_sent_with_its_sizes_at_its_times() {
         (&Value::from("recorded"), &Value::from("recorded"))
     );
     assert_eq!((&sent["sent_packets"], &received["received_packets"]), (&Value::from(3), &Value::from(3)));
-    let lasted = received["duration_s"].as_f64().unwrap();
-    assert!((0.25..3.0).contains(&lasted), "{lasted}");
+    // The last datagram never leaves before its time; a busy machine may delay it.
+    let duration = sent["duration_s"].as_f64().unwrap();
+    assert!((0.3..30.0).contains(&duration), "{duration}");
     std::fs::write(&trace, "0.3,100\n0.1,100\n").unwrap();
     let backwards = run(&["send", "127.0.0.1:9", "--payload", &spec]);
     let message = String::from_utf8_lossy(&backwards.stderr).into_owned();
@@ -212,7 +261,7 @@ fn a_recording_is_sent_with_its_sizes_at_its_times() {
 }
 
 #[test]
-fn plain_receivers_get_what_was_asked_for_and_nothing_else() {
+fn one_way_streams_reach_receivers_without_giusto() {
     for (flags, check) in [
         (&["--raw", "--size", "77"][..], None),
         (&["--profile", "g729"][..], Some(18)),
@@ -244,7 +293,7 @@ fn plain_receivers_get_what_was_asked_for_and_nothing_else() {
 }
 
 #[test]
-fn streams_of_other_programs_are_measured_where_that_is_asked_for() {
+fn unannounced_streams_are_measured_with_accept() {
     let receiver = Receiver::start(&["--once", "--json", "--accept", "raw", "--idle", "300ms"]);
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     for _ in 0..20 {
@@ -255,11 +304,11 @@ fn streams_of_other_programs_are_measured_where_that_is_asked_for() {
     let (received, _) = receiver.output();
     assert_eq!((&received["received_packets"], &received["format"]), (&Value::from(20), &Value::from("raw")));
     assert_eq!(received["from"], from);
-    assert_eq!(received["ended"], "silence of the sender");
+    assert_eq!(received["ended"], "idle timeout");
 }
 
 #[test]
-fn hostile_datagrams_are_counted_and_spoil_no_stream() {
+fn hostile_datagrams_are_counted_and_harm_no_stream() {
     let receiver = Receiver::start(&["--json"]);
     let hostile = UdpSocket::bind("127.0.0.1:0").unwrap();
     hostile.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
@@ -277,8 +326,9 @@ fn hostile_datagrams_are_counted_and_spoil_no_stream() {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(hostile.recv(&mut [0; 2048]).is_err(), "an answer to a stranger");
-    // A question is answered, with less than it brought.
+    assert!(hostile.recv(&mut [0; 2048]).is_err(), "an unknown sender got an answer");
+    // A Hello is answered, by fewer bytes than it has.
+    hostile.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     hostile.send_to(&Message::Hello { nonce: 1 }.encode(OPENING_BYTES), receiver.address).unwrap();
     assert!(hostile.recv(&mut [0; 2048]).unwrap() < OPENING_BYTES);
 
@@ -296,12 +346,12 @@ fn hostile_datagrams_are_counted_and_spoil_no_stream() {
 }
 
 #[test]
-fn a_receiver_that_is_ended_tells_its_sender_and_both_keep_their_figures() {
+fn a_stopped_receiver_ends_its_sender_with_a_result() {
     let receiver = Receiver::start(&["--json"]);
     let mut send =
         giusto(&["send", &receiver.to(), "--rate", "1M", "--size", "200", "--duration", "60s", "--json"]);
     let sender = send.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
+    receiver.wait_for_stream();
     receiver.signal("INT");
     let (received, code) = receiver.output();
     let output = sender.wait_with_output().unwrap();
@@ -309,55 +359,47 @@ fn a_receiver_that_is_ended_tells_its_sender_and_both_keep_their_figures() {
     assert_eq!((code, output.status.code()), (0, Some(1)), "{message}");
     assert!(message.contains("the receiver was stopped"), "{message}");
     let sent = json(&output);
-    assert!(sent["sent_packets"].as_u64().unwrap() > 10);
-    assert!(received["runs"][0]["received_packets"].as_u64().unwrap() > 10);
-    assert_eq!(received["runs"][0]["ended"], "stopped here");
+    assert!(sent["sent_packets"].as_u64().unwrap() > 0);
+    assert!(received["runs"][0]["received_packets"].as_u64().unwrap() > 0);
+    assert_eq!(received["runs"][0]["ended"], "receiver stopped");
 }
 
 #[test]
-fn a_receiver_that_disappears_ends_the_run_with_a_clear_word() {
+fn a_lost_receiver_ends_the_run_with_an_error() {
     let mut receiver = Receiver::start(&["--json"]);
     let mut send =
         giusto(&["send", &receiver.to(), "--rate", "1M", "--size", "200", "--duration", "60s", "--json"]);
     let sender = send.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
+    receiver.wait_for_stream();
     receiver.child.kill().unwrap();
     let output = sender.wait_with_output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("disappeared"), "{message}");
     let sent = json(&output);
-    assert!(sent["sent_packets"].as_u64().unwrap() > 10, "the sender's own figures are kept");
+    assert!(sent["sent_packets"].as_u64().unwrap() > 0, "the sender's own figures are kept");
 }
 
 #[test]
 fn an_interrupted_sender_prints_its_result() {
     for name in ["INT", "TERM"] {
         let receiver = Receiver::start(&["--once", "--json"]);
-        let mut send = giusto(&[
-            "send",
-            &receiver.to(),
-            "--rate",
-            "10k",
-            "--size",
-            "200",
-            "--duration",
-            "60s",
-            "--json",
-        ]);
+        let args = ["--rate", "100k", "--size", "200", "--duration", "60s", "--json"];
+        let mut send = giusto(&[&["send", &receiver.to()], &args[..]].concat());
         let sender = send.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_secs(1));
+        receiver.wait_for_stream();
         signal(&sender, name);
         let output = sender.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0));
         let (sent, (received, _)) = (json(&output), receiver.output());
         assert_eq!(sent["ended"], "interrupted");
         assert_eq!(sent["sent_packets"], received["received_packets"]);
+        assert!(sent["sent_packets"].as_u64().unwrap() > 0);
     }
 }
 
 #[test]
-fn a_sender_to_nobody_says_so() {
+fn a_missing_receiver_is_an_error() {
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let output = run(&["send", &nobody, "--rate", "1M"]);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -366,7 +408,7 @@ fn a_sender_to_nobody_says_so() {
 }
 
 #[test]
-fn an_idle_receiver_costs_nothing() {
+fn an_idle_receiver_uses_no_cpu_time() {
     let receiver = Receiver::start(&[]);
     let ticks = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", receiver.child.id())).unwrap();
@@ -375,17 +417,17 @@ fn an_idle_receiver_costs_nothing() {
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
     let before = ticks();
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(1));
     let used = ticks() - before;
-    assert!(used <= 2, "{used} hundredths of a second of processor time in 2 s");
+    assert!(used <= 1, "{used} hundredths of a second of CPU time in 1 s");
 }
 
 #[test]
-fn cbr_prints_the_fields_that_others_rely_on() {
+fn cbr_json_has_the_documented_fields() {
     let dir = tempfile::tempdir().unwrap();
     let page = dir.path().join("cbr.html");
     let args =
-        ["--rate", "1M", "--size", "200", "--strategy", "grid,send-sleep", "--duration", "300ms", "--json"];
+        ["--rate", "1M", "--size", "200", "--strategy", "grid,send-sleep", "--duration", "500ms", "--json"];
     let output = run(&[&["cbr"], &args[..], &["--out", page.to_str().unwrap()]].concat());
     let result = json(&output);
     let runs = result["runs"].as_array().unwrap();
@@ -424,7 +466,7 @@ fn cbr_prints_the_fields_that_others_rely_on() {
 }
 
 #[test]
-fn the_demo_writes_one_file_that_needs_nothing_else() {
+fn the_demo_writes_one_self_contained_file() {
     let dir = tempfile::tempdir().unwrap();
     let page = dir.path().join("demo.html");
     let output = run(&["demo", "--quick", "--out", page.to_str().unwrap()]);
@@ -450,10 +492,10 @@ fn the_demo_writes_one_file_that_needs_nothing_else() {
 }
 
 #[test]
-fn an_interrupted_reproduction_of_the_shapers_has_all_that_is_virtual_and_what_was_measured() {
+fn an_interrupted_shaper_reproduction_keeps_its_runs() {
     let mut reproduce = giusto(&["reproduce", "shaper", "--quick", "--json"]);
     let reproduce = reproduce.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Of the fifteen runs, each of half a second, on this machine's own clock.
+    // There are fifteen runs of half a second each.
     std::thread::sleep(Duration::from_millis(1300));
     signal(&reproduce, "INT");
     let output = reproduce.wait_with_output().unwrap();
@@ -482,7 +524,7 @@ fn an_interrupted_reproduction_of_the_shapers_has_all_that_is_virtual_and_what_w
     let slept = item("fig7a-actual-500-rounds-up");
     assert_eq!((slept["ours"].as_f64(), slept["published"].as_f64()), (Some(500.0), Some(819.0)));
     assert!(!slept["why"].as_str().unwrap().is_empty());
-    // On a machine that is busy enough not one run is done by then.
+    // On a busy machine not one run may have ended by then.
     if let Some(beside) = all.get("beside").and_then(Value::as_object) {
         assert!((1..15).contains(&beside.len()), "{beside:?}");
         assert!(beside.values().all(|ratio| (0.01..1.05).contains(&ratio.as_f64().unwrap())), "{beside:?}");
@@ -490,7 +532,7 @@ fn an_interrupted_reproduction_of_the_shapers_has_all_that_is_virtual_and_what_w
 }
 
 #[test]
-fn shapers_of_the_literature_are_strategies_like_others() {
+fn published_shapers_are_strategies() {
     let names = ["dt0", "dt1", "dt2", "dt2-live", "at0", "at1"];
     let args = ["cbr", "--rate", "1M", "--size", "500", "--duration", "300ms", "--json", "--strategy"];
     let output = run(&[&args[..], &[&names.join(",")]].concat());
@@ -499,11 +541,11 @@ fn shapers_of_the_literature_are_strategies_like_others() {
     let runs = all["runs"].as_array().unwrap();
     let strategies: Vec<&str> = runs.iter().filter_map(|run| run["strategy"].as_str()).collect();
     assert_eq!(strategies, names);
-    assert!(runs.iter().all(|run| run["received_packets"].as_u64().unwrap() > 10), "{runs:?}");
+    assert!(runs.iter().all(|run| run["received_packets"].as_u64().unwrap() > 1), "{runs:?}");
 }
 
 #[test]
-fn the_reproduction_of_the_thesis_judges_every_sentence() {
+fn rrtcc_judges_every_statement() {
     let output = run(&["reproduce", "rrtcc", "--quick", "--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let all = json(&output);
@@ -514,10 +556,10 @@ fn the_reproduction_of_the_thesis_judges_every_sentence() {
     for field in ["what", "unit", "published", "ours", "ours_low", "ours_high", "agrees", "why"] {
         assert!(mean.get(field).is_some(), "{field}");
     }
-    // By the printed rules nobody stays above all that the network has.
+    // By the printed rules the mean estimate stays below the capacity.
     assert_eq!((mean["published"].as_f64(), &mean["agrees"]), (Some(7_082_516.0), &Value::Bool(false)));
     assert!((4.5e6..5.8e6).contains(&mean["ours"].as_f64().unwrap()), "{mean}");
-    // The share of the states: 0.125·(0.2 + 0.4) + 0.05.
+    // The shares of the states give 0.125·(0.2 + 0.4) + 0.05.
     let loss = item("fig18-udp-loss-3")["ours"].as_f64().unwrap();
     assert!((0.10..0.16).contains(&loss), "{loss}");
     let beside = &all["beside"];

@@ -7,9 +7,8 @@
 //! | [`measured`] | runs over real sockets: send, receive, both on loopback, other programs |
 //! | [`record`] | the result of a simulated run |
 //! | [`view`] | tables, HTML pages, trace files |
-//! | [`whole_file`] | files that appear whole or not at all |
+//! | [`whole_file`] | files that are complete or absent |
 
-pub mod error;
 pub mod measured;
 pub mod record;
 pub mod run;

@@ -1,7 +1,7 @@
-//! Files that appear whole or not at all.
+//! Files that are complete or absent.
 //!
-//! What is written goes to a temporary name in the same folder and is renamed at the end: nobody ever sees half a file under
-//! the name that was asked for, and what was there before stays until then.
+//! The content goes to a temporary file in the same directory, which is renamed at the end. Until then an earlier file of the
+//! same name remains.
 //!
 //! # Example
 //!
@@ -28,21 +28,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a file holds, for the sentences that tell why it could not be written.
+/// The kind of a file, for error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
-    /// What it is: `report`.
+    /// The kind: `report`.
     pub name: &'static str,
-    /// A name that such a file could have: `report.html`.
+    /// An example of a name: `report.html`.
     pub example: &'static str,
 }
 
 impl Content {
-    /// A page.
+    /// An HTML page.
     pub const REPORT: Self = Self { name: "report", example: "report.html" };
-    /// What happened, event by event.
+    /// The events of a run.
     pub const TRACE: Self = Self { name: "trace", example: "trace.parquet" };
-    /// Figures.
+    /// A result in JSON.
     pub const RESULT: Self = Self { name: "result", example: "result.json" };
 }
 
@@ -51,11 +51,11 @@ impl Content {
 #[non_exhaustive]
 pub enum WriteError {
     /// The path names no file: it is empty, or ends in `..` or `/`.
-    #[error("{}: this names no file: give a file name, such as {}", path.display(), content.example)]
+    #[error("{}: expected a file name, such as {}", path.display(), content.example)]
     NoFileName {
         /// The path as given.
         path: PathBuf,
-        /// What was to be written.
+        /// The kind of the file.
         content: Content,
     },
     /// The path is a directory.
@@ -63,30 +63,29 @@ pub enum WriteError {
     Directory {
         /// The path as given.
         path: PathBuf,
-        /// What was to be written.
+        /// The kind of the file.
         content: Content,
     },
     /// The file could not be written.
-    #[error("{}: cannot write the {}: {source}: {}", path.display(), content.name, mend(source.kind()))]
+    #[error("{}: cannot write the {}: {source}: {}", path.display(), content.name, fix(source.kind()))]
     Io {
         /// The path as given.
         path: PathBuf,
-        /// What was to be written.
+        /// The kind of the file.
         content: Content,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl WriteError {
-    /// The system refused to write `content` to `path`.
+    /// The error of writing `content` to `path`.
     pub fn io(path: &Path, content: Content, source: io::Error) -> Self {
         Self::Io { path: path.to_owned(), content, source }
     }
 }
 
-/// What to do about it.
-const fn mend(kind: io::ErrorKind) -> &'static str {
+const fn fix(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::NotFound => "create the directory first",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -97,24 +96,24 @@ const fn mend(kind: io::ErrorKind) -> &'static str {
     }
 }
 
-/// A file under construction. It is there once [`commit`](Self::commit) has succeeded; dropped before, it leaves nothing.
+/// A file under construction. It appears with [`commit`](Self::commit); dropped before, it leaves nothing.
 ///
-/// Writing to what is no file of its own, such as `/dev/null` or a pipe, goes there at once.
+/// A device or a pipe, such as `/dev/null`, is written in place.
 #[derive(Debug)]
 pub struct WholeFile {
     path: PathBuf,
     content: Content,
-    /// None: it is written in place, or it is done.
+    /// `None` where it is written in place, and after the commit.
     temporary: Option<PathBuf>,
     file: BufWriter<File>,
 }
 
 impl WholeFile {
-    /// Begins a file that shall hold `content` under `path`.
+    /// Begins a file of kind `content` at `path`.
     ///
     /// # Errors
     ///
-    /// [`WriteError`] names the path, and what to do.
+    /// [`WriteError`] names the path and the fix.
     pub fn create(path: &Path, content: Content) -> Result<Self, WriteError> {
         if path.is_dir() {
             return Err(WriteError::Directory { path: path.to_owned(), content });
@@ -137,11 +136,11 @@ impl WholeFile {
         Ok(Self { path: path.to_owned(), content, temporary, file: BufWriter::new(file) })
     }
 
-    /// Lets it appear under its name, in place of what was there.
+    /// Makes it appear under its name, in place of an earlier file.
     ///
     /// # Errors
     ///
-    /// [`WriteError`] names the path, and what to do.
+    /// [`WriteError`] names the path and the fix.
     pub fn commit(mut self) -> Result<(), WriteError> {
         let done = self.file.flush().and_then(|()| match &self.temporary {
             Some(temporary) => fs::rename(temporary, &self.path),
@@ -166,17 +165,17 @@ impl Write for WholeFile {
 impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // What is left of a failed write is of no use to anyone.
+            // The rest of a failed write.
             let _ = fs::remove_file(temporary);
         }
     }
 }
 
-/// Writes `bytes` to `path`, whole or not at all.
+/// Writes `bytes` to `path`, completely or not at all.
 ///
 /// # Errors
 ///
-/// [`WriteError`] names the path, and what to do.
+/// [`WriteError`] names the path and the fix.
 pub fn write(path: &Path, content: Content, bytes: &[u8]) -> Result<(), WriteError> {
     let mut file = WholeFile::create(path, content)?;
     file.write_all(bytes).map_err(|source| WriteError::io(path, content, source))?;
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_whole_at_the_end_and_leaves_nothing_else() {
+    fn a_file_appears_complete_and_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.html");
         fs::write(&path, "old").unwrap();
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_leaves_what_was_there() {
+    fn a_dropped_file_leaves_the_earlier_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace.csv");
         fs::write(&path, "old").unwrap();
@@ -216,11 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_names_the_path_and_the_mend() {
+    fn a_failed_write_names_the_path_and_the_fix() {
         let folder = tempfile::tempdir().unwrap();
         let message = |path: &Path| write(path, Content::REPORT, b"new").unwrap_err().to_string();
         assert!(message(folder.path()).contains("this is a directory: give a file in it"));
-        assert!(message(Path::new("")).contains("give a file name, such as report.html"));
+        assert!(message(Path::new("")).contains("expected a file name, such as report.html"));
         let missing = folder.path().join("missing").join("report.html");
         let text = message(&missing);
         assert!(text.starts_with(&missing.display().to_string()), "{text}");
@@ -231,10 +230,10 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_is_no_file_of_its_own_is_written_in_place() {
+    fn devices_are_written_in_place() {
         write(Path::new("/dev/null"), Content::RESULT, b"gone").unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
-        // The device that is always full says so, and what to do.
+        // This device is always full.
         let full = write(Path::new("/dev/full"), Content::RESULT, b"too much").unwrap_err().to_string();
         assert!(full.ends_with("free some space or choose another disk"), "{full}");
     }

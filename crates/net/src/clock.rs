@@ -1,4 +1,4 @@
-//! The clock that every timestamp comes from, and the way of the kernel's receive stamps onto it.
+//! The clock of all timestamps, and the conversion of the kernel's receive timestamps to it.
 
 use giusto_units::{NANOS_PER_SECOND, TimeDelta, Timestamp};
 use nix::{
@@ -35,44 +35,44 @@ impl Clock {
         Self { origin_monotonic, origin_realtime: origin_monotonic.saturating_add_signed(offset.middle()) }
     }
 
-    /// The time since the clock began. One read costs some 25 ns and no system call.
+    /// The time since the clock began. One read takes about 25 ns and no system call.
     pub fn now(self) -> Timestamp {
         Timestamp::from_nanos(monotonic_nanos().saturating_sub(self.origin_monotonic))
     }
 
-    /// The beginning on `CLOCK_REALTIME`: nanoseconds since 1970, as the system's clock had it then.
+    /// Time 0 on `CLOCK_REALTIME`: nanoseconds since 1970.
     pub const fn origin_realtime_nanos(self) -> u64 {
         self.origin_realtime
     }
 
-    /// The beginning on `CLOCK_MONOTONIC`: nanoseconds since some moment about the boot.
+    /// Time 0 on `CLOCK_MONOTONIC`: nanoseconds since about the boot.
     pub const fn origin_monotonic_nanos(self) -> u64 {
         self.origin_monotonic
     }
 
-    /// The moment as `CLOCK_MONOTONIC` counts it, for absolute sleeps.
+    /// A time on `CLOCK_MONOTONIC`, for absolute sleeps.
     pub(crate) fn monotonic(self, at: Timestamp) -> TimeSpec {
         let nanos = self.origin_monotonic.saturating_add(at.as_nanos());
         TimeSpec::new((nanos / NANOS_PER_SECOND) as _, (nanos % NANOS_PER_SECOND) as _)
     }
 
-    /// What the kernel says about the accuracy of the system's clock: whether one-way delays between machines mean anything.
+    /// The kernel's statement of the accuracy of the system's clock, which one-way delays between machines depend on.
     ///
     /// # Errors
     ///
-    /// The kernel's, where it does not answer; a sandbox may forbid the question.
+    /// The kernel's error; a sandbox may forbid the call.
     pub fn synchronisation() -> std::io::Result<Synchronisation> {
         let (synchronised, estimated_us, maximum_us) = sys::clock_discipline()?;
         Ok(Synchronisation { synchronised, estimated_error_us: estimated_us, maximum_error_us: maximum_us })
     }
 }
 
-/// How well the system's clock follows true time, as the kernel was told by a time service.
+/// The accuracy of the system's clock, as a time service has told the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Synchronisation {
-    /// Some service keeps the clock synchronised.
+    /// A time service keeps the clock synchronised.
     pub synchronised: bool,
-    /// The service's estimate of the error, in microseconds. It means nothing where `synchronised` is false.
+    /// The service's estimate of the error, in microseconds. Meaningless where `synchronised` is false.
     pub estimated_error_us: u64,
     /// A bound on the error, in microseconds. The kernel raises it by 500 ppm from one update to the next.
     pub maximum_error_us: u64,
@@ -99,7 +99,7 @@ struct OffsetBounds {
 }
 
 impl OffsetBounds {
-    /// One reading of the real clock between two of ours.
+    /// One reading of the real-time clock between two of ours.
     fn sample() -> Self {
         let before = monotonic_nanos();
         let real = read(ClockId::CLOCK_REALTIME);
@@ -117,7 +117,7 @@ impl OffsetBounds {
         self.low + (self.high - self.low) / 2
     }
 
-    /// How far the two are apart; zero where they meet.
+    /// The distance between the two; 0 where they overlap.
     fn distance(self, other: Self) -> i64 {
         (self.low - other.high).max(other.low - self.high).max(0)
     }
@@ -127,12 +127,12 @@ fn signed(nanos: u64) -> i64 {
     i64::try_from(nanos).unwrap_or(i64::MAX)
 }
 
-/// Puts the kernel's receive stamps, which are on `CLOCK_REALTIME`, onto our clock.
+/// Converts the kernel's receive timestamps, which are of `CLOCK_REALTIME`, to our clock.
 ///
-/// Network time changes the speed of both clocks alike, so their difference stands still until somebody *sets* the time. Each
-/// [`refresh`](Self::refresh) brackets one reading of the real clock between two of ours and narrows the bounds of that
-/// difference; a reading outside the bounds is a step, and the difference is learned anew. Stamps from before a step are
-/// still in the socket's queue after it: the difference that was valid then is kept for them.
+/// A time service changes the speed of both clocks alike, so their difference is constant until the time is *set*. Each
+/// [`refresh`](Self::refresh) brackets one reading of the real-time clock between two of ours and narrows the bounds of that
+/// difference; a reading outside the bounds is a step, and the difference is learned again. Timestamps from before a step are
+/// still in the socket's queue after it: the previous difference is kept for them.
 #[derive(Debug, Clone)]
 pub struct StampConverter {
     clock: Clock,
@@ -144,14 +144,14 @@ pub struct StampConverter {
 }
 
 impl StampConverter {
-    /// The shortest time between two looks at the real clock.
+    /// The shortest time between two readings of the real-time clock.
     const REFRESH: TimeDelta = TimeDelta::from_millis(1);
-    /// Bounds that miss each other by less than this are noise of two processors' counters, not a step.
+    /// A smaller distance between bounds is noise of two processors' counters, not a step.
     const NOISE_NANOS: i64 = 1_000;
-    /// How far a stamp may lie after the moment at which it was read before it is disbelieved.
+    /// Timestamps that lie further in the future than this are rejected.
     const FUTURE_NANOS: i64 = 20_000;
 
-    /// A converter onto `clock`.
+    /// A converter to `clock`.
     pub fn new(clock: Clock) -> Self {
         let mut converter = Self {
             clock,
@@ -167,8 +167,8 @@ impl StampConverter {
         converter
     }
 
-    /// Looks whether the real clock was set. Call it once for each batch, with the moment at which the batch was read; it
-    /// looks at most once per millisecond and costs some 75 ns then.
+    /// Checks whether the real-time clock was set. Call it once for each batch, with the time at which the batch was read; it
+    /// reads the clock at most once per millisecond, which takes about 75 ns.
     pub fn refresh(&mut self, now: Timestamp) {
         if now.saturating_since(self.refreshed) >= Self::REFRESH {
             self.refreshed = now;
@@ -188,10 +188,10 @@ impl StampConverter {
         self.current = sample;
     }
 
-    /// The moment of a stamp of `realtime_nanos`, for a datagram that was read at `now`.
+    /// The time of the timestamp `realtime_nanos`, for a datagram that was read at `now`.
     ///
-    /// After a step both differences are tried, and the later moment that does not lie in the future is taken. That is right
-    /// for every datagram that waited for less time than the clock was stepped by. Never later than `now`.
+    /// After a step both differences are tried, and the later result that does not lie in the future is taken. That is right
+    /// for every datagram that waited for less time than the size of the step. Never later than `now`.
     pub fn convert(&self, realtime_nanos: u64, now: Timestamp) -> Timestamp {
         let latest = signed(now.as_nanos()).saturating_add(Self::FUTURE_NANOS);
         let ours = |offset: i64| {
@@ -207,12 +207,12 @@ impl StampConverter {
         Timestamp::from_nanos(u64::try_from(moment).unwrap_or(0)).min(now)
     }
 
-    /// The width of the bounds of the clocks' difference: twice the largest error of a conversion.
+    /// The width of the bounds of the difference: twice the largest error of a conversion.
     pub fn uncertainty(&self) -> TimeDelta {
         TimeDelta::from_nanos(self.current.high - self.current.low)
     }
 
-    /// How often the real clock was seen to be set.
+    /// The number of steps of the real-time clock.
     pub const fn steps(&self) -> u32 {
         self.steps
     }

@@ -1,15 +1,15 @@
-//! A network of sockets: the clock, the sleeper, batched UDP with kernel timestamps, and the drivers.
+//! Precise UDP: the clock, the sleeper, batched sockets with kernel timestamps, and the drivers of the probe protocol.
 //!
 //! Linux only. This is the one crate that reads a clock and sleeps.
 //!
-//! | module | answers |
+//! | module | holds |
 //! |---|---|
-//! | [`clock`] | what time is it, and when did the kernel receive this? |
-//! | [`sleeper`] | how does a thread wake on time without spinning? |
-//! | [`socket`] | how do many datagrams cross in few system calls, with their stamps? |
-//! | [`system`] | what did the system grant of what was asked? |
-//! | [`driver`] | where do the pure state machines meet clock and sockets? |
-//! | [`emulate`] | how does another program's traffic pass through our hands? |
+//! | [`clock`] | the clock, and kernel receive timestamps on it |
+//! | [`sleeper`] | a thread that wakes on time with little spinning |
+//! | [`socket`] | UDP sockets that send and receive many datagrams per system call |
+//! | [`system`] | what the system granted |
+//! | [`driver`] | the loops that give state machines a clock and sockets |
+//! | [`emulate`] | a relay that measures another program's traffic |
 
 pub mod clock;
 pub mod driver;

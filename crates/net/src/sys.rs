@@ -1,9 +1,9 @@
-//! The system calls that no library wraps as the hot path needs them.
+//! System calls that no library wraps in the form that the hot path needs.
 //!
-//! `nix` has `sendmmsg` and `recvmmsg`, but its reused receive headers keep the shortened control length of the message
-//! before, so that stamps and strides vanish from later ones, and its send headers cannot outlive one borrow of the bytes.
-//! Here the headers live on the stack of one call: they point only to what the caller lends for that call, and nothing is
-//! allocated. Names and control messages are plain bytes, read and written by safe code.
+//! `nix` has `sendmmsg` and `recvmmsg`, but its reused receive headers keep the shortened control length of the previous
+//! message, so that later messages lose their timestamps and strides, and its send headers cannot outlive one borrow of the
+//! bytes. Here the headers live on the stack of one call: they point only to what the caller lends for that call, and nothing
+//! is allocated. Names and control messages are plain bytes, read and written by safe code.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ use std::{
 
 use nix::errno::Errno;
 
-/// The most messages that one call hands over.
+/// The most messages of one call.
 pub(crate) const MESSAGES_PER_CALL: usize = 64;
 
 /// Bytes of a `sockaddr_in`.
@@ -35,7 +35,7 @@ impl Name {
     /// Room for an address that the kernel writes.
     pub(crate) const EMPTY: Self = Self { bytes: [0; NAME_V6], len: 0 };
 
-    /// `address` as a socket of this family names it: on an IPv6 socket an IPv4 address is mapped.
+    /// `address` for a socket of this family: on an IPv6 socket an IPv4 address is mapped.
     pub(crate) fn of(address: SocketAddr, v6_socket: bool) -> Self {
         match address {
             SocketAddr::V4(v4) if v6_socket => {
@@ -97,10 +97,10 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// Bytes of the header of a control message, as the kernel lays it out: length, level, type.
+/// Bytes of the header of a control message: length, level, type.
 const CONTROL_HEADER: usize = mem::size_of::<usize>() + 8;
 
-/// Control messages beside one datagram: room for a stamp, a drop count, a stride and two traffic classes.
+/// Control messages of one datagram: room for a timestamp, a drop count, a stride and two traffic classes.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct Control {
@@ -146,7 +146,7 @@ impl Control {
     }
 }
 
-/// What the kernel said about one received message, apart from its bytes.
+/// The metadata of one received message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     pub(crate) len: usize,
@@ -164,9 +164,9 @@ fn blank_headers() -> [libc::mmsghdr; MESSAGES_PER_CALL] {
     unsafe { mem::zeroed() }
 }
 
-/// Hands up to [`MESSAGES_PER_CALL`] of `messages` to the kernel, without waiting; returns how many it took.
+/// Sends up to [`MESSAGES_PER_CALL`] of `messages`, without waiting; returns how many the kernel took.
 ///
-/// With `segment` each message is cut into datagrams of that many bytes.
+/// With `segment` each message is split into datagrams of that many bytes.
 pub(crate) fn send_messages<'a>(
     fd: BorrowedFd<'_>,
     to: Option<&Name>,
@@ -206,8 +206,8 @@ pub(crate) fn send_messages<'a>(
     Errno::result(sent).map(|sent| sent as usize)
 }
 
-/// Takes up to [`MESSAGES_PER_CALL`] waiting messages, without waiting for more: one into each `stride` bytes of `bytes`,
-/// described by the slot of the same place. Returns how many there were, at least one.
+/// Reads up to [`MESSAGES_PER_CALL`] waiting messages, without waiting for more: one into each `stride` bytes of `bytes`,
+/// described by the slot of the same index. Returns their number, at least one.
 pub(crate) fn receive_messages(
     fd: BorrowedFd<'_>,
     bytes: &mut [u8],
@@ -262,7 +262,7 @@ fn control_len(header: &libc::msghdr) -> usize {
     header.msg_controllen as usize
 }
 
-/// How many messages this socket dropped since it was opened, for want of room or for a bad checksum.
+/// The number of messages that this socket dropped since it was opened: its buffer was full or a checksum was wrong.
 pub(crate) fn dropped_messages(fd: BorrowedFd<'_>) -> io::Result<u32> {
     // SK_MEMINFO_DROPS in linux/sock_diag.h.
     const DROPS: usize = 8;
@@ -293,9 +293,9 @@ pub(crate) fn ask_realtime(priority: u8) -> io::Result<()> {
     Errno::result(result).map(drop).map_err(io::Error::from)
 }
 
-/// Asks for a time slice of `nanos` for the calling thread in its ordinary class; gives the slice that the kernel then has.
+/// Asks for a time slice of `nanos` for the calling thread in its ordinary class; returns the granted slice.
 ///
-/// A thread with a short slice is let in sooner when it wakes and has to yield sooner: EEVDF, Linux 6.12. It needs no
+/// A thread with a short slice runs sooner after it wakes and has to yield sooner: EEVDF, Linux 6.12. It needs no
 /// privilege. See `Documentation/scheduler/sched-eevdf.rst` and `sched_setattr(2)`.
 pub(crate) fn ask_slice(nanos: u64) -> io::Result<u64> {
     let mut attributes = thread_attributes()?;
@@ -319,7 +319,7 @@ fn thread_attributes() -> io::Result<libc::sched_attr> {
     Ok(attributes)
 }
 
-/// What the kernel knows of its clock: its state, and the estimated and the largest error in microseconds.
+/// The state of the kernel's clock: synchronised, and the estimated and the largest error in microseconds.
 pub(crate) fn clock_discipline() -> io::Result<(bool, u64, u64)> {
     // SAFETY: `timex` is integers, which may be zero; with no mode set the call only reads the kernel's state.
     let mut state: libc::timex = unsafe { mem::zeroed() };

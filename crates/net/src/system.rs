@@ -1,4 +1,4 @@
-//! What the system granted of what was asked for, and what a thread cost.
+//! What the system granted, and the CPU time of a thread.
 
 use giusto_units::TimeDelta;
 use nix::{sys::utsname::uname, time::ClockId};
@@ -6,47 +6,47 @@ use serde::Serialize;
 
 use crate::clock::{self, Clock};
 
-/// Something asked for, and what came of it.
+/// A requested value and the granted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Asked<T> {
-    /// What was asked for.
+    /// The requested value.
     pub asked: T,
-    /// What the system gave.
+    /// The granted value.
     pub granted: T,
 }
 
-/// What the system granted: part of every result, for it tells how far the result can be trusted.
+/// What the system granted: part of every result, because precision depends on it.
 ///
-/// A socket fills in its part ([`UdpSocket::granted`](crate::UdpSocket::granted)), a sleeper the thread's
-/// ([`Sleeper::describe`](crate::Sleeper::describe)).
+/// [`UdpSocket::granted`](crate::UdpSocket::granted) fills in the fields of a socket,
+/// [`Sleeper::describe`](crate::Sleeper::describe) those of a thread.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is one answer of the kernel's, and a field of the result"
 )]
 pub struct Granted {
-    /// How much later than asked the kernel may wake the sending thread on purpose, in nanoseconds; `None` if not asked.
+    /// The timer slack of the sending thread, in nanoseconds; `None` if not asked.
     pub timer_slack_ns: Option<u64>,
-    /// The time slice that the sending thread asked for and has, in nanoseconds: a short one lets it in sooner when it wakes
-    /// on a busy machine. `None` if not asked, or not known to the kernel.
+    /// The time slice of the sending thread, in nanoseconds: a thread with a short slice runs sooner after it wakes. `None` if
+    /// not asked, or not supported by the kernel.
     pub time_slice_ns: Option<u64>,
     /// The real-time priority of the sending thread, 0 for none; `None` if not asked.
     pub realtime_priority: Option<Asked<u8>>,
-    /// Room for datagrams on their way out, in bytes; `None` where the system's default was left.
+    /// The send buffer, in bytes; `None` for the system's default.
     pub send_buffer_bytes: Option<Asked<u64>>,
-    /// Room for datagrams that wait to be read, in bytes; `None` where the system's default was left.
+    /// The receive buffer, in bytes; `None` for the system's default.
     pub receive_buffer_bytes: Option<Asked<u64>>,
-    /// The kernel stamps arrivals.
+    /// The kernel timestamps arrivals.
     pub kernel_timestamps: bool,
-    /// The kernel knows `UDP_SEGMENT`. A route may still refuse it: then datagrams are sent one by one, and counted.
+    /// The kernel supports `UDP_SEGMENT`. A route may still refuse it: then datagrams are sent one by one, and counted.
     pub segmentation_offload: bool,
-    /// The kernel hands over runs of datagrams as one message.
+    /// The kernel delivers runs of datagrams as one message (`UDP_GRO`).
     pub receive_offload: bool,
-    /// The kernel counts what it dropped at the socket.
+    /// The kernel counts the messages that it dropped at the socket.
     pub drop_counts: bool,
     /// DSCP and ECN of arrivals are reported.
     pub receive_traffic_class: bool,
-    /// The kernel says that the system's clock is kept synchronised; `None` where it does not answer.
+    /// A time service keeps the system's clock synchronised; `None` where the kernel does not answer.
     pub clock_synchronised: Option<bool>,
     /// The release of the kernel.
     pub kernel_release: String,
@@ -55,7 +55,7 @@ pub struct Granted {
 }
 
 impl Granted {
-    /// What is known of the system before anything was asked for.
+    /// The system before any request.
     pub fn of_this_system() -> Self {
         Self {
             timer_slack_ns: None,
@@ -77,7 +77,7 @@ impl Granted {
     }
 }
 
-/// The processor time of the calling thread, from its creation on.
+/// The CPU time of the calling thread.
 ///
 /// # Example
 ///
@@ -99,7 +99,7 @@ impl ThreadCpu {
         Self { begun: clock::read(ClockId::CLOCK_THREAD_CPUTIME_ID) }
     }
 
-    /// Processor time, user and system, that the *calling* thread used since the start. Ask in the thread that started it.
+    /// CPU time, user and system, of the *calling* thread since the start. Call it in the thread that started it.
     pub fn used(self) -> TimeDelta {
         let now = clock::read(ClockId::CLOCK_THREAD_CPUTIME_ID);
         TimeDelta::from_nanos(i64::try_from(now.saturating_sub(self.begun)).unwrap_or(i64::MAX))

@@ -1,101 +1,90 @@
-//! Both ends on this machine: what `giusto cbr`, `demo` and `reproduce` run.
+//! Both ends on this machine, for `giusto cbr`, `demo` and `reproduce`.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    sync::atomic::AtomicBool,
-    thread,
-};
+use std::{sync::atomic::AtomicBool, thread};
 
 use giusto_net::{Granted, TrafficClass, driver::Verdict};
 use giusto_session::probe::{ReceiverEvent, Stream};
 
 use crate::measured::{
-    figures,
     plan::ResolvedPlan,
     recv::{Reception, ReceptionConfig, ReceptionError},
     result::{RunPlots, RunResult},
-    send::{self, Destination, Live, RaisedOnDrop, StreamOutcome, Transmission, TransmissionError},
+    send::{self, Destination, Live, RaisedOnDrop, Transmission, TransmissionError},
 };
 
 /// Why a run on loopback failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoopbackError {
-    /// At the receiving end.
+    /// The receiving end failed.
     #[error(transparent)]
     Reception(#[from] ReceptionError),
-    /// At the sending end.
+    /// The sending end failed.
     #[error(transparent)]
     Transmission(#[from] TransmissionError),
-    /// The receiving thread broke off: a defect.
-    #[error("the receiving thread broke off; please report this")]
+    /// The receiving thread panicked: a defect of giusto.
+    #[error("the receiving thread failed; please report this")]
     Thread,
 }
 
-/// What both ends measured.
+/// A run, as both ends know it.
 #[derive(Debug)]
 pub struct LoopbackRun {
-    /// At the sending end.
-    pub transmission: Transmission,
-    /// At the receiving end, as streams ended.
-    pub received: Vec<Box<Stream>>,
-    /// What the system granted to the receiving end.
-    pub receiver_granted: Granted,
+    transmission: Transmission,
+    received: Option<Box<Stream>>,
+    receiver_granted: Granted,
 }
 
 impl LoopbackRun {
-    /// The figures of the run, as both ends know them; nothing where nothing was sent.
+    /// The result of the run; `None` where nothing was sent.
     pub fn result(&self, plan: &ResolvedPlan) -> Option<RunResult> {
-        let stream = self.transmission.streams.first()?;
-        let mut result = figures::sent_stream(plan, &self.transmission, stream);
-        result.system = Some(figures::both(&self.transmission, &self.receiver_granted));
+        let mut result = self.transmission.results(plan).into_iter().next()?;
+        if let Some(system) = &mut result.system {
+            system.add_receiver(&self.receiver_granted);
+        }
         Some(result)
     }
 
-    /// What went wrong, in words, if anything did: then the figures are of a part of the run.
-    pub fn trouble(&self) -> Option<String> {
-        self.transmission.streams.iter().find_map(StreamOutcome::trouble)
+    /// The error that ended the run early, if one did: then the result covers a part of the run.
+    pub fn failure(&self) -> Option<String> {
+        self.transmission.failure()
     }
 
-    /// What plots of the run need.
+    /// Series and histograms for plots.
     pub fn plots(&self) -> RunPlots {
-        match (self.transmission.streams.first(), self.received.first()) {
-            (Some(sent), Some(received)) => figures::plots(received.meter(), &sent.sent),
+        match (self.transmission.streams.first(), &self.received) {
+            (Some(sent), Some(received)) => RunPlots::new(received.meter(), &sent.sent.schedule_error),
             _ => RunPlots::default(),
         }
     }
 }
 
-/// Sends as `plan` says to a receiver in another thread, over 127.0.0.1.
+/// Sends as planned to a receiver in another thread, over 127.0.0.1.
 ///
 /// # Errors
 ///
-/// [`LoopbackError`] where an end could not begin, or the receiving end broke off.
+/// [`LoopbackError`] where an end could not begin, or the receiving end failed.
 pub fn run(
     plan: &ResolvedPlan,
     stop: &AtomicBool,
     on_live: impl FnMut(&Live),
 ) -> Result<LoopbackRun, LoopbackError> {
-    let mut reception = Reception::open(&ReceptionConfig::at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))))?;
-    let destination = Destination {
-        to: reception.address(),
-        streams: 1,
-        one_way: false,
-        traffic_class: TrafficClass::default(),
-    };
+    let mut reception = Reception::open(&ReceptionConfig::default())?;
+    let traffic_class = TrafficClass::default();
+    let destination = Destination { to: reception.address(), streams: 1, one_way: false, traffic_class };
     let receiver_granted = reception.granted().clone();
     let sent = AtomicBool::new(false);
     thread::scope(|scope| {
         let receiving = scope.spawn(|| {
-            let mut streams = Vec::new();
+            let mut received = None;
             let outcome = reception.run(&sent, |_, event| {
                 if let Some(ReceiverEvent::Closed(_, stream)) = event {
-                    streams.push(stream);
+                    received.get_or_insert(stream);
                     return Verdict::Stop;
                 }
                 Verdict::GoOn
             });
-            outcome.map(|()| streams)
+            outcome.map(|()| received)
         });
         let transmission = {
             let _ends_the_receiver = RaisedOnDrop(&sent);

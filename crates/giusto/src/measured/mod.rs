@@ -2,12 +2,11 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`plan`] | what to send, and how to keep time |
-//! | [`send`], [`recv`], [`loopback`] | one end of a run, or both |
-//! | [`peer`] | other programs measured by the same meter |
-//! | [`result`], [`figures`] | the result of a run |
+//! | [`plan`] | what to send, and how to pace it |
+//! | [`send`], [`recv`], [`loopback`] | the sending end, the receiving end, or both |
+//! | [`peer`] | other programs, measured by the same meter |
+//! | [`result`] | the result of a run |
 
-pub mod figures;
 pub mod loopback;
 pub mod peer;
 pub mod plan;

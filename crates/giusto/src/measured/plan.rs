@@ -1,8 +1,8 @@
-//! What is to be sent, and how time is kept: everything that a person chose, checked once.
+//! Plans of streams: what to send, and how to pace it, validated once.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use giusto_net::{Grouping, MESSAGE_BYTES, SEGMENTS, SleepMode, SleeperConfig};
+use giusto_net::{Grouping, MESSAGE_BYTES, SEGMENTS, SleepMode, SleeperConfig, UdpSocket, driver::Flow};
 use giusto_pace::{
     Bounded, BurstBound, BurstLimit, CatchUp, CyclePlan, CycleRule, HeaderLayer, IpVersion, Limits,
     PlanError, Replay, Schedule, Strategy, StrategyOptions, Unpaced,
@@ -10,7 +10,7 @@ use giusto_pace::{
 use giusto_rtp::{RTP_HEADER_BYTES, voice::VoiceFormat};
 use giusto_session::probe::{
     Content, Outgoing, RTP_CLOCK_HZ,
-    payload::{PayloadSizes, SizeLimits, SizeSource},
+    payload::{PayloadError, PayloadSizes, SizeLimits, SizeSource},
     voice::{StreamStart, VoiceSource},
     wire::{
         ClockIdentity, DATA_HEADER_BYTES, PacingNote, StreamFormat, StreamRequest, StreamToken, TimeKeeping,
@@ -19,34 +19,22 @@ use giusto_session::probe::{
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::error::UsageError;
+use crate::measured::result::RunResult;
 
-/// Precision against processor time.
+/// How much CPU time the sender spends on precision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// One datagram at a time, each as near to its moment as this machine can; spins where sleeping is too coarse.
+    /// One datagram at a time, as close to its scheduled time as the machine can; spins where sleeping is too coarse.
     Precise,
-    /// One datagram at a time up to some ten thousand a second; above, groups that span at most 0.1 ms.
+    /// One datagram at a time up to about ten thousand a second; above that, groups of at most 0.1 ms.
     #[default]
     Balanced,
-    /// Groups that span at most 2 ms, and no spinning.
+    /// Groups of at most 2 ms; never spins.
     Eco,
 }
 
 impl Mode {
-    /// All modes, most precise first.
-    pub const ALL: [Self; 3] = [Self::Precise, Self::Balanced, Self::Eco];
-
-    /// What it is called.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Precise => "precise",
-            Self::Balanced => "balanced",
-            Self::Eco => "eco",
-        }
-    }
-
-    /// The time that the datagrams of one group may span: this is the burst that the mode permits while on time.
+    /// The time that the datagrams of one group may span: the burst that the mode permits while on time.
     pub const fn group(self) -> TimeDelta {
         match self {
             Self::Precise => TimeDelta::ZERO,
@@ -75,103 +63,109 @@ impl Mode {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        f.pad(match self {
+            Self::Precise => "precise",
+            Self::Balanced => "balanced",
+            Self::Eco => "eco",
+        })
     }
 }
 
 impl FromStr for Mode {
     type Err = String;
-    /// Reads a [name](Self::name).
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
+        [Self::Precise, Self::Balanced, Self::Eco]
             .into_iter()
-            .find(|mode| mode.name() == text)
-            .ok_or_else(|| format!("no mode is called \"{text}\": choose precise, balanced or eco"))
+            .find(|mode| mode.to_string() == text)
+            .ok_or_else(|| format!("expected precise, balanced or eco, found \"{text}\""))
     }
 }
 
-/// What stands in the datagrams.
+/// The layout of datagrams with filler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// The giusto header, which carries the sender's times, and filler.
+    Giusto,
+    /// An RTP header (RFC 3550) and filler.
+    Rtp,
+    /// Filler alone.
+    Raw,
+}
+
+impl Layout {
+    /// The smallest payload: the header, or one byte.
+    const fn min_size(self) -> DataSize {
+        DataSize::from_bytes(match self {
+            Self::Giusto => DATA_HEADER_BYTES as u64,
+            Self::Rtp => RTP_HEADER_BYTES as u64,
+            Self::Raw => 1,
+        })
+    }
+}
+
+/// The contents of the datagrams.
 #[derive(Debug, Clone)]
 pub enum Media {
-    /// Our own format, which carries the sender's times.
-    Giusto(PayloadSizes),
-    /// RTP with filler.
-    Rtp(PayloadSizes),
-    /// Filler alone.
-    Raw(PayloadSizes),
-    /// Voice as RTP; the samples are what G.711 says, 8000 a second, a tone where there are none.
+    /// Filler of these sizes.
+    Filler(Layout, PayloadSizes),
+    /// Voice as RTP. The samples, 8000 a second, are what G.711 encodes; without samples it is a tone.
     Voice(VoiceFormat, Vec<i16>),
 }
 
 /// How fast a stream is.
 #[derive(Debug, Clone, Default)]
 pub enum Tempo {
-    /// At this rate at the plan's layer.
+    /// This rate, at the plan's layer.
     Rate(DataRate),
     /// As fast as the machine can.
     Max,
-    /// As recorded: one datagram at each of these moments.
+    /// One datagram at each of these recorded times.
     Recorded(Arc<[TimeDelta]>),
-    /// As the medium says: a voice has a packet time.
+    /// By the medium: voice has a packet time.
     #[default]
     Media,
 }
 
-/// What is to be sent, and how time is kept.
+/// What to send, and how to pace it.
 #[derive(Debug, Clone)]
 pub struct StreamPlan {
-    /// What stands in the datagrams.
+    /// The contents of the datagrams.
     pub media: Media,
-    /// How fast.
+    /// How fast the stream is.
     pub tempo: Tempo,
-    /// Which headers the rate counts.
+    /// The layer whose bytes the rate counts.
     pub layer: HeaderLayer,
-    /// How time is kept.
+    /// How departures are timed.
     pub pacing: Pacing,
     /// When sending ends.
     pub limits: Limits,
-    /// Seed of drawn sizes, filler and RTP's first numbers.
+    /// Seed of random sizes, of filler, and of RTP's initial sequence number, timestamp and SSRC.
     pub seed: u64,
 }
 
-/// How time is kept.
-#[derive(Debug, Clone)]
+/// How departures are timed. Default: `grid`, balanced, late datagrams leave in bursts.
+#[derive(Debug, Clone, Default)]
 pub struct Pacing {
     /// The transmit loop.
     pub strategy: Strategy,
-    /// Precision against processor time.
+    /// How much CPU time the sender spends on precision.
     pub mode: Mode,
-    /// Datagrams that leave together; nothing: as mode and strategy say.
+    /// Datagrams that leave together; `None`: by mode and strategy.
     pub packets_per_cycle: Option<u32>,
     /// What happens to datagrams that are late beyond the burst bound.
     pub catch_up: CatchUp,
-    /// What may leave back to back to catch up; nothing: as the mode says.
+    /// The most that may leave back to back to catch up; `None`: by mode.
     pub burst_bound: Option<BurstBound>,
-    /// `R_max`: what leaves together leaves no faster than this.
+    /// `R_max`: the fastest rate within a burst.
     pub max_burst_rate: Option<DataRate>,
-    /// Relative sleeps are spun, as the Firebind program does by default.
+    /// Relative sleeps spin instead, as the Firebind program does by default.
     pub spin: bool,
-    /// `SCHED_FIFO` priority to ask for.
+    /// The `SCHED_FIFO` priority to ask for.
     pub realtime: Option<u8>,
 }
 
-impl Default for Pacing {
-    fn default() -> Self {
-        Self {
-            strategy: Strategy::Grid,
-            mode: Mode::Balanced,
-            packets_per_cycle: None,
-            catch_up: CatchUp::Burst,
-            burst_bound: None,
-            max_burst_rate: None,
-            spin: false,
-            realtime: None,
-        }
-    }
-}
-
 impl Pacing {
-    /// How a sleeper for this is set up.
+    /// The configuration of the sending thread's sleeper.
     pub fn sleeper(&self) -> SleeperConfig {
         SleeperConfig {
             mode: self.mode.sleep(),
@@ -180,7 +174,7 @@ impl Pacing {
         }
     }
 
-    /// What may leave back to back to catch up.
+    /// The most that may leave back to back to catch up.
     pub fn burst_bound(&self) -> BurstBound {
         self.burst_bound.unwrap_or(self.mode.burst_bound())
     }
@@ -194,11 +188,41 @@ impl Pacing {
     }
 }
 
+/// Why the parts of a plan do not fit each other.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamPlanError {
+    /// The payload has no room for its header.
+    #[error("the payload must be at least {min} to hold the {header}, found {size}")]
+    PayloadTooSmall {
+        /// The payload of the plan.
+        size: DataSize,
+        /// The smallest possible payload.
+        min: DataSize,
+        /// What it must hold.
+        header: &'static str,
+    },
+    /// The payload exceeds a UDP datagram.
+    #[error("the payload of a UDP datagram must be at most {max}, found {size}")]
+    PayloadTooLarge {
+        /// The payload of the plan.
+        size: DataSize,
+        /// The largest possible payload.
+        max: DataSize,
+    },
+    /// The payload sizes cannot be drawn.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// No cycle can make the rate.
+    #[error(transparent)]
+    Cycle(#[from] PlanError),
+}
+
 impl StreamPlan {
-    /// A plan in our own format with one payload size.
+    /// A plan in the giusto format with one payload size; `rate` is `None` for as fast as the machine can.
     pub fn constant(rate: Option<DataRate>, size: DataSize, limits: Limits) -> Self {
         Self {
-            media: Media::Giusto(PayloadSizes::Fixed(size)),
+            media: Media::Filler(Layout::Giusto, PayloadSizes::Fixed(size)),
             tempo: rate.map_or(Tempo::Max, Tempo::Rate),
             layer: HeaderLayer::Payload,
             pacing: Pacing::default(),
@@ -207,74 +231,68 @@ impl StreamPlan {
         }
     }
 
-    /// The plan in all details, for addresses of one family.
+    /// Validates the plan and works out its cycles, for addresses of one family.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] where the parts do not fit each other: a payload that has no room for its header, a rate that no cycle
-    /// can make, a burst rate below the rate.
-    pub fn resolve(&self, ip: IpVersion) -> Result<ResolvedPlan, UsageError> {
-        let unfit = |error: PlanError| UsageError::new(error.to_string());
-        let (sizes, size, rate, rule) = match &self.media {
-            Media::Voice(format, _) => {
+    /// [`StreamPlanError`] where the payload has no room for its header, where no cycle can make the rate, or where the burst
+    /// rate is below the rate.
+    pub fn resolve(&self, ip: IpVersion) -> Result<ResolvedPlan, StreamPlanError> {
+        let (body, size, rate, rule) = match &self.media {
+            Media::Voice(format, samples) => {
                 let on_layer = self.layer.on_wire(format.packet_size(), ip);
                 let rate = DataRate::of(on_layer, format.packet_time());
-                (None, format.packet_size(), rate, CycleRule::Given(1))
+                let body = Body::Voice(*format, samples.clone());
+                (body, format.packet_size(), rate, CycleRule::Given(1))
             }
-            Media::Giusto(sizes) | Media::Rtp(sizes) | Media::Raw(sizes) => {
-                let sizes = self.within_limits(sizes, ip)?;
+            Media::Filler(layout, sizes) => {
+                let sizes = size_source(*layout, sizes, ip)?;
                 let mean = DataSize::from_bytes(sizes.mean().round() as u64);
-                let rate = match self.tempo {
-                    Tempo::Rate(rate) => Some(rate),
-                    Tempo::Max | Tempo::Recorded(_) | Tempo::Media => None,
-                };
-                (Some(sizes), mean, rate, self.pacing.cycle_rule())
+                let rate = if let Tempo::Rate(rate) = self.tempo { Some(rate) } else { None };
+                (Body::Filler(*layout, sizes), mean, rate, self.pacing.cycle_rule())
             }
         };
-        let cycle =
-            rate.map(|rate| CyclePlan::new(rate, size, self.layer, ip, rule)).transpose().map_err(unfit)?;
+        let cycle = rate.map(|rate| CyclePlan::new(rate, size, self.layer, ip, rule)).transpose()?;
         let packets_per_cycle = match (&cycle, self.pacing.packets_per_cycle) {
             (Some(cycle), _) => cycle.packets_per_cycle(),
             (None, _) if matches!(self.tempo, Tempo::Recorded(_)) => 1,
             (None, Some(packets)) => packets,
-            // As many as one message to the system holds.
+            // As many as one system call can send.
             (None, None) => {
-                let held = MESSAGE_BYTES as u64 / size.as_bytes().max(1);
-                held.clamp(1, SEGMENTS as u64) as u32
+                let datagrams = MESSAGE_BYTES as u64 / size.as_bytes().max(1);
+                datagrams.clamp(1, SEGMENTS as u64) as u32
             }
         };
-        let plan = ResolvedPlan { plan: self.clone(), ip, rate, size, sizes, cycle, packets_per_cycle };
-        plan.schedule(Timestamp::ZERO, 0, 1).map_err(unfit)?;
+        let plan = ResolvedPlan { plan: self.clone(), ip, rate, size, body, cycle, packets_per_cycle };
+        plan.schedule(Timestamp::ZERO, 0, 1)?;
         Ok(plan)
     }
+}
 
-    /// A source of these sizes that leaves room for the header.
-    fn within_limits(&self, sizes: &PayloadSizes, ip: IpVersion) -> Result<SizeSource, UsageError> {
-        let (header, what, mend) = match &self.media {
-            Media::Giusto(_) => (DATA_HEADER_BYTES, "our header", ", or send --raw"),
-            Media::Rtp(_) => (RTP_HEADER_BYTES, "the RTP header", ""),
-            Media::Raw(_) | Media::Voice(..) => (1, "anything", ""),
-        };
-        let (least, most) = (DataSize::from_bytes(header as u64), ip.max_payload());
-        if let PayloadSizes::Fixed(size) = sizes {
-            if *size < least {
-                return Err(UsageError::new(format!(
-                    "--size {}: the payload has no room for {what}, which needs {least}: use --size {} or more{mend}",
-                    size.as_bytes(),
-                    least.as_bytes()
-                )));
-            }
-            if *size > most {
-                return Err(UsageError::new(format!(
-                    "--size {}: a UDP datagram carries at most {most}: use --size {} or less",
-                    size.as_bytes(),
-                    most.as_bytes()
-                )));
-            }
+/// A source of `sizes` that leave room for the header.
+fn size_source(layout: Layout, sizes: &PayloadSizes, ip: IpVersion) -> Result<SizeSource, StreamPlanError> {
+    let (min, max) = (layout.min_size(), ip.max_payload());
+    match sizes {
+        PayloadSizes::Fixed(size) if *size < min => {
+            let header = match layout {
+                Layout::Giusto => "giusto header",
+                Layout::Rtp => "RTP header",
+                Layout::Raw => "filler",
+            };
+            Err(StreamPlanError::PayloadTooSmall { size: *size, min, header })
         }
-        let limits = SizeLimits::new(least, most).map_err(|error| UsageError::new(error.to_string()))?;
-        Ok(SizeSource::new(sizes.clone(), limits))
+        PayloadSizes::Fixed(size) if *size > max => {
+            Err(StreamPlanError::PayloadTooLarge { size: *size, max })
+        }
+        _ => Ok(SizeSource::new(sizes.clone(), SizeLimits::new(min, max)?)),
     }
+}
+
+/// The contents of the datagrams, with sizes that fit.
+#[derive(Debug, Clone)]
+enum Body {
+    Filler(Layout, SizeSource),
+    Voice(VoiceFormat, Vec<i16>),
 }
 
 /// A plan whose parts fit each other.
@@ -284,27 +302,21 @@ pub struct ResolvedPlan {
     ip: IpVersion,
     rate: Option<DataRate>,
     size: DataSize,
-    /// Nothing for voice, whose codec sets them.
-    sizes: Option<SizeSource>,
-    /// Nothing where no rate sets a period.
+    body: Body,
+    /// `None` where no rate sets a period.
     cycle: Option<CyclePlan>,
     packets_per_cycle: u32,
 }
 
 impl ResolvedPlan {
-    /// As it was asked for.
+    /// The plan as requested.
     pub fn plan(&self) -> &StreamPlan {
         &self.plan
     }
 
-    /// The rate at the plan's layer; nothing: as fast as the machine can.
+    /// The rate at the plan's layer; `None` for as fast as the machine can, and for recorded times.
     pub fn rate(&self) -> Option<DataRate> {
         self.rate
-    }
-
-    /// The address family.
-    pub fn ip(&self) -> IpVersion {
-        self.ip
     }
 
     /// The UDP payload of each datagram, or its mean where it varies.
@@ -312,31 +324,36 @@ impl ResolvedPlan {
         self.size
     }
 
-    /// Datagrams that leave together.
-    pub fn packets_per_cycle(&self) -> u32 {
-        self.packets_per_cycle
-    }
-
-    /// The time from one cycle to the next, where there is one.
+    /// The time from one cycle to the next; `None` where no rate sets it.
     pub fn period(&self) -> Option<TimeDelta> {
         self.cycle.as_ref().map(CyclePlan::period)
     }
 
-    /// How the datagrams of one cycle are handed to the system: grouped only where they leave together by design, in a mode that
-    /// permits it.
-    pub fn grouping(&self) -> Grouping {
-        let grouped = self.packets_per_cycle() > 1
-            && self.plan.pacing.mode != Mode::Precise
-            && (self.plan.pacing.strategy == Strategy::Grid || self.rate.is_none());
-        if grouped { Grouping::Offload } else { Grouping::Each }
+    /// Stream `index` of `streams`, whose starts are spread over one period.
+    pub(super) fn flow<'a>(
+        &self,
+        socket: &'a UdpSocket,
+        token: StreamToken,
+        start: Timestamp,
+        (index, streams): (usize, usize),
+    ) -> Result<Flow<'a>, PlanError> {
+        let pacing = &self.plan.pacing;
+        // Datagrams are grouped only where they leave together by design, in a mode that permits it.
+        let grouped = self.packets_per_cycle > 1
+            && pacing.mode != Mode::Precise
+            && (pacing.strategy == Strategy::Grid || self.rate.is_none());
+        Ok(Flow {
+            schedule: self.schedule(start, index, streams)?,
+            outgoing: self.outgoing(token, index),
+            socket,
+            grouping: if grouped { Grouping::Offload } else { Grouping::Each },
+            spin: pacing.spin,
+            layer: self.plan.layer,
+            ip: self.ip,
+        })
     }
 
-    /// The transmit loop of stream `index` of `streams`, whose starts are spread over one period.
-    ///
-    /// # Errors
-    ///
-    /// [`PlanError`] where the burst rate is below the rate; a plan that was [resolved](StreamPlan::resolve) has none.
-    pub fn schedule(
+    fn schedule(
         &self,
         start: Timestamp,
         index: usize,
@@ -371,8 +388,7 @@ impl ResolvedPlan {
         Ok(Box::new(Bounded::new(schedule, packet_size, limits)))
     }
 
-    /// How time is kept, for who is told of it.
-    pub fn keeping(&self) -> TimeKeeping {
+    fn keeping(&self) -> TimeKeeping {
         match (&self.plan.tempo, self.rate) {
             (Tempo::Recorded(_), _) => TimeKeeping::Recorded,
             (_, Some(_)) => TimeKeeping::Strategy(self.plan.pacing.strategy),
@@ -380,20 +396,23 @@ impl ResolvedPlan {
         }
     }
 
-    /// What is said to the receiver.
-    pub fn request(&self, clock: ClockIdentity) -> StreamRequest {
-        let (format, gap) = match &self.plan.media {
-            Media::Giusto(_) => (StreamFormat::Giusto, None),
-            Media::Raw(_) => (StreamFormat::Raw, None),
-            Media::Rtp(_) => (StreamFormat::Rtp { clock_rate_hz: RTP_CLOCK_HZ, voice: None }, None),
-            Media::Voice(format, _) => {
+    /// The announcement of the stream to the receiver.
+    pub(super) fn request(&self, clock: ClockIdentity) -> StreamRequest {
+        let rtp = |clock_rate_hz, voice| StreamFormat::Rtp { clock_rate_hz, voice };
+        let (format, size, gap) = match &self.body {
+            Body::Filler(layout, sizes) => {
+                let format = match layout {
+                    Layout::Giusto => StreamFormat::Giusto,
+                    Layout::Rtp => rtp(RTP_CLOCK_HZ, None),
+                    Layout::Raw => StreamFormat::Raw,
+                };
+                (format, sizes.is_fixed(), None)
+            }
+            Body::Voice(format, _) => {
                 let profile = format.profile();
-                let format_on_wire =
-                    StreamFormat::Rtp { clock_rate_hz: profile.clock_rate(), voice: Some(profile) };
-                (format_on_wire, Some(format.packet_time()))
+                (rtp(profile.clock_rate(), Some(profile)), Some(self.size), Some(format.packet_time()))
             }
         };
-        let size = self.sizes.as_ref().map_or(Some(self.size), SizeSource::is_fixed);
         StreamRequest {
             format,
             rate_bps: self.rate.map(DataRate::as_bps),
@@ -409,30 +428,82 @@ impl ResolvedPlan {
         }
     }
 
-    /// The datagrams of stream `index`.
-    pub fn outgoing(&self, token: StreamToken, index: usize) -> Outgoing {
+    fn outgoing(&self, token: StreamToken, index: usize) -> Outgoing {
         let seed = self.plan.seed.wrapping_add(index as u64);
         let mut rng = StdRng::seed_from_u64(seed);
         let start = StreamStart { sequence: rng.random(), timestamp: rng.random(), ssrc: rng.random() };
-        let content = match (&self.plan.media, self.sizes.clone()) {
-            (Media::Giusto(_), Some(sizes)) => Content::Giusto { token, sizes },
-            (Media::Rtp(_), Some(sizes)) => Content::Rtp {
-                first: Content::rtp_header(start.sequence, start.timestamp, start.ssrc),
-                sizes,
-            },
-            (Media::Raw(_), Some(sizes)) => Content::Raw { sizes },
-            (Media::Voice(format, samples), _) => {
-                // Without samples it is a tone.
-                let source = VoiceSource::with_audio(*format, start, samples)
-                    .unwrap_or_else(|_| VoiceSource::new(*format, start));
-                Content::Voice(Box::new(source))
+        let content = match self.body.clone() {
+            Body::Filler(Layout::Giusto, sizes) => Content::Giusto { token, sizes },
+            Body::Filler(Layout::Rtp, sizes) => {
+                let first = Content::rtp_header(start.sequence, start.timestamp, start.ssrc);
+                Content::Rtp { first, sizes }
             }
-            (Media::Giusto(_) | Media::Rtp(_) | Media::Raw(_), None) => {
-                unreachable!("only voice is resolved without sizes")
+            Body::Filler(Layout::Raw, sizes) => Content::Raw { sizes },
+            Body::Voice(format, samples) => {
+                // Without samples it is a tone.
+                let source = VoiceSource::with_audio(format, start, &samples)
+                    .unwrap_or_else(|_| VoiceSource::new(format, start));
+                Content::Voice(Box::new(source))
             }
         };
         let mut outgoing = Outgoing::new(content, seed);
         outgoing.prepare(self.packets_per_cycle);
         outgoing
+    }
+
+    /// The fields of a result that the plan alone determines.
+    pub(super) fn blank_result(&self) -> RunResult {
+        RunResult {
+            strategy: self.keeping().to_string(),
+            rate_bps: self.rate.map(DataRate::as_bps),
+            size_bytes: Some(self.size.as_bytes()),
+            packets_per_cycle: Some(self.packets_per_cycle),
+            period_ns: self.period().and_then(|period| u64::try_from(period.as_nanos()).ok()),
+            layer: Some(self.plan.layer.to_string()),
+            mode: Some(self.plan.pacing.mode.to_string()),
+            burst_bound: Some(self.plan.pacing.burst_bound().to_string()),
+            ..RunResult::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(layout: Layout, bytes: u64, burst_rate: Option<u64>) -> Result<ResolvedPlan, StreamPlanError> {
+        let sizes = PayloadSizes::Fixed(DataSize::from_bytes(bytes));
+        let rate = Some(DataRate::from_bps(1_000_000));
+        let mut plan = StreamPlan::constant(rate, DataSize::ZERO, Limits::default());
+        plan.media = Media::Filler(layout, sizes);
+        plan.pacing.max_burst_rate = burst_rate.map(DataRate::from_bps);
+        plan.resolve(IpVersion::V4)
+    }
+
+    #[test]
+    fn a_payload_holds_its_header_and_fits_a_datagram() {
+        // 36 B as in the wire format, 12 B as in RFC 3550 §5.1, 65 535 − 20 − 8 as in RFC 791 and RFC 768.
+        for (layout, min) in [(Layout::Giusto, 36), (Layout::Rtp, 12), (Layout::Raw, 1)] {
+            assert!(resolve(layout, min, None).is_ok());
+            let error = resolve(layout, min - 1, None).unwrap_err();
+            assert!(matches!(error, StreamPlanError::PayloadTooSmall { .. }), "{error}");
+            assert!(resolve(layout, 65_507, None).is_ok());
+            let error = resolve(layout, 65_508, None).unwrap_err();
+            assert!(matches!(error, StreamPlanError::PayloadTooLarge { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_burst_rate_is_not_below_the_rate() {
+        assert!(resolve(Layout::Giusto, 200, Some(1_000_000)).is_ok());
+        let error = resolve(Layout::Giusto, 200, Some(999_999)).unwrap_err();
+        assert!(matches!(error, StreamPlanError::Cycle(PlanError::BurstRateTooLow { .. })), "{error}");
+    }
+
+    #[test]
+    fn the_plan_sets_cycles_and_the_blank_result() {
+        let result = resolve(Layout::Giusto, 200, None).unwrap().blank_result();
+        assert_eq!((result.strategy.as_str(), result.mode.as_deref()), ("grid", Some("balanced")));
+        assert_eq!((result.packets_per_cycle, result.period_ns), (Some(1), Some(1_600_000)));
     }
 }

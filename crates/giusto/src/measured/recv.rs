@@ -1,40 +1,48 @@
-//! The receiving end: a socket, a secret, and a receiver behind it.
+//! The receiving end of a run: a socket and a receiver behind it.
 
-use std::{net::SocketAddr, sync::atomic::AtomicBool};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::atomic::AtomicBool,
+};
 
+use giusto_measure::RatePoint;
 use giusto_net::{
     Clock, Granted, SocketConfig, SocketError, UdpSocket,
     driver::{ReceiveDriver, ReceiveError, Verdict, clock_identity},
 };
-use giusto_session::probe::{Passive, Receiver, ReceiverConfig, ReceiverEvent};
-use giusto_units::{DataRate, TimeDelta};
+use giusto_session::probe::{
+    Ended, Passive, Receiver, ReceiverConfig, ReceiverEvent, Stream,
+    wire::{ClockIdentity, SenderFigures, StreamFormat},
+};
+use giusto_units::{DataRate, DataSize, TimeDelta};
 use rand::{TryRng, rngs::SysRng};
 
-/// How a receiving end is set up.
+use crate::measured::result::{LiveFigures, Quantiles, RunResult, SystemGranted};
+
+/// The configuration of a receiving end.
 #[derive(Debug, Clone)]
 pub struct ReceptionConfig {
-    /// Where it listens.
+    /// The address to listen on. Default: any free port of 127.0.0.1.
     pub address: SocketAddr,
-    /// Streams at once.
+    /// The largest number of simultaneous streams. Default: 256.
     pub max_streams: usize,
-    /// Streams at once from one address.
+    /// The largest number of simultaneous streams from one address. Default: 128.
     pub max_streams_per_host: usize,
-    /// Faster streams are refused.
+    /// Streams faster than this are refused. Default: `None`, no limit.
     pub max_rate: Option<DataRate>,
-    /// A stream that is silent for so long has ended.
+    /// A stream ends after this long without a datagram. Default: 5 s.
     pub idle_timeout: TimeDelta,
-    /// What unannounced datagrams are taken for.
+    /// How unannounced datagrams are read. Default: `None`, they are only counted.
     pub passive: Option<Passive>,
-    /// Let the kernel hand over runs of datagrams as one.
+    /// The kernel may hand over runs of datagrams at once (GRO). Default: true.
     pub offload: bool,
 }
 
-impl ReceptionConfig {
-    /// The defaults, at `address`.
-    pub fn at(address: SocketAddr) -> Self {
-        let defaults = ReceiverConfig::new([0; 32], giusto_session::probe::wire::ClockIdentity::default());
+impl Default for ReceptionConfig {
+    fn default() -> Self {
+        let defaults = ReceiverConfig::new([0; 32], ClockIdentity::default());
         Self {
-            address,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             max_streams: defaults.max_streams,
             max_streams_per_host: defaults.max_streams_per_host,
             max_rate: defaults.max_rate,
@@ -45,22 +53,22 @@ impl ReceptionConfig {
     }
 }
 
-/// Why there is no receiving end.
+/// Why a receiving end could not begin, or not go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceptionError {
-    /// The address cannot be had.
+    /// The socket could not be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The system no longer lets us receive.
+    /// The socket failed while receiving.
     #[error(transparent)]
     Receive(#[from] ReceiveError),
-    /// The system gave no secret.
-    #[error("the system gives no random numbers: {0}")]
+    /// The system gave no random numbers.
+    #[error("cannot read random numbers from the system: {0}")]
     Random(String),
 }
 
-/// A receiving end that listens, and has not begun to receive.
+/// A receiving end that listens, but does not receive yet.
 #[derive(Debug)]
 pub struct Reception {
     socket: UdpSocket,
@@ -69,11 +77,11 @@ pub struct Reception {
 }
 
 impl Reception {
-    /// Listens.
+    /// Opens the socket.
     ///
     /// # Errors
     ///
-    /// [`ReceptionError`] where the address cannot be had.
+    /// [`ReceptionError`] where the address is not available.
     pub fn open(config: &ReceptionConfig) -> Result<Self, ReceptionError> {
         let socket_config = SocketConfig { gro: config.offload, ..SocketConfig::default() };
         let socket = UdpSocket::bind(config.address, &socket_config)?;
@@ -91,7 +99,7 @@ impl Reception {
         Ok(Self { socket, clock, receiver })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.socket.local_addr()
     }
@@ -101,16 +109,17 @@ impl Reception {
         self.socket.granted()
     }
 
-    /// The clock that arrivals are told by.
+    /// The clock of all arrival times.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Receives on the calling thread until `stop` is set or `on_event` has had enough. See [`ReceiveDriver::run`].
+    /// Receives on the calling thread until `stop` is set or `on_event` returns [`Verdict::Stop`]. See
+    /// [`ReceiveDriver::run`].
     ///
     /// # Errors
     ///
-    /// [`ReceptionError::Receive`]; the streams have been ended, and their events given.
+    /// [`ReceptionError::Receive`]; the streams have been ended, and their events delivered.
     pub fn run(
         &mut self,
         stop: &AtomicBool,
@@ -118,4 +127,72 @@ impl Reception {
     ) -> Result<(), ReceptionError> {
         Ok(ReceiveDriver::new(&self.socket, self.clock).run(&mut self.receiver, stop, on_event)?)
     }
+}
+
+/// The figures of all open streams; the rate is that of the last second.
+pub fn live(receiver: &Receiver) -> LiveFigures {
+    let mut all = LiveFigures::default();
+    for (_, stream) in receiver.streams() {
+        let losses = stream.meter().sequence().losses();
+        all.streams += 1;
+        all.received_packets += losses.received;
+        all.lost_packets += losses.lost;
+        all.rate_bps += rate_of_last_second(stream);
+    }
+    all
+}
+
+/// The mean rate of the last ten complete intervals of 0.1 s.
+fn rate_of_last_second(stream: &Stream) -> f64 {
+    let points: Vec<_> = stream.meter().series().points().collect();
+    let complete = points.len().saturating_sub(1);
+    let last = points.get(complete.saturating_sub(10)..complete).unwrap_or_default();
+    last.iter().map(RatePoint::rate_bps).sum::<f64>() / last.len().max(1) as f64
+}
+
+/// The result of a stream as the receiver knows it.
+pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) -> RunResult {
+    let report = stream.report(cpu_ratio);
+    let mut result = RunResult { strategy: "unknown".to_owned(), ..RunResult::default() };
+    if let Some(request) = stream.request() {
+        let pacing = &request.pacing;
+        result.strategy = pacing.keeping.to_string();
+        result.packets_per_cycle = Some(pacing.packets_per_cycle);
+        result.period_ns = pacing.period.and_then(|period| u64::try_from(period.as_nanos()).ok());
+        result.rate_bps = request.rate_bps;
+        result.size_bytes = request.size.map(DataSize::as_bytes);
+        result.layer = Some(request.layer.to_string());
+    }
+    result.add_received(&report.summary);
+    let times = report.summary.first_arrival.zip(report.summary.last_arrival);
+    result.duration_s = times.map(|(first, last)| (last - first).as_seconds());
+    if let Some(SenderFigures { packets, rate_bps, schedule_error, cpu_ratio, .. }) = stream.sender() {
+        result.sent_packets = Some(*packets);
+        result.tx_rate_bps = *rate_bps;
+        result.sender_cpu_ratio = cpu_ratio.map(f64::from);
+        if schedule_error.is_some() {
+            result.schedule_error_us = Quantiles::micros(schedule_error.as_ref());
+        }
+    }
+    if let Some(path) = stream.path() {
+        result.clock = Some((&path.clock).into());
+        result.round_trip_ms.p50 = Some(path.round_trip.as_millis());
+    }
+    result.receiver_cpu_ratio = cpu_ratio.map(f64::from);
+    result.voice = report.voice.as_ref().map(Into::into);
+    let ended = stream.ended().map(|ended| match ended {
+        Ended::Finished => "finished by the sender",
+        Ended::Idle => "idle timeout",
+        Ended::Stopped => "receiver stopped",
+    });
+    result.ended = ended.map(str::to_owned);
+    result.format = Some(match stream.format() {
+        StreamFormat::Giusto => "giusto".to_owned(),
+        StreamFormat::Raw => "raw".to_owned(),
+        StreamFormat::Rtp { voice: Some(profile), .. } => format!("rtp {profile}"),
+        StreamFormat::Rtp { voice: None, .. } => "rtp".to_owned(),
+    });
+    result.from = Some(stream.from().to_string());
+    result.system = Some(SystemGranted::from(granted));
+    result
 }

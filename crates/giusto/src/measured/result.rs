@@ -1,168 +1,123 @@
-//! The result of one measured run: what `giusto cbr`, `send` and `recv` print, and what tables and reports show.
+//! The result of one measured run: `giusto cbr`, `send` and `recv` print it; tables and pages show it.
 //!
-//! A number that was not measured is `None`, in JSON `null`; it is never a zero that looks like a measurement. Every name
-//! carries its unit.
+//! A quantity that was not measured is `None`, in JSON `null`, never 0. The unit is in the name of each field.
 
+use giusto_measure::{ClockEstimate, DelayBasis, DelaySummary, ErrorHistogram, StreamMeter, StreamSummary};
+use giusto_net::{Asked, Granted};
+use giusto_session::probe::wire::VoiceReport;
+use giusto_units::TimeDelta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
-/// One run: one sender, one receiver, one rate and size.
-///
-/// In JSON it is one entry of `runs`.
+/// One run: one sender, one receiver, one rate and size. In JSON it is one entry of `runs`.
 ///
 /// # Example
 ///
 /// ```
-/// use giusto::result::RunResult;
+/// use giusto::measured::result::RunResult;
 ///
 /// let run: RunResult = serde_json::from_str(r#"{"strategy": "grid", "rate_bps": 1000000, "lost_packets": 0}"#)?;
 /// assert_eq!(run.rate_bps, Some(1_000_000));
 /// assert_eq!(run.rx_rate_bps, None);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunResult {
-    /// The pacing strategy, such as `grid`; of a peer, the peer's name; `unknown` where no one said.
+    /// The pacing strategy, such as `grid`; `max`, `recorded`, `peer` or `unknown` where no strategy paced the stream.
     pub strategy: String,
-    /// The rate asked for, in bit/s; `None` for "max".
+    /// The requested rate, in bit/s; `None` for "max".
     pub rate_bps: Option<u64>,
-    /// The payload of one datagram, in bytes.
+    /// The UDP payload of one datagram, in bytes.
     pub size_bytes: Option<u64>,
-    /// Datagrams that the strategy sends back to back in one cycle.
+    /// Datagrams that leave together in one cycle.
     pub packets_per_cycle: Option<u32>,
     /// The time from one cycle to the next, in nanoseconds.
     pub period_ns: Option<u64>,
     /// Datagrams handed to the network.
     pub sent_packets: Option<u64>,
-    /// Different datagrams that arrived.
+    /// Unique datagrams that arrived.
     pub received_packets: Option<u64>,
-    /// Datagrams that were sent and never arrived.
+    /// Datagrams sent that never arrived.
     pub lost_packets: Option<u64>,
-    /// Datagrams that arrived again.
+    /// Further copies of datagrams that had already arrived.
     pub duplicate_packets: Option<u64>,
-    /// Datagrams that arrived after a later one.
+    /// Datagrams that arrived after a later one (RFC 4737 §3.3).
     pub reordered_packets: Option<u64>,
     /// The rate at the sender: (N−1)·size / (last − first), in bit/s.
     pub tx_rate_bps: Option<f64>,
     /// The rate at the receiver: (N−1)·size / (last − first), in bit/s.
     pub rx_rate_bps: Option<f64>,
-    /// The received rate against the rate asked for, in parts per million; below zero is too slow.
+    /// The received rate less the requested rate, in parts per million of the requested rate.
     pub rate_error_ppm: Option<f64>,
-    /// How late datagrams left against their own schedule, in µs.
+    /// Deviation of departures from their scheduled times, in µs, without sign.
     pub schedule_error_us: Quantiles,
-    /// How far the gaps between arrivals were from the ideal gap, without sign, in µs.
+    /// Deviation of inter-arrival gaps from the ideal gap, in µs, without sign.
     pub gap_error_us: Quantiles,
     /// CPU time of the sending thread over elapsed time, 0 to 1.
     pub sender_cpu_ratio: Option<f64>,
     /// CPU time of the receiving thread over elapsed time, 0 to 1.
     pub receiver_cpu_ratio: Option<f64>,
-    /// `None` for our own sender, else what was measured, such as `iperf3 3.12`.
+    /// The other program that sent, such as `iperf3 3.12`; `None` for giusto's own sender.
     pub peer: Option<String>,
 
     /// How long the sender sent, in seconds.
     pub duration_s: Option<f64>,
     /// Lost over sent datagrams, 0 to 1.
     pub loss_ratio: Option<f64>,
-    /// Losses in a row.
+    /// Consecutive losses.
     pub loss_bursts: Option<LossBursts>,
     /// Inter-arrival jitter at the end of the run, in ms (RFC 3550 §6.4.1).
     pub jitter_ms: Option<f64>,
     /// Round-trip time, in ms.
-    pub round_trip_ms: Spread,
+    pub round_trip_ms: Quantiles,
     /// One-way delay, in ms.
     pub one_way_delay_ms: OneWayDelay,
-    /// What was learnt about the far clock.
+    /// The far clock against ours.
     pub clock: Option<ClockFigures>,
-    /// Datagrams that the receiving kernel dropped for want of buffer space.
+    /// Datagrams that the receiving kernel dropped because its socket buffer was full.
     pub kernel_dropped_packets: Option<u64>,
-    /// ECN marks as they arrived.
+    /// ECN marks on arrival.
     pub ecn: Option<EcnFigures>,
-    /// The DSCP as it arrived, 0 to 63.
+    /// The DSCP on arrival, 0 to 63.
     pub dscp: Option<u8>,
     /// The layer whose bytes the rate counts: `payload`, `udp`, `ip` or `ethernet`.
     pub layer: Option<String>,
-    /// How the sender waits, such as `precise` or `spin`.
+    /// How the sender waits: `precise`, `balanced` or `eco`.
     pub mode: Option<String>,
-    /// The largest burst that the strategy allows itself, in words.
+    /// The largest burst allowed to catch up, such as `4 packets`.
     pub burst_bound: Option<String>,
-    /// What the strategy did about lateness.
+    /// What the strategy did about late datagrams.
     pub slips: Option<SlipFigures>,
-    /// What a receiver would have printed that divides all bits by (last − first), in bit/s: N intervals for N−1.
+    /// All received bits over (last − first), in bit/s: the fencepost error of receivers that count N intervals.
     pub fencepost_rate_bps: Option<f64>,
     /// Voice quality by the E-model.
     pub voice: Option<VoiceFigures>,
     /// What the operating system granted.
     pub system: Option<SystemGranted>,
-    /// Why the run ended: `duration`, `count`, `bytes`, `interrupted`, `timeout`.
+    /// Why the run ended, such as `all sent` or `interrupted`.
     pub ended: Option<String>,
-    /// Where the datagrams came from, for a receiver: address and port.
+    /// The sender's address and port, as the receiver saw them.
     pub from: Option<String>,
-    /// How the datagrams look: `giusto`, `rtp`, with the codec if it is known, or `raw`.
+    /// The format of the datagrams: `giusto`, `rtp`, with the codec if it is known, or `raw`.
     pub format: Option<String>,
-    /// How many runs this result is the median of; 1 for a run as measured.
-    pub repeats: u32,
-}
-
-impl Default for RunResult {
-    fn default() -> Self {
-        Self {
-            strategy: "unknown".to_owned(),
-            rate_bps: None,
-            size_bytes: None,
-            packets_per_cycle: None,
-            period_ns: None,
-            sent_packets: None,
-            received_packets: None,
-            lost_packets: None,
-            duplicate_packets: None,
-            reordered_packets: None,
-            tx_rate_bps: None,
-            rx_rate_bps: None,
-            rate_error_ppm: None,
-            schedule_error_us: Quantiles::default(),
-            gap_error_us: Quantiles::default(),
-            sender_cpu_ratio: None,
-            receiver_cpu_ratio: None,
-            peer: None,
-            duration_s: None,
-            loss_ratio: None,
-            loss_bursts: None,
-            jitter_ms: None,
-            round_trip_ms: Spread::default(),
-            one_way_delay_ms: OneWayDelay::default(),
-            clock: None,
-            kernel_dropped_packets: None,
-            ecn: None,
-            dscp: None,
-            layer: None,
-            mode: None,
-            burst_bound: None,
-            slips: None,
-            fencepost_rate_bps: None,
-            voice: None,
-            system: None,
-            ended: None,
-            from: None,
-            format: None,
-            repeats: 1,
-        }
-    }
+    /// How many runs this result is the median of; `None` for one run.
+    pub repeats: Option<u32>,
 }
 
 impl RunResult {
-    /// Who sent: the peer, or our strategy.
+    /// The sender's name: the peer, or our strategy.
     pub fn sender(&self) -> &str {
         self.peer.as_deref().unwrap_or(&self.strategy)
     }
 
-    /// The even spacing of datagrams at the rate asked for, in µs; `None` for "max".
+    /// The even spacing of datagrams at the requested rate, in µs; `None` for "max".
     pub fn ideal_gap_us(&self) -> Option<f64> {
         let (size, rate) = (self.size_bytes?, self.rate_bps.filter(|&rate| rate > 0)?);
         Some(size as f64 * 8e6 / rate as f64)
     }
 
-    /// Datagrams in a second at the rate asked for; `None` for "max".
+    /// Datagrams in a second at the requested rate; `None` for "max".
     pub fn packets_per_second(&self) -> Option<f64> {
         self.ideal_gap_us().filter(|&gap| gap > 0.0).map(|gap| 1e6 / gap)
     }
@@ -174,27 +129,46 @@ impl RunResult {
             Some(self.lost_packets? as f64 / sent as f64)
         })
     }
+
+    /// Adds what the receiver measured; `rate_bps` must be set before.
+    pub(super) fn add_received(&mut self, summary: &StreamSummary) {
+        self.received_packets = Some(summary.received_packets);
+        self.lost_packets = Some(summary.lost_packets);
+        self.duplicate_packets = Some(summary.duplicate_packets);
+        self.reordered_packets = Some(summary.reordered_packets);
+        self.rx_rate_bps = summary.rate_bps;
+        self.fencepost_rate_bps = summary.fencepost_rate_bps;
+        self.rate_error_ppm = summary
+            .rate_bps
+            .zip(self.rate_bps)
+            .and_then(|(rate, target)| rate_error_ppm(rate, target as f64));
+        self.schedule_error_us = Quantiles::micros(summary.schedule_error.as_ref());
+        self.gap_error_us = Quantiles::micros(summary.gap_error.as_ref());
+        self.loss_ratio = (summary.loss.expected > 0).then(|| summary.loss.ratio());
+        self.loss_bursts = Some(LossBursts {
+            count: summary.loss.periods,
+            longest: summary.loss.longest_period,
+            mean: summary.loss.mean_period(),
+        });
+        self.jitter_ms = summary.jitter.map(TimeDelta::as_millis);
+        self.one_way_delay_ms = summary.delay.as_ref().map(OneWayDelay::from).unwrap_or_default();
+        self.kernel_dropped_packets = Some(summary.kernel_dropped_packets);
+        self.ecn = Some(EcnFigures {
+            not_ect_packets: summary.ecn.not_ect,
+            ect0_packets: summary.ecn.ect0,
+            ect1_packets: summary.ecn.ect1,
+            ce_packets: summary.ecn.ce,
+        });
+        self.dscp = summary.dscp;
+    }
 }
 
 /// Quantiles of one quantity; the unit is in the name of the field that holds them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quantiles {
-    /// Half of all values are at most this.
-    pub p50: Option<f64>,
-    /// 99 % of all values are at most this.
-    pub p99: Option<f64>,
-    /// 99.9 % of all values are at most this.
-    pub p999: Option<f64>,
-    /// The largest value.
-    pub max: Option<f64>,
-}
-
-/// The least value, and quantiles, of one quantity.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Spread {
-    /// The least value.
+    /// The smallest value; `None` for errors, whose smallest value says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
     /// Half of all values are at most this.
     pub p50: Option<f64>,
@@ -206,31 +180,59 @@ pub struct Spread {
     pub max: Option<f64>,
 }
 
-/// One-way delay, in ms, and what it rests on.
+impl Quantiles {
+    /// The quantiles of an error, in µs.
+    pub(super) fn micros(errors: Option<&giusto_measure::Quantiles>) -> Self {
+        let of =
+            |pick: fn(&giusto_measure::Quantiles) -> TimeDelta| errors.map(|errors| pick(errors).as_micros());
+        Self { min: None, p50: of(|e| e.p50), p99: of(|e| e.p99), p999: of(|e| e.p999), max: of(|e| e.max) }
+    }
+
+    /// The smallest value and the quantiles of `values`, in ms.
+    pub(super) fn millis(values: &ErrorHistogram) -> Self {
+        let micros = Self::micros(values.quantiles().as_ref());
+        let [p50, p99, p999, max] =
+            [micros.p50, micros.p99, micros.p999, micros.max].map(|value| value.map(|us| us / 1e3));
+        Self { min: values.min().map(TimeDelta::as_millis), p50, p99, p999, max }
+    }
+}
+
+/// One-way delay, in ms.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OneWayDelay {
-    /// What makes the two clocks comparable: one clock, an estimated offset, or nothing (then the delay is relative).
+    /// How the two clocks compare: one clock, synchronised clocks, an estimated offset, or unknown (a relative delay).
     pub basis: Option<String>,
-    /// The least delay.
-    pub min: Option<f64>,
-    /// Half of all delays are at most this.
-    pub p50: Option<f64>,
-    /// 99 % of all delays are at most this.
-    pub p99: Option<f64>,
-    /// 99.9 % of all delays are at most this.
-    pub p999: Option<f64>,
-    /// The largest delay.
-    pub max: Option<f64>,
+    /// The smallest delay and the quantiles.
+    #[serde(flatten)]
+    pub quantiles: Quantiles,
 }
 
-/// Losses in a row.
+impl From<&DelaySummary> for OneWayDelay {
+    fn from(delay: &DelaySummary) -> Self {
+        let basis = match delay.basis {
+            DelayBasis::SameClock => "absolute: one clock at both ends".to_owned(),
+            DelayBasis::Synchronised { uncertainty } => {
+                format!("absolute within {uncertainty:.1}: synchronised clocks")
+            }
+            DelayBasis::Estimated { uncertainty } => {
+                format!("absolute within {uncertainty:.1}: clock offset estimated")
+            }
+            DelayBasis::Relative => "relative to the shortest delay".to_owned(),
+        };
+        let [min, p50, p99, p999, max] =
+            [delay.min, delay.p50, delay.p99, delay.p999, delay.max].map(|delay| Some(delay.as_millis()));
+        Self { basis: Some(basis), quantiles: Quantiles { min, p50, p99, p999, max } }
+    }
+}
+
+/// Consecutive losses (RFC 3357).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LossBursts {
-    /// How many runs of lost datagrams there were.
+    /// The number of loss bursts.
     pub count: u64,
-    /// The longest of them, in datagrams.
+    /// The longest burst, in datagrams.
     pub longest: u64,
     /// Their mean length, in datagrams.
     pub mean: Option<f64>,
@@ -240,15 +242,25 @@ pub struct LossBursts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockFigures {
-    /// Theirs less ours, in ms.
+    /// The far clock less ours, in ms.
     pub offset_ms: Option<f64>,
-    /// The offset is true to within this, in ms.
+    /// The largest possible error of the offset, in ms.
     pub uncertainty_ms: Option<f64>,
-    /// How much faster theirs runs, in parts per million.
+    /// How much faster the far clock runs, in parts per million.
     pub drift_ppm: Option<f64>,
 }
 
-/// ECN marks as they arrived, in datagrams (RFC 3168 §5).
+impl From<&ClockEstimate> for ClockFigures {
+    fn from(clock: &ClockEstimate) -> Self {
+        Self {
+            offset_ms: Some(clock.offset.as_millis()),
+            uncertainty_ms: Some(clock.uncertainty.as_millis()),
+            drift_ppm: clock.drift.map(|drift| drift.ppm),
+        }
+    }
+}
+
+/// ECN marks on arrival, in datagrams (RFC 3168 §5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EcnFigures {
@@ -262,7 +274,7 @@ pub struct EcnFigures {
     pub ce_packets: u64,
 }
 
-/// What a strategy did about lateness.
+/// What a strategy did about late datagrams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SlipFigures {
@@ -270,7 +282,7 @@ pub struct SlipFigures {
     pub caught_up_packets: u64,
     /// Datagrams that were never sent because their time had passed.
     pub skipped_packets: u64,
-    /// How often the schedule began anew.
+    /// How often the schedule restarted.
     pub reanchors: u64,
 }
 
@@ -278,9 +290,9 @@ pub struct SlipFigures {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VoiceFigures {
-    /// The codec that the figures are for.
+    /// The codec.
     pub codec: Option<String>,
-    /// The scale of the two: `narrowband (G.107)`, or `wideband, estimated` where no impairment factors are published.
+    /// The scale: `narrowband (G.107)`, or `wideband, estimated` where no impairment factors are published.
     pub scale: Option<String>,
     /// The transmission rating R: 0 to 100, on the wideband scale to 129.
     pub r_factor: Option<f64>,
@@ -288,11 +300,28 @@ pub struct VoiceFigures {
     pub mos: Option<f64>,
 }
 
+impl From<&VoiceReport> for VoiceFigures {
+    fn from(VoiceReport { quality, .. }: &VoiceReport) -> Self {
+        Self {
+            codec: Some(quality.profile.to_string()),
+            scale: Some(quality.scale.to_string()),
+            r_factor: Some(quality.r_factor),
+            mos: Some(quality.mos),
+        }
+    }
+}
+
+/// The median and the lowest mean opinion score of `runs`; `None` without voice.
+pub fn voice_scores(runs: &[RunResult]) -> Option<(f64, f64)> {
+    let scores = || runs.iter().filter_map(|run| run.voice.as_ref()?.mos);
+    Some((median(scores())?, scores().reduce(f64::min)?))
+}
+
 /// What the operating system granted, as far as it could be asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SystemGranted {
-    /// Kernel and architecture, such as `Linux 6.12 x86_64`.
+    /// Kernel release, such as `Linux 6.12.0`.
     pub platform: Option<String>,
     /// Processors that this process may run on.
     pub processors: Option<u32>,
@@ -300,38 +329,81 @@ pub struct SystemGranted {
     pub timer_slack_ns: Option<u64>,
     /// The real-time priority of the sending thread, 1 to 99; 0 for an ordinary thread.
     pub realtime_priority: Option<u32>,
-    /// The processor that the sending thread is pinned to.
-    pub pinned_processor: Option<u32>,
-    /// Whether memory is locked against paging.
-    pub memory_locked: Option<bool>,
-    /// The send buffer asked for, in bytes.
+    /// The requested send buffer, in bytes.
     pub send_buffer_asked_bytes: Option<u64>,
-    /// The send buffer granted, in bytes.
+    /// The granted send buffer, in bytes.
     pub send_buffer_bytes: Option<u64>,
-    /// The receive buffer asked for, in bytes.
+    /// The requested receive buffer, in bytes.
     pub receive_buffer_asked_bytes: Option<u64>,
-    /// The receive buffer granted, in bytes.
+    /// The granted receive buffer, in bytes.
     pub receive_buffer_bytes: Option<u64>,
-    /// Where departures are stamped: `hardware`, `kernel` or `program`.
-    pub send_timestamps: Option<String>,
-    /// Where arrivals are stamped: `hardware`, `kernel` or `program`.
+    /// Where arrivals are timestamped: `kernel` or `program`.
     pub receive_timestamps: Option<String>,
-    /// Whether the kernel cuts large sends into datagrams (GSO).
+    /// Whether the kernel splits large sends into datagrams (GSO).
     pub segmentation_offload: Option<bool>,
     /// Whether the kernel joins datagrams into large reads (GRO).
     pub receive_offload: Option<bool>,
     /// The time slice of the sending thread, in nanoseconds, where the scheduler granted a short one.
     pub time_slice_ns: Option<u64>,
-    /// Whether a time service keeps the system's clock.
+    /// Whether a time service keeps the system's clock synchronised.
     pub clock_synchronised: Option<bool>,
-    /// How late this machine woke the sending thread from its sleeps, in µs.
+    /// How late the kernel woke the sending thread, in µs.
     pub wake_latency_us: Option<Quantiles>,
-    /// How much earlier than needed the sending thread learned to have itself woken, in µs.
+    /// How much earlier than its deadline the sending thread asks to be woken, in µs.
     pub wake_lead_us: Option<f64>,
     /// Time spent spinning over elapsed time, 0 to 1.
     pub spun_ratio: Option<f64>,
-    /// What else is worth knowing, one sentence each.
-    pub notes: Vec<String>,
+}
+
+impl From<&Granted> for SystemGranted {
+    fn from(granted: &Granted) -> Self {
+        let asked = |buffer: &Option<Asked<u64>>| buffer.as_ref().map(|buffer| buffer.asked);
+        let got = |buffer: &Option<Asked<u64>>| buffer.as_ref().map(|buffer| buffer.granted);
+        Self {
+            platform: Some(format!("Linux {}", granted.kernel_release)),
+            processors: u32::try_from(granted.cores).ok(),
+            timer_slack_ns: granted.timer_slack_ns,
+            realtime_priority: Some(
+                granted.realtime_priority.as_ref().map_or(0, |asked| asked.granted.into()),
+            ),
+            send_buffer_asked_bytes: asked(&granted.send_buffer_bytes),
+            send_buffer_bytes: got(&granted.send_buffer_bytes),
+            receive_buffer_asked_bytes: asked(&granted.receive_buffer_bytes),
+            receive_buffer_bytes: got(&granted.receive_buffer_bytes),
+            receive_timestamps: Some(if granted.kernel_timestamps { "kernel" } else { "program" }.to_owned()),
+            segmentation_offload: Some(granted.segmentation_offload),
+            receive_offload: Some(granted.receive_offload),
+            time_slice_ns: granted.time_slice_ns,
+            clock_synchronised: granted.clock_synchronised,
+            ..Self::default()
+        }
+    }
+}
+
+impl SystemGranted {
+    /// Adds what the system granted to a receiver on the same machine.
+    pub(super) fn add_receiver(&mut self, granted: &Granted) {
+        let receiver = Self::from(granted);
+        self.receive_buffer_asked_bytes = receiver.receive_buffer_asked_bytes;
+        self.receive_buffer_bytes = receiver.receive_buffer_bytes;
+        self.receive_timestamps = receiver.receive_timestamps;
+        self.receive_offload = receiver.receive_offload;
+    }
+}
+
+/// Figures of the streams that are open, while a run goes on.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LiveFigures {
+    /// The number of streams.
+    pub streams: usize,
+    /// Unique datagrams received.
+    pub received_packets: u64,
+    /// Datagrams lost.
+    pub lost_packets: u64,
+    /// The received rate, in bit/s.
+    pub rate_bps: f64,
+    /// The largest p99 of the streams' gap errors.
+    pub gap_error_p99: Option<TimeDelta>,
 }
 
 /// One class of a histogram.
@@ -341,7 +413,7 @@ pub struct HistogramBin {
     pub lo_us: f64,
     /// The class ends before this, in µs.
     pub hi_us: f64,
-    /// How many values it holds.
+    /// The number of values in it.
     pub count: u64,
 }
 
@@ -351,25 +423,50 @@ impl From<(f64, f64, u64)> for HistogramBin {
     }
 }
 
-/// What plots of a run need beyond its figures. An empty vector draws no plot. Not part of the JSON.
+/// Series and histograms for the plots of a run. An empty vector draws no plot. Not part of the JSON.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunPlots {
     /// The received rate over time: seconds since the start, bit/s.
     pub rate_series: Vec<(f64, f64)>,
     /// Gaps between neighbouring arrivals.
     pub gap_histogram: Vec<HistogramBin>,
-    /// How late datagrams left against their schedule.
+    /// Schedule errors of departures.
     pub schedule_error_histogram: Vec<HistogramBin>,
     /// One-way delay over time: seconds since the start, ms.
     pub one_way_delay_series: Vec<(f64, f64)>,
 }
 
-/// The error of `rate_bps` against `target_bps`, in parts per million; `None` unless the target is above zero.
+impl RunPlots {
+    /// The plots of a stream as `meter` received it; `schedule_error` is the sender's.
+    pub(super) fn new(meter: &StreamMeter, schedule_error: &ErrorHistogram) -> Self {
+        // Bounds are whole nanoseconds, both included.
+        let bins = |errors: &ErrorHistogram| {
+            let bins = errors.buckets();
+            bins.map(|bin| (bin.lower.as_micros(), bin.upper.as_micros() + 1e-3, bin.count).into()).collect()
+        };
+        let mut points: Vec<_> = meter.series().points().collect();
+        let began = points.first().map(|point| point.start).unwrap_or_default();
+        // The last interval ended early with the stream: its mean would look like a fall.
+        points.pop();
+        let rates = points.iter().map(|point| ((point.start - began).as_seconds(), point.rate_bps()));
+        let delays = meter.delay().points();
+        Self {
+            rate_series: rates.collect(),
+            gap_histogram: meter.gaps().map(bins).unwrap_or_default(),
+            schedule_error_histogram: bins(schedule_error),
+            one_way_delay_series: delays
+                .map(|(at, delay)| ((at - began).as_seconds(), delay.as_millis()))
+                .collect(),
+        }
+    }
+}
+
+/// The error of `rate_bps` against `target_bps`, in parts per million; `None` unless the target is above 0.
 ///
 /// # Example
 ///
 /// ```
-/// use giusto::result::rate_error_ppm;
+/// use giusto::measured::result::rate_error_ppm;
 ///
 /// assert_eq!(rate_error_ppm(1_000_250.0, 1_000_000.0), Some(250.0));
 /// assert_eq!(rate_error_ppm(1.0, 0.0), None);
@@ -378,29 +475,25 @@ pub fn rate_error_ppm(rate_bps: f64, target_bps: f64) -> Option<f64> {
     (target_bps > 0.0 && rate_bps.is_finite()).then(|| (rate_bps - target_bps) / target_bps * 1e6)
 }
 
-/// The median of the finite ones of `values`: the middle one, or the mean of the middle two.
+/// The median of the finite numbers among `values`: the middle one, or the mean of the middle two.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
-    if values.len() % 2 == 1 {
-        return Some(upper);
-    }
-    let lower = *values.get(values.len() / 2 - 1)?;
+    let lower = *values.get(values.len().saturating_sub(1) / 2)?;
     Some(lower + (upper - lower) / 2.0)
 }
 
-/// One result for repeated runs of one configuration: for every number the median of those that are known.
+/// The median of repeated runs of one configuration, number by number.
 ///
-/// Counts are rounded to whole ones; words are those of the first run. `repeats` is the number of runs; without any, all is
-/// unknown and `repeats` is 0.
+/// Unknown numbers are left out; counts are rounded to whole numbers; texts are those of the first run. Without runs nothing
+/// is known.
 pub fn median_of(runs: &[RunResult]) -> RunResult {
-    let repeats = u32::try_from(runs.len()).unwrap_or(u32::MAX);
-    let Some(first) = runs.first() else { return RunResult { repeats, ..RunResult::default() } };
-    // The fields are many and of one kind: their JSON form lets one rule stand for all of them.
+    let Some(first) = runs.first() else { return RunResult::default() };
+    // The JSON form lets one rule serve all fields.
     let values: Vec<Value> = runs.iter().filter_map(|run| serde_json::to_value(run).ok()).collect();
     let result = serde_json::from_value(median_value(&values)).unwrap_or_else(|_| first.clone());
-    RunResult { repeats, ..result }
+    RunResult { repeats: u32::try_from(runs.len()).ok().filter(|&runs| runs > 1), ..result }
 }
 
 fn median_value(values: &[Value]) -> Value {
@@ -452,12 +545,17 @@ mod tests {
         assert_eq!(middle.lost_packets, Some(7));
         assert_eq!(middle.gap_error_us.p99, Some(1.5));
         assert_eq!(middle.jitter_ms, None);
-        assert_eq!(middle.repeats, 3);
+        assert_eq!(middle.repeats, Some(3));
+        let two = median_of(&[run(1.0, 2, None), run(2.0, 5, Some(3.0))]);
+        assert_eq!(
+            (two.rx_rate_bps, two.lost_packets, two.gap_error_us.p99),
+            (Some(1.5), Some(4), Some(3.0))
+        );
     }
 
     #[test]
-    fn the_median_of_none_or_one_run_holds_no_surprise() {
-        assert_eq!(median_of(&[]), RunResult { repeats: 0, ..RunResult::default() });
+    fn the_median_of_one_run_is_that_run() {
+        assert_eq!(median_of(&[]), RunResult::default());
         let one = run(1e6 + 0.125, 3, Some(0.1));
         assert_eq!(median_of(std::slice::from_ref(&one)), one);
         assert_eq!(median([]), None);
@@ -465,14 +563,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_needs_a_rate_and_a_target() {
+    fn a_rate_error_needs_a_rate_and_a_target() {
         assert_eq!(rate_error_ppm(1e6, 0.0), None);
         assert_eq!(rate_error_ppm(f64::INFINITY, 1.0), None);
         assert_eq!(rate_error_ppm(999_000.0, 1e6), Some(-1000.0));
     }
 
     #[test]
-    fn a_run_becomes_json_with_units_in_every_name() {
+    fn json_names_carry_their_units() {
         let run = RunResult {
             strategy: "grid".to_owned(),
             rate_bps: Some(1_000_000),
@@ -487,7 +585,13 @@ mod tests {
             tx_rate_bps: Some(1_000_000.1),
             rx_rate_bps: Some(1_000_000.2),
             rate_error_ppm: Some(0.2),
-            schedule_error_us: Quantiles { p50: Some(0.4), p99: Some(2.0), p999: Some(9.0), max: Some(31.0) },
+            schedule_error_us: Quantiles {
+                min: None,
+                p50: Some(0.4),
+                p99: Some(2.0),
+                p999: Some(9.0),
+                max: Some(31.0),
+            },
             sender_cpu_ratio: Some(0.08),
             slips: Some(SlipFigures::default()),
             ..RunResult::default()
@@ -527,7 +631,6 @@ mod tests {
           "loss_bursts": null,
           "jitter_ms": null,
           "round_trip_ms": {
-            "min": null,
             "p50": null,
             "p99": null,
             "p999": null,
@@ -535,7 +638,6 @@ mod tests {
           },
           "one_way_delay_ms": {
             "basis": null,
-            "min": null,
             "p50": null,
             "p99": null,
             "p999": null,
@@ -559,7 +661,7 @@ mod tests {
           "ended": null,
           "from": null,
           "format": null,
-          "repeats": 1
+          "repeats": null
         }
         "#);
         let read_back: RunResult = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! One sending run: open the streams, send on time, hear what arrived.
+//! The sending end of a run: opens the streams, sends on time, collects the receiver's reports.
 
 use std::{
     net::SocketAddr,
@@ -25,20 +25,23 @@ use giusto_session::probe::{
 use giusto_units::{TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
 
-use crate::measured::plan::ResolvedPlan;
+use crate::measured::{
+    plan::ResolvedPlan,
+    result::{LiveFigures, Quantiles, RunResult, SlipFigures, SystemGranted},
+};
 
-/// How long before its first datagram the sending thread begins to practise waking, so that the first is as punctual as the
-/// others.
+/// The time before the first datagram in which the sending thread practises waking, so that the first datagram is as punctual
+/// as the others.
 const RUN_UP: TimeDelta = TimeDelta::from_millis(120);
 
-/// Where streams go, and how many of them.
+/// The receiver, and how it is addressed.
 #[derive(Debug, Clone)]
 pub struct Destination {
-    /// The receiver.
+    /// The receiver's address.
     pub to: SocketAddr,
-    /// How many streams, each from a port of its own.
+    /// The number of streams, each from a port of its own.
     pub streams: usize,
-    /// Nobody is asked and nothing is heard: for receivers that are not ours.
+    /// Send without asking the receiver and without its reports: for receivers other than giusto.
     pub one_way: bool,
     /// DSCP and ECN of every datagram.
     pub traffic_class: TrafficClass,
@@ -48,60 +51,58 @@ pub struct Destination {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransmissionError {
-    /// A socket could not be had.
+    /// The socket could not be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The receiver would not take the stream, or is not there.
-    #[error("{to}: {said}; is `giusto recv` running there? To send to anything else, add --one-way")]
+    /// The receiver refused the stream, or did not answer.
+    #[error("{to}: {reason}; is `giusto recv` running there? To send to another receiver, add --one-way")]
     Refused {
-        /// The receiver.
+        /// The receiver's address.
         to: SocketAddr,
-        /// What it said.
-        said: SenderError,
+        /// Why the stream was not opened.
+        reason: SenderError,
     },
-    /// The run was ended before it began.
+    /// The run was interrupted before it began.
     #[error("interrupted before the first datagram")]
     Interrupted,
     /// The system gave no random numbers.
-    #[error("the system gives no random numbers: {0}")]
+    #[error("cannot read random numbers from the system: {0}")]
     Random(String),
-    /// The parts of the plan do not fit.
+    /// The schedule could not be built.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The sending thread broke off: a defect.
-    #[error("the sending thread broke off; please report this")]
+    /// The sending thread panicked: a defect of giusto.
+    #[error("the sending thread failed; please report this")]
     Thread,
 }
 
-/// What is known while a run goes on.
-#[derive(Debug, Clone, Default)]
+/// The state of a run in progress.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Live {
-    /// Time since the first datagram was due.
-    pub elapsed: TimeDelta,
     /// Datagrams handed to the system, of all streams.
     pub sent_packets: u64,
-    /// The latest report of each stream.
-    pub reports: Vec<Option<Box<Report>>>,
+    /// The receiver's figures, once a report has come.
+    pub far_end: Option<LiveFigures>,
 }
 
-/// How one stream's run went.
+/// One stream of a run.
 #[derive(Debug)]
 pub struct StreamOutcome {
     /// The sender's own figures.
     pub sent: FlowOutcome,
-    /// The far end's last report, where one came.
+    /// The receiver's last report, if one came.
     pub report: Option<Box<Report>>,
-    /// The two clocks.
+    /// The receiver's clock against ours.
     pub clock: Option<ClockEstimate>,
-    /// The round trips.
+    /// Round-trip times.
     pub round_trips: ErrorHistogram,
     /// Why the stream was given up, if it was.
     pub lost: Option<SenderError>,
 }
 
 impl StreamOutcome {
-    /// What went wrong, in words, if anything did.
-    pub fn trouble(&self) -> Option<String> {
+    /// The error that ended the stream early, if one did.
+    pub fn failure(&self) -> Option<String> {
         match (&self.lost, &self.sent.end) {
             (Some(error), _) => Some(error.to_string()),
             (None, FlowEnd::Failed(error)) => Some(error.to_string()),
@@ -110,32 +111,93 @@ impl StreamOutcome {
     }
 }
 
-/// How a run went.
+/// A run, as the sending end knows it.
 #[derive(Debug)]
 pub struct Transmission {
-    /// One for each stream.
+    /// The streams.
     pub streams: Vec<StreamOutcome>,
-    /// From the first datagram's time to the end of sending.
+    /// From the first datagram's scheduled time to the end of sending.
     pub duration: TimeDelta,
-    /// Processor time of the sending thread over that time.
+    /// CPU time of the sending thread over that time.
     pub sender_cpu_ratio: f64,
-    /// How much earlier than needed it had itself woken from sleeps of the length that the plan asks for, in µs.
+    /// How much earlier than its deadline the thread asked to be woken from sleeps between cycles, in µs.
     pub wake_lead_us: f64,
     /// How the sending thread slept.
     pub sleeper: SleeperReport,
-    /// What the system granted to the sending side.
+    /// What the system granted to the sending end.
     pub granted: Granted,
-    /// A person asked for the end.
+    /// The run was interrupted.
     pub interrupted: bool,
 }
 
-/// Sends as `plan` says until its limits are reached, `stop` is set, or a receiver is gone.
+impl Transmission {
+    /// The error that ended a stream early, if one did: then the results cover a part of the run.
+    pub fn failure(&self) -> Option<String> {
+        self.streams.iter().find_map(StreamOutcome::failure)
+    }
+
+    /// The result of each stream: the sender's own figures and the receiver's report.
+    pub fn results(&self, plan: &ResolvedPlan) -> Vec<RunResult> {
+        self.streams.iter().map(|stream| self.result(plan, stream)).collect()
+    }
+
+    fn result(&self, plan: &ResolvedPlan, stream: &StreamOutcome) -> RunResult {
+        let FlowOutcome { packets, rate, schedule_error, slips, .. } = &stream.sent;
+        let mut result = plan.blank_result();
+        if let Some(report) = &stream.report {
+            result.add_received(&report.summary);
+            result.receiver_cpu_ratio = report.cpu_ratio.map(f64::from);
+            result.voice = report.voice.as_ref().map(Into::into);
+        }
+        result.sent_packets = Some(*packets);
+        result.tx_rate_bps = rate.rate();
+        // The sender has counted every datagram; the report only those whose times travelled.
+        result.schedule_error_us = Quantiles::micros(schedule_error.quantiles().as_ref());
+        result.slips = Some(SlipFigures {
+            caught_up_packets: slips.caught_up_packets,
+            skipped_packets: slips.skipped_packets,
+            reanchors: slips.reanchors,
+        });
+        result.duration_s = Some(self.duration.as_seconds());
+        result.sender_cpu_ratio = Some(self.sender_cpu_ratio);
+        result.ended = Some(stream.failure().unwrap_or_else(|| {
+            let why = match stream.sent.end {
+                FlowEnd::Stopped if self.interrupted => "interrupted",
+                FlowEnd::Stopped => "another stream failed",
+                _ => "all sent",
+            };
+            why.to_owned()
+        }));
+        result.system = Some(self.system());
+        result.clock = stream.clock.as_ref().map(Into::into);
+        result.round_trip_ms = Quantiles::millis(&stream.round_trips);
+        result
+    }
+
+    fn system(&self) -> SystemGranted {
+        let sleeper = &self.sleeper;
+        let slept = sleeper.sleeps > 0;
+        SystemGranted {
+            wake_latency_us: slept.then_some(Quantiles {
+                p50: Some(sleeper.wake_latency_p50_us),
+                p99: Some(sleeper.wake_latency_p99_us),
+                max: Some(sleeper.wake_latency_max_us),
+                ..Quantiles::default()
+            }),
+            wake_lead_us: slept.then_some(self.wake_lead_us),
+            spun_ratio: Some(sleeper.spun_ms / 1e3 / self.duration.as_seconds().max(1e-9)),
+            ..SystemGranted::from(&self.granted)
+        }
+    }
+}
+
+/// Sends as planned until the limits are reached, `stop` is set, or a receiver is gone.
 ///
-/// `on_live` is called some times a second from the calling thread.
+/// `on_live` is called several times a second from the calling thread.
 ///
 /// # Errors
 ///
-/// [`TransmissionError`] where the run could not begin. What happens later stands in the outcome, beside what was measured.
+/// [`TransmissionError`] where the run could not begin. Later errors are part of the outcome, beside what was measured.
 pub fn run(
     plan: &ResolvedPlan,
     destination: &Destination,
@@ -148,15 +210,15 @@ pub fn run(
         .collect::<Result<Vec<_>, _>>()?;
     let clock = Clock::start();
     let request = plan.request(clock_identity(clock));
-    let mut nonces = Vec::with_capacity(sockets.len());
+    let mut configs = Vec::with_capacity(sockets.len());
     for _ in &sockets {
-        nonces.push(SysRng.try_next_u64().map_err(|error| TransmissionError::Random(error.to_string()))?);
+        let nonce = SysRng.try_next_u64().map_err(|error| TransmissionError::Random(error.to_string()))?;
+        configs.push(SenderConfig::new(request.clone(), nonce));
     }
-    let configs = nonces.iter().map(|nonce| SenderConfig::new(request.clone(), *nonce));
     let asked = if destination.one_way { 0 } else { sockets.len() };
     let mut conversation = Conversation::new(clock, sockets.iter().zip(configs).take(asked));
     let mut tokens = conversation.open(stop).map_err(|error| match error {
-        Some(said) => TransmissionError::Refused { to: destination.to, said },
+        Some(reason) => TransmissionError::Refused { to: destination.to, reason },
         None => TransmissionError::Interrupted,
     })?;
     tokens.resize(sockets.len(), StreamToken(0));
@@ -164,21 +226,12 @@ pub fn run(
     let start = clock.now() + RUN_UP;
     let mut flows = Vec::with_capacity(sockets.len());
     for (index, (socket, token)) in sockets.iter().zip(&tokens).enumerate() {
-        flows.push(Flow {
-            schedule: plan.schedule(start, index, sockets.len())?,
-            outgoing: plan.outgoing(*token, index),
-            socket,
-            grouping: plan.grouping(),
-            spin: plan.plan().pacing.spin,
-            layer: plan.plan().layer,
-            ip: plan.ip(),
-        });
+        flows.push(plan.flow(socket, *token, start, (index, sockets.len()))?);
     }
 
     let halt = Arc::new(AtomicBool::new(false));
     let done = AtomicBool::new(false);
-    let mut lost: Vec<Option<SenderError>> = vec![None; sockets.len()];
-    let mut live = Live { reports: vec![None; sockets.len()], ..Live::default() };
+    let mut heard = Heard { reports: vec![None; sockets.len()], lost: vec![None; sockets.len()] };
     let sent = thread::scope(|scope| {
         let sending = scope.spawn(|| {
             let _ends_the_conversation = RaisedOnDrop(&done);
@@ -186,24 +239,22 @@ pub fn run(
         });
         conversation.accompany(&done, |event| {
             if let Some(event) = event {
-                take(event, &mut live.reports, &mut lost);
+                heard.take(event);
             }
-            if stop.load(Ordering::Relaxed) || lost.iter().any(Option::is_some) {
+            if stop.load(Ordering::Relaxed) || heard.lost.iter().any(Option::is_some) {
                 halt.store(true, Ordering::Relaxed);
             }
-            live.elapsed = clock.now().saturating_since(start);
-            live.sent_packets = sockets.iter().map(|socket| socket.send_counters().datagrams).sum();
-            on_live(&live);
+            let sent_packets = sockets.iter().map(|socket| socket.send_counters().datagrams).sum();
+            on_live(&Live { sent_packets, far_end: heard.live() });
         });
         sending.join().map_err(|_| TransmissionError::Thread)
     })?;
-    conversation.finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio)), |event| {
-        take(event, &mut live.reports, &mut lost);
-    });
+    conversation
+        .finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio)), |event| heard.take(event));
 
     let mut granted = sockets.first().map_or_else(Granted::of_this_system, |socket| socket.granted().clone());
     sent.sleeper.describe(&mut granted);
-    let streams = sent.flows.into_iter().zip(live.reports).zip(lost).enumerate();
+    let streams = sent.flows.into_iter().zip(heard.reports).zip(heard.lost).enumerate();
     let streams = streams.map(|(index, ((sent, report), lost))| StreamOutcome {
         sent,
         report,
@@ -222,8 +273,8 @@ pub fn run(
     })
 }
 
-/// A flag that is raised when a part of the program is left, in whatever way: who waits for it never waits in vain.
-pub struct RaisedOnDrop<'a>(pub &'a AtomicBool);
+/// Sets the flag when it is dropped, also by a panic, so that the thread that waits for the flag goes on.
+pub(super) struct RaisedOnDrop<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for RaisedOnDrop<'_> {
     fn drop(&mut self) {
@@ -231,7 +282,35 @@ impl Drop for RaisedOnDrop<'_> {
     }
 }
 
-/// What the sending thread brings back.
+/// The latest report of each stream, and why it was given up.
+struct Heard {
+    reports: Vec<Option<Box<Report>>>,
+    lost: Vec<Option<SenderError>>,
+}
+
+impl Heard {
+    fn take(&mut self, ConversationEvent { stream, event }: ConversationEvent) {
+        match (event, self.reports.get_mut(stream), self.lost.get_mut(stream)) {
+            (SenderEvent::Report(report), Some(place), _) => *place = Some(report),
+            (SenderEvent::Ended(Err(error)), _, Some(place)) => *place = Some(error),
+            _ => {}
+        }
+    }
+
+    fn live(&self) -> Option<LiveFigures> {
+        let mut all = LiveFigures::default();
+        for summary in self.reports.iter().flatten().map(|report| &report.summary) {
+            all.streams += 1;
+            all.received_packets += summary.received_packets;
+            all.lost_packets += summary.lost_packets;
+            all.rate_bps += summary.rate_bps.unwrap_or(0.0);
+            all.gap_error_p99 = all.gap_error_p99.max(summary.gap_error.map(|gap| gap.p99));
+        }
+        (all.streams > 0).then_some(all)
+    }
+}
+
+/// The result of the sending thread.
 struct Sent {
     flows: Vec<FlowOutcome>,
     sleeper: Sleeper,
@@ -257,7 +336,7 @@ fn send(
     Sent { flows, sleeper, cpu_ratio: cpu.used().as_seconds() / passed, ended }
 }
 
-/// The lead of the sleeps between cycles: there is one for each class of lengths.
+/// The lead of the sleeps between cycles: there is one for each class of sleep lengths.
 fn lead_for(sleeper: &SleeperReport, period: Option<TimeDelta>) -> f64 {
     let [short, middle] = Sleeper::CLASSES;
     match period {
@@ -267,7 +346,7 @@ fn lead_for(sleeper: &SleeperReport, period: Option<TimeDelta>) -> f64 {
     }
 }
 
-/// What the receiver is told at the end.
+/// The sender's figures that the receiver gets at the end.
 fn figures(sent: &FlowOutcome, cpu_ratio: f64) -> SenderFigures {
     SenderFigures {
         packets: sent.packets,
@@ -275,14 +354,5 @@ fn figures(sent: &FlowOutcome, cpu_ratio: f64) -> SenderFigures {
         schedule_error: sent.schedule_error.quantiles(),
         rate_bps: sent.rate.rate(),
         cpu_ratio: Some(cpu_ratio as f32),
-    }
-}
-
-fn take(happened: ConversationEvent, reports: &mut [Option<Box<Report>>], lost: &mut [Option<SenderError>]) {
-    let ConversationEvent { stream, event } = happened;
-    match (event, reports.get_mut(stream), lost.get_mut(stream)) {
-        (SenderEvent::Report(report), Some(place), _) => *place = Some(report),
-        (SenderEvent::Ended(Err(error)), _, Some(place)) => *place = Some(error),
-        _ => {}
     }
 }

@@ -1,6 +1,8 @@
-//! Numbers as people read them.
+//! Numbers as text.
 
-/// What stands for a number that is not known.
+use giusto_units::DataRate;
+
+/// The text for an unknown number.
 pub const UNKNOWN: &str = "–";
 
 /// Digits in groups of three: `1,011,364`.
@@ -35,6 +37,11 @@ pub fn rate(bps: f64) -> String {
     format!("{:.3} {unit}", bps / scale)
 }
 
+/// A requested rate: `1 Mbit/s`, or `max` without one.
+pub fn asked_rate(rate_bps: Option<u64>) -> String {
+    rate_bps.map_or_else(|| "max".to_owned(), |bps| DataRate::from_bps(bps).to_string())
+}
+
 /// A number with about three significant digits and no unit: `0.42`, `12.3`, `1,234`.
 pub fn short(value: f64) -> String {
     match value.abs() {
@@ -51,7 +58,7 @@ pub fn ppm(value: f64) -> String {
     if text == "0" || text.starts_with('-') { text } else { format!("+{text}") }
 }
 
-/// A time with the unit that suits it: `0.4 µs`, `1.14 ms`, `2.5 s`.
+/// A time in the unit that fits its size: `0.4 µs`, `1.14 ms`, `2.5 s`.
 pub fn time_us(us: f64) -> String {
     match us.abs() {
         t if t < 0.000_5 => "0 ns".to_owned(),
@@ -72,7 +79,7 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
-/// A load as whole percents, without the sign: `8`, `<1`, `100`.
+/// A load in whole percent, without the sign: `8`, `<1`, `100`.
 pub fn load(ratio: f64) -> String {
     match ratio * 100.0 {
         0.0 => "0".to_owned(),
@@ -90,12 +97,12 @@ pub fn buffer(bytes: u64) -> String {
     }
 }
 
-/// `value` written by `write`, or the sign for an unknown number.
+/// `value` formatted by `write`, or [`UNKNOWN`].
 pub fn or_unknown<T>(value: Option<T>, write: impl Fn(T) -> String) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), write)
 }
 
-/// Two numbers in one place: `0.4 / 12`.
+/// Two numbers in one cell: `0.4 / 12`.
 pub fn pair(first: Option<f64>, second: Option<f64>, write: impl Fn(f64) -> String) -> String {
     if first.is_none() && second.is_none() {
         return UNKNOWN.to_owned();
@@ -113,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_people_read_them() {
+    fn numbers_are_rounded_and_carry_units() {
         assert_eq!(grouped(1_011_364.4), "1,011,364");
         assert_eq!(grouped(-999.6), "-1,000");
         assert_eq!(grouped(-0.2), "0");

@@ -2,6 +2,7 @@
 
 pub mod comparison;
 pub mod decision;
+pub mod figures;
 pub mod format;
 pub mod html;
 pub mod sweep;

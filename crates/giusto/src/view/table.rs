@@ -1,17 +1,16 @@
 //! Tables for the terminal.
 
 use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
-use giusto_units::DataRate;
 
 use crate::{
     measured::result::RunResult,
     view::{
-        format::{load, or_unknown, pair, percent, plural, ppm, rate, short},
-        html::figures::figures,
+        figures::figures,
+        format::{asked_rate, load, or_unknown, pair, percent, plural, ppm, rate, short},
     },
 };
 
-/// A line below the header and nothing else: it reads well and copies well.
+/// A line below the header, and no other lines.
 const STYLE: TableStyle = TableStyle::new()
     .header_lines(ContentLineStyle::none())
     .header_separator(LineStyle::none().fill('─').junction('─'))
@@ -19,11 +18,11 @@ const STYLE: TableStyle = TableStyle::new()
 
 /// A column of a table whose rows are made from `T`.
 pub struct Column<T> {
-    /// At most two lines: what it is, and its unit.
+    /// At most two lines: the quantity, and its unit.
     pub header: &'static str,
     /// How its cells are aligned.
     pub alignment: CellAlignment,
-    /// The column to leave out first has the highest number; 0 always stays.
+    /// The column with the highest number is left out first where the width is too small; 0 always stays.
     pub dispensable: u8,
     /// The text of a row's cell.
     pub cell: fn(&T) -> String,
@@ -41,61 +40,57 @@ impl<T> Column<T> {
     }
 }
 
-/// The columns of the accuracy table: the same in the terminal and in a report.
+/// The columns of the accuracy table, in the terminal and in reports.
 pub const RUN_COLUMNS: &[Column<RunResult>] = &[
-    Column::number("rate", 0, |run| asked_rate(run.rate_bps)),
+    Column::number("requested\nrate", 0, |run| asked_rate(run.rate_bps)),
     Column::number("size\nB", 0, |run| or_unknown(run.size_bytes, |bytes| bytes.to_string())),
     Column::words("sender", 0, |run| run.sender().to_owned()),
-    Column::number("n", 4, |run| or_unknown(run.packets_per_cycle, |n| n.to_string())),
+    Column::number("per\ncycle", 4, |run| or_unknown(run.packets_per_cycle, |n| n.to_string())),
     Column::number("received\nrate", 0, |run| or_unknown(run.rx_rate_bps, rate)),
-    Column::number("error\nppm", 0, |run| or_unknown(run.rate_error_ppm, ppm)),
+    Column::number("rate\nerror ppm", 0, |run| or_unknown(run.rate_error_ppm, ppm)),
     Column::number("loss", 0, |run| or_unknown(run.loss(), percent)),
-    Column::number("gap error µs\np50 / p99", 0, |run| {
+    Column::number("gap error\nµs p50 / p99", 0, |run| {
         pair(run.gap_error_us.p50, run.gap_error_us.p99, short)
     }),
     Column::number("schedule error\nµs p50 / p99", 2, |run| {
         pair(run.schedule_error_us.p50, run.schedule_error_us.p99, short)
     }),
-    Column::number("CPU %\ntx / rx", 3, |run| pair(run.sender_cpu_ratio, run.receiver_cpu_ratio, load)),
+    Column::number("sender\nCPU %", 3, |run| or_unknown(run.sender_cpu_ratio, load)),
+    Column::number("receiver\nCPU %", 3, |run| or_unknown(run.receiver_cpu_ratio, load)),
 ];
 
-/// The rate that was asked for, as people write it.
-pub fn asked_rate(rate_bps: Option<u64>) -> String {
-    rate_bps.map_or_else(|| "max".to_owned(), |bps| DataRate::from_bps(bps).to_string())
-}
-
-/// The accuracy table: one line for each run, at most `width` characters wide where that can be done.
+/// The accuracy table: one line for each run, at most `width` characters wide if possible.
 ///
-/// With less room the least telling columns go first; 120 characters hold all of them, 80 hold what matters.
+/// A smaller width leaves out columns: 120 characters hold all, 80 hold the accuracy.
 ///
 /// # Example
 ///
 /// ```
-/// use giusto::{result::RunResult, table};
+/// use giusto::{measured::result::RunResult, view::table};
 ///
 /// let run = RunResult { rate_bps: Some(1_000_000), rx_rate_bps: Some(1_000_000.2), ..RunResult::default() };
 /// assert!(table::runs(&[run], 80).contains("1.000 Mbit/s"));
 /// ```
 pub fn runs(runs: &[RunResult], width: u16) -> String {
     let text = fitted(RUN_COLUMNS, runs, width);
-    match runs.iter().map(|run| run.repeats).max() {
-        Some(repeats @ 2..) => {
+    match runs.iter().filter_map(|run| run.repeats).max() {
+        Some(repeats) => {
             format!("{text}Each line is the median of {}.\n", plural(repeats.into(), "run", "runs"))
         }
-        _ => text,
+        None => text,
     }
 }
 
-/// One run in full: a line for every figure that is known, what it is on the left.
+/// One run: a line for every known figure.
 pub fn run(run: &RunResult) -> String {
     let mut table = bare();
-    for (what, value) in figures(run) {
-        table.add_row([what.to_owned(), value]);
+    for (name, value) in figures(run) {
+        table.add_row([name.to_owned(), value]);
     }
     finish(&table)
 }
 
-/// A table of cells that are ready: each column has a header, and is of words or of numbers.
+/// A table of finished cells; each column has a header and an alignment.
 pub fn of_cells(columns: &[(&str, CellAlignment)], rows: Vec<Vec<String>>) -> String {
     let mut table = bare();
     table.set_header(columns.iter().map(|(header, _)| *header));
@@ -107,14 +102,14 @@ pub fn of_cells(columns: &[(&str, CellAlignment)], rows: Vec<Vec<String>>) -> St
     finish(&table)
 }
 
-/// A table without borders and without colours.
+/// A table without borders and colours.
 fn bare() -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
     table
 }
 
-/// The text of `table`, without the blanks that padding leaves at both ends of its lines.
+/// The text of `table`, without blanks at the ends of its lines.
 fn finish(table: &Table) -> String {
     table.lines().fold(String::new(), |mut text, line| {
         text.push_str(line.trim_end());
@@ -123,7 +118,7 @@ fn finish(table: &Table) -> String {
     })
 }
 
-/// A table of as many of `columns` as fit `width`.
+/// A table of as many of `columns` as fit into `width`.
 pub fn fitted<T>(columns: &[Column<T>], rows: &[T], width: u16) -> String {
     let mut shown: Vec<&Column<T>> = columns.iter().collect();
     loop {
@@ -135,11 +130,11 @@ pub fn fitted<T>(columns: &[Column<T>], rows: &[T], width: u16) -> String {
             shape.set_padding((0, 1));
         }
         let needed: u32 = table.column_max_content_widths().iter().map(|&w| u32::from(w) + 2).sum();
-        let least = shown.iter().map(|column| column.dispensable).max().unwrap_or(0);
-        if needed.saturating_sub(2) <= width.into() || least == 0 {
+        let last = shown.iter().map(|column| column.dispensable).max().unwrap_or(0);
+        if needed.saturating_sub(2) <= width.into() || last == 0 {
             return finish(&table);
         }
-        shown.retain(|column| column.dispensable != least);
+        shown.retain(|column| column.dispensable != last);
     }
 }
 
@@ -183,42 +178,43 @@ mod tests {
         let text = runs(&sample(), 120);
         assert!(widest(&text) <= 120, "{text}");
         insta::assert_snapshot!(text, @r"
-            rate  size  sender         n        received    error    loss  gap error µs  schedule error    CPU %
-                     B                              rate      ppm             p50 / p99    µs p50 / p99  tx / rx
-        ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-        1 Mbit/s  1200  grid          13    1.000 Mbit/s    +0.20  0.03 %   0.41 / 12.3  0.20 / 113,600  100 / 3
-        1 Mbit/s  1200  send-compare  13    1.011 Mbit/s  +11,406  0.03 %   0.41 / 12.3  0.20 / 113,600  100 / 3
-             max  1200  iperf3 3.12   13  938.829 Mbit/s        –  0.03 %   0.41 / 12.3  0.20 / 113,600  100 / 3
+        requested  size  sender          per        received       rate    loss     gap error  schedule error  sender  receiver
+             rate     B                cycle            rate  error ppm          µs p50 / p99    µs p50 / p99   CPU %     CPU %
+        ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+         1 Mbit/s  1200  grid             13    1.000 Mbit/s      +0.20  0.03 %   0.41 / 12.3  0.20 / 113,600     100         3
+         1 Mbit/s  1200  send-compare     13    1.011 Mbit/s    +11,406  0.03 %   0.41 / 12.3  0.20 / 113,600     100         3
+              max  1200  iperf3 3.12      13  938.829 Mbit/s          –  0.03 %   0.41 / 12.3  0.20 / 113,600     100         3
         ");
     }
 
     #[test]
-    fn a_narrow_terminal_keeps_what_matters() {
+    fn a_narrow_terminal_shows_the_accuracy() {
         let text = runs(&sample(), 80);
         assert!(widest(&text) <= 80, "{text}");
         insta::assert_snapshot!(text, @r"
-            rate  size  sender              received    error    loss  gap error µs
-                     B                          rate      ppm             p50 / p99
-        ────────────────────────────────────────────────────────────────────────────
-        1 Mbit/s  1200  grid            1.000 Mbit/s    +0.20  0.03 %   0.41 / 12.3
-        1 Mbit/s  1200  send-compare    1.011 Mbit/s  +11,406  0.03 %   0.41 / 12.3
-             max  1200  iperf3 3.12   938.829 Mbit/s        –  0.03 %   0.41 / 12.3
+        requested  size  sender              received       rate    loss     gap error
+             rate     B                          rate  error ppm          µs p50 / p99
+        ───────────────────────────────────────────────────────────────────────────────
+         1 Mbit/s  1200  grid            1.000 Mbit/s      +0.20  0.03 %   0.41 / 12.3
+         1 Mbit/s  1200  send-compare    1.011 Mbit/s    +11,406  0.03 %   0.41 / 12.3
+              max  1200  iperf3 3.12   938.829 Mbit/s          –  0.03 %   0.41 / 12.3
         ");
     }
 
     #[test]
-    fn one_run_shows_only_what_is_known() {
+    fn one_run_shows_its_known_figures() {
         let text = super::run(&sample()[1]);
         insta::assert_snapshot!(text, @r"
-        sender              send-compare
-        requested rate      1 Mbit/s
-        datagram            1200 B of payload
-        per cycle           13 datagrams
-        received rate       1.011 Mbit/s
-        error of the rate   +11,406 ppm
-        schedule error      0.20 µs median, 114 ms p99
-        gap error           0.41 µs median, 12.3 µs p99
-        CPU                 100 % sender, 3 % receiver
+        sender           send-compare
+        requested rate   1 Mbit/s
+        payload          1200 B
+        per cycle        13 datagrams
+        received rate    1.011 Mbit/s
+        rate error       +11,406 ppm
+        schedule error   0.20 µs median, 114 ms p99
+        gap error        0.41 µs median, 12.3 µs p99
+        sender CPU       100 %
+        receiver CPU     3 %
         ");
     }
 }

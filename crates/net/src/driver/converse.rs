@@ -1,4 +1,4 @@
-//! The thread that speaks with the receivers while another one sends.
+//! The sender's side of the probe protocol, in a thread beside the one that sends.
 
 use std::{
     io,
@@ -19,15 +19,15 @@ use nix::{
 
 use crate::{Clock, ReceiveBatch, StampConverter, UdpSocket, Wait};
 
-/// The longest time for which a conversation does not look whether to stop.
+/// The longest time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What happened to the stream of an index.
+/// An event of one stream.
 #[derive(Debug)]
 pub struct ConversationEvent {
-    /// The stream's place among those that the conversation began with.
+    /// The index of the stream.
     pub stream: usize,
-    /// What happened.
+    /// The event.
     pub event: SenderEvent,
 }
 
@@ -35,12 +35,12 @@ pub struct ConversationEvent {
 struct Talk<'a> {
     socket: &'a UdpSocket,
     sender: Sender,
-    /// How often the host has answered that nobody listens, as far as the sender was told.
+    /// "Port unreachable" answers of the host that the sender was told about.
     unreachable: u64,
     over: bool,
 }
 
-/// The conversations about several streams, each over its own connected socket.
+/// The control messages of several streams, each over its own connected socket.
 #[derive(Debug)]
 pub struct Conversation<'a> {
     clock: Clock,
@@ -50,7 +50,7 @@ pub struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    /// Conversations that begin now.
+    /// Begins to open the streams.
     pub fn new(clock: Clock, streams: impl IntoIterator<Item = (&'a UdpSocket, SenderConfig)>) -> Self {
         const MESSAGES: usize = 8;
         const MESSAGE_BYTES: usize = 2048;
@@ -65,11 +65,11 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Speaks until every stream is accepted; gives their tokens.
+    /// Exchanges messages until every stream is accepted; returns their tokens.
     ///
     /// # Errors
     ///
-    /// That of the first stream that is not accepted; `None` where `stop` was set before.
+    /// The error of the first stream that is not accepted; `None` where `stop` was set before.
     pub fn open(&mut self, stop: &AtomicBool) -> Result<Vec<StreamToken>, Option<SenderError>> {
         let mut tokens = vec![None; self.talks.len()];
         while !stop.load(Ordering::Relaxed) {
@@ -92,9 +92,9 @@ impl<'a> Conversation<'a> {
         Err(None)
     }
 
-    /// Speaks while another thread sends, until `done` is set.
+    /// Exchanges messages while another thread sends, until `done` is set.
     ///
-    /// `on_turn` gets what happened, and is called some times a second without anything.
+    /// `on_turn` gets every event, and is called several times a second without one.
     pub fn accompany(&mut self, done: &AtomicBool, mut on_turn: impl FnMut(Option<ConversationEvent>)) {
         while !done.load(Ordering::Relaxed) {
             self.turn().into_iter().map(Some).for_each(&mut on_turn);
@@ -103,7 +103,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Tells each receiver what was sent, and speaks until all final reports are here or have been waited for long enough.
+    /// Sends each receiver the figures of its sender, and waits for the final reports until the timeout.
     pub fn finish(
         &mut self,
         figures: impl IntoIterator<Item = SenderFigures>,
@@ -122,17 +122,17 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// What was found of the clocks of one stream.
+    /// The estimate of the receiver's clock, of one stream.
     pub fn clock_estimate(&self, stream: usize) -> Option<ClockEstimate> {
         self.talks.get(stream).and_then(|talk| talk.sender.clock_estimate())
     }
 
-    /// The round trips of one stream's clock questions.
+    /// The round-trip times of one stream.
     pub fn round_trips(&self, stream: usize) -> ErrorHistogram {
         self.talks.get(stream).map_or_else(ErrorHistogram::new, |talk| talk.sender.round_trips().clone())
     }
 
-    /// Takes what has come, says what is due; gives what happened.
+    /// Reads messages, sends those that are due, returns the events.
     fn turn(&mut self) -> Vec<ConversationEvent> {
         let mut events = Vec::new();
         for (stream, talk) in self.talks.iter_mut().enumerate() {
@@ -176,7 +176,7 @@ impl<'a> Conversation<'a> {
         events
     }
 
-    /// Waits until something comes or is due.
+    /// Waits for a message or a timeout.
     fn wait(&self) {
         let now = self.clock.now();
         let due = self.talks.iter().filter_map(|talk| talk.sender.next_timeout()).min();

@@ -1,10 +1,10 @@
-//! Where pure state machines meet the clock and the sockets.
+//! Loops that give the state machines a clock and sockets.
 //!
 //! | driver | drives |
 //! |---|---|
-//! | [`transmit`] | schedules: the thread that sends on time |
-//! | [`Conversation`] | [`session::Sender`](giusto_session::probe::Sender): opening, clock questions, reports, the end |
-//! | [`ReceiveDriver`] | [`session::Receiver`](giusto_session::probe::Receiver): everything at the receiving end |
+//! | [`transmit`] | schedules, in the thread that sends on time |
+//! | [`Conversation`] | [`session::Sender`](giusto_session::probe::Sender): opening, clock samples, reports, the end |
+//! | [`ReceiveDriver`] | [`session::Receiver`](giusto_session::probe::Receiver): the whole receiving end |
 
 mod converse;
 mod receive;
@@ -18,7 +18,7 @@ use giusto_session::probe::wire::ClockIdentity;
 
 use crate::Clock;
 
-/// What our clock is, for the other end.
+/// The identity of our clock, for the other end.
 pub fn clock_identity(clock: Clock) -> ClockIdentity {
     let synchronised = Clock::synchronisation().ok().filter(|state| state.synchronised);
     ClockIdentity {
@@ -29,7 +29,7 @@ pub fn clock_identity(clock: Clock) -> ClockIdentity {
     }
 }
 
-/// A name for this machine since it was started; 0 where the system gives none.
+/// An identifier of this machine since its boot; 0 where the system gives none.
 fn machine() -> u64 {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = boot.chars().filter(char::is_ascii_hexdigit).take(16).collect();

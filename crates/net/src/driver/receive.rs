@@ -1,4 +1,4 @@
-//! Everything at the receiving end, in one thread.
+//! The receiving end, in one thread.
 
 use std::{
     io,
@@ -14,28 +14,28 @@ use crate::{
     TrafficClass, UdpSocket, Wait,
 };
 
-/// The longest time for which a driver does not look whether to stop.
+/// The longest time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Why receiving ended early.
+/// The system failed to receive.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot receive: {0}")]
 pub struct ReceiveError(#[from] io::Error);
 
-/// Whether a driver is to go on.
+/// Whether a driver continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Go on.
+    /// Continue.
     GoOn,
-    /// It is enough.
+    /// Stop.
     Stop,
 }
 
 /// Drives a [`Receiver`] over one socket.
 ///
-/// While no stream is open the thread sleeps in the kernel. While streams are open it takes what has arrived some
-/// fifty times a second: the kernel has stamped each datagram on arrival, so that nothing is lost by looking late. It looks more
-/// often as its buffer fills faster, and at once where one look does not empty it.
+/// While no stream is open the thread sleeps in the kernel. While streams are open it reads about fifty times a second: the
+/// kernel stamps each datagram on arrival, so a late read loses no precision. It reads more often as its buffer fills faster,
+/// and at once where one read does not empty it.
 #[derive(Debug)]
 pub struct ReceiveDriver<'a> {
     socket: &'a UdpSocket,
@@ -45,16 +45,16 @@ pub struct ReceiveDriver<'a> {
     sleeper: Sleeper,
     nap: Nap,
     dropped: WrappingCount,
-    /// Since when, and how much processor time, this thread has worked for the streams that are open.
+    /// The start of the open streams, and the CPU time of this thread since then.
     busy: (Timestamp, ThreadCpu),
-    /// When the reports are next told of it.
+    /// When the receiver next gets the CPU time for its reports.
     state_busyness_at: Timestamp,
 }
 
 impl<'a> ReceiveDriver<'a> {
     /// A driver for the calling thread.
     pub fn new(socket: &'a UdpSocket, clock: Clock) -> Self {
-        /// Few and large: what is used again and again stays in the processor's cache.
+        /// Few and large, so that they stay in the processor's cache.
         const MESSAGES: usize = 16;
         /// A run of datagrams is one message.
         const MESSAGE_BYTES: usize = 65_535;
@@ -72,14 +72,14 @@ impl<'a> ReceiveDriver<'a> {
         }
     }
 
-    /// Receives until `stop` is set or `on_event` says that it is enough.
+    /// Receives until `stop` is set or `on_event` returns [`Verdict::Stop`].
     ///
-    /// `on_event` gets every event together with the receiver, and is called some times a second without one, for live
-    /// figures. All streams are ended, and their events given, before this returns.
+    /// `on_event` gets every event together with the receiver, and is called several times a second without one, for live
+    /// figures. All streams are ended, and their events delivered, before this returns.
     ///
     /// # Errors
     ///
-    /// [`ReceiveError`] where the system no longer lets the socket receive; the streams are ended all the same.
+    /// [`ReceiveError`] where the socket fails; the streams are ended all the same.
     pub fn run(
         &mut self,
         receiver: &mut Receiver,
@@ -126,7 +126,7 @@ impl<'a> ReceiveDriver<'a> {
         outcome
     }
 
-    /// Waits for datagrams, takes them, answers, does what is due.
+    /// Waits for datagrams, processes them, sends answers, handles timeouts.
     fn turn(&mut self, receiver: &mut Receiver) -> io::Result<()> {
         let idle = receiver.streams().next().is_none();
         let wait = receiver
@@ -190,23 +190,23 @@ impl<'a> ReceiveDriver<'a> {
     }
 }
 
-/// How long to let datagrams gather before they are taken together.
+/// How long to let datagrams gather before they are read together.
 #[derive(Debug)]
 struct Nap {
-    /// What the socket's buffer holds.
+    /// The size of the socket's buffer.
     room: u64,
-    /// What was taken since the last nap.
+    /// The amount read since the last nap.
     held: u64,
     length: TimeDelta,
 }
 
 impl Nap {
-    /// Fifty wake-ups a second cost a few parts in a thousand of a core, and seldom come between a sender and its core.
+    /// Fifty wake-ups a second cost a few thousandths of a core, and seldom preempt a sender.
     const LONGEST: TimeDelta = TimeDelta::from_millis(20);
-    /// At full speed, too, a short sleep is better than waiting in the kernel, where each arrival costs the *sender* a
+    /// Also at full speed a short sleep is better than waiting in the kernel, where each arrival costs the *sender* a
     /// wake-up: on loopback a tenth of its throughput.
     const SHORTEST: TimeDelta = TimeDelta::from_micros(100);
-    /// What the kernel accounts for a waiting message beside its payload, about.
+    /// The approximate overhead that the kernel accounts for a waiting message.
     const OVERHEAD: u64 = 768;
 
     fn new(room: u64) -> Self {
@@ -234,7 +234,7 @@ impl Nap {
     }
 }
 
-/// Makes a growing count of one that wraps at 32 bits.
+/// Unwraps a count of 32 bits.
 #[derive(Debug, Default)]
 struct WrappingCount {
     total: u64,

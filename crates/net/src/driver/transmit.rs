@@ -12,61 +12,61 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use crate::{Clock, Grouping, SendError, Sleeper, SocketConfig, UdpSocket};
 
-/// One stream to be sent.
+/// One stream to send.
 #[derive(Debug)]
 pub struct Flow<'a> {
-    /// When.
+    /// When datagrams leave.
     pub schedule: Box<dyn Schedule>,
-    /// What.
+    /// The datagrams.
     pub outgoing: Outgoing,
-    /// Where: a connected socket.
+    /// A connected socket.
     pub socket: &'a UdpSocket,
     /// How the datagrams of one cycle are handed to the system.
     pub grouping: Grouping,
-    /// Relative sleeps are spun.
+    /// Relative sleeps spin instead.
     pub spin: bool,
-    /// Which headers the schedule counts.
+    /// The layer whose bytes the schedule counts.
     pub layer: HeaderLayer,
-    /// Of which family.
+    /// The address family.
     pub ip: IpVersion,
 }
 
-/// How a stream's sending ended.
+/// Why a stream's sending ended.
 #[derive(Debug)]
 pub enum FlowEnd {
-    /// All was sent.
+    /// All datagrams were sent.
     Done,
     /// The stop flag was set.
     Stopped,
-    /// The system would not send.
+    /// The system refused to send.
     Failed(SendError),
 }
 
-/// What was sent.
+/// The outcome of a stream.
 #[derive(Debug)]
 pub struct FlowOutcome {
     /// Datagrams that the system took.
     pub packets: u64,
     /// Their payload.
     pub payload: DataSize,
-    /// Rate over the cycles, at the flow's layer.
+    /// The rate over the cycles, at the flow's layer.
     pub rate: RateMeter,
-    /// When each cycle was handed over, against when it was due; counted per datagram.
+    /// Departure time less scheduled time, for each datagram.
     pub schedule_error: ErrorHistogram,
-    /// What the schedule did about lateness.
+    /// What the schedule did about late datagrams.
     pub slips: Slips,
-    /// How it ended.
+    /// Why it ended.
     pub end: FlowEnd,
 }
 
 /// What a flow waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
-    /// For nothing but its turn, since this moment: who has waited longest comes first.
+    /// For its turn, since this time: the flow that has waited longest comes first.
     Turn(Timestamp),
-    /// For a moment that its schedule named.
+    /// For a time that its schedule named.
     Until(Timestamp),
-    /// For a span that its schedule named, which ends at this moment.
+    /// For a span that its schedule named, which ends at this time.
     For(TimeDelta, Timestamp),
     /// It has ended.
     Over,
@@ -87,10 +87,10 @@ struct Running<'a> {
     outcome: FlowOutcome,
 }
 
-/// Practises until shortly before `start`: how late this machine wakes, and the way of a datagram through the system.
+/// Practises sleeping and sending until shortly before `start`.
 ///
-/// The first call of any code is slow, and the first datagram of a stream would leave some 15 µs later than the others. What
-/// is sent here goes to a socket of our own on loopback, and is thrown away.
+/// The first call of any code is slow: without practice the first datagram of a stream would leave about 15 µs later than the
+/// others. The practice datagrams go to a socket of our own on loopback.
 pub fn rehearse(sleeper: &mut Sleeper, clock: Clock, start: Timestamp) {
     const DATAGRAM: [u8; 64] = [0; 64];
     let config = SocketConfig { receive_buffer: None, ..SocketConfig::default() };
@@ -106,7 +106,7 @@ pub fn rehearse(sleeper: &mut Sleeper, clock: Clock, start: Timestamp) {
 
 /// Sends all `flows` from the calling thread until each is done or `stop` is set.
 ///
-/// A refused port does not end a flow: whether the receiver is gone is for the conversation with it to find out.
+/// A refused port does not end a flow: the conversation with the receiver finds out whether it is gone.
 pub fn transmit(
     flows: Vec<Flow<'_>>,
     clock: Clock,

@@ -1,4 +1,4 @@
-//! TCP connections through a relay: a few, for control, copied as they come.
+//! TCP connections through a relay: a few, for control messages.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -18,12 +18,12 @@ use nix::{
 use super::relay::{LOOK, Shared, spawn};
 use crate::clock;
 
-/// Connections at a time. Each has two threads.
+/// The maximum number of connections. Each has two threads.
 const MAX_CONNECTIONS: usize = 16;
-/// The time from one attempt to connect to the next.
+/// The time between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Accepts connections and has each copied to the target and back, until the relay stops.
+/// Accepts connections and copies each to the target and back, until the relay stops.
 pub(super) fn serve(shared: &Arc<Shared>, listener: &TcpListener) {
     let mut connections: Vec<JoinHandle<()>> = Vec::new();
     while !shared.stop.load(Relaxed) {
@@ -78,7 +78,7 @@ fn connect(shared: &Shared) -> Option<TcpStream> {
     }
 }
 
-/// Has reads and writes end in time to see whether the relay is to stop.
+/// Sets timeouts of reads and writes, so that they notice the end of the relay.
 fn prepare(stream: &TcpStream) -> bool {
     let settings = [
         stream.set_nonblocking(false),
@@ -89,7 +89,7 @@ fn prepare(stream: &TcpStream) -> bool {
     settings.iter().all(Result::is_ok)
 }
 
-/// Copies one direction to its end, and passes the end on.
+/// Copies one direction to its end, and forwards the end.
 fn copy(shared: &Shared, from: &TcpStream, to: &TcpStream) {
     let ended = copy_bytes(shared, from, to);
     let (to_side, from_side) = match ended {
@@ -128,7 +128,7 @@ fn write_all(shared: &Shared, mut to: &TcpStream, mut bytes: &[u8]) -> io::Resul
     Ok(())
 }
 
-/// Nothing to do within the time limit, or a signal: the caller looks whether to go on.
+/// A timeout or a signal: the caller checks whether to go on.
 fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

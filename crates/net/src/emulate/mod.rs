@@ -1,6 +1,6 @@
-//! How does another program's traffic pass through our hands?
+//! Measuring another program's traffic.
 //!
-//! A [`StampingRelay`] stands between a client and a server on this machine and measures what passes.
+//! A [`StampingRelay`] stands between a client and a server on this machine and timestamps each datagram that passes.
 
 mod connections;
 mod relay;

@@ -1,4 +1,4 @@
-//! A relay on loopback that passes TCP and UDP on, and shows each UDP datagram with its kernel stamp.
+//! A relay on loopback that forwards TCP and UDP and shows each UDP datagram with its kernel timestamp.
 
 use std::{
     io,
@@ -20,26 +20,26 @@ use crate::{
     socket::{Grouping, ReceiveBatch, SendError, SocketConfig, SocketError, TrafficClass, UdpSocket, Wait},
 };
 
-/// How long a thread waits for traffic before it looks whether it is to stop: half of what stopping may take.
+/// The longest time between two checks of the stop flag: half of the time that stopping may take.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
-/// How long datagrams that already wait are still passed on once the relay is told to stop.
+/// How long waiting datagrams are still forwarded after the relay is stopped.
 const DRAIN: TimeDelta = TimeDelta::from_millis(50);
-/// UDP clients at a time. Each has a socket and a thread.
+/// The maximum number of UDP clients. Each has a socket and a thread.
 const MAX_CLIENTS: usize = 8;
-/// How often a free port is looked for that both protocols have.
+/// Attempts to find a port that is free for both protocols.
 const PORT_ATTEMPTS: usize = 32;
-/// Room for one datagram. Any fits; the odd multiple of a cache line keeps the beginnings of a batch's datagrams from
-/// falling into the same sets of the processor's caches.
+/// Room for one datagram of any length. The odd multiple of a cache line spreads the beginnings of a batch's datagrams over
+/// the sets of the processor's caches.
 const STRIDE: usize = 65_536 + 5 * 64;
-/// The longest run that is sent by one call.
+/// The longest run that one call sends.
 const RUN_BYTES: usize = 65_507;
 
-/// Between whom a [`StampingRelay`] stands.
+/// The configuration of a [`StampingRelay`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RelayConfig {
-    /// The port on 127.0.0.1 to listen at, for TCP and UDP. Default: 0, any that is free for both.
+    /// The port of 127.0.0.1 to listen on, for TCP and UDP. Default: 0, any port that is free for both.
     pub port: u16,
-    /// The port on 127.0.0.1 that all goes to. Default: 0, which is nobody's: set it.
+    /// The port of 127.0.0.1 to forward to. Required: the default, 0, is no port.
     pub target: u16,
     /// How long a TCP connection waits for the target to listen, so that client and server may be started in any order.
     /// Default: 2 s.
@@ -56,39 +56,39 @@ impl Default for RelayConfig {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RelayError {
-    /// The TCP port cannot be had.
+    /// The TCP port is not available.
     #[error("relay: cannot listen for TCP at 127.0.0.1:{port}: {source}")]
     Listen {
-        /// The port asked for.
+        /// The requested port.
         port: u16,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// The UDP port cannot be had.
+    /// The UDP port is not available.
     #[error("relay: {0}")]
     Socket(#[from] SocketError),
-    /// The system gave no thread.
+    /// A thread could not be started.
     #[error("relay: cannot start a thread: {source}")]
     Thread {
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// One UDP datagram on its way to the server, before it is passed on.
+/// One UDP datagram on its way to the server, before it is forwarded.
 #[derive(Debug, Clone, Copy)]
 pub struct Observed<'a> {
-    /// When it arrived at the relay: by the kernel's stamp, on the clock that the relay was given.
+    /// Its arrival at the relay, by the kernel's timestamp on the relay's clock.
     pub at: Timestamp,
-    /// Whether the kernel stamped it; otherwise `at` is when it was read.
+    /// Whether the kernel timestamped it; otherwise `at` is when it was read.
     pub stamped: bool,
     /// The payload.
     pub bytes: &'a [u8],
     /// The client.
     pub from: SocketAddr,
-    /// DSCP and ECN as they arrived.
+    /// DSCP and ECN on arrival.
     pub traffic_class: Option<TrafficClass>,
-    /// How many datagrams the kernel dropped at the relay's socket since the datagram before, for want of room.
+    /// Datagrams that the kernel dropped at the relay's full socket since the datagram before.
     pub kernel_dropped: u32,
 }
 
@@ -99,20 +99,20 @@ impl Observed<'_> {
     }
 }
 
-/// What a relay has passed on, and what not.
+/// Counts of what a relay forwarded and dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RelayReport {
     /// UDP datagrams that came from clients.
     pub observed_packets: u64,
-    /// Those of them that were passed on to the server.
+    /// Those that were forwarded to the server.
     pub to_server_packets: u64,
-    /// UDP datagrams passed on to clients.
+    /// UDP datagrams forwarded to clients.
     pub to_client_packets: u64,
-    /// UDP datagrams, of either direction, that could not be passed on.
+    /// UDP datagrams of either direction that could not be forwarded.
     pub unforwarded_packets: u64,
     /// UDP datagrams that the kernel dropped at the relay's socket because the relay was too slow.
     pub kernel_dropped_packets: u64,
-    /// TCP connections passed on.
+    /// TCP connections forwarded.
     pub connections: u64,
     /// TCP connections refused: too many at a time, or the server did not listen.
     pub refused_connections: u64,
@@ -128,7 +128,7 @@ pub(super) struct Counters {
     pub(super) refused_connections: AtomicU64,
 }
 
-/// What the threads of a relay share.
+/// The shared state of a relay's threads.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) stop: AtomicBool,
@@ -138,15 +138,15 @@ pub(super) struct Shared {
     listener: UdpSocket,
 }
 
-/// Listens at a port of 127.0.0.1 for TCP and UDP alike, passes both on to another port of this machine and back, and shows
-/// every UDP datagram that goes to the server, with its kernel stamp, to an observer before it is passed on.
+/// Listens on a port of 127.0.0.1 for TCP and UDP, forwards both to another port of this machine and back, and shows every
+/// UDP datagram to the server, with its kernel timestamp, to an observer before it is forwarded.
 ///
-/// So a foreign sender is measured by the stamps that our own streams are measured by: the kernel sets them when the datagram
-/// reaches the relay's socket, whatever the relay or the server do afterwards. Datagrams are never merged on the way in, for
-/// each is to have its own stamp; on the way out equal ones leave together.
+/// So another program is measured by the same timestamps as giusto's own streams: the kernel sets them when the datagram
+/// reaches the relay's socket, whatever the relay or the server do afterwards. Incoming datagrams are never merged, so that
+/// each has its own timestamp; outgoing ones of equal length leave together.
 ///
-/// Up to 8 UDP clients and 16 TCP connections are served at a time. What a further UDP client sends is observed but not
-/// passed on.
+/// It serves up to 8 UDP clients and 16 TCP connections at a time. Datagrams of further UDP clients are observed but not
+/// forwarded.
 ///
 /// # Example
 ///
@@ -175,12 +175,12 @@ pub struct StampingRelay {
 }
 
 impl StampingRelay {
-    /// A relay that works until it is [stopped](Self::stop) or dropped. `observe` is called by one thread of its own, for
-    /// each UDP datagram that goes to the server, in the order of arrival.
+    /// Starts a relay that runs until it is [stopped](Self::stop) or dropped. A thread of its own calls `observe` for each UDP
+    /// datagram to the server, in the order of arrival.
     ///
     /// # Errors
     ///
-    /// [`RelayError`] names the port that cannot be had.
+    /// [`RelayError`] names the port that is not available.
     pub fn start<F>(clock: Clock, config: &RelayConfig, observe: F) -> Result<Self, RelayError>
     where
         F: FnMut(&Observed<'_>) + Send + 'static,
@@ -200,12 +200,12 @@ impl StampingRelay {
         Ok(relay)
     }
 
-    /// The port of 127.0.0.1 that clients are to be pointed at.
+    /// The port of 127.0.0.1 that clients connect to.
     pub fn port(&self) -> u16 {
         self.shared.listener.local_addr().port()
     }
 
-    /// What it has passed on so far.
+    /// The counts so far.
     pub fn report(&self) -> RelayReport {
         let counters = &self.shared.counters;
         RelayReport {
@@ -219,8 +219,8 @@ impl StampingRelay {
         }
     }
 
-    /// Ends it within 100 ms: datagrams that wait already are still passed on, TCP connections are closed, and all its
-    /// threads are over when this returns.
+    /// Stops the relay within 100 ms: waiting datagrams are still forwarded, TCP connections are closed, and all threads have
+    /// ended when this returns.
     pub fn stop(mut self) -> RelayReport {
         self.end();
         self.report()
@@ -241,11 +241,11 @@ impl Drop for StampingRelay {
     }
 }
 
-/// A port of 127.0.0.1 that was free for TCP and UDP just now: for a program that cannot choose one itself.
+/// A port of 127.0.0.1 that is free for TCP and UDP at this moment, for a program that cannot choose one itself.
 ///
 /// # Errors
 ///
-/// [`RelayError`] has the system's reason.
+/// [`RelayError`] holds the system's error.
 pub fn free_port() -> Result<u16, RelayError> {
     listen(0).map(|(_, udp)| udp.local_addr().port())
 }
@@ -254,7 +254,7 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
     thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|source| RelayError::Thread { source })
 }
 
-/// A TCP and a UDP socket at one port: the one given, or any that both can have.
+/// A TCP and a UDP socket at one port: the given one, or any that is free for both.
 fn listen(port: u16) -> Result<(TcpListener, UdpSocket), RelayError> {
     let attempt = || {
         let failed = |source| RelayError::Listen { port, source };
@@ -273,8 +273,8 @@ fn listen(port: u16) -> Result<(TcpListener, UdpSocket), RelayError> {
     outcome
 }
 
-/// Sockets towards the server need no stamps: nothing is measured there. The one towards clients has room for as long as a
-/// busy machine may keep the relay waiting, some 70 ms at 300 000 short datagrams per second.
+/// Sockets towards the server need no timestamps. The one towards clients has room for the time that a busy machine may keep
+/// the relay waiting: about 70 ms at 300 000 short datagrams per second.
 fn socket_config(measuring: bool) -> SocketConfig {
     SocketConfig {
         receive_buffer: Some(DataSize::from_bytes(if measuring { 16_000_000 } else { 4_000_000 })),
@@ -287,14 +287,14 @@ fn socket_config(measuring: bool) -> SocketConfig {
     }
 }
 
-/// A source of datagrams, and its own way to the server.
+/// A client, and its socket towards the server.
 struct Client {
     address: SocketAddr,
     upstream: Arc<UdpSocket>,
     returning: JoinHandle<()>,
 }
 
-/// Observes what comes from clients, and passes it on to the server.
+/// Observes the datagrams of clients and forwards them to the server.
 fn relay_to_server(shared: &Arc<Shared>, clock: Clock, mut observe: impl FnMut(&Observed<'_>)) {
     let mut stamps = StampConverter::new(clock);
     let mut batch = ReceiveBatch::new(64, STRIDE);
@@ -342,7 +342,7 @@ fn relay_to_server(shared: &Arc<Shared>, clock: Clock, mut observe: impl FnMut(&
     }
 }
 
-/// The place of the client at `address`; a new one is taken in where there is room.
+/// The index of the client at `address`; a new client is added where there is room.
 fn client_index(shared: &Arc<Shared>, clients: &mut Vec<Client>, address: SocketAddr) -> Option<usize> {
     if let Some(known) = clients.iter().position(|client| client.address == address) {
         return Some(known);
@@ -357,7 +357,7 @@ fn client_index(shared: &Arc<Shared>, clients: &mut Vec<Client>, address: Socket
     Some(clients.len() - 1)
 }
 
-/// Passes on to `client` what the server sends it.
+/// Forwards the server's datagrams to `client`.
 fn relay_to_client(shared: &Shared, upstream: &UdpSocket, client: SocketAddr) {
     let mut batch = ReceiveBatch::new(16, STRIDE);
     let mut run = Run::default();
@@ -378,7 +378,7 @@ fn relay_to_client(shared: &Shared, upstream: &UdpSocket, client: SocketAddr) {
     }
 }
 
-/// Datagrams of equal length that go the same way, one behind the other.
+/// Consecutive datagrams of equal length to the same destination.
 #[derive(Debug, Default)]
 struct Run {
     bytes: Vec<u8>,
@@ -387,7 +387,7 @@ struct Run {
 }
 
 impl Run {
-    /// Whether a further datagram of `len` may join.
+    /// Whether a further datagram of `len` bytes fits.
     fn fits(&self, len: usize) -> bool {
         self.packets == 0 || (len == self.segment && len > 0 && self.bytes.len() + len <= RUN_BYTES)
     }
@@ -398,7 +398,7 @@ impl Run {
         self.bytes.extend_from_slice(datagram);
     }
 
-    /// Sends it to the server, or nowhere where the relay had no room for its client.
+    /// Sends it to the server; drops it where the relay had no room for its client.
     fn flush_to_server(&mut self, shared: &Shared, client: Option<&Client>) {
         let sent = client.map_or(0, |client| self.send(&client.upstream, None));
         shared.counters.to_server.fetch_add(sent as u64, Relaxed);
@@ -417,7 +417,7 @@ impl Run {
         self.packets = 0;
     }
 
-    /// Returns how many were handed over.
+    /// Returns how many were sent.
     fn send(&self, socket: &UdpSocket, to: Option<SocketAddr>) -> usize {
         let send = |from: usize| {
             let rest = self.bytes.get(from * self.segment..).unwrap_or(&[]);

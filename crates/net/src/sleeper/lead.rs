@@ -1,17 +1,17 @@
-//! How early to set out: a quantile of the latest wake latencies.
+//! The lead of sleeps: a quantile of the latest wake latencies.
 
-/// How many wake-ups are remembered: long enough for a quantile of 0.9, short enough to follow a machine that gets busy.
+/// The number of remembered wake-ups: enough for a quantile of 0.9, few enough to follow a machine that gets busy.
 const REMEMBERED: usize = 256;
-/// How many wake-ups lie between two looks at the quantile. One look costs about a microsecond.
+/// Wake-ups between two computations of the quantile. One takes about a microsecond.
 const BETWEEN_LOOKS: usize = 16;
-/// How often the lead may leave no time for a sleep before one is dared all the same. Without that a lead that is too long
-/// for a short period would never be unlearned; at one in 128 it shows in no quantile below 0.992.
+/// How often the lead may leave no time for a sleep before one sleep is tried all the same. Otherwise a lead that is too long
+/// for a short period would never shrink; one in 128 affects no quantile below 0.992.
 const SPINS_BETWEEN_DARES: u32 = 128;
 
 /// A quantile of the latest wake latencies, in nanoseconds.
 ///
-/// A quantile does not move when a few wake-ups are late by milliseconds, as a mean would. That it is taken of a fixed
-/// number of wake-ups, and not of a decaying sum, makes it forget such a spell entirely.
+/// Unlike a mean, a quantile does not move when a few wake-ups are late by milliseconds. A fixed number of wake-ups, unlike a
+/// decaying sum, forgets such a period entirely.
 #[derive(Debug, Clone)]
 pub(super) struct Lead {
     quantile: f64,
@@ -24,7 +24,7 @@ pub(super) struct Lead {
 }
 
 impl Lead {
-    /// The given `quantile`, but at most `longest` nanoseconds; `first` before anything was learned.
+    /// The `quantile`, at most `longest` nanoseconds; `first` before any wake-up.
     pub(super) fn new(quantile: f64, first: u32, longest: u32) -> Self {
         Self {
             quantile,
@@ -37,7 +37,7 @@ impl Lead {
         }
     }
 
-    /// How early to set out where `left` nanoseconds are left: all of it where a sleep does not pay.
+    /// How early to wake when `left` nanoseconds are left: all of it where a sleep would be too short.
     pub(super) fn before(&mut self, left: u64) -> u64 {
         if u64::from(self.nanos) < left {
             return self.nanos.into();
@@ -54,7 +54,7 @@ impl Lead {
         self.nanos
     }
 
-    /// Takes note of a wake-up that came `late` nanoseconds after the moment asked for.
+    /// Records a wake-up that was `late` nanoseconds late.
     pub(super) fn learn(&mut self, late: u32) {
         if let Some(oldest) = self.recent.get_mut(self.next) {
             *oldest = late;

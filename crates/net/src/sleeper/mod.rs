@@ -1,4 +1,4 @@
-//! Waking on time: an absolute sleep that ends early by what this machine's wake-ups are usually late, then a short spin.
+//! Waking on time: an absolute sleep that ends early by the machine's usual wake latency, then a short spin.
 
 mod lead;
 
@@ -22,16 +22,16 @@ use crate::{
     system::{Asked, Granted},
 };
 
-/// What a [`Sleeper`] gives for precision.
+/// How much CPU time a [`Sleeper`] spends on precision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SleepMode {
-    /// Sets out early enough for all but the rarest of this machine's wake-ups, and spins until the deadline.
+    /// Wakes early enough for all but the slowest wake-ups, and spins until the deadline.
     Precise,
-    /// Sets out early enough for most wake-ups: nearly the processor time of a plain sleep, without its usual lateness.
+    /// Wakes early enough for most wake-ups: hardly more CPU time than a plain sleep, without its usual latency.
     #[default]
     Balanced,
-    /// Never spins: late by as much as the wake-up takes.
+    /// Never spins: late by the wake latency.
     Eco,
 }
 
@@ -45,8 +45,7 @@ impl SleepMode {
         }
     }
 
-    /// The longest lead for each class of sleeps, in nanoseconds: a bound on what a machine that wakes badly costs in
-    /// spinning.
+    /// The longest lead for each class of sleeps, in nanoseconds: it bounds the spinning on a machine that wakes late.
     const fn longest_leads(self) -> [u32; 3] {
         match self {
             Self::Precise => [60_000, 300_000, 400_000],
@@ -56,26 +55,26 @@ impl SleepMode {
     }
 }
 
-/// How a [`Sleeper`] works.
+/// The configuration of a [`Sleeper`].
 #[derive(Debug, Clone, Default)]
 pub struct SleeperConfig {
-    /// Precision against processor time. Default: balanced.
+    /// How much CPU time it spends on precision. Default: balanced.
     pub mode: SleepMode,
-    /// Ask for the real-time class `SCHED_FIFO` at this priority, 1 to 99. Default: no.
+    /// Ask for the real-time class `SCHED_FIFO` at this priority, 1 to 99. Default: `None`.
     pub realtime_priority: Option<u8>,
-    /// Ends every sleep within 100 ms once it is true. Default: none, and sleeps are not interrupted.
+    /// Ends every sleep within 100 ms once it is true. Default: `None`, sleeps are not interrupted.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// Wakes one thread on time.
 ///
-/// A sleep ends late by the time that the processor takes to wake: some tens of microseconds, rather constant on a quiet
-/// machine, with rare outliers of milliseconds. So the sleep is set to end earlier by a *lead*, a quantile of the latest
-/// wake latencies of this machine, and the rest is spun away.
+/// A sleep ends late by the time that the processor takes to wake: tens of microseconds, nearly constant on a quiet machine,
+/// with rare outliers of milliseconds. So the sleep ends earlier by a *lead*, a quantile of the latest wake latencies, and the
+/// thread spins for the rest.
 ///
-/// Which quantile? At a period of 1 ms in a small virtual machine that others used, too (medians of eight runs each):
+/// The choice of the quantile, at a period of 1 ms in a small shared virtual machine (medians of eight runs each):
 ///
-/// | quantile | error p50 | error p90 | processor time |
+/// | quantile | error p50 | error p90 | CPU time |
 /// |---|---|---|---|
 /// | plain sleep | 14 µs | 25 µs | 1.5 % |
 /// | 0.5 | 0.5 µs | 7.6 µs | 2.0 % |
@@ -84,9 +83,8 @@ pub struct SleeperConfig {
 /// | 0.97 | 0.15 µs | 0.3 µs | 3.4 % |
 /// | 0.99 | 0.15 µs | 0.3 µs | 6.7 % |
 ///
-/// Hence 0.88 for `Balanced`, which keeps a thousand sends a second under 3 % of a core, and 0.97 for `Precise`. What lies
-/// beyond comes from threads that hold the processor, and no lead helps against it; a short time slice does: see
-/// [`adopt`](Self::adopt).
+/// Hence 0.88 for `Balanced`, which keeps a thousand sends a second under 3 % of a core, and 0.97 for `Precise`. Larger errors
+/// come from other threads on the processor; a short time slice helps against them, see [`adopt`](Self::adopt).
 #[derive(Debug)]
 pub struct Sleeper {
     config: SleeperConfig,
@@ -102,7 +100,7 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// Sleeps of up to this length, of up to the next, and longer ones learn leads of their own: a processor that has idled
+    /// Sleeps of up to the first length, of up to the second, and longer ones have separate leads: a processor that was idle
     /// for longer takes longer to wake. On one machine the medians were 4 µs, 15 µs and 60 µs.
     pub const CLASSES: [TimeDelta; 2] = [TimeDelta::from_micros(200), TimeDelta::from_millis(5)];
     /// The shortest time slice that the kernel takes, in nanoseconds: `sched-eevdf.rst`.
@@ -132,14 +130,13 @@ impl Sleeper {
         sleeper
     }
 
-    /// Prepares the calling thread. Call it where the sleeper was made in another thread than the one that it wakes. What is
-    /// not granted is reported by [`describe`](Self::describe) and does no other harm.
+    /// Prepares the calling thread. Call it where the sleeper was created in another thread. [`describe`](Self::describe)
+    /// reports what was not granted, which is no error.
     ///
     /// - Timer slack of 1 ns instead of the usual 50 µs; 0 would restore the default.
-    /// - A time slice of 100 µs, the shortest there is: where other threads want the processor, the scheduler (EEVDF) lets a
-    ///   thread with a short slice in sooner when it wakes. With light work beside it the 99th percentile of the error fell
-    ///   from over a millisecond to 36 µs.
-    /// - The real-time class, if asked for. It makes the other two pointless.
+    /// - A time slice of 100 µs, the shortest possible: the scheduler (EEVDF) runs a thread with a short slice sooner when it
+    ///   wakes. With other light work on the processor the 99th percentile of the error fell from over a millisecond to 36 µs.
+    /// - The real-time class, if asked for. It makes the other two unnecessary.
     pub fn adopt(&mut self) {
         self.slack_ns = prctl::set_timerslack(1)
             .and_then(|()| prctl::get_timerslack())
@@ -153,10 +150,10 @@ impl Sleeper {
             .map(|asked| Asked { asked, granted: if sys::ask_realtime(asked).is_ok() { asked } else { 0 } });
     }
 
-    /// Returns at `deadline`, or at once where that has passed; gives the moment of return.
+    /// Returns at `deadline`, or at once where that has passed; gives the time of return.
     ///
-    /// That moment is before the deadline only where the stop flag ended the sleep. Except in `Eco` it is later than the
-    /// deadline by less than a microsecond, unless the machine woke the thread later than its lead.
+    /// It is before the deadline only where the stop flag ended the sleep. Except in `Eco` it is less than a microsecond after
+    /// the deadline, unless the machine woke the thread later than its lead.
     pub fn until(&mut self, clock: Clock, deadline: Timestamp) -> Timestamp {
         let mut now = clock.now();
         if now >= deadline {
@@ -178,8 +175,8 @@ impl Sleeper {
         now
     }
 
-    /// A plain relative sleep: whatever it oversleeps is not made good. This is what the strategies of the literature mean by
-    /// *sleep*. Gives the moment of return.
+    /// A plain relative sleep, without correction of the wake latency, as published strategies use it. Gives the time of
+    /// return.
     pub fn for_span(&mut self, clock: Clock, span: TimeDelta) -> Timestamp {
         let begin = clock.now();
         let end = begin + span;
@@ -196,8 +193,7 @@ impl Sleeper {
         now
     }
 
-    /// Sleeps and wakes until shortly before `end`, to learn how this machine wakes before it matters; calls `work` after
-    /// each wake-up.
+    /// Sleeps and wakes until shortly before `end`, to learn the wake latency in advance; calls `work` after each wake-up.
     pub fn rehearse(&mut self, clock: Clock, end: Timestamp, mut work: impl FnMut()) {
         const LONG: TimeDelta = TimeDelta::from_millis(20);
         const SHORT: TimeDelta = TimeDelta::from_millis(1);
@@ -216,13 +212,13 @@ impl Sleeper {
         (self.sleeps, self.late_entries, self.spun) = (0, 0, TimeDelta::ZERO);
     }
 
-    /// Watches the clock for a span, as a thread does that does not trust sleeping. Gives the moment of return.
+    /// Spins for a span. Gives the time of return.
     pub fn spin_for(&mut self, clock: Clock, span: TimeDelta) -> Timestamp {
         let now = clock.now();
         self.spin_until(clock, now, now + span)
     }
 
-    /// What the sleeper has learned of this machine, and what it cost.
+    /// The leads, the wake latencies and the time spent spinning.
     pub fn report(&self) -> SleeperReport {
         let quantile = |quantile| self.latencies.value_at_quantile(quantile) as f64 / 1e3;
         let [short, middle, long] = &self.leads;
@@ -241,7 +237,7 @@ impl Sleeper {
         }
     }
 
-    /// Fills in what was granted to the thread.
+    /// Adds what was granted to the thread.
     pub fn describe(&self, granted: &mut Granted) {
         granted.timer_slack_ns = self.slack_ns;
         granted.time_slice_ns = self.slice_ns;
@@ -252,7 +248,7 @@ impl Sleeper {
         self.config.stop.as_ref().is_some_and(|stop| stop.load(Relaxed))
     }
 
-    /// Sleeps until `wake` and gives the moment of waking; `None` where the stop flag ended the sleep.
+    /// Sleeps until `wake` and gives the time of waking; `None` where the stop flag ended the sleep.
     fn sleep_until(&self, clock: Clock, mut now: Timestamp, wake: Timestamp) -> Option<Timestamp> {
         let sliced = self.config.stop.is_some();
         while now < wake {
@@ -291,34 +287,34 @@ impl Sleeper {
     }
 }
 
-/// What a [`Sleeper`] has learned, and what it cost. Spinning is not in the latencies: they are the system's.
+/// The leads of a [`Sleeper`], the wake latencies of the system, and the time spent spinning.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SleeperReport {
-    /// The mode that it works in.
+    /// The mode of the sleeper.
     pub mode: SleepMode,
-    /// How early it sets out from a sleep of up to 200 µs, in microseconds.
+    /// The lead of a sleep of up to 200 µs, in microseconds.
     pub short_sleep_lead_us: f64,
-    /// How early it sets out from a sleep of 200 µs to 5 ms, in microseconds.
+    /// The lead of a sleep of 200 µs to 5 ms, in microseconds.
     pub lead_us: f64,
-    /// How early it sets out from a longer sleep, in microseconds.
+    /// The lead of a longer sleep, in microseconds.
     pub long_sleep_lead_us: f64,
-    /// The median of how late the system woke the thread, in microseconds.
+    /// The median wake latency, in microseconds.
     pub wake_latency_p50_us: f64,
-    /// Nine of ten wake-ups were no later than this, in microseconds.
+    /// The 90th percentile of the wake latency, in microseconds.
     pub wake_latency_p90_us: f64,
-    /// Ninety-nine of a hundred wake-ups were no later than this, in microseconds.
+    /// The 99th percentile of the wake latency, in microseconds.
     pub wake_latency_p99_us: f64,
-    /// The latest wake-up, in microseconds.
+    /// The maximum wake latency, in microseconds.
     pub wake_latency_max_us: f64,
-    /// How often it slept.
+    /// The number of sleeps.
     pub sleeps: u64,
-    /// How often it was asked to wait for a moment that had passed.
+    /// The number of deadlines that had already passed.
     pub late_entries: u64,
     /// Time spent spinning, in milliseconds.
     pub spun_ms: f64,
 }
 
-/// Sleeps; a signal ends it early, which every caller sees from the clock.
+/// Sleeps; a signal may end it early: callers check the clock.
 fn sleep(flags: ClockNanosleepFlags, time: &TimeSpec) {
     let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, time);
 }

@@ -1,32 +1,31 @@
-//! What a socket is asked to do.
+//! The configuration of a socket.
 
 use std::time::Duration;
 
 use giusto_units::DataSize;
 
-/// How a [`UdpSocket`](super::UdpSocket) is to be opened. Everything has a default that suits measurement.
+/// The configuration of a [`UdpSocket`](super::UdpSocket). The defaults suit measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each switches one option of the kernel's, and all combinations work"
 )]
 pub struct SocketConfig {
-    /// Room for datagrams on their way out; the system's own default where `None`. Default: 1 MB, some 15 full messages.
-    /// More only lets a slow interface hide behind a queue.
+    /// The send buffer; `None`: the system's default. Default: 1 MB, about 15 full messages. A larger one would hide a slow
+    /// interface behind a queue.
     pub send_buffer: Option<DataSize>,
-    /// Room for datagrams that wait to be read; the system's own default where `None`. Default: 4 MB, which holds some
-    /// 30 ms at 1 Gbit/s. The kernel counts its own overhead too: a datagram of 200 bytes may take 768 bytes of it.
+    /// The receive buffer; `None`: the system's default. Default: 4 MB, which holds about 30 ms at 1 Gbit/s. The kernel
+    /// counts its own overhead too: a datagram of 200 bytes may take 768 bytes.
     pub receive_buffer: Option<DataSize>,
     /// DSCP and ECN of every datagram sent. Default: best effort, not ECN-capable.
     pub traffic_class: TrafficClass,
-    /// Let the kernel hand over runs of equal datagrams as one message (`UDP_GRO`). A run has one stamp and one traffic
-    /// class. Default: no.
+    /// Receive runs of equal datagrams as one message (`UDP_GRO`). A run has one timestamp and one traffic class. Default: no.
     pub gro: bool,
-    /// Have each message stamped on arrival by the kernel, in nanoseconds (`SO_TIMESTAMPNS`). Default: yes.
+    /// The kernel timestamps each message on arrival, in nanoseconds (`SO_TIMESTAMPNS`). Default: yes.
     pub kernel_timestamps: bool,
-    /// Have the kernel tell with each message how many it dropped at this socket (`SO_RXQ_OVFL`). Default: yes.
+    /// The kernel reports with each message how many it dropped at this socket (`SO_RXQ_OVFL`). Default: yes.
     pub drop_counts: bool,
-    /// Have DSCP and ECN reported with each message. Default: yes.
+    /// The kernel reports DSCP and ECN with each message. Default: yes.
     pub receive_traffic_class: bool,
     /// How long a send waits for room in the send buffer before it gives up. Default: 100 ms.
     pub send_patience: Duration,
@@ -67,12 +66,12 @@ impl TrafficClass {
         if dscp < 64 && ecn < 4 { Some(Self(dscp << 2 | ecn)) } else { None }
     }
 
-    /// From the byte as it stands in the header.
+    /// From the byte in the header.
     pub const fn from_byte(byte: u8) -> Self {
         Self(byte)
     }
 
-    /// The byte as it stands in the header.
+    /// The byte in the header.
     pub const fn byte(self) -> u8 {
         self.0
     }

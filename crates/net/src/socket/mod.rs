@@ -1,7 +1,7 @@
 //! UDP sockets that send and receive many datagrams per system call.
 //!
-//! A [`UdpSocket`] is shared by reference: one thread may send while another receives. It never blocks by itself; where it
-//! waits, it waits in `poll`, and for a bounded time.
+//! A [`UdpSocket`] is shared by reference: one thread may send while another receives. It waits only in
+//! `poll`, and for a bounded time.
 
 mod config;
 mod receive;
@@ -29,44 +29,43 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SocketError {
-    /// The system gave no socket.
+    /// The socket could not be created.
     #[error("cannot open a UDP socket for {address}: {source}")]
     Open {
-        /// The address it was meant for.
+        /// The requested address.
         address: SocketAddr,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// The address cannot be had: in use, not of this machine, or not permitted.
+    /// The address is in use, not of this machine, or not permitted.
     #[error("cannot bind to {address}: {source}")]
     Bind {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no way to the address.
+    /// There is no route to the address.
     #[error("cannot connect to {address}: {source}")]
     Connect {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// An option without which the socket would do something other than asked.
+    /// A required option could not be set.
     #[error("cannot set {option} of a UDP socket: {source}")]
     Option {
-        /// What was to be set.
+        /// The option.
         option: &'static str,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 /// A UDP socket for IPv4, for IPv6, or for both.
 ///
-/// One that is bound to an IPv6 address takes IPv4 as well where the address is `[::]`. Mapped IPv4 addresses are taken and
-/// reported as IPv4.
+/// A socket that is bound to `[::]` also receives IPv4. Mapped IPv4 addresses are accepted and reported as IPv4.
 #[derive(Debug)]
 pub struct UdpSocket {
     socket: Socket,
@@ -80,12 +79,12 @@ pub struct UdpSocket {
 impl UdpSocket {
     /// A socket at `address`; port 0 takes any free port.
     ///
-    /// What the kernel lacks of the options is found in [`granted`](Self::granted); only an address that cannot be had and a
-    /// traffic class that cannot be set are failures.
+    /// [`granted`](Self::granted) lists the options that the kernel lacks; only an unavailable address and a traffic class
+    /// that cannot be set are errors.
     ///
     /// # Errors
     ///
-    /// [`SocketError`] names the address or the option, and the system's reason.
+    /// [`SocketError`] names the address or the option, and the system's error.
     pub fn bind(address: SocketAddr, config: &SocketConfig) -> Result<Self, SocketError> {
         let v6 = address.is_ipv6();
         let domain = if v6 { Domain::IPV6 } else { Domain::IPV4 };
@@ -103,8 +102,7 @@ impl UdpSocket {
         Ok(Self { socket, v6, local, config: config.clone(), granted, sending: send::Sending::default() })
     }
 
-    /// A socket at any free port, of the family of `peer` and connected to it: it receives from there alone, and learns
-    /// that nobody listens there.
+    /// A socket at any free port, connected to `peer`: it receives from `peer` alone, and gets its "port unreachable" answers.
     ///
     /// # Errors
     ///
@@ -119,11 +117,11 @@ impl UdpSocket {
         Ok(socket)
     }
 
-    /// Makes `peer` the only one that is sent to and received from.
+    /// Sends to `peer` and receives from `peer` alone.
     ///
     /// # Errors
     ///
-    /// [`SocketError::Connect`] where there is no way to it.
+    /// [`SocketError::Connect`] where there is no route to it.
     pub fn connect(&mut self, peer: SocketAddr) -> Result<(), SocketError> {
         let failed = |source| SocketError::Connect { address: peer, source };
         let target = match peer {
@@ -135,27 +133,27 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// The address that it is bound to; after a connection, the one that datagrams leave from.
+    /// The local address; of a connected socket, the source address of its datagrams.
     pub const fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// What the kernel granted of the configuration. The thread's part of the report is not known to a socket.
+    /// What the kernel granted. The fields about the thread are unknown to a socket.
     pub const fn granted(&self) -> &Granted {
         &self.granted
     }
 
-    /// The configuration that it was opened with.
+    /// The configuration of the socket.
     pub const fn config(&self) -> &SocketConfig {
         &self.config
     }
 
-    /// How many messages the kernel dropped at this socket since it was opened, for want of room in its buffer or for a bad
-    /// checksum, also those after which nothing more arrived. Where datagrams arrive grouped, a group counts once.
+    /// Messages that the kernel dropped at this socket since it was opened, because its buffer was full or a checksum was
+    /// wrong, including those after which nothing arrived. A group of datagrams counts once.
     ///
     /// # Errors
     ///
-    /// The kernel's, where it does not count (before Linux 4.12).
+    /// The kernel's error, where it does not count drops (before Linux 4.12).
     pub fn dropped_messages(&self) -> io::Result<u32> {
         sys::dropped_messages(self.socket.as_fd())
     }
@@ -178,7 +176,7 @@ fn local_address(socket: &Socket) -> io::Result<SocketAddr> {
     })
 }
 
-/// Sets what `config` asks for, and says what came of it.
+/// Sets the options of `config`; returns what the kernel granted.
 fn configure(socket: &Socket, v6: bool, config: &SocketConfig) -> Result<Granted, SocketError> {
     let mut granted = Granted::of_this_system();
     granted.send_buffer_bytes = config.send_buffer.map(|asked| buffer(socket, asked, Direction::Send));
@@ -209,7 +207,7 @@ enum Direction {
     Receive,
 }
 
-/// Asks for a buffer of `asked`, with privilege where the ordinary way gives less.
+/// Asks for a buffer of `asked`, with privilege where the ordinary call grants less.
 fn buffer(socket: &Socket, asked: DataSize, direction: Direction) -> Asked<u64> {
     let bytes = usize::try_from(asked.as_bytes()).unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
     // The kernel doubles what is asked for, for its own accounts, and reports the double.

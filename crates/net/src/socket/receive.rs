@@ -1,4 +1,4 @@
-//! Receiving: many messages per system call, each with what the kernel knows of it.
+//! Receiving: many messages per system call, each with its timestamp, drop count and traffic class.
 
 use std::{
     io,
@@ -17,19 +17,19 @@ use nix::{
 use super::{TrafficClass, UdpSocket};
 use crate::sys::{self, MESSAGES_PER_CALL, Slot};
 
-/// How long a receive waits where nothing has arrived yet.
+/// How long a receive call waits for the first message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Not at all.
+    /// It does not wait.
     Never,
-    /// At most this long for the first message. It never waits for more messages once there is one.
+    /// At most this long. It never waits for further messages.
     For(Duration),
 }
 
 /// Room for the messages of one receive call, allocated once.
 ///
-/// A few messages suffice where each may hold many datagrams: between 2 and 16 messages of 64 kB no difference was measured
-/// at 50 Gbit/s. Without `gro`, 64 messages save system calls.
+/// With `gro` a few messages suffice: 2 and 16 messages of 64 kB showed no difference at 50 Gbit/s. Without `gro`, 64
+/// messages save system calls.
 #[derive(Debug)]
 pub struct ReceiveBatch {
     bytes: Box<[u8]>,
@@ -42,7 +42,7 @@ pub struct ReceiveBatch {
 impl ReceiveBatch {
     /// Room for `messages` messages, 1 to 64, of up to `bytes_per_message` each.
     ///
-    /// A socket with `gro` needs 65 535 bytes per message; what does not fit is cut off and flagged.
+    /// A socket with `gro` needs 65 535 bytes per message; longer messages are truncated and flagged.
     pub fn new(messages: usize, bytes_per_message: usize) -> Self {
         let messages = messages.clamp(1, MESSAGES_PER_CALL);
         let stride = bytes_per_message.max(1);
@@ -64,17 +64,17 @@ impl ReceiveBatch {
             .map(|(slot, bytes)| self.received(slot, bytes))
     }
 
-    /// How many messages the last receive call brought.
+    /// The number of messages of the last receive call.
     pub const fn len(&self) -> usize {
         self.filled
     }
 
-    /// Whether the last receive call brought nothing.
+    /// Whether the last receive call returned no messages.
     pub const fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// Whether the last receive call used all the room, so that more may be waiting.
+    /// Whether the last receive call filled the batch, so that more may be waiting.
     pub const fn is_full(&self) -> bool {
         self.filled == self.slots.len()
     }
@@ -98,29 +98,29 @@ impl ReceiveBatch {
     }
 }
 
-/// One message as the kernel handed it over: a datagram, or a run of them with `gro`.
+/// One message of the kernel: a datagram, or with `gro` a run of datagrams.
 #[derive(Debug, Clone, Copy)]
 pub struct Received<'a> {
-    /// The payload: one datagram, or several one behind the other.
+    /// The payload: one datagram, or several consecutive ones.
     pub bytes: &'a [u8],
-    /// The length of each datagram in `bytes` but the last, which may be shorter. That of `bytes` for a single datagram.
+    /// The length of each datagram in `bytes`; the last may be shorter.
     pub segment: usize,
-    /// Where it came from; a mapped IPv4 address is given as IPv4.
+    /// The source address; a mapped IPv4 address is given as IPv4.
     pub from: SocketAddr,
     /// When the kernel received it: nanoseconds since 1970 on the system's clock. See
-    /// [`StampConverter`](crate::StampConverter). With `gro` it is that of the first of the run.
+    /// [`StampConverter`](crate::StampConverter). With `gro` it is that of the run's first datagram.
     pub stamp: Option<u64>,
-    /// DSCP and ECN as they arrived.
+    /// DSCP and ECN on arrival.
     pub traffic_class: Option<TrafficClass>,
-    /// How many messages this socket had dropped when this one arrived, since it was opened; it wraps. Drops after which
-    /// nothing arrived are found by [`UdpSocket::dropped_messages`].
+    /// Messages that this socket had dropped before this one, since it was opened; it wraps. [`UdpSocket::dropped_messages`]
+    /// also counts drops after which nothing arrived.
     pub kernel_dropped: Option<u32>,
-    /// It was longer than its room, and its end is lost.
+    /// The message was longer than its buffer and was truncated.
     pub truncated: bool,
 }
 
 impl<'a> Received<'a> {
-    /// Each datagram by itself. An empty datagram is one, too.
+    /// The datagrams. An empty datagram counts as one.
     pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let empty: Option<&'a [u8]> = self.bytes.is_empty().then_some(&[]);
         empty.into_iter().chain(self.bytes.chunks(self.segment.max(1)))
@@ -165,13 +165,13 @@ fn head<const N: usize>(content: &[u8]) -> Option<[u8; N]> {
 }
 
 impl UdpSocket {
-    /// Takes the messages that wait, as many as `batch` holds; where there are none, waits for the first. Returns how many
-    /// there were: 0 where the time was up. Messages already there are taken without a look at the clock.
+    /// Reads the waiting messages, as many as `batch` holds; waits for the first where there are none. Returns their number,
+    /// 0 after a timeout.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::ConnectionRefused`] on a connected socket whose peer said that nobody listens there; receiving may
-    /// go on. An unconnected socket gets no such news. Any other error is the system's, and lasting.
+    /// [`io::ErrorKind::ConnectionRefused`] on a connected socket whose peer answered "port unreachable"; receiving may go on.
+    /// Any other error is the system's, and permanent.
     ///
     /// # Example
     ///

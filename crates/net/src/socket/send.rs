@@ -27,57 +27,57 @@ pub const MESSAGE_BYTES: usize = 65_507;
 /// The most datagrams that the kernel makes of one message: `UDP_MAX_SEGMENTS` before Linux 6.9, which doubled it.
 pub const SEGMENTS: usize = 64;
 
-/// How a run of datagrams is handed to the kernel.
+/// How a run of datagrams is passed to the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Grouping {
     /// Each datagram is a message of its own (`sendmmsg`).
     #[default]
     Each,
-    /// Up to 64 datagrams are one message, which the kernel or the interface cuts (`UDP_SEGMENT`): a tenth of the cost
-    /// and less, but the datagrams of a message leave with no gap between them. Where a route refuses it, as for datagrams
+    /// Up to 64 datagrams are one message, which the kernel or the interface splits (`UDP_SEGMENT`): at most a tenth
+    /// of the cost, but the datagrams of a message leave with no gap between them. Where a route refuses it, as for datagrams
     /// that exceed its MTU, they are sent one by one and [`SendCounters::offload_refusals`] grows.
     Offload,
 }
 
-/// Why datagrams could not be sent. Those before, `accepted` of them, were handed over.
+/// Why datagrams could not be sent. The `accepted` datagrams before them were sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The peer's host has said that nobody listens there: an answer to an *earlier* datagram, on a connected socket. The
-    /// next send may succeed.
-    #[error("nobody listens at the peer's port (an ICMP message said so)")]
+    /// The peer's host answered an *earlier* datagram of a connected socket with "port unreachable". The next send may
+    /// succeed.
+    #[error("the peer's port is unreachable (ICMP)")]
     Refused {
-        /// Datagrams of this call that were handed over before.
+        /// Datagrams of this call that were sent before.
         accepted: usize,
     },
-    /// A datagram is longer than a message or, where fragments are forbidden, than the path may carry.
+    /// A datagram is longer than a message or, where fragments are forbidden, than the path MTU.
     #[error("a datagram of {bytes} B is too long to send: UDP over IPv4 carries at most {MESSAGE_BYTES} B")]
     TooLong {
         /// The length of the datagram.
         bytes: usize,
-        /// Datagrams of this call that were handed over before.
+        /// Datagrams of this call that were sent before.
         accepted: usize,
     },
-    /// The send buffer was full, or the interface had no room, for longer than the configured patience.
-    #[error("no room to send for {} ms", waited.as_millis())]
+    /// The send buffer or the interface was full for longer than the configured patience.
+    #[error("the send buffer was full for {} ms", waited.as_millis())]
     Full {
-        /// How long was waited.
+        /// The time waited.
         waited: Duration,
-        /// Datagrams of this call that were handed over before.
+        /// Datagrams of this call that were sent before.
         accepted: usize,
     },
-    /// Any other reason of the system's.
+    /// Any other error of the system.
     #[error("cannot send: {source}")]
     Io {
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
-        /// Datagrams of this call that were handed over before.
+        /// Datagrams of this call that were sent before.
         accepted: usize,
     },
 }
 
 impl SendError {
-    /// Datagrams of the failed call that were handed over before the failure.
+    /// Datagrams of the failed call that were sent before the failure.
     pub const fn accepted(&self) -> usize {
         match self {
             Self::Refused { accepted }
@@ -106,7 +106,7 @@ impl Cause {
     }
 }
 
-/// What a socket has sent, and what stood in its way.
+/// Counts of a socket's sends and of the obstacles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SendCounters {
     /// Datagrams that the kernel took.
@@ -115,15 +115,15 @@ pub struct SendCounters {
     pub calls: u64,
     /// How often the send buffer was full and a thread waited.
     pub waits: u64,
-    /// How often the interface had no room (`ENOBUFS`) and a thread waited.
+    /// How often the interface was full (`ENOBUFS`) and a thread waited.
     pub no_buffers: u64,
-    /// How often the kernel refused to cut a message, so that its datagrams were sent one by one.
+    /// How often the kernel refused to split a message, so that its datagrams were sent one by one.
     pub offload_refusals: u64,
-    /// How often the peer's host answered that nobody listens at the port.
+    /// How often the peer's host answered "port unreachable".
     pub unreachable: u64,
 }
 
-/// The sending side of a socket: counters, and what was learned.
+/// The sending side of a socket: counters, and the limit of segmentation.
 #[derive(Debug)]
 pub(super) struct Sending {
     datagrams: AtomicU64,
@@ -155,7 +155,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// [`SendError`] says why it was not handed over.
+    /// [`SendError`] tells why it was not sent.
     pub fn send_to(&self, bytes: &[u8], to: SocketAddr) -> Result<(), SendError> {
         self.send_one(Some(to), bytes)
     }
@@ -164,19 +164,19 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// [`SendError`] says why it was not handed over.
+    /// [`SendError`] tells why it was not sent.
     pub fn send(&self, bytes: &[u8]) -> Result<(), SendError> {
         self.send_one(None, bytes)
     }
 
     /// Sends a run of datagrams to `to`, or to the connected peer: each `segment` bytes of `bytes` are one, the last may be
-    /// shorter. Returns how many they were.
+    /// shorter. Returns their number.
     ///
     /// Where the send buffer is full it waits, at most for the configured patience. Nothing is allocated.
     ///
     /// # Errors
     ///
-    /// [`SendError`] says why, and how many datagrams were handed over before.
+    /// [`SendError`] tells why, and how many datagrams were sent before.
     ///
     /// # Example
     ///
@@ -221,8 +221,8 @@ impl UdpSocket {
         self.report(accepted + rest, outcome, segment)
     }
 
-    /// Sends datagrams of different lengths to `to`, or to the connected peer: they lie in `bytes` one behind the other.
-    /// Returns how many they were: fewer than `lengths` only where `bytes` is too short to hold them.
+    /// Sends datagrams of different lengths, consecutive in `bytes`, to `to`, or to the connected peer. Returns their number:
+    /// fewer than `lengths` only where `bytes` is too short.
     ///
     /// # Errors
     ///
@@ -246,7 +246,7 @@ impl UdpSocket {
         self.report(accepted, outcome, lengths.get(accepted).copied().unwrap_or(0))
     }
 
-    /// What was sent so far.
+    /// The counts so far.
     pub fn send_counters(&self) -> SendCounters {
         SendCounters {
             datagrams: self.sending.datagrams.load(Relaxed),
@@ -266,8 +266,8 @@ impl UdpSocket {
         self.report(accepted, outcome, bytes.len()).map(drop)
     }
 
-    /// How many datagrams of `segment` bytes make one message, and that length as the kernel is told it; `None` where they
-    /// cannot be grouped.
+    /// The number of datagrams of `segment` bytes in one message, and that length for the kernel; `None` where they cannot be
+    /// grouped.
     fn group_of(&self, segment: usize) -> Option<(usize, u16)> {
         let group = (MESSAGE_BYTES / segment).min(SEGMENTS);
         let size = u16::try_from(segment).ok()?;
@@ -275,7 +275,7 @@ impl UdpSocket {
         (group > 1 && offered).then_some((group, size))
     }
 
-    /// Hands over the messages that `from(taken)` gives, until there are none. Returns how many the kernel took.
+    /// Sends the messages that `from(taken)` returns, until there are none. Returns how many the kernel took.
     fn hand_over<'a, I>(
         &self,
         to: Option<&Name>,
@@ -312,7 +312,7 @@ impl UdpSocket {
         }
     }
 
-    /// Waits until there may be room to send, at most for `patience`.
+    /// Waits for room to send, at most for `patience`.
     fn await_room(&self, errno: Errno, patience: Duration) {
         if errno == Errno::ENOBUFS {
             // The interface's queue is full, and nothing tells when it drains.
@@ -327,7 +327,7 @@ impl UdpSocket {
         }
     }
 
-    /// Counts the `accepted` datagrams and makes the answer; `next` is the length of the datagram after them.
+    /// Counts the `accepted` datagrams and builds the result; `next` is the length of the datagram after them.
     fn report(&self, accepted: usize, outcome: Result<(), Cause>, next: usize) -> Result<usize, SendError> {
         self.sending.datagrams.fetch_add(accepted as u64, Relaxed);
         if let Err(Cause::Kernel(Errno::ECONNREFUSED)) = outcome {
@@ -348,7 +348,7 @@ impl Sending {
     }
 }
 
-/// Whether the kernel refused to cut a message, which it may take uncut.
+/// Whether the kernel refused to split a message, which it may accept unsplit.
 ///
 /// `udp_send_skb` answers EINVAL for segments beyond the MTU or too many of them and EIO for an interface that computes no
 /// checksums; a kernel without the option answers EINVAL or ENOPROTOOPT, one with a short message limit EMSGSIZE.

@@ -80,7 +80,11 @@ impl Stream {
         request: StreamRequest,
         ours: &ClockIdentity,
     ) -> Self {
-        let (clocks, epoch_shift) = relation(&request.clock, ours);
+        let (clocks, epoch_shift) = match request.format {
+            StreamFormat::Giusto => relation(&request.clock, ours),
+            // An RTP timestamp begins anywhere (RFC 3550 §5.1): it is no time of the sender's clock.
+            StreamFormat::Rtp { .. } | StreamFormat::Raw => (ClockRelation::Unknown, 0),
+        };
         let mut stream =
             Self::new(now, from, request.format, MeterConfig { clocks, ..meter_config(&request, from) });
         stream.epoch_shift = epoch_shift;
@@ -270,7 +274,9 @@ impl Stream {
         if let Some(path) = path {
             // The sender asked: what it found is put from its side.
             let clock = path.clock.reversed();
-            self.meter.on_clock(&clock);
+            if self.format == StreamFormat::Giusto {
+                self.meter.on_clock(&clock);
+            }
             self.path = Some(PathEstimate { clock, ..path });
         }
     }

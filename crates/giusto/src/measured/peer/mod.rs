@@ -1,8 +1,8 @@
-//! Peers: other people's senders, measured by the same kernel timestamps and the same meter as our own streams.
+//! Peers: other programs, measured by the same kernel timestamps and the same meter as giusto's own streams.
 //!
-//! A peer's client sends through a [`StampingRelay`](giusto_net::emulate::StampingRelay) to the peer's server. Each datagram is
-//! stamped by the kernel when it reaches the relay, as one of ours is when it reaches our receiver, and what the peer wrote
-//! into it gives its sequence number. So the figures of both answer the same question.
+//! The peer's client sends through a [`StampingRelay`](giusto_net::emulate::StampingRelay) to the peer's server. The kernel
+//! stamps each datagram when it reaches the relay, as it stamps giusto's own datagrams at giusto's receiver; the sequence
+//! number comes from the peer's own header. So the figures of both mean the same.
 
 mod iperf3;
 mod process;
@@ -11,133 +11,126 @@ mod tally;
 
 use std::{io, path::PathBuf};
 
-use giusto_measure::{StreamMeter, StreamSummary};
+use giusto_measure::StreamSummary;
 use giusto_net::emulate::{RelayError, RelayReport};
 use giusto_units::{DataRate, DataSize, TimeDelta};
-use serde::Serialize;
+
+use crate::measured::{plan::ResolvedPlan, result::RunResult};
 
 pub use iperf3::Iperf3;
-pub use tally::{CounterWidth, UdpHeader};
+pub use report::PeerReport;
 
-/// What a peer is asked to send.
+/// The stream that a peer is asked to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerRun {
     /// The rate of the UDP payload; `None` for as fast as it can.
     pub rate: Option<DataRate>,
     /// The UDP payload of each datagram: 16 to 65 507 bytes for iperf3.
     pub size: DataSize,
-    /// How long it sends. iperf3 knows whole seconds only: a part of one counts as one.
+    /// How long it sends. iperf3 takes whole seconds: a part of one counts as one.
     pub duration: TimeDelta,
 }
 
-/// What was measured of a peer.
+/// A measured run of a peer.
 #[derive(Debug)]
 pub struct PeerMeasurement {
-    /// Who was measured, such as `iperf3 3.12`.
+    /// The peer's name, such as `iperf3 3.12`.
     pub name: String,
-    /// The stream as our meter found it, where the peer's sender had it leave: what its server loses is not in here.
+    /// The stream as it left the peer's client. Losses at its server are not included.
     pub summary: StreamSummary,
-    /// Datagrams that the peer says it sent.
-    pub sent_packets: Option<u64>,
-    /// Processor time of the peer's sending process over elapsed time, as it says itself; 1 is one core.
-    pub sender_cpu_ratio: Option<f64>,
-    /// Processor time of the peer's receiving process over elapsed time, as it says itself; 1 is one core.
-    pub receiver_cpu_ratio: Option<f64>,
-    /// What the peer reports of the same run; `None` where the run was interrupted.
-    pub own_report: Option<OwnReport>,
-    /// What the relay passed on.
+    /// The peer's own report; `None` where the run was interrupted.
+    pub report: Option<PeerReport>,
+    /// What the relay forwarded.
     pub relay: RelayReport,
-    /// How long the peer was asked to send, in the whole seconds that it knows.
+    /// How long the peer was asked to send, in whole seconds.
     pub duration: TimeDelta,
-    /// The run was ended early.
-    pub interrupted: bool,
-    meter: StreamMeter,
 }
 
 impl PeerMeasurement {
-    /// The meter itself: its series and histograms are for plots.
-    pub fn meter(&self) -> &StreamMeter {
-        &self.meter
+    /// The result of the run: the stream by giusto's meter, and from the peer's report what only the peer can know.
+    pub fn result(&self, plan: &ResolvedPlan) -> RunResult {
+        let report = self.report.unwrap_or_default();
+        let mut result = RunResult {
+            strategy: "peer".to_owned(),
+            peer: Some(self.name.clone()),
+            rate_bps: plan.rate().map(DataRate::as_bps),
+            size_bytes: Some(plan.size().as_bytes()),
+            layer: Some(plan.plan().layer.to_string()),
+            sent_packets: report.sent_packets,
+            tx_rate_bps: report.sent_rate_bps,
+            sender_cpu_ratio: report.sender_cpu_ratio,
+            receiver_cpu_ratio: report.receiver_cpu_ratio,
+            duration_s: Some(self.duration.as_seconds()),
+            ended: self.report.is_none().then(|| "interrupted".to_owned()),
+            ..RunResult::default()
+        };
+        result.add_received(&self.summary);
+        result
     }
-}
-
-/// What a peer says of its own run, by its own stamps in user space.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct OwnReport {
-    /// Datagrams sent.
-    pub sent_packets: Option<u64>,
-    /// Datagrams lost on the way to its server, by its rules. The relay is part of that way.
-    pub lost_packets: Option<u64>,
-    /// Its jitter in milliseconds: RFC 1889, appendix A.8.
-    pub jitter_ms: Option<f64>,
-    /// The rate that its sender says it had, in bit/s of payload.
-    pub sent_rate_bps: Option<f64>,
-    /// The rate at which its server received, in bit/s of payload.
-    pub received_rate_bps: Option<f64>,
 }
 
 /// Why a peer could not be measured. Each text is one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// There is no iperf3 among the programs of this machine.
+    /// iperf3 is not on the path.
     #[error(
-        "iperf3 is not installed: get it with `apt install iperf3`, `dnf install iperf3` or `brew install iperf3`, or \
-         name a program with --against-path FILE"
+        "iperf3 is not installed: install it with `apt install iperf3`, `dnf install iperf3` or `brew install iperf3`, \
+         or name the program with --against-path FILE"
     )]
     NotInstalled,
-    /// The program named cannot be run.
-    #[error("cannot run {}: {source}; --against-path wants the iperf3 program itself", program.display())]
+    /// The program cannot be run.
+    #[error("cannot run {}: {source}; --against-path must name the iperf3 program", program.display())]
     Program {
         /// The program.
         program: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// The program named is something else.
-    #[error("{} is not iperf3: asked for its --version it said {answer:?}", program.display())]
+    /// The program is not iperf3.
+    #[error("{} is not iperf3: it answered --version with {answer:?}", program.display())]
     NotIperf3 {
         /// The program.
         program: PathBuf,
         /// The first line of its answer.
         answer: String,
     },
-    /// The size does not fit the peer.
-    #[error("iperf3 cannot send datagrams of {size}: use a --size of 16 B to 65507 B")]
+    /// The peer cannot send datagrams of this size.
+    #[error("iperf3: the payload must be 16 B to 65507 B, found {size}")]
     Size {
-        /// The size asked for.
+        /// The requested size.
         size: DataSize,
     },
-    /// A rate of nothing, which iperf3 takes as unlimited.
-    #[error("iperf3 cannot send at 0 bit/s: use a --rate above 0, or max")]
+    /// The rate is 0, which iperf3 takes as unlimited.
+    #[error("iperf3: the rate must be above 0 bit/s, or max")]
     Rate,
-    /// The relay between client and server could not begin.
+    /// The relay could not begin.
     #[error(transparent)]
     Relay(#[from] RelayError),
-    /// One of its processes failed.
+    /// One of the peer's processes failed.
     #[error("{name} failed as {role}: {reason}")]
     Failed {
-        /// Who was measured.
+        /// The peer's name.
         name: String,
         /// `client` or `server`.
         role: &'static str,
-        /// What it said, in one line.
+        /// Its error message, in one line.
         reason: String,
     },
-    /// It went on for long after its time; it was ended.
-    #[error("{name} did not end by itself within {limit} and was ended")]
+    /// The peer ran on long after its time, and was ended.
+    #[error("{name} did not end within {limit} and was killed")]
     TimedOut {
-        /// Who was measured.
+        /// The peer's name.
         name: String,
-        /// How long it had.
+        /// The time that it had.
         limit: TimeDelta,
     },
-    /// It ran, but nothing was seen of its stream.
-    #[error("{name} ended without a datagram of {size} on the way to its server")]
+    /// The peer sent no datagram of its stream.
+    #[error("{name} ended without sending a datagram of {size}")]
     NothingArrived {
-        /// Who was measured.
+        /// The peer's name.
         name: String,
-        /// The size asked for.
+        /// The requested size.
         size: DataSize,
     },
 }
@@ -147,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_one_line_and_say_what_to_do() {
+    fn errors_are_one_line_and_name_the_fix() {
         let name = || "iperf3 3.12".to_owned();
         let texts = [
             PeerError::NotInstalled,
@@ -165,8 +158,8 @@ mod tests {
             "apt install iperf3",
             "cannot run /no/iperf3: ",
             "/bin/true is not iperf3",
-            "datagrams of 8 B: use a --size of 16 B",
-            "--rate above 0, or max",
+            "must be 16 B to 65507 B, found 8 B",
+            "above 0 bit/s, or max",
             "iperf3 3.12 failed as client: refused",
             "within 11 s",
             "200 B",

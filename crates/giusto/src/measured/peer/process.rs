@@ -6,37 +6,26 @@ use std::{
     os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    sync::mpsc::{self, Receiver},
     thread,
     time::Duration,
 };
 
-/// The most that is kept of what a process says: the report of a day has some 40 MB.
+/// The most that is kept of an output: the report of a day has about 40 MB.
 const MAX_OUTPUT: u64 = 64 << 20;
-/// How long the rest of the output of an ended process is waited for.
+/// How long to wait for the rest of the output of an ended process.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// From one look at a process whose outputs are closed to the next.
-const MOMENT: Duration = Duration::from_millis(5);
-
-/// A running process; dropping it kills it, by its own id, and reaps it.
+/// A running process. Dropping it kills it, by its own id, and reaps it.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
-    status: Option<ExitStatus>,
-    outputs: Receiver<(Stream, Vec<u8>)>,
-    stdout: Option<String>,
-    stderr: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stream {
-    Out,
-    Err,
+    stdout: Receiver<Vec<u8>>,
+    stderr: Receiver<Vec<u8>>,
 }
 
 impl Process {
-    /// Starts `program` with nothing to read. It has a process group of its own: Ctrl-C is for its owner, who then ends it.
+    /// Starts `program` without input, in a process group of its own: Ctrl-C reaches its owner, who then ends it.
     pub(super) fn start(program: &Path, arguments: &[impl AsRef<OsStr>]) -> io::Result<Self> {
         let mut child = Command::new(program)
             .args(arguments)
@@ -45,75 +34,39 @@ impl Process {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()?;
-        let (sender, outputs) = mpsc::channel();
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        // From here on the process is ended whatever fails.
-        let process = Self { child, status: None, outputs, stdout: None, stderr: None };
-        collect(Stream::Out, out, sender.clone())?;
-        collect(Stream::Err, err, sender)?;
-        Ok(process)
+        let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
+        Ok(Self { child, stdout, stderr })
     }
 
-    /// Waits at most `limit` for its end.
+    /// Waits for its end, at most for `limit`.
     pub(super) fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
-        // Its outputs are closed, one after the other, a moment before it has ended.
-        let mut looks = limit.as_millis() / MOMENT.as_millis() + 3;
-        loop {
-            let more = self.take_output(limit);
-            let closed = self.stdout.is_some() && self.stderr.is_some();
-            looks -= 1;
-            let ended = self.poll()?;
-            if ended.is_some() || looks == 0 || !(more || closed) {
-                return Ok(ended);
-            }
+        let ended = self.poll()?;
+        if ended.is_none() {
+            thread::park_timeout(limit);
+            return self.poll();
         }
+        Ok(ended)
     }
 
-    /// Looks whether it has ended.
+    /// Its exit status, if it has ended.
     pub(super) fn poll(&mut self) -> io::Result<Option<ExitStatus>> {
-        if self.status.is_none() {
-            self.status = self.child.try_wait()?;
-        }
-        Ok(self.status)
+        self.child.try_wait()
     }
 
-    /// Kills it if it still runs, and waits for its end.
+    /// Kills it if it still runs, and reaps it.
     pub(super) fn end(&mut self) {
-        if self.status.is_none() {
-            // Until it is reaped below, its id is nobody else's. Where it has just ended by itself, that is as well.
-            let _ = self.child.kill();
-            self.status = self.child.wait().ok();
-        }
+        // Until it is reaped its id belongs to no other process. Where it has ended by itself, both calls do nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
-    /// What it wrote to standard output and to standard error. For a process that has ended.
-    pub(super) fn output(&mut self) -> (&str, &str) {
-        while self.stdout.is_none() || self.stderr.is_none() {
-            if !self.take_output(PATIENCE) {
-                break;
-            }
-        }
-        (self.stdout.as_deref().unwrap_or(""), self.stderr.as_deref().unwrap_or(""))
-    }
-
-    /// Waits for one more output to end; whether more may come.
-    fn take_output(&mut self, limit: Duration) -> bool {
-        match self.outputs.recv_timeout(limit) {
-            Ok((stream, bytes)) => {
-                let text = Some(String::from_utf8_lossy(&bytes).into_owned());
-                match stream {
-                    Stream::Out => self.stdout = text,
-                    Stream::Err => self.stderr = text,
-                }
-                true
-            }
-            Err(RecvTimeoutError::Timeout) => false,
-            Err(RecvTimeoutError::Disconnected) => {
-                // Both outputs are closed: the end is a matter of moments, or the program went silent on purpose.
-                thread::park_timeout(limit.min(MOMENT));
-                false
-            }
-        }
+    /// Its standard output and standard error, once it has ended.
+    pub(super) fn output(&self) -> (String, String) {
+        let text = |output: &Receiver<Vec<u8>>| {
+            let bytes = output.recv_timeout(PATIENCE).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        (text(&self.stdout), text(&self.stderr))
     }
 }
 
@@ -123,21 +76,21 @@ impl Drop for Process {
     }
 }
 
-/// Reads an output to its end in a thread of its own, so that the process is never held up by a full pipe.
-fn collect(
-    stream: Stream,
-    pipe: Option<impl Read + Send + 'static>,
-    done: Sender<(Stream, Vec<u8>)>,
-) -> io::Result<()> {
-    let Some(mut pipe) = pipe else { return Ok(()) };
+/// Reads an output to its end in a thread of its own, so that a full pipe never blocks the process.
+fn collect(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (done, output) = mpsc::channel();
     let read = move || {
         let mut bytes = Vec::new();
-        // What was read before an error counts; what exceeds the limit is read and forgotten.
-        let _ = pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes);
-        let _ = io::copy(&mut pipe, &mut io::sink());
-        let _ = done.send((stream, bytes));
+        if let Some(mut pipe) = pipe {
+            // Bytes read before an error count; bytes beyond the limit are read and dropped.
+            let _ = pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes);
+            let _ = io::copy(&mut pipe, &mut io::sink());
+        }
+        let _ = done.send(bytes);
     };
-    thread::Builder::new().name("peer-output".to_owned()).spawn(read).map(drop)
+    // Without a thread the pipe is closed and the output empty.
+    let _ = thread::Builder::new().name("peer-output".to_owned()).spawn(read);
+    output
 }
 
 #[cfg(test)]
@@ -162,7 +115,7 @@ mod tests {
             }
         }
         assert_eq!(status.and_then(|status| status.code()), Some(3));
-        assert_eq!(process.output(), ("out", "err"));
+        assert_eq!(process.output(), ("out".to_owned(), "err".to_owned()));
     }
 
     #[test]
@@ -175,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pipe_does_not_hold_the_process_up() {
+    fn a_full_pipe_does_not_block_the_process() {
         let script = "head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2";
-        let mut process = Process::start(Path::new(SHELL), &["-c", script]).unwrap();
+        let process = Process::start(Path::new(SHELL), &["-c", script]).unwrap();
         let (out, err) = process.output();
         assert_eq!((out.len(), err.len()), (1_000_000, 1_000_000));
     }

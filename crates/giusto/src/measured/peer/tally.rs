@@ -1,4 +1,4 @@
-//! iperf3's datagrams, as our meter sees them.
+//! The datagrams of iperf3, counted by giusto's meter.
 
 use std::ops::Range;
 
@@ -8,79 +8,46 @@ use giusto_rtp::SequenceUnwrapper;
 use giusto_units::{DataSize, NANOS_PER_SECOND, PeerTimestamp};
 
 use super::PeerRun;
+use crate::measured::result::LiveFigures;
 
-/// A sender's stamp that is older than this, or younger than the noise of reading a clock allows, is not from our clock.
+/// Ages of a sender's timestamp in nanoseconds that are plausible if it reads our clock; below 0 is the noise of two readings.
 const PLAUSIBLE_AGE: Range<i64> = -10_000..1_000_000_000;
 
-/// How wide the sequence number in iperf3's datagrams is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum CounterWidth {
-    /// 32 bits: iperf3's default.
-    #[default]
-    Bits32,
-    /// 64 bits: with iperf3's `--udp-counters-64bit`.
-    Bits64,
-}
-
-/// What iperf3 writes at the beginning of each datagram, big-endian: seconds, microseconds, and a sequence number that begins
-/// at 1 (`iperf_udp_send` in its `iperf_udp.c`).
+/// The first bytes of each datagram, big-endian: seconds, microseconds, and a sequence number of 32 bits that begins at 1
+/// (`iperf_udp_send` in `iperf_udp.c`). On Linux the time is `CLOCK_MONOTONIC` since iperf3 3.7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UdpHeader {
-    /// When it was sent, whole seconds; on Linux since 3.7 by `CLOCK_MONOTONIC`.
-    pub seconds: u32,
-    /// The rest of that time, in microseconds.
-    pub micros: u32,
-    /// The sequence number.
-    pub sequence: u64,
+pub(super) struct UdpHeader {
+    sent_nanos: u64,
+    sequence: u32,
 }
 
 impl UdpHeader {
-    /// The shortest datagram that iperf3 sends (`MIN_UDP_BLOCKSIZE` in its `iperf.h`). Shorter ones, such as the 4 bytes by
-    /// which its client makes itself known, are not of the stream.
-    pub const SHORTEST: DataSize = DataSize::from_bytes(16);
+    /// The shortest datagram of a stream (`MIN_UDP_BLOCKSIZE` in `iperf.h`). Shorter ones, such as the 4 bytes with which the
+    /// client introduces itself, are not part of the stream.
+    pub(super) const SHORTEST: DataSize = DataSize::from_bytes(16);
 
-    /// Reads the header; `None` where the datagram is too short to be of a stream.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use giusto::peer::{CounterWidth, UdpHeader};
-    ///
-    /// let datagram = [0, 0, 0, 5, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0];
-    /// let header = UdpHeader::parse(&datagram, CounterWidth::Bits32);
-    /// assert_eq!(header, Some(UdpHeader { seconds: 5, micros: 9, sequence: 1 }));
-    /// assert_eq!(UdpHeader::parse(b"6789", CounterWidth::Bits32), None);
-    /// ```
-    pub fn parse(datagram: &[u8], width: CounterWidth) -> Option<Self> {
-        let (&[s0, s1, s2, s3, u0, u1, u2, u3, counter @ ..], _) = datagram.split_first_chunk::<16>()?;
-        let counter = u64::from_be_bytes(counter);
-        Some(Self {
-            seconds: u32::from_be_bytes([s0, s1, s2, s3]),
-            micros: u32::from_be_bytes([u0, u1, u2, u3]),
-            sequence: match width {
-                CounterWidth::Bits32 => counter >> 32,
-                CounterWidth::Bits64 => counter,
-            },
-        })
-    }
-
-    fn sent_nanos(self) -> u64 {
-        u64::from(self.seconds) * NANOS_PER_SECOND + u64::from(self.micros) * 1_000
+    /// Reads the header; `None` where the datagram is too short to be part of a stream.
+    fn parse(datagram: &[u8]) -> Option<Self> {
+        let (&[s0, s1, s2, s3, u0, u1, u2, u3, n0, n1, n2, n3, ..], _) =
+            datagram.split_first_chunk::<16>()?;
+        let seconds = u64::from(u32::from_be_bytes([s0, s1, s2, s3]));
+        let micros = u64::from(u32::from_be_bytes([u0, u1, u2, u3]));
+        let sequence = u32::from_be_bytes([n0, n1, n2, n3]);
+        Some(Self { sent_nanos: seconds * NANOS_PER_SECOND + micros * 1_000, sequence })
     }
 }
 
-/// Gives each of iperf3's datagrams to a meter like those of our own streams.
+/// Gives each of iperf3's datagrams to a meter.
 #[derive(Debug)]
 pub(super) struct Tally {
     clock: Clock,
     config: MeterConfig,
     size: DataSize,
     unwrapper: SequenceUnwrapper,
-    /// Made with the first datagram, which tells whether its stamps are by our clock.
+    /// Created by the first datagram, which shows whether its timestamps are of our clock.
     meter: Option<StreamMeter>,
-    /// The beginning of our clock on the sender's, in nanoseconds; 0 where they are not the same.
+    /// The time 0 of our clock on the sender's, in nanoseconds; 0 where they are not the same.
     origin: u64,
-    /// Drops that the kernel told with datagrams.
     kernel_dropped: u64,
 }
 
@@ -92,30 +59,21 @@ impl Tally {
             sequence: SequenceConfig { first: Some(1), ..SequenceConfig::default() },
             ..MeterConfig::default()
         };
-        Self {
-            clock,
-            config,
-            size: run.size,
-            unwrapper: SequenceUnwrapper::new(),
-            meter: None,
-            origin: 0,
-            kernel_dropped: 0,
-        }
+        let unwrapper = SequenceUnwrapper::new();
+        Self { clock, config, size: run.size, unwrapper, meter: None, origin: 0, kernel_dropped: 0 }
     }
 
     pub(super) fn on_datagram(&mut self, datagram: &Observed<'_>) {
         self.kernel_dropped += u64::from(datagram.kernel_dropped);
-        let header = UdpHeader::parse(datagram.bytes, CounterWidth::Bits32);
-        let Some(header) = header.filter(|_| datagram.size() == self.size) else { return };
-        let Some(sequence) = self.unwrapper.unwrap_u32(header.sequence as u32) else { return };
-
-        let sent = header.sent_nanos();
+        let header = UdpHeader::parse(datagram.bytes).filter(|_| datagram.size() == self.size);
+        let Some(UdpHeader { sent_nanos, sequence }) = header else { return };
+        let Some(sequence) = self.unwrapper.unwrap_u32(sequence) else { return };
         if self.meter.is_none() {
             let origin = self.clock.origin_monotonic_nanos();
-            let age = origin.saturating_add(datagram.at.as_nanos()).cast_signed() - sent.cast_signed();
-            let same = PLAUSIBLE_AGE.contains(&age);
-            self.config.clocks = if same { ClockRelation::Same } else { ClockRelation::Unknown };
-            self.origin = if same { origin } else { 0 };
+            let age = origin.saturating_add(datagram.at.as_nanos()).cast_signed() - sent_nanos.cast_signed();
+            if PLAUSIBLE_AGE.contains(&age) {
+                (self.config.clocks, self.origin) = (ClockRelation::Same, origin);
+            }
         }
         let meter = self.meter.get_or_insert_with(|| StreamMeter::new(&self.config));
         meter.on_arrival(&Arrival {
@@ -123,12 +81,12 @@ impl Tally {
             sequence,
             size: datagram.size(),
             scheduled: None,
-            sent: Some(PeerTimestamp::from_nanos(sent.saturating_sub(self.origin))),
+            sent: Some(PeerTimestamp::from_nanos(sent_nanos.saturating_sub(self.origin))),
             tos: datagram.traffic_class.map(TrafficClass::byte),
         });
     }
 
-    /// The meter, once the peer has said how many datagrams it sent and the relay's socket how many it dropped.
+    /// The meter at the end; `sent` is the peer's own count, `kernel_dropped` that of the relay's socket.
     pub(super) fn finish(self, sent: Option<u64>, kernel_dropped: u64) -> StreamMeter {
         let mut meter = self.meter.unwrap_or_else(|| StreamMeter::new(&self.config));
         let dropped = kernel_dropped.max(self.kernel_dropped);
@@ -139,11 +97,15 @@ impl Tally {
         meter
     }
 
-    /// The stream so far, in a few words.
-    pub(super) fn live(&self) -> String {
-        let received = self.meter.as_ref().map_or(0, |meter| meter.sequence().received());
-        let rate = self.meter.as_ref().and_then(|meter| meter.rate().rate()).unwrap_or(0.0);
-        format!("{:.3} Mbit/s, {received} datagrams", rate / 1e6)
+    /// The figures of the stream so far.
+    pub(super) fn live(&self) -> LiveFigures {
+        let meter = self.meter.as_ref();
+        LiveFigures {
+            streams: 1,
+            received_packets: meter.map_or(0, |meter| meter.sequence().received()),
+            rate_bps: meter.and_then(|meter| meter.rate().rate()).unwrap_or(0.0),
+            ..LiveFigures::default()
+        }
     }
 }
 
@@ -183,25 +145,21 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_either_width_are_read_and_short_datagrams_are_none() {
-        let narrow: Vec<u8> = [7_u32, 999_999, 0x8000_0001, 0xffff_ffff].map(u32::to_be_bytes).concat();
-        let header = UdpHeader { seconds: 7, micros: 999_999, sequence: 0x8000_0001 };
-        assert_eq!(UdpHeader::parse(&narrow, CounterWidth::Bits32), Some(header));
-        let wide = UdpHeader { sequence: 0x8000_0001_ffff_ffff, ..header };
-        assert_eq!(UdpHeader::parse(&narrow, CounterWidth::Bits64), Some(wide));
-        for len in 0..16 {
-            assert_eq!(UdpHeader::parse(&narrow[..len], CounterWidth::Bits32), None);
-        }
+    fn headers_are_read_and_short_datagrams_are_ignored() {
+        let bytes = [7_u32, 999_999, 0x8000_0001, 0xffff_ffff].map(u32::to_be_bytes).concat();
+        let header = UdpHeader { sent_nanos: 7_999_999_000, sequence: 0x8000_0001 };
+        assert_eq!(UdpHeader::parse(&bytes), Some(header));
+        assert!((0..16).all(|len| UdpHeader::parse(&bytes[..len]).is_none()));
     }
 
     #[test]
-    fn a_stream_is_judged_as_one_of_ours_and_the_greeting_is_not_of_it() {
+    fn a_stream_is_measured_without_its_greeting() {
         let clock = Clock::start();
         let origin = clock.origin_monotonic_nanos();
         let mut tally = Tally::new(&RUN, clock);
         tally.on_datagram(&observed(b"6789", 500));
         for n in 0..100_u32 {
-            // Each second one 100 µs late; number 51 never comes.
+            // Every second datagram is 100 µs late; number 51 never arrives.
             let at = 1_000_000 + u64::from(n) * 1_600_000;
             let late = if n % 2 == 1 { 100_000 } else { 0 };
             if n != 50 {
@@ -219,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_of_another_clock_give_no_absolute_delay() {
+    fn timestamps_of_another_clock_give_relative_delays() {
         let mut tally = Tally::new(&RUN, Clock::start());
         for n in 0..10 {
             let at = u64::from(n) * 1_600_000;
@@ -231,9 +189,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all_is_a_stream_of_nothing() {
+    fn a_tally_without_datagrams_is_empty() {
         let tally = Tally::new(&RUN, Clock::start());
-        assert_eq!(tally.live(), "0.000 Mbit/s, 0 datagrams");
+        assert_eq!(tally.live(), LiveFigures { streams: 1, ..LiveFigures::default() });
         assert_eq!(tally.finish(None, 0).summary().received_packets, 0);
     }
 }

@@ -35,14 +35,13 @@ impl Grant {
 /// The table of what was granted; `None` where nothing is known.
 pub(super) fn table(system: &SystemGranted) -> Option<Table> {
     let grants = grants(system);
-    if grants.is_empty() && system.notes.is_empty() {
+    if grants.is_empty() {
         return None;
     }
-    let mut rows: Vec<Vec<Cell>> = grants
+    let rows: Vec<Vec<Cell>> = grants
         .into_iter()
         .map(|grant| vec![grant.what.into(), Cell::toned(grant.granted, grant.tone), grant.hint.into()])
         .collect();
-    rows.extend(system.notes.iter().map(|note| vec!["note".into(), Cell::default(), note.clone().into()]));
     Some(Table {
         title: "Resources granted by the system".to_owned(),
         caption:
@@ -62,8 +61,6 @@ fn grants(system: &SystemGranted) -> Vec<Grant> {
         system.time_slice_ns.map(|nanos| Grant::good("time slice", time_us(nanos as f64 / 1e3))),
         system.realtime_priority.map(priority),
         system.wake_latency_us.as_ref().and_then(|late| wake_ups(late, system.wake_lead_us)),
-        system.pinned_processor.map(|number| Grant::good("pinned to", format!("processor {number}"))),
-        system.memory_locked.map(memory),
         socket_buffer(
             "send buffer",
             "net.core.wmem_max",
@@ -76,7 +73,6 @@ fn grants(system: &SystemGranted) -> Vec<Grant> {
             system.receive_buffer_bytes,
             system.receive_buffer_asked_bytes,
         ),
-        system.send_timestamps.as_deref().map(|place| stamps("departures stamped by", place)),
         system.receive_timestamps.as_deref().map(|place| stamps("arrivals stamped by", place)),
         system.segmentation_offload.map(|on| offload("batched sending (GSO)", on, "4.18")),
         system.receive_offload.map(|on| offload("batched receiving (GRO)", on, "5.0")),
@@ -126,17 +122,6 @@ fn priority(priority: u32) -> Grant {
         "ordinary",
         "Any other program may delay the sender. For a real-time priority run \
          `sudo setcap cap_sys_nice+ep \"$(command -v giusto)\"` once, or raise `ulimit -r`, or run as root.",
-    )
-}
-
-fn memory(locked: bool) -> Grant {
-    if locked {
-        return Grant::good("memory", "locked");
-    }
-    Grant::fair(
-        "memory",
-        "may be paged",
-        "A page fault delays a datagram. Raise `ulimit -l`, or run as root.",
     )
 }
 

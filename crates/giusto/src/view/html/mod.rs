@@ -17,7 +17,6 @@
 mod chart;
 mod comparison;
 mod drawing;
-pub mod figures;
 mod granted;
 mod linked;
 mod page;

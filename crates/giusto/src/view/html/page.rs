@@ -2,14 +2,13 @@
 
 use super::{
     Block, Card, Cell, Column, Prose, Report, Table, Tone,
-    figures::figures,
     format::{count, load, or_unknown, percent, plural, ppm, rate, short, time_us},
     granted,
-    plots::{comparison_charts, delay_chart, gap_chart, lateness_chart, rate_chart},
+    plots::{comparison_charts, delay_chart, gap_chart, rate_chart, schedule_error_chart},
 };
 use crate::{
     measured::result::{Quantiles, RunPlots, RunResult},
-    view::table::{RUN_COLUMNS, asked_rate},
+    view::{figures::figures, format::asked_rate, table::RUN_COLUMNS},
 };
 
 /// The input of the page of `giusto demo`.
@@ -40,7 +39,7 @@ pub fn demo(demo: &Demo) -> Report {
     let compared: Vec<(&RunResult, &RunPlots)> = std::iter::once((run, &demo.plots))
         .chain(demo.others.iter().map(|(run, plots)| (run, plots)))
         .collect();
-    if let Some(chart) = lateness_chart(&compared) {
+    if let Some(chart) = schedule_error_chart(&compared) {
         report.push(chart);
     }
     if let Some(chart) = delay_chart(run, &demo.plots) {
@@ -79,7 +78,7 @@ pub fn accuracy(runs: &[RunResult], command: &str) -> Report {
 /// # Example
 ///
 /// ```
-/// use giusto::{report, result::{Quantiles, RunResult}};
+/// use giusto::{measured::result::{Quantiles, RunResult}, view::html};
 ///
 /// let run = RunResult {
 ///     rate_bps: Some(1_600_000),
@@ -90,7 +89,7 @@ pub fn accuracy(runs: &[RunResult], command: &str) -> Report {
 ///     ..RunResult::default()
 /// };
 /// assert_eq!(
-///     report::verdict(&run),
+///     html::verdict(&run),
 ///     "1,000 datagrams/s left within 0.40 µs (median) of their scheduled time; none of 10,000 was lost."
 /// );
 /// ```
@@ -160,16 +159,16 @@ fn cards(run: &RunResult) -> Vec<Card> {
     let loss_card = run.lost_packets.map(|lost| {
         let note =
             or_unknown(run.sent_packets, |sent| format!("of {}", plural(sent, "datagram", "datagrams")));
-        Card::new("Lost", count(lost), note).with_tone(if lost == 0 { Tone::Good } else { Tone::Fair })
+        Card::new("Loss", count(lost), note).with_tone(if lost == 0 { Tone::Good } else { Tone::Fair })
     });
-    let delay_card = run.one_way_delay_ms.p50.map(|p50| {
-        let p99 = or_unknown(run.one_way_delay_ms.p99, |ms| time_us(ms * 1e3));
+    let delay_card = run.one_way_delay_ms.quantiles.p50.map(|p50| {
+        let p99 = or_unknown(run.one_way_delay_ms.quantiles.p99, |ms| time_us(ms * 1e3));
         Card::new("One-way delay", time_us(p50 * 1e3), format!("median; 99 % within {p99}"))
     });
     let cpu_card = run.sender_cpu_ratio.map(|ratio| {
         let receiver = or_unknown(run.receiver_cpu_ratio, |ratio| format!("{} %", load(ratio)));
         Card::new(
-            "CPU of the sender",
+            "Sender CPU",
             format!("{} %", load(ratio)),
             format!("of one processor; receiver {receiver}"),
         )
@@ -204,8 +203,7 @@ fn accuracy_table(runs: &[RunResult]) -> Table {
     });
     Table {
         title: "Accuracy".to_owned(),
-        caption: "Each row is one sender at one rate and size; n is the number of datagrams sent together."
-            .to_owned(),
+        caption: "Each row is one sender at one rate and size.".to_owned(),
         columns: columns.collect(),
         rows: runs
             .iter()
@@ -234,19 +232,19 @@ pub(crate) fn how_measured() -> Prose {
              first and the last counts one interval too few and gives a rate that is too high. Payload bytes, unless a layer is named. \
              Datagrams sent together count as one event: N−1 cycles over N−1 periods.",
         ),
-        ("Schedule error", "The time when a datagram left minus its scheduled time."),
+        ("Schedule error", "Deviation of a departure from its scheduled time."),
         (
             "Gap error",
-            "The absolute difference between the gap of two successive arrivals and the ideal gap, size / rate. A sender \
-             that sends in bursts can have an exact rate and still large gap errors.",
+            "Deviation of an inter-arrival gap from the ideal gap, size / rate, without sign. A sender that sends in bursts \
+             can have an exact rate and still large gap errors.",
         ),
         (
-            "Lost",
-            "Sent datagrams whose sequence number never arrived. Duplicates are counted separately and do not reduce the loss.",
+            "Loss",
+            "Sent datagrams that never arrived. Duplicates are counted apart and do not make up for losses.",
         ),
-        ("One-way delay", "Arrival time minus departure time. On one machine both come from one clock."),
-        ("CPU", "Processor time of the thread divided by elapsed time."),
-        ("p50, p99, p99.9", "50 %, 99 % and 99.9 % of the values are at most this."),
+        ("One-way delay", "Arrival time less departure time. On one machine both come from one clock."),
+        ("Sender CPU, receiver CPU", "CPU time of the thread over elapsed time."),
+        ("p50, p99, p99.9", "Half, 99 % and 99.9 % of all values are at most this."),
         ("ppm", "Parts per million: 1,000 ppm are 0.1 %."),
     ];
     let terms = terms.map(|(term, meaning)| (term.to_owned(), meaning.to_owned())).to_vec();

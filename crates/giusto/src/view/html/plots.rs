@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     measured::result::{HistogramBin, RunPlots, RunResult},
-    view::table::asked_rate,
+    view::format::asked_rate,
 };
 
 pub(super) fn rate_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
@@ -76,10 +76,10 @@ fn trimmed(bins: &[HistogramBin]) -> &[HistogramBin] {
     bins.get(first..end).unwrap_or_default()
 }
 
-pub(super) fn lateness_chart(runs: &[(&RunResult, &RunPlots)]) -> Option<Chart> {
+pub(super) fn schedule_error_chart(runs: &[(&RunResult, &RunPlots)]) -> Option<Chart> {
     let mut chart = Chart::new(
         "Schedule error by percentile",
-        "How late datagrams left: 99 % of them left within the value at 99 %. The right end is the maximum.",
+        "Deviation of departures from their scheduled times: 99 % left within the value at 99 %. The right end is the maximum.",
     )
     .with_axes("share of datagrams", "schedule error (µs)")
     .with_log_x()
@@ -92,7 +92,7 @@ pub(super) fn lateness_chart(runs: &[(&RunResult, &RunPlots)]) -> Option<Chart> 
         } else {
             format!("{}, {}", run.sender(), asked_rate(run.rate_bps))
         };
-        let points = lateness_curve(run, &plots.schedule_error_histogram);
+        let points = schedule_error_curve(run, &plots.schedule_error_histogram);
         if points.len() > 1 {
             chart = chart.with_series(Series::line(name, points));
         }
@@ -110,9 +110,9 @@ pub(super) fn lateness_chart(runs: &[(&RunResult, &RunPlots)]) -> Option<Chart> 
     (!chart.series.is_empty()).then_some(chart)
 }
 
-/// The percentile curve: at x = 1/(1−q) the q-quantile, so that each nine takes the same width.
-fn lateness_curve(run: &RunResult, bins: &[HistogramBin]) -> Vec<(f64, f64)> {
-    /// An error of zero is drawn at 10 ns, because a logarithmic axis has no zero.
+/// The percentile curve: at 1/(1−q) the value that a share q of all datagrams stays within, so that each nine is as wide.
+fn schedule_error_curve(run: &RunResult, bins: &[HistogramBin]) -> Vec<(f64, f64)> {
+    /// What is on time to the last digit is drawn at 10 ns, for a logarithmic axis has no zero.
     const LEAST_US: f64 = 0.01;
     let total: u64 = bins.iter().map(|bin| bin.count).sum();
     if total == 0 {
@@ -225,11 +225,11 @@ mod tests {
     fn the_percentile_curve_gives_each_nine_the_same_room() {
         let bins =
             [(0.0, 1.0, 900).into(), (1.0, 2.0, 90).into(), (2.0, 3.0, 9).into(), (3.0, 4.0, 1).into()];
-        let curve = lateness_curve(&RunResult::default(), &bins);
+        let curve = schedule_error_curve(&RunResult::default(), &bins);
         assert_eq!(curve, [(10.0, 1.0), (100.0, 2.0), (1000.0, 3.0), (1000.0, 4.0)]);
         let errors = Quantiles { p50: Some(0.4), p99: Some(4.0), ..Quantiles::default() };
         let run = RunResult { schedule_error_us: errors, ..RunResult::default() };
-        let from_quantiles = lateness_curve(&run, &[]);
+        let from_quantiles = schedule_error_curve(&run, &[]);
         assert_eq!(from_quantiles, [(2.0, 0.4), (100.0, 4.0)]);
     }
 }
