@@ -9,8 +9,7 @@ use giusto_pace::{
 };
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-/// Gives the datagrams that were sent, and their rate on the wire.
-pub fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let receiver = UdpSocket::bind("127.0.0.1:0")?;
     let sender = UdpSocket::bind("127.0.0.1:0")?;
     sender.connect(receiver.local_addr()?)?;

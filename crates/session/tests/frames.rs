@@ -112,7 +112,7 @@ fn run(kind: Algorithm, link: Link, pushed: &[Pushed]) -> Outcome {
                 if random.random_bool(link.loss) {
                     continue;
                 }
-                for _ in 0..1 + usize::from(random.random_bool(link.duplication)) {
+                for _ in 0..=usize::from(random.random_bool(link.duplication)) {
                     let late = if random.random_bool(link.reordering) {
                         random.random_range(0..30_000_000)
                     } else {

@@ -1,11 +1,6 @@
 //! A media sender on its own: what it sends, and what it makes of feedback.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test that cannot go on should end"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 use giusto_congestion::{Algorithm, Decision, Limits};
 use giusto_rtp::{

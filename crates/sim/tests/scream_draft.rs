@@ -1,6 +1,6 @@
 //! The feedback of draft-johansson-rmcat-scream-cc-00 from end to end.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 use std::collections::VecDeque;
 

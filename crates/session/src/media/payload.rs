@@ -23,19 +23,19 @@ use giusto_units::DataSize;
 pub struct Payload {
     /// `None`: zeros.
     bytes: Option<Arc<[u8]>>,
-    from: usize,
-    to: usize,
+    from: u32,
+    to: u32,
 }
 
 impl Payload {
-    /// `size` bytes that are all zero.
+    /// `size` bytes that are all zero; at most 4 GiB less one.
     pub fn zeros(size: DataSize) -> Self {
-        Self { bytes: None, from: 0, to: usize::try_from(size.as_bytes()).unwrap_or(usize::MAX) }
+        Self { bytes: None, from: 0, to: u32::try_from(size.as_bytes()).unwrap_or(u32::MAX) }
     }
 
     /// How many bytes.
     pub const fn len(&self) -> usize {
-        self.to - self.from
+        (self.to - self.from) as usize
     }
 
     /// Whether there are none.
@@ -51,14 +51,18 @@ impl Payload {
     /// The part at `range`, which is shortened to what there is. Nothing is copied.
     #[must_use]
     pub fn part(&self, range: Range<usize>) -> Self {
-        let to = self.from.saturating_add(range.end).min(self.to);
-        let from = self.from.saturating_add(range.start).min(to);
+        let place = |offset: usize| {
+            let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+            self.from.saturating_add(offset).min(self.to)
+        };
+        let to = place(range.end);
+        let from = place(range.start).min(to);
         Self { bytes: self.bytes.clone(), from, to }
     }
 
     /// The bytes in memory; `None` for zeros that are not.
     pub fn as_bytes(&self) -> Option<&[u8]> {
-        self.bytes.as_deref().map(|bytes| bytes.get(self.from..self.to).unwrap_or_default())
+        self.bytes.as_deref().map(|bytes| bytes.get(self.from as usize..self.to as usize).unwrap_or_default())
     }
 
     /// Appends the bytes to `buffer`.
@@ -78,9 +82,9 @@ impl Payload {
 
     /// `pieces` one after the other. Copies them, unless there is only one or all are zeros.
     pub(super) fn joined<'a>(mut pieces: impl Iterator<Item = &'a Self> + Clone) -> Self {
-        let len = pieces.clone().map(Self::len).sum();
+        let len: usize = pieces.clone().map(Self::len).sum();
         if pieces.clone().all(|piece| piece.bytes.is_none()) {
-            return Self { bytes: None, from: 0, to: len };
+            return Self::zeros(DataSize::from_bytes(len as u64));
         }
         if pieces.clone().nth(1).is_none() {
             return pieces.next().cloned().unwrap_or_default();
@@ -91,16 +95,19 @@ impl Payload {
     }
 }
 
+/// Bytes beyond 4 GiB less one are left out.
 impl From<Vec<u8>> for Payload {
     fn from(bytes: Vec<u8>) -> Self {
-        let to = bytes.len();
+        let to = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         Self { bytes: Some(bytes.into()), from: 0, to }
     }
 }
 
+/// Bytes beyond 4 GiB less one are left out.
 impl From<&[u8]> for Payload {
     fn from(bytes: &[u8]) -> Self {
-        Self { bytes: Some(bytes.into()), from: 0, to: bytes.len() }
+        let to = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        Self { bytes: Some(bytes.into()), from: 0, to }
     }
 }
 

@@ -107,6 +107,11 @@ impl EncodedEndpoint {
     /// Pushes the frames that are due.
     fn encode(&mut self, now: Timestamp) {
         for stream in 0..self.encoders.len() {
+            let Some(encoder) = self.encoders.get_mut(stream) else { return };
+            if encoder.source.next_frame_at().is_none_or(|due| due > now) {
+                encoder.asks_at = None;
+                continue;
+            }
             // The sender may discard packets first, and want a key frame for them.
             self.endpoint.wants_frame(now, stream);
             self.take_events(now);

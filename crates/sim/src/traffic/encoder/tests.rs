@@ -132,7 +132,6 @@ enum Call {
     Drain,
     Target(u64),
     Key,
-    Discarded,
     Pause(bool),
 }
 
@@ -143,7 +142,6 @@ fn calls() -> impl Strategy<Value = Vec<(i64, Call)>> {
         3 => (0_u64..4_000_000).prop_map(Call::Target),
         1 => any::<u64>().prop_map(Call::Target),
         2 => Just(Call::Key),
-        1 => Just(Call::Discarded),
         1 => any::<bool>().prop_map(Call::Pause),
     ];
     let step = prop_oneof![
@@ -193,7 +191,6 @@ proptest! {
                     prop_assert_eq!(source.target(), limits.clamp(DataRate::from_bps(bps)));
                 }
                 Call::Key => source.request_key_frame(now),
-                Call::Discarded => source.request_key_frame(now),
                 Call::Pause(paused) => source.set_paused(now, paused),
                 Call::Poll => {}
             }
