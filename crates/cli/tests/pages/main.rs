@@ -190,8 +190,8 @@ fn the_page_of_a_simulation_is_readable() {
 
 #[test]
 fn the_page_of_a_comparison_is_readable() {
-    let html = written(&["compare", "compare.toml"], "report.html");
-    let Some(found) = check("comparison", &html, 11) else { return };
+    let html = written(&["compare", "compare.toml", "--controller", "all"], "report.html");
+    let Some(found) = check("comparison", &html, 15) else { return };
     assert!(found["text"].as_str().unwrap().contains("At "), "no cursor");
 }
 

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 const MAX_POINTS: usize = 2000;
 
 /// Significant digits of a serialised coordinate: a chart of 1000 pixels cannot show more.
-const DIGITS: i32 = 6;
+const DIGITS: i32 = 5;
 
 /// The points of a line: inline, or a reference into the record that the page embeds.
 ///
@@ -401,11 +401,11 @@ mod tests {
     }
 
     #[test]
-    fn coordinates_are_written_with_six_digits() {
+    fn coordinates_are_written_with_five_digits() {
         let points =
             Points::from(vec![(0.1 + 0.2, 1_234_567.891), (1.0 / 3.0, f64::NAN), (-0.0, 5e-9 / 3.0)]);
         let json = serde_json::to_string(&points).unwrap();
-        assert_eq!(json, r#"{"x":[0.3,0.333333,-0.0],"y":[1234570.0,null,1.66667e-9]}"#);
+        assert_eq!(json, r#"{"x":[0.3,0.33333,-0.0],"y":[1234600.0,null,1.6667e-9]}"#);
     }
 
     #[test]

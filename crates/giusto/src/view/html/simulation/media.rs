@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Decisions that are marked in a plot: more cannot be told apart.
-const MOST_MARKED: usize = 1000;
+const MOST_MARKED: usize = 500;
 
 /// Media flows that have a plot of their own.
 const MOST_FLOWS: usize = 6;
