@@ -51,7 +51,7 @@ impl Controller for Aimd {
 
     fn target(&self) -> Target {
         let media = self.decision.to;
-        Target { media, pacing: media * 2, ..Target::default() }
+        Target { media, pacing: DataRate::from_bps(media.as_bps() * 2), ..Target::default() }
     }
 
     fn decision(&self) -> &Decision {
