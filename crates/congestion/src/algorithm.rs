@@ -50,9 +50,9 @@ impl Algorithm {
     /// ```
     /// use giusto_congestion::{Algorithm, Fixed, Limits, Requirements};
     ///
-    /// let half = Algorithm::custom("half", Requirements::DEFAULT, |limits, _options| Box::new(Fixed::new(limits.max / 2)));
-    /// let controller = half.build(Limits::default());
-    /// assert_eq!(controller.target().media, Limits::default().max / 2);
+    /// let most = Algorithm::custom("most", Requirements::DEFAULT, |limits, _options| Box::new(Fixed::new(limits.max)));
+    /// let controller = most.build(Limits::default());
+    /// assert_eq!(controller.target().media, Limits::default().max);
     /// ```
     pub fn custom(
         name: &str,
