@@ -18,7 +18,7 @@ use super::{
 pub struct Arrival {
     /// When it arrived, best by the kernel's stamp. Datagrams that the kernel merged share one.
     pub at: Timestamp,
-    /// Its sequence number; [`SequenceUnwrapper`](super::SequenceUnwrapper) makes one of 16 or 32 bits wide enough.
+    /// Its sequence number; [`SequenceUnwrapper`](giusto_rtp::SequenceUnwrapper) makes one of 16 or 32 bits wide enough.
     pub sequence: u64,
     /// The UDP payload.
     pub size: DataSize,
