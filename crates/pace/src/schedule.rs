@@ -51,8 +51,8 @@ pub trait Schedule: Send + std::fmt::Debug {
     /// The cycle asked for found no data when it was asked for at `since`; its data came at `now`, and it is sent now.
     ///
     /// Called between the [`Step::Send`] and [`on_sent`](Self::on_sent), if at all. A schedule that does nothing about it takes
-    /// the wait for a slow send. [`Grid`] does so on purpose: its [`CatchUp`] rule says what becomes of cycles that are late,
-    /// for whatever cause, and [`CatchUp::Reanchor`] begins anew after a gap beyond the burst bound.
+    /// the wait for a slow send. [`Grid`](super::Grid) does so on purpose: its [`CatchUp`](super::CatchUp) rule says what becomes of cycles that are late,
+    /// for whatever cause, and [`CatchUp::Reanchor`](super::CatchUp::Reanchor) begins anew after a gap beyond the burst bound.
     fn on_starved(&mut self, since: Timestamp, now: Timestamp) {
         let _ = (since, now);
     }
