@@ -3,7 +3,7 @@
 use giusto_pace::{Schedule, Step};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::Machine;
+use super::model::Machine;
 
 /// When the data to be sent arrive (§6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,12 @@
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark, sojourn};
+use super::{
+    drop_tail::Limit,
+    error::{Check, QueueError},
+    fifo::Fifo,
+    law::{Queue, mark, sojourn},
+};
 use crate::packet::{DropReason, Dropped, Packet};
 
 /// The settings of a [`CoDel`].

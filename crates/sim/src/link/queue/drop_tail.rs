@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::Queue;
+use super::law::Queue;
 use crate::packet::{DropReason, Dropped, Packet};
 
 /// How much a queue may hold.

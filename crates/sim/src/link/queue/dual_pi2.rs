@@ -2,26 +2,17 @@
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
+pub use self::schedule::Scheduler;
 use self::schedule::Turns;
-use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark, sojourn};
+use super::{
+    drop_tail::Limit,
+    error::{Check, QueueError},
+    fifo::Fifo,
+    law::{Queue, mark, sojourn},
+};
 use crate::packet::{DropReason, Dropped, Packet};
 
 mod schedule;
-
-/// Which of the two queues goes next when both have packets (RFC 9332 §4.2.2 and Appendix A.2).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Scheduler {
-    /// Weighted round robin by bytes, as Appendix A.2 recommends.
-    WeightedRoundRobin {
-        /// The share of the link that the classic queue is sure of, above 0 and below 1.
-        classic_share: f64,
-    },
-    /// The head that has waited longer, a handicap subtracted from that of the classic queue: a time-shifted FIFO.
-    TimeShiftedFifo {
-        /// The handicap (`tshift`), zero or more. Appendix A.2: 50 ms for the Internet, four times the target within a site.
-        shift: TimeDelta,
-    },
-}
 
 /// The settings of a [`DualPi2`].
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{Limit, sojourn};
+use super::{drop_tail::Limit, law::sojourn};
 use crate::packet::Packet;
 
 /// First in, first out, with a count of its bytes.

@@ -5,10 +5,9 @@ use rand::RngExt;
 
 use self::store::{List, Store};
 use super::{
-    Queue, QueueError,
     codel::{Backlog, Law},
-    error::Check,
-    mark, sojourn,
+    error::{Check, QueueError},
+    law::{Queue, mark, sojourn},
 };
 use crate::{
     packet::{DropReason, Dropped, FlowId, Packet},

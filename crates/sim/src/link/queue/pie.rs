@@ -4,7 +4,12 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use self::departure::DepartureRate;
-use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark, sojourn};
+use super::{
+    drop_tail::Limit,
+    error::{Check, QueueError},
+    fifo::Fifo,
+    law::{Queue, mark, sojourn},
+};
 use crate::{
     packet::{DropReason, Dropped, Packet},
     random::Random,

@@ -3,7 +3,12 @@
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
-use super::{Limit, Queue, QueueError, error::Check, fifo::Fifo, mark};
+use super::{
+    drop_tail::Limit,
+    error::{Check, QueueError},
+    fifo::Fifo,
+    law::{Queue, mark},
+};
 use crate::{
     packet::{DropReason, Dropped, Packet},
     random::Random,

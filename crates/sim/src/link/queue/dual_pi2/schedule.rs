@@ -1,8 +1,23 @@
 //! Whose turn it is, the low-latency or the classic queue's.
 
-use giusto_units::{DataSize, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::{super::fifo::Fifo, Scheduler};
+use super::super::fifo::Fifo;
+
+/// Which of the two queues goes next when both have packets (RFC 9332 §4.2.2 and Appendix A.2).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Scheduler {
+    /// Weighted round robin by bytes, as Appendix A.2 recommends.
+    WeightedRoundRobin {
+        /// The share of the link that the classic queue is sure of, above 0 and below 1.
+        classic_share: f64,
+    },
+    /// The head that has waited longer, a handicap subtracted from that of the classic queue: a time-shifted FIFO.
+    TimeShiftedFifo {
+        /// The handicap (`tshift`), zero or more. Appendix A.2: 50 ms for the Internet, four times the target within a site.
+        shift: TimeDelta,
+    },
+}
 
 /// A scheduler at work.
 #[derive(Debug)]
