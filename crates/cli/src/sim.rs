@@ -118,7 +118,9 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         if let Some(at) = args.why {
             if record.interrupted && at.as_seconds() > record.duration_s {
                 let (ended, at) = (record.duration_s, at.as_seconds());
-                anyhow::bail!("--why {at} s: the run was ended early, at {ended} s: let it go on, or ask for an earlier moment");
+                anyhow::bail!(
+                    "--why {at} s: the run was ended early, at {ended} s: let it go on, or ask for an earlier moment"
+                );
             }
             answer = Some(why::why(&record, at, args.flow.as_deref()));
         }

@@ -154,8 +154,7 @@ fn through_a_queue(contender: Contender, seed: u64, steps: &[(Timestamp, DataRat
 
     // Packets that are in the queue at the end still arrive; they count for losses and delays, not for rates.
     let emptied = end + TimeDelta::from_seconds(10);
-    let flows =
-        vec![PlannedFlow { flow: media, window: Timestamp::ZERO..emptied, ..PlannedFlow::default() }];
+    let flows = vec![PlannedFlow { flow: media, window: Timestamp::ZERO..emptied, ..PlannedFlow::default() }];
     let recorder = Recorder::new(RecordPlan { end: emptied, flows, ..RecordPlan::default() });
     let mut seen = (recorder, Seen { media, ..Seen::default() });
     simulation.run_until(end, &mut seen);

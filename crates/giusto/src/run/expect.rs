@@ -52,7 +52,9 @@ impl<'a> Asked<'a> {
                 let streams = flows.iter().map(|flow| streams(scenario.flows().get(flow.spec), expectation));
                 let asked = Self { expectation, streams: streams.collect() };
                 let flows = flows.iter().map(|flow| flow.forwards).zip(windows).collect();
-                (asked, Measurement::Flows { flows, steps: expectation.metric == Metric::TimeToRate })
+                let metric = expectation.metric;
+                let delays = matches!(metric, Metric::Delay(_) | Metric::QueueDelay(_) | Metric::FrameDelay(_));
+                (asked, Measurement::Flows { flows, delays, steps: metric == Metric::TimeToRate })
             }
             Subject::Link(id) => {
                 let whole = window_of_link(scenario);

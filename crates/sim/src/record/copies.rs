@@ -38,7 +38,9 @@ impl Copies {
 
     /// A copy of packet `sequence` leaves the network. Returns the state before.
     fn leave(&mut self, sequence: u64, delivered: bool) -> Copied {
-        let Some(copied) = self.0.get_mut(&sequence) else { return Copied { in_network: 1, delivered: false } };
+        let Some(copied) = self.0.get_mut(&sequence) else {
+            return Copied { in_network: 1, delivered: false };
+        };
         let before = *copied;
         copied.in_network -= 1;
         copied.delivered |= delivered;

@@ -10,7 +10,7 @@ use super::types::{Cdf, Distribution};
 /// The statistics of a [`Measurement`](super::Measurement), by the definitions of the record.
 #[derive(Debug, Clone)]
 pub enum Figures {
-    /// Of flows.
+    /// Of flows; without distributions if they were not asked for.
     Flows {
         /// Each flow by itself.
         flows: Vec<FlowFigures>,

@@ -62,6 +62,8 @@ pub enum Measurement {
     Flows {
         /// The flows.
         flows: Vec<(FlowId, Range<Timestamp>)>,
+        /// Whether the distributions of their delays are wanted.
+        delays: bool,
         /// Whether received bytes are also counted in steps: see [`FlowFigures::STEP`](super::FlowFigures::STEP).
         steps: bool,
     },

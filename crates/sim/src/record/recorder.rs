@@ -107,7 +107,7 @@ impl Recorder {
             tally_of_link(entry(&mut links, planned.link.0), &planned.window);
         }
         let measured = plan.measurements.iter().map(|measurement| match measurement {
-            Measurement::Flows { flows: asked, steps } => {
+            Measurement::Flows { flows: asked, steps, .. } => {
                 let place = |(flow, window): &(FlowId, _)| tally(entry(&mut flows, flow.0), window, *steps);
                 asked.iter().map(place).collect()
             }
@@ -218,12 +218,16 @@ impl Recorder {
 
     fn figures(&self, measurement: &Measurement, places: &[usize], end: Timestamp) -> Option<Figures> {
         match measurement {
-            Measurement::Flows { flows, .. } => {
-                let tallies = flows.iter().zip(places).filter_map(|((flow, _), &place)| {
-                    self.flows.get(flow.0 as usize)?.tallies.get(place)
-                });
+            Measurement::Flows { flows, delays: wanted, .. } => {
+                let tallies = flows
+                    .iter()
+                    .zip(places)
+                    .filter_map(|((flow, _), &place)| self.flows.get(flow.0 as usize)?.tallies.get(place));
                 let tallies: Vec<&FlowTally> = tallies.collect();
                 let merged = |delays: &dyn Fn(&FlowTally) -> Option<ErrorHistogram>| {
+                    if !wanted {
+                        return None;
+                    }
                     let all = tallies.iter().filter_map(|tally| delays(tally));
                     Distribution::of(&all.reduce(|mut all, other| {
                         all.merge(&other);

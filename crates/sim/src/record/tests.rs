@@ -205,8 +205,8 @@ fn each_statistic_counts_its_own_window() {
 fn a_measurement_has_a_window_of_its_own() {
     let flows = vec![(FlowId(1), ms(0)..ms(1000))];
     let mut recorder = recorder(vec![
-        Measurement::Flows { flows: flows.clone(), steps: false },
-        Measurement::Flows { flows, steps: true },
+        Measurement::Flows { flows: flows.clone(), delays: false, steps: false },
+        Measurement::Flows { flows, delays: true, steps: true },
     ]);
     for (at, sequence) in [(0, 0), (499, 1), (500, 2), (1000, 3)] {
         recorder.on_event(ms(at), &Event::Delivered { packet: packet(sequence, 0) });

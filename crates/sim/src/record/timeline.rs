@@ -297,9 +297,8 @@ impl TimelineRecorder {
         // A run that was ended early has windows until then alone.
         let windows = (end.as_nanos().div_ceil(self.width_ns) as usize).clamp(1, self.windows);
         let bounds: Vec<Range<Timestamp>> = (0..windows).map(|place| self.window(place, end)).collect();
-        let t_s = bounds.iter().map(|window| {
-            f64::midpoint(window.start.as_seconds(), window.end.as_seconds())
-        });
+        let t_s =
+            bounds.iter().map(|window| f64::midpoint(window.start.as_seconds(), window.end.as_seconds()));
         let t_s = t_s.collect();
         for series in &mut self.links {
             series.wait_until(end, place.0, place.1);

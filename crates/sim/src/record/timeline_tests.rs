@@ -179,7 +179,11 @@ fn flows_of_a_group_are_taken_together_where_there_are_many() {
         let flow = |number: u32, group: &str| PlannedFlow {
             flow: FlowId(number),
             window: ms(0)..ms(10),
-            about: FlowRecord { id: format!("{group}-{number}"), group: group.to_owned(), ..FlowRecord::default() },
+            about: FlowRecord {
+                id: format!("{group}-{number}"),
+                group: group.to_owned(),
+                ..FlowRecord::default()
+            },
             ..PlannedFlow::default()
         };
         let mut recorder = Recorder::new(RecordPlan {

@@ -4,8 +4,8 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::{tests::packet, *};
-use crate::random;
+use super::{law::sojourn, tests::packet, *};
+use crate::{packet::Dropped, random};
 
 const BYTES: u32 = 1500;
 

@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 use crate::{
-    packet::{BodyId, FlowId},
+    packet::{BodyId, Dropped, FlowId, Packet},
     random,
 };
 
