@@ -53,13 +53,13 @@ impl<'a> Asked<'a> {
                 let asked = Self { expectation, streams: streams.collect() };
                 let flows = flows.iter().map(|flow| flow.forwards).zip(windows).collect();
                 let metric = expectation.metric;
-                let delays = matches!(metric, Metric::Delay(_) | Metric::QueueDelay(_) | Metric::FrameDelay(_));
+                let delays =
+                    matches!(metric, Metric::Delay(_) | Metric::QueueDelay(_) | Metric::FrameDelay(_));
                 (asked, Measurement::Flows { flows, delays, steps: metric == Metric::TimeToRate })
             }
             Subject::Link(id) => {
                 let whole = window_of_link(scenario);
-                let window =
-                    expectation.from.unwrap_or(whole.start)..expectation.to.unwrap_or(whole.end);
+                let window = expectation.from.unwrap_or(whole.start)..expectation.to.unwrap_or(whole.end);
                 let place = scenario.links().iter().position(|link| link.id == *id);
                 let link = place.and_then(|place| built.links.get(place)).copied().unwrap_or_default();
                 (Self { expectation, streams: Vec::new() }, Measurement::Link(link, window))
@@ -242,7 +242,8 @@ mod tests {
         let mut step_bytes = vec![0; 18];
         step_bytes.splice(..3, [500, 750, 1000]);
         *step_bytes.last_mut().unwrap() = 1250;
-        let flow = |seconds| FlowFigures { seconds, step_bytes: step_bytes.clone(), ..FlowFigures::default() };
+        let flow =
+            |seconds| FlowFigures { seconds, step_bytes: step_bytes.clone(), ..FlowFigures::default() };
         let when = |rate, seconds| time_to_rate(&[flow(seconds)], DataRate::from_bps(rate));
         assert_eq!(when(8_000, 9.0), Some(500.0));
         assert_eq!(when(8_001, 9.0), Some(1000.0));

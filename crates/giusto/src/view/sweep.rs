@@ -286,10 +286,16 @@ mod tests {
         let table = flows_csv(&["wire.rate".to_owned()], &[run]).unwrap();
         let mut reader = csv::Reader::from_reader(&table[..]);
         let names = reader.headers().unwrap().clone();
-        assert_eq!(names.iter().take(5).collect::<Vec<_>>(), ["wire.rate", "scenario", "seed", "passed", "flow"]);
+        assert_eq!(
+            names.iter().take(5).collect::<Vec<_>>(),
+            ["wire.rate", "scenario", "seed", "passed", "flow"]
+        );
         let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
         let cell = |row: usize, name: &str| &rows[row][names.iter().position(|own| own == name).unwrap()];
         assert_eq!((rows.len(), cell(0, "flow"), cell(1, "flow"), cell(1, "seed")), (2, "a", "b", "7"));
-        assert_eq!((cell(0, "goodput_bps"), cell(0, "queue_delay_p95_ms"), cell(0, "delay_p95_ms")), ("1.5", "20.5", ""));
+        assert_eq!(
+            (cell(0, "goodput_bps"), cell(0, "queue_delay_p95_ms"), cell(0, "delay_p95_ms")),
+            ("1.5", "20.5", "")
+        );
     }
 }

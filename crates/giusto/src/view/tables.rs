@@ -162,7 +162,9 @@ fn link(link: &LinkRecord) -> Vec<String> {
         count(link.delivered_packets),
         count(link.dropped_packets),
         count(link.marked_packets),
-        or_unknown(link.queue_delay_ms, |delay| format!("{} / {} / {}", short(delay.mean), short(delay.p95), short(delay.max))),
+        or_unknown(link.queue_delay_ms, |delay| {
+            format!("{} / {} / {}", short(delay.mean), short(delay.p95), short(delay.max))
+        }),
     ]
 }
 

@@ -101,7 +101,9 @@ pub fn check(scenario: &Scenario, at: Timestamp, flow: Option<&str>) -> Result<(
         return Err("--why: no flow of this scenario has a controller whose decisions are recorded: ask for a scenario with a flow of kind media".to_owned());
     }
     match flow {
-        Some(flow) if !known.iter().any(|name| name == flow) && !media.clone().any(|spec| spec.id == flow) => {
+        Some(flow)
+            if !known.iter().any(|name| name == flow) && !media.clone().any(|spec| spec.id == flow) =>
+        {
             Err(format!("--flow {flow}: no such flow is of kind media: known are {}", known.join(", ")))
         }
         _ => Ok(()),

@@ -17,11 +17,12 @@ fn of(scenario: &str, version: &str, algorithms: &str) -> String {
 }
 
 #[cfg(test)]
+#[path = "../../../build/digest.rs"]
+mod digest;
+
+#[cfg(test)]
 mod tests {
     use super::*;
-
-    #[path = "../../../../build/digest.rs"]
-    mod digest;
 
     const FILE: &str = r#"
 duration = "2 s"

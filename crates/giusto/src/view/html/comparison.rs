@@ -70,9 +70,9 @@ fn table(comparison: &Comparison, rows: &[Row]) -> Table {
         if column.alignment == Right { Column::number(name) } else { Column::words(name) }
     });
     let first = comparison.runs.first();
-    let bottlenecks = first.into_iter().flat_map(|run| {
-        subjects(run).filter_map(|flow| Some(bottleneck(&run.result, flow)?.id.as_str()))
-    });
+    let bottlenecks = first
+        .into_iter()
+        .flat_map(|run| subjects(run).filter_map(|flow| Some(bottleneck(&run.result, flow)?.id.as_str())));
     let links: Vec<&str> = bottlenecks.collect();
     let link = match links.split_first() {
         Some((first, rest)) if rest.iter().all(|link| link == first) => {
@@ -144,7 +144,8 @@ fn linked(comparison: &Comparison, flows: &[&FlowRecord]) -> Option<Linked> {
     }
     let (unit, name) = scaled(drawn.iter().map(|flow| flow.most_bps).fold(0.0, f64::max));
     let figures = |name: &str, decimals| Figures { name: name.to_owned(), decimals };
-    let group = |flow: &Drawn| Group { name: flow.flow.id.clone(), lines: flow.told(comparison, &places, unit) };
+    let group =
+        |flow: &Drawn| Group { name: flow.flow.id.clone(), lines: flow.told(comparison, &places, unit) };
     let groups = drawn.iter().map(group).collect();
     (!drawn.is_empty()).then(|| Linked {
         charts,

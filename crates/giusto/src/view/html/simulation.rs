@@ -185,7 +185,8 @@ fn checks_table(checks: &[Check]) -> Table {
 }
 
 fn flows_table(flows: &[FlowRecord]) -> Table {
-    let ms = |quantiles: Option<Distribution>, of: fn(Distribution) -> f64| or_unknown(quantiles.map(of), short);
+    let ms =
+        |quantiles: Option<Distribution>, of: fn(Distribution) -> f64| or_unknown(quantiles.map(of), short);
     Table {
         title: "Flows".to_owned(),
         caption: "Rates count all headers, from each flow's start to its end.".to_owned(),
@@ -234,7 +235,8 @@ fn flows_table(flows: &[FlowRecord]) -> Table {
 
 /// What only media have; nothing if there are none.
 fn media_table(flows: &[FlowRecord]) -> Option<Table> {
-    let ms = |quantiles: Option<Distribution>, of: fn(Distribution) -> f64| or_unknown(quantiles.map(of), short);
+    let ms =
+        |quantiles: Option<Distribution>, of: fn(Distribution) -> f64| or_unknown(quantiles.map(of), short);
     let kbits = |bps: Option<f64>| or_unknown(bps, |bps| grouped(bps / 1e3));
     let told = |flow: &&FlowRecord| flow.decisions.is_some() || flow.feedback_rate_bps.is_some();
     let row = |flow: &FlowRecord| {
@@ -291,10 +293,7 @@ fn links_table(page: &SimulationPage<'_>) -> Table {
     };
     let rows: Vec<Vec<Cell>> = page.shown_links().into_iter().map(row).collect();
     let caption = if rows.len() < all {
-        format!(
-            "Of {}, those with long queueing delays or drops.",
-            plural(all as u64, "link", "links")
-        )
+        format!("Of {}, those with long queueing delays or drops.", plural(all as u64, "link", "links"))
     } else {
         "Packets count over the whole run.".to_owned()
     };
@@ -375,8 +374,14 @@ fn topology(page: &SimulationPage<'_>) -> Topology {
 
 fn how_measured(result: &RunRecord) -> Prose {
     let terms = [
-        ("One-way delay", "From departure at the source to the end of the path: queueing, transmission, propagation and jitter."),
-        ("Loss", "Packets sent in the measuring window and lost, over those delivered or lost by the end of the run. A packet counts once, whether or not links duplicated it."),
+        (
+            "One-way delay",
+            "From departure at the source to the end of the path: queueing, transmission, propagation and jitter.",
+        ),
+        (
+            "Loss",
+            "Packets sent in the measuring window and lost, over those delivered or lost by the end of the run. A packet counts once, whether or not links duplicated it.",
+        ),
         ("Queueing delay", "From entering a link's queue to the start of transmission."),
         ("Utilisation", "Bytes transmitted by a link over those that its rate allows, the warm-up left out."),
     ];

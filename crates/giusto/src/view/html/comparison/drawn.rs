@@ -165,9 +165,7 @@ impl Drawn {
 
     /// A line of each run, window by window.
     fn lines(&self, timeline: &Timeline, of: fn(&DrawnRun) -> &Vec<f64>) -> Vec<Points> {
-        let line = |run| {
-            timeline.t_s.iter().copied().zip(of(run).iter().copied()).collect()
-        };
+        let line = |run| timeline.t_s.iter().copied().zip(of(run).iter().copied()).collect();
         self.runs.iter().map(line).collect()
     }
 }
@@ -197,7 +195,9 @@ impl DrawnRun {
         let received_bps = own.map(|own| rate_points(timeline, &own.received_bytes, together));
         let received_bps = received_bps.unwrap_or_default();
         let fates: Vec<(u64, u64)> = own
-            .map(|own| own.dropped_packets.iter().copied().zip(own.received_packets.iter().copied()).collect())
+            .map(|own| {
+                own.dropped_packets.iter().copied().zip(own.received_packets.iter().copied()).collect()
+            })
             .unwrap_or_default();
         let losses = fates.chunks(together.max(1)).map(|fates| {
             let lost: u64 = fates.iter().map(|(lost, _)| lost).sum();

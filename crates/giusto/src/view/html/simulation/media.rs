@@ -55,8 +55,7 @@ pub(in crate::view::html) fn target(
     let runs = runs(&media.decisions);
     let mut firsts: Vec<DecisionRecord> = runs.iter().map(|run| run.first).collect();
     let left_out = media.omitted_decisions + keep_largest_changes(&mut firsts, MOST_MARKED);
-    let mut marks =
-        marks(runs.iter().filter(|run| firsts.contains(&run.first)));
+    let mut marks = marks(runs.iter().filter(|run| firsts.contains(&run.first)));
     let values = lines.iter().flat_map(|(_, points)| points).chain(&limit).map(|&(_, bps)| bps);
     let most = values.chain(media.decisions.iter().map(|decision| decision.to_bps as f64));
     let most = most.filter(|bps| bps.is_finite()).fold(0.0, f64::max);
@@ -87,8 +86,7 @@ pub(in crate::view::html) fn target(
         chart = chart.with_series(Series::Events { name, events });
     }
     if let Some(link) = slowest.filter(|_| !limit.is_empty()) {
-        chart =
-            chart.with_series(Series::Limit { name: format!("capacity of {}", link.id), points: limit });
+        chart = chart.with_series(Series::Limit { name: format!("capacity of {}", link.id), points: limit });
     }
     Some(chart)
 }
@@ -135,7 +133,8 @@ fn streams(page: &SimulationPage<'_>, (flow, media): (&FlowTimeline, &MediaTimel
 
 /// The statistics of each stream; nothing if there is only one video.
 pub(super) fn streams_table(flows: &[FlowRecord]) -> Option<Table> {
-    let ms = |quantiles: Option<Distribution>, of: fn(Distribution) -> f64| or_unknown(quantiles.map(of), short);
+    let ms =
+        |quantiles: Option<Distribution>, of: fn(Distribution) -> f64| or_unknown(quantiles.map(of), short);
     let row = |(flow, stream): (&FlowRecord, &StreamRecord)| -> Vec<Cell> {
         vec![
             flow.id.clone().into(),

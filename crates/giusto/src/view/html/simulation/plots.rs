@@ -338,7 +338,8 @@ fn gauges(page: &SimulationPage<'_>) -> Vec<Chart> {
         let caption = format!("As the sender reports it, the mean within {} each.", width(timeline, 1));
         let axis = if unit.is_empty() { what.clone() } else { format!("{what} ({unit})") };
         let mut chart = chart(page, &what, caption, &axis);
-        let own = |flow: &FlowTimeline| Some(flow.gauges.iter().find(|gauge| gauge.name == name)?.mean.clone());
+        let own =
+            |flow: &FlowTimeline| Some(flow.gauges.iter().find(|gauge| gauge.name == name)?.mean.clone());
         let known = timeline.flows.iter().filter_map(|flow| Some((flow, own(flow)?)));
         for (flow, means) in known.take(MOST_LINES) {
             let known = points(timeline, &means).into_iter().filter(|point| point.1.is_finite());
