@@ -131,7 +131,7 @@ fn a_bad_change_or_expectation_is_refused_with_its_line_and_the_mend() {
 
 #[test]
 fn a_question_about_a_run_without_media_is_refused_with_the_mend() {
-    insta::assert_snapshot!(complaint(GOOD, &["--why", "1s"]), @"error: --why: no flow of this scenario has a controller that tells its decisions: ask for a scenario with a flow of kind media");
+    insta::assert_snapshot!(complaint(GOOD, &["--why", "1s"]), @"error: --why: no flow of this scenario has a controller whose decisions are recorded: ask for a scenario with a flow of kind media");
     insta::assert_snapshot!(complaint(GOOD, &["--why", "2.5 s"]), @"error: --why 2.5 s: the run ends at 2 s: ask for an earlier moment");
     insta::assert_snapshot!(complaint(GOOD, &["s.toml", "--why", "1s"]), @"error: --why looks into one scenario: give one FILE");
     let early = complaint(GOOD, &["--why", "-1s"]);
@@ -257,6 +257,9 @@ fn the_json_has_the_fields_that_others_rely_on() {
     assert_eq!(flow["sent_rate_bps"], 64_000.0);
     assert_eq!((&flow["loss_ratio"], &flow["queue_delay_ms"]["p50"]), (&0.0.into(), &0.0.into()));
     assert_eq!(flow["delay_ms"]["p95"], flow["delay_ms"]["max"]);
+    assert_eq!((&flow["lost_packets"], &flow["duplicate_packets"]), (&0.into(), &0.into()));
+    assert_eq!((&flow["goodput_bps"], &flow["path"]), (&Value::Null, &serde_json::json!(["wire"])));
+    assert_eq!(result["timeline"], Value::Null);
     let link = &result["links"][0];
     assert_eq!(
         (&link["id"], &link["offered_packets"], &link["delivered_packets"]),
@@ -364,7 +367,10 @@ fn out_writes_the_result_and_the_trace() {
     let folder = Folder::with(GOOD);
     let output = folder.run(&["sim", "s.toml", "--json", "--out", "out", "--trace", "csv"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let written: Value = serde_json::from_slice(&fs::read(folder.path("out/result.json")).unwrap()).unwrap();
+    let mut written: Value = serde_json::from_slice(&fs::read(folder.path("out/result.json")).unwrap()).unwrap();
+    // The file has the timeline as well.
+    let timeline = written.as_object_mut().unwrap().remove("timeline").unwrap();
+    assert_eq!(timeline["t_s"].as_array().unwrap().len(), 200);
     assert_eq!(written, json(&output));
     let trace = fs::read_to_string(folder.path("out/trace.csv")).unwrap();
     // Each packet is sent, queued, dequeued and delivered; and a header.

@@ -100,7 +100,7 @@ pub fn columns(several: bool) -> Vec<Column<Row>> {
         Column::number("received\nMbit/s", 0, |row| mbits(row.received_rate_bps)),
         Column::number("target\nMbit/s", 0, |row| or_unknown(row.target_rate_bps, mbits)),
         Column::number("loss", 0, |row| or_unknown(row.loss_ratio, percent)),
-        Column::number("queueing delay ms\np50 / p95 / p99", 0, |row| {
+        Column::number("queueing delay\nms p50/p95/p99", 0, |row| {
             or_unknown(row.queue_delay_ms, |Distribution { p50, p95, p99, .. }| {
                 format!("{} / {} / {}", short(p50), short(p95), short(p99))
             })
@@ -229,6 +229,15 @@ mod tests {
             runs: vec![run("fixed", true, false), run("scream:v2", false, true)],
         };
         insta::assert_snapshot!(text(&comparison, 140), @r"
+        s, seed 7: 2 controllers, ended early
+
+        controller                     link  received  target    loss    queueing delay  frame delay  frames  changes  feedback  feedback  met
+                                utilisation    Mbit/s  Mbit/s            ms p50/p95/p99       ms p95                               kbit/s
+        ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+        fixed                        80.0 %     1.250   1.500  1.50 %  1.0 / 20.0 / 300         77.0   1,800       42  remb           3.5  1/1
+        scream:v2 until 12.3 s       80.0 %     1.250   1.500  1.50 %  1.0 / 20.0 / 300         77.0   1,800       42  remb           3.5  0/1
+
+        A note.
         ");
         let narrow = text(&comparison, 80);
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");

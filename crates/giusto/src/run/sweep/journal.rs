@@ -1,4 +1,4 @@
-//! What of a sweep is finished, line by line on disk, so that nothing is lost when it is broken off.
+//! The finished runs of a sweep, line by line on disk, so that nothing is lost when it is ended early.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Finished, Planned};
+use super::{outcome::Finished, plan::Planned};
 
 /// The name of a journal in its folder.
 const NAME: &str = "journal.jsonl";
@@ -66,7 +66,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins a journal in `folder` for the scenario of this name.
+    /// Creates a journal in `folder` for the scenario of this name.
     ///
     /// # Errors
     ///
@@ -89,9 +89,9 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Continues the journal in `folder`: with what of `planned` is finished.
+    /// Opens the journal in `folder`. Returns the finished runs in it as well.
     ///
-    /// A last line that was broken off is left out; its run is done again.
+    /// An incomplete last line is left out; its run is made again.
     ///
     /// # Errors
     ///

@@ -1,120 +1,17 @@
 //! Many runs of one scenario: with other values, with other seeds.
 //!
-//! A sweep is a pure function of scenario, values and seeds: it may run on as many threads as there are, and its table is the
-//! same. What is finished can be kept in a [`Journal`], from which a sweep that was broken off continues.
+//! A sweep is a pure function of scenario, values and seeds: its outcome does not depend on the number of threads. Finished runs can
+//! be kept in a [`Journal`], from which a sweep that was ended early continues.
 
 mod fingerprint;
 mod journal;
+mod outcome;
 mod plan;
-
-use std::{
-    any::Any,
-    collections::BTreeMap,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Mutex,
-};
 
 pub use fingerprint::fingerprint;
 pub use journal::{Journal, JournalError};
+pub use outcome::{Failed, Finished, Outcome, run};
 pub use plan::{Planned, Seeds, Sweep, Values};
-use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-
-use crate::record::RunRecord;
-
-/// A finished run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Finished {
-    /// Random seed.
-    pub seed: String,
-    /// The parameters that were set, by their paths.
-    pub parameters: BTreeMap<String, String>,
-    /// Digest of everything that the run depends on besides its seed.
-    pub fingerprint: String,
-    /// The record of the run.
-    pub result: RunRecord,
-}
-
-/// A run that failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Failed {
-    /// Random seed.
-    pub seed: String,
-    /// The parameters that were set, by their paths.
-    pub parameters: BTreeMap<String, String>,
-    /// The error message.
-    pub why: String,
-}
-
-/// The runs of a sweep, in the order of its plan.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
-    /// Finished runs.
-    pub finished: Vec<Finished>,
-    /// Failed runs.
-    pub failed: Vec<Failed>,
-    /// Number of runs that were not started, or ended early.
-    pub missing: usize,
-}
-
-/// Runs what of `planned` is not among `known`, on the threads of rayon's current pool.
-///
-/// `run` gives none where it was broken off; if it panics, that run has failed and the others go on. `finished` is told of each
-/// run as it ends, in any order, one at a time.
-pub fn run(
-    planned: &[Planned],
-    known: Vec<Finished>,
-    run: impl Fn(&Planned) -> Option<RunRecord> + Sync,
-    finished: impl FnMut(&Finished) + Send,
-) -> Outcome {
-    enum End {
-        Finished(Finished),
-        Failed(Failed),
-        Missing,
-    }
-    let mut known: BTreeMap<_, _> =
-        known.into_iter().map(|run| ((run.parameters.clone(), run.seed.clone()), run)).collect();
-    let with_known: Vec<(&Planned, Option<Finished>)> =
-        planned.iter().map(|run| (run, known.remove(&run.key()))).collect();
-    let finished = Mutex::new(finished);
-    let ends: Vec<End> = with_known
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|(planned, known)| {
-            if let Some(known) = known {
-                return End::Finished(known);
-            }
-            let (parameters, seed) = planned.key();
-            match catch_unwind(AssertUnwindSafe(|| run(planned))) {
-                Ok(Some(result)) => {
-                    let run = Finished { seed, parameters, fingerprint: planned.fingerprint.clone(), result };
-                    if let Ok(mut finished) = finished.lock() {
-                        finished(&run);
-                    }
-                    End::Finished(run)
-                }
-                Ok(None) => End::Missing,
-                Err(panic) => End::Failed(Failed { seed, parameters, why: message(&*panic) }),
-            }
-        })
-        .collect();
-    let mut outcome = Outcome::default();
-    for end in ends {
-        match end {
-            End::Finished(run) => outcome.finished.push(run),
-            End::Failed(run) => outcome.failed.push(run),
-            End::Missing => outcome.missing += 1,
-        }
-    }
-    outcome
-}
-
-/// What a panic said.
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text =
-        panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("it panicked and said nothing").to_owned()
-}
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::{
-    run,
+    record::RunRecord,
+    run as runs,
     scenario::{Document, Setting},
 };
 
@@ -34,7 +35,7 @@ fn sweep(values: &[&str], seeds: &str) -> Vec<Planned> {
 
 #[expect(clippy::unnecessary_wraps, reason = "what a sweep asks of its runner")]
 fn simulate(run: &Planned) -> Option<RunRecord> {
-    Some(run::simulate(&run.scenario, run.seed, run::RecordOptions::default(), &mut ()))
+    Some(runs::simulate(&run.scenario, run.seed, runs::RecordOptions::default(), &mut ()))
 }
 
 #[test]

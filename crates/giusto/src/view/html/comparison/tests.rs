@@ -155,7 +155,9 @@ fn the_cursor_tells_the_decision_in_force_and_the_last_cut() {
 fn a_run_that_was_ended_early_tells_nothing_after_its_end() {
     let mut pair = pair();
     pair.runs[1].result.duration_s = 4.0;
-    pair.runs[1].result.timeline.as_mut().unwrap().t_s.truncate(40);
+    let timeline = pair.runs[1].result.timeline.as_mut().unwrap();
+    timeline.t_s.truncate(40);
+    timeline.flows[0].media.as_mut().unwrap().target_rate_bps.truncate(40);
     let linked = linked_of(&pair);
     let told = &linked.groups[0].lines[1];
     assert!(told.current[39].is_some() && told.current[40].is_none());
