@@ -46,13 +46,14 @@ enum Publication {
   giusto reproduce firebind --out firebind.html
   giusto reproduce shaper --quick --out shaper.html
   giusto reproduce rrtcc --out rrtcc.html
+  giusto reproduce rrtcc --markdown docs/reproduce/rrtcc.md
   giusto reproduce rfc8867 --controller gcc:libwebrtc --out scoreboard")]
 pub(crate) struct ReproduceArgs {
     /// What to reproduce
     #[arg(value_name = "NAME")]
     name: Publication,
 
-    /// Shorter and fewer runs: firebind takes half a minute instead of six, shaper ten seconds instead of sixty, rrtcc has 60 seeds instead of 400
+    /// Shorter and fewer runs: firebind takes half a minute instead of six, shaper ten seconds instead of sixty, rrtcc has 60 seeds instead of 400, rfc8867 has three cases and one seed of each kind
     #[arg(long)]
     quick: bool,
 
@@ -64,9 +65,24 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
+    /// Write the page of the documentation to this file, in Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
+}
+
+impl ReproduceArgs {
+    fn write_markdown(&self, progress: &Progress, page: impl FnOnce() -> String) -> anyhow::Result<()> {
+        if let Some(path) = &self.markdown {
+            const PAGE: Content = Content { name: "page", example: "page.md" };
+            whole_file::write(path, PAGE, page().as_bytes())?;
+            progress.note(&format!("wrote {}", path.display()));
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn run(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
@@ -107,6 +123,7 @@ fn rfc8867(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> 
         board.report(&command_line()).write(&path)?;
         progress.note(&format!("wrote {}", path.display()));
     }
+    args.write_markdown(&progress, || board.markdown())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -134,6 +151,7 @@ fn firebind(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         outcome.report(&command_line()).write(path)?;
         progress.note(&format!("wrote {}", path.display()));
     }
+    args.write_markdown(&progress, || outcome.markdown())?;
     match trouble {
         Some(error) if !stop.load(Ordering::Relaxed) => Err(error),
         _ => Ok(ExitCode::SUCCESS),
@@ -167,6 +185,7 @@ fn shaper(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         outcome.report(&command_line()).write(path)?;
         progress.note(&format!("wrote {}", path.display()));
     }
+    args.write_markdown(&progress, || outcome.markdown())?;
     match trouble {
         Some(error) if !stop.load(Ordering::Relaxed) => Err(error),
         _ => Ok(ExitCode::SUCCESS),
@@ -193,6 +212,7 @@ fn rrtcc(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         outcome.report(&command_line()).write(path)?;
         progress.note(&format!("wrote {}", path.display()));
     }
+    args.write_markdown(&progress, || outcome.markdown())?;
     Ok(ExitCode::SUCCESS)
 }
 
