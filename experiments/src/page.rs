@@ -21,43 +21,34 @@ impl Reproduction {
 
     fn markdown_items(&self, variants: &[&str]) -> String {
         let mut reasons: Vec<&str> = Vec::new();
-        let headers = match variants {
-            [_] => vec!["ours".to_owned(), "range".to_owned(), "verdict".to_owned()],
-            many => many.iter().flat_map(|name| [(*name).to_owned(), "verdict".to_owned()]).collect(),
-        };
-        let header =
-            [vec!["item".to_owned(), "published".to_owned()], headers, vec!["why".to_owned()]].concat();
+        let has_range = variants.len() == 1;
+        let ours = if has_range { &["ours", "range"] } else { variants };
+        let header: Vec<String> =
+            ["item", "published"].iter().chain(ours).map(|&name| name.to_owned()).collect();
         let mut lines = vec![markdown_row(&header), markdown_row(&vec!["---".to_owned(); header.len()])];
         for items in self.items.chunks(variants.len().max(1)) {
             let Some(first) = items.first() else { continue };
             let suffix = format!(" ({})", variants.first().unwrap_or(&""));
             let mut row =
                 vec![first.what.trim_end_matches(&suffix).to_owned(), in_unit(first.published, &first.unit)];
-            let mut why: Vec<String> = Vec::new();
             for item in items {
-                row.push(bare(item, item.ours));
-                if variants.len() == 1 {
-                    row.push(match (item.ours_low, item.ours_high) {
-                        (Some(low), Some(high)) if low < high => {
-                            format!("{}–{}", bare(item, Some(low)), bare(item, Some(high)))
-                        }
-                        _ => String::new(),
-                    });
-                }
-                row.push(item.verdict().to_owned());
+                let mut verdict = String::new();
                 if let Some(reason) = item.why.as_deref() {
-                    let number = reasons.iter().position(|known| *known == reason).unwrap_or_else(|| {
+                    let number = reasons.iter().position(|known| *known == reason).unwrap_or(reasons.len());
+                    if number == reasons.len() {
                         reasons.push(reason);
-                        reasons.len() - 1
-                    });
-                    why.push((number + 1).to_string());
+                    }
+                    verdict = format!(" {} ({})", item.verdict(), number + 1);
                 }
+                row.push(bare(item, item.ours) + &verdict);
+                let range = item.ours_low.zip(item.ours_high).filter(|(low, high)| low < high);
+                let range =
+                    range.map(|(low, high)| format!("{}–{}", bare(item, Some(low)), bare(item, Some(high))));
+                row.extend(has_range.then(|| range.unwrap_or_default()));
             }
-            why.dedup();
-            row.push(why.join(", "));
             lines.push(markdown_row(&row));
         }
-        lines.push(String::new());
+        lines.push("\nOurs agrees unless marked; numbers in parentheses give the reason:\n".to_owned());
         lines.extend(reasons.iter().enumerate().map(|(number, reason)| format!("{}. {reason}", number + 1)));
         lines.join("\n")
     }
@@ -121,7 +112,7 @@ pub(crate) fn bare(item: &Item, value: Option<f64>) -> String {
 }
 
 pub(crate) fn markdown_row(cells: &[String]) -> String {
-    format!("| {} |", cells.join(" | "))
+    format!("|{}|", cells.join("|"))
 }
 
 /// A table of a report. A header that begins with `#` is one of numbers.
@@ -243,10 +234,12 @@ mod tests {
         insta::assert_snapshot!(all.markdown("{headline}\n\n{items}", "Half.", &["x", "y"]), @r"
         Half.
 
-        | item | published | x | verdict | y | verdict | why |
-        | --- | --- | --- | --- | --- | --- | --- |
-        | size | 200 B | 300 | differs | 300 | differs | 1 |
-        | size | 200 B | 300 | differs | 300 | agrees | 2 |
+        |item|published|x|y|
+        |---|---|---|---|
+        |size|200 B|300 differs (1)|300 differs (1)|
+        |size|200 B|300 differs (2)|300|
+
+        Ours agrees unless marked; numbers in parentheses give the reason:
 
         1. late
         2. early

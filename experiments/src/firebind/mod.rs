@@ -163,24 +163,26 @@ impl Firebind {
         else {
             return "Not measured.".to_owned();
         };
-        let mut reasons =
-            format!("Relative to a sender on time theirs reads {} ppm, ours {} ppm.", ppm(theirs), ppm(ours));
+        let mut reasons = vec![format!(
+            "Relative to a sender on time theirs reads {} ppm, ours {} ppm.",
+            ppm(theirs),
+            ppm(ours)
+        )];
         if let Some(loss) = run.loss().filter(|&loss| loss > 0.0) {
-            reasons += &format!(" {} of our datagrams were lost.", percent(loss));
+            reasons.push(format!("{} of our datagrams were lost.", percent(loss)));
         }
         let (due, received) = (row.cycles_in(self.plan.duration), outcome.cycles_of(&run));
         if let Some(received) = received.filter(|&received| received != due) {
-            reasons += &format!(" {} cycles were due, {} arrived.", count(due), count(received));
+            reasons.push(format!("{} cycles were due, {} arrived.", count(due), count(received)));
         }
         if row.strategy == Strategy::SendSleep {
-            let lost = |rest: f64| time_us(-rest * row.period().as_nanos() as f64 / 1e9);
-            reasons += &format!(
-                " This strategy does not recover what its loop costs: {} in each cycle there, {} here.",
-                lost(theirs),
-                lost(ours)
-            );
+            let [theirs, ours] =
+                [theirs, ours].map(|rest| time_us(-rest * row.period().as_nanos() as f64 / 1e9));
+            reasons.push(format!(
+                "This strategy does not recover what its loop costs: {theirs} in each cycle there, {ours} here."
+            ));
         }
-        reasons
+        reasons.join(" ")
     }
 
     /// The largest difference between both strategies, over the comparable rows.

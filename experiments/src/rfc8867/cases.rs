@@ -39,7 +39,7 @@ const FIVE: &[Bottleneck] = &[("bottleneck", &["s1", "s2", "s3", "s4", "s5"])];
 const BOTH_WAYS: &[Bottleneck] = &[("bottleneck", &["s1"]), ("bottleneck:reverse", &["s2"])];
 const IN_A_ROW: &[Bottleneck] = &[("a-b", &["s1", "s2"]), ("c-d", &["s1", "s3"])];
 
-/// The queue of §6.2: CoDel that marks, with the limit of the queues of the other cases.
+/// The queue of §6.2: `CoDel` that marks, with the limit of the queues of the other cases.
 const MARKING: &str = r#"{ kind = "codel", limit = "300 ms" }"#;
 
 /// A test case of RFC 8867, or a variant that the document describes.
@@ -164,112 +164,70 @@ fn scaled(profile: &RateProfile, factor: f64) -> Option<String> {
     }
 }
 
-const PLAIN: Case = Case {
-    id: "",
-    what: "",
-    file: "",
-    text: "",
-    settings: &[],
-    marks: false,
-    against: None,
-    judged: &[Steady],
-    bottlenecks: ONE,
-    quick: false,
-};
+const STEADY: &[Judged] = &[Steady];
+const FAIR_5S: &[Judged] = &[FairOver5s, Steady];
+const FAIR: &[Judged] = &[FairOver5s, FairOver20s, Steady];
+const MARKED: &[Judged] = &[MarkedGoodput, MarkedDelay];
+const MARKED_STEADY: &[Judged] = &[MarkedGoodput, MarkedDelay, Steady];
+const REFERENCE: &[Judged] = &[AsTheReference, Steady];
 
-const fn case(id: &'static str, what: &'static str, (file, text): File) -> Case {
-    Case { id, what, file, text, ..PLAIN }
+const fn case(
+    id: &'static str,
+    what: &'static str,
+    (file, text): File,
+    bottlenecks: &'static [Bottleneck],
+    judged: &'static [Judged],
+) -> Case {
+    let settings = &[];
+    Case { id, what, file, text, settings, marks: false, against: None, judged, bottlenecks, quick: false }
 }
 
-/// A case of §6.2: `base` with marks.
-const fn marked(id: &'static str, what: &'static str, base: Case) -> Case {
-    Case {
-        id,
-        what,
-        marks: true,
-        against: Some(base.id),
-        judged: &[MarkedGoodput, MarkedDelay],
-        quick: false,
-        ..base
+impl Case {
+    const fn quick(self) -> Self {
+        Self { quick: true, ..self }
+    }
+
+    const fn with(self, settings: &'static [(&'static str, &'static str)]) -> Self {
+        Self { settings, ..self }
+    }
+
+    const fn against(self, other: &'static str) -> Self {
+        Self { against: Some(other), ..self }
+    }
+
+    /// The case `base` with marks (§6.2).
+    const fn marking(self, base: &'static str) -> Self {
+        Self { marks: true, ..self.against(base) }
     }
 }
 
-const C51: Case = Case { quick: true, ..case("5.1", "variable capacity, one flow", F51) };
-const C52: Case = Case {
-    bottlenecks: TWO,
-    judged: &[FairOver5s, Steady],
-    ..case("5.2", "variable capacity, two flows", F52)
-};
-const C53: Case = Case {
-    bottlenecks: BOTH_WAYS,
-    against: Some("5.3-clean"),
-    judged: &[AsTheReference, Steady],
-    ..case("5.3", "congested feedback link", F53)
-};
-const C54: Case = Case {
-    bottlenecks: THREE,
-    judged: &[FairOver5s, FairOver20s, Steady],
-    quick: true,
-    ..case("5.4", "same algorithm", F54)
-};
-const C55: Case = Case {
-    bottlenecks: FIVE,
-    judged: &[FairOver5s, FairOver20s, Steady],
-    ..case("5.5", "round-trip fairness", F55)
-};
-const C56: Case = Case { judged: &[], quick: true, ..case("5.6", "long TCP, queue of 300 ms", F56) };
-const C57: Case =
-    Case { bottlenecks: TWO, judged: &[NotStarved, FairOver20s], ..case("5.7", "short TCP flows", F57) };
-const C58: Case = Case {
-    bottlenecks: THREE,
-    judged: &[FairOver5s, FairOver20s, Steady],
-    ..case("5.8", "pause and resume", F58)
-};
-
 /// All cases, in the order of the document.
 pub const CASES: &[Case] = &[
-    C51,
-    Case {
-        settings: &[("bottleneck.delay", "100 ms")],
-        ..case("5.1-100ms", "variable capacity, 100 ms forwards", F51)
-    },
-    case("5.1-udp", "variable capacity by UDP, one flow", F51_UDP),
-    C52,
-    Case {
-        bottlenecks: TWO,
-        judged: &[FairOver5s, Steady],
-        ..case("5.2-udp", "variable capacity by UDP, two flows", F52_UDP)
-    },
-    C53,
-    Case { bottlenecks: BOTH_WAYS, ..case("5.3-clean", "clean feedback link, the reference", F53_CLEAN) },
-    C54,
-    C55,
-    C56,
-    Case {
-        settings: &[("bottleneck.queue.limit", "1000 ms")],
-        judged: &[],
-        ..case("5.6-1000ms", "long TCP, queue of 1000 ms", F56)
-    },
-    C57,
-    C58,
-    Case {
-        bottlenecks: THREE,
-        judged: &[Priority, Steady],
-        ..case("6.1", "priority (not expressible)", F61)
-    },
-    Case {
-        against: Some("5.1"),
-        judged: &[MarkedGoodput, MarkedDelay, Steady],
-        ..case("6.2", "ECN: variable capacity, one flow", F62)
-    },
-    marked("6.2-5.2", "ECN: variable capacity, two flows", C52),
-    marked("6.2-5.3", "ECN: congested feedback link", C53),
-    marked("6.2-5.4", "ECN: same algorithm", C54),
-    marked("6.2-5.5", "ECN: round-trip fairness", C55),
-    marked("6.2-5.6", "ECN: long TCP", C56),
-    marked("6.2-5.7", "ECN: short TCP flows", C57),
-    marked("6.2-5.8", "ECN: pause and resume", C58),
-    Case { bottlenecks: IN_A_ROW, ..case("6.3", "multiple bottlenecks", F63) },
+    case("5.1", "variable capacity, one flow", F51, ONE, STEADY).quick(),
+    case("5.1-100ms", "variable capacity, 100 ms forwards", F51, ONE, STEADY)
+        .with(&[("bottleneck.delay", "100 ms")]),
+    case("5.1-udp", "variable capacity by UDP, one flow", F51_UDP, ONE, STEADY),
+    case("5.2", "variable capacity, two flows", F52, TWO, FAIR_5S),
+    case("5.2-udp", "variable capacity by UDP, two flows", F52_UDP, TWO, FAIR_5S),
+    case("5.3", "congested feedback link", F53, BOTH_WAYS, REFERENCE).against("5.3-clean"),
+    case("5.3-clean", "clean feedback link, the reference", F53_CLEAN, BOTH_WAYS, STEADY),
+    case("5.4", "same algorithm", F54, THREE, FAIR).quick(),
+    case("5.5", "round-trip fairness", F55, FIVE, FAIR),
+    case("5.6", "long TCP, queue of 300 ms", F56, ONE, &[]).quick(),
+    case("5.6-1000ms", "long TCP, queue of 1000 ms", F56, ONE, &[])
+        .with(&[("bottleneck.queue.limit", "1000 ms")]),
+    case("5.7", "short TCP flows", F57, TWO, &[NotStarved, FairOver20s]),
+    case("5.8", "pause and resume", F58, THREE, FAIR),
+    case("6.1", "priority (not expressible)", F61, THREE, &[Priority, Steady]),
+    case("6.2", "ECN: variable capacity, one flow", F62, ONE, MARKED_STEADY).against("5.1"),
+    case("6.2-5.2", "ECN: variable capacity, two flows", F52, TWO, MARKED).marking("5.2"),
+    case("6.2-5.3", "ECN: congested feedback link", F53, BOTH_WAYS, MARKED).marking("5.3"),
+    case("6.2-5.4", "ECN: same algorithm", F54, THREE, MARKED).marking("5.4"),
+    case("6.2-5.5", "ECN: round-trip fairness", F55, FIVE, MARKED).marking("5.5"),
+    case("6.2-5.6", "ECN: long TCP", F56, ONE, MARKED).marking("5.6"),
+    case("6.2-5.7", "ECN: short TCP flows", F57, TWO, MARKED).marking("5.7"),
+    case("6.2-5.8", "ECN: pause and resume", F58, THREE, MARKED).marking("5.8"),
+    case("6.3", "multiple bottlenecks", F63, IN_A_ROW, STEADY),
 ];
 
 impl Case {

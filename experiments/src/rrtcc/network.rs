@@ -23,15 +23,6 @@ pub(super) enum State {
 impl State {
     pub(super) const ALL: [Self; 4] = [Self::Idle, Self::CrossTraffic1, Self::CrossTraffic2, Self::Saturated];
 
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "Idle",
-            Self::CrossTraffic1 => "Cross-traffic 1",
-            Self::CrossTraffic2 => "Cross-traffic 2",
-            Self::Saturated => "Saturated",
-        }
-    }
-
     /// Table 8 prints 25 % once for both states of cross-traffic: half of it each.
     pub(super) const fn probability(self) -> f64 {
         match self {

@@ -45,21 +45,20 @@ impl Rrtcc {
     pub fn table(&self, width: u16) -> String {
         let all = self.reproduction();
         let Plan { seeds, fairness_seeds, .. } = self.plan;
-        let mut text = format!(
-            "{}\n{} Ours is the median of {seeds} seeds (Table 3: {fairness_seeds}), from the 5th to the 95th percentile.\n",
+        let with_a_queue = Contender::ALL.into_iter().filter_map(|contender| {
+            let [_, goodput, loss, _, delay, _] = queued::medians(&self.queued, contender);
+            let (name, goodput, loss) = (contender.name(), rate(goodput?), percent(loss?));
+            Some(format!(
+                "With a queue of 300 ms, {name}: goodput {goodput}, loss {loss}, delay p95 {:.0} ms.\n",
+                delay?
+            ))
+        });
+        format!(
+            "{}\n{} Ours is the median of {seeds} seeds (Table 3: {fairness_seeds}), from the 5th to the 95th percentile.\n{}",
             fitted(COLUMNS, &all.items, width),
             self.headline(&all),
-        );
-        for contender in Contender::ALL {
-            let [_, goodput, loss, _, delay, _] = queued::medians(&self.queued, contender);
-            if let (Some(goodput), Some(loss), Some(delay)) = (goodput, loss, delay) {
-                let (name, goodput, loss) = (contender.name(), rate(goodput), percent(loss));
-                text += &format!(
-                    "With a queue of 300 ms, {name}: goodput {goodput}, loss {loss}, delay p95 {delay:.0} ms.\n"
-                );
-            }
-        }
-        text
+            with_a_queue.collect::<String>(),
+        )
     }
 
     /// The page that the repository keeps.

@@ -212,8 +212,10 @@ impl Observer for Seen {
     }
 }
 
-/// The figures of a run, with the names that they have in JSON.
-const FIGURES: [(&str, fn(&Queued) -> f64); 6] = [
+/// A figure of a run with its name in JSON.
+type Figure = (&'static str, fn(&Queued) -> f64);
+
+const FIGURES: [Figure; 6] = [
     ("sent_rate_bps", |it| it.sent_bps),
     ("goodput_bps", |it| it.goodput_bps),
     ("loss_ratio", |it| it.loss_ratio),

@@ -123,7 +123,7 @@ fn a_stopped_run_judges_what_it_has() {
 
 /// The lines of a Markdown table that begin with `start`.
 fn rows<'a>(page: &'a str, start: &str) -> Vec<&'a str> {
-    page.lines().filter(|line| line.strip_prefix("| ").is_some_and(|line| line.starts_with(start))).collect()
+    page.lines().filter(|line| line.strip_prefix('|').is_some_and(|line| line.starts_with(start))).collect()
 }
 
 #[test]

@@ -42,24 +42,18 @@ impl Shaper {
     pub fn table(&self, width: u16) -> String {
         let all = self.reproduction();
         let (pairs, _) = all.items.as_chunks::<2>();
-        let mut text = format!(
-            "{}\n{}\nA ratio is the share of points.\n",
-            fitted(COLUMNS, pairs, width),
-            headline(&all)
-        );
-        if !self.measured.is_empty() {
-            let line = |name: &str, cell: &dyn Fn(u64) -> String| {
-                let cells = self.plan.sizes.iter().map(|size| format!("{:>9}", cell(*size)));
-                format!("{name:<8}{}\n", cells.collect::<String>())
-            };
-            text +=
-                &format!("\nThis machine's clock, not judged: throughput over loopback of {}.\n", Plan::RATE);
-            text += &line("B", &|size| size.to_string());
-            text.extend(STRATEGIES.map(|strategy| {
-                line(strategy.name(), &|size| or_unknown(self.reached(strategy, size), percent))
-            }));
-        }
-        text
+        let line = |name: &str, cell: &dyn Fn(u64) -> String| {
+            let cells = self.plan.sizes.iter().map(|size| format!("{:>9}", cell(*size)));
+            format!("{name:<8}{}\n", cells.collect::<String>())
+        };
+        let rows = STRATEGIES
+            .map(|strategy| line(strategy.name(), &|size| or_unknown(self.reached(strategy, size), percent)));
+        let title =
+            format!("\nThis machine's clock, not judged: throughput over loopback of {}.\n", Plan::RATE);
+        let measured = [title, line("B", &|size| size.to_string()), rows.concat()].concat();
+        let measured = if self.measured.is_empty() { "" } else { &measured };
+        let (table, headline) = (fitted(COLUMNS, pairs, width), headline(&all));
+        format!("{table}\n{headline}\nA ratio is the share of points.\n{measured}")
     }
 
     fn reached(&self, strategy: Strategy, size: u64) -> Option<f64> {

@@ -63,6 +63,7 @@ fn at_all(id: &str, what: &str, ours: fn(SleepModel) -> f64) -> Statement {
 }
 
 /// Every number and every testable sentence, in the order of the paper.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn statements() -> Vec<Statement> {
     vec![
         number("fig4-smallest-size", "Fig. 4: S* = R·T", (200.0, "B"), |model| {
