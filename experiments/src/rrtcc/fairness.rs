@@ -49,8 +49,7 @@ const DELAYS_MS: [u64; 2] = [50, 100];
 /// Rate of the shared link of Table 3 (§2.3), in bit/s.
 const LINK_BPS: f64 = 5e6;
 
-const WHY: &str = "Its rows exclude each other with six flows all the time: 3.6 Mbit/s and five times 0.69 are 7 Mbit/s on a link \
-                   of 5. Sources, on and off times and version are not given.";
+const WHY: &str = "Its rows exclude each other: 3.6 and five times 0.69 are 7 Mbit/s on a link of 5. On and off times are not given.";
 
 /// The scenario. Where §2.3 leaves a choice: the queue's 50 are packets, TCP is `NewReno` and always on (the table's "ON time" is
 /// not given), the encoder follows its target up to 6 Mbit/s, and the other links are ideal.

@@ -17,19 +17,18 @@ pub(super) enum Ours {
 
 pub(super) type Statement = crate::item::Statement<Ours>;
 
-const LOSS_LAW: &str =
-    "Loss is what exceeds the bandwidth, so this ratio only says how far the rate was reduced.";
-const GIVES_WAY: &str = "The printed loss rule gives way: above 10 % loss each report takes half of the lost share off the rate, and a \
-                         report from a saturated state halves it.";
-const RISES: &str = "With so little loss the rule raises the rate by 5 % a report, above UDP's.";
-const TAKES: &str = "A random loss gives a sender that overloads the network all of its bandwidth, so the sender with the lower rate gets less.";
-const MORE: &str = "The rule raises the rate of RRTCC above UDP's here, and who sends more gets more.";
+const LOSS_LAW: &str = "Loss is what exceeds the bandwidth, so this only says how far the rate fell.";
+const GIVES_WAY: &str = "Above 10 % loss each report takes half of the lost share off the rate; one from a saturated state halves it.";
+const RISES: &str = "With little loss the rate rises by 5 % a report, above UDP's.";
+const TAKES: &str =
+    "A sender that overloads the network gets all of its bandwidth, so the lower rate gets less.";
+const MORE: &str = "Here RRTCC sends more than UDP, and who sends more gets more.";
 const FEW_PACKETS: &str =
     "A report covers 0.5 s, some seven packets, so the loss ratio moves in large steps.";
 const TABLE_8: &str = "Table 8's probabilities give 12.5 %: 0.125·(0.2 + 0.4) + 0.05.";
-const ABOVE: &str = "7.08 Mbit/s is 23 % above the most that the network carries, 5.76. Without a queue the delay says nothing, and the \
-                     printed loss rule does not stay there.";
-const FARTHER: &str = "On line 4 the rate of RRTCC is above UDP's, so its line is the farther one.";
+const ABOVE: &str =
+    "23 % above the most that the network carries, 5.76 Mbit/s; the printed loss rule does not stay there.";
+const FARTHER: &str = "On line 4 RRTCC sends more than UDP.";
 
 /// All testable sentences of §4, in its order.
 pub(super) fn statements() -> Vec<Statement> {
@@ -51,17 +50,11 @@ pub(super) fn statements() -> Vec<Statement> {
             Line(2, |pair| share(&pair.rrtcc.estimates, |estimate| estimate.loss_ratio < 0.2)),
         )
         .because(GIVES_WAY),
-        between(
-            "loss-two-to-three-times",
-            "§4.1: loss, UDP over RRTCC",
-            2.5,
-            (2.0, 3.0),
-            Line(2, loss_factor),
-        )
-        .because(LOSS_LAW),
+        between("loss-two-to-three-times", "§4.1: loss, UDP/RRTCC", 2.5, (2.0, 3.0), Line(2, loss_factor))
+            .because(LOSS_LAW),
         at_most(
             "loss-becomes-stable",
-            "§4.1: spread of loss, late over early",
+            "§4.1: loss deviation, late/early",
             0.5,
             Line(2, |pair| late_over_early(&pair.rrtcc.estimates)),
         )
@@ -73,27 +66,27 @@ pub(super) fn statements() -> Vec<Statement> {
             Line(2, |pair| variation(&pair.rrtcc)),
         )
         .because(GIVES_WAY),
-        between("rate-little-lower", "§4.1: rate, RRTCC over UDP", 0.984, (0.95, 1.0), Line(2, rate_factor))
+        between("rate-little-lower", "§4.1: rate, RRTCC/UDP", 0.984, (0.95, 1.0), Line(2, rate_factor))
             .because(GIVES_WAY),
     ];
     all.extend([1, 2].map(|line| {
-        let what = format!("Fig. 18: loss, UDP over RRTCC, line {line}");
+        let what = format!("Fig. 18, line {line}: loss, UDP/RRTCC");
         at_least(format!("fig18-loss-{line}"), what, 2.0, Line(line, loss_factor)).because(LOSS_LAW)
     }));
     all.extend([3, 4].map(|line| {
-        let what = format!("Fig. 18: loss of UDP, line {line}");
+        let what = format!("Fig. 18, line {line}: loss of UDP");
         at_most(format!("fig18-udp-loss-{line}"), what, 0.1, Line(line, |pair| pair.udp.loss_ratio()))
             .because(TABLE_8)
     }));
     all.extend([(1, 1.0, GIVES_WAY), (2, 1.0, GIVES_WAY), (3, 1.05, GIVES_WAY), (4, 1.05, RISES)].map(
         |(line, high, why)| {
-            let what = format!("Fig. 19: rate, RRTCC over UDP, line {line}");
+            let what = format!("Fig. 19, line {line}: rate, RRTCC/UDP");
             between(format!("fig19-rate-{line}"), what, 1.0, (0.95, high), Line(line, rate_factor))
                 .because(why)
         },
     ));
     all.extend([(1, TAKES), (2, TAKES), (3, TAKES), (4, MORE)].map(|(line, why)| {
-        let what = format!("Fig. 20: goodput, UDP over RRTCC, line {line}");
+        let what = format!("Fig. 20, line {line}: goodput, UDP/RRTCC");
         let factor = |pair: &Pair| pair.udp.goodput_bps() / pair.rrtcc.goodput_bps();
         between(format!("fig20-goodput-{line}"), what, 1.0, (1.0, 1.05), Line(line, factor)).because(why)
     }));
