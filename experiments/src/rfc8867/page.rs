@@ -85,7 +85,7 @@ impl Scoreboard {
         let header: Vec<String> = header.into_iter().map(|name| format!("#{name}")).collect();
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         let rows = rows.into_iter().map(|row| row.into_iter().map(Cell::from).collect()).collect();
-        let caption = "The share of expectations met, each counted once for each run; * marks rules of ours. From \"unchanged\" on: \
+        let caption = "The share of expectations met, each counted once for each run; † marks rules of ours. From \"unchanged\" on: \
                        expectations that do not bound a rate.";
         report.push(table(["Seeds and variants that were not used for tuning", caption], &header, rows));
         report.sections.extend(prose(TEXT).into_iter().map(Section::from));

@@ -358,7 +358,7 @@ impl Scoreboard {
         let header = names.into_iter().chain(Variant::ALL.map(|variant| variant.name().to_owned())).collect();
         let row = |it: HeldOut| {
             let scores = [it.tuning_seeds, it.held_out_seeds, it.unchanged].into_iter().chain(it.variants);
-            let mark = if it.has_own_rules { " \\*" } else { "" };
+            let mark = if it.has_own_rules { " †" } else { "" };
             std::iter::once(format!("{}{mark}", it.controller)).chain(scores.map(Score::percent)).collect()
         };
         (header, self.held_out().into_iter().map(row).collect())
@@ -421,7 +421,7 @@ impl Scoreboard {
         let (header, rows) = self.held_out_table();
         let columns: Vec<_> = header.iter().map(|name| (name.as_str(), Right)).collect();
         let held_out = of_cells(&columns, rows);
-        format!("{overview}\n{unmet}\n{held_out}* with rules of ours\n\n{}\n", self.headline())
+        format!("{overview}\n{unmet}\n{held_out}† with rules of ours\n\n{}\n", self.headline())
     }
 }
 
