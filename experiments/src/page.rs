@@ -5,7 +5,7 @@ use giusto::view::{
     html::{Block, Card, Cell, Chart, Column, Prose, Report, Section, Series, Table, Tone},
 };
 
-use crate::{Item, Reproduction};
+use crate::item::{Item, Reproduction};
 
 /// Where the table of items goes in the Markdown text of a page.
 const ITEMS: &str = "{items}";

@@ -14,8 +14,7 @@ use giusto_units::{DataSize, TimeDelta};
 
 pub use published::{PUBLISHED, PUBLISHED_DURATION, PUBLISHED_REPEATS, Row, Strategy, link_efficiency};
 
-use super::{Item, Reproduction};
-use crate::item::{Rule, Spread, Statement};
+use crate::item::{Item, Reproduction, Rule, Spread, Statement};
 use giusto::{
     measured::result::{RunResult, median, median_of, rate_error_ppm},
     view::format::{count, percent, ppm, rate, time_us},

@@ -2,7 +2,7 @@
 
 use super::{Firebind, Outcome, PUBLISHED_DURATION, Strategy, TEXT};
 use crate::{
-    Item, Reproduction,
+    item::{Item, Reproduction},
     page::{bars, figure, ranges, table},
 };
 use giusto::{
@@ -32,8 +32,8 @@ const COLUMNS: [Column<Line>; 10] = [
 ];
 
 /// Explains the columns.
-const LEGEND: &str = "Predicted: the reading by their formula, N cycles over N-1 periods, of a sender on time.\nOur error: our \
-                      rate, counted as N-1 cycles over N-1 periods, against the target rate.";
+const LEGEND: &str = "Predicted: the reading by their formula of a sender on time, N over N-1 periods.\n\
+                      Our error: our rate, N-1 cycles over N-1 periods, against the target rate.";
 
 fn known(item: &Item, name: &str, write: impl Fn(f64) -> String) -> String {
     or_unknown(item.figures.get(name).copied(), write)
@@ -87,7 +87,7 @@ impl Firebind {
 
     fn scaled(&self) -> Option<String> {
         let text = format!(
-            "Our runs lasted {} instead of {PUBLISHED_DURATION}; readings up to 100 Mbit/s are scaled to {PUBLISHED_DURATION}.",
+            "Runs of {} instead of {PUBLISHED_DURATION}; readings up to 100 Mbit/s are scaled to {PUBLISHED_DURATION}.",
             self.plan.duration
         );
         (self.plan.duration != PUBLISHED_DURATION).then_some(text)

@@ -174,8 +174,8 @@ fn the_table_fits_and_the_page_shows_the_figures() {
     send-compare    1 Gbit/s  1200  13  938,451,573            –   1,000,052,482   1,000,040,002      +40.0  not comparable
     send-compare   10 Gbit/s  1200  13  938,829,083            –  10,000,412,497  10,000,400,016      +40.0  not comparable
 
-    Predicted: what their formula, N cycles over N-1 periods, reads of a sender on time. Our error: the rate of our sender
-    by the (N-1) rule against the rate asked for.
+    Predicted: the reading by their formula of a sender on time, N over N-1 periods.
+    Our error: our rate, N-1 cycles over N-1 periods, against the target rate.
     ");
     let narrow = firebind.table(80);
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");

@@ -22,7 +22,7 @@ pub use metrics::{FlowMetrics, FlowPeriod, Metrics, Period};
 pub use scoreboard::{HeldOut, Score};
 
 use self::record::Record;
-use super::Reproduction;
+use crate::item::Reproduction;
 use giusto::{
     record::SimResult,
     run,

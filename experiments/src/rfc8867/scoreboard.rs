@@ -11,7 +11,7 @@ use super::{
     cases::{Case, Judged, Variant},
     metrics::{FlowMetrics, Period},
 };
-use crate::{Item, Reproduction};
+use crate::item::{Item, Reproduction};
 use giusto::view::{
     format::{UNKNOWN, percent, short},
     table::of_cells,

@@ -23,7 +23,7 @@ use self::{
     session::{Pair, Setting},
     statements::statements,
 };
-use super::Reproduction;
+use crate::item::Reproduction;
 
 /// The name of this reproduction.
 pub const NAME: &str = "rrtcc";

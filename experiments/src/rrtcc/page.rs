@@ -9,8 +9,7 @@ use super::{
     session::{Estimate, Outcome, Pair, Sender},
 };
 use crate::{
-    Item, Reproduction,
-    item::Spread,
+    item::{Item, Reproduction, Spread},
     page::{bare, figure, in_unit, limit, line, ranges, steps, table},
 };
 use giusto::view::{

@@ -16,7 +16,7 @@ use giusto_pace::Strategy;
 use giusto_sim::machine::SleepModel;
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
-use super::Reproduction;
+use crate::item::Reproduction;
 use giusto::measured::result::RunResult;
 
 /// The name of this reproduction.

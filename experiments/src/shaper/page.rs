@@ -12,7 +12,7 @@ use super::{
     statements::{self, SHAPERS, item_suffix, phrase},
 };
 use crate::{
-    Item, Reproduction,
+    item::{Item, Reproduction},
     page::{bare, bars, figure, in_unit, line, steps},
 };
 use giusto::view::{

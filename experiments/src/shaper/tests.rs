@@ -3,7 +3,7 @@ use super::{
     statements::statements,
     *,
 };
-use crate::Item;
+use crate::item::Item;
 
 fn interrupted() -> RunResult {
     RunResult { ended: Some("interrupted".to_owned()), ..RunResult::default() }
