@@ -20,44 +20,47 @@ fn item(id: &str) -> Item {
 
 #[test]
 fn statements_have_these_verdicts() {
-    let table = nothing_measured().table(86);
-    assert!(table.lines().all(|line| line.chars().count() <= 86), "{table}");
+    let table = nothing_measured().table(100);
+    assert!(
+        table.lines().take_while(|line| !line.is_empty()).all(|line| line.chars().count() <= 100),
+        "{table}"
+    );
     insta::assert_snapshot!(table, @"
-    statement                           published      sleep              sleep
-                                                   rounds up           to ticks
-    ─────────────────────────────────────────────────────────────────────────────────────
-    Fig. 4: S* = R·T                        200 B        200  agrees        200  agrees
-    Fig. 4: R* = S/T                  700,000 B/s    696,517  agrees    693,756  agrees
-    Fig. 5: sleep(2 ms)                     10 ms         10  agrees         10  agrees
-    Fig. 6a: close up to 200 B              1.000      1.000  agrees      1.000  agrees
-    Fig. 6a: far at 200 to 500 B            1.000      1.000  agrees      1.000  agrees
-    the same, DT0 as printed                1.000      0.000  (shown)     0.000  (shown)
-    Fig. 6a: close above 900 B              1.000      1.000  agrees      0.100  differs
-    Fig. 6a: throughput, 1000 B       100,000 B/s     99,900  agrees     99,980  agrees
-    Fig. 6b: close up to R =          150,000 B/s    150,000  agrees     75,000  differs
-    Fig. 6b: constant above                 1.000      1.000  agrees      1.000  agrees
-    Fig. 6b: back to ideal beyond           1.000      1.000  agrees      1.000  agrees
-    Fig. 7a: sleep asked, 500 B            152 ms        152  agrees        152  agrees
-    Fig. 7a: slept, 500 B                  819 ms        500  differs       802  agrees
-    Fig. 7a: overslept, 500 B              667 ms        348  differs       650  agrees
-    §3: overslept each, 500 B                7 ms          7  agrees         13  differs
-    sleep asked, DT0 as printed            152 ms         65  (shown)        41  (shown)
-    Fig. 7a: slept, 1000 B                 800 ms        810  agrees        802  agrees
-    Fig. 7a: overslept, 1000 B             400 ms        400  agrees        400  agrees
-    §4: n = RG/(S−RT), 300 B        10.00 packets      10.00  agrees      14.93  differs
-    §4: n = RG/(S−RT), 500 B         3.33 packets       3.33  agrees       5.99  differs
-    §4: n = RG/(S−RT), 1000 B        1.25 packets       1.25  agrees       2.00  differs
-    Fig. 12: DT1 close to ideal             1.000      1.000  agrees      1.000  agrees
-    Fig. 12: DT2 close to ideal             1.000      0.824  differs     0.750  differs
-    Fig. 12: AT0 close to ideal             1.000      1.000  agrees      1.000  agrees
-    §4: DT2 burstier than DT1               1.000      0.125  differs     0.000  differs
-    Fig. 14: gaps, AT0, first 10 s         500 ms        501  agrees        501  agrees
-    Fig. 14: gaps, AT0, later                0 ms          2  agrees          2  agrees
-    Fig. 14: gaps, AT1, first 10 s         500 ms        501  agrees        501  agrees
-    Fig. 14: gaps, AT1, later              500 ms        501  agrees        501  agrees
-    §8: R_max is kept after a gap           1.000      1.000  agrees      1.000  agrees
+    statement                            published      sleep                     sleep
+                                                    rounds up                  to ticks
+    ────────────────────────────────────────────────────────────────────────────────────────────────────
+    Fig. 4: S* = R·T                         200 B        200  agrees               200  agrees
+    Fig. 4: R* = S/T                   700,000 B/s    696,517  agrees           693,756  agrees
+    Fig. 5: sleep(2 ms)                      10 ms         10  agrees                10  agrees
+    Fig. 6a: close up to 200 B               1.000      1.000  agrees             1.000  agrees
+    Fig. 6a: far at 200 to 500 B             1.000      1.000  agrees             1.000  agrees
+    the same, DT0 as printed                 1.000      0.000  not comparable     0.000  not comparable
+    Fig. 6a: close above 900 B               1.000      1.000  agrees             0.100  differs
+    Fig. 6a: throughput, 1000 B        100,000 B/s     99,900  agrees            99,980  agrees
+    Fig. 6b: close up to               150,000 B/s    150,000  agrees            75,000  differs
+    Fig. 6b: constant above                  1.000      1.000  agrees             1.000  agrees
+    Fig. 6b: back to ideal beyond            1.000      1.000  agrees             1.000  agrees
+    Fig. 7a: requested sleep, 500 B         152 ms        152  agrees               152  agrees
+    Fig. 7a: slept, 500 B                   819 ms        500  differs              802  agrees
+    Fig. 7a: overslept, 500 B               667 ms        348  differs              650  agrees
+    §3: overslept each time, 500 B            7 ms          7  agrees                13  differs
+    requested, DT0 as printed               152 ms         65  not comparable        41  not comparable
+    Fig. 7a: slept, 1000 B                  800 ms        810  agrees               802  agrees
+    Fig. 7a: overslept, 1000 B              400 ms        400  agrees               400  agrees
+    §4: n = RG/(S−RT), 300 B         10.00 packets      10.00  agrees             14.93  differs
+    §4: n = RG/(S−RT), 500 B          3.33 packets       3.33  agrees              5.99  differs
+    §4: n = RG/(S−RT), 1000 B         1.25 packets       1.25  agrees              2.00  differs
+    Fig. 12: DT1 close to ideal              1.000      1.000  agrees             1.000  agrees
+    Fig. 12: DT2 close to ideal              1.000      0.824  differs            0.750  differs
+    Fig. 12: AT0 close to ideal              1.000      1.000  agrees             1.000  agrees
+    §4: DT2 burstier than DT1                1.000      0.125  differs            0.000  differs
+    Fig. 14: gaps, AT0, first 10 s          500 ms        501  agrees               501  agrees
+    Fig. 14: gaps, AT0, later                 0 ms          2  agrees                 2  agrees
+    Fig. 14: gaps, AT1, first 10 s          500 ms        501  agrees               501  agrees
+    Fig. 14: gaps, AT1, later               500 ms        501  agrees               501  agrees
+    §8: R_max is kept after a gap            1.000      1.000  agrees             1.000  agrees
 
-    Agreeing: 24 of 28 where a sleep rounds up, 20 of 28 where it ends on ticks.
+    24 of 28 published numbers and statements are reproduced if a sleep is rounded up to 10 ms, 20 if it ends on ticks: neither reading of the paper's sleep explains all of them.
     A ratio is the share of points.
     ");
 }
