@@ -23,6 +23,7 @@ use crate::{
 use giusto::{
     measured::{plan::StreamPlan, result::RunResult},
     view::html::Report,
+    whole_file::{self, Content},
 };
 use giusto_experiments::{firebind, rfc8867, rrtcc, shaper};
 
@@ -44,6 +45,7 @@ enum Publication {
   giusto reproduce firebind --out firebind.html
   giusto reproduce shaper --quick --out shaper.html
   giusto reproduce rrtcc --out rrtcc.html
+  giusto reproduce rrtcc --markdown docs/reproduce/rrtcc.md
   giusto reproduce rfc8867 --controller gcc:libwebrtc+giusto --out scoreboard")]
 pub(crate) struct ReproduceArgs {
     /// Publication to reproduce
@@ -51,7 +53,7 @@ pub(crate) struct ReproduceArgs {
     name: Publication,
 
     /// Fewer and shorter runs: firebind takes half a minute instead of six minutes, shaper ten seconds instead of sixty,
-    /// rrtcc 60 seeds instead of 400
+    /// rrtcc 60 seeds instead of 400, rfc8867 three cases with one seed of each kind
     #[arg(long)]
     quick: bool,
 
@@ -62,6 +64,10 @@ pub(crate) struct ReproduceArgs {
     /// Write an HTML report to this file; rfc8867: write report.html and result.json to this directory
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+
+    /// Write the page of the documentation to this file, in Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
 
     /// Print one JSON object
     #[arg(long)]
@@ -99,6 +105,7 @@ fn rfc8867(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> 
         files.add_report(folder, &board.report(&command_line()))?;
         files.commit()?.iter().for_each(|path| progress.wrote(path));
     }
+    write_markdown(args, &progress, || board.markdown())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -122,6 +129,7 @@ fn firebind(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     })?;
     print(args, &meter.progress, || outcome.reproduction(), |width| outcome.table(width))?;
     write_report(args, &meter.progress, |command| outcome.report(command))?;
+    write_markdown(args, &meter.progress, || outcome.markdown())?;
     meter.finish()
 }
 
@@ -138,6 +146,7 @@ fn shaper(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     meter.progress.say("simulating");
     print(args, &meter.progress, || outcome.reproduction(), |width| outcome.table(width))?;
     write_report(args, &meter.progress, |command| outcome.report(command))?;
+    write_markdown(args, &meter.progress, || outcome.markdown())?;
     meter.finish()
 }
 
@@ -153,6 +162,7 @@ fn rrtcc(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     });
     print(args, &progress, || outcome.reproduction(), |width| outcome.table(width))?;
     write_report(args, &progress, |command| outcome.report(command))?;
+    write_markdown(args, &progress, || outcome.markdown())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -185,6 +195,19 @@ fn write_report(
     let path: Option<&Path> = args.out.as_deref();
     if let Some(path) = path {
         report(&command_line()).write(path)?;
+        progress.wrote(path);
+    }
+    Ok(())
+}
+
+fn write_markdown(
+    args: &ReproduceArgs,
+    progress: &Progress,
+    page: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    const PAGE: Content = Content { name: "page", example: "page.md" };
+    if let Some(path) = &args.markdown {
+        whole_file::write(path, PAGE, page().as_bytes())?;
         progress.wrote(path);
     }
     Ok(())

@@ -10,6 +10,7 @@ fn the_scoreboard_needs_no_file_and_writes_where_it_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_giusto"));
     command.args(["reproduce", "rfc8867", "--quick", "--json", "--controller", "fixed", "--out", "board"]);
+    command.args(["--markdown", "page.md"]);
     let output = command.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
@@ -22,6 +23,14 @@ fn the_scoreboard_needs_no_file_and_writes_where_it_is_told() {
         assert!(item["id"].as_str().unwrap().contains("/fixed/"), "{item}");
         assert!(item["published"].is_number() && item["agrees"] != item["why"].is_string(), "{item}");
     }
+    let held_out = &printed["held_out"][0];
+    assert!(
+        held_out["held_out_seeds"]["judged"].as_u64() == held_out["tuning_seeds"]["judged"].as_u64(),
+        "{held_out}"
+    );
+    assert_eq!(held_out["has_own_rules"], false);
+    let page = std::fs::read_to_string(folder.path().join("page.md")).unwrap();
+    assert!(page.contains("|5.6|4|4|") && page.contains("|fixed|"), "{page}");
     let run = &printed["runs"][0];
     assert_eq!(
         (&run["case"], &run["controller"], &run["seed"]),

@@ -1,11 +1,11 @@
-//! What was published, and the arithmetic that explains it.
+//! The published tables and the arithmetic that explains them.
 
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
-/// How long the published runs lasted.
+/// Duration of the published runs.
 pub const PUBLISHED_DURATION: TimeDelta = TimeDelta::from_seconds(10);
 
-/// How many runs each published figure is the middle one of.
+/// Runs of which each published figure is the median.
 pub const PUBLISHED_REPEATS: u32 = 3;
 
 /// Bytes that go with each datagram over Ethernet: IPv4 20 and UDP 8, then header 14, check sequence 4, preamble and start
@@ -18,7 +18,7 @@ const LINK: DataRate = DataRate::from_bps(1_000_000_000);
 /// A transmit loop of the published program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strategy {
-    /// Send a cycle, wait for what is left of its period, begin anew from there.
+    /// Send a cycle, wait for the rest of its period, start again from there.
     SendSleep,
     /// Watch the clock, and send a cycle whenever the average since the start is below the target.
     SendCompare,
@@ -40,23 +40,12 @@ impl Strategy {
             Self::SendCompare => "Send and Compare",
         }
     }
-
-    /// Where its table was published.
-    pub const fn source(self) -> &'static str {
-        match self {
-            Self::SendSleep => {
-                "Firebind, \"Constant Bit Rate Transmission - An Adaptive Send and Sleep Approach\" (README of \
-                 constant-bitrate-transmitter), and \"Constant Bit Rate Streaming - Practical Implementations\""
-            }
-            Self::SendCompare => "Firebind, \"Constant Bit Rate Streaming - Practical Implementations\"",
-        }
-    }
 }
 
 /// One row of a published table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// Which table.
+    /// The table.
     pub strategy: Strategy,
     /// "Rate (bps)".
     pub rate: DataRate,
@@ -98,7 +87,7 @@ const fn row(strategy: Strategy, (rate, size, packets_per_cycle): (u64, u64, u32
 }
 
 impl Row {
-    /// A name that stays: `send-sleep-1M-200`.
+    /// A stable name: `send-sleep-1M-200`.
     pub fn id(&self) -> String {
         let bps = self.rate.as_bps();
         let rate = match bps {
@@ -109,17 +98,17 @@ impl Row {
         format!("{}-{rate}-{}", self.strategy.name(), self.size.as_bytes())
     }
 
-    /// The time from one cycle to the next at the asked rate; payload bytes count, as in the published program.
+    /// The time from one cycle to the next at the target rate, counting payload bytes, as in the published program.
     pub fn period(&self) -> TimeDelta {
         self.rate.time_for(self.size * u64::from(self.packets_per_cycle)).unwrap_or(TimeDelta::MAX)
     }
 
-    /// How many cycles a sender on time begins within `duration`: the published loop looks at the clock once a cycle.
+    /// The number of cycles that a sender on time begins within `duration`: the published loop reads the clock once a cycle.
     ///
     /// # Example
     ///
     /// ```
-    /// use giusto::reproduce::firebind::{PUBLISHED, PUBLISHED_DURATION};
+    /// use giusto_experiments::firebind::{PUBLISHED, PUBLISHED_DURATION};
     ///
     /// assert_eq!(PUBLISHED[0].cycles_in(PUBLISHED_DURATION), 63);
     /// ```
@@ -129,7 +118,7 @@ impl Row {
         duration.div_ceil(period.max(1)).max(1)
     }
 
-    /// What their receiver reads of a sender on time: N cycles over N−1 periods. `None` with fewer than two cycles.
+    /// The reading of their receiver for a sender on time: N cycles over N−1 periods. `None` with fewer than two cycles.
     pub fn predicted_bps(&self, duration: TimeDelta) -> Option<f64> {
         let cycles = self.cycles_in(duration);
         let periods = cycles.checked_sub(1).filter(|&periods| periods > 0)?;
@@ -141,7 +130,7 @@ impl Row {
         LINK.as_bps() as f64 * link_efficiency(self.size)
     }
 
-    /// Whether their link could carry the asked rate. If not, the row measured the link, which we do not have.
+    /// Whether their link could carry the target rate. If not, the row measured the link, which we do not have.
     pub fn fits_link(&self) -> bool {
         (self.rate.as_bps() as f64) <= self.link_ceiling_bps()
     }
@@ -173,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_that_would_begin_at_the_very_end_is_not_begun() {
+    fn no_cycle_begins_at_the_very_end() {
         let row = PUBLISHED[0];
         assert_eq!(row.cycles_in(TimeDelta::from_millis(320)), 2);
         assert_eq!(row.cycles_in(TimeDelta::from_nanos(320_000_001)), 3);
@@ -182,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_packets_per_cycle_follow_from_their_formula() {
+    fn packets_per_cycle_follow_from_their_formula() {
         for row in PUBLISHED {
             let (size, rate) = (row.size.as_bytes(), row.rate.as_bps());
             let fit = 16_384 / (size + 28);
@@ -194,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gigabit_link_carries_fewer_payload_bits_in_small_datagrams() {
+    fn small_datagrams_carry_less_payload() {
         let percent = |bytes| (link_efficiency(DataSize::from_bytes(bytes)) * 1000.0).round() / 10.0;
         assert_eq!((percent(200), percent(1200)), (75.2, 94.8));
         let fitting = PUBLISHED.iter().filter(|row| row.fits_link()).count();

@@ -1,7 +1,10 @@
-//! The test cases: their scenarios, what is set in them, and what is judged beside their own expectations.
+//! The test cases: scenarios, settings, and judgements that the scenario files do not contain.
 
-use giusto::scenario::{Document, FlowKind, Scenario, ScenarioError, Setting};
+use giusto::scenario::{Document, FlowKind, LinkSpec, REVERSE, Scenario, ScenarioError, Setting};
 use giusto_congestion::Algorithm;
+use giusto_sim::{link::rate::RateProfile, traffic::Departures};
+use giusto_units::{DataRate, TimeDelta};
+use serde::Serialize;
 
 macro_rules! file {
     ($name:literal) => {
@@ -36,33 +39,33 @@ const FIVE: &[Bottleneck] = &[("bottleneck", &["s1", "s2", "s3", "s4", "s5"])];
 const BOTH_WAYS: &[Bottleneck] = &[("bottleneck", &["s1"]), ("bottleneck:reverse", &["s2"])];
 const IN_A_ROW: &[Bottleneck] = &[("a-b", &["s1", "s2"]), ("c-d", &["s1", "s3"])];
 
-/// The queue of §6.2: controlled delay that marks, as large as the queues of the other cases.
+/// The queue of §6.2: `CoDel` that marks, with the limit of the queues of the other cases.
 const MARKING: &str = r#"{ kind = "codel", limit = "300 ms" }"#;
 
-/// A test case of RFC 8867, or one of its variants.
+/// A test case of RFC 8867, or a variant that the document describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
-    /// What it is called: the section, and what sets it apart.
+    /// Its name: the section, and what distinguishes it.
     pub id: &'static str,
-    /// What it is, in words.
+    /// A short description.
     pub what: &'static str,
-    /// The name of its file in `scenarios/rfc8867`.
+    /// Its file in `scenarios/rfc8867`.
     pub file: &'static str,
     text: &'static str,
-    /// What is set in the file.
+    /// Values that replace those of the file.
     settings: &'static [(&'static str, &'static str)],
-    /// Whether every packet of media can bear marks, and the bottleneck makes them (§6.2).
+    /// Whether media is ECN-capable and the bottleneck marks (§6.2).
     marks: bool,
-    /// The case that it is compared with, by its id.
+    /// The id of the case that it is compared with.
     pub(super) against: Option<&'static str>,
-    /// What is judged beside the expectations of the file.
+    /// Judged besides the expectations of the file.
     pub(super) judged: &'static [Judged],
-    /// Where its flows meet.
+    /// Its bottlenecks with the media flows that cross them.
     pub(super) bottlenecks: &'static [Bottleneck],
     quick: bool,
 }
 
-/// What is judged beside the expectations of a file: what needs more than one figure, or another run.
+/// A judgement that needs more than one figure, or another run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judged {
     /// RFC 8868 §3, item 7, over 5 s.
@@ -71,128 +74,160 @@ pub(super) enum Judged {
     FairOver20s,
     /// RFC 8868 §3, item 9.
     Steady,
-    /// §5.3: the media forwards against those of the reference.
+    /// §5.3: the goodput of the forward media over that of the reference.
     AsTheReference,
     /// §5.7: the worst 5 s of a media flow.
     NotStarved,
-    /// §6.1: twice the rate of the others.
+    /// §6.1: twice the rate of the other flows.
     Priority,
-    /// §6.2: the goodput against that without marks.
+    /// §6.2: the goodput over that without marks.
     MarkedGoodput,
-    /// §6.2: the delay in queues against that without marks.
+    /// §6.2: the queueing delay over that without marks.
     MarkedDelay,
+    /// Of held-out variants, without TCP: the settled media rate over the capacity or the maximum of the media.
+    Used,
 }
 
 use Judged::{
     AsTheReference, FairOver5s, FairOver20s, MarkedDelay, MarkedGoodput, NotStarved, Priority, Steady,
 };
 
-const PLAIN: Case = Case {
-    id: "",
-    what: "",
-    file: "",
-    text: "",
-    settings: &[],
-    marks: false,
-    against: None,
-    judged: &[Steady],
-    bottlenecks: ONE,
-    quick: false,
-};
-
-const fn case(id: &'static str, what: &'static str, (file, text): File) -> Case {
-    Case { id, what, file, text, ..PLAIN }
+/// A change of all cases that no rule was tuned on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Variant {
+    /// All rates of links and UDP times 0.7.
+    #[serde(rename = "capacity-0.7")]
+    LowCapacity,
+    /// All rates of links and UDP times 1.5.
+    #[serde(rename = "capacity-1.5")]
+    HighCapacity,
+    /// 30 ms more one-way delay at the first bottleneck.
+    #[serde(rename = "rtt-30ms")]
+    LongRtt,
 }
 
-/// A case of §6.2: `base` with marks.
-const fn marked(id: &'static str, what: &'static str, base: Case) -> Case {
-    Case {
-        id,
-        what,
-        marks: true,
-        against: Some(base.id),
-        judged: &[MarkedGoodput, MarkedDelay],
-        quick: false,
-        ..base
+impl Variant {
+    /// All variants.
+    pub const ALL: [Self; 3] = [Self::LowCapacity, Self::HighCapacity, Self::LongRtt];
+
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LowCapacity => "capacity × 0.7",
+            Self::HighCapacity => "capacity × 1.5",
+            Self::LongRtt => "RTT + 30 ms",
+        }
+    }
+
+    fn settings(self, scenario: &Scenario, bottlenecks: &[Bottleneck]) -> Vec<Setting> {
+        let factor = match self {
+            Self::LowCapacity => 0.7,
+            Self::HighCapacity => 1.5,
+            Self::LongRtt => {
+                let first = bottlenecks
+                    .first()
+                    .and_then(|(id, _)| scenario.links().iter().find(|link| link.id == *id));
+                let delay = |link: &LinkSpec| {
+                    Some(link.config.delay.as_steps().first()?.1 + TimeDelta::from_millis(30))
+                };
+                let longer = |link: &LinkSpec| {
+                    Some(Setting { path: format!("{}.delay", link.id), value: delay(link)?.to_string() })
+                };
+                return first.and_then(longer).into_iter().collect();
+            }
+        };
+        let links = scenario.links().iter().filter_map(|link| {
+            let id =
+                link.id.strip_suffix(REVERSE).map_or_else(|| link.id.clone(), |id| format!("{id}.reverse"));
+            Some(Setting { path: format!("{id}.rate"), value: scaled(&link.config.rate, factor)? })
+        });
+        let udp = scenario.flows().iter().filter_map(|flow| match &flow.kind {
+            FlowKind::Source { departures: Departures::Constant(profile), .. } => {
+                Some(Setting { path: format!("flow.{}.rate", flow.id), value: scaled(profile, factor)? })
+            }
+            _ => None,
+        });
+        links.chain(udp).collect()
     }
 }
 
-const C51: Case = Case { quick: true, ..case("5.1", "variable capacity, one flow", F51) };
-const C52: Case = Case {
-    bottlenecks: TWO,
-    judged: &[FairOver5s, Steady],
-    ..case("5.2", "variable capacity, two flows", F52)
-};
-const C53: Case = Case {
-    bottlenecks: BOTH_WAYS,
-    against: Some("5.3-clean"),
-    judged: &[AsTheReference, Steady],
-    ..case("5.3", "congested feedback link", F53)
-};
-const C54: Case = Case {
-    bottlenecks: THREE,
-    judged: &[FairOver5s, FairOver20s, Steady],
-    quick: true,
-    ..case("5.4", "same algorithm", F54)
-};
-const C55: Case = Case {
-    bottlenecks: FIVE,
-    judged: &[FairOver5s, FairOver20s, Steady],
-    ..case("5.5", "round-trip fairness", F55)
-};
-const C56: Case = Case { judged: &[], quick: true, ..case("5.6", "long TCP, queue of 300 ms", F56) };
-const C57: Case =
-    Case { bottlenecks: TWO, judged: &[NotStarved, FairOver20s], ..case("5.7", "short TCP flows", F57) };
-const C58: Case = Case {
-    bottlenecks: THREE,
-    judged: &[FairOver5s, FairOver20s, Steady],
-    ..case("5.8", "pause and resume", F58)
-};
+/// A rate of a scenario file, multiplied; `None` if it is unlimited.
+fn scaled(profile: &RateProfile, factor: f64) -> Option<String> {
+    let rate = |rate: &DataRate| format!("\"{} bit/s\"", (rate.as_bps() as f64 * factor).round());
+    match profile {
+        RateProfile::Fixed(fixed) => Some(rate(fixed)),
+        RateProfile::Steps { steps, .. } => {
+            let steps = steps.iter().map(|(at, bps)| format!("[\"{} s\", {}]", at.as_seconds(), rate(bps)));
+            Some(format!("{{ steps = [{}] }}", steps.collect::<Vec<_>>().join(", ")))
+        }
+        _ => None,
+    }
+}
 
-/// All cases and their variants, in the order of the document.
+const STEADY: &[Judged] = &[Steady];
+const FAIR_5S: &[Judged] = &[FairOver5s, Steady];
+const FAIR: &[Judged] = &[FairOver5s, FairOver20s, Steady];
+const MARKED: &[Judged] = &[MarkedGoodput, MarkedDelay];
+const MARKED_STEADY: &[Judged] = &[MarkedGoodput, MarkedDelay, Steady];
+const REFERENCE: &[Judged] = &[AsTheReference, Steady];
+
+const fn case(
+    id: &'static str,
+    what: &'static str,
+    (file, text): File,
+    bottlenecks: &'static [Bottleneck],
+    judged: &'static [Judged],
+) -> Case {
+    let settings = &[];
+    Case { id, what, file, text, settings, marks: false, against: None, judged, bottlenecks, quick: false }
+}
+
+impl Case {
+    const fn quick(self) -> Self {
+        Self { quick: true, ..self }
+    }
+
+    const fn with(self, settings: &'static [(&'static str, &'static str)]) -> Self {
+        Self { settings, ..self }
+    }
+
+    const fn against(self, other: &'static str) -> Self {
+        Self { against: Some(other), ..self }
+    }
+
+    /// The case `base` with marks (§6.2).
+    const fn marking(self, base: &'static str) -> Self {
+        Self { marks: true, ..self.against(base) }
+    }
+}
+
+/// All cases, in the order of the document.
 pub const CASES: &[Case] = &[
-    C51,
-    Case {
-        settings: &[("bottleneck.delay", "100 ms")],
-        ..case("5.1-100ms", "variable capacity, 100 ms forwards", F51)
-    },
-    case("5.1-udp", "variable capacity by UDP, one flow", F51_UDP),
-    C52,
-    Case {
-        bottlenecks: TWO,
-        judged: &[FairOver5s, Steady],
-        ..case("5.2-udp", "variable capacity by UDP, two flows", F52_UDP)
-    },
-    C53,
-    Case { bottlenecks: BOTH_WAYS, ..case("5.3-clean", "clean feedback link, the reference", F53_CLEAN) },
-    C54,
-    C55,
-    C56,
-    Case {
-        settings: &[("bottleneck.queue.limit", "1000 ms")],
-        judged: &[],
-        ..case("5.6-1000ms", "long TCP, queue of 1000 ms", F56)
-    },
-    C57,
-    C58,
-    Case {
-        bottlenecks: THREE,
-        judged: &[Priority, Steady],
-        ..case("6.1", "priority (not expressible)", F61)
-    },
-    Case {
-        against: Some("5.1"),
-        judged: &[MarkedGoodput, MarkedDelay, Steady],
-        ..case("6.2", "ECN: variable capacity, one flow", F62)
-    },
-    marked("6.2-5.2", "ECN: variable capacity, two flows", C52),
-    marked("6.2-5.3", "ECN: congested feedback link", C53),
-    marked("6.2-5.4", "ECN: same algorithm", C54),
-    marked("6.2-5.5", "ECN: round-trip fairness", C55),
-    marked("6.2-5.6", "ECN: long TCP", C56),
-    marked("6.2-5.7", "ECN: short TCP flows", C57),
-    marked("6.2-5.8", "ECN: pause and resume", C58),
-    Case { bottlenecks: IN_A_ROW, ..case("6.3", "multiple bottlenecks", F63) },
+    case("5.1", "variable capacity, one flow", F51, ONE, STEADY).quick(),
+    case("5.1-100ms", "variable capacity, 100 ms forwards", F51, ONE, STEADY)
+        .with(&[("bottleneck.delay", "100 ms")]),
+    case("5.1-udp", "variable capacity by UDP, one flow", F51_UDP, ONE, STEADY),
+    case("5.2", "variable capacity, two flows", F52, TWO, FAIR_5S),
+    case("5.2-udp", "variable capacity by UDP, two flows", F52_UDP, TWO, FAIR_5S),
+    case("5.3", "congested feedback link", F53, BOTH_WAYS, REFERENCE).against("5.3-clean"),
+    case("5.3-clean", "clean feedback link, the reference", F53_CLEAN, BOTH_WAYS, STEADY),
+    case("5.4", "same algorithm", F54, THREE, FAIR).quick(),
+    case("5.5", "round-trip fairness", F55, FIVE, FAIR),
+    case("5.6", "long TCP, queue of 300 ms", F56, ONE, &[]).quick(),
+    case("5.6-1000ms", "long TCP, queue of 1000 ms", F56, ONE, &[])
+        .with(&[("bottleneck.queue.limit", "1000 ms")]),
+    case("5.7", "short TCP flows", F57, TWO, &[NotStarved, FairOver20s]),
+    case("5.8", "pause and resume", F58, THREE, FAIR),
+    case("6.1", "priority (not expressible)", F61, THREE, &[Priority, Steady]),
+    case("6.2", "ECN: variable capacity, one flow", F62, ONE, MARKED_STEADY).against("5.1"),
+    case("6.2-5.2", "ECN: variable capacity, two flows", F52, TWO, MARKED).marking("5.2"),
+    case("6.2-5.3", "ECN: congested feedback link", F53, BOTH_WAYS, MARKED).marking("5.3"),
+    case("6.2-5.4", "ECN: same algorithm", F54, THREE, MARKED).marking("5.4"),
+    case("6.2-5.5", "ECN: round-trip fairness", F55, FIVE, MARKED).marking("5.5"),
+    case("6.2-5.6", "ECN: long TCP", F56, ONE, MARKED).marking("5.6"),
+    case("6.2-5.7", "ECN: short TCP flows", F57, TWO, MARKED).marking("5.7"),
+    case("6.2-5.8", "ECN: pause and resume", F58, THREE, MARKED).marking("5.8"),
+    case("6.3", "multiple bottlenecks", F63, IN_A_ROW, STEADY),
 ];
 
 impl Case {
@@ -201,47 +236,63 @@ impl Case {
         CASES.iter().copied().filter(move |case| case.quick || !quick)
     }
 
-    /// Its scenario with every media flow under `controller`.
+    /// Its scenario with every media flow under `controller`, changed by `variant`.
     ///
     /// # Errors
     ///
-    /// [`ScenarioError`]: the file is wrong, which a test excludes.
-    pub fn scenario(&self, controller: Algorithm) -> Result<Scenario, ScenarioError> {
-        let document = Document::parse(self.text, self.file)?;
+    /// [`ScenarioError`]: the file is invalid, which a test excludes.
+    pub fn scenario(
+        &self,
+        controller: Algorithm,
+        variant: Option<Variant>,
+    ) -> Result<Scenario, ScenarioError> {
+        Document::parse(self.text, self.file)?.scenario(&self.settings(controller, variant)?)
+    }
+
+    fn settings(
+        &self,
+        controller: Algorithm,
+        variant: Option<Variant>,
+    ) -> Result<Vec<Setting>, ScenarioError> {
         let set = |path: String, value: &str| Setting { path, value: value.to_owned() };
         let mut settings: Vec<Setting> =
             self.settings.iter().map(|&(path, value)| set(path.to_owned(), value)).collect();
         if self.marks {
             settings.push(set("bottleneck.queue".to_owned(), MARKING));
         }
-        for flow in document.scenario(&[])?.flows() {
-            if matches!(flow.kind, FlowKind::Media(_)) {
-                settings.push(set(format!("flow.{}.controller", flow.id), controller.name()));
-                if self.marks {
-                    settings.push(set(format!("flow.{}.ecn", flow.id), "ect0"));
-                }
+        for flow in self.media() {
+            settings.push(set(format!("flow.{flow}.controller"), controller.name()));
+            if self.marks {
+                settings.push(set(format!("flow.{flow}.ecn"), "ect0"));
             }
         }
-        document.scenario(&settings)
+        if let Some(variant) = variant {
+            let scenario = Document::parse(self.text, self.file)?.scenario(&settings)?;
+            settings.extend(variant.settings(&scenario, self.bottlenecks));
+        }
+        Ok(settings)
     }
 
-    /// The command that runs it alone.
-    pub fn command(&self, controller: Algorithm, seed: u64) -> String {
-        use std::fmt::Write;
-        let mut text = format!("giusto sim scenarios/rfc8867/{} --seed {seed}", self.file);
-        for (path, value) in self.settings {
-            let _ = write!(text, " --set \"{path}={value}\"");
-        }
-        if self.marks {
-            let _ = write!(text, " --set 'bottleneck.queue={MARKING}'");
-        }
-        for flow in self.media() {
-            let _ = write!(text, " --set flow.{flow}.controller={controller}");
-            if self.marks {
-                let _ = write!(text, " --set flow.{flow}.ecn=ect0");
-            }
-        }
-        text
+    /// The command that repeats one run.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError`]: the file is invalid, which a test excludes.
+    pub fn command(
+        &self,
+        controller: Algorithm,
+        seed: u64,
+        variant: Option<Variant>,
+    ) -> Result<String, ScenarioError> {
+        let settings = self.settings(controller, variant)?;
+        let settings = settings.iter().map(|Setting { path, value }| format!(" --set '{path}={value}'"));
+        let settings: String = settings.collect();
+        Ok(format!("giusto sim scenarios/rfc8867/{} --seed {seed}{settings}", self.file))
+    }
+
+    /// Whether its media compete with TCP.
+    pub(super) fn has_tcp(&self) -> bool {
+        self.file.ends_with("-tcp.toml")
     }
 
     /// Its media flows.

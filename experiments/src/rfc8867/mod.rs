@@ -1,8 +1,9 @@
 //! The test cases of RFC 8867, "Test Cases for Evaluating Congestion Control for Interactive Real-Time Media", with the metrics of
-//! RFC 8868: one scoreboard over all controllers there are.
+//! RFC 8868: one scoreboard over all controllers.
 //!
-//! Each case is a scenario of the folder `scenarios/rfc8867`, whose expectations are the section's "expected behavior" in numbers.
-//! It runs under each controller, with a few seeds. See `docs/rfc8867.md`.
+//! Each case is a scenario in `scenarios/rfc8867` whose expectations express the section's "expected behavior" in numbers. Rules of
+//! ours were tuned with the seeds of [`Part::Tuning`], so other seeds and changed cases are judged too. See
+//! `docs/reproduce/rfc8867.md`.
 
 mod cases;
 mod metrics;
@@ -15,10 +16,11 @@ use giusto_congestion::Algorithm;
 use rayon::prelude::*;
 use serde::Serialize;
 
-pub use cases::{CASES, Case};
+pub use cases::{CASES, Case, Variant};
 pub use metrics::{FlowMetrics, FlowPeriod, Metrics, Period};
+pub use scoreboard::{HeldOut, Score};
 
-use super::Reproduction;
+use crate::item::Reproduction;
 use giusto::{
     record::RunRecord,
     run::{self, RecordOptions},
@@ -28,60 +30,75 @@ use giusto::{
 /// The name of this reproduction.
 pub const NAME: &str = "rfc8867";
 
-/// The rule of agreement, as `docs/rfc8867.md` states it.
-pub const RULE: &[&str] = &[
-    "The RFC says in words what it expects. Each scenario file puts that in numbers with a lower or an upper bound, mostly both; \
-     they were written before anything ran.",
-    "An expectation is met if it is met with every seed. What is shown is the median over the seeds.",
-    "Rates count all headers. Capacity: at least 80 % of it in all, at most 105 %. A flow that may have its maximum: 85 to \
-     105 % of it. Shares: within 0.577 and 1.732 of the fair one, so that two flows differ by at most 3 (RFC 8868 §3, item 7). \
-     Waiting in queues: 95 % of the packets at most 100 ms, which with 50 ms of propagation are the 150 ms of ITU-T G.114.",
-    "Fairness: the largest ratio of two flows, over 5 s and over 20 s of the second half of each time in which nothing changes, \
-     is at most 3.",
-    "Oscillation: in that half no sending rate goes from half its mean to the double, or back, within 500 ms (RFC 8868 §3, item 9).",
-    "`fixed` stays at the 150 kbit/s that all begin with: it shows what meets an expectation without doing anything.",
-];
+/// The page in Markdown: introduction, rule, definitions and reasons.
+const TEXT: &str = include_str!("page.md");
+
+/// Seeds with which rules of ours were tuned. The scoreboard shows the results with these.
+const TUNING_SEEDS: [u64; 3] = [1, 2, 3];
+/// Seeds with which nothing was tuned.
+const HELD_OUT_SEEDS: [u64; 4] = [11, 12, 13, 14];
+/// The seed of the held-out variants.
+const VARIANT_SEED: u64 = 15;
+
+/// A set of runs that is judged separately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// The cases with the seeds that were used for tuning.
+    Tuning,
+    /// The cases with other seeds.
+    HeldOutSeeds,
+    /// Changed cases with another seed.
+    HeldOutVariant(Variant),
+}
 
 /// What runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// A few cases rather than all.
+    /// A few cases instead of all.
     pub quick: bool,
     /// The controllers, each in every case.
     pub controllers: Vec<Algorithm>,
-    /// The seeds, each in every case under every controller.
-    pub seeds: Vec<u64>,
+    /// The parts with their seeds, each in every case with every controller.
+    pub parts: Vec<(Part, Vec<u64>)>,
 }
 
 impl Plan {
-    /// Every case under every controller with three seeds; quick, a few cases with one.
+    /// Every case with every controller; quick, a few cases with one seed of each part.
     pub fn new(quick: bool) -> Self {
-        let seeds = if quick { vec![1] } else { vec![1, 2, 3] };
-        Self { quick, controllers: Algorithm::all().collect::<Vec<_>>(), seeds }
+        let seeds = |seeds: &[u64]| seeds.iter().copied().take(if quick { 1 } else { seeds.len() }).collect();
+        let variants = Variant::ALL.map(|variant| (Part::HeldOutVariant(variant), vec![VARIANT_SEED]));
+        let mut parts =
+            vec![(Part::Tuning, seeds(&TUNING_SEEDS)), (Part::HeldOutSeeds, seeds(&HELD_OUT_SEEDS))];
+        parts.extend(variants);
+        Self { quick, controllers: Algorithm::all().collect(), parts }
     }
 
-    /// How many runs there are.
+    /// The number of runs.
     pub fn runs(&self) -> usize {
-        Case::list(self.quick).count() * self.controllers.len() * self.seeds.len()
+        let seeds: usize = self.parts.iter().map(|(_, seeds)| seeds.len()).sum();
+        Case::list(self.quick).count() * self.controllers.len() * seeds
     }
 }
 
-/// One run that came to its end.
+/// One completed run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
-    /// Of which case.
+    /// The case.
     pub case: &'static str,
-    /// Under which controller.
+    /// The controller.
     pub controller: &'static str,
-    /// With which seed.
+    /// The part of the plan.
+    pub part: Part,
+    /// The seed.
     pub seed: String,
-    /// The command that runs it alone.
+    /// The command that repeats it.
     pub command: String,
-    /// What came of it, with its expectations.
+    /// The result, with the expectations of the file.
     pub result: RunRecord,
     /// The metrics of RFC 8868.
     pub metrics: Metrics,
-    /// What is drawn of it, of the first seed alone.
+    /// What the charts show, of the first seed only.
     #[serde(skip)]
     series: Option<Series>,
 }
@@ -91,16 +108,16 @@ pub struct Run {
 struct Series {
     /// Each media flow: second and received rate in Mbit/s.
     rates: Vec<(String, Vec<(f64, f64)>)>,
-    /// The longest that a packet of media waited, in ms.
+    /// The maximum queueing delay of media, in ms.
     waited: Vec<(f64, f64)>,
     /// Each bottleneck: moment and capacity in Mbit/s.
     capacities: Vec<(String, Vec<(f64, f64)>)>,
 }
 
-/// What came of a plan.
+/// The results of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scoreboard {
-    /// What was to run.
+    /// What was planned.
     pub plan: Plan,
     /// The runs, by case, controller and seed; fewer if it was interrupted.
     pub runs: Vec<Run>,
@@ -111,23 +128,25 @@ pub struct Scoreboard {
 /// In JSON the one object of `giusto reproduce rfc8867 --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Printed<'a> {
-    /// Each expectation under each controller.
+    /// Each expectation with each controller, judged by the seeds that were used for tuning.
     #[serde(flatten)]
     pub reproduction: Reproduction,
+    /// Each controller judged by seeds and variants that were not used for tuning.
+    pub held_out: Vec<HeldOut>,
     /// Whether it was ended before everything ran.
     pub interrupted: bool,
-    /// How many runs there are in a whole one.
+    /// The number of planned runs.
     pub planned_runs: usize,
     /// The raw metrics.
     pub runs: &'a [Run],
 }
 
-/// Runs `plan` on the threads of rayon's current pool. `watch` is asked now and then whether to go on, `done` is told of each run as
-/// it ends.
+/// Runs `plan` on the threads of rayon's current pool. `watch` is called now and then and may end the run; `done` is called with each
+/// completed run.
 ///
 /// # Errors
 ///
-/// [`ScenarioError`]: a scenario is wrong, which a test excludes.
+/// [`ScenarioError`]: a scenario is invalid, which a test excludes.
 pub fn run(
     plan: Plan,
     watch: impl Fn() -> ControlFlow<()> + Sync,
@@ -137,17 +156,26 @@ pub fn run(
     let mut tasks = Vec::new();
     for case in Case::list(plan.quick) {
         for (place, &controller) in plan.controllers.iter().enumerate() {
-            let scenario = case.scenario(controller)?;
-            if place == 0 {
-                expectations.push((case, scenario.expectations().to_vec()));
+            for (part, seeds) in &plan.parts {
+                let variant = part.variant();
+                let scenario = case.scenario(controller, variant)?;
+                if place == 0 && *part == Part::Tuning {
+                    expectations.push((case, scenario.expectations().to_vec()));
+                }
+                for (number, &seed) in seeds.iter().enumerate() {
+                    let (part, is_drawn) = (*part, *part == Part::Tuning && number == 0);
+                    let command = case.command(controller, seed, variant)?;
+                    tasks.push(Task {
+                        case,
+                        controller,
+                        part,
+                        scenario: scenario.clone(),
+                        seed,
+                        command,
+                        is_drawn,
+                    });
+                }
             }
-            tasks.extend(plan.seeds.iter().map(|&seed| Task {
-                case,
-                controller,
-                scenario: scenario.clone(),
-                seed,
-                is_drawn: plan.seeds.first() == Some(&seed),
-            }));
         }
     }
     let done = Mutex::new(done);
@@ -162,18 +190,29 @@ pub fn run(
     Ok(Scoreboard { plan, runs: runs.into_iter().flatten().collect(), expectations })
 }
 
+impl Part {
+    const fn variant(self) -> Option<Variant> {
+        match self {
+            Self::HeldOutVariant(variant) => Some(variant),
+            _ => None,
+        }
+    }
+}
+
 /// One run to make.
 #[derive(Debug)]
 struct Task {
     case: Case,
     controller: Algorithm,
+    part: Part,
     scenario: Scenario,
     seed: u64,
+    command: String,
     is_drawn: bool,
 }
 
 impl Task {
-    fn run(&self, watch: impl Fn() -> ControlFlow<()>) -> Option<Run> {
+    fn run(self, watch: impl Fn() -> ControlFlow<()>) -> Option<Run> {
         if watch().is_break() {
             return None;
         }
@@ -183,11 +222,12 @@ impl Task {
         let series = self.is_drawn.then(|| page::series(&self.case, &self.scenario, &record));
         // The timelines of all runs together would fill the memory.
         record.timeline = None;
-        (!record.interrupted).then(|| Run {
+        (!record.interrupted).then_some(Run {
             case: self.case.id,
             controller: self.controller.name(),
+            part: self.part,
             seed: self.seed.to_string(),
-            command: self.case.command(self.controller, self.seed),
+            command: self.command,
             result: record,
             metrics,
             series,

@@ -3,23 +3,25 @@
 use giusto_congestion::Algorithm;
 
 use super::{
-    RULE, Run, Scoreboard, Series,
+    Part, Run, Scoreboard, Series, TEXT,
     cases::Case,
     metrics::{FlowMetrics, Interval, PER_SECOND, Period, capacity, intervals, mean, static_periods, within},
+    scoreboard::Score,
 };
+use crate::page::{chart, limit, line, markdown_row, prose, table};
 use giusto::{
     record::{Distribution, RunRecord, Timeline},
     scenario::Scenario,
     view::{
-        format::{UNKNOWN, count, grouped, or_unknown, percent, plural, short},
-        html::{Block, Card, Cell, Chart, Column, Mark, Prose, Report, Series as Drawn, Table, Tone},
+        format::{UNKNOWN, count, grouped, or_unknown, percent, short},
+        html::{Card, Cell, Chart, Mark, Report, Section, Table, Tone},
     },
 };
 
-/// What 95 % of the packets may wait.
-const MOST_MS: f64 = 100.0;
+/// The bound of the 95th percentile of the queueing delay.
+const MAX_DELAY_MS: f64 = 100.0;
 
-/// What is drawn of a run.
+/// What the charts show of a run.
 pub(super) fn series(case: &Case, scenario: &Scenario, record: &RunRecord) -> Series {
     let end = scenario.end().as_seconds();
     let seconds = (0..end.floor() as usize).map(|second| second as f64);
@@ -50,269 +52,216 @@ pub(super) fn series(case: &Case, scenario: &Scenario, record: &RunRecord) -> Se
 }
 
 impl Scoreboard {
+    /// The page that the repository keeps.
+    pub fn markdown(&self) -> String {
+        let rows = |header: Vec<String>, rows: Vec<Vec<String>>| {
+            let rule = vec!["---".to_owned(); header.len()];
+            [header, rule]
+                .into_iter()
+                .chain(rows)
+                .map(|row| markdown_row(&row))
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        let names = self.plan.controllers.iter().map(|controller| format!("`{controller}`"));
+        let header = ["case", "of"].into_iter().map(str::to_owned).chain(names).collect();
+        let scores = self.rows().into_iter().map(|(id, _, scores)| {
+            let judged = scores.iter().map(|score| score.judged).max().unwrap_or_default();
+            let cell = |score: &Score| {
+                if score.judged == judged && judged > 0 { score.met.to_string() } else { score.count() }
+            };
+            [id.to_owned(), judged.to_string()].into_iter().chain(scores.iter().map(cell)).collect()
+        });
+        let (held_out, judged) = self.held_out_table();
+        TEXT.replace("{headline}", &self.headline())
+            .replace("{scoreboard}", &rows(header, scores.collect()))
+            .replace("{held-out}", &rows(held_out, judged))
+    }
+
     /// The page.
     pub fn report(&self, command: &str) -> Report {
-        let mut report = Report::new("giusto reproduce rfc8867", self.verdict()).with_command(command);
+        let mut report = Report::new("giusto reproduce rfc8867", self.headline()).with_command(command);
         report.push(self.cards());
         report.push(self.overview());
-        report.push(Prose::new(
-            "The rule of agreement",
-            RULE.iter().map(|&rule| Block::Paragraph(rule.to_owned())).collect(),
-        ));
-        for case in self.cases() {
+        let (header, rows) = self.held_out_table();
+        let header: Vec<String> = header.into_iter().map(|name| format!("#{name}")).collect();
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        let rows = rows.into_iter().map(|row| row.into_iter().map(Cell::from).collect()).collect();
+        let caption = "The share of expectations met, each counted once for each run; † marks rules of ours. From \"unchanged\" on: \
+                       expectations that do not bound a rate.";
+        report.push(table(["Seeds and variants that were not used for tuning", caption], &header, rows));
+        report.sections.extend(prose(TEXT).into_iter().map(Section::from));
+        for case in self.cases().filter(|case| self.drawn(case).next().is_some()) {
             report.push(self.case_table(&case));
-            for &controller in &self.plan.controllers {
-                if let Some(chart) = self.rate_chart(&case, controller) {
-                    report.push(chart);
-                }
-            }
-            if let Some(chart) = self.delay_chart(&case) {
-                report.push(chart);
-            }
+            let rates = self.drawn(&case).map(|(run, series)| rate_chart(run, series));
+            report.sections.extend(rates.map(Section::from));
+            report.push(self.delay_chart(&case));
             report.push(self.periods_table(&case));
             report.push(self.flows_table(&case));
         }
         report
     }
 
-    fn verdict(&self) -> String {
-        let scores = self.plan.controllers.iter().map(|controller| {
-            let (met, judged) = self.score(None, controller.name());
-            (format!("{controller} {met}"), judged)
+    fn cards(&self) -> Vec<Card> {
+        let rows = self.rows();
+        let sums = rows.last().into_iter().flat_map(|(_, _, scores)| scores);
+        let cards = self.plan.controllers.iter().zip(sums).map(|(controller, score)| {
+            let note = "expectations met with all tuning seeds";
+            Card::new(controller.name(), score.count(), note).with_tone(tone(*score))
         });
-        let (scores, judged): (Vec<String>, Vec<usize>) = scores.unzip();
-        if let Some(early) = self.ended_early() {
-            return format!("{early} Met so far: {}.", scores.join(", "));
-        }
-        format!(
-            "Of {} expectations of RFC 8867 are met: {}.",
-            judged.first().copied().unwrap_or_default(),
-            scores.join(", ")
-        )
+        let runs = Card::new(
+            "Runs",
+            count(self.runs.len() as u64),
+            format!("of {}", count(self.plan.runs() as u64)),
+        );
+        cards.chain([runs]).collect()
     }
 
-    fn cards(&self) -> Vec<Card> {
-        let card = |controller: &Algorithm| {
-            let (met, judged) = self.score(None, controller.name());
-            if judged == 0 {
-                return Card::new(controller.name(), self.score_in_words(None, controller.name()), "");
-            }
-            Card::new(controller.name(), met.to_string(), format!("of {judged} expectations are met"))
-                .with_tone(tone(met, judged))
-        };
-        let mut cards: Vec<Card> = self.plan.controllers.iter().map(card).collect();
-        let seeds = plural(self.plan.seeds.len() as u64, "seed", "seeds");
-        let note = if self.ended_early().is_some() {
-            format!("of {}", count(self.plan.runs() as u64))
-        } else {
-            format!("with {seeds} each")
-        };
-        cards.push(Card::new("Runs", count(self.runs.len() as u64), note));
-        cards
+    fn headers<'a>(&self, first: &[&'a str]) -> Vec<&'a str> {
+        first
+            .iter()
+            .copied()
+            .chain(self.plan.controllers.iter().map(|controller| controller.name()))
+            .collect()
     }
 
     fn overview(&self) -> Table {
-        let controllers = || self.plan.controllers.iter().map(|controller| controller.name());
-        let mut columns = vec![Column::words("case"), Column::words("what")];
-        columns.extend(controllers().map(Column::words));
-        let cell = |case: Option<&Case>, controller: &str| {
-            let (met, judged) = self.score(case, controller);
-            Cell::toned(self.score_in_words(case, controller), tone(met, judged))
-        };
-        let mut rows: Vec<Vec<Cell>> = self
-            .cases()
-            .map(|case| {
-                let mut row: Vec<Cell> = vec![case.id.into(), case.what.into()];
-                row.extend(controllers().map(|controller| cell(Some(&case), controller)));
-                row
-            })
-            .collect();
-        let mut all: Vec<Cell> = vec!["all".into(), Cell::default()];
-        all.extend(controllers().map(|controller| cell(None, controller)));
-        rows.push(all);
-        Table {
-            title: "The scoreboard".to_owned(),
-            caption: "How many expectations of each case are met.".to_owned(),
-            columns,
-            rows,
-            folded: false,
-        }
+        let rows = self.rows().into_iter().map(|(id, what, scores)| {
+            let scores = scores.into_iter().map(|score| Cell::toned(score.count(), tone(score)));
+            [id.into(), what.into()].into_iter().chain(scores).collect()
+        });
+        let caption = "Expectations met of each case, with all of the seeds used for tuning.";
+        table(["The scoreboard", caption], &self.headers(&["case", "what"]), rows.collect())
     }
 
     fn case_table(&self, case: &Case) -> Table {
-        let controllers = || self.plan.controllers.iter().map(|controller| controller.name());
-        let mut columns = vec![Column::words("expectation"), Column::words("expected")];
-        columns.extend(controllers().map(Column::words));
-        let rows = self.expected(case).into_iter().map(|expected| {
-            let mut row: Vec<Cell> = vec![expected.what.clone().into(), expected.bound().into()];
-            row.extend(controllers().map(|controller| {
-                if !self.has_run(Some(case), controller) {
-                    return "not run".into();
-                }
-                let item = self.item(case, controller, &expected);
+        let row = |expected: super::scoreboard::Expected| {
+            let cell = |controller: &Algorithm| {
+                let item = self.item(case, controller.name(), &expected);
                 let value = expected.found(&item);
-                match (item.comparable, item.agrees) {
-                    (false, _) => format!("{value} not judged").into(),
-                    (_, true) => Cell::toned(format!("{value} met"), Tone::Good),
-                    (_, false) => Cell::toned(format!("{value} not met"), Tone::Bad),
+                match (item.ours, item.comparable, item.agrees) {
+                    (None, false, _) => "not run".into(),
+                    (_, false, _) => format!("{value} not judged").into(),
+                    (_, _, true) => Cell::toned(format!("{value} met"), Tone::Good),
+                    (_, _, false) => Cell::toned(format!("{value} not met"), Tone::Bad),
                 }
-            }));
-            row
-        });
-        let repeat = self.plan.controllers.last().map(|&controller| case.command(controller, 1));
-        Table {
-            title: format!("{} {}", case.id, case.what),
-            caption: format!(
-                "The median over the seeds; met if met with every one. One run alone: `{}`.",
-                repeat.unwrap_or_default()
-            ),
-            columns,
-            rows: rows.collect(),
-            folded: false,
-        }
+            };
+            let cells = self.plan.controllers.iter().map(cell);
+            [expected.what.clone().into(), expected.bound().into()].into_iter().chain(cells).collect()
+        };
+        let command = self.drawn(case).last().map(|(run, _)| run.command.as_str()).unwrap_or_default();
+        let caption = format!("The median of the seeds; met if met with each. One run alone: `{command}`.");
+        let title = format!("{} {}", case.id, case.what);
+        let rows = self.expected(case).into_iter().map(row).collect();
+        table([&title, &caption], &self.headers(&["expectation", "expected"]), rows)
     }
 
-    /// Utilisation and convergence in each time in which nothing changes.
+    /// Utilisation and convergence in each static period.
     fn periods_table(&self, case: &Case) -> Table {
-        let drawn = |controller: &Algorithm| self.first_run(case, *controller);
-        let runs: Vec<&Run> = self.plan.controllers.iter().filter_map(drawn).collect();
-        let mut columns =
-            vec![Column::words("time"), Column::words("bottleneck"), Column::number("capacity (Mbit/s)")];
-        columns.extend(runs.iter().map(|run| Column::number(run.controller)));
+        let runs: Vec<&Run> = self.drawn(case).map(|(run, _)| run).collect();
         let cell = |period: &Period| {
-            let slowest = period.flows.iter().map(|flow| flow.convergence_s);
-            // One that has not converged makes it none.
-            let slowest: Option<Vec<f64>> = slowest.collect();
+            // The slowest flow; unknown if one has not converged.
+            let slowest: Option<Vec<f64>> = period.flows.iter().map(|flow| flow.convergence_s).collect();
             let slowest = slowest.and_then(|all| all.into_iter().max_by(f64::total_cmp));
             let after = or_unknown(slowest, |seconds| format!("{seconds:.1} s"));
             Cell::from(format!("{}, {after}", or_unknown(period.utilisation_ratio, percent)))
         };
         let periods = runs.first().map(|run| &run.metrics.periods[..]).unwrap_or_default();
         let rows = periods.iter().enumerate().map(|(place, period)| {
-            let mut row: Vec<Cell> = vec![
-                format!("{} to {} s", period.from_s, period.to_s).into(),
-                period.link.clone().into(),
-                or_unknown(period.capacity_bps, |bps| short(bps / 1e6)).into(),
-            ];
-            row.extend(runs.iter().map(|run| run.metrics.periods.get(place).map(cell).unwrap_or_default()));
-            row
+            let time = format!("{} to {} s", period.from_s, period.to_s);
+            let capacity = or_unknown(period.capacity_bps, |bps| short(bps / 1e6));
+            let cells = runs.iter().map(|run| run.metrics.periods.get(place).map(cell).unwrap_or_default());
+            [time.into(), period.link.clone().into(), capacity.into()].into_iter().chain(cells).collect()
         });
-        Table {
-            title: format!("{}: utilisation and convergence", case.id),
-            caption: "What the media send of the capacity in the second half of each time in which nothing changes, and after \
-                      how long the slowest flow has converged. First seed."
-                .to_owned(),
-            columns,
-            rows: rows.collect(),
-            folded: true,
-        }
+        let title = format!("{}: utilisation and convergence", case.id);
+        let caption = "The sending rate of media over the capacity in the second half of each static period, and the convergence time \
+                       of the slowest flow. First seed.";
+        let mut headers = vec!["time", "bottleneck", "#capacity (Mbit/s)"];
+        headers.extend(runs.iter().map(|run| run.controller));
+        Table { folded: true, ..table([&title, caption], &headers, rows.collect()) }
     }
 
     /// The metrics of each flow over its whole time.
     fn flows_table(&self, case: &Case) -> Table {
-        let columns = vec![
-            Column::words("flow"),
-            Column::words("controller"),
-            Column::number("sent (kbit/s)"),
-            Column::number("goodput (kbit/s)"),
-            Column::number("loss"),
-            Column::number("delay p50 (ms)"),
-            Column::number("p95"),
-            Column::number("p99"),
-            Column::number("queueing delay p50 (ms)"),
-            Column::number("p95"),
-            Column::number("p99"),
-            Column::number("frame delay p95 (ms)"),
-            Column::number("feedback (kbit/s)"),
-        ];
-        let mean = |mean: f64, deviation: Option<f64>| {
+        let kbps = |mean: f64, deviation: Option<f64>| {
             format!("{} ± {}", grouped(mean / 1e3), or_unknown(deviation, |bps| grouped(bps / 1e3)))
         };
         let row = |run: &Run, of: &FlowMetrics| {
             let flow = run.result.flows.iter().find(|flow| flow.id == of.id)?;
-            let under = flow.controller.clone().unwrap_or_else(|| UNKNOWN.to_owned());
-            let mut row: Vec<Cell> = vec![of.id.clone().into(), under.into()];
-            row.push(mean(of.sent_rate_bps, Some(of.sent_rate_sd_bps)).into());
-            row.push(or_unknown(of.goodput_bps, |bps| mean(bps, of.goodput_sd_bps)).into());
-            row.push(or_unknown(flow.loss_ratio, percent).into());
+            let mut row = vec![
+                of.id.clone(),
+                flow.controller.clone().unwrap_or_else(|| UNKNOWN.to_owned()),
+                kbps(of.sent_rate_bps, Some(of.sent_rate_sd_bps)),
+                or_unknown(of.goodput_bps, |bps| kbps(bps, of.goodput_sd_bps)),
+                or_unknown(flow.loss_ratio, percent),
+            ];
             for quantiles in [flow.delay_ms, flow.queue_delay_ms] {
                 let of: [fn(Distribution) -> f64; 3] = [|all| all.p50, |all| all.p95, |all| all.p99];
-                row.extend(of.map(|of| Cell::from(or_unknown(quantiles.map(of), short))));
+                row.extend(of.map(|of| or_unknown(quantiles.map(of), short)));
             }
-            row.push(or_unknown(flow.frame_delay_ms.map(|delay| delay.p95), short).into());
-            row.push(or_unknown(flow.feedback_rate_bps, |bps| short(bps / 1e3)).into());
-            Some(row)
+            row.push(or_unknown(flow.frame_delay_ms.map(|delay| delay.p95), short));
+            row.push(or_unknown(flow.feedback_rate_bps, |bps| short(bps / 1e3)));
+            Some(row.into_iter().map(Cell::from).collect())
         };
-        let runs = self.plan.controllers.iter().filter_map(|&controller| self.first_run(case, controller));
-        let rows = runs.flat_map(|run| run.metrics.flows.iter().filter_map(move |flow| row(run, flow)));
-        Table {
-            title: format!("{}: flows", case.id),
-            caption: "Means and standard deviations over intervals of 200 ms. TCP is there once for each controller that it \
-                      meets, in their order. First seed."
-                .to_owned(),
-            columns,
-            rows: rows.collect(),
-            folded: true,
-        }
+        let rows = self
+            .drawn(case)
+            .flat_map(|(run, _)| run.metrics.flows.iter().filter_map(move |flow| row(run, flow)));
+        let headers = [
+            "flow",
+            "controller",
+            "#sent (kbit/s)",
+            "#goodput (kbit/s)",
+            "#loss",
+            "#delay p50 (ms)",
+            "#p95",
+            "#p99",
+            "#queueing delay p50 (ms)",
+            "#p95",
+            "#p99",
+            "#frame delay p95 (ms)",
+            "#feedback (kbit/s)",
+        ];
+        let title = format!("{}: flows", case.id);
+        let caption = "Means and standard deviations over intervals of 200 ms. TCP appears once for each controller that it competes \
+                       with, in their order. First seed.";
+        Table { folded: true, ..table([&title, caption], &headers, rows.collect()) }
     }
 
-    fn rate_chart(&self, case: &Case, controller: Algorithm) -> Option<Chart> {
-        let drawn = self.drawn(case, controller)?;
-        let title = format!("{}: {controller}", case.id);
-        let caption =
-            "Received rate of each media flow, second by second; the line of steps is the capacity.";
-        let mut chart = Chart::new(title, caption).with_axes("time (s)", "rate (Mbit/s)");
-        for (name, points) in &drawn.rates {
-            chart = chart.with_series(Drawn::line(name.clone(), points.clone()));
-        }
-        for (name, points) in &drawn.capacities {
-            if !points.is_empty() {
-                chart = chart.with_series(Drawn::limit(name.clone(), points.clone()));
-            }
-        }
-        let rates = drawn.rates.iter().chain(&drawn.capacities).flat_map(|(_, points)| points);
-        let highest = rates.map(|(_, rate)| *rate).fold(0.0, f64::max);
-        chart.y.range = Some((0.0, highest * 1.12));
-        Some(chart)
-    }
-
-    fn delay_chart(&self, case: &Case) -> Option<Chart> {
-        let caption = "The maximum queueing delay of the packets of media, in each second.";
-        let mut chart = Chart::new(format!("{}: queueing delay", case.id), caption)
-            .with_axes("time (s)", "delay (ms)")
+    fn delay_chart(&self, case: &Case) -> Chart {
+        let highest = self.drawn(case).flat_map(|(_, series)| &series.waited).map(|(_, ms)| *ms);
+        let top = highest.fold(MAX_DELAY_MS, f64::max) * 1.12;
+        let title = format!("{}: queueing delay", case.id);
+        let lines = self.drawn(case).map(|(run, series)| line(run.controller, series.waited.clone()));
+        let text = [title.as_str(), "The maximum queueing delay of media packets in each second."];
+        chart(text, ["time (s)", "delay (ms)"], Some(top), lines.collect())
             .with_full_width()
-            .with_mark(Mark::AtY(MOST_MS, "95 % at most".to_owned()));
-        let mut highest = MOST_MS;
-        for &controller in &self.plan.controllers {
-            let Some(drawn) = self.drawn(case, controller) else { continue };
-            highest = drawn.waited.iter().map(|(_, ms)| *ms).fold(highest, f64::max);
-            let points = drawn.waited.clone();
-            chart = chart.with_series(Drawn::line(controller.name(), points));
-        }
-        chart.y.range = Some((0.0, highest * 1.12));
-        (!chart.series.is_empty()).then_some(chart)
+            .with_mark(Mark::AtY(MAX_DELAY_MS, "bound of p95".to_owned()))
     }
 
-    fn drawn(&self, case: &Case, controller: Algorithm) -> Option<&Series> {
-        self.first_run(case, controller)?.series.as_ref()
-    }
-
-    /// The run with the first seed.
-    fn first_run(&self, case: &Case, controller: Algorithm) -> Option<&Run> {
-        self.runs
-            .iter()
-            .find(|run| run.case == case.id && run.controller == controller.name() && run.series.is_some())
+    /// The first run of each controller and what the charts show of it.
+    fn drawn(&self, case: &Case) -> impl Iterator<Item = (&Run, &Series)> {
+        let id = case.id;
+        let of_case = self.runs.iter().filter(move |run| run.case == id && run.part == Part::Tuning);
+        of_case.filter_map(|run| Some((run, run.series.as_ref()?)))
     }
 }
 
-fn tone(met: usize, judged: usize) -> Tone {
-    if judged == 0 {
-        Tone::Plain
-    } else if met == judged {
-        Tone::Good
-    } else if met * 2 >= judged {
-        Tone::Fair
-    } else {
-        Tone::Bad
+fn rate_chart(run: &Run, series: &Series) -> Chart {
+    let highest = series.rates.iter().chain(&series.capacities).flat_map(|(_, points)| points);
+    let top = highest.map(|(_, rate)| *rate).fold(0.0, f64::max) * 1.12;
+    let rates = series.rates.iter().map(|(name, points)| line(name, points.clone()));
+    let capacities = series.capacities.iter().filter(|(_, points)| !points.is_empty());
+    let capacities = capacities.map(|(name, points)| limit(name, points.clone()));
+    let title = format!("{}: {}", run.case, run.controller);
+    let text = [title.as_str(), "Received rate of each media flow, second by second, and the capacity."];
+    chart(text, ["time (s)", "rate (Mbit/s)"], Some(top), rates.chain(capacities).collect())
+}
+
+fn tone(score: Score) -> Tone {
+    match score {
+        Score { judged: 0, .. } => Tone::Plain,
+        Score { met, judged } if met == judged => Tone::Good,
+        Score { met, judged } if met * 2 >= judged => Tone::Fair,
+        _ => Tone::Bad,
     }
 }

@@ -1,4 +1,4 @@
-//! The thesis's network: a state that is drawn anew every 2 s, a coin for each packet, and no queue (§3.4.2, Tables 7 to 9).
+//! The thesis's network: a state drawn every 2 s, random loss of each packet, and no queue (§3.4.2, Tables 7 to 9).
 
 use giusto_sim::random::{self, Random};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
@@ -11,7 +11,7 @@ pub(super) const UPDATE: TimeDelta = TimeDelta::from_seconds(2);
 /// The mean of the delay (Table 7).
 pub(super) const MEAN_DELAY: TimeDelta = TimeDelta::from_millis(10);
 
-/// What the rest of the traffic leaves.
+/// A state of the network: how much bandwidth the other traffic leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Idle,
@@ -23,16 +23,7 @@ pub(super) enum State {
 impl State {
     pub(super) const ALL: [Self; 4] = [Self::Idle, Self::CrossTraffic1, Self::CrossTraffic2, Self::Saturated];
 
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "Idle",
-            Self::CrossTraffic1 => "Cross-traffic 1",
-            Self::CrossTraffic2 => "Cross-traffic 2",
-            Self::Saturated => "Saturated",
-        }
-    }
-
-    /// Table 8 gives the 25 % once, beside both states of cross-traffic: half of it each.
+    /// Table 8 prints 25 % once for both states of cross-traffic: half of it each.
     pub(super) const fn probability(self) -> f64 {
         match self {
             Self::Idle => 0.70,
@@ -42,7 +33,7 @@ impl State {
     }
 }
 
-/// A line of Table 9: what each state lets through, and 0 when saturated.
+/// A line of Table 9: the bandwidth of each state, 0 when saturated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bandwidths {
     pub(super) number: u8,
@@ -79,14 +70,14 @@ impl Bandwidths {
         }
     }
 
-    /// What it lets through on average.
+    /// The mean bandwidth.
     pub(super) fn mean_bps(&self) -> f64 {
         State::ALL.iter().map(|state| state.probability() * self.of(*state).as_bps() as f64).sum()
     }
 }
 
-/// §3.4.2: "Combine with the incoming bitrate, network calculates loss threshold of a packet". The formula is not printed; what
-/// exceeds the bandwidth is lost: `1 − λ_out / λ_in`.
+/// §3.4.2: "Combine with the incoming bitrate, network calculates loss threshold of a packet". The formula is not printed; we lose
+/// what exceeds the bandwidth: `1 − λ_out / λ_in`.
 pub(super) fn loss_threshold(incoming: DataRate, bandwidth: DataRate) -> f64 {
     if incoming == DataRate::ZERO {
         return 0.0;
@@ -94,7 +85,7 @@ pub(super) fn loss_threshold(incoming: DataRate, bandwidth: DataRate) -> f64 {
     (1.0 - bandwidth.as_bps() as f64 / incoming.as_bps() as f64).max(0.0)
 }
 
-/// The states in their order: drawn as they are needed, kept so that the second run has those of the first (§4.2).
+/// The states in their order, drawn when needed and kept, so that the second run has those of the first (§4.2).
 #[derive(Debug, Clone)]
 pub(super) struct Recorded {
     states: Vec<State>,
@@ -123,7 +114,7 @@ impl Recorded {
     }
 }
 
-/// The state that `chance`, 0 to 1, stands for.
+/// The state that corresponds to `chance`, 0 to 1.
 fn drawn(chance: f64) -> State {
     let mut rest = chance;
     for state in State::ALL {
@@ -153,7 +144,7 @@ impl Spread {
     }
 }
 
-/// The fate of packets: a coin, and a delay that depends on nothing.
+/// The network between sender and receiver: random loss, and a delay independent of load.
 #[derive(Debug, Clone)]
 pub(super) struct Path {
     bandwidths: Bandwidths,
@@ -173,14 +164,14 @@ impl Path {
         }
     }
 
-    /// How long a packet takes that comes at a rate of `incoming` in this state; `None`: it is lost.
+    /// The delay of a packet that arrives at a rate of `incoming` in this state; `None` if it is lost.
     pub(super) fn carry(&mut self, incoming: DataRate, state: State) -> Option<TimeDelta> {
         let threshold = loss_threshold(incoming, self.bandwidths.of(state));
         let coin: f64 = self.coins.random();
         (coin >= threshold).then(|| self.delay())
     }
 
-    /// The distribution is not named; normal, and never below zero.
+    /// The distribution is not named; we take a normal one, cut at zero.
     pub(super) fn delay(&mut self) -> TimeDelta {
         // Neither 0 nor 1, whose quantiles are infinite.
         let chance = self.delays.random::<f64>().clamp(1e-12, 1.0 - 1e-12);
@@ -196,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_come_as_often_as_table_8_says() {
+    fn states_have_the_probabilities_of_table_8() {
         let mut recorded = Recorded::new(7);
         let count = 40_000_u32;
         let all: Vec<State> = recorded
@@ -216,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_is_replayed_however_it_is_asked_for() {
+    fn recorded_states_are_replayed_in_any_order() {
         let mut recorded = Recorded::new(3);
         let later = recorded.at(Timestamp::ZERO + UPDATE * 50);
         let again = Recorded::new(3).until(Timestamp::ZERO + UPDATE * 51);
@@ -226,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_means_are_those_worked_out_by_hand() {
+    fn means_match_manual_calculation() {
         let means = Bandwidths::TABLE_9.map(|bandwidths| bandwidths.mean_bps().round());
         let published = [3_564_000.0, 4_932_000.0, 6_300_000.0, 8_676_000.0];
         assert!(
@@ -241,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_coin_falls_by_what_exceeds_the_bandwidth() {
+    fn loss_is_the_excess_over_the_bandwidth() {
         let incoming = DataRate::from_bps(7_200_000);
         for (state, expected) in State::ALL.into_iter().zip([0.2, 0.4, 0.6, 1.0]) {
             let mut path = Path::new(Bandwidths::TABLE_8, Spread::Seconds, 1, "test");
@@ -257,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_have_the_mean_and_deviation_of_table_7_unless_they_are_cut_at_zero() {
+    fn delays_have_mean_and_deviation_of_table_7() {
         let of = |spread| {
             let mut path = Path::new(Bandwidths::TABLE_8, spread, 1, "test");
             let all: Vec<f64> = (0..20_000).map(|_| path.delay().as_millis()).collect();

@@ -1,4 +1,4 @@
-//! The same comparison on a link that has a queue: the capacities of the thesis's network over time, and 300 ms of drop-tail.
+//! The same comparison on a link with a drop-tail queue of 300 ms and the bandwidths of the thesis's network over time.
 
 mod agents;
 
@@ -21,32 +21,32 @@ use giusto_sim::{
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use self::agents::{Media, Telling};
+use self::agents::{Media, Reporter};
 use super::{
     network::{Bandwidths, MEAN_DELAY, Recorded, State},
     session::{Pair, Setting},
-    statements::Spread,
 };
+use crate::item::Spread;
 
-/// How long is sent: as long as the thesis's 1000 packets of 60,000 B take at its initial rate, roughly.
+/// Duration of sending: about as long as 1000 packets of 60,000 B take at the initial rate.
 const DURATION: TimeDelta = TimeDelta::from_seconds(60);
 
-/// Packets that a link carries; those of 60,000 B would be 83 ms each.
+/// Packet size on the link; packets of 60,000 B would take 83 ms each.
 const PACKET: DataSize = DataSize::from_bytes(1200);
 
-/// How much the queue holds: so much time at the rate of Idle.
+/// Size of the queue, in time at the rate of Idle.
 pub(super) const QUEUE: TimeDelta = TimeDelta::from_millis(300);
 
-/// Stands for the rate of a saturated link, which cannot be zero: 2 s of it are two bits.
+/// The rate of a saturated link, which cannot be zero: two bits in 2 s.
 const SATURATED: DataRate = DataRate::from_bps(1);
 
-/// Who sends into the queue.
+/// A sender into the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contender {
     Udp,
     Rrtcc,
-    /// With libwebrtc's amplification of the trend, min(n, 60), of which draft and thesis know nothing, and heeding each packet of a
-    /// report rather than the last one.
+    /// RRTCC with libwebrtc's amplification of the trend, min(n, 60), and a decision with each packet of a report instead of the
+    /// last one. Neither is in the draft or the thesis.
     Amplified,
 }
 
@@ -81,24 +81,24 @@ impl Contender {
     }
 }
 
-/// A run through the queue.
+/// The result of a run through the queue.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Queued {
     pub(super) contender: Contender,
     pub(super) sent_bps: f64,
     pub(super) goodput_bps: f64,
     pub(super) loss_ratio: f64,
-    /// One-way, median and 95th percentile, of the packets that arrived.
+    /// One-way delay of received packets, median and 95th percentile.
     pub(super) delay_ms: [f64; 2],
-    /// Packets at which the delay said over-use, of all.
+    /// The share of packets at which the delay signalled over-use.
     pub(super) over_use_ratio: f64,
     /// The rate from each moment on, in bit/s.
     pub(super) rate: Vec<(f64, f64)>,
-    /// The longest one-way delay of each tenth of a second, by the time of arrival, in ms.
+    /// The maximum one-way delay of each tenth of a second, by time of arrival, in ms.
     pub(super) delay: Vec<(f64, f64)>,
 }
 
-/// All contenders on one and the same capacity, and two of them without a queue.
+/// All contenders on the same capacity, and two of them without a queue.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Comparison {
     pub(super) capacity: Vec<(f64, f64)>,
@@ -107,7 +107,7 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// The runs of `seed`. `None` cannot be, as what the link is made of is fixed.
+    /// The runs of `seed`. Never `None`, as the link is fixed and valid.
     pub(super) fn run(seed: u64) -> Option<Self> {
         let mut recorded = Recorded::new(seed);
         let states = recorded.until(Timestamp::ZERO + DURATION * 2);
@@ -148,7 +148,7 @@ fn through_a_queue(contender: Contender, seed: u64, steps: &[(Timestamp, DataRat
     let end = Timestamp::ZERO + DURATION;
     let sender =
         simulation.add_agent(Box::new(Media::new(media, PACKET, contender.algorithm().as_ref(), end)));
-    let receiver = simulation.add_agent(Box::new(Telling::new(reports)));
+    let receiver = simulation.add_agent(Box::new(Reporter::new(reports)));
     simulation.deliver(media, receiver);
     simulation.deliver(reports, sender);
 
@@ -177,13 +177,10 @@ fn through_a_queue(contender: Contender, seed: u64, steps: &[(Timestamp, DataRat
     })
 }
 
-/// Delays are drawn in bins of this length.
+/// Length of the bins of [`Queued::delay`].
 const BIN_S: f64 = 0.1;
 
-/// A figure of a run.
-type Figure = fn(&Queued) -> f64;
-
-/// What is drawn of a run.
+/// What the charts of a run show.
 #[derive(Debug, Default)]
 struct Seen {
     media: FlowId,
@@ -218,34 +215,34 @@ impl Observer for Seen {
     }
 }
 
-/// Medians over all seeds, for those who read JSON.
-pub(super) fn beside(all: &[Comparison]) -> BTreeMap<String, f64> {
-    let mut beside = BTreeMap::new();
-    for contender in Contender::ALL {
-        let figures: [(&str, Figure); 6] = [
-            ("sent_rate_bps", |it| it.sent_bps),
-            ("goodput_bps", |it| it.goodput_bps),
-            ("loss_ratio", |it| it.loss_ratio),
-            ("delay_p50_ms", |it| it.delay_ms[0]),
-            ("delay_p95_ms", |it| it.delay_ms[1]),
-            ("over_use_ratio", |it| it.over_use_ratio),
-        ];
-        for (name, value) in figures {
-            if let Some(spread) = median(all, contender, value) {
-                beside.insert(format!("queue_{}_{name}", contender.id()), spread);
-            }
-        }
-    }
-    beside
+/// A figure of a run with its name in JSON.
+type Figure = (&'static str, fn(&Queued) -> f64);
+
+const FIGURES: [Figure; 6] = [
+    ("sent_rate_bps", |it| it.sent_bps),
+    ("goodput_bps", |it| it.goodput_bps),
+    ("loss_ratio", |it| it.loss_ratio),
+    ("delay_p50_ms", |it| it.delay_ms[0]),
+    ("delay_p95_ms", |it| it.delay_ms[1]),
+    ("over_use_ratio", |it| it.over_use_ratio),
+];
+
+/// The medians of [`FIGURES`] over all seeds.
+pub(super) fn medians(all: &[Comparison], contender: Contender) -> [Option<f64>; 6] {
+    FIGURES.map(|(_, value)| {
+        Spread::of(all.iter().filter_map(|it| it.of(contender)).map(value)).map(|spread| spread.median)
+    })
 }
 
-/// The median of a figure over all seeds.
-pub(super) fn median(
-    all: &[Comparison],
-    contender: Contender,
-    value: impl Fn(&Queued) -> f64,
-) -> Option<f64> {
-    Spread::of(all.iter().filter_map(|it| it.of(contender)).map(value)).map(|spread| spread.median)
+/// The medians of all contenders by name.
+pub(super) fn beside(all: &[Comparison]) -> BTreeMap<String, f64> {
+    let named = |contender: Contender| {
+        let medians = FIGURES.iter().zip(medians(all, contender));
+        medians.filter_map(move |((name, _), median)| {
+            Some((format!("queue_{}_{name}", contender.id()), median?))
+        })
+    };
+    Contender::ALL.into_iter().flat_map(named).collect()
 }
 
 #[cfg(test)]

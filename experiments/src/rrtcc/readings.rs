@@ -1,4 +1,4 @@
-//! What hangs on the readings that were chosen: each other one by itself, on line 2 of Table 9.
+//! What depends on the readings that were chosen: each alternative by itself, on line 2 of Table 9.
 
 use giusto_congestion::gcc::{
     rate::AimdConfig,
@@ -9,14 +9,12 @@ use giusto_units::DataSize;
 use super::{
     network::{self, Bandwidths},
     session::{Pair, Setting},
-    statements::{STATEMENTS, Spread, Statement},
+    statements::{Ours, statements},
 };
+use crate::item::Spread;
 
-/// Changes one thing of the setting that is judged.
+/// Changes one thing of the judged setting.
 pub(super) type Change = fn(&mut Setting);
-
-/// How many readings there are.
-pub(super) const COUNT: usize = READINGS.len();
 
 /// Name and change.
 pub(super) const READINGS: &[(&str, Change)] = &[
@@ -33,46 +31,23 @@ pub(super) const READINGS: &[(&str, Change)] = &[
     ("A_r at most 1.5·R, as in the draft", |setting| setting.algorithm.aimd = AimdConfig::thesis()),
 ];
 
-/// What came of one reading.
+/// The figures of one reading, medians over all seeds.
+pub(super) const FIGURES: [fn(&Pair) -> f64; 6] = [
+    |pair| pair.rrtcc.estimates.len() as f64,
+    |pair| pair.rrtcc.sent_bps(),
+    |pair| pair.udp.loss_ratio(),
+    |pair| pair.rrtcc.loss_ratio(),
+    |pair| pair.udp.goodput_bps() / pair.rrtcc.goodput_bps(),
+    |pair| pair.rrtcc.over_uses as f64 / pair.rrtcc.sent_packets as f64,
+];
+
+/// One reading and what it gives.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reading {
     pub(super) name: &'static str,
-    pub(super) figures: Figures,
-    /// Of the statements about line 2 alone: whether each agrees.
-    pub(super) verdicts: Vec<(&'static str, bool)>,
-}
-
-/// Medians over all seeds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Figures {
-    pub(super) rate_bps: Option<f64>,
-    pub(super) udp_loss: Option<f64>,
-    pub(super) rrtcc_loss: Option<f64>,
-    /// UDP's over RRTCC's.
-    pub(super) goodputs: Option<f64>,
-    /// Packets at which the delay said over-use, of all.
-    pub(super) over_use: Option<f64>,
-    pub(super) reports: Option<f64>,
-}
-
-impl Figures {
-    pub(super) fn of(pairs: &[Pair]) -> Self {
-        let median =
-            |value: fn(&Pair) -> f64| Spread::of(pairs.iter().map(value)).map(|spread| spread.median);
-        Self {
-            rate_bps: median(|pair| pair.rrtcc.sent_bps()),
-            udp_loss: median(|pair| pair.udp.loss_ratio()),
-            rrtcc_loss: median(|pair| pair.rrtcc.loss_ratio()),
-            goodputs: median(|pair| pair.udp.goodput_bps() / pair.rrtcc.goodput_bps()),
-            over_use: median(|pair| pair.rrtcc.over_uses as f64 / pair.rrtcc.sent_packets as f64),
-            reports: median(|pair| pair.rrtcc.estimates.len() as f64),
-        }
-    }
-}
-
-/// The statements that are about line 2 and no other.
-pub(super) fn of_line_2() -> impl Iterator<Item = &'static Statement> {
-    STATEMENTS.iter().filter(|statement| statement.lines == [2])
+    pub(super) figures: [Option<f64>; 6],
+    /// Whether each statement about line 2 alone agrees.
+    pub(super) verdicts: Vec<(String, bool)>,
 }
 
 impl Reading {
@@ -84,11 +59,15 @@ impl Reading {
     }
 
     pub(super) fn judge(name: &'static str, pairs: &[Pair]) -> Self {
-        let figures = Figures::of(pairs);
-        let verdicts = of_line_2().map(|statement| {
-            let ours = Spread::of(pairs.iter().map(|pair| (statement.ours)(&[pair])));
-            (statement.short, ours.is_some_and(|ours| statement.rule.agrees(statement.published, ours)))
+        let spread = |value: fn(&Pair) -> f64| Spread::of(pairs.iter().map(value));
+        let verdicts = statements().into_iter().filter_map(|statement| match statement.ours {
+            Ours::Line(2, value) => {
+                let agrees = statement.judge(spread(value)).agrees;
+                Some((statement.what, agrees))
+            }
+            _ => None,
         });
+        let figures = FIGURES.map(|value| spread(value).map(|spread| spread.median));
         Self { name, figures, verdicts: verdicts.collect() }
     }
 }

@@ -1,4 +1,4 @@
-//! A session on the thesis's network: 1000 packets of one size, a report each 3 s (§3.3).
+//! A session on the thesis's network: 1000 packets of one size, a report every 3 s (§3.3).
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::network::{Bandwidths, MEAN_DELAY, Path, Recorded, Spread};
 /// Table 7.
 pub(super) const PACKETS: u64 = 1000;
 
-/// Who sends.
+/// A sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sender {
     /// "No congestion controller at all" (§3.4.3.2): 7.2 Mbit/s.
@@ -31,7 +31,7 @@ impl Sender {
     }
 }
 
-/// Everything that a run depends on but chance.
+/// The parameters of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Setting {
     pub(super) bandwidths: Bandwidths,
@@ -55,7 +55,7 @@ impl Setting {
     }
 }
 
-/// What the sender knows once a report has come.
+/// The sender's state after a report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
     pub(super) at: Timestamp,
@@ -65,22 +65,22 @@ pub(super) struct Estimate {
     pub(super) loss_ratio: f64,
 }
 
-/// A run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outcome {
-    /// From the first departure until a packet's time after the last.
+    /// From the first departure to one packet's time after the last.
     pub(super) duration_s: f64,
     pub(super) sent_packets: u64,
     pub(super) lost_packets: u64,
     pub(super) packet: DataSize,
     pub(super) estimates: Vec<Estimate>,
-    /// Packets that made the signal over-use.
+    /// Packets that signalled over-use.
     pub(super) over_uses: u64,
     pub(super) mean_delay_ms: f64,
 }
 
 impl Outcome {
-    /// What was sent, over the time that it took: the mean over time of the rate.
+    /// The mean sending rate.
     pub(super) fn sent_bps(&self) -> f64 {
         self.sent_packets as f64 * self.packet.as_bits() as f64 / self.duration_s
     }
@@ -94,7 +94,7 @@ impl Outcome {
     }
 }
 
-/// Both senders on one and the same capacity.
+/// Both senders on the same capacity.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pair {
     pub(super) udp: Outcome,
@@ -124,7 +124,7 @@ impl Pair {
     }
 }
 
-/// What the receiver has: which packets, and when it tells of them.
+/// The receiver: packets to report, and the time of the next report.
 #[derive(Debug, Default)]
 struct Receiver {
     /// Sent and not reported yet, in order.
@@ -171,7 +171,7 @@ fn run(setting: &Setting, sender: Sender, seed: u64, recorded: &mut Recorded) ->
     let mut now = Timestamp::ZERO;
     let mut rate = START;
     for sequence in 0..setting.packets {
-        // What the receiver told before now. The way back loses nothing; each report takes the mean delay.
+        // Reports that arrived before now. None is lost; each takes the mean delay.
         while let Some(at) = receiver.next_report.filter(|at| *at + MEAN_DELAY <= now) {
             receiver.next_report = Some(at + REPORT_INTERVAL);
             thesis.on_report(at + MEAN_DELAY, &receiver.report(at));

@@ -1,425 +1,138 @@
-//! What the thesis says of its results, sentence by sentence, and how it is judged.
-
-use std::collections::BTreeMap;
+//! The sentences of the thesis about its results, and how each is judged.
 
 use super::{
-    published::{MEAN_ESTIMATE_BPS, TABLE_3, TABLE_3_DELAYS_MS},
+    published::MEAN_ESTIMATE_BPS,
     session::{Estimate, Outcome, Pair},
 };
-use crate::Item;
+use crate::item::{Item, Rule, Spread};
 
-/// How far a number may be off, as a share of it.
-const CLOSE: f64 = 0.05;
-
-/// What the runs of all seeds say of one quantity.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Spread {
-    pub(super) low: f64,
-    pub(super) median: f64,
-    pub(super) high: f64,
+/// What one seed gives.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ours {
+    /// The runs of one line of Table 9.
+    Line(usize, fn(&Pair) -> f64),
+    /// The runs of all lines, in their order.
+    All(fn(&[&Pair]) -> f64),
 }
 
-impl Spread {
-    /// Median, 5th and 95th percentile of those that are numbers.
-    pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-        values.sort_by(f64::total_cmp);
-        let at = |share: f64| {
-            values.get(((values.len().saturating_sub(1)) as f64 * share).round() as usize).copied()
-        };
-        Some(Self {
-            low: at(0.05)?,
-            median: giusto::measured::result::median(values.iter().copied())?,
-            high: at(0.95)?,
-        })
-    }
+pub(super) type Statement = crate::item::Statement<Ours>;
+
+const LOSS_LAW: &str = "Loss is what exceeds the bandwidth, so this only says how far the rate fell.";
+const GIVES_WAY: &str = "Above 10 % loss each report takes half of the lost share off the rate; one from a saturated state halves it.";
+const RISES: &str = "With little loss the rate rises by 5 % a report, above UDP's.";
+const TAKES: &str =
+    "A sender that overloads the network gets all of its bandwidth, so the lower rate gets less.";
+const MORE: &str = "Here RRTCC sends more than UDP, and who sends more gets more.";
+const FEW_PACKETS: &str =
+    "A report covers 0.5 s, some seven packets, so the loss ratio moves in large steps.";
+const TABLE_8: &str = "Table 8's probabilities give 12.5 %: 0.125·(0.2 + 0.4) + 0.05.";
+const ABOVE: &str =
+    "23 % above the most that the network carries, 5.76 Mbit/s; the printed loss rule does not stay there.";
+const FARTHER: &str = "On line 4 RRTCC sends more than UDP.";
+
+/// All testable sentences of §4, in its order.
+pub(super) fn statements() -> Vec<Statement> {
+    use Ours::{All, Line};
+    let mut all = vec![
+        Statement::ratio(
+            "mean-estimate",
+            "§4.1: mean estimate",
+            MEAN_ESTIMATE_BPS,
+            Rule::NearAndInRange(0.05),
+            Line(2, |pair| pair.rrtcc.sent_bps()),
+        )
+        .in_unit("bit/s")
+        .because(ABOVE),
+        at_least(
+            "loss-below-20",
+            "§4.1: reports below 20 % loss",
+            0.5,
+            Line(2, |pair| share(&pair.rrtcc.estimates, |estimate| estimate.loss_ratio < 0.2)),
+        )
+        .because(GIVES_WAY),
+        between("loss-two-to-three-times", "§4.1: loss, UDP/RRTCC", 2.5, (2.0, 3.0), Line(2, loss_factor))
+            .because(LOSS_LAW),
+        at_most(
+            "loss-becomes-stable",
+            "§4.1: loss deviation, late/early",
+            0.5,
+            Line(2, |pair| late_over_early(&pair.rrtcc.estimates)),
+        )
+        .because(FEW_PACKETS),
+        at_most(
+            "estimate-stable",
+            "§4.1: deviation of the estimate",
+            0.1,
+            Line(2, |pair| variation(&pair.rrtcc)),
+        )
+        .because(GIVES_WAY),
+        between("rate-little-lower", "§4.1: rate, RRTCC/UDP", 0.984, (0.95, 1.0), Line(2, rate_factor))
+            .because(GIVES_WAY),
+    ];
+    all.extend([1, 2].map(|line| {
+        let what = format!("Fig. 18, line {line}: loss, UDP/RRTCC");
+        at_least(format!("fig18-loss-{line}"), what, 2.0, Line(line, loss_factor)).because(LOSS_LAW)
+    }));
+    all.extend([3, 4].map(|line| {
+        let what = format!("Fig. 18, line {line}: loss of UDP");
+        at_most(format!("fig18-udp-loss-{line}"), what, 0.1, Line(line, |pair| pair.udp.loss_ratio()))
+            .because(TABLE_8)
+    }));
+    all.extend([(1, 1.0, GIVES_WAY), (2, 1.0, GIVES_WAY), (3, 1.05, GIVES_WAY), (4, 1.05, RISES)].map(
+        |(line, high, why)| {
+            let what = format!("Fig. 19, line {line}: rate, RRTCC/UDP");
+            between(format!("fig19-rate-{line}"), what, 1.0, (0.95, high), Line(line, rate_factor))
+                .because(why)
+        },
+    ));
+    all.extend([(1, TAKES), (2, TAKES), (3, TAKES), (4, MORE)].map(|(line, why)| {
+        let what = format!("Fig. 20, line {line}: goodput, UDP/RRTCC");
+        let factor = |pair: &Pair| pair.udp.goodput_bps() / pair.rrtcc.goodput_bps();
+        between(format!("fig20-goodput-{line}"), what, 1.0, (1.0, 1.05), Line(line, factor)).because(why)
+    }));
+    all.extend([
+        at_least(
+            "fig20-goodputs-closer",
+            "Fig. 20: goodputs closer to RRTCC's rate",
+            1.0,
+            All(goodputs_closer),
+        )
+        .because(FARTHER),
+        at_least("fig20-same-trend", "Fig. 20: three lines with one trend", 1.0, All(same_trend))
+            .because("A single run hardly determines the order of two close lines."),
+    ]);
+    all
 }
 
-/// How ours is compared with what was published.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Rule {
-    /// The median is within 5 % of the number, and the number within our range.
-    Number,
-    /// The median is between these.
-    Between(f64, f64),
-    /// The median is at least this.
-    AtLeast(f64),
-    /// The median is at most this.
-    AtMost(f64),
-}
-
-impl Rule {
-    pub(super) fn agrees(self, published: f64, ours: Spread) -> bool {
-        let median = ours.median;
-        match self {
-            Self::Number => {
-                (median - published).abs() <= CLOSE * published.abs()
-                    && (ours.low..=ours.high).contains(&published)
-            }
-            Self::Between(low, high) => (low..=high).contains(&median),
-            Self::AtLeast(least) => median >= least,
-            Self::AtMost(most) => median <= most,
-        }
-    }
-
-    fn figures(self) -> BTreeMap<String, f64> {
-        let named = |name: &str, value: f64| (name.to_owned(), value);
-        match self {
-            Self::Number => BTreeMap::from([named("tolerance_ratio", CLOSE)]),
-            Self::Between(low, high) => BTreeMap::from([named("least", low), named("most", high)]),
-            Self::AtLeast(least) => BTreeMap::from([named("least", least)]),
-            Self::AtMost(most) => BTreeMap::from([named("most", most)]),
-        }
-    }
-}
-
-/// One published number or sentence.
-pub(super) struct Statement {
-    /// A name that stays.
-    pub(super) id: &'static str,
-    /// In so few words that a table holds it.
-    pub(super) short: &'static str,
-    /// In full.
-    pub(super) what: &'static str,
-    pub(super) unit: &'static str,
-    pub(super) published: f64,
-    pub(super) rule: Rule,
-    /// By which lines of Table 9 it is judged: all runs of one seed, in this order.
-    pub(super) lines: &'static [usize],
-    /// What one seed says.
-    pub(super) ours: fn(&[&Pair]) -> f64,
-    /// Why it does not agree, if it does not.
-    pub(super) why: &'static str,
-}
-
-impl Statement {
-    const fn because(mut self, why: &'static str) -> Self {
-        self.why = why;
-        self
-    }
-
-    /// What the runs of all seeds, by line of Table 9, make of it.
-    pub(super) fn measured(&self, runs: &[Vec<Pair>]) -> Option<Spread> {
-        let lines: Option<Vec<&Vec<Pair>>> =
-            self.lines.iter().map(|line| runs.get(line.checked_sub(1)?)).collect();
-        let lines = lines?;
-        let seeds = lines.iter().map(|line| line.len()).min()?;
-        Spread::of((0..seeds).map(|seed| {
-            let pairs: Vec<&Pair> = lines.iter().filter_map(|line| line.get(seed)).collect();
-            (self.ours)(&pairs)
-        }))
-    }
-
-    pub(super) fn item(&self, runs: &[Vec<Pair>]) -> Item {
-        let ours = self.measured(runs);
-        let agrees = ours.is_some_and(|ours| self.rule.agrees(self.published, ours));
-        Item {
-            id: self.id.to_owned(),
-            what: self.what.to_owned(),
-            unit: self.unit.to_owned(),
-            published: self.published,
-            ours: ours.map(|ours| ours.median),
-            ours_low: ours.map(|ours| ours.low),
-            ours_high: ours.map(|ours| ours.high),
-            agrees,
-            why: (!agrees).then(|| self.why.to_owned()),
-            comparable: ours.is_some(),
-            figures: self.rule.figures(),
-        }
-    }
-}
-
-/// The cells of Table 3, which is not the thesis's own.
-pub(super) fn fairness_items(measured: Option<&super::fairness::Shares>) -> Vec<Item> {
-    let mut items = Vec::new();
-    for (place, delay) in TABLE_3_DELAYS_MS.into_iter().enumerate() {
-        for cell in &TABLE_3 {
-            let (Some(published), Some(deviation)) = (cell.published.get(place), cell.deviation.get(place))
-            else {
-                continue;
-            };
-            let ours = measured.and_then(|shares| shares.of(cell.id, delay));
-            let agrees = ours.is_some_and(|ours| (ours.median - published).abs() <= 2.0 * deviation);
-            items.push(Item {
-                id: format!("table3-{}-{delay}ms", cell.id),
-                what: format!("Table 3, {delay} ms: {}", cell.what),
-                unit: cell.unit.to_owned(),
-                published: *published,
-                ours: ours.map(|ours| ours.median),
-                ours_low: ours.map(|ours| ours.low),
-                ours_high: ours.map(|ours| ours.high),
-                agrees,
-                why: (!agrees).then(|| super::fairness::why(ours.is_some()).to_owned()),
-                comparable: ours.is_some(),
-                figures: BTreeMap::from([("deviation".to_owned(), *deviation)]),
-            });
-        }
-    }
-    items
-}
-
-const LOSS_LAW: &str =
-    "Where less exceeds the bandwidth less is lost: this factor says how far the rate gave way, and no more.";
-const GIVES_WAY: &str = "The loss rule as printed gives way: above 10 % of loss it takes half of the lost share off the rate with every report, and a \
-                         report from a saturated state halves it.";
-const RISES: &str = "With so little loss the rule raises the rate by 5 % a report, beyond what UDP sends.";
-const TAKES: &str = "A coin gives to one who overloads all that the network has, and nobody else is there to be heeded: the more is sent, \
-                     the more arrives, so the one whose rate is lower by a quarter or a half has less.";
-const MORE: &str = "The rule raises the rate of RRTCC beyond UDP's here, and who sends more has more.";
-const FEW_PACKETS: &str = "In 0.5 s leave some seven packets, and the states go on changing: the share that is lost of so few moves in \
-                           large steps to the end.";
-const TABLE_8_SAYS: &str = "12.5 % are to be expected by Table 8's probabilities: 0.125·(0.2 + 0.4) + 0.05.";
-
-/// One for each sentence of §4 with a testable content, in its order.
-pub(super) const STATEMENTS: &[Statement] = &[
-    Statement {
-        id: "mean-estimate",
-        short: "§4.1: mean estimate",
-        what: "§4.1: average final estimated bandwidth of RRTCC",
-        unit: "bit/s",
-        published: MEAN_ESTIMATE_BPS,
-        rule: Rule::Number,
-        lines: &[2],
-        ours: |pairs| one(pairs, |pair| pair.rrtcc.sent_bps()),
-        why: "7.08 Mbit/s is 23 % above what the network lets through at best, 5.76. There is no queue, so the delay says nothing; \
-              the loss controller alone, by its printed rule, does not stay there.",
-    },
-    Statement {
-        id: "loss-below-20",
-        short: "§4.1: reports below 20 % loss",
-        what: "§4.1: loss of RRTCC \"is kept lower than 20 percent most of time\", share of reports",
-        unit: "ratio",
-        published: 0.5,
-        rule: Rule::AtLeast(0.5),
-        lines: &[2],
-        ours: |pairs| one(pairs, |pair| share(&pair.rrtcc.estimates, |estimate| estimate.loss_ratio < 0.2)),
-        why: GIVES_WAY,
-    },
-    Statement {
-        id: "loss-two-to-three-times",
-        short: "§4.1: loss, UDP over RRTCC",
-        what: "§4.1: loss of RRTCC \"is about 2 to 3 times lower\" than UDP's, UDP's over RRTCC's",
-        unit: "ratio",
-        published: 2.5,
-        rule: Rule::Between(2.0, 3.0),
-        lines: &[2],
-        ours: |pairs| one(pairs, loss_factor),
-        why: LOSS_LAW,
-    },
-    Statement {
-        id: "loss-becomes-stable",
-        short: "§4.1: spread of loss, late/early",
-        what: "§4.1: loss of RRTCC \"fluctuates at first, then becomes stable\", deviation in the second half of the reports over that in the first",
-        unit: "ratio",
-        published: 0.5,
-        rule: Rule::AtMost(0.5),
-        lines: &[2],
-        ours: |pairs| one(pairs, |pair| late_over_early(&pair.rrtcc.estimates)),
-        why: FEW_PACKETS,
-    },
-    Statement {
-        id: "estimate-stable",
-        short: "§4.1: deviation of the estimate",
-        what: "§4.1: the estimate of RRTCC \"is stable enough to be suitable with a real-time system\", deviation over mean",
-        unit: "ratio",
-        published: 0.1,
-        rule: Rule::AtMost(0.1),
-        lines: &[2],
-        ours: |pairs| one(pairs, |pair| variation(&pair.rrtcc)),
-        why: GIVES_WAY,
-    },
-    Statement {
-        id: "rate-little-lower",
-        short: "§4.1: rate, RRTCC over UDP",
-        what: "§4.1: RRTCC has \"just a little bit lower sending rate\" than UDP, RRTCC's over UDP's",
-        unit: "ratio",
-        published: 0.984,
-        rule: Rule::Between(0.95, 1.0),
-        lines: &[2],
-        ours: |pairs| one(pairs, rate_factor),
-        why: GIVES_WAY,
-    },
-    much_lower_loss(
-        "fig18-loss-1",
-        "Fig. 18: loss, UDP over RRTCC, 1",
-        "Figure 18, line 1: \"much more lower loss ratio\" with RRTCC, UDP's over RRTCC's",
-        &[1],
-    ),
-    much_lower_loss(
-        "fig18-loss-2",
-        "Fig. 18: loss, UDP over RRTCC, 2",
-        "Figure 18, line 2: \"much more lower loss ratio\" with RRTCC, UDP's over RRTCC's",
-        &[2],
-    ),
-    small_loss(
-        "fig18-udp-loss-3",
-        "Fig. 18: loss of UDP, 3",
-        "Figure 18, line 3: loss of UDP \"is small enough to ensure a good real-time transmission\"",
-        &[3],
-    ),
-    small_loss(
-        "fig18-udp-loss-4",
-        "Fig. 18: loss of UDP, 4",
-        "Figure 18, line 4: loss of UDP \"is small enough to ensure a good real-time transmission\"",
-        &[4],
-    ),
-    rate(
-        "fig19-rate-1",
-        "Fig. 19: rate, RRTCC over UDP, 1",
-        "Figure 19, line 1: \"just a little bit lower sending rate\", RRTCC's over UDP's",
-        (0.95, 1.0),
-        &[1],
-    ),
-    rate(
-        "fig19-rate-2",
-        "Fig. 19: rate, RRTCC over UDP, 2",
-        "Figure 19, line 2: \"just a little bit lower sending rate\", RRTCC's over UDP's",
-        (0.95, 1.0),
-        &[2],
-    ),
-    rate(
-        "fig19-rate-3",
-        "Fig. 19: rate, RRTCC over UDP, 3",
-        "Figure 19, line 3: \"the sending bitrate in both cases is approximate\", RRTCC's over UDP's",
-        (0.95, 1.05),
-        &[3],
-    ),
-    rate(
-        "fig19-rate-4",
-        "Fig. 19: rate, RRTCC over UDP, 4",
-        "Figure 19, line 4: \"the sending bitrate in both cases is approximate\", RRTCC's over UDP's",
-        (0.95, 1.05),
-        &[4],
-    )
-    .because(RISES),
-    goodput(
-        "fig20-goodput-1",
-        "Fig. 20: goodput, UDP/RRTCC, 1",
-        "Figure 20, line 1: goodput of UDP \"is quite the same (a little bit higher)\", UDP's over RRTCC's",
-        &[1],
-    ),
-    goodput(
-        "fig20-goodput-2",
-        "Fig. 20: goodput, UDP/RRTCC, 2",
-        "Figure 20, line 2: goodput of UDP \"is quite the same (a little bit higher)\", UDP's over RRTCC's",
-        &[2],
-    ),
-    goodput(
-        "fig20-goodput-3",
-        "Fig. 20: goodput, UDP/RRTCC, 3",
-        "Figure 20, line 3: goodput of UDP \"is quite the same (a little bit higher)\", UDP's over RRTCC's",
-        &[3],
-    ),
-    goodput(
-        "fig20-goodput-4",
-        "Fig. 20: goodput, UDP/RRTCC, 4",
-        "Figure 20, line 4: goodput of UDP \"is quite the same (a little bit higher)\", UDP's over RRTCC's",
-        &[4],
-    )
-    .because(MORE),
-    Statement {
-        id: "fig20-goodputs-closer",
-        short: "Fig. 20: goodputs closer to RRTCC",
-        what: "Figure 20: \"the goodput lines in both cases are closer to the RRTCC sending rate line than the UDP sending rate line\", share of points",
-        unit: "ratio",
-        published: 1.0,
-        rule: Rule::AtLeast(1.0),
-        lines: &[1, 2, 3, 4],
-        ours: goodputs_closer,
-        why: "Where the rate of RRTCC is above UDP's, as with line 4, its line is the farther one.",
-    },
-    Statement {
-        id: "fig20-same-trend",
-        short: "Fig. 20: three lines, one trend",
-        what: "Figure 20: \"two goodput lines and the RRTCC sending rate line have the same trend\", share of steps from line to line at which all rise",
-        unit: "ratio",
-        published: 1.0,
-        rule: Rule::AtLeast(1.0),
-        lines: &[1, 2, 3, 4],
-        ours: same_trend,
-        why: "A single run of a minute hardly fixes the order of two lines that lie close.",
-    },
-];
-
-const fn much_lower_loss(
-    id: &'static str,
-    short: &'static str,
-    what: &'static str,
-    lines: &'static [usize],
+fn between(
+    id: impl Into<String>,
+    what: impl Into<String>,
+    published: f64,
+    (low, high): (f64, f64),
+    ours: Ours,
 ) -> Statement {
-    Statement {
-        id,
-        short,
-        what,
-        unit: "ratio",
-        published: 2.0,
-        rule: Rule::AtLeast(2.0),
-        lines,
-        ours: |pairs| one(pairs, loss_factor),
-        why: LOSS_LAW,
-    }
+    Statement::ratio(id, what, published, Rule::Between(low, high), ours)
 }
 
-const fn small_loss(
-    id: &'static str,
-    short: &'static str,
-    what: &'static str,
-    lines: &'static [usize],
-) -> Statement {
-    Statement {
-        id,
-        short,
-        what,
-        unit: "ratio",
-        published: 0.1,
-        rule: Rule::AtMost(0.1),
-        lines,
-        ours: |pairs| one(pairs, |pair| pair.udp.loss_ratio()),
-        why: TABLE_8_SAYS,
-    }
+fn at_least(id: impl Into<String>, what: impl Into<String>, bound: f64, ours: Ours) -> Statement {
+    Statement::ratio(id, what, bound, Rule::AtLeast(bound), ours)
 }
 
-const fn rate(
-    id: &'static str,
-    short: &'static str,
-    what: &'static str,
-    (least, most): (f64, f64),
-    lines: &'static [usize],
-) -> Statement {
-    Statement {
-        id,
-        short,
-        what,
-        unit: "ratio",
-        published: 1.0,
-        rule: Rule::Between(least, most),
-        lines,
-        ours: |pairs| one(pairs, rate_factor),
-        why: GIVES_WAY,
-    }
+fn at_most(id: impl Into<String>, what: impl Into<String>, bound: f64, ours: Ours) -> Statement {
+    Statement::ratio(id, what, bound, Rule::AtMost(bound), ours)
 }
 
-const fn goodput(
-    id: &'static str,
-    short: &'static str,
-    what: &'static str,
-    lines: &'static [usize],
-) -> Statement {
-    Statement {
-        id,
-        short,
-        what,
-        unit: "ratio",
-        published: 1.0,
-        rule: Rule::Between(1.0, 1.05),
-        lines,
-        ours: |pairs| one(pairs, |pair| pair.udp.goodput_bps() / pair.rrtcc.goodput_bps()),
-        why: TAKES,
-    }
-}
-
-fn one(pairs: &[&Pair], value: impl Fn(&Pair) -> f64) -> f64 {
-    pairs.first().map_or(f64::NAN, |pair| value(pair))
+/// A statement judged by the runs of all seeds, by line of Table 9. What did not run is not comparable.
+pub(super) fn item(statement: &Statement, runs: &[Vec<Pair>]) -> Item {
+    let of_line = |line: usize| runs.get(line.checked_sub(1)?);
+    let ours = match statement.ours {
+        Ours::Line(line, value) => of_line(line).and_then(|pairs| Spread::of(pairs.iter().map(value))),
+        Ours::All(value) => of_line(4).and_then(|last| {
+            let seed = |seed| runs.iter().filter_map(|line| line.get(seed)).collect::<Vec<_>>();
+            Spread::of((0..last.len()).map(|number| value(&seed(number))))
+        }),
+    };
+    Item { comparable: ours.is_some(), ..statement.judge(ours) }
 }
 
 fn loss_factor(pair: &Pair) -> f64 {
@@ -430,11 +143,8 @@ fn rate_factor(pair: &Pair) -> f64 {
     pair.rrtcc.sent_bps() / pair.udp.sent_bps()
 }
 
-/// The share of `values` that are as they should be; no number without any.
+/// The share of `values` for which `holds` is true; NaN without any.
 fn share<T>(values: &[T], holds: impl Fn(&T) -> bool) -> f64 {
-    if values.is_empty() {
-        return f64::NAN;
-    }
     values.iter().filter(|value| holds(value)).count() as f64 / values.len() as f64
 }
 
@@ -451,27 +161,25 @@ fn late_over_early(estimates: &[Estimate]) -> f64 {
 }
 
 fn variation(run: &Outcome) -> f64 {
-    let (mean, deviation) =
-        mean_and_deviation(run.estimates.iter().map(|estimate| estimate.rate.as_bps() as f64));
+    let rates = run.estimates.iter().map(|estimate| estimate.rate.as_bps() as f64);
+    let (mean, deviation) = mean_and_deviation(rates);
     deviation / mean
 }
 
+/// The share of goodputs that lie closer to RRTCC's sending rate than to UDP's.
 fn goodputs_closer(pairs: &[&Pair]) -> f64 {
-    let points: Vec<(f64, f64, f64)> = pairs
-        .iter()
-        .flat_map(|pair| {
-            let rates = (pair.rrtcc.sent_bps(), pair.udp.sent_bps());
-            [pair.udp.goodput_bps(), pair.rrtcc.goodput_bps()].map(|goodput| (goodput, rates.0, rates.1))
-        })
-        .collect();
-    share(&points, |(goodput, rrtcc, udp)| (goodput - rrtcc).abs() < (goodput - udp).abs())
+    let distances = pairs.iter().flat_map(|pair| {
+        [pair.udp.goodput_bps(), pair.rrtcc.goodput_bps()]
+            .map(|goodput| [pair.rrtcc.sent_bps(), pair.udp.sent_bps()].map(|rate| (goodput - rate).abs()))
+    });
+    share(&distances.collect::<Vec<_>>(), |[rrtcc, udp]| rrtcc < udp)
 }
 
+/// The share of steps from line to line at which RRTCC's rate and both goodputs rise.
 fn same_trend(pairs: &[&Pair]) -> f64 {
-    let lines: Vec<[f64; 3]> = pairs
-        .iter()
-        .map(|pair| [pair.rrtcc.sent_bps(), pair.rrtcc.goodput_bps(), pair.udp.goodput_bps()])
-        .collect();
-    let steps: Vec<_> = lines.iter().zip(lines.iter().skip(1)).collect();
-    share(&steps, |(before, after)| before.iter().zip(after.iter()).all(|(before, after)| after > before))
+    let rates = |pair: &Pair| [pair.rrtcc.sent_bps(), pair.rrtcc.goodput_bps(), pair.udp.goodput_bps()];
+    share(&pairs.windows(2).collect::<Vec<_>>(), |step| match step {
+        [before, after] => rates(before).iter().zip(rates(after)).all(|(before, after)| after > *before),
+        _ => false,
+    })
 }

@@ -1,13 +1,13 @@
-//! The paper's experiments, on the machine that it describes.
+//! The paper's experiments on the machine that it describes.
 
 use giusto_pace::{
-    BurstBound, BurstLimit, CyclePlan, CycleRule, DifferentialRule, DifferentialTime, HeaderLayer, IpVersion,
-    Schedule, Strategy, StrategyOptions,
+    BurstBound, CyclePlan, CycleRule, DifferentialRule, DifferentialTime, HeaderLayer, IpVersion, Schedule,
+    Strategy, StrategyOptions,
 };
-use giusto_sim::machine::{Data, Departure, Machine, Record, SleepModel};
+use giusto_sim::machine::{Data, Machine, Record, SleepModel};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-/// What sending a packet takes in the paper, in seconds: the `T` of its formulas.
+/// How long a send takes in the paper, in seconds: the `T` of its formulas.
 pub(super) const SEND_TIME: f64 = 0.002;
 /// `R` where the packet size varies, in bytes per second.
 pub(super) const RATE: u64 = 100_000;
@@ -15,17 +15,17 @@ pub(super) const RATE: u64 = 100_000;
 pub(super) const SIZE: u64 = 1400;
 /// Packets in each run of Figure 7.
 pub(super) const FIGURE_7_PACKETS: u64 = 100;
-/// Packets in each run of the other figures: so many that the first and the last cycle do not count.
+/// Packets in each run of the other figures: enough that the first and the last cycle hardly count.
 pub(super) const PACKETS: u64 = 1000;
 /// Packets in the window over which a peak rate is taken.
-pub(super) const WINDOW: usize = 5;
+const WINDOW: usize = 5;
 
-/// An algorithm, as it is shown.
+/// A shaper of the paper, or `grid`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Of(Strategy),
     Dt0AsPrinted,
-    /// `grid` with a burst bound that is made for sleeps of 10 ms: two of them.
+    /// `grid` with a burst bound of two sleeps of 10 ms.
     WideGrid,
 }
 
@@ -41,7 +41,7 @@ impl Algorithm {
     }
 }
 
-/// One run: who sends what on which machine.
+/// One run: algorithm, machine, packet size and rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trial {
     pub(super) algorithm: Algorithm,
@@ -64,7 +64,7 @@ impl Trial {
         Self { algorithm, machine: machine(model), size, rate, r_max: None }
     }
 
-    /// The run with so many packets, all there at the beginning.
+    /// The run with this many packets, all present at the start.
     pub(super) fn file(&self, packets: u64) -> Record {
         self.with(&Data::File { packets })
     }
@@ -93,31 +93,20 @@ impl Trial {
 
     fn schedule(&self) -> Option<Box<dyn Schedule>> {
         let bits_per_second = |bytes: u64| DataRate::from_bps(bytes.saturating_mul(8));
-        let plan = CyclePlan::new(
-            bits_per_second(self.rate),
-            DataSize::from_bytes(self.size),
-            HeaderLayer::Payload,
-            IpVersion::V4,
-            CycleRule::Given(1),
-        );
-        let plan = plan.ok()?;
-        let r_max = self.r_max.map(bits_per_second);
+        let (rate, size) = (bits_per_second(self.rate), DataSize::from_bytes(self.size));
+        let plan =
+            CyclePlan::new(rate, size, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(1)).ok()?;
+        let options =
+            StrategyOptions { r_max: self.r_max.map(bits_per_second), ..StrategyOptions::default() };
         match self.algorithm {
-            Algorithm::Of(strategy) => {
-                strategy.build(&plan, StrategyOptions { r_max, ..StrategyOptions::default() }).ok()
-            }
+            Algorithm::Of(strategy) => strategy.build(&plan, options).ok(),
             Algorithm::WideGrid => {
                 let burst_bound = BurstBound::Time(TimeDelta::from_millis(20));
-                Strategy::Grid
-                    .build(&plan, StrategyOptions { r_max, burst_bound, ..StrategyOptions::default() })
-                    .ok()
+                Strategy::Grid.build(&plan, StrategyOptions { burst_bound, ..options }).ok()
             }
+            // No statement asks for R_max here.
             Algorithm::Dt0AsPrinted => {
-                let schedule = Box::new(DifferentialTime::new(&plan, DifferentialRule::Dt0AsPrinted, None));
-                match r_max {
-                    Some(r_max) => Some(Box::new(BurstLimit::new(schedule, r_max).ok()?)),
-                    None => Some(schedule),
-                }
+                Some(Box::new(DifferentialTime::new(&plan, DifferentialRule::Dt0AsPrinted, None)))
             }
         }
     }
@@ -127,32 +116,6 @@ impl Trial {
 pub(super) fn throughput(record: &Record, size: u64) -> f64 {
     let seconds = record.ended.as_seconds();
     if seconds > 0.0 { record.departures.len() as f64 * size as f64 / seconds } else { 0.0 }
-}
-
-/// The largest rate over any [`WINDOW`] packets in a row, in bytes per second: one packet less over the time from the first to
-/// the last of them.
-pub(super) fn peak_rate(departures: &[Departure], size: u64) -> f64 {
-    let gaps = (WINDOW - 1) as f64;
-    let spans = departures.windows(WINDOW).filter_map(|window| Some(window.last()?.at - window.first()?.at));
-    spans.map(|span| gaps * size as f64 / span.as_seconds().max(1e-9)).fold(0.0, f64::max)
-}
-
-/// By how many bytes at most what left in any window, both ends included, exceeds `rate` times the window.
-pub(super) fn burst(departures: &[Departure], size: u64, rate: u64) -> f64 {
-    // With x the running excess, each window's is a difference of two of its values, so the largest needs one pass.
-    let (mut lowest, mut most, mut sent) = (f64::MAX, 0.0_f64, 0.0);
-    for departure in departures {
-        let line = departure.at.as_seconds() * rate as f64;
-        lowest = lowest.min(sent - line);
-        sent += size as f64;
-        most = most.max(sent - line - lowest);
-    }
-    most
-}
-
-/// The gaps between departures, in ms.
-pub(super) fn gaps_ms(departures: &[Departure]) -> Vec<f64> {
-    departures.windows(2).filter_map(|pair| Some((pair.last()?.at - pair.first()?.at).as_millis())).collect()
 }
 
 /// Figure 14: ten packets of 1000 B at the beginning of every 10 s, at 2000 B/s.
@@ -166,14 +129,27 @@ pub(super) mod live {
         Data::Live { packets: FRAGMENT, interval: TimeDelta::from_seconds(10), fragments: 3 };
 }
 
-/// §8: 20 packets at the beginning of every second, which take 200 ms at the rate; twice the rate is the most.
+/// §8: 20 packets at the beginning of every second, which take 200 ms at the rate; `R_max` is twice the rate.
 pub(super) mod bursts {
-    use super::{Data, TimeDelta};
+    use super::{Algorithm, Data, RATE, SleepModel, TimeDelta, Trial, WINDOW};
 
     pub(in super::super) const SIZE: u64 = 1000;
     pub(in super::super) const R_MAX: u64 = 2 * super::RATE;
     pub(in super::super) const DATA: Data =
         Data::Live { packets: 20, interval: TimeDelta::from_seconds(1), fragments: 3 };
+
+    pub(in super::super) const fn trial(algorithm: Algorithm, model: SleepModel) -> Trial {
+        Trial::new(algorithm, model, SIZE, RATE)
+    }
+
+    /// The largest rate over any [`WINDOW`] packets in a row, in bytes per second: the gaps between them over their time.
+    pub(in super::super) fn peak(trial: Trial) -> f64 {
+        let record = trial.with(&DATA);
+        let windows = record.departures.windows(WINDOW);
+        let spans = windows.filter_map(|window| Some(window.last()?.at - window.first()?.at));
+        let bytes = (WINDOW - 1) as f64 * SIZE as f64;
+        spans.map(|span| bytes / span.as_seconds().max(1e-9)).fold(0.0, f64::max)
+    }
 }
 
 /// Packet sizes in bytes, from `from` to `to`.

@@ -1,8 +1,9 @@
 use super::{
     simulated::{Algorithm, FIGURE_7_PACKETS, RATE, SEND_TIME, Trial},
-    statements::{Rule, STATEMENTS},
+    statements::statements,
     *,
 };
+use crate::item::Item;
 
 fn interrupted() -> RunResult {
     RunResult { ended: Some("interrupted".to_owned()), ..RunResult::default() }
@@ -18,51 +19,54 @@ fn item(id: &str) -> Item {
 }
 
 #[test]
-fn the_statements_come_out_as_they_do() {
-    let table = nothing_measured().table(86);
-    assert!(table.lines().all(|line| line.chars().count() <= 86), "{table}");
+fn statements_have_these_verdicts() {
+    let table = nothing_measured().table(100);
+    assert!(
+        table.lines().take_while(|line| !line.is_empty()).all(|line| line.chars().count() <= 100),
+        "{table}"
+    );
     insta::assert_snapshot!(table, @"
-    statement                           published      sleep              sleep
-                                                   rounds up           to ticks
-    ─────────────────────────────────────────────────────────────────────────────────────
-    Fig. 4: S* = R·T                        200 B        200  agrees        200  agrees
-    Fig. 4: R* = S/T                  700,000 B/s    696,517  agrees    693,756  agrees
-    Fig. 5: sleep(2 ms)                     10 ms         10  agrees         10  agrees
-    Fig. 6a: close up to 200 B              1.000      1.000  agrees      1.000  agrees
-    Fig. 6a: far at 200 to 500 B            1.000      1.000  agrees      1.000  agrees
-    the same, DT0 as printed                1.000      0.000  (shown)     0.000  (shown)
-    Fig. 6a: close above 900 B              1.000      1.000  agrees      0.100  differs
-    Fig. 6a: throughput, 1000 B       100,000 B/s     99,900  agrees     99,980  agrees
-    Fig. 6b: close up to R =          150,000 B/s    150,000  agrees     75,000  differs
-    Fig. 6b: constant above                 1.000      1.000  agrees      1.000  agrees
-    Fig. 6b: back to ideal beyond           1.000      1.000  agrees      1.000  agrees
-    Fig. 7a: sleep asked, 500 B            152 ms        152  agrees        152  agrees
-    Fig. 7a: slept, 500 B                  819 ms        500  differs       802  agrees
-    Fig. 7a: overslept, 500 B              667 ms        348  differs       650  agrees
-    §3: overslept each, 500 B                7 ms          7  agrees         13  differs
-    sleep asked, DT0 as printed            152 ms         65  (shown)        41  (shown)
-    Fig. 7a: slept, 1000 B                 800 ms        810  agrees        802  agrees
-    Fig. 7a: overslept, 1000 B             400 ms        400  agrees        400  agrees
-    §4: n = RG/(S−RT), 300 B        10.00 packets      10.00  agrees      14.93  differs
-    §4: n = RG/(S−RT), 500 B         3.33 packets       3.33  agrees       5.99  differs
-    §4: n = RG/(S−RT), 1000 B        1.25 packets       1.25  agrees       2.00  differs
-    Fig. 12: DT1 close to ideal             1.000      1.000  agrees      1.000  agrees
-    Fig. 12: DT2 close to ideal             1.000      0.824  differs     0.750  differs
-    Fig. 12: AT0 close to ideal             1.000      1.000  agrees      1.000  agrees
-    §4: DT2 burstier than DT1               1.000      0.125  differs     0.000  differs
-    Fig. 14: gaps, AT0, first 10 s         500 ms        501  agrees        501  agrees
-    Fig. 14: gaps, AT0, later                0 ms          2  agrees          2  agrees
-    Fig. 14: gaps, AT1, first 10 s         500 ms        501  agrees        501  agrees
-    Fig. 14: gaps, AT1, later              500 ms        501  agrees        501  agrees
-    §8: R_max is kept after a gap           1.000      1.000  agrees      1.000  agrees
+    statement                            published      sleep                     sleep
+                                                    rounds up                  to ticks
+    ────────────────────────────────────────────────────────────────────────────────────────────────────
+    Fig. 4: S* = R·T                         200 B        200  agrees               200  agrees
+    Fig. 4: R* = S/T                   700,000 B/s    696,517  agrees           693,756  agrees
+    Fig. 5: sleep(2 ms)                      10 ms         10  agrees                10  agrees
+    Fig. 6a: close up to 200 B               1.000      1.000  agrees             1.000  agrees
+    Fig. 6a: far at 200 to 500 B             1.000      1.000  agrees             1.000  agrees
+    the same, DT0 as printed                 1.000      0.000  not comparable     0.000  not comparable
+    Fig. 6a: close above 900 B               1.000      1.000  agrees             0.100  differs
+    Fig. 6a: throughput, 1000 B        100,000 B/s     99,900  agrees            99,980  agrees
+    Fig. 6b: close up to               150,000 B/s    150,000  agrees            75,000  differs
+    Fig. 6b: constant above                  1.000      1.000  agrees             1.000  agrees
+    Fig. 6b: back to ideal beyond            1.000      1.000  agrees             1.000  agrees
+    Fig. 7a: requested sleep, 500 B         152 ms        152  agrees               152  agrees
+    Fig. 7a: slept, 500 B                   819 ms        500  differs              802  agrees
+    Fig. 7a: overslept, 500 B               667 ms        348  differs              650  agrees
+    §3: overslept each time, 500 B            7 ms          7  agrees                13  differs
+    requested, DT0 as printed               152 ms         65  not comparable        41  not comparable
+    Fig. 7a: slept, 1000 B                  800 ms        810  agrees               802  agrees
+    Fig. 7a: overslept, 1000 B              400 ms        400  agrees               400  agrees
+    §4: n = RG/(S−RT), 300 B         10.00 packets      10.00  agrees             14.93  differs
+    §4: n = RG/(S−RT), 500 B          3.33 packets       3.33  agrees              5.99  differs
+    §4: n = RG/(S−RT), 1000 B         1.25 packets       1.25  agrees              2.00  differs
+    Fig. 12: DT1 close to ideal              1.000      1.000  agrees             1.000  agrees
+    Fig. 12: DT2 close to ideal              1.000      0.824  differs            0.750  differs
+    Fig. 12: AT0 close to ideal              1.000      1.000  agrees             1.000  agrees
+    §4: DT2 burstier than DT1                1.000      0.125  differs            0.000  differs
+    Fig. 14: gaps, AT0, first 10 s          500 ms        501  agrees               501  agrees
+    Fig. 14: gaps, AT0, later                 0 ms          2  agrees                 2  agrees
+    Fig. 14: gaps, AT1, first 10 s          500 ms        501  agrees               501  agrees
+    Fig. 14: gaps, AT1, later               500 ms        501  agrees               501  agrees
+    §8: R_max is kept after a gap            1.000      1.000  agrees             1.000  agrees
 
-    Agreeing: 24 of 28 where a sleep rounds up, 20 of 28 where it ends on ticks.
+    24 of 28 published numbers and statements are reproduced if a sleep is rounded up to 10 ms, 20 if it ends on ticks: neither reading of the paper's sleep explains all of them.
     A ratio is the share of points.
     ");
 }
 
 #[test]
-fn figure_7_is_worked_out_by_hand() {
+fn figure_7_matches_manual_calculation() {
     // DT0 at 500 B: 5 ms asked of the first sleep, for it knows of no send yet, then 3 ms in every other cycle of 50.
     let asked = TimeDelta::from_millis(5 + 49 * 3);
     // Rounded up, each of 50 lasts 10 ms. To ticks, the first begins at 2 ms and ends at 20, the others begin 4 ms after a tick.
@@ -77,7 +81,7 @@ fn figure_7_is_worked_out_by_hand() {
 }
 
 #[test]
-fn the_plateau_of_figure_6b_is_two_packets_for_each_sleep() {
+fn the_plateau_of_figure_6b_is_two_packets_a_sleep() {
     // 2 · 1400 B in 2 · 2 ms and a sleep: of 10 ms, or of 16 ms.
     for (model, plateau) in SleepModel::ALL.into_iter().zip([200_000.0, 140_000.0]) {
         let reached = Trial::new(Algorithm::DT0, model, 1400, 400_000).throughput();
@@ -86,7 +90,7 @@ fn the_plateau_of_figure_6b_is_two_packets_for_each_sleep() {
 }
 
 #[test]
-fn as_printed_dt0_loses_nothing_and_so_is_not_what_the_paper_measured() {
+fn dt0_as_printed_is_not_what_the_paper_measured() {
     for model in SleepModel::ALL {
         let ratio = |algorithm| Trial::new(algorithm, model, 500, RATE).ratio();
         assert!(ratio(Algorithm::Dt0AsPrinted) > 0.99);
@@ -97,12 +101,12 @@ fn as_printed_dt0_loses_nothing_and_so_is_not_what_the_paper_measured() {
 }
 
 #[test]
-fn the_formulas_of_the_paper_are_what_its_numbers_are_compared_with() {
+fn published_numbers_follow_the_paper_s_formulas() {
     let rate = RATE as f64;
     for (size, id) in [(300.0, "section4-n-300"), (500.0, "section4-n-500"), (1000.0, "section4-n-1000")] {
         let n = rate * 0.010 / (size - rate * SEND_TIME);
-        let statement = STATEMENTS.iter().find(|statement| statement.id == id).unwrap();
-        assert!((statement.published - n).abs() < 1e-9, "{id}: {n}");
+        let published = item(&format!("{id}-ticks")).published;
+        assert!((published - n).abs() < 1e-9, "{id}: {n}");
     }
     let published = |id| item(id).published;
     assert!((published("fig4-smallest-size-ticks") - rate * SEND_TIME).abs() < 1e-9);
@@ -110,22 +114,9 @@ fn the_formulas_of_the_paper_are_what_its_numbers_are_compared_with() {
 }
 
 #[test]
-fn the_rule_is_refuted_from_both_sides() {
-    for (rule, good, bad) in [
-        (Rule::Close, [950.0, 1050.0], [949.0, 1051.0]),
-        (Rule::All, [1.0, 1.0], [0.99, 0.0]),
-        (Rule::AtMost(5.0), [0.0, 5.0], [5.1, f64::NAN]),
-    ] {
-        let published = if rule == Rule::Close { 1000.0 } else { 1.0 };
-        assert!(good.iter().all(|ours| rule.agrees(published, *ours)), "{rule:?}");
-        assert!(bad.iter().all(|ours| !rule.agrees(published, *ours)), "{rule:?}");
-    }
-}
-
-#[test]
-fn what_does_not_agree_says_why() {
+fn items_that_differ_say_why() {
     let all = nothing_measured().reproduction();
-    assert_eq!(all.items.len(), 2 * STATEMENTS.len());
+    assert_eq!(all.items.len(), 2 * statements().len());
     for item in &all.items {
         assert_eq!(item.agrees, item.why.is_none(), "{}", item.id);
         assert!(item.why.as_ref().is_none_or(|why| !why.is_empty()), "{} has no reason", item.id);
@@ -140,7 +131,7 @@ fn what_does_not_agree_says_why() {
 }
 
 #[test]
-fn what_was_measured_before_an_interruption_stands_beside_the_rest() {
+fn an_interrupted_measurement_keeps_its_runs() {
     let mut made = 0;
     let shaper = run(Plan::QUICK, |config| {
         made += 1;
@@ -154,21 +145,15 @@ fn what_was_measured_before_an_interruption_stands_beside_the_rest() {
     assert_eq!(beside.get("own_clock_dt0_600_B_ratio"), Some(&0.75));
     assert_eq!(beside.len(), 2);
     let table = shaper.table(86);
-    assert!(table.contains("Another machine"), "{table}");
+    assert!(table.contains("This machine's clock"), "{table}");
     assert!(table.contains("75.0 %"), "{table}");
     let error = run(Plan::QUICK, |_| anyhow::bail!("no route")).unwrap_err();
     assert_eq!(format!("{error:#}"), "shaper: dt0, 200 B: no route");
 }
 
 #[test]
-fn the_docs_state_the_rule_word_for_word() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reproduce-shaper.md");
-    let docs = std::fs::read_to_string(path).unwrap();
-    let docs = docs.split_whitespace().collect::<Vec<_>>().join(" ");
-    for sentence in RULE {
-        let sentence = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(docs.contains(&sentence), "docs/reproduce-shaper.md lacks: {sentence}");
-    }
+fn the_committed_page_is_the_generated_one() {
+    assert_eq!(include_str!("../../../docs/reproduce/shaper.md"), nothing_measured().markdown());
 }
 
 #[test]
@@ -187,5 +172,5 @@ fn the_page_shows_every_figure() {
     ] {
         assert!(model.contains(text), "the page lacks {text}");
     }
-    assert!(!model.contains("Another machine"));
+    assert!(!model.contains("This machine's clock"));
 }

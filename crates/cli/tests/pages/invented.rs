@@ -38,7 +38,7 @@ fn quantiles(values: &[f64]) -> Quantiles {
     let mut sorted: Vec<f64> = values.iter().map(|value| value.abs()).collect();
     sorted.sort_by(f64::total_cmp);
     let at = |q: f64| sorted.get(((sorted.len() - 1) as f64 * q).round() as usize).copied();
-    Quantiles { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: at(1.0) }
+    Quantiles { min: None, p50: at(0.5), p99: at(0.99), p999: at(0.999), max: at(1.0) }
 }
 
 fn run(strategy: &str, rate_bps: u64, width_us: f64, error_ppm: f64) -> (RunResult, RunPlots) {
@@ -63,9 +63,7 @@ fn run(strategy: &str, rate_bps: u64, width_us: f64, error_ppm: f64) -> (RunResu
         receiver_cpu_ratio: Some(0.03),
         one_way_delay_ms: OneWayDelay {
             basis: Some("one clock".to_owned()),
-            p50: Some(0.0165),
-            p99: Some(0.031),
-            ..OneWayDelay::default()
+            quantiles: Quantiles { p50: Some(0.0165), p99: Some(0.031), ..Quantiles::default() },
         },
         voice: Some(VoiceFigures { mos: Some(4.41), ..VoiceFigures::default() }),
         system: Some(SystemGranted {

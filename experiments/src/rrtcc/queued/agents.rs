@@ -14,7 +14,7 @@ use giusto_sim::{
 };
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, Timestamp};
 
-/// The gauge of packets at which the delay said over-use.
+/// The gauge that counts packets at which the delay signalled over-use.
 pub(super) const OVER_USES: &str = "over_use_packets";
 
 /// Sends packets of one size, one at a time, at the rate of the thesis's algorithm or at a constant one.
@@ -107,21 +107,21 @@ impl Agent for Media {
     }
 }
 
-/// Tells each 3 s which packets have come, and when: the thesis's RTCP packet (Table 5), in a form of our own.
+/// Reports every 3 s which packets arrived, and when: the thesis's RTCP packet (Table 5) in a format of our own.
 #[derive(Debug)]
-pub(super) struct Telling {
+pub(super) struct Reporter {
     flow: FlowId,
     arrivals: Vec<(u64, Timestamp)>,
     next: Option<Timestamp>,
 }
 
-impl Telling {
+impl Reporter {
     pub(super) fn new(flow: FlowId) -> Self {
         Self { flow, arrivals: Vec::new(), next: None }
     }
 }
 
-impl Agent for Telling {
+impl Agent for Reporter {
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, _body: &Body) {
         self.next.get_or_insert(now + REPORT_INTERVAL);
         self.arrivals.push((packet.sequence, now));
@@ -131,7 +131,7 @@ impl Agent for Telling {
 
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
         let due = self.next.filter(|due| *due <= now)?;
-        // Who has sent nothing since is not told of anything, but asked for the next report.
+        // A report may be empty.
         let head = written(&std::mem::take(&mut self.arrivals));
         let body = Body::Datagram { head, payload: Payload::default() };
         self.next = Some(due + REPORT_INTERVAL);
