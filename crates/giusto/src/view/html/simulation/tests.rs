@@ -63,13 +63,7 @@ fn charts(report: &Report) -> Vec<(&str, Vec<&str>)> {
 }
 
 fn name(series: &Series) -> &str {
-    match series {
-        Series::Line { name, .. }
-        | Series::Limit { name, .. }
-        | Series::Stacked { name, .. }
-        | Series::Events { name, .. } => name,
-        other => panic!("{other:?}"),
-    }
+    series.name()
 }
 
 fn check(passed: bool, value: Option<f64>) -> Check {
@@ -102,8 +96,6 @@ fn a_page_shows_each_flow_and_each_busy_link() {
     for wanted in ["giusto sim test.toml", "3 × camera", "<far>"] {
         assert!(model.contains(wanted), "{wanted}");
     }
-    let html = report.to_html();
-    assert!(html.contains("giusto sim test.toml") && html.contains("3 × camera"));
 }
 
 #[test]
@@ -117,7 +109,7 @@ fn a_media_flow_has_its_target_decisions_and_frames_drawn() {
         (4.0, 400, 400, Cause::ProbeSuppressed),
     ];
     let decision =
-        |(at_s, from, to, cause)| DecisionRecord { at_s, from_bps: from * 1000, to_bps: to * 1000, cause };
+        |(at_s, from, to, cause)| DecisionRecord { at_s, from_bps: from * 1000_u64, to_bps: to * 1000_u64, cause };
     let windows = timeline(&mut record).sent_packets.len();
     timeline(&mut record).media = Some(MediaTimeline {
         target_rate_bps: vec![Some(400_000.0); windows],
@@ -131,8 +123,8 @@ fn a_media_flow_has_its_target_decisions_and_frames_drawn() {
     let all = [kinds.as_slice(), &["capacity of narrow"]].concat();
     assert_eq!(charts(&page)[0], ("camera: target and rates", all));
     assert_eq!(charts(&page)[1], ("Frame delay", vec!["camera"]));
-    let html = page.to_html();
-    assert!(html.contains("over-use, trend 14.2 ms above threshold 12.5 ms: 500.000 → 400.000 kbit/s"));
+    let model = serde_json::to_string(&page).unwrap();
+    assert!(model.contains("over-use, trend 14.2 ms above threshold 12.5 ms: 500.000 → 400.000 kbit/s"));
     // Very many are thinned, and the page says so.
     let media = timeline(&mut record).media.as_mut().unwrap();
     for place in 1..=5_000 {
@@ -194,6 +186,7 @@ fn of_several_videos_each_is_drawn_and_has_its_row() {
     let chart = report.sections.iter().find_map(of).unwrap();
     assert_eq!(chart.series.iter().map(name).collect::<Vec<_>>(), ["camera", "<screen>"]);
     let Series::Line { points, .. } = &chart.series[0] else { panic!("a line") };
+    let points = points.inline();
     let mean = points.iter().map(|&(_, rate)| rate).sum::<f64>() / points.len() as f64;
     assert!((mean - 320.0).abs() < 10.0, "{mean}");
     let of = |section: &Section| match section {
@@ -223,7 +216,7 @@ fn the_verdict_says_whether_the_expectations_are_met() {
     let of = |checks: Vec<Check>| {
         let mut record = run(1);
         record.checks = checks;
-        report(&record).verdict
+        report(&record).headline
     };
     let plain = of(Vec::new());
     assert!(
@@ -256,7 +249,7 @@ fn bounds_and_values_are_written_alike() {
 #[test]
 fn a_wide_table_does_not_widen_the_page() {
     // Hidden words are positioned against the nearest box that is positioned itself: it must be the one that scrolls.
-    let style = include_str!("../style.css");
+    let style = include_str!("../page.css");
     let rule = |name: &str| style.lines().find(|line| line.starts_with(name)).unwrap();
     assert!(rule(".hidden {").contains("position: absolute"));
     assert!(rule(".scroll {").contains("position: relative"));
@@ -265,6 +258,6 @@ fn a_wide_table_does_not_widen_the_page() {
 #[test]
 fn an_empty_record_is_still_a_page() {
     let report = report(&RunRecord::default());
-    assert_eq!(charts(&report), []);
+    assert!(charts(&report).is_empty());
     assert!(report.headline.contains("0 flows got"));
 }
