@@ -108,8 +108,12 @@ fn a_media_flow_has_its_target_decisions_and_frames_drawn() {
         (3.0, 500, 400, delay(Signal::OverUse)),
         (4.0, 400, 400, Cause::ProbeSuppressed),
     ];
-    let decision =
-        |(at_s, from, to, cause)| DecisionRecord { at_s, from_bps: from * 1000_u64, to_bps: to * 1000_u64, cause };
+    let decision = |(at_s, from, to, cause)| DecisionRecord {
+        at_s,
+        from_bps: from * 1000_u64,
+        to_bps: to * 1000_u64,
+        cause,
+    };
     let windows = timeline(&mut record).sent_packets.len();
     timeline(&mut record).media = Some(MediaTimeline {
         target_rate_bps: vec![Some(400_000.0); windows],
