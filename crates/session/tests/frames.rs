@@ -14,6 +14,10 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
+fn algorithm(name: &str) -> Algorithm {
+    name.parse().unwrap()
+}
+
 const VIDEO: usize = 0;
 const AUDIO: usize = 1;
 
@@ -237,7 +241,7 @@ proptest! {
     /// Zeros and bytes of the same sizes give the same datagrams, times and decisions.
     #[test]
     fn zeros_behave_like_bytes(
-        kind in prop::sample::select(Algorithm::all().to_vec()),
+        kind in prop::sample::select(Algorithm::all().collect::<Vec<_>>()),
         sizes in prop::collection::vec(1_usize..9000, 10..60),
         (loss, duplication, reordering) in (0.0..0.2, 0.0..0.2, 0.0..0.2),
     ) {
