@@ -174,7 +174,7 @@ fn no_stream_at_all_and_fifty_of_them() {
         let (least, most) = (packets.iter().min().unwrap(), packets.iter().max().unwrap());
         // Each source takes a message of its own in the draft's feedback, which is to take no more than 75 kbit/s: each is heard of
         // less than four times a second, and the window waits for that.
-        let enough = if kind == algorithm("scream:d00+giusto") { 100 } else { 200 };
+        let enough = if kind.name().starts_with("scream:d00") { 100 } else { 200 };
         assert!(*least >= enough && most - least <= 40, "{kind}: {packets:?}");
     }
 }
@@ -239,7 +239,8 @@ fn without_any_feedback_the_least_rate_is_sent_however_long_it_lasts() {
     {
         // Two sources that make 1 Mbit/s at least, for five minutes.
         let limits = Limits { min: kbps(1000), start: kbps(2000), max: kbps(5000) };
-        let mut run = Run::of(algorithm(kind), limits, vec![video(2, 1.0, (500, 2000)), video(3, 1.0, (500, 2000))]);
+        let mut run =
+            Run::of(algorithm(kind), limits, vec![video(2, 1.0, (500, 2000)), video(3, 1.0, (500, 2000))]);
         run.until(at(5000));
         run.feedback = false;
         run.until(at(300_000));
