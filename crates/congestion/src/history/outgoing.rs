@@ -1,12 +1,12 @@
 //! Packets as they are recorded in the history.
 
-use giusto_units::{DataSize, Ecn};
+use giusto_units::DataSize;
 
 /// A packet that leaves, as the history records it.
 ///
 /// Give every identifier that the packet carries: transport-wide feedback refers to the transport-wide sequence number, all other
 /// messages refer to the RTP source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutgoingPacket {
     /// Transport-wide sequence number, if the packet carries one (draft-holmer-rmcat-transport-wide-cc-extensions-01 §2).
     pub transport_sequence: Option<u16>,
@@ -14,16 +14,8 @@ pub struct OutgoingPacket {
     pub rtp: Option<RtpId>,
     /// Bytes that count towards the rates: RTP and all headers that the target rate has to cover.
     pub size: DataSize,
-    /// ECN codepoint with which the packet leaves. A mark reported on a packet that left as Not-ECT is ignored. Default Not-ECT.
-    pub ecn: Ecn,
     /// [`Probe::cluster`](crate::Probe) of the probe that the packet belongs to, if any.
     pub probe: Option<u32>,
-}
-
-impl Default for OutgoingPacket {
-    fn default() -> Self {
-        Self { transport_sequence: None, rtp: None, size: DataSize::ZERO, ecn: Ecn::NotEct, probe: None }
-    }
 }
 
 /// Identifies an RTP packet (RFC 3550 §5.1).

@@ -16,7 +16,7 @@ const MOST: usize = 1 << 15;
 /// The packets sent in the last minute, numbered in sending order from 0.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Packets {
-    packets: VecDeque<Entry>,
+    entries: VecDeque<Entry>,
     /// The number of the first of them.
     first: u64,
     in_flight: DataSize,
@@ -27,7 +27,6 @@ pub(super) struct Packets {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     sent: SentPacket,
-    ecn: Ecn,
     fate: Fate,
 }
 
@@ -41,7 +40,7 @@ enum Fate {
 impl Packets {
     /// The number of the next packet.
     pub(super) fn next(&self) -> u64 {
-        self.first + self.packets.len() as u64
+        self.first + self.entries.len() as u64
     }
 
     /// Bytes sent, of which neither these packets nor a later one was reported.
@@ -56,21 +55,21 @@ impl Packets {
 
     /// Records a packet that leaves.
     pub(super) fn on_sent(&mut self, now: Timestamp, packet: &OutgoingPacket) -> SentPacket {
-        let OutgoingPacket { size, ecn, probe, .. } = *packet;
+        let OutgoingPacket { size, probe, .. } = *packet;
         self.forget(now);
-        while self.packets.len() >= MOST {
+        while self.entries.len() >= MOST {
             self.forget_oldest();
         }
         self.in_flight += size;
         let sent = SentPacket { sequence: self.next(), at: now, size, probe, in_flight: self.in_flight };
-        self.packets.push_back(Entry { sent, ecn, fate: Fate::Unknown });
+        self.entries.push_back(Entry { sent, fate: Fate::Unknown });
         sent
     }
 
     /// Forgets packets sent more than a minute ago. Returns whether there were any.
     pub(super) fn forget(&mut self, now: Timestamp) -> bool {
         let before = self.first;
-        while self.packets.front().is_some_and(|oldest| now.saturating_since(oldest.sent.at) > MEMORY) {
+        while self.entries.front().is_some_and(|oldest| now.saturating_since(oldest.sent.at) > MEMORY) {
             self.forget_oldest();
         }
         self.first != before
@@ -78,11 +77,11 @@ impl Packets {
 
     /// When the oldest packet will be forgotten.
     pub(super) fn forgets_at(&self) -> Option<Timestamp> {
-        self.packets.front().map(|oldest| oldest.sent.at + MEMORY + TimeDelta::from_nanos(1))
+        self.entries.front().map(|oldest| oldest.sent.at + MEMORY + TimeDelta::from_nanos(1))
     }
 
     fn forget_oldest(&mut self) {
-        if let Some(oldest) = self.packets.pop_front() {
+        if let Some(oldest) = self.entries.pop_front() {
             if oldest.sent.sequence >= self.settled {
                 self.in_flight = self.in_flight.saturating_sub(oldest.sent.size);
             }
@@ -95,17 +94,8 @@ impl Packets {
     pub(super) fn clear(&mut self) {
         self.first = self.next();
         self.settled = self.first;
-        self.packets.clear();
+        self.entries.clear();
         self.in_flight = DataSize::ZERO;
-    }
-
-    /// Whether packet `sequence` can arrive with a congestion mark.
-    pub(super) fn is_ect(&self, sequence: u64) -> bool {
-        self.entry(sequence).is_some_and(|entry| entry.ecn != Ecn::NotEct)
-    }
-
-    fn entry(&self, sequence: u64) -> Option<&Entry> {
-        self.packets.get(usize::try_from(sequence.checked_sub(self.first)?).ok()?)
     }
 
     /// Handles the report of packet `sequence`. Returns the report if it is new: the first one of the packet, or the first that says
@@ -117,13 +107,12 @@ impl Packets {
         ecn: Ecn,
     ) -> Option<PacketReport> {
         let place = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
-        let entry = self.packets.get_mut(place)?;
+        let entry = self.entries.get_mut(place)?;
         let fate = if arrival.is_some() { Fate::Arrived } else { Fate::Lost };
         if entry.fate != Fate::Unknown && (entry.fate, fate) != (Fate::Lost, Fate::Arrived) {
             return None;
         }
         entry.fate = fate;
-        let ecn = if entry.ecn == Ecn::NotEct { Ecn::NotEct } else { ecn };
         let report = PacketReport { sent: entry.sent, arrival, ecn };
         self.settle(sequence + 1);
         Some(report)
@@ -133,7 +122,7 @@ impl Packets {
     fn settle(&mut self, sequence: u64) {
         let from = usize::try_from(self.settled.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let count = usize::try_from(sequence.saturating_sub(self.settled)).unwrap_or(usize::MAX);
-        let newly = self.packets.iter().skip(from).take(count);
+        let newly = self.entries.iter().skip(from).take(count);
         let size = newly.fold(DataSize::ZERO, |sum, entry| sum + entry.sent.size);
         self.in_flight = self.in_flight.saturating_sub(size);
         self.settled = self.settled.max(sequence);
@@ -146,7 +135,7 @@ mod tests {
 
     const SIZE: DataSize = DataSize::from_bytes(1000);
     const PACKET: OutgoingPacket =
-        OutgoingPacket { transport_sequence: None, rtp: None, size: SIZE, ecn: Ecn::Ect0, probe: None };
+        OutgoingPacket { transport_sequence: None, rtp: None, size: SIZE, probe: None };
 
     fn at(ms: u64) -> Timestamp {
         Timestamp::from_nanos(ms * 1_000_000)
@@ -172,16 +161,6 @@ mod tests {
         assert_eq!(history.on_report(1, Some(arrived(50)), Ecn::NotEct).unwrap().arrival, Some(arrived(50)));
         assert_eq!(history.on_report(1, Some(arrived(50)), Ecn::NotEct), None);
         assert_eq!(history.on_report(1, None, Ecn::NotEct), None, "what has arrived is not lost");
-    }
-
-    #[test]
-    fn a_mark_on_a_packet_that_cannot_be_marked_is_ignored() {
-        let mut packets = Packets::default();
-        for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
-            packets.on_sent(at(0), &OutgoingPacket { ecn, ..PACKET });
-        }
-        let ecn = [0, 1, 2].map(|n| packets.on_report(n, Some(arrived(1)), Ecn::Ce).unwrap().ecn);
-        assert_eq!(ecn, [Ecn::NotEct, Ecn::Ce, Ecn::Ce]);
     }
 
     #[test]

@@ -67,8 +67,7 @@ impl ScreamDraft {
         let is_new = !news.is_empty();
         if is_latest {
             // The highest comes first.
-            let arrived = news.iter_mut().filter(|report| report.arrival.is_some());
-            for report in arrived.filter(|report| packets.is_ect(report.sent.sequence)).take(marks.into()) {
+            for report in news.iter_mut().filter(|report| report.arrival.is_some()).take(marks.into()) {
                 report.ecn = Ecn::Ce;
             }
             *self.source(message.media_ssrc) = Source { highest, ecn_echo: message.ecn_echo, ..source };

@@ -362,13 +362,7 @@ impl MediaSender {
     fn on_sent(&mut self, now: Timestamp, rtp: Option<RtpId>, (size, probe): (DataSize, Option<u32>)) -> u16 {
         let transport_sequence = self.next_transport_sequence;
         self.next_transport_sequence = transport_sequence.wrapping_add(1);
-        let packet = OutgoingPacket {
-            transport_sequence: Some(transport_sequence),
-            rtp,
-            size,
-            ecn: self.config.ecn,
-            probe,
-        };
+        let packet = OutgoingPacket { transport_sequence: Some(transport_sequence), rtp, size, probe };
         let before = self.history.in_flight() + size;
         let sent = self.history.on_sent(now, packet);
         if sent.in_flight != before {
