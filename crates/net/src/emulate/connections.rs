@@ -15,7 +15,7 @@ use nix::{
     time::ClockId,
 };
 
-use super::relay::{LOOK, Shared, spawn};
+use super::shared::{LOOK, Shared, spawn};
 use crate::clock;
 
 /// The maximum number of connections. Each has two threads.

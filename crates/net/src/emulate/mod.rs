@@ -4,5 +4,7 @@
 
 mod connections;
 mod relay;
+mod shared;
 
-pub use relay::{Observed, RelayConfig, RelayError, RelayReport, StampingRelay, free_port};
+pub use relay::{Observed, RelayConfig, RelayReport, StampingRelay, free_port};
+pub use shared::RelayError;

@@ -5,23 +5,24 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
     time::Duration,
 };
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 use serde::Serialize;
 
-use super::connections;
+use super::{
+    connections,
+    shared::{Counters, LOOK, RelayError, Shared, spawn},
+};
 use crate::{
     clock::{Clock, StampConverter},
     socket::{Grouping, ReceiveBatch, SendError, SocketConfig, SocketError, TrafficClass, UdpSocket, Wait},
 };
 
-/// The longest time between two checks of the stop flag: half of the time that stopping may take.
-pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// How long waiting datagrams are still forwarded after the relay is stopped.
 const DRAIN: TimeDelta = TimeDelta::from_millis(50);
 /// The maximum number of UDP clients. Each has a socket and a thread.
@@ -50,29 +51,6 @@ impl Default for RelayConfig {
     fn default() -> Self {
         Self { port: 0, target: 0, connect_patience: Duration::from_secs(2) }
     }
-}
-
-/// Why a relay could not begin.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RelayError {
-    /// The TCP port is not available.
-    #[error("relay: cannot listen for TCP at 127.0.0.1:{port}: {source}")]
-    Listen {
-        /// The requested port.
-        port: u16,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The UDP port is not available.
-    #[error("relay: {0}")]
-    Socket(#[from] SocketError),
-    /// A thread could not be started.
-    #[error("relay: cannot start a thread: {source}")]
-    Thread {
-        /// The system's error.
-        source: io::Error,
-    },
 }
 
 /// One UDP datagram on its way to the server, before it is forwarded.
@@ -116,26 +94,6 @@ pub struct RelayReport {
     pub connections: u64,
     /// TCP connections refused: too many at a time, or the server did not listen.
     pub refused_connections: u64,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    observed: AtomicU64,
-    to_server: AtomicU64,
-    to_client: AtomicU64,
-    unforwarded: AtomicU64,
-    pub(super) connections: AtomicU64,
-    pub(super) refused_connections: AtomicU64,
-}
-
-/// The shared state of a relay's threads.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) stop: AtomicBool,
-    pub(super) target: SocketAddr,
-    pub(super) connect_patience: Duration,
-    pub(super) counters: Counters,
-    listener: UdpSocket,
 }
 
 /// Listens on a port of 127.0.0.1 for TCP and UDP, forwards both to another port of this machine and back, and shows every
@@ -248,10 +206,6 @@ impl Drop for StampingRelay {
 /// [`RelayError`] holds the system's error.
 pub fn free_port() -> Result<u16, RelayError> {
     listen(0).map(|(_, udp)| udp.local_addr().port())
-}
-
-pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RelayError> {
-    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|source| RelayError::Thread { source })
 }
 
 /// A TCP and a UDP socket at one port: the given one, or any that is free for both.

@@ -14,6 +14,7 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use serde::{Deserialize, Deserializer};
 
 use super::{
+    ecn::EcnName,
     link::RateKeys,
     media::MediaKeys,
     quantity::{Count, Q, count, optional, optional_count, quantity},
@@ -189,24 +190,6 @@ struct MachineKeys {
     send_cost: Option<Q<TimeDelta>>,
     look_cost: Option<Q<TimeDelta>>,
     ticks: Option<bool>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum EcnName {
-    Off,
-    Ect0,
-    Ect1,
-}
-
-impl From<EcnName> for Ecn {
-    fn from(name: EcnName) -> Self {
-        match name {
-            EcnName::Off => Self::NotEct,
-            EcnName::Ect0 => Self::Ect0,
-            EcnName::Ect1 => Self::Ect1,
-        }
-    }
 }
 
 /// The flow; `links` are those of the file, which may give its ends, if all could be read.

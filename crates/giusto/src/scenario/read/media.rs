@@ -9,7 +9,7 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use serde::{Deserialize, Deserializer, de::Error};
 
 use super::{
-    flow::EcnName,
+    ecn::EcnName,
     quantity::{Count, Q, Quantity, Scalar, count, pairs, quantity},
     value::{Both, OneOrMany, Shape},
 };

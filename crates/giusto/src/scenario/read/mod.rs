@@ -1,5 +1,6 @@
 //! From the values of a file to the parts of a scenario.
 
+mod ecn;
 mod expectation;
 mod flow;
 mod link;
