@@ -367,7 +367,8 @@ fn out_writes_the_result_and_the_trace() {
     let folder = Folder::with(GOOD);
     let output = folder.run(&["sim", "s.toml", "--json", "--out", "out", "--trace", "csv"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let mut written: Value = serde_json::from_slice(&fs::read(folder.path("out/result.json")).unwrap()).unwrap();
+    let mut written: Value =
+        serde_json::from_slice(&fs::read(folder.path("out/result.json")).unwrap()).unwrap();
     // The file has the timeline as well.
     let timeline = written.as_object_mut().unwrap().remove("timeline").unwrap();
     assert_eq!(timeline["t_s"].as_array().unwrap().len(), 200);

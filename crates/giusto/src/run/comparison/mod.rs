@@ -19,7 +19,8 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// use giusto::{comparison::Controllers, core::control::ControllerKind};
+/// use giusto::run::comparison::Controllers;
+/// use giusto_congestion::ControllerKind;
 ///
 /// let two: Controllers = "gcc:remb,fixed".parse()?;
 /// assert_eq!(two.0, [ControllerKind::GccRemb, ControllerKind::Fixed]);
