@@ -125,12 +125,15 @@ fn column<T: 'static>(name: &str, value: fn(&T) -> String) -> CsvColumn<T> {
     (name.to_owned(), Box::new(value))
 }
 
+/// One of the figures of a distribution.
+type Figure = (&'static str, fn(Distribution) -> f64);
+
 /// The columns of a distribution.
 fn distribution<T: 'static>(
     name: &'static str,
     of: fn(&T) -> Option<Distribution>,
 ) -> impl Iterator<Item = CsvColumn<T>> {
-    let figures: [(&str, fn(Distribution) -> f64); 5] = [
+    let figures: [Figure; 5] = [
         ("mean", |all| all.mean),
         ("p50", |all| all.p50),
         ("p95", |all| all.p95),

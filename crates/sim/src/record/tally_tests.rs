@@ -74,5 +74,5 @@ fn data_in_order_counts_when_it_is_handed_over() {
     }
     let figures = tally.figures(ms(500));
     assert_eq!((figures.goodput_bytes, figures.frames), (599, None));
-    assert_eq!(figures.rate_bps(figures.goodput_bytes), 11_980.0);
+    assert_eq!(figures.rate_bps(figures.goodput_bytes).round() as u64, 11_980);
 }

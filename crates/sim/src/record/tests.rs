@@ -193,7 +193,7 @@ fn each_statistic_counts_its_own_window() {
     assert_eq!(flow.loss_ratio, Some(1.0 / 3.0));
     let delay = flow.delay_ms.unwrap();
     assert_eq!((delay.mean, delay.max), (8.0, 10.0));
-    assert_eq!(flow.queue_delay_ms.unwrap().mean, 2.0);
+    assert_eq!(flow.queue_delay_ms.map(|delay| delay.mean), Some(2.0));
     // Marked packets arrive after the window.
     assert_eq!((flow.marked_ratio, flow.goodput_bps), (Some(0.0), None));
     let early = at_end(15);
@@ -212,14 +212,14 @@ fn a_measurement_has_a_window_of_its_own() {
         recorder.on_event(ms(at), &Event::Delivered { packet: packet(sequence, 0) });
     }
     let (record, figures) = recorder.finish(&Simulation::new(1), ms(2000));
-    assert_eq!(record.flows[0].received_rate_bps, 0.0);
+    assert_eq!(record.flows[0].delay_ms, None);
     let [Figures::Flows { flows: plain, .. }, Figures::Flows { flows: stepped, delay_ms, .. }] = &figures[..]
     else {
         panic!("{figures:?}")
     };
     assert_eq!((plain[0].received_bytes, plain[0].seconds, plain[0].step_bytes.len()), (300, 1.0, 0));
     assert_eq!(stepped[0].step_bytes, [200, 100]);
-    assert_eq!(delay_ms.unwrap().max, 500.0);
+    assert_eq!(delay_ms.map(|delay| delay.max), Some(500.0));
 }
 
 #[test]
@@ -228,4 +228,33 @@ fn a_flow_that_never_sent_has_no_ratios() {
     let flow = &record.flows[0];
     assert_eq!((flow.loss_ratio, flow.marked_ratio, flow.sent_rate_bps), (None, None, 0.0));
     assert_eq!((flow.delay_ms, flow.target_rate_bps, flow.frames), (None, None, None));
+}
+
+#[test]
+fn the_goodput_of_tcp_is_the_data_that_its_receiver_hands_over() {
+    use crate::traffic::tcp::{Application, Receiver, Sender, Settings};
+    let mut simulation = Simulation::new(3);
+    let [here, there] = ["here", "there"].map(|name| simulation.node(name));
+    for (name, ends) in [("forth", (here, there)), ("back", (there, here))] {
+        let config = LinkConfig { loss: Loss::Random(0.02), duplication: 0.1, ..at(10) };
+        let queue = Box::new(DropTail::new(Limit::Packets(50)));
+        simulation.add_link(name, ends, &config, queue).unwrap();
+    }
+    let data = simulation.add_flow(here, there).unwrap();
+    let answers = simulation.add_flow(there, here).unwrap();
+    let sender = Sender::new(data, Settings::default(), Application::Bytes(1_000_000)).unwrap();
+    let sender = simulation.add_agent(Box::new(sender));
+    let receiver = simulation.add_agent(Box::new(Receiver::new(answers, Settings::default()).unwrap()));
+    simulation.deliver(data, receiver);
+    simulation.deliver(answers, sender);
+    let flow =
+        PlannedFlow { flow: data, answers: Some(answers), window: ms(0)..END, ..PlannedFlow::default() };
+    let mut recorder = Recorder::new(RecordPlan { end: END, flows: vec![flow], ..RecordPlan::default() });
+    simulation.run_until(END, &mut recorder);
+    let (record, _) = recorder.finish(&simulation, END);
+    let flow = &record.flows[0];
+    // All of it once, however often segments were sent again or duplicated.
+    assert_eq!(flow.goodput_bps.map(f64::round), Some((8e6_f64 / 21.0).round()));
+    assert!(flow.received_rate_bps > 8e6 / 21.0 && flow.duplicate_packets > 0 && flow.lost_packets > 0);
+    assert!(flow.received_packets + flow.lost_packets <= flow.sent_packets);
 }

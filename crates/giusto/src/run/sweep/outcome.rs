@@ -59,7 +59,7 @@ pub fn run(
     finished: impl FnMut(&Finished) + Send,
 ) -> Outcome {
     enum End {
-        Finished(Finished),
+        Finished(Box<Finished>),
         Failed(Failed),
         Missing,
     }
@@ -73,7 +73,7 @@ pub fn run(
         .with_max_len(1)
         .map(|(planned, known)| {
             if let Some(known) = known {
-                return End::Finished(known);
+                return End::Finished(Box::new(known));
             }
             let (parameters, seed) = planned.key();
             match catch_unwind(AssertUnwindSafe(|| run(planned))) {
@@ -82,7 +82,7 @@ pub fn run(
                     if let Ok(mut finished) = finished.lock() {
                         finished(&run);
                     }
-                    End::Finished(run)
+                    End::Finished(Box::new(run))
                 }
                 Ok(None) => End::Missing,
                 Err(panic) => End::Failed(Failed { seed, parameters, why: message(&*panic) }),
@@ -92,7 +92,7 @@ pub fn run(
     let mut outcome = Outcome::default();
     for end in ends {
         match end {
-            End::Finished(run) => outcome.finished.push(run),
+            End::Finished(run) => outcome.finished.push(*run),
             End::Failed(run) => outcome.failed.push(run),
             End::Missing => outcome.missing += 1,
         }

@@ -197,7 +197,7 @@ fn how_measured(comparison: &Comparison, drawn: usize) -> Prose {
         "All runs have seed {seed}; but for the controller, and the feedback that it wants, they are the same."
     );
     if all > drawn {
-        let _ = write!(words, " Of {} flows the first {drawn} are drawn.", all);
+        let _ = write!(words, " Of {all} flows the first {drawn} are drawn.");
     }
     blocks.push(Block::Paragraph(words));
     Prose::new("How to read this", blocks)

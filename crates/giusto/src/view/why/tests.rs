@@ -70,7 +70,7 @@ fn record() -> RunRecord {
         flows: vec![own, FlowRecord { id: "bulk".to_owned(), ..FlowRecord::default() }],
         timeline: Some(Timeline {
             width_s: 0.05,
-            t_s: (0..1200).map(|place| (place as f64 + 0.5) * 0.05).collect(),
+            t_s: (0..1200).map(|place| (f64::from(place) + 0.5) * 0.05).collect(),
             flows: vec![flow],
             links: vec![
                 link("elsewhere", [9000; 4], [9000; 4]),
