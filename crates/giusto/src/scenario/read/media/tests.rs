@@ -192,7 +192,7 @@ discard-after = \"1 s\"",
 fn a_delay_target_is_one_of_the_controllers_that_have_it() {
     let media = flow("controller = \"scream:v2\"\ndelay-target = \"30 ms\"");
     assert_eq!(media.delay_target, Some(TimeDelta::from_millis(30)));
-    insta::assert_snapshot!(complaint("delay-target = \"30 ms\""), @r#"s.toml:10: flow "call": delay-target: gcc:libwebrtc+giusto aims at no delay: leave it out, or use scream:rfc8298+giusto or scream:d00+giusto or scream:v2"#);
+    insta::assert_snapshot!(complaint("delay-target = \"30 ms\""), @r#"s.toml:10: flow "call": delay-target: gcc:libwebrtc+giusto aims at no delay: leave it out, or use scream:rfc8298 or scream:rfc8298+giusto or scream:d00 or scream:d00+giusto or scream:v2"#);
     insta::assert_snapshot!(complaint("controller = \"scream:d00+giusto\"\ndelay-target = \"0 s\""), @r#"s.toml:11: flow "call": delay-target must lie between 1 ms and 10 s, found 0 ns"#);
 }
 
