@@ -56,7 +56,7 @@ fn controllers_are_named_once_each_or_all_of_them() {
     let complaint = |text: &str| text.parse::<Controllers>().unwrap_err();
     assert!(complaint("fixed,fast").starts_with("unknown controller \"fast\": expected one of fixed, gcc:"));
     assert_eq!(complaint("fixed,fixed"), "fixed is given twice: leave one out");
-    assert!(complaint("").starts_with("no controller is called \"\""));
+    assert!(complaint("").starts_with("unknown controller \"\""));
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn the_decisions_around_a_moment_are_shown_with_their_causes() {
          11.500 s  2.500 → 2.580 Mbit/s           delay: normal, trend 1.2 ms below threshold 12.5 ms
          11.900 s  2.580 → 2.610 Mbit/s           delay: normal, trend 3.5 ms below threshold 12.5 ms
     >    12.300 s  2.610 → 2.050 Mbit/s           delay: over-use, trend 14.2 ms above threshold 12.5 ms
-         12.301 s  stays at 2.050 Mbit/s          probe suppressed: delay, round trip or losses forbade it
+         12.301 s  stays at 2.050 Mbit/s          probe suppressed by delay, RTT or losses
          12.500 s  2.050 → 1.800 Mbit/s           loss: 12.5 % of the packets
          13.000 s  1.800 → 1.850 Mbit/s           delay: normal, trend 0 ms below threshold 12.5 ms
       within the second around it: sent rate 2.000 Mbit/s, received rate 1.000 Mbit/s

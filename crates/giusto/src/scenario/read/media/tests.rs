@@ -180,7 +180,7 @@ discard-after = \"1 s\"",
 fn only_some_controllers_have_a_delay_target() {
     let media = flow("controller = \"scream:v2\"\ndelay-target = \"30 ms\"");
     assert_eq!(media.delay_target, Some(TimeDelta::from_millis(30)));
-    insta::assert_snapshot!(complaint("delay-target = \"30 ms\""), @r#"s.toml:10: flow "call": delay-target: gcc:libwebrtc has none: remove it, or use scream:rfc8298 or scream:d00 or scream:v2"#);
+    insta::assert_snapshot!(complaint("delay-target = \"30 ms\""), @r#"s.toml:10: flow "call": delay-target: gcc:libwebrtc+giusto has none: remove it, or use scream:rfc8298 or scream:rfc8298+giusto or scream:d00 or scream:d00+giusto or scream:v2"#);
     insta::assert_snapshot!(complaint("controller = \"scream:d00\"\ndelay-target = \"0 s\""), @r#"s.toml:11: flow "call": delay-target must be between 1 ms and 10 s, found 0 ns"#);
 }
 
