@@ -53,7 +53,8 @@ impl<'a> Asked<'a> {
                 let asked = Self { expectation, streams: streams.collect() };
                 let flows = flows.iter().map(|flow| flow.forwards).zip(windows).collect();
                 let metric = expectation.metric;
-                let delays = matches!(metric, Metric::Delay(_) | Metric::QueueDelay(_) | Metric::FrameDelay(_));
+                let delays =
+                    matches!(metric, Metric::Delay(_) | Metric::QueueDelay(_) | Metric::FrameDelay(_));
                 (asked, Measurement::Flows { flows, delays, steps: metric == Metric::TimeToRate })
             }
             Subject::Link(id) => {
