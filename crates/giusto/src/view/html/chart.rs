@@ -27,7 +27,7 @@ const DIGITS: i32 = 5;
 pub enum Points {
     /// Coordinates x and y, from the left. The line is broken where y is not a number.
     Inline(Vec<(f64, f64)>),
-    /// JSON pointers (RFC 6901) to two arrays of numbers of the same length in the page's record. The line is broken at nulls.
+    /// JSON pointers (RFC 6901) to two arrays of numbers of the same length in the page's record.
     InRecord {
         /// The x coordinates.
         x: String,
@@ -35,14 +35,38 @@ pub enum Points {
         y: String,
         /// Each y coordinate is multiplied by this number.
         scale: f64,
+        /// How nulls are drawn.
+        gaps: Gaps,
     },
+}
+
+/// How a line is drawn where the record holds no value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gaps {
+    /// The line is broken.
+    #[default]
+    Break,
+    /// The line goes on to the next value.
+    Bridge,
+    /// The value is zero.
+    Zero,
 }
 
 impl Points {
     /// Points that the page's record holds: JSON pointers (RFC 6901) to the x and the y coordinates.
     /// [`Report::with_record`](super::Report::with_record) embeds the record.
     pub fn in_record(x: impl Into<String>, y: impl Into<String>) -> Self {
-        Self::InRecord { x: x.into(), y: y.into(), scale: 1.0 }
+        Self::InRecord { x: x.into(), y: y.into(), scale: 1.0, gaps: Gaps::Break }
+    }
+
+    /// Sets how nulls in the record are drawn; by default the line is broken.
+    #[must_use]
+    pub fn with_gaps(mut self, drawn: Gaps) -> Self {
+        if let Self::InRecord { gaps, .. } = &mut self {
+            *gaps = drawn;
+        }
+        self
     }
 
     /// Multiplies each y coordinate by `factor`, for example to show bit/s as Mbit/s.
@@ -55,7 +79,7 @@ impl Points {
                 }
                 Self::Inline(points)
             }
-            Self::InRecord { x, y, scale } => Self::InRecord { x, y, scale: scale * factor },
+            Self::InRecord { x, y, scale, gaps } => Self::InRecord { x, y, scale: scale * factor, gaps },
         }
     }
 
@@ -96,11 +120,12 @@ impl Serialize for Points {
                 inline.serialize_field("y", &y)?;
                 inline.end()
             }
-            Self::InRecord { x, y, scale } => {
-                let mut reference = serializer.serialize_struct("Points", 3)?;
+            Self::InRecord { x, y, scale, gaps } => {
+                let mut reference = serializer.serialize_struct("Points", 4)?;
                 reference.serialize_field("x", x)?;
                 reference.serialize_field("y", y)?;
                 reference.serialize_field("scale", scale)?;
+                reference.serialize_field("gaps", gaps)?;
                 reference.end()
             }
         }
@@ -360,7 +385,7 @@ fn thinned(points: &[(f64, f64)], limit: usize) -> Vec<(f64, f64)> {
 }
 
 /// `value` with [`DIGITS`] significant digits: more would be bytes that nobody sees.
-fn significant(value: f64) -> f64 {
+pub(super) fn significant(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }

@@ -43,10 +43,14 @@ const inRecord = (pointer) => {
   if (!Array.isArray(found)) throw new Error(`no array at ${pointer} in the record of this page`);
   return found;
 };
-const coordinates = ({ x, y, scale }) => {
+const coordinates = ({ x, y, scale, gaps }) => {
   if (Array.isArray(x)) return { x, y };
   if (x.step) return { x: y.map((_, place) => x.start + place * x.step), y };
-  return { x: inRecord(x), y: inRecord(y).map((value) => (value == null ? null : value * scale)) };
+  const missing = gaps === "zero" ? 0 : null;
+  const points = { x: inRecord(x), y: inRecord(y).map((value) => (value == null ? missing : value * scale)) };
+  if (gaps !== "bridge") return points;
+  const known = (_, place) => points.y[place] != null;
+  return { x: points.x.filter(known), y: points.y.filter(known) };
 };
 
 const isLabelled = (chart) => chart.series.some(({ kind }) => kind === "bars" || kind === "estimates");

@@ -17,6 +17,8 @@
 mod chart;
 mod comparison;
 mod drawing;
+mod embedded;
+mod finding;
 mod granted;
 mod linked;
 mod page;
@@ -30,7 +32,7 @@ use serde::{Serialize, Serializer};
 
 use super::format;
 pub use crate::whole_file::WriteError;
-pub use chart::{Chart, Event, Mark, Points, Scale, Series};
+pub use chart::{Chart, Event, Gaps, Mark, Points, Scale, Series};
 pub use comparison::comparison;
 pub use drawing::Drawing;
 pub use linked::Linked;
@@ -83,6 +85,12 @@ impl Report {
         self
     }
 
+    /// Embeds those columns of a record's timelines that are drawn, and everything else of it.
+    fn with_drawn_record(self, record: &impl Serialize) -> Self {
+        let drawn = embedded::drawn_part(record, &self.sections);
+        self.with_record(drawn)
+    }
+
     /// Adds a section at the end.
     pub fn push(&mut self, section: impl Into<Section>) {
         self.sections.push(section.into());
@@ -122,40 +130,24 @@ pub enum Section {
     Prose(Prose),
 }
 
-impl From<Vec<Card>> for Section {
-    fn from(cards: Vec<Card>) -> Self {
-        Self::Cards(cards)
-    }
+/// Sections are made from their contents.
+macro_rules! sections {
+    ($($content:ty => $section:expr),* $(,)?) => {$(
+        impl From<$content> for Section {
+            fn from(content: $content) -> Self {
+                $section(content)
+            }
+        }
+    )*};
 }
 
-impl From<Table> for Section {
-    fn from(table: Table) -> Self {
-        Self::Table(table)
-    }
-}
-
-impl From<Chart> for Section {
-    fn from(chart: Chart) -> Self {
-        Self::Chart(Box::new(chart))
-    }
-}
-
-impl From<Linked> for Section {
-    fn from(linked: Linked) -> Self {
-        Self::Linked(Box::new(linked))
-    }
-}
-
-impl From<Drawing> for Section {
-    fn from(drawing: Drawing) -> Self {
-        Self::Drawing(drawing)
-    }
-}
-
-impl From<Prose> for Section {
-    fn from(prose: Prose) -> Self {
-        Self::Prose(prose)
-    }
+sections! {
+    Vec<Card> => Self::Cards,
+    Table => Self::Table,
+    Chart => |chart| Self::Chart(Box::new(chart)),
+    Linked => |linked| Self::Linked(Box::new(linked)),
+    Drawing => Self::Drawing,
+    Prose => Self::Prose,
 }
 
 /// How good a value is. The page shows it by a sign and a word as well as by colour.
@@ -221,6 +213,29 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
     /// Whether the table is folded until the reader opens it.
     pub folded: bool,
+}
+
+impl Table {
+    /// A table with the columns of a table for the terminal and a row for each of `rows`.
+    fn of<'a, T: 'a>(
+        title: &str,
+        caption: impl Into<String>,
+        columns: &[super::table::Column<T>],
+        rows: impl IntoIterator<Item = &'a T>,
+    ) -> Self {
+        let head = columns.iter().map(|column| Column {
+            name: column.header.replace('\n', " "),
+            numeric: column.alignment == comfy_table::CellAlignment::Right,
+        });
+        let row = |row: &T| columns.iter().map(|column| Cell::from((column.cell)(row))).collect();
+        Self {
+            title: title.to_owned(),
+            caption: caption.into(),
+            columns: head.collect(),
+            rows: rows.into_iter().map(row).collect(),
+            folded: false,
+        }
+    }
 }
 
 /// A column of a [`Table`].
@@ -291,6 +306,12 @@ pub struct Prose {
 }
 
 impl Prose {
+    /// Definitions below a heading, and a paragraph after them.
+    fn definitions(title: &str, terms: &[(&str, &str)], paragraph: String) -> Self {
+        let terms = terms.iter().map(|&(term, meaning)| (term.to_owned(), meaning.to_owned()));
+        Self::new(title, vec![Block::Definitions(terms.collect()), Block::Paragraph(paragraph)])
+    }
+
     /// Text below a heading.
     pub fn new(title: impl Into<String>, blocks: Vec<Block>) -> Self {
         Self { title: title.into(), blocks }

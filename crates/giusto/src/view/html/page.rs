@@ -196,21 +196,7 @@ fn cards(run: &RunResult) -> Vec<Card> {
 }
 
 fn accuracy_table(runs: &[RunResult]) -> Table {
-    use comfy_table::CellAlignment::Right;
-    let columns = RUN_COLUMNS.iter().map(|column| {
-        let name = column.header.replace('\n', " ");
-        if column.alignment == Right { Column::number(name) } else { Column::words(name) }
-    });
-    Table {
-        title: "Accuracy".to_owned(),
-        caption: "Each row is one sender at one rate and size.".to_owned(),
-        columns: columns.collect(),
-        rows: runs
-            .iter()
-            .map(|run| RUN_COLUMNS.iter().map(|column| (column.cell)(run).into()).collect())
-            .collect(),
-        folded: false,
-    }
+    Table::of("Accuracy", "Each row is one sender at one rate and size.", RUN_COLUMNS, runs)
 }
 
 fn every_figure(run: &RunResult) -> Table {

@@ -4,63 +4,71 @@ pub(super) mod media;
 pub(super) mod plots;
 
 use super::{
-    Block, Card, Cell, Column, Prose, Report, Table, Tone,
+    Block, Card, Cell, Points, Prose, Report, Table, Tone,
     drawing::{Link, Topology},
-    format::{count, grouped, or_unknown, percent, plural, rate, short, time_us},
+    finding::{finding, is_media, unmet},
+    format::{count, or_unknown, percent, plural, rate, short, time_us},
 };
 use crate::{
     record::{Check, Distribution, FlowRecord, LinkRecord, RunRecord, Timeline},
-    view::tables::found,
+    view::{table::Column, tables::found},
 };
 
 /// A record and its timeline.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(in crate::view::html) struct SimulationPage<'a> {
     pub(in crate::view::html) record: &'a RunRecord,
     pub(in crate::view::html) timeline: &'a Timeline,
+    /// JSON pointer to the timeline in the embedded record.
+    pointer: String,
 }
 
 /// The timeline of a record without one.
 static NO_TIMELINE: Timeline =
     Timeline { width_s: 0.0, t_s: Vec::new(), flows: Vec::new(), links: Vec::new() };
 
-/// With more links than this, the tables and the picture show those alone at which packets waited or were dropped.
+/// With more links than this, the tables and the drawing show only those at which packets waited or were dropped.
 const MOST_LINKS: usize = 20;
 
 /// The page of a simulated run; `command` makes it again.
 pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
-    let page = &SimulationPage::new(record);
+    let page = &SimulationPage::new(record, "");
     let title = format!("giusto sim: {}", record.scenario);
-    let mut report = Report::new(title, verdict(record)).with_command(command);
+    let mut report = Report::new(title, headline(record)).with_command(command);
     report.push(cards(record));
     if !record.description.is_empty() {
-        report.push(Prose::new("The scenario", vec![Block::Paragraph(record.description.clone())]));
+        report.push(Prose::new("Scenario", vec![Block::Paragraph(record.description.clone())]));
     }
     if !record.checks.is_empty() {
         report.push(checks_table(&record.checks));
     }
     report.push(topology(page).draw(
-        "The network",
-        "Each arrow is a link with its rate, its delay, its losses and its queue; where packets waited it is thick. Below a host stands what it sends.",
+        "Network",
+        "Each arrow is a link with its rate, delay, loss and queue. It is thick where packets were queued. The flows that a host sends stand below its name.",
     ));
     for chart in media::charts(page).into_iter().chain(plots::charts(page)) {
         report.push(chart);
     }
     report.push(flows_table(&record.flows));
-    if let Some(table) = media_table(&record.flows) {
-        report.push(table);
-    }
-    if let Some(table) = media::streams_table(&record.flows) {
+    for table in [media_table(&record.flows), media::streams_table(&record.flows)].into_iter().flatten() {
         report.push(table);
     }
     report.push(links_table(page));
     report.push(how_measured(record));
-    report
+    report.with_drawn_record(record)
 }
 
 impl<'a> SimulationPage<'a> {
-    pub(in crate::view::html) fn new(record: &'a RunRecord) -> Self {
-        Self { record, timeline: record.timeline.as_ref().unwrap_or(&NO_TIMELINE) }
+    /// `pointer` is the JSON pointer to `record` in the embedded record.
+    pub(in crate::view::html) fn new(record: &'a RunRecord, pointer: &str) -> Self {
+        let timeline = record.timeline.as_ref().unwrap_or(&NO_TIMELINE);
+        Self { record, timeline, pointer: format!("{pointer}/timeline") }
+    }
+
+    /// A column of the timeline as it is, times `factor`; `path` is its JSON pointer in the timeline.
+    pub(in crate::view::html) fn column(&self, path: &str, factor: f64) -> Points {
+        let Self { pointer, .. } = self;
+        Points::in_record(format!("{pointer}/t_s"), format!("{pointer}/{path}")).scaled(factor)
     }
 
     /// Whether a link's queue dropped packets, or its maximum queueing delay is at least a twentieth of the longest anywhere.
@@ -79,242 +87,147 @@ impl<'a> SimulationPage<'a> {
     }
 }
 
-/// What came out, in one plain sentence.
-fn verdict(result: &RunRecord) -> String {
-    if result.interrupted {
-        return format!("Ended early, at {} s: nothing was checked.", result.duration_s);
+/// Failed expectations first, then the finding.
+fn headline(record: &RunRecord) -> String {
+    let found = finding(record);
+    if record.interrupted {
+        let at = time_us(record.duration_s * 1e6);
+        return format!("Interrupted after {at}, so no expectation was checked. {found}");
     }
-    let failed: Vec<&Check> = result.checks.iter().filter(|check| !check.passed).collect();
-    let all = result.checks.len() as u64;
+    let failed: Vec<&Check> = record.checks.iter().filter(|check| !check.passed).collect();
+    let all = plural(record.checks.len() as u64, "expectation", "expectations");
     match failed.as_slice() {
-        [] if all == 1 => {
-            format!("It came as expected: {}.", result.checks.first().map_or("", |check| &check.name))
-        }
-        [] if all > 0 => format!("All {} expectations were met.", count(all)),
-        [] => {
-            let received: f64 = result.flows.iter().map(|flow| flow.received_rate_bps).sum();
-            let worst = worst_delay(result);
-            let delay = worst.map(|(flow, delay)| {
-                format!("; 95 % of the packets of {} took at most {}", flow.id, time_us(delay.p95 * 1e3))
-            });
-            let flows = plural(result.flows.len() as u64, "flow", "flows");
-            format!("{flows} got {} in all{}.", rate(received), delay.unwrap_or_default())
-        }
-        [one] if all == 1 => format!("The expectation was not met: {}.", unmet(one)),
-        [first, rest @ ..] => {
-            let others = if rest.is_empty() { String::new() } else { format!(", and {} more", rest.len()) };
-            format!("{} of {} expectations were not met: {}{others}.", failed.len(), count(all), unmet(first))
-        }
+        [] => found,
+        [one] => format!("1 of {all} failed: {}.", unmet(one)),
+        [first, ..] => format!("{} of {all} failed, the first: {}.", failed.len(), unmet(first)),
     }
 }
 
-fn unmet(check: &Check) -> String {
-    format!("{} is {}, expected {}", check.name, found(check), bound(check))
+/// The flow with the largest value of `of`.
+fn worst<T>(
+    flows: &[FlowRecord],
+    of: impl Fn(&FlowRecord) -> Option<T>,
+    key: fn(&T) -> f64,
+) -> Option<(&FlowRecord, T)> {
+    let known = flows.iter().filter_map(|flow| Some((flow, of(flow)?)));
+    known.max_by(|a, b| key(&a.1).total_cmp(&key(&b.1)))
 }
 
-/// The bound; a number alone is given its unit, but for a ratio, which has none.
-fn bound(check: &Check) -> String {
-    let Check { bound, unit, .. } = check;
-    let counts = bound.ends_with(|last: char| last.is_ascii_digit());
-    if counts && unit != "ratio" { format!("{bound} {unit}").trim_end().to_owned() } else { bound.clone() }
-}
-
-/// The flow whose packets took longest, by their 95th percentile.
-fn worst_delay(result: &RunRecord) -> Option<(&FlowRecord, Distribution)> {
-    let known = result.flows.iter().filter_map(|flow| Some((flow, flow.delay_ms?)));
-    known.max_by(|a, b| a.1.p95.total_cmp(&b.1.p95))
-}
-
-fn cards(result: &RunRecord) -> Vec<Card> {
+fn cards(record: &RunRecord) -> Vec<Card> {
+    let RunRecord { flows, checks, .. } = record;
     let mut cards = Vec::new();
-    let met = result.checks.iter().filter(|check| check.passed).count();
-    if !result.checks.is_empty() {
-        let tone = if result.passed() { Tone::Good } else { Tone::Bad };
-        let note = format!("of {}", plural(result.checks.len() as u64, "expectation", "expectations"));
+    let met = checks.iter().filter(|check| check.passed).count();
+    if !checks.is_empty() {
+        let tone = if record.passed() { Tone::Good } else { Tone::Bad };
+        let note = format!("of {}", plural(checks.len() as u64, "expectation", "expectations"));
         cards.push(Card::new("Met", met.to_string(), note).with_tone(tone));
     }
-    let received: f64 = result.flows.iter().map(|flow| flow.received_rate_bps).sum();
-    let flows = plural(result.flows.len() as u64, "flow", "flows");
-    cards.push(Card::new("Received in all", rate(received), format!("by {flows}")));
-    let busiest = result.links.iter().filter_map(|link| Some((link, link.utilisation_ratio?)));
+    let busiest = record.links.iter().filter_map(|link| Some((link, link.utilisation_ratio?)));
     if let Some((link, ratio)) = busiest.max_by(|a, b| a.1.total_cmp(&b.1)) {
-        cards.push(Card::new("Busiest link", percent(ratio), format!("of its capacity: {}", link.id)));
+        cards.push(Card::new("Highest utilisation", percent(ratio), format!("of link {}", link.id)));
     }
-    if let Some((flow, delay)) = worst_delay(result) {
-        let note = format!("95th percentile of {}; median {}", flow.id, time_us(delay.p50 * 1e3));
-        cards.push(Card::new("Longest one-way delay", time_us(delay.p95 * 1e3), note));
+    let delays: [(&str, fn(&FlowRecord) -> Option<Distribution>); 3] = [
+        ("Longest one-way delay", |flow| flow.delay_ms),
+        ("Longest queueing delay", |flow| flow.queue_delay_ms),
+        ("Longest frame delay", |flow| flow.frame_delay_ms),
+    ];
+    for (label, of) in delays {
+        if let Some((flow, delay)) = worst(flows, of, |delay| delay.p95) {
+            let note = format!("p95 of {}; median {}", flow.id, ms(delay.p50));
+            cards.push(Card::new(label, ms(delay.p95), note));
+        }
     }
-    let lossy = result.flows.iter().filter_map(|flow| Some((flow, flow.loss_ratio?)));
-    if let Some((flow, ratio)) = lossy.max_by(|a, b| a.1.total_cmp(&b.1)) {
-        let note = if ratio > 0.0 {
-            format!("of the packets of {}", flow.id)
-        } else {
-            "no flow lost any".to_owned()
-        };
+    if let Some((flow, ratio)) = worst(flows, |flow| flow.loss_ratio, |ratio| *ratio) {
+        let note =
+            if ratio > 0.0 { format!("of the packets of {}", flow.id) } else { "in every flow".to_owned() };
         cards.push(Card::new("Highest loss", percent(ratio), note));
-    }
-    let speed = result.duration_s / result.wall_s;
-    let note = format!("in {}", time_us(result.wall_s * 1e6));
-    if speed.is_finite() {
-        let note = format!("{note}: {} times as fast as real time", short(speed));
-        cards.push(Card::new("Simulated", time_us(result.duration_s * 1e6), note));
     }
     cards
 }
 
+/// A time in the unit that fits its size.
+pub(super) fn ms(value: f64) -> String {
+    time_us(value * 1e3)
+}
+
+/// Median, 95th and 99th percentile and maximum in one cell.
+pub(super) fn quantiles(delay: Option<Distribution>) -> String {
+    or_unknown(delay, |Distribution { p50, p95, p99, max, .. }| [p50, p95, p99, max].map(short).join(" / "))
+}
+
 fn checks_table(checks: &[Check]) -> Table {
-    Table {
-        title: "Expectations".to_owned(),
-        caption: "What the scenario expects, and what came.".to_owned(),
-        columns: vec![
-            Column::words("expectation"),
-            Column::number("expected"),
-            Column::number("found"),
-            Column::words("verdict"),
-        ],
-        rows: checks
-            .iter()
-            .map(|check| {
-                let (word, tone) = if check.passed { ("met", Tone::Good) } else { ("not met", Tone::Bad) };
-                let cells = [check.name.clone(), bound(check), found(check)].map(Cell::from);
-                cells.into_iter().chain([Cell::toned(word, tone)]).collect()
-            })
-            .collect(),
-        folded: false,
+    let columns: [Column<Check>; 3] = [
+        Column::words("expectation", 0, |check| check.name.clone()),
+        Column::number("expected", 0, super::finding::bound),
+        Column::number("found", 0, found),
+    ];
+    let mut table = Table::of("Expectations", "", &columns, checks);
+    table.columns.push(super::Column::words("result"));
+    for (row, check) in table.rows.iter_mut().zip(checks) {
+        let (word, tone) = if check.passed { ("met", Tone::Good) } else { ("failed", Tone::Bad) };
+        row.push(Cell::toned(word, tone));
     }
+    table
 }
 
 fn flows_table(flows: &[FlowRecord]) -> Table {
-    let ms =
-        |quantiles: Option<Distribution>, of: fn(Distribution) -> f64| or_unknown(quantiles.map(of), short);
-    Table {
-        title: "Flows".to_owned(),
-        caption: "Rates count all headers, from each flow's start to its end.".to_owned(),
-        columns: vec![
-            Column::words("flow"),
-            Column::words("kind"),
-            Column::number("sent (kbit/s)"),
-            Column::number("received (kbit/s)"),
-            Column::number("goodput (kbit/s)"),
-            Column::number("packets sent"),
-            Column::number("loss"),
-            Column::number("marked"),
-            Column::number("delay p50 (ms)"),
-            Column::number("p95"),
-            Column::number("p99"),
-            Column::number("max"),
-            Column::number("queueing delay p95 (ms)"),
-        ],
-        rows: flows
-            .iter()
-            .map(|flow| {
-                let kind = match &flow.controller {
-                    Some(controller) => format!("{}, {controller}", flow.kind),
-                    None => flow.kind.clone(),
-                };
-                vec![
-                    flow.id.clone().into(),
-                    kind.into(),
-                    grouped(flow.sent_rate_bps / 1e3).into(),
-                    grouped(flow.received_rate_bps / 1e3).into(),
-                    or_unknown(flow.goodput_bps, |bps| grouped(bps / 1e3)).into(),
-                    count(flow.sent_packets).into(),
-                    or_unknown(flow.loss_ratio, percent).into(),
-                    or_unknown(flow.marked_ratio, percent).into(),
-                    ms(flow.delay_ms, |quantiles| quantiles.p50).into(),
-                    ms(flow.delay_ms, |quantiles| quantiles.p95).into(),
-                    ms(flow.delay_ms, |quantiles| quantiles.p99).into(),
-                    ms(flow.delay_ms, |quantiles| quantiles.max).into(),
-                    ms(flow.queue_delay_ms, |quantiles| quantiles.p95).into(),
-                ]
-            })
-            .collect(),
-        folded: false,
-    }
+    let columns: [Column<FlowRecord>; 9] = [
+        Column::words("flow", 0, |flow| flow.id.clone()),
+        Column::words("kind", 0, |flow| match &flow.controller {
+            Some(controller) => format!("{}, {controller}", flow.kind),
+            None => flow.kind.clone(),
+        }),
+        Column::number("sent rate", 0, |flow| rate(flow.sent_rate_bps)),
+        Column::number("received rate", 0, |flow| rate(flow.received_rate_bps)),
+        Column::number("goodput", 0, |flow| or_unknown(flow.goodput_bps, rate)),
+        Column::number("loss", 0, |flow| or_unknown(flow.loss_ratio, percent)),
+        Column::number("marked", 0, |flow| or_unknown(flow.marked_ratio, percent)),
+        Column::number("one-way delay (ms)\np50 / p95 / p99 / max", 0, |flow| quantiles(flow.delay_ms)),
+        Column::number("queueing delay (ms)\np50 / p95 / p99 / max", 0, |flow| {
+            quantiles(flow.queue_delay_ms)
+        }),
+    ];
+    let caption =
+        "Sent and received rates count all headers, goodput only payload. Each covers the flow's window.";
+    Table::of("Flows", caption, &columns, flows)
 }
 
-/// What only media have; nothing if there are none.
+/// The figures that only media flows have; `None` without such flows.
 fn media_table(flows: &[FlowRecord]) -> Option<Table> {
-    let ms =
-        |quantiles: Option<Distribution>, of: fn(Distribution) -> f64| or_unknown(quantiles.map(of), short);
-    let kbits = |bps: Option<f64>| or_unknown(bps, |bps| grouped(bps / 1e3));
-    let told = |flow: &&FlowRecord| flow.decisions.is_some() || flow.feedback_rate_bps.is_some();
-    let row = |flow: &FlowRecord| {
-        vec![
-            flow.id.clone().into(),
-            flow.controller.clone().unwrap_or_default().into(),
-            kbits(flow.target_rate_bps).into(),
-            or_unknown(flow.decisions, count).into(),
-            or_unknown(flow.frames, count).into(),
-            ms(flow.frame_delay_ms, |quantiles| quantiles.p50).into(),
-            ms(flow.frame_delay_ms, |quantiles| quantiles.p95).into(),
-            ms(flow.frame_delay_ms, |quantiles| quantiles.p99).into(),
-            ms(flow.frame_delay_ms, |quantiles| quantiles.max).into(),
-            kbits(flow.feedback_rate_bps).into(),
-        ]
-    };
-    let rows: Vec<Vec<Cell>> = flows.iter().filter(told).map(row).collect();
-    (!rows.is_empty()).then(|| Table {
-        title: "Media".to_owned(),
-        caption: "The target is its mean over time. Frame delay is the time from the capture of a frame until it is complete at the receiver.".to_owned(),
-        columns: vec![
-            Column::words("flow"),
-            Column::words("controller"),
-            Column::number("target (kbit/s)"),
-            Column::number("changes"),
-            Column::number("frames"),
-            Column::number("frame delay p50 (ms)"),
-            Column::number("p95"),
-            Column::number("p99"),
-            Column::number("max"),
-            Column::number("feedback (kbit/s)"),
-        ],
-        rows,
-        folded: false,
-    })
+    let media: Vec<&FlowRecord> = flows.iter().filter(|flow| is_media(flow)).collect();
+    let columns: [Column<&FlowRecord>; 7] = [
+        Column::words("flow", 0, |flow| flow.id.clone()),
+        Column::words("controller", 0, |flow| flow.controller.clone().unwrap_or_default()),
+        Column::number("target rate", 0, |flow| or_unknown(flow.target_rate_bps, rate)),
+        Column::number("changes", 0, |flow| or_unknown(flow.decisions, count)),
+        Column::number("frames", 0, |flow| or_unknown(flow.frames, count)),
+        Column::number("frame delay (ms)\np50 / p95 / p99 / max", 0, |flow| quantiles(flow.frame_delay_ms)),
+        Column::number("feedback rate", 0, |flow| or_unknown(flow.feedback_rate_bps, rate)),
+    ];
+    let caption = "The target rate is its mean over time. Frame delay is the time from the capture of a frame until it arrived complete.";
+    (!media.is_empty()).then(|| Table::of("Media", caption, &columns, &media))
 }
 
 fn links_table(page: &SimulationPage<'_>) -> Table {
-    let ms = |delay: Option<Distribution>, of: fn(Distribution) -> f64| or_unknown(delay.map(of), short);
-    let all = page.record.links.len();
-    let row = |link: &LinkRecord| {
-        vec![
-            link.id.clone().into(),
-            parts(link).join("; ").into(),
-            or_unknown(link.utilisation_ratio, percent).into(),
-            count(link.offered_packets).into(),
-            count(link.delivered_packets).into(),
-            count(link.dropped_packets).into(),
-            count(link.marked_packets).into(),
-            ms(link.queue_delay_ms, |delay| delay.mean).into(),
-            ms(link.queue_delay_ms, |delay| delay.p95).into(),
-            ms(link.queue_delay_ms, |delay| delay.max).into(),
-        ]
-    };
-    let rows: Vec<Vec<Cell>> = page.shown_links().into_iter().map(row).collect();
-    let caption = if rows.len() < all {
+    let columns: [Column<&LinkRecord>; 8] = [
+        Column::words("link", 0, |link| link.id.clone()),
+        Column::words("rate, delay and queue", 0, |link| parts(link).join("; ")),
+        Column::number("utilisation", 0, |link| or_unknown(link.utilisation_ratio, percent)),
+        Column::number("offered packets", 0, |link| count(link.offered_packets)),
+        Column::number("delivered", 0, |link| count(link.delivered_packets)),
+        Column::number("dropped", 0, |link| count(link.dropped_packets)),
+        Column::number("marked", 0, |link| count(link.marked_packets)),
+        Column::number("queueing delay (ms)\nmean / p95 / max", 0, |link| {
+            or_unknown(link.queue_delay_ms, |delay| [delay.mean, delay.p95, delay.max].map(short).join(" / "))
+        }),
+    ];
+    let (shown, all) = (page.shown_links(), page.record.links.len());
+    let caption = if shown.len() < all {
         format!("Of {}, those with long queueing delays or drops.", plural(all as u64, "link", "links"))
     } else {
-        "Packets count over the whole run.".to_owned()
+        "Packets are counted over the whole run.".to_owned()
     };
-    Table {
-        title: "Links".to_owned(),
-        caption,
-        columns: vec![
-            Column::words("link"),
-            Column::words("rate, delay and queue"),
-            Column::number("utilisation"),
-            Column::number("offered"),
-            Column::number("delivered"),
-            Column::number("dropped"),
-            Column::number("marked"),
-            Column::number("queueing delay mean (ms)"),
-            Column::number("p95"),
-            Column::number("max"),
-        ],
-        rows,
-        folded: false,
-    }
+    Table::of("Links", caption, &columns, &shown)
 }
 
 /// Rate, wire and queue of a link, as far as they are known.
@@ -348,7 +261,7 @@ fn topology(page: &SimulationPage<'_>) -> Topology {
         let (from, to) = (topology.host(&link.from), topology.host(&link.to));
         topology.links.push(Link { from, to, label: parts(link), busy: page.is_busy(link) });
     }
-    // What a host sends: flows that are alike in one line.
+    // Copies of a flow share a line below their host.
     let mut told: Vec<(&str, &str, u64)> = Vec::new();
     for flow in &page.record.flows {
         match told
@@ -362,7 +275,6 @@ fn topology(page: &SimulationPage<'_>) -> Topology {
     for (from, group, times) in told {
         let line = if times > 1 { format!("{times} × {group}") } else { group.to_owned() };
         let host = topology.host(from);
-        // The name of the host itself says it already.
         if line != from
             && let Some((_, lines)) = topology.hosts.get_mut(host)
         {
@@ -372,30 +284,34 @@ fn topology(page: &SimulationPage<'_>) -> Topology {
     topology
 }
 
-fn how_measured(result: &RunRecord) -> Prose {
+fn how_measured(record: &RunRecord) -> Prose {
     let terms = [
         (
             "One-way delay",
             "From departure at the source to the end of the path: queueing, transmission, propagation and jitter.",
         ),
         (
-            "Loss",
-            "Packets sent in the measuring window and lost, over those delivered or lost by the end of the run. A packet counts once, whether or not links duplicated it.",
+            "Queueing delay",
+            "From entering a link's queue to the start of transmission. For a flow: the sum over its path.",
         ),
-        ("Queueing delay", "From entering a link's queue to the start of transmission."),
-        ("Utilisation", "Bytes transmitted by a link over those that its rate allows, the warm-up left out."),
+        (
+            "Loss",
+            "Packets sent in the flow's window and lost, over those delivered or lost by the end of the run. A packet counts once, whether or not links duplicated it.",
+        ),
+        (
+            "Utilisation",
+            "Bytes transmitted by a link over the bytes that its rate allows, without the warm-up.",
+        ),
+        ("p50, p95, p99", "Half, 95 % and 99 % of the values are at most this."),
     ];
-    let mut blocks = vec![Block::Definitions(
-        terms.into_iter().map(|(term, meaning)| (term.to_owned(), meaning.to_owned())).collect(),
-    )];
-    blocks.push(Block::Paragraph(format!(
-        "Simulated {} in {} with seed {}; {}. The same scenario with the same seed gives the same figures.",
-        time_us(result.duration_s * 1e6),
-        time_us(result.wall_s * 1e6),
-        result.seed,
-        plural(result.events, "event", "events"),
-    )));
-    Prose::new("How this was measured", blocks)
+    let run = format!(
+        "{} were simulated in {} with seed {}, in {}. The same scenario with the same seed gives the same results.",
+        time_us(record.duration_s * 1e6),
+        time_us(record.wall_s * 1e6),
+        record.seed,
+        plural(record.events, "event", "events"),
+    );
+    Prose::definitions("How this was measured", &terms, run)
 }
 
 #[cfg(test)]

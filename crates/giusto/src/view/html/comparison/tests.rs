@@ -2,8 +2,9 @@ use giusto_congestion::Cause;
 
 use super::*;
 use crate::{
-    record::{DecisionRecord, LinkRecord, LinkTimeline, MediaTimeline, RunRecord, Timeline},
-    view::html::{Section, Series},
+    record::{DecisionRecord, FlowTimeline, LinkRecord, LinkTimeline, MediaTimeline, RunRecord, Timeline},
+    run::comparison::Run,
+    view::html::Section,
 };
 
 /// A run of 10 s in 100 windows, whose decisions are given in seconds and kbit/s.
@@ -91,14 +92,10 @@ fn linked_of(pair: &Comparison) -> Linked {
 }
 
 #[test]
-fn every_plot_has_a_line_for_every_controller_in_the_same_order() {
+fn every_chart_has_a_line_for_each_controller_in_order() {
     let linked = linked_of(&pair());
     let names = |chart: &Chart| -> Vec<String> {
-        let names = chart.series.iter().map(|series| match series {
-            Series::Line { name, .. } | Series::Limit { name, .. } | Series::Events { name, .. } => name,
-            other => panic!("{other:?}"),
-        });
-        names.cloned().collect()
+        chart.series.iter().map(|series| series.name().to_owned()).collect()
     };
     let titles: Vec<&str> = linked.charts.iter().map(|chart| chart.title.as_str()).collect();
     assert_eq!(
@@ -124,7 +121,7 @@ fn every_plot_has_a_line_for_every_controller_in_the_same_order() {
 }
 
 #[test]
-fn the_cursor_tells_the_decision_in_force_and_the_last_cut() {
+fn the_cursor_shows_the_decision_in_force_and_the_last_decrease() {
     let linked = linked_of(&pair());
     assert_eq!(linked.columns[0].name, "target (kbit/s)");
     let told = &linked.groups[0].lines[1];
@@ -152,7 +149,7 @@ fn the_cursor_tells_the_decision_in_force_and_the_last_cut() {
 }
 
 #[test]
-fn a_run_that_was_ended_early_tells_nothing_after_its_end() {
+fn an_interrupted_run_has_no_values_after_its_end() {
     let mut pair = pair();
     pair.runs[1].result.duration_s = 4.0;
     let timeline = pair.runs[1].result.timeline.as_mut().unwrap();
@@ -162,15 +159,16 @@ fn a_run_that_was_ended_early_tells_nothing_after_its_end() {
     let told = &linked.groups[0].lines[1];
     assert!(told.current[39].is_some() && told.current[40].is_none());
     assert!(told.values[0][39].is_some() && told.values[0][40..].iter().all(Option::is_none));
-    let Series::Line { points, .. } = &linked.charts[0].series[1] else { panic!("a line") };
-    assert_eq!(points.inline().len(), 40);
+    let report = comparison(&pair, "");
+    let times = |run| report.record.as_ref().unwrap().pointer(&format!("/runs/{run}/timeline/t_s")).cloned();
+    assert_eq!([0, 1].map(|run| times(run).unwrap().as_array().unwrap().len()), [100, 40]);
 }
 
 #[test]
 fn the_page_shows_the_scenario_and_both_controllers() {
     let report = comparison(&pair(), "giusto compare s.toml");
     let model = serde_json::to_string(&report).unwrap();
-    for shown in ["What it is about", "<scream>", "giusto compare s.toml", "2 controllers, one network"] {
+    for shown in ["What it is about", "<scream>", "giusto compare s.toml", "Received rates range from"] {
         assert!(model.contains(shown), "{shown}");
     }
     assert!(!report.to_html().contains("<scream>"));
@@ -179,6 +177,6 @@ fn the_page_shows_the_scenario_and_both_controllers() {
 #[test]
 fn a_comparison_of_nothing_has_no_chart() {
     let report = comparison(&Comparison::default(), "");
-    assert_eq!(report.headline, "0 controllers, and nothing to compare.");
+    assert_eq!(report.headline, "No controllers were compared.");
     assert!(!report.sections.iter().any(|section| matches!(section, Section::Linked(_) | Section::Chart(_))));
 }

@@ -1,19 +1,21 @@
-//! The plots of media flows: what the controller wanted, what came of it, and why.
+//! Charts and tables of media flows: rates, the controller's decisions, and frame delay.
 
 use giusto_congestion::{Cause, Signal};
 use giusto_sim::record::keep_largest_changes;
 
 use super::{
     SimulationPage,
-    plots::{MOST_LINES, capacity, chart, points, rate_points, scaled, width, windows_apart},
+    plots::{MOST_LINES, capacity, chart, largest, rate_points, scaled, width, windows_apart},
+    quantiles,
 };
 use crate::{
-    record::{DecisionRecord, Distribution, FlowRecord, FlowTimeline, MediaTimeline, StreamRecord},
+    record::{DecisionRecord, FlowRecord, FlowTimeline, StreamRecord},
     view::{
         comparison::bottleneck,
         decision::{cause_name, decision_in_words, signal_name},
-        format::{count, grouped, or_unknown, plural, rate, short},
-        html::{Cell, Chart, Column, Event, Series, Table},
+        format::{count, or_unknown, plural, rate, short},
+        html::{Chart, Event, Gaps, Points, Series, Table},
+        table::Column,
         tables::shows_streams,
     },
 };
@@ -28,73 +30,71 @@ const MOST_FLOWS: usize = 6;
 const LEAST_STREAM_POINT_S: f64 = 0.5;
 
 pub(super) fn charts(page: &SimulationPage<'_>) -> Vec<Chart> {
-    let told = || page.timeline.flows.iter().filter_map(|flow| Some((flow, flow.media.as_ref()?)));
-    let all = told().count();
-    let of_flow = |(flow, media)| [target(page, (flow, media), all), streams(page, (flow, media))];
-    let mut charts: Vec<Chart> = told().take(MOST_FLOWS).flat_map(of_flow).flatten().collect();
-    charts.extend(frame_delays(page, told()));
-    charts
+    let media = |flow: &&FlowTimeline| flow.media.is_some();
+    let all = page.timeline.flows.iter().filter(media).count();
+    let own = page.timeline.flows.iter().enumerate().filter(|(_, flow)| media(flow)).take(MOST_FLOWS);
+    let own = own.flat_map(|(place, flow)| [target(page, place, all), streams(page, flow)]);
+    own.flatten().chain(frame_delays(page)).collect()
 }
 
 /// Target, sent and received rate of a flow, with its decisions and the capacity of the bottleneck.
-pub(in crate::view::html) fn target(
-    page: &SimulationPage<'_>,
-    (flow, media): (&FlowTimeline, &MediaTimeline),
-    all: usize,
-) -> Option<Chart> {
+pub(in crate::view::html) fn target(page: &SimulationPage<'_>, place: usize, all: usize) -> Option<Chart> {
     let timeline = page.timeline;
+    let flow = timeline.flows.get(place)?;
+    let media = flow.media.as_ref()?;
     let together = windows_apart(timeline, &[flow]);
-    let mut lines = [
-        ("target", points(timeline, &media.target_rate_bps)),
-        ("sent", rate_points(timeline, &flow.sent_bytes, together)),
-        ("received", rate_points(timeline, &flow.received_bytes, together)),
-    ];
+    let [sent, received] =
+        [&flow.sent_bytes, &flow.received_bytes].map(|bytes| rate_points(timeline, bytes, together));
     let own = page.record.flows.iter().find(|own| own.id == flow.id)?;
     let slowest = bottleneck(page.record, own);
-    let mut limit: Vec<(f64, f64)> = slowest.and_then(|link| capacity(page, &link.id)).unwrap_or_default();
+    let limit = slowest.and_then(|link| capacity(page, &link.id)).unwrap_or_default();
     let runs = runs(&media.decisions);
     let mut firsts: Vec<DecisionRecord> = runs.iter().map(|run| run.first).collect();
     let left_out = media.omitted_decisions + keep_largest_changes(&mut firsts, MOST_MARKED);
-    let mut marks = marks(runs.iter().filter(|run| firsts.contains(&run.first)));
-    let values = lines.iter().flat_map(|(_, points)| points).chain(&limit).map(|&(_, bps)| bps);
-    let most = values.chain(media.decisions.iter().map(|decision| decision.to_bps as f64));
-    let most = most.filter(|bps| bps.is_finite()).fold(0.0, f64::max);
+    let marks = marks(runs.iter().filter(|run| firsts.contains(&run.first)));
+    let targets = media.target_rate_bps.iter().copied().flatten();
+    let decided = media.decisions.iter().map(|decision| decision.to_bps as f64);
+    let drawn = [&sent, &received, &limit].into_iter().flatten().map(|&(_, bps)| bps);
+    let most = largest(drawn.chain(targets).chain(decided));
     if most <= 0.0 {
         return None;
     }
     let (unit, name) = scaled(most);
-    lines.iter_mut().flat_map(|(_, points)| points).chain(&mut limit).for_each(|(_, bps)| *bps /= unit);
-    marks.iter_mut().flat_map(|(_, events)| events).for_each(|event| event.y /= unit);
-    let mut told = vec![
-        "All headers included. A mark is where the controller decides for another reason than before; point at it to see why."
+    let mut caption = vec![
+        "All headers included. A mark shows where the reason for the controller's decisions changes; point at it to read the reason."
             .to_owned(),
     ];
     if left_out > 0 {
-        let what = plural(left_out, "decision", "decisions");
-        told.push(format!("{what} with the smallest changes are left out."));
+        let left_out = plural(left_out, "decision", "decisions");
+        caption.push(format!("{left_out} with the smallest changes are left out."));
     }
     if all > MOST_FLOWS {
-        told.push(format!("Of {all} media flows the first {MOST_FLOWS} are shown like this."));
+        caption.push(format!("Of {all} media flows the first {MOST_FLOWS} have a chart like this."));
     }
     let title = format!("{}: target and rates", flow.id);
-    let mut chart = chart(page, &title, told.join(" "), &format!("rate ({name})")).with_full_width();
+    let mut chart = chart(page, &title, caption.join(" "), &format!("rate ({name})")).with_full_width();
     chart.y.range = Some((0.0, most / unit * 1.1));
-    for (name, points) in lines {
-        chart = chart.with_series(Series::line(name, points));
-    }
-    for (name, events) in marks {
+    chart = chart
+        .with_series(Series::line(
+            "target",
+            page.column(&format!("flows/{place}/media/target_rate_bps"), 1.0 / unit),
+        ))
+        .with_series(Series::line("sent", Points::from(sent).scaled(1.0 / unit)))
+        .with_series(Series::line("received", Points::from(received).scaled(1.0 / unit)));
+    for (name, mut events) in marks {
+        events.iter_mut().for_each(|event| event.y /= unit);
         chart = chart.with_series(Series::Events { name, events });
     }
     if let Some(link) = slowest.filter(|_| !limit.is_empty()) {
-        chart = chart
-            .with_series(Series::Limit { name: format!("capacity of {}", link.id), points: limit.into() });
+        let points = Points::from(limit).scaled(1.0 / unit);
+        chart = chart.with_series(Series::limit(format!("capacity of {}", link.id), points));
     }
     Some(chart)
 }
 
 /// The goodput of each stream of a flow, if it has several videos.
-fn streams(page: &SimulationPage<'_>, (flow, media): (&FlowTimeline, &MediaTimeline)) -> Option<Chart> {
-    let timeline = page.timeline;
+fn streams(page: &SimulationPage<'_>, flow: &FlowTimeline) -> Option<Chart> {
+    let (timeline, media) = (page.timeline, flow.media.as_ref()?);
     let result = page.record.flows.iter().find(|own| own.id == flow.id)?;
     if !result.has_several_videos() {
         return None;
@@ -106,15 +106,13 @@ fn streams(page: &SimulationPage<'_>, (flow, media): (&FlowTimeline, &MediaTimel
         rate_points(timeline, own.map_or(&[], |stream| &stream.frame_bytes), together)
     };
     let shown = result.streams.iter().take(MOST_LINES);
-    let mut lines: Vec<(&StreamRecord, Vec<(f64, f64)>)> =
+    let lines: Vec<(&StreamRecord, Vec<(f64, f64)>)> =
         shown.map(|stream| (stream, points(stream.ssrc))).collect();
-    let most = lines.iter().flat_map(|(_, points)| points).map(|&(_, bps)| bps);
-    let most = most.filter(|bps| bps.is_finite()).fold(0.0, f64::max);
+    let most = largest(lines.iter().flat_map(|(_, points)| points).map(|&(_, bps)| bps));
     if most <= 0.0 {
         return None;
     }
     let (unit, name) = scaled(most);
-    lines.iter_mut().flat_map(|(_, points)| points).for_each(|(_, bps)| *bps /= unit);
     let width = width(timeline, together);
     let all = result.streams.len();
     let more = if all > MOST_LINES {
@@ -127,50 +125,30 @@ fn streams(page: &SimulationPage<'_>, (flow, media): (&FlowTimeline, &MediaTimel
     let mut chart = chart(page, &title, caption, &format!("rate ({name})")).with_full_width();
     chart.y.range = Some((0.0, most / unit * 1.1));
     for (stream, points) in lines {
-        chart = chart.with_series(Series::line(stream.id.clone(), points));
+        chart = chart.with_series(Series::line(stream.id.clone(), Points::from(points).scaled(1.0 / unit)));
     }
     Some(chart)
 }
 
-/// The statistics of each stream; nothing if there is only one video.
+/// The figures of each stream; `None` if there is only one video.
 pub(super) fn streams_table(flows: &[FlowRecord]) -> Option<Table> {
-    let ms =
-        |quantiles: Option<Distribution>, of: fn(Distribution) -> f64| or_unknown(quantiles.map(of), short);
-    let row = |(flow, stream): (&FlowRecord, &StreamRecord)| -> Vec<Cell> {
-        vec![
-            flow.id.clone().into(),
-            stream.id.clone().into(),
-            stream.priority.map_or_else(String::new, short).into(),
-            grouped(stream.goodput_bps / 1e3).into(),
-            count(stream.frames).into(),
-            ms(stream.frame_delay_ms, |quantiles| quantiles.p50).into(),
-            ms(stream.frame_delay_ms, |quantiles| quantiles.p95).into(),
-            ms(stream.frame_delay_ms, |quantiles| quantiles.max).into(),
-            or_unknown(stream.skipped_frames, count).into(),
-            or_unknown(stream.discarded_packets, count).into(),
-        ]
-    };
+    type Row<'a> = (&'a FlowRecord, &'a StreamRecord);
     let of_those = flows.iter().filter(|flow| shows_streams(flow));
-    let streams = of_those.flat_map(|flow| flow.streams.iter().map(move |stream| (flow, stream)));
-    let rows: Vec<Vec<Cell>> = streams.map(row).collect();
-    (!rows.is_empty()).then(|| Table {
-        title: "Streams".to_owned(),
-        caption: "Goodput is the payload of complete frames.".to_owned(),
-        columns: vec![
-            Column::words("flow"),
-            Column::words("stream"),
-            Column::number("priority"),
-            Column::number("goodput (kbit/s)"),
-            Column::number("frames"),
-            Column::number("frame delay p50 (ms)"),
-            Column::number("p95"),
-            Column::number("max"),
-            Column::number("skipped frames"),
-            Column::number("discarded packets"),
-        ],
-        rows,
-        folded: false,
-    })
+    let rows: Vec<Row<'_>> =
+        of_those.flat_map(|flow| flow.streams.iter().map(move |stream| (flow, stream))).collect();
+    let columns: [Column<Row<'_>>; 7] = [
+        Column::words("stream", 0, |(flow, stream)| format!("{}: {}", flow.id, stream.id)),
+        Column::number("priority", 0, |(_, stream)| stream.priority.map_or_else(String::new, short)),
+        Column::number("goodput", 0, |(_, stream)| rate(stream.goodput_bps)),
+        Column::number("frames", 0, |(_, stream)| count(stream.frames)),
+        Column::number("frame delay (ms)\np50 / p95 / p99 / max", 0, |(_, stream)| {
+            quantiles(stream.frame_delay_ms)
+        }),
+        Column::number("skipped frames", 0, |(_, stream)| or_unknown(stream.skipped_frames, count)),
+        Column::number("discarded packets", 0, |(_, stream)| or_unknown(stream.discarded_packets, count)),
+    ];
+    (!rows.is_empty())
+        .then(|| Table::of("Streams", "Goodput is the payload of complete frames.", &columns, &rows))
 }
 
 /// Decisions of one kind that follow each other.
@@ -233,21 +211,17 @@ fn marks<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<(String, Vec<Event>)> {
     kinds
 }
 
-fn frame_delays<'a>(
-    page: &SimulationPage<'_>,
-    told: impl Iterator<Item = (&'a FlowTimeline, &'a MediaTimeline)>,
-) -> Option<Chart> {
-    let timeline = page.timeline;
+fn frame_delays(page: &SimulationPage<'_>) -> Option<Chart> {
     let caption = format!(
-        "From the capture of a frame until it is complete: the maximum within {} each.",
-        width(timeline, 1)
+        "From the capture of a frame until it arrived complete: the maximum within {} each.",
+        width(page.timeline, 1)
     );
     let mut chart = chart(page, "Frame delay", caption, "delay (ms)");
-    for (flow, media) in told {
-        let known = points(timeline, &media.frame_delay_max_ms).into_iter();
-        let points: Vec<(f64, f64)> = known.filter(|point| point.1.is_finite()).collect();
-        if !points.is_empty() && chart.series.len() < MOST_LINES {
-            chart = chart.with_series(Series::Line { name: flow.id.clone(), points: points.into() });
+    for (place, flow) in page.timeline.flows.iter().enumerate() {
+        let delays = flow.media.as_ref().map(|media| media.frame_delay_max_ms.iter());
+        if delays.is_some_and(|mut delays| delays.any(Option::is_some)) && chart.series.len() < MOST_LINES {
+            let points = page.column(&format!("flows/{place}/media/frame_delay_max_ms"), 1.0);
+            chart = chart.with_series(Series::line(flow.id.clone(), points.with_gaps(Gaps::Bridge)));
         }
     }
     (!chart.series.is_empty()).then_some(chart)

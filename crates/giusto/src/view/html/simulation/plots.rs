@@ -1,10 +1,10 @@
-//! The plots of a simulated run, all over one time.
+//! The charts of a simulated run over time.
 
 use giusto_units::TimeDelta;
 
 use super::SimulationPage;
 use crate::record::{FlowTimeline, LinkRecord, LinkTimeline, Timeline};
-use crate::view::html::{Chart, Series};
+use crate::view::html::{Chart, Gaps, Points, Series};
 
 /// Lines that can be told apart.
 pub(super) const MOST_LINES: usize = 6;
@@ -84,9 +84,9 @@ pub(in crate::view::html) fn chart(
     chart
 }
 
-/// The points of a column; unknown values are no numbers.
-pub(in crate::view::html) fn points(timeline: &Timeline, values: &[Option<f64>]) -> Vec<(f64, f64)> {
-    timeline.t_s.iter().zip(values).map(|(&at, value)| (at, value.unwrap_or(f64::NAN))).collect()
+/// The largest of `values`; 0 without any.
+pub(in crate::view::html) fn largest(values: impl Iterator<Item = f64>) -> f64 {
+    values.filter(|value| value.is_finite()).fold(0.0, f64::max)
 }
 
 /// The width of `together` windows, as text.
@@ -103,32 +103,30 @@ fn rates(page: &SimulationPage<'_>, bundles: &[Bundle<'_>], busy: &[&LinkRecord]
         names.push("all together");
         sums.push(received(&timeline.flows.iter().collect::<Vec<_>>()));
     }
-    let mut lines: Vec<Vec<(f64, f64)>> =
+    let lines: Vec<Vec<(f64, f64)>> =
         sums.iter().map(|sizes| rate_points(timeline, sizes, together)).collect();
-    let mut limits: Vec<(String, Vec<(f64, f64)>)> = busy
+    let limits: Vec<(String, Vec<(f64, f64)>)> = busy
         .iter()
         .filter_map(|link| Some((format!("capacity of {}", link.id), capacity(page, &link.id)?)))
         .take(MOST_CAPACITIES)
         .collect();
-    let most = lines.iter().chain(limits.iter().map(|(_, points)| points)).flatten();
-    let most = most.map(|&(_, bps)| bps).filter(|bps| bps.is_finite()).fold(0.0, f64::max);
+    let drawn = lines.iter().chain(limits.iter().map(|(_, points)| points)).flatten();
+    let most = largest(drawn.map(|&(_, bps)| bps));
     if most <= 0.0 {
         return None;
     }
     let (unit, name) = scaled(most);
-    let limit_lines = limits.iter_mut().map(|(_, points)| points);
-    lines.iter_mut().chain(limit_lines).flatten().for_each(|(_, bps)| *bps /= unit);
     let width = width(timeline, together);
-    let bound = if limits.is_empty() { "" } else { " The dashed line is what the link could carry." };
-    let caption = format!("What arrived of each flow, all headers included, over {width} each.{bound}");
+    let bound = if limits.is_empty() { "" } else { " The dashed line is the capacity of the link." };
+    let caption = format!("All headers included, over {width} each.{bound}");
     let mut chart = chart(page, "Received rate", caption, &format!("rate ({name})")).with_full_width();
     // Room for the names above the capacities.
     chart.y.range = Some((0.0, most / unit * 1.1));
     for (name, points) in names.into_iter().zip(lines) {
-        chart = chart.with_series(Series::line(name, points));
+        chart = chart.with_series(Series::line(name, Points::from(points).scaled(1.0 / unit)));
     }
     for (name, points) in limits {
-        chart = chart.with_series(Series::limit(name, points));
+        chart = chart.with_series(Series::limit(name, Points::from(points).scaled(1.0 / unit)));
     }
     Some(chart)
 }
@@ -248,37 +246,40 @@ fn without_short_gaps(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     kept
 }
 
-/// A line for each link.
+/// A line for each of `links`: the column `name` of its timeline, whose values are `of`, times `factor`.
 fn by_link(
     page: &SimulationPage<'_>,
     mut chart: Chart,
     links: &[&LinkRecord],
-    column: impl Fn(&LinkTimeline) -> Vec<Option<f64>>,
+    (name, factor, of): (&str, f64, fn(&LinkTimeline) -> f64),
 ) -> Option<Chart> {
     let mut most: f64 = 0.0;
     for link in links {
-        let Some(own) = page.timeline.links.iter().find(|own| own.id == link.id) else { continue };
-        let mut points = points(page.timeline, &column(own));
-        points.iter_mut().filter(|point| point.1.is_nan()).for_each(|point| point.1 = 0.0);
-        most = points.iter().fold(most, |most, point| most.max(point.1));
-        chart = chart.with_series(Series::Line { name: link.id.clone(), points: points.into() });
+        let own = page.timeline.links.iter().enumerate().find(|(_, own)| own.id == link.id);
+        let Some((place, own)) = own else { continue };
+        most = most.max(of(own) * factor);
+        let points = page.column(&format!("links/{place}/{name}"), factor).with_gaps(Gaps::Zero);
+        chart = chart.with_series(Series::line(link.id.clone(), points));
     }
     chart.y.range = Some((0.0, most * 1.06));
     (most > 0.0).then_some(chart)
 }
 
 fn queue_delays(page: &SimulationPage<'_>, busy: &[&LinkRecord]) -> Option<Chart> {
-    let caption = format!("The maximum of the packets transmitted within {} each.", width(page.timeline, 1));
+    let caption = format!(
+        "The maximum of the packets transmitted within {} each, at each link.",
+        width(page.timeline, 1)
+    );
     let chart = chart(page, "Queueing delay", caption, "delay (ms)");
-    by_link(page, chart, busy, |link| link.queue_delay_max_ms.clone())
+    let most = |link: &LinkTimeline| largest(link.queue_delay_max_ms.iter().copied().flatten());
+    by_link(page, chart, busy, ("queue_delay_max_ms", 1.0, most))
 }
 
 fn lengths(page: &SimulationPage<'_>, busy: &[&LinkRecord]) -> Option<Chart> {
     let caption = format!("The maximum within {} each.", width(page.timeline, 1));
     let chart = chart(page, "Queue length", caption, "queue (kB)");
-    by_link(page, chart, busy, |link| {
-        link.queued_max_bytes.iter().map(|&bytes| Some(bytes as f64 / 1e3)).collect()
-    })
+    let most = |link: &LinkTimeline| link.queued_max_bytes.iter().copied().max().unwrap_or(0) as f64;
+    by_link(page, chart, busy, ("queued_max_bytes", 1e-3, most))
 }
 
 fn drops(page: &SimulationPage<'_>) -> Option<Chart> {
@@ -296,8 +297,8 @@ fn drops(page: &SimulationPage<'_>) -> Option<Chart> {
         if sums.iter().any(|&sum| sum > 0) {
             let begin = |&middle: &f64| (middle - timeline.width_s / 2.0).max(0.0);
             let begins = timeline.t_s.iter().map(begin);
-            let points = begins.zip(&sums).map(|(at, &sum)| (at, sum as f64)).collect();
-            chart = chart.with_series(Series::Stacked { name: name.to_owned(), points });
+            let points: Points = begins.zip(&sums).map(|(at, &sum)| (at, sum as f64)).collect();
+            chart = chart.with_series(Series::stacked(name, points));
         }
     }
     (!chart.series.is_empty()).then_some(chart)
@@ -309,13 +310,14 @@ fn distribution(page: &SimulationPage<'_>) -> Option<Chart> {
     let caption = "The share of the packets whose delay is at most the value on the x-axis.";
     let mut chart = Chart::new("One-way delay, distribution", caption).with_axes("delay (ms)", "packets (%)");
     let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
-    for flow in page.timeline.flows.iter().take(MOST_LINES) {
+    for (place, flow) in page.timeline.flows.iter().enumerate().take(MOST_LINES) {
         let cdf = &flow.delay_cdf;
         if let (Some(first), Some(last)) = (cdf.ms.first(), cdf.ms.last()) {
             (least, most) = (least.min(*first), most.max(*last));
         }
-        let points = cdf.ms.iter().zip(&cdf.ratio).map(|(&ms, ratio)| (ms, ratio * 100.0)).collect();
-        chart = chart.with_series(Series::Line { name: name(flow), points });
+        let cdf = format!("{}/flows/{place}/delay_cdf", page.pointer);
+        let points = Points::in_record(format!("{cdf}/ms"), format!("{cdf}/ratio")).scaled(100.0);
+        chart = chart.with_series(Series::line(name(flow), points));
     }
     if most > least.max(1e-6) * WIDE {
         chart = chart.with_log_x();
@@ -335,16 +337,15 @@ fn gauges(page: &SimulationPage<'_>) -> Vec<Chart> {
     let mut charts = Vec::new();
     for name in names.into_iter().take(MOST_GAUGES) {
         let (what, unit, factor) = what_and_unit(name);
-        let caption = format!("As the sender reports it, the mean within {} each.", width(timeline, 1));
+        let caption = format!("As reported by the sender: the mean within {} each.", width(timeline, 1));
         let axis = if unit.is_empty() { what.clone() } else { format!("{what} ({unit})") };
         let mut chart = chart(page, &what, caption, &axis);
-        let own =
-            |flow: &FlowTimeline| Some(flow.gauges.iter().find(|gauge| gauge.name == name)?.mean.clone());
-        let known = timeline.flows.iter().filter_map(|flow| Some((flow, own(flow)?)));
-        for (flow, means) in known.take(MOST_LINES) {
-            let known = points(timeline, &means).into_iter().filter(|point| point.1.is_finite());
-            let points = known.map(|(at, mean)| (at, mean * factor)).collect();
-            chart = chart.with_series(Series::Line { name: flow.id.clone(), points });
+        for (place, flow) in timeline.flows.iter().enumerate() {
+            let own = flow.gauges.iter().position(|gauge| gauge.name == name);
+            if let Some(own) = own.filter(|_| chart.series.len() < MOST_LINES) {
+                let points = page.column(&format!("flows/{place}/gauges/{own}/mean"), factor);
+                chart = chart.with_series(Series::line(flow.id.clone(), points.with_gaps(Gaps::Bridge)));
+            }
         }
         if !chart.series.is_empty() {
             charts.push(chart);

@@ -1,0 +1,110 @@
+//! Findings of runs, in one sentence each.
+
+use super::{
+    format::{percent, plural, rate},
+    simulation::ms,
+};
+use crate::{
+    record::{Check, Distribution, FlowRecord, RunRecord},
+    view::{comparison::bottleneck, tables::found},
+};
+
+/// Whether a flow has the figures of media.
+pub(super) fn is_media(flow: &FlowRecord) -> bool {
+    flow.decisions.is_some() || flow.feedback_rate_bps.is_some()
+}
+
+/// The finding of a run: rate and delay of its media, else of its traffic without congestion control, else of all flows.
+pub(super) fn finding(record: &RunRecord) -> String {
+    let media: Vec<&FlowRecord> = record.flows.iter().filter(|flow| is_media(flow)).collect();
+    let all: Vec<&FlowRecord> = record.flows.iter().collect();
+    let others = (record.flows.len() - media.len()) as u64;
+    match (media.as_slice(), all.as_slice()) {
+        (_, []) => "The scenario has no flows.".to_owned(),
+        ([call], _) => media_finding(record, call, others),
+        ([], [flow]) => rate_finding(record, flow),
+        ([], _) => waiting_finding(record).unwrap_or_else(|| range_finding(record, &all)),
+        (calls, _) => range_finding(record, calls),
+    }
+}
+
+/// `gcc:libwebrtc used 94 % of bottleneck at 40 ms queueing delay (p95) and 120 ms frame delay (p95).`
+fn media_finding(record: &RunRecord, call: &FlowRecord, others: u64) -> String {
+    let name = call.controller.as_ref().unwrap_or(&call.id);
+    let used = bottleneck(record, call).and_then(|link| Some((link.utilisation_ratio?, &link.id)));
+    let rate = match used.filter(|_| others == 0) {
+        Some((ratio, link)) => format!("{name} used {} of {link}", percent(ratio)),
+        None if others == 0 => format!("{name} received {}", rate(call.received_rate_bps)),
+        None => {
+            let beside = plural(others, "other flow", "other flows");
+            format!("{name} received {} beside {beside}", rate(call.received_rate_bps))
+        }
+    };
+    let p95 = |delay: Option<Distribution>, quantity| {
+        delay.map(|delay| format!("{} {quantity} (p95)", ms(delay.p95)))
+    };
+    let delays = [p95(call.queue_delay_ms, "queueing delay"), p95(call.frame_delay_ms, "frame delay")]
+        .into_iter()
+        .flatten();
+    let delays: Vec<String> = delays.collect();
+    if delays.is_empty() { format!("{rate}.") } else { format!("{rate} at {}.", delays.join(" and ")) }
+}
+
+/// `one received 4.870 Mbit/s, 97.4 % of wire, with a queueing delay of 60.0 ms at p95.`
+fn rate_finding(record: &RunRecord, flow: &FlowRecord) -> String {
+    let used = bottleneck(record, flow).and_then(|link| Some((link.utilisation_ratio?, &link.id)));
+    let used = used.map(|(ratio, link)| format!(" at {} utilisation of {link}", percent(ratio)));
+    let delay = flow.queue_delay_ms.map(|delay| format!("; its queueing delay was {} at p95", ms(delay.p95)));
+    let (used, delay) = (used.unwrap_or_default(), delay.unwrap_or_default());
+    format!("{} received {}{used}{delay}.", flow.id, rate(flow.received_rate_bps))
+}
+
+/// `voice waited 6.0 ms at p99 beside 3 TCP flows.`
+fn waiting_finding(record: &RunRecord) -> Option<String> {
+    let (tcp, rest): (Vec<_>, Vec<_>) = record.flows.iter().partition(|flow| flow.kind == "tcp");
+    let waits = rest.iter().filter_map(|flow| Some((flow, flow.queue_delay_ms?.p99)));
+    let (flow, p99) = waits.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| !tcp.is_empty())?;
+    let beside = plural(tcp.len() as u64, "TCP flow", "TCP flows");
+    Some(format!("{} waited {} at p99 beside {beside}.", flow.id, ms(p99)))
+}
+
+/// `Received rates range from 1.200 Mbit/s (a) to 2.300 Mbit/s (b); queueing delay p95 from 12.0 ms (a) to 40.0 ms (b).`
+fn range_finding(record: &RunRecord, flows: &[&FlowRecord]) -> String {
+    let named = |of: fn(&FlowRecord) -> Option<f64>| {
+        flows.iter().filter_map(|flow| Some((flow.id.clone(), of(flow)?))).collect::<Vec<_>>()
+    };
+    let rates = named(|flow| Some(flow.received_rate_bps));
+    let waits = named(|flow| Some(flow.queue_delay_ms?.p95));
+    let busiest = record.links.iter().filter_map(|link| Some((&link.id, link.utilisation_ratio?)));
+    let busiest = busiest.max_by(|a, b| a.1.total_cmp(&b.1));
+    let used = busiest.map(|(id, ratio)| format!(" Utilisation of {id} was {}.", percent(ratio)));
+    format!("{}{}", ranges(&rates, &waits), used.unwrap_or_default())
+}
+
+/// The ranges of received rates and of queueing delays, with the names of their ends.
+pub(super) fn ranges(rates: &[(String, f64)], waits: &[(String, f64)]) -> String {
+    let range = |values: &[(String, f64)], write: fn(f64) -> String| {
+        let low = values.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let high = values.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(format!("from {} ({}) to {} ({})", write(low.1), low.0, write(high.1), high.0))
+    };
+    match (range(rates, rate), range(waits, ms)) {
+        (Some(rates), Some(waits)) => {
+            format!("Received rates range {rates}; queueing delay p95 {waits}.")
+        }
+        (Some(rates), None) => format!("Received rates range {rates}."),
+        _ => String::new(),
+    }
+}
+
+/// `delay of camera is 123 ms, expected at most 100 ms`.
+pub(super) fn unmet(check: &Check) -> String {
+    format!("{} is {}, expected {}", check.name, found(check), bound(check))
+}
+
+/// The bound. A bound that ends with a number is given its unit, but for a ratio, which has none.
+pub(super) fn bound(check: &Check) -> String {
+    let Check { bound, unit, .. } = check;
+    let counts = bound.ends_with(|last: char| last.is_ascii_digit());
+    if counts && unit != "ratio" { format!("{bound} {unit}").trim_end().to_owned() } else { bound.clone() }
+}
