@@ -43,7 +43,7 @@ pub(crate) struct Group {
     pub(crate) lines: Vec<LineValues>,
 }
 
-/// What the table shows of one line.
+/// The values and texts of one line in the table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct LineValues {
     /// For each column, the value at each position.
