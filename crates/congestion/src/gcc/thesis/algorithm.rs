@@ -177,7 +177,7 @@ pub fn loss() -> ReportConfig {
     }
 }
 
-/// Filter and threshold for a [`DelayEstimator`](super::delay::DelayEstimator), each packet a group of its own.
+/// Filter and threshold for a [`DelayEstimator`](crate::gcc::delay::DelayEstimator), each packet a group of its own.
 ///
 /// What such an estimator does otherwise than [`Thesis`]: it knows nothing of lost packets, and a trend above the threshold that
 /// falls leaves the signal as it was.

@@ -101,11 +101,16 @@ fn over_time<'a>(
     Some((page, place))
 }
 
+/// Of more runs, the cursor stands at every second window or at fewer, so that a page stays below 1.5 MB.
+const MOST_RUNS_IN_FULL: usize = 6;
+
 /// All charts, and the values at the cursor.
 fn linked(comparison: &Comparison, flows: &[&FlowRecord]) -> Option<Linked> {
     // A run that was ended early has fewer windows.
     let middles = comparison.runs.iter().filter_map(|run| Some(&run.result.timeline.as_ref()?.t_s));
-    let positions: Vec<f64> = middles.max_by_key(|middles| middles.len())?.clone();
+    let step = comparison.runs.len().div_ceil(MOST_RUNS_IN_FULL);
+    let middles = middles.max_by_key(|middles| middles.len())?;
+    let positions: Vec<f64> = middles.iter().copied().step_by(step).collect();
     let drawn: Vec<Drawn> = flows.iter().map(|&flow| Drawn::new(comparison, flow)).collect();
     let mut charts: Vec<Chart> = Vec::new();
     for (place, flow) in drawn.iter().enumerate() {
@@ -128,11 +133,12 @@ fn linked(comparison: &Comparison, flows: &[&FlowRecord]) -> Option<Linked> {
     }
     let (unit, name) = scaled(largest(drawn.iter().map(|flow| flow.most_bps)));
     let column = |name: &str, decimals| ValueColumn { name: name.to_owned(), decimals };
-    let group = |flow: &Drawn| Group { name: flow.flow.id.clone(), lines: flow.values_at(&positions, unit) };
+    let group =
+        |flow: &Drawn| Group { name: flow.flow.id.clone(), lines: flow.values_at((&positions, step), unit) };
     let groups: Vec<Group> = drawn.iter().map(group).collect();
     (!groups.is_empty()).then(|| Linked {
         charts,
-        start: start(&drawn),
+        start: start(&drawn) / step,
         line_header: "controller".to_owned(),
         lines: comparison.runs.iter().map(|run| run.controller.clone()).collect(),
         columns: vec![

@@ -155,9 +155,9 @@ impl Drawn {
         ]
     }
 
-    /// The values of each controller at the `positions` of the cursor; rates in `unit` bit/s.
-    pub(super) fn values_at(&self, positions: &[f64], unit: f64) -> Vec<LineValues> {
-        self.runs.iter().map(|run| run.values_at(positions, self.together, unit)).collect()
+    /// The values of each controller at the `positions` of the cursor, one in `step` windows; rates in `unit` bit/s.
+    pub(super) fn values_at(&self, (positions, step): (&[f64], usize), unit: f64) -> Vec<LineValues> {
+        self.runs.iter().map(|run| run.values_at((positions, step), self.together, unit)).collect()
     }
 }
 
@@ -198,7 +198,7 @@ impl DrawnRun {
         drawn
     }
 
-    fn values_at(&self, positions: &[f64], together: usize, unit: f64) -> LineValues {
+    fn values_at(&self, (positions, step): (&[f64], usize), together: usize, unit: f64) -> LineValues {
         let mut line = LineValues::default();
         let mut targets = Vec::with_capacity(positions.len());
         // The index of each text by its decision.
@@ -225,16 +225,17 @@ impl DrawnRun {
         let joined = |points: &[(f64, f64)], unit: f64| -> Vec<f64> {
             points.iter().flat_map(|&(_, value)| std::iter::repeat_n(value / unit, together)).collect()
         };
-        let figures = |values: &[f64], decimals| -> Vec<Option<f64>> {
-            let known = values.iter().map(|value| value.is_finite().then(|| rounded(*value, decimals)));
+        let figures = |values: &[f64], step, decimals| -> Vec<Option<f64>> {
+            let known =
+                values.iter().step_by(step).map(|value| value.is_finite().then(|| rounded(*value, decimals)));
             known.chain(std::iter::repeat(None)).take(positions.len()).collect()
         };
         line.values = vec![
-            figures(&targets, 3),
-            figures(&joined(&self.received_bps, unit), 3),
-            figures(&self.queue_ms, 1),
-            figures(&joined(&self.loss_percent, 1.0), 1),
-            figures(&self.frame_ms, 0),
+            figures(&targets, 1, 3),
+            figures(&joined(&self.received_bps, unit), step, 3),
+            figures(&self.queue_ms, step, 1),
+            figures(&joined(&self.loss_percent, 1.0), step, 1),
+            figures(&self.frame_ms, step, 0),
         ];
         line
     }
