@@ -53,9 +53,8 @@ fn headline(comparison: &Comparison, rows: &[Row]) -> String {
         (_, []) => "No controllers were compared.".to_owned(),
         _ => {
             let several = has_several_flows(comparison);
-            let name = |row: &Row| match several {
-                true => format!("{}, {}", row.controller, row.flow),
-                false => row.controller.clone(),
+            let name = |row: &Row| {
+                if several { format!("{}, {}", row.controller, row.flow) } else { row.controller.clone() }
             };
             let rates: Vec<_> = rows.iter().map(|row| (name(row), row.received_rate_bps)).collect();
             let waits = rows.iter().filter_map(|row| Some((name(row), row.queue_delay_ms?.p95)));
@@ -119,7 +118,7 @@ fn linked(comparison: &Comparison, flows: &[&FlowRecord]) -> Option<Linked> {
         let again = drawn.iter().take(place).any(|earlier| earlier.link == flow.link);
         charts.extend(of_flow.into_iter().filter(|chart| !(again && chart.title == QUEUE)));
     }
-    let mut charts: Vec<Chart> = charts.into_iter().map(|chart| chart.keyed_elsewhere()).collect();
+    let mut charts: Vec<Chart> = charts.into_iter().map(Chart::keyed_elsewhere).collect();
     for (number, run) in comparison.runs.iter().enumerate() {
         for flow in flows {
             let own = over_time(comparison, number, &flow.id);

@@ -45,7 +45,7 @@ fn trim(value: &mut Value, path: &str, pointers: &BTreeSet<&str>) {
             fields.retain(|name, field| {
                 let own = format!("{path}/{name}");
                 match field {
-                    Value::Array(items) if in_timeline && !items.iter().any(|item| item.is_object()) => {
+                    Value::Array(items) if in_timeline && !items.iter().any(Value::is_object) => {
                         pointers.contains(own.as_str())
                     }
                     // Marks show the decisions in words.
@@ -89,7 +89,7 @@ mod tests {
             "flows": [{"path": ["wire"]}],
             "timeline": {
                 "t_s": [0.1, 0.2],
-                "flows": [{"id": "a", "sent": [1, 2]}, {"id": "b", "sent": [1.23456789, null], "decisions": [{}]}],
+                "flows": [{"id": "a", "sent": [1, 2]}, {"id": "b", "sent": [1.234_567_89, null], "decisions": [{}]}],
             },
         });
         let drawn = json!({

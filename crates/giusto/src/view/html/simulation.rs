@@ -113,6 +113,9 @@ fn worst<T>(
     known.max_by(|a, b| key(&a.1).total_cmp(&key(&b.1)))
 }
 
+/// A distribution of a flow.
+type OfFlow = fn(&FlowRecord) -> Option<Distribution>;
+
 fn cards(record: &RunRecord) -> Vec<Card> {
     let RunRecord { flows, checks, .. } = record;
     let mut cards = Vec::new();
@@ -126,7 +129,7 @@ fn cards(record: &RunRecord) -> Vec<Card> {
     if let Some((link, ratio)) = busiest.max_by(|a, b| a.1.total_cmp(&b.1)) {
         cards.push(Card::new("Highest utilisation", percent(ratio), format!("of link {}", link.id)));
     }
-    let delays: [(&str, fn(&FlowRecord) -> Option<Distribution>); 3] = [
+    let delays: [(&str, OfFlow); 3] = [
         ("Longest one-way delay", |flow| flow.delay_ms),
         ("Longest queueing delay", |flow| flow.queue_delay_ms),
         ("Longest frame delay", |flow| flow.frame_delay_ms),

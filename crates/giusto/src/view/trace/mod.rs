@@ -151,6 +151,10 @@ impl TraceFile {
         Ok(self.rows)
     }
 
+    #[cfg_attr(
+        not(feature = "parquet"),
+        expect(clippy::needless_pass_by_value, reason = "Parquet keeps rows")
+    )]
     fn write(&mut self, row: Row) {
         let Ok(format) = &mut self.state else { return };
         let written = match format {

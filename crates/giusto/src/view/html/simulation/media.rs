@@ -82,7 +82,9 @@ pub(in crate::view::html) fn target(page: &SimulationPage<'_>, place: usize, all
         .with_series(Series::line("sent", Points::from(sent).scaled(1.0 / unit)))
         .with_series(Series::line("received", Points::from(received).scaled(1.0 / unit)));
     for (name, mut events) in marks {
-        events.iter_mut().for_each(|event| event.y /= unit);
+        for event in &mut events {
+            event.y /= unit;
+        }
         chart = chart.with_series(Series::Events { name, events });
     }
     if let Some(link) = slowest.filter(|_| !limit.is_empty()) {

@@ -271,7 +271,7 @@ fn a_headline_states_rates_and_delays() {
         ..flow("call", "media", 2.8, 40.0)
     };
     assert_eq!(
-        of(&[call.clone()]),
+        of(std::slice::from_ref(&call)),
         "gcc:libwebrtc used 94.0 % of wire at 40.0 ms queueing delay (p95) and 120 ms frame delay (p95)."
     );
     let tcp = flow("tcp", "tcp", 1.0, 60.0);
