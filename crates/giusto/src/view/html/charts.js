@@ -374,6 +374,12 @@ const linked = (model) => {
     }
     return x - positions[low] <= positions[high] - x ? low : high;
   };
+  const valueAt = (column) => (Array.isArray(column) ? column[place] : column.values[Math.floor(place / column.length)]);
+  const textAt = ({ phrases, texts }, index) => {
+    if (!texts[index]) return null;
+    const [at, phrase, joined] = texts[index], numbers = joined.split(" ");
+    return [at, phrases[phrase].replace(/¤/g, () => numbers.shift())];
+  };
   const ago = (seconds) => `${seconds < 9.995 ? seconds.toFixed(2) : seconds.toFixed(0)} s ago`;
   const show = () => {
     const x = positions[place];
@@ -383,10 +389,10 @@ const linked = (model) => {
     groups[Math.max(choice.selectedIndex, 0)].lines.forEach((line, number) => {
       const { cells, text } = rows[number];
       cells.forEach((cell, column) => {
-        const value = line.values[column][place];
+        const value = valueAt(line.values[column]);
         cell.textContent = value == null ? "–" : value.toFixed(columns[column].decimals);
       });
-      const now = line.texts[line.current[place]], decrease = line.texts[line.last_decrease[place]];
+      const now = textAt(line, line.current[place]), decrease = textAt(line, line.last_decrease[place]);
       text.textContent = now ? `${ago(x - now[0])}: ${now[1]}` : "–";
       if (decrease) text.append(make("small", {}, `last decrease ${ago(x - decrease[0])}: ${decrease[1]}`));
     });
