@@ -449,11 +449,12 @@ mod tests {
 
     #[test]
     fn points_can_refer_to_the_record() {
-        let series = Series::line("rate", Points::in_record("/t_s", "/flows/0/rate_bps").scaled(1e-6));
+        let points = Points::in_record("/t_s", "/flows/0/rate_bps").with_gaps(Gaps::Bridge);
+        let series = Series::line("rate", points.scaled(1e-6));
         let expected = json!({
             "kind": "line",
             "name": "rate",
-            "points": {"x": "/t_s", "y": "/flows/0/rate_bps", "scale": 1e-6},
+            "points": {"x": "/t_s", "y": "/flows/0/rate_bps", "scale": 1e-6, "gaps": "bridge"},
         });
         assert_eq!(serde_json::to_value(series).unwrap(), expected);
         let inline = Points::from(vec![(1.0, 2.0)]).scaled(3.0);

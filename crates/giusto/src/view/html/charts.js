@@ -36,7 +36,7 @@ const wrapped = (text, most) => text.split("\n").flatMap((part) => {
   return lines.map((line) => line.trimEnd());
 });
 
-// What a JSON pointer (RFC 6901) into the record points to.
+// The array at a JSON pointer (RFC 6901) into the record.
 const inRecord = (pointer) => {
   const keys = pointer.split("/").slice(1).map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
   const found = keys.reduce((value, key) => value?.[key], record);
@@ -270,8 +270,8 @@ const swatch = ({ colour, dash, width, symbol, pattern, area }) => {
 // The legend stands below the plot and takes no room from it. A name in it hides its series.
 const legendOf = (entry) => {
   const { model: chart, styles, hidden } = entry;
-  const told = ({ kind }) => !chart.keyed_elsewhere || kind === "limit" || kind === "events";
-  const series = chart.series.map((series, index) => ({ series, index })).filter(({ series }) => series.name && told(series));
+  const listed = ({ kind }) => !chart.keyed_elsewhere || kind === "limit" || kind === "events";
+  const series = chart.series.map((series, index) => ({ series, index })).filter(({ series }) => series.name && listed(series));
   const marks = chart.marks.map((mark, index) => ({ name: mark.at[1], style: styles.marks[index] })).filter(({ name }) => name);
   const alone = series.length === 1 && !marks.length && series[0].series.kind !== "limit" && series[0].series.kind !== "events";
   if (alone || series.length + marks.length === 0) return [];
@@ -290,7 +290,7 @@ const legendOf = (entry) => {
   ];
 };
 
-// What the chart shows, for readers who cannot see it.
+// The description of a chart for readers who cannot see it.
 const described = (chart) => {
   const names = chart.series.map(({ name }) => name).filter(Boolean);
   const axes = chart.x.title && chart.y.title ? ` ${chart.y.title} over ${chart.x.title}.` : "";

@@ -43,7 +43,7 @@ pub(crate) struct Group {
     pub(crate) lines: Vec<LineValues>,
 }
 
-/// What the table shows of one line.
+/// The values and texts of one line in the table.
 ///
 /// A page holds thousands of values and texts. Where a value repeats in blocks, each block is serialised once; texts are
 /// serialised as a phrase, which many share, and the numbers in it.

@@ -3,6 +3,7 @@
 use super::{
     Chart, Mark, Series,
     format::{load, or_unknown, ppm, time_us},
+    simulation::plots::scaled,
 };
 use crate::{
     measured::result::{HistogramBin, RunPlots, RunResult},
@@ -17,12 +18,7 @@ pub(super) fn rate_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
     if plots.rate_series.is_empty() || !highest.is_finite() || !lowest.is_finite() {
         return None;
     }
-    let (unit, name) = match highest {
-        bps if bps >= 1e9 => (1e9, "Gbit/s"),
-        bps if bps >= 1e6 => (1e6, "Mbit/s"),
-        bps if bps >= 1e3 => (1e3, "kbit/s"),
-        _ => (1.0, "bit/s"),
-    };
+    let (unit, name) = scaled(highest);
     let points: Vec<_> = plots.rate_series.iter().map(|(t, bps)| (*t, bps / unit)).collect();
     let target = run.rate_bps.map(|bps| bps as f64);
     let middle = target.unwrap_or(f64::midpoint(highest, lowest));
@@ -112,7 +108,7 @@ pub(super) fn schedule_error_chart(runs: &[(&RunResult, &RunPlots)]) -> Option<C
 
 /// The percentile curve: at 1/(1−q) the value that a share q of all datagrams stays within, so that each nine is as wide.
 fn schedule_error_curve(run: &RunResult, bins: &[HistogramBin]) -> Vec<(f64, f64)> {
-    /// What is on time to the last digit is drawn at 10 ns, for a logarithmic axis has no zero.
+    /// Errors below this are drawn here: a logarithmic axis has no zero.
     const LEAST_US: f64 = 0.01;
     let total: u64 = bins.iter().map(|bin| bin.count).sum();
     if total == 0 {

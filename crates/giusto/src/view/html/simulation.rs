@@ -262,17 +262,17 @@ fn topology(page: &SimulationPage<'_>) -> Topology {
         topology.links.push(Link { from, to, label: parts(link), busy: page.is_busy(link) });
     }
     // Copies of a flow share a line below their host.
-    let mut told: Vec<(&str, &str, u64)> = Vec::new();
+    let mut sent: Vec<(&str, &str, u64)> = Vec::new();
     for flow in &page.record.flows {
-        match told
+        match sent
             .iter_mut()
             .find(|(from, group, _)| (*from, *group) == (flow.from.as_str(), flow.group.as_str()))
         {
             Some((.., times)) => *times += 1,
-            None => told.push((&flow.from, &flow.group, 1)),
+            None => sent.push((&flow.from, &flow.group, 1)),
         }
     }
-    for (from, group, times) in told {
+    for (from, group, times) in sent {
         let line = if times > 1 { format!("{times} × {group}") } else { group.to_owned() };
         let host = topology.host(from);
         if line != from

@@ -20,10 +20,10 @@ use crate::{
     },
 };
 
-/// Decisions that are marked in a plot: more cannot be told apart.
+/// Decisions that are marked in a chart: the eye cannot separate more.
 const MOST_MARKED: usize = 500;
 
-/// Media flows that have a plot of their own.
+/// Media flows that have a chart of their own.
 const MOST_FLOWS: usize = 6;
 
 /// A point of a stream's rate is over at least so long: some 15 frames.
@@ -173,7 +173,7 @@ impl Run {
     }
 }
 
-/// What led to a decision, as far as marks tell it apart.
+/// The kind of a decision's cause: decisions of one kind share a mark.
 fn kind(decision: &DecisionRecord) -> String {
     match decision.cause {
         // A delay that says nothing lets the rate rise; one that does brings it down.
@@ -197,7 +197,7 @@ fn runs(decisions: &[DecisionRecord]) -> Vec<Run> {
     runs
 }
 
-/// The runs by what led to them, in the order in which each kind came first.
+/// The runs by kind, in the order in which each kind came first.
 fn marks<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<(String, Vec<Event>)> {
     let mut kinds: Vec<(String, Vec<Event>)> = Vec::new();
     for run in runs {

@@ -6,7 +6,7 @@ use super::SimulationPage;
 use crate::record::{FlowTimeline, LinkRecord, LinkTimeline, Timeline};
 use crate::view::html::{Chart, Gaps, Points, Series};
 
-/// Lines that can be told apart.
+/// Lines of one chart.
 pub(super) const MOST_LINES: usize = 6;
 
 /// Capacities that are drawn into one plot.
@@ -18,7 +18,7 @@ const PACKETS_PER_POINT: u64 = 25;
 /// A rate has at least so many points, few packets or not.
 const LEAST_POINTS: usize = 60;
 
-/// Kinds of gauges that are drawn: those that agents tell first.
+/// Kinds of gauges that are drawn: those that senders report first.
 const MOST_GAUGES: usize = 2;
 
 /// Flows that are drawn as one line.
