@@ -344,6 +344,12 @@ const chartFigure = (model, cursor, onDrawn) => {
   return make("figure", { class: style, "aria-labelledby": title.id }, title, caption, axisTitle, plot, legend);
 };
 
+// The sign of a line in the table: the colour and the dash that the line has in dense charts.
+const keyStyle = (number) => {
+  const dashed = ["solid", "dashed", "dotted"][Math.min(Math.floor(number / COLOURS), 2)];
+  return `border-top-color: var(--series-${number % COLOURS}); border-top-style: ${dashed}`;
+};
+
 // Charts over one x axis, and the table of what holds at the cursor.
 const linked = (model) => {
   const { positions, lines, columns, groups } = model;
@@ -356,7 +362,7 @@ const linked = (model) => {
   const rows = lines.map((line, number) => {
     const box = make("input", { type: "checkbox" });
     box.checked = true;
-    const key = make("span", { class: "key", style: `--line: var(--series-${number % COLOURS})` });
+    const key = make("span", { class: "key", style: keyStyle(number) });
     box.addEventListener("change", () => all().filter((entry) => entry.model.keyed_elsewhere).forEach((entry) => {
       if (box.checked) entry.hidden.delete(number); else entry.hidden.add(number);
       if (entry.drawn) render(entry);

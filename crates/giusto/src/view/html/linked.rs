@@ -71,7 +71,7 @@ impl Serialize for LineValues {
         let split = self.texts.iter().map(|(at, text)| (at, phrase_and_numbers(text)));
         let texts: Vec<(f64, usize, String)> =
             split.map(|(at, (phrase, numbers))| (*at, index_of(phrase), numbers.join(" "))).collect();
-        let values: Vec<Blocks> = self.values.iter().map(|values| Blocks::of(values)).collect();
+        let values: Vec<Blocks<'_>> = self.values.iter().map(|values| Blocks::of(values)).collect();
         let mut line = serializer.serialize_struct("LineValues", 5)?;
         line.serialize_field("values", &values)?;
         line.serialize_field("phrases", &phrases)?;
