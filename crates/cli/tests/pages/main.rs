@@ -191,8 +191,11 @@ fn the_page_of_a_simulation_is_readable() {
 #[test]
 fn the_page_of_a_comparison_is_readable() {
     let html = written(&["compare", "compare.toml", "--controller", "all"], "report.html");
-    let Some(found) = check("comparison", &html, 15) else { return };
-    assert!(found["text"].as_str().unwrap().contains("At "), "no cursor");
+    let Some(found) = check("comparison", &html, html.matches("\"keyed_elsewhere\":").count()) else {
+        return;
+    };
+    let text = found["text"].as_str().unwrap();
+    assert!(text.contains("At ") && text.contains(" → ") && !text.contains('¤'), "{text}");
 }
 
 #[test]

@@ -344,6 +344,12 @@ const chartFigure = (model, cursor, onDrawn) => {
   return make("figure", { class: style, "aria-labelledby": title.id }, title, caption, axisTitle, plot, legend);
 };
 
+// The sign of a line in the table: the colour and the dash that the line has in dense charts.
+const keyStyle = (number) => {
+  const dashed = ["solid", "dashed", "dotted"][Math.min(Math.floor(number / COLOURS), 2)];
+  return `border-top-color: var(--series-${number % COLOURS}); border-top-style: ${dashed}`;
+};
+
 // Charts over one x axis, and the table of what holds at the cursor.
 const linked = (model) => {
   const { positions, lines, columns, groups } = model;
@@ -356,7 +362,7 @@ const linked = (model) => {
   const rows = lines.map((line, number) => {
     const box = make("input", { type: "checkbox" });
     box.checked = true;
-    const key = make("span", { class: "key", style: `--line: var(--series-${number % COLOURS})` });
+    const key = make("span", { class: "key", style: keyStyle(number) });
     box.addEventListener("change", () => all().filter((entry) => entry.model.keyed_elsewhere).forEach((entry) => {
       if (box.checked) entry.hidden.delete(number); else entry.hidden.add(number);
       if (entry.drawn) render(entry);
@@ -374,6 +380,12 @@ const linked = (model) => {
     }
     return x - positions[low] <= positions[high] - x ? low : high;
   };
+  const valueAt = (column) => (Array.isArray(column) ? column[place] : column.values[Math.floor(place / column.length)]);
+  const textAt = ({ phrases, texts }, index) => {
+    if (!texts[index]) return null;
+    const [at, phrase, joined] = texts[index], numbers = joined.split(" ");
+    return [at, phrases[phrase].replace(/¤/g, () => numbers.shift())];
+  };
   const ago = (seconds) => `${seconds < 9.995 ? seconds.toFixed(2) : seconds.toFixed(0)} s ago`;
   const show = () => {
     const x = positions[place];
@@ -383,10 +395,10 @@ const linked = (model) => {
     groups[Math.max(choice.selectedIndex, 0)].lines.forEach((line, number) => {
       const { cells, text } = rows[number];
       cells.forEach((cell, column) => {
-        const value = line.values[column][place];
+        const value = valueAt(line.values[column]);
         cell.textContent = value == null ? "–" : value.toFixed(columns[column].decimals);
       });
-      const now = line.texts[line.current[place]], decrease = line.texts[line.last_decrease[place]];
+      const now = textAt(line, line.current[place]), decrease = textAt(line, line.last_decrease[place]);
       text.textContent = now ? `${ago(x - now[0])}: ${now[1]}` : "–";
       if (decrease) text.append(make("small", {}, `last decrease ${ago(x - decrease[0])}: ${decrease[1]}`));
     });
