@@ -20,7 +20,7 @@ use serde::{
 };
 use toml::{
     Spanned,
-    de::{DeTable, DeValue},
+    de::{DeFloat, DeInteger, DeTable, DeValue},
 };
 
 use crate::scenario::error::{nearest, unknown};
@@ -195,6 +195,25 @@ impl de::Error for Problems {
     }
 }
 
+enum Whole {
+    Signed(i64),
+    Unsigned(u64),
+}
+
+fn whole(integer: &DeInteger<'_>) -> Result<Whole, Problems> {
+    let (text, radix) = (integer.as_str(), integer.radix());
+    let signed = i64::from_str_radix(text, radix).map(Whole::Signed);
+    signed
+        .or_else(|_| u64::from_str_radix(text, radix).map(Whole::Unsigned))
+        .map_err(|_| de::Error::custom(format_args!("{text} is too large a number")))
+}
+
+fn finite(float: &DeFloat<'_>) -> Result<f64, Problems> {
+    let text = float.as_str();
+    let finite = text.parse().ok().filter(|value: &f64| value.is_finite());
+    finite.ok_or_else(|| de::Error::custom(format_args!("expected a finite number, found {text}")))
+}
+
 /// A node on its way into a type.
 #[derive(Clone)]
 #[expect(clippy::struct_field_names, reason = "a TOML value")]
@@ -235,37 +254,47 @@ impl<'t> Value<'t> {
         self.as_table()?.get(key)
     }
 
-    /// The keys of the table that `wanted` names, in the order of the file.
-    fn entries(&self, wanted: impl Fn(&str) -> bool) -> Vec<(&'t str, Range<usize>, &'t Node<'t>)> {
+    /// The keys of this table in the order of the file.
+    fn entries(&self) -> Entries<'t> {
         let table = self.as_table().into_iter().flatten();
-        let mut entries: Vec<_> = table
-            .filter(|(key, _)| wanted(key.get_ref()))
-            .map(|(key, value)| (key.get_ref().as_ref(), key.span(), value))
-            .collect();
+        let mut entries: Vec<_> =
+            table.map(|(key, value)| (key.get_ref().as_ref(), key.span(), value)).collect();
         entries.sort_by_key(|(_, span, _)| span.start);
-        entries
+        Entries { entries: entries.into_iter(), next: None }
+    }
+
+    /// The keys of this table that are in `fields`, and a problem for each key that is in no part of it.
+    /// Not generic: it would be compiled once for each type that is read.
+    fn fields(&self, fields: Keys) -> (Entries<'t>, Vec<Problem>) {
+        let mut known = self.taken.clone();
+        known.extend(fields.iter().filter(|key| !self.taken.contains(key)));
+        let entries: Vec<_> = self.entries().entries.collect();
+        let unknown = entries.iter().filter(|(key, ..)| self.part.is_none() && !known.contains(key));
+        let problems = unknown.map(|(key, span, _)| {
+            let fix = nearest(key, &known).map_or_else(
+                || format!("known keys are {}", known.join(", ")),
+                |near| format!("did you mean \"{near}\"?"),
+            );
+            Problem::new(Some(span.clone()), format!("unknown key \"{key}\": {fix}"))
+        });
+        let problems = problems.collect();
+        if let Some(part) = &self.part {
+            part.set(fields);
+        }
+        let entries: Vec<_> = entries.into_iter().filter(|(key, ..)| fields.contains(key)).collect();
+        (Entries { entries: entries.into_iter(), next: None }, problems)
     }
 
     fn visit<V: Visitor<'t>>(self, visitor: V) -> Result<V::Value, Problems> {
         use de::Error;
-        let too_large = |text: &str| Problems::custom(format_args!("{text} is too large a number"));
         match self.value {
-            None => visitor.visit_map(Entries { entries: Vec::new().into_iter(), next: None }),
+            None => visitor.visit_map(self.entries()),
             Some(DeValue::String(text)) => visitor.visit_borrowed_str(text),
-            Some(DeValue::Integer(integer)) => {
-                let (text, radix) = (integer.as_str(), integer.radix());
-                match (i64::from_str_radix(text, radix), u64::from_str_radix(text, radix)) {
-                    (Ok(value), _) => visitor.visit_i64(value),
-                    (_, Ok(value)) => visitor.visit_u64(value),
-                    _ => Err(too_large(text)),
-                }
-            }
-            Some(DeValue::Float(float)) => match float.as_str().parse::<f64>() {
-                Ok(value) if value.is_finite() => visitor.visit_f64(value),
-                _ => {
-                    Err(Problems::custom(format_args!("expected a finite number, found {}", float.as_str())))
-                }
+            Some(DeValue::Integer(integer)) => match whole(integer)? {
+                Whole::Signed(value) => visitor.visit_i64(value),
+                Whole::Unsigned(value) => visitor.visit_u64(value),
             },
+            Some(DeValue::Float(float)) => visitor.visit_f64(finite(float)?),
             Some(DeValue::Boolean(value)) => visitor.visit_bool(*value),
             Some(DeValue::Datetime(datetime)) => visitor.visit_string(datetime.to_string()),
             Some(DeValue::Array(array)) => {
@@ -276,9 +305,7 @@ impl<'t> Value<'t> {
                     _ => Err(Problems::invalid_length(array.len(), &"")),
                 }
             }
-            Some(DeValue::Table(_)) => {
-                visitor.visit_map(Entries { entries: self.entries(|_| true).into_iter(), next: None })
-            }
+            Some(DeValue::Table(_)) => visitor.visit_map(self.entries()),
         }
     }
 
@@ -365,22 +392,8 @@ impl<'t> de::Deserializer<'t> for Value<'t> {
         if self.value.is_some() && self.as_table().is_none() {
             return self.deserialize_any(visitor);
         }
-        let mut problems = Vec::new();
-        if let Some(part) = &self.part {
-            part.set(fields);
-        } else {
-            let mut known = self.taken.clone();
-            known.extend(fields.iter().filter(|key| !self.taken.contains(key)));
-            for (key, span, _) in self.entries(|key| !known.contains(&key)) {
-                let fix = nearest(key, &known).map_or_else(
-                    || format!("known keys are {}", known.join(", ")),
-                    |near| format!("did you mean \"{near}\"?"),
-                );
-                problems.push(Problem::new(Some(span), format!("unknown key \"{key}\": {fix}")));
-            }
-        }
-        let entries = self.entries(|key| fields.contains(&key)).into_iter();
-        match visitor.visit_map(Entries { entries, next: None }) {
+        let (entries, mut problems) = self.fields(fields);
+        match visitor.visit_map(entries) {
             Ok(value) if problems.is_empty() => Ok(value),
             Ok(_) => Err(Problems(problems)),
             Err(error) => {
