@@ -200,7 +200,8 @@ pub(crate) fn send_messages<'a>(
             fd.as_raw_fd(),
             headers.as_mut_ptr(),
             count as libc::c_uint,
-            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+            // musl declares the flags unsigned.
+            (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _,
         )
     };
     Errno::result(sent).map(|sent| sent as usize)
