@@ -7,12 +7,13 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
+use giusto_net::SleepMode;
 use giusto_pace::{BurstBound, CatchUp, HeaderLayer, Strategy};
 use giusto_rtp::voice::VoiceProfile;
 use giusto_units::{DataRate, DataSize, TimeDelta, UnitError};
 
 use crate::usage::UsageError;
-use giusto::measured::plan::{Mode, Pacing};
+use giusto::measured::plan::Pacing;
 
 /// A rate; `None` for as fast as the machine can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +124,7 @@ pub(crate) struct PacingArgs {
     /// CPU time spent on precision. precise: one datagram at a time; balanced: groups of at most 0.1 ms at high rates;
     /// eco: groups of at most 2 ms, never spins
     #[arg(long, default_value = "balanced", value_name = "MODE")]
-    pub(crate) mode: Mode,
+    pub(crate) mode: SleepMode,
 
     /// Datagrams that leave together [default: by --mode for grid, the 16 KiB socket-buffer rule for other strategies]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]

@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use giusto_net::driver::Verdict;
-use giusto_session::probe::{Counters, Ended, Passive, ReceiverEvent, Stream};
+use giusto_session::probe::{Counters, Ended, Passive, ReceiverConfig, ReceiverEvent, Stream};
 use giusto_units::{DataRate, TimeDelta};
 use serde_json::json;
 
@@ -18,7 +18,10 @@ use crate::{
     usage::UsageError,
 };
 use giusto::{
-    measured::recv::{self, Reception, ReceptionConfig, ReceptionError},
+    measured::{
+        RunError,
+        recv::{self, Reception, ReceptionConfig},
+    },
     view::{format::plural, table},
 };
 
@@ -98,15 +101,18 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     }
     let config = ReceptionConfig {
         address,
-        max_streams: args.max_streams.into(),
-        max_streams_per_host: args.max_streams_per_host.into(),
-        max_rate: args.max_rate,
-        idle_timeout: args.idle,
-        passive: args.accept.map(|kind| match kind {
-            Unannounced::Rtp => Passive::Rtp,
-            Unannounced::Raw => Passive::Raw,
-        }),
         offload: !args.no_offload,
+        receiver: ReceiverConfig {
+            max_streams: args.max_streams.into(),
+            max_streams_per_host: args.max_streams_per_host.into(),
+            max_rate: args.max_rate,
+            idle_timeout: args.idle,
+            passive: args.accept.map(|kind| match kind {
+                Unannounced::Rtp => Passive::Rtp,
+                Unannounced::Raw => Passive::Raw,
+            }),
+            ..ReceptionConfig::default().receiver
+        },
     };
     let mut reception = open(&config, args.address.as_deref())?;
 
@@ -189,7 +195,7 @@ fn open(config: &ReceptionConfig, asked: Option<&str>) -> anyhow::Result<Recepti
         opened = Reception::open(&ReceptionConfig { address, ..config.clone() });
     }
     opened.map_err(|error| match error {
-        ReceptionError::Socket(error) => {
+        RunError::Socket(error) => {
             UsageError::new(format!("{error}: choose another port, or port 0 for any free port")).into()
         }
         error => error.into(),

@@ -24,9 +24,10 @@ use crate::{
 };
 use giusto::{
     measured::{
+        RunError,
         plan::{Layout, Media, StreamPlan, Tempo},
         result::{RunResult, voice_scores},
-        send::{self, Destination, Live, TransmissionError},
+        send::{self, Destination, Live},
     },
     view::table,
 };
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let outcome = send::run(&plan, &destination, stop, |live| progress.say(live_line(live)));
     progress.clear();
     let run = outcome.map_err(|error| match error {
-        TransmissionError::Socket(error) => UsageError::new(error.to_string()).into(),
+        RunError::Socket(error) => UsageError::new(error.to_string()).into(),
         error => anyhow::Error::from(error),
     })?;
 

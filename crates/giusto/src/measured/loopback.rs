@@ -6,26 +6,12 @@ use giusto_net::{Granted, TrafficClass, driver::Verdict};
 use giusto_session::probe::{ReceiverEvent, Stream};
 
 use crate::measured::{
+    RunError,
     plan::ResolvedPlan,
-    recv::{Reception, ReceptionConfig, ReceptionError},
+    recv::{Reception, ReceptionConfig},
     result::{RunPlots, RunResult},
-    send::{self, Destination, Live, RaisedOnDrop, Transmission, TransmissionError},
+    send::{self, Destination, Live, RaisedOnDrop, Transmission},
 };
-
-/// Why a run on loopback failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoopbackError {
-    /// The receiving end failed.
-    #[error(transparent)]
-    Reception(#[from] ReceptionError),
-    /// The sending end failed.
-    #[error(transparent)]
-    Transmission(#[from] TransmissionError),
-    /// The receiving thread panicked: a defect of giusto.
-    #[error("the receiving thread failed; please report this")]
-    Thread,
-}
 
 /// A run, as both ends know it.
 #[derive(Debug)]
@@ -63,12 +49,12 @@ impl LoopbackRun {
 ///
 /// # Errors
 ///
-/// [`LoopbackError`] where an end could not begin, or the receiving end failed.
+/// [`RunError`] where an end could not begin, or the receiving end failed.
 pub fn run(
     plan: &ResolvedPlan,
     stop: &AtomicBool,
     on_live: impl FnMut(&Live),
-) -> Result<LoopbackRun, LoopbackError> {
+) -> Result<LoopbackRun, RunError> {
     let mut reception = Reception::open(&ReceptionConfig::default())?;
     let traffic_class = TrafficClass::default();
     let destination = Destination { to: reception.address(), streams: 1, one_way: false, traffic_class };
@@ -90,7 +76,7 @@ pub fn run(
             let _ends_the_receiver = RaisedOnDrop(&sent);
             send::run(plan, &destination, stop, on_live)
         };
-        let received = receiving.join().map_err(|_| LoopbackError::Thread)??;
+        let received = receiving.join().map_err(|_| RunError::Thread("receiving"))??;
         Ok(LoopbackRun { transmission: transmission?, received, receiver_granted })
     })
 }

@@ -11,13 +11,11 @@ use std::{
 
 use giusto_measure::{ClockEstimate, ErrorHistogram};
 use giusto_net::{
-    Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, SocketError, ThreadCpu,
-    TrafficClass, UdpSocket,
+    Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, ThreadCpu, TrafficClass, UdpSocket,
     driver::{
         Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, clock_identity, rehearse, transmit,
     },
 };
-use giusto_pace::PlanError;
 use giusto_session::probe::{
     SenderConfig, SenderError, SenderEvent,
     wire::{Report, SenderFigures, StreamToken},
@@ -26,6 +24,7 @@ use giusto_units::{TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
+    RunError,
     plan::ResolvedPlan,
     result::{LiveFigures, Quantiles, RunResult, SlipFigures, SystemGranted},
 };
@@ -45,35 +44,6 @@ pub struct Destination {
     pub one_way: bool,
     /// DSCP and ECN of every datagram.
     pub traffic_class: TrafficClass,
-}
-
-/// Why a run could not begin.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TransmissionError {
-    /// The socket could not be opened.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// The receiver refused the stream, or did not answer.
-    #[error("{to}: {reason}; is `giusto recv` running there? To send to another receiver, add --one-way")]
-    Refused {
-        /// The receiver's address.
-        to: SocketAddr,
-        /// Why the stream was not opened.
-        reason: SenderError,
-    },
-    /// The run was interrupted before it began.
-    #[error("interrupted before the first datagram")]
-    Interrupted,
-    /// The system gave no random numbers.
-    #[error("cannot read random numbers from the system: {0}")]
-    Random(String),
-    /// The schedule could not be built.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// The sending thread panicked: a defect of giusto.
-    #[error("the sending thread failed; please report this")]
-    Thread,
 }
 
 /// The state of a run in progress.
@@ -197,13 +167,13 @@ impl Transmission {
 ///
 /// # Errors
 ///
-/// [`TransmissionError`] where the run could not begin. Later errors are part of the outcome, beside what was measured.
+/// [`RunError`] where the run could not begin. Later errors are part of the outcome, beside what was measured.
 pub fn run(
     plan: &ResolvedPlan,
     destination: &Destination,
     stop: &AtomicBool,
     mut on_live: impl FnMut(&Live),
-) -> Result<Transmission, TransmissionError> {
+) -> Result<Transmission, RunError> {
     let config = SocketConfig { traffic_class: destination.traffic_class, ..SocketConfig::default() };
     let sockets = (0..destination.streams)
         .map(|_| UdpSocket::connected(destination.to, &config))
@@ -212,14 +182,14 @@ pub fn run(
     let request = plan.request(clock_identity(clock));
     let mut configs = Vec::with_capacity(sockets.len());
     for _ in &sockets {
-        let nonce = SysRng.try_next_u64().map_err(|error| TransmissionError::Random(error.to_string()))?;
+        let nonce = SysRng.try_next_u64().map_err(RunError::Random)?;
         configs.push(SenderConfig::new(request.clone(), nonce));
     }
     let asked = if destination.one_way { 0 } else { sockets.len() };
     let mut conversation = Conversation::new(clock, sockets.iter().zip(configs).take(asked));
     let mut tokens = conversation.open(stop).map_err(|error| match error {
-        Some(reason) => TransmissionError::Refused { to: destination.to, reason },
-        None => TransmissionError::Interrupted,
+        Some(reason) => RunError::Refused { to: destination.to, reason },
+        None => RunError::Interrupted,
     })?;
     tokens.resize(sockets.len(), StreamToken(0));
 
@@ -247,7 +217,7 @@ pub fn run(
             let sent_packets = sockets.iter().map(|socket| socket.send_counters().datagrams).sum();
             on_live(&Live { sent_packets, far_end: heard.live() });
         });
-        sending.join().map_err(|_| TransmissionError::Thread)
+        sending.join().map_err(|_| RunError::Thread("sending"))
     })?;
     conversation
         .finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio)), |event| heard.take(event));

@@ -197,14 +197,14 @@ impl Pair {
 
     /// A server that has failed names the reason; its client only sees a closed connection.
     fn check_server(&mut self) -> Result<(), PeerError> {
-        match self.server.poll() {
+        let reason = match self.server.poll() {
             Ok(Some(status)) if !status.success() => {
-                let reason = complaint(&self.server.output().1);
-                Err(self.failed(SERVER, &reason.unwrap_or_else(|| status.to_string())))
+                complaint(&self.server.output().1).unwrap_or_else(|| status.to_string())
             }
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.failed(SERVER, &error.to_string())),
-        }
+            Ok(_) => return Ok(()),
+            Err(error) => error.to_string(),
+        };
+        Err(self.failed(SERVER, &reason))
     }
 
     /// The report of a client that has ended.
