@@ -12,7 +12,7 @@ use giusto_pace::{BurstBound, CatchUp, HeaderLayer, Strategy};
 use giusto_rtp::voice::VoiceProfile;
 use giusto_units::{DataRate, DataSize, TimeDelta, UnitError};
 
-use crate::usage::UsageError;
+use crate::usage::{UsageError, misuse};
 use giusto::measured::plan::Pacing;
 
 /// A rate; `None` for as fast as the machine can.
@@ -146,7 +146,7 @@ pub(crate) struct PacingArgs {
     #[arg(long)]
     pub(crate) spin: bool,
 
-    /// Ask for real-time priority 1..99 (`SCHED_FIFO`); the result tells whether it was granted
+    /// Ask for real-time priority 1..99 (`SCHED_FIFO`); the result says whether it was granted
     #[arg(long, value_name = "PRIORITY", num_args = 0..=1, default_missing_value = "10",
           value_parser = clap::value_parser!(u8).range(1..=99))]
     pub(crate) realtime: Option<u8>,
@@ -178,9 +178,9 @@ pub(crate) fn resolve(target: &str) -> Result<SocketAddr, UsageError> {
         .rsplit_once(':')
         .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
     if !well_formed {
-        return Err(UsageError::new(format!(
+        misuse!(
             "expected HOST:PORT, such as 192.0.2.7:5005, [2001:db8::7]:5005 or host.example:5005, found \"{target}\""
-        )));
+        );
     }
     let unknown =
         |why: &str| UsageError::new(format!("unknown host in \"{target}\" ({why}): check the name"));

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::{
     args,
     console::{self, Progress, print_json, print_text},
-    usage::UsageError,
+    usage::{UsageError, misuse},
 };
 use giusto::{
     measured::{
@@ -95,9 +95,7 @@ pub(crate) struct RecvArgs {
 pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let address = listen_address(args.address.as_deref())?;
     if args.idle < MIN_IDLE {
-        return Err(
-            UsageError::new(format!("--idle: must be at least {MIN_IDLE}, found {}", args.idle)).into()
-        );
+        misuse!("--idle: must be at least {MIN_IDLE}, found {}", args.idle);
     }
     let config = ReceptionConfig {
         address,

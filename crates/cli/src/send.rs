@@ -1,6 +1,7 @@
 //! `giusto send`: sends a paced stream and prints what the receiver measured.
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
@@ -15,18 +16,17 @@ use giusto_session::probe::{
     voice::resample_to_8k,
 };
 use giusto_units::{DataRate, DataSize, TimeDelta};
-use serde::Serialize;
 
 use crate::{
     args::{LimitArgs, RateOrMax, StreamArgs, resolve},
     console::{self, Progress, print_json, print_text},
-    usage::UsageError,
+    usage::{UsageError, misuse},
 };
 use giusto::{
     measured::{
         RunError,
         plan::{Layout, Media, StreamPlan, Tempo},
-        result::{RunResult, voice_scores},
+        result::voice_scores,
         send::{self, Destination, Live},
     },
     view::table,
@@ -65,12 +65,6 @@ pub(crate) struct SendArgs {
     json: bool,
 }
 
-/// The JSON of several streams.
-#[derive(Debug, Serialize)]
-struct Runs {
-    runs: Vec<RunResult>,
-}
-
 pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let to = resolve(&args.target)?;
     let traffic_class = TrafficClass::new(args.stream.dscp, args.stream.ecn.bits())
@@ -83,14 +77,14 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let outcome = send::run(&plan, &destination, stop, |live| progress.say(live_line(live)));
     progress.clear();
     let run = outcome.map_err(|error| match error {
-        RunError::Socket(error) => UsageError::new(error.to_string()).into(),
+        RunError::Socket(error) => UsageError::new(error).into(),
         error => anyhow::Error::from(error),
     })?;
 
     let results = run.results(&plan);
     match (args.json, &results[..]) {
         (true, [one]) => print_json(one)?,
-        (true, _) => print_json(&Runs { runs: results })?,
+        (true, many) => print_json(&BTreeMap::from([("runs", many)]))?,
         (false, [one]) => print_text(&table::run(one))?,
         (false, many) => {
             print_text(&table::runs(many, console::width()))?;
@@ -116,7 +110,7 @@ fn stream_plan(stream: &StreamArgs, limits: &LimitArgs) -> anyhow::Result<Stream
     let media = if let Some(profile) = stream.profile {
         let format = match stream.ptime {
             Some(time) => VoiceFormat::with_packet_time(profile, time)
-                .map_err(|error| UsageError::flag("--ptime", &error))?,
+                .map_err(|error| UsageError::new(format!("--ptime: {error}")))?,
             None => VoiceFormat::new(profile),
         };
         Media::Voice(format, stream.wav.as_deref().map(read_wav).transpose()?.unwrap_or_default())
@@ -149,13 +143,14 @@ fn stream_plan(stream: &StreamArgs, limits: &LimitArgs) -> anyhow::Result<Stream
 
 /// The limits; a recorded stream ends by itself.
 fn bounds(args: &LimitArgs, recorded: bool) -> Result<Limits, UsageError> {
-    let zero = [
+    for (flag, zero, is_zero) in [
         ("--duration", "0 s", args.duration == Some(TimeDelta::ZERO)),
         ("--count", "0", args.count == Some(0)),
         ("--bytes", "0 B", args.bytes == Some(DataSize::ZERO)),
-    ];
-    if let Some((flag, value, _)) = zero.iter().find(|(_, _, is_zero)| *is_zero) {
-        return Err(UsageError::new(format!("{flag}: must be above {value}, found {value}")));
+    ] {
+        if is_zero {
+            misuse!("{flag}: must be above {zero}, found {zero}");
+        }
     }
     let unbounded = args.count.is_none() && args.bytes.is_none() && !recorded;
     let duration = args.duration.or(unbounded.then_some(DEFAULT_DURATION));
@@ -164,11 +159,11 @@ fn bounds(args: &LimitArgs, recorded: bool) -> Result<Limits, UsageError> {
 
 fn payload_sizes(spec: &str) -> Result<PayloadSizes, UsageError> {
     let Some(path) = spec.strip_prefix("trace:") else {
-        return spec.parse().map_err(|error| UsageError::flag("--payload", &error));
+        return spec.parse().map_err(|error| UsageError::new(format!("--payload: {error}")));
     };
     let text = std::fs::read_to_string(path)
         .map_err(|error| UsageError::new(format!("--payload trace:{path}: cannot read the file: {error}")))?;
-    let trace = PayloadTrace::parse(&text, path).map_err(|error| UsageError::new(error.to_string()))?;
+    let trace = PayloadTrace::parse(&text, path).map_err(|error| UsageError::new(error))?;
     Ok(PayloadSizes::Trace(trace))
 }
 
