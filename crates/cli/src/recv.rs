@@ -28,7 +28,7 @@ use giusto::{
 /// The default port, close to those of RTP.
 const DEFAULT_PORT: u16 = 5005;
 
-/// The most results that are kept until the end, so that strangers cannot fill the memory.
+/// The maximum number of results kept until the end, so that other hosts cannot exhaust the memory.
 const MAX_RESULTS: usize = 10_000;
 
 /// How long a receiver with --once answers its sender, which asks again where the final report was lost.

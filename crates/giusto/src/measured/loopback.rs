@@ -18,17 +18,12 @@ use crate::measured::{
 pub struct LoopbackRun {
     transmission: Transmission,
     received: Option<Box<Stream>>,
-    receiver_granted: Granted,
 }
 
 impl LoopbackRun {
     /// The result of the run; `None` where nothing was sent.
     pub fn result(&self, plan: &ResolvedPlan) -> Option<RunResult> {
-        let mut result = self.transmission.results(plan).into_iter().next()?;
-        if let Some(system) = &mut result.system {
-            system.add_receiver(&self.receiver_granted);
-        }
-        Some(result)
+        self.transmission.results(plan).into_iter().next()
     }
 
     /// The error that ended the run early, if one did: then the result covers a part of the run.
@@ -58,7 +53,7 @@ pub fn run(
     let mut reception = Reception::open(&ReceptionConfig::default())?;
     let traffic_class = TrafficClass::default();
     let destination = Destination { to: reception.address(), streams: 1, one_way: false, traffic_class };
-    let receiver_granted = reception.granted().clone();
+    let granted = reception.granted().clone();
     let sent = AtomicBool::new(false);
     thread::scope(|scope| {
         let receiving = scope.spawn(|| {
@@ -77,6 +72,13 @@ pub fn run(
             send::run(plan, &destination, stop, on_live)
         };
         let received = receiving.join().map_err(|_| RunError::Thread("receiving"))??;
-        Ok(LoopbackRun { transmission: transmission?, received, receiver_granted })
+        let mut transmission = transmission?;
+        transmission.granted = Granted {
+            receive_buffer_bytes: granted.receive_buffer_bytes,
+            kernel_timestamps: granted.kernel_timestamps,
+            receive_offload: granted.receive_offload,
+            ..transmission.granted
+        };
+        Ok(LoopbackRun { transmission, received })
     })
 }

@@ -165,7 +165,6 @@ impl RunResult {
 
 /// Quantiles of one quantity; the unit is in the name of the field that holds them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Quantiles {
     /// The smallest value; `None` for errors, whose smallest value says nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -199,7 +198,6 @@ impl Quantiles {
 
 /// One-way delay, in ms.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct OneWayDelay {
     /// How the two clocks compare: one clock, synchronised clocks, an estimated offset, or unknown (a relative delay).
     pub basis: Option<String>,
@@ -228,7 +226,6 @@ impl From<&DelaySummary> for OneWayDelay {
 
 /// Consecutive losses (RFC 3357).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct LossBursts {
     /// The number of loss bursts.
     pub count: u64,
@@ -240,7 +237,6 @@ pub struct LossBursts {
 
 /// The far clock against ours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ClockFigures {
     /// The far clock less ours, in ms.
     pub offset_ms: Option<f64>,
@@ -262,7 +258,6 @@ impl From<&ClockEstimate> for ClockFigures {
 
 /// ECN marks on arrival, in datagrams (RFC 3168 §5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct EcnFigures {
     /// Not ECN-capable.
     pub not_ect_packets: u64,
@@ -276,7 +271,6 @@ pub struct EcnFigures {
 
 /// What a strategy did about late datagrams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct SlipFigures {
     /// Datagrams that left in a catch-up burst.
     pub caught_up_packets: u64,
@@ -288,7 +282,6 @@ pub struct SlipFigures {
 
 /// Voice quality (ITU-T G.107).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct VoiceFigures {
     /// The codec.
     pub codec: Option<String>,
@@ -319,7 +312,6 @@ pub fn voice_scores(runs: &[RunResult]) -> Option<(f64, f64)> {
 
 /// What the operating system granted, as far as it could be asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct SystemGranted {
     /// Kernel release, such as `Linux 6.12.0`.
     pub platform: Option<String>,
@@ -377,17 +369,6 @@ impl From<&Granted> for SystemGranted {
             clock_synchronised: granted.clock_synchronised,
             ..Self::default()
         }
-    }
-}
-
-impl SystemGranted {
-    /// Adds what the system granted to a receiver on the same machine.
-    pub(super) fn add_receiver(&mut self, granted: &Granted) {
-        let receiver = Self::from(granted);
-        self.receive_buffer_asked_bytes = receiver.receive_buffer_asked_bytes;
-        self.receive_buffer_bytes = receiver.receive_buffer_bytes;
-        self.receive_timestamps = receiver.receive_timestamps;
-        self.receive_offload = receiver.receive_offload;
     }
 }
 

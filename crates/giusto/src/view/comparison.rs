@@ -149,7 +149,7 @@ mod tests {
     };
 
     #[test]
-    fn the_bottleneck_carries_least_over_the_whole_run() {
+    fn the_bottleneck_has_the_lowest_mean_rate() {
         let text = r#"
             duration = "2 s"
             [[link]]

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// The most that is read of an output: the report of a day has about 40 MB.
+/// The maximum that is read of an output, in bytes: the report of a day has about 40 MB.
 const MAX_OUTPUT: u64 = 64 << 20;
 
 /// A running process. Dropping it kills it, by its own id, and reaps it.
