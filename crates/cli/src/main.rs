@@ -19,11 +19,13 @@ mod usage;
 
 use std::{
     ffi::OsString,
+    path::PathBuf,
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
 };
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use clap_complete::Shell;
 
 use usage::UsageError;
 
@@ -68,9 +70,23 @@ enum Command {
     /// Reproduce published results and compare them with the publication
     Reproduce(reproduce::ReproduceArgs),
     /// Print completions for a shell
-    Completions(shell::CompletionsArgs),
+    #[command(after_help = "Examples:
+  giusto completions bash > ~/.local/share/bash-completion/completions/giusto
+  giusto completions zsh > \"${fpath[1]}/_giusto\"
+  giusto completions fish > ~/.config/fish/completions/giusto.fish")]
+    Completions {
+        /// Shell that reads the completions
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
     /// Write man pages to a directory
-    Man(shell::ManArgs),
+    #[command(after_help = "Example:
+  giusto man ~/.local/share/man/man1 && man giusto-sim")]
+    Man {
+        /// Directory to write the pages to
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
 }
 
 /// Runs the command in `args`.
@@ -104,8 +120,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Compare(args) => compare::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
-        Command::Completions(args) => Ok(shell::completions(&args, Cli::command())),
-        Command::Man(args) => shell::man(&args, Cli::command()),
+        Command::Completions { shell } => Ok(shell::completions(shell, Cli::command())),
+        Command::Man { dir } => shell::man(&dir, Cli::command()),
     };
     match outcome {
         Ok(code) => code,

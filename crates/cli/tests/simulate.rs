@@ -356,7 +356,8 @@ fn a_sweep_names_failed_runs_and_the_command_that_repeats_each() {
     assert_eq!(result["summary"][0]["loss_ratio"]["mean"], 0.0);
     let message = text(&output.stderr);
     assert!(
-        message.contains("expectation not met: giusto sim s.toml --seed 4 --set wire.loss=1: flow voice: loss"),
+        message
+            .contains("expectation not met: giusto sim s.toml --seed 4 --set wire.loss=1: flow voice: loss"),
         "{message}"
     );
     assert!(!message.contains("wire.loss=0:"), "{message}");

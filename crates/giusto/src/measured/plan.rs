@@ -51,13 +51,14 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The smallest payload: the header, or one byte.
-    const fn min_size(self) -> DataSize {
-        DataSize::from_bytes(match self {
-            Self::Giusto => DATA_HEADER_BYTES as u64,
-            Self::Rtp => RTP_HEADER_BYTES as u64,
-            Self::Raw => 1,
-        })
+    /// The smallest payload, and what fills it.
+    const fn smallest(self) -> (DataSize, &'static str) {
+        let (bytes, content) = match self {
+            Self::Giusto => (DATA_HEADER_BYTES, "giusto header"),
+            Self::Rtp => (RTP_HEADER_BYTES, "RTP header"),
+            Self::Raw => (1, "filler"),
+        };
+        (DataSize::from_bytes(bytes as u64), content)
     }
 }
 
@@ -226,19 +227,12 @@ impl StreamPlan {
 
 /// A source of `sizes` that leave room for the header.
 fn size_source(layout: Layout, sizes: &PayloadSizes, ip: IpVersion) -> Result<SizeSource, StreamPlanError> {
-    let (min, max) = (layout.min_size(), ip.max_payload());
-    match sizes {
-        PayloadSizes::Fixed(size) if *size < min => {
-            let header = match layout {
-                Layout::Giusto => "giusto header",
-                Layout::Rtp => "RTP header",
-                Layout::Raw => "filler",
-            };
-            Err(StreamPlanError::PayloadTooSmall { size: *size, min, header })
+    let ((min, header), max) = (layout.smallest(), ip.max_payload());
+    match *sizes {
+        PayloadSizes::Fixed(size) if size < min => {
+            Err(StreamPlanError::PayloadTooSmall { size, min, header })
         }
-        PayloadSizes::Fixed(size) if *size > max => {
-            Err(StreamPlanError::PayloadTooLarge { size: *size, max })
-        }
+        PayloadSizes::Fixed(size) if size > max => Err(StreamPlanError::PayloadTooLarge { size, max }),
         _ => Ok(SizeSource::new(sizes.clone(), SizeLimits::new(min, max)?)),
     }
 }
@@ -409,15 +403,11 @@ impl ResolvedPlan {
     /// The fields of a result that the plan alone determines.
     pub(super) fn blank_result(&self) -> RunResult {
         RunResult {
-            strategy: self.keeping().to_string(),
-            rate_bps: self.rate.map(DataRate::as_bps),
+            // The mean where it varies.
             size_bytes: Some(self.size.as_bytes()),
-            packets_per_cycle: Some(self.packets_per_cycle),
-            period_ns: self.period().and_then(|period| u64::try_from(period.as_nanos()).ok()),
-            layer: Some(self.plan.layer.to_string()),
             mode: Some(self.plan.pacing.mode.to_string()),
             burst_bound: Some(self.plan.pacing.burst_bound().to_string()),
-            ..RunResult::default()
+            ..RunResult::requested(&self.request(ClockIdentity::default()))
         }
     }
 }

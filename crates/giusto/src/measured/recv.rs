@@ -14,7 +14,6 @@ use giusto_session::probe::{
     Ended, Receiver, ReceiverConfig, ReceiverEvent, Stream,
     wire::{ClockIdentity, SenderFigures, StreamFormat},
 };
-use giusto_units::DataSize;
 use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
@@ -120,16 +119,8 @@ fn rate_of_last_second(stream: &Stream) -> f64 {
 /// The result of a stream as the receiver knows it.
 pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) -> RunResult {
     let report = stream.report(cpu_ratio);
-    let mut result = RunResult { strategy: "unknown".to_owned(), ..RunResult::default() };
-    if let Some(request) = stream.request() {
-        let pacing = &request.pacing;
-        result.strategy = pacing.keeping.to_string();
-        result.packets_per_cycle = Some(pacing.packets_per_cycle);
-        result.period_ns = pacing.period.and_then(|period| u64::try_from(period.as_nanos()).ok());
-        result.rate_bps = request.rate_bps;
-        result.size_bytes = request.size.map(DataSize::as_bytes);
-        result.layer = Some(request.layer.to_string());
-    }
+    let unknown = || RunResult { strategy: "unknown".to_owned(), ..RunResult::default() };
+    let mut result = stream.request().map_or_else(unknown, RunResult::requested);
     result.add_received(&report.summary);
     let times = report.summary.first_arrival.zip(report.summary.last_arrival);
     result.duration_s = times.map(|(first, last)| (last - first).as_seconds());

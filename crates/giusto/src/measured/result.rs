@@ -4,8 +4,8 @@
 
 use giusto_measure::{ClockEstimate, DelayBasis, DelaySummary, ErrorHistogram, StreamMeter, StreamSummary};
 use giusto_net::{Asked, Granted};
-use giusto_session::probe::wire::VoiceReport;
-use giusto_units::TimeDelta;
+use giusto_session::probe::wire::{StreamRequest, VoiceReport};
+use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
@@ -128,6 +128,20 @@ impl RunResult {
             let sent = self.sent_packets.filter(|&sent| sent > 0)?;
             Some(self.lost_packets? as f64 / sent as f64)
         })
+    }
+
+    /// What the announcement of a stream determines.
+    pub(super) fn requested(request: &StreamRequest) -> Self {
+        let pacing = &request.pacing;
+        Self {
+            strategy: pacing.keeping.to_string(),
+            rate_bps: request.rate_bps,
+            size_bytes: request.size.map(DataSize::as_bytes),
+            packets_per_cycle: Some(pacing.packets_per_cycle),
+            period_ns: pacing.period.and_then(|period| u64::try_from(period.as_nanos()).ok()),
+            layer: Some(request.layer.to_string()),
+            ..Self::default()
+        }
     }
 
     /// Adds what the receiver measured; `rate_bps` must be set before.
