@@ -6,11 +6,14 @@ use std::{
     str::FromStr,
 };
 
-use clap::{Args, ValueEnum};
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use giusto_net::SleepMode;
 use giusto_pace::{BurstBound, CatchUp, HeaderLayer, Strategy};
 use giusto_rtp::voice::VoiceProfile;
-use giusto_units::{DataRate, DataSize, TimeDelta, UnitError};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, UnitError};
 
 use crate::usage::{UsageError, misuse};
 use giusto::measured::plan::Pacing;
@@ -34,25 +37,12 @@ impl FromStr for RateOrMax {
     }
 }
 
-/// Explicit congestion notification, set on every datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Ecn {
-    /// Not ECN-capable
-    Off,
-    /// ECT(0): classic ECN
-    Ect0,
-    /// ECT(1): L4S, RFC 9331
-    Ect1,
-}
-
-impl Ecn {
-    /// The two bits of RFC 3168 §5.
-    pub(crate) fn bits(self) -> u8 {
-        match self {
-            Self::Off => 0b00,
-            Self::Ect1 => 0b01,
-            Self::Ect0 => 0b10,
-        }
+/// The ECN codepoint of this name.
+fn ecn(name: &str) -> Ecn {
+    match name {
+        "ect0" => Ecn::Ect0,
+        "ect1" => Ecn::Ect1,
+        _ => Ecn::NotEct,
     }
 }
 
@@ -109,8 +99,9 @@ pub(crate) struct StreamArgs {
     #[arg(long, default_value_t = 0, value_name = "0..63", value_parser = clap::value_parser!(u8).range(..64))]
     pub(crate) dscp: u8,
 
-    /// Explicit congestion notification of every datagram
-    #[arg(long, default_value = "off", value_name = "ECN")]
+    /// Explicit congestion notification of every datagram: ect0 for classic ECN, ect1 for L4S (RFC 9331)
+    #[arg(long, default_value = "off", value_name = "ECN",
+          value_parser = PossibleValuesParser::new(["off", "ect0", "ect1"]).map(|name| ecn(&name)))]
     pub(crate) ecn: Ecn,
 
     /// Random seed of payload sizes and filler

@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use giusto_pace::{HeaderLayer, IpVersion, Limits, Strategy};
 use giusto_units::{DataSize, TimeDelta};
 use serde_json::json;
@@ -27,12 +27,6 @@ use giusto::{
     },
     view::{format::asked_rate, html, table},
 };
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Peer {
-    /// The installed iperf3
-    Iperf3,
-}
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -73,8 +67,8 @@ pub(crate) struct CbrArgs {
     pacing: PacingArgs,
 
     /// Also measure another program, by the same kernel timestamps and the same meter
-    #[arg(long, value_name = "PROGRAM")]
-    against: Option<Peer>,
+    #[arg(long, value_name = "PROGRAM", value_parser = ["iperf3"])]
+    against: Option<String>,
 
     /// Path of that program [default: found on the path]
     #[arg(long, value_name = "FILE", requires = "against")]
@@ -99,7 +93,7 @@ pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     }
     let plans = plans(args, duration)?;
     args.out.as_deref().map(console::check_out).transpose()?;
-    let peer = args.against.map(|Peer::Iperf3| Iperf3::find(args.against_path.as_deref())).transpose();
+    let peer = args.against.as_ref().map(|_| Iperf3::find(args.against_path.as_deref())).transpose();
     let peer = peer.map_err(UsageError::new)?;
 
     let (repeats, strategies) = (args.repeat as usize, args.strategy.len());

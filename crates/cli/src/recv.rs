@@ -6,7 +6,10 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use clap::{Args, ValueEnum};
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use giusto_net::driver::Verdict;
 use giusto_session::probe::{Counters, Ended, Passive, ReceiverConfig, ReceiverEvent, Stream};
 use giusto_units::{DataRate, TimeDelta};
@@ -37,14 +40,6 @@ const LINGER: TimeDelta = TimeDelta::from_millis(300);
 /// The shortest --idle.
 const MIN_IDLE: TimeDelta = TimeDelta::from_millis(100);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Unannounced {
-    /// RTP
-    Rtp,
-    /// Datagrams of any content
-    Raw,
-}
-
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto recv
@@ -59,9 +54,9 @@ pub(crate) struct RecvArgs {
     #[arg(long)]
     once: bool,
 
-    /// Also measure datagrams that no giusto sender announced; each source address is a stream
-    #[arg(long, value_name = "KIND")]
-    accept: Option<Unannounced>,
+    /// Also measure datagrams that no giusto sender announced: RTP only, or of any content (raw); each source address is a stream
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(["rtp", "raw"]).map(|kind| passive(&kind)))]
+    accept: Option<Passive>,
 
     /// End a stream after this time without a datagram
     #[arg(long, default_value = "5s", value_name = "TIME")]
@@ -105,23 +100,23 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             max_streams_per_host: args.max_streams_per_host.into(),
             max_rate: args.max_rate,
             idle_timeout: args.idle,
-            passive: args.accept.map(|kind| match kind {
-                Unannounced::Rtp => Passive::Rtp,
-                Unannounced::Raw => Passive::Raw,
-            }),
+            passive: args.accept,
             ..ReceptionConfig::default().receiver
         },
     };
     let mut reception = open(&config, args.address.as_deref())?;
 
     let progress = Progress::live();
-    progress.note(&format!("listening on {} (UDP); Ctrl-C ends and prints the result", reception.address()));
-    let granted = reception.granted().clone();
+    progress.note(&format!(
+        "listening on {} (UDP); Ctrl-C ends and prints the result",
+        reception.socket.local_addr()
+    ));
+    let granted = reception.socket.granted().clone();
     let mut results = Vec::new();
     let mut omitted: u64 = 0;
     let mut counters = Counters::default();
     let mut printed = Ok(());
-    let clock = reception.clock();
+    let clock = reception.clock;
     let mut end = args.duration.map(|duration| clock.now() + duration);
     let outcome = reception.run(stop, |receiver, event| {
         counters = receiver.counters();
@@ -182,6 +177,10 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     }
     outcome?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn passive(kind: &str) -> Passive {
+    if kind == "rtp" { Passive::Rtp } else { Passive::Raw }
 }
 
 /// Listens as configured; on a machine without IPv6, on every IPv4 address where no address was asked for.

@@ -67,8 +67,7 @@ pub(crate) struct SendArgs {
 
 pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let to = resolve(&args.target)?;
-    let traffic_class = TrafficClass::new(args.stream.dscp, args.stream.ecn.bits())
-        .ok_or_else(|| UsageError::new(format!("--dscp: must be 0 to 63, found {}", args.stream.dscp)))?;
+    let traffic_class = TrafficClass::from_byte(args.stream.dscp << 2 | args.stream.ecn.bits());
     let plan =
         stream_plan(&args.stream, &args.limits)?.resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
     let destination = Destination { to, streams: args.streams.into(), one_way: args.one_way, traffic_class };

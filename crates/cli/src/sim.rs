@@ -9,6 +9,9 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use clap::Args;
+use giusto_units::{TimeDelta, Timestamp};
+
 use crate::{
     command_line,
     console::{Progress, print_json, print_text},
@@ -16,7 +19,6 @@ use crate::{
     timed,
     usage::{UsageError, misuse},
 };
-use clap::{Args, ValueEnum};
 use giusto::{
     record::{RunRecord, TimelineOptions},
     run::RecordOptions,
@@ -27,25 +29,6 @@ use giusto::{
         why,
     },
 };
-use giusto_units::{TimeDelta, Timestamp};
-
-/// The format of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum TraceFormat {
-    /// CSV
-    Csv,
-    /// Apache Parquet
-    Parquet,
-}
-
-impl TraceFormat {
-    fn file(self) -> &'static str {
-        match self {
-            Self::Csv => "trace.csv",
-            Self::Parquet => "trace.parquet",
-        }
-    }
-}
 
 /// Flags of `giusto sim`.
 #[derive(Debug, Args)]
@@ -76,8 +59,8 @@ pub(crate) struct SimArgs {
     out: Option<PathBuf>,
 
     /// Also write every event to a file in the directory of --out
-    #[arg(long, value_name = "FORMAT", requires = "out")]
-    trace: Option<TraceFormat>,
+    #[arg(long, value_name = "FORMAT", requires = "out", value_parser = ["csv", "parquet"])]
+    trace: Option<String>,
 
     /// Explain the target rates of media flows at this time: the decisions around it with their causes, the rates, and the
     /// queueing delay
@@ -104,7 +87,8 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     let (mut records, mut written, mut answer) = (Vec::new(), Vec::new(), None);
     for (place, scenario) in scenarios.iter().enumerate() {
         let folder = folders.get(place);
-        let path = folder.zip(args.trace).map(|(folder, format)| folder.join(format.file()));
+        let path =
+            folder.zip(args.trace.as_ref()).map(|(folder, format)| folder.join(format!("trace.{format}")));
         let open = |path: PathBuf| anyhow::Ok((TraceFile::create(&path, TraceNames::of(scenario))?, path));
         let mut trace = path.map(open).transpose()?;
         let mut observer = trace.as_mut().map(|(trace, _)| trace);

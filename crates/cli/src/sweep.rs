@@ -200,12 +200,12 @@ fn note_problems(args: &SweepArgs, outcome: &Outcome, progress: &Progress) {
     }
     if view::seeds_make_no_difference(&outcome.finished) {
         progress.note(
-            "note: all seeds give the same: nothing is drawn here; let flows begin at drawn times, as start = { uniform = \"1 s\" }",
+            "note: all seeds give the same result: nothing here is random; give flows random start times, such as start = { uniform = \"1 s\" }",
         );
     }
     if outcome.missing > 0 {
         let fix =
-            if args.out.is_some() { "continue with --resume" } else { "with --out they could be continued" };
+            if args.out.is_some() { "continue with --resume" } else { "use --out to continue such sweeps" };
         progress.note(&format!("{} of the runs are missing: {fix}", outcome.missing));
     }
 }

@@ -45,8 +45,10 @@ impl Default for ReceptionConfig {
 /// A receiving end that listens, but does not receive yet.
 #[derive(Debug)]
 pub struct Reception {
-    socket: UdpSocket,
-    clock: Clock,
+    /// The socket on which it listens.
+    pub socket: UdpSocket,
+    /// The clock of all arrival times.
+    pub clock: Clock,
     receiver: Receiver,
 }
 
@@ -63,21 +65,6 @@ impl Reception {
         let mut receiver = ReceiverConfig { clock: clock_identity(clock), ..config.receiver.clone() };
         SysRng.try_fill_bytes(&mut receiver.secret).map_err(RunError::Random)?;
         Ok(Self { socket, clock, receiver: Receiver::new(receiver) })
-    }
-
-    /// The address on which it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.socket.local_addr()
-    }
-
-    /// What the system granted.
-    pub fn granted(&self) -> &Granted {
-        self.socket.granted()
-    }
-
-    /// The clock of all arrival times.
-    pub fn clock(&self) -> Clock {
-        self.clock
     }
 
     /// Receives on the calling thread until `stop` is set or `on_event` returns [`Verdict::Stop`]. See
