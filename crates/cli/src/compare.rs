@@ -116,6 +116,8 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     } else {
         print_text(&text(&comparison, console::width()))?;
     }
-    written.iter().for_each(|path| progress.wrote(path));
+    for path in &written {
+        progress.wrote(path);
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -162,7 +162,7 @@ fn payload_sizes(spec: &str) -> Result<PayloadSizes, UsageError> {
     };
     let text = std::fs::read_to_string(path)
         .map_err(|error| UsageError::new(format!("--payload trace:{path}: cannot read the file: {error}")))?;
-    let trace = PayloadTrace::parse(&text, path).map_err(|error| UsageError::new(error))?;
+    let trace = PayloadTrace::parse(&text, path).map_err(UsageError::new)?;
     Ok(PayloadSizes::Trace(trace))
 }
 

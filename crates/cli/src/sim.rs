@@ -127,7 +127,9 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
             print_text(&tables.join("\n\n"))?;
         }
     }
-    written.iter().for_each(|path| progress.wrote(path));
+    for path in &written {
+        progress.wrote(path);
+    }
     let unmet = records.iter().filter(|record| !record.passed()).count();
     if unmet > 0 && records.len() > 1 {
         progress.note(&format!("{unmet} of {} scenarios did not meet their expectations", records.len()));

@@ -27,7 +27,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tempfile::TempPath;
+use tempfile::{NamedTempFile, TempPath};
 
 /// The kind of a file, for error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl WholeFile {
             let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
             // Not `tempfile_in`, whose files only their owner may read.
             let temporary = tempfile::Builder::new().make_in(directory, |path| File::create_new(path));
-            temporary.map(|temporary| temporary.into_parts()).map(|(file, path)| (file, Some(path)))
+            temporary.map(NamedTempFile::into_parts).map(|(file, path)| (file, Some(path)))
         };
         let (file, temporary) = opened.map_err(|source| WriteError::io(path, content, source))?;
         Ok(Self { path: path.to_owned(), content, file: BufWriter::new(file), temporary })

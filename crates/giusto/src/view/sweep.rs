@@ -118,12 +118,15 @@ fn column<T: 'static>(name: &str, value: fn(&T) -> String) -> Column<T> {
     (name.to_owned(), Box::new(value))
 }
 
+/// The name of a figure of a distribution, and its value.
+type Figure = (&'static str, fn(Distribution) -> f64);
+
 /// The columns of a distribution.
 fn distribution<T: 'static>(
     name: &'static str,
     of: fn(&T) -> Option<Distribution>,
 ) -> impl Iterator<Item = Column<T>> {
-    let figures: [(_, fn(Distribution) -> f64); 5] = [
+    let figures: [Figure; 5] = [
         ("mean", |all| all.mean),
         ("p50", |all| all.p50),
         ("p95", |all| all.p95),
