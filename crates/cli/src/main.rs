@@ -18,7 +18,6 @@ mod timed;
 mod usage;
 
 use std::{
-    ffi::OsString,
     path::PathBuf,
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
@@ -89,9 +88,8 @@ enum Command {
     },
 }
 
-/// Runs the command in `args`.
-fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             eprintln!("error: no command given: start with `giusto demo`, or see `giusto --help`");
@@ -162,18 +160,10 @@ fn quoted(word: &str) -> String {
 
 /// An error message of clap in one line, without the usage.
 fn one_line(message: &str) -> String {
-    let mut words = Vec::new();
-    for line in message.lines() {
-        if line.starts_with("Usage:") || line.starts_with("For more information") {
-            break;
-        }
-        words.extend(line.split_whitespace());
-    }
-    words.join(" ")
-}
-
-fn main() -> ExitCode {
-    run(std::env::args_os())
+    let lines = message
+        .lines()
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use giusto_net::{Grouping, MESSAGE_BYTES, SEGMENTS, SleepMode, SleeperConfig, UdpSocket, driver::Flow};
+use giusto_net::{Grouping, MESSAGE_BYTES, SEGMENTS, SleepMode, UdpSocket, driver::Flow};
 use giusto_pace::{
     Bounded, BurstBound, BurstLimit, CatchUp, CyclePlan, CycleRule, HeaderLayer, IpVersion, Limits,
     PlanError, Replay, Schedule, Strategy, StrategyOptions, Unpaced,
@@ -125,11 +125,6 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    /// The configuration of the sending thread's sleeper.
-    pub fn sleeper(&self) -> SleeperConfig {
-        SleeperConfig { mode: self.mode, realtime_priority: self.realtime, ..SleeperConfig::default() }
-    }
-
     /// The maximum that may leave back to back to catch up.
     pub fn burst_bound(&self) -> BurstBound {
         self.burst_bound.unwrap_or(burst_bound(self.mode))

@@ -25,7 +25,7 @@ use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
     RunError,
-    plan::ResolvedPlan,
+    plan::{Pacing, ResolvedPlan},
     result::{LiveFigures, Quantiles, RunResult, SlipFigures, SystemGranted},
 };
 
@@ -293,8 +293,8 @@ fn send(
     start: Timestamp,
     halt: &Arc<AtomicBool>,
 ) -> Sent {
-    let mut sleeper =
-        Sleeper::new(SleeperConfig { stop: Some(Arc::clone(halt)), ..plan.plan().pacing.sleeper() });
+    let Pacing { mode, realtime: realtime_priority, .. } = plan.plan().pacing;
+    let mut sleeper = Sleeper::new(SleeperConfig { mode, realtime_priority, stop: Some(Arc::clone(halt)) });
     rehearse(&mut sleeper, clock, start);
     let (began, cpu) = (clock.now(), ThreadCpu::start());
     let flows = transmit(flows, clock, &mut sleeper, halt);
