@@ -2,23 +2,26 @@
 
 use std::{
     collections::BTreeMap,
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
 };
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use giusto_net::TrafficClass;
-use giusto_pace::{IpVersion, Limits};
-use giusto_rtp::voice::VoiceFormat;
+use giusto_pace::{HeaderLayer, IpVersion, Limits, Strategy};
+use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_session::probe::{
     payload::{PayloadSizes, PayloadTrace},
     voice::resample_to_8k,
 };
-use giusto_units::{DataRate, DataSize, TimeDelta};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta};
 
 use crate::{
-    args::{LimitArgs, RateOrMax, StreamArgs, resolve},
+    args::{PacingArgs, RateOrMax, resolve},
     console::{self, Progress, print_json, print_text},
     usage::{UsageError, misuse},
 };
@@ -46,11 +49,76 @@ pub(crate) struct SendArgs {
     #[arg(value_name = "HOST:PORT")]
     target: String,
 
-    #[command(flatten)]
-    stream: StreamArgs,
+    /// Rate at the layer given by --layer, such as 64k, 3M or "2.5 Gbit/s"; max: as fast as the machine can
+    /// [default: 1M, or the times of a trace that has them]
+    #[arg(long, value_name = "RATE")]
+    rate: Option<RateOrMax>,
+
+    /// UDP payload of each datagram
+    #[arg(long, default_value = "1200", value_name = "BYTES", conflicts_with_all = ["payload", "profile"])]
+    size: DataSize,
+
+    /// Varying payload sizes: uniform:200-1200, normal:800,200, exp:600, choice:200*3,1200*1, or trace:FILE with one
+    /// size a line, or one `time_s,size_bytes` a line; such a trace also sets the departure times unless --rate is given
+    #[arg(long, value_name = "SPEC", conflicts_with = "profile")]
+    payload: Option<String>,
+
+    /// Headers that the rate includes: payload, udp, ip or ethernet
+    #[arg(long, default_value = "payload", value_name = "LAYER")]
+    layer: HeaderLayer,
+
+    /// Transmit loop: grid, send-compare, send-sleep, send-sleep-deficit, or a traffic shaper of TR-99-77: dt0, dt1, dt2,
+    /// dt2-live, at0, at1
+    #[arg(long, default_value = "grid", value_name = "NAME")]
+    strategy: Strategy,
 
     #[command(flatten)]
-    limits: LimitArgs,
+    pacing: PacingArgs,
+
+    /// Send RTP (RFC 3550) instead of the giusto format
+    #[arg(long, conflicts_with = "raw")]
+    rtp: bool,
+
+    /// Send filler without a header
+    #[arg(long, conflicts_with = "profile")]
+    raw: bool,
+
+    /// Send voice as RTP: g711 (µ-law), g711a, g729, g722 or opus; sets rate, size and packet time
+    #[arg(long, value_name = "CODEC", conflicts_with = "rate")]
+    profile: Option<VoiceProfile>,
+
+    /// Packet time of --profile
+    #[arg(long, value_name = "TIME", requires = "profile")]
+    ptime: Option<TimeDelta>,
+
+    /// WAV file that a G.711 profile sends in a loop [default: a tone]
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    wav: Option<PathBuf>,
+
+    /// Differentiated services code point of every datagram; 46 is expedited forwarding
+    #[arg(long, default_value_t = 0, value_name = "0..63", value_parser = clap::value_parser!(u8).range(..64))]
+    dscp: u8,
+
+    /// Explicit congestion notification of every datagram: ect0 for classic ECN, ect1 for L4S (RFC 9331)
+    #[arg(long, default_value = "off", value_name = "ECN",
+          value_parser = PossibleValuesParser::new(["off", "ect0", "ect1"]).map(|name| ecn(&name)))]
+    ecn: Ecn,
+
+    /// Random seed of payload sizes and filler
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+
+    /// Time to send [default: 10 s unless --count, --bytes or a trace ends the stream]
+    #[arg(long, value_name = "TIME")]
+    duration: Option<TimeDelta>,
+
+    /// Datagrams to send, for each stream
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+
+    /// Payload to send, for each stream
+    #[arg(long, value_name = "BYTES")]
+    bytes: Option<DataSize>,
 
     /// Number of simultaneous streams, each from a port of its own, their datagrams spread evenly over time
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -65,11 +133,19 @@ pub(crate) struct SendArgs {
     json: bool,
 }
 
+/// The ECN codepoint of this name.
+fn ecn(name: &str) -> Ecn {
+    match name {
+        "ect0" => Ecn::Ect0,
+        "ect1" => Ecn::Ect1,
+        _ => Ecn::NotEct,
+    }
+}
+
 pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let to = resolve(&args.target)?;
-    let traffic_class = TrafficClass::from_byte(args.stream.dscp << 2 | args.stream.ecn.bits());
-    let plan =
-        stream_plan(&args.stream, &args.limits)?.resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
+    let traffic_class = TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits());
+    let plan = stream_plan(args)?.resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
     let destination = Destination { to, streams: args.streams.into(), one_way: args.one_way, traffic_class };
 
     let progress = Progress::live();
@@ -105,24 +181,24 @@ pub(crate) fn live_line(live: &Live) -> String {
     format!("{} sent{}", live.sent_packets, far_end.unwrap_or_default())
 }
 
-fn stream_plan(stream: &StreamArgs, limits: &LimitArgs) -> anyhow::Result<StreamPlan> {
-    let media = if let Some(profile) = stream.profile {
-        let format = match stream.ptime {
+fn stream_plan(args: &SendArgs) -> anyhow::Result<StreamPlan> {
+    let media = if let Some(profile) = args.profile {
+        let format = match args.ptime {
             Some(time) => VoiceFormat::with_packet_time(profile, time)
                 .map_err(|error| UsageError::new(format!("--ptime: {error}")))?,
             None => VoiceFormat::new(profile),
         };
-        Media::Voice(format, stream.wav.as_deref().map(read_wav).transpose()?.unwrap_or_default())
+        Media::Voice(format, args.wav.as_deref().map(read_wav).transpose()?.unwrap_or_default())
     } else {
-        let layout = match (stream.rtp, stream.raw) {
+        let layout = match (args.rtp, args.raw) {
             (true, _) => Layout::Rtp,
             (_, true) => Layout::Raw,
             _ => Layout::Giusto,
         };
-        let sizes = stream.payload.as_deref().map(payload_sizes).transpose()?;
-        Media::Filler(layout, sizes.unwrap_or(PayloadSizes::Fixed(stream.size)))
+        let sizes = args.payload.as_deref().map(payload_sizes).transpose()?;
+        Media::Filler(layout, sizes.unwrap_or(PayloadSizes::Fixed(args.size)))
     };
-    let tempo = match (stream.rate, &media) {
+    let tempo = match (args.rate, &media) {
         (_, Media::Voice(..)) => Tempo::Media,
         (Some(RateOrMax(rate)), _) => rate.map_or(Tempo::Max, Tempo::Rate),
         (None, Media::Filler(_, PayloadSizes::Trace(trace))) => {
@@ -131,17 +207,17 @@ fn stream_plan(stream: &StreamArgs, limits: &LimitArgs) -> anyhow::Result<Stream
         (None, Media::Filler(..)) => Tempo::Rate(DEFAULT_RATE),
     };
     Ok(StreamPlan {
-        limits: bounds(limits, matches!(tempo, Tempo::Recorded(_)))?,
+        limits: limits(args, matches!(tempo, Tempo::Recorded(_)))?,
         media,
         tempo,
-        layer: stream.layer,
-        pacing: stream.pacing.pacing(stream.strategy),
-        seed: stream.seed,
+        layer: args.layer,
+        pacing: args.pacing.pacing(args.strategy),
+        seed: args.seed,
     })
 }
 
 /// The limits; a recorded stream ends by itself.
-fn bounds(args: &LimitArgs, recorded: bool) -> Result<Limits, UsageError> {
+fn limits(args: &SendArgs, recorded: bool) -> Result<Limits, UsageError> {
     for (flag, zero, is_zero) in [
         ("--duration", "0 s", args.duration == Some(TimeDelta::ZERO)),
         ("--count", "0", args.count == Some(0)),

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::whole_file::WholeFile;
 
-/// Rows of a row group: some 110 MB while it is being collected.
+/// Rows of a row group: some 90 MB while it is being collected.
 const ROWS_PER_GROUP: usize = 1 << 20;
 
 /// Rows that are encoded at a time.
