@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use giusto_pace::{HeaderLayer, IpVersion, Limits, Strategy};
 use giusto_units::{DataSize, TimeDelta};
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::{
     command_line,
     console::{self, Progress, print_json, print_text},
     send::live_line,
-    usage::UsageError,
+    usage::{UsageError, misuse},
 };
 use giusto::{
     measured::{
@@ -27,12 +27,6 @@ use giusto::{
     },
     view::{format::asked_rate, html, table},
 };
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Peer {
-    /// The installed iperf3
-    Iperf3,
-}
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -73,8 +67,8 @@ pub(crate) struct CbrArgs {
     pacing: PacingArgs,
 
     /// Also measure another program, by the same kernel timestamps and the same meter
-    #[arg(long, value_name = "PROGRAM")]
-    against: Option<Peer>,
+    #[arg(long, value_name = "PROGRAM", value_parser = ["iperf3"])]
+    against: Option<String>,
 
     /// Path of that program [default: found on the path]
     #[arg(long, value_name = "FILE", requires = "against")]
@@ -92,77 +86,24 @@ pub(crate) struct CbrArgs {
 pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let duration = if args.quick { TimeDelta::from_seconds(1) } else { args.duration };
     if duration <= TimeDelta::ZERO {
-        return Err(UsageError::new("--duration: must be above 0 s, found 0 s").into());
+        misuse!("--duration: must be above 0 s, found 0 s");
     }
     if args.against.is_some() && args.layer != HeaderLayer::Payload {
-        let text = format!("--layer: must be payload with --against, found {}", args.layer);
-        return Err(UsageError::new(text).into());
+        misuse!("--layer: must be payload with --against, found {}", args.layer);
     }
     let plans = plans(args, duration)?;
     args.out.as_deref().map(console::check_out).transpose()?;
-    let peer = args.against.map(|Peer::Iperf3| Iperf3::find(args.against_path.as_deref())).transpose();
-    let peer = peer.map_err(|error| UsageError::new(error.to_string()))?;
+    let peer = args.against.as_ref().map(|_| Iperf3::find(args.against_path.as_deref())).transpose();
+    let peer = peer.map_err(UsageError::new)?;
 
-    let senders = args.strategy.len() + usize::from(peer.is_some());
-    let steps = args.rate.len() * args.size.len() * senders * args.repeat as usize;
-    let progress = Progress::new(steps as u64);
-    let mut bench = Bench { args, duration, peer, stop, progress, runs: Vec::new() };
-    let outcome = bench.measure(&plans);
-    let Bench { runs, progress, .. } = bench;
-    progress.clear();
-
-    if args.json {
-        print_json(&json!({ "runs": runs, "interrupted": stop.load(Ordering::Relaxed) }))?;
-    } else {
-        print_text(&table::runs(&runs, console::width()))?;
-    }
-    if let Some(path) = &args.out {
-        html::accuracy(&runs, &command_line()).write(path)?;
-        progress.wrote(path);
-    }
-    // An error comes last: the runs before it have been printed.
-    outcome.map(|()| ExitCode::SUCCESS)
-}
-
-struct Bench<'a> {
-    args: &'a CbrArgs,
-    duration: TimeDelta,
-    peer: Option<Iperf3>,
-    stop: &'a AtomicBool,
-    progress: Progress,
-    runs: Vec<RunResult>,
-}
-
-impl Bench<'_> {
-    /// Runs every plan as often as asked for, and the peer after our last strategy at each rate and size.
-    fn measure(&mut self, plans: &[ResolvedPlan]) -> anyhow::Result<()> {
-        for (index, plan) in plans.iter().enumerate() {
-            let with_peer = (index + 1) % self.args.strategy.len() == 0;
-            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-            let mut outcome = Ok(());
-            for _ in 0..self.args.repeat {
-                if outcome.is_ok() && !self.stopped() {
-                    outcome = self.measure_once(plan, with_peer, &mut ours, &mut theirs);
-                }
-            }
-            self.runs
-                .extend([ours, theirs].iter().filter(|runs| !runs.is_empty()).map(|runs| median_of(runs)));
-            if !self.stopped() {
-                outcome?;
-            }
-        }
-        Ok(())
-    }
-
-    fn measure_once(
-        &self,
-        plan: &ResolvedPlan,
-        with_peer: bool,
-        ours: &mut Vec<RunResult>,
-        theirs: &mut Vec<RunResult>,
-    ) -> anyhow::Result<()> {
-        let run = loopback_run(plan, self.stop, &self.progress)?;
-        self.progress.step();
+    let (repeats, strategies) = (args.repeat as usize, args.strategy.len());
+    let peers = peer.as_ref().map_or(0, |_| plans.len() / strategies);
+    let progress = Progress::new(((plans.len() + peers) * repeats) as u64);
+    let stopped = || stop.load(Ordering::Relaxed);
+    let measure = |plan: &ResolvedPlan, peer: Option<&Iperf3>, lines: &mut [Vec<RunResult>; 2]| {
+        let [ours, theirs] = lines;
+        let run = loopback_run(plan, stop, &progress)?;
+        progress.step();
         let failure = run.failure();
         // A part of a run is shown where there is nothing else, but enters no median.
         if failure.is_none() || ours.is_empty() {
@@ -171,20 +112,44 @@ impl Bench<'_> {
         if let Some(failure) = failure {
             anyhow::bail!("{}: {failure}", describe(plan));
         }
-        if let Some(peer) = self.peer.as_ref().filter(|_| with_peer && !self.stopped()) {
-            let run = PeerRun { rate: plan.rate(), size: plan.size(), duration: self.duration };
-            let measured = peer.measure(&run, self.stop, |live| {
-                self.progress.say(format!("{}: {}", peer.name(), console::live_line(live)));
+        if let Some(peer) = peer.filter(|_| !stopped()) {
+            let run = PeerRun { rate: plan.rate(), size: plan.size(), duration };
+            let measured = peer.measure(&run, stop, |live| {
+                progress.say(format!("{}: {}", peer.name(), console::live_line(live)));
             })?;
             theirs.push(measured.result(plan));
-            self.progress.step();
+            progress.step();
         }
         Ok(())
+    };
+    let (mut runs, mut outcome) = (Vec::new(), Ok(()));
+    for (index, plan) in plans.iter().enumerate() {
+        // The peer follows our last strategy at each rate and size.
+        let peer = peer.as_ref().filter(|_| (index + 1) % strategies == 0);
+        let mut lines = [Vec::new(), Vec::new()];
+        for _ in 0..repeats {
+            if outcome.is_ok() && !stopped() {
+                outcome = measure(plan, peer, &mut lines);
+            }
+        }
+        runs.extend(lines.iter().filter(|runs| !runs.is_empty()).map(|runs| median_of(runs)));
     }
+    progress.clear();
 
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    if args.json {
+        print_json(&json!({ "runs": runs, "interrupted": stopped() }))?;
+    } else {
+        print_text(&table::runs(&runs, console::width()))?;
     }
+    if let Some(path) = &args.out {
+        html::accuracy(&runs, &command_line()).write(path)?;
+        progress.wrote(path);
+    }
+    // An error comes last: the runs before it have been printed.
+    if !stopped() {
+        outcome?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a plan on loopback and shows its live figures.

@@ -1,8 +1,7 @@
 //! `giusto compare`: one scenario under several congestion controllers.
 
 use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -10,7 +9,7 @@ use std::{
 use clap::Args;
 use rayon::prelude::*;
 
-use super::{
+use crate::{
     command_line,
     console::{self, Progress, print_json, print_text},
     files::Files,
@@ -36,35 +35,36 @@ use giusto::{
   giusto compare scenarios/media-vs-cubic.toml --controller all --json
   giusto compare scenarios/rfc8867/5.4-same-algorithm.toml --flow s1
 
-All else is the same in all runs, the seed too. Feedback that a controller does not hear gives way to what it wants; a
-delay-target or receiver-limit that it cannot have is left out. The output says so.
-Exit status: 0 compared, whatever was expected; 1 failed; 2 bad usage.")]
+Everything else is the same in all runs, including the seed. Where a controller does not support the scenario's feedback, it
+gets feedback that it supports; a delay-target or receiver-limit that it does not support is omitted. The output notes this.
+Exit status: 0 success, also if expectations are not met; 1 failure; 2 wrong usage.")]
 pub(crate) struct CompareArgs {
-    /// The scenario
+    /// Scenario
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The congestion controllers, or all; by default fixed, gcc:libwebrtc+giusto, gcc:remb, scream:d00+giusto, scream:rfc8298+giusto and scream:v2
+    /// Congestion controllers, comma-separated, or all [default: fixed, gcc:libwebrtc+giusto, gcc:remb, scream:d00+giusto,
+    /// scream:rfc8298+giusto and scream:v2]
     #[arg(long, value_name = "A,B,C")]
     controller: Option<Controllers>,
 
-    /// Give them to this media flow alone; the others keep theirs
+    /// Change the controller of this media flow only
     #[arg(long, value_name = "ID")]
     flow: Option<String>,
 
-    /// What all chance derives from, in every run; by default as the scenario says
+    /// Random seed of every run [default: that of the scenario]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Another value than the file has, such as link.bottleneck.rate=5M or duration=10s; repeatable
+    /// Change a value of the scenario, such as link.bottleneck.rate=5M or duration=10s; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Setting>,
 
-    /// Write result.json and report.html to this folder
+    /// Write result.json and report.html to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Print one JSON object on standard output
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -82,17 +82,21 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     progress.say(first.scenario.name());
     let threads = rayon::ThreadPoolBuilder::new().build()?;
     let options = RecordOptions { timeline: args.out.as_ref().map(|_| TimelineOptions::default()) };
-    let runs: Vec<Option<Run>> = threads.install(|| {
+    let runs: Vec<Run> = threads.install(|| {
         let ended = contenders.par_iter().with_max_len(1).map(|contender| {
-            let ended = simulate(contender, seed, options, stop);
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            let Contender { controller, scenario, feedback, .. } = contender;
+            let ends = |_| stop.load(Ordering::Relaxed);
+            let result = timed::run(scenario, seed, options, &mut (), ends);
             progress.step();
-            ended
+            Some(Run { controller: controller.to_string(), feedback: feedback.clone(), result })
         });
-        ended.collect()
+        ended.flatten().collect()
     });
     progress.clear();
 
-    let runs: Vec<Run> = runs.into_iter().flatten().collect();
     let mut comparison = Comparison {
         scenario: first.scenario.name().to_owned(),
         seed: seed.to_string(),
@@ -100,10 +104,12 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
         notes: comparison::notes(&contenders),
         runs,
     };
-    let written = match &args.out {
-        Some(folder) => write(folder, &comparison)?,
-        None => Vec::new(),
-    };
+    let mut files = Files::default();
+    if let Some(folder) = &args.out {
+        files.add_result(folder, &comparison)?;
+        files.add_report(folder, &html::comparison(&comparison, command_line()))?;
+    }
+    let written = files.commit()?;
     comparison.runs.iter_mut().for_each(|run| run.result.timeline = None);
     if args.json {
         print_json(&comparison)?;
@@ -111,27 +117,7 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
         print_text(&text(&comparison, console::width()))?;
     }
     for path in &written {
-        progress.note(&format!("wrote {}", path.display()));
+        progress.wrote(path);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// One of the runs; `None` if it was not started.
-fn simulate(contender: &Contender, seed: u64, options: RecordOptions, stop: &AtomicBool) -> Option<Run> {
-    let watch =
-        || if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    if watch().is_break() {
-        return None;
-    }
-    let result = timed::run(&contender.scenario, seed, options, &mut (), |_| watch());
-    let Contender { controller, feedback, .. } = contender;
-    Some(Run { controller: controller.to_string(), feedback: feedback.clone(), result })
-}
-
-/// Writes both files, or none, and names them.
-fn write(folder: &Path, comparison: &Comparison) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Files::default();
-    files.add_result(folder, comparison)?;
-    files.add_report(folder, &html::comparison(comparison, command_line()))?;
-    files.commit()
 }

@@ -64,19 +64,14 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         let run = loopback_run(&plan, stop, &progress)?;
         progress.step();
         match run.failure() {
-            Some(failure) => Err(anyhow::anyhow!("{}: {failure}", describe(&plan))),
+            Some(failure) => anyhow::bail!("{}: {failure}", describe(&plan)),
             None => Ok((run.result(&plan).unwrap_or_default(), run.plots())),
         }
     };
-    let mut measured = Vec::new();
-    let mut outcome = Ok(());
+    let (mut measured, mut outcome) = (Vec::new(), Ok(()));
     for row in RUNS {
-        match measure(row) {
-            Ok(run) => measured.push(run),
-            Err(error) => outcome = Err(error),
-        }
-        if outcome.is_err() || stop.load(Ordering::Relaxed) {
-            break;
+        if outcome.is_ok() && !stop.load(Ordering::Relaxed) {
+            outcome = measure(row).map(|run| measured.push(run));
         }
     }
     progress.clear();

@@ -18,12 +18,13 @@ mod timed;
 mod usage;
 
 use std::{
-    ffi::OsString,
+    path::PathBuf,
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
 };
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use clap_complete::Shell;
 
 use usage::UsageError;
 
@@ -68,14 +69,27 @@ enum Command {
     /// Reproduce published results and compare them with the publication
     Reproduce(reproduce::ReproduceArgs),
     /// Print completions for a shell
-    Completions(shell::CompletionsArgs),
+    #[command(after_help = "Examples:
+  giusto completions bash > ~/.local/share/bash-completion/completions/giusto
+  giusto completions zsh > \"${fpath[1]}/_giusto\"
+  giusto completions fish > ~/.config/fish/completions/giusto.fish")]
+    Completions {
+        /// Shell that reads the completions
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
     /// Write man pages to a directory
-    Man(shell::ManArgs),
+    #[command(after_help = "Example:
+  giusto man ~/.local/share/man/man1 && man giusto-sim")]
+    Man {
+        /// Directory to write the pages to
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
 }
 
-/// Runs the command in `args`.
-fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             eprintln!("error: no command given: start with `giusto demo`, or see `giusto --help`");
@@ -104,8 +118,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Compare(args) => compare::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
-        Command::Completions(args) => Ok(shell::completions(&args, Cli::command())),
-        Command::Man(args) => shell::man(&args, Cli::command()),
+        Command::Completions { shell } => Ok(shell::completions(shell, Cli::command())),
+        Command::Man { dir } => shell::man(&dir, Cli::command()),
     };
     match outcome {
         Ok(code) => code,
@@ -146,18 +160,10 @@ fn quoted(word: &str) -> String {
 
 /// An error message of clap in one line, without the usage.
 fn one_line(message: &str) -> String {
-    let mut words = Vec::new();
-    for line in message.lines() {
-        if line.starts_with("Usage:") || line.starts_with("For more information") {
-            break;
-        }
-        words.extend(line.split_whitespace());
-    }
-    words.join(" ")
-}
-
-fn main() -> ExitCode {
-    run(std::env::args_os())
+    let lines = message
+        .lines()
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

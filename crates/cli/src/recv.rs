@@ -6,26 +6,32 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use clap::{Args, ValueEnum};
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use giusto_net::driver::Verdict;
-use giusto_session::probe::{Counters, Ended, Passive, ReceiverEvent, Stream};
+use giusto_session::probe::{Counters, Ended, Passive, ReceiverConfig, ReceiverEvent, Stream};
 use giusto_units::{DataRate, TimeDelta};
 use serde_json::json;
 
 use crate::{
     args,
     console::{self, Progress, print_json, print_text},
-    usage::UsageError,
+    usage::{UsageError, misuse},
 };
 use giusto::{
-    measured::recv::{self, Reception, ReceptionConfig, ReceptionError},
+    measured::{
+        RunError,
+        recv::{self, Reception, ReceptionConfig},
+    },
     view::{format::plural, table},
 };
 
 /// The default port, close to those of RTP.
 const DEFAULT_PORT: u16 = 5005;
 
-/// The most results that are kept until the end, so that strangers cannot fill the memory.
+/// The maximum number of results kept until the end, so that other hosts cannot exhaust the memory.
 const MAX_RESULTS: usize = 10_000;
 
 /// How long a receiver with --once answers its sender, which asks again where the final report was lost.
@@ -33,14 +39,6 @@ const LINGER: TimeDelta = TimeDelta::from_millis(300);
 
 /// The shortest --idle.
 const MIN_IDLE: TimeDelta = TimeDelta::from_millis(100);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Unannounced {
-    /// RTP
-    Rtp,
-    /// Datagrams of any content
-    Raw,
-}
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -56,9 +54,9 @@ pub(crate) struct RecvArgs {
     #[arg(long)]
     once: bool,
 
-    /// Also measure datagrams that no giusto sender announced; each source address is a stream
-    #[arg(long, value_name = "KIND")]
-    accept: Option<Unannounced>,
+    /// Also measure datagrams that no giusto sender announced: RTP only, or of any content (raw); each source address is a stream
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(["rtp", "raw"]).map(|kind| passive(&kind)))]
+    accept: Option<Passive>,
 
     /// End a stream after this time without a datagram
     #[arg(long, default_value = "5s", value_name = "TIME")]
@@ -92,32 +90,33 @@ pub(crate) struct RecvArgs {
 pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let address = listen_address(args.address.as_deref())?;
     if args.idle < MIN_IDLE {
-        return Err(
-            UsageError::new(format!("--idle: must be at least {MIN_IDLE}, found {}", args.idle)).into()
-        );
+        misuse!("--idle: must be at least {MIN_IDLE}, found {}", args.idle);
     }
     let config = ReceptionConfig {
         address,
-        max_streams: args.max_streams.into(),
-        max_streams_per_host: args.max_streams_per_host.into(),
-        max_rate: args.max_rate,
-        idle_timeout: args.idle,
-        passive: args.accept.map(|kind| match kind {
-            Unannounced::Rtp => Passive::Rtp,
-            Unannounced::Raw => Passive::Raw,
-        }),
         offload: !args.no_offload,
+        receiver: ReceiverConfig {
+            max_streams: args.max_streams.into(),
+            max_streams_per_host: args.max_streams_per_host.into(),
+            max_rate: args.max_rate,
+            idle_timeout: args.idle,
+            passive: args.accept,
+            ..ReceptionConfig::default().receiver
+        },
     };
     let mut reception = open(&config, args.address.as_deref())?;
 
     let progress = Progress::live();
-    progress.note(&format!("listening on {} (UDP); Ctrl-C ends and prints the result", reception.address()));
-    let granted = reception.granted().clone();
+    progress.note(&format!(
+        "listening on {} (UDP); Ctrl-C ends and prints the result",
+        reception.socket.local_addr()
+    ));
+    let granted = reception.socket.granted().clone();
     let mut results = Vec::new();
     let mut omitted: u64 = 0;
     let mut counters = Counters::default();
     let mut printed = Ok(());
-    let clock = reception.clock();
+    let clock = reception.clock;
     let mut end = args.duration.map(|duration| clock.now() + duration);
     let outcome = reception.run(stop, |receiver, event| {
         counters = receiver.counters();
@@ -180,6 +179,10 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
+fn passive(kind: &str) -> Passive {
+    if kind == "rtp" { Passive::Rtp } else { Passive::Raw }
+}
+
 /// Listens as configured; on a machine without IPv6, on every IPv4 address where no address was asked for.
 fn open(config: &ReceptionConfig, asked: Option<&str>) -> anyhow::Result<Reception> {
     let any_address = asked.is_none_or(|text| port_alone(text).is_some());
@@ -189,7 +192,7 @@ fn open(config: &ReceptionConfig, asked: Option<&str>) -> anyhow::Result<Recepti
         opened = Reception::open(&ReceptionConfig { address, ..config.clone() });
     }
     opened.map_err(|error| match error {
-        ReceptionError::Socket(error) => {
+        RunError::Socket(error) => {
             UsageError::new(format!("{error}: choose another port, or port 0 for any free port")).into()
         }
         error => error.into(),

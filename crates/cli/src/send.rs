@@ -1,32 +1,36 @@
 //! `giusto send`: sends a paced stream and prints what the receiver measured.
 
 use std::{
-    path::Path,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
 };
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use giusto_net::TrafficClass;
-use giusto_pace::{IpVersion, Limits};
-use giusto_rtp::voice::VoiceFormat;
+use giusto_pace::{HeaderLayer, IpVersion, Limits, Strategy};
+use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_session::probe::{
     payload::{PayloadSizes, PayloadTrace},
     voice::resample_to_8k,
 };
-use giusto_units::{DataRate, DataSize, TimeDelta};
-use serde::Serialize;
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta};
 
 use crate::{
-    args::{LimitArgs, RateOrMax, StreamArgs, resolve},
+    args::{PacingArgs, RateOrMax, resolve},
     console::{self, Progress, print_json, print_text},
-    usage::UsageError,
+    usage::{UsageError, misuse},
 };
 use giusto::{
     measured::{
+        RunError,
         plan::{Layout, Media, StreamPlan, Tempo},
-        result::{RunResult, voice_scores},
-        send::{self, Destination, Live, TransmissionError},
+        result::voice_scores,
+        send::{self, Destination, Live},
     },
     view::table,
 };
@@ -40,16 +44,82 @@ const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
   giusto send 192.0.2.7:5005 --profile g711 --streams 20
   giusto send 192.0.2.7:5005 --rate 2M --payload uniform:200-1400 --layer ip --dscp 46
   giusto send 192.0.2.7:4000 --one-way --rtp --count 1000")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct SendArgs {
     /// Address and port of `giusto recv`
     #[arg(value_name = "HOST:PORT")]
     target: String,
 
-    #[command(flatten)]
-    stream: StreamArgs,
+    /// Rate at the layer given by --layer, such as 64k, 3M or "2.5 Gbit/s"; max: as fast as the machine can
+    /// [default: 1M, or the times of a trace that has them]
+    #[arg(long, value_name = "RATE")]
+    rate: Option<RateOrMax>,
+
+    /// UDP payload of each datagram
+    #[arg(long, default_value = "1200", value_name = "BYTES", conflicts_with_all = ["payload", "profile"])]
+    size: DataSize,
+
+    /// Varying payload sizes: uniform:200-1200, normal:800,200, exp:600, choice:200*3,1200*1, or trace:FILE with one
+    /// size a line, or one `time_s,size_bytes` a line; such a trace also sets the departure times unless --rate is given
+    #[arg(long, value_name = "SPEC", conflicts_with = "profile")]
+    payload: Option<String>,
+
+    /// Headers that the rate includes: payload, udp, ip or ethernet
+    #[arg(long, default_value = "payload", value_name = "LAYER")]
+    layer: HeaderLayer,
+
+    /// Transmit loop: grid, send-compare, send-sleep, send-sleep-deficit, or a traffic shaper of TR-99-77: dt0, dt1, dt2,
+    /// dt2-live, at0, at1
+    #[arg(long, default_value = "grid", value_name = "NAME")]
+    strategy: Strategy,
 
     #[command(flatten)]
-    limits: LimitArgs,
+    pacing: PacingArgs,
+
+    /// Send RTP (RFC 3550) instead of the giusto format
+    #[arg(long, conflicts_with = "raw")]
+    rtp: bool,
+
+    /// Send filler without a header
+    #[arg(long, conflicts_with = "profile")]
+    raw: bool,
+
+    /// Send voice as RTP: g711 (µ-law), g711a, g729, g722 or opus; sets rate, size and packet time
+    #[arg(long, value_name = "CODEC", conflicts_with = "rate")]
+    profile: Option<VoiceProfile>,
+
+    /// Packet time of --profile
+    #[arg(long, value_name = "TIME", requires = "profile")]
+    ptime: Option<TimeDelta>,
+
+    /// WAV file that a G.711 profile sends in a loop [default: a tone]
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    wav: Option<PathBuf>,
+
+    /// Differentiated services code point of every datagram; 46 is expedited forwarding
+    #[arg(long, default_value_t = 0, value_name = "0..63", value_parser = clap::value_parser!(u8).range(..64))]
+    dscp: u8,
+
+    /// Explicit congestion notification of every datagram: ect0 for classic ECN, ect1 for L4S (RFC 9331)
+    #[arg(long, default_value = "off", value_name = "ECN",
+          value_parser = PossibleValuesParser::new(["off", "ect0", "ect1"]).map(|name| ecn(&name)))]
+    ecn: Ecn,
+
+    /// Random seed of payload sizes and filler
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+
+    /// Time to send [default: 10 s unless --count, --bytes or a trace ends the stream]
+    #[arg(long, value_name = "TIME")]
+    duration: Option<TimeDelta>,
+
+    /// Datagrams to send, for each stream
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+
+    /// Payload to send, for each stream
+    #[arg(long, value_name = "BYTES")]
+    bytes: Option<DataSize>,
 
     /// Number of simultaneous streams, each from a port of its own, their datagrams spread evenly over time
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -64,32 +134,33 @@ pub(crate) struct SendArgs {
     json: bool,
 }
 
-/// The JSON of several streams.
-#[derive(Debug, Serialize)]
-struct Runs {
-    runs: Vec<RunResult>,
+/// The ECN codepoint of this name.
+fn ecn(name: &str) -> Ecn {
+    match name {
+        "ect0" => Ecn::Ect0,
+        "ect1" => Ecn::Ect1,
+        _ => Ecn::NotEct,
+    }
 }
 
 pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let to = resolve(&args.target)?;
-    let traffic_class = TrafficClass::new(args.stream.dscp, args.stream.ecn.bits())
-        .ok_or_else(|| UsageError::new(format!("--dscp: must be 0 to 63, found {}", args.stream.dscp)))?;
-    let plan =
-        stream_plan(&args.stream, &args.limits)?.resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
+    let traffic_class = TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits());
+    let plan = stream_plan(args)?.resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
     let destination = Destination { to, streams: args.streams.into(), one_way: args.one_way, traffic_class };
 
     let progress = Progress::live();
     let outcome = send::run(&plan, &destination, stop, |live| progress.say(live_line(live)));
     progress.clear();
     let run = outcome.map_err(|error| match error {
-        TransmissionError::Socket(error) => UsageError::new(error.to_string()).into(),
+        RunError::Socket(error) => UsageError::new(error).into(),
         error => anyhow::Error::from(error),
     })?;
 
     let results = run.results(&plan);
     match (args.json, &results[..]) {
         (true, [one]) => print_json(one)?,
-        (true, _) => print_json(&Runs { runs: results })?,
+        (true, many) => print_json(&BTreeMap::from([("runs", many)]))?,
         (false, [one]) => print_text(&table::run(one))?,
         (false, many) => {
             print_text(&table::runs(many, console::width()))?;
@@ -111,24 +182,24 @@ pub(crate) fn live_line(live: &Live) -> String {
     format!("{} sent{}", live.sent_packets, far_end.unwrap_or_default())
 }
 
-fn stream_plan(stream: &StreamArgs, limits: &LimitArgs) -> anyhow::Result<StreamPlan> {
-    let media = if let Some(profile) = stream.profile {
-        let format = match stream.ptime {
+fn stream_plan(args: &SendArgs) -> anyhow::Result<StreamPlan> {
+    let media = if let Some(profile) = args.profile {
+        let format = match args.ptime {
             Some(time) => VoiceFormat::with_packet_time(profile, time)
-                .map_err(|error| UsageError::flag("--ptime", &error))?,
+                .map_err(|error| UsageError::new(format!("--ptime: {error}")))?,
             None => VoiceFormat::new(profile),
         };
-        Media::Voice(format, stream.wav.as_deref().map(read_wav).transpose()?.unwrap_or_default())
+        Media::Voice(format, args.wav.as_deref().map(read_wav).transpose()?.unwrap_or_default())
     } else {
-        let layout = match (stream.rtp, stream.raw) {
+        let layout = match (args.rtp, args.raw) {
             (true, _) => Layout::Rtp,
             (_, true) => Layout::Raw,
             _ => Layout::Giusto,
         };
-        let sizes = stream.payload.as_deref().map(payload_sizes).transpose()?;
-        Media::Filler(layout, sizes.unwrap_or(PayloadSizes::Fixed(stream.size)))
+        let sizes = args.payload.as_deref().map(payload_sizes).transpose()?;
+        Media::Filler(layout, sizes.unwrap_or(PayloadSizes::Fixed(args.size)))
     };
-    let tempo = match (stream.rate, &media) {
+    let tempo = match (args.rate, &media) {
         (_, Media::Voice(..)) => Tempo::Media,
         (Some(RateOrMax(rate)), _) => rate.map_or(Tempo::Max, Tempo::Rate),
         (None, Media::Filler(_, PayloadSizes::Trace(trace))) => {
@@ -137,24 +208,25 @@ fn stream_plan(stream: &StreamArgs, limits: &LimitArgs) -> anyhow::Result<Stream
         (None, Media::Filler(..)) => Tempo::Rate(DEFAULT_RATE),
     };
     Ok(StreamPlan {
-        limits: bounds(limits, matches!(tempo, Tempo::Recorded(_)))?,
+        limits: limits(args, matches!(tempo, Tempo::Recorded(_)))?,
         media,
         tempo,
-        layer: stream.layer,
-        pacing: stream.pacing.pacing(stream.strategy),
-        seed: stream.seed,
+        layer: args.layer,
+        pacing: args.pacing.pacing(args.strategy),
+        seed: args.seed,
     })
 }
 
 /// The limits; a recorded stream ends by itself.
-fn bounds(args: &LimitArgs, recorded: bool) -> Result<Limits, UsageError> {
-    let zero = [
+fn limits(args: &SendArgs, recorded: bool) -> Result<Limits, UsageError> {
+    for (flag, zero, is_zero) in [
         ("--duration", "0 s", args.duration == Some(TimeDelta::ZERO)),
         ("--count", "0", args.count == Some(0)),
         ("--bytes", "0 B", args.bytes == Some(DataSize::ZERO)),
-    ];
-    if let Some((flag, value, _)) = zero.iter().find(|(_, _, is_zero)| *is_zero) {
-        return Err(UsageError::new(format!("{flag}: must be above {value}, found {value}")));
+    ] {
+        if is_zero {
+            misuse!("{flag}: must be above {zero}, found {zero}");
+        }
     }
     let unbounded = args.count.is_none() && args.bytes.is_none() && !recorded;
     let duration = args.duration.or(unbounded.then_some(DEFAULT_DURATION));
@@ -163,11 +235,11 @@ fn bounds(args: &LimitArgs, recorded: bool) -> Result<Limits, UsageError> {
 
 fn payload_sizes(spec: &str) -> Result<PayloadSizes, UsageError> {
     let Some(path) = spec.strip_prefix("trace:") else {
-        return spec.parse().map_err(|error| UsageError::flag("--payload", &error));
+        return spec.parse().map_err(|error| UsageError::new(format!("--payload: {error}")));
     };
     let text = std::fs::read_to_string(path)
         .map_err(|error| UsageError::new(format!("--payload trace:{path}: cannot read the file: {error}")))?;
-    let trace = PayloadTrace::parse(&text, path).map_err(|error| UsageError::new(error.to_string()))?;
+    let trace = PayloadTrace::parse(&text, path).map_err(UsageError::new)?;
     Ok(PayloadSizes::Trace(trace))
 }
 

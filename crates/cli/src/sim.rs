@@ -1,23 +1,23 @@
 //! `giusto sim`: one run of a scenario, or one of each of several.
 
 use std::{
+    collections::BTreeMap,
     fs,
-    ops::ControlFlow,
+    io::ErrorKind,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use giusto_units::{TimeDelta, Timestamp};
-use serde::Serialize;
 
-use super::{
+use crate::{
     command_line,
     console::{Progress, print_json, print_text},
     files::Files,
     timed,
-    usage::UsageError,
+    usage::{UsageError, misuse},
 };
 use giusto::{
     record::{RunRecord, TimelineOptions},
@@ -29,24 +29,6 @@ use giusto::{
         why,
     },
 };
-
-/// In which form events are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum TraceFormat {
-    /// CSV.
-    Csv,
-    /// Apache Parquet.
-    Parquet,
-}
-
-impl TraceFormat {
-    fn file(self) -> &'static str {
-        match self {
-            Self::Csv => "trace.csv",
-            Self::Parquet => "trace.parquet",
-        }
-    }
-}
 
 /// Flags of `giusto sim`.
 #[derive(Debug, Args)]
@@ -64,57 +46,58 @@ pub(crate) struct SimArgs {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// What all chance derives from; by default as the scenario says
+    /// Random seed [default: that of the scenario]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Another value than the file has, such as link.bottleneck.rate=5M, tcp.count=3 or duration=10s; repeatable
+    /// Change a value of the scenario, such as link.bottleneck.rate=5M, tcp.count=3 or duration=10s; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Setting>,
 
-    /// Write result.json and report.html to this folder; of several scenarios, each to a folder of its own in it
+    /// Write result.json and report.html to this directory; with several scenarios, to a subdirectory for each
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Also write every event to a file in the folder of --out
-    #[arg(long, value_name = "FORMAT", requires = "out")]
-    trace: Option<TraceFormat>,
+    /// Also write every event to a file in the directory of --out
+    #[arg(long, value_name = "FORMAT", requires = "out", value_parser = ["csv", "parquet"])]
+    trace: Option<String>,
 
-    /// Tell why the targets of media flows are what they are at this moment: the decisions around it with their causes, and
-    /// what the flow met
+    /// Explain the target rates of media flows at this time: the decisions around it with their causes, the rates, and the
+    /// queueing delay
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = moment)]
     why: Option<Timestamp>,
 
-    /// With --why, only of this flow
+    /// With --why: explain this flow only
     #[arg(long, value_name = "ID", requires = "why")]
     flow: Option<String>,
 
-    /// Print one JSON object on standard output; of several scenarios, {"runs": […]}
+    /// Print one JSON object; with several scenarios, {"runs": […]}
     #[arg(long)]
     json: bool,
 }
 
-/// What `--json` prints of several scenarios.
-#[derive(Debug, Serialize)]
-struct Runs<'a> {
-    runs: &'a [RunRecord],
-}
-
 pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    // All are read before the first one runs: what is wrong is said at once.
+    // All scenarios are read before the first run, so that errors are reported at once.
     let scenarios = scenarios(args)?;
     check_why(args, &scenarios)?;
-    let folders = match &args.out {
-        Some(out) => folders(out, &scenarios)?,
-        None => Vec::new(),
-    };
+    let folders = args.out.as_ref().map_or(Ok(Vec::new()), |out| folders(out, &scenarios))?;
+    let page = args.out.as_ref().map(|_| TimelineOptions::default());
+    let options = RecordOptions { timeline: args.why.map(|_| why::timeline()).or(page) };
     let progress = Progress::live();
     let (mut records, mut written, mut answer) = (Vec::new(), Vec::new(), None);
     for (place, scenario) in scenarios.iter().enumerate() {
         let folder = folders.get(place);
-        let mut trace = trace(args, scenario, folder)?;
-        let observer = trace.as_mut().map(|(trace, _)| trace);
-        let mut record = simulate(args, scenario, observer, (stop, &progress));
+        let path =
+            folder.zip(args.trace.as_ref()).map(|(folder, format)| folder.join(format!("trace.{format}")));
+        let open = |path: PathBuf| anyhow::Ok((TraceFile::create(&path, TraceNames::of(scenario))?, path));
+        let mut trace = path.map(open).transpose()?;
+        let mut observer = trace.as_mut().map(|(trace, _)| trace);
+        let seed = args.seed.unwrap_or(scenario.seed());
+        let mut record = timed::run(scenario, seed, options, &mut observer, |now| {
+            let (name, done, all) = (scenario.name(), now.as_seconds(), scenario.duration().as_seconds());
+            progress.say(format!("{name}: {done:.1} of {all} s"));
+            stop.load(Ordering::Relaxed)
+        });
         if let Some(at) = args.why {
             if record.interrupted && at.as_seconds() > record.duration_s {
                 let (ended, at) = (record.duration_s, at.as_seconds());
@@ -138,14 +121,14 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         (_, Some(answer)) if args.json => print_json(&answer)?,
         (_, Some(answer)) => print_text(&answer.in_words())?,
         ([record], None) if args.json => print_json(record)?,
-        (records, None) if args.json => print_json(&Runs { runs: records })?,
+        (records, None) if args.json => print_json(&BTreeMap::from([("runs", records)]))?,
         (records, None) => {
             let tables: Vec<String> = records.iter().map(tables::tables).collect();
             print_text(&tables.join("\n\n"))?;
         }
     }
     for path in &written {
-        progress.note(&format!("wrote {}", path.display()));
+        progress.wrote(path);
     }
     let unmet = records.iter().filter(|record| !record.passed()).count();
     if unmet > 0 && records.len() > 1 {
@@ -154,7 +137,7 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     Ok(if unmet > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Every scenario that was asked for, or all that is wrong with them.
+/// Reads all scenarios, or reports all errors in them.
 fn scenarios(args: &SimArgs) -> Result<Vec<Scenario>, UsageError> {
     let mut problems = Vec::new();
     let mut scenarios = Vec::new();
@@ -164,10 +147,10 @@ fn scenarios(args: &SimArgs) -> Result<Vec<Scenario>, UsageError> {
             Err(error) => problems.extend(error.problems().to_vec()),
         }
     }
-    if problems.is_empty() { Ok(scenarios) } else { Err(usage(&problems)) }
+    if problems.is_empty() { Ok(scenarios) } else { Err(UsageError::new(problems.join("\nerror: "))) }
 }
 
-/// A moment of a run.
+/// A time since the start of a run.
 fn moment(text: &str) -> Result<Timestamp, String> {
     if text.trim_start().starts_with('-') {
         return Err("it lies before the start: use \"0 s\" or later".to_owned());
@@ -176,32 +159,14 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     Ok(Timestamp::ZERO + time)
 }
 
-/// Whether --why can be answered.
+/// Checks that --why can be answered.
 fn check_why(args: &SimArgs, scenarios: &[Scenario]) -> Result<(), UsageError> {
     let Some(at) = args.why else { return Ok(()) };
-    let [scenario] = scenarios else {
-        return Err(UsageError::new("--why looks into one scenario: give one FILE"));
-    };
+    let [scenario] = scenarios else { misuse!("--why looks into one scenario: give one FILE") };
     why::check(scenario, at, args.flow.as_deref()).map_err(UsageError::new)
 }
 
-/// What is wrong with a scenario, as the end of a command: one problem a line.
-pub(crate) fn usage(problems: &[String]) -> UsageError {
-    UsageError::new(problems.join("\nerror: "))
-}
-
-/// The trace file of a run, if one is asked for.
-fn trace(
-    args: &SimArgs,
-    scenario: &Scenario,
-    folder: Option<&PathBuf>,
-) -> anyhow::Result<Option<(TraceFile, PathBuf)>> {
-    let Some((folder, format)) = folder.zip(args.trace) else { return Ok(None) };
-    let path = folder.join(format.file());
-    Ok(Some((TraceFile::create(&path, TraceNames::of(scenario))?, path)))
-}
-
-/// Writes all files, and names them: either all of them appear, or none.
+/// Writes all files, or none; returns their paths.
 fn write(
     record: &RunRecord,
     folder: &Path,
@@ -219,58 +184,39 @@ fn write(
     Ok(written)
 }
 
-/// One run, which reports how far it is.
-fn simulate(
-    args: &SimArgs,
-    scenario: &Scenario,
-    mut observer: Option<&mut TraceFile>,
-    (stop, progress): (&AtomicBool, &Progress),
-) -> RunRecord {
-    let page = args.out.as_ref().map(|_| TimelineOptions::default());
-    let options = RecordOptions { timeline: args.why.map(|_| why::timeline()).or(page) };
-    let seed = args.seed.unwrap_or(scenario.seed());
-    timed::run(scenario, seed, options, &mut observer, |now| {
-        let (name, done) = (scenario.name(), now.as_seconds());
-        progress.say(format!("{name}: {done:.1} of {} s", scenario.duration().as_seconds()));
-        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
-}
-
-/// The folder of each result, there and empty enough to be written to.
+/// Makes the directory of each result.
 fn folders(out: &Path, scenarios: &[Scenario]) -> anyhow::Result<Vec<PathBuf>> {
     make_folder(out)?;
-    let [_] = scenarios else {
-        let mut folders: Vec<PathBuf> = Vec::new();
-        for scenario in scenarios {
-            let folder = out.join(scenario.name());
-            if folders.contains(&folder) {
-                let name = scenario.name();
-                let text = format!("--out: two scenarios are called \"{name}\": give each a name of its own");
-                return Err(UsageError::new(text).into());
-            }
-            make_folder(&folder)?;
-            folders.push(folder);
+    if scenarios.len() == 1 {
+        return Ok(vec![out.to_owned()]);
+    }
+    let mut folders = Vec::new();
+    for name in scenarios.iter().map(Scenario::name) {
+        let folder = out.join(name);
+        if folders.contains(&folder) {
+            misuse!("--out: two scenarios are called \"{name}\": give each a name of its own");
         }
-        return Ok(folders);
-    };
-    Ok(vec![out.to_owned()])
+        make_folder(&folder)?;
+        folders.push(folder);
+    }
+    Ok(folders)
 }
 
-/// Makes sure that `folder` is there.
+/// Makes the directory `folder` unless it exists.
 pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    let place = folder.display();
     if folder.is_dir() {
         return Ok(());
     }
     if folder.exists() {
-        let text = format!("--out {}: this is a file: give a folder", folder.display());
-        return Err(UsageError::new(text).into());
+        misuse!("--out {place}: this is a file: give a folder");
     }
     fs::create_dir(folder).map_err(|error| {
-        let mend = match error.kind() {
-            std::io::ErrorKind::NotFound => "create the folder that it is to be in first",
-            std::io::ErrorKind::StorageFull => "free some space or choose another disk",
+        let fix = match error.kind() {
+            ErrorKind::NotFound => "create the folder that it is to be in first",
+            ErrorKind::StorageFull => "free some space or choose another disk",
             _ => "choose a place that you may write to",
         };
-        anyhow::anyhow!("--out {}: cannot make the folder: {error}: {mend}", folder.display())
+        anyhow::anyhow!("--out {place}: cannot make the folder: {error}: {fix}")
     })
 }

@@ -2,11 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    ops::ControlFlow,
     path::PathBuf,
     process::ExitCode,
     sync::{
-        Mutex,
+        OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -14,15 +13,14 @@ use std::{
 use clap::Args;
 use serde::Serialize;
 
-use super::{
+use crate::{
     console::{Progress, print_json, print_text},
     quoted,
     sim::make_folder,
     timed,
-    usage::UsageError,
+    usage::{UsageError, misuse},
 };
 use giusto::{
-    record::RunRecord,
     run::{
         RecordOptions,
         sweep::{self, Failed, Finished, Journal, JournalError, Outcome, Planned, Seeds, Sweep, Values},
@@ -32,7 +30,7 @@ use giusto::{
     whole_file::{self, Content},
 };
 
-/// How many runs that went wrong are named in the terminal; the others are in the table.
+/// The maximum number of failed runs that are named in the terminal; the tables have all.
 const NAMED: usize = 10;
 
 /// Flags of `giusto sweep`.
@@ -43,33 +41,33 @@ const NAMED: usize = 10;
   giusto sweep scenarios/codel.toml --set bottleneck.rate=1M,5M,20M --set bottleneck.queue.target=5ms,15ms --out rates --resume
 
 --out writes flows.csv and links.csv, a row for each run and flow or link, and journal.jsonl, which --resume continues.
-Exit status: 0 all expectations are met, 1 a run failed or an expectation is not met, 2 bad usage.")]
+Exit status: 0 all expectations are met, 1 a run failed or an expectation is not met, 2 wrong usage.")]
 pub(crate) struct SweepArgs {
-    /// The scenario
+    /// Scenario
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Values of a parameter, such as link.bottleneck.rate=1M,5M; repeatable: all are combined
+    /// Values of a parameter, such as link.bottleneck.rate=1M,5M; repeatable: runs every combination
     #[arg(long, value_name = "KEY=A,B,C")]
     set: Vec<Values>,
 
-    /// Seeds, each with every combination: 1..30, both included, or 1,2,5
+    /// Random seeds of every combination: 1..30, both included, or 1,2,5
     #[arg(long, value_name = "SEEDS", default_value = "1..10")]
     seeds: Seeds,
 
-    /// How many runs at a time; by default one on each core
+    /// Number of runs at a time [default: one on each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 
-    /// Keep each finished run in this folder, and write the tables there
+    /// Write the tables, and a journal of finished runs, to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Continue what is kept in the folder of --out
+    /// Continue the sweep whose journal is in the directory of --out
     #[arg(long, requires = "out")]
     resume: bool,
 
-    /// Print one JSON object on standard output
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -116,37 +114,38 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
         for (file, table) in tables {
             let path = out.join(file);
             whole_file::write(&path, Content { name: "table", example: "flows.csv" }, &table)?;
-            progress.note(&format!("wrote {}", path.display()));
+            progress.wrote(&path);
         }
     }
     if let Some(error) = trouble {
         return Err(error.into());
     }
-    tell(args, &outcome, &progress);
+    note_problems(args, &outcome, &progress);
     let unmet = outcome.finished.iter().any(|run| !run.result.passed());
     Ok(if unmet || !outcome.failed.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The journal that is asked for, and what it knows.
+/// The journal that --out asks for, and the runs that are in it.
 fn journal(
     args: &SweepArgs,
     name: &str,
     planned: &[Planned],
 ) -> anyhow::Result<(Option<Journal>, Vec<Finished>)> {
     let Some(out) = &args.out else { return Ok((None, Vec::new())) };
-    let usage = |error: JournalError| match error {
-        JournalError::Io { .. } => anyhow::Error::from(error),
-        _ => UsageError::new(format!("--out {error}")).into(),
+    let opened = if args.resume {
+        Journal::resume(out, name, planned)
+    } else {
+        make_folder(out)?;
+        Journal::create(out, name).map(|journal| (journal, Vec::new()))
     };
-    if args.resume {
-        let (journal, known) = Journal::resume(out, name, planned).map_err(usage)?;
-        return Ok((Some(journal), known));
+    match opened {
+        Ok((journal, known)) => Ok((Some(journal), known)),
+        Err(error @ JournalError::Io { .. }) => Err(error.into()),
+        Err(error) => misuse!("--out {error}"),
     }
-    make_folder(out)?;
-    Ok((Some(Journal::create(out, name).map_err(usage)?), Vec::new()))
 }
 
-/// All that is planned and not known. A journal that cannot be written ends the sweep; what has finished is there all the same.
+/// Runs everything planned that is not known. A journal that cannot be written ends the sweep; finished runs are kept.
 fn in_parallel(
     jobs: Option<u16>,
     planned: &[Planned],
@@ -155,40 +154,27 @@ fn in_parallel(
     mut journal: Option<Journal>,
 ) -> anyhow::Result<(Outcome, Option<JournalError>)> {
     let threads = rayon::ThreadPoolBuilder::new().num_threads(jobs.unwrap_or(0).into()).build()?;
-    let trouble = Mutex::new(None);
-    let ended = AtomicBool::new(false);
-    let is_over = || stop.load(Ordering::Relaxed) || ended.load(Ordering::Relaxed);
-    let outcome = threads.install(|| {
-        sweep::run(
-            planned,
-            known,
-            |run| simulate(run, is_over),
-            |run| {
-                progress.step();
-                let kept = journal.as_mut().map_or(Ok(()), |journal| journal.append(run));
-                if let (Err(error), Ok(mut trouble)) = (kept, trouble.lock()) {
-                    ended.store(true, Ordering::Relaxed);
-                    trouble.get_or_insert(error);
-                }
-            },
-        )
-    });
-    Ok((outcome, trouble.into_inner().ok().flatten()))
+    let trouble = OnceLock::new();
+    let is_over = || stop.load(Ordering::Relaxed) || trouble.get().is_some();
+    let simulate = |run: &Planned| {
+        if is_over() {
+            return None;
+        }
+        let result = timed::run(&run.scenario, run.seed, RecordOptions::default(), &mut (), |_| is_over());
+        (!result.interrupted).then_some(result)
+    };
+    let on_finished = |run: &Finished| {
+        progress.step();
+        if let Some(Err(error)) = journal.as_mut().map(|journal| journal.append(run)) {
+            let _ = trouble.set(error);
+        }
+    };
+    let outcome = threads.install(|| sweep::run(planned, known, simulate, on_finished));
+    Ok((outcome, trouble.into_inner()))
 }
 
-/// One run, unless it is over before.
-fn simulate(run: &Planned, is_over: impl Fn() -> bool) -> Option<RunRecord> {
-    if is_over() {
-        return None;
-    }
-    let result = timed::run(&run.scenario, run.seed, RecordOptions::default(), &mut (), |_| {
-        if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    (!result.interrupted).then_some(result)
-}
-
-/// What went wrong or is missing, on standard error, with the way to see it alone.
-fn tell(args: &SweepArgs, outcome: &Outcome, progress: &Progress) {
+/// Notes failed and missing runs on standard error, each with the command that repeats it.
+fn note_problems(args: &SweepArgs, outcome: &Outcome, progress: &Progress) {
     let alone = |seed: &str, parameters: &BTreeMap<String, String>| {
         let settings =
             args.set.iter().filter_map(|values| Some((&values.path, parameters.get(&values.path)?)));
@@ -214,12 +200,12 @@ fn tell(args: &SweepArgs, outcome: &Outcome, progress: &Progress) {
     }
     if view::seeds_make_no_difference(&outcome.finished) {
         progress.note(
-            "note: all seeds give the same: nothing is drawn here; let flows begin at drawn times, as start = { uniform = \"1 s\" }",
+            "note: all seeds give the same result: nothing here is random; give flows random start times, such as start = { uniform = \"1 s\" }",
         );
     }
     if outcome.missing > 0 {
-        let mend =
-            if args.out.is_some() { "continue with --resume" } else { "with --out they could be continued" };
-        progress.note(&format!("{} of the runs are missing: {mend}", outcome.missing));
+        let fix =
+            if args.out.is_some() { "continue with --resume" } else { "use --out to continue such sweeps" };
+        progress.note(&format!("{} of the runs are missing: {fix}", outcome.missing));
     }
 }

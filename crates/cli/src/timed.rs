@@ -1,6 +1,6 @@
 //! One simulated run, with the time that it took.
 
-use std::ops::ControlFlow;
+use std::ops::ControlFlow::{Break, Continue};
 
 use giusto_net::Clock;
 use giusto_sim::trace::Observer;
@@ -12,16 +12,17 @@ use giusto::{
     scenario::Scenario,
 };
 
-/// Runs `scenario` with `seed`, and asks `watch` now and then whether to go on.
+/// Runs `scenario` with `seed`. The run ends early where `ends`, which is called now and then, is true.
 pub(crate) fn run(
     scenario: &Scenario,
     seed: u64,
     options: RecordOptions,
     observer: &mut impl Observer,
-    watch: impl FnMut(Timestamp) -> ControlFlow<()>,
+    mut ends: impl FnMut(Timestamp) -> bool,
 ) -> RunRecord {
     let clock = Clock::start();
     let began = clock.now();
+    let watch = |now| if ends(now) { Break(()) } else { Continue(()) };
     let mut result = run::simulate_watched(scenario, seed, options, observer, watch);
     result.wall_s = (clock.now() - began).as_seconds();
     result

@@ -11,15 +11,19 @@ pub(crate) struct UsageError(String);
 
 impl UsageError {
     /// An error with this text.
-    pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// An error of this flag.
-    pub(crate) fn flag(flag: &str, error: &impl ToString) -> Self {
-        Self(format!("{flag}: {}", error.to_string()))
+    #[allow(clippy::needless_pass_by_value, reason = "errors are passed by `map_err`")]
+    pub(crate) fn new(text: impl ToString) -> Self {
+        Self(text.to_string())
     }
 }
+
+/// Returns a [`UsageError`] with the formatted text.
+macro_rules! misuse {
+    ($($text:tt)*) => {
+        return Err($crate::usage::UsageError::new(format!($($text)*)).into())
+    };
+}
+pub(crate) use misuse;
 
 impl From<ScenarioError> for UsageError {
     fn from(error: ScenarioError) -> Self {
@@ -29,11 +33,10 @@ impl From<ScenarioError> for UsageError {
 
 impl From<StreamPlanError> for UsageError {
     fn from(error: StreamPlanError) -> Self {
-        match &error {
-            StreamPlanError::PayloadTooSmall { .. } | StreamPlanError::PayloadTooLarge { .. } => {
-                Self::flag("--size", &error)
-            }
-            _ => Self(error.to_string()),
-        }
+        let flag = match &error {
+            StreamPlanError::PayloadTooSmall { .. } | StreamPlanError::PayloadTooLarge { .. } => "--size: ",
+            _ => "",
+        };
+        Self(format!("{flag}{error}"))
     }
 }

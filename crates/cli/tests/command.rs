@@ -4,37 +4,20 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 #![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
+mod common;
+
 use std::{
     io::{BufRead, BufReader, Read},
     net::{SocketAddr, UdpSocket},
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, Stdio},
     sync::mpsc,
     time::Duration,
 };
 
+use common::{giusto, json, run};
 use giusto_rtp::RtpHeader;
 use giusto_session::probe::wire::{DATA_HEADER_BYTES, DataHeader, Message, OPENING_BYTES, StreamToken};
 use serde_json::Value;
-
-fn giusto(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_giusto"));
-    command.args(args).stdin(Stdio::null());
-    command
-}
-
-fn run(args: &[&str]) -> Output {
-    giusto(args).output().unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!(
-            "{error}: {} {}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        )
-    })
-}
 
 /// A `giusto recv` on a free port of loopback; killed at the end of the test.
 struct Receiver {

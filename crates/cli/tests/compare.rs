@@ -1,14 +1,12 @@
-//! `giusto compare` as a person or a script meets it.
+//! `giusto compare`, as users and scripts run it.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
-use std::{
-    fs,
-    path::PathBuf,
-    process::{Command, Output, Stdio},
-};
+mod common;
 
+use std::fs;
+
+use common::{Folder, json, text};
 use serde_json::Value;
-use tempfile::TempDir;
 
 /// A call and noise.
 const CALL: &str = r#"duration = "8 s"
@@ -37,37 +35,7 @@ metric = "loss"
 max = 0.0
 "#;
 
-/// A folder with `s.toml`, in which commands run.
-struct Folder(TempDir);
-
-impl Folder {
-    fn with(text: &str) -> Self {
-        let folder = Self(tempfile::tempdir().unwrap());
-        fs::write(folder.path("s.toml"), text).unwrap();
-        folder
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_giusto"));
-        command.args(args).current_dir(self.0.path()).stdin(Stdio::null());
-        command.output().unwrap()
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {} {}", text(&output.stdout), text(&output.stderr)))
-}
-
-/// Everything but how long it took.
+/// `value` without the wall time.
 fn without_wall(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {
@@ -131,7 +99,7 @@ fn the_same_seed_gives_the_same_and_another_seed_does_not() {
 }
 
 #[test]
-fn each_run_is_that_of_giusto_sim_with_this_controller() {
+fn each_run_equals_giusto_sim_with_this_controller() {
     let folder = Folder::with(CALL);
     let compare = [
         "compare",
@@ -156,14 +124,14 @@ fn each_run_is_that_of_giusto_sim_with_this_controller() {
 }
 
 #[test]
-fn out_writes_the_result_and_a_page_that_needs_nothing_else() {
+fn out_writes_the_result_and_a_self_contained_page() {
     let folder =
         Folder::with(&CALL.replace("kind = \"media\"", "kind = \"media\"\nfeedback = \"transport-wide\""));
     let args = ["compare", "s.toml", "--out", "out", "--controller", "fixed,gcc:remb", "--json"];
     let output = folder.run(&args);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let written: Value = serde_json::from_slice(&fs::read(folder.path("out/result.json")).unwrap()).unwrap();
-    // The file has the timelines as well.
+    // The file also has the timelines.
     let mut without = written.clone();
     for run in without["runs"].as_array_mut().unwrap() {
         let timeline = run.as_object_mut().unwrap().remove("timeline").unwrap();
@@ -174,8 +142,8 @@ fn out_writes_the_result_and_a_page_that_needs_nothing_else() {
     let note = "gcc:remb hears nothing in transport-wide, which the scenario gives call: it is given remb.";
     assert_eq!(written["notes"], serde_json::json!([note]));
     let html = fs::read_to_string(folder.path("out/report.html")).unwrap();
-    for told in ["fixed: target and rates", "gcc:remb: target and rates", "decision in force", note] {
-        assert!(html.contains(told), "{told}");
+    for part in ["fixed: target and rates", "gcc:remb: target and rates", "decision in force", note] {
+        assert!(html.contains(part), "{part}");
     }
     assert!(html.contains("default-src 'none'"));
     assert!(html.len() < 1_500_000, "{} B", html.len());
@@ -184,7 +152,7 @@ fn out_writes_the_result_and_a_page_that_needs_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_one_line_with_the_mend() {
+fn an_error_is_one_line_with_the_fix() {
     let complaint = |file: &str, more: &[&str]| {
         let folder = Folder::with(file);
         let output = folder.run(&[&["compare", "s.toml", "--out", "out"], more].concat());
@@ -216,7 +184,7 @@ fn what_cannot_be_compared_is_one_line_with_the_mend() {
 }
 
 #[test]
-fn a_setting_that_some_controllers_cannot_have_stops_none_of_them() {
+fn a_setting_that_some_controllers_lack_stops_none_of_them() {
     let folder = Folder::with(CALL);
     let args =
         ["compare", "s.toml", "--json", "--controller", "fixed,scream:v2", "--set", "call.delay-target=30ms"];
@@ -229,7 +197,7 @@ fn a_setting_that_some_controllers_cannot_have_stops_none_of_them() {
         matches!(&notes[..], [note] if note.as_str().unwrap().ends_with("aimed at: fixed.")),
         "{notes:?}"
     );
-    // The one that can have it has it: its run is that of `giusto sim`.
+    // The controller that supports it gets it: its run equals that of `giusto sim`.
     let set = ["--set", "call.controller=scream:v2", "--set", "call.delay-target=30ms"];
     let alone = json(&folder.run(&[&["sim", "s.toml", "--json"], &set[..]].concat()));
     let together = &result["runs"][1]["flows"];

@@ -1,20 +1,20 @@
-//! `giusto reproduce rfc8867` as a person or a script meets it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail loudly")]
+//! `giusto reproduce rfc8867`, as users and scripts run it.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
-use std::process::{Command, Stdio};
+mod common;
 
+use common::{giusto, json, run, text};
 use serde_json::Value;
 
 #[test]
-fn the_scoreboard_needs_no_file_and_writes_where_it_is_told() {
+fn the_scoreboard_is_written_to_the_given_files() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_giusto"));
-    command.args(["reproduce", "rfc8867", "--quick", "--json", "--controller", "fixed", "--out", "board"]);
-    command.args(["--markdown", "page.md"]);
-    let output = command.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut command =
+        giusto(&["reproduce", "rfc8867", "--quick", "--json", "--controller", "fixed", "--out", "board"]);
+    let output = command.args(["--markdown", "page.md"]).current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
 
-    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let printed = json(&output);
     assert_eq!(printed["name"], "rfc8867");
     let items = printed["items"].as_array().unwrap();
     let agreeing = items.iter().filter(|item| item["agrees"] == true).count();
@@ -45,11 +45,9 @@ fn the_scoreboard_needs_no_file_and_writes_where_it_is_told() {
 }
 
 #[test]
-fn a_controller_that_nobody_knows_is_bad_usage() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_giusto"));
-    command.args(["reproduce", "rfc8867", "--controller", "gcc:libwebrct"]);
-    let output = command.stdin(Stdio::null()).output().unwrap();
+fn an_unknown_controller_is_wrong_usage() {
+    let output = run(&["reproduce", "rfc8867", "--controller", "gcc:libwebrct"]);
     assert_eq!(output.status.code(), Some(2));
-    let error = String::from_utf8_lossy(&output.stderr);
+    let error = text(&output.stderr);
     assert!(error.contains("gcc:libwebrtc+giusto"), "{error}");
 }

@@ -1,19 +1,21 @@
-//! `giusto sim` and `giusto sweep` as a person or a script meets them.
+//! `giusto sim` and `giusto sweep`, as users and scripts run them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 #![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
+
+mod common;
 
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
     time::Duration,
 };
 
+use common::{Folder, json, text};
 use giusto::{run, scenario::Scenario};
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// A scenario that is right; each bad input is made of it.
+/// A valid scenario; each invalid one is made of it.
 const GOOD: &str = r#"duration = "2 s"
 [[link]]
 id = "wire"
@@ -28,48 +30,7 @@ rate = "64 kbit/s"
 size = "200 B"
 "#;
 
-/// A folder with `s.toml`, in which commands run.
-struct Folder(TempDir);
-
-impl Folder {
-    fn with(text: &str) -> Self {
-        let folder = Self(tempfile::tempdir().unwrap());
-        fs::write(folder.path("s.toml"), text).unwrap();
-        folder
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_giusto"));
-        command.args(args).current_dir(self.0.path()).stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
-    }
-
-    /// What is in the folder, besides the scenario.
-    fn others(&self) -> Vec<String> {
-        let names = fs::read_dir(self.0.path()).unwrap();
-        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name != "s.toml").collect()
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {} {}", text(&output.stdout), text(&output.stderr)))
-}
-
-/// What `giusto sim` says of a file; it must refuse it and write nothing.
+/// The error of `giusto sim` for an invalid file; nothing is written.
 fn complaint(file: &str, more: &[&str]) -> String {
     let folder = Folder::with(file);
     let output = folder.run(&[&["sim", "s.toml", "--out", "out"], more].concat());
@@ -85,7 +46,7 @@ fn with(line: &str, instead_of: &str) -> String {
 }
 
 #[test]
-fn a_bad_link_is_refused_with_its_line_and_the_mend() {
+fn a_bad_link_is_refused_with_its_line_and_the_fix() {
     let rate = "rate = \"1 Mbit/s\"";
     insta::assert_snapshot!(complaint(&with("rate = \"0 Mbit/s\"", rate), &[]), @r#"error: s.toml:6: link "wire": rate: must be above 0 bit/s, found "0 Mbit/s""#);
     insta::assert_snapshot!(complaint(&with("rate = \"5\"", rate), &[]), @r#"error: s.toml:6: link "wire": rate: expected a rate with its unit, such as "5 Mbit/s", found "5""#);
@@ -101,7 +62,7 @@ fn a_bad_link_is_refused_with_its_line_and_the_mend() {
 }
 
 #[test]
-fn a_bad_flow_is_refused_with_its_line_and_the_mend() {
+fn a_bad_flow_is_refused_with_its_line_and_the_fix() {
     let kind = "kind = \"cbr\"";
     insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nfrom = \"here\"\nto = \"elsewhere\"", kind), &[]), @r#"error: s.toml:11: flow "voice": no route: no links lead from "here" to "elsewhere": add one, or name other ends"#);
     insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nvia = [\"wrie\"]", kind), &[]), @r#"error: s.toml:11: flow "voice": via: unknown link "wrie": did you mean "wire"? use one of wire"#
@@ -115,7 +76,7 @@ fn a_bad_flow_is_refused_with_its_line_and_the_mend() {
 }
 
 #[test]
-fn a_bad_change_or_expectation_is_refused_with_its_line_and_the_mend() {
+fn a_bad_change_or_expectation_is_refused_with_its_line_and_the_fix() {
     let and = |more: &str| complaint(&format!("{GOOD}{more}"), &[]);
     insta::assert_snapshot!(and("[[change]]\nat = \"-1 s\"\nlink = \"wire\"\nrate = \"2 Mbit/s\"\n"), @r#"error: s.toml:14: change 1: at: must be at least 0 s, found "-1 s""#);
     insta::assert_snapshot!(and("[[change]]\nat = \"2 s\"\nlink = \"wire\"\nrate = \"2 Mbit/s\"\n"), @"error: s.toml:14: change 1: it must be before the end of the run, 2 s");
@@ -130,7 +91,7 @@ fn a_bad_change_or_expectation_is_refused_with_its_line_and_the_mend() {
 }
 
 #[test]
-fn a_question_about_a_run_without_media_is_refused_with_the_mend() {
+fn why_without_media_flows_is_refused_with_the_fix() {
     insta::assert_snapshot!(complaint(GOOD, &["--why", "1s"]), @"error: --why: no flow of this scenario has a controller whose decisions are recorded: ask for a scenario with a flow of kind media");
     insta::assert_snapshot!(complaint(GOOD, &["--why", "2.5 s"]), @"error: --why 2.5 s: the run ends at 2 s: ask for an earlier moment");
     insta::assert_snapshot!(complaint(GOOD, &["s.toml", "--why", "1s"]), @"error: --why looks into one scenario: give one FILE");
@@ -141,7 +102,7 @@ fn a_question_about_a_run_without_media_is_refused_with_the_mend() {
 }
 
 #[test]
-fn a_time_to_a_rate_wants_a_rate_and_only_media_have_frames() {
+fn time_to_rate_needs_a_rate_and_only_media_have_frames() {
     let and = |more: &str| complaint(&format!("{GOOD}[[expect]]\nflow = \"voice\"\n{more}\n"), &[]);
     insta::assert_snapshot!(and("metric = \"time-to-rate\"\nmax = \"1 s\""), @r#"error: s.toml:13: expect of flow "voice": rate is missing: add rate = "5 Mbit/s""#);
     insta::assert_snapshot!(and("metric = \"loss\"\nmax = 0.1\nrate = \"1 Mbit/s\""), @r#"error: s.toml:17: expect of flow "voice": rate: only metric = "time-to-rate" has it: remove it"#);
@@ -162,7 +123,7 @@ fn a_time_to_a_rate_wants_a_rate_and_only_media_have_frames() {
 }
 
 #[test]
-fn what_would_be_taken_for_something_else_is_refused() {
+fn ambiguous_values_are_refused() {
     let and = |more: &str| complaint(&format!("{GOOD}{more}"), &[]);
     let change = |at: &str| format!("[[change]]\nat = \"{at}\"\nlink = \"wire\"\nrate = \"2 Mbit/s\"\n");
     insta::assert_snapshot!(and(&change("0 s")), @"error: s.toml:14: change 1: it must be after 0 s: set the first value in the link itself");
@@ -177,14 +138,14 @@ fn what_would_be_taken_for_something_else_is_refused() {
     };
     insta::assert_snapshot!(short("size = [\"50 kB\", \"30 kB\"]\n"), @r#"error: s.toml:16: flow "web": size runs from 50000 B down to 30000 B: swap them"#);
     insta::assert_snapshot!(short("count = 2\nstarting-on = 3\n"), @r#"error: s.toml:17: flow "web": starting-on must be at most count, 2, found 3"#);
-    // The name is that of a folder within --out, not beside it.
+    // The name becomes a directory within --out.
     insta::assert_snapshot!(complaint(&format!("name = \"../up\"\n{GOOD}"), &[]), @r#"error: s.toml:1: name "../up" cannot be the name of a folder: use letters, digits and spaces"#);
     insta::assert_snapshot!(complaint(&format!("name = \"a\\u001b[31m\"\n{GOOD}"), &[]), @r#"error: s.toml:1: name "a\u{1b}[31m" cannot be the name of a folder: use letters, digits and spaces"#);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_file_whose_name_is_no_text_is_run_all_the_same() {
+fn a_file_name_need_not_be_utf8() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
     let folder = Folder::with(GOOD);
     let name = OsStr::from_bytes(b"s\xff.toml");
@@ -214,7 +175,7 @@ fn a_bad_trace_is_refused_with_its_own_line() {
 }
 
 #[test]
-fn several_problems_are_told_at_once_and_a_file_that_is_no_toml_by_its_line() {
+fn several_problems_are_reported_at_once() {
     let two = with("rate = \"0 kbit/s\"", "rate = \"1 Mbit/s\"").replace("size =", "sice =");
     insta::assert_snapshot!(complaint(&two, &[]), @r#"
     error: s.toml:6: link "wire": rate: must be above 0 bit/s, found "0 kbit/s"
@@ -226,7 +187,7 @@ fn several_problems_are_told_at_once_and_a_file_that_is_no_toml_by_its_line() {
 }
 
 #[test]
-fn a_setting_goes_the_way_of_the_file() {
+fn a_setting_is_checked_as_the_file_is() {
     insta::assert_snapshot!(complaint(GOOD, &["--set", "wire.rate=0"]), @r#"error: s.toml: --set wire.rate=0: link "wire": rate: expected a rate with its unit, such as "5 Mbit/s", found 0"#);
     insta::assert_snapshot!(complaint(GOOD, &["--set", "wrie.rate=1M"]), @r#"error: s.toml: --set wrie.rate=1M: nothing is called "wrie": use one of link.wire, flow.voice, duration, warmup, seed"#);
     insta::assert_snapshot!(complaint(GOOD, &["--set", "voice.raet=1M"]), @r#"error: s.toml: --set voice.raet=1M: flow "voice": unknown key "raet": did you mean "rate"?"#);
@@ -238,7 +199,7 @@ fn a_setting_goes_the_way_of_the_file() {
 }
 
 #[test]
-fn the_json_has_the_fields_that_others_rely_on() {
+fn the_json_has_the_promised_fields() {
     let folder = Folder::with(&format!(
         "{GOOD}[[expect]]\nlink = \"wire\"\nmetric = \"utilisation\"\nmin = 0.05\nmax = 0.1\n"
     ));
@@ -304,7 +265,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_does_not() {
 }
 
 #[test]
-fn what_is_added_elsewhere_leaves_a_links_losses_as_they_were() {
+fn another_link_does_not_change_the_losses_of_a_link() {
     use giusto_sim::trace::{Event, Observer};
 
     /// Sequence numbers that a flow lost.
@@ -335,7 +296,7 @@ fn what_is_added_elsewhere_leaves_a_links_losses_as_they_were() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_told_and_nothing_half_is_left() {
+fn an_unwritable_directory_is_reported_and_no_partial_file_remains() {
     let folder = Folder::with(GOOD);
     let out = |out: &str| folder.run(&["sim", "s.toml", "--trace", "csv", "--out", out]);
     let output = out("s.toml");
@@ -351,7 +312,7 @@ fn a_place_that_cannot_be_written_is_told_and_nothing_half_is_left() {
         "{}",
         text(&output.stderr)
     );
-    // A folder of that name is in the way of the result.
+    // A directory of that name prevents the result.
     fs::create_dir_all(folder.path("out/result.json")).unwrap();
     let output = out("out");
     assert_eq!(output.status.code(), Some(1));
@@ -374,14 +335,14 @@ fn out_writes_the_result_and_the_trace() {
     assert_eq!(timeline["t_s"].as_array().unwrap().len(), 200);
     assert_eq!(written, json(&output));
     let trace = fs::read_to_string(folder.path("out/trace.csv")).unwrap();
-    // Each packet is sent, queued, dequeued and delivered; and a header.
+    // A header, and four events of each packet: sent, queued, dequeued, delivered.
     assert_eq!(trace.lines().count(), 1 + 4 * 80);
     let output = folder.run(&["sim", "s.toml", "--trace", "csv"]);
     assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
-fn a_sweep_names_the_runs_that_were_not_as_expected_and_how_to_see_them_alone() {
+fn a_sweep_names_failed_runs_and_the_command_that_repeats_each() {
     let lossy = with("rate = \"1 Mbit/s\"\nloss = 0.05", "rate = \"1 Mbit/s\"");
     let folder = Folder::with(&format!(
         "{lossy}[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\nmin = 0\nmax = 0.1\n"
@@ -393,18 +354,19 @@ fn a_sweep_names_the_runs_that_were_not_as_expected_and_how_to_see_them_alone() 
     assert_eq!(result["runs"].as_array().unwrap().len(), 12);
     assert_eq!(result["summary"].as_array().unwrap().len(), 3);
     assert_eq!(result["summary"][0]["loss_ratio"]["mean"], 0.0);
-    let told = text(&output.stderr);
+    let message = text(&output.stderr);
     assert!(
-        told.contains("expectation not met: giusto sim s.toml --seed 4 --set wire.loss=1: flow voice: loss"),
-        "{told}"
+        message
+            .contains("expectation not met: giusto sim s.toml --seed 4 --set wire.loss=1: flow voice: loss"),
+        "{message}"
     );
-    assert!(!told.contains("wire.loss=0:"), "{told}");
+    assert!(!message.contains("wire.loss=0:"), "{message}");
     let alone = folder.run(&["sim", "s.toml", "--seed", "4", "--set", "wire.loss=1"]);
     assert_eq!(alone.status.code(), Some(1));
 }
 
 #[test]
-fn a_sweep_that_is_interrupted_keeps_what_is_finished_and_can_be_resumed() {
+fn an_interrupted_sweep_keeps_finished_runs_and_resumes() {
     // Some 100 runs of some 100 ms each.
     let long = with("duration = \"400 s\"", "duration = \"2 s\"")
         .replace("64 kbit/s", "800 kbit/s")
@@ -467,12 +429,12 @@ size = "200 B"
 "#;
 
 #[test]
-fn an_expectation_of_a_stream_that_cannot_be_is_refused_with_its_line_and_the_mend() {
+fn an_invalid_expectation_of_a_stream_is_refused_with_the_fix() {
     let line = STREAMS.lines().count() + 1;
     let and = |more: &str| {
-        let told = complaint(&format!("{STREAMS}[[expect]]\n{more}\n"), &[]);
+        let message = complaint(&format!("{STREAMS}[[expect]]\n{more}\n"), &[]);
         let at = |line: usize| format!("s.toml:{line}:");
-        (1..=4).fold(told, |told, more| told.replace(&at(line + more), &format!("s.toml:+{more}:")))
+        (1..=4).fold(message, |message, more| message.replace(&at(line + more), &format!("s.toml:+{more}:")))
     };
     insta::assert_snapshot!(and("flow = \"call\"\nstream = \"scren\"\nmetric = \"frames\""), @r#"error: s.toml:+2: expect of flow "call": unknown stream "scren": did you mean "screen"? use one of screen, left, right, audio"#);
     insta::assert_snapshot!(and("flow = \"voice\"\nmax = \"1 Mbit/s\"\nmetric = \"received-rate\"\nstream = \"audio\""), @r#"error: s.toml:+4: expect of flow "voice": only flows of kind media have streams, found cbr: remove stream"#);
@@ -480,15 +442,15 @@ fn an_expectation_of_a_stream_that_cannot_be_is_refused_with_its_line_and_the_me
     insta::assert_snapshot!(and("link = \"wire\"\nstream = \"left\"\nmetric = \"dropped\""), @r#"error: s.toml:+2: expect of link "wire": stream: links have no streams: remove it"#);
     let alone = STREAMS.replace("{ id = \"left\"", "#").replace("{ id = \"right\"", "#");
     let alone = alone.replace("1.2 Mbit/s", "400 kbit/s");
-    let told = complaint(
+    let message = complaint(
         &format!("{alone}[[expect]]\nflow = \"call\"\nmetric = \"stream-fairness\"\nmin = 0\n"),
         &[],
     );
-    assert!(told.contains("stream-fairness needs at least 2 videos, found 1"), "{told}");
+    assert!(message.contains("stream-fairness needs at least 2 videos, found 1"), "{message}");
 }
 
 #[test]
-fn each_stream_of_a_flow_is_told_and_can_be_expected() {
+fn each_stream_of_a_flow_is_shown_and_can_have_expectations() {
     // Over three seconds in which nothing pauses; 50 frames of 1000 B in a second are 400 kbit/s.
     let checks = [
         ("stream = \"left\"\nmetric = \"received-rate\"", 0.4e6),
@@ -529,7 +491,7 @@ fn each_stream_of_a_flow_is_told_and_can_be_expected() {
 }
 
 #[test]
-fn what_the_sender_gives_up_of_a_single_video_is_told_too() {
+fn skipped_frames_of_a_single_video_are_shown() {
     let text = r#"
 duration = "5 s"
 [[link]]
@@ -558,7 +520,7 @@ video = { model = "perfect", min = "600 kbit/s", max = "1 Mbit/s", start = "600 
 }
 
 #[test]
-fn every_scenario_of_the_project_goes_as_it_expects() {
+fn every_scenario_of_the_project_meets_its_expectations() {
     use rayon::prelude::*;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let files: Vec<PathBuf> = fs::read_dir(folder)
@@ -585,7 +547,7 @@ fn every_scenario_of_the_project_goes_as_it_expects() {
 }
 
 #[test]
-fn the_first_scenario_of_the_docs_goes_as_they_tell() {
+fn the_scenario_of_the_tutorial_behaves_as_described() {
     let page =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial.md")).unwrap();
     let blocks: Vec<&str> =
@@ -598,8 +560,8 @@ fn the_first_scenario_of_the_docs_goes_as_they_tell() {
     let passes =
         |queue: &str| folder.run(&["sim", "s.toml", "--set", &format!("home.queue={queue}")]).status.code();
     assert_eq!((passes("drop-tail"), passes("codel"), passes("fq-codel")), (Some(1), Some(0), Some(0)));
-    // The link that it shows, and the mend.
+    // The error message that the page shows.
     let output = folder.run(&["sim", "s.toml", "--set", "home.rate=0 Mbit/s"]);
-    let told = text(&output.stderr).replace("s.toml", "call.toml");
-    assert!(page.contains(told.trim_end()), "{told}");
+    let message = text(&output.stderr).replace("s.toml", "call.toml");
+    assert!(page.contains(message.trim_end()), "{message}");
 }

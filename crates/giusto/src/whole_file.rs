@@ -22,11 +22,12 @@
 //! ```
 
 use std::{
-    ffi::OsString,
     fs::{self, File},
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
+
+use tempfile::{NamedTempFile, TempPath};
 
 /// The kind of a file, for error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,53 +47,31 @@ impl Content {
     pub const RESULT: Self = Self { name: "result", example: "result.json" };
 }
 
-/// Why a file could not be written.
+/// Why a file could not be written. The text names the path and the fix.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteError {
-    /// The path names no file: it is empty, or ends in `..` or `/`.
-    #[error("{}: expected a file name, such as {}", path.display(), content.example)]
-    NoFileName {
-        /// The path as given.
-        path: PathBuf,
-        /// The kind of the file.
-        content: Content,
-    },
-    /// The path is a directory.
-    #[error("{}: this is a directory: give a file in it, such as {}", path.display(), path.join(content.example).display())]
-    Directory {
-        /// The path as given.
-        path: PathBuf,
-        /// The kind of the file.
-        content: Content,
-    },
-    /// The file could not be written.
-    #[error("{}: cannot write the {}: {source}: {}", path.display(), content.name, fix(source.kind()))]
-    Io {
-        /// The path as given.
-        path: PathBuf,
-        /// The kind of the file.
-        content: Content,
-        /// The system's error.
-        source: io::Error,
-    },
+#[error("{}: {problem}", path.display())]
+pub struct WriteError {
+    /// The path as given.
+    path: PathBuf,
+    problem: String,
+    source: Option<io::Error>,
 }
 
 impl WriteError {
     /// The error of writing `content` to `path`.
     pub fn io(path: &Path, content: Content, source: io::Error) -> Self {
-        Self::Io { path: path.to_owned(), content, source }
-    }
-}
-
-const fn fix(kind: io::ErrorKind) -> &'static str {
-    match kind {
-        io::ErrorKind::NotFound => "create the directory first",
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "choose a directory that you may write to"
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space or choose another disk",
-        _ => "choose another place",
+        let fix = match source.kind() {
+            io::ErrorKind::NotFound => "create the directory first",
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                "choose a directory that you may write to"
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "free some space or choose another disk"
+            }
+            _ => "choose another place",
+        };
+        let problem = format!("cannot write the {}: {source}: {fix}", content.name);
+        Self { path: path.to_owned(), problem, source: Some(source) }
     }
 }
 
@@ -103,9 +82,9 @@ const fn fix(kind: io::ErrorKind) -> &'static str {
 pub struct WholeFile {
     path: PathBuf,
     content: Content,
-    /// `None` where it is written in place, and after the commit.
-    temporary: Option<PathBuf>,
     file: BufWriter<File>,
+    /// `None` where it is written in place.
+    temporary: Option<TempPath>,
 }
 
 impl WholeFile {
@@ -115,40 +94,41 @@ impl WholeFile {
     ///
     /// [`WriteError`] names the path and the fix.
     pub fn create(path: &Path, content: Content) -> Result<Self, WriteError> {
+        let unusable = |problem| WriteError { path: path.to_owned(), problem, source: None };
         if path.is_dir() {
-            return Err(WriteError::Directory { path: path.to_owned(), content });
+            let example = path.join(content.example);
+            let problem = format!("this is a directory: give a file in it, such as {}", example.display());
+            return Err(unusable(problem));
         }
-        let Some(name) = path.file_name() else {
-            return Err(WriteError::NoFileName { path: path.to_owned(), content });
+        let (Some(_), Some(directory)) = (path.file_name(), path.parent()) else {
+            return Err(unusable(format!("expected a file name, such as {}", content.example)));
         };
-        let in_place = fs::metadata(path).is_ok_and(|there| !there.is_file());
-        let temporary = (!in_place).then(|| {
-            let mut hidden = OsString::from(".");
-            hidden.push(name);
-            hidden.push(format!(".{}.part", std::process::id()));
-            path.with_file_name(hidden)
-        });
-        let opened = match &temporary {
-            Some(temporary) => File::create(temporary),
-            None => File::options().write(true).open(path),
+        let opened = if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            File::options().write(true).open(path).map(|file| (file, None))
+        } else {
+            let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+            // Not `tempfile_in`, whose files only their owner may read.
+            let temporary = tempfile::Builder::new().make_in(directory, |path| File::create_new(path));
+            temporary.map(NamedTempFile::into_parts).map(|(file, path)| (file, Some(path)))
         };
-        let file = opened.map_err(|source| WriteError::io(path, content, source))?;
-        Ok(Self { path: path.to_owned(), content, temporary, file: BufWriter::new(file) })
+        let (file, temporary) = opened.map_err(|source| WriteError::io(path, content, source))?;
+        Ok(Self { path: path.to_owned(), content, file: BufWriter::new(file), temporary })
     }
 
-    /// Makes it appear under its name, in place of an earlier file.
+    /// Makes it appear under its name, in place of an earlier file; returns its path.
     ///
     /// # Errors
     ///
     /// [`WriteError`] names the path and the fix.
-    pub fn commit(mut self) -> Result<(), WriteError> {
-        let done = self.file.flush().and_then(|()| match &self.temporary {
-            Some(temporary) => fs::rename(temporary, &self.path),
+    pub fn commit(mut self) -> Result<PathBuf, WriteError> {
+        let done = self.file.flush().and_then(|()| match self.temporary {
+            Some(temporary) => temporary.persist(&self.path).map_err(|error| error.error),
             None => Ok(()),
         });
-        done.map_err(|source| WriteError::io(&self.path, self.content, source))?;
-        self.temporary = None;
-        Ok(())
+        match done {
+            Ok(()) => Ok(self.path),
+            Err(source) => Err(WriteError::io(&self.path, self.content, source)),
+        }
     }
 }
 
@@ -162,13 +142,15 @@ impl Write for WholeFile {
     }
 }
 
-impl Drop for WholeFile {
-    fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
-            // The rest of a failed write.
-            let _ = fs::remove_file(temporary);
-        }
-    }
+/// A file of `bytes` that has yet to appear.
+///
+/// # Errors
+///
+/// [`WriteError`] names the path and the fix.
+pub fn prepare(path: &Path, content: Content, bytes: &[u8]) -> Result<WholeFile, WriteError> {
+    let mut file = WholeFile::create(path, content)?;
+    file.write_all(bytes).map_err(|source| WriteError::io(path, content, source))?;
+    Ok(file)
 }
 
 /// Writes `bytes` to `path`, completely or not at all.
@@ -177,9 +159,7 @@ impl Drop for WholeFile {
 ///
 /// [`WriteError`] names the path and the fix.
 pub fn write(path: &Path, content: Content, bytes: &[u8]) -> Result<(), WriteError> {
-    let mut file = WholeFile::create(path, content)?;
-    file.write_all(bytes).map_err(|source| WriteError::io(path, content, source))?;
-    file.commit()
+    prepare(path, content, bytes)?.commit().map(drop)
 }
 
 #[cfg(test)]

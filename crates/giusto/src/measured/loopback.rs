@@ -6,43 +6,24 @@ use giusto_net::{Granted, TrafficClass, driver::Verdict};
 use giusto_session::probe::{ReceiverEvent, Stream};
 
 use crate::measured::{
+    RunError,
     plan::ResolvedPlan,
-    recv::{Reception, ReceptionConfig, ReceptionError},
+    recv::{Reception, ReceptionConfig},
     result::{RunPlots, RunResult},
-    send::{self, Destination, Live, RaisedOnDrop, Transmission, TransmissionError},
+    send::{self, Destination, Live, RaisedOnDrop, Transmission},
 };
-
-/// Why a run on loopback failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoopbackError {
-    /// The receiving end failed.
-    #[error(transparent)]
-    Reception(#[from] ReceptionError),
-    /// The sending end failed.
-    #[error(transparent)]
-    Transmission(#[from] TransmissionError),
-    /// The receiving thread panicked: a defect of giusto.
-    #[error("the receiving thread failed; please report this")]
-    Thread,
-}
 
 /// A run, as both ends know it.
 #[derive(Debug)]
 pub struct LoopbackRun {
     transmission: Transmission,
     received: Option<Box<Stream>>,
-    receiver_granted: Granted,
 }
 
 impl LoopbackRun {
     /// The result of the run; `None` where nothing was sent.
     pub fn result(&self, plan: &ResolvedPlan) -> Option<RunResult> {
-        let mut result = self.transmission.results(plan).into_iter().next()?;
-        if let Some(system) = &mut result.system {
-            system.add_receiver(&self.receiver_granted);
-        }
-        Some(result)
+        self.transmission.results(plan).into_iter().next()
     }
 
     /// The error that ended the run early, if one did: then the result covers a part of the run.
@@ -63,16 +44,17 @@ impl LoopbackRun {
 ///
 /// # Errors
 ///
-/// [`LoopbackError`] where an end could not begin, or the receiving end failed.
+/// [`RunError`] where an end could not begin, or the receiving end failed.
 pub fn run(
     plan: &ResolvedPlan,
     stop: &AtomicBool,
     on_live: impl FnMut(&Live),
-) -> Result<LoopbackRun, LoopbackError> {
+) -> Result<LoopbackRun, RunError> {
     let mut reception = Reception::open(&ReceptionConfig::default())?;
     let traffic_class = TrafficClass::default();
-    let destination = Destination { to: reception.address(), streams: 1, one_way: false, traffic_class };
-    let receiver_granted = reception.granted().clone();
+    let destination =
+        Destination { to: reception.socket.local_addr(), streams: 1, one_way: false, traffic_class };
+    let granted = reception.socket.granted().clone();
     let sent = AtomicBool::new(false);
     thread::scope(|scope| {
         let receiving = scope.spawn(|| {
@@ -90,7 +72,14 @@ pub fn run(
             let _ends_the_receiver = RaisedOnDrop(&sent);
             send::run(plan, &destination, stop, on_live)
         };
-        let received = receiving.join().map_err(|_| LoopbackError::Thread)??;
-        Ok(LoopbackRun { transmission: transmission?, received, receiver_granted })
+        let received = receiving.join().map_err(|_| RunError::Thread("receiving"))??;
+        let mut transmission = transmission?;
+        transmission.granted = Granted {
+            receive_buffer_bytes: granted.receive_buffer_bytes,
+            kernel_timestamps: granted.kernel_timestamps,
+            receive_offload: granted.receive_offload,
+            ..transmission.granted
+        };
+        Ok(LoopbackRun { transmission, received })
     })
 }

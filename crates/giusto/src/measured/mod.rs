@@ -13,3 +13,42 @@ pub mod plan;
 pub mod recv;
 pub mod result;
 pub mod send;
+
+use std::net::SocketAddr;
+
+use giusto_net::{SocketError, driver::ReceiveError};
+use giusto_pace::PlanError;
+use giusto_session::probe::SenderError;
+use rand::rngs::SysError;
+
+/// Why a run could not begin, or not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The socket could not be opened.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The socket failed while receiving.
+    #[error(transparent)]
+    Receive(#[from] ReceiveError),
+    /// The receiver refused the stream, or did not answer.
+    #[error("{to}: {reason}; is `giusto recv` running there? To send to another receiver, add --one-way")]
+    Refused {
+        /// The receiver's address.
+        to: SocketAddr,
+        /// Why the stream was not opened.
+        reason: SenderError,
+    },
+    /// The run was interrupted before it began.
+    #[error("interrupted before the first datagram")]
+    Interrupted,
+    /// The system gave no random numbers.
+    #[error("cannot read random numbers from the system: {0}")]
+    Random(SysError),
+    /// The schedule could not be built.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The sending or the receiving thread panicked: a defect of giusto.
+    #[error("the {0} thread failed; please report this")]
+    Thread(&'static str),
+}

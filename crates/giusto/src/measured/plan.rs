@@ -1,8 +1,8 @@
 //! Plans of streams: what to send, and how to pace it, validated once.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::sync::Arc;
 
-use giusto_net::{Grouping, MESSAGE_BYTES, SEGMENTS, SleepMode, SleeperConfig, UdpSocket, driver::Flow};
+use giusto_net::{Grouping, MESSAGE_BYTES, SEGMENTS, SleepMode, UdpSocket, driver::Flow};
 use giusto_pace::{
     Bounded, BurstBound, BurstLimit, CatchUp, CyclePlan, CycleRule, HeaderLayer, IpVersion, Limits,
     PlanError, Replay, Schedule, Strategy, StrategyOptions, Unpaced,
@@ -21,63 +21,21 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::measured::result::RunResult;
 
-/// How much CPU time the sender spends on precision.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// One datagram at a time, as close to its scheduled time as the machine can; spins where sleeping is too coarse.
-    Precise,
-    /// One datagram at a time up to about ten thousand a second; above that, groups of at most 0.1 ms.
-    #[default]
-    Balanced,
-    /// Groups of at most 2 ms; never spins.
-    Eco,
-}
-
-impl Mode {
-    /// The time that the datagrams of one group may span: the burst that the mode permits while on time.
-    pub const fn group(self) -> TimeDelta {
-        match self {
-            Self::Precise => TimeDelta::ZERO,
-            Self::Balanced => TimeDelta::from_micros(100),
-            Self::Eco => TimeDelta::from_millis(2),
-        }
-    }
-
-    /// The most that may leave back to back to catch up after a delay.
-    pub const fn burst_bound(self) -> BurstBound {
-        match self {
-            Self::Precise => BurstBound::Packets(1),
-            Self::Balanced => BurstBound::Time(TimeDelta::from_micros(500)),
-            Self::Eco => BurstBound::Time(TimeDelta::from_millis(10)),
-        }
-    }
-
-    const fn sleep(self) -> SleepMode {
-        match self {
-            Self::Precise => SleepMode::Precise,
-            Self::Balanced => SleepMode::Balanced,
-            Self::Eco => SleepMode::Eco,
-        }
+/// The time that the datagrams of one group may span: the burst that the mode permits while on time.
+const fn group(mode: SleepMode) -> TimeDelta {
+    match mode {
+        SleepMode::Precise => TimeDelta::ZERO,
+        SleepMode::Balanced => TimeDelta::from_micros(100),
+        SleepMode::Eco => TimeDelta::from_millis(2),
     }
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Precise => "precise",
-            Self::Balanced => "balanced",
-            Self::Eco => "eco",
-        })
-    }
-}
-
-impl FromStr for Mode {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Precise, Self::Balanced, Self::Eco]
-            .into_iter()
-            .find(|mode| mode.to_string() == text)
-            .ok_or_else(|| format!("expected precise, balanced or eco, found \"{text}\""))
+/// The maximum that may leave back to back to catch up after a delay.
+const fn burst_bound(mode: SleepMode) -> BurstBound {
+    match mode {
+        SleepMode::Precise => BurstBound::Packets(1),
+        SleepMode::Balanced => BurstBound::Time(TimeDelta::from_micros(500)),
+        SleepMode::Eco => BurstBound::Time(TimeDelta::from_millis(10)),
     }
 }
 
@@ -93,13 +51,14 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The smallest payload: the header, or one byte.
-    const fn min_size(self) -> DataSize {
-        DataSize::from_bytes(match self {
-            Self::Giusto => DATA_HEADER_BYTES as u64,
-            Self::Rtp => RTP_HEADER_BYTES as u64,
-            Self::Raw => 1,
-        })
+    /// The smallest payload, and what fills it.
+    const fn smallest(self) -> (DataSize, &'static str) {
+        let (bytes, content) = match self {
+            Self::Giusto => (DATA_HEADER_BYTES, "giusto header"),
+            Self::Rtp => (RTP_HEADER_BYTES, "RTP header"),
+            Self::Raw => (1, "filler"),
+        };
+        (DataSize::from_bytes(bytes as u64), content)
     }
 }
 
@@ -148,13 +107,14 @@ pub struct StreamPlan {
 pub struct Pacing {
     /// The transmit loop.
     pub strategy: Strategy,
-    /// How much CPU time the sender spends on precision.
-    pub mode: Mode,
+    /// How much CPU time the sender spends on precision. `Precise` sends one datagram at a time; `Balanced` does so up to about
+    /// ten thousand a second, and above that sends groups of at most 0.1 ms; `Eco` sends groups of at most 2 ms.
+    pub mode: SleepMode,
     /// Datagrams that leave together; `None`: by mode and strategy.
     pub packets_per_cycle: Option<u32>,
     /// What happens to datagrams that are late beyond the burst bound.
     pub catch_up: CatchUp,
-    /// The most that may leave back to back to catch up; `None`: by mode.
+    /// The maximum that may leave back to back to catch up; `None`: by mode.
     pub burst_bound: Option<BurstBound>,
     /// `R_max`: the fastest rate within a burst.
     pub max_burst_rate: Option<DataRate>,
@@ -165,24 +125,15 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    /// The configuration of the sending thread's sleeper.
-    pub fn sleeper(&self) -> SleeperConfig {
-        SleeperConfig {
-            mode: self.mode.sleep(),
-            realtime_priority: self.realtime,
-            ..SleeperConfig::default()
-        }
-    }
-
-    /// The most that may leave back to back to catch up.
+    /// The maximum that may leave back to back to catch up.
     pub fn burst_bound(&self) -> BurstBound {
-        self.burst_bound.unwrap_or(self.mode.burst_bound())
+        self.burst_bound.unwrap_or(burst_bound(self.mode))
     }
 
     fn cycle_rule(&self) -> CycleRule {
         match (self.packets_per_cycle, self.strategy) {
             (Some(packets), _) => CycleRule::Given(packets),
-            (None, Strategy::Grid) => CycleRule::MaxPeriod(self.mode.group()),
+            (None, Strategy::Grid) => CycleRule::MaxPeriod(group(self.mode)),
             (None, _) => CycleRule::default(),
         }
     }
@@ -271,19 +222,12 @@ impl StreamPlan {
 
 /// A source of `sizes` that leave room for the header.
 fn size_source(layout: Layout, sizes: &PayloadSizes, ip: IpVersion) -> Result<SizeSource, StreamPlanError> {
-    let (min, max) = (layout.min_size(), ip.max_payload());
-    match sizes {
-        PayloadSizes::Fixed(size) if *size < min => {
-            let header = match layout {
-                Layout::Giusto => "giusto header",
-                Layout::Rtp => "RTP header",
-                Layout::Raw => "filler",
-            };
-            Err(StreamPlanError::PayloadTooSmall { size: *size, min, header })
+    let ((min, header), max) = (layout.smallest(), ip.max_payload());
+    match *sizes {
+        PayloadSizes::Fixed(size) if size < min => {
+            Err(StreamPlanError::PayloadTooSmall { size, min, header })
         }
-        PayloadSizes::Fixed(size) if *size > max => {
-            Err(StreamPlanError::PayloadTooLarge { size: *size, max })
-        }
+        PayloadSizes::Fixed(size) if size > max => Err(StreamPlanError::PayloadTooLarge { size, max }),
         _ => Ok(SizeSource::new(sizes.clone(), SizeLimits::new(min, max)?)),
     }
 }
@@ -340,7 +284,7 @@ impl ResolvedPlan {
         let pacing = &self.plan.pacing;
         // Datagrams are grouped only where they leave together by design, in a mode that permits it.
         let grouped = self.packets_per_cycle > 1
-            && pacing.mode != Mode::Precise
+            && pacing.mode != SleepMode::Precise
             && (pacing.strategy == Strategy::Grid || self.rate.is_none());
         Ok(Flow {
             schedule: self.schedule(start, index, streams)?,
@@ -454,15 +398,11 @@ impl ResolvedPlan {
     /// The fields of a result that the plan alone determines.
     pub(super) fn blank_result(&self) -> RunResult {
         RunResult {
-            strategy: self.keeping().to_string(),
-            rate_bps: self.rate.map(DataRate::as_bps),
+            // The mean where it varies.
             size_bytes: Some(self.size.as_bytes()),
-            packets_per_cycle: Some(self.packets_per_cycle),
-            period_ns: self.period().and_then(|period| u64::try_from(period.as_nanos()).ok()),
-            layer: Some(self.plan.layer.to_string()),
             mode: Some(self.plan.pacing.mode.to_string()),
             burst_bound: Some(self.plan.pacing.burst_bound().to_string()),
-            ..RunResult::default()
+            ..RunResult::requested(&self.request(ClockIdentity::default()))
         }
     }
 }

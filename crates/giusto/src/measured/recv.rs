@@ -7,72 +7,48 @@ use std::{
 
 use giusto_measure::RatePoint;
 use giusto_net::{
-    Clock, Granted, SocketConfig, SocketError, UdpSocket,
-    driver::{ReceiveDriver, ReceiveError, Verdict, clock_identity},
+    Clock, Granted, SocketConfig, UdpSocket,
+    driver::{ReceiveDriver, Verdict, clock_identity},
 };
 use giusto_session::probe::{
-    Ended, Passive, Receiver, ReceiverConfig, ReceiverEvent, Stream,
+    Ended, Receiver, ReceiverConfig, ReceiverEvent, Stream,
     wire::{ClockIdentity, SenderFigures, StreamFormat},
 };
-use giusto_units::{DataRate, DataSize, TimeDelta};
 use rand::{TryRng, rngs::SysRng};
 
-use crate::measured::result::{LiveFigures, Quantiles, RunResult, SystemGranted};
+use crate::measured::{
+    RunError,
+    result::{LiveFigures, Quantiles, RunResult, SystemGranted},
+};
 
 /// The configuration of a receiving end.
 #[derive(Debug, Clone)]
 pub struct ReceptionConfig {
     /// The address to listen on. Default: any free port of 127.0.0.1.
     pub address: SocketAddr,
-    /// The largest number of simultaneous streams. Default: 256.
-    pub max_streams: usize,
-    /// The largest number of simultaneous streams from one address. Default: 128.
-    pub max_streams_per_host: usize,
-    /// Streams faster than this are refused. Default: `None`, no limit.
-    pub max_rate: Option<DataRate>,
-    /// A stream ends after this long without a datagram. Default: 5 s.
-    pub idle_timeout: TimeDelta,
-    /// How unannounced datagrams are read. Default: `None`, they are only counted.
-    pub passive: Option<Passive>,
     /// The kernel may hand over runs of datagrams at once (GRO). Default: true.
     pub offload: bool,
+    /// The limits of streams. Its secret and its clock are set when the receiving end opens.
+    pub receiver: ReceiverConfig,
 }
 
 impl Default for ReceptionConfig {
     fn default() -> Self {
-        let defaults = ReceiverConfig::new([0; 32], ClockIdentity::default());
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            max_streams: defaults.max_streams,
-            max_streams_per_host: defaults.max_streams_per_host,
-            max_rate: defaults.max_rate,
-            idle_timeout: defaults.idle_timeout,
-            passive: defaults.passive,
             offload: true,
+            receiver: ReceiverConfig::new([0; 32], ClockIdentity::default()),
         }
     }
-}
-
-/// Why a receiving end could not begin, or not go on.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReceptionError {
-    /// The socket could not be opened.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// The socket failed while receiving.
-    #[error(transparent)]
-    Receive(#[from] ReceiveError),
-    /// The system gave no random numbers.
-    #[error("cannot read random numbers from the system: {0}")]
-    Random(String),
 }
 
 /// A receiving end that listens, but does not receive yet.
 #[derive(Debug)]
 pub struct Reception {
-    socket: UdpSocket,
-    clock: Clock,
+    /// The socket on which it listens.
+    pub socket: UdpSocket,
+    /// The clock of all arrival times.
+    pub clock: Clock,
     receiver: Receiver,
 }
 
@@ -81,37 +57,14 @@ impl Reception {
     ///
     /// # Errors
     ///
-    /// [`ReceptionError`] where the address is not available.
-    pub fn open(config: &ReceptionConfig) -> Result<Self, ReceptionError> {
+    /// [`RunError`] where the address is not available.
+    pub fn open(config: &ReceptionConfig) -> Result<Self, RunError> {
         let socket_config = SocketConfig { gro: config.offload, ..SocketConfig::default() };
         let socket = UdpSocket::bind(config.address, &socket_config)?;
         let clock = Clock::start();
-        let mut secret = [0; 32];
-        SysRng.try_fill_bytes(&mut secret).map_err(|error| ReceptionError::Random(error.to_string()))?;
-        let receiver = Receiver::new(ReceiverConfig {
-            max_streams: config.max_streams,
-            max_streams_per_host: config.max_streams_per_host,
-            max_rate: config.max_rate,
-            idle_timeout: config.idle_timeout,
-            passive: config.passive,
-            ..ReceiverConfig::new(secret, clock_identity(clock))
-        });
-        Ok(Self { socket, clock, receiver })
-    }
-
-    /// The address on which it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.socket.local_addr()
-    }
-
-    /// What the system granted.
-    pub fn granted(&self) -> &Granted {
-        self.socket.granted()
-    }
-
-    /// The clock of all arrival times.
-    pub fn clock(&self) -> Clock {
-        self.clock
+        let mut receiver = ReceiverConfig { clock: clock_identity(clock), ..config.receiver.clone() };
+        SysRng.try_fill_bytes(&mut receiver.secret).map_err(RunError::Random)?;
+        Ok(Self { socket, clock, receiver: Receiver::new(receiver) })
     }
 
     /// Receives on the calling thread until `stop` is set or `on_event` returns [`Verdict::Stop`]. See
@@ -119,12 +72,12 @@ impl Reception {
     ///
     /// # Errors
     ///
-    /// [`ReceptionError::Receive`]; the streams have been ended, and their events delivered.
+    /// [`RunError::Receive`]; the streams have been ended, and their events delivered.
     pub fn run(
         &mut self,
         stop: &AtomicBool,
         on_event: impl FnMut(&mut Receiver, Option<ReceiverEvent>) -> Verdict,
-    ) -> Result<(), ReceptionError> {
+    ) -> Result<(), RunError> {
         Ok(ReceiveDriver::new(&self.socket, self.clock).run(&mut self.receiver, stop, on_event)?)
     }
 }
@@ -153,16 +106,8 @@ fn rate_of_last_second(stream: &Stream) -> f64 {
 /// The result of a stream as the receiver knows it.
 pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) -> RunResult {
     let report = stream.report(cpu_ratio);
-    let mut result = RunResult { strategy: "unknown".to_owned(), ..RunResult::default() };
-    if let Some(request) = stream.request() {
-        let pacing = &request.pacing;
-        result.strategy = pacing.keeping.to_string();
-        result.packets_per_cycle = Some(pacing.packets_per_cycle);
-        result.period_ns = pacing.period.and_then(|period| u64::try_from(period.as_nanos()).ok());
-        result.rate_bps = request.rate_bps;
-        result.size_bytes = request.size.map(DataSize::as_bytes);
-        result.layer = Some(request.layer.to_string());
-    }
+    let unknown = || RunResult { strategy: "unknown".to_owned(), ..RunResult::default() };
+    let mut result = stream.request().map_or_else(unknown, RunResult::requested);
     result.add_received(&report.summary);
     let times = report.summary.first_arrival.zip(report.summary.last_arrival);
     result.duration_s = times.map(|(first, last)| (last - first).as_seconds());

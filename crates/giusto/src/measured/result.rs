@@ -4,8 +4,8 @@
 
 use giusto_measure::{ClockEstimate, DelayBasis, DelaySummary, ErrorHistogram, StreamMeter, StreamSummary};
 use giusto_net::{Asked, Granted};
-use giusto_session::probe::wire::VoiceReport;
-use giusto_units::TimeDelta;
+use giusto_session::probe::wire::{StreamRequest, VoiceReport};
+use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
@@ -130,6 +130,20 @@ impl RunResult {
         })
     }
 
+    /// What the announcement of a stream determines.
+    pub(super) fn requested(request: &StreamRequest) -> Self {
+        let pacing = &request.pacing;
+        Self {
+            strategy: pacing.keeping.to_string(),
+            rate_bps: request.rate_bps,
+            size_bytes: request.size.map(DataSize::as_bytes),
+            packets_per_cycle: Some(pacing.packets_per_cycle),
+            period_ns: pacing.period.and_then(|period| u64::try_from(period.as_nanos()).ok()),
+            layer: Some(request.layer.to_string()),
+            ..Self::default()
+        }
+    }
+
     /// Adds what the receiver measured; `rate_bps` must be set before.
     pub(super) fn add_received(&mut self, summary: &StreamSummary) {
         self.received_packets = Some(summary.received_packets);
@@ -165,7 +179,6 @@ impl RunResult {
 
 /// Quantiles of one quantity; the unit is in the name of the field that holds them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Quantiles {
     /// The smallest value; `None` for errors, whose smallest value says nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -199,7 +212,6 @@ impl Quantiles {
 
 /// One-way delay, in ms.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct OneWayDelay {
     /// How the two clocks compare: one clock, synchronised clocks, an estimated offset, or unknown (a relative delay).
     pub basis: Option<String>,
@@ -228,7 +240,6 @@ impl From<&DelaySummary> for OneWayDelay {
 
 /// Consecutive losses (RFC 3357).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct LossBursts {
     /// The number of loss bursts.
     pub count: u64,
@@ -240,7 +251,6 @@ pub struct LossBursts {
 
 /// The far clock against ours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ClockFigures {
     /// The far clock less ours, in ms.
     pub offset_ms: Option<f64>,
@@ -262,7 +272,6 @@ impl From<&ClockEstimate> for ClockFigures {
 
 /// ECN marks on arrival, in datagrams (RFC 3168 §5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct EcnFigures {
     /// Not ECN-capable.
     pub not_ect_packets: u64,
@@ -276,7 +285,6 @@ pub struct EcnFigures {
 
 /// What a strategy did about late datagrams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct SlipFigures {
     /// Datagrams that left in a catch-up burst.
     pub caught_up_packets: u64,
@@ -288,7 +296,6 @@ pub struct SlipFigures {
 
 /// Voice quality (ITU-T G.107).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct VoiceFigures {
     /// The codec.
     pub codec: Option<String>,
@@ -319,7 +326,6 @@ pub fn voice_scores(runs: &[RunResult]) -> Option<(f64, f64)> {
 
 /// What the operating system granted, as far as it could be asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct SystemGranted {
     /// Kernel release, such as `Linux 6.12.0`.
     pub platform: Option<String>,
@@ -377,17 +383,6 @@ impl From<&Granted> for SystemGranted {
             clock_synchronised: granted.clock_synchronised,
             ..Self::default()
         }
-    }
-}
-
-impl SystemGranted {
-    /// Adds what the system granted to a receiver on the same machine.
-    pub(super) fn add_receiver(&mut self, granted: &Granted) {
-        let receiver = Self::from(granted);
-        self.receive_buffer_asked_bytes = receiver.receive_buffer_asked_bytes;
-        self.receive_buffer_bytes = receiver.receive_buffer_bytes;
-        self.receive_timestamps = receiver.receive_timestamps;
-        self.receive_offload = receiver.receive_offload;
     }
 }
 

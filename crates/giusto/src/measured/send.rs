@@ -11,13 +11,11 @@ use std::{
 
 use giusto_measure::{ClockEstimate, ErrorHistogram};
 use giusto_net::{
-    Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, SocketError, ThreadCpu,
-    TrafficClass, UdpSocket,
+    Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, ThreadCpu, TrafficClass, UdpSocket,
     driver::{
         Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, clock_identity, rehearse, transmit,
     },
 };
-use giusto_pace::PlanError;
 use giusto_session::probe::{
     SenderConfig, SenderError, SenderEvent,
     wire::{Report, SenderFigures, StreamToken},
@@ -26,7 +24,8 @@ use giusto_units::{TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
-    plan::ResolvedPlan,
+    RunError,
+    plan::{Pacing, ResolvedPlan},
     result::{LiveFigures, Quantiles, RunResult, SlipFigures, SystemGranted},
 };
 
@@ -45,35 +44,6 @@ pub struct Destination {
     pub one_way: bool,
     /// DSCP and ECN of every datagram.
     pub traffic_class: TrafficClass,
-}
-
-/// Why a run could not begin.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TransmissionError {
-    /// The socket could not be opened.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// The receiver refused the stream, or did not answer.
-    #[error("{to}: {reason}; is `giusto recv` running there? To send to another receiver, add --one-way")]
-    Refused {
-        /// The receiver's address.
-        to: SocketAddr,
-        /// Why the stream was not opened.
-        reason: SenderError,
-    },
-    /// The run was interrupted before it began.
-    #[error("interrupted before the first datagram")]
-    Interrupted,
-    /// The system gave no random numbers.
-    #[error("cannot read random numbers from the system: {0}")]
-    Random(String),
-    /// The schedule could not be built.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// The sending thread panicked: a defect of giusto.
-    #[error("the sending thread failed; please report this")]
-    Thread,
 }
 
 /// The state of a run in progress.
@@ -96,14 +66,14 @@ pub struct StreamOutcome {
     pub clock: Option<ClockEstimate>,
     /// Round-trip times.
     pub round_trips: ErrorHistogram,
-    /// Why the stream was given up, if it was.
-    pub lost: Option<SenderError>,
+    /// The error that ended the stream, if one did.
+    pub error: Option<SenderError>,
 }
 
 impl StreamOutcome {
     /// The error that ended the stream early, if one did.
     pub fn failure(&self) -> Option<String> {
-        match (&self.lost, &self.sent.end) {
+        match (&self.error, &self.sent.end) {
             (Some(error), _) => Some(error.to_string()),
             (None, FlowEnd::Failed(error)) => Some(error.to_string()),
             _ => None,
@@ -120,8 +90,6 @@ pub struct Transmission {
     pub duration: TimeDelta,
     /// CPU time of the sending thread over that time.
     pub sender_cpu_ratio: f64,
-    /// How much earlier than its deadline the thread asked to be woken from sleeps between cycles, in µs.
-    pub wake_lead_us: f64,
     /// How the sending thread slept.
     pub sleeper: SleeperReport,
     /// What the system granted to the sending end.
@@ -168,13 +136,13 @@ impl Transmission {
             };
             why.to_owned()
         }));
-        result.system = Some(self.system());
+        result.system = Some(self.system(plan));
         result.clock = stream.clock.as_ref().map(Into::into);
         result.round_trip_ms = Quantiles::millis(&stream.round_trips);
         result
     }
 
-    fn system(&self) -> SystemGranted {
+    fn system(&self, plan: &ResolvedPlan) -> SystemGranted {
         let sleeper = &self.sleeper;
         let slept = sleeper.sleeps > 0;
         SystemGranted {
@@ -184,7 +152,7 @@ impl Transmission {
                 max: Some(sleeper.wake_latency_max_us),
                 ..Quantiles::default()
             }),
-            wake_lead_us: slept.then_some(self.wake_lead_us),
+            wake_lead_us: slept.then(|| lead_for(sleeper, plan.period())),
             spun_ratio: Some(sleeper.spun_ms / 1e3 / self.duration.as_seconds().max(1e-9)),
             ..SystemGranted::from(&self.granted)
         }
@@ -197,13 +165,13 @@ impl Transmission {
 ///
 /// # Errors
 ///
-/// [`TransmissionError`] where the run could not begin. Later errors are part of the outcome, beside what was measured.
+/// [`RunError`] where the run could not begin. Later errors are part of the outcome, beside what was measured.
 pub fn run(
     plan: &ResolvedPlan,
     destination: &Destination,
     stop: &AtomicBool,
     mut on_live: impl FnMut(&Live),
-) -> Result<Transmission, TransmissionError> {
+) -> Result<Transmission, RunError> {
     let config = SocketConfig { traffic_class: destination.traffic_class, ..SocketConfig::default() };
     let sockets = (0..destination.streams)
         .map(|_| UdpSocket::connected(destination.to, &config))
@@ -212,14 +180,14 @@ pub fn run(
     let request = plan.request(clock_identity(clock));
     let mut configs = Vec::with_capacity(sockets.len());
     for _ in &sockets {
-        let nonce = SysRng.try_next_u64().map_err(|error| TransmissionError::Random(error.to_string()))?;
+        let nonce = SysRng.try_next_u64().map_err(RunError::Random)?;
         configs.push(SenderConfig::new(request.clone(), nonce));
     }
     let asked = if destination.one_way { 0 } else { sockets.len() };
     let mut conversation = Conversation::new(clock, sockets.iter().zip(configs).take(asked));
     let mut tokens = conversation.open(stop).map_err(|error| match error {
-        Some(reason) => TransmissionError::Refused { to: destination.to, reason },
-        None => TransmissionError::Interrupted,
+        Some(reason) => RunError::Refused { to: destination.to, reason },
+        None => RunError::Interrupted,
     })?;
     tokens.resize(sockets.len(), StreamToken(0));
 
@@ -231,7 +199,7 @@ pub fn run(
 
     let halt = Arc::new(AtomicBool::new(false));
     let done = AtomicBool::new(false);
-    let mut heard = Heard { reports: vec![None; sockets.len()], lost: vec![None; sockets.len()] };
+    let mut replies = Replies { reports: vec![None; sockets.len()], errors: vec![None; sockets.len()] };
     let sent = thread::scope(|scope| {
         let sending = scope.spawn(|| {
             let _ends_the_conversation = RaisedOnDrop(&done);
@@ -239,34 +207,33 @@ pub fn run(
         });
         conversation.accompany(&done, |event| {
             if let Some(event) = event {
-                heard.take(event);
+                replies.add(event);
             }
-            if stop.load(Ordering::Relaxed) || heard.lost.iter().any(Option::is_some) {
+            if stop.load(Ordering::Relaxed) || replies.errors.iter().any(Option::is_some) {
                 halt.store(true, Ordering::Relaxed);
             }
             let sent_packets = sockets.iter().map(|socket| socket.send_counters().datagrams).sum();
-            on_live(&Live { sent_packets, far_end: heard.live() });
+            on_live(&Live { sent_packets, far_end: replies.live() });
         });
-        sending.join().map_err(|_| TransmissionError::Thread)
+        sending.join().map_err(|_| RunError::Thread("sending"))
     })?;
     conversation
-        .finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio)), |event| heard.take(event));
+        .finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio)), |event| replies.add(event));
 
     let mut granted = sockets.first().map_or_else(Granted::of_this_system, |socket| socket.granted().clone());
     sent.sleeper.describe(&mut granted);
-    let streams = sent.flows.into_iter().zip(heard.reports).zip(heard.lost).enumerate();
-    let streams = streams.map(|(index, ((sent, report), lost))| StreamOutcome {
+    let streams = sent.flows.into_iter().zip(replies.reports).zip(replies.errors).enumerate();
+    let streams = streams.map(|(index, ((sent, report), error))| StreamOutcome {
         sent,
         report,
         clock: conversation.clock_estimate(index),
         round_trips: conversation.round_trips(index),
-        lost,
+        error,
     });
     Ok(Transmission {
         streams: streams.collect(),
         duration: sent.ended.saturating_since(start),
         sender_cpu_ratio: sent.cpu_ratio,
-        wake_lead_us: lead_for(&sent.sleeper.report(), plan.period()),
         sleeper: sent.sleeper.report(),
         granted,
         interrupted: stop.load(Ordering::Relaxed),
@@ -282,15 +249,15 @@ impl Drop for RaisedOnDrop<'_> {
     }
 }
 
-/// The latest report of each stream, and why it was given up.
-struct Heard {
+/// The latest report and the error of each stream.
+struct Replies {
     reports: Vec<Option<Box<Report>>>,
-    lost: Vec<Option<SenderError>>,
+    errors: Vec<Option<SenderError>>,
 }
 
-impl Heard {
-    fn take(&mut self, ConversationEvent { stream, event }: ConversationEvent) {
-        match (event, self.reports.get_mut(stream), self.lost.get_mut(stream)) {
+impl Replies {
+    fn add(&mut self, ConversationEvent { stream, event }: ConversationEvent) {
+        match (event, self.reports.get_mut(stream), self.errors.get_mut(stream)) {
             (SenderEvent::Report(report), Some(place), _) => *place = Some(report),
             (SenderEvent::Ended(Err(error)), _, Some(place)) => *place = Some(error),
             _ => {}
@@ -326,8 +293,8 @@ fn send(
     start: Timestamp,
     halt: &Arc<AtomicBool>,
 ) -> Sent {
-    let mut sleeper =
-        Sleeper::new(SleeperConfig { stop: Some(Arc::clone(halt)), ..plan.plan().pacing.sleeper() });
+    let Pacing { mode, realtime: realtime_priority, .. } = plan.plan().pacing;
+    let mut sleeper = Sleeper::new(SleeperConfig { mode, realtime_priority, stop: Some(Arc::clone(halt)) });
     rehearse(&mut sleeper, clock, start);
     let (began, cpu) = (clock.now(), ThreadCpu::start());
     let flows = transmit(flows, clock, &mut sleeper, halt);

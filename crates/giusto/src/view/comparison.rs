@@ -88,21 +88,19 @@ impl Row {
 
 /// The columns; the flow is named where there are several.
 pub fn columns(several: bool) -> Vec<Column<Row>> {
-    let mut columns = vec![Column::words("controller", 0, |row: &Row| match row.ended_early_s {
-        Some(seconds) => format!("{} until {seconds:.1} s", row.controller),
-        None => row.controller.clone(),
-    })];
-    if several {
-        columns.push(Column::words("flow", 0, |row| row.flow.clone()));
-    }
-    columns.extend([
-        Column::number("link\nutilisation", 3, |row: &Row| or_unknown(row.utilisation_ratio, percent)),
+    let mut columns = vec![
+        Column::words("controller", 0, |row: &Row| match row.ended_early_s {
+            Some(seconds) => format!("{} until {seconds:.1} s", row.controller),
+            None => row.controller.clone(),
+        }),
+        Column::words("flow", 0, |row| row.flow.clone()),
+        Column::number("link\nutilisation", 3, |row| or_unknown(row.utilisation_ratio, percent)),
         Column::number("received\nMbit/s", 0, |row| mbits(row.received_rate_bps)),
         Column::number("target\nMbit/s", 0, |row| or_unknown(row.target_rate_bps, mbits)),
         Column::number("loss", 0, |row| or_unknown(row.loss_ratio, percent)),
         Column::number("queueing delay\nms p50/p95/p99", 0, |row| {
             or_unknown(row.queue_delay_ms, |Distribution { p50, p95, p99, .. }| {
-                format!("{} / {} / {}", short(p50), short(p95), short(p99))
+                [p50, p95, p99].map(short).join(" / ")
             })
         }),
         Column::number("frame delay\nms p95", 1, |row| {
@@ -118,7 +116,10 @@ pub fn columns(several: bool) -> Vec<Column<Row>> {
             (_, 0) => UNKNOWN.to_owned(),
             (met, all) => format!("{met}/{all}"),
         }),
-    ]);
+    ];
+    if !several {
+        columns.remove(1);
+    }
     columns
 }
 
@@ -149,7 +150,7 @@ mod tests {
     };
 
     #[test]
-    fn the_bottleneck_carries_least_over_the_whole_run() {
+    fn the_bottleneck_has_the_lowest_mean_rate() {
         let text = r#"
             duration = "2 s"
             [[link]]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::CellAlignment::{Left, Right};
+use comfy_table::CellAlignment;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -78,38 +78,31 @@ pub struct Summary {
 
 /// One summary for each combination and flow, in the order of the runs.
 pub fn summaries(finished: &[Finished]) -> Vec<Summary> {
-    let mut groups: Vec<(&BTreeMap<String, String>, &str, Vec<&FlowRecord>)> = Vec::new();
-    let mut places: BTreeMap<(&BTreeMap<String, String>, &str), usize> = BTreeMap::new();
-    for run in finished {
-        for flow in &run.result.flows {
-            let place = *places.entry((&run.parameters, &flow.id)).or_insert_with(|| {
-                groups.push((&run.parameters, &flow.id, Vec::new()));
-                groups.len() - 1
-            });
-            if let Some((_, _, flows)) = groups.get_mut(place) {
-                flows.push(flow);
-            }
-        }
-    }
-    groups
-        .into_iter()
-        .map(|(parameters, flow, flows)| {
+    // The runs of a combination follow each other, and have the same flows.
+    let combinations = finished.chunk_by(|a, b| a.parameters == b.parameters);
+    let summaries = combinations.flat_map(|runs| {
+        let first = runs.first().into_iter();
+        let flows =
+            first.flat_map(|first| first.result.flows.iter().map(move |flow| (first, flow))).enumerate();
+        flows.map(move |(place, (first, flow))| {
+            let own = || runs.iter().filter_map(|run| run.result.flows.get(place));
             let over = |figure: fn(&FlowRecord) -> Option<f64>| {
-                Interval::of(&flows.iter().filter_map(|flow| figure(flow)).collect::<Vec<_>>())
+                Interval::of(&own().filter_map(figure).collect::<Vec<_>>())
             };
             Summary {
-                parameters: parameters.clone(),
-                flow: flow.to_owned(),
-                runs: flows.len(),
+                parameters: first.parameters.clone(),
+                flow: flow.id.clone(),
+                runs: own().count(),
                 received_rate_bps: over(|flow| Some(flow.received_rate_bps)),
                 loss_ratio: over(|flow| flow.loss_ratio),
-                delay_p50_ms: over(|flow| flow.delay_ms.map(|delay| delay.p50)),
-                delay_p95_ms: over(|flow| flow.delay_ms.map(|delay| delay.p95)),
-                queue_delay_p95_ms: over(|flow| flow.queue_delay_ms.map(|delay| delay.p95)),
-                frame_delay_p95_ms: over(|flow| flow.frame_delay_ms.map(|delay| delay.p95)),
+                delay_p50_ms: over(|flow| Some(flow.delay_ms?.p50)),
+                delay_p95_ms: over(|flow| Some(flow.delay_ms?.p95)),
+                queue_delay_p95_ms: over(|flow| Some(flow.queue_delay_ms?.p95)),
+                frame_delay_p95_ms: over(|flow| Some(flow.frame_delay_ms?.p95)),
             }
         })
-        .collect()
+    });
+    summaries.collect()
 }
 
 /// Whether there are runs with several seeds, and the seed makes no difference.
@@ -118,21 +111,21 @@ pub fn seeds_make_no_difference(finished: &[Finished]) -> bool {
     pairs().next().is_some() && pairs().all(|(a, b)| a.result.flows == b.result.flows && a.seed != b.seed)
 }
 
-/// A column of a CSV table: its name and its value.
-type CsvColumn<T> = (String, Box<dyn Fn(&T) -> String>);
+/// A column: its name and its value.
+type Column<T> = (String, Box<dyn Fn(&T) -> String>);
 
-fn column<T: 'static>(name: &str, value: fn(&T) -> String) -> CsvColumn<T> {
+fn column<T: 'static>(name: &str, value: fn(&T) -> String) -> Column<T> {
     (name.to_owned(), Box::new(value))
 }
 
-/// One of the figures of a distribution.
+/// The name of a figure of a distribution, and its value.
 type Figure = (&'static str, fn(Distribution) -> f64);
 
 /// The columns of a distribution.
 fn distribution<T: 'static>(
     name: &'static str,
     of: fn(&T) -> Option<Distribution>,
-) -> impl Iterator<Item = CsvColumn<T>> {
+) -> impl Iterator<Item = Column<T>> {
     let figures: [Figure; 5] = [
         ("mean", |all| all.mean),
         ("p50", |all| all.p50),
@@ -140,7 +133,7 @@ fn distribution<T: 'static>(
         ("p99", |all| all.p99),
         ("max", |all| all.max),
     ];
-    figures.into_iter().map(move |(figure, value)| -> CsvColumn<T> {
+    figures.into_iter().map(move |(figure, value)| -> Column<T> {
         (format!("{name}_{figure}_ms"), Box::new(move |row| number(of(row).map(value))))
     })
 }
@@ -152,7 +145,7 @@ fn distribution<T: 'static>(
 ///
 /// If a row cannot be written, which does not happen in memory.
 pub fn flows_csv(paths: &[String], finished: &[Finished]) -> Result<Vec<u8>, csv::Error> {
-    let mut columns: Vec<CsvColumn<FlowRecord>> = vec![
+    let mut columns: Vec<Column<FlowRecord>> = vec![
         column("flow", |flow| flow.id.clone()),
         column("kind", |flow| flow.kind.clone()),
         column("controller", |flow| flow.controller.clone().unwrap_or_default()),
@@ -178,7 +171,7 @@ pub fn flows_csv(paths: &[String], finished: &[Finished]) -> Result<Vec<u8>, csv
 ///
 /// If a row cannot be written, which does not happen in memory.
 pub fn links_csv(paths: &[String], finished: &[Finished]) -> Result<Vec<u8>, csv::Error> {
-    let mut columns: Vec<CsvColumn<LinkRecord>> = vec![
+    let mut columns: Vec<Column<LinkRecord>> = vec![
         column("link", |link| link.id.clone()),
         column("utilisation_ratio", |link| number(link.utilisation_ratio)),
         column("offered_packets", |link| link.offered_packets.to_string()),
@@ -192,7 +185,7 @@ pub fn links_csv(paths: &[String], finished: &[Finished]) -> Result<Vec<u8>, csv
 
 fn csv<T>(
     paths: &[String],
-    columns: &[CsvColumn<T>],
+    columns: &[Column<T>],
     finished: &[Finished],
     rows: impl Fn(&Finished) -> &[T],
 ) -> Result<Vec<u8>, csv::Error> {
@@ -217,39 +210,38 @@ fn number(value: Option<f64>) -> String {
 
 /// Means over the seeds with their confidence intervals, one row for each combination and flow.
 pub fn text(paths: &[String], finished: &[Finished]) -> String {
-    let mut columns: Vec<(&str, _)> = paths.iter().map(|path| (path.as_str(), Left)).collect();
-    columns.extend([
-        ("flow", Left),
-        ("runs", Right),
-        ("received\nMbit/s", Right),
-        ("loss", Right),
-        ("delay p50\nms", Right),
-        ("delay p95\nms", Right),
-        ("queueing delay\np95 ms", Right),
-    ]);
     let summaries = summaries(finished);
-    let has_frames = summaries.iter().any(|summary| summary.frame_delay_p95_ms.is_some());
-    columns.extend(has_frames.then_some(("frame delay\np95 ms", Right)));
-    let rows = summaries.into_iter().map(|summary| {
-        let with = |interval: Option<Interval>, write: fn(f64) -> String| {
-            or_unknown(interval, |interval| match interval.half() {
-                Some(half) => format!("{} ± {}", write(interval.mean), write(half)),
-                None => write(interval.mean),
-            })
-        };
-        let mut row: Vec<String> =
-            paths.iter().map(|path| summary.parameters.get(path).cloned().unwrap_or_default()).collect();
-        row.extend([summary.flow, summary.runs.to_string()]);
-        row.push(with(summary.received_rate_bps, |bps| format!("{:.3}", bps / 1e6)));
-        row.push(with(summary.loss_ratio, percent));
-        row.push(with(summary.delay_p50_ms, short));
-        row.push(with(summary.delay_p95_ms, short));
-        row.push(with(summary.queue_delay_p95_ms, short));
-        row.extend(has_frames.then(|| with(summary.frame_delay_p95_ms, short)));
-        row
+    let mut columns: Vec<Column<Summary>> = Vec::new();
+    for path in paths.iter().cloned() {
+        let own = path.clone();
+        let value = move |row: &Summary| row.parameters.get(&own).cloned().unwrap_or_default();
+        columns.push((path, Box::new(value)));
+    }
+    columns.extend([
+        column("flow", |row: &Summary| row.flow.clone()),
+        column("runs", |row| row.runs.to_string()),
+        column("received\nMbit/s", |row| interval(row.received_rate_bps, |bps| format!("{:.3}", bps / 1e6))),
+        column("loss", |row| interval(row.loss_ratio, percent)),
+        column("delay p50\nms", |row| interval(row.delay_p50_ms, short)),
+        column("delay p95\nms", |row| interval(row.delay_p95_ms, short)),
+        column("queueing delay\np95 ms", |row| interval(row.queue_delay_p95_ms, short)),
+    ]);
+    if summaries.iter().any(|row| row.frame_delay_p95_ms.is_some()) {
+        columns.push(column("frame delay\np95 ms", |row| interval(row.frame_delay_p95_ms, short)));
+    }
+    let headers = columns.iter().enumerate().map(|(place, (header, _))| {
+        (header.as_str(), if place <= paths.len() { CellAlignment::Left } else { CellAlignment::Right })
     });
-    let table = of_cells(&columns, rows.collect());
+    let rows = summaries.iter().map(|row| columns.iter().map(|(_, value)| value(row)).collect());
+    let table = of_cells(&headers.collect::<Vec<_>>(), rows.collect());
     format!("{table}± is the 95 % confidence interval of the mean over the seeds.\n")
+}
+
+fn interval(interval: Option<Interval>, write: impl Fn(f64) -> String) -> String {
+    or_unknown(interval, |interval| match interval.half() {
+        Some(half) => format!("{} ± {}", write(interval.mean), write(half)),
+        None => write(interval.mean),
+    })
 }
 
 #[cfg(test)]

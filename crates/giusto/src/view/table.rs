@@ -1,6 +1,6 @@
 //! Tables for the terminal.
 
-use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
+use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Row, Table, TableStyle};
 
 use crate::{
     measured::result::RunResult,
@@ -92,14 +92,7 @@ pub fn run(run: &RunResult) -> String {
 
 /// A table of finished cells; each column has a header and an alignment.
 pub fn of_cells(columns: &[(&str, CellAlignment)], rows: Vec<Vec<String>>) -> String {
-    let mut table = bare();
-    table.set_header(columns.iter().map(|(header, _)| *header));
-    table.add_rows(rows);
-    for (&(_, alignment), shape) in columns.iter().zip(table.column_iter_mut()) {
-        shape.set_cell_alignment(alignment);
-        shape.set_padding((0, 1));
-    }
-    finish(&table)
+    finish(&with_header(columns.iter().copied(), rows))
 }
 
 /// A table without borders and colours.
@@ -109,26 +102,39 @@ fn bare() -> Table {
     table
 }
 
+/// A bare table with headers, and the alignments of their columns.
+fn with_header<'a>(
+    columns: impl Iterator<Item = (&'a str, CellAlignment)> + Clone,
+    rows: impl IntoIterator<Item: Into<Row>>,
+) -> Table {
+    let mut table = bare();
+    table.set_header(columns.clone().map(|(header, _)| header)).add_rows(rows);
+    for ((_, alignment), shape) in columns.zip(table.column_iter_mut()) {
+        shape.set_cell_alignment(alignment);
+        shape.set_padding((0, 1));
+    }
+    table
+}
+
 /// The text of `table`, without blanks at the ends of its lines.
 fn finish(table: &Table) -> String {
-    table.lines().fold(String::new(), |mut text, line| {
-        text.push_str(line.trim_end());
-        text.push('\n');
-        text
-    })
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// A table of all `columns`.
+pub fn full<T>(columns: &[Column<T>], rows: &[T]) -> String {
+    fitted(columns, rows, u16::MAX)
 }
 
 /// A table of as many of `columns` as fit into `width`.
 pub fn fitted<T>(columns: &[Column<T>], rows: &[T], width: u16) -> String {
     let mut shown: Vec<&Column<T>> = columns.iter().collect();
     loop {
-        let mut table = bare();
-        table.set_header(shown.iter().map(|column| column.header));
-        table.add_rows(rows.iter().map(|row| shown.iter().map(move |column| (column.cell)(row))));
-        for (column, shape) in shown.iter().zip(table.column_iter_mut()) {
-            shape.set_cell_alignment(column.alignment);
-            shape.set_padding((0, 1));
-        }
+        let headers = shown.iter().map(|column| (column.header, column.alignment));
+        let table = with_header(
+            headers,
+            rows.iter().map(|row| shown.iter().map(|column| (column.cell)(row)).collect::<Vec<_>>()),
+        );
         let needed: u32 = table.column_max_content_widths().iter().map(|&w| u32::from(w) + 2).sum();
         let last = shown.iter().map(|column| column.dispensable).max().unwrap_or(0);
         if needed.saturating_sub(2) <= width.into() || last == 0 {

@@ -1,117 +1,78 @@
 //! The tables of a simulated run in the terminal.
 
-use comfy_table::CellAlignment::{Left, Right};
-
 use crate::record::{Check, Distribution, FlowRecord, LinkRecord, RunRecord, StreamRecord};
 use crate::view::{
     format::{UNKNOWN, count, or_unknown, percent, plural, rate, short, time_us},
-    table::of_cells,
+    table::{Column, full},
 };
 
 /// Tables of flows and links, and a line for each check.
 pub fn tables(record: &RunRecord) -> String {
-    let flows = of_cells(
-        &[
-            ("flow", Left),
-            ("kind", Left),
-            ("sent", Right),
-            ("received", Right),
-            ("goodput", Right),
-            ("loss", Right),
-            ("marked", Right),
-            ("delay ms\np50 / p95 / max", Right),
-            ("queueing delay ms\np50 / p95 / max", Right),
-        ],
-        record.flows.iter().map(flow).collect(),
-    );
-    let links = of_cells(
-        &[
-            ("link", Left),
-            ("utilisation", Right),
-            ("packets\nin", Right),
-            ("\nout", Right),
-            ("\ndropped", Right),
-            ("\nmarked", Right),
-            ("queueing delay ms\nmean / p95 / max", Right),
-        ],
-        record.links.iter().map(link).collect(),
-    );
-    let media: Vec<Vec<String>> = record.flows.iter().filter_map(media).collect();
-    let media = if media.is_empty() {
-        String::new()
-    } else {
-        of_cells(
-            &[
-                ("media", Left),
-                ("target", Right),
-                ("changes", Right),
-                ("frames", Right),
-                ("frame delay ms\np50 / p95 / max", Right),
-                ("feedback", Right),
-            ],
-            media,
-        ) + "\n"
-    };
+    let links = media(record) + &streams(record) + &full(LINKS, &record.links);
     let checks: Vec<String> = record.checks.iter().map(check).collect();
-    [heading(record), flows, media + &streams(record) + &links, checks.join("\n")]
-        .join("\n")
-        .trim_end()
-        .to_owned()
+    let parts = [heading(record), full(FLOWS, &record.flows), links, checks.join("\n")];
+    parts.join("\n").trim_end().to_owned()
 }
+
+const FLOWS: &[Column<FlowRecord>] = &[
+    Column::words("flow", 0, |flow| flow.id.clone()),
+    Column::words("kind", 0, |flow| match &flow.controller {
+        Some(controller) => format!("{} {controller}", flow.kind),
+        None => flow.kind.clone(),
+    }),
+    Column::number("sent", 0, |flow| rate(flow.sent_rate_bps)),
+    Column::number("received", 0, |flow| rate(flow.received_rate_bps)),
+    Column::number("goodput", 0, |flow| or_unknown(flow.goodput_bps, rate)),
+    Column::number("loss", 0, |flow| or_unknown(flow.loss_ratio, percent)),
+    Column::number("marked", 0, |flow| or_unknown(flow.marked_ratio, percent)),
+    Column::number("delay ms\np50 / p95 / max", 0, |flow| or_unknown(flow.delay_ms, three)),
+    Column::number("queueing delay ms\np50 / p95 / max", 0, |flow| or_unknown(flow.queue_delay_ms, three)),
+];
+
+const LINKS: &[Column<LinkRecord>] = &[
+    Column::words("link", 0, |link| link.id.clone()),
+    Column::number("utilisation", 0, |link| or_unknown(link.utilisation_ratio, percent)),
+    Column::number("packets\nin", 0, |link| count(link.offered_packets)),
+    Column::number("\nout", 0, |link| count(link.delivered_packets)),
+    Column::number("\ndropped", 0, |link| count(link.dropped_packets)),
+    Column::number("\nmarked", 0, |link| count(link.marked_packets)),
+    Column::number("queueing delay ms\nmean / p95 / max", 0, |link| {
+        let three = |delay: Distribution| [delay.mean, delay.p95, delay.max].map(short).join(" / ");
+        or_unknown(link.queue_delay_ms, three)
+    }),
+];
 
 /// The name of the run and its duration.
 fn heading(record: &RunRecord) -> String {
-    let speed = if record.wall_s > 0.0 {
-        format!(
-            " in {}, {} times as fast",
-            time_us(record.wall_s * 1e6),
-            short(record.duration_s / record.wall_s)
-        )
+    let RunRecord { scenario, seed, duration_s, wall_s, .. } = record;
+    let speed = if *wall_s > 0.0 {
+        format!(" in {}, {} times as fast", time_us(wall_s * 1e6), short(duration_s / wall_s))
     } else {
         String::new()
     };
     let early = if record.interrupted { ", ended early: nothing was checked" } else { "" };
-    format!(
-        "{}, seed {}: {} s{speed}, {}{early}\n",
-        record.scenario,
-        record.seed,
-        record.duration_s,
-        plural(record.events, "event", "events")
-    )
+    let events = plural(record.events, "event", "events");
+    format!("{scenario}, seed {seed}: {duration_s} s{speed}, {events}{early}\n")
 }
 
-fn flow(flow: &FlowRecord) -> Vec<String> {
-    let kind = match &flow.controller {
-        Some(controller) => format!("{} {controller}", flow.kind),
-        None => flow.kind.clone(),
+/// A table of media flows; nothing if there are none.
+fn media(record: &RunRecord) -> String {
+    let is_media = |flow: &&FlowRecord| {
+        flow.target_rate_bps.is_some() || flow.decisions.is_some() || flow.feedback_rate_bps.is_some()
     };
-    vec![
-        flow.id.clone(),
-        kind,
-        rate(flow.sent_rate_bps),
-        rate(flow.received_rate_bps),
-        or_unknown(flow.goodput_bps, rate),
-        or_unknown(flow.loss_ratio, percent),
-        or_unknown(flow.marked_ratio, percent),
-        or_unknown(flow.delay_ms, three),
-        or_unknown(flow.queue_delay_ms, three),
-    ]
-}
-
-/// The row of a media flow.
-fn media(flow: &FlowRecord) -> Option<Vec<String>> {
-    let FlowRecord { target_rate_bps, decisions, frames, frame_delay_ms, feedback_rate_bps, .. } = flow;
-    if target_rate_bps.is_none() && decisions.is_none() && feedback_rate_bps.is_none() {
-        return None;
+    let flows: Vec<&FlowRecord> = record.flows.iter().filter(is_media).collect();
+    if flows.is_empty() {
+        return String::new();
     }
-    Some(vec![
-        flow.id.clone(),
-        or_unknown(*target_rate_bps, rate),
-        or_unknown(*decisions, count),
-        or_unknown(*frames, count),
-        or_unknown(*frame_delay_ms, three),
-        or_unknown(*feedback_rate_bps, rate),
-    ])
+    let columns: [Column<&FlowRecord>; 6] = [
+        Column::words("media", 0, |flow| flow.id.clone()),
+        Column::number("target", 0, |flow| or_unknown(flow.target_rate_bps, rate)),
+        Column::number("changes", 0, |flow| or_unknown(flow.decisions, count)),
+        Column::number("frames", 0, |flow| or_unknown(flow.frames, count)),
+        Column::number("frame delay ms\np50 / p95 / max", 0, |flow| or_unknown(flow.frame_delay_ms, three)),
+        Column::number("feedback", 0, |flow| or_unknown(flow.feedback_rate_bps, rate)),
+    ];
+    full(&columns, &flows) + "\n"
 }
 
 /// Whether the streams of a flow are shown: there are several videos, or the sender skipped frames or discarded packets.
@@ -122,54 +83,34 @@ pub(crate) fn shows_streams(flow: &FlowRecord) -> bool {
 
 /// A table of the streams of flows with several videos, or of which something was given up; nothing if there are none.
 fn streams(record: &RunRecord) -> String {
-    let of_those = record.flows.iter().filter(|flow| shows_streams(flow));
-    let streams: Vec<(&str, &StreamRecord)> =
-        of_those.flat_map(|flow| flow.streams.iter().map(|stream| (flow.id.as_str(), stream))).collect();
+    let shown = record.flows.iter().filter(|flow| shows_streams(flow));
+    let streams: Vec<(&FlowRecord, &StreamRecord)> =
+        shown.flat_map(|flow| flow.streams.iter().map(move |stream| (flow, stream))).collect();
     if streams.is_empty() {
         return String::new();
     }
-    let skipped = streams.iter().any(|(_, stream)| stream.skipped_frames.is_some());
-    let discarded = streams.iter().any(|(_, stream)| stream.discarded_packets.is_some());
-    let mut head = vec![
-        ("stream", Left),
-        ("priority", Right),
-        ("goodput", Right),
-        ("frames", Right),
-        ("frame delay ms\np50 / p95 / max", Right),
-    ];
-    head.extend(skipped.then_some(("frames\nskipped", Right)));
-    head.extend(discarded.then_some(("packets\ndiscarded", Right)));
-    let row = |&(flow, stream): &(&str, &StreamRecord)| {
-        let mut row = vec![
-            format!("{flow}: {}", stream.id),
-            stream.priority.map_or_else(String::new, short),
-            rate(stream.goodput_bps),
-            count(stream.frames),
-            or_unknown(stream.frame_delay_ms, three),
-        ];
-        row.extend(skipped.then(|| or_unknown(stream.skipped_frames, count)));
-        row.extend(discarded.then(|| or_unknown(stream.discarded_packets, count)));
-        row
-    };
-    of_cells(&head, streams.iter().map(row).collect()) + "\n"
-}
-
-fn link(link: &LinkRecord) -> Vec<String> {
-    vec![
-        link.id.clone(),
-        or_unknown(link.utilisation_ratio, percent),
-        count(link.offered_packets),
-        count(link.delivered_packets),
-        count(link.dropped_packets),
-        count(link.marked_packets),
-        or_unknown(link.queue_delay_ms, |delay| {
-            format!("{} / {} / {}", short(delay.mean), short(delay.p95), short(delay.max))
+    let mut columns: Vec<Column<(&FlowRecord, &StreamRecord)>> = vec![
+        Column::words("stream", 0, |(flow, stream)| format!("{}: {}", flow.id, stream.id)),
+        Column::number("priority", 0, |(_, stream)| stream.priority.map_or_else(String::new, short)),
+        Column::number("goodput", 0, |(_, stream)| rate(stream.goodput_bps)),
+        Column::number("frames", 0, |(_, stream)| count(stream.frames)),
+        Column::number("frame delay ms\np50 / p95 / max", 0, |(_, stream)| {
+            or_unknown(stream.frame_delay_ms, three)
         }),
-    ]
+    ];
+    if streams.iter().any(|(_, stream)| stream.skipped_frames.is_some()) {
+        let skipped = |(_, stream): &(_, &StreamRecord)| or_unknown(stream.skipped_frames, count);
+        columns.push(Column::number("frames\nskipped", 0, skipped));
+    }
+    if streams.iter().any(|(_, stream)| stream.discarded_packets.is_some()) {
+        let discarded = |(_, stream): &(_, &StreamRecord)| or_unknown(stream.discarded_packets, count);
+        columns.push(Column::number("packets\ndiscarded", 0, discarded));
+    }
+    full(&columns, &streams) + "\n"
 }
 
 fn three(delay: Distribution) -> String {
-    format!("{} / {} / {}", short(delay.p50), short(delay.p95), short(delay.max))
+    [delay.p50, delay.p95, delay.max].map(short).join(" / ")
 }
 
 /// The value of a check with its unit: `4.870 Mbit/s`.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     record::{DecisionRecord, FlowRecord, FlowTimeline, LinkTimeline, RunRecord, Timeline, TimelineOptions},
-    scenario::{FlowKind, Scenario},
+    scenario::{FlowKind, FlowSpec, Scenario},
     view::{
         decision::{cause_in_words, change_in_words, decision_in_words},
         format::{or_unknown, rate, short},
@@ -95,15 +95,15 @@ pub fn check(scenario: &Scenario, at: Timestamp, flow: Option<&str>) -> Result<(
         let (at, end) = (at.as_seconds(), scenario.end().as_seconds());
         return Err(format!("--why {at} s: the run ends at {end} s: ask for an earlier moment"));
     }
-    let media = scenario.flows().iter().filter(|spec| matches!(spec.kind, FlowKind::Media(_)));
-    let known: Vec<String> = media.clone().flat_map(|spec| spec.instances().collect::<Vec<_>>()).collect();
+    let is_media = |spec: &&FlowSpec| matches!(spec.kind, FlowKind::Media(_));
+    let media: Vec<&FlowSpec> = scenario.flows().iter().filter(is_media).collect();
+    let known: Vec<String> = media.iter().flat_map(|spec| spec.instances()).collect();
     if known.is_empty() {
         return Err("--why: no flow of this scenario has a controller whose decisions are recorded: ask for a scenario with a flow of kind media".to_owned());
     }
+    let mut names = known.iter().chain(media.iter().map(|spec| &spec.id));
     match flow {
-        Some(flow)
-            if !known.iter().any(|name| name == flow) && !media.clone().any(|spec| spec.id == flow) =>
-        {
+        Some(flow) if !names.any(|name| name == flow) => {
             Err(format!("--flow {flow}: no such flow is of kind media: known are {}", known.join(", ")))
         }
         _ => Ok(()),

@@ -2,9 +2,13 @@
 
 mod lead;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use giusto_units::{NANOS_PER_SECOND, TimeDelta, Timestamp};
@@ -52,6 +56,26 @@ impl SleepMode {
             Self::Balanced => [30_000, 120_000, 150_000],
             Self::Eco => [0; 3],
         }
+    }
+}
+
+impl fmt::Display for SleepMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Precise => "precise",
+            Self::Balanced => "balanced",
+            Self::Eco => "eco",
+        })
+    }
+}
+
+impl FromStr for SleepMode {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Precise, Self::Balanced, Self::Eco]
+            .into_iter()
+            .find(|mode| mode.to_string() == text)
+            .ok_or_else(|| format!("expected precise, balanced or eco, found \"{text}\""))
     }
 }
 

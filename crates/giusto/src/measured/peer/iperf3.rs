@@ -102,16 +102,14 @@ impl Iperf3 {
         if run.rate == Some(DataRate::ZERO) {
             return Err(PeerError::Rate);
         }
-        let mut outcome = self.attempt(run, stop, &mut on_live);
-        for _ in 1..PORT_ATTEMPTS {
-            match &outcome {
-                Err(PeerError::Failed { role: SERVER, reason, .. }) if reason.contains("in use") => {
-                    outcome = self.attempt(run, stop, &mut on_live);
-                }
-                _ => break,
+        let mut again = 1..PORT_ATTEMPTS;
+        loop {
+            match self.attempt(run, stop, &mut on_live) {
+                Err(PeerError::Failed { role: SERVER, reason, .. })
+                    if reason.contains("in use") && again.next().is_some() => {}
+                outcome => return outcome,
             }
         }
-        outcome
     }
 
     fn attempt(
@@ -132,17 +130,14 @@ impl Iperf3 {
         let client = self.start(&client_arguments(run, seconds, relay.port()))?;
         let mut pair = Pair { name: self.name(), clock, server, client };
         let limit = TimeDelta::from_seconds(seconds) + GRACE;
-        let report = match pair.wait(limit, stop, || on_live(&lock(&tally).live()))? {
-            Some(_) => Some(pair.report()?),
-            None => None,
-        };
+        let ended = pair.wait(limit, stop, || on_live(&lock(&tally).live()))?;
+        let report = ended.map(|_| pair.report()).transpose()?;
         drop(pair);
 
         // The client has ended: what it sent waits in the relay's socket at the latest.
         let relay = relay.stop();
-        let tally = std::mem::replace(&mut *lock(&tally), Tally::new(run, clock));
         let sent = report.and_then(|report| report.sent_packets);
-        let summary = tally.finish(sent, relay.kernel_dropped_packets).summary();
+        let summary = lock(&tally).finish(sent, relay.kernel_dropped_packets);
         if summary.received_packets == 0 && report.is_some() {
             return Err(PeerError::NothingArrived { name: self.name(), size: run.size });
         }
@@ -197,14 +192,14 @@ impl Pair {
 
     /// A server that has failed names the reason; its client only sees a closed connection.
     fn check_server(&mut self) -> Result<(), PeerError> {
-        match self.server.poll() {
+        let reason = match self.server.poll() {
             Ok(Some(status)) if !status.success() => {
-                let reason = complaint(&self.server.output().1);
-                Err(self.failed(SERVER, &reason.unwrap_or_else(|| status.to_string())))
+                complaint(&self.server.output().1).unwrap_or_else(|| status.to_string())
             }
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.failed(SERVER, &error.to_string())),
-        }
+            Ok(_) => return Ok(()),
+            Err(error) => error.to_string(),
+        };
+        Err(self.failed(SERVER, &reason))
     }
 
     /// The report of a client that has ended.

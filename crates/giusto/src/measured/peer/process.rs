@@ -2,50 +2,47 @@
 
 use std::{
     ffi::OsStr,
-    io::{self, Read},
+    fs::File,
+    io::{self, Read, Seek},
     os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc::{self, Receiver},
     thread,
     time::Duration,
 };
 
-/// The most that is kept of an output: the report of a day has about 40 MB.
+/// The maximum that is read of an output, in bytes: the report of a day has about 40 MB.
 const MAX_OUTPUT: u64 = 64 << 20;
-/// How long to wait for the rest of the output of an ended process.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running process. Dropping it kills it, by its own id, and reaps it.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
-    stdout: Receiver<Vec<u8>>,
-    stderr: Receiver<Vec<u8>>,
+    stdout: File,
+    stderr: File,
 }
 
 impl Process {
     /// Starts `program` without input, in a process group of its own: Ctrl-C reaches its owner, who then ends it.
     pub(super) fn start(program: &Path, arguments: &[impl AsRef<OsStr>]) -> io::Result<Self> {
-        let mut child = Command::new(program)
+        // A full pipe would block the process; a file does not.
+        let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        let child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(stdout.try_clone()?)
+            .stderr(stderr.try_clone()?)
             .process_group(0)
             .spawn()?;
-        let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
         Ok(Self { child, stdout, stderr })
     }
 
     /// Waits for its end, at most for `limit`.
     pub(super) fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
-        let ended = self.poll()?;
-        if ended.is_none() {
+        if self.poll()?.is_none() {
             thread::park_timeout(limit);
-            return self.poll();
         }
-        Ok(ended)
+        self.poll()
     }
 
     /// Its exit status, if it has ended.
@@ -53,44 +50,24 @@ impl Process {
         self.child.try_wait()
     }
 
-    /// Kills it if it still runs, and reaps it.
-    pub(super) fn end(&mut self) {
-        // Until it is reaped its id belongs to no other process. Where it has ended by itself, both calls do nothing.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-
-    /// Its standard output and standard error, once it has ended.
-    pub(super) fn output(&self) -> (String, String) {
-        let text = |output: &Receiver<Vec<u8>>| {
-            let bytes = output.recv_timeout(PATIENCE).unwrap_or_default();
+    /// Its standard output and standard error. It must have ended: it writes where we read.
+    pub(super) fn output(&mut self) -> (String, String) {
+        let text = |file: &mut File| {
+            let mut bytes = Vec::new();
+            // Bytes read before an error count.
+            let _ = file.rewind().and_then(|()| file.take(MAX_OUTPUT).read_to_end(&mut bytes));
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        (text(&self.stdout), text(&self.stderr))
+        (text(&mut self.stdout), text(&mut self.stderr))
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.end();
+        // Until it is reaped its id belongs to no other process. Where it has ended by itself, both calls do nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
-}
-
-/// Reads an output to its end in a thread of its own, so that a full pipe never blocks the process.
-fn collect(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
-    let (done, output) = mpsc::channel();
-    let read = move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // Bytes read before an error count; bytes beyond the limit are read and dropped.
-            let _ = pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes);
-            let _ = io::copy(&mut pipe, &mut io::sink());
-        }
-        let _ = done.send(bytes);
-    };
-    // Without a thread the pipe is closed and the output empty.
-    let _ = thread::Builder::new().name("peer-output".to_owned()).spawn(read);
-    output
 }
 
 #[cfg(test)]
@@ -103,18 +80,17 @@ mod tests {
         Path::new(&format!("/proc/{id}")).exists()
     }
 
+    /// Its exit status, within ten seconds.
+    fn end(process: &mut Process) -> Option<i32> {
+        let mut waits = (0..1000).map(|_| process.wait(Duration::from_millis(10)).unwrap());
+        waits.find_map(|status| status?.code())
+    }
+
     #[test]
     fn both_outputs_are_collected_to_the_end() {
-        let script = "printf out; printf err >&2; exit 3";
-        let mut process = Process::start(Path::new(SHELL), &["-c", script]).unwrap();
-        let mut status = None;
-        for _ in 0..1000 {
-            status = process.wait(Duration::from_millis(10)).unwrap();
-            if status.is_some() {
-                break;
-            }
-        }
-        assert_eq!(status.and_then(|status| status.code()), Some(3));
+        let mut process =
+            Process::start(Path::new(SHELL), &["-c", "printf out; printf err >&2; exit 3"]).unwrap();
+        assert_eq!(end(&mut process), Some(3));
         assert_eq!(process.output(), ("out".to_owned(), "err".to_owned()));
     }
 
@@ -128,9 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pipe_does_not_block_the_process() {
+    fn much_output_does_not_block_the_process() {
         let script = "head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2";
-        let process = Process::start(Path::new(SHELL), &["-c", script]).unwrap();
+        let mut process = Process::start(Path::new(SHELL), &["-c", script]).unwrap();
+        assert_eq!(end(&mut process), Some(0));
         let (out, err) = process.output();
         assert_eq!((out.len(), err.len()), (1_000_000, 1_000_000));
     }

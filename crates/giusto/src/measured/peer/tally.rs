@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use giusto_measure::{Arrival, ClockRelation, MeterConfig, SequenceConfig, StreamMeter};
+use giusto_measure::{Arrival, ClockRelation, MeterConfig, SequenceConfig, StreamMeter, StreamSummary};
 use giusto_net::{Clock, TrafficClass, emulate::Observed};
 use giusto_rtp::SequenceUnwrapper;
 use giusto_units::{DataSize, NANOS_PER_SECOND, PeerTimestamp};
@@ -86,15 +86,15 @@ impl Tally {
         });
     }
 
-    /// The meter at the end; `sent` is the peer's own count, `kernel_dropped` that of the relay's socket.
-    pub(super) fn finish(self, sent: Option<u64>, kernel_dropped: u64) -> StreamMeter {
-        let mut meter = self.meter.unwrap_or_else(|| StreamMeter::new(&self.config));
+    /// The summary at the end; `sent` is the peer's own count, `kernel_dropped` that of the relay's socket.
+    pub(super) fn finish(&mut self, sent: Option<u64>, kernel_dropped: u64) -> StreamSummary {
+        let meter = self.meter.get_or_insert_with(|| StreamMeter::new(&self.config));
         let dropped = kernel_dropped.max(self.kernel_dropped);
         meter.on_kernel_drops(u32::try_from(dropped).unwrap_or(u32::MAX));
         if let Some(sent) = sent {
             meter.finish(sent);
         }
-        meter
+        meter.summary()
     }
 
     /// The figures of the stream so far.
@@ -166,7 +166,7 @@ mod tests {
                 tally.on_datagram(&observed(&datagram(origin + at, n + 1), at + late));
             }
         }
-        let summary = tally.finish(Some(102), 5).summary();
+        let summary = tally.finish(Some(102), 5);
         assert_eq!((summary.received_packets, summary.lost_packets), (99, 3));
         assert_eq!((summary.kernel_dropped_packets, summary.implausible_packets), (5, 0));
         let gaps = summary.gap_error.unwrap();
@@ -183,15 +183,15 @@ mod tests {
             let at = u64::from(n) * 1_600_000;
             tally.on_datagram(&observed(&datagram(1_700_000_000 * NANOS_PER_SECOND + at, n + 1), at));
         }
-        let summary = tally.finish(None, 0).summary();
+        let summary = tally.finish(None, 0);
         assert_eq!((summary.received_packets, summary.lost_packets), (10, 0));
         assert_eq!(summary.delay.map(|delay| delay.basis), Some(DelayBasis::Relative));
     }
 
     #[test]
     fn a_tally_without_datagrams_is_empty() {
-        let tally = Tally::new(&RUN, Clock::start());
+        let mut tally = Tally::new(&RUN, Clock::start());
         assert_eq!(tally.live(), LiveFigures { streams: 1, ..LiveFigures::default() });
-        assert_eq!(tally.finish(None, 0).summary().received_packets, 0);
+        assert_eq!(tally.finish(None, 0).received_packets, 0);
     }
 }

@@ -7,7 +7,7 @@ mod parquet;
 mod row;
 
 use std::{
-    fmt::Write,
+    fmt::{self, Write},
     io,
     path::{Path, PathBuf},
 };
@@ -17,7 +17,7 @@ use giusto_units::Timestamp;
 
 use crate::scenario::Scenario;
 use crate::whole_file::{Content, WholeFile, WriteError};
-use row::{COLUMNS, Row, Value};
+use row::{COLUMNS, Row, Values, What};
 
 /// Why a trace could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -94,17 +94,17 @@ impl TraceNames {
 pub struct TraceFile {
     path: PathBuf,
     /// The writer, or the first error.
-    state: Result<Format, io::Error>,
+    writer: Result<Box<dyn Writer>, io::Error>,
     rows: u64,
     /// Decisions and frames of each flow so far.
     notes: Vec<(i64, i64)>,
 }
 
-#[derive(Debug)]
-enum Format {
-    Csv(Csv),
-    #[cfg(feature = "parquet")]
-    Parquet(Box<parquet::Parquet>),
+/// Writes rows in one format.
+trait Writer: fmt::Debug {
+    fn write(&mut self, row: Row) -> Result<(), io::Error>;
+
+    fn finish(self: Box<Self>) -> Result<WholeFile, io::Error>;
 }
 
 impl TraceFile {
@@ -114,25 +114,20 @@ impl TraceFile {
     ///
     /// [`TraceFileError`] names the path and the fix.
     pub fn create(path: &Path, names: TraceNames) -> Result<Self, TraceFileError> {
-        let extension =
-            path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         let open = || WholeFile::create(path, Content::TRACE);
-        let format = match extension.as_deref() {
+        let writer: Result<Box<dyn Writer>, _> = match extension.to_str() {
             #[cfg(feature = "parquet")]
-            Some("parquet") => {
-                let writer =
-                    parquet::Parquet::new(open()?, &names).map_err(|source| failure(path, source))?;
-                Ok(Format::Parquet(Box::new(writer)))
-            }
+            Some("parquet") => parquet::Parquet::new(open()?, &names).map(|writer| Box::new(writer) as _),
             #[cfg(not(feature = "parquet"))]
             Some("parquet") => return Err(TraceFileError::NoParquet { path: path.to_owned() }),
             // A path that cannot be a file gets the better message from `open`.
-            _ if extension.as_deref() == Some("csv") || path.is_dir() || path.file_name().is_none() => {
-                Csv::new(open()?, names).map(Format::Csv)
+            other if other == Some("csv") || path.is_dir() || path.file_name().is_none() => {
+                Csv::new(open()?, names).map(|writer| Box::new(writer) as _)
             }
             _ => return Err(TraceFileError::Format { path: path.to_owned() }),
         };
-        Ok(Self { path: path.to_owned(), state: format, rows: 0, notes: Vec::new() })
+        Ok(Self { path: path.to_owned(), writer, rows: 0, notes: Vec::new() })
     }
 
     /// Completes the file and lets it appear. Returns the number of rows.
@@ -141,42 +136,24 @@ impl TraceFile {
     ///
     /// [`TraceFileError`] names the first failure since the beginning; then there is no file.
     pub fn finish(self) -> Result<u64, TraceFileError> {
-        let path = self.path;
-        let written = self.state.and_then(|format| match format {
-            Format::Csv(csv) => csv.finish(),
-            #[cfg(feature = "parquet")]
-            Format::Parquet(parquet) => parquet.finish(),
-        });
-        written.map_err(|source| failure(&path, source))?.commit()?;
+        let written = self.writer.and_then(Writer::finish);
+        written.map_err(|source| WriteError::io(&self.path, Content::TRACE, source))?.commit()?;
         Ok(self.rows)
     }
 
-    #[cfg_attr(
-        not(feature = "parquet"),
-        expect(clippy::needless_pass_by_value, reason = "Parquet keeps rows")
-    )]
-    fn write(&mut self, row: Row) {
-        let Ok(format) = &mut self.state else { return };
-        let written = match format {
-            Format::Csv(csv) => csv.write(&row),
-            #[cfg(feature = "parquet")]
-            Format::Parquet(parquet) => parquet.push(row),
-        };
-        match written {
+    fn write(&mut self, at: Timestamp, what: What) {
+        let Ok(writer) = &mut self.writer else { return };
+        match writer.write(Row { at, what }) {
             Ok(()) => self.rows += 1,
             // Drops the writer and its file at once: a full disk does not stay full.
-            Err(error) => self.state = Err(error),
+            Err(error) => self.writer = Err(error),
         }
     }
 }
 
-fn failure(path: &Path, source: io::Error) -> TraceFileError {
-    WriteError::io(path, Content::TRACE, source).into()
-}
-
 impl Observer for TraceFile {
     fn on_event(&mut self, now: Timestamp, event: &Event) {
-        self.write(Row::new(now, event));
+        self.write(now, What::Event(*event));
     }
 
     fn on_note(&mut self, now: Timestamp, note: &Note) {
@@ -190,60 +167,59 @@ impl Observer for TraceFile {
             Note::Frame { .. } => frames,
             _ => return,
         };
-        let row = Row::of_note(now, note, *number);
+        let what = What::Note(*note, *number);
         *number += 1;
-        self.write(row);
+        self.write(now, what);
     }
 }
 
 /// Traces as comma-separated values.
 #[derive(Debug)]
 struct Csv {
-    writer: Box<csv::Writer<WholeFile>>,
+    writer: csv::Writer<WholeFile>,
     names: TraceNames,
     cell: String,
 }
 
 impl Csv {
     fn new(file: WholeFile, names: TraceNames) -> Result<Self, io::Error> {
-        let mut writer = Box::new(csv::Writer::from_writer(file));
+        let mut writer = csv::Writer::from_writer(file);
         writer.write_record(COLUMNS.iter().map(|column| column.name)).map_err(io_error)?;
         Ok(Self { writer, names, cell: String::new() })
     }
+}
 
-    fn write(&mut self, row: &Row) -> Result<(), io::Error> {
+impl Writer for Csv {
+    fn write(&mut self, row: Row) -> Result<(), io::Error> {
         for column in &COLUMNS {
             self.cell.clear();
             let cell = &mut self.cell;
             // Writing to a string cannot fail.
-            let _ = match (column.value)(row) {
-                Value::Null => Ok(()),
-                Value::Integer(value) => write!(cell, "{value}"),
-                Value::Number(value) => write!(cell, "{value}"),
-                Value::Text(text) => cell.write_str(text),
-                Value::Flow(flow) => write_name(cell, &self.names.flows, flow),
-                Value::Link(link) => write_name(cell, &self.names.links, link),
+            let _ = match column.values {
+                Values::Integer(value) => value(&row).map(|value| write!(cell, "{value}")),
+                Values::Number(value) => value(&row).map(|value| write!(cell, "{value}")),
+                Values::Text(value) => value(&row).map(|text| cell.write_str(text)),
+                Values::Flow => Some(write_name(cell, &self.names.flows, row.flow())),
+                Values::Link => row.link().map(|link| write_name(cell, &self.names.links, link)),
             };
             self.writer.write_field(&self.cell).map_err(io_error)?;
         }
         self.writer.write_record(None::<&[u8]>).map_err(io_error)
     }
 
-    fn finish(self) -> Result<WholeFile, io::Error> {
-        self.writer.into_inner().map_err(|unwritten| {
-            let error = unwritten.error();
-            io::Error::new(error.kind(), error.to_string())
-        })
+    fn finish(self: Box<Self>) -> Result<WholeFile, io::Error> {
+        self.writer.into_inner().map_err(csv::IntoInnerError::into_error)
     }
 }
 
-fn write_name(cell: &mut String, names: &[String], place: u32) -> std::fmt::Result {
+fn write_name(cell: &mut String, names: &[String], place: u32) -> fmt::Result {
     match names.get(place as usize) {
         Some(name) => cell.write_str(name),
         None => write!(cell, "{place}"),
     }
 }
 
+/// The system's error inside an error of CSV.
 fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

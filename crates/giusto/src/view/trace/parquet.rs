@@ -4,19 +4,22 @@ use std::{io, sync::Arc};
 
 use parquet::{
     basic::{Compression, Encoding},
-    data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type},
+    data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type},
     errors::ParquetError,
-    file::{properties::WriterProperties, writer::SerializedFileWriter},
+    file::{
+        properties::WriterProperties,
+        writer::{SerializedColumnWriter, SerializedFileWriter},
+    },
     schema::{parser::parse_message_type, types::ColumnPath},
 };
 
 use super::{
-    TraceNames,
-    row::{COLUMNS, Column, Row, Type, Value},
+    TraceNames, Writer,
+    row::{COLUMNS, Row, Values},
 };
 use crate::whole_file::WholeFile;
 
-/// Rows of a row group: some 60 MB while it is being collected.
+/// Rows of a row group: some 90 MB while it is being collected.
 const ROWS_PER_GROUP: usize = 1 << 20;
 
 /// Rows that are encoded at a time.
@@ -38,10 +41,10 @@ impl Parquet {
     pub(super) fn new(file: WholeFile, names: &TraceNames) -> Result<Self, io::Error> {
         let columns = COLUMNS.iter().map(|column| {
             let repetition = if column.nullable { "optional" } else { "required" };
-            match column.holds {
-                Type::Integer => format!("{repetition} int64 {};", column.name),
-                Type::Number => format!("{repetition} double {};", column.name),
-                Type::Text => format!("{repetition} byte_array {} (utf8);", column.name),
+            match column.values {
+                Values::Integer(_) => format!("{repetition} int64 {};", column.name),
+                Values::Number(_) => format!("{repetition} double {};", column.name),
+                _ => format!("{repetition} byte_array {} (utf8);", column.name),
             }
         });
         let schema = format!("message trace {{ {} }}", columns.collect::<String>());
@@ -63,47 +66,24 @@ impl Parquet {
         })
     }
 
-    pub(super) fn push(&mut self, row: Row) -> Result<(), io::Error> {
-        self.rows.push(row);
-        if self.rows.len() < ROWS_PER_GROUP { Ok(()) } else { self.write_group().map_err(io_error) }
-    }
-
-    pub(super) fn finish(mut self) -> Result<WholeFile, io::Error> {
-        if !self.rows.is_empty() {
-            self.write_group().map_err(io_error)?;
-        }
-        self.writer.into_inner().map_err(io_error)
-    }
-
     fn write_group(&mut self) -> Result<(), ParquetError> {
         let mut group = self.writer.next_row_group()?;
-        let (mut integers, mut numbers, mut texts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut present = Vec::new();
+        let (rows, flows, links) = (&self.rows, &self.flows, &self.links);
         for column in &COLUMNS {
             let Some(mut writer) = group.next_column()? else { break };
-            for rows in self.rows.chunks(ROWS_PER_BATCH) {
-                integers.clear();
-                numbers.clear();
-                texts.clear();
-                present.clear();
-                for row in rows {
-                    let value = (column.value)(row);
-                    present.push(i16::from(value != Value::Null));
-                    match value {
-                        Value::Null => {}
-                        Value::Integer(value) => integers.push(value),
-                        Value::Number(value) => numbers.push(value),
-                        Value::Text(text) => texts.push(text.into()),
-                        Value::Flow(flow) => texts.push(name(&self.flows, flow)),
-                        Value::Link(link) => texts.push(name(&self.links, link)),
-                    }
+            let to = (&mut writer, column.nullable);
+            match column.values {
+                Values::Integer(value) => write_column::<Int64Type>(to, rows, value)?,
+                Values::Number(value) => write_column::<DoubleType>(to, rows, value)?,
+                Values::Text(value) => {
+                    write_column::<ByteArrayType>(to, rows, |row| value(row).map(ByteArray::from))?;
                 }
-                let present = column.nullable.then_some(present.as_slice());
-                match column.holds {
-                    Type::Integer => writer.typed::<Int64Type>().write_batch(&integers, present, None)?,
-                    Type::Number => writer.typed::<DoubleType>().write_batch(&numbers, present, None)?,
-                    Type::Text => writer.typed::<ByteArrayType>().write_batch(&texts, present, None)?,
-                };
+                Values::Flow => {
+                    write_column::<ByteArrayType>(to, rows, |row| Some(name(flows, row.flow())))?;
+                }
+                Values::Link => {
+                    write_column::<ByteArrayType>(to, rows, |row| Some(name(links, row.link()?)))?;
+                }
             }
             writer.close()?;
         }
@@ -111,6 +91,34 @@ impl Parquet {
         self.rows.clear();
         Ok(())
     }
+}
+
+impl Writer for Parquet {
+    fn write(&mut self, row: Row) -> Result<(), io::Error> {
+        self.rows.push(row);
+        if self.rows.len() < ROWS_PER_GROUP { Ok(()) } else { self.write_group().map_err(io_error) }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<WholeFile, io::Error> {
+        if !self.rows.is_empty() {
+            self.write_group().map_err(io_error)?;
+        }
+        self.writer.into_inner().map_err(io_error)
+    }
+}
+
+fn write_column<T: DataType>(
+    (writer, nullable): (&mut SerializedColumnWriter<'_>, bool),
+    rows: &[Row],
+    value: impl Fn(&Row) -> Option<T::T>,
+) -> Result<(), ParquetError> {
+    for rows in rows.chunks(ROWS_PER_BATCH) {
+        let values: Vec<Option<T::T>> = rows.iter().map(&value).collect();
+        let present: Vec<i16> = values.iter().map(|value| value.is_some().into()).collect();
+        let values: Vec<T::T> = values.into_iter().flatten().collect();
+        writer.typed::<T>().write_batch(&values, nullable.then_some(&present), None)?;
+    }
+    Ok(())
 }
 
 fn name(names: &[ByteArray], place: u32) -> ByteArray {

@@ -159,7 +159,7 @@ fn an_abandoned_trace_leaves_no_file() {
 
 #[cfg(feature = "parquet")]
 mod parquet_files {
-    use parquet::{
+    use ::parquet::{
         file::reader::{FileReader, SerializedFileReader},
         record::{Field, RowAccessor},
     };
