@@ -90,6 +90,8 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
 pub struct Slips {
     /// Datagrams that were late beyond the burst bound and left in a catch-up burst.
     pub caught_up_packets: u64,
+    /// The most datagrams that left back to back, without a pause, in one catch-up burst.
+    pub largest_burst_packets: u64,
     /// Datagrams that were never sent because their time had passed.
     pub skipped_packets: u64,
     /// How often the schedule was moved to begin anew.
