@@ -45,8 +45,8 @@ pub struct GridConfig {
 /// 3. A lateness of `M · T` or more is *beyond the bound*. [`CatchUp`] decides:
 ///    - `Burst`: everything stays owed. Until nothing is owed any more, cycles leave in bursts, with pauses between them. A
 ///      bucket of depth `B` fills at `2R`; once empty, the next burst waits until it is full. While cycles are owed the bucket
-///      goes on filling above `B` for as long as the machine holds the sender up: a pause that is overslept by `o` allows
-///      `2R · o` more. So sleeps that end late, however late, cannot keep the sender from catching up.
+///      goes on filling above `B` for as long as the machine holds the sender up, at most for 100 ms: a pause that is overslept
+///      by `o` allows `2R · o` more. So sleeps that end late cannot keep the sender from catching up.
 ///    - `Skip`: the oldest whole cycles are dropped until what is left is within the bound. The grid keeps its phase.
 ///    - `Reanchor`: a new grid begins, with a cycle due now. What was owed is forgotten.
 ///
@@ -76,7 +76,7 @@ pub struct GridConfig {
 ///   [`Slips`] counts. Keeping up takes sends that are faster than `R`.
 /// - **Bursts.** Over any window `w`, with `Skip` and `Reanchor` no more than `R · w + c + B` is sent, with `Burst` no more
 ///   than `2R · (w + h) + c + B`, where `h` is the longest time from the moment at which a sleep should have ended to the next
-///   sleep: zero on a machine that wakes on time and sends at once. [`Slips::largest_burst_packets`] reports the largest. The
+///   sleep, at most 100 ms: zero on a machine that wakes on time and sends at once. [`Slips::largest_burst_packets`] reports the largest. The
 ///   cycle `c` is the fence post that a perfect sender has as well.
 /// - **At one instant** never more than `B`, with `Burst` `B + 2R · h`.
 /// - **Honest.** Every cycle reports its own `due`, so that actual time − `due` is its true error.
@@ -193,7 +193,7 @@ impl Schedule for Grid {
         if !self.catching_up {
             self.bucket.start(now.as_nanos());
         }
-        self.bucket.on_sent(half(nanos));
+        self.bucket.on_sent(now.as_nanos(), half(nanos));
         if size > DataSize::ZERO && self.catching_up {
             self.slips.caught_up_packets += std::mem::take(&mut self.overdue_packets);
             self.burst_packets += u64::from(self.packets);
@@ -203,6 +203,14 @@ impl Schedule for Grid {
 
     fn on_woke(&mut self, now: Timestamp) {
         self.clock.clamp(now);
+    }
+
+    fn on_ended(&mut self, end: Timestamp) {
+        if self.line.due() < end {
+            let last = Timestamp::from_nanos(end.as_nanos().saturating_sub(1));
+            let owed = self.line.times_until(last, self.cycle).saturating_add(1);
+            self.slips.skipped_packets += owed.saturating_mul(u64::from(self.packets));
+        }
     }
 
     fn slips(&self) -> Slips {
@@ -227,6 +235,10 @@ struct Bucket {
 }
 
 impl Bucket {
+    /// For so many nanoseconds it fills above its depth. A machine with ten busy threads on a core wakes one of them within
+    /// 50 ms; after a longer stall (a process that was stopped) a burst of all that is owed would harm the network.
+    const MAX_HELD_UP: u64 = 100_000_000;
+
     /// A bucket that holds `cycles` cycles of `cycle` nanoseconds.
     fn new(cycle: u64, cycles: u64) -> Self {
         Self { cycle, depth: cycle.saturating_mul(cycles), full_at: 0, paused_until: 0 }
@@ -249,8 +261,8 @@ impl Bucket {
         (now < self.paused_until).then(|| Timestamp::from_nanos(self.paused_until))
     }
 
-    fn on_sent(&mut self, nanos: u64) {
-        self.full_at = self.full_at.saturating_add(nanos);
+    fn on_sent(&mut self, now: u64, nanos: u64) {
+        self.full_at = self.full_at.max(now.saturating_sub(Self::MAX_HELD_UP)).saturating_add(nanos);
     }
 }
 

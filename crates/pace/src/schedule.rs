@@ -57,6 +57,11 @@ pub trait Schedule: Send + std::fmt::Debug {
         let _ = (since, now);
     }
 
+    /// The driver sends nothing more: what was due before `end` and has not been sent is skipped.
+    fn on_ended(&mut self, end: Timestamp) {
+        let _ = end;
+    }
+
     /// How the schedule has dealt with late cycles.
     fn slips(&self) -> Slips {
         Slips::default()
@@ -78,6 +83,10 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
 
     fn on_starved(&mut self, since: Timestamp, now: Timestamp) {
         (**self).on_starved(since, now);
+    }
+
+    fn on_ended(&mut self, end: Timestamp) {
+        (**self).on_ended(end);
     }
 
     fn slips(&self) -> Slips {

@@ -32,6 +32,7 @@ fn request() -> StreamRequest {
         layer: HeaderLayer::Payload,
         size: Some(DataSize::from_bytes(SIZE as u64)),
         gap: None,
+        packets: Some(1_000_000),
         pacing: PacingNote::default(),
         clock: ClockIdentity::default(),
     }
@@ -288,6 +289,32 @@ fn hostile_datagrams_are_counted_and_touch_no_stream() {
     let summaries: Vec<_> = net.receiver.streams().map(|(_, stream)| stream.meter().summary()).collect();
     assert_eq!((summaries[0].received_packets, summaries[0].duplicate_packets), (10, 3));
     assert_eq!((summaries[1].received_packets, summaries[1].duplicate_packets), (0, 0));
+}
+
+#[test]
+fn a_flipped_bit_in_a_sequence_number_costs_one_datagram() {
+    let mut net = Net::new(receiver_config());
+    let from = address(5000);
+    let (_sender, token) = net.open(from);
+    net.send(from, token, 0..100);
+    // Damage that the checksum finds: every bit of the sequence number.
+    for bit in 0..64 {
+        let mut damaged = datagram(token, 100, 0);
+        damaged[12 + bit / 8] ^= 1 << (bit % 8);
+        net.deliver(from, &damaged);
+    }
+    assert_eq!(net.receiver.counters().corrupt, 64);
+    // Numbers that no sender of this rate can have come to, under a valid checksum. At 1000 datagrams a second, after less than
+    // a second, with the margin of 2 s: below 9000.
+    for wild in [524_288, 9000, 999_999, 1_000_000, u64::MAX - 1] {
+        net.send(from, token, [wild]);
+    }
+    // Possible, but confirmed by no other.
+    net.send(from, token, [6000]);
+    net.send(from, token, 100..1000);
+    let summary = net.receiver.streams().next().unwrap().1.meter().summary();
+    assert_eq!((summary.received_packets, summary.lost_packets), (1000, 0), "{summary:?}");
+    assert_eq!((summary.implausible_packets, summary.too_old_packets, summary.duplicate_packets), (6, 0, 0));
 }
 
 #[test]

@@ -257,12 +257,17 @@ impl Receiver {
         match wire::kind(datagram) {
             Ok(Kind::Control) => match Message::decode(datagram) {
                 Ok(message) => self.handle_message(now, message, datagram.len(), inbound),
+                Err(WireError::Corrupt) => self.counters.corrupt += 1,
                 Err(_) => self.counters.malformed += 1,
             },
             // Data without a stream, or of a stream that has been forgotten.
-            Ok(Kind::Data) if DataHeader::parse(datagram).is_err() => self.counters.malformed += 1,
-            Ok(Kind::Data) if self.lingering.contains_key(&from) => self.counters.late += 1,
-            Ok(Kind::Data) => self.counters.forged += 1,
+            Ok(Kind::Data) => match DataHeader::parse(datagram) {
+                Ok(_) if self.lingering.contains_key(&from) => self.counters.late += 1,
+                Ok(_) => self.counters.forged += 1,
+                Err(WireError::Corrupt) => self.counters.corrupt += 1,
+                Err(_) => self.counters.malformed += 1,
+            },
+            Err(WireError::Corrupt) => self.counters.corrupt += 1,
             Err(WireError::Version(_)) => self.counters.other_version += 1,
             Err(WireError::Malformed) => self.counters.malformed += 1,
             Err(WireError::Foreign) => self.handle_unannounced(now, from, datagram, inbound),

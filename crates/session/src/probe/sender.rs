@@ -278,7 +278,7 @@ impl Sender {
         match self.state {
             State::Running(token) if std::mem::take(&mut self.ping_due) => {
                 // As long as the answer, which carries three times.
-                const PONG_BYTES: usize = 48;
+                const PONG_BYTES: usize = 52;
                 let ping = Message::Ping { token, sent_ns: now.as_nanos(), path: self.path() };
                 Some(ping.encode(PONG_BYTES))
             }
