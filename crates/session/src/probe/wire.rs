@@ -17,12 +17,12 @@
 //!   +---------------------------------------------------------------+
 //!   |        actual send time (64 bit, ns on the sender's clock)    |
 //!   +---------------------------------------------------------------+
-//!   |           CRC32c of the bytes before (RFC 9260 §A)            |
+//!   |           CRC-32C of the bytes before (RFC 9260 §A)            |
 //!   +---------------------------------------------------------------+
 //!   |                            filler ...                         |
 //! ```
 //!
-//! All integers are big-endian. Control messages (kind `0x21`) are the CRC32c of all that follows (4 bytes), a [`Message`] in
+//! All integers are big-endian. Control messages (kind `0x21`) are the CRC-32C of all that follows (4 bytes), a [`Message`] in
 //! postcard's encoding, and padding. The checksums find damage that the checksum of UDP misses; they stop no attacker.
 
 use std::fmt;
