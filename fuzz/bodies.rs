@@ -14,7 +14,7 @@ use giusto_session::probe::{
     Inbound, Passive, Receiver, ReceiverConfig,
     payload::{PayloadSizes, PayloadTrace},
     wire::{
-        ClockIdentity, DataHeader, FINISH_BYTES, Message, OPENING_BYTES, PacingNote, StreamFormat,
+        self, ClockIdentity, DataHeader, FINISH_BYTES, Message, OPENING_BYTES, PacingNote, StreamFormat,
         StreamRequest, StreamToken,
     },
 };
@@ -23,6 +23,9 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 /// Every parser of datagrams; what is understood can be said again.
 pub(crate) fn datagram(bytes: &[u8]) {
     let _ = RtpHeader::parse(bytes);
+    let mut sealed = bytes.to_vec();
+    wire::seal(&mut sealed);
+    let bytes = &sealed[..];
     let _ = DataHeader::parse(bytes);
     if let Ok(message) = Message::decode(bytes) {
         let again = message.encode(0);
@@ -120,15 +123,18 @@ pub(crate) fn session(bytes: &[u8]) {
     receiver.stop(now);
 }
 
-/// The datagram with a token that the receiver gave, where a token stands in it.
+/// The datagram with a valid checksum, and with a token that the receiver gave where a token stands in it.
 fn with_token(datagram: &[u8], token: StreamToken) -> Vec<u8> {
+    let mut sealed = datagram.to_vec();
+    wire::seal(&mut sealed);
+    let datagram = &sealed[..];
     if let Ok(header) = DataHeader::parse(datagram) {
         let mut patched = datagram.to_vec();
         DataHeader { token, ..header }.write(&mut patched);
         return patched;
     }
     match Message::decode(datagram) {
-        Ok(Message::Ping { sent_ns, path, .. }) => Message::Ping { token, sent_ns, path }.encode(48),
+        Ok(Message::Ping { sent_ns, path, .. }) => Message::Ping { token, sent_ns, path }.encode(52),
         Ok(Message::Finish { figures, .. }) => Message::Finish { token, figures }.encode(FINISH_BYTES),
         _ => datagram.to_vec(),
     }
@@ -141,6 +147,7 @@ fn request() -> StreamRequest {
         layer: HeaderLayer::Payload,
         size: None,
         gap: None,
+        packets: None,
         pacing: PacingNote::default(),
         clock: ClockIdentity::default(),
     }

@@ -152,7 +152,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     });
     progress.clear();
     printed?;
-    let Counters { foreign, malformed, other_version, forged, late, refused } = counters;
+    let Counters { foreign, malformed, corrupt, other_version, forged, late, refused } = counters;
     if args.json {
         match &results[..] {
             [one] if args.once => print_json(one)?,
@@ -162,6 +162,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                 "unmeasured_datagrams": {
                     "foreign": foreign,
                     "malformed": malformed,
+                    "corrupt": corrupt,
                     "other_version": other_version,
                     "forged": forged,
                     "late": late,
@@ -171,7 +172,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         }
     } else if counters != Counters::default() {
         progress.note(&format!(
-            "datagrams outside streams: {foreign} foreign, {malformed} malformed, {other_version} of another version, \
+            "datagrams outside streams: {foreign} foreign, {malformed} malformed, {corrupt} corrupt, {other_version} of another version, \
              {forged} forged, {late} late; streams refused: {refused}"
         ));
     }

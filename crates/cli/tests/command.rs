@@ -88,7 +88,7 @@ fn wrong_usage_is_one_line_and_exit_status_2() {
         (&["send", "127.0.0.1:9", "--rate", "0"], "above 0 bit/s"),
         (&["send", "127.0.0.1:9", "--rate", "fast"], "\"fast\""),
         (&["send", "127.0.0.1:9", "--rate", "1", "--size", "60000"], "longest of 24 h"),
-        (&["send", "127.0.0.1:9", "--size", "35"], "at least 36 B to hold the giusto header, found 35 B"),
+        (&["send", "127.0.0.1:9", "--size", "39"], "at least 40 B to hold the giusto header, found 39 B"),
         (
             &["send", "127.0.0.1:9", "--size", "11", "--rtp"],
             "at least 12 B to hold the RTP header, found 11 B",
@@ -115,7 +115,7 @@ fn wrong_usage_is_one_line_and_exit_status_2() {
         (&["recv", &taken], "choose another port"),
         (&["recv", "127.0.0.1:0", "--idle", "1ms"], "--idle: must be at least 100 ms, found 1 ms"),
         (&["cbr", "--rate", "1M,0"], "above 0 bit/s"),
-        (&["cbr", "--size", "20"], "at least 36 B"),
+        (&["cbr", "--size", "20"], "at least 40 B"),
         (&["cbr", "--duration", "0s"], "--duration: must be above 0 s"),
         (&["cbr", "--against", "iperf3", "--against-path", "/bin/true"], "is not iperf3"),
         (&["reproduce", "something"], "firebind"),
@@ -303,7 +303,7 @@ fn hostile_datagrams_are_counted_and_harm_no_stream() {
     let sender = send.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     for _ in 0..20 {
         for datagram in
-            [&b"hello"[..], b"", &forged, &forged[..DATA_HEADER_BYTES - 1], b"giu\x11\xff\xff", b"giu\x31"]
+            [&b"hello"[..], b"", &forged, &forged[..DATA_HEADER_BYTES - 1], b"giu\x21\xff\xff", b"giu\x31"]
         {
             hostile.send_to(datagram, receiver.address).unwrap();
         }

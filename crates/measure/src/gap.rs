@@ -96,7 +96,7 @@ impl GapMeter {
     ) {
         let steps = match verdict {
             SequenceVerdict::InOrder => 1,
-            SequenceVerdict::Gap(missing) | SequenceVerdict::Resumed(missing) => missing.saturating_add(1),
+            SequenceVerdict::Gap(missing) => missing.saturating_add(1),
             _ => return,
         };
         let Some(previous) = self.previous.replace(Previous { at, size, scheduled }) else { return };

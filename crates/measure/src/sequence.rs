@@ -20,8 +20,8 @@ pub enum SequenceVerdict {
     InOrder,
     /// Ahead of the next one expected: this many in between are missing so far.
     Gap(u64),
-    /// Far ahead, and it confirms the [`Implausible`](Self::Implausible) packet just before it: both count as received, and
-    /// this many in between are missing so far.
+    /// Far ahead, and near an [`Implausible`](Self::Implausible) packet before it, which it confirms: that one now counts as
+    /// received, and this many before it are missing so far. Give the present packet again: nothing has been done with it.
     Resumed(u64),
     /// Below the next one expected, for the first time: reordered in the sense of RFC 4737 §3.3.
     Reordered {
@@ -33,7 +33,7 @@ pub enum SequenceVerdict {
     /// Older than the window or than the beginning of the stream: whether it is a duplicate cannot be told, so it counts
     /// neither as received nor as a duplicate.
     TooOld,
-    /// Further ahead than [`SequenceConfig::max_jump`]: ignored unless the next packet confirms it.
+    /// Further ahead than [`SequenceConfig::max_jump`]: ignored unless a later packet confirms it.
     Implausible,
 }
 
@@ -41,7 +41,7 @@ impl SequenceVerdict {
     /// Whether the packet is the highest so far.
     #[inline]
     pub const fn advances(self) -> bool {
-        matches!(self, Self::InOrder | Self::Gap(_) | Self::Resumed(_))
+        matches!(self, Self::InOrder | Self::Gap(_))
     }
 
     /// Whether the packet counts as received.
@@ -57,15 +57,14 @@ pub struct SequenceConfig {
     /// The first sequence number of the stream. Default: 0. `None` where senders begin anywhere, as in RTP: then the first
     /// packet sets it, and an earlier one that arrives late lowers it.
     pub first: Option<u64>,
-    /// How many packets may be missing at once before a packet is held to be implausible, until the packet with the next
-    /// sequence number confirms it. Default: 1 048 576 (RFC 3550 A.1 has `MAX_DROPOUT` = 3000, for 50 packets/s and a
-    /// minute; this is a fifth of a second at 5 million packets/s).
+    /// How many packets may be missing at once before a packet is held to be implausible, until another packet within this
+    /// distance confirms it. Default: 3000 (`MAX_DROPOUT` of RFC 3550 A.1).
     pub max_jump: u64,
 }
 
 impl Default for SequenceConfig {
     fn default() -> Self {
-        Self { first: Some(0), max_jump: 1 << 20 }
+        Self { first: Some(0), max_jump: 3000 }
     }
 }
 
@@ -101,7 +100,7 @@ pub struct SequenceTracker {
     /// The losses that have left the window.
     settled: LossRuns,
     gaps: VecDeque<Gap>,
-    /// The number that would confirm the implausible packet just before.
+    /// The last implausible packet.
     probation: Option<u64>,
     sent: Option<u64>,
     received: u64,
@@ -155,7 +154,6 @@ impl SequenceTracker {
     #[inline]
     pub fn on_packet(&mut self, sequence: u64) -> SequenceVerdict {
         if sequence == self.next && self.first.is_some() && sequence < u64::MAX {
-            self.probation = None;
             self.advance_to(sequence);
             return SequenceVerdict::InOrder;
         }
@@ -168,7 +166,6 @@ impl SequenceTracker {
     pub fn on_run(&mut self, sequence: u64, count: u64) -> bool {
         let in_order = sequence == self.next && self.first.is_some() && sequence.checked_add(count).is_some();
         if in_order {
-            self.probation = None;
             (sequence..sequence + count).for_each(|sequence| self.advance_to(sequence));
         }
         in_order
@@ -238,11 +235,10 @@ impl SequenceTracker {
     }
 
     fn on_unexpected(&mut self, sequence: u64) -> SequenceVerdict {
-        let probation = self.probation.take();
-        let Some(after) = sequence.checked_add(1) else {
+        if sequence == u64::MAX {
             self.implausible += 1;
             return SequenceVerdict::Implausible;
-        };
+        }
         if self.first.is_none() {
             (self.first, self.next, self.top) = (Some(sequence), sequence, sequence / 64);
             // RFC 4737 §4.2: what turns out to have been sent before it was overtaken by the first arrival.
@@ -257,16 +253,24 @@ impl SequenceTracker {
         if missing <= self.max_jump {
             self.skip_to(sequence);
             SequenceVerdict::Gap(missing)
-        } else if probation == Some(sequence) {
+        } else if let Some(held) = self.probation.take()
+            && held > self.next
+            && (1..=self.max_jump).contains(&held.abs_diff(sequence))
+        {
+            let missing = held - self.next;
             self.implausible -= 1;
-            self.skip_to(sequence - 1);
-            self.advance_to(sequence);
-            SequenceVerdict::Resumed(missing - 1)
+            self.skip_to(held);
+            SequenceVerdict::Resumed(missing)
         } else {
-            self.probation = Some(after);
+            self.probation = Some(sequence);
             self.implausible += 1;
             SequenceVerdict::Implausible
         }
+    }
+
+    /// A packet was ignored: the caller knows that there can be none of its number.
+    pub fn on_implausible(&mut self) {
+        self.implausible += 1;
     }
 
     fn on_late(&mut self, sequence: u64) -> SequenceVerdict {
@@ -363,7 +367,9 @@ mod tests {
     fn tracked(sequences: impl IntoIterator<Item = u64>) -> SequenceTracker {
         let mut tracker = SequenceTracker::default();
         for sequence in sequences {
-            tracker.on_packet(sequence);
+            if let SequenceVerdict::Resumed(_) = tracker.on_packet(sequence) {
+                tracker.on_packet(sequence);
+            }
         }
         tracker
     }
@@ -430,20 +436,25 @@ mod tests {
     }
 
     #[test]
-    fn a_wild_jump_is_ignored_unless_the_next_packet_confirms_it() {
+    fn a_wild_jump_is_ignored_unless_another_packet_confirms_it() {
         let mut tracker = tracked(0..100);
         for wild in [u64::MAX, u64::MAX - 1, 1 << 40] {
             assert_eq!(tracker.on_packet(wild), SequenceVerdict::Implausible);
         }
         assert_eq!(tracker.on_packet(100), SequenceVerdict::InOrder);
-        assert_eq!(tracker.on_packet((1 << 40) + 1), SequenceVerdict::Implausible, "not consecutive");
-        assert_eq!((tracker.losses().lost, tracker.implausible()), (0, 4));
+        let far = 1 << 50;
+        assert_eq!(tracker.on_packet(far), SequenceVerdict::Implausible, "the packet before is nowhere near");
+        assert_eq!(tracker.on_packet(far), SequenceVerdict::Implausible, "a copy confirms nothing");
+        assert_eq!((tracker.losses().lost, tracker.implausible()), (0, 5));
 
-        assert_eq!(tracker.on_packet((1 << 40) + 2), SequenceVerdict::Resumed((1 << 40) + 1 - 101));
+        // What follows may be lost or reordered in its turn.
+        assert_eq!(tracker.on_packet(101), SequenceVerdict::InOrder);
+        assert_eq!(tracker.on_packet(far + 3), SequenceVerdict::Resumed(far - 102));
+        assert_eq!(tracker.on_packet(far + 3), SequenceVerdict::Gap(2));
         let losses = tracker.losses();
-        assert_eq!((losses.received, losses.lost), (103, (1 << 40) + 1 - 101));
-        assert_eq!((losses.periods, losses.longest_period), (1, losses.lost));
-        assert_eq!(tracker.implausible(), 3);
+        assert_eq!((losses.received, losses.lost), (104, far - 102 + 2));
+        assert_eq!((losses.periods, losses.longest_period), (2, far - 102));
+        assert_eq!(tracker.implausible(), 4);
     }
 
     #[test]
@@ -511,7 +522,7 @@ mod tests {
         #[test]
         fn it_agrees_with_a_model_that_remembers_every_packet(fates in fates(), first in 0_u64..200_000, learnt: bool) {
             let arrivals = arrivals(&fates, first);
-            let config = SequenceConfig { first: (!learnt).then_some(first), ..SequenceConfig::default() };
+            let config = SequenceConfig { first: (!learnt).then_some(first), max_jump: 1 << 20 };
             let mut tracker = SequenceTracker::new(config);
             let (mut seen, mut order) = (HashSet::new(), Vec::<u64>::new());
             let (mut duplicates, mut reordered, mut max_extent, mut too_old) = (0, 0, 0, 0);
@@ -557,7 +568,9 @@ mod tests {
         ) {
             let mut tracker = SequenceTracker::new(SequenceConfig { first, max_jump });
             for &sequence in &sequences {
-                tracker.on_packet(sequence);
+                if let SequenceVerdict::Resumed(_) = tracker.on_packet(sequence) {
+                    prop_assert!(!matches!(tracker.on_packet(sequence), SequenceVerdict::Resumed(_)));
+                }
                 let losses = tracker.losses();
                 prop_assert_eq!(losses.expected, losses.received + losses.lost);
             }

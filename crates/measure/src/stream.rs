@@ -163,7 +163,7 @@ pub struct StreamSummary {
 pub struct StreamMeter {
     header: DataSize,
     sequence: SequenceTracker,
-    /// The implausible datagram just before, in case the next one confirms it.
+    /// The last implausible datagram, in case another one confirms it.
     held: Option<Arrival>,
     rate: RateMeter,
     series: RateSeries,
@@ -222,7 +222,7 @@ impl StreamMeter {
                     self.count(&held, SequenceVerdict::Gap(missing));
                 }
                 self.series.on_lost(self.latest, missing);
-                self.count(arrival, SequenceVerdict::InOrder);
+                return self.on_arrival(arrival);
             }
             SequenceVerdict::Reordered { .. } => {
                 self.count(arrival, verdict);
@@ -270,6 +270,11 @@ impl StreamMeter {
         if let Some(count_of_codepoint) = rest.tos.and_then(|tos| self.ecn.get_mut(usize::from(tos & 3))) {
             *count_of_codepoint += count;
         }
+    }
+
+    /// A datagram was ignored: the caller knows that there can be none of its sequence number.
+    pub fn on_implausible(&mut self) {
+        self.sequence.on_implausible();
     }
 
     /// The kernel says that the socket dropped `count` more datagrams (Linux: the difference of two `SO_RXQ_OVFL` counters).

@@ -80,13 +80,21 @@ impl Bounded {
         [packets, by_size].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
+    fn give_up(&mut self, end: Timestamp) -> Step {
+        self.inner.on_ended(end);
+        Step::Done
+    }
+
     fn step(&mut self, now: Timestamp) -> Step {
         let start = *self.limits.start.get_or_insert(now);
         let end = self.limits.duration.map_or(Timestamp::MAX, |duration| start + duration);
         let last_call = if end == Timestamp::MAX { end } else { end + self.limits.overtime };
         let remaining = self.remaining();
-        if remaining == 0 || now > last_call {
+        if remaining == 0 {
             return Step::Done;
+        }
+        if now > last_call {
+            return self.give_up(end);
         }
         match self.inner.next(now) {
             Step::Send(cycle) if cycle.due >= end => Step::Done,
@@ -94,8 +102,8 @@ impl Bounded {
                 self.asked = u32::try_from(remaining).unwrap_or(u32::MAX).min(cycle.packets);
                 Step::Send(Cycle { packets: self.asked, ..cycle })
             }
-            Step::SleepFor(sleep) if now + sleep > last_call => Step::Done,
-            Step::SleepUntil(until) if until > last_call => Step::Done,
+            Step::SleepFor(sleep) if now + sleep > last_call => self.give_up(end),
+            Step::SleepUntil(until) if until > last_call => self.give_up(end),
             step => step,
         }
     }
@@ -214,6 +222,24 @@ mod tests {
             });
         assert!((10_250 * MILLI..10_260 * MILLI).contains(&driver.now), "{}", driver.now);
         assert!((5_100..5_150).contains(&schedule.sent_packets()), "{}", schedule.sent_packets());
+        // What was due and is not sent is skipped: together they are the 10 000 of the plan.
+        assert_eq!(schedule.sent_packets() + schedule.slips().skipped_packets, 10_000);
+    }
+
+    #[test]
+    fn what_a_stopped_sender_never_sends_is_counted() {
+        // Stopped for 2.6 s: early enough to catch up at twice the rate, too late for all of it, and beyond the end.
+        let limits = Limits { duration: Some(TimeDelta::from_seconds(10)), ..Limits::default() };
+        for (stopped_ms, skipped) in [(1000, 0..=0), (7000, 1650..=1750), (9000, 1000..=1000)] {
+            let stall = Some((stopped_ms * MILLI, (stopped_ms + 2600) * MILLI));
+            let (driver, schedule) = run(limits, |driver| VirtualDriver { stall, ..driver });
+            let slips = schedule.slips();
+            assert!(skipped.contains(&slips.skipped_packets), "{slips:?}");
+            assert_eq!(schedule.sent_packets() + slips.skipped_packets, 10_000);
+            // Afterwards the sleeps end on time: no burst is above the bound.
+            assert!(slips.largest_burst_packets <= 8, "{slips:?}");
+            assert!(driver.now <= 11_600 * MILLI + 4 * MILLI);
+        }
     }
 
     #[test]

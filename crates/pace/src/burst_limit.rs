@@ -92,6 +92,10 @@ impl Schedule for BurstLimit {
         self.inner.on_starved(since, now);
     }
 
+    fn on_ended(&mut self, end: Timestamp) {
+        self.inner.on_ended(end);
+    }
+
     fn slips(&self) -> Slips {
         self.inner.slips()
     }

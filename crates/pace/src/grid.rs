@@ -43,11 +43,10 @@ pub struct GridConfig {
 /// 2. A lateness below `M · T` is *within the bound*: the cycle is sent at once, late. At most `M` cycles can be in that
 ///    state together, so at most `B` leaves back to back.
 /// 3. A lateness of `M · T` or more is *beyond the bound*. [`CatchUp`] decides:
-///    - `Burst`: everything stays owed. Until nothing is owed any more, cycles leave in bursts of at most `B`, and a burst
-///      may only begin once half of the previous burst's time, `burst / 2R`, has passed since it was sent. (A bucket of depth
-///      `B` that fills at `2R`; once empty, the next burst waits for it to be full.) Where a sleep overshoots such a pause by
-///      more than a quarter of `M · T / 2`, the pauses of the next four times that overshoot are spun
-///      ([`Step::LookAgain`]), so that a coarse sleep cannot keep the sender from catching up.
+///    - `Burst`: everything stays owed. Until nothing is owed any more, cycles leave in bursts, with pauses between them. A
+///      bucket of depth `B` fills at `2R`; once empty, the next burst waits until it is full. While cycles are owed the bucket
+///      goes on filling above `B` for as long as the machine holds the sender up, at most for 100 ms: a pause that is overslept
+///      by `o` allows `2R · o` more. So sleeps that end late cannot keep the sender from catching up.
 ///    - `Skip`: the oldest whole cycles are dropped until what is left is within the bound. The grid keeps its phase.
 ///    - `Reanchor`: a new grid begins, with a cycle due now. What was owed is forgotten.
 ///
@@ -73,13 +72,13 @@ pub struct GridConfig {
 ///
 /// - **Never early.** No cycle leaves before it is due, so by any time `t` no more than `R · (t − start) + c` was sent.
 /// - **No drift.** `due` is exact however long the run. With `Burst`, a sender that can keep up has a long-run average of
-///   exactly `R`, whatever its sleeps overshoot: it catches up at about `1.6R` at least. With `Skip`, the average is `R` less
-///   exactly what [`Slips`] counts. Keeping up takes sends that are faster than `R`. Where the bound is a single cycle, each
-///   send while catching up is followed by a pause of `T / 2`, one in five of which may be overslept: both must fit a period
-///   on average. (Sends of `0.4 T` and sleeps of `2 T` do not: they reach `0.83 R`. A bound of several cycles does.)
+///   exactly `R`, whatever its sleeps overshoot: it catches up at `2R`. With `Skip`, the average is `R` less exactly what
+///   [`Slips`] counts. Keeping up takes sends that are faster than `R`.
 /// - **Bursts.** Over any window `w`, with `Skip` and `Reanchor` no more than `R · w + c + B` is sent, with `Burst` no more
-///   than `2R · w + c + B`. The cycle `c` is the fence post that a perfect sender has as well.
-/// - **At one instant** never more than `B`.
+///   than `2R · (w + h) + c + B`, where `h` is the longest time from the moment at which a sleep should have ended to the next
+///   sleep, at most 100 ms: zero on a machine that wakes on time and sends at once. [`Slips::largest_burst_packets`] reports the largest. The
+///   cycle `c` is the fence post that a perfect sender has as well.
+/// - **At one instant** never more than `B`, with `Burst` `B + 2R · h`.
 /// - **Honest.** Every cycle reports its own `due`, so that actual time − `due` is its true error.
 /// - **Bounded work.** Each call takes constant time.
 #[derive(Debug, Clone)]
@@ -96,6 +95,8 @@ pub struct Grid {
     bucket: Bucket,
     /// The datagrams of the cycle asked for, if they are beyond the bound.
     overdue_packets: u64,
+    /// The datagrams that were sent since the last pause of catching up.
+    burst_packets: u64,
     slips: Slips,
 }
 
@@ -117,6 +118,7 @@ impl Grid {
             catching_up: false,
             bucket: Bucket::new(half_period, bound_cycles),
             overdue_packets: 0,
+            burst_packets: 0,
             slips: Slips::default(),
         }
     }
@@ -141,9 +143,13 @@ impl Grid {
     fn catch_up(&mut self, now: Timestamp, due: Timestamp, beyond: bool) -> Step {
         match self.catch_up {
             CatchUp::Burst => {
-                self.catching_up = true;
-                if let Some(pause) = self.bucket.pause(now.as_nanos()) {
-                    return pause;
+                if !self.catching_up {
+                    self.catching_up = true;
+                    self.bucket.start(now.as_nanos());
+                }
+                if let Some(end) = self.bucket.pause(now.as_nanos()) {
+                    self.burst_packets = 0;
+                    return Step::SleepUntil(end);
                 }
                 self.overdue_packets = if beyond { u64::from(self.packets) } else { 0 };
                 self.send(due)
@@ -173,6 +179,7 @@ impl Schedule for Grid {
         let due = self.line.due();
         if now < due {
             self.catching_up = false;
+            self.burst_packets = 0;
             return Step::SleepUntil(due);
         }
         let beyond = now.as_nanos() - due.as_nanos() >= self.patience;
@@ -183,15 +190,27 @@ impl Schedule for Grid {
         let now = self.clock.clamp(now);
         self.line.ensure_begun(now);
         let nanos = self.line.advance(size);
+        if !self.catching_up {
+            self.bucket.start(now.as_nanos());
+        }
         self.bucket.on_sent(now.as_nanos(), half(nanos));
-        if size > DataSize::ZERO {
+        if size > DataSize::ZERO && self.catching_up {
             self.slips.caught_up_packets += std::mem::take(&mut self.overdue_packets);
+            self.burst_packets += u64::from(self.packets);
+            self.slips.largest_burst_packets = self.slips.largest_burst_packets.max(self.burst_packets);
         }
     }
 
     fn on_woke(&mut self, now: Timestamp) {
-        let now = self.clock.clamp(now);
-        self.bucket.on_woke(now.as_nanos());
+        self.clock.clamp(now);
+    }
+
+    fn on_ended(&mut self, end: Timestamp) {
+        if self.line.due() < end {
+            let last = Timestamp::from_nanos(end.as_nanos().saturating_sub(1));
+            let owed = self.line.times_until(last, self.cycle).saturating_add(1);
+            self.slips.skipped_packets += owed.saturating_mul(u64::from(self.packets));
+        }
     }
 
     fn slips(&self) -> Slips {
@@ -210,23 +229,28 @@ struct Bucket {
     /// The part that a cycle takes out.
     cycle: u64,
     depth: u64,
+    /// When it holds `depth`. In the past it holds more: what it was filled with while the sender was held up.
     full_at: u64,
     paused_until: u64,
-    /// The pause is being slept.
-    asleep: bool,
-    /// Until then sleeps are not trusted.
-    spin_until: u64,
 }
 
 impl Bucket {
+    /// For so many nanoseconds it fills above its depth. A machine with ten busy threads on a core wakes one of them within
+    /// 50 ms; after a longer stall (a process that was stopped) a burst of all that is owed would harm the network.
+    const MAX_HELD_UP: u64 = 100_000_000;
+
     /// A bucket that holds `cycles` cycles of `cycle` nanoseconds.
     fn new(cycle: u64, cycles: u64) -> Self {
-        let depth = cycle.saturating_mul(cycles);
-        Self { cycle, depth, full_at: 0, paused_until: 0, asleep: false, spin_until: 0 }
+        Self { cycle, depth: cycle.saturating_mul(cycles), full_at: 0, paused_until: 0 }
     }
 
-    /// How to wait, if nothing may be taken at `now`.
-    fn pause(&mut self, now: u64) -> Option<Step> {
+    /// Catching up begins at `now`, with no more than `depth`.
+    fn start(&mut self, now: u64) {
+        self.full_at = self.full_at.max(now);
+    }
+
+    /// How long to wait, if nothing may be taken at `now`.
+    fn pause(&mut self, now: u64) -> Option<Timestamp> {
         if now >= self.paused_until {
             let missing = self.full_at.saturating_sub(now);
             if missing.saturating_add(self.cycle) <= self.depth {
@@ -234,29 +258,11 @@ impl Bucket {
             }
             self.paused_until = self.full_at;
         }
-        if now >= self.paused_until {
-            return None;
-        }
-        if now < self.spin_until {
-            return Some(Step::LookAgain);
-        }
-        self.asleep = true;
-        Some(Step::SleepUntil(Timestamp::from_nanos(self.paused_until)))
-    }
-
-    /// With overshoots of up to a quarter of a full pause, catching up runs at 2R / 1.25 or more. A larger one is followed by
-    /// four times its length of spinning, with the same outcome.
-    fn on_woke(&mut self, now: u64) {
-        if std::mem::take(&mut self.asleep) {
-            let overshot = now.saturating_sub(self.paused_until);
-            if overshot > self.depth / 4 {
-                self.spin_until = now.saturating_add(overshot.saturating_mul(4));
-            }
-        }
+        (now < self.paused_until).then(|| Timestamp::from_nanos(self.paused_until))
     }
 
     fn on_sent(&mut self, now: u64, nanos: u64) {
-        self.full_at = self.full_at.max(now).saturating_add(nanos);
+        self.full_at = self.full_at.max(now.saturating_sub(Self::MAX_HELD_UP)).saturating_add(nanos);
     }
 }
 
@@ -344,9 +350,37 @@ mod tests {
                 // Never ahead by more than the cycle that was just due, never behind by more than a few oversleeps.
                 assert!(owed > -1200.1, "{bound} {oversleeps:?}: {owed}");
                 assert!(owed < 7e6 / 8.0 * 0.03, "{bound} {oversleeps:?}: {owed}");
-                let most = driver.burst_above(14_000_000);
-                assert!(most < 1200.0 * (bound as f64 + 1.001), "{bound} {oversleeps:?}: {most}");
+                let held_up = driver.longest_hold as f64 * 14e6 / 8e9;
+                let burst = driver.burst_above(14_000_000);
+                assert!(burst < 1200.0 * (bound as f64 + 1.001) + held_up, "{bound} {oversleeps:?}: {burst}");
             }
+        }
+    }
+
+    #[test]
+    fn the_rate_holds_on_a_machine_that_wakes_late_every_time() {
+        // A core that six other threads share: every wake-up waits for their slices of 3 ms, and now and then the sender loses
+        // the core while it sends. 100 Mbit/s in 200 B, 10 Mbit/s in 200 B, 1 Mbit/s in 1200 B.
+        for (bps, payload) in [(100_000_000, 200), (10_000_000, 200), (1_000_000, 1200)] {
+            let plan = plan(bps, payload, 1);
+            let mut grid = Grid::new(&plan, GridConfig::default());
+            let mut send_costs = vec![1000; 20_000];
+            send_costs[5000] = 18 * MILLI;
+            let mut driver = VirtualDriver {
+                oversleeps: vec![18 * MILLI, 3 * MILLI, 40_000, 12 * MILLI, 9 * MILLI],
+                send_costs,
+                ..VirtualDriver::new(plan.size_on_layer())
+            };
+            driver.run(&mut grid, 10_000 * MILLI);
+            let asked = bps as f64 / 8.0 * 10.0;
+            let sent = driver.sent().as_bytes() as f64 / asked;
+            // What the last stall still owes is at most two of them.
+            assert!((0.995..1.000_1).contains(&sent), "{bps}: {sent}");
+            let slips = grid.slips();
+            assert_eq!((slips.skipped_packets, slips.reanchors), (0, 0));
+            let burst = slips.largest_burst_packets as f64 * payload as f64 * 8.0 / bps as f64;
+            assert!(burst < 2.0 * 0.037, "{bps}: a burst of {burst} s");
+            assert!(slips.largest_burst_packets > 0 || bps == 1_000_000, "{bps}");
         }
     }
 
@@ -425,8 +459,10 @@ mod tests {
             };
             driver.run(&mut grid, 500 * period);
 
-            let most = grid.burst_bound().as_bytes() as f64;
-            let rate = if rule == CatchUp::Burst { 2 * bps } else { bps };
+            let is_burst = rule == CatchUp::Burst;
+            let rate = if is_burst { 2 * bps } else { bps };
+            let held_up = if is_burst { driver.longest_hold as f64 * rate as f64 / 8e9 } else { 0.0 };
+            let most = grid.burst_bound().as_bytes() as f64 + held_up;
             // A nanosecond of rounding at each end.
             let rounding = bps as f64 / 8e9 * 4.0;
             let burst = driver.burst_above(rate);
@@ -438,7 +474,7 @@ mod tests {
                 prop_assert!(departure.at >= departure.due, "early");
                 at_once = if previous == Some(departure.at) { at_once + departure.size } else { departure.size };
                 previous = Some(departure.at);
-                prop_assert!(at_once <= grid.burst_bound(), "{at_once} at one instant");
+                prop_assert!(at_once.as_bytes() as f64 <= most, "{at_once} at one instant");
             }
             let slips = grid.slips();
             match rule {

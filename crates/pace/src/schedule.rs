@@ -57,6 +57,11 @@ pub trait Schedule: Send + std::fmt::Debug {
         let _ = (since, now);
     }
 
+    /// The driver sends nothing more: what was due before `end` and has not been sent is skipped.
+    fn on_ended(&mut self, end: Timestamp) {
+        let _ = end;
+    }
+
     /// How the schedule has dealt with late cycles.
     fn slips(&self) -> Slips {
         Slips::default()
@@ -80,6 +85,10 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
         (**self).on_starved(since, now);
     }
 
+    fn on_ended(&mut self, end: Timestamp) {
+        (**self).on_ended(end);
+    }
+
     fn slips(&self) -> Slips {
         (**self).slips()
     }
@@ -90,6 +99,8 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
 pub struct Slips {
     /// Datagrams that were late beyond the burst bound and left in a catch-up burst.
     pub caught_up_packets: u64,
+    /// The most datagrams that left back to back, without a pause, in one catch-up burst.
+    pub largest_burst_packets: u64,
     /// Datagrams that were never sent because their time had passed.
     pub skipped_packets: u64,
     /// How often the schedule was moved to begin anew.

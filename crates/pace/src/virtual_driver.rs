@@ -43,6 +43,10 @@ pub(super) struct VirtualDriver {
     pub(super) stall: Option<(u64, u64)>,
     pub(super) departures: Vec<Departure>,
     pub(super) sleeps: usize,
+    /// The longest time from the moment at which a sleep should have ended to the next sleep, in nanoseconds.
+    pub(super) longest_hold: u64,
+    /// When the last sleep should have ended, in nanoseconds.
+    pub(super) should_run_from: u64,
 }
 
 impl VirtualDriver {
@@ -58,6 +62,8 @@ impl VirtualDriver {
             stall: None,
             departures: Vec::new(),
             sleeps: 0,
+            longest_hold: 0,
+            should_run_from: 0,
         }
     }
 
@@ -70,6 +76,7 @@ impl VirtualDriver {
         let mut idle = 0;
         while self.now < end {
             let (before, sent) = (self.now, self.departures.len());
+            self.longest_hold = self.longest_hold.max(self.now.saturating_sub(self.should_run_from));
             match schedule.next(self.clock()) {
                 Step::Send(cycle) => {
                     assert!(cycle.packets > 0);
@@ -109,6 +116,7 @@ impl VirtualDriver {
     fn sleep_until(&mut self, schedule: &mut dyn Schedule, moment: u64) {
         let oversleep = self.oversleeps[self.sleeps % self.oversleeps.len()];
         self.sleeps += 1;
+        self.should_run_from = moment;
         self.pass(moment.saturating_sub(self.now) + oversleep);
         schedule.on_woke(self.clock());
     }

@@ -32,6 +32,7 @@ fn request() -> StreamRequest {
         layer: HeaderLayer::Payload,
         size: Some(DataSize::from_bytes(SIZE as u64)),
         gap: None,
+        packets: Some(1_000_000),
         pacing: PacingNote::default(),
         clock: ClockIdentity::default(),
     }
@@ -288,6 +289,105 @@ fn hostile_datagrams_are_counted_and_touch_no_stream() {
     let summaries: Vec<_> = net.receiver.streams().map(|(_, stream)| stream.meter().summary()).collect();
     assert_eq!((summaries[0].received_packets, summaries[0].duplicate_packets), (10, 3));
     assert_eq!((summaries[1].received_packets, summaries[1].duplicate_packets), (0, 0));
+}
+
+#[test]
+fn a_copy_of_an_old_open_begins_no_stream() {
+    let mut net = Net::new(receiver_config());
+    let from = address(5000);
+    let hello = Message::Hello { nonce: 7 }.encode(OPENING_BYTES);
+    net.deliver(from, &hello);
+    let answers = net.answers();
+    let Ok(Message::Challenge { nonce, cookie }) = Message::decode(&answers[0].1) else {
+        panic!("{answers:?}")
+    };
+    let open = Message::Open { nonce, cookie, request: request() }.encode(OPENING_BYTES);
+    net.deliver(from, &open);
+    let accepted = Message::decode(&net.answers()[0].1);
+    let Ok(Message::Accepted { token, .. }) = accepted else { panic!("{accepted:?}") };
+    // While the stream lasts a copy is answered, for the first answer may have been lost.
+    net.deliver(from, &open);
+    assert_eq!(Message::decode(&net.answers()[0].1), accepted);
+    net.send(from, token, 0..10);
+    net.deliver(from, &Message::Finish { token, figures: figures(10) }.encode(FINISH_BYTES));
+    net.answers();
+    assert_eq!((net.closed.len(), net.receiver.streams().count()), (1, 0));
+    for wait_s in [1, 10, 15] {
+        net.now += TimeDelta::from_seconds(wait_s);
+        net.receiver.handle_timeout(net.now);
+        net.deliver(from, &open);
+        assert_eq!((net.answers().len(), net.receiver.streams().count()), (0, 0), "{wait_s} s later");
+    }
+}
+
+#[test]
+fn only_the_answer_to_a_ping_moves_the_clock_estimate() {
+    let mut net = Net::new(receiver_config());
+    let from = address(5000);
+    let (mut sender, token) = net.open(from);
+    net.converse(from, &mut sender, TimeDelta::from_seconds(2));
+    let measured = sender.round_trips().count();
+    assert!((5..=10).contains(&measured), "{measured}");
+    let pong = |ping_sent_ns| {
+        let received_ns = 77_000_000_000;
+        Message::Pong { token, ping_sent_ns, received_ns, sent_ns: received_ns }.encode(0)
+    };
+    // Times at which no ping left, and a second answer to one that did.
+    for sent_ns in [0, 1, net.now.as_nanos(), net.now.as_nanos() - 123_456] {
+        sender.handle_datagram(net.now, &pong(sent_ns), net.now);
+    }
+    assert_eq!(sender.round_trips().count(), measured);
+    net.now += TimeDelta::from_millis(250);
+    sender.handle_timeout(net.now);
+    assert!(sender.poll_transmit(net.now).is_some(), "a ping is due");
+    for _ in 0..3 {
+        sender.handle_datagram(net.now, &pong(net.now.as_nanos()), net.now);
+    }
+    assert_eq!(sender.round_trips().count(), measured + 1);
+}
+
+#[test]
+fn an_ipv6_prefix_of_64_bits_is_one_host() {
+    let config = ReceiverConfig { max_streams_per_host: 2, ..receiver_config() };
+    let mut net = Net::new(config);
+    let from = |text: &str| SocketAddr::new(text.parse().unwrap(), 5000);
+    let mut opens = |from| {
+        let mut sender = Sender::new(net.now, SenderConfig::new(request(), 1));
+        let events = net.converse(from, &mut sender, TimeDelta::from_millis(20));
+        matches!(events.first(), Some(SenderEvent::Accepted(_)))
+    };
+    assert!(opens(from("2001:db8:1:2::1")) && opens(from("2001:db8:1:2:ffff::9")));
+    assert!(!opens(from("2001:db8:1:2:3:4:5:6")), "a third address of the same prefix");
+    assert!(opens(from("2001:db8:1:3::1")), "another prefix");
+    assert!(
+        opens(from("::ffff:192.0.2.1")) && opens(from("::ffff:192.0.2.2")) && opens(from("::ffff:192.0.2.3"))
+    );
+}
+
+#[test]
+fn a_flipped_bit_in_a_sequence_number_costs_one_datagram() {
+    let mut net = Net::new(receiver_config());
+    let from = address(5000);
+    let (_sender, token) = net.open(from);
+    net.send(from, token, 0..100);
+    // Damage that the checksum finds: every bit of the sequence number.
+    for bit in 0..64 {
+        let mut damaged = datagram(token, 100, 0);
+        damaged[12 + bit / 8] ^= 1 << (bit % 8);
+        net.deliver(from, &damaged);
+    }
+    assert_eq!(net.receiver.counters().corrupt, 64);
+    // Numbers that no sender of this rate can have come to, under a valid checksum. At 1000 datagrams a second, after less than
+    // a second, with the margin of 2 s: below 9000.
+    for wild in [524_288, 9000, 999_999, 1_000_000, u64::MAX - 1] {
+        net.send(from, token, [wild]);
+    }
+    // Possible, but confirmed by no other.
+    net.send(from, token, [6000]);
+    net.send(from, token, 100..1000);
+    let summary = net.receiver.streams().next().unwrap().1.meter().summary();
+    assert_eq!((summary.received_packets, summary.lost_packets), (1000, 0), "{summary:?}");
+    assert_eq!((summary.implausible_packets, summary.too_old_packets, summary.duplicate_packets), (6, 0, 0));
 }
 
 #[test]

@@ -363,6 +363,7 @@ impl ResolvedPlan {
             layer: self.plan.layer,
             size,
             gap,
+            packets: self.plan.limits.packets,
             pacing: PacingNote {
                 keeping: self.keeping(),
                 packets_per_cycle: self.packets_per_cycle,
@@ -422,8 +423,8 @@ mod tests {
 
     #[test]
     fn a_payload_holds_its_header_and_fits_a_datagram() {
-        // 36 B as in the wire format, 12 B as in RFC 3550 §5.1, 65 535 − 20 − 8 as in RFC 791 and RFC 768.
-        for (layout, min) in [(Layout::Giusto, 36), (Layout::Rtp, 12), (Layout::Raw, 1)] {
+        // 40 B as in the wire format, 12 B as in RFC 3550 §5.1, 65 535 − 20 − 8 as in RFC 791 and RFC 768.
+        for (layout, min) in [(Layout::Giusto, 40), (Layout::Rtp, 12), (Layout::Raw, 1)] {
             assert!(resolve(layout, min, None).is_ok());
             let error = resolve(layout, min - 1, None).unwrap_err();
             assert!(matches!(error, StreamPlanError::PayloadTooSmall { .. }), "{error}");

@@ -47,7 +47,9 @@ pub enum FlowEnd {
 pub struct FlowOutcome {
     /// Datagrams that the system took.
     pub packets: u64,
-    /// Their payload.
+    /// Datagrams that the system did not take: the send buffer was full, or sending failed.
+    pub unsent_packets: u64,
+    /// The payload of those that it took.
     pub payload: DataSize,
     /// The rate over the cycles, at the flow's layer.
     pub rate: RateMeter,
@@ -150,6 +152,7 @@ impl<'a> Running<'a> {
     fn new(flow: Flow<'a>) -> Self {
         let outcome = FlowOutcome {
             packets: 0,
+            unsent_packets: 0,
             payload: DataSize::ZERO,
             rate: RateMeter::default(),
             schedule_error: ErrorHistogram::new(),
@@ -189,14 +192,16 @@ impl<'a> Running<'a> {
                         // What leaves together is one event: the (N−1) rule counts cycles.
                         self.outcome.rate.on_packet(now, None, on_layer);
                     }
-                    // A port that is closed, or a queue that is full, for now: what could not leave is lost.
-                    Err(error @ (SendError::Refused { .. } | SendError::Full { .. })) => {
-                        self.outcome.packets += error.accepted() as u64;
-                    }
                     Err(error) => {
-                        self.outcome.packets += error.accepted() as u64;
-                        self.outcome.end = FlowEnd::Failed(error);
-                        self.waiting = Waiting::Over;
+                        let accepted = error.accepted() as u64;
+                        self.outcome.packets += accepted;
+                        self.outcome.unsent_packets += packets as u64 - accepted;
+                        self.flow.outgoing.return_unsent(packets as u64 - accepted);
+                        // A port that is closed, or a queue that is full, may not be so the next time.
+                        if !matches!(error, SendError::Refused { .. } | SendError::Full { .. }) {
+                            self.outcome.end = FlowEnd::Failed(error);
+                            self.waiting = Waiting::Over;
+                        }
                     }
                 }
                 self.outcome.schedule_error.record_many(now - cycle.due, packets as u64);

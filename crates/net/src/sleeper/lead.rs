@@ -8,6 +8,10 @@ const BETWEEN_LOOKS: usize = 16;
 /// for a short period would never shrink; one in 128 affects no quantile below 0.992.
 const SPINS_BETWEEN_DARES: u32 = 128;
 
+/// Where the quantile is above this many times the longest lead, the machine is busy: waking early and spinning would cost CPU
+/// time, for which the scheduler takes the processor away, and would hardly ever reach the deadline.
+const BUSY: u32 = 4;
+
 /// A quantile of the latest wake latencies, in nanoseconds.
 ///
 /// Unlike a mean, a quantile does not move when a few wake-ups are late by milliseconds. A fixed number of wake-ups, unlike a
@@ -21,6 +25,7 @@ pub(super) struct Lead {
     next: usize,
     filled: usize,
     spins: u32,
+    busy: bool,
 }
 
 impl Lead {
@@ -34,6 +39,7 @@ impl Lead {
             next: 0,
             filled: 0,
             spins: 0,
+            busy: false,
         }
     }
 
@@ -48,6 +54,11 @@ impl Lead {
         }
         self.spins = 0;
         left / 2
+    }
+
+    /// Whether the latest wake-ups were too late for any lead.
+    pub(super) const fn is_busy(&self) -> bool {
+        self.busy
     }
 
     pub(super) const fn nanos(&self) -> u32 {
@@ -66,7 +77,8 @@ impl Lead {
             let latencies = latencies.get_mut(..self.filled).unwrap_or_default();
             let rank = (latencies.len().saturating_sub(1) as f64 * self.quantile).round() as usize;
             let (_, &mut latency, _) = latencies.select_nth_unstable(rank);
-            self.nanos = latency.min(self.longest);
+            self.busy = latency > self.longest.saturating_mul(BUSY);
+            self.nanos = if self.busy { 0 } else { latency.min(self.longest) };
         }
     }
 }
@@ -96,11 +108,11 @@ mod tests {
     #[test]
     fn it_follows_a_machine_that_changes_in_either_direction() {
         let mut lead = Lead::new(0.9, 50_000, 1_000_000);
-        for (late, expected) in [(90_000, 90_000), (10_000, 10_000), (4_000_000, 1_000_000)] {
+        for (late, expected) in [(90_000, 90_000), (4_000_000, 1_000_000), (4_000_001, 0), (10_000, 10_000)] {
             for _ in 0..REMEMBERED {
                 lead.learn(late);
             }
-            assert_eq!(lead.nanos(), expected);
+            assert_eq!((lead.nanos(), lead.is_busy()), (expected, expected == 0));
         }
     }
 

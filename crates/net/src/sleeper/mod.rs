@@ -129,6 +129,8 @@ impl Sleeper {
     pub const CLASSES: [TimeDelta; 2] = [TimeDelta::from_micros(200), TimeDelta::from_millis(5)];
     /// The shortest time slice that the kernel takes, in nanoseconds: `sched-eevdf.rst`.
     const TIME_SLICE_NS: u64 = 100_000;
+    /// The shortest sleep on a busy machine: as the pacing timer of iperf3.
+    pub const BUSY_SLEEP: TimeDelta = TimeDelta::from_millis(1);
     /// A sleep with a stop flag is cut into pieces of this length ...
     const SLICE: TimeDelta = TimeDelta::from_millis(40);
     /// ... as long as more than this remains. The flag is thus seen within the longer of the two.
@@ -178,6 +180,10 @@ impl Sleeper {
     ///
     /// It is before the deadline only where the stop flag ended the sleep. Except in `Eco` it is less than a microsecond after
     /// the deadline, unless the machine woke the thread later than its lead.
+    ///
+    /// While wake-ups are late by milliseconds again and again, the machine is busy: spinning would only cost the thread its
+    /// claim on the processor. Then it neither spins nor sleeps for less than [`BUSY_SLEEP`](Self::BUSY_SLEEP), and the schedule
+    /// catches up in larger bursts. It recovers once wake-ups are on time again.
     pub fn until(&mut self, clock: Clock, deadline: Timestamp) -> Timestamp {
         let mut now = clock.now();
         if now >= deadline {
@@ -186,8 +192,15 @@ impl Sleeper {
         }
         let left = deadline - now;
         let class = Self::CLASSES.iter().filter(|&&longest| left > longest).count();
-        let lead = self.leads.get_mut(class).map_or(0, |lead| lead.before(left.as_nanos().unsigned_abs()));
-        let wake = deadline - TimeDelta::from_nanos(lead as i64);
+        let lead = self.leads.get_mut(class);
+        let wake = match lead {
+            Some(lead) if lead.is_busy() => deadline.max(now + Self::BUSY_SLEEP),
+            Some(lead) => {
+                let lead = lead.before(left.as_nanos().unsigned_abs());
+                deadline - TimeDelta::from_nanos(lead as i64)
+            }
+            None => deadline,
+        };
         if wake > now {
             let Some(woken) = self.sleep_until(clock, now, wake) else { return clock.now() };
             now = woken;

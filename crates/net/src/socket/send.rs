@@ -26,6 +26,8 @@ use crate::{
 pub const MESSAGE_BYTES: usize = 65_507;
 /// The most datagrams that the kernel makes of one message: `UDP_MAX_SEGMENTS` before Linux 6.9, which doubled it.
 pub const SEGMENTS: usize = 64;
+/// How often in a row a datagram is tried again after "port unreachable": answers to a burst may come one after the other.
+const MAX_REFUSALS: u32 = 8;
 
 /// How a run of datagrams is passed to the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -287,6 +289,7 @@ impl UdpSocket {
     {
         let mut taken = 0;
         let mut waiting_since = None;
+        let mut refusals = 0;
         loop {
             let mut messages = from(taken).peekable();
             if messages.peek().is_none() {
@@ -297,8 +300,14 @@ impl UdpSocket {
                 Ok(sent) => {
                     taken += sent;
                     waiting_since = None;
+                    refusals = 0;
                 }
                 Err(Errno::EINTR) => {}
+                // The answer to an earlier datagram, which is reported once: this one has not been tried yet.
+                Err(Errno::ECONNREFUSED) if refusals < MAX_REFUSALS => {
+                    self.sending.unreachable.fetch_add(1, Relaxed);
+                    refusals += 1;
+                }
                 Err(errno @ (Errno::EAGAIN | Errno::ENOBUFS)) => {
                     let now = clock::read(ClockId::CLOCK_MONOTONIC);
                     let waited = Duration::from_nanos(now.saturating_sub(*waiting_since.get_or_insert(now)));

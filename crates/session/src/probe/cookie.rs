@@ -9,14 +9,28 @@ use sha2::Sha256;
 use super::wire::{Cookie, StreamToken};
 
 /// How long a cookie proves an address.
-const COOKIE_LIFE: TimeDelta = TimeDelta::from_seconds(30);
+pub(super) const COOKIE_LIFE: TimeDelta = TimeDelta::from_seconds(30);
 
-/// Makes and checks cookies and tokens with one secret.
+/// How long a key is in use. Longer than a cookie lives: the key before is all that is kept.
+const KEY_LIFE: TimeDelta = TimeDelta::from_seconds(60);
+
+/// Makes and checks cookies and tokens.
 ///
 /// A cookie is HMAC-SHA-256 over (address, port, nonce, time of issue), cut to 128 bit: only who receives at the address can
 /// know it, and the issuer keeps nothing. A token is the same over other input, cut to 64 bit.
+///
+/// Each minute the key is replaced by an HMAC of itself, so that who learns a key cannot make the cookies or tokens of earlier
+/// ones.
 pub(super) struct CookieJar {
+    key: Key,
+    before: Option<Key>,
+    replace_at: Option<Timestamp>,
+}
+
+#[derive(Clone)]
+struct Key {
     keyed: Hmac<Sha256>,
+    since_ns: u64,
 }
 
 impl std::fmt::Debug for CookieJar {
@@ -25,47 +39,66 @@ impl std::fmt::Debug for CookieJar {
     }
 }
 
-impl CookieJar {
-    pub(super) fn new(secret: &[u8; 32]) -> Self {
-        Self {
-            keyed: Hmac::new_from_slice(secret).expect("an HMAC takes keys of every length (RFC 2104 §2)"),
-        }
+impl Key {
+    fn new(secret: &[u8], since_ns: u64) -> Self {
+        let keyed = Hmac::new_from_slice(secret).expect("an HMAC takes keys of every length (RFC 2104 §2)");
+        Self { keyed, since_ns }
     }
 
-    /// The cookie for one address and nonce.
-    pub(super) fn issue(&self, now: Timestamp, to: SocketAddr, nonce: u64) -> Cookie {
-        let issued_ns = now.as_nanos();
-        let mut proof = [0; 16];
-        for (byte, made) in proof.iter_mut().zip(self.proof(to, nonce, issued_ns).finalize().into_bytes()) {
-            *byte = made;
-        }
-        Cookie { issued_ns, proof }
-    }
-
-    /// Whether `cookie` was issued here for this address and nonce, not long ago.
-    pub(super) fn verify(&self, now: Timestamp, from: SocketAddr, nonce: u64, cookie: &Cookie) -> bool {
-        let age = now - Timestamp::from_nanos(cookie.issued_ns);
-        (TimeDelta::ZERO..=COOKIE_LIFE).contains(&age)
-            && self.proof(from, nonce, cookie.issued_ns).verify_truncated_left(&cookie.proof).is_ok()
-    }
-
-    /// The token of the stream that this address opened with this nonce: the same however often it asks.
-    pub(super) fn token(&self, from: SocketAddr, nonce: u64) -> StreamToken {
+    fn hash(&self, label: &[u8], address: SocketAddr, nonce: u64, issued_ns: u64) -> Hmac<Sha256> {
         let mut mac = self.keyed.clone();
-        mac.update(b"token");
-        update_address(&mut mac, from);
-        mac.update(&nonce.to_be_bytes());
-        let bytes = mac.finalize().into_bytes();
-        StreamToken(bytes.iter().take(8).fold(0, |token, &byte| token << 8 | u64::from(byte)))
-    }
-
-    fn proof(&self, address: SocketAddr, nonce: u64, issued_ns: u64) -> Hmac<Sha256> {
-        let mut mac = self.keyed.clone();
-        mac.update(b"cookie");
+        mac.update(label);
         update_address(&mut mac, address);
         mac.update(&nonce.to_be_bytes());
         mac.update(&issued_ns.to_be_bytes());
         mac
+    }
+}
+
+impl CookieJar {
+    pub(super) fn new(secret: &[u8; 32]) -> Self {
+        Self { key: Key::new(secret, 0), before: None, replace_at: None }
+    }
+
+    /// The cookie for one address and nonce.
+    pub(super) fn issue(&mut self, now: Timestamp, to: SocketAddr, nonce: u64) -> Cookie {
+        self.rotate(now);
+        let issued_ns = now.as_nanos();
+        let hash = self.key.hash(b"cookie", to, nonce, issued_ns).finalize().into_bytes();
+        Cookie { issued_ns, proof: std::array::from_fn(|place| hash.get(place).copied().unwrap_or(0)) }
+    }
+
+    /// The token of the stream that this cookie opens, the same however often it is shown; `None` where the cookie was not issued
+    /// here for this address and nonce, or too long ago.
+    pub(super) fn verify(
+        &mut self,
+        now: Timestamp,
+        from: SocketAddr,
+        nonce: u64,
+        cookie: &Cookie,
+    ) -> Option<StreamToken> {
+        self.rotate(now);
+        let age = now - Timestamp::from_nanos(cookie.issued_ns);
+        if !(TimeDelta::ZERO..=COOKIE_LIFE).contains(&age) {
+            return None;
+        }
+        let current = Some(&self.key).filter(|key| key.since_ns <= cookie.issued_ns);
+        let key = current.or(self.before.as_ref())?;
+        let hash = |label| key.hash(label, from, nonce, cookie.issued_ns);
+        hash(b"cookie").verify_truncated_left(&cookie.proof).ok()?;
+        let token = hash(b"token").finalize().into_bytes();
+        Some(StreamToken(token.iter().take(8).fold(0, |token, &byte| token << 8 | u64::from(byte))))
+    }
+
+    fn rotate(&mut self, now: Timestamp) {
+        let replace_at = *self.replace_at.get_or_insert(now + KEY_LIFE);
+        if now >= replace_at {
+            let mut next = self.key.keyed.clone();
+            next.update(b"next key");
+            let next = Key::new(&next.finalize().into_bytes(), now.as_nanos());
+            self.before = Some(std::mem::replace(&mut self.key, next));
+            self.replace_at = Some(now + KEY_LIFE);
+        }
     }
 }
 
@@ -91,22 +124,51 @@ mod tests {
             (SocketAddr::from(([127, 0, 0, 1], 5000)), SocketAddr::from(([127, 0, 0, 1], 5001)));
         let issued = Timestamp::from_nanos(5_000_000_000);
         let cookie = jar().issue(issued, here, 42);
-        assert!(jar().verify(issued, here, 42, &cookie));
-        assert!(jar().verify(issued + COOKIE_LIFE, here, 42, &cookie));
-        assert!(!jar().verify(issued + COOKIE_LIFE + TimeDelta::from_nanos(1), here, 42, &cookie), "too old");
-        assert!(!jar().verify(issued - TimeDelta::from_nanos(1), here, 42, &cookie), "from the future");
-        assert!(!jar().verify(issued, there, 42, &cookie), "another address");
-        assert!(!jar().verify(issued, here, 43, &cookie), "another nonce");
-        assert!(!CookieJar::new(&[8; 32]).verify(issued, here, 42, &cookie), "another secret");
+        let is_valid = |mut jar: CookieJar, now, from, nonce, cookie: &Cookie| {
+            jar.verify(now, from, nonce, cookie).is_some()
+        };
+        assert!(is_valid(jar(), issued, here, 42, &cookie));
+        assert!(is_valid(jar(), issued + COOKIE_LIFE, here, 42, &cookie));
+        let nano = TimeDelta::from_nanos(1);
+        assert!(!is_valid(jar(), issued + COOKIE_LIFE + nano, here, 42, &cookie), "too old");
+        assert!(!is_valid(jar(), issued - nano, here, 42, &cookie), "from the future");
+        assert!(!is_valid(jar(), issued, there, 42, &cookie), "another address");
+        assert!(!is_valid(jar(), issued, here, 43, &cookie), "another nonce");
+        assert!(!is_valid(CookieJar::new(&[8; 32]), issued, here, 42, &cookie), "another secret");
         let older = Cookie { issued_ns: cookie.issued_ns + 1, ..cookie };
-        assert!(!jar().verify(issued + COOKIE_LIFE, here, 42, &older), "a time that was not issued");
+        assert!(!is_valid(jar(), issued + COOKIE_LIFE, here, 42, &older), "a time that was not issued");
     }
 
     #[test]
-    fn a_token_is_stable_and_its_own() {
+    fn a_token_belongs_to_one_cookie() {
         let here = SocketAddr::from(([127, 0, 0, 1], 5000));
-        assert_eq!(jar().token(here, 1), jar().token(here, 1));
-        assert_ne!(jar().token(here, 1), jar().token(here, 2));
-        assert_ne!(jar().token(here, 1), CookieJar::new(&[8; 32]).token(here, 1));
+        let at = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
+        let mut jar = jar();
+        let mut token = |issued, nonce, shown| {
+            let cookie = jar.issue(at(issued), here, nonce);
+            jar.verify(at(shown), here, nonce, &cookie)
+        };
+        let first = token(5, 1, 5);
+        assert!(first.is_some());
+        assert_eq!(token(5, 1, 6), first);
+        assert_ne!(token(6, 1, 6), first, "the same nonce, asked later");
+        assert_ne!(token(5, 2, 5), first);
+    }
+
+    #[test]
+    fn a_new_key_ends_no_young_cookie() {
+        let here = SocketAddr::from(([127, 0, 0, 1], 5000));
+        let mut jar = jar();
+        let first_key = jar.key.keyed.clone();
+        for second in 0..300_u64 {
+            let issued = Timestamp::from_nanos(second * 1_000_000_000);
+            let cookie = jar.issue(issued, here, 1);
+            let mut later = CookieJar { key: jar.key.clone(), before: jar.before.clone(), ..jar };
+            for age in [0, 15, 30] {
+                let shown = issued + TimeDelta::from_seconds(age);
+                assert!(later.verify(shown, here, 1, &cookie).is_some(), "{second} s, {age} s");
+            }
+        }
+        assert_ne!(jar.key.keyed.finalize().into_bytes(), first_key.finalize().into_bytes());
     }
 }

@@ -7,6 +7,8 @@ pub struct Counters {
     pub foreign: u64,
     /// Begins as ours, but cut off or garbled, or longer than the buffer.
     pub malformed: u64,
+    /// Measured datagrams whose header does not match its checksum.
+    pub corrupt: u64,
     /// Of another version of our format.
     pub other_version: u64,
     /// With a token or a cookie that was not given to its address.

@@ -146,6 +146,14 @@ impl Outgoing {
         self.sequence
     }
 
+    /// The last `packets` datagrams were not sent: the next ones take their sequence numbers, so that the receiver does not count
+    /// them as lost. Not so for voice, whose samples are gone.
+    pub fn return_unsent(&mut self, packets: u64) {
+        if !matches!(self.content, Content::Voice(_)) {
+            self.sequence = self.sequence.saturating_sub(packets);
+        }
+    }
+
     /// The next `packets` datagrams, due at `due` and sent now.
     pub fn fill(&mut self, now: Timestamp, due: Timestamp, packets: u32) -> Filled<'_> {
         let packets = packets as usize;
@@ -267,7 +275,7 @@ mod tests {
     use crate::probe::{payload::SizeLimits, voice::StreamStart};
 
     fn sizes(text: &str) -> SizeSource {
-        let limits = SizeLimits::new(DataSize::from_bytes(36), DataSize::from_bytes(1472)).unwrap();
+        let limits = SizeLimits::new(DataSize::from_bytes(40), DataSize::from_bytes(1472)).unwrap();
         SizeSource::new(text.parse().unwrap(), limits)
     }
 
@@ -284,7 +292,7 @@ mod tests {
         assert_eq!(headers.iter().map(|header| header.sequence).collect::<Vec<_>>(), [3, 4]);
         assert!(headers.iter().all(|header| (header.scheduled_ns, header.sent_ns) == (25, 30)));
         assert_eq!(filled.sizes().collect::<Vec<_>>(), [200, 200]);
-        let filler = &filled.bytes[36..200];
+        let filler = &filled.bytes[40..200];
         let different: std::collections::BTreeSet<_> = filler.iter().collect();
         assert!(different.len() > 60, "nothing on the way can compress the filler");
     }
@@ -292,7 +300,7 @@ mod tests {
     #[test]
     fn drawn_sizes_part_the_buffer() {
         let mut outgoing =
-            Outgoing::new(Content::Giusto { token: StreamToken(7), sizes: sizes("uniform:36-1472") }, 1);
+            Outgoing::new(Content::Giusto { token: StreamToken(7), sizes: sizes("uniform:40-1472") }, 1);
         for _ in 0..50 {
             let filled = outgoing.fill(at(1), at(0), 4);
             let mut rest = filled.bytes;

@@ -2,13 +2,13 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    net::SocketAddr,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
 };
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
-    cookie::CookieJar,
+    cookie::{COOKIE_LIFE, CookieJar},
     counters::Counters,
     inbound::Inbound,
     stream::{Ended, Stream},
@@ -25,6 +25,9 @@ const LINGER: TimeDelta = TimeDelta::from_seconds(3);
 /// How soon an address may begin another stream in place of the one that it has.
 const SHORTEST_STREAM: TimeDelta = TimeDelta::from_seconds(1);
 
+/// How many streams may follow each other in a slot while their cookies are valid: it bounds what is remembered of them.
+const STREAMS_PER_SLOT: usize = 16;
+
 /// How long the end of a stream waits for datagrams that it may have overtaken.
 const OVERTAKEN: TimeDelta = TimeDelta::from_millis(150);
 
@@ -37,7 +40,7 @@ pub struct ReceiverConfig {
     pub clock: ClockIdentity,
     /// Streams at once; above it senders are refused. Default 256.
     pub max_streams: usize,
-    /// Streams at once from one IP address. Default 128.
+    /// Streams at once from one IPv4 address or one IPv6 prefix of 64 bits. Default 128.
     pub max_streams_per_host: usize,
     /// Streams that announce a higher rate are refused; nothing means any. Default: any.
     pub max_rate: Option<DataRate>,
@@ -109,6 +112,8 @@ pub struct Receiver {
     /// By source address: what comes from one address can never become another stream's.
     streams: BTreeMap<SocketAddr, (StreamId, Stream)>,
     lingering: BTreeMap<SocketAddr, Lingering>,
+    /// The tokens of streams whose cookies are still valid, and until when they are.
+    used: BTreeMap<StreamToken, Timestamp>,
     next_id: u64,
     outbox: VecDeque<Transmit>,
     events: VecDeque<ReceiverEvent>,
@@ -126,6 +131,7 @@ impl Receiver {
             config,
             streams: BTreeMap::new(),
             lingering: BTreeMap::new(),
+            used: BTreeMap::new(),
             next_id: 0,
             outbox: VecDeque::new(),
             events: VecDeque::new(),
@@ -257,12 +263,17 @@ impl Receiver {
         match wire::kind(datagram) {
             Ok(Kind::Control) => match Message::decode(datagram) {
                 Ok(message) => self.handle_message(now, message, datagram.len(), inbound),
+                Err(WireError::Corrupt) => self.counters.corrupt += 1,
                 Err(_) => self.counters.malformed += 1,
             },
             // Data without a stream, or of a stream that has been forgotten.
-            Ok(Kind::Data) if DataHeader::parse(datagram).is_err() => self.counters.malformed += 1,
-            Ok(Kind::Data) if self.lingering.contains_key(&from) => self.counters.late += 1,
-            Ok(Kind::Data) => self.counters.forged += 1,
+            Ok(Kind::Data) => match DataHeader::parse(datagram) {
+                Ok(_) if self.lingering.contains_key(&from) => self.counters.late += 1,
+                Ok(_) => self.counters.forged += 1,
+                Err(WireError::Corrupt) => self.counters.corrupt += 1,
+                Err(_) => self.counters.malformed += 1,
+            },
+            Err(WireError::Corrupt) => self.counters.corrupt += 1,
             Err(WireError::Version(_)) => self.counters.other_version += 1,
             Err(WireError::Malformed) => self.counters.malformed += 1,
             Err(WireError::Foreign) => self.handle_unannounced(now, from, datagram, inbound),
@@ -323,12 +334,11 @@ impl Receiver {
         (nonce, cookie): (u64, Cookie),
         request: StreamRequest,
     ) {
-        if !self.jar.verify(now, from, nonce, &cookie) {
+        let Some(token) = self.jar.verify(now, from, nonce, &cookie) else {
             self.counters.forged += 1;
             self.answer(from, length, &Message::Refused { nonce, why: Refusal::Cookie });
             return;
-        }
-        let token = self.jar.token(from, nonce);
+        };
         let accepted = Message::Accepted { nonce, token, clock: self.config.clock };
         if let Some((_, stream)) = self.streams.get(&from)
             && stream.token == Some(token)
@@ -338,6 +348,11 @@ impl Receiver {
             return;
         }
         if self.lingering.get(&from).is_some_and(|lingering| lingering.token == token) {
+            self.counters.late += 1;
+            return;
+        }
+        // A cookie opens one stream: a copy of an old Open begins nothing.
+        if self.used.contains_key(&token) {
             self.counters.late += 1;
             return;
         }
@@ -354,12 +369,20 @@ impl Receiver {
             (Some(_), None) => true,
             (None, _) => false,
         };
-        let refusal = if too_fast { Some(Refusal::Rate) } else { self.full(from) };
+        self.used.retain(|_, forget_at| *forget_at > now);
+        let refusal = if too_fast {
+            Some(Refusal::Rate)
+        } else if self.used.len() >= self.config.max_streams.saturating_mul(STREAMS_PER_SLOT) {
+            Some(Refusal::Full)
+        } else {
+            self.full(from)
+        };
         if let Some(why) = refusal {
             self.counters.refused += 1;
             self.answer(from, length, &Message::Refused { nonce, why });
             return;
         }
+        self.used.insert(token, now + COOKIE_LIFE);
         let mut stream = Stream::requested(now, from, request, &self.config.clock);
         stream.token = Some(token);
         stream.next_report = now + self.config.report_interval;
@@ -436,7 +459,7 @@ impl Receiver {
 
     /// Why no further stream from this address can be taken, if none can.
     fn full(&self, from: SocketAddr) -> Option<Refusal> {
-        let from_host = self.streams.keys().filter(|address| address.ip() == from.ip()).count();
+        let from_host = self.streams.keys().filter(|address| host(address.ip()) == host(from.ip())).count();
         if self.streams.len() >= self.config.max_streams {
             Some(Refusal::Full)
         } else if from_host >= self.config.max_streams_per_host {
@@ -465,6 +488,18 @@ impl Receiver {
             stream.credit = left;
         }
         self.outbox.push_back(Transmit { to, bytes });
+    }
+}
+
+/// What counts as one host: an IPv4 address, or an IPv6 prefix of 64 bits, of which one host may use every address (RFC 4291
+/// §2.5.4).
+fn host(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
+            Some(mapped) => mapped.into(),
+            None => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
+        },
     }
 }
 

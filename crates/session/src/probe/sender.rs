@@ -108,10 +108,15 @@ pub struct Sender {
     refused_since: Option<Timestamp>,
     outbox: VecDeque<Vec<u8>>,
     ping_due: bool,
+    /// The send times of the latest pings that have not been answered.
+    pings: VecDeque<u64>,
     events: VecDeque<SenderEvent>,
 }
 
 impl Sender {
+    /// Pings that may be answered still: 4 s of them by default.
+    const MAX_PINGS: usize = 16;
+
     /// A conversation that begins now.
     pub fn new(now: Timestamp, config: SenderConfig) -> Self {
         let mut sender = Self {
@@ -127,6 +132,7 @@ impl Sender {
             refused_since: None,
             outbox: VecDeque::new(),
             ping_due: false,
+            pings: VecDeque::new(),
             events: VecDeque::new(),
         };
         sender.handle_timeout(now);
@@ -182,7 +188,8 @@ impl Sender {
             (
                 Message::Pong { token, ping_sent_ns, received_ns, sent_ns },
                 State::Running(ours) | State::Finishing(ours),
-            ) if token == ours => {
+            ) if token == ours && self.pings.contains(&ping_sent_ns) => {
+                self.pings.retain(|sent_ns| *sent_ns != ping_sent_ns);
                 self.heard(now);
                 self.clocks.on_sample(&ClockSample {
                     client_sent: Timestamp::from_nanos(ping_sent_ns),
@@ -278,7 +285,11 @@ impl Sender {
         match self.state {
             State::Running(token) if std::mem::take(&mut self.ping_due) => {
                 // As long as the answer, which carries three times.
-                const PONG_BYTES: usize = 48;
+                const PONG_BYTES: usize = 52;
+                if self.pings.len() >= Self::MAX_PINGS {
+                    self.pings.pop_front();
+                }
+                self.pings.push_back(now.as_nanos());
                 let ping = Message::Ping { token, sent_ns: now.as_nanos(), path: self.path() };
                 Some(ping.encode(PONG_BYTES))
             }

@@ -55,6 +55,8 @@ pub struct Stream {
     meter: StreamMeter,
     /// Added to the sender's times, in nanoseconds, they count from where ours do.
     epoch_shift: i128,
+    /// Sequence numbers below this one are known to be plausible.
+    plausible_below: u64,
     media: MediaClock,
     playout: Option<Playout>,
     path: Option<PathEstimate>,
@@ -118,6 +120,7 @@ impl Stream {
             kernel_dropped: 0,
             meter: StreamMeter::new(&config),
             epoch_shift: 0,
+            plausible_below: 0,
             media: MediaClock::default(),
             playout: voice.then(|| Playout::new(PlayoutPolicy::default())),
             path: None,
@@ -196,6 +199,7 @@ impl Stream {
                 Verdict::Message => break,
                 Verdict::Foreign => counters.foreign += 1,
                 Verdict::Malformed => counters.malformed += 1,
+                Verdict::Corrupt => counters.corrupt += 1,
                 Verdict::Forged => counters.forged += 1,
             }
             datagrams.next();
@@ -209,8 +213,13 @@ impl Stream {
             Ok(_) => return Verdict::Forged,
             Err(_) if is_message(datagram) => return Verdict::Message,
             Err(WireError::Foreign) => return Verdict::Foreign,
+            Err(WireError::Corrupt) => return Verdict::Corrupt,
             Err(_) => return Verdict::Malformed,
         };
+        if header.sequence >= self.plausible_below && !self.is_plausible(header.sequence, inbound.at) {
+            self.meter.on_implausible();
+            return Verdict::Measured;
+        }
         let arrival = Arrival {
             at: inbound.at,
             sequence: header.sequence,
@@ -263,6 +272,19 @@ impl Stream {
         });
         self.media.raw_count += 1;
         Verdict::Measured
+    }
+
+    /// Whether the sender can have come to this sequence number by now: it is below the announced number of datagrams, and what
+    /// the announced rate makes in twice the time that has passed, with a margin for the time on the way.
+    fn is_plausible(&mut self, sequence: u64, now: Timestamp) -> bool {
+        const MARGIN: TimeDelta = TimeDelta::from_seconds(2);
+        const MARGIN_PACKETS: f64 = 3000.0;
+        let Some(request) = &self.request else { return true };
+        let elapsed = now.saturating_since(self.opened) + MARGIN;
+        let by_rate = packets_per_second(request)
+            .map_or(u64::MAX, |rate| (2.0 * rate * elapsed.as_seconds() + MARGIN_PACKETS) as u64);
+        self.plausible_below = by_rate.min(request.packets.unwrap_or(u64::MAX));
+        sequence < self.plausible_below
     }
 
     fn in_our_epoch(&self, nanos: u64) -> PeerTimestamp {
@@ -340,6 +362,7 @@ enum Verdict {
     Message,
     Foreign,
     Malformed,
+    Corrupt,
     Forged,
 }
 
@@ -372,6 +395,16 @@ impl Run {
             meter.on_run(&first, std::mem::take(&mut self.count));
         }
     }
+}
+
+/// How many datagrams a second the sender announced, if it did.
+fn packets_per_second(request: &StreamRequest) -> Option<f64> {
+    if let Some(gap) = request.gap.filter(|gap| *gap > TimeDelta::ZERO) {
+        return Some(1.0 / gap.as_seconds());
+    }
+    // Sizes that vary may all be as small as the header alone.
+    let bytes = request.size.map_or(wire::DATA_HEADER_BYTES as u64, DataSize::as_bytes);
+    request.rate_bps.map(|bps| bps as f64 / 8.0 / bytes.max(1) as f64)
 }
 
 fn meter_config(request: &StreamRequest, from: SocketAddr) -> MeterConfig {

@@ -7,7 +7,7 @@
 //!    0                   1                   2                   3
 //!    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //!   +---------------+---------------+---------------+---------------+
-//!   |      'g'      |      'i'      |      'u'      |  0x10 (data)  |
+//!   |      'g'      |      'i'      |      'u'      |  0x20 (data)  |
 //!   +---------------+---------------+---------------+---------------+
 //!   |                         token (64 bit)                        |
 //!   +---------------------------------------------------------------+
@@ -17,10 +17,13 @@
 //!   +---------------------------------------------------------------+
 //!   |        actual send time (64 bit, ns on the sender's clock)    |
 //!   +---------------------------------------------------------------+
+//!   |           CRC-32C of the bytes before (RFC 9260 §A)            |
+//!   +---------------------------------------------------------------+
 //!   |                            filler ...                         |
 //! ```
 //!
-//! All integers are big-endian. Control messages (kind `0x11`) are a [`Message`] in postcard's encoding, then padding.
+//! All integers are big-endian. Control messages (kind `0x21`) are the CRC-32C of all that follows (4 bytes), a [`Message`] in
+//! postcard's encoding, and padding. The checksums find damage that the checksum of UDP misses; they stop no attacker.
 
 use std::fmt;
 
@@ -31,7 +34,7 @@ use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
 
 /// Bytes that a measured datagram of ours needs at the least.
-pub const DATA_HEADER_BYTES: usize = 36;
+pub const DATA_HEADER_BYTES: usize = 40;
 
 /// The size that a [`Message::Hello`] and a [`Message::Open`] are padded to: above every answer to them.
 pub const OPENING_BYTES: usize = 256;
@@ -42,9 +45,12 @@ pub const FINISH_BYTES: usize = 1100;
 /// A control message is never longer than this, padding included.
 pub const MAX_MESSAGE_BYTES: usize = 1200;
 
+/// The bytes of a control message before the encoded [`Message`].
+const CONTROL_HEADER_BYTES: usize = 8;
+
 const MAGIC: [u8; 3] = *b"giu";
-const DATA: u8 = 0x10;
-const CONTROL: u8 = 0x11;
+const DATA: u8 = 0x20;
+const CONTROL: u8 = 0x21;
 
 /// Why a datagram is not one of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -56,8 +62,11 @@ pub enum WireError {
     /// It begins as ours do but ends too early or holds nonsense.
     #[error("a truncated or garbled giusto datagram")]
     Malformed,
+    /// Its bytes do not match their checksum.
+    #[error("a corrupted giusto datagram: its bytes do not match their checksum")]
+    Corrupt,
     /// It is of a version that this program does not speak.
-    #[error("giusto wire version {0}; this program speaks version 1: use the same release at both ends")]
+    #[error("giusto wire version {0}; this program speaks version 2: use the same release at both ends")]
     Version(u8),
 }
 
@@ -91,6 +100,23 @@ pub fn kind(datagram: &[u8]) -> Result<Kind, WireError> {
     }
 }
 
+/// Writes the checksum of a datagram of ours that has been changed.
+pub fn seal(datagram: &mut [u8]) {
+    let parts = match kind(datagram) {
+        Ok(Kind::Data) => datagram
+            .first_chunk_mut::<DATA_HEADER_BYTES>()
+            .and_then(|header| header.split_last_chunk_mut())
+            .map(|(checked, checksum)| (checksum, checked)),
+        Ok(Kind::Control) => datagram
+            .split_first_chunk_mut::<CONTROL_HEADER_BYTES>()
+            .and_then(|(header, body)| Some((header.last_chunk_mut::<4>()?, body))),
+        Err(_) => None,
+    };
+    if let Some((checksum, checked)) = parts {
+        *checksum = crc32c::crc32c(checked).to_be_bytes();
+    }
+}
+
 /// The header of a measured datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataHeader {
@@ -114,6 +140,7 @@ impl DataHeader {
         header[12..20].copy_from_slice(&self.sequence.to_be_bytes());
         header[20..28].copy_from_slice(&self.scheduled_ns.to_be_bytes());
         header[28..36].copy_from_slice(&self.sent_ns.to_be_bytes());
+        seal(header);
         true
     }
 
@@ -127,7 +154,12 @@ impl DataHeader {
         if kind(datagram)? != Kind::Data {
             return Err(WireError::Malformed);
         }
-        let (_, rest) = datagram.split_first_chunk::<4>().ok_or(WireError::Malformed)?;
+        let header: &[u8; DATA_HEADER_BYTES] = datagram.first_chunk().ok_or(WireError::Malformed)?;
+        let (checked, checksum) = header.split_last_chunk().ok_or(WireError::Malformed)?;
+        if crc32c::crc32c(checked) != u32::from_be_bytes(*checksum) {
+            return Err(WireError::Corrupt);
+        }
+        let (_, rest) = checked.split_first_chunk::<4>().ok_or(WireError::Malformed)?;
         let (token, rest) = rest.split_first_chunk().ok_or(WireError::Malformed)?;
         let (sequence, rest) = rest.split_first_chunk().ok_or(WireError::Malformed)?;
         let (scheduled, rest) = rest.split_first_chunk().ok_or(WireError::Malformed)?;
@@ -241,6 +273,8 @@ pub struct StreamRequest {
     pub size: Option<DataSize>,
     /// The time between datagrams, where it does not follow from rate and size.
     pub gap: Option<TimeDelta>,
+    /// How many datagrams it has at most; nothing where it has no such limit.
+    pub packets: Option<u64>,
     /// How they are paced; of no consequence for what is measured.
     pub pacing: PacingNote,
     /// The sender's clock.
@@ -404,10 +438,11 @@ impl Message {
     pub fn encode(&self, padded_to: usize) -> Vec<u8> {
         let [m0, m1, m2] = MAGIC;
         // Encoding into a growing vector fails only for types of unknown length, of which a message has none.
-        let mut bytes = postcard::to_extend(self, vec![m0, m1, m2, CONTROL]).unwrap_or_default();
+        let mut bytes = postcard::to_extend(self, vec![m0, m1, m2, CONTROL, 0, 0, 0, 0]).unwrap_or_default();
         if bytes.len() < padded_to {
             bytes.resize(padded_to, 0);
         }
+        seal(&mut bytes);
         bytes
     }
 
@@ -420,7 +455,11 @@ impl Message {
         if kind(datagram)? != Kind::Control || datagram.len() > MAX_MESSAGE_BYTES {
             return Err(WireError::Malformed);
         }
-        let (_, body) = datagram.split_first_chunk::<4>().ok_or(WireError::Malformed)?;
+        let (_, checked) = datagram.split_first_chunk::<4>().ok_or(WireError::Malformed)?;
+        let (checksum, body) = checked.split_first_chunk().ok_or(WireError::Malformed)?;
+        if crc32c::crc32c(body) != u32::from_be_bytes(*checksum) {
+            return Err(WireError::Corrupt);
+        }
         postcard::take_from_bytes(body).map(|(message, _padding)| message).map_err(|_| WireError::Malformed)
     }
 }
@@ -441,10 +480,16 @@ mod tests {
         };
         let mut datagram = [0xEE; DATA_HEADER_BYTES + 1];
         assert!(header.write(&mut datagram));
-        assert_eq!(&datagram[..8], b"giu\x10\x01\x02\x03\x04");
+        assert_eq!(&datagram[..8], b"giu\x20\x01\x02\x03\x04");
         assert_eq!(datagram[12..20], [0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]);
-        assert_eq!(datagram[28..37], [0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0xEE]);
+        assert_eq!(datagram[28..36], [0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38]);
+        assert_eq!(datagram[40], 0xEE);
         assert_eq!(DataHeader::parse(&datagram), Ok(header));
+        for bit in 32..DATA_HEADER_BYTES * 8 {
+            datagram[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(DataHeader::parse(&datagram), Err(WireError::Corrupt), "bit {bit}");
+            datagram[bit / 8] ^= 1 << (bit % 8);
+        }
         for cut in 0..DATA_HEADER_BYTES {
             assert!(DataHeader::parse(&datagram[..cut]).is_err(), "{cut} bytes were taken");
         }
@@ -452,12 +497,34 @@ mod tests {
     }
 
     #[test]
+    fn the_checksum_is_that_of_rfc_3720_and_rfc_9260() {
+        // RFC 3720 §B.4: 32 bytes of zeros, of ones, and counting up; the bytes there are in the order of iSCSI.
+        let counting: Vec<u8> = (0..32).collect();
+        for (bytes, expected) in
+            [(&[0; 32][..], 0x8A91_36AA), (&[0xFF; 32], 0x62A8_AB43), (&counting, 0x46DD_794E)]
+        {
+            assert_eq!(crc32c::crc32c(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn a_damaged_message_is_not_read() {
+        let mut bytes = Message::Hello { nonce: 7 }.encode(20);
+        assert!(Message::decode(&bytes).is_ok());
+        for bit in 32..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Message::decode(&bytes), Err(WireError::Corrupt), "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
     fn what_is_not_ours_is_told_apart() {
         assert_eq!(kind(b"\x80\x00rtp"), Err(WireError::Foreign));
         assert_eq!(kind(b""), Err(WireError::Foreign));
-        assert_eq!(kind(b"giu\x20"), Err(WireError::Version(2)));
-        assert_eq!(kind(b"giu\x1f"), Err(WireError::Malformed));
-        assert_eq!(kind(b"giu\x11"), Ok(Kind::Control));
+        assert_eq!(kind(b"giu\x10"), Err(WireError::Version(1)));
+        assert_eq!(kind(b"giu\x2f"), Err(WireError::Malformed));
+        assert_eq!(kind(b"giu\x21"), Ok(Kind::Control));
     }
 
     #[test]
@@ -483,6 +550,7 @@ mod tests {
             layer: HeaderLayer::Ethernet,
             size: Some(DataSize::from_bytes(u64::MAX)),
             gap: Some(TimeDelta::MAX),
+            packets: Some(u64::MAX),
             pacing: PacingNote {
                 keeping: TimeKeeping::Strategy(giusto_pace::Strategy::Unpaced),
                 packets_per_cycle: u32::MAX,
