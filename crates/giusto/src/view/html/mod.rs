@@ -85,12 +85,6 @@ impl Report {
         self
     }
 
-    /// Embeds those columns of a record's timelines that are drawn, and everything else of it.
-    fn with_drawn_record(self, record: &impl Serialize) -> Self {
-        let drawn = embedded::drawn_part(record, &self.sections);
-        self.with_record(drawn)
-    }
-
     /// Adds a section at the end.
     pub fn push(&mut self, section: impl Into<Section>) {
         self.sections.push(section.into());

@@ -3,14 +3,18 @@
 pub(super) mod media;
 pub(super) mod plots;
 
+use plots::MAX_LINES;
+use serde::Serialize;
+
 use super::{
-    Block, Card, Cell, Points, Prose, Report, Table, Tone,
+    Block, Card, Cell, Points, Prose, Report, Section, Table, Tone,
     drawing::{Link, Topology},
+    embedded::{has_values, keep_drawn, to_json},
     finding::{finding, is_media, unmet},
     format::{count, or_unknown, percent, plural, rate, short, time_us},
 };
 use crate::{
-    record::{Check, Distribution, FlowRecord, LinkRecord, RunRecord, Timeline},
+    record::{Check, Distribution, FlowRecord, LinkRecord, Overview, RunRecord, Timeline},
     view::{table::Column, tables::found},
 };
 
@@ -19,7 +23,7 @@ use crate::{
 pub(in crate::view::html) struct SimulationPage<'a> {
     pub(in crate::view::html) record: &'a RunRecord,
     pub(in crate::view::html) timeline: &'a Timeline,
-    /// JSON pointer to the timeline in the embedded record.
+    /// JSON pointer to the record in the embedded JSON.
     pointer: String,
 }
 
@@ -28,11 +32,18 @@ static NO_TIMELINE: Timeline =
     Timeline { width_s: 0.0, t_s: Vec::new(), flows: Vec::new(), links: Vec::new() };
 
 /// With more links than this, the tables and the drawing show only those at which packets waited or were dropped.
-const MOST_LINKS: usize = 20;
+const MAX_LINKS: usize = 20;
 
 /// The page of a simulated run; `command` makes it again.
 pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
-    let page = &SimulationPage::new(record, "");
+    #[derive(Serialize)]
+    struct Embedded<'a> {
+        #[serde(flatten)]
+        record: &'a RunRecord,
+        overview: &'a Overview,
+    }
+    let page = &SimulationPage::new(record, String::new());
+    let overview = &page.timeline.overview(MAX_LINES);
     let title = format!("giusto sim: {}", record.scenario);
     let mut report = Report::new(title, headline(record)).with_command(command);
     report.push(cards(record));
@@ -46,29 +57,36 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
         "Network",
         "Each arrow is a link with its rate, delay, loss and queue. It is thick where packets were queued. The flows that a host sends stand below its name.",
     ));
-    for chart in media::charts(page).into_iter().chain(plots::charts(page)) {
-        report.push(chart);
-    }
+    let mut embedded = to_json(&Embedded { record, overview });
+    let charts = media::charts(page).into_iter().chain(plots::charts(page, overview));
+    let drawn = charts.filter(|chart| has_values(&embedded, chart));
+    report.sections.extend(drawn.map(Section::from));
     report.push(flows_table(&record.flows));
     for table in [media_table(&record.flows), media::streams_table(&record.flows)].into_iter().flatten() {
         report.push(table);
     }
     report.push(links_table(page));
     report.push(how_measured(record));
-    report.with_drawn_record(record)
+    keep_drawn(&mut embedded, &report.sections);
+    report.with_record(embedded)
 }
 
 impl<'a> SimulationPage<'a> {
     /// `pointer` is the JSON pointer to `record` in the embedded record.
-    pub(in crate::view::html) fn new(record: &'a RunRecord, pointer: &str) -> Self {
-        let timeline = record.timeline.as_ref().unwrap_or(&NO_TIMELINE);
-        Self { record, timeline, pointer: format!("{pointer}/timeline") }
+    pub(in crate::view::html) fn new(record: &'a RunRecord, pointer: String) -> Self {
+        Self { record, timeline: record.timeline.as_ref().unwrap_or(&NO_TIMELINE), pointer }
     }
 
-    /// A column of the timeline as it is, times `factor`; `path` is its JSON pointer in the timeline.
-    pub(in crate::view::html) fn column(&self, path: &str, factor: f64) -> Points {
+    /// A column over time; `path` is its JSON pointer in the record.
+    pub(in crate::view::html) fn column(&self, path: &str) -> Points {
         let Self { pointer, .. } = self;
-        Points::in_record(format!("{pointer}/t_s"), format!("{pointer}/{path}")).scaled(factor)
+        Points::in_record(format!("{pointer}/timeline/t_s"), format!("{pointer}/{path}"))
+    }
+
+    /// A column of the timeline of a link.
+    pub(in crate::view::html) fn link_column(&self, link: &str, name: &str) -> Option<Points> {
+        let place = self.timeline.links.iter().position(|own| own.id == link)?;
+        Some(self.column(&format!("timeline/links/{place}/{name}")))
     }
 
     /// Whether a link's queue dropped packets, or its maximum queueing delay is at least a twentieth of the longest anywhere.
@@ -82,7 +100,7 @@ impl<'a> SimulationPage<'a> {
 
     /// The links that are shown: all, or, of very many, the busy ones.
     fn shown_links(&self) -> Vec<&'a LinkRecord> {
-        let all = self.record.links.len() <= MOST_LINKS;
+        let all = self.record.links.len() <= MAX_LINKS;
         self.record.links.iter().filter(|link| all || self.is_busy(link)).collect()
     }
 }
