@@ -199,7 +199,8 @@ pub enum Mark {
 pub struct Scale {
     /// The quantity, with its unit unless `unit` gives it.
     pub title: String,
-    /// The unit of the values. `bit/s`, `B` and `s` are written with the prefix that fits the largest value.
+    /// The unit of the values. `bit/s`, `B` and `s` are written with the prefix that fits the largest value, a `ratio`
+    /// is written in percent.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub unit: &'static str,
     /// Whether the axis is logarithmic.

@@ -72,7 +72,8 @@ const resolved = (chart) => {
   const values = chart.series.flatMap(({ events }, index) => points[index]?.y ?? events?.map(({ y }) => y) ?? []);
   const most = values.reduce((high, value) => Math.max(high, value ?? 0), 0);
   const { unit, ...y } = chart.y;
-  const [factor, prefix] = (PREFIXED.includes(unit) && PREFIXES.find(([size]) => most >= size)) || [1, ""];
+  const [factor, prefix] = (PREFIXED.includes(unit) && PREFIXES.find(([size]) => most >= size)) || [unit === "ratio" ? 0.01 : 1, ""];
+  const shown = unit === "ratio" ? "%" : prefix + unit;
   const scaled = (value) => (value == null ? value : value / factor);
   return {
     ...chart,
@@ -82,7 +83,7 @@ const resolved = (chart) => {
       events: own.events?.map((event) => ({ ...event, y: scaled(event.y) })),
     })),
     marks: chart.marks.map(({ axis, at: [value, name] }) => ({ axis, at: [axis === "y" ? scaled(value) : value, name] })),
-    y: { ...y, title: unit ? `${y.title} (${prefix}${unit})` : y.title, range: y.range?.map(scaled) },
+    y: { ...y, title: unit ? `${y.title} (${shown})` : y.title, range: y.range?.map(scaled) },
   };
 };
 
@@ -200,9 +201,9 @@ const barRange = (chart, width) => {
   const text = Math.max(...bars.map(([, , end]) => textWidth(end, FONT))) + 14;
   const share = Math.min(text / width, 0.75);
   const log = chart.y.logarithmic;
-  const [least, most] = [Math.min(...values), Math.max(...values)];
-  const low = log ? Math.floor(Math.log10(least / 2)) : Math.min(least, 0);
-  const high = log ? Math.log10(most) : Math.max(most, 0);
+  const [lowest, highest] = [Math.min(...values), Math.max(...values)];
+  const low = log ? Math.floor(Math.log10(lowest / 2)) : Math.min(lowest, 0);
+  const high = log ? Math.log10(highest) : Math.max(highest, 0);
   const room = Math.max(high - low, 1e-9) * share / (1 - share);
   return [low < 0 && !log ? low - room : low, high + room];
 };

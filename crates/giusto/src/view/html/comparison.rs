@@ -39,7 +39,6 @@ struct Quantity {
     axis: (&'static str, &'static str),
     /// The column in the timeline of the flow, or of its slowest link.
     column: &'static str,
-    scale: f64,
     gaps: Gaps,
     kind: Kind,
 }
@@ -63,7 +62,6 @@ const QUANTITIES: [Quantity; 5] = [
         caption: "The mean within {window} each, all headers included.",
         axis: ("target", "bit/s"),
         column: "media/target_rate_bps",
-        scale: 1.0,
         gaps: Gaps::Break,
         kind: Kind::Rate,
     },
@@ -72,7 +70,6 @@ const QUANTITIES: [Quantity; 5] = [
         caption: "A moving mean, all headers included.",
         axis: ("received", "bit/s"),
         column: "received_rate_bps",
-        scale: 1.0,
         gaps: Gaps::Break,
         kind: Kind::Rate,
     },
@@ -81,16 +78,14 @@ const QUANTITIES: [Quantity; 5] = [
         caption: "The maximum of all packets transmitted by {link} within {window} each.",
         axis: ("queueing delay", "ms"),
         column: "queue_delay_max_ms",
-        scale: 1.0,
         gaps: Gaps::Zero,
         kind: Kind::Link,
     },
     Quantity {
         title: "Loss",
         caption: "Dropped packets over dropped and received packets, as a moving mean.",
-        axis: ("loss", "%"),
+        axis: ("loss", "ratio"),
         column: "loss_ratio",
-        scale: 100.0,
         gaps: Gaps::Break,
         kind: Kind::Flow,
     },
@@ -99,7 +94,6 @@ const QUANTITIES: [Quantity; 5] = [
         caption: "From the capture of a frame until it arrived complete: the maximum within {window} each. The line bridges times without a complete frame.",
         axis: ("frame delay", "ms"),
         column: "media/frame_delay_max_ms",
-        scale: 1.0,
         gaps: Gaps::Bridge,
         kind: Kind::Flow,
     },
@@ -255,7 +249,7 @@ impl Quantity {
             let is_known =
                 |points: &Points| matches!(points, Points::InRecord { y, .. } if record.pointer(y).is_some());
             let points = points.filter(is_known).unwrap_or_else(|| Vec::new().into());
-            Series::line(line.clone(), points.scaled(self.scale).with_gaps(self.gaps))
+            Series::line(line.clone(), points.with_gaps(self.gaps))
         });
         Some(with_lines(chart(first, title, caption, self.axis), series.chain(limit)))
     }

@@ -64,7 +64,7 @@ const scrollBox = (content, label) => {
   return make("div", {}, box, make("p", { class: "hint", "aria-hidden": "true" }, "Scroll sideways to see all of it →"));
 };
 
-// As many cards in a row as fit, or fewer, so that none is alone in the last row.
+// As few rows of cards as fit, with about equally many in each.
 const CARD_WIDTH = 230;
 const cards = (content) => {
   const list = make("dl", { class: "cards", "aria-label": "Key figures" }, ...content.map((card) => make(
@@ -74,10 +74,8 @@ const cards = (content) => {
     make("dd", { class: "note" }, card.note),
   )));
   sizeObserver(() => {
-    const fitting = Math.min(Math.max(Math.floor(list.clientWidth / CARD_WIDTH), 2), content.length);
-    let columns = fitting;
-    while (columns > 2 && content.length % columns === 1) columns -= 1;
-    list.style.setProperty("--columns", content.length % columns === 1 ? fitting : columns);
+    const rows = Math.ceil(content.length / Math.max(Math.floor(list.clientWidth / CARD_WIDTH), 2));
+    list.style.setProperty("--columns", Math.ceil(content.length / rows));
   }).observe(list);
   return list;
 };
@@ -93,11 +91,9 @@ const table = (content) => {
   const isList = columns.length <= MAX_LIST_COLUMNS;
   const head = columns.map((column) => make("th", { scope: "col", class: column.numeric && "n" }, column.name));
   const row = (cells) => make("tr", {}, ...cells.map((cell, place) => {
-    const { text, tone } = typeof cell === "string" ? { text: cell } : cell;
-    const name = place === 0 ? "th" : "td";
-    const column = columns[place];
-    const attributes = { scope: place === 0 && "row", class: cellClass(column, text), "data-name": column?.numeric && column.name };
-    return make(name, attributes, ...toned(text, tone));
+    const column = columns[place], first = place === 0;
+    const attributes = { scope: first && "row", class: cellClass(column, cell.text), "data-name": column?.numeric && column.name };
+    return make(first ? "th" : "td", attributes, ...toned(cell.text, cell.tone));
   }));
   const grid = make(
     "table", { class: isList && "list" },

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     Block, Card, Cell, Points, Prose, Report, Section, Table, Tone,
-    drawing::{Link, Topology},
+    drawing::{Drawing, Link},
     embedded::{has_values, keep_drawn, to_json},
     finding::{finding, is_media, unmet},
     format::{count, or_unknown, percent, plural, rate, short, time_us},
@@ -53,10 +53,7 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
     if !record.checks.is_empty() {
         report.push(checks_table(&record.checks));
     }
-    report.push(topology(page).draw(
-        "Network",
-        "Each arrow is a link with its rate, delay, loss and queue. It is thick where packets were queued. The flows that a host sends stand below its name.",
-    ));
+    report.push(topology(page));
     let mut embedded = to_json(&Embedded { record, overview });
     let charts = media::charts(page).into_iter().chain(plots::charts(page, overview));
     let drawn = charts.filter(|chart| has_values(&embedded, chart));
@@ -257,52 +254,40 @@ fn parts(link: &LinkRecord) -> Vec<String> {
     parts.filter(|part| !part.is_empty()).cloned().collect()
 }
 
-fn topology(page: &SimulationPage<'_>) -> Topology {
-    let mut topology = Topology::default();
+fn topology(page: &SimulationPage<'_>) -> Drawing {
+    let caption = "Each arrow is a link with its rate, delay, loss and queue. It is thick where packets were queued. The flows that a host sends stand next to its name.";
+    let mut drawing =
+        Drawing { title: "Network".to_owned(), caption: caption.to_owned(), ..Drawing::default() };
     let shown = page.shown_links();
     // Hosts appear in the order in which flows use them, so that the pairs of a dumbbell stand side by side.
     for flow in &page.record.flows {
-        let begin = topology.host(&flow.from);
-        let links = flow.path.iter().filter_map(|id| page.record.links.iter().find(|link| link.id == *id));
-        let mut way = vec![begin];
-        for link in links {
-            if !shown.iter().any(|shown| shown.id == link.id) {
-                continue;
-            }
-            for name in [&link.from, &link.to] {
-                let host = topology.host(name);
-                if way.last() != Some(&host) {
-                    way.push(host);
-                }
-            }
-        }
-        topology.paths.push(way);
+        let links = flow.path.iter().filter_map(|id| shown.iter().find(|link| link.id == *id));
+        let names = links.flat_map(|link| [&link.from, &link.to]);
+        let mut path: Vec<usize> =
+            std::iter::once(&flow.from).chain(names).map(|name| drawing.host(name)).collect();
+        path.dedup();
+        drawing.paths.push(path);
     }
     for link in shown {
-        let (from, to) = (topology.host(&link.from), topology.host(&link.to));
-        topology.links.push(Link { from, to, label: parts(link), busy: page.is_busy(link) });
+        let (from, to) = (drawing.host(&link.from), drawing.host(&link.to));
+        drawing.links.push(Link { from, to, label: parts(link), busy: page.is_busy(link) });
     }
-    // Copies of a flow share a line below their host.
-    let mut sent: Vec<(&str, &str, u64)> = Vec::new();
-    for flow in &page.record.flows {
-        match sent
-            .iter_mut()
-            .find(|(from, group, _)| (*from, *group) == (flow.from.as_str(), flow.group.as_str()))
-        {
-            Some((.., times)) => *times += 1,
-            None => sent.push((&flow.from, &flow.group, 1)),
+    // Copies of a flow share a line at their host.
+    for host in &mut drawing.hosts {
+        let mut sent: Vec<(&str, u64)> = Vec::new();
+        for flow in page.record.flows.iter().filter(|flow| flow.from == host.name) {
+            match sent.iter_mut().find(|(group, _)| *group == flow.group) {
+                Some((_, times)) => *times += 1,
+                None => sent.push((&flow.group, 1)),
+            }
         }
+        let line = |(group, times): (&str, u64)| {
+            if times > 1 { format!("{times} × {group}") } else { group.to_owned() }
+        };
+        host.lines = sent.into_iter().map(line).filter(|line| *line != host.name).collect();
     }
-    for (from, group, times) in sent {
-        let line = if times > 1 { format!("{times} × {group}") } else { group.to_owned() };
-        let host = topology.host(from);
-        if line != from
-            && let Some((_, lines)) = topology.hosts.get_mut(host)
-        {
-            lines.push(line);
-        }
-    }
-    topology
+    drawing.place_hosts();
+    drawing
 }
 
 fn how_measured(record: &RunRecord) -> Prose {

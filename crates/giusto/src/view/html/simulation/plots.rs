@@ -132,17 +132,16 @@ fn distribution(page: &SimulationPage<'_>) -> Chart {
     /// Delays that differ by more than this factor are shown on a logarithmic axis.
     const WIDE: f64 = 20.0;
     let caption = "The share of the packets whose delay is at most the value on the x-axis.";
-    let mut chart = Chart::new("One-way delay, distribution", caption).with_axes("delay (ms)", "packets (%)");
+    let mut chart = Chart::new("One-way delay, distribution", caption).with_axes("delay (ms)", "packets");
     let flows = page.timeline.flows.iter().take(MAX_LINES);
     let bounds =
         flows.clone().filter_map(|flow| Some((*flow.delay_cdf.ms.first()?, *flow.delay_cdf.ms.last()?)));
     let (low, high) = bounds.fold((f64::INFINITY, 0.0_f64), |all, own| (all.0.min(own.0), all.1.max(own.1)));
     chart.x.logarithmic = high > low.max(1e-6) * WIDE;
-    chart.y.range = Some((0.0, 101.0));
+    (chart.y.unit, chart.y.range) = ("ratio", Some((0.0, 1.01)));
     let lines = flows.enumerate().map(|(place, flow)| {
         let cdf = format!("{}/timeline/flows/{place}/delay_cdf", page.pointer);
-        let points = Points::in_record(format!("{cdf}/ms"), format!("{cdf}/ratio"));
-        Series::line(name(flow), points.scaled(100.0))
+        Series::line(name(flow), Points::in_record(format!("{cdf}/ms"), format!("{cdf}/ratio")))
     });
     with_lines(chart, lines)
 }
@@ -178,7 +177,7 @@ fn quantity_and_unit(name: &str) -> (String, &'static str, f64) {
         ("ms", "s", 1e-3),
         ("s", "s", 1.0),
         ("packets", "packets", 1.0),
-        ("ratio", "%", 100.0),
+        ("ratio", "ratio", 1.0),
     ];
     let (quantity, suffix) = name.rsplit_once('_').unwrap_or((name, ""));
     let unit = UNITS.iter().find(|(known, ..)| *known == suffix);
