@@ -83,17 +83,18 @@ fn range_finding(record: &RunRecord, flows: &[&FlowRecord]) -> String {
 
 /// The ranges of received rates and of queueing delays, with the names of their ends; one value where both ends are alike.
 pub(super) fn ranges(rates: &[(String, f64)], waits: &[(String, f64)]) -> String {
-    let range = |values: &[(String, f64)], write: fn(f64) -> String, [one, many]: [&str; 2]| {
+    let range = |values: &[(String, f64)], write: fn(f64) -> String, [is, ranges]: [&str; 2]| {
         let low = values.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
         let high = values.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let ends = [write(low.1), write(high.1)];
-        Some(match ends {
-            [low, high] if low == high => format!("{one} {low}"),
-            [from, to] => format!("{many} from {from} ({}) to {to} ({})", low.0, high.0),
+        let (from, to) = (write(low.1), write(high.1));
+        Some(if from == to {
+            format!("{is} {from} for all")
+        } else {
+            format!("{ranges} from {from} ({}) to {to} ({})", low.0, high.0)
         })
     };
-    let rates = range(rates, rate, ["All received rates are", "Received rates range"]);
-    let waits = range(waits, ms, ["all queueing delays p95 are", "queueing delay p95"]);
+    let rates = range(rates, rate, ["Received rates are", "Received rates range"]);
+    let waits = range(waits, ms, ["queueing delay p95 is", "queueing delay p95"]);
     match (rates, waits) {
         (Some(rates), Some(waits)) => format!("{rates}; {waits}."),
         (Some(rates), None) => format!("{rates}."),

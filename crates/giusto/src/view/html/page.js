@@ -147,7 +147,7 @@ const topology = ({ title, hosts, links }, available) => {
   const place = (index) => {
     const { column } = hosts[index];
     const row = columns[column].indexOf(index) + (tallest - crowd(index)) / 2;
-    if (upright) return [width * (row + 0.5) / tallest, LINE * 1.5 + ROW * column];
+    if (upright) return [width * (row + 0.42) / tallest, LINE * 1.5 + ROW * column];
     const x = columns.length < 2 ? width / 2 : SIDE + (width - 2 * SIDE) * column / (columns.length - 1);
     return [x, top + apart * row];
   };

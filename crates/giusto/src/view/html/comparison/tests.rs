@@ -137,7 +137,7 @@ fn the_cursor_has_the_decisions_in_force_and_the_last_decreases() {
 }
 
 #[test]
-fn decisions_between_two_positions_are_left_out_except_the_last_and_the_last_decrease() {
+fn only_decisions_that_the_cursor_can_show_are_kept() {
     let decision = |at_s, from_bps, to_bps| DecisionRecord { at_s, from_bps, to_bps, cause: Cause::Start };
     let decisions = [
         decision(0.1, 9, 8),
@@ -187,7 +187,9 @@ fn a_missing_column_is_an_empty_line_and_keeps_the_order() {
 fn the_page_shows_the_scenario_and_both_controllers() {
     let report = comparison(&pair(), "giusto compare s.toml");
     let model = serde_json::to_string(&report).unwrap();
-    for shown in ["What it is about", "<scream>", "giusto compare s.toml", "All received rates are"] {
+    for shown in
+        ["What it is about", "<scream>", "giusto compare s.toml", "Received rates are 0.000 bit/s for all"]
+    {
         assert!(model.contains(shown), "{shown}");
     }
     assert!(!report.to_html().contains("<scream>"));

@@ -293,7 +293,7 @@ fn a_headline_states_rates_and_delays() {
     let same = [flow("a", "cbr", 1.0, 97.38), flow("b", "cbr", 1.5, 97.41)];
     assert_eq!(
         of(&same),
-        "Received rates range from 1.000 Mbit/s (a) to 1.500 Mbit/s (b); all queueing delays p95 are 97.4 ms. Utilisation of wire was 94.0 %."
+        "Received rates range from 1.000 Mbit/s (a) to 1.500 Mbit/s (b); queueing delay p95 is 97.4 ms for all. Utilisation of wire was 94.0 %."
     );
     assert_eq!(of(&[]), "The scenario has no flows.");
 }
