@@ -8,7 +8,8 @@ use std::{fs, path::Path, process::Command};
 
 use browser::{Browser, Look};
 use giusto::view::html::{
-    Block, Card, Cell, Chart, Column, Event, Mark, Points, Prose, Report, Series, Table, Tone, accuracy, demo,
+    Block, Card, Cell, Chart, Column, Event, Mark, Points, Prose, Report, Section, Series, Table, Tone,
+    accuracy, demo,
 };
 use serde_json::json;
 
@@ -50,6 +51,33 @@ fn wave(phase: f64, points: u32) -> Vec<(f64, f64)> {
     (0..points).map(|i| (f64::from(i) / 10.0, 2.0 + (f64::from(i) / 20.0 + phase).sin())).collect()
 }
 
+/// A wide table, a list of words, and a list with numbers.
+fn tables(hostile: &str, long: &str) -> [Table; 3] {
+    let mut columns = vec![Column::words("case")];
+    columns.extend((0..14).map(|number| Column::number(format!("controller {number}"))));
+    let row = |case: &str| {
+        let cells = (0..14).map(|number| Cell::toned(format!("{number} of 14"), Tone::Fair));
+        std::iter::once(Cell::from(case)).chain(cells).collect()
+    };
+    let rows = vec![row("5.1"), row(long), row(hostile)];
+    let wide = Table { title: "Wide".to_owned(), caption: long.to_owned(), columns, rows, folded: true };
+    let words = ["what", "value"].map(Column::words).to_vec();
+    let rows = vec![vec![long.into(), Cell::toned(long, Tone::Good)]];
+    let list = Table { title: "List".to_owned(), columns: words, rows, ..Table::default() };
+
+    let columns = vec![
+        Column::words("expectation"),
+        Column::number("expected"),
+        Column::number("found"),
+        Column::words("result"),
+    ];
+    let cells =
+        ["flow camera: queueing-delay-p95", "1.234 Mbit/s to 2.345 Mbit/s", "1.500 Mbit/s"].map(Cell::from);
+    let rows = vec![cells.into_iter().chain([Cell::toned("met", Tone::Good)]).collect()];
+    let expectations = Table { title: "Expectations".to_owned(), columns, rows, ..Table::default() };
+    [wide, list, expectations]
+}
+
 /// Every kind of section, chart and text, with more series than there are colours.
 fn gallery() -> Report {
     let hostile = "</script><script>alert(1)</script> & `code`";
@@ -75,28 +103,7 @@ fn gallery() -> Report {
             Block::Code("giusto sim ".repeat(20)),
         ],
     ));
-    let mut columns = vec![Column::words("case")];
-    columns.extend((0..14).map(|number| Column::number(format!("controller {number}"))));
-    let row = |case: &str| {
-        let cells = (0..14).map(|number| Cell::toned(format!("{number} of 14"), Tone::Fair));
-        std::iter::once(Cell::from(case)).chain(cells).collect()
-    };
-    let rows = vec![row("5.1"), row(long), row(hostile)];
-    report.push(Table { title: "Wide".to_owned(), caption: long.to_owned(), columns, rows, folded: true });
-    let words = ["what", "value"].map(Column::words).to_vec();
-    let rows = vec![vec![long.into(), Cell::toned(long, Tone::Good)]];
-    report.push(Table { title: "List".to_owned(), columns: words, rows, ..Table::default() });
-
-    let columns = vec![
-        Column::words("expectation"),
-        Column::number("expected"),
-        Column::number("found"),
-        Column::words("result"),
-    ];
-    let cells =
-        ["flow camera: queueing-delay-p95", "1.234 Mbit/s to 2.345 Mbit/s", "1.500 Mbit/s"].map(Cell::from);
-    let rows = vec![cells.into_iter().chain([Cell::toned("met", Tone::Good)]).collect()];
-    report.push(Table { title: "Expectations".to_owned(), columns, rows, ..Table::default() });
+    report.sections.extend(tables(hostile, long).map(Section::from));
 
     let many =
         (0..30).map(|number| Series::line(format!("controller {number}"), wave(f64::from(number) / 5.0, 40)));

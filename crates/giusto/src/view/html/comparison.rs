@@ -210,7 +210,7 @@ fn linked(comparison: &Comparison, flows: &[&FlowRecord], record: &Value) -> Opt
         }
     }
     let x = format!("/runs/{longest}/timeline/t_s");
-    (!groups.is_empty()).then(|| Linked { charts, x, step, start_at: QUEUE, lines, groups })
+    (!groups.is_empty()).then_some(Linked { charts, x, step, start_at: QUEUE, lines, groups })
 }
 
 impl Quantity {

@@ -138,6 +138,9 @@ pub(super) fn delay_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
     Some(chart)
 }
 
+/// Label, length, and the text at the end of a bar.
+type Bar = (String, f64, String);
+
 /// Bar charts that compare runs; none for a single run.
 pub(super) fn comparison_charts(runs: &[RunResult]) -> Vec<Chart> {
     /// Stands for smaller values, because a logarithmic axis has no zero.
@@ -180,7 +183,7 @@ fn grouped_bars(runs: &[(&RunResult, (f64, String))]) -> Vec<Series> {
         format!("{}\n{size}", asked_rate(run.rate_bps))
     };
     let one_group = runs.windows(2).all(|pair| matches!(pair, [(a, _), (b, _)] if group(a) == group(b)));
-    let mut series: Vec<(String, Vec<(String, f64, String)>)> = Vec::new();
+    let mut series: Vec<(String, Vec<Bar>)> = Vec::new();
     for (run, (length, text)) in runs {
         let (mut name, mut label) = (run.sender().to_owned(), group(run));
         if one_group {
