@@ -122,7 +122,7 @@ fn every_chart_has_a_line_for_each_controller_in_order() {
 }
 
 #[test]
-fn the_cursor_has_the_decisions_in_force_and_the_last_decreases() {
+fn the_cursor_has_decisions_in_force_and_last_decreases() {
     let decisions = |controller: usize| linked_of(&pair()).groups[0].decisions[controller].clone();
     let because = "loss: 25.0 % of the packets";
     let expected = [
