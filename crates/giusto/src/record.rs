@@ -4,5 +4,5 @@
 
 pub use giusto_sim::record::{
     Cdf, Check, DecisionRecord, Distribution, FlowRecord, FlowTimeline, Gauge, LinkRecord, LinkTimeline,
-    MediaTimeline, RunRecord, StreamKind, StreamRecord, StreamTimeline, Timeline, TimelineOptions,
+    MediaTimeline, Overview, RunRecord, StreamKind, StreamRecord, StreamTimeline, Timeline, TimelineOptions,
 };

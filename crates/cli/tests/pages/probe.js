@@ -1,8 +1,8 @@
 "use strict";
 // Inspects a page in a frame, and posts what it finds to the page around it as JSON: {width, dark, charts, tables, text, problems}.
-// It stands before all other scripts, so that it hears their errors.
+// It stands before all other scripts, so that it receives their errors.
 (() => {
-  const MIN_PLOT_SHARE = 0.55, MIN_PLOT_HEIGHT = 150, MIN_CONTRAST = 4.5, TOLERANCE = 1.5;
+  const MIN_PLOT_SHARE = 0.55, MIN_PLOT_HEIGHT = 150, MIN_CONTRAST = 4.5, MIN_DRAWN_TEXT = 8, TOLERANCE = 1.5;
   const problems = [];
   const say = (...parts) => problems.push(parts.join(" "));
   addEventListener("error", (event) => say("error:", event.message));
@@ -82,7 +82,9 @@
 
   const checkScroll = (box) => {
     if (!box.clientWidth || box.closest(".cursor")) return;
-    const overflows = box.scrollWidth > box.clientWidth + 1, hint = box.parentElement.querySelector(".hint");
+    const overflows = box.scrollWidth > box.clientWidth + 1;
+    if (overflows && box.querySelector(".list")) say(box.getAttribute("aria-label"), "scrolls sideways");
+    const hint = box.parentElement.querySelector(".hint");
     if (overflows !== (getComputedStyle(hint).display !== "none")) say("scroll hint is wrong at", box.getAttribute("aria-label"));
     const first = box.querySelector("tbody th");
     if (!overflows || !first) return;
@@ -90,6 +92,19 @@
     const edge = box.getBoundingClientRect().left;
     if (Math.abs(first.getBoundingClientRect().left - edge) > 4) say("first column scrolls away in", box.getAttribute("aria-label"));
     box.scrollLeft = 0;
+  };
+
+  const checkDrawing = (svg) => {
+    const { width } = svg.getBoundingClientRect(), size = 12 * width / svg.viewBox.baseVal.width;
+    if (width > svg.parentElement.clientWidth + 1) say("drawing of", width, "px is wider than its frame");
+    if (size < MIN_DRAWN_TEXT) say("text of", size.toFixed(1), "px in a drawing");
+  };
+
+  const checkCards = (list) => {
+    const rows = new Map();
+    for (const card of list.children) rows.set(card.offsetTop, (rows.get(card.offsetTop) ?? 0) + 1);
+    const inRows = [...rows.values()];
+    if (Math.max(...inRows) > 2 && inRows.at(-1) === 1) say("a card is alone in its row:", inRows.join(", "));
   };
 
   const settled = () => new Promise((resolve) => { setTimeout(resolve, 400); });
@@ -103,6 +118,8 @@
     checkTexts();
     entries.forEach(checkChart);
     document.querySelectorAll(".scroll").forEach(checkScroll);
+    document.querySelectorAll(".drawing svg").forEach(checkDrawing);
+    document.querySelectorAll(".cards").forEach(checkCards);
     const found = {
       width: innerWidth,
       dark: matchMedia("(prefers-color-scheme: dark)").matches,

@@ -107,7 +107,7 @@ impl MediaSeries {
                 .into_iter()
                 .map(|(ssrc, mut frame_bytes)| {
                     frame_bytes.truncate(windows);
-                    StreamTimeline { ssrc, frame_bytes }
+                    StreamTimeline { ssrc, frame_bytes, goodput_bps: Vec::new() }
                 })
                 .collect(),
             decisions: self.decisions,

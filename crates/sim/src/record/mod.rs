@@ -26,6 +26,7 @@ mod copies;
 mod figures;
 mod media;
 mod plan;
+mod rates;
 mod recorder;
 mod tally;
 mod timeline;
@@ -34,6 +35,7 @@ mod types;
 pub use figures::{Figures, FlowFigures, LinkFigures, StreamFigures};
 pub use media::keep_largest_changes;
 pub use plan::{Measurement, PlannedFlow, PlannedLink, RecordPlan, TimelineOptions};
+pub use rates::Overview;
 pub use recorder::Recorder;
 pub use types::{
     Cdf, Check, DecisionRecord, Distribution, FlowRecord, FlowTimeline, Gauge, LinkRecord, LinkTimeline,

@@ -314,7 +314,10 @@ impl TimelineRecorder {
             }
             series.columns(windows)
         });
-        types::Timeline { width_s: self.width_ns as f64 / 1e9, t_s, flows: flows.collect(), links }
+        let width_s = self.width_ns as f64 / 1e9;
+        let mut timeline = types::Timeline { width_s, t_s, flows: flows.collect(), links };
+        timeline.fill_rates();
+        timeline
     }
 
     /// The place of a flow in the timeline.
@@ -337,6 +340,9 @@ impl FlowSeries {
             received_packets: shown().map(|window| window.received_packets).collect(),
             received_bytes: shown().map(|window| window.received_bytes).collect(),
             dropped_packets: shown().map(|window| window.dropped_packets).collect(),
+            sent_rate_bps: Vec::new(),
+            received_rate_bps: Vec::new(),
+            loss_ratio: Vec::new(),
             delay_mean_ms: of_received(|window| {
                 let mean = window.delay_sum_ns / window.received_packets.max(1);
                 TimeDelta::from_nanos(mean as i64).as_millis()

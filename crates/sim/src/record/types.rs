@@ -251,6 +251,15 @@ pub struct FlowTimeline {
     pub received_bytes: Vec<u64>,
     /// Packets dropped on the path.
     pub dropped_packets: Vec<u64>,
+    /// Sent rate, all headers included: a moving mean over as many windows as hold 25 packets, at least three.
+    #[serde(default)]
+    pub sent_rate_bps: Vec<u64>,
+    /// Received rate, over the same time.
+    #[serde(default)]
+    pub received_rate_bps: Vec<u64>,
+    /// Packets dropped over packets dropped or received, over the same time.
+    #[serde(default)]
+    pub loss_ratio: Vec<Option<f64>>,
     /// Mean one-way delay of the packets received.
     pub delay_mean_ms: Vec<Option<f64>>,
     /// Maximum one-way delay.
@@ -309,6 +318,9 @@ pub struct StreamTimeline {
     pub ssrc: u32,
     /// Bytes of the frames that became complete, without headers.
     pub frame_bytes: Vec<u64>,
+    /// Their rate: a moving mean over at least half a second.
+    #[serde(default)]
+    pub goodput_bps: Vec<u64>,
 }
 
 /// A decision of a congestion controller.

@@ -1,11 +1,11 @@
 //! The model of a chart. It says what is drawn; `page.js` and `page.css` decide how it looks.
 
-use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde::Serialize;
 
 /// A line with more points is thinned to about this many; peaks and troughs stay.
 const MAX_POINTS: usize = 2000;
 
-/// Significant digits of a serialised coordinate: a chart of 1000 pixels cannot show more.
+/// Significant digits of a coordinate: a chart of 1000 pixels cannot show more.
 const DIGITS: i32 = 5;
 
 /// The points of a line: inline, or a reference into the record that the page embeds.
@@ -18,15 +18,21 @@ const DIGITS: i32 = 5;
 /// let inline = Series::line("received", vec![(0.0, 1.5), (1.0, 2.5)]);
 /// let referenced = Series::line(
 ///     "received",
-///     Points::in_record("/timeline/t_s", "/flows/0/timeline/received_rate_bps").scaled(1e-6),
+///     Points::in_record("/timeline/t_s", "/timeline/flows/0/received_rate_bps").scaled(1e-6),
 /// );
 /// assert_ne!(inline, referenced);
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 #[non_exhaustive]
 pub enum Points {
-    /// Coordinates x and y, from the left. The line is broken where y is not a number.
-    Inline(Vec<(f64, f64)>),
+    /// Coordinates, from the left. The line is broken where y is not a number.
+    Inline {
+        /// The x coordinates.
+        x: Vec<f64>,
+        /// The y coordinates.
+        y: Vec<f64>,
+    },
     /// JSON pointers (RFC 6901) to two arrays of numbers of the same length in the page's record.
     InRecord {
         /// The x coordinates.
@@ -47,6 +53,8 @@ pub enum Gaps {
     /// The line is broken.
     #[default]
     Break,
+    /// The line goes on over up to five missing values, and is broken by more.
+    BridgeShort,
     /// The line goes on to the next value.
     Bridge,
     /// The value is zero.
@@ -69,87 +77,23 @@ impl Points {
         self
     }
 
-    /// Multiplies each y coordinate by `factor`, for example to show bit/s as Mbit/s.
+    /// Multiplies each y coordinate by `factor`, for example to show a ratio in percent.
     #[must_use]
-    pub fn scaled(self, factor: f64) -> Self {
-        match self {
-            Self::Inline(mut points) => {
-                for (_, y) in &mut points {
-                    *y *= factor;
-                }
-                Self::Inline(points)
-            }
-            Self::InRecord { x, y, scale, gaps } => Self::InRecord { x, y, scale: scale * factor, gaps },
+    pub fn scaled(mut self, factor: f64) -> Self {
+        match &mut self {
+            Self::Inline { y, .. } => y.iter_mut().for_each(|y| *y *= factor),
+            Self::InRecord { scale, .. } => *scale *= factor,
         }
-    }
-
-    /// The points that are here and not in the record.
-    pub fn inline(&self) -> &[(f64, f64)] {
-        match self {
-            Self::Inline(points) => points,
-            Self::InRecord { .. } => &[],
-        }
+        self
     }
 }
 
+/// A long line is thinned, and coordinates are rounded: a chart cannot show more.
 impl From<Vec<(f64, f64)>> for Points {
     fn from(points: Vec<(f64, f64)>) -> Self {
-        Self::Inline(points)
-    }
-}
-
-impl FromIterator<(f64, f64)> for Points {
-    fn from_iter<I: IntoIterator<Item = (f64, f64)>>(points: I) -> Self {
-        Self::Inline(points.into_iter().collect())
-    }
-}
-
-impl Serialize for Points {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Inline(points) => {
-                let points = thinned(points, MAX_POINTS);
-                let y: Vec<f64> = points.iter().map(|point| significant(point.1)).collect();
-                let mut inline = serializer.serialize_struct("Points", 2)?;
-                if let Some(even) = Even::of(&points) {
-                    inline.serialize_field("x", &even)?;
-                } else {
-                    let x: Vec<f64> = points.iter().map(|point| significant(point.0)).collect();
-                    inline.serialize_field("x", &x)?;
-                }
-                inline.serialize_field("y", &y)?;
-                inline.end()
-            }
-            Self::InRecord { x, y, scale, gaps } => {
-                let mut reference = serializer.serialize_struct("Points", 4)?;
-                reference.serialize_field("x", x)?;
-                reference.serialize_field("y", y)?;
-                reference.serialize_field("scale", scale)?;
-                reference.serialize_field("gaps", gaps)?;
-                reference.end()
-            }
-        }
-    }
-}
-
-/// Evenly spaced x coordinates: most lines of a page are windows of one length.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-struct Even {
-    start: f64,
-    step: f64,
-}
-
-impl Even {
-    fn of(points: &[(f64, f64)]) -> Option<Self> {
-        /// Share of the range by which a coordinate may be off: less than can be seen.
-        const TOLERANCE: f64 = 1e-6;
-        let [(start, _), .., (end, _)] = *points else { return None };
-        let step = (end - start) / (points.len() - 1) as f64;
-        let is_close = |(place, point): (usize, &(f64, f64))| {
-            (start + step * place as f64 - point.0).abs() <= (end - start) * TOLERANCE
-        };
-        (points.len() > 2 && step > 0.0 && points.iter().enumerate().all(is_close))
-            .then_some(Self { start, step })
+        let points = thinned(points, MAX_POINTS).into_iter();
+        let (x, y) = points.map(|(x, y)| (significant(x), significant(y))).unzip();
+        Self::Inline { x, y }
     }
 }
 
@@ -224,19 +168,6 @@ impl Series {
     pub fn limit(name: impl Into<String>, points: impl Into<Points>) -> Self {
         Self::Limit { name: name.into(), points: points.into() }
     }
-
-    /// The name in the legend.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Line { name, .. }
-            | Self::Stacked { name, .. }
-            | Self::Limit { name, .. }
-            | Self::Events { name, .. }
-            | Self::Estimates { name, .. }
-            | Self::Steps { name, .. }
-            | Self::Bars { name, .. } => name,
-        }
-    }
 }
 
 /// A mark at one moment.
@@ -266,10 +197,17 @@ pub enum Mark {
 /// An axis.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Scale {
-    /// The quantity, with its unit.
+    /// The quantity, with its unit unless `unit` gives it.
     pub title: String,
+    /// The unit of the values. `bit/s`, `B` and `s` are written with the prefix that fits the largest value, a `ratio`
+    /// is written in percent.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub unit: &'static str,
     /// Whether the axis is logarithmic.
     pub logarithmic: bool,
+    /// Whether the axis begins at zero.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_zero: bool,
     /// The range that is shown; by default that of the data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<(f64, f64)>,
@@ -295,8 +233,6 @@ pub struct Chart {
     pub y: Scale,
     /// Whether the chart fills the width of the page.
     pub full_width: bool,
-    /// Whether another part of the page names the lines and shows their values: a [`Linked`](super::Linked) section.
-    pub keyed_elsewhere: bool,
 }
 
 impl Chart {
@@ -310,7 +246,6 @@ impl Chart {
             x: Scale::default(),
             y: Scale::default(),
             full_width: false,
-            keyed_elsewhere: false,
         }
     }
 
@@ -343,13 +278,6 @@ impl Chart {
         self
     }
 
-    /// Leaves the names of the lines and their values to another part of the page.
-    #[must_use]
-    pub(crate) fn keyed_elsewhere(mut self) -> Self {
-        self.keyed_elsewhere = true;
-        self
-    }
-
     /// Adds a series.
     #[must_use]
     pub fn with_series(mut self, series: Series) -> Self {
@@ -366,9 +294,9 @@ impl Chart {
 }
 
 /// At most about `limit` of `points`: the lowest and the highest of each stretch, and its break if it has one.
-fn thinned(points: &[(f64, f64)], limit: usize) -> Vec<(f64, f64)> {
+fn thinned(points: Vec<(f64, f64)>, limit: usize) -> Vec<(f64, f64)> {
     if points.len() <= limit {
-        return points.to_vec();
+        return points;
     }
     let stretch = points.len().div_ceil((limit / 2).max(1));
     let mut kept = Vec::with_capacity(limit + 2);
@@ -406,19 +334,19 @@ mod tests {
         let mut points: Vec<(f64, f64)> = (0..100_000).map(|i| (f64::from(i), 1.0)).collect();
         points[54_321].1 = 9.0;
         points[77_777].1 = -9.0;
-        let kept = thinned(&points, MAX_POINTS);
+        let kept = thinned(points.clone(), MAX_POINTS);
         assert!((MAX_POINTS / 2..=MAX_POINTS + 2).contains(&kept.len()), "{}", kept.len());
         assert!(kept.contains(&(54_321.0, 9.0)));
         assert!(kept.contains(&(77_777.0, -9.0)));
         assert!(kept.is_sorted_by(|a, b| a.0 <= b.0));
-        assert_eq!(thinned(&points[..5], MAX_POINTS), points[..5]);
+        assert_eq!(thinned(points[..5].to_vec(), MAX_POINTS), points[..5]);
     }
 
     #[test]
     fn a_thinned_line_keeps_its_breaks() {
         let mut points: Vec<(f64, f64)> = (0..10_000).map(|i| (f64::from(i), 1.0)).collect();
         points[5_003].1 = f64::NAN;
-        let kept = thinned(&points, MAX_POINTS);
+        let kept = thinned(points, MAX_POINTS);
         let breaks: Vec<f64> = kept.iter().filter(|point| point.1.is_nan()).map(|point| point.0).collect();
         assert_eq!(breaks, [5003.0]);
         let left_of_break = kept.iter().filter(|point| point.0 < 5_003.0).count();
@@ -434,20 +362,6 @@ mod tests {
     }
 
     #[test]
-    fn evenly_spaced_points_are_written_by_their_step() {
-        let even: Points = (0..1000).map(|i| (f64::from(i) * 0.12 + 0.06, 1.0)).collect();
-        let value = serde_json::to_value(&even).unwrap();
-        let step = value["x"]["step"].as_f64().unwrap();
-        assert!((step - 0.12).abs() < 1e-12, "{step}");
-        assert_eq!(value["x"]["start"], 0.06);
-        assert_eq!(value["y"].as_array().unwrap().len(), 1000);
-        let uneven: Points = [(0.0, 1.0), (1.0, 1.0), (2.1, 1.0)].into_iter().collect();
-        assert_eq!(serde_json::to_value(&uneven).unwrap()["x"], json!([0.0, 1.0, 2.1]));
-        let upright: Points = [(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)].into_iter().collect();
-        assert_eq!(serde_json::to_value(&upright).unwrap()["x"], json!([1.0, 1.0, 1.0]));
-    }
-
-    #[test]
     fn points_can_refer_to_the_record() {
         let points = Points::in_record("/t_s", "/flows/0/rate_bps").with_gaps(Gaps::Bridge);
         let series = Series::line("rate", points.scaled(1e-6));
@@ -458,7 +372,7 @@ mod tests {
         });
         assert_eq!(serde_json::to_value(series).unwrap(), expected);
         let inline = Points::from(vec![(1.0, 2.0)]).scaled(3.0);
-        assert_eq!(inline.inline(), [(1.0, 6.0)]);
+        assert_eq!(inline, Points::Inline { x: vec![1.0], y: vec![6.0] });
     }
 
     #[test]

@@ -7,9 +7,9 @@ const FULL_SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross", "x"
 const SYMBOLS = [...FULL_SYMBOLS, ...FULL_SYMBOLS.map((name) => `${name}-open`)];
 const PATTERNS = ["", "/", ".", "-", "x", "|", "\\", "+"];
 // Charts of labelled values with more of them fill the width of the page.
-const MOST_LABELLED = 6;
+const MAX_LABELLED = 6;
 // Dashes of a line through more points look like noise.
-const MOST_DASHED = 250;
+const MAX_DASHED = 250;
 const FONT = 12;
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -43,22 +43,56 @@ const inRecord = (pointer) => {
   if (!Array.isArray(found)) throw new Error(`no array at ${pointer} in the record of this page`);
   return found;
 };
-const coordinates = ({ x, y, scale, gaps }) => {
-  if (Array.isArray(x)) return { x, y };
-  if (x.step) return { x: y.map((_, place) => x.start + place * x.step), y };
+// Leaves out stretches of at most five missing values, over which a line goes on.
+const withoutShortGaps = ({ x, y }) => {
+  const MAX = 5, kept = [];
+  let missing = [];
+  y.forEach((value, place) => {
+    if (value == null) { missing.push(place); return; }
+    kept.push(...(missing.length > MAX ? missing : []), place);
+    missing = [];
+  });
+  return { x: kept.map((place) => x[place]), y: kept.map((place) => y[place]) };
+};
+// Inline points hold until the next; those of the record stand in the middle of their windows.
+const coordinates = (points) => {
+  if (Array.isArray(points.x)) return { holds: "hv", ...points };
+  const { x, y, scale, gaps } = points;
   const missing = gaps === "zero" ? 0 : null;
-  const points = { x: inRecord(x), y: inRecord(y).map((value) => (value == null ? missing : value * scale)) };
-  if (gaps !== "bridge") return points;
-  const known = (_, place) => points.y[place] != null;
-  return { x: points.x.filter(known), y: points.y.filter(known) };
+  const found = { x: inRecord(x), y: inRecord(y).map((value) => (value == null ? missing : value * scale)), holds: "hvh" };
+  return gaps === "bridge_short" ? { ...found, ...withoutShortGaps(found) } : { ...found, connectgaps: gaps === "bridge" };
+};
+
+const PREFIXES = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"]];
+const PREFIXED = ["bit/s", "B", "s"];
+
+// The chart with its points at hand, and its values in the unit with the prefix that fits the largest of them.
+const resolved = (chart) => {
+  const points = chart.series.map((own) => own.points && coordinates(own.points));
+  const values = chart.series.flatMap(({ events }, index) => points[index]?.y ?? events?.map(({ y }) => y) ?? []);
+  const most = values.reduce((high, value) => Math.max(high, value ?? 0), 0);
+  const { unit, ...y } = chart.y;
+  const [factor, prefix] = (PREFIXED.includes(unit) && PREFIXES.find(([size]) => most >= size)) || [unit === "ratio" ? 0.01 : 1, ""];
+  const shown = unit === "ratio" ? "%" : prefix + unit;
+  const scaled = (value) => (value == null ? value : value / factor);
+  return {
+    ...chart,
+    series: chart.series.map((own, index) => ({
+      ...own,
+      points: points[index] && { ...points[index], y: points[index].y.map(scaled) },
+      events: own.events?.map((event) => ({ ...event, y: scaled(event.y) })),
+    })),
+    marks: chart.marks.map(({ axis, at: [value, name] }) => ({ axis, at: [axis === "y" ? scaled(value) : value, name] })),
+    y: { ...y, title: unit ? `${y.title} (${shown})` : y.title, range: y.range?.map(scaled) },
+  };
 };
 
 const isLabelled = (chart) => chart.series.some(({ kind }) => kind === "bars" || kind === "estimates");
 const labelsOf = (chart) => [...new Set(chart.series.flatMap((series) => (series.bars ?? series.estimates).map(([label]) => label)))];
 
 // Each series has a colour of its own, and beyond ten series a colour and a dash (or symbol, or pattern) of its own.
-const stylesOf = (chart) => {
-  const dense = chart.keyed_elsewhere || chart.series.some(({ kind, points }) => kind === "line" && coordinates(points).y.length > MOST_DASHED);
+const stylesOf = ({ model: chart, keyed }) => {
+  const dense = keyed || chart.series.some(({ kind, points }) => kind === "line" && points.y.length > MAX_DASHED);
   let coloured = 0, bounds = 0, events = 0;
   const bound = () => ({
     colour: css(`--mark-${bounds % MARK_COLOURS}`), dash: DASHES[1 + bounds++ % (DASHES.length - 1)], width: 1.8,
@@ -90,20 +124,19 @@ const corners = (classes) => {
   return { x, y };
 };
 
-const traceOf = (series, style, chart, layout) => {
+const traceOf = (series, style, keyed, layout) => {
   const name = literal(series.name);
   const line = { color: style.colour, width: style.width, dash: style.dash };
-  const quiet = chart.keyed_elsewhere ? { hoverinfo: "none" } : {};
-  const base = { type: "scatter", mode: "lines", name, ...quiet };
+  const quiet = keyed ? { hoverinfo: "none" } : {};
+  const { holds: shape, ...points } = series.points ?? {};
+  const base = { type: "scatter", mode: "lines", name, ...quiet, ...points };
   switch (series.kind) {
-    case "line": {
-      const points = coordinates(series.points);
-      return { ...base, ...points, line, mode: points.x.length < 2 ? "markers" : "lines", marker: { color: style.colour } };
-    }
+    case "line":
+      return { ...base, line, mode: points.x.length < 2 ? "markers" : "lines", marker: { color: style.colour } };
     case "stacked":
-      return { ...base, ...coordinates(series.points), line: { color: style.colour, width: 0.8, shape: "hv" }, stackgroup: "amounts" };
+      return { ...base, line: { color: style.colour, width: 0.8, shape }, stackgroup: "amounts" };
     case "limit":
-      return { ...base, ...coordinates(series.points), line: { ...line, shape: "hv" }, ...(chart.keyed_elsewhere && { hoverinfo: "skip" }) };
+      return { ...base, line: { ...line, shape }, ...(keyed && { hoverinfo: "skip" }) };
     case "steps":
       return { ...base, ...corners(series.classes), line: { ...line, width: 1.4, dash: "solid", shape: "hv" }, fill: "tozeroy" };
     case "events": {
@@ -146,6 +179,7 @@ const axisOf = (scale, extent, ticks) => {
     axis.type = "log";
     if (high > low * 20) axis.dtick = Math.ceil(Math.log10(high / low) / axis.nticks);
   }
+  if (scale.from_zero) axis.rangemode = "tozero";
   if (scale.range) axis.range = scale.logarithmic ? scale.range.map(Math.log10) : scale.range;
   if (scale.ticks) {
     axis.tickvals = scale.ticks.map(([at]) => at);
@@ -167,9 +201,9 @@ const barRange = (chart, width) => {
   const text = Math.max(...bars.map(([, , end]) => textWidth(end, FONT))) + 14;
   const share = Math.min(text / width, 0.75);
   const log = chart.y.logarithmic;
-  const [least, most] = [Math.min(...values), Math.max(...values)];
-  const low = log ? Math.floor(Math.log10(least / 2)) : Math.min(least, 0);
-  const high = log ? Math.log10(most) : Math.max(most, 0);
+  const [lowest, highest] = [Math.min(...values), Math.max(...values)];
+  const low = log ? Math.floor(Math.log10(lowest / 2)) : Math.min(lowest, 0);
+  const high = log ? Math.log10(highest) : Math.max(highest, 0);
   const room = Math.max(high - low, 1e-9) * share / (1 - share);
   return [low < 0 && !log ? low - room : low, high + room];
 };
@@ -200,18 +234,18 @@ const labelledLayout = (chart, layout) => {
 };
 
 // A chart as a figure of the chart library, for the place that it has on the page.
-const figureOf = ({ model: chart, plot, hidden, cursor, styles }) => {
+const figureOf = ({ model: chart, plot, hidden, cursor, keyed, styles }) => {
   const narrow = plot.clientWidth < 520;
   const layout = {
     width: plot.clientWidth, height: plot.clientHeight, margin: { l: 10, r: 16, t: coarse ? 8 : 22, b: 10 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, uirevision: "keep",
     font: { family: getComputedStyle(document.body).fontFamily, size: FONT, color: css("--soft") },
     hoverlabel: { bgcolor: css("--sheet"), bordercolor: css("--line"), font: { color: css("--ink"), size: FONT }, namelength: narrow ? 18 : -1 },
-    dragmode: coarse ? false : "zoom", hovermode: chart.keyed_elsewhere ? "x" : "x unified", barmode: "group",
+    dragmode: coarse ? false : "zoom", hovermode: keyed ? "x" : "x unified", barmode: "group",
   };
   const labelled = isLabelled(chart);
   if (labelled) labelledLayout(chart, layout);
-  const data = chart.series.map((series, index) => ({ ...traceOf(series, styles.series[index], chart, layout), visible: !hidden.has(index) }));
+  const data = chart.series.map((series, index) => ({ ...traceOf(series, styles.series[index], keyed, layout), visible: !hidden.has(index) }));
   if (!labelled) {
     const untitled = { ...chart.y, title: "" };
     layout.xaxis = axisOf(chart.x, extentOf(data.flatMap(({ x }) => x)), layout.width / TICK_WIDTH);
@@ -233,7 +267,7 @@ const figureOf = ({ model: chart, plot, hidden, cursor, styles }) => {
   }
   delete layout.labels;
   const config = {
-    // The library offers to upload a chart unless it is told not to.
+    // The library offers to upload a chart unless these are set.
     showSendToCloud: false, plotlyServerURL: "",
     responsive: false, displaylogo: false, displayModeBar: coarse ? false : "hover", typesetMath: false,
     modeBarButtonsToRemove: ["zoom2d", "pan2d", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
@@ -269,8 +303,8 @@ const swatch = ({ colour, dash, width, symbol, pattern, area }) => {
 
 // The legend stands below the plot and takes no room from it. A name in it hides its series.
 const legendOf = (entry) => {
-  const { model: chart, styles, hidden } = entry;
-  const listed = ({ kind }) => !chart.keyed_elsewhere || kind === "limit" || kind === "events";
+  const { model: chart, styles, hidden, keyed } = entry;
+  const listed = ({ kind }) => !keyed || kind === "limit" || kind === "events";
   const series = chart.series.map((series, index) => ({ series, index })).filter(({ series }) => series.name && listed(series));
   const marks = chart.marks.map((mark, index) => ({ name: mark.at[1], style: styles.marks[index] })).filter(({ name }) => name);
   const alone = series.length === 1 && !marks.length && series[0].series.kind !== "limit" && series[0].series.kind !== "events";
@@ -304,7 +338,9 @@ const render = (entry) => {
   if (!ready || !entry.plot.clientWidth) return;
   entry.width = entry.plot.clientWidth;
   try {
-    entry.styles = stylesOf(entry.model);
+    if (!entry.drawn) entry.model = resolved(entry.model);
+    if (entry.axisTitle) entry.axisTitle.textContent = entry.model.y.title;
+    entry.styles = stylesOf(entry);
     entry.legend.replaceChildren(...legendOf(entry));
     const { data, layout, config } = figureOf(entry);
     if (isLabelled(entry.model)) entry.plot.style.height = `${layout.height}px`;
@@ -329,17 +365,17 @@ const resized = sizeObserver((plot) => {
   if (entry.drawn && entry.width !== plot.clientWidth) render(entry);
 });
 
-const chartFigure = (model, cursor, onDrawn) => {
+const chartFigure = (model, { cursor, onDrawn, keyed } = {}) => {
   const title = heading(model.title);
   const plot = make("div", { class: "plot", role: "img", "aria-label": described(model) });
   const legend = make("div", { class: "legend" });
   const labelled = isLabelled(model);
-  const wide = cursor || model.full_width || (labelled && labelsOf(model).length > MOST_LABELLED);
+  const wide = cursor || model.full_width || (labelled && labelsOf(model).length > MAX_LABELLED);
   const axisTitle = labelled || !model.y.title ? null : make("p", { class: "axis-title", "aria-hidden": "true" }, model.y.title);
-  entries.set(plot, { model, plot, legend, cursor, onDrawn, hidden: new Set(), drawn: false, seen: false });
+  entries.set(plot, { model, plot, legend, axisTitle, cursor, onDrawn, keyed, hidden: new Set(), drawn: false, seen: false });
   nearby.observe(plot);
   resized.observe(plot);
-  const style = `sheet${wide ? " full" : ""}${model.keyed_elsewhere ? " low" : ""}${labelled ? " labelled" : ""}`;
+  const style = `sheet${wide ? " full" : ""}${keyed ? " low" : ""}${labelled ? " labelled" : ""}`;
   const caption = make("figcaption", { class: "caption" }, ...words(model.caption));
   return make("figure", { class: style, "aria-labelledby": title.id }, title, caption, axisTitle, plot, legend);
 };
@@ -350,25 +386,34 @@ const keyStyle = (number) => {
   return `border-top-color: var(--series-${number % COLOURS}); border-top-style: ${dashed}`;
 };
 
-// Charts over one x axis, and the table of what holds at the cursor.
+// Charts over one x axis, and the table of the values at the cursor. The lines of the groups' charts have their key in the table.
 const linked = (model) => {
-  const { positions, lines, columns, groups } = model;
-  let place = model.start, waiting = false, zooming = false;
+  const { lines, groups, step } = model;
+  const models = model.charts.map(resolved);
+  const positions = inRecord(model.x).filter((_, window) => window % step === 0);
+  const keyed = new Set(groups.flatMap((group) => group.charts));
+  const values = (chart) => models[chart].series.slice(0, lines.length).map(({ points }) => points.y);
+  const peak = values(model.start_at).flatMap((y) => y.map((value, window) => [value ?? 0, window]))
+    .reduce((high, own) => (own[0] > high[0] ? own : high), [0, 0]);
+  const start = Math.floor(peak[1] / step);
+  let place = start, waiting = false, zooming = false;
   const cursor = { x: () => positions[place], range: null };
   const all = () => [...entries.values()].filter((entry) => entry.cursor === cursor);
   const moment = make("output", {}, "–");
   const slider = make("input", { type: "range", min: 0, max: positions.length - 1, step: 1 });
   const choice = make("select", {}, ...groups.map(({ name }) => make("option", {}, name)));
+  const group = () => groups[Math.max(choice.selectedIndex, 0)];
+  const columns = group().charts.map(() => make("th", { scope: "col", class: "n" }));
   const rows = lines.map((line, number) => {
     const box = make("input", { type: "checkbox" });
     box.checked = true;
     const key = make("span", { class: "key", style: keyStyle(number) });
-    box.addEventListener("change", () => all().filter((entry) => entry.model.keyed_elsewhere).forEach((entry) => {
+    box.addEventListener("change", () => all().filter((entry) => entry.keyed).forEach((entry) => {
       if (box.checked) entry.hidden.delete(number); else entry.hidden.add(number);
       if (entry.drawn) render(entry);
     }));
-    const cells = columns.map(({ name }) => make("td", { class: "n", "data-unit": name }));
-    const text = make("td", { class: "says" });
+    const cells = columns.map(() => make("td", { class: "n" }));
+    const text = make("td", { class: "decision" });
     return { cells, text, row: make("tr", {}, make("th", { scope: "row" }, make("label", {}, box, key, line)), ...cells, text) };
   });
 
@@ -380,27 +425,26 @@ const linked = (model) => {
     }
     return x - positions[low] <= positions[high] - x ? low : high;
   };
-  const valueAt = (column) => (Array.isArray(column) ? column[place] : column.values[Math.floor(place / column.length)]);
-  const textAt = ({ phrases, texts }, index) => {
-    if (!texts[index]) return null;
-    const [at, phrase, joined] = texts[index], numbers = joined.split(" ");
-    return [at, phrases[phrase].replace(/¤/g, () => numbers.shift())];
-  };
   const ago = (seconds) => `${seconds < 9.995 ? seconds.toFixed(2) : seconds.toFixed(0)} s ago`;
   const show = () => {
     const x = positions[place];
     moment.textContent = `${x.toFixed(2)} s`;
     slider.value = place;
     slider.setAttribute("aria-valuetext", moment.textContent);
-    groups[Math.max(choice.selectedIndex, 0)].lines.forEach((line, number) => {
-      const { cells, text } = rows[number];
-      cells.forEach((cell, column) => {
-        const value = valueAt(line.values[column]);
-        cell.textContent = value == null ? "–" : value.toFixed(columns[column].decimals);
+    group().charts.forEach((chart, column) => {
+      const { title } = models[chart].y, decimals = title.endsWith("bit/s)") ? 3 : 1;
+      columns[column].textContent = title;
+      values(chart).forEach((y, number) => {
+        const cell = rows[number].cells[column], value = y[place * step];
+        cell.dataset.unit = title;
+        cell.textContent = value == null ? "–" : value.toFixed(decimals);
       });
-      const now = textAt(line, line.current[place]), decrease = textAt(line, line.last_decrease[place]);
-      text.textContent = now ? `${ago(x - now[0])}: ${now[1]}` : "–";
-      if (decrease) text.append(make("small", {}, `last decrease ${ago(x - decrease[0])}: ${decrease[1]}`));
+    });
+    group().decisions.forEach((decisions, number) => {
+      const past = models[group().charts[0]].series[number].points.y.length > place * step ? decisions.filter((own) => own.x <= x) : [];
+      const now = past.at(-1), decrease = past.findLast(({ lower }) => lower), { text } = rows[number];
+      text.textContent = now ? `${ago(x - now.x)}: ${now.text}` : "–";
+      if (decrease && decrease !== now) text.append(make("small", {}, `last decrease ${ago(x - decrease.x)}: ${decrease.text}`));
     });
   };
   const moveCursors = () => {
@@ -432,16 +476,15 @@ const linked = (model) => {
   // A page can be opened at a moment: report.html#t=12.5
   const asked = () => {
     const found = /^#t=([0-9.]+)$/.exec(location.hash);
-    return found ? nearest(Number(found[1])) : model.start;
+    return found ? nearest(Number(found[1])) : start;
   };
   addEventListener("hashchange", () => go(asked()));
   if (positions.length) go(asked());
 
-  const head = [model.line_header, ...columns.map(({ name }) => name), model.text_header];
-  const headClass = (index) => (index === 0 ? null : index <= columns.length ? "n" : "says");
+  const head = (name, style) => make("th", { scope: "col", class: style }, name);
   const grid = make(
     "table", {},
-    make("thead", {}, make("tr", {}, ...head.map((name, index) => make("th", { scope: "col", class: headClass(index) }, name)))),
+    make("thead", {}, make("tr", {}, head("controller"), ...columns, head("decision in force", "decision"))),
     make("tbody", {}, ...rows.map(({ row }) => row)),
   );
   const title = make("h2", { id: `part${++headings}` }, "At ", moment);
@@ -452,7 +495,7 @@ const linked = (model) => {
   );
   const box = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values at the cursor" }, grid);
   const panel = make("section", { class: "sheet cursor", "aria-labelledby": title.id }, bar, box);
-  const charts = model.charts.map((chart) => chartFigure(chart, cursor, listen));
+  const charts = models.map((chart, index) => chartFigure(chart, { cursor, onDrawn: listen, keyed: keyed.has(index) }));
   return make("div", { class: "linked" }, panel, make("div", { class: "charts" }, ...charts));
 };
 

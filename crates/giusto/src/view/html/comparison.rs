@@ -1,30 +1,103 @@
 //! The page of a comparison: one scenario under several controllers.
 
-mod drawn;
+use std::{collections::BTreeSet, fmt::Write};
 
-use std::fmt::Write;
-
-use drawn::Drawn;
+use serde_json::Value;
 
 use super::{
-    Block, Chart, Prose, Report, Table,
+    Block, Chart, Gaps, Points, Prose, Report, Series, Table,
+    embedded::{has_values, keep_drawn, to_json},
     finding::{finding, ranges},
-    linked::{Group, Linked, ValueColumn},
+    linked::{Decision, Group, Linked},
     simulation::{
         SimulationPage,
         media::target,
-        plots::{largest, scaled},
+        plots::{capacity, chart, window, with_lines},
     },
 };
-use crate::record::FlowRecord;
-use crate::run::comparison::Comparison;
-use crate::view::comparison::{Row, bottleneck, columns, has_several_flows, rows, subjects};
+use crate::{
+    record::{DecisionRecord, FlowRecord},
+    run::comparison::Comparison,
+    view::{
+        comparison::{Row, bottleneck, columns, has_several_flows, rows, subjects},
+        decision::{cause_in_words, change_in_words},
+    },
+};
 
-/// Flows that are drawn: with all controllers in each plot, and once more under each controller.
-const MOST_FLOWS: usize = 3;
+/// Flows that are drawn: with all controllers in each chart, and once more under each controller.
+const MAX_FLOWS: usize = 3;
 
-/// The chart that belongs to a link, not to a flow.
-const QUEUE: &str = "Queueing delay";
+/// With more runs, the cursor stands at every second window or at fewer, so that a page stays below 1.5 MB.
+const MAX_RUNS_IN_FULL: usize = 6;
+
+/// A quantity over time: a chart with a line for each controller.
+struct Quantity {
+    title: &'static str,
+    /// `{window}` stands for the width of a window, `{link}` for the slowest link of the flow's path.
+    caption: &'static str,
+    /// The quantity of the values and their unit.
+    axis: (&'static str, &'static str),
+    /// The column in the timeline of the flow, or of its slowest link.
+    column: &'static str,
+    gaps: Gaps,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// Of a flow.
+    Flow,
+    /// Of a flow; drawn with the capacity of its slowest link.
+    Rate,
+    /// Of a link. Flows that share a link share the chart.
+    Link,
+}
+
+/// The index of the chart whose maximum the cursor shows first.
+const QUEUE: usize = 2;
+
+const QUANTITIES: [Quantity; 5] = [
+    Quantity {
+        title: "Target rate",
+        caption: "The mean within {window} each, all headers included.",
+        axis: ("target", "bit/s"),
+        column: "media/target_rate_bps",
+        gaps: Gaps::Break,
+        kind: Kind::Rate,
+    },
+    Quantity {
+        title: "Received rate",
+        caption: "A moving mean, all headers included.",
+        axis: ("received", "bit/s"),
+        column: "received_rate_bps",
+        gaps: Gaps::Break,
+        kind: Kind::Rate,
+    },
+    Quantity {
+        title: "Queueing delay",
+        caption: "The maximum of all packets transmitted by {link} within {window} each.",
+        axis: ("queueing delay", "ms"),
+        column: "queue_delay_max_ms",
+        gaps: Gaps::Zero,
+        kind: Kind::Link,
+    },
+    Quantity {
+        title: "Loss",
+        caption: "Dropped packets over dropped and received packets, as a moving mean.",
+        axis: ("loss", "ratio"),
+        column: "loss_ratio",
+        gaps: Gaps::Break,
+        kind: Kind::Flow,
+    },
+    Quantity {
+        title: "Frame delay",
+        caption: "From the capture of a frame until it arrived complete: the maximum within {window} each. The line bridges times without a complete frame.",
+        axis: ("frame delay", "ms"),
+        column: "media/frame_delay_max_ms",
+        gaps: Gaps::Bridge,
+        kind: Kind::Flow,
+    },
+];
 
 /// The page of a comparison; `command` makes it again.
 pub fn comparison(comparison: &Comparison, command: impl Into<String>) -> Report {
@@ -37,12 +110,15 @@ pub fn comparison(comparison: &Comparison, command: impl Into<String>) -> Report
         report.push(Prose::new("Scenario", vec![Block::Paragraph(about)]));
     }
     report.push(table(comparison, &rows));
-    let flows = flows(comparison);
-    if let Some(linked) = linked(comparison, &flows) {
+    let mut record = to_json(comparison);
+    let flows: Vec<&FlowRecord> =
+        comparison.runs.first().into_iter().flat_map(subjects).take(MAX_FLOWS).collect();
+    if let Some(linked) = linked(comparison, &flows, &record) {
         report.push(linked);
     }
     report.push(how_measured(comparison, flows.len()));
-    report.with_drawn_record(comparison)
+    keep_drawn(&mut record, &report.sections);
+    report.with_record(record)
 }
 
 /// The finding: the ranges of rates and delays, or what the only run found.
@@ -84,80 +160,117 @@ fn table(comparison: &Comparison, rows: &[Row]) -> Table {
     Table::of("Controllers", caption.join(" "), &columns(has_several_flows(comparison)), rows)
 }
 
-/// The flows that are drawn.
-fn flows(comparison: &Comparison) -> Vec<&FlowRecord> {
-    comparison.runs.first().into_iter().flat_map(subjects).take(MOST_FLOWS).collect()
-}
+/// One run, and the place of a flow in its timeline.
+type FlowInRun<'a> = (SimulationPage<'a>, Option<usize>);
 
-/// Run number `run`, and the place of the flow `id` in its timeline.
-fn over_time<'a>(
-    comparison: &'a Comparison,
-    run: usize,
-    id: &str,
-) -> Option<(SimulationPage<'a>, Option<usize>)> {
-    let page = SimulationPage::new(&comparison.runs.get(run)?.result, &format!("/runs/{run}"));
-    let place = page.timeline.flows.iter().position(|own| own.id == id);
-    Some((page, place))
-}
-
-/// Of more runs, the cursor stands at every second window or at fewer, so that a page stays below 1.5 MB.
-const MOST_RUNS_IN_FULL: usize = 6;
-
-/// All charts, and the values at the cursor.
-fn linked(comparison: &Comparison, flows: &[&FlowRecord]) -> Option<Linked> {
+/// All charts, and the values at the cursor; `None` without flows.
+fn linked(comparison: &Comparison, flows: &[&FlowRecord], record: &Value) -> Option<Linked> {
     // A run that was ended early has fewer windows.
-    let middles = comparison.runs.iter().filter_map(|run| Some(&run.result.timeline.as_ref()?.t_s));
-    let step = comparison.runs.len().div_ceil(MOST_RUNS_IN_FULL);
-    let middles = middles.max_by_key(|middles| middles.len())?;
-    let positions: Vec<f64> = middles.iter().copied().step_by(step).collect();
-    let drawn: Vec<Drawn> = flows.iter().map(|&flow| Drawn::new(comparison, flow)).collect();
+    let times = comparison.runs.iter().enumerate();
+    let times = times.filter_map(|(number, run)| Some((number, &run.result.timeline.as_ref()?.t_s)));
+    let (longest, times) = times.max_by_key(|(_, times)| times.len())?;
+    let step = comparison.runs.len().div_ceil(MAX_RUNS_IN_FULL);
+    let positions: Vec<f64> = times.iter().copied().step_by(step).collect();
+    let lines: Vec<String> = comparison.runs.iter().map(|run| run.controller.clone()).collect();
+    let in_runs = |flow: &&FlowRecord| -> Vec<FlowInRun<'_>> {
+        let runs = comparison.runs.iter().enumerate();
+        let pages = runs.map(|(number, run)| SimulationPage::new(&run.result, format!("/runs/{number}")));
+        let place = |page: &SimulationPage<'_>| page.timeline.flows.iter().position(|own| own.id == flow.id);
+        pages.map(|page| (page.clone(), place(&page))).collect()
+    };
     let mut charts: Vec<Chart> = Vec::new();
-    for (place, flow) in drawn.iter().enumerate() {
-        let of_flow = flow.charts(comparison, drawn.len() > 1);
-        // Flows that share a link share its queue.
-        let again = drawn.iter().take(place).any(|earlier| earlier.link == flow.link);
-        charts.extend(of_flow.into_iter().filter(|chart| !(again && chart.title == QUEUE)));
+    let (mut own_charts, mut groups) = (Vec::new(), Vec::new());
+    for flow in flows {
+        let runs = in_runs(flow);
+        let several = (flows.len() > 1).then_some(flow.id.as_str());
+        let of_flow =
+            QUANTITIES.iter().filter_map(|quantity| quantity.chart(flow, &runs, (&lines, several), record));
+        let indices = of_flow.map(|chart| {
+            // Flows that share a link share its queue.
+            charts.iter().position(|known| *known == chart).unwrap_or_else(|| {
+                charts.push(chart);
+                charts.len() - 1
+            })
+        });
+        let indices = indices.collect();
+        let decisions = runs.iter().map(|(page, place)| {
+            let media = place.and_then(|place| page.timeline.flows.get(place)?.media.as_ref());
+            media.map_or_else(Vec::new, |media| shown(&media.decisions, &positions))
+        });
+        groups.push(Group { name: flow.id.clone(), charts: indices, decisions: decisions.collect() });
+        own_charts.push(runs.iter().map(|(page, place)| target(page, (*place)?, 1)).collect::<Vec<_>>());
     }
-    let mut charts: Vec<Chart> = charts.into_iter().map(Chart::keyed_elsewhere).collect();
-    for (number, run) in comparison.runs.iter().enumerate() {
-        for flow in flows {
-            let own = over_time(comparison, number, &flow.id);
-            let Some(mut chart) = own.and_then(|(page, place)| target(&page, place?, 1)) else { continue };
-            chart.title = match flows {
-                [_] => format!("{}: target and rates", run.controller),
-                _ => format!("{}, {}: target and rates", run.controller, flow.id),
-            };
-            charts.push(chart);
+    for (number, controller) in lines.iter().enumerate() {
+        for (flow, own) in flows.iter().zip(&own_charts) {
+            let Some(mut chart) = own.get(number).cloned().flatten() else { continue };
+            let name =
+                if flows.len() > 1 { format!("{controller}, {}", flow.id) } else { controller.clone() };
+            chart.title = format!("{name}: target and rates");
+            charts.extend(has_values(record, &chart).then_some(chart));
         }
     }
-    let (unit, name) = scaled(largest(drawn.iter().map(|flow| flow.most_bps)));
-    let column = |name: &str, decimals| ValueColumn { name: name.to_owned(), decimals };
-    let group =
-        |flow: &Drawn| Group { name: flow.flow.id.clone(), lines: flow.values_at((&positions, step), unit) };
-    let groups: Vec<Group> = drawn.iter().map(group).collect();
-    (!groups.is_empty()).then(|| Linked {
-        charts,
-        start: start(&drawn) / step,
-        line_header: "controller".to_owned(),
-        lines: comparison.runs.iter().map(|run| run.controller.clone()).collect(),
-        columns: vec![
-            column(&format!("target ({name})"), 3),
-            column(&format!("received ({name})"), 3),
-            column("queueing delay (ms)", 1),
-            column("loss (%)", 1),
-            column("frame delay (ms)", 0),
-        ],
-        text_header: "decision in force".to_owned(),
-        groups,
-        positions,
-    })
+    let x = format!("/runs/{longest}/timeline/t_s");
+    (!groups.is_empty()).then_some(Linked { charts, x, step, start_at: QUEUE, lines, groups })
 }
 
-/// Where the cursor begins: at the longest queueing delay under any controller.
-fn start(drawn: &[Drawn]) -> usize {
-    let longest = drawn.iter().flat_map(|flow| &flow.runs).flat_map(|run| run.queue_ms.iter().enumerate());
-    let longest = longest.max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
-    longest.map_or(0, |(place, _)| place)
+impl Quantity {
+    /// A line for each of `runs`, which `lines` name; the title names the flow if there are `several`.
+    fn chart(
+        &self,
+        flow: &FlowRecord,
+        runs: &[FlowInRun<'_>],
+        (lines, several): (&[String], Option<&str>),
+        record: &Value,
+    ) -> Option<Chart> {
+        let (first, _) = runs.first()?;
+        let link = bottleneck(first.record, flow);
+        let mut caption = match link {
+            None if self.kind == Kind::Link => "No link of the path has a limited rate.".to_owned(),
+            _ => self.caption.replace("{window}", &window(first).to_string()),
+        };
+        let limit = link.filter(|_| self.kind == Kind::Rate).and_then(|link| capacity(first, link));
+        if let Some(link) = link {
+            caption = caption.replace("{link}", &link.id);
+            if limit.is_some() {
+                let _ = write!(caption, " The dashed line is the capacity of {}.", link.id);
+            }
+        }
+        let title = match several {
+            Some(flow) if self.kind != Kind::Link => format!("{flow}: {}", self.title.to_lowercase()),
+            _ => self.title.to_owned(),
+        };
+        let series = lines.iter().zip(runs).map(|(line, (page, place))| {
+            let points = match (self.kind, place) {
+                (Kind::Link, _) => link.and_then(|link| page.link_column(&link.id, self.column)),
+                (_, place) => {
+                    place.map(|place| page.column(&format!("timeline/flows/{place}/{}", self.column)))
+                }
+            };
+            let is_known =
+                |points: &Points| matches!(points, Points::InRecord { y, .. } if record.pointer(y).is_some());
+            let points = points.filter(is_known).unwrap_or_else(|| Vec::new().into());
+            Series::line(line.clone(), points.with_gaps(self.gaps))
+        });
+        Some(with_lines(chart(first, title, caption, self.axis), series.chain(limit)))
+    }
+}
+
+/// In words, the decisions that hold at the `positions` of the cursor, and the last decrease before each.
+fn shown(decisions: &[DecisionRecord], positions: &[f64]) -> Vec<Decision> {
+    let lowers = |decision: &DecisionRecord| decision.to_bps < decision.from_bps;
+    let mut shown = BTreeSet::new();
+    for at_s in positions {
+        let past = decisions.partition_point(|decision| decision.at_s <= *at_s);
+        let past = decisions.get(..past).unwrap_or_default();
+        shown.extend(past.len().checked_sub(1).into_iter().chain(past.iter().rposition(lowers)));
+    }
+    let in_words = |decision: &DecisionRecord| Decision {
+        // Rounded down, so that it holds at each position at which it held.
+        x: (decision.at_s * 1e4).floor() / 1e4,
+        text: format!("{}, {}", change_in_words(decision), cause_in_words(&decision.cause)),
+        lower: lowers(decision),
+    };
+    shown.into_iter().filter_map(|place| decisions.get(place)).map(in_words).collect()
 }
 
 fn how_measured(comparison: &Comparison, drawn: usize) -> Prose {

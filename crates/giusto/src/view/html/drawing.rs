@@ -3,33 +3,26 @@
 use serde::Serialize;
 
 /// The topology of a network. The page lays it out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Drawing {
     /// The heading.
     pub title: String,
     /// A sentence below the heading.
     pub caption: String,
-    hosts: Vec<Host>,
-    links: Vec<Link>,
+    pub(super) hosts: Vec<Host>,
+    pub(super) links: Vec<Link>,
+    /// The path of each flow: indices of hosts.
+    #[serde(skip)]
+    pub(super) paths: Vec<Vec<usize>>,
 }
 
 /// A host of a [`Drawing`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Host {
-    name: String,
-    lines: Vec<String>,
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Host {
+    pub(super) name: String,
+    pub(super) lines: Vec<String>,
     /// The column, counted from the left.
     column: usize,
-}
-
-/// The hosts and links of a network, before hosts are placed in columns.
-#[derive(Debug, Default)]
-pub(super) struct Topology {
-    /// Names of the hosts, each with lines of text.
-    pub(super) hosts: Vec<(String, Vec<String>)>,
-    pub(super) links: Vec<Link>,
-    /// The path of each flow: indices of hosts.
-    pub(super) paths: Vec<Vec<usize>>,
 }
 
 /// An arrow.
@@ -45,68 +38,44 @@ pub(super) struct Link {
     pub(super) busy: bool,
 }
 
-impl Topology {
+impl Drawing {
     /// The index of the host called `name`; adds the host if it is new.
     pub(super) fn host(&mut self, name: &str) -> usize {
-        self.hosts.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
-            self.hosts.push((name.to_owned(), Vec::new()));
+        self.hosts.iter().position(|host| host.name == name).unwrap_or_else(|| {
+            self.hosts.push(Host { name: name.to_owned(), ..Host::default() });
             self.hosts.len() - 1
         })
     }
 
-    pub(super) fn draw(self, title: &str, caption: &str) -> Drawing {
-        let columns = self.columns();
-        let column = |host| columns.iter().position(|column| column.contains(&host)).unwrap_or(0);
-        let places: Vec<usize> = (0..self.hosts.len()).map(column).collect();
-        let hosts = self.hosts.into_iter().zip(places);
-        Drawing {
-            title: title.to_owned(),
-            caption: caption.to_owned(),
-            hosts: hosts.map(|((name, lines), column)| Host { name, lines, column }).collect(),
-            links: self.links,
-        }
-    }
-
-    /// The hosts in columns from left to right, so that flows go to the right where possible.
-    fn columns(&self) -> Vec<Vec<usize>> {
+    /// Places the hosts in columns from left to right, so that flows go to the right where possible.
+    pub(super) fn place_hosts(&mut self) {
+        let links: Vec<[usize; 2]> = self.links.iter().map(|link| [link.from, link.to]).collect();
         let mut paths: Vec<&[usize]> = self.paths.iter().map(Vec::as_slice).collect();
         paths.sort_by_key(|path| std::cmp::Reverse(path.len()));
-        let links: Vec<[usize; 2]> = self.links.iter().map(|link| [link.from, link.to]).collect();
         paths.extend(links.iter().map(|ends| &ends[..]));
-        let mut column: Vec<Option<i64>> = vec![None; self.hosts.len()];
-        let known = |column: &[Option<i64>], host: usize| column.get(host).copied().flatten();
+        let mut columns: Vec<Option<i64>> = vec![None; self.hosts.len()];
+        let known = |columns: &[Option<i64>], host: usize| columns.get(host).copied().flatten();
         // A path without a placed host waits until no path with one is left.
         while !paths.is_empty() {
-            let next = paths.iter().position(|path| path.iter().any(|&host| known(&column, host).is_some()));
+            let next = paths.iter().position(|path| path.iter().any(|&host| known(&columns, host).is_some()));
             let path = paths.remove(next.unwrap_or(0));
-            let found: Vec<(usize, i64)> = path
-                .iter()
-                .enumerate()
-                .filter_map(|(place, &host)| Some((place, known(&column, host)?)))
-                .collect();
-            let (anchor, at) = found.first().copied().unwrap_or((0, 0));
-            let backwards =
-                matches!((found.first(), found.last()), (Some(first), Some(last)) if last.1 < first.1);
-            let step = if backwards { -1 } else { 1 };
+            let placed = path.iter().enumerate();
+            let placed = placed.filter_map(|(place, &host)| Some((place as i64, known(&columns, host)?)));
+            let placed: Vec<(i64, i64)> = placed.collect();
+            let (anchor, at) = placed.first().copied().unwrap_or((0, 0));
+            let step = if placed.last().is_some_and(|last| last.1 < at) { -1 } else { 1 };
             for (place, &host) in path.iter().enumerate() {
-                if let Some(entry @ None) = column.get_mut(host) {
-                    *entry = Some(at + step * (place as i64 - anchor as i64));
+                if let Some(column @ None) = columns.get_mut(host) {
+                    *column = Some(at + step * (place as i64 - anchor));
                 }
             }
         }
-        let left = column.iter().copied().flatten().min().unwrap_or(0);
-        let mut columns: Vec<Vec<usize>> = Vec::new();
-        for (host, at) in column.iter().enumerate() {
-            let place = (at.unwrap_or(left) - left) as usize;
-            if place >= columns.len() {
-                columns.resize_with(place + 1, Vec::new);
-            }
-            if let Some(hosts) = columns.get_mut(place) {
-                hosts.push(host);
-            }
+        let left = columns.iter().copied().flatten().min().unwrap_or(0);
+        let columns: Vec<i64> = columns.into_iter().map(|column| column.unwrap_or(left)).collect();
+        let used: std::collections::BTreeSet<i64> = columns.iter().copied().collect();
+        for (host, column) in self.hosts.iter_mut().zip(columns) {
+            host.column = used.range(..column).count();
         }
-        columns.retain(|hosts| !hosts.is_empty());
-        columns
     }
 }
 
@@ -114,37 +83,41 @@ impl Topology {
 mod tests {
     use super::*;
 
-    fn network(links: &[(&str, &str)], paths: &[&[&str]]) -> Topology {
-        let mut topology = Topology::default();
+    fn network(links: &[(&str, &str)], paths: &[&[&str]]) -> Drawing {
+        let mut drawing = Drawing::default();
         for (from, to) in links {
-            let (from, to) = (topology.host(from), topology.host(to));
-            topology.links.push(Link { from, to, label: vec!["10 Mbit/s".to_owned()], busy: false });
+            let (from, to) = (drawing.host(from), drawing.host(to));
+            drawing.links.push(Link { from, to, label: vec!["10 Mbit/s".to_owned()], busy: false });
         }
         for path in paths {
-            let path = path.iter().map(|name| topology.host(name)).collect();
-            topology.paths.push(path);
+            let path = path.iter().map(|name| drawing.host(name)).collect();
+            drawing.paths.push(path);
         }
-        topology
+        drawing.place_hosts();
+        drawing
     }
 
-    fn names(topology: &Topology) -> Vec<Vec<&str>> {
-        let name = |&host: &usize| topology.hosts[host].0.as_str();
-        topology.columns().iter().map(|column| column.iter().map(name).collect()).collect()
+    fn names(drawing: &Drawing) -> Vec<Vec<&str>> {
+        let columns = drawing.hosts.iter().map(|host| host.column + 1).max().unwrap_or(0);
+        let in_column = |column| {
+            let hosts = drawing.hosts.iter().filter(move |host| host.column == column);
+            hosts.map(|host| host.name.as_str()).collect()
+        };
+        (0..columns).map(in_column).collect()
     }
 
     #[test]
     fn a_dumbbell_is_drawn_from_left_to_right() {
         let links = [("a", "l"), ("b", "l"), ("l", "r"), ("r", "l"), ("r", "c"), ("r", "d"), ("l", "a")];
-        let topology =
-            network(&links, &[&["a", "l", "r", "c"], &["b", "l", "r", "d"], &["c", "r", "l", "a"]]);
-        assert_eq!(names(&topology), [vec!["a", "b"], vec!["l"], vec!["r"], vec!["c", "d"]]);
+        let drawing = network(&links, &[&["a", "l", "r", "c"], &["b", "l", "r", "d"], &["c", "r", "l", "a"]]);
+        assert_eq!(names(&drawing), [vec!["a", "b"], vec!["l"], vec!["r"], vec!["c", "d"]]);
     }
 
     #[test]
     fn cross_traffic_of_a_parking_lot_is_beside_its_routers() {
         let links = [("s", "1"), ("1", "2"), ("2", "3"), ("3", "t"), ("x", "2"), ("3", "y")];
-        let topology = network(&links, &[&["x", "2", "3", "y"], &["s", "1", "2", "3", "t"]]);
-        let columns = names(&topology);
+        let drawing = network(&links, &[&["x", "2", "3", "y"], &["s", "1", "2", "3", "t"]]);
+        let columns = names(&drawing);
         let of = |name| columns.iter().position(|column| column.contains(&name)).unwrap();
         assert_eq!(["s", "1", "2", "3", "t"].map(of), [0, 1, 2, 3, 4].map(|place| place + of("s")));
         assert_eq!((of("x"), of("y")), (of("2") - 1, of("3") + 1));
@@ -152,19 +125,16 @@ mod tests {
 
     #[test]
     fn every_host_of_a_ring_has_one_place() {
-        let mut topology = network(&[("a", "b"), ("b", "c"), ("c", "a")], &[]);
-        topology.host("alone");
-        let columns = topology.columns();
-        let mut all: Vec<usize> = columns.into_iter().flatten().collect();
-        all.sort_unstable();
-        assert_eq!(all, [0, 1, 2, 3]);
-        assert_eq!(Topology::default().columns(), Vec::<Vec<usize>>::new());
+        let mut drawing = network(&[("a", "b"), ("b", "c"), ("c", "a")], &[]);
+        drawing.host("alone");
+        drawing.place_hosts();
+        assert_eq!(names(&drawing), [vec!["a", "alone"], vec!["b"], vec!["c"]]);
+        assert_eq!(network(&[], &[]), Drawing::default());
     }
 
     #[test]
     fn a_drawing_names_the_column_of_each_host() {
-        let drawing = network(&[("a", "b"), ("b", "c")], &[&["a", "b", "c"]]).draw("t", "c");
-        let value = serde_json::to_value(&drawing).unwrap();
+        let value = serde_json::to_value(network(&[("a", "b"), ("b", "c")], &[&["a", "b", "c"]])).unwrap();
         assert_eq!(value["hosts"][2], serde_json::json!({"name": "c", "lines": [], "column": 2}));
         assert_eq!(value["links"][1]["to"], 2);
     }

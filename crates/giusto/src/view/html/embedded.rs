@@ -6,52 +6,56 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Points, Section,
+    Chart, Points, Section,
     chart::{Series, significant},
 };
 
-/// The record as JSON. Of its timelines, only the columns that series point to are kept, with five significant digits.
-pub(super) fn drawn_part(record: &impl Serialize, sections: &[Section]) -> Value {
+/// Strings, numbers and vectors under names that are strings: serialisation has no way to fail.
+pub(super) fn to_json(record: &impl Serialize) -> Value {
+    serde_json::to_value(record).unwrap_or_default()
+}
+
+/// Of the timelines in a record, keeps only the columns that series point to, with five significant digits.
+pub(super) fn keep_drawn(record: &mut Value, sections: &[Section]) {
     let mut pointers = BTreeSet::new();
     for section in sections {
-        match section {
-            Section::Chart(chart) => pointers.extend(chart.series.iter().flat_map(columns)),
+        let charts = match section {
+            Section::Chart(chart) => std::slice::from_ref(&**chart),
             Section::Linked(linked) => {
-                pointers.extend(linked.charts.iter().flat_map(|chart| &chart.series).flat_map(columns));
+                pointers.insert(linked.x.as_str());
+                &linked.charts
             }
-            _ => {}
-        }
+            _ => &[],
+        };
+        pointers.extend(charts.iter().flat_map(|chart| &chart.series).filter_map(columns).flatten());
     }
-    // Strings, numbers and vectors under names that are strings: serialisation has no way to fail.
-    let mut value = serde_json::to_value(record).unwrap_or_default();
-    trim(&mut value, "", &pointers);
-    value
+    trim(record, "", &pointers);
+}
+
+/// Whether a column that a series of `chart` points to holds a positive number.
+pub(super) fn has_values(record: &Value, chart: &Chart) -> bool {
+    let y = chart.series.iter().filter_map(columns).filter_map(|[_, y]| record.pointer(y)?.as_array());
+    y.flatten().any(|value| value.as_f64().is_some_and(|value| value > 0.0))
 }
 
 /// The columns that a series points to.
-fn columns(series: &Series) -> Vec<&str> {
+fn columns(series: &Series) -> Option<[&str; 2]> {
     match series {
         Series::Line { points: Points::InRecord { x, y, .. }, .. }
         | Series::Stacked { points: Points::InRecord { x, y, .. }, .. }
-        | Series::Limit { points: Points::InRecord { x, y, .. }, .. } => vec![x, y],
-        _ => Vec::new(),
+        | Series::Limit { points: Points::InRecord { x, y, .. }, .. } => Some([x, y]),
+        _ => None,
     }
 }
 
 fn trim(value: &mut Value, path: &str, pointers: &BTreeSet<&str>) {
     match value {
         Value::Object(fields) => {
-            let in_timeline = path.contains("/timeline");
+            let in_timeline = path.contains("/timeline") || path.contains("/overview");
             fields.retain(|name, field| {
-                let own = format!("{path}/{name}");
-                match field {
-                    Value::Array(items) if in_timeline && !items.iter().any(Value::is_object) => {
-                        pointers.contains(own.as_str())
-                    }
-                    // Marks show the decisions in words.
-                    Value::Array(_) if in_timeline && name == "decisions" => false,
-                    _ => true,
-                }
+                let is_drawn = || pointers.contains(format!("{path}/{name}").as_str());
+                let holds_series = ["flows", "links", "gauges", "streams"].contains(&name.as_str());
+                !(in_timeline && field.is_array()) || holds_series || is_drawn()
             });
             for (name, field) in fields {
                 trim(field, &format!("{path}/{name}"), pointers);
@@ -78,13 +82,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::view::html::Chart;
+
+    fn chart(y: &str) -> Chart {
+        Chart::new("", "").with_series(Series::line("", Points::in_record("/timeline/t_s", y)))
+    }
 
     #[test]
     fn only_drawn_columns_are_embedded() {
-        let points = Points::in_record("/timeline/t_s", "/timeline/flows/1/sent");
-        let chart = Chart::new("", "").with_series(Series::line("sent", points));
-        let record = json!({
+        let mut record = json!({
             "seed": "1",
             "flows": [{"path": ["wire"]}],
             "timeline": {
@@ -97,6 +102,15 @@ mod tests {
             "flows": [{"path": ["wire"]}],
             "timeline": {"t_s": [0.1, 0.2], "flows": [{"id": "a"}, {"id": "b", "sent": [1.2346, null]}]},
         });
-        assert_eq!(drawn_part(&record, &[chart.into()]), drawn);
+        keep_drawn(&mut record, &[chart("/timeline/flows/1/sent").into()]);
+        assert_eq!(record, drawn);
+    }
+
+    #[test]
+    fn a_chart_of_zeros_has_no_values() {
+        let record = json!({ "timeline": { "none": [0, null], "some": [0, 0.5] } });
+        let found =
+            ["none", "some", "absent"].map(|name| has_values(&record, &chart(&format!("/timeline/{name}"))));
+        assert_eq!(found, [false, true, false]);
     }
 }

@@ -81,18 +81,23 @@ fn range_finding(record: &RunRecord, flows: &[&FlowRecord]) -> String {
     format!("{}{}", ranges(&rates, &waits), used.unwrap_or_default())
 }
 
-/// The ranges of received rates and of queueing delays, with the names of their ends.
+/// The ranges of received rates and of queueing delays, with the names of their ends; one value where both ends are alike.
 pub(super) fn ranges(rates: &[(String, f64)], waits: &[(String, f64)]) -> String {
-    let range = |values: &[(String, f64)], write: fn(f64) -> String| {
+    let range = |values: &[(String, f64)], write: fn(f64) -> String, [is, ranges]: [&str; 2]| {
         let low = values.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
         let high = values.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        Some(format!("from {} ({}) to {} ({})", write(low.1), low.0, write(high.1), high.0))
+        let (from, to) = (write(low.1), write(high.1));
+        Some(if from == to {
+            format!("{is} {from} for all")
+        } else {
+            format!("{ranges} from {from} ({}) to {to} ({})", low.0, high.0)
+        })
     };
-    match (range(rates, rate), range(waits, ms)) {
-        (Some(rates), Some(waits)) => {
-            format!("Received rates range {rates}; queueing delay p95 {waits}.")
-        }
-        (Some(rates), None) => format!("Received rates range {rates}."),
+    let rates = range(rates, rate, ["Received rates are", "Received rates range"]);
+    let waits = range(waits, ms, ["queueing delay p95 is", "queueing delay p95"]);
+    match (rates, waits) {
+        (Some(rates), Some(waits)) => format!("{rates}; {waits}."),
+        (Some(rates), None) => format!("{rates}."),
         _ => String::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Cell, Column, Table, Tone,
-    format::{buffer, or_unknown, time_us},
+    format::{buffer, time_us},
 };
 use crate::measured::result::{Quantiles, SystemGranted};
 
@@ -10,155 +10,106 @@ use crate::measured::result::{Quantiles, SystemGranted};
 /// (prctl(2), `PR_SET_TIMERSLACK`).
 const TIGHT_SLACK_NS: u64 = 1_000;
 
-/// One value: what it is, what was granted, how good that is and how to get more.
-struct Grant {
-    what: &'static str,
-    granted: String,
-    tone: Tone,
-    hint: String,
-}
-
-impl Grant {
-    fn good(what: &'static str, granted: impl Into<String>) -> Self {
-        Self { what, granted: granted.into(), tone: Tone::Good, hint: String::new() }
-    }
-
-    fn fair(what: &'static str, granted: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { what, granted: granted.into(), tone: Tone::Fair, hint: hint.into() }
-    }
-
-    fn plain(what: &'static str, granted: impl Into<String>) -> Self {
-        Self { what, granted: granted.into(), tone: Tone::Plain, hint: String::new() }
-    }
-}
+/// One value: what was granted, and how to get more if it could be better.
+type Grant = (String, Option<String>);
 
 /// The table of what was granted; `None` where nothing is known.
 pub(super) fn table(system: &SystemGranted) -> Option<Table> {
-    let grants = grants(system);
-    if grants.is_empty() {
-        return None;
-    }
-    let rows: Vec<Vec<Cell>> = grants
-        .into_iter()
-        .map(|grant| vec![grant.what.into(), Cell::toned(grant.granted, grant.tone), grant.hint.into()])
-        .collect();
-    Some(Table {
+    let good = |granted: String| (granted, None);
+    let fair = |is_fair: bool, granted: String, hint: String| (granted, is_fair.then_some(hint));
+    let grants: [(&str, Option<Grant>); 10] = [
+        (
+            "processors",
+            system.processors.map(|number| {
+                let hint = "Sender and receiver take turns on one processor, and each delays the other. With two or more, both keep time.";
+                fair(number < 2, number.to_string(), hint.to_owned())
+            }),
+        ),
+        (
+            "timer slack",
+            system.timer_slack_ns.map(|nanos| {
+                let granted = time_us(nanos as f64 / 1e3);
+                let hint = format!(
+                    "The kernel may end each sleep up to {granted} late. The sender asks for the minimum; a container's \
+                     seccomp profile may refuse prctl(PR_SET_TIMERSLACK). A real-time priority needs no slack at all."
+                );
+                fair(nanos > TIGHT_SLACK_NS, granted, hint)
+            }),
+        ),
+        ("time slice", system.time_slice_ns.map(|nanos| good(time_us(nanos as f64 / 1e3)))),
+        (
+            "priority",
+            system.realtime_priority.map(|priority| {
+                let hint = "Any other program may delay the sender. For a real-time priority run \
+                     `sudo setcap cap_sys_nice+ep \"$(command -v giusto)\"` once, or raise `ulimit -r`, or run as root.";
+                let granted = if priority > 0 { format!("real-time, {priority}") } else { "ordinary".to_owned() };
+                fair(priority == 0, granted, hint.to_owned())
+            }),
+        ),
+        ("wake-ups late by", system.wake_latency_us.as_ref().and_then(|late| wake_ups(late, system.wake_lead_us))),
+        (
+            "send buffer",
+            socket_buffer("net.core.wmem_max", system.send_buffer_bytes, system.send_buffer_asked_bytes),
+        ),
+        (
+            "receive buffer",
+            socket_buffer("net.core.rmem_max", system.receive_buffer_bytes, system.receive_buffer_asked_bytes),
+        ),
+        (
+            "arrivals stamped by",
+            system.receive_timestamps.as_deref().map(|place| {
+                let hint = "These times include the way through the system and waits for the processor. Kernel stamps need \
+                     SO_TIMESTAMPING (Linux); `ethtool -T INTERFACE` shows what a network card can do.";
+                fair(place == "program", format!("the {place}"), hint.to_owned())
+            }),
+        ),
+        ("batched sending (GSO)", system.segmentation_offload.map(|on| offload(on, "4.18"))),
+        ("batched receiving (GRO)", system.receive_offload.map(|on| offload(on, "5.0"))),
+    ];
+    let row = |what: &str, granted: Cell, hint: String| vec![what.into(), granted, hint.into()];
+    let platform =
+        system.platform.iter().map(|platform| row("platform", platform.as_str().into(), String::new()));
+    let known = grants.into_iter().filter_map(|(what, grant)| {
+        let (granted, hint) = grant?;
+        let tone = match (&hint, what) {
+            (_, "wake-ups late by") => Tone::Plain,
+            (Some(_), _) => Tone::Fair,
+            (None, _) => Tone::Good,
+        };
+        Some(row(what, Cell::toned(granted, tone), hint.unwrap_or_default()))
+    });
+    let rows: Vec<Vec<Cell>> = platform.chain(known).collect();
+    (!rows.is_empty()).then(|| Table {
         title: "Resources granted by the system".to_owned(),
         caption:
-            "The precision depends on these. Where one could be better, the last column says how to get it."
+            "The precision depends on these. Where one could be better, the last column gives the remedy."
                 .to_owned(),
-        columns: vec![Column::words("what"), Column::words("granted"), Column::words("how to get more")],
+        columns: ["resource", "granted", "how to get more"].map(Column::words).to_vec(),
         rows,
         folded: false,
     })
 }
 
-fn grants(system: &SystemGranted) -> Vec<Grant> {
-    [
-        system.platform.as_ref().map(|platform| Grant::plain("platform", platform)),
-        system.processors.map(processors),
-        system.timer_slack_ns.map(timer_slack),
-        system.time_slice_ns.map(|nanos| Grant::good("time slice", time_us(nanos as f64 / 1e3))),
-        system.realtime_priority.map(priority),
-        system.wake_latency_us.as_ref().and_then(|late| wake_ups(late, system.wake_lead_us)),
-        socket_buffer(
-            "send buffer",
-            "net.core.wmem_max",
-            system.send_buffer_bytes,
-            system.send_buffer_asked_bytes,
-        ),
-        socket_buffer(
-            "receive buffer",
-            "net.core.rmem_max",
-            system.receive_buffer_bytes,
-            system.receive_buffer_asked_bytes,
-        ),
-        system.receive_timestamps.as_deref().map(|place| stamps("arrivals stamped by", place)),
-        system.segmentation_offload.map(|on| offload("batched sending (GSO)", on, "4.18")),
-        system.receive_offload.map(|on| offload("batched receiving (GRO)", on, "5.0")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn processors(number: u32) -> Grant {
-    match number {
-        0 | 1 => Grant::fair(
-            "processors",
-            number.to_string(),
-            "Sender and receiver take turns on one processor, and each delays the other. Two or more let both keep time.",
-        ),
-        _ => Grant::good("processors", number.to_string()),
-    }
-}
-
-fn timer_slack(nanos: u64) -> Grant {
-    let granted = time_us(nanos as f64 / 1e3);
-    if nanos <= TIGHT_SLACK_NS {
-        return Grant::good("timer slack", granted);
-    }
-    let hint = format!(
-        "The kernel may end each sleep up to {granted} late. The sender asks for the least; a container's seccomp \
-         profile may refuse prctl(PR_SET_TIMERSLACK). A real-time priority needs no slack at all."
-    );
-    Grant::fair("timer slack", granted, hint)
-}
-
-/// Not granted but suffered: how late sleeps end, and what the sender makes of it.
+/// Not granted but measured: how late sleeps end, and how early the sender wakes for it.
 fn wake_ups(late: &Quantiles, lead_us: Option<f64>) -> Option<Grant> {
     let (p50, p99) = (time_us(late.p50?), time_us(late.p99?));
-    let lead =
-        lead_us.filter(|&lead| lead > 0.0).map(|lead| format!(", met by waking {} early", time_us(lead)));
-    Some(Grant::plain("wake-ups late by", format!("{p50} median, {p99} p99{}", lead.unwrap_or_default())))
+    let lead = lead_us.filter(|&lead| lead > 0.0);
+    let lead = lead.map_or_else(String::new, |lead| format!(", met by waking {} early", time_us(lead)));
+    Some((format!("{p50} median, {p99} p99{lead}"), None))
 }
 
-fn priority(priority: u32) -> Grant {
-    if priority > 0 {
-        return Grant::good("priority", format!("real-time, {priority}"));
-    }
-    Grant::fair(
-        "priority",
-        "ordinary",
-        "Any other program may delay the sender. For a real-time priority run \
-         `sudo setcap cap_sys_nice+ep \"$(command -v giusto)\"` once, or raise `ulimit -r`, or run as root.",
-    )
-}
-
-fn socket_buffer(
-    what: &'static str,
-    setting: &str,
-    granted: Option<u64>,
-    asked: Option<u64>,
-) -> Option<Grant> {
-    let granted = granted?;
-    let Some(asked) = asked.filter(|&asked| asked > granted) else {
-        return Some(Grant::good(what, buffer(granted)));
-    };
+fn socket_buffer(setting: &str, granted: Option<u64>, asked: Option<u64>) -> Option<Grant> {
+    let (granted, asked) = (granted?, asked.unwrap_or(0));
     let hint = format!(
-        "{} was asked for. A burst that does not fit is dropped. To allow it: `sudo sysctl -w {setting}={asked}`.",
-        or_unknown(Some(asked), buffer)
+        "{} was requested. A burst that does not fit is dropped. To allow it: `sudo sysctl -w {setting}={asked}`.",
+        buffer(asked)
     );
-    Some(Grant::fair(what, buffer(granted), hint))
+    Some((buffer(granted), (asked > granted).then_some(hint)))
 }
 
-fn stamps(what: &'static str, place: &str) -> Grant {
-    if place != "program" {
-        return Grant::good(what, format!("the {place}"));
-    }
-    Grant::fair(
-        what,
-        "the program",
-        "These times include the way through the system and waits for the processor. Kernel stamps need \
-         SO_TIMESTAMPING (Linux); `ethtool -T INTERFACE` shows what a network card can do.",
-    )
-}
-
-fn offload(what: &'static str, on: bool, since: &str) -> Grant {
-    if on {
-        return Grant::good(what, "yes");
-    }
-    Grant::fair(what, "no", format!("Each datagram costs a system call. Linux {since} or later does better."))
+fn offload(on: bool, since: &str) -> Grant {
+    let hint = format!("Each datagram costs a system call. Linux {since} or later does better.");
+    if on { ("yes".to_owned(), None) } else { ("no".to_owned(), Some(hint)) }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ mod skeleton;
 
 use std::path::Path;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::format;
 pub use crate::whole_file::WriteError;
@@ -83,12 +83,6 @@ impl Report {
     pub fn with_record(mut self, record: serde_json::Value) -> Self {
         self.record = Some(record);
         self
-    }
-
-    /// Embeds those columns of a record's timelines that are drawn, and everything else of it.
-    fn with_drawn_record(self, record: &impl Serialize) -> Self {
-        let drawn = embedded::drawn_part(record, &self.sections);
-        self.with_record(drawn)
     }
 
     /// Adds a section at the end.
@@ -260,11 +254,12 @@ impl Column {
 }
 
 /// A cell of a [`Table`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Cell {
     /// The text.
     pub text: String,
     /// How good the value is.
+    #[serde(skip_serializing_if = "Tone::is_plain")]
     pub tone: Tone,
 }
 
@@ -278,21 +273,6 @@ impl Cell {
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
         Self { text: text.into(), tone: Tone::Plain }
-    }
-}
-
-/// A plain cell is its text; one with a tone is an object. A page may hold thousands of cells.
-impl Serialize for Cell {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Toned<'a> {
-            text: &'a str,
-            tone: Tone,
-        }
-        match self.tone {
-            Tone::Plain => self.text.serialize(serializer),
-            tone => Toned { text: &self.text, tone }.serialize(serializer),
-        }
     }
 }
 

@@ -8,8 +8,8 @@ const main = document.querySelector("main");
 
 // Cells of words with more characters get room for a sentence, shorter ones are not broken.
 const LONG_CELL = 48, SHORT_CELL = 28;
-// Tables of words with more columns scroll on a narrow screen; the others become lists.
-const MOST_LIST_COLUMNS = 3;
+// Tables with more columns scroll on a narrow screen; the others become lists.
+const MAX_LIST_COLUMNS = 5;
 
 const TONES = { good: ["✓", "good: "], fair: ["△", "could be better: "], bad: ["✗", "bad: "] };
 
@@ -52,7 +52,7 @@ const sizeObserver = (resized) => new ResizeObserver((changes) => requestAnimati
   changes.forEach(({ target }) => resized(target))
 )));
 
-// A box that scrolls sideways says so.
+// A box that scrolls sideways has a hint.
 const overflowWatcher = sizeObserver((target) => {
   const box = target.closest(".scroll");
   box.classList.toggle("overflows", box.scrollWidth > box.clientWidth + 1);
@@ -64,12 +64,21 @@ const scrollBox = (content, label) => {
   return make("div", {}, box, make("p", { class: "hint", "aria-hidden": "true" }, "Scroll sideways to see all of it →"));
 };
 
-const cards = (content) => make("dl", { class: "cards", "aria-label": "Key figures" }, ...content.map((card) => make(
-  "div", { class: "card sheet" },
-  make("dt", {}, card.label),
-  make("dd", { class: "value" }, ...toned(card.value, card.tone)),
-  make("dd", { class: "note" }, card.note),
-)));
+// As few rows of cards as fit, with about equally many in each.
+const CARD_WIDTH = 230;
+const cards = (content) => {
+  const list = make("dl", { class: "cards", "aria-label": "Key figures" }, ...content.map((card) => make(
+    "div", { class: "card sheet" },
+    make("dt", {}, card.label),
+    make("dd", { class: "value" }, ...toned(card.value, card.tone)),
+    make("dd", { class: "note" }, card.note),
+  )));
+  sizeObserver(() => {
+    const rows = Math.ceil(content.length / Math.max(Math.floor(list.clientWidth / CARD_WIDTH), 2));
+    list.style.setProperty("--columns", Math.ceil(content.length / rows));
+  }).observe(list);
+  return list;
+};
 
 const cellClass = (column, text) => {
   if (column?.numeric) return "n";
@@ -79,12 +88,12 @@ const cellClass = (column, text) => {
 
 const table = (content) => {
   const { title, caption, columns, rows, folded } = content;
-  const isList = columns.length <= MOST_LIST_COLUMNS && columns.every((column) => !column.numeric);
+  const isList = columns.length <= MAX_LIST_COLUMNS;
   const head = columns.map((column) => make("th", { scope: "col", class: column.numeric && "n" }, column.name));
   const row = (cells) => make("tr", {}, ...cells.map((cell, place) => {
-    const { text, tone } = typeof cell === "string" ? { text: cell } : cell;
-    const name = place === 0 ? "th" : "td";
-    return make(name, { scope: place === 0 && "row", class: cellClass(columns[place], text) }, ...toned(text, tone));
+    const column = columns[place], first = place === 0;
+    const attributes = { scope: first && "row", class: cellClass(column, cell.text), "data-name": column?.numeric && column.name };
+    return make(first ? "th" : "td", attributes, ...toned(cell.text, cell.tone));
   }));
   const grid = make(
     "table", { class: isList && "list" },
@@ -110,10 +119,9 @@ const prose = ({ title, blocks }) => {
   return make("section", { class: "sheet" }, heading(title), ...blocks.map(block));
 };
 
-// The topology of a network: hosts in columns, links as arrows.
+// The topology of a network: links as arrows, hosts in columns, or in rows where columns do not fit.
 const drawing = (content) => {
   const frame = make("div", { class: "drawing" });
-  const box = scrollBox(frame, content.title);
   const title = heading(content.title);
   const caption = make("figcaption", { class: "caption" }, ...words(content.caption));
   let drawn = 0;
@@ -121,30 +129,33 @@ const drawing = (content) => {
     const width = frame.clientWidth;
     if (width && width !== drawn) frame.replaceChildren(topology(content, drawn = width));
   }).observe(frame);
-  return make("figure", { class: "sheet", "aria-labelledby": title.id }, title, caption, box);
+  return make("figure", { class: "sheet", "aria-labelledby": title.id }, title, caption, frame);
 };
 
 const topology = ({ title, hosts, links }, available) => {
-  const SIDE = 96, APART = 54, LINE = 15, RADIUS = 8, COLUMN = 230, MOST_LABELS = 20, MOST_LINES = 4;
+  const SIDE = 96, APART = 54, LINE = 15, RADIUS = 8, COLUMN = 230, ROW = 108, SLOT = 150, MAX_LABELS = 20, MAX_LINES = 4;
   const columns = [];
   hosts.forEach((host, index) => (columns[host.column] ??= []).push(index));
-  const width = Math.max(Math.min(available, 1140), 2 * SIDE + COLUMN * (columns.length - 1));
+  const wide = 2 * SIDE + COLUMN * (columns.length - 1), upright = wide > available;
   const tallest = Math.max(1, ...columns.map((column) => column.length));
-  const lines = Math.max(0, ...hosts.map((host) => Math.min(host.lines.length, MOST_LINES)));
+  const lines = Math.max(0, ...hosts.map((host) => Math.min(host.lines.length, MAX_LINES)));
   const apart = Math.max(APART, 34 + LINE * lines);
   const top = LINE * (tallest === 1 ? 5 : 2.6), bottom = LINE * (tallest === 1 ? 5 : lines + 1.5);
-  const height = top + apart * (tallest - 1) + bottom;
+  const width = upright ? Math.max(available, tallest > 1 ? SLOT * tallest : 0) : Math.min(available, 1140);
+  const height = upright ? ROW * (columns.length - 1) + LINE * (lines + 3) : top + apart * (tallest - 1) + bottom;
   const crowd = (index) => columns[hosts[index].column].length;
   const place = (index) => {
     const { column } = hosts[index];
     const row = columns[column].indexOf(index) + (tallest - crowd(index)) / 2;
+    if (upright) return [width * (row + 0.42) / tallest, LINE * 1.5 + ROW * column];
     const x = columns.length < 2 ? width / 2 : SIDE + (width - 2 * SIDE) * column / (columns.length - 1);
     return [x, top + apart * row];
   };
   const shapes = [], texts = [];
-  const text = (x, y, size, style, content) => {
+  // Beside a point, or, with `side` 0, above or below it.
+  const text = (x, y, size, style, content, side = 0) => {
     const length = textWidth(content, size);
-    const left = Math.min(Math.max(x, length / 2 + 2), width - length / 2 - 2);
+    const left = Math.min(Math.max(x + side * length / 2, length / 2 + 2), width - length / 2 - 2);
     texts.push(draw("text", { class: style, x: left, y, "font-size": size, "text-anchor": "middle" }, content));
   };
   links.forEach((link, index) => {
@@ -169,14 +180,18 @@ const topology = ({ title, hosts, links }, available) => {
       }),
     );
     // The opposite direction is labelled only if packets were queued there.
-    if (!link.busy && (links.length > MOST_LABELS || (back >= 0 && back < index))) return;
+    if (!link.busy && (links.length > MAX_LABELS || (back >= 0 && back < index))) return;
     const crowds = [crowd(link.from), crowd(link.to)];
     const t = crowds[0] > crowds[1] ? 0.36 : crowds[0] < crowds[1] ? 0.64 : 0.5;
     const at = (axis) => (1 - t) ** 2 * from[axis] + 2 * t * (1 - t) * bend[axis] + t ** 2 * to[axis];
     const alone = Math.max(...crowds) === 1;
-    const label = alone ? link.label : [link.label.slice(0, 2).join(", ")];
-    const above = to[0] >= from[0];
-    label.filter(Boolean).forEach((line, row) => {
+    const label = (alone || upright ? link.label : [link.label.slice(0, 2).join(", ")]).filter(Boolean);
+    const above = to[0] >= from[0], side = to[1] >= from[1] ? 1 : -1;
+    label.forEach((line, row) => {
+      if (upright) {
+        text(at(0) + side * 8, at(1) + (row + 0.8 - label.length / 2) * LINE, 12, "detail", line, side);
+        return;
+      }
       const rows = above ? row + 1 - label.length : row + 1;
       text(at(0), at(1) + (above ? -6 : 2) + rows * LINE, 12, "detail", line);
     });
@@ -184,16 +199,17 @@ const topology = ({ title, hosts, links }, available) => {
   hosts.forEach((host, index) => {
     const [x, y] = place(index);
     shapes.push(draw("circle", { class: "host", cx: x, cy: y, r: RADIUS }));
-    text(x, y - RADIUS - 7, 14, "name", host.name);
-    host.lines.slice(0, MOST_LINES).forEach((line, row) => {
-      const more = row + 1 === MOST_LINES && host.lines.length > MOST_LINES;
-      text(x, y + RADIUS + LINE * (row + 1), 12, "detail", more ? `and ${host.lines.length - row} more` : line);
+    const side = upright ? -1 : 0, [left, below] = upright ? [x - RADIUS - 8, y + 5] : [x, y + RADIUS];
+    text(left, upright ? y + 5 : y - RADIUS - 7, 14, "name", host.name, side);
+    host.lines.slice(0, MAX_LINES).forEach((line, row) => {
+      const more = row + 1 === MAX_LINES && host.lines.length > MAX_LINES;
+      text(left, below + LINE * (row + 1), 12, "detail", more ? `and ${host.lines.length - row} more` : line, side);
     });
   });
-  const inWords = links.slice(0, MOST_LABELS).map((link) => (
+  const inWords = links.slice(0, MAX_LABELS).map((link) => (
     `${hosts[link.from].name} to ${hosts[link.to].name} (${link.label.join(", ")})`
   ));
-  const attributes = { width, height, viewBox: `0 0 ${width} ${height}`, role: "img" };
+  const attributes = { width: Math.min(width, available), viewBox: `0 0 ${width} ${height}`, role: "img" };
   return draw("svg", { ...attributes, "aria-label": `${title}: ${inWords.join("; ")}` }, ...shapes, ...texts);
 };
 

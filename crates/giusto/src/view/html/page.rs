@@ -1,7 +1,7 @@
 //! The pages of `giusto demo` and `giusto cbr`.
 
 use super::{
-    Block, Card, Cell, Column, Prose, Report, Table, Tone,
+    Block, Card, Cell, Column, Prose, Report, Section, Table, Tone,
     format::{count, load, or_unknown, percent, plural, ppm, rate, short, time_us},
     granted,
     plots::{comparison_charts, delay_chart, gap_chart, rate_chart, schedule_error_chart},
@@ -30,29 +30,18 @@ pub fn demo(demo: &Demo) -> Report {
     let mut report =
         Report::new("giusto demo: paced UDP on this machine", verdict(run)).with_command(&demo.command);
     report.push(cards(run));
-    if let Some(chart) = rate_chart(run, &demo.plots) {
-        report.push(chart);
-    }
-    if let Some(chart) = gap_chart(run, &demo.plots) {
-        report.push(chart);
-    }
     let compared: Vec<(&RunResult, &RunPlots)> = std::iter::once((run, &demo.plots))
         .chain(demo.others.iter().map(|(run, plots)| (run, plots)))
         .collect();
-    if let Some(chart) = schedule_error_chart(&compared) {
-        report.push(chart);
-    }
-    if let Some(chart) = delay_chart(run, &demo.plots) {
-        report.push(chart);
-    }
+    let charts = [
+        rate_chart(run, &demo.plots),
+        gap_chart(run, &demo.plots),
+        schedule_error_chart(&compared),
+        delay_chart(run, &demo.plots),
+    ];
+    report.sections.extend(charts.into_iter().flatten().map(Section::from));
     let runs: Vec<RunResult> = compared.iter().map(|(run, _)| (*run).clone()).collect();
-    report.push(accuracy_table(&runs));
-    for chart in comparison_charts(&runs) {
-        report.push(chart);
-    }
-    if let Some(table) = run.system.as_ref().and_then(granted::table) {
-        report.push(table);
-    }
+    push_runs(&mut report, &runs);
     report.push(every_figure(run));
     report.push(how_measured());
     report
@@ -62,15 +51,17 @@ pub fn demo(demo: &Demo) -> Report {
 pub fn accuracy(runs: &[RunResult], command: &str) -> Report {
     let mut report =
         Report::new("giusto cbr: rates and sizes side by side", accuracy_verdict(runs)).with_command(command);
-    report.push(accuracy_table(runs));
-    for chart in comparison_charts(runs) {
-        report.push(chart);
-    }
-    if let Some(table) = runs.iter().find_map(|run| run.system.as_ref()).and_then(granted::table) {
-        report.push(table);
-    }
+    push_runs(&mut report, runs);
     report.push(how_measured());
     report
+}
+
+/// The runs side by side, and the resources that the system granted.
+fn push_runs(report: &mut Report, runs: &[RunResult]) {
+    report.push(Table::of("Accuracy", "Each row is one sender at one rate and size.", RUN_COLUMNS, runs));
+    report.sections.extend(comparison_charts(runs).into_iter().map(Section::from));
+    let granted = runs.iter().find_map(|run| run.system.as_ref()).and_then(granted::table);
+    report.sections.extend(granted.map(Section::from));
 }
 
 /// The finding of a run, in one plain sentence.
@@ -195,15 +186,11 @@ fn cards(run: &RunResult) -> Vec<Card> {
     .collect()
 }
 
-fn accuracy_table(runs: &[RunResult]) -> Table {
-    Table::of("Accuracy", "Each row is one sender at one rate and size.", RUN_COLUMNS, runs)
-}
-
 fn every_figure(run: &RunResult) -> Table {
     Table {
         title: "All figures of this run".to_owned(),
         caption: String::new(),
-        columns: vec![Column::words("what"), Column::words("value")],
+        columns: ["figure", "value"].map(Column::words).to_vec(),
         rows: figures(run).into_iter().map(|(what, value)| vec![what.into(), Cell::from(value)]).collect(),
         folded: true,
     }
@@ -241,7 +228,6 @@ pub(crate) fn how_measured() -> Prose {
 mod tests {
     use super::*;
     use crate::measured::result::SystemGranted;
-    use crate::view::html::Section;
 
     fn run(strategy: &str, p99: f64) -> RunResult {
         RunResult {

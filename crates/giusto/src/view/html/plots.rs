@@ -3,7 +3,6 @@
 use super::{
     Chart, Mark, Series,
     format::{load, or_unknown, ppm, time_us},
-    simulation::plots::scaled,
 };
 use crate::{
     measured::result::{HistogramBin, RunPlots, RunResult},
@@ -12,27 +11,23 @@ use crate::{
 
 pub(super) fn rate_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
     /// The minimum height of the plot around the target, as a share of the target: smaller ripples are not magnified.
-    const LEAST_SPAN: f64 = 0.05;
-    let highest = plots.rate_series.iter().map(|(_, bps)| *bps).fold(f64::NEG_INFINITY, f64::max);
-    let lowest = plots.rate_series.iter().map(|(_, bps)| *bps).fold(f64::INFINITY, f64::min);
-    if plots.rate_series.is_empty() || !highest.is_finite() || !lowest.is_finite() {
-        return None;
-    }
-    let (unit, name) = scaled(highest);
-    let points: Vec<_> = plots.rate_series.iter().map(|(t, bps)| (*t, bps / unit)).collect();
+    const MIN_SPAN: f64 = 0.05;
+    let rates = || plots.rate_series.iter().map(|(_, bps)| *bps);
+    let (lowest, highest) = (rates().reduce(f64::min)?, rates().reduce(f64::max)?);
     let target = run.rate_bps.map(|bps| bps as f64);
     let middle = target.unwrap_or(f64::midpoint(highest, lowest));
-    let span = (highest - middle).abs().max((middle - lowest).abs()).max(middle * LEAST_SPAN) * 1.15;
+    let span = (highest - middle).abs().max((middle - lowest).abs()).max(middle * MIN_SPAN) * 1.15;
     let mut chart = Chart::new(
         "Received rate",
         "The rate received in each interval; the dashed line is the requested rate.",
     )
-    .with_axes("time (s)", format!("rate ({name})"))
-    .with_series(Series::line("received", points));
-    chart.y.range = Some(((middle - span).max(0.0) / unit, (middle + span) / unit));
-    if let Some(target) = target {
-        chart = chart.with_mark(Mark::AtY(target / unit, format!("requested: {}", asked_rate(run.rate_bps))));
-    }
+    .with_axes("time (s)", "rate")
+    .with_series(Series::line("received", plots.rate_series.clone()));
+    chart.y.unit = "bit/s";
+    chart.y.range = Some(((middle - span).max(0.0), middle + span));
+    chart
+        .marks
+        .extend(target.map(|target| Mark::AtY(target, format!("requested: {}", asked_rate(run.rate_bps)))));
     Some(chart)
 }
 
@@ -109,21 +104,21 @@ pub(super) fn schedule_error_chart(runs: &[(&RunResult, &RunPlots)]) -> Option<C
 /// The percentile curve: at 1/(1−q) the value that a share q of all datagrams stays within, so that each nine is as wide.
 fn schedule_error_curve(run: &RunResult, bins: &[HistogramBin]) -> Vec<(f64, f64)> {
     /// Errors below this are drawn here: a logarithmic axis has no zero.
-    const LEAST_US: f64 = 0.01;
+    const MIN_US: f64 = 0.01;
     let total: u64 = bins.iter().map(|bin| bin.count).sum();
     if total == 0 {
         let errors = &run.schedule_error_us;
         let last = run.sent_packets.filter(|&sent| sent > 1000).map_or(1e4, |sent| sent as f64);
         return [(2.0, errors.p50), (100.0, errors.p99), (1000.0, errors.p999), (last, errors.max)]
             .into_iter()
-            .filter_map(|(place, value)| Some((place, value?.max(LEAST_US))))
+            .filter_map(|(place, value)| Some((place, value?.max(MIN_US))))
             .collect();
     }
     let mut below = 0;
     let curve = bins.iter().filter(|bin| bin.count > 0).map(|bin| {
         below += bin.count;
         let above = (total - below).max(1);
-        (total as f64 / above as f64, bin.hi_us.max(LEAST_US))
+        (total as f64 / above as f64, bin.hi_us.max(MIN_US))
     });
     curve.collect()
 }
@@ -132,84 +127,75 @@ pub(super) fn delay_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
     if plots.one_way_delay_series.is_empty() {
         return None;
     }
-    let highest = plots.one_way_delay_series.iter().map(|(_, ms)| *ms).fold(0.0, f64::max);
-    let (factor, unit) = if highest < 1.0 { (1e3, "µs") } else { (1.0, "ms") };
-    let points: Vec<_> = plots.one_way_delay_series.iter().map(|(t, ms)| (*t, ms * factor)).collect();
-    let basis = match &run.one_way_delay_ms.basis {
-        Some(basis) => format!("From departure to arrival of each datagram. Basis: {basis}."),
-        None => "From departure to arrival of each datagram.".to_owned(),
-    };
-    let mut chart = Chart::new("One-way delay", basis)
-        .with_axes("time (s)", format!("delay ({unit})"))
+    let points: Vec<_> = plots.one_way_delay_series.iter().map(|(t, ms)| (*t, ms / 1e3)).collect();
+    let basis = run.one_way_delay_ms.basis.as_ref();
+    let basis = basis.map_or_else(String::new, |basis| format!(" Basis: {basis}."));
+    let caption = format!("From departure to arrival of each datagram.{basis}");
+    let mut chart = Chart::new("One-way delay", caption)
+        .with_axes("time (s)", "delay")
         .with_series(Series::line("", points));
-    let lowest = plots.one_way_delay_series.iter().map(|(_, ms)| *ms).fold(0.0, f64::min);
-    chart.y.range = Some((lowest * factor * 1.1, (highest * factor * 1.1).max(1e-3)));
+    (chart.y.unit, chart.y.from_zero) = ("s", true);
     Some(chart)
 }
+
+/// Label, length, and the text at the end of a bar.
+type Bar = (String, f64, String);
 
 /// Bar charts that compare runs; none for a single run.
 pub(super) fn comparison_charts(runs: &[RunResult]) -> Vec<Chart> {
     /// Stands for smaller values, because a logarithmic axis has no zero.
-    const LEAST: f64 = 0.1;
-    if runs.len() < 2 {
-        return Vec::new();
-    }
-    let charts = [
-        grouped_bars(
-            Chart::new("Error of the received rate", "Absolute value on a logarithmic axis; the text at each bar has the sign. Shorter is better.")
-                .with_axes("", "error (ppm)")
-                .with_log_y(),
-            runs,
-            |run| run.rate_error_ppm.map(|error| (error.abs().max(LEAST), ppm(error))),
+    const MIN: f64 = 0.1;
+    /// Title, caption, quantity of the values, whether their axis is logarithmic, length and text of the bar of a run.
+    type Bars = (&'static str, &'static str, &'static str, bool, fn(&RunResult) -> Option<(f64, String)>);
+    const CHARTS: [Bars; 3] = [
+        (
+            "Error of the received rate",
+            "Absolute value on a logarithmic axis; the text at each bar has the sign. Shorter is better.",
+            "error (ppm)",
+            true,
+            |run| run.rate_error_ppm.map(|error| (error.abs().max(MIN), ppm(error))),
         ),
-        grouped_bars(
-            Chart::new("Gap error, p99", "99 % of all gaps between arrivals are within this of the ideal gap. Logarithmic; shorter is better.")
-                .with_axes("", "gap error (µs)")
-                .with_log_y(),
-            runs,
-            |run| run.gap_error_us.p99.map(|us| (us.max(LEAST), time_us(us))),
+        (
+            "Gap error, p99",
+            "99 % of all gaps between arrivals are within this of the ideal gap. Logarithmic; shorter is better.",
+            "gap error (µs)",
+            true,
+            |run| run.gap_error_us.p99.map(|us| (us.max(MIN), time_us(us))),
         ),
-        grouped_bars(
-            Chart::new("CPU of the sender", "Of one processor. Shorter is better.").with_axes("", "CPU (%)"),
-            runs,
-            |run| run.sender_cpu_ratio.map(|ratio| (ratio * 100.0, format!("{} %", load(ratio)))),
-        ),
+        ("CPU of the sender", "Of one processor. Shorter is better.", "CPU (%)", false, |run| {
+            run.sender_cpu_ratio.map(|ratio| (ratio * 100.0, format!("{} %", load(ratio))))
+        }),
     ];
-    charts.into_iter().flatten().collect()
+    let chart = |(title, caption, quantity, logarithmic, bar): Bars| {
+        let mut chart = Chart::new(title, caption).with_axes("", quantity);
+        chart.y.logarithmic = logarithmic;
+        let known: Vec<_> = runs.iter().filter_map(|run| Some((run, bar(run)?))).collect();
+        chart.series = grouped_bars(&known);
+        (known.len() > 1).then_some(chart)
+    };
+    CHARTS.into_iter().filter_map(chart).collect()
 }
 
-/// `chart` with a series of bars for each sender and a group for each rate and size, or, where there is but one group, a
-/// bar for each sender; `None` with fewer than two bars.
-fn grouped_bars(
-    chart: Chart,
-    runs: &[RunResult],
-    bar: impl Fn(&RunResult) -> Option<(f64, String)>,
-) -> Option<Chart> {
+/// A series of bars for each sender and a group for each rate and size, or, with one group, a bar for each sender.
+fn grouped_bars(runs: &[(&RunResult, (f64, String))]) -> Vec<Series> {
     let group = |run: &RunResult| {
         let size = or_unknown(run.size_bytes, |bytes| format!("{bytes} B"));
         format!("{}\n{size}", asked_rate(run.rate_bps))
     };
-    let one_group = runs.iter().all(|run| runs.first().is_some_and(|first| group(first) == group(run)));
-    let mut chart = chart;
-    let mut drawn = 0;
-    for run in runs {
-        let Some((length, text)) = bar(run) else { continue };
-        drawn += 1;
-        let (name, label) = if one_group {
-            (group(run), run.sender().to_owned())
-        } else {
-            (run.sender().to_owned(), group(run))
-        };
-        let known = chart.series.iter_mut().find_map(|series| match series {
-            Series::Bars { name: of, bars } if *of == name => Some(bars),
-            _ => None,
-        });
-        match known {
-            Some(bars) => bars.push((label, length, text)),
-            None => chart.series.push(Series::Bars { name, bars: vec![(label, length, text)] }),
+    let one_group = runs.windows(2).all(|pair| matches!(pair, [(a, _), (b, _)] if group(a) == group(b)));
+    let mut series: Vec<(String, Vec<Bar>)> = Vec::new();
+    for (run, (length, text)) in runs {
+        let (mut name, mut label) = (run.sender().to_owned(), group(run));
+        if one_group {
+            (name, label) = (label, name);
+        }
+        let bar = (label, *length, text.clone());
+        match series.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, bars)) => bars.push(bar),
+            None => series.push((name, vec![bar])),
         }
     }
-    (drawn > 1).then_some(chart)
+    series.into_iter().map(|(name, bars)| Series::Bars { name, bars }).collect()
 }
 
 #[cfg(test)]

@@ -3,14 +3,18 @@
 pub(super) mod media;
 pub(super) mod plots;
 
+use plots::MAX_LINES;
+use serde::Serialize;
+
 use super::{
-    Block, Card, Cell, Points, Prose, Report, Table, Tone,
-    drawing::{Link, Topology},
+    Block, Card, Cell, Points, Prose, Report, Section, Table, Tone,
+    drawing::{Drawing, Link},
+    embedded::{has_values, keep_drawn, to_json},
     finding::{finding, is_media, unmet},
     format::{count, or_unknown, percent, plural, rate, short, time_us},
 };
 use crate::{
-    record::{Check, Distribution, FlowRecord, LinkRecord, RunRecord, Timeline},
+    record::{Check, Distribution, FlowRecord, LinkRecord, Overview, RunRecord, Timeline},
     view::{table::Column, tables::found},
 };
 
@@ -19,7 +23,7 @@ use crate::{
 pub(in crate::view::html) struct SimulationPage<'a> {
     pub(in crate::view::html) record: &'a RunRecord,
     pub(in crate::view::html) timeline: &'a Timeline,
-    /// JSON pointer to the timeline in the embedded record.
+    /// JSON pointer to the record in the embedded JSON.
     pointer: String,
 }
 
@@ -28,11 +32,18 @@ static NO_TIMELINE: Timeline =
     Timeline { width_s: 0.0, t_s: Vec::new(), flows: Vec::new(), links: Vec::new() };
 
 /// With more links than this, the tables and the drawing show only those at which packets waited or were dropped.
-const MOST_LINKS: usize = 20;
+const MAX_LINKS: usize = 20;
 
 /// The page of a simulated run; `command` makes it again.
 pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
-    let page = &SimulationPage::new(record, "");
+    #[derive(Serialize)]
+    struct Embedded<'a> {
+        #[serde(flatten)]
+        record: &'a RunRecord,
+        overview: &'a Overview,
+    }
+    let page = &SimulationPage::new(record, String::new());
+    let overview = &page.timeline.overview(MAX_LINES);
     let title = format!("giusto sim: {}", record.scenario);
     let mut report = Report::new(title, headline(record)).with_command(command);
     report.push(cards(record));
@@ -42,33 +53,37 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
     if !record.checks.is_empty() {
         report.push(checks_table(&record.checks));
     }
-    report.push(topology(page).draw(
-        "Network",
-        "Each arrow is a link with its rate, delay, loss and queue. It is thick where packets were queued. The flows that a host sends stand below its name.",
-    ));
-    for chart in media::charts(page).into_iter().chain(plots::charts(page)) {
-        report.push(chart);
-    }
+    report.push(topology(page));
+    let mut embedded = to_json(&Embedded { record, overview });
+    let charts = media::charts(page).into_iter().chain(plots::charts(page, overview));
+    let drawn = charts.filter(|chart| has_values(&embedded, chart));
+    report.sections.extend(drawn.map(Section::from));
     report.push(flows_table(&record.flows));
     for table in [media_table(&record.flows), media::streams_table(&record.flows)].into_iter().flatten() {
         report.push(table);
     }
     report.push(links_table(page));
     report.push(how_measured(record));
-    report.with_drawn_record(record)
+    keep_drawn(&mut embedded, &report.sections);
+    report.with_record(embedded)
 }
 
 impl<'a> SimulationPage<'a> {
     /// `pointer` is the JSON pointer to `record` in the embedded record.
-    pub(in crate::view::html) fn new(record: &'a RunRecord, pointer: &str) -> Self {
-        let timeline = record.timeline.as_ref().unwrap_or(&NO_TIMELINE);
-        Self { record, timeline, pointer: format!("{pointer}/timeline") }
+    pub(in crate::view::html) fn new(record: &'a RunRecord, pointer: String) -> Self {
+        Self { record, timeline: record.timeline.as_ref().unwrap_or(&NO_TIMELINE), pointer }
     }
 
-    /// A column of the timeline as it is, times `factor`; `path` is its JSON pointer in the timeline.
-    pub(in crate::view::html) fn column(&self, path: &str, factor: f64) -> Points {
+    /// A column over time; `path` is its JSON pointer in the record.
+    pub(in crate::view::html) fn column(&self, path: &str) -> Points {
         let Self { pointer, .. } = self;
-        Points::in_record(format!("{pointer}/t_s"), format!("{pointer}/{path}")).scaled(factor)
+        Points::in_record(format!("{pointer}/timeline/t_s"), format!("{pointer}/{path}"))
+    }
+
+    /// A column of the timeline of a link.
+    pub(in crate::view::html) fn link_column(&self, link: &str, name: &str) -> Option<Points> {
+        let place = self.timeline.links.iter().position(|own| own.id == link)?;
+        Some(self.column(&format!("timeline/links/{place}/{name}")))
     }
 
     /// Whether a link's queue dropped packets, or its maximum queueing delay is at least a twentieth of the longest anywhere.
@@ -82,7 +97,7 @@ impl<'a> SimulationPage<'a> {
 
     /// The links that are shown: all, or, of very many, the busy ones.
     fn shown_links(&self) -> Vec<&'a LinkRecord> {
-        let all = self.record.links.len() <= MOST_LINKS;
+        let all = self.record.links.len() <= MAX_LINKS;
         self.record.links.iter().filter(|link| all || self.is_busy(link)).collect()
     }
 }
@@ -239,52 +254,40 @@ fn parts(link: &LinkRecord) -> Vec<String> {
     parts.filter(|part| !part.is_empty()).cloned().collect()
 }
 
-fn topology(page: &SimulationPage<'_>) -> Topology {
-    let mut topology = Topology::default();
+fn topology(page: &SimulationPage<'_>) -> Drawing {
+    let caption = "Each arrow is a link with its rate, delay, loss and queue. It is thick where packets were queued. The flows that a host sends stand next to its name.";
+    let mut drawing =
+        Drawing { title: "Network".to_owned(), caption: caption.to_owned(), ..Drawing::default() };
     let shown = page.shown_links();
     // Hosts appear in the order in which flows use them, so that the pairs of a dumbbell stand side by side.
     for flow in &page.record.flows {
-        let begin = topology.host(&flow.from);
-        let links = flow.path.iter().filter_map(|id| page.record.links.iter().find(|link| link.id == *id));
-        let mut way = vec![begin];
-        for link in links {
-            if !shown.iter().any(|shown| shown.id == link.id) {
-                continue;
-            }
-            for name in [&link.from, &link.to] {
-                let host = topology.host(name);
-                if way.last() != Some(&host) {
-                    way.push(host);
-                }
-            }
-        }
-        topology.paths.push(way);
+        let links = flow.path.iter().filter_map(|id| shown.iter().find(|link| link.id == *id));
+        let names = links.flat_map(|link| [&link.from, &link.to]);
+        let mut path: Vec<usize> =
+            std::iter::once(&flow.from).chain(names).map(|name| drawing.host(name)).collect();
+        path.dedup();
+        drawing.paths.push(path);
     }
     for link in shown {
-        let (from, to) = (topology.host(&link.from), topology.host(&link.to));
-        topology.links.push(Link { from, to, label: parts(link), busy: page.is_busy(link) });
+        let (from, to) = (drawing.host(&link.from), drawing.host(&link.to));
+        drawing.links.push(Link { from, to, label: parts(link), busy: page.is_busy(link) });
     }
-    // Copies of a flow share a line below their host.
-    let mut sent: Vec<(&str, &str, u64)> = Vec::new();
-    for flow in &page.record.flows {
-        match sent
-            .iter_mut()
-            .find(|(from, group, _)| (*from, *group) == (flow.from.as_str(), flow.group.as_str()))
-        {
-            Some((.., times)) => *times += 1,
-            None => sent.push((&flow.from, &flow.group, 1)),
+    // Copies of a flow share a line at their host.
+    for host in &mut drawing.hosts {
+        let mut sent: Vec<(&str, u64)> = Vec::new();
+        for flow in page.record.flows.iter().filter(|flow| flow.from == host.name) {
+            match sent.iter_mut().find(|(group, _)| *group == flow.group) {
+                Some((_, times)) => *times += 1,
+                None => sent.push((&flow.group, 1)),
+            }
         }
+        let line = |(group, times): (&str, u64)| {
+            if times > 1 { format!("{times} × {group}") } else { group.to_owned() }
+        };
+        host.lines = sent.into_iter().map(line).filter(|line| *line != host.name).collect();
     }
-    for (from, group, times) in sent {
-        let line = if times > 1 { format!("{times} × {group}") } else { group.to_owned() };
-        let host = topology.host(from);
-        if line != from
-            && let Some((_, lines)) = topology.hosts.get_mut(host)
-        {
-            lines.push(line);
-        }
-    }
-    topology
+    drawing.place_hosts();
+    drawing
 }
 
 fn how_measured(record: &RunRecord) -> Prose {

@@ -95,7 +95,8 @@ fn linked_of(pair: &Comparison) -> Linked {
 fn every_chart_has_a_line_for_each_controller_in_order() {
     let linked = linked_of(&pair());
     let names = |chart: &Chart| -> Vec<String> {
-        chart.series.iter().map(|series| series.name().to_owned()).collect()
+        let series = serde_json::to_value(&chart.series).unwrap();
+        series.as_array().unwrap().iter().map(|series| series["name"].as_str().unwrap().to_owned()).collect()
     };
     let titles: Vec<&str> = linked.charts.iter().map(|chart| chart.title.as_str()).collect();
     assert_eq!(
@@ -112,63 +113,83 @@ fn every_chart_has_a_line_for_each_controller_in_order() {
     );
     for chart in &linked.charts[..5] {
         assert_eq!(names(chart)[..2], ["fixed", "<scream>"], "{}", chart.title);
-        assert!(chart.keyed_elsewhere);
     }
     assert_eq!(names(&linked.charts[0])[2..], ["capacity of wire"]);
     assert!(names(&linked.charts[6]).contains(&"loss".to_owned()));
     assert!(linked.charts.iter().all(|chart| chart.x.range == Some((0.0, 10.0))));
     assert_eq!(linked.lines, ["fixed", "<scream>"]);
+    assert_eq!(linked.groups[0].charts, [0, 1, 2, 3, 4]);
 }
 
 #[test]
-fn the_cursor_shows_the_decision_in_force_and_the_last_decrease() {
-    let linked = linked_of(&pair());
-    assert_eq!(linked.columns[0].name, "target (kbit/s)");
-    let told = &linked.groups[0].lines[1];
-    // The target, the decision in force, and the cut before it.
-    let at = |seconds: f64| {
-        let place = linked.positions.iter().position(|&place| place >= seconds).unwrap();
-        let said = |number: Option<usize>| number.map(|number| told.texts[number].clone());
-        (told.values[0][place], said(told.current[place]), said(told.last_decrease[place]))
-    };
+fn the_cursor_has_decisions_in_force_and_last_decreases() {
+    let decisions = |controller: usize| linked_of(&pair()).groups[0].decisions[controller].clone();
     let because = "loss: 25.0 % of the packets";
-    let rise = (1.0, format!("300.000 → 800.000 kbit/s, {because}"));
-    let cut = (2.0, format!("800.000 → 400.000 kbit/s, {because}"));
-    let later = (3.0, format!("400.000 → 450.000 kbit/s, {because}"));
-    assert_eq!(at(0.9), (None, None, None));
-    assert_eq!(at(1.0), (Some(800.0), Some(rise.clone()), None));
-    assert_eq!(at(1.9), (Some(800.0), Some(rise), None));
-    assert_eq!(at(2.0), (Some(400.0), Some(cut.clone()), None));
-    assert_eq!(at(9.9), (Some(450.0), Some(later), Some(cut)));
-    // Each is told once, however long it holds.
-    assert_eq!(told.texts.len(), 3);
-    assert_eq!(linked.groups[0].lines[0].texts.len(), 1);
-    // A frame was complete at 5 s.
-    assert_eq!(told.values[4].iter().flatten().collect::<Vec<_>>(), [&70.0]);
-    assert_eq!(told.values[4][50], Some(70.0));
+    let expected = [
+        (1.0, "300.000 → 800.000", false),
+        (2.0, "800.000 → 400.000", true),
+        (3.0, "400.000 → 450.000", false),
+    ];
+    let expected =
+        expected.map(|(x, change, lower)| Decision { x, text: format!("{change} kbit/s, {because}"), lower });
+    assert_eq!(decisions(1), expected);
+    assert_eq!(decisions(0).len(), 1);
 }
 
 #[test]
-fn an_interrupted_run_has_no_values_after_its_end() {
+fn only_decisions_that_the_cursor_can_show_are_kept() {
+    let decision = |at_s, from_bps, to_bps| DecisionRecord { at_s, from_bps, to_bps, cause: Cause::Start };
+    let decisions = [
+        decision(0.1, 9, 8),
+        decision(0.2, 8, 7),
+        decision(0.3, 7, 8),
+        decision(0.412_39, 8, 9),
+        decision(1.1, 9, 1),
+    ];
+    let of = |positions: &[f64]| -> Vec<f64> {
+        shown(&decisions, positions).iter().map(|decision| decision.x).collect()
+    };
+    assert_eq!(of(&[0.0, 0.5, 1.0]), [0.2, 0.4123]);
+    assert_eq!(of(&[0.05]), [0.0; 0]);
+}
+
+#[test]
+fn an_interrupted_run_has_shorter_columns() {
     let mut pair = pair();
-    pair.runs[1].result.duration_s = 4.0;
-    let timeline = pair.runs[1].result.timeline.as_mut().unwrap();
+    pair.runs[0].result.duration_s = 4.0;
+    let timeline = pair.runs[0].result.timeline.as_mut().unwrap();
     timeline.t_s.truncate(40);
     timeline.flows[0].media.as_mut().unwrap().target_rate_bps.truncate(40);
-    let linked = linked_of(&pair);
-    let told = &linked.groups[0].lines[1];
-    assert!(told.current[39].is_some() && told.current[40].is_none());
-    assert!(told.values[0][39].is_some() && told.values[0][40..].iter().all(Option::is_none));
     let report = comparison(&pair, "");
-    let times = |run| report.record.as_ref().unwrap().pointer(&format!("/runs/{run}/timeline/t_s")).cloned();
-    assert_eq!([0, 1].map(|run| times(run).unwrap().as_array().unwrap().len()), [100, 40]);
+    let length =
+        |pointer: &str| report.record.as_ref().unwrap().pointer(pointer).unwrap().as_array().unwrap().len();
+    let lengths = [0, 1].map(|run| length(&format!("/runs/{run}/timeline/t_s")));
+    assert_eq!(lengths, [40, 100]);
+    assert_eq!(length("/runs/0/timeline/flows/0/media/target_rate_bps"), 40);
+    assert_eq!(linked_of(&pair).x, "/runs/1/timeline/t_s");
+}
+
+#[test]
+fn a_missing_column_is_an_empty_line_and_keeps_the_order() {
+    let mut pair = pair();
+    pair.runs[0].result.timeline.as_mut().unwrap().flows[0].media = None;
+    let linked = linked_of(&pair);
+    let points = |line: usize| match &linked.charts[0].series[line] {
+        Series::Line { points, .. } => points.clone(),
+        _ => panic!("a line"),
+    };
+    assert_eq!(points(0), Points::from(Vec::new()));
+    let target = Points::in_record("/runs/1/timeline/t_s", "/runs/1/timeline/flows/0/media/target_rate_bps");
+    assert_eq!(points(1), target);
 }
 
 #[test]
 fn the_page_shows_the_scenario_and_both_controllers() {
     let report = comparison(&pair(), "giusto compare s.toml");
     let model = serde_json::to_string(&report).unwrap();
-    for shown in ["What it is about", "<scream>", "giusto compare s.toml", "Received rates range from"] {
+    for shown in
+        ["What it is about", "<scream>", "giusto compare s.toml", "Received rates are 0.000 bit/s for all"]
+    {
         assert!(model.contains(shown), "{shown}");
     }
     assert!(!report.to_html().contains("<scream>"));

@@ -1,11 +1,13 @@
 //! Charts and tables of media flows: rates, the controller's decisions, and frame delay.
 
+use std::fmt::Write;
+
 use giusto_congestion::{Cause, Signal};
 use giusto_sim::record::keep_largest_changes;
 
 use super::{
     SimulationPage,
-    plots::{MOST_LINES, capacity, chart, largest, rate_points, scaled, width, windows_apart},
+    plots::{MAX_LINES, capacity, chart, window, with_lines},
     quantiles,
 };
 use crate::{
@@ -14,122 +16,77 @@ use crate::{
         comparison::bottleneck,
         decision::{cause_name, decision_in_words, signal_name},
         format::{count, or_unknown, plural, rate, short},
-        html::{Chart, Event, Gaps, Points, Series, Table},
+        html::{Chart, Event, Gaps, Series, Table},
         table::Column,
         tables::shows_streams,
     },
 };
 
 /// Decisions that are marked in a chart: the eye cannot separate more.
-const MOST_MARKED: usize = 500;
+const MAX_MARKED: usize = 500;
 
 /// Media flows that have a chart of their own.
-const MOST_FLOWS: usize = 6;
-
-/// A point of a stream's rate is over at least so long: some 15 frames.
-const LEAST_STREAM_POINT_S: f64 = 0.5;
+const MAX_FLOWS: usize = 6;
 
 pub(super) fn charts(page: &SimulationPage<'_>) -> Vec<Chart> {
     let media = |flow: &&FlowTimeline| flow.media.is_some();
     let all = page.timeline.flows.iter().filter(media).count();
-    let own = page.timeline.flows.iter().enumerate().filter(|(_, flow)| media(flow)).take(MOST_FLOWS);
-    let own = own.flat_map(|(place, flow)| [target(page, place, all), streams(page, flow)]);
-    own.flatten().chain(frame_delays(page)).collect()
+    let own = page.timeline.flows.iter().enumerate().filter(|(_, flow)| media(flow)).take(MAX_FLOWS);
+    let own = own.flat_map(|(place, _)| [target(page, place, all), streams(page, place)]);
+    own.flatten().chain([frame_delays(page)]).collect()
 }
 
 /// Target, sent and received rate of a flow, with its decisions and the capacity of the bottleneck.
 pub(in crate::view::html) fn target(page: &SimulationPage<'_>, place: usize, all: usize) -> Option<Chart> {
-    let timeline = page.timeline;
-    let flow = timeline.flows.get(place)?;
+    let flow = page.timeline.flows.get(place)?;
     let media = flow.media.as_ref()?;
-    let together = windows_apart(timeline, &[flow]);
-    let [sent, received] =
-        [&flow.sent_bytes, &flow.received_bytes].map(|bytes| rate_points(timeline, bytes, together));
     let own = page.record.flows.iter().find(|own| own.id == flow.id)?;
-    let slowest = bottleneck(page.record, own);
-    let limit = slowest.and_then(|link| capacity(page, &link.id)).unwrap_or_default();
     let runs = runs(&media.decisions);
     let mut firsts: Vec<DecisionRecord> = runs.iter().map(|run| run.first).collect();
-    let left_out = media.omitted_decisions + keep_largest_changes(&mut firsts, MOST_MARKED);
-    let marks = marks(runs.iter().filter(|run| firsts.contains(&run.first)));
-    let targets = media.target_rate_bps.iter().copied().flatten();
-    let decided = media.decisions.iter().map(|decision| decision.to_bps as f64);
-    let drawn = [&sent, &received, &limit].into_iter().flatten().map(|&(_, bps)| bps);
-    let most = largest(drawn.chain(targets).chain(decided));
-    if most <= 0.0 {
-        return None;
-    }
-    let (unit, name) = scaled(most);
-    let mut caption = vec![
+    let left_out = media.omitted_decisions + keep_largest_changes(&mut firsts, MAX_MARKED);
+    let mut caption =
         "All headers included. A mark shows where the reason for the controller's decisions changes; point at it to read the reason."
-            .to_owned(),
-    ];
+            .to_owned();
     if left_out > 0 {
         let left_out = plural(left_out, "decision", "decisions");
-        caption.push(format!("{left_out} with the smallest changes are left out."));
+        let _ = write!(caption, " {left_out} with the smallest changes are left out.");
     }
-    if all > MOST_FLOWS {
-        caption.push(format!("Of {all} media flows the first {MOST_FLOWS} have a chart like this."));
+    if all > MAX_FLOWS {
+        let _ = write!(caption, " Of {all} media flows the first {MAX_FLOWS} have a chart like this.");
     }
+    let columns =
+        [("target", "media/target_rate_bps"), ("sent", "sent_rate_bps"), ("received", "received_rate_bps")];
+    let lines = columns
+        .map(|(name, column)| Series::line(name, page.column(&format!("timeline/flows/{place}/{column}"))));
+    let limit = bottleneck(page.record, own).and_then(|link| capacity(page, link));
     let title = format!("{}: target and rates", flow.id);
-    let mut chart = chart(page, &title, caption.join(" "), &format!("rate ({name})")).with_full_width();
-    chart.y.range = Some((0.0, most / unit * 1.1));
-    chart = chart
-        .with_series(Series::line(
-            "target",
-            page.column(&format!("flows/{place}/media/target_rate_bps"), 1.0 / unit),
-        ))
-        .with_series(Series::line("sent", Points::from(sent).scaled(1.0 / unit)))
-        .with_series(Series::line("received", Points::from(received).scaled(1.0 / unit)));
-    for (name, mut events) in marks {
-        for event in &mut events {
-            event.y /= unit;
-        }
-        chart = chart.with_series(Series::Events { name, events });
-    }
-    if let Some(link) = slowest.filter(|_| !limit.is_empty()) {
-        let points = Points::from(limit).scaled(1.0 / unit);
-        chart = chart.with_series(Series::limit(format!("capacity of {}", link.id), points));
-    }
-    Some(chart)
+    let chart = chart(page, title, caption, ("rate", "bit/s")).with_full_width();
+    let marks = marks(runs.iter().filter(|run| firsts.contains(&run.first)));
+    Some(with_lines(chart, lines.into_iter().chain(marks).chain(limit)))
 }
 
 /// The goodput of each stream of a flow, if it has several videos.
-fn streams(page: &SimulationPage<'_>, flow: &FlowTimeline) -> Option<Chart> {
-    let (timeline, media) = (page.timeline, flow.media.as_ref()?);
+fn streams(page: &SimulationPage<'_>, place: usize) -> Option<Chart> {
+    let flow = page.timeline.flows.get(place)?;
     let result = page.record.flows.iter().find(|own| own.id == flow.id)?;
     if !result.has_several_videos() {
         return None;
     }
-    let together = (LEAST_STREAM_POINT_S / timeline.width_s.max(1e-9)) as usize;
-    let together = together.min(timeline.t_s.len() / 2).max(1);
-    let points = |ssrc| {
-        let own = media.streams.iter().find(|stream| stream.ssrc == ssrc);
-        rate_points(timeline, own.map_or(&[], |stream| &stream.frame_bytes), together)
-    };
-    let shown = result.streams.iter().take(MOST_LINES);
-    let lines: Vec<(&StreamRecord, Vec<(f64, f64)>)> =
-        shown.map(|stream| (stream, points(stream.ssrc))).collect();
-    let most = largest(lines.iter().flat_map(|(_, points)| points).map(|&(_, bps)| bps));
-    if most <= 0.0 {
-        return None;
-    }
-    let (unit, name) = scaled(most);
-    let width = width(timeline, together);
+    let known = &flow.media.as_ref()?.streams;
+    let lines = result.streams.iter().take(MAX_LINES).filter_map(|stream| {
+        let own = known.iter().position(|known| known.ssrc == stream.ssrc)?;
+        let column = format!("timeline/flows/{place}/media/streams/{own}/goodput_bps");
+        Some(Series::line(stream.id.clone(), page.column(&column)))
+    });
     let all = result.streams.len();
-    let more = if all > MOST_LINES {
-        format!(" Of {all} streams the first {MOST_LINES} are shown.")
+    let more = if all > MAX_LINES {
+        format!(" Of {all} streams the first {MAX_LINES} are shown.")
     } else {
         String::new()
     };
-    let caption = format!("Payload of complete frames, over {width} each.{more}");
+    let caption = format!("Payload of complete frames, as a moving mean.{more}");
     let title = format!("{}: goodput of each stream", flow.id);
-    let mut chart = chart(page, &title, caption, &format!("rate ({name})")).with_full_width();
-    chart.y.range = Some((0.0, most / unit * 1.1));
-    for (stream, points) in lines {
-        chart = chart.with_series(Series::line(stream.id.clone(), Points::from(points).scaled(1.0 / unit)));
-    }
-    Some(chart)
+    Some(with_lines(chart(page, title, caption, ("rate", "bit/s")).with_full_width(), lines))
 }
 
 /// The figures of each stream; `None` if there is only one video.
@@ -178,7 +135,6 @@ impl Run {
 /// The kind of a decision's cause: decisions of one kind share a mark.
 fn kind(decision: &DecisionRecord) -> String {
     match decision.cause {
-        // A delay that says nothing lets the rate rise; one that does brings it down.
         Cause::Delay { signal: Signal::Normal, .. } => "delay normal".to_owned(),
         Cause::Delay { signal, .. } => signal_name(signal).to_owned(),
         cause => cause_name(&cause).replace('-', " "),
@@ -200,7 +156,7 @@ fn runs(decisions: &[DecisionRecord]) -> Vec<Run> {
 }
 
 /// The runs by kind, in the order in which each kind came first.
-fn marks<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<(String, Vec<Event>)> {
+fn marks<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<Series> {
     let mut kinds: Vec<(String, Vec<Event>)> = Vec::new();
     for run in runs {
         let kind = kind(&run.first);
@@ -210,21 +166,18 @@ fn marks<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<(String, Vec<Event>)> {
             None => kinds.push((kind, vec![event])),
         }
     }
-    kinds
+    kinds.into_iter().map(|(name, events)| Series::Events { name, events }).collect()
 }
 
-fn frame_delays(page: &SimulationPage<'_>) -> Option<Chart> {
+fn frame_delays(page: &SimulationPage<'_>) -> Chart {
     let caption = format!(
         "From the capture of a frame until it arrived complete: the maximum within {} each.",
-        width(page.timeline, 1)
+        window(page)
     );
-    let mut chart = chart(page, "Frame delay", caption, "delay (ms)");
-    for (place, flow) in page.timeline.flows.iter().enumerate() {
-        let delays = flow.media.as_ref().map(|media| media.frame_delay_max_ms.iter());
-        if delays.is_some_and(|mut delays| delays.any(Option::is_some)) && chart.series.len() < MOST_LINES {
-            let points = page.column(&format!("flows/{place}/media/frame_delay_max_ms"), 1.0);
-            chart = chart.with_series(Series::line(flow.id.clone(), points.with_gaps(Gaps::Bridge)));
-        }
-    }
-    (!chart.series.is_empty()).then_some(chart)
+    let lines = page.timeline.flows.iter().enumerate().filter_map(|(place, flow)| {
+        flow.media.as_ref()?.frame_delay_max_ms.iter().find(|delay| delay.is_some())?;
+        let points = page.column(&format!("timeline/flows/{place}/media/frame_delay_max_ms"));
+        Some(Series::line(flow.id.clone(), points.with_gaps(Gaps::Bridge)))
+    });
+    with_lines(chart(page, "Frame delay", caption, ("delay", "ms")), lines.take(MAX_LINES))
 }
