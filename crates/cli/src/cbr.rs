@@ -136,6 +136,7 @@ pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     }
     progress.clear();
 
+    console::print_doubts(&runs, args.json)?;
     if args.json {
         print_json(&json!({ "runs": runs, "interrupted": stopped() }))?;
     } else {
@@ -149,7 +150,7 @@ pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     if !stopped() {
         outcome?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(console::measured(&runs))
 }
 
 /// Runs a plan on loopback and shows its live figures.

@@ -3,6 +3,7 @@
 use std::{
     io::{self, IsTerminal, Write},
     path::Path,
+    process::ExitCode,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,8 +15,8 @@ use serde::Serialize;
 
 use crate::usage::UsageError;
 use giusto::{
-    measured::result::LiveFigures,
-    view::format::{count, rate},
+    measured::result::{LiveFigures, RunResult},
+    view::format::{asked_rate, count, rate},
 };
 
 /// Sets `stop` on Ctrl-C and SIGTERM; the second signal ends the program at once.
@@ -52,6 +53,33 @@ pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
         other => Ok(other?),
     }
 }
+
+/// What speaks against the figures that follow, before these are printed; with `json` the figures have it.
+///
+/// # Errors
+///
+/// Where standard output cannot be written.
+pub(crate) fn print_doubts(runs: &[RunResult], json: bool) -> anyhow::Result<()> {
+    for run in runs.iter().filter(|_| !json) {
+        for doubt in &run.doubts {
+            let name = if runs.len() > 1 {
+                format!("{} at {}, ", run.sender(), asked_rate(run.rate_bps))
+            } else {
+                String::new()
+            };
+            print_text(&format!("warning: {name}{doubt}\n"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The exit status of a measurement that came to its end.
+pub(crate) fn measured(runs: &[RunResult]) -> ExitCode {
+    ExitCode::from(if runs.iter().all(|run| run.doubts.is_empty()) { 0 } else { DOUBTFUL })
+}
+
+/// The exit status of a measurement whose figures cannot be trusted.
+pub(crate) const DOUBTFUL: u8 = 3;
 
 /// Checks before a run that its report can be written.
 ///

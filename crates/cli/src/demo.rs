@@ -82,6 +82,7 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let results: Vec<RunResult> = measured.iter().map(|(result, _)| result.clone()).collect();
     let (run, plots) = measured.remove(0);
     let report = html::demo(&html::Demo { run, plots, others: measured, command: command_line() });
+    console::print_doubts(&results, args.json)?;
     if args.json {
         print_json(&json!({ "runs": results, "report": args.out }))?;
     } else {
@@ -96,5 +97,5 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     if !stop.load(Ordering::Relaxed) {
         outcome?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(console::measured(&results))
 }

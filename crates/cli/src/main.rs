@@ -45,6 +45,7 @@ Exit status:
     0  success, also of a run that Ctrl-C ended early
     1  failure, or an expectation that is not met
     2  wrong usage: a flag, an address or a file that cannot be used
+    3  measured, but the figures cannot be trusted: the machine was overloaded, or the counts do not add up
   130  ended by a second Ctrl-C
 
 Example:

@@ -116,6 +116,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let mut omitted: u64 = 0;
     let mut counters = Counters::default();
     let mut printed = Ok(());
+    let (mut doubtful, mut abandoned) = (false, false);
     let clock = reception.clock;
     let mut end = args.duration.map(|duration| clock.now() + duration);
     let outcome = reception.run(stop, |receiver, event| {
@@ -128,8 +129,12 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             }
             Some(ReceiverEvent::Closed(_, mut stream)) => {
                 let result = recv::result(&mut stream, receiver.cpu_ratio(), &granted);
+                doubtful |= !result.doubts.is_empty();
+                abandoned |= stream.request().is_some() && stream.ended() == Some(Ended::Idle);
                 if !args.json {
-                    if let Err(error) = print_text(&table::run(&result)) {
+                    let text = console::print_doubts(std::slice::from_ref(&result), false)
+                        .and_then(|()| print_text(&table::run(&result)));
+                    if let Err(error) = text {
                         printed = Err(error);
                     }
                 } else if results.len() < MAX_RESULTS {

@@ -158,6 +158,7 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     })?;
 
     let results = run.results(&plan);
+    console::print_doubts(&results, args.json)?;
     match (args.json, &results[..]) {
         (true, [one]) => print_json(one)?,
         (true, many) => print_json(&BTreeMap::from([("runs", many)]))?,
@@ -173,7 +174,7 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         eprintln!("error: {to}: {failure}; the figures cover the time until then");
         return Ok(ExitCode::FAILURE);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(console::measured(&results))
 }
 
 /// The progress of a run, with the receiver's figures once they have come.

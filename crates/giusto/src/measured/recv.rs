@@ -137,7 +137,12 @@ pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) ->
         StreamFormat::Rtp { voice: Some(profile), .. } => format!("rtp {profile}"),
         StreamFormat::Rtp { voice: None, .. } => "rtp".to_owned(),
     });
+    if stream.request().is_some() && stream.sender().is_none() {
+        // How many datagrams followed the last one that arrived is unknown.
+        (result.lost_packets, result.loss_ratio, result.loss_bursts) = (None, None, None);
+    }
     result.from = Some(stream.from().to_string());
     result.system = Some(SystemGranted::from(granted));
+    result.doubts = result.find_doubts();
     result
 }

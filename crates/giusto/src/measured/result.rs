@@ -40,6 +40,12 @@ pub struct RunResult {
     pub received_packets: Option<u64>,
     /// Datagrams sent that never arrived.
     pub lost_packets: Option<u64>,
+    /// Datagrams that the system did not take: the send buffer was full, or sending failed. They are not among the lost ones.
+    pub unsent_packets: Option<u64>,
+    /// Datagrams that arrived too late to be told from copies. They are among the lost ones.
+    pub too_old_packets: Option<u64>,
+    /// Datagrams that were ignored because the sender cannot have come to their sequence number.
+    pub implausible_packets: Option<u64>,
     /// Further copies of datagrams that had already arrived.
     pub duplicate_packets: Option<u64>,
     /// Datagrams that arrived after a later one (RFC 4737 §3.3).
@@ -103,6 +109,9 @@ pub struct RunResult {
     pub format: Option<String>,
     /// How many runs this result is the median of; `None` for one run.
     pub repeats: Option<u32>,
+    /// Why the figures do not show what was asked for: the machine was too busy to send on time, or the counts contradict each
+    /// other. Empty where they can be trusted.
+    pub doubts: Vec<String>,
 }
 
 impl RunResult {
@@ -130,6 +139,36 @@ impl RunResult {
         })
     }
 
+    pub(super) fn find_doubts(&self) -> Vec<String> {
+        // Later than any jitter buffer forgives, and a hundred times as late as an idle machine.
+        const LATE_US: f64 = 5_000.0;
+        const SKIPPED: f64 = 0.01;
+        let mut doubts = Vec::new();
+        let late_us = self.schedule_error_us.p50.filter(|late| self.strategy == "grid" && *late >= LATE_US);
+        let (sent, skipped) =
+            (self.sent_packets.unwrap_or(0), self.slips.map_or(0, |slips| slips.skipped_packets));
+        let planned = sent + skipped;
+        let skips = skipped as f64 > SKIPPED * planned as f64;
+        let late = late_us.map(|us| format!("the sender ran {:.0} ms late at the median", us / 1e3));
+        let left = skips.then(|| format!("{skipped} of {planned} datagrams were never sent"));
+        let signs: Vec<_> = [late, left].into_iter().flatten().collect();
+        if !signs.is_empty() {
+            doubts.push(format!(
+                "this machine was overloaded: {}; try --realtime, fewer streams or a lower rate",
+                signs.join(" and ")
+            ));
+        }
+        if let (Some(sent), Some(received), Some(lost)) =
+            (self.sent_packets, self.received_packets, self.lost_packets)
+            && sent != received + lost
+        {
+            doubts.push(format!(
+                "the counts do not add up: {sent} sent, but {received} received and {lost} lost;                  datagrams were damaged or forged on the way"
+            ));
+        }
+        doubts
+    }
+
     /// What the announcement of a stream determines.
     pub(super) fn requested(request: &StreamRequest) -> Self {
         let pacing = &request.pacing;
@@ -148,6 +187,8 @@ impl RunResult {
     pub(super) fn add_received(&mut self, summary: &StreamSummary) {
         self.received_packets = Some(summary.received_packets);
         self.lost_packets = Some(summary.lost_packets);
+        self.too_old_packets = Some(summary.too_old_packets);
+        self.implausible_packets = Some(summary.implausible_packets);
         self.duplicate_packets = Some(summary.duplicate_packets);
         self.reordered_packets = Some(summary.reordered_packets);
         self.rx_rate_bps = summary.rate_bps;
@@ -288,6 +329,8 @@ pub struct EcnFigures {
 pub struct SlipFigures {
     /// Datagrams that left in a catch-up burst.
     pub caught_up_packets: u64,
+    /// The most datagrams that left back to back in one such burst.
+    pub largest_burst_packets: u64,
     /// Datagrams that were never sent because their time had passed.
     pub skipped_packets: u64,
     /// How often the schedule restarted.
@@ -487,8 +530,11 @@ pub fn median_of(runs: &[RunResult]) -> RunResult {
     let Some(first) = runs.first() else { return RunResult::default() };
     // The JSON form lets one rule serve all fields.
     let values: Vec<Value> = runs.iter().filter_map(|run| serde_json::to_value(run).ok()).collect();
-    let result = serde_json::from_value(median_value(&values)).unwrap_or_else(|_| first.clone());
-    RunResult { repeats: u32::try_from(runs.len()).ok().filter(|&runs| runs > 1), ..result }
+    let result: RunResult = serde_json::from_value(median_value(&values)).unwrap_or_else(|_| first.clone());
+    // What is true of most runs. Medians of counts need not add up.
+    let doubtful = runs.iter().filter(|run| !run.doubts.is_empty()).map(|run| &run.doubts);
+    let doubts = doubtful.clone().nth(runs.len() / 2).cloned().unwrap_or_default();
+    RunResult { repeats: u32::try_from(runs.len()).ok().filter(|&runs| runs > 1), doubts, ..result }
 }
 
 fn median_value(values: &[Value]) -> Value {
@@ -518,6 +564,39 @@ fn median_number(values: &[&Value]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_late_sender_or_a_wrong_sum_is_doubted() {
+        let good = RunResult {
+            strategy: "grid".to_owned(),
+            sent_packets: Some(1000),
+            received_packets: Some(990),
+            lost_packets: Some(10),
+            schedule_error_us: Quantiles { p50: Some(4_999.0), ..Quantiles::default() },
+            slips: Some(SlipFigures { skipped_packets: 10, ..SlipFigures::default() }),
+            ..RunResult::default()
+        };
+        assert_eq!(good.find_doubts(), [""; 0]);
+        let late = Quantiles { p50: Some(412_000.0), ..Quantiles::default() };
+        let slips = Some(SlipFigures { skipped_packets: 11, ..SlipFigures::default() });
+        let doubts = RunResult { schedule_error_us: late, slips, ..good.clone() }.find_doubts();
+        assert_eq!(
+            doubts,
+            [
+                "this machine was overloaded: the sender ran 412 ms late at the median and 11 of 1011 datagrams were never \
+              sent; try --realtime, fewer streams or a lower rate"
+            ]
+        );
+        // Published strategies drift: that is no fault of the machine.
+        let drifts = RunResult { strategy: "send-sleep".to_owned(), schedule_error_us: late, ..good.clone() };
+        assert_eq!(drifts.find_doubts(), [""; 0]);
+        let forged = RunResult { received_packets: Some(991), ..good };
+        assert_eq!(forged.find_doubts().len(), 1);
+        let two_of_three = [forged.clone(), RunResult::default(), forged.clone()]
+            .map(|run| RunResult { doubts: run.find_doubts(), ..run });
+        assert_eq!(median_of(&two_of_three).doubts, forged.find_doubts());
+        assert_eq!(median_of(&two_of_three[..2]).doubts, [""; 0]);
+    }
 
     fn run(rx_rate_bps: f64, lost_packets: u64, p99: Option<f64>) -> RunResult {
         RunResult {

@@ -18,7 +18,7 @@ use giusto_net::{
 };
 use giusto_session::probe::{
     SenderConfig, SenderError, SenderEvent,
-    wire::{Report, SenderFigures, StreamToken},
+    wire::{LastReport, Report, SenderFigures, StreamToken},
 };
 use giusto_units::{TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
@@ -110,19 +110,25 @@ impl Transmission {
     }
 
     fn result(&self, plan: &ResolvedPlan, stream: &StreamOutcome) -> RunResult {
-        let FlowOutcome { packets, rate, schedule_error, slips, .. } = &stream.sent;
+        let FlowOutcome { packets, unsent_packets, rate, schedule_error, slips, .. } = &stream.sent;
         let mut result = plan.blank_result();
         if let Some(report) = &stream.report {
             result.add_received(&report.summary);
+            if report.last != Some(LastReport::Finished) {
+                // The report is of some time before the end: what it lacks may have arrived.
+                (result.lost_packets, result.loss_ratio, result.loss_bursts) = (None, None, None);
+            }
             result.receiver_cpu_ratio = report.cpu_ratio.map(f64::from);
             result.voice = report.voice.as_ref().map(Into::into);
         }
         result.sent_packets = Some(*packets);
+        result.unsent_packets = Some(*unsent_packets);
         result.tx_rate_bps = rate.rate();
         // The sender has counted every datagram; the report only those whose times travelled.
         result.schedule_error_us = Quantiles::micros(schedule_error.quantiles().as_ref());
         result.slips = Some(SlipFigures {
             caught_up_packets: slips.caught_up_packets,
+            largest_burst_packets: slips.largest_burst_packets,
             skipped_packets: slips.skipped_packets,
             reanchors: slips.reanchors,
         });
@@ -132,6 +138,7 @@ impl Transmission {
             let why = match stream.sent.end {
                 FlowEnd::Stopped if self.interrupted => "interrupted",
                 FlowEnd::Stopped => "another stream failed",
+                _ if slips.skipped_packets > 0 => "time over, datagrams skipped",
                 _ => "all sent",
             };
             why.to_owned()
@@ -139,6 +146,7 @@ impl Transmission {
         result.system = Some(self.system(plan));
         result.clock = stream.clock.as_ref().map(Into::into);
         result.round_trip_ms = Quantiles::millis(&stream.round_trips);
+        result.doubts = result.find_doubts();
         result
     }
 

@@ -43,6 +43,9 @@ fn counts(run: &RunResult) -> Vec<Figure> {
         ("received", run.received_packets.map(datagrams)),
         ("loss", run.lost_packets.map(lost)),
         ("longest loss burst", bursts.map(|bursts| datagrams(bursts.longest))),
+        ("not taken by the system", run.unsent_packets.filter(|n| *n > 0).map(datagrams)),
+        ("too late to be counted", run.too_old_packets.filter(|n| *n > 0).map(datagrams)),
+        ("implausible", run.implausible_packets.filter(|n| *n > 0).map(datagrams)),
         ("duplicates", run.duplicate_packets.map(datagrams)),
         ("reordered", run.reordered_packets.map(datagrams)),
         ("dropped by the receiving kernel", run.kernel_dropped_packets.map(datagrams)),
@@ -87,9 +90,12 @@ fn circumstances(run: &RunResult) -> Vec<Figure> {
         format!("{not_ect} Not-ECT, {ect0} ECT(0), {ect1} ECT(1), {ce} CE")
     });
     let slips = run.slips.map(|slips| {
-        let [caught_up, skipped] = [slips.caught_up_packets, slips.skipped_packets].map(count);
+        let [caught_up, burst, skipped] =
+            [slips.caught_up_packets, slips.largest_burst_packets, slips.skipped_packets].map(count);
+        let bursts =
+            if slips.caught_up_packets > 0 { format!(" in bursts of up to {burst}") } else { String::new() };
         format!(
-            "{caught_up} caught up, {skipped} skipped, {}",
+            "{caught_up} caught up{bursts}, {skipped} skipped, {}",
             plural(slips.reanchors, "restart", "restarts")
         )
     });

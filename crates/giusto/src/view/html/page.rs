@@ -85,6 +85,9 @@ fn push_runs(report: &mut Report, runs: &[RunResult]) {
 /// );
 /// ```
 pub fn verdict(run: &RunResult) -> String {
+    if let Some(doubt) = run.doubts.first() {
+        return format!("The figures cannot be trusted: {doubt}.");
+    }
     let stream = match (run.packets_per_second(), run.rx_rate_bps) {
         (Some(pps), _) if pps >= 10.0 => format!("{} datagrams/s", count(pps.round() as u64)),
         (Some(pps), _) => format!("{} datagrams/s", short(pps)),
@@ -110,6 +113,14 @@ pub fn verdict(run: &RunResult) -> String {
 }
 
 fn accuracy_verdict(runs: &[RunResult]) -> String {
+    let doubtful: Vec<_> = runs.iter().flat_map(|run| run.doubts.first()).collect();
+    if let Some(first) = doubtful.first() {
+        return format!(
+            "{} of {} cannot be trusted: {first}.",
+            doubtful.len(),
+            plural(runs.len() as u64, "row", "rows")
+        );
+    }
     let worst = runs
         .iter()
         .filter(|run| run.peer.is_none())
