@@ -53,26 +53,12 @@ pub struct Builder {
 impl Scenario {
     /// A builder of a scenario of this name.
     pub fn builder(name: impl Into<String>) -> Builder {
-        Builder::new(name)
+        let scenario = Self { duration: TimeDelta::from_seconds(60), ..Self::empty(name) };
+        Builder { scenario, changes: Vec::new() }
     }
 }
 
 impl Builder {
-    fn new(name: impl Into<String>) -> Self {
-        const DURATION: TimeDelta = TimeDelta::from_seconds(60);
-        let scenario = Scenario {
-            name: name.into(),
-            description: String::new(),
-            seed: 1,
-            duration: DURATION,
-            warmup: TimeDelta::ZERO,
-            links: Vec::new(),
-            flows: Vec::new(),
-            expectations: Vec::new(),
-        };
-        Self { scenario, changes: Vec::new() }
-    }
-
     /// Sets the description.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {

@@ -23,6 +23,10 @@ pub const DEFAULT_QUEUE: TimeDelta = TimeDelta::from_millis(300);
 /// The suffix of the id of a link's reverse direction.
 pub const REVERSE: &str = ":reverse";
 
+/// Congestion controls of TCP by their names.
+pub(super) const TCP_CONTROLS: [(&str, Algorithm); 2] =
+    [("cubic", Algorithm::Cubic), ("new-reno", Algorithm::NewReno)];
+
 /// A valid scenario: it can be simulated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
@@ -37,6 +41,20 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// A scenario of this name without links and flows.
+    pub(super) fn empty(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            description: String::new(),
+            seed: 1,
+            duration: TimeDelta::ZERO,
+            warmup: TimeDelta::ZERO,
+            links: Vec::new(),
+            flows: Vec::new(),
+            expectations: Vec::new(),
+        }
+    }
+
     /// Name, also of result folders.
     pub fn name(&self) -> &str {
         &self.name
@@ -299,13 +317,10 @@ impl FlowKind {
     pub fn controller(&self) -> Option<String> {
         match self {
             Self::Source { .. } | Self::Paced { .. } => None,
-            Self::Tcp { settings, .. } => Some(
-                match settings.algorithm {
-                    Algorithm::Cubic => "cubic",
-                    Algorithm::NewReno => "new-reno",
-                }
-                .to_owned(),
-            ),
+            Self::Tcp { settings, .. } => {
+                let own = TCP_CONTROLS.iter().find(|(_, algorithm)| *algorithm == settings.algorithm);
+                own.map(|(name, _)| (*name).to_owned())
+            }
             Self::Media(media) => Some(media.controller.name().to_owned()),
         }
     }

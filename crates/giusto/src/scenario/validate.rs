@@ -192,21 +192,10 @@ fn kind(flow: &FlowSpec) -> Result<(), KeyError> {
                     ));
                 }
             }
-            settings.validate().map_err(|error| {
-                let text = error.to_string();
-                (settings_key(&text), text)
-            })
+            settings.validate().map_err(|error| (error.setting, error.to_string()))
         }
         FlowKind::Media(_) => Ok(()),
     }
-}
-
-/// The key of a file that an error of TCP names.
-fn settings_key(text: &str) -> &'static str {
-    ["mss", "initial-window", "slow-start-limit", "segments-per-ack", "receive-window", "delayed-ack"]
-        .into_iter()
-        .find(|key| text.contains(key))
-        .unwrap_or("min-rto")
 }
 
 /// Checks that every flow has its route, and its reverse route where it needs one.

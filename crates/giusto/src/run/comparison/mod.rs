@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::{
     record::RunRecord,
     scenario::{
-        Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unfit, feedback_name,
+        Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unsupported, feedback_name,
     },
 };
 
@@ -73,7 +73,7 @@ pub struct Contender {
     /// The feedback of each compared flow of the scenario, by the flow's name.
     pub feedback: BTreeMap<String, String>,
     /// Settings of the scenario that this controller does not support, with the flow's name.
-    left_out: Vec<(String, Unfit)>,
+    left_out: Vec<(String, Unsupported)>,
 }
 
 /// The scenario of `document` with `settings` under each of `controllers`: of all its media flows, or of `flow` alone.
@@ -95,7 +95,9 @@ pub fn contenders(
         let (mut feedback, mut left_out) = (BTreeMap::new(), Vec::new());
         let scenario = document.scenario_with(settings, |flows| {
             for (id, media) in media_of(flows).filter(|(id, _)| compared(id)) {
-                left_out.extend(media.put_under(controller).into_iter().map(|unfit| (id.to_owned(), unfit)));
+                left_out.extend(
+                    media.set_controller(controller).into_iter().map(|setting| (id.to_owned(), setting)),
+                );
                 feedback.insert(id.to_owned(), feedback_name(media.reported()).to_owned());
             }
         })?;
@@ -123,8 +125,8 @@ fn nothing_to_compare(scenario: &Scenario, flow: Option<&str>) -> ScenarioError 
             format!("--flow {flow}: no such flow is of kind media: known are {}", known.join(", "))
         }
         _ => {
-            let mend = "compare a scenario with a flow of kind media";
-            format!("{}: no flow has a controller that can be chosen: {mend}", scenario.name())
+            let fix = "compare a scenario with a flow of kind media";
+            format!("{}: no flow has a controller that can be chosen: {fix}", scenario.name())
         }
     };
     ScenarioError::new(vec![text])
@@ -134,31 +136,33 @@ fn nothing_to_compare(scenario: &Scenario, flow: Option<&str>) -> ScenarioError 
 pub fn notes(contenders: &[Contender]) -> Vec<String> {
     let mut notes = Vec::new();
     // One sentence for all controllers that cannot have the same.
-    let mut without: Vec<(&str, Unfit, Vec<&str>)> = Vec::new();
+    let mut without: Vec<(&str, Unsupported, Vec<&str>)> = Vec::new();
     for contender in contenders {
         let controller = contender.controller.name();
-        for (flow, unfit) in &contender.left_out {
-            if let Unfit::Feedback(given) = unfit {
+        for (flow, setting) in &contender.left_out {
+            if let Unsupported::Feedback(given) = setting {
                 let heard = contender.feedback.get(flow).map_or("its own", String::as_str);
                 let given = feedback_name(*given);
                 notes.push(format!(
                     "{controller} hears nothing in {given}, which the scenario gives {flow}: it is given {heard}."
                 ));
             } else if let Some((.., those)) =
-                without.iter_mut().find(|(id, what, _)| id == flow && what == unfit)
+                without.iter_mut().find(|(id, what, _)| id == flow && what == setting)
             {
                 those.push(controller);
             } else {
-                without.push((flow, *unfit, vec![controller]));
+                without.push((flow, *setting, vec![controller]));
             }
         }
     }
-    notes.extend(without.into_iter().map(|(flow, unfit, controllers)| {
-        let (key, why) = match unfit {
-            Unfit::ReceiverLimit => {
+    notes.extend(without.into_iter().map(|(flow, setting, controllers)| {
+        let (key, why) = match setting {
+            Unsupported::ReceiverLimit => {
                 ("receiver-limit", "only scream:d00 and scream:d00+giusto with scream-draft support it")
             }
-            Unfit::DelayTarget | Unfit::Feedback(_) => ("delay-target", "no such delay is aimed at"),
+            Unsupported::DelayTarget | Unsupported::Feedback(_) => {
+                ("delay-target", "no such delay is aimed at")
+            }
         };
         format!("Without the {key} that the scenario gives {flow}, since {why}: {}.", controllers.join(", "))
     }));
