@@ -4,7 +4,7 @@ use giusto_sim::link::{delay::DelayProfile, rate::RateProfile};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
-    error::{KeyError, unknown},
+    error::{KeyError, check, known},
     model::LinkSpec,
 };
 
@@ -44,20 +44,14 @@ pub(super) fn apply(
 
 fn apply_one(links: &mut [LinkSpec], duration: TimeDelta, change: &Change) -> Result<(), KeyError> {
     let Change { at, link: id, rate, delay } = change;
-    let known: Vec<String> = links.iter().map(|link| link.id.clone()).collect();
-    let Some(link) = links.iter_mut().find(|link| link.id == *id) else {
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        return Err(("link", unknown("link", id, &known)));
-    };
-    if *at >= Timestamp::ZERO + duration {
-        return Err(("at", format!("it must be before the end of the run, {duration}")));
-    }
-    if *at == Timestamp::ZERO {
-        return Err(("at", "it must be after 0 s: set the first value in the link itself".to_owned()));
-    }
-    if rate.is_none() && delay.is_none() {
-        return Err(("at", "nothing changes: add rate or delay".to_owned()));
-    }
+    let all: Vec<&str> = links.iter().map(|link| link.id.as_str()).collect();
+    known("link", id, &all).map_err(|text| ("link", text))?;
+    let in_time = *at < Timestamp::ZERO + duration;
+    check(in_time, "at", format_args!("it must be before the end of the run, {duration}"))?;
+    let text = format_args!("it must be after 0 s: set the first value in the link itself");
+    check(*at > Timestamp::ZERO, "at", text)?;
+    check(rate.is_some() || delay.is_some(), "at", format_args!("nothing changes: add rate or delay"))?;
+    let Some(link) = links.iter_mut().find(|link| link.id == *id) else { return Ok(()) };
     if let Some(rate) = rate {
         let steps = match &link.config.rate {
             RateProfile::Fixed(rate) => vec![(Timestamp::ZERO, *rate)],

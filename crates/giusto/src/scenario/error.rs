@@ -63,6 +63,11 @@ pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     (distance(best) <= 1 + best.len() / 4).then_some(best)
 }
 
+/// Checks that `word` is one of `known`.
+pub(super) fn known(what: &str, word: &str, known: &[&str]) -> Result<(), String> {
+    if known.contains(&word) { Ok(()) } else { Err(unknown(what, word, known)) }
+}
+
 /// Says that `word` is none of `known`, and which of them may be meant.
 pub(super) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
     let hint = nearest(word, known).map_or_else(String::new, |near| format!("did you mean \"{near}\"? "));

@@ -7,6 +7,7 @@ use giusto_sim::{
         queue::{CoDelConfig, DualPi2Config, FqCodelConfig, Limit, PieConfig, RedConfig, StepMarkConfig},
     },
     machine::Machine,
+    packet::LinkId,
     traffic::{
         Departures, Periods,
         tcp::{self, Algorithm},
@@ -93,6 +94,12 @@ impl Scenario {
     /// Bounds on results.
     pub fn expectations(&self) -> &[Expectation] {
         &self.expectations
+    }
+
+    /// The links of these ids, as they are numbered in a simulation.
+    pub(crate) fn link_ids(&self, ids: &[String]) -> Vec<LinkId> {
+        let index = |id: &String| self.links.iter().position(|link| link.id == *id).unwrap_or(usize::MAX);
+        ids.iter().map(|id| LinkId(index(id) as u32)).collect()
     }
 
     /// The end of a run.
