@@ -36,6 +36,13 @@ pub(super) struct Stream<'a> {
     pub(super) video: Option<&'a VideoStream>,
 }
 
+impl Stream<'_> {
+    /// Its priority among the videos; 1 for audio.
+    pub(super) fn priority(self) -> f64 {
+        self.video.map_or(1.0, |video| video.priority)
+    }
+}
+
 /// The streams of a flow in the order in which it sends them: audio is number 1, and the videos follow from 2 on.
 pub(super) fn streams<'a>(spec: &'a MediaSpec) -> impl Iterator<Item = Stream<'a>> {
     let audio = spec.audio.map(|_| Stream { ssrc: AUDIO_SSRC, id: AUDIO_ID, video: None });
@@ -65,7 +72,7 @@ pub(super) fn sender(
     let mut numbers = random("rtp");
     let (needs, audio) = (spec.controller.requirements(), spec.audio.unwrap_or_default());
     let (mut sent, mut sources) = (Vec::new(), Vec::new());
-    for Stream { ssrc, video, .. } in streams(spec) {
+    for stream @ Stream { ssrc, video, .. } in streams(spec) {
         // The random numbers of a video depend on its number, so that further videos do not change them.
         let (source, format, clock_rate): (Box<dyn MediaSource>, _, _) = match (video, ssrc) {
             (None, _) => (Box::new(Audio::new(audio, start)?), audio_format(spec), audio.clock),
@@ -87,7 +94,7 @@ pub(super) fn sender(
             packetizer: Packetizer::new(spec.max_payload, Cut::Even).ok_or("the maximum payload is 0 B")?,
             framing: format.framing,
             paced: video.is_some(),
-            priority: video.map_or(1.0, |video| video.priority),
+            priority: stream.priority(),
             skip_after: video.and_then(|video| after(video.skip_after, needs.staleness.skip_after)),
             discard_after: video.and_then(|video| after(video.discard_after, needs.staleness.discard_after)),
         });

@@ -4,7 +4,7 @@ use giusto_sim::link::{delay::DelayProfile, rate::RateProfile};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
-    error::{KeyError, check, known},
+    error::{At, Finding, KeyError, check, known},
     model::LinkSpec,
 };
 
@@ -17,29 +17,25 @@ pub(super) struct Change {
     pub(super) delay: Option<TimeDelta>,
 }
 
-/// Adds `changes` to the rates and delays of `links`; returns the index of each that cannot be, with its key.
-pub(super) fn apply(
-    links: &mut [LinkSpec],
-    duration: TimeDelta,
-    changes: &[Change],
-) -> Vec<(usize, KeyError)> {
-    let mut wrong = Vec::new();
+/// Adds `changes` to the rates and delays of `links`; returns the errors.
+pub(super) fn apply(links: &mut [LinkSpec], duration: TimeDelta, changes: &[Change]) -> Vec<Finding> {
+    let mut found = Vec::new();
     for (index, change) in changes.iter().enumerate() {
-        let same = |before: &&Change| {
+        let same = |before: &Change| {
             let both = before.rate.and(change.rate).is_some() || before.delay.and(change.delay).is_some();
             both && (before.at, &before.link) == (change.at, &change.link)
         };
-        let result = match changes.iter().take(index).position(|before| same(&before)) {
+        let result = match changes.iter().take(index).position(same) {
             Some(before) => {
                 let before = before + 1;
                 Err(("at", format!("change {before} changes the same link at the same time: remove one")))
             }
             None => apply_one(links, duration, change),
         };
-        let with_owner = |(key, text)| (index, (key, format!("change {}: {text}", index + 1)));
-        wrong.extend(result.err().map(with_owner));
+        let finding = |(key, text)| (At::new("change", index, key), format!("change {}: {text}", index + 1));
+        found.extend(result.err().map(finding));
     }
-    wrong
+    found
 }
 
 fn apply_one(links: &mut [LinkSpec], duration: TimeDelta, change: &Change) -> Result<(), KeyError> {

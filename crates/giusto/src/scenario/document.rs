@@ -144,11 +144,12 @@ impl Document {
             let setting = span.start.checked_sub(first).and_then(|index| settings.get(index));
             setting.map_or_else(|| self.line(span), named)
         };
-        let scenario = read::scenario(&root, &self.stem, &self.folder).and_then(|mut scenario| {
+        let read = read::scenario(&root, &self.stem, &self.folder);
+        let scenario = read.and_then(|(mut scenario, changes)| {
             change(&mut scenario.flows);
             let problem = |(at, text)| Problem { span: read::span(&root, at), text };
-            let problems: Vec<Problem> = validate::scenario(&scenario).into_iter().map(problem).collect();
-            if problems.is_empty() { Ok(scenario) } else { Err(problems) }
+            let valid = validate::scenario(scenario, &changes);
+            valid.map_err(|found| found.into_iter().map(problem).collect())
         });
         scenario.map_err(|mut problems| {
             problems.sort_by_key(|problem| problem.span.start);

@@ -112,14 +112,9 @@ impl Scenario {
     /// Comments, layout and the order of keys in the file do not change it; any value does, whether it is given, a default, or
     /// read from a trace file. The version of the algorithms is not part of it.
     pub fn fingerprint(&self) -> String {
-        use std::fmt::Write;
         let without_seed = Self { seed: 0, ..self.clone() };
-        let mut hex = String::new();
-        for byte in Sha256::digest(format!("{without_seed:?}")) {
-            // Writing to a `String` cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-        }
-        hex
+        let digest = Sha256::digest(format!("{without_seed:?}"));
+        digest.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
     }
 }
 

@@ -14,6 +14,7 @@ use giusto_sim::{
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
+    change::{self, Change},
     error::{self, At, Finding, KeyError, check},
     model::{FlowKind, FlowSpec, LinkSpec, QueueSpec, REVERSE, Scenario, Start, Transfers},
 };
@@ -21,10 +22,17 @@ use super::{
 /// The maximum number of flows, all of `count` included: it bounds the memory of a run.
 const MAX_FLOWS: u64 = 100_000;
 
+/// The scenario with its changes, or everything that is wrong with it.
+pub(super) fn scenario(mut scenario: Scenario, changes: &[Change]) -> Result<Scenario, Vec<Finding>> {
+    let mut found = change::apply(&mut scenario.links, scenario.duration, changes);
+    found.extend(findings(&scenario));
+    if found.is_empty() { Ok(scenario) } else { Err(found) }
+}
+
 /// Everything that is wrong with `scenario`.
 ///
 /// Routes are checked only where all links and flows are valid, and expectations only where everything else is.
-pub(super) fn scenario(scenario: &Scenario) -> Vec<Finding> {
+fn findings(scenario: &Scenario) -> Vec<Finding> {
     let Scenario { name, duration, warmup, links, flows, .. } = scenario;
     let lasts = *duration > TimeDelta::ZERO;
     let checks = [

@@ -9,7 +9,7 @@ pub(super) fn expectation(keys: &mut Table<'_>) -> Option<Expectation> {
     let flows = keys.with("flow", |node| one_or_many(node, |node| String::read(node)));
     let link = keys.optional("link");
     let stream = keys.optional("stream");
-    let of_link = link.is_some();
+    let of_flows = link.is_none();
     let subject = match (flows, link) {
         (Some(flows), None) if !flows.is_empty() => Some(Subject::Flows(flows)),
         (None, Some(link)) => Some(Subject::Link(link)),
@@ -22,16 +22,17 @@ pub(super) fn expectation(keys: &mut Table<'_>) -> Option<Expectation> {
             None
         }
     };
-    if of_link && stream.is_some() {
+    if !of_flows && stream.is_some() {
         keys.wrong("stream", "stream: links have no streams: remove it");
     }
     keys.require("metric");
     let metric = keys.with("metric", |node| {
-        let fits = |metric: &Metric| if of_link { metric.is_of_links() } else { metric.is_of_flows() };
-        choice(node, Metric::all().filter(fits).map(|metric| (metric.name(), metric)))
+        let fits = |metric: &Metric| if of_flows { metric.is_of_flows() } else { metric.is_of_links() };
+        let known = Metric::all().filter(|metric| subject.is_none() || fits(metric));
+        choice(node, known.map(|metric| (metric.name(), metric)))
     });
-    let unit = metric.map_or(Unit::Ratio, Metric::unit);
-    let [min, max] = ["min", "max"].map(|key| keys.with(key, |node| bound(node, unit)));
+    let [min, max] = ["min", "max"]
+        .map(|key| keys.with(key, |node| metric.map_or(Ok(0.0), |metric| bound(node, metric.unit()))));
     let rate = keys.optional("rate");
     let name = keys.optional("name");
     let [from, to] = ["from", "to"].map(|key| keys.optional(key));

@@ -12,17 +12,12 @@ use std::{ops::Range, path::Path};
 
 use self::value::{Found, Read, Table, elements, quoted_id, table, text_at, wrong};
 pub(super) use self::value::{Node, Problem, id_of};
-use super::{
-    change::{self, Change},
-    error::At,
-    model::Scenario,
-};
+use super::{change::Change, error::At, model::Scenario};
 
-/// Reads a scenario from a file's `root` table; `stem` is the default of its name, and trace files are read from `folder`.
-///
-/// It is not validated.
-pub(super) fn scenario(root: &Node<'_>, stem: &str, folder: &Path) -> Found<Scenario> {
-    let (mut scenario, changes) = table(root, |keys| {
+/// Reads a scenario and its changes from a file's `root` table; `stem` is the default of its name, and trace files are read from
+/// `folder`.
+pub(super) fn scenario(root: &Node<'_>, stem: &str, folder: &Path) -> Found<(Scenario, Vec<Change>)> {
+    table(root, |keys| {
         let mut scenario = Scenario::empty(stem);
         keys.set("name", &mut scenario.name);
         keys.set("description", &mut scenario.description);
@@ -38,12 +33,7 @@ pub(super) fn scenario(root: &Node<'_>, stem: &str, folder: &Path) -> Found<Scen
         scenario.flows = flows.into_iter().flatten().flatten().collect();
         scenario.expectations = expectations.into_iter().flatten().flatten().collect();
         (scenario, changes)
-    })?;
-    let wrong = change::apply(&mut scenario.links, scenario.duration, &changes).into_iter();
-    let problems: Vec<Problem> = wrong
-        .map(|(index, (key, text))| Problem { span: span(root, At::new("change", index, key)), text })
-        .collect();
-    if problems.is_empty() { Ok(scenario) } else { Err(problems) }
+    })
 }
 
 /// The place of a key, or of the part that could have it.

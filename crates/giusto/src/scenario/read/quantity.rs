@@ -6,7 +6,7 @@ use giusto_sim::link::queue::Limit;
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use toml::de::DeValue;
 
-use super::value::{Found, Node, Read, choice, expected, list, text, wrong};
+use super::value::{Found, Node, Read, choice, expected, list, text, within, wrong};
 use crate::scenario::media::GiveUp;
 
 /// The quantity that `parse` makes of a text.
@@ -56,7 +56,11 @@ impl Read for TimeDelta {
 
 impl Read for Timestamp {
     fn read(node: &Node<'_>) -> Found<Self> {
-        TimeDelta::read(node).map(|time| Self::ZERO + time)
+        if node.get_ref().is_str() {
+            TimeDelta::read(node).map(|time| Self::ZERO + time)
+        } else {
+            expected(node, "a time of the run with its unit, such as \"20 s\"")
+        }
     }
 }
 
@@ -177,7 +181,10 @@ impl<A: Read, B: Read> Read for (A, B) {
         let Some(elements) = node.get_ref().as_array() else { return expected(node, WHAT) };
         let mut elements = elements.iter();
         match (elements.next(), elements.next(), elements.len()) {
-            (Some(first), Some(second), 0) => Ok((A::read(first)?, B::read(second)?)),
+            (Some(first), Some(second), 0) => {
+                let first = A::read(first).map_err(|problems| within(problems, " 1"))?;
+                Ok((first, B::read(second).map_err(|problems| within(problems, " 2"))?))
+            }
             (first, second, more) => {
                 let found = first.iter().count() + second.iter().count() + more;
                 wrong(node, format_args!("expected {WHAT}, found {found}"))

@@ -49,7 +49,7 @@ pub(super) fn expected<T>(node: &Node<'_>, what: &str) -> Found<T> {
 }
 
 /// Puts the name of a key or of an element in front of each problem. An element's own name follows that of its list.
-fn within(mut problems: Vec<Problem>, name: &str) -> Vec<Problem> {
+pub(super) fn within(mut problems: Vec<Problem>, name: &str) -> Vec<Problem> {
     for Problem { text, .. } in &mut problems {
         let colon = if text.starts_with(' ') { "" } else { ": " };
         *text = format!("{name}{colon}{text}");

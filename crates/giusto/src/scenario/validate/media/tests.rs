@@ -63,14 +63,14 @@ fn a_new_controller_removes_only_what_it_lacks() {
     };
     for controller in Algorithm::all() {
         let mut media = given.clone();
-        let left_out = media.set_controller(controller);
+        let removed = media.set_controller(controller);
         assert_eq!(check(&media), Ok(()), "{controller}");
         let deaf = !controller.requirements().accepts(FeedbackKind::ScreamDraft);
         assert_eq!(media.feedback.is_none(), deaf, "{controller}");
         assert_eq!(media.receiver_limit.is_some(), controller.requirements().receiver_limit, "{controller}");
         assert_eq!(media.delay_target.is_some(), controller.requirements().delay_target, "{controller}");
         let gone = [media.feedback.is_none(), media.receiver_limit.is_none(), media.delay_target.is_none()];
-        assert_eq!(left_out.len(), gone.into_iter().filter(|gone| *gone).count(), "{controller}");
+        assert_eq!(removed.len(), gone.into_iter().filter(|gone| *gone).count(), "{controller}");
     }
 }
 
