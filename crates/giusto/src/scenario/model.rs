@@ -26,7 +26,7 @@ pub const REVERSE: &str = ":reverse";
 
 /// Congestion controls of TCP by their names.
 pub(super) const TCP_CONTROLS: [(&str, Algorithm); 2] =
-    [("cubic", Algorithm::Cubic), ("new-reno", Algorithm::NewReno)];
+    [("new-reno", Algorithm::NewReno), ("cubic", Algorithm::Cubic)];
 
 /// A valid scenario: it can be simulated.
 #[derive(Debug, Clone, PartialEq)]

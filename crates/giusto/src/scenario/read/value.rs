@@ -129,9 +129,12 @@ pub(super) fn table<'t, T>(node: &'t Node<'t>, read: impl FnOnce(&mut Table<'t>)
 
 /// A table with a [kind](Table::kind), or the name of the kind alone.
 pub(super) fn named<'t, T>(node: &'t Node<'t>, read: impl FnOnce(&mut Table<'t>) -> T) -> Found<T> {
-    let mut keys = Table { node, known: Vec::new(), all_known: true, problems: Vec::new() };
+    let mut keys = Table { node, known: Vec::new(), all_known: true, problems: Vec::new(), wrong: None };
     let value = read(&mut keys);
     keys.add_unknown_keys();
+    if keys.problems.is_empty() {
+        keys.problems.extend(keys.wrong);
+    }
     if keys.problems.is_empty() { Ok(value) } else { Err(keys.problems) }
 }
 
@@ -143,6 +146,8 @@ pub(super) struct Table<'t> {
     /// Whether no other keys would be asked for if the problems were fixed.
     all_known: bool,
     problems: Vec<Problem>,
+    /// A problem of values that could each be read; another problem may be its cause.
+    wrong: Option<Problem>,
 }
 
 impl<'t> Table<'t> {
@@ -249,10 +254,8 @@ impl<'t> Table<'t> {
 
     /// Notes an error of values that could each be read: at `key`, or at the table if `key` is not there.
     pub(super) fn wrong(&mut self, key: &str, text: impl fmt::Display) {
-        if self.problems.is_empty() {
-            let span = self.entries().and_then(|entries| entries.get(key)).unwrap_or(self.node).span();
-            self.problems.push(Problem { span, text: text.to_string() });
-        }
+        let span = self.entries().and_then(|entries| entries.get(key)).unwrap_or(self.node).span();
+        self.wrong.get_or_insert(Problem { span, text: text.to_string() });
     }
 
     fn add_unknown_keys(&mut self) {
