@@ -25,8 +25,7 @@ pub(super) fn expectation(keys: &mut Table<'_>) -> Option<Expectation> {
     if !of_flows && stream.is_some() {
         keys.wrong("stream", "stream: links have no streams: remove it");
     }
-    keys.require("metric");
-    let metric = keys.with("metric", |node| {
+    let metric = keys.required_with("metric", |node| {
         let fits = |metric: &Metric| if of_flows { metric.is_of_flows() } else { metric.is_of_links() };
         let known = Metric::all().filter(|metric| subject.is_none() || fits(metric));
         choice(node, known.map(|metric| (metric.name(), metric)))

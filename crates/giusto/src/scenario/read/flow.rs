@@ -16,7 +16,7 @@ use super::{
     link::rate,
     media::media,
     quantity::at_least,
-    value::{Found, Node, Read, Table, choice, one_or_many, table},
+    value::{Found, Kind, Node, Read, Table, choice, one_or_many, table},
 };
 use crate::scenario::model::{FlowKind, FlowSpec, LinkSpec, REVERSE, Start, TCP_CONTROLS, Transfers};
 
@@ -34,26 +34,22 @@ pub(super) fn flow(keys: &mut Table<'_>, folder: &Path, links: Option<&[LinkSpec
     let count = keys.optional("count").unwrap_or(1);
     let start = keys.optional("start").unwrap_or(Start::At(Timestamp::ZERO));
     let stop = keys.optional("stop");
-    let kind = keys.kind(
-        "kind",
-        None,
-        &[
-            ("cbr", &|keys| {
-                source(keys, |keys| {
-                    keys.require("rate");
-                    let rate = keys.with("rate", |node| rate(node, folder))?;
-                    Some(Departures::Constant(rate))
-                })
-            }),
-            ("on-off", &|keys| source(keys, on_off)),
-            ("poisson", &|keys| source(keys, |keys| Some(Departures::Poisson(keys.required("rate"))))),
-            ("pareto", &|keys| source(keys, pareto)),
-            ("tcp", &tcp),
-            ("short-flows", &short_flows),
-            ("paced", &paced),
-            ("media", &|keys| Some(FlowKind::Media(media(keys)))),
-        ],
-    )??;
+    let cbr = |keys: &mut Table<'_>| {
+        let rate = keys.required_with("rate", |node| rate(node, folder));
+        rate.map(Departures::Constant)
+    };
+    let poisson = |keys: &mut Table<'_>| Some(Departures::Poisson(keys.required("rate")));
+    let kinds: [Kind<'_, '_, Option<FlowKind>>; 8] = [
+        ("cbr", &|keys| source(keys, cbr)),
+        ("on-off", &|keys| source(keys, on_off)),
+        ("poisson", &|keys| source(keys, poisson)),
+        ("pareto", &|keys| source(keys, pareto)),
+        ("tcp", &tcp),
+        ("short-flows", &short_flows),
+        ("paced", &paced),
+        ("media", &|keys| Some(FlowKind::Media(media(keys)))),
+    ];
+    let kind = keys.kind("kind", None, &kinds)??;
     let ends = ends(given, &via, links).unwrap_or_else(|| {
         keys.wrong("", "no route: set from and to, the sending and the receiving node");
         Default::default()
@@ -98,10 +94,7 @@ fn source<'t>(
 
 fn on_off(keys: &mut Table<'_>) -> Option<Departures> {
     let rate = keys.required("rate");
-    let [on, off] = ["on", "off"].map(|key| {
-        keys.require(key);
-        keys.optional(key)
-    });
+    let [on, off] = ["on", "off"].map(|key| keys.required_with(key, |node| Periods::read(node)));
     Some(Departures::OnOff { rate, on: on?, off: off? })
 }
 

@@ -9,7 +9,7 @@ use giusto_sim::link::{
 };
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::value::{Found, Node, Read, Table, list, named, table};
+use super::value::{Found, Kind, Node, Read, Table, one_of, table};
 use crate::scenario::{model::LinkSpec, trace};
 
 /// The link, and its reverse direction if it has one. Trace files are read from `folder`.
@@ -94,20 +94,14 @@ impl Read for Loss {
         if !node.get_ref().is_table() {
             return f64::read(node).map(Self::Random);
         }
-        let packets = |keys: &mut Table<'_>| {
-            keys.require("packets");
-            let packets = keys.with("packets", |node| list(node, |node| u64::read(node)));
-            Self::List(packets.unwrap_or_default().into_iter().collect())
-        };
+        let packets =
+            |keys: &mut Table<'_>| Self::List(keys.required::<Vec<u64>>("packets").into_iter().collect());
         let channel = |keys: &mut Table<'_>| {
             let [to_bad, to_good] = ["to-bad", "to-good"].map(|key| keys.required(key));
             let (good, bad) = (keys.optional("good").unwrap_or(0.0), keys.optional("bad").unwrap_or(1.0));
             Self::GilbertElliott { to_bad, to_good, good, bad }
         };
-        let kinds = |keys: &mut Table<'_>| {
-            keys.kind("kind", Some("packets"), &[("packets", &packets), ("gilbert-elliott", &channel)])
-        };
-        named(node, kinds).map(Option::unwrap_or_default)
+        one_of(node, Some("packets"), &[("packets", &packets), ("gilbert-elliott", &channel)])
     }
 }
 
@@ -116,17 +110,12 @@ fn jitter(node: &Node<'_>) -> Found<Option<Jitter>> {
         let (std, bound) = (keys.required("std"), keys.optional("bound").unwrap_or(3.0));
         Some(Jitter::TruncatedGaussian { std, bound })
     };
-    let kinds = |keys: &mut Table<'_>| {
-        keys.kind(
-            "kind",
-            None,
-            &[
-                ("rfc8868", &|_| Some(Jitter::RFC8868)),
-                ("none", &|_| None),
-                ("truncated-gaussian", &gaussian),
-                ("uniform", &|keys| Some(Jitter::Uniform { max: keys.required("max") })),
-            ],
-        )
-    };
-    named(node, kinds).map(Option::flatten)
+    let uniform = |keys: &mut Table<'_>| Some(Jitter::Uniform { max: keys.required("max") });
+    let kinds: [Kind<'_, '_, _>; 4] = [
+        ("rfc8868", &|_| Some(Jitter::RFC8868)),
+        ("none", &|_| None),
+        ("truncated-gaussian", &gaussian),
+        ("uniform", &uniform),
+    ];
+    one_of(node, None, &kinds)
 }

@@ -158,13 +158,10 @@ impl Read for BurstSize {
 
 impl Read for KeyFrames {
     fn read(node: &Node<'_>) -> Found<Self> {
-        table(node, |keys| {
-            keys.require("size");
-            Self {
-                size: keys.optional("size").unwrap_or(BurstSize::Frames(1.0)),
-                repaid_in: keys.with("repaid-in", at_least(2)).unwrap_or(REPAID_IN),
-                interval: keys.with("interval", at_least(2)),
-            }
+        table(node, |keys| Self {
+            size: keys.required_with("size", |node| BurstSize::read(node)).unwrap_or(BurstSize::Frames(1.0)),
+            repaid_in: keys.with("repaid-in", at_least(2)).unwrap_or(REPAID_IN),
+            interval: keys.with("interval", at_least(2)),
         })
     }
 }

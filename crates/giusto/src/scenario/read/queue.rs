@@ -5,27 +5,21 @@ use giusto_sim::link::queue::{
     Scheduler, StepMarkConfig, Thresholds,
 };
 
-use super::value::{Found, Node, Read, Table, named, wrong};
+use super::value::{Found, Kind, Node, Read, Table, one_of, wrong};
 use crate::scenario::model::QueueSpec;
 
 impl Read for QueueSpec {
     fn read(node: &Node<'_>) -> Found<Self> {
-        let queue = |keys: &mut Table<'_>| {
-            keys.kind(
-                "kind",
-                None,
-                &[
-                    ("drop-tail", &drop_tail),
-                    ("codel", &codel),
-                    ("fq-codel", &fq_codel),
-                    ("pie", &pie),
-                    ("red", &red),
-                    ("dualpi2", &dual_pi2),
-                    ("step-mark", &step_mark),
-                ],
-            )
-        };
-        named(node, queue).map(Option::unwrap_or_default)
+        let kinds: [Kind<'_, '_, Self>; 7] = [
+            ("drop-tail", &drop_tail),
+            ("codel", &codel),
+            ("fq-codel", &fq_codel),
+            ("pie", &pie),
+            ("red", &red),
+            ("dualpi2", &dual_pi2),
+            ("step-mark", &step_mark),
+        ];
+        one_of(node, None, &kinds)
     }
 }
 

@@ -138,6 +138,15 @@ pub(super) fn named<'t, T>(node: &'t Node<'t>, read: impl FnOnce(&mut Table<'t>)
     if keys.problems.is_empty() { Ok(value) } else { Err(keys.problems) }
 }
 
+/// A value whose `kind` says how its keys are read; `default` is the kind of a table that names none.
+pub(super) fn one_of<'t, T: Default>(
+    node: &'t Node<'t>,
+    default: Option<&str>,
+    kinds: &[Kind<'_, 't, T>],
+) -> Found<T> {
+    named(node, |keys| keys.kind("kind", default, kinds).unwrap_or_default())
+}
+
 /// A table whose keys are being read. Every problem is noted; what is read from a table with problems is not used.
 pub(super) struct Table<'t> {
     node: &'t Node<'t>,
@@ -174,9 +183,17 @@ impl<'t> Table<'t> {
 
     /// The value of `key`, which must be there.
     pub(super) fn required<T: Read + Default>(&mut self, key: &'static str) -> T {
-        let value = self.optional(key);
+        self.required_with(key, |node| T::read(node)).unwrap_or_default()
+    }
+
+    /// The value of `key`, which must be there, read by `read`; none if there is a problem.
+    pub(super) fn required_with<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&'t Node<'t>) -> Found<T>,
+    ) -> Option<T> {
         self.require(key);
-        value.unwrap_or_default()
+        self.with(key, read)
     }
 
     /// Sets `field` to the value of `key`, if it is there.
