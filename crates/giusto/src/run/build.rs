@@ -64,8 +64,8 @@ fn build(scenario: &Scenario, seed: u64) -> Result<Built, BuildError> {
         for (name, number) in spec.instances().zip(1..) {
             let (from, to) = (simulation.node(&spec.from), simulation.node(&spec.to));
             let forwards = route(&mut simulation, scenario, (from, to), &spec.via)?;
-            let mut back = || route(&mut simulation, scenario, (to, from), &spec.back);
-            let backwards = spec.kind.is_two_way().then(|| back()).transpose()?;
+            let back = || route(&mut simulation, scenario, (to, from), &spec.back);
+            let backwards = spec.kind.is_two_way().then(back).transpose()?;
             let own = Own { spec, seed, number };
             let start = own.start();
             let stop = spec.stop.unwrap_or(scenario.end());

@@ -136,7 +136,7 @@ fn nothing_to_compare(scenario: &Scenario, flow: Option<&str>) -> ScenarioError 
 pub fn notes(contenders: &[Contender]) -> Vec<String> {
     let mut notes = Vec::new();
     // One sentence for all controllers without the same setting.
-    let mut without: Vec<((&str, &str, &str), Vec<&str>)> = Vec::new();
+    let mut without: Vec<(_, Vec<&str>)> = Vec::new();
     for Contender { controller, feedback, removed, .. } in contenders {
         for (flow, setting) in removed {
             let (key, why) = match setting {

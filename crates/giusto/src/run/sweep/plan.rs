@@ -122,8 +122,9 @@ impl Sweep {
         for Values { path, values } in &self.values {
             let all: Vec<Setting> =
                 values.iter().map(|value| Setting { path: path.clone(), value: value.clone() }).collect();
-            let with =
-                |before: Vec<Setting>| all.iter().map(move |own| [&before[..], &[own.clone()]].concat());
+            let with = |before: Vec<Setting>| {
+                all.iter().map(move |own| [&before[..], std::slice::from_ref(own)].concat())
+            };
             combinations = combinations.into_iter().flat_map(with).collect();
         }
         let mut problems: Vec<String> = Vec::new();

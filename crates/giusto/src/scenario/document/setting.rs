@@ -89,7 +89,7 @@ fn at<T>(place: usize, value: T) -> Spanned<T> {
 }
 
 /// The value with everything in it at `place`.
-fn placed<'t>(node: Node<'t>, place: usize) -> Node<'t> {
+fn placed(node: Node<'_>, place: usize) -> Node<'_> {
     let value = match node.into_inner() {
         DeValue::Array(array) => DeValue::Array(array.into_iter().map(|node| placed(node, place)).collect()),
         DeValue::Table(table) => {

@@ -6,7 +6,7 @@ use super::value::{Found, Node, Read, Table, choice, one_or_many};
 use crate::scenario::expectation::{Expectation, Metric, Subject, Unit};
 
 pub(super) fn expectation(keys: &mut Table<'_>) -> Option<Expectation> {
-    let flows = keys.with("flow", |node| one_or_many(node, |node| String::read(node)));
+    let flows = keys.with("flow", |node| one_or_many(node, String::read));
     let link = keys.optional("link");
     let stream = keys.optional("stream");
     let of_flows = link.is_none();

@@ -27,7 +27,7 @@ const PARETO_SHAPE: f64 = 1.5;
 pub(super) fn flow(keys: &mut Table<'_>, folder: &Path, links: Option<&[LinkSpec]>) -> Option<FlowSpec> {
     let id: String = keys.required("id");
     let [via, back] = ["via", "back"].map(|key| {
-        let ids = keys.with(key, |node| one_or_many(node, |node| String::read(node)));
+        let ids = keys.with(key, |node| one_or_many(node, String::read));
         ids.unwrap_or_default()
     });
     let given = (keys.optional("from"), keys.optional("to"));
@@ -43,9 +43,9 @@ pub(super) fn flow(keys: &mut Table<'_>, folder: &Path, links: Option<&[LinkSpec
         ("cbr", &|keys| source(keys, cbr)),
         ("on-off", &|keys| source(keys, on_off)),
         ("poisson", &|keys| source(keys, poisson)),
-        ("pareto", &|keys| source(keys, pareto)),
-        ("tcp", &tcp),
-        ("short-flows", &short_flows),
+        ("pareto", &|keys| source(keys, |keys| Some(pareto(keys)))),
+        ("tcp", &|keys| Some(tcp(keys))),
+        ("short-flows", &|keys| Some(short_flows(keys))),
         ("paced", &paced),
         ("media", &|keys| Some(FlowKind::Media(media(keys)))),
     ];
@@ -94,7 +94,7 @@ fn source<'t>(
 
 fn on_off(keys: &mut Table<'_>) -> Option<Departures> {
     let rate = keys.required("rate");
-    let [on, off] = ["on", "off"].map(|key| keys.required_with(key, |node| Periods::read(node)));
+    let [on, off] = ["on", "off"].map(|key| keys.required_with(key, Periods::read));
     Some(Departures::OnOff { rate, on: on?, off: off? })
 }
 
@@ -117,20 +117,20 @@ impl Read for Periods {
     }
 }
 
-fn pareto(keys: &mut Table<'_>) -> Option<Departures> {
+fn pareto(keys: &mut Table<'_>) -> Departures {
     let rate = keys.required("rate");
     let means = ["on", "off"].map(|key| keys.required(key));
     let shape = keys.optional("shape").unwrap_or(PARETO_SHAPE);
     let [on, off] = means.map(|mean| Periods::Pareto { mean, shape });
-    Some(Departures::OnOff { rate, on, off })
+    Departures::OnOff { rate, on, off }
 }
 
-fn tcp(keys: &mut Table<'_>) -> Option<FlowKind> {
+fn tcp(keys: &mut Table<'_>) -> FlowKind {
     let transfers = keys.optional("bytes").map_or(Transfers::Unlimited, Transfers::Once);
-    Some(FlowKind::Tcp { settings: settings(keys), transfers })
+    FlowKind::Tcp { settings: settings(keys), transfers }
 }
 
-fn short_flows(keys: &mut Table<'_>) -> Option<FlowKind> {
+fn short_flows(keys: &mut Table<'_>) -> FlowKind {
     let sizes = keys.with("size", |node| {
         if node.get_ref().is_array() {
             <(DataSize, DataSize)>::read(node)
@@ -144,7 +144,7 @@ fn short_flows(keys: &mut Table<'_>) -> Option<FlowKind> {
         starting_on: keys.with("starting-on", at_least(0)).unwrap_or(0),
         persistent: keys.optional("persistent").unwrap_or(false),
     };
-    Some(FlowKind::Tcp { settings: settings(keys), transfers })
+    FlowKind::Tcp { settings: settings(keys), transfers }
 }
 
 fn settings(keys: &mut Table<'_>) -> Settings {

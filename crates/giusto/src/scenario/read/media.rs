@@ -159,7 +159,7 @@ impl Read for BurstSize {
 impl Read for KeyFrames {
     fn read(node: &Node<'_>) -> Found<Self> {
         table(node, |keys| Self {
-            size: keys.required_with("size", |node| BurstSize::read(node)).unwrap_or(BurstSize::Frames(1.0)),
+            size: keys.required_with("size", BurstSize::read).unwrap_or(BurstSize::Frames(1.0)),
             repaid_in: keys.with("repaid-in", at_least(2)).unwrap_or(REPAID_IN),
             interval: keys.with("interval", at_least(2)),
         })
