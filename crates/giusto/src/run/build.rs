@@ -1,4 +1,4 @@
-//! From a scenario to a simulation: the one place where each kind of queue and of traffic is made.
+//! From a scenario to a simulation.
 
 use giusto_pace::StrategyOptions;
 use giusto_sim::{
@@ -7,7 +7,7 @@ use giusto_sim::{
     packet::{FlowId, LinkId, NodeId},
     random::{self, Random},
     simulation::Simulation,
-    traffic::{Datagrams, Media, Paced, Pattern, Source, tcp},
+    traffic::{Agent, Datagrams, Media, Paced, Pattern, Source, tcp},
 };
 use giusto_units::{TimeDelta, Timestamp};
 use rand::RngExt;
@@ -17,26 +17,26 @@ use crate::scenario::{FlowKind, FlowSpec, LinkSpec, QueueSpec, Scenario, Start, 
 
 type BuildError = Box<dyn std::error::Error>;
 
-/// A simulation that has not begun, and what in it is what in the scenario.
+/// A simulation that has not begun, and the parts of the scenario in it.
 #[derive(Debug)]
 pub(crate) struct Built {
     pub(crate) simulation: Simulation,
     /// Each link of the scenario.
     pub(crate) links: Vec<LinkId>,
-    /// Each flow of the scenario, as often as it is there.
+    /// Each instance of each flow of the scenario.
     pub(crate) flows: Vec<BuiltFlow>,
 }
 
 /// One flow of a simulation.
 #[derive(Debug, Clone)]
 pub(crate) struct BuiltFlow {
-    /// Its own name: numbered if there are several of it.
+    /// Its own name: numbered if there are several instances.
     pub(crate) name: String,
-    /// Which flow of the scenario it is.
+    /// The index of its flow in the scenario.
     pub(crate) spec: usize,
-    /// What goes forwards.
+    /// From the sender to the receiver.
     pub(crate) forwards: FlowId,
-    /// The answers, if there are any.
+    /// From the receiver to the sender, if there is any.
     pub(crate) backwards: Option<FlowId>,
     pub(crate) start: Timestamp,
     pub(crate) stop: Timestamp,
@@ -64,11 +64,8 @@ fn build(scenario: &Scenario, seed: u64) -> Result<Built, BuildError> {
         for (name, number) in spec.instances().zip(1..) {
             let (from, to) = (simulation.node(&spec.from), simulation.node(&spec.to));
             let forwards = route(&mut simulation, scenario, (from, to), &spec.via)?;
-            let backwards = if spec.kind.is_two_way() {
-                Some(route(&mut simulation, scenario, (to, from), &spec.back)?)
-            } else {
-                None
-            };
+            let back = || route(&mut simulation, scenario, (to, from), &spec.back);
+            let backwards = spec.kind.is_two_way().then(back).transpose()?;
             let own = Own { spec, seed, number };
             let start = own.start();
             let stop = spec.stop.unwrap_or(scenario.end());
@@ -90,9 +87,7 @@ fn route(
     if via.is_empty() {
         return simulation.add_flow(from, to);
     }
-    let index = |id: &String| scenario.links().iter().position(|link| link.id == *id).unwrap_or(usize::MAX);
-    let links: Vec<LinkId> = via.iter().map(|id| LinkId(index(id) as u32)).collect();
-    simulation.add_flow_via(from, &links)
+    simulation.add_flow_via(from, &scenario.link_ids(via))
 }
 
 /// The queue of a link.
@@ -109,7 +104,7 @@ fn queue(link: &LinkSpec, seed: u64) -> Result<Box<dyn Queue>, QueueError> {
     })
 }
 
-/// One of the flows that a part of a scenario describes.
+/// One instance of a flow of the scenario.
 #[derive(Debug, Clone, Copy)]
 struct Own<'a> {
     spec: &'a FlowSpec,
@@ -118,7 +113,7 @@ struct Own<'a> {
 }
 
 impl Own<'_> {
-    /// Its chance: independent of how many of it there are.
+    /// Its random numbers: independent of the number of instances.
     fn random(self, part: &str) -> Random {
         random::stream(self.seed, &format!("flow {} {}: {part}", self.spec.id, self.number))
     }
@@ -129,13 +124,10 @@ impl Own<'_> {
             Transfers::Once(size) => tcp::Application::Bytes(size.as_bytes()),
             Transfers::Short { sizes: (from, to), idle, starting_on, persistent } => {
                 let random = self.random("transfers");
-                let slot = if self.number <= starting_on {
-                    tcp::ShortFlows::starting_on(random)
-                } else {
-                    tcp::ShortFlows::starting_off(random)
-                };
-                let slot = slot.with_sizes(from..=to).with_mean_idle(idle);
-                tcp::Application::ShortFlows(if persistent { slot.over_one_connection() } else { slot })
+                let is_on = self.number <= starting_on;
+                let begin = if is_on { tcp::ShortFlows::starting_on } else { tcp::ShortFlows::starting_off };
+                let flows = begin(random).with_sizes(from..=to).with_mean_idle(idle);
+                tcp::Application::ShortFlows(if persistent { flows.over_one_connection() } else { flows })
             }
         }
     }
@@ -164,7 +156,7 @@ fn traffic(simulation: &mut Simulation, flow: &BuiltFlow, own: Own<'_>) -> Resul
                 ..Pattern::new(departures.clone(), *size)
             };
             let source = Source::new(flow.forwards, pattern, own.random("source"))?;
-            // Nobody receives the packets: observers have seen them.
+            // No agent receives the packets: observers see them.
             simulation.add_agent(Box::new(source));
         }
         FlowKind::Paced { strategy, plan, machine, ecn } => {
@@ -176,14 +168,10 @@ fn traffic(simulation: &mut Simulation, flow: &BuiltFlow, own: Own<'_>) -> Resul
             simulation.add_agent(Box::new(paced));
         }
         FlowKind::Tcp { settings, transfers } => {
-            let application = own.application(transfers);
-            let sender = tcp::Sender::new(flow.forwards, settings.clone(), application)?;
+            let sender = tcp::Sender::new(flow.forwards, settings.clone(), own.application(transfers))?;
             let sender = sender.starting_at(flow.start).stopping_at(flow.stop);
             let receiver = tcp::Receiver::new(answers, settings.clone())?;
-            let (sender, receiver) =
-                (simulation.add_agent(Box::new(sender)), simulation.add_agent(Box::new(receiver)));
-            simulation.deliver(flow.forwards, receiver);
-            simulation.deliver(answers, sender);
+            connect(simulation, flow.forwards, answers, sender, receiver);
         }
         FlowKind::Media(spec) => {
             let sender = media::sender(spec, flow.start, |part| own.random(part))?;
@@ -191,13 +179,24 @@ fn traffic(simulation: &mut Simulation, flow: &BuiltFlow, own: Own<'_>) -> Resul
             let sender =
                 media::pauses(spec).fold(sender, |sender, (stream, pauses)| sender.pausing(stream, &pauses));
             let receiver = Media::new(media::receiver(spec)?, answers, flow.forwards, Timestamp::ZERO);
-            let (sender, receiver) =
-                (simulation.add_agent(Box::new(sender)), simulation.add_agent(Box::new(receiver)));
-            simulation.deliver(flow.forwards, receiver);
-            simulation.deliver(answers, sender);
+            connect(simulation, flow.forwards, answers, sender, receiver);
         }
     }
     Ok(())
+}
+
+/// Adds two agents, each of which receives what the other sends.
+fn connect(
+    simulation: &mut Simulation,
+    forwards: FlowId,
+    answers: FlowId,
+    sender: impl Agent + 'static,
+    receiver: impl Agent + 'static,
+) {
+    let sender = simulation.add_agent(Box::new(sender));
+    let receiver = simulation.add_agent(Box::new(receiver));
+    simulation.deliver(forwards, receiver);
+    simulation.deliver(answers, sender);
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a scenario expects: which figures it takes, and whether they lie within the bounds.
+//! Expectations of a scenario: the figures that they need, and whether these are within the bounds.
 
 use std::ops::Range;
 
@@ -9,17 +9,17 @@ use giusto_units::{DataRate, Timestamp};
 use crate::{
     run::{
         build::{Built, BuiltFlow},
-        media,
+        media::{self, Stream},
     },
     scenario::{Expectation, Figure, FlowKind, FlowSpec, Metric, Scenario, Subject},
 };
 
-/// When a flow is measured.
+/// The time in which a flow is measured.
 pub(super) fn window_of_flow(scenario: &Scenario, flow: &BuiltFlow) -> Range<Timestamp> {
     flow.start + scenario.warmup()..flow.stop.min(scenario.end())
 }
 
-/// When a link is measured.
+/// The time in which a link is measured.
 pub(super) fn window_of_link(scenario: &Scenario) -> Range<Timestamp> {
     Timestamp::ZERO + scenario.warmup()..scenario.end()
 }
@@ -29,22 +29,16 @@ pub(super) fn window_of_link(scenario: &Scenario) -> Range<Timestamp> {
 pub(super) struct Asked<'a> {
     expectation: &'a Expectation,
     /// Of each flow of the measurement.
-    streams: Vec<Vec<StreamOf>>,
+    streams: Vec<Vec<Stream<'a>>>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct StreamOf {
-    ssrc: u32,
-    priority: f64,
-}
-
-/// Each expectation with the measurement that it takes.
+/// Each expectation with the measurement that it needs.
 pub(super) fn ask<'a>(scenario: &'a Scenario, built: &Built) -> Vec<(Asked<'a>, Measurement)> {
     scenario.expectations().iter().map(|expectation| Asked::new(scenario, built, expectation)).collect()
 }
 
 impl<'a> Asked<'a> {
-    fn new(scenario: &Scenario, built: &Built, expectation: &'a Expectation) -> (Self, Measurement) {
+    fn new(scenario: &'a Scenario, built: &Built, expectation: &'a Expectation) -> (Self, Measurement) {
         match &expectation.subject {
             Subject::Flows(ids) => {
                 let flows: Vec<&BuiltFlow> = members(scenario, built, ids).collect();
@@ -96,7 +90,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The flows that `ids` name: all of a flow, or one of it by its number.
+/// The flows that `ids` name: all instances of a flow, or one by its number.
 fn members<'a>(
     scenario: &'a Scenario,
     built: &'a Built,
@@ -126,17 +120,13 @@ fn windows(scenario: &Scenario, expectation: &Expectation, flows: &[&BuiltFlow])
 }
 
 /// The streams of a flow that `expectation` is about.
-fn streams(spec: Option<&FlowSpec>, expectation: &Expectation) -> Vec<StreamOf> {
+fn streams<'a>(spec: Option<&'a FlowSpec>, expectation: &Expectation) -> Vec<Stream<'a>> {
     let Some(FlowKind::Media(spec)) = spec.map(|flow| &flow.kind) else { return Vec::new() };
-    let wanted = |stream: &media::Stream<'_>| match &expectation.stream {
+    let wanted = |stream: &Stream<'_>| match &expectation.stream {
         Some(id) => stream.id == id,
         None => stream.video.is_some(),
     };
-    let one = |stream: media::Stream<'_>| StreamOf {
-        ssrc: stream.ssrc,
-        priority: stream.video.map_or(1.0, |video| video.priority),
-    };
-    media::streams(spec).filter(wanted).map(one).collect()
+    media::streams(spec).filter(wanted).collect()
 }
 
 fn figure(distribution: Option<Distribution>, figure: Figure) -> Option<f64> {
@@ -190,18 +180,18 @@ fn value_of_flows(metric: Metric, flows: &[FlowFigures]) -> Option<f64> {
 }
 
 /// The value of the given streams of each flow.
-fn value_of_streams(metric: Metric, flows: &[FlowFigures], streams: &[Vec<StreamOf>]) -> Option<f64> {
+fn value_of_streams(metric: Metric, flows: &[FlowFigures], streams: &[Vec<Stream<'_>>]) -> Option<f64> {
     let all = || {
         let pairs = flows.iter().zip(streams);
         pairs.flat_map(|(flow, streams)| streams.iter().map(move |stream| (flow, stream)))
     };
     let known = || all().filter_map(|(flow, stream)| flow.streams.get(&stream.ssrc));
-    let rate = |(flow, stream): (&FlowFigures, &StreamOf)| {
+    let rate = |(flow, stream): (&FlowFigures, &Stream<'_>)| {
         flow.rate_bps(flow.streams.get(&stream.ssrc).map_or(0, |figures| figures.bytes))
     };
     match metric {
         Metric::ReceivedRate => Some(all().map(rate).sum()),
-        Metric::StreamFairness => jain(all().map(|(flow, stream)| rate((flow, stream)) / stream.priority)),
+        Metric::StreamFairness => jain(all().map(|pair| rate(pair) / pair.1.priority())),
         Metric::Frames => Some(known().map(|stream| stream.frames).sum::<u64>() as f64),
         Metric::FrameDelay(of) => {
             let mut delays = ErrorHistogram::new();

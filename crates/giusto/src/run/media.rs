@@ -1,4 +1,4 @@
-//! The two ends of a media flow, made from what a scenario says of it.
+//! The two ends of a media flow.
 
 use giusto_congestion::Options;
 use giusto_session::media::{
@@ -9,7 +9,7 @@ use giusto_sim::{
     random::Random,
     traffic::{
         EncodedEndpoint,
-        encoder::{Audio, AudioConfig, MediaSource, VIDEO_CLOCK},
+        encoder::{Audio, MediaSource, VIDEO_CLOCK},
     },
 };
 use giusto_units::{TimeDelta, Timestamp};
@@ -17,11 +17,11 @@ use rand::RngExt;
 
 use crate::scenario::{AUDIO_ID, GiveUp, MediaSpec, VideoStream};
 
-/// The payload types of pictures and sound: dynamic ones (RFC 3551 §6).
+/// Payload types of video and audio: dynamic ones (RFC 3551 §6).
 const VIDEO_TYPE: u8 = 96;
 const AUDIO_TYPE: u8 = 111;
 
-/// The sources: of the sound, of the videos from this on, and of what the receiver sends, "recv".
+/// Synchronisation sources: of audio, of the videos from this one on, and of the receiver, "recv".
 const AUDIO_SSRC: u32 = 1;
 const FIRST_VIDEO_SSRC: u32 = 2;
 const RECEIVER_SSRC: u32 = 0x7265_6376;
@@ -31,88 +31,79 @@ const RECEIVER_SSRC: u32 = 0x7265_6376;
 pub(super) struct Stream<'a> {
     /// Its synchronisation source.
     pub(super) ssrc: u32,
-    /// What it is called.
     pub(super) id: &'a str,
-    /// Of a video, what the scenario says of it; none of the sound.
+    /// The video in the scenario; none for audio.
     pub(super) video: Option<&'a VideoStream>,
 }
 
-/// The streams of a flow in the order in which it sends them: the sound is number 1, and the videos follow from 2 on.
+impl Stream<'_> {
+    /// Its priority among the videos; 1 for audio.
+    pub(super) fn priority(self) -> f64 {
+        self.video.map_or(1.0, |video| video.priority)
+    }
+}
+
+/// The streams of a flow in the order in which it sends them: audio is number 1, and the videos follow from 2 on.
 pub(super) fn streams<'a>(spec: &'a MediaSpec) -> impl Iterator<Item = Stream<'a>> {
     let audio = spec.audio.map(|_| Stream { ssrc: AUDIO_SSRC, id: AUDIO_ID, video: None });
     let video = |(video, ssrc): (&'a VideoStream, u32)| Stream { ssrc, id: &video.id, video: Some(video) };
     audio.into_iter().chain(spec.videos.iter().zip(FIRST_VIDEO_SSRC..).map(video))
 }
 
-/// After how long of waiting something is given up, where the controller has `wanted` that.
-const fn after(wait: GiveUp, wanted: Option<TimeDelta>) -> Option<TimeDelta> {
+/// The time after which a waiting packet is given up; `required` is that of the controller.
+const fn after(wait: GiveUp, required: Option<TimeDelta>) -> Option<TimeDelta> {
     match wait {
-        GiveUp::AsController => wanted,
+        GiveUp::AsController => required,
         GiveUp::Never => None,
         GiveUp::After(wait) => Some(wait),
     }
 }
 
-/// The end that sends, from `start` on, and the encoders of its streams. `random` gives the random numbers of each part by its name.
+/// The sender, from `start` on, and the encoders of its streams. `random` gives the random numbers of each part by its name.
 ///
 /// # Errors
 ///
-/// A source or the receiver cannot be built; validation has excluded it.
+/// A source or the sender cannot be built; validation has excluded it.
 pub(super) fn sender(
     spec: &MediaSpec,
     start: Timestamp,
     random: impl Fn(&str) -> Random,
 ) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
     let mut numbers = random("rtp");
-    let mut sent = Vec::new();
-    let mut sources: Vec<Box<dyn MediaSource>> = Vec::new();
-    if let Some(audio) = &spec.audio {
-        let source = Audio::new(*audio, start)?;
-        sent.push(MediaStream {
-            ssrc: AUDIO_SSRC,
-            payload_type: AUDIO_TYPE,
-            clock_rate: audio.clock,
-            timestamp_offset: numbers.random(),
-            limits: source.limits(),
-            start_rate: source.target(),
-            packetizer: packetizer(spec)?,
-            framing: audio_framing(spec, audio),
-            paced: false,
-            priority: 1.0,
-            skip_after: None,
-            discard_after: None,
-        });
-        sources.push(Box::new(source));
-    }
-    let stale = spec.controller.requirements().staleness;
-    for stream in streams(spec) {
-        let Some(video) = stream.video else { continue };
-        // By its number: what is added behind it leaves its chance as it was.
-        let chance = match stream.ssrc {
-            FIRST_VIDEO_SSRC => random("encoder"),
-            ssrc => random(&format!("encoder {}", ssrc - FIRST_VIDEO_SSRC + 1)),
+    let (needs, audio) = (spec.controller.requirements(), spec.audio.unwrap_or_default());
+    let (mut sent, mut sources) = (Vec::new(), Vec::new());
+    for stream @ Stream { ssrc, video, .. } in streams(spec) {
+        // The random numbers of a video depend on its number, so that further videos do not change them.
+        let (source, format, clock_rate): (Box<dyn MediaSource>, _, _) = match (video, ssrc) {
+            (None, _) => (Box::new(Audio::new(audio, start)?), audio_format(spec), audio.clock),
+            (Some(video), FIRST_VIDEO_SSRC) => {
+                (video.video.source(start, random("encoder"))?, VIDEO_FORMAT, VIDEO_CLOCK)
+            }
+            (Some(video), _) => {
+                let random = random(&format!("encoder {}", ssrc - FIRST_VIDEO_SSRC + 1));
+                (video.video.source(start, random)?, VIDEO_FORMAT, VIDEO_CLOCK)
+            }
         };
-        let source = video.video.source(start, chance)?;
         sent.push(MediaStream {
-            ssrc: stream.ssrc,
-            payload_type: VIDEO_TYPE,
-            clock_rate: VIDEO_CLOCK,
+            ssrc,
+            payload_type: format.payload_type,
+            clock_rate,
             timestamp_offset: numbers.random(),
             limits: source.limits(),
             start_rate: source.target(),
-            packetizer: packetizer(spec)?,
-            framing: Framing::Marker,
-            paced: true,
-            priority: video.priority,
-            skip_after: after(video.skip_after, stale.skip_after),
-            discard_after: after(video.discard_after, stale.discard_after),
+            packetizer: Packetizer::new(spec.max_payload, Cut::Even).ok_or("the maximum payload is 0 B")?,
+            framing: format.framing,
+            paced: video.is_some(),
+            priority: stream.priority(),
+            skip_after: video.and_then(|video| after(video.skip_after, needs.staleness.skip_after)),
+            discard_after: video.and_then(|video| after(video.discard_after, needs.staleness.discard_after)),
         });
         sources.push(source);
     }
     let config = MediaSenderConfig {
         cname: "sender".to_owned(),
-        feedback: spec.feedback.unwrap_or(spec.controller.requirements().feedback),
-        pacer: pacer_config(spec.controller.requirements().pacer),
+        feedback: spec.reported(),
+        pacer: pacer_config(needs.pacer),
         ecn: spec.ecn,
         ..MediaSenderConfig::default()
     };
@@ -121,25 +112,16 @@ pub(super) fn sender(
     Ok(EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), sources))
 }
 
-/// The end that receives.
+/// The receiver.
 ///
 /// # Errors
 ///
-/// A source or the receiver cannot be built; validation has excluded it.
+/// The receiver cannot be built; validation has excluded it.
 pub(super) fn receiver(spec: &MediaSpec) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
-    let feedback = spec.feedback.unwrap_or(spec.controller.requirements().feedback);
     let config = MediaReceiverConfig {
-        payloads: vec![
-            PayloadFormat::video(VIDEO_TYPE),
-            PayloadFormat {
-                payload_type: AUDIO_TYPE,
-                clock_rate: Some(spec.audio.map_or(VIDEO_CLOCK, |audio| audio.clock)),
-                framing: spec.audio.map_or(Framing::Packet, |audio| audio_framing(spec, &audio)),
-            },
-            PayloadFormat::padding(PADDING_TYPE),
-        ],
+        payloads: vec![VIDEO_FORMAT, audio_format(spec), PayloadFormat::padding(PADDING_TYPE)],
         quench_above: spec.receiver_limit,
-        ..MediaReceiverConfig::new(RECEIVER_SSRC, "receiver", feedback)
+        ..MediaReceiverConfig::new(RECEIVER_SSRC, "receiver", spec.reported())
     };
     let receiver = MediaReceiver::new(config)?;
     Ok(EncodedEndpoint::new(MediaEndpoint::new(None, Some(receiver)), Vec::new()))
@@ -151,11 +133,12 @@ pub(super) fn pauses(spec: &MediaSpec) -> impl Iterator<Item = (usize, Vec<(Time
     streams(spec).enumerate().filter_map(own)
 }
 
-/// A packet is a frame of audio, unless a frame does not fit.
-fn audio_framing(spec: &MediaSpec, audio: &AudioConfig) -> Framing {
-    if audio.rate.size_in(audio.packet_time) <= spec.max_payload { Framing::Packet } else { Framing::Marker }
-}
+const VIDEO_FORMAT: PayloadFormat = PayloadFormat::video(VIDEO_TYPE);
 
-fn packetizer(spec: &MediaSpec) -> Result<Packetizer, &'static str> {
-    Packetizer::new(spec.max_payload, Cut::Even).ok_or("the maximum payload is 0 B")
+/// A packet is a frame of audio, unless a frame does not fit.
+fn audio_format(spec: &MediaSpec) -> PayloadFormat {
+    let audio = spec.audio.unwrap_or_default();
+    let fits = audio.rate.size_in(audio.packet_time) <= spec.max_payload;
+    let format = PayloadFormat::audio(AUDIO_TYPE, audio.clock);
+    if fits { format } else { PayloadFormat { framing: Framing::Marker, ..format } }
 }

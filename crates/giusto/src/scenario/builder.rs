@@ -3,8 +3,8 @@
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
-    change::{self, Change},
-    error::ScenarioError,
+    change::Change,
+    error::{Finding, ScenarioError},
     expectation::Expectation,
     model::{FlowSpec, LinkSpec, Scenario},
     validate,
@@ -53,26 +53,12 @@ pub struct Builder {
 impl Scenario {
     /// A builder of a scenario of this name.
     pub fn builder(name: impl Into<String>) -> Builder {
-        Builder::new(name)
+        let scenario = Self { duration: TimeDelta::from_seconds(60), ..Self::empty(name) };
+        Builder { scenario, changes: Vec::new() }
     }
 }
 
 impl Builder {
-    fn new(name: impl Into<String>) -> Self {
-        const DURATION: TimeDelta = TimeDelta::from_seconds(60);
-        let scenario = Scenario {
-            name: name.into(),
-            description: String::new(),
-            seed: 1,
-            duration: DURATION,
-            warmup: TimeDelta::ZERO,
-            links: Vec::new(),
-            flows: Vec::new(),
-            expectations: Vec::new(),
-        };
-        Self { scenario, changes: Vec::new() }
-    }
-
     /// Sets the description.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
@@ -148,11 +134,8 @@ impl Builder {
     /// # Errors
     ///
     /// [`ScenarioError`] lists every problem.
-    pub fn build(mut self) -> Result<Scenario, ScenarioError> {
-        let duration = self.scenario.duration;
-        let changes = change::apply(&mut self.scenario.links, duration, &self.changes);
-        let mut problems: Vec<String> = changes.into_iter().map(|(_, (_, text))| text).collect();
-        problems.extend(validate::scenario(&self.scenario).into_iter().map(|(_, text)| text));
-        if problems.is_empty() { Ok(self.scenario) } else { Err(ScenarioError::new(problems)) }
+    pub fn build(self) -> Result<Scenario, ScenarioError> {
+        let text = |found: Vec<Finding>| found.into_iter().map(|(_, text)| text).collect();
+        validate::scenario(self.scenario, &self.changes).map_err(|found| ScenarioError::new(text(found)))
     }
 }

@@ -4,7 +4,7 @@ use giusto_sim::link::{delay::DelayProfile, rate::RateProfile};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
-    error::{KeyError, unknown},
+    error::{At, Finding, KeyError, check, known},
     model::LinkSpec,
 };
 
@@ -17,47 +17,37 @@ pub(super) struct Change {
     pub(super) delay: Option<TimeDelta>,
 }
 
-/// Adds `changes` to the rates and delays of `links`; returns the index of each that cannot be, with its key.
-pub(super) fn apply(
-    links: &mut [LinkSpec],
-    duration: TimeDelta,
-    changes: &[Change],
-) -> Vec<(usize, KeyError)> {
-    let mut wrong = Vec::new();
+/// Adds `changes` to the rates and delays of `links`; returns the errors.
+pub(super) fn apply(links: &mut [LinkSpec], duration: TimeDelta, changes: &[Change]) -> Vec<Finding> {
+    let mut found = Vec::new();
     for (index, change) in changes.iter().enumerate() {
-        let same = |before: &&Change| {
+        let same = |before: &Change| {
             let both = before.rate.and(change.rate).is_some() || before.delay.and(change.delay).is_some();
             both && (before.at, &before.link) == (change.at, &change.link)
         };
-        let result = match changes.iter().take(index).position(|before| same(&before)) {
+        let result = match changes.iter().take(index).position(same) {
             Some(before) => {
                 let before = before + 1;
                 Err(("at", format!("change {before} changes the same link at the same time: remove one")))
             }
             None => apply_one(links, duration, change),
         };
-        let with_owner = |(key, text)| (index, (key, format!("change {}: {text}", index + 1)));
-        wrong.extend(result.err().map(with_owner));
+        let finding = |(key, text)| (At::new("change", index, key), format!("change {}: {text}", index + 1));
+        found.extend(result.err().map(finding));
     }
-    wrong
+    found
 }
 
 fn apply_one(links: &mut [LinkSpec], duration: TimeDelta, change: &Change) -> Result<(), KeyError> {
     let Change { at, link: id, rate, delay } = change;
-    let known: Vec<String> = links.iter().map(|link| link.id.clone()).collect();
-    let Some(link) = links.iter_mut().find(|link| link.id == *id) else {
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        return Err(("link", unknown("link", id, &known)));
-    };
-    if *at >= Timestamp::ZERO + duration {
-        return Err(("at", format!("it must be before the end of the run, {duration}")));
-    }
-    if *at == Timestamp::ZERO {
-        return Err(("at", "it must be after 0 s: set the first value in the link itself".to_owned()));
-    }
-    if rate.is_none() && delay.is_none() {
-        return Err(("at", "nothing changes: add rate or delay".to_owned()));
-    }
+    let all: Vec<&str> = links.iter().map(|link| link.id.as_str()).collect();
+    known("link", id, &all).map_err(|text| ("link", text))?;
+    let in_time = *at < Timestamp::ZERO + duration;
+    check(in_time, "at", format_args!("it must be before the end of the run, {duration}"))?;
+    let text = format_args!("it must be after 0 s: set the first value in the link itself");
+    check(*at > Timestamp::ZERO, "at", text)?;
+    check(rate.is_some() || delay.is_some(), "at", format_args!("nothing changes: add rate or delay"))?;
+    let Some(link) = links.iter_mut().find(|link| link.id == *id) else { return Ok(()) };
     if let Some(rate) = rate {
         let steps = match &link.config.rate {
             RateProfile::Fixed(rate) => vec![(Timestamp::ZERO, *rate)],

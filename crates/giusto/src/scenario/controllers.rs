@@ -47,7 +47,7 @@ impl Scenario {
             let text = format!("{}: no media flow is called \"{flow}\"", self.name);
             return Err(ScenarioError::new(vec![text]));
         };
-        media.put_under(algorithm);
+        media.set_controller(algorithm);
         Ok(self)
     }
 }

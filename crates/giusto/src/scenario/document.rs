@@ -17,7 +17,7 @@ pub use self::setting::Setting;
 use super::{
     error::{ScenarioError, unreadable},
     model::{FlowSpec, Scenario},
-    read::{self, Node},
+    read::{self, Node, Problem},
     validate,
 };
 
@@ -129,41 +129,33 @@ impl Document {
         change: impl FnOnce(&mut [FlowSpec]),
     ) -> Result<Scenario, ScenarioError> {
         let mut root = self.root()?;
-        // Places beyond the end of the text are those of settings: each begins where the one before ends.
-        let mut begins = vec![self.text.len() + 1];
-        let mut problems = Vec::new();
-        for setting in settings {
-            let begin = begins.last().copied().unwrap_or_default();
-            if let Err(text) = setting.apply(&mut root, begin) {
-                problems.push(format!("{}: --set {setting}: {text}", self.name));
-            }
-            begins.push(begin + setting.len());
+        // A place beyond the end of the text is that of a setting.
+        let first = self.text.len() + 1;
+        let named = |setting: &Setting| format!("{}: --set {setting}", self.name);
+        let mut wrong = Vec::new();
+        for (setting, place) in settings.iter().zip(first..) {
+            let result = setting.apply(&mut root, place);
+            wrong.extend(result.err().map(|text| format!("{}: {text}", named(setting))));
         }
-        if !problems.is_empty() {
-            return Err(ScenarioError::new(problems));
+        if !wrong.is_empty() {
+            return Err(ScenarioError::new(wrong));
         }
-        let place = |span: &Range<usize>| match begins.partition_point(|&begin| begin <= span.start) {
-            0 => self.line(span),
-            number => {
-                let setting = settings.get(number - 1).map(ToString::to_string).unwrap_or_default();
-                format!("{}: --set {setting}", self.name)
-            }
+        let place = |span: &Range<usize>| {
+            let setting = span.start.checked_sub(first).and_then(|index| settings.get(index));
+            setting.map_or_else(|| self.line(span), named)
         };
-        let (mut scenario, mut found) = read::scenario(&root, &self.stem, &self.folder);
-        change(&mut scenario.flows);
-        if found.is_empty() {
-            let invalid = validate::scenario(&scenario).into_iter();
-            found.extend(invalid.map(|(at, text)| read::Problem::new(Some(read::span(&root, at)), text)));
-        }
-        if found.is_empty() {
-            return Ok(scenario);
-        }
-        found.sort_by_key(|problem| problem.span.clone().unwrap_or_default().start);
-        let tell = |problem: read::Problem| match &problem.span {
-            Some(span) => format!("{}: {problem}", place(span)),
-            None => problem.to_string(),
-        };
-        Err(ScenarioError::new(found.into_iter().map(tell).collect()))
+        let read = read::scenario(&root, &self.stem, &self.folder);
+        let scenario = read.and_then(|(mut scenario, changes)| {
+            change(&mut scenario.flows);
+            let problem = |(at, text)| Problem { span: read::span(&root, at), text };
+            let valid = validate::scenario(scenario, &changes);
+            valid.map_err(|found| found.into_iter().map(problem).collect())
+        });
+        scenario.map_err(|mut problems| {
+            problems.sort_by_key(|problem| problem.span.start);
+            let line = |problem: Problem| format!("{}: {}", place(&problem.span), problem.text);
+            ScenarioError::new(problems.into_iter().map(line).collect())
+        })
     }
 }
 

@@ -51,11 +51,21 @@ pub(super) type Finding = (At, String);
 /// The key of a part that is wrong, and why.
 pub(super) type KeyError = (&'static str, String);
 
+/// Checks a condition on the value of `key`; `text` is the error if it does not hold.
+pub(super) fn check(holds: bool, key: &'static str, text: fmt::Arguments<'_>) -> Result<(), KeyError> {
+    if holds { Ok(()) } else { Err((key, text.to_string())) }
+}
+
 /// The one of `known` that is spelt most like `word`, if any is close.
 pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let distance = |known: &str| strsim::damerau_levenshtein(word, known);
     let best = known.iter().copied().min_by_key(|known| distance(known))?;
     (distance(best) <= 1 + best.len() / 4).then_some(best)
+}
+
+/// Checks that `word` is one of `known`.
+pub(super) fn known(what: &str, word: &str, known: &[&str]) -> Result<(), String> {
+    if known.contains(&word) { Ok(()) } else { Err(unknown(what, word, known)) }
 }
 
 /// Says that `word` is none of `known`, and which of them may be meant.

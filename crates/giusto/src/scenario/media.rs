@@ -102,7 +102,7 @@ pub enum VideoSpec {
 
 /// A setting of a flow that its controller does not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub(crate) enum Unsupported {
     /// Feedback of another kind.
     Feedback(FeedbackKind),
     /// A delay target: it has none.
@@ -290,32 +290,31 @@ impl MediaSpec {
     }
 
     /// Settings that the controller or its feedback does not support.
-    pub(super) fn unfit(&self) -> Vec<Unfit> {
-        let can_ask =
-            self.reported() == FeedbackKind::ScreamDraft && self.controller.requirements().receiver_limit;
-        let feedback = self
-            .feedback
-            .filter(|&given| !self.controller.requirements().accepts(given))
-            .map(Unfit::Feedback);
-        let limit = self.receiver_limit.filter(|_| !can_ask).map(|_| Unfit::ReceiverLimit);
-        let target = self.delay_target.filter(|_| !self.controller.requirements().delay_target);
-        [feedback, target.map(|_| Unfit::DelayTarget), limit].into_iter().flatten().collect()
+    pub(super) fn unsupported(&self) -> Vec<Unsupported> {
+        let needs = self.controller.requirements();
+        let feedback = self.feedback.filter(|&given| !needs.accepts(given)).map(Unsupported::Feedback);
+        let has_target = self.delay_target.is_some() && !needs.delay_target;
+        let can_limit = self.reported() == FeedbackKind::ScreamDraft && needs.receiver_limit;
+        let has_limit = self.receiver_limit.is_some() && !can_limit;
+        let target = has_target.then_some(Unsupported::DelayTarget);
+        let limit = has_limit.then_some(Unsupported::ReceiverLimit);
+        [feedback, target, limit].into_iter().flatten().collect()
     }
 
     /// Replaces the controller; removes and returns the settings that the new one does not support.
-    pub(crate) fn put_under(&mut self, controller: Algorithm) -> Vec<Unfit> {
+    pub(crate) fn set_controller(&mut self, controller: Algorithm) -> Vec<Unsupported> {
         self.controller = controller;
-        let mut left_out = Vec::new();
+        let mut removed = Vec::new();
         // Removing the feedback may make another setting unsupported.
-        while let Some(&unfit) = self.unfit().first() {
-            match unfit {
-                Unfit::Feedback(_) => self.feedback = None,
-                Unfit::DelayTarget => self.delay_target = None,
-                Unfit::ReceiverLimit => self.receiver_limit = None,
+        while let Some(&setting) = self.unsupported().first() {
+            match setting {
+                Unsupported::Feedback(_) => self.feedback = None,
+                Unsupported::DelayTarget => self.delay_target = None,
+                Unsupported::ReceiverLimit => self.receiver_limit = None,
             }
-            left_out.push(unfit);
+            removed.push(setting);
         }
-        left_out
+        removed
     }
 
     /// All intervals in which a video pauses, sorted and joined.

@@ -7,6 +7,7 @@ use giusto_sim::{
         queue::{CoDelConfig, DualPi2Config, FqCodelConfig, Limit, PieConfig, RedConfig, StepMarkConfig},
     },
     machine::Machine,
+    packet::LinkId,
     traffic::{
         Departures, Periods,
         tcp::{self, Algorithm},
@@ -23,6 +24,10 @@ pub const DEFAULT_QUEUE: TimeDelta = TimeDelta::from_millis(300);
 /// The suffix of the id of a link's reverse direction.
 pub const REVERSE: &str = ":reverse";
 
+/// Congestion controls of TCP by their names.
+pub(super) const TCP_CONTROLS: [(&str, Algorithm); 2] =
+    [("new-reno", Algorithm::NewReno), ("cubic", Algorithm::Cubic)];
+
 /// A valid scenario: it can be simulated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
@@ -37,6 +42,20 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// A scenario of this name without links and flows.
+    pub(super) fn empty(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            description: String::new(),
+            seed: 1,
+            duration: TimeDelta::ZERO,
+            warmup: TimeDelta::ZERO,
+            links: Vec::new(),
+            flows: Vec::new(),
+            expectations: Vec::new(),
+        }
+    }
+
     /// Name, also of result folders.
     pub fn name(&self) -> &str {
         &self.name
@@ -77,6 +96,12 @@ impl Scenario {
         &self.expectations
     }
 
+    /// The links of these ids, as they are numbered in a simulation.
+    pub(crate) fn link_ids(&self, ids: &[String]) -> Vec<LinkId> {
+        let index = |id: &String| self.links.iter().position(|link| link.id == *id).unwrap_or(usize::MAX);
+        ids.iter().map(|id| LinkId(index(id) as u32)).collect()
+    }
+
     /// The end of a run.
     pub fn end(&self) -> Timestamp {
         Timestamp::ZERO + self.duration
@@ -87,14 +112,9 @@ impl Scenario {
     /// Comments, layout and the order of keys in the file do not change it; any value does, whether it is given, a default, or
     /// read from a trace file. The version of the algorithms is not part of it.
     pub fn fingerprint(&self) -> String {
-        use std::fmt::Write;
         let without_seed = Self { seed: 0, ..self.clone() };
-        let mut hex = String::new();
-        for byte in Sha256::digest(format!("{without_seed:?}")) {
-            // Writing to a `String` cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-        }
-        hex
+        let digest = Sha256::digest(format!("{without_seed:?}"));
+        digest.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
     }
 }
 
@@ -299,13 +319,10 @@ impl FlowKind {
     pub fn controller(&self) -> Option<String> {
         match self {
             Self::Source { .. } | Self::Paced { .. } => None,
-            Self::Tcp { settings, .. } => Some(
-                match settings.algorithm {
-                    Algorithm::Cubic => "cubic",
-                    Algorithm::NewReno => "new-reno",
-                }
-                .to_owned(),
-            ),
+            Self::Tcp { settings, .. } => {
+                let own = TCP_CONTROLS.iter().find(|(_, algorithm)| *algorithm == settings.algorithm);
+                own.map(|(name, _)| (*name).to_owned())
+            }
             Self::Media(media) => Some(media.controller.name().to_owned()),
         }
     }

@@ -14,11 +14,10 @@ const COLUMNS: &str = "write lines of time_s,rate_bps, such as 12.5,3000000";
 
 /// Reads a file of the columns `time_s,rate_bps`. Each rate holds from its time on; the trace repeats after `period`.
 pub(super) fn rates(path: &Path, period: Option<TimeDelta>) -> Result<RateProfile, String> {
-    let mut steps: Vec<(Timestamp, DataRate)> = Vec::new();
-    each_line(path, |text| {
+    let line = |text: &str, steps: &[(Timestamp, DataRate)]| {
         let fields: Vec<&str> = text.split(',').map(str::trim).collect();
         if steps.is_empty() && fields == ["time_s", "rate_bps"] {
-            return Ok(());
+            return Ok(None);
         }
         let [time, rate] = fields[..] else {
             return Err(format!("expected two columns, found \"{text}\": {COLUMNS}"));
@@ -27,59 +26,60 @@ pub(super) fn rates(path: &Path, period: Option<TimeDelta>) -> Result<RateProfil
         let seconds = number(time).ok_or_else(|| wrong(time))?;
         let bps = number(rate).ok_or_else(|| wrong(rate))?;
         if bps.round() < 1.0 {
-            return Err(format!(
-                "rate must be above 0 bit/s, found \"{rate}\": remove the line, or model an outage as loss"
-            ));
+            let fix = "remove the line, or model an outage as loss";
+            return Err(format!("rate must be above 0 bit/s, found \"{rate}\": {fix}"));
         }
         let at = Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds);
-        if let Some(&(before, _)) = steps.last().filter(|&&(before, _)| at <= before) {
-            let before = before.as_seconds();
-            return Err(format!("times must increase, found {seconds} s after {before} s"));
+        match steps.last() {
+            Some((before, _)) if at <= *before => {
+                Err(format!("times must increase, found {seconds} s after {} s", before.as_seconds()))
+            }
+            _ => Ok(Some((at, DataRate::from_bps(bps.round() as u64)))),
         }
-        steps.push((at, DataRate::from_bps(bps.round() as u64)));
-        Ok(())
-    })?;
-    if steps.is_empty() {
-        return Err(format!("{}:1: the trace is empty: {COLUMNS}", path.display()));
-    }
-    let profile = RateProfile::Steps { steps, period };
-    profile.check().map_err(|error| format!("{}:1: {error}", path.display()))?;
-    Ok(profile)
+    };
+    profile(path, COLUMNS, line, |steps| RateProfile::Steps { steps, period })
 }
 
 /// Reads a trace of Mahimahi: the millisecond of a delivery opportunity on each line.
 pub(super) fn mahimahi(path: &Path) -> Result<RateProfile, String> {
     const LINES: &str = "write one whole number of milliseconds on each line";
-    let mut at: Vec<Timestamp> = Vec::new();
-    each_line(path, |text| {
+    let line = |text: &str, at: &[Timestamp]| {
         let millis: u64 =
             text.parse().map_err(|_| format!("expected milliseconds, found \"{text}\": {LINES}"))?;
         let moment = Timestamp::from_nanos(millis.saturating_mul(1_000_000));
-        if let Some(before) = at.last().filter(|&&before| moment < before) {
-            let before = before.as_nanos() / 1_000_000;
-            return Err(format!("times must not decrease, found {millis} ms after {before} ms"));
+        match at.last() {
+            Some(before) if moment < *before => {
+                let before = before.as_nanos() / 1_000_000;
+                Err(format!("times must not decrease, found {millis} ms after {before} ms"))
+            }
+            _ => Ok(Some(moment)),
         }
-        at.push(moment);
-        Ok(())
-    })?;
-    if at.is_empty() {
-        return Err(format!("{}:1: the trace is empty: {LINES}", path.display()));
-    }
-    let profile = RateProfile::Opportunities { at, bytes: OPPORTUNITY_BYTES };
-    profile.check().map_err(|error| format!("{}:1: {error}", path.display()))?;
-    Ok(profile)
+    };
+    profile(path, LINES, line, |at| RateProfile::Opportunities { at, bytes: OPPORTUNITY_BYTES })
 }
 
-/// Calls `read` with each line that is not empty; its errors are reported with file and line.
-fn each_line(path: &Path, mut read: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
+/// The profile of the values that `read` finds on the lines of a file, given those before; errors name the file and the line.
+fn profile<T>(
+    path: &Path,
+    layout: &str,
+    read: impl Fn(&str, &[T]) -> Result<Option<T>, String>,
+    make: impl FnOnce(Vec<T>) -> RateProfile,
+) -> Result<RateProfile, String> {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let at = |number: usize, what: String| format!("{}:{number}: {what}", path.display());
+    let mut values = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let content = line.split('#').next().unwrap_or_default().trim_start_matches('\u{feff}').trim();
         if !content.is_empty() {
-            read(content).map_err(|what| format!("{}:{number}: {what}", path.display()))?;
+            values.extend(read(content, &values).map_err(|what| at(number, what))?);
         }
     }
-    Ok(())
+    if values.is_empty() {
+        return Err(at(1, format!("the trace is empty: {layout}")));
+    }
+    let profile = make(values);
+    profile.check().map_err(|error| at(1, error.to_string()))?;
+    Ok(profile)
 }
 
 fn number(text: &str) -> Option<f64> {

@@ -9,53 +9,66 @@ use giusto_pace::{Strategy, StrategyOptions};
 use giusto_sim::{
     link::{LinkError, queue::QueueError},
     network::Network,
-    packet::LinkId,
     traffic::Pattern,
 };
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
-    error::{At, Finding, KeyError, unknown},
+    change::{self, Change},
+    error::{self, At, Finding, KeyError, check},
     model::{FlowKind, FlowSpec, LinkSpec, QueueSpec, REVERSE, Scenario, Start, Transfers},
 };
 
 /// The maximum number of flows, all of `count` included: it bounds the memory of a run.
 const MAX_FLOWS: u64 = 100_000;
 
+/// The scenario with its changes, or everything that is wrong with it.
+pub(super) fn scenario(mut scenario: Scenario, changes: &[Change]) -> Result<Scenario, Vec<Finding>> {
+    let mut found = change::apply(&mut scenario.links, scenario.duration, changes);
+    found.extend(findings(&scenario));
+    if found.is_empty() { Ok(scenario) } else { Err(found) }
+}
+
 /// Everything that is wrong with `scenario`.
 ///
 /// Routes are checked only where all links and flows are valid, and expectations only where everything else is.
-pub(super) fn scenario(scenario: &Scenario) -> Vec<Finding> {
+fn findings(scenario: &Scenario) -> Vec<Finding> {
+    let Scenario { name, duration, warmup, links, flows, .. } = scenario;
+    let lasts = *duration > TimeDelta::ZERO;
+    let checks = [
+        check(
+            is_folder_name(name),
+            "name",
+            format_args!("name {name:?} cannot be the name of a folder: use letters, digits and spaces"),
+        ),
+        check(lasts, "duration", format_args!("duration must be above 0 s, such as \"60 s\"")),
+        check(
+            !lasts || warmup < duration,
+            "warmup",
+            format_args!("warmup must be below the duration, {duration}, found {warmup}"),
+        ),
+        check(!links.is_empty(), "link", format_args!("no link: add one, as [[link]] with id, from and to")),
+        check(!flows.is_empty(), "flow", format_args!("no flow: add one, as [[flow]] with id and kind")),
+    ];
     let mut found = Vec::new();
-    let mut say = |key, text: String| found.push((At::new("", 0, key), text));
-    let Scenario { name, duration, warmup, .. } = scenario;
-    if !is_folder_name(name) {
-        say("name", format!("name {name:?} cannot be the name of a folder: use letters, digits and spaces"));
-    }
-    if *duration <= TimeDelta::ZERO {
-        say("duration", "duration must be above 0 s, such as \"60 s\"".to_owned());
-    } else if warmup >= duration {
-        say("warmup", format!("warmup must be below the duration, {duration}, found {warmup}"));
-    }
-    if scenario.links.is_empty() {
-        say("link", "no link: add one, as [[link]] with id, from and to".to_owned());
-    }
-    if scenario.flows.is_empty() {
-        say("flow", "no flow: add one, as [[flow]] with id and kind".to_owned());
-    }
-    links(&scenario.links, &mut found);
-    flows(scenario, &mut found);
+    found.extend(failed(checks).map(|(key, text)| (At::new("", 0, key), text)));
+    self::links(links, &mut found);
+    self::flows(scenario, &mut found);
     if found.is_empty() {
         routes(scenario, &mut found);
     }
     if found.is_empty() {
         for (index, expectation) in scenario.expectations.iter().enumerate() {
-            if let Err((key, text)) = expectation::validate(scenario, expectation) {
-                found.push((At::new("expect", index, key), format!("expect of {text}")));
-            }
+            let checks = [expectation::validate(scenario, expectation)];
+            let of = |(key, text)| (At::new("expect", index, key), format!("expect of {text}"));
+            found.extend(failed(checks).map(of));
         }
     }
     found
+}
+
+fn failed<const N: usize>(checks: [Result<(), KeyError>; N]) -> impl Iterator<Item = KeyError> {
+    checks.into_iter().filter_map(Result::err)
 }
 
 fn is_folder_name(name: &str) -> bool {
@@ -76,33 +89,27 @@ fn links(links: &[LinkSpec], found: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     let mut forward = 0_usize;
     for link in links {
+        let LinkSpec { id, from, to, config, queue } = link;
         // In a file, both directions are one link.
-        forward += usize::from(!link.id.ends_with(REVERSE));
-        let mut say = |key, text: String| {
-            let at = At::new("link", forward.saturating_sub(1), key);
-            found.push((at, format!("link \"{}\": {text}", link.id)));
-        };
-        if let Err(text) = id(link.id.strip_suffix(REVERSE).unwrap_or(&link.id)) {
-            say("id", text);
-        } else if !seen.insert(&link.id) {
-            say("id", "another link has this id: give each its own".to_owned());
-        }
-        if link.from == link.to {
-            say("to", format!("it starts and ends at \"{}\": name two nodes", link.from));
-        }
-        if let Err(error) = link.config.validate() {
-            let text = error.to_string();
-            let key = match error {
-                LinkError::Rate(_) => "rate",
-                LinkError::Delay(_) => "jitter",
-                _ if text.starts_with("duplication") => "duplication",
-                _ => "loss",
-            };
-            say(key, text);
-        }
-        if let Err(error) = queue(&link.queue) {
-            say("queue", format!("queue: {error}"));
-        }
+        forward += usize::from(!id.ends_with(REVERSE));
+        let checks = [
+            self::id(id.strip_suffix(REVERSE).unwrap_or(id)).map_err(|text| ("id", text)),
+            check(seen.insert(id), "id", format_args!("another link has this id: give each its own")),
+            check(from != to, "to", format_args!("it starts and ends at \"{from}\": name two nodes")),
+            config.validate().map_err(|error| {
+                let text = error.to_string();
+                let key = match error {
+                    LinkError::Rate(_) => "rate",
+                    LinkError::Delay(_) => "jitter",
+                    _ if text.starts_with("duplication") => "duplication",
+                    _ => "loss",
+                };
+                (key, text)
+            }),
+            self::queue(queue).map_err(|error| ("queue", format!("queue: {error}"))),
+        ];
+        let at = |key| At::new("link", forward.saturating_sub(1), key);
+        found.extend(failed(checks).map(|(key, text)| (at(key), format!("link \"{id}\": {text}"))));
     }
 }
 
@@ -119,46 +126,58 @@ fn queue(queue: &QueueSpec) -> Result<(), QueueError> {
 }
 
 fn flows(scenario: &Scenario, found: &mut Vec<Finding>) {
+    let known: Vec<&str> = scenario.links.iter().map(|link| link.id.as_str()).collect();
+    let links = |key, ids: &[String]| {
+        let mut unknown = ids.iter().filter_map(|id| error::known("link", id, &known).err());
+        unknown.next().map_or(Ok(()), |text| Err((key, format!("{key}: {text}"))))
+    };
     let mut seen = BTreeSet::new();
     let mut number = 0;
     for (index, flow) in scenario.flows.iter().enumerate() {
+        let FlowSpec { id, count, start, stop, via, back, .. } = flow;
         let at = |key| At::new("flow", index, key);
-        let mut say = |at, text: String| found.push((at, format!("flow \"{}\": {text}", flow.id)));
+        let of = |text: String| format!("flow \"{id}\": {text}");
         if let FlowKind::Media(media) = &flow.kind
             && let Err((key, element, text)) = media::validate(media)
         {
-            say(At { element, ..at(key) }, text);
+            found.push((At { element, ..at(key) }, of(text)));
         }
-        if let Err((key, text)) = kind(flow) {
-            say(at(key), text);
-        }
-        number += u64::from(flow.count);
-        if number > MAX_FLOWS {
-            say(at("count"), format!("at most {MAX_FLOWS} flows fit into a scenario, found {number} so far"));
-            return;
-        }
-        if let Err(text) = id(&flow.id) {
-            say(at("id"), text);
-        } else if let Some(taken) = flow.instances().find(|id| !seen.insert(id.clone())) {
-            say(at("id"), format!("another flow is called \"{taken}\": give each its own id"));
-        }
-        if flow.count == 0 {
-            say(at("count"), "count: must be at least 1, found 0".to_owned());
-        }
-        let latest = match flow.start {
-            Start::At(at) => at,
-            Start::Uniform(span) => Timestamp::ZERO + span,
+        number += u64::from(*count);
+        let is_few = number <= MAX_FLOWS;
+        let twice = if is_few { flow.instances().find(|id| !seen.insert(id.clone())) } else { None };
+        let latest = match start {
+            Start::At(at) => *at,
+            Start::Uniform(span) => Timestamp::ZERO + *span,
         };
-        if scenario.duration > TimeDelta::ZERO && latest >= scenario.end() {
-            say(at("start"), format!("start must be before the end of the run, {}", scenario.duration));
-        } else if flow.stop.is_some_and(|stop| stop <= latest) {
-            say(at("stop"), "stop must be after start".to_owned());
-        }
-        for (key, ids) in [("via", &flow.via), ("back", &flow.back)] {
-            if let Some(id) = ids.iter().find(|id| !scenario.links.iter().any(|link| link.id == **id)) {
-                let known: Vec<&str> = scenario.links.iter().map(|link| link.id.as_str()).collect();
-                say(at(key), format!("{key}: {}", unknown("link", id, &known)));
-            }
+        let starts = scenario.duration <= TimeDelta::ZERO || latest < scenario.end();
+        let checks = [
+            kind(flow),
+            check(
+                is_few,
+                "count",
+                format_args!("at most {MAX_FLOWS} flows fit into a scenario, found {number} so far"),
+            ),
+            self::id(id).map_err(|text| ("id", text)),
+            twice.map_or(Ok(()), |taken| {
+                Err(("id", format!("another flow is called \"{taken}\": give each its own id")))
+            }),
+            check(*count > 0, "count", format_args!("count: must be at least 1, found 0")),
+            check(
+                starts,
+                "start",
+                format_args!("start must be before the end of the run, {}", scenario.duration),
+            ),
+            check(
+                !starts || stop.is_none_or(|stop| stop > latest),
+                "stop",
+                format_args!("stop must be after start"),
+            ),
+            links("via", via),
+            links("back", back),
+        ];
+        found.extend(failed(checks).map(|(key, text)| (at(key), of(text))));
+        if !is_few {
+            return;
         }
     }
 }
@@ -171,42 +190,25 @@ fn kind(flow: &FlowSpec) -> Result<(), KeyError> {
             pattern.validate().map_err(|error| ("kind", error.to_string()))
         }
         FlowKind::Paced { strategy, plan, machine, .. } => {
-            if *strategy == Strategy::Unpaced && machine.send_cost <= TimeDelta::ZERO {
-                let text =
-                    "unpaced would send without end at one moment: set machine = { send-cost = \"10 us\" }";
-                return Err(("strategy", text.to_owned()));
-            }
+            let takes_time = *strategy != Strategy::Unpaced || machine.send_cost > TimeDelta::ZERO;
+            let fix = "set machine = { send-cost = \"10 us\" }";
+            let text = format_args!("unpaced would send without end at one moment: {fix}");
+            check(takes_time, "strategy", text)?;
             let schedule = strategy.build(plan, StrategyOptions::default());
             schedule.map(drop).map_err(|error| ("strategy", error.to_string()))
         }
         FlowKind::Tcp { settings, transfers } => {
             if let Transfers::Short { sizes: (min, max), starting_on, .. } = transfers {
-                if min > max {
-                    return Err(("size", format!("size runs from {min} B down to {max} B: swap them")));
-                }
-                if *starting_on > flow.count {
-                    let count = flow.count;
-                    return Err((
-                        "starting-on",
-                        format!("starting-on must be at most count, {count}, found {starting_on}"),
-                    ));
-                }
+                let text = format_args!("size runs from {min} B down to {max} B: swap them");
+                check(min <= max, "size", text)?;
+                let count = flow.count;
+                let text = format_args!("starting-on must be at most count, {count}, found {starting_on}");
+                check(*starting_on <= count, "starting-on", text)?;
             }
-            settings.validate().map_err(|error| {
-                let text = error.to_string();
-                (settings_key(&text), text)
-            })
+            settings.validate().map_err(|error| (error.setting, error.to_string()))
         }
         FlowKind::Media(_) => Ok(()),
     }
-}
-
-/// The key of a file that an error of TCP names.
-fn settings_key(text: &str) -> &'static str {
-    ["mss", "initial-window", "slow-start-limit", "segments-per-ack", "receive-window", "delayed-ack"]
-        .into_iter()
-        .find(|key| text.contains(key))
-        .unwrap_or("min-rto")
 }
 
 /// Checks that every flow has its route, and its reverse route where it needs one.
@@ -241,8 +243,7 @@ fn route(
     if via.is_empty() {
         return network.route(start, end).map(drop).map_err(|error| error.to_string());
     }
-    let index = |id: &String| scenario.links.iter().position(|link| link.id == *id).unwrap_or(usize::MAX);
-    let links: Vec<LinkId> = via.iter().map(|id| LinkId(index(id) as u32)).collect();
+    let links = scenario.link_ids(via);
     network.route_via(start, &links).map_err(|error| error.to_string())?;
     let reached = links.last().and_then(|last| network.links().get(last.0 as usize)).map(|ends| ends.to);
     match reached {

@@ -10,11 +10,11 @@ use serde::Serialize;
 use crate::{
     record::RunRecord,
     scenario::{
-        Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unfit, feedback_name,
+        Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unsupported, feedback_name,
     },
 };
 
-/// Which controllers are compared, each once.
+/// The controllers of a comparison, each once.
 ///
 /// # Example
 ///
@@ -30,7 +30,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Controllers(pub Vec<Algorithm>);
 
-/// The controllers of a comparison that names none.
+/// The default controllers of a comparison.
 const DEFAULT: [&str; 6] =
     ["fixed", "gcc:libwebrtc+giusto", "gcc:remb", "scream:d00+giusto", "scream:rfc8298+giusto", "scream:v2"];
 
@@ -45,15 +45,15 @@ impl Default for Controllers {
 impl FromStr for Controllers {
     type Err = String;
 
-    /// Reads names with commas between them, or `all`.
+    /// Parses names separated by commas, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text.trim() == "all" {
             return Ok(Self(Algorithm::all().collect::<Vec<_>>()));
         }
         let mut kinds = Vec::new();
         for name in text.split(',') {
-            let kind: Algorithm =
-                name.trim().parse().map_err(|error| format!("{error}; all by itself takes every one"))?;
+            let kind = name.trim().parse::<Algorithm>();
+            let kind = kind.map_err(|error| format!("{error}; all by itself takes every one"))?;
             if kinds.contains(&kind) {
                 return Err(format!("{kind} is given twice: leave one out"));
             }
@@ -73,17 +73,17 @@ pub struct Contender {
     /// The feedback of each compared flow of the scenario, by the flow's name.
     pub feedback: BTreeMap<String, String>,
     /// Settings of the scenario that this controller does not support, with the flow's name.
-    left_out: Vec<(String, Unfit)>,
+    removed: Vec<(String, Unsupported)>,
 }
 
 /// The scenario of `document` with `settings` under each of `controllers`: of all its media flows, or of `flow` alone.
 ///
-/// Feedback that a controller does not hear gives way to what it wants, and other settings that it cannot have are left out;
-/// [`notes`] tells of them.
+/// Settings that a controller does not support are removed, and feedback that it does not accept is replaced by what it requires;
+/// [`notes`] lists them.
 ///
 /// # Errors
 ///
-/// [`ScenarioError`]: the scenario is wrong, no flow of it is media, or none of these is called `flow`.
+/// [`ScenarioError`]: the scenario is not valid, it has no media flow, or none that is called `flow`.
 pub fn contenders(
     document: &Document,
     settings: &[Setting],
@@ -92,22 +92,24 @@ pub fn contenders(
 ) -> Result<Vec<Contender>, ScenarioError> {
     let compared = |id: &str| flow.is_none_or(|flow| flow == id);
     let contender = |&controller: &Algorithm| {
-        let (mut feedback, mut left_out) = (BTreeMap::new(), Vec::new());
+        let (mut feedback, mut removed) = (BTreeMap::new(), Vec::new());
         let scenario = document.scenario_with(settings, |flows| {
             for (id, media) in media_of(flows).filter(|(id, _)| compared(id)) {
-                left_out.extend(media.put_under(controller).into_iter().map(|unfit| (id.to_owned(), unfit)));
+                removed.extend(
+                    media.set_controller(controller).into_iter().map(|setting| (id.to_owned(), setting)),
+                );
                 feedback.insert(id.to_owned(), feedback_name(media.reported()).to_owned());
             }
         })?;
         if feedback.is_empty() {
             return Err(nothing_to_compare(&scenario, flow));
         }
-        Ok(Contender { controller, scenario, feedback, left_out })
+        Ok(Contender { controller, scenario, feedback, removed })
     };
     controllers.0.iter().map(contender).collect()
 }
 
-/// The media flows, by what the scenario calls them.
+/// The media flows and their ids.
 fn media_of(flows: &mut [FlowSpec]) -> impl Iterator<Item = (&str, &mut MediaSpec)> {
     flows.iter_mut().filter_map(|spec| match &mut spec.kind {
         FlowKind::Media(media) => Some((spec.id.as_str(), media)),
@@ -123,8 +125,8 @@ fn nothing_to_compare(scenario: &Scenario, flow: Option<&str>) -> ScenarioError 
             format!("--flow {flow}: no such flow is of kind media: known are {}", known.join(", "))
         }
         _ => {
-            let mend = "compare a scenario with a flow of kind media";
-            format!("{}: no flow has a controller that can be chosen: {mend}", scenario.name())
+            let fix = "compare a scenario with a flow of kind media";
+            format!("{}: no flow has a controller that can be chosen: {fix}", scenario.name())
         }
     };
     ScenarioError::new(vec![text])
@@ -133,33 +135,32 @@ fn nothing_to_compare(scenario: &Scenario, flow: Option<&str>) -> ScenarioError 
 /// Changes besides the controllers, a sentence each.
 pub fn notes(contenders: &[Contender]) -> Vec<String> {
     let mut notes = Vec::new();
-    // One sentence for all controllers that cannot have the same.
-    let mut without: Vec<(&str, Unfit, Vec<&str>)> = Vec::new();
-    for contender in contenders {
-        let controller = contender.controller.name();
-        for (flow, unfit) in &contender.left_out {
-            if let Unfit::Feedback(given) = unfit {
-                let heard = contender.feedback.get(flow).map_or("its own", String::as_str);
-                let given = feedback_name(*given);
-                notes.push(format!(
-                    "{controller} hears nothing in {given}, which the scenario gives {flow}: it is given {heard}."
-                ));
-            } else if let Some((.., those)) =
-                without.iter_mut().find(|(id, what, _)| id == flow && what == unfit)
-            {
-                those.push(controller);
-            } else {
-                without.push((flow, *unfit, vec![controller]));
+    // One sentence for all controllers without the same setting.
+    let mut without: Vec<(_, Vec<&str>)> = Vec::new();
+    for Contender { controller, feedback, removed, .. } in contenders {
+        for (flow, setting) in removed {
+            let (key, why) = match setting {
+                Unsupported::Feedback(given) => {
+                    let heard = feedback.get(flow).map_or("its own", String::as_str);
+                    let given = feedback_name(*given);
+                    notes.push(format!(
+                        "{controller} hears nothing in {given}, which the scenario gives {flow}: it is given {heard}."
+                    ));
+                    continue;
+                }
+                Unsupported::ReceiverLimit => {
+                    ("receiver-limit", "only scream:d00 and scream:d00+giusto with scream-draft support it")
+                }
+                Unsupported::DelayTarget => ("delay-target", "no such delay is aimed at"),
+            };
+            let group = (key, flow.as_str(), why);
+            match without.iter_mut().find(|(known, _)| *known == group) {
+                Some((_, controllers)) => controllers.push(controller.name()),
+                None => without.push((group, vec![controller.name()])),
             }
         }
     }
-    notes.extend(without.into_iter().map(|(flow, unfit, controllers)| {
-        let (key, why) = match unfit {
-            Unfit::ReceiverLimit => {
-                ("receiver-limit", "only scream:d00 and scream:d00+giusto with scream-draft support it")
-            }
-            Unfit::DelayTarget | Unfit::Feedback(_) => ("delay-target", "no such delay is aimed at"),
-        };
+    notes.extend(without.into_iter().map(|((key, flow, why), controllers)| {
         format!("Without the {key} that the scenario gives {flow}, since {why}: {}.", controllers.join(", "))
     }));
     notes

@@ -1,4 +1,4 @@
-//! The finished runs of a sweep, line by line on disk, so that nothing is lost when it is ended early.
+//! The finished runs of a sweep on disk, one a line, so that nothing is lost when it is ended early.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use super::{outcome::Finished, plan::Planned};
 /// The name of a journal in its folder.
 const NAME: &str = "journal.jsonl";
 
-/// Why a journal cannot be kept or continued.
+/// A journal cannot be written or continued.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
@@ -24,12 +24,12 @@ pub enum JournalError {
     /// There is none to continue.
     #[error("{}: no sweep is kept here: leave out --resume, or give the folder of the sweep that was broken off", .0.display())]
     Missing(PathBuf),
-    /// It tells of something else.
+    /// It is of another scenario.
     #[error("{}: kept for {of}: give another folder, or the scenario as it was", path.display())]
     Other {
         /// The journal.
         path: PathBuf,
-        /// Of what.
+        /// That scenario.
         of: String,
     },
     /// A line cannot be read.
@@ -37,17 +37,17 @@ pub enum JournalError {
     Line {
         /// The journal.
         path: PathBuf,
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: usize,
         /// What is wrong with it.
         why: String,
     },
-    /// The system refused.
+    /// The system returned an error.
     #[error("{}: {source}: free some space, or choose a folder that you may write to", path.display())]
     Io {
         /// The journal.
         path: PathBuf,
-        /// What it said.
+        /// That error.
         source: io::Error,
     },
 }
@@ -70,22 +70,17 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`JournalError::Exists`], or the system refused.
+    /// [`JournalError::Exists`] or [`JournalError::Io`].
     pub fn create(folder: &Path, scenario: &str) -> Result<Self, JournalError> {
         let path = folder.join(NAME);
-        let file = File::options().append(true).create_new(true).open(&path).map_err(|source| {
-            if source.kind() == io::ErrorKind::AlreadyExists {
-                JournalError::Exists(folder.to_owned())
-            } else {
-                JournalError::Io { path: path.clone(), source }
-            }
+        let result = File::options().append(true).create_new(true).open(&path);
+        let file = result.map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => JournalError::Exists(folder.to_owned()),
+            _ => JournalError::Io { path: path.clone(), source },
         })?;
         let mut journal = Self { path, file };
-        if let Err(error) = journal.write(&header(scenario)) {
-            // A journal without its first line is of no use to anyone.
-            let _ = fs::remove_file(&journal.path);
-            return Err(error);
-        }
+        // A journal without its first line is of no use.
+        journal.write(&header(scenario)).inspect_err(|_| drop(fs::remove_file(&journal.path)))?;
         Ok(journal)
     }
 
@@ -95,7 +90,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`JournalError`]: there is none, it is of another scenario, or of what this one was before it was changed.
+    /// [`JournalError`]: there is none, or it is of another scenario, or of this one before a change.
     pub fn resume(
         folder: &Path,
         scenario: &str,
@@ -111,41 +106,41 @@ impl Journal {
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
         let text = String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default());
         let mut lines = text.lines().zip(1..);
-        let mut file = File::options().append(true).open(&path).map_err(failure)?;
+        let file = File::options().append(true).open(&path).map_err(failure)?;
         file.set_len(whole as u64).map_err(failure)?;
         let unreadable = |line, error: serde_json::Error| JournalError::Line {
             path: path.clone(),
             line,
             why: error.to_string(),
         };
+        let mut journal = Self { path: path.clone(), file };
+        let other = |of| JournalError::Other { path: path.clone(), of };
         let expected = header(scenario);
-        if let Some((line, number)) = lines.next() {
-            let found: Header = serde_json::from_str(line).map_err(|error| unreadable(number, error))?;
-            if found != expected {
-                let of = format!("\"{}\" by giusto {}", found.scenario, found.giusto);
-                return Err(JournalError::Other { path, of });
+        match lines.next() {
+            Some((line, number)) => {
+                let found: Header = serde_json::from_str(line).map_err(|error| unreadable(number, error))?;
+                if found != expected {
+                    return Err(other(format!("\"{}\" by giusto {}", found.scenario, found.giusto)));
+                }
             }
-        } else {
-            writeln(&mut file, &expected).map_err(failure)?;
+            None => journal.write(&expected)?,
         }
-        let mut known = Vec::new();
-        for (line, number) in lines {
-            known.push(serde_json::from_str::<Finished>(line).map_err(|error| unreadable(number, error))?);
-        }
-        let fingerprints: BTreeMap<_, &str> =
-            planned.iter().map(|planned| (planned.key(), planned.fingerprint.as_str())).collect();
+        let read = |(line, number)| serde_json::from_str(line).map_err(|error| unreadable(number, error));
+        let known: Vec<Finished> = lines.map(read).collect::<Result<_, _>>()?;
+        let fingerprints: BTreeMap<_, &String> =
+            planned.iter().map(|planned| (planned.key(), &planned.fingerprint)).collect();
         let changed = |run: &&Finished| {
             let now = fingerprints.get(&(run.parameters.clone(), run.seed.clone()));
-            now.is_some_and(|now| *now != run.fingerprint)
+            now.is_some_and(|now| **now != run.fingerprint)
         };
         if let Some(run) = known.iter().find(changed) {
-            let of = format!("the scenario as it was before it was changed (run of seed {})", run.seed);
-            return Err(JournalError::Other { path, of });
+            let seed = &run.seed;
+            return Err(other(format!("the scenario as it was before it was changed (run of seed {seed})")));
         }
-        Ok((Self { path, file }, known))
+        Ok((journal, known))
     }
 
-    /// Keeps a run; when this returns it is on disk.
+    /// Writes a finished run; when this returns it is on disk.
     ///
     /// # Errors
     ///
@@ -155,16 +150,15 @@ impl Journal {
     }
 
     fn write(&mut self, value: &impl Serialize) -> Result<(), JournalError> {
-        writeln(&mut self.file, value).map_err(|source| JournalError::Io { path: self.path.clone(), source })
+        let write = |file: &mut File| {
+            let line = serde_json::to_string(value)? + "\n";
+            file.write_all(line.as_bytes())?;
+            file.sync_data()
+        };
+        write(&mut self.file).map_err(|source| JournalError::Io { path: self.path.clone(), source })
     }
 }
 
 fn header(scenario: &str) -> Header {
     Header { giusto: env!("CARGO_PKG_VERSION").to_owned(), scenario: scenario.to_owned() }
-}
-
-fn writeln(file: &mut File, value: &impl Serialize) -> io::Result<()> {
-    let line = serde_json::to_string(value)? + "\n";
-    file.write_all(line.as_bytes())?;
-    file.sync_data()
 }

@@ -1,7 +1,7 @@
-//! Many runs of one scenario: with other values, with other seeds.
+//! Many runs of one scenario with different values and seeds.
 //!
 //! A sweep is a pure function of scenario, values and seeds: its outcome does not depend on the number of threads. Finished runs can
-//! be kept in a [`Journal`], from which a sweep that was ended early continues.
+//! be written to a [`Journal`], from which a sweep that was ended early continues.
 
 mod fingerprint;
 mod journal;

@@ -48,59 +48,51 @@ pub struct Outcome {
     pub missing: usize,
 }
 
-/// Runs what of `planned` is not among `known`, on the threads of rayon's current pool.
+/// Runs those of `planned` that are not among `known`, on the threads of rayon's current pool.
 ///
-/// `run` gives none where it was broken off; if it panics, that run has failed and the others go on. `finished` is told of each
-/// run as it ends, in any order, one at a time.
+/// `run` returns `None` if it was ended early; if it panics, that run has failed and the others go on. `finished` is called with
+/// each run as it ends, in any order, one at a time.
 pub fn run(
     planned: &[Planned],
     known: Vec<Finished>,
     run: impl Fn(&Planned) -> Option<RunRecord> + Sync,
     finished: impl FnMut(&Finished) + Send,
 ) -> Outcome {
-    enum End {
-        Finished(Box<Finished>),
-        Failed(Failed),
-        Missing,
-    }
     let mut known: BTreeMap<_, _> =
         known.into_iter().map(|run| ((run.parameters.clone(), run.seed.clone()), run)).collect();
     let with_known: Vec<(&Planned, Option<Finished>)> =
         planned.iter().map(|run| (run, known.remove(&run.key()))).collect();
     let finished = Mutex::new(finished);
-    let ends: Vec<End> = with_known
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|(planned, known)| {
-            if let Some(known) = known {
-                return End::Finished(Box::new(known));
-            }
-            let (parameters, seed) = planned.key();
-            match catch_unwind(AssertUnwindSafe(|| run(planned))) {
-                Ok(Some(result)) => {
-                    let run = Finished { seed, parameters, fingerprint: planned.fingerprint.clone(), result };
-                    if let Ok(mut finished) = finished.lock() {
-                        finished(&run);
-                    }
-                    End::Finished(Box::new(run))
+    let end = |(planned, known): (&Planned, Option<Finished>)| {
+        if known.is_some() {
+            return Ok(known);
+        }
+        let (parameters, seed) = planned.key();
+        match catch_unwind(AssertUnwindSafe(|| run(planned))) {
+            Ok(result) => Ok(result.map(|result| {
+                let run = Finished { seed, parameters, fingerprint: planned.fingerprint.clone(), result };
+                if let Ok(mut finished) = finished.lock() {
+                    finished(&run);
                 }
-                Ok(None) => End::Missing,
-                Err(panic) => End::Failed(Failed { seed, parameters, why: message(&*panic) }),
-            }
-        })
-        .collect();
+                run
+            })),
+            Err(panic) => Err(Failed { seed, parameters, why: message(&*panic) }),
+        }
+    };
+    let ends: Vec<Result<Option<Finished>, Failed>> =
+        with_known.into_par_iter().with_max_len(1).map(end).collect();
     let mut outcome = Outcome::default();
     for end in ends {
         match end {
-            End::Finished(run) => outcome.finished.push(*run),
-            End::Failed(run) => outcome.failed.push(run),
-            End::Missing => outcome.missing += 1,
+            Ok(Some(run)) => outcome.finished.push(run),
+            Ok(None) => outcome.missing += 1,
+            Err(run) => outcome.failed.push(run),
         }
     }
     outcome
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text =
         panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());

@@ -1,26 +1,30 @@
-//! Which runs a sweep has.
+//! The runs of a sweep.
 
-use std::{collections::BTreeMap, str::FromStr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    str::FromStr,
+    sync::Arc,
+};
 
 use super::fingerprint::fingerprint;
 use crate::scenario::{Document, Scenario, ScenarioError, Setting};
 
-/// The most runs that a sweep may have: more would be a slip of the finger.
+/// The maximum number of runs of a sweep: more are taken for a typing error.
 const MAX_RUNS: usize = 1_000_000;
 
-/// A path of a scenario and the values that it takes in turn: `KEY=A,B,C`.
+/// A setting of a scenario and its values in turn: `KEY=A,B,C`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values {
-    /// What is set: `link.bottleneck.rate`.
+    /// The path of the setting: `link.bottleneck.rate`.
     pub path: String,
-    /// Its values, as in a file; a text needs no quotes.
+    /// Its values, as in a file; a string needs no quotes.
     pub values: Vec<String>,
 }
 
 impl FromStr for Values {
     type Err = String;
 
-    /// Reads `KEY=A,B,C`. Commas between brackets, braces or quotes separate nothing.
+    /// Parses `KEY=A,B,C`. Commas within brackets, braces or quotes do not separate values.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong =
             || format!("\"{text}\" is not KEY=A,B,C: write, for example, link.bottleneck.rate=1M,2M,5M");
@@ -81,86 +85,77 @@ impl FromStr for Seeds {
 pub struct Sweep {
     /// The scenario.
     pub document: Document,
-    /// What is set, each with the values that it takes; all are combined.
+    /// Settings, each with its values; all are combined.
     pub values: Vec<Values>,
-    /// The seeds, each with every combination.
+    /// Random seeds, each with every combination.
     pub seeds: Seeds,
 }
 
-/// A run that is to be done.
+/// A run to be made.
 #[derive(Debug, Clone)]
 pub struct Planned {
-    /// The scenario, with all that is set.
+    /// The scenario with its settings.
     pub scenario: Arc<Scenario>,
     /// Its digest: see [`fingerprint`].
     pub fingerprint: String,
-    /// What is set, by its path.
+    /// The parameters that were set, by their paths.
     pub parameters: BTreeMap<String, String>,
-    /// What its chance derives from.
+    /// Random seed.
     pub seed: u64,
 }
 
 impl Planned {
-    /// What tells it from the other runs of a sweep.
+    /// Its key among the runs of a sweep: parameters and seed.
     pub(super) fn key(&self) -> (BTreeMap<String, String>, String) {
         (self.parameters.clone(), self.seed.to_string())
     }
 }
 
 impl Sweep {
-    /// Every combination of values with every seed, in this order; the last value changes first, and the seeds before it.
+    /// Every combination of values with every seed. The seed changes first, then the values of the last setting.
     ///
     /// # Errors
     ///
-    /// [`ScenarioError`] names what is wrong with a combination.
+    /// [`ScenarioError`] lists the problems of all combinations.
     pub fn plan(&self) -> Result<Vec<Planned>, ScenarioError> {
         let mut combinations: Vec<Vec<Setting>> = vec![Vec::new()];
         for Values { path, values } in &self.values {
-            combinations = combinations
-                .iter()
-                .flat_map(|combination| {
-                    values.iter().map(|value| {
-                        let setting = Setting { path: path.clone(), value: value.clone() };
-                        combination.iter().cloned().chain([setting]).collect()
-                    })
-                })
-                .collect();
+            let all: Vec<Setting> =
+                values.iter().map(|value| Setting { path: path.clone(), value: value.clone() }).collect();
+            let with = |before: Vec<Setting>| {
+                all.iter().map(move |own| [&before[..], std::slice::from_ref(own)].concat())
+            };
+            combinations = combinations.into_iter().flat_map(with).collect();
         }
-        let mut problems = Vec::new();
+        let mut problems: Vec<String> = Vec::new();
         let mut planned = Vec::new();
         for combination in combinations {
-            match self.document.scenario(&combination) {
-                Ok(scenario) => {
-                    let fingerprint = fingerprint(&scenario);
-                    let scenario = Arc::new(scenario);
-                    let parameters: BTreeMap<String, String> =
-                        combination.into_iter().map(|setting| (setting.path, setting.value)).collect();
-                    planned.extend(self.seeds.0.iter().map(|&seed| Planned {
-                        scenario: Arc::clone(&scenario),
-                        fingerprint: fingerprint.clone(),
-                        parameters: parameters.clone(),
-                        seed,
-                    }));
-                }
+            let scenario = match self.document.scenario(&combination) {
+                Ok(scenario) => Arc::new(scenario),
                 Err(error) => {
-                    for problem in error.problems() {
-                        if !problems.contains(problem) {
-                            problems.push(problem.clone());
-                        }
-                    }
+                    let known = |problem: &&String| !problems.contains(problem);
+                    let new: Vec<String> = error.problems().iter().filter(known).cloned().collect();
+                    problems.extend(new);
+                    continue;
                 }
-            }
+            };
+            let fingerprint = fingerprint(&scenario);
+            let parameters: BTreeMap<String, String> =
+                combination.into_iter().map(|setting| (setting.path, setting.value)).collect();
+            planned.extend(self.seeds.0.iter().map(|&seed| Planned {
+                scenario: Arc::clone(&scenario),
+                fingerprint: fingerprint.clone(),
+                parameters: parameters.clone(),
+                seed,
+            }));
         }
         if problems.is_empty() { Ok(planned) } else { Err(ScenarioError::new(problems)) }
     }
 
-    /// How many runs there are.
+    /// Number of runs.
     pub fn len(&self) -> usize {
-        self.values
-            .iter()
-            .map(|values| values.values.len())
-            .product::<usize>()
-            .saturating_mul(self.seeds.0.len())
+        let values = self.values.iter().map(|values| values.values.len());
+        values.product::<usize>().saturating_mul(self.seeds.0.len())
     }
 
     /// Whether there is no run.
@@ -168,34 +163,30 @@ impl Sweep {
         self.len() == 0
     }
 
-    /// What is wrong with the whole, before any scenario is made.
+    /// Checks the values and seeds, before any scenario is made.
     ///
     /// # Errors
     ///
-    /// One line with the mend.
+    /// One line with the fix.
     pub fn check(&self) -> Result<(), String> {
-        let paths = || self.values.iter().map(|values| values.path.as_str());
-        if paths().any(|path| path == "seed") {
-            return Err("--set seed: seeds are given by --seeds, such as --seeds 1..30".to_owned());
-        }
-        if let Some((_, twice)) =
-            paths().enumerate().find(|(place, path)| paths().take(*place).any(|other| other == *path))
-        {
-            return Err(format!("--set {twice}: given twice: give all its values at once, as {twice}=A,B"));
-        }
-        let whole: Vec<Vec<String>> = paths().map(|path| self.document.whole_path(path)).collect();
-        for (place, later) in whole.iter().enumerate() {
-            let hidden =
-                whole.iter().take(place).zip(paths()).find(|(earlier, _)| earlier.starts_with(later));
-            if let (Some((_, earlier)), Some(path)) = (hidden, paths().nth(place)) {
+        let mut before: Vec<(&str, Vec<String>)> = Vec::new();
+        for Values { path, values } in &self.values {
+            if path == "seed" {
+                return Err("--set seed: seeds are given by --seeds, such as --seeds 1..30".to_owned());
+            }
+            let whole = self.document.whole_path(path);
+            if before.iter().any(|(earlier, _)| earlier == path) {
+                return Err(format!("--set {path}: given twice: give all its values at once, as {path}=A,B"));
+            }
+            if let Some((earlier, _)) = before.iter().find(|(_, earlier)| earlier.starts_with(&whole)) {
                 return Err(format!(
                     "--set {path}: it takes the place of --set {earlier} before it: leave one out, or give this one first"
                 ));
             }
+            before.push((path, whole));
+            has_no_duplicate(values)?;
         }
-        if self.values.iter().any(|values| has_twice(&values.values)) || has_twice(&self.seeds.0) {
-            return Err("a value or a seed is given twice: leave one out".to_owned());
-        }
+        has_no_duplicate(&self.seeds.0)?;
         if self.len() > MAX_RUNS {
             return Err(format!("{} runs are more than {MAX_RUNS}: give fewer values or seeds", self.len()));
         }
@@ -203,6 +194,10 @@ impl Sweep {
     }
 }
 
-fn has_twice<T: Ord>(values: &[T]) -> bool {
-    values.iter().collect::<std::collections::BTreeSet<_>>().len() < values.len()
+fn has_no_duplicate<T: Ord>(values: &[T]) -> Result<(), String> {
+    let distinct: BTreeSet<&T> = values.iter().collect();
+    if distinct.len() == values.len() {
+        return Ok(());
+    }
+    Err("a value or a seed is given twice: leave one out".to_owned())
 }

@@ -175,7 +175,7 @@ fn a_journal_of_a_scenario_that_was_changed_is_not_continued() {
 }
 
 #[test]
-fn what_a_sweep_cannot_have_is_said_with_the_mend() {
+fn a_wrong_sweep_is_refused_with_the_fix() {
     let complaint = |values: &[&str], seeds: &str| {
         let values = values.iter().map(|values| values.parse().unwrap()).collect();
         let document = Document::parse(FILE, "sweep.toml").unwrap();

@@ -4,10 +4,10 @@ use std::{fmt, str::FromStr};
 
 use toml::{
     Spanned,
-    de::{DeArray, DeString, DeTable, DeValue},
+    de::{DeTable, DeValue},
 };
 
-use crate::scenario::read::Node;
+use crate::scenario::read::{Node, id_of};
 
 /// The lists of a file.
 const LISTS: [&str; 4] = ["link", "flow", "change", "expect"];
@@ -45,85 +45,64 @@ impl fmt::Display for Setting {
 }
 
 impl Setting {
-    /// Bytes of its text.
-    pub(super) fn len(&self) -> usize {
-        self.path.len() + 1 + self.value.len()
-    }
-
-    /// Puts the value into a file's `root`; its places begin at `begin`.
-    pub(super) fn apply<'t>(&'t self, root: &mut Node<'t>, begin: usize) -> Result<(), String> {
-        let keys: Vec<&str> = self.path.split('.').collect();
+    /// Puts the value into a file's `root`, at `place` within the text.
+    pub(super) fn apply<'t>(&'t self, root: &mut Node<'t>, place: usize) -> Result<(), String> {
+        let whole = whole_path(root, &self.path);
+        let keys: Vec<&str> = whole.iter().map(String::as_str).collect();
         if keys.iter().any(|key| key.is_empty()) {
             return Err("a path is names with dots between them, such as link.bottleneck.rate".to_owned());
         }
-        let value = self.node(begin + self.path.len() + 1)?;
-        let whole = whole_path(root, &self.path);
-        let names = names(root);
-        let [list, id, rest @ ..] = whole.as_slice() else {
-            return match keys[..] {
-                [key] if KEYS.contains(&key) => put(root, "", &keys, begin, value),
-                [list] if LISTS.contains(&list) => Err(incomplete(list)),
-                _ => Err(format!("nothing is called \"{}\": use one of {names}", self.path)),
-            };
-        };
-        if !LISTS.contains(&list.as_str()) {
-            return match keys.first() {
-                Some(first) if KEYS.contains(first) => put(root, "", &keys, begin, value),
-                _ => Err(format!("nothing is called \"{list}\": use one of {names}")),
-            };
-        }
-        if rest.is_empty() {
-            return Err(incomplete(list));
-        }
-        let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
-        let parts = table(root).and_then(|table| table.get_mut(list.as_str())).and_then(array);
-        let count = parts.as_ref().map_or(0, |parts| parts.len());
-        let part = parts.and_then(|parts| match list.as_str() {
-            "link" | "flow" => parts.iter_mut().find(|part| self::id(part) == Some(id)),
-            _ => parts.get_mut(id.parse::<usize>().ok()?.checked_sub(1)?),
-        });
-        match part {
-            Some(part) => put(part, list, &rest, begin, value),
-            None if matches!(list.as_str(), "link" | "flow") => {
-                Err(format!("no {list} is called \"{id}\": use one of {names}"))
+        match keys[..] {
+            [list] | [list, _] if LISTS.contains(&list) => {
+                let element = if matches!(list, "link" | "flow") { "ID" } else { "1" };
+                Err(format!("which key of it? Write {list}.{element}.KEY=VALUE"))
             }
-            None => Err(format!("no {list} {id}: there are {count}, numbered from 1")),
+            [list @ ("link" | "flow"), id, ..] if !ids(root, list).any(|known| known == id) => {
+                Err(format!("no {list} is called \"{id}\": use one of {}", names(root)))
+            }
+            [list, number, ..] if LISTS.contains(&list) && root.get_ref().get(list).is_none() => {
+                Err(missing(list, number, 0))
+            }
+            [key, ..] if LISTS.contains(&key) || KEYS.contains(&key) => {
+                put(root, "", &keys, place, self.node(place)?)
+            }
+            [key, ..] => Err(format!("nothing is called \"{key}\": use one of {}", names(root))),
+            [] => Ok(()),
         }
     }
 
     /// The value, as in a file; anything that is not TOML is a string.
-    fn node(&self, begin: usize) -> Result<Node<'_>, String> {
+    fn node(&self, place: usize) -> Result<Node<'_>, String> {
         let value = self.value.as_str();
         match DeValue::parse(value) {
-            Ok(parsed) if !parsed.get_ref().is_datetime() => Ok(moved(parsed, begin)),
+            Ok(parsed) if !parsed.get_ref().is_datetime() => Ok(placed(parsed, place)),
             Err(error) if value.starts_with(['{', '[', '"', '\'']) => {
                 Err(error.message().replace('\n', ", "))
             }
-            _ => Ok(Spanned::new(begin..begin + value.len(), DeValue::String(value.into()))),
+            _ => Ok(at(place, DeValue::String(value.into()))),
         }
     }
 }
 
-/// The value with all places moved by `offset`.
-fn moved<'t>(node: Node<'t>, offset: usize) -> Node<'t> {
-    let span = node.span().start + offset..node.span().end + offset;
+fn at<T>(place: usize, value: T) -> Spanned<T> {
+    Spanned::new(place..place + 1, value)
+}
+
+/// The value with everything in it at `place`.
+fn placed(node: Node<'_>, place: usize) -> Node<'_> {
     let value = match node.into_inner() {
-        DeValue::Array(array) => DeValue::Array(array.into_iter().map(|node| moved(node, offset)).collect()),
+        DeValue::Array(array) => DeValue::Array(array.into_iter().map(|node| placed(node, place)).collect()),
         DeValue::Table(table) => {
-            let entry = |(key, node): (Spanned<DeString<'t>>, Node<'t>)| {
-                let span = key.span().start + offset..key.span().end + offset;
-                (Spanned::new(span, key.into_inner()), moved(node, offset))
-            };
+            let entry = |(key, node): (Spanned<_>, _)| (at(place, key.into_inner()), placed(node, place));
             DeValue::Table(table.into_iter().map(entry).collect())
         }
         value => value,
     };
-    Spanned::new(span, value)
+    at(place, value)
 }
 
-fn incomplete(list: &str) -> String {
-    let element = if matches!(list, "link" | "flow") { "ID" } else { "1" };
-    format!("which key of it? Write {list}.{element}.KEY=VALUE")
+fn missing(list: &str, key: &str, count: usize) -> String {
+    format!("no {list} {key}: there are {count}, numbered from 1")
 }
 
 /// The keys of `path`, with the list that it may leave out in front.
@@ -140,11 +119,7 @@ pub(super) fn whole_path(root: &Node<'_>, path: &str) -> Vec<String> {
 
 fn ids<'a>(root: &'a Node<'_>, list: &str) -> impl Iterator<Item = &'a str> {
     let parts = root.get_ref().get(list).and_then(|list| list.get_ref().as_array());
-    parts.into_iter().flatten().filter_map(id)
-}
-
-fn id<'a>(part: &'a Node<'_>) -> Option<&'a str> {
-    part.get_ref().get("id")?.get_ref().as_str()
+    parts.into_iter().flatten().filter_map(id_of)
 }
 
 /// Everything that a path can begin with.
@@ -154,14 +129,6 @@ fn names(root: &Node<'_>) -> String {
     parts.chain(["duration", "warmup", "seed"].map(str::to_owned)).collect::<Vec<_>>().join(", ")
 }
 
-fn table<'a, 't>(node: &'a mut Node<'t>) -> Option<&'a mut DeTable<'t>> {
-    if let DeValue::Table(table) = node.get_mut() { Some(table) } else { None }
-}
-
-fn array<'a, 't>(node: &'a mut Node<'t>) -> Option<&'a mut DeArray<'t>> {
-    if let DeValue::Array(array) = node.get_mut() { Some(array) } else { None }
-}
-
 /// Puts `value` at `keys` below a node that is the value of `of`.
 ///
 /// A name of a kind becomes a table of that kind. In a list, a key is the id of an element or its number, from 1.
@@ -169,36 +136,32 @@ fn put<'t>(
     node: &mut Node<'t>,
     of: &str,
     keys: &[&str],
-    begin: usize,
+    place: usize,
     value: Node<'t>,
 ) -> Result<(), String> {
     let [key, rest @ ..] = keys else {
         *node = value;
         return Ok(());
     };
-    if let Some(elements) = array(node) {
-        let count = elements.len();
-        let named = elements.iter().position(|element| id(element) == Some(key));
+    if let DeValue::Array(elements) = node.get_mut() {
+        let named = elements.iter().position(|element| id_of(element) == Some(key));
         let index = named.or_else(|| key.parse::<usize>().ok()?.checked_sub(1));
+        let count = elements.len();
         let element = index.and_then(|index| elements.get_mut(index));
-        let missing = || format!("the list has no \"{key}\": there are {count}, numbered from 1");
-        return put(element.ok_or_else(missing)?, of, rest, begin, value);
+        return put(element.ok_or_else(|| missing(of, key, count))?, of, rest, place, value);
     }
-    let place = begin..begin + 1;
-    let key_node = |key: &str| Spanned::new(place.clone(), key.to_owned().into());
-    if table(node).is_none() {
+    if !node.get_ref().is_table() {
         let mut table = DeTable::new();
         if node.get_ref().is_str() {
             let tag = if of == "video" { "model" } else { "kind" };
-            table.insert(key_node(tag), node.clone());
+            table.insert(at(place, tag.into()), node.clone());
         }
-        *node = Spanned::new(place.clone(), DeValue::Table(table));
+        *node = at(place, DeValue::Table(table));
     }
-    let Some(table) = table(node) else { return Ok(()) };
-    let (_, mut child) = table
-        .remove_entry(*key)
-        .unwrap_or_else(|| (key_node(key), Spanned::new(place.clone(), DeValue::Boolean(false))));
-    let result = put(&mut child, key, rest, begin, value);
-    table.insert(key_node(key), child);
+    let DeValue::Table(table) = node.get_mut() else { return Ok(()) };
+    let child = table.remove(*key);
+    let mut child = child.unwrap_or_else(|| at(place, DeValue::Boolean(false)));
+    let result = put(&mut child, key, rest, place, value);
+    table.insert(at(place, (*key).to_owned().into()), child);
     result
 }

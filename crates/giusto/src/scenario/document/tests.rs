@@ -60,8 +60,8 @@ fn a_setting_reaches_into_a_list_by_id_or_by_number() {
     let second = ("\"perfect\"]", "{ model = \"perfect\", lag = \"5 ms\" }]");
     assert_same(&["call.video.2.lag=5 ms"], second);
     assert_same(&["call.pauses.1.2=3 s"], ("\"2 s\"]", "\"3 s\"]"));
-    insta::assert_snapshot!(error("call.video.3.lag=5 ms"), @r#"s.toml: --set call.video.3.lag=5 ms: the list has no "3": there are 2, numbered from 1"#);
-    insta::assert_snapshot!(error("call.video.0.lag=5 ms"), @r#"s.toml: --set call.video.0.lag=5 ms: the list has no "0": there are 2, numbered from 1"#);
+    insta::assert_snapshot!(error("call.video.3.lag=5 ms"), @r#"s.toml: --set call.video.3.lag=5 ms: no video 3: there are 2, numbered from 1"#);
+    insta::assert_snapshot!(error("call.video.0.lag=5 ms"), @r#"s.toml: --set call.video.0.lag=5 ms: no video 0: there are 2, numbered from 1"#);
 }
 
 #[test]

@@ -1,73 +1,58 @@
 //! Keys of expectations.
 
-use giusto_units::{DataRate, TimeDelta, Timestamp};
-use serde::Deserialize;
+use giusto_units::{DataRate, TimeDelta};
 
-use super::{
-    quantity::{Q, Scalar},
-    value::OneOrMany,
-};
-use crate::scenario::{
-    error::{KeyError, unknown},
-    expectation::{Expectation, Metric, Subject, Unit},
-};
+use super::value::{Found, Node, Read, Table, choice, one_or_many};
+use crate::scenario::expectation::{Expectation, Metric, Subject, Unit};
 
-#[derive(Deserialize)]
-pub(super) struct ExpectKeys {
-    flow: Option<OneOrMany<String>>,
-    link: Option<String>,
-    stream: Option<String>,
-    metric: String,
-    min: Option<Scalar>,
-    max: Option<Scalar>,
-    rate: Option<Q<DataRate>>,
-    name: Option<String>,
-    from: Option<Q<Timestamp>>,
-    to: Option<Q<Timestamp>>,
-}
-
-pub(super) fn expectation(keys: ExpectKeys) -> Result<Expectation, KeyError> {
-    let subject = match (keys.flow.map(OneOrMany::into_vec), keys.link) {
-        (Some(flows), None) if !flows.is_empty() => Subject::Flows(flows),
-        (None, Some(link)) => Subject::Link(link),
-        (Some(_), Some(_)) => return Err(("link", "set flow or link, not both".to_owned())),
-        _ => return Err(("", "flow or link is missing: add flow = \"NAME\" or link = \"NAME\"".to_owned())),
+pub(super) fn expectation(keys: &mut Table<'_>) -> Option<Expectation> {
+    let flows = keys.with("flow", |node| one_or_many(node, String::read));
+    let link = keys.optional("link");
+    let stream = keys.optional("stream");
+    let of_flows = link.is_none();
+    let subject = match (flows, link) {
+        (Some(flows), None) if !flows.is_empty() => Some(Subject::Flows(flows)),
+        (None, Some(link)) => Some(Subject::Link(link)),
+        (Some(_), Some(_)) => {
+            keys.wrong("link", "set flow or link, not both");
+            None
+        }
+        _ => {
+            keys.wrong("", "flow or link is missing: add flow = \"NAME\" or link = \"NAME\"");
+            None
+        }
     };
-    let of_link = matches!(subject, Subject::Link(_));
-    if of_link && keys.stream.is_some() {
-        return Err(("stream", "stream: links have no streams: remove it".to_owned()));
+    if !of_flows && stream.is_some() {
+        keys.wrong("stream", "stream: links have no streams: remove it");
     }
-    let fits = |metric: &Metric| if of_link { metric.is_of_links() } else { metric.is_of_flows() };
-    let fitting: Vec<Metric> = Metric::all().filter(fits).collect();
-    let metric = fitting.iter().copied().find(|metric| metric.name() == keys.metric).ok_or_else(|| {
-        let known: Vec<&str> = fitting.iter().map(|metric| metric.name()).collect();
-        ("metric", format!("metric: {}", unknown("name", &keys.metric, &known)))
-    })?;
-    let bound = |key, value: Option<Scalar>| {
-        let value = value.map(|value| bound(&value, metric.unit())).transpose();
-        value.map_err(|text| (key, format!("{key}: {text}")))
-    };
-    let (min, max) = (bound("min", keys.min)?, bound("max", keys.max)?);
-    let rate = keys.rate.map(|rate| rate.0);
-    if metric == Metric::TimeToRate && rate.is_none() {
-        return Err(("", "rate is missing: add rate = \"5 Mbit/s\"".to_owned()));
+    let metric = keys.required_with("metric", |node| {
+        let fits = |metric: &Metric| if of_flows { metric.is_of_flows() } else { metric.is_of_links() };
+        let known = Metric::all().filter(|metric| subject.is_none() || fits(metric));
+        choice(node, known.map(|metric| (metric.name(), metric)))
+    });
+    let [min, max] = ["min", "max"]
+        .map(|key| keys.with(key, |node| metric.map_or(Ok(0.0), |metric| bound(node, metric.unit()))));
+    let rate = keys.optional("rate");
+    let name = keys.optional("name");
+    let [from, to] = ["from", "to"].map(|key| keys.optional(key));
+    let (subject, metric) = subject.zip(metric)?;
+    if metric == Metric::TimeToRate {
+        keys.require("rate");
+    } else if rate.is_some() {
+        keys.wrong("rate", "rate: only metric = \"time-to-rate\" has it: remove it");
     }
-    if metric != Metric::TimeToRate && rate.is_some() {
-        return Err(("rate", "rate: only metric = \"time-to-rate\" has it: remove it".to_owned()));
-    }
-    let (from, to) = (keys.from.map(|from| from.0), keys.to.map(|to| to.0));
-    Ok(Expectation { name: keys.name, subject, stream: keys.stream, metric, min, max, from, to, rate })
+    Some(Expectation { name, subject, stream, metric, min, max, from, to, rate })
 }
 
 /// A bound in the unit of its metric.
-fn bound(value: &Scalar, unit: Unit) -> Result<f64, String> {
+fn bound(node: &Node<'_>, unit: Unit) -> Found<f64> {
     match unit {
         // A rate of 0 is a bound like any other.
-        Unit::Rate => match value {
-            Scalar::Text(text) if text.trim_start().starts_with("0 ") => Ok(0.0),
-            _ => value.as_quantity().map(|rate: DataRate| rate.as_bps() as f64),
-        },
-        Unit::Time => value.as_quantity().map(TimeDelta::as_millis),
-        Unit::Ratio | Unit::Count(_) => value.as_number(),
+        Unit::Rate if node.get_ref().as_str().is_some_and(|text| text.trim_start().starts_with("0 ")) => {
+            Ok(0.0)
+        }
+        Unit::Rate => DataRate::read(node).map(|rate| rate.as_bps() as f64),
+        Unit::Time => TimeDelta::read(node).map(TimeDelta::as_millis),
+        Unit::Ratio | Unit::Count(_) => f64::read(node),
     }
 }

@@ -1,6 +1,6 @@
 //! Keys of links: rate, delay, queue, loss, jitter.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::path::Path;
 
 use giusto_sim::link::{
     delay::{DelayProfile, Jitter},
@@ -8,206 +8,114 @@ use giusto_sim::link::{
     rate::RateProfile,
 };
 use giusto_units::{DataRate, TimeDelta, Timestamp};
-use serde::Deserialize;
 
-use super::{
-    quantity::{Q, Quantity, pairs},
-    queue::queue,
-    value::{Both, Shape},
-};
-use crate::scenario::{
-    error::{KeyError, unreadable},
-    model::{LinkSpec, QueueSpec},
-    trace,
-};
+use super::value::{Found, Kind, Node, Read, Table, one_of, table};
+use crate::scenario::{model::LinkSpec, trace};
 
-pub(super) type LinkKeys = Both<Ends, Direction>;
-
-#[derive(Deserialize)]
-pub(super) struct Ends {
-    id: String,
-    from: String,
-    to: String,
-    duplex: Option<bool>,
-    reverse: Option<Direction>,
-}
-
-/// What each direction has of its own.
-#[derive(Deserialize)]
-pub(super) struct Direction {
-    rate: Option<RateKeys>,
-    delay: Option<Shape<Q<TimeDelta>, DelaySteps>>,
-    #[serde(default, deserialize_with = "queue")]
-    queue: Option<QueueSpec>,
-    loss: Option<Shape<f64, LossKeys>>,
-    jitter: Option<JitterKeys>,
-    reorder: Option<bool>,
-    duplication: Option<f64>,
-}
-
-/// A rate, steps of rates, or a trace file.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename = "Shape", rename_all = "lowercase")]
-pub(super) enum RateKeys {
-    Value(Q<RateOrUnlimited>),
-    Table(RateTable),
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RateOrUnlimited(Option<DataRate>);
-
-impl Quantity for RateOrUnlimited {
-    const EXPECTED: &'static str = DataRate::EXPECTED;
-
-    fn read(text: &str) -> Result<Self, String> {
-        if text == "unlimited" { Ok(Self(None)) } else { DataRate::read(text).map(|rate| Self(Some(rate))) }
+/// The link, and its reverse direction if it has one. Trace files are read from `folder`.
+pub(super) fn links(keys: &mut Table<'_>, folder: &Path) -> Vec<LinkSpec> {
+    let [id, from, to] = ["id", "from", "to"].map(|key| keys.required::<String>(key));
+    let mut link = LinkSpec::new(id, from, to);
+    let duplex = keys.optional("duplex");
+    direction(keys, &mut link, folder);
+    let reverse = keys.with("reverse", |node| {
+        table(node, |keys| {
+            let mut reverse = link.reversed();
+            direction(keys, &mut reverse, folder);
+            reverse
+        })
+    });
+    if duplex == Some(false) && reverse.is_some() {
+        keys.wrong("duplex", "duplex is false, but there is a reverse: remove one of them");
     }
+    let reverse = reverse.or_else(|| (duplex == Some(true)).then(|| link.reversed()));
+    [Some(link), reverse].into_iter().flatten().collect()
 }
 
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct RateTable {
-    steps: Option<Vec<(Q<Timestamp>, Q<DataRate>)>>,
-    trace: Option<String>,
-    mahimahi: Option<String>,
-    period: Option<Q<TimeDelta>>,
+/// Sets what is given of a direction, and leaves the rest as it is.
+fn direction(keys: &mut Table<'_>, link: &mut LinkSpec, folder: &Path) {
+    keys.set_with("rate", &mut link.config.rate, |node| rate(node, folder));
+    keys.set("delay", &mut link.config.delay);
+    keys.set("queue", &mut link.queue);
+    keys.set("loss", &mut link.config.loss);
+    keys.set_with("jitter", &mut link.config.jitter, jitter);
+    keys.set("reorder", &mut link.config.reorder);
+    keys.set("duplication", &mut link.config.duplication);
 }
 
-impl RateKeys {
-    /// The rate; trace files are read from `folder`.
-    pub(super) fn profile(self, folder: &Path) -> Result<RateProfile, String> {
-        let table = match self {
-            Self::Value(Q(RateOrUnlimited(None))) => return Ok(RateProfile::Unlimited),
-            Self::Value(Q(RateOrUnlimited(Some(rate)))) => return Ok(RateProfile::Fixed(rate)),
-            Self::Table(table) => table,
-        };
-        let period = table.period.map(|period| period.0);
-        let readable = |name: String| {
-            let path = folder.join(name);
-            fs::metadata(&path).map_err(|error| unreadable(&path, &error)).map(|_| path)
-        };
-        match (table.steps, table.trace, table.mahimahi) {
-            (Some(steps), None, None) => Ok(RateProfile::Steps { steps: pairs(steps), period }),
-            (None, Some(name), None) => trace::rates(&readable(name)?, period),
+/// A rate, steps of rates, or a trace file in `folder`.
+pub(super) fn rate(node: &Node<'_>, folder: &Path) -> Found<RateProfile> {
+    if node.get_ref().as_str() == Some("unlimited") {
+        return Ok(RateProfile::Unlimited);
+    }
+    if !node.get_ref().is_table() {
+        return DataRate::read(node).map(RateProfile::Fixed);
+    }
+    table(node, |keys| {
+        let steps: Option<Vec<(Timestamp, DataRate)>> = keys.optional("steps");
+        let [trace, mahimahi] = ["trace", "mahimahi"].map(|key| keys.optional::<String>(key));
+        let period: Option<TimeDelta> = keys.optional("period");
+        let profile = match (steps, trace, mahimahi) {
+            (Some(steps), None, None) => Ok(RateProfile::Steps { steps, period }),
+            (None, Some(name), None) => trace::rates(&folder.join(name), period),
             (None, None, Some(_)) if period.is_some() => {
                 Err("a trace of Mahimahi has its own period: remove period".to_owned())
             }
-            (None, None, Some(name)) => trace::mahimahi(&readable(name)?),
+            (None, None, Some(name)) => trace::mahimahi(&folder.join(name)),
             _ => {
                 let steps = "steps = [[\"0 s\", \"5 Mbit/s\"]]";
                 Err(format!("set one of {steps}, trace = \"FILE\" and mahimahi = \"FILE\""))
             }
+        };
+        profile.unwrap_or_else(|error| {
+            keys.wrong("", error);
+            RateProfile::Unlimited
+        })
+    })
+}
+
+impl Read for DelayProfile {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        if !node.get_ref().is_table() {
+            return TimeDelta::read(node).map(Self::from);
         }
+        table(node, |keys| {
+            Self::steps(keys.required("steps")).unwrap_or_else(|error| {
+                keys.wrong("", error);
+                TimeDelta::ZERO.into()
+            })
+        })
     }
 }
 
-#[derive(Deserialize)]
-pub(super) struct DelaySteps {
-    steps: Vec<(Q<Timestamp>, Q<TimeDelta>)>,
-}
-
-/// A list of packets, or a channel of two states.
-#[derive(Deserialize)]
-#[serde(rename = "kind=packets", rename_all = "kebab-case")]
-pub(super) enum LossKeys {
-    Packets(LossList),
-    GilbertElliott(GilbertElliott),
-}
-
-#[derive(Deserialize)]
-pub(super) struct LossList {
-    packets: BTreeSet<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) struct GilbertElliott {
-    to_bad: f64,
-    to_good: f64,
-    good: Option<f64>,
-    bad: Option<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename = "kind", rename_all = "kebab-case")]
-pub(super) enum JitterKeys {
-    Rfc8868(Empty),
-    None(Empty),
-    TruncatedGaussian(Gaussian),
-    Uniform(Uniform),
-}
-
-#[derive(Deserialize)]
-pub(super) struct Empty {}
-
-#[derive(Deserialize)]
-pub(super) struct Gaussian {
-    std: Q<TimeDelta>,
-    bound: Option<f64>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Uniform {
-    max: Q<TimeDelta>,
-}
-
-/// The link, and its reverse direction if it has one.
-pub(super) fn links(keys: LinkKeys, folder: &Path) -> Result<Vec<LinkSpec>, KeyError> {
-    let Both(Ends { id, from, to, duplex, reverse }, forward) = keys;
-    let mut link = LinkSpec::new(id, from, to);
-    forward.apply(&mut link, folder)?;
-    let reverse = match (duplex, reverse) {
-        (Some(false), Some(_)) => {
-            return Err(("duplex", "duplex is false, but there is a reverse: remove one of them".to_owned()));
+impl Read for Loss {
+    /// A probability, a list of packets, or a channel of two states.
+    fn read(node: &Node<'_>) -> Found<Self> {
+        if !node.get_ref().is_table() {
+            return f64::read(node).map(Self::Random);
         }
-        (_, Some(keys)) => {
-            let mut reverse = link.reversed();
-            keys.apply(&mut reverse, folder).map_err(|(key, text)| ("reverse", format!("{key}: {text}")))?;
-            Some(reverse)
-        }
-        (duplex, None) => (duplex == Some(true)).then(|| link.reversed()),
+        let packets =
+            |keys: &mut Table<'_>| Self::List(keys.required::<Vec<u64>>("packets").into_iter().collect());
+        let channel = |keys: &mut Table<'_>| {
+            let [to_bad, to_good] = ["to-bad", "to-good"].map(|key| keys.required(key));
+            let (good, bad) = (keys.optional("good").unwrap_or(0.0), keys.optional("bad").unwrap_or(1.0));
+            Self::GilbertElliott { to_bad, to_good, good, bad }
+        };
+        one_of(node, Some("packets"), &[("packets", &packets), ("gilbert-elliott", &channel)])
+    }
+}
+
+fn jitter(node: &Node<'_>) -> Found<Option<Jitter>> {
+    let gaussian = |keys: &mut Table<'_>| {
+        let (std, bound) = (keys.required("std"), keys.optional("bound").unwrap_or(3.0));
+        Some(Jitter::TruncatedGaussian { std, bound })
     };
-    Ok(std::iter::once(link).chain(reverse).collect())
-}
-
-impl Direction {
-    /// Sets what is given, and leaves the rest as it is.
-    fn apply(self, link: &mut LinkSpec, folder: &Path) -> Result<(), KeyError> {
-        let config = &mut link.config;
-        if let Some(rate) = self.rate {
-            config.rate = rate.profile(folder).map_err(|text| ("rate", format!("rate: {text}")))?;
-        }
-        match self.delay {
-            Some(Shape::Value(Q(delay))) => config.delay = delay.into(),
-            Some(Shape::Table(DelaySteps { steps })) => {
-                let profile = DelayProfile::steps(pairs(steps));
-                config.delay = profile.map_err(|error| ("delay", error.to_string()))?;
-            }
-            None => {}
-        }
-        match self.loss {
-            Some(Shape::Value(probability)) => config.loss = Loss::Random(probability),
-            Some(Shape::Table(LossKeys::Packets(list))) => config.loss = Loss::List(list.packets),
-            Some(Shape::Table(LossKeys::GilbertElliott(keys))) => {
-                let GilbertElliott { to_bad, to_good, good, bad } = keys;
-                let (good, bad) = (good.unwrap_or(0.0), bad.unwrap_or(1.0));
-                config.loss = Loss::GilbertElliott { to_bad, to_good, good, bad };
-            }
-            None => {}
-        }
-        match self.jitter {
-            Some(JitterKeys::Rfc8868(_)) => config.jitter = Some(Jitter::RFC8868),
-            Some(JitterKeys::None(_)) => config.jitter = None,
-            Some(JitterKeys::TruncatedGaussian(Gaussian { std, bound })) => {
-                config.jitter = Some(Jitter::TruncatedGaussian { std: std.0, bound: bound.unwrap_or(3.0) });
-            }
-            Some(JitterKeys::Uniform(Uniform { max })) => {
-                config.jitter = Some(Jitter::Uniform { max: max.0 });
-            }
-            None => {}
-        }
-        link.queue = self.queue.unwrap_or_else(|| link.queue.clone());
-        config.reorder = self.reorder.unwrap_or(config.reorder);
-        config.duplication = self.duplication.unwrap_or(config.duplication);
-        Ok(())
-    }
+    let uniform = |keys: &mut Table<'_>| Some(Jitter::Uniform { max: keys.required("max") });
+    let kinds: [Kind<'_, '_, _>; 4] = [
+        ("rfc8868", &|_| Some(Jitter::RFC8868)),
+        ("none", &|_| None),
+        ("truncated-gaussian", &gaussian),
+        ("uniform", &uniform),
+    ];
+    one_of(node, None, &kinds)
 }

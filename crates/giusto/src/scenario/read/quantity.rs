@@ -1,224 +1,194 @@
-//! Quantities: numbers with a unit in quotes.
+//! Values of a file: quantities, which are text with a unit, numbers, and lists and pairs of them.
 
-use std::{fmt, marker::PhantomData, str::FromStr};
+use std::{fmt, str::FromStr};
 
 use giusto_sim::link::queue::Limit;
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error, Visitor},
-};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use toml::de::DeValue;
 
-/// A value that a file gives as text.
-pub(super) trait Quantity: Sized {
-    /// What a file must give, with an example.
-    const EXPECTED: &'static str;
+use super::value::{Found, Node, Read, choice, expected, list, text, within, wrong};
+use crate::scenario::media::GiveUp;
 
-    fn read(text: &str) -> Result<Self, String>;
+/// The quantity that `parse` makes of a text.
+fn quantity<T>(node: &Node<'_>, what: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Found<T> {
+    let Some(text) = node.get_ref().as_str() else { return expected(node, what) };
+    parse(text).or_else(|error| wrong(node, error))
 }
 
-fn with_unit<T: FromStr<Err: fmt::Display>>(text: &str, expected: &str) -> Result<T, String> {
-    match text.parse() {
-        Ok(_) if !text.contains(char::is_alphabetic) => Err(format!("expected {expected}, found \"{text}\"")),
-        Ok(value) => Ok(value),
+/// A number with its unit, which must not be `excluded`.
+fn with_unit<T: FromStr<Err: fmt::Display> + PartialEq>(
+    node: &Node<'_>,
+    what: &str,
+    excluded: Option<(T, &str)>,
+) -> Found<T> {
+    quantity(node, what, |text| match text.parse::<T>() {
+        Ok(_) if !text.contains(char::is_alphabetic) => Err(format!("expected {what}, found \"{text}\"")),
+        Ok(value) => match excluded {
+            Some((zero, name)) if value == zero => Err(format!("must be above {name}, found \"{text}\"")),
+            _ => Ok(value),
+        },
         Err(error) => Err(error.to_string()),
+    })
+}
+
+impl Read for DataRate {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        with_unit(node, "a rate with its unit, such as \"5 Mbit/s\"", Some((Self::ZERO, "0 bit/s")))
     }
 }
 
-impl Quantity for DataRate {
-    const EXPECTED: &'static str = "a rate with its unit, such as \"5 Mbit/s\"";
-
-    fn read(text: &str) -> Result<Self, String> {
-        match with_unit(text, Self::EXPECTED)? {
-            Self::ZERO => Err(format!("must be above 0 bit/s, found \"{text}\"")),
-            rate => Ok(rate),
-        }
+impl Read for DataSize {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        with_unit(node, "a size with its unit, such as \"1200 B\"", Some((Self::ZERO, "0 B")))
     }
 }
 
-impl Quantity for DataSize {
-    const EXPECTED: &'static str = "a size with its unit, such as \"1200 B\"";
-
-    fn read(text: &str) -> Result<Self, String> {
-        match with_unit(text, Self::EXPECTED)? {
-            Self::ZERO => Err(format!("must be above 0 B, found \"{text}\"")),
-            size => Ok(size),
-        }
-    }
-}
-
-impl Quantity for TimeDelta {
-    const EXPECTED: &'static str = "a time with its unit, such as \"50 ms\"";
-
-    fn read(text: &str) -> Result<Self, String> {
-        if text.trim_start().starts_with('-') {
-            return Err(format!("must be at least 0 s, found \"{text}\""));
-        }
-        with_unit(text, Self::EXPECTED)
-    }
-}
-
-impl Quantity for Timestamp {
-    const EXPECTED: &'static str = "a time of the run with its unit, such as \"20 s\"";
-
-    fn read(text: &str) -> Result<Self, String> {
-        TimeDelta::read(text).map(|time| Self::ZERO + time)
-    }
-}
-
-impl Quantity for Limit {
-    const EXPECTED: &'static str = "\"100 packets\", \"64 kB\", \"300 ms\" or \"unlimited\"";
-
-    fn read(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let packets = text.strip_suffix("packets").or_else(|| text.strip_suffix("packet"));
-        let limit = match packets {
-            Some(number) => number.trim().parse().ok().map(Self::Packets),
-            None if text == "unlimited" => Some(Self::Unlimited),
-            None if !text.contains(char::is_alphabetic) => None,
-            None => {
-                let size = text.parse().ok().map(Self::Bytes);
-                size.or_else(|| text.parse().ok().map(Self::Time))
+impl Read for TimeDelta {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        match node.get_ref().as_str() {
+            Some(text) if text.trim_start().starts_with('-') => {
+                wrong(node, format_args!("must be at least 0 s, found \"{text}\""))
             }
-        };
-        match limit {
-            Some(Self::Packets(0) | Self::Bytes(DataSize::ZERO) | Self::Time(TimeDelta::ZERO)) => {
-                Err(format!("must be above 0, found \"{text}\""))
-            }
-            Some(limit) => Ok(limit),
-            None => Err(format!("expected {}, found \"{text}\"", Self::EXPECTED)),
+            _ => with_unit(node, "a time with its unit, such as \"50 ms\"", None),
         }
     }
 }
 
-/// Reads a quantity.
-pub(super) fn quantity<'de, D: Deserializer<'de>, T: Quantity>(value: D) -> Result<T, D::Error> {
-    struct Text<T>(PhantomData<T>);
-    impl<T: Quantity> Visitor<'_> for Text<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(T::EXPECTED)
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-            T::read(text).map_err(E::custom)
+impl Read for Timestamp {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        if node.get_ref().is_str() {
+            TimeDelta::read(node).map(|time| Self::ZERO + time)
+        } else {
+            expected(node, "a time of the run with its unit, such as \"20 s\"")
         }
     }
-    value.deserialize_str(Text(PhantomData))
 }
 
-/// Reads a quantity that need not be there.
-pub(super) fn optional<'de, D: Deserializer<'de>, T: Quantity>(value: D) -> Result<Option<T>, D::Error> {
-    quantity(value).map(Some)
-}
-
-/// A quantity as a type of its own, for lists and options.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Q<T>(pub(super) T);
-
-impl<'de, T: Quantity> Deserialize<'de> for Q<T> {
-    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        quantity(value).map(Self)
-    }
-}
-
-/// Pairs of quantities without their wrappers.
-pub(super) fn pairs<A, B>(pairs: Vec<(Q<A>, Q<B>)>) -> Vec<(A, B)> {
-    pairs.into_iter().map(|(a, b)| (a.0, b.0)).collect()
-}
-
-/// A whole number of at least `MIN`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Count<const MIN: u32>(pub(super) u32);
-
-impl<'de, const MIN: u32> Deserialize<'de> for Count<MIN> {
-    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        struct Number<const MIN: u32>;
-        impl<const MIN: u32> Visitor<'_> for Number<MIN> {
-            type Value = u32;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "a whole number of at least {MIN}")
-            }
-
-            fn visit_i64<E: Error>(self, value: i64) -> Result<u32, E> {
-                match u32::try_from(value) {
-                    Ok(count) if count >= MIN => Ok(count),
-                    Ok(_) => Err(E::custom(format_args!("must be at least {MIN}, found {value}"))),
-                    Err(_) if value < 0 => {
-                        Err(E::custom(format_args!("must be at least {MIN}, found {value}")))
-                    }
-                    Err(_) => Err(E::custom(format_args!("must be at most {}, found {value}", u32::MAX))),
+impl Read for Limit {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        const WHAT: &str = "\"100 packets\", \"64 kB\", \"300 ms\" or \"unlimited\"";
+        quantity(node, WHAT, |text| {
+            let text = text.trim();
+            let packets = text.strip_suffix("packets").or_else(|| text.strip_suffix("packet"));
+            let limit = match packets {
+                Some(number) => number.trim().parse().ok().map(Self::Packets),
+                None if text == "unlimited" => Some(Self::Unlimited),
+                None if !text.contains(char::is_alphabetic) => None,
+                None => {
+                    let size = text.parse().ok().map(Self::Bytes);
+                    size.or_else(|| text.parse().ok().map(Self::Time))
                 }
+            };
+            match limit {
+                Some(Self::Packets(0) | Self::Bytes(DataSize::ZERO) | Self::Time(TimeDelta::ZERO)) => {
+                    Err(format!("must be above 0, found \"{text}\""))
+                }
+                Some(limit) => Ok(limit),
+                None => Err(format!("expected {WHAT}, found \"{text}\"")),
             }
-        }
-        value.deserialize_u32(Number::<MIN>).map(Self)
+        })
     }
 }
 
-/// Reads a count of at least 1.
-pub(super) fn count<'de, D: Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
-    Count::<1>::deserialize(value).map(|count| count.0)
-}
-
-/// Reads a count of at least 1 that need not be there.
-pub(super) fn optional_count<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
-    count(value).map(Some)
-}
-
-/// A number or a text, where both have a meaning.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Scalar {
-    Whole(u64),
-    Number(f64),
-    Text(String),
-}
-
-impl<'de> Deserialize<'de> for Scalar {
-    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl Visitor<'_> for Any {
-            type Value = Scalar;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number or a quoted string")
-            }
-
-            fn visit_i64<E: Error>(self, value: i64) -> Result<Scalar, E> {
-                Ok(u64::try_from(value).map_or(Scalar::Number(value as f64), Scalar::Whole))
-            }
-
-            fn visit_u64<E: Error>(self, value: u64) -> Result<Scalar, E> {
-                Ok(Scalar::Whole(value))
-            }
-
-            fn visit_f64<E: Error>(self, value: f64) -> Result<Scalar, E> {
-                Ok(Scalar::Number(value))
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Scalar, E> {
-                Ok(Scalar::Text(text.to_owned()))
-            }
+impl Read for GiveUp {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        match node.get_ref() {
+            DeValue::String(text) if text == "never" => Ok(Self::Never),
+            DeValue::String(_) => TimeDelta::read(node).map(Self::After),
+            _ => expected(node, "a time with its unit, such as \"100 ms\", or \"never\""),
         }
-        value.deserialize_any(Any)
+    }
+}
+
+impl Read for Ecn {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        choice(node, [("off", Self::NotEct), ("ect0", Self::Ect0), ("ect1", Self::Ect1)])
     }
 }
 
-impl Scalar {
-    pub(super) fn as_number(&self) -> Result<f64, String> {
-        match self {
-            Self::Whole(value) => Ok(*value as f64),
-            Self::Number(value) => Ok(*value),
-            Self::Text(text) => Err(format!("expected a number without quotes or unit, found \"{text}\"")),
-        }
+impl Read for String {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        text(node).map(str::to_owned)
     }
+}
 
-    pub(super) fn as_quantity<T: Quantity>(&self) -> Result<T, String> {
-        match self {
-            Self::Whole(value) => Err(format!("expected {}, found {value}", T::EXPECTED)),
-            Self::Number(value) => Err(format!("expected {}, found {value}", T::EXPECTED)),
-            Self::Text(text) => T::read(text),
+impl Read for bool {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        node.get_ref().as_bool().map_or_else(|| expected(node, "true or false"), Ok)
+    }
+}
+
+impl Read for f64 {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        let value = match node.get_ref() {
+            DeValue::Float(value) => value.as_str().parse().ok(),
+            DeValue::Integer(value) => {
+                i128::from_str_radix(value.as_str(), value.radix()).ok().map(|value| value as Self)
+            }
+            _ => return expected(node, "a number without quotes or unit, such as 0.01"),
+        };
+        value.filter(|value: &Self| value.is_finite()).map_or_else(|| expected(node, "a finite number"), Ok)
+    }
+}
+
+/// A whole number from `min` to `max`.
+fn whole(node: &Node<'_>, min: u64, max: u64) -> Found<u64> {
+    let DeValue::Integer(value) = node.get_ref() else {
+        return expected(node, &format!("a whole number of at least {min}"));
+    };
+    // What does not fit into 128 bits is too large, or too small, by far.
+    let far = if value.as_str().starts_with('-') { i128::MIN } else { i128::MAX };
+    match i128::from_str_radix(value.as_str(), value.radix()).unwrap_or(far) {
+        number if number < min.into() => wrong(node, format_args!("must be at least {min}, found {value}")),
+        number if number > max.into() => wrong(node, format_args!("must be at most {max}, found {value}")),
+        number => Ok(number as u64),
+    }
+}
+
+/// Reads a count of at least `min`.
+pub(super) fn at_least(min: u32) -> impl Fn(&Node<'_>) -> Found<u32> {
+    move |node| whole(node, min.into(), u32::MAX.into()).map(|number| number as u32)
+}
+
+impl Read for u32 {
+    /// A count of at least 1.
+    fn read(node: &Node<'_>) -> Found<Self> {
+        at_least(1)(node)
+    }
+}
+
+impl Read for u64 {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        whole(node, 0, Self::MAX)
+    }
+}
+
+impl<T: Read> Read for Option<T> {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        T::read(node).map(Some)
+    }
+}
+
+impl<T: Read> Read for Vec<T> {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        list(node, |node| T::read(node))
+    }
+}
+
+impl<A: Read, B: Read> Read for (A, B) {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        const WHAT: &str = "a pair of values in brackets";
+        let Some(elements) = node.get_ref().as_array() else { return expected(node, WHAT) };
+        let mut elements = elements.iter();
+        match (elements.next(), elements.next(), elements.len()) {
+            (Some(first), Some(second), 0) => {
+                let first = A::read(first).map_err(|problems| within(problems, " 1"))?;
+                Ok((first, B::read(second).map_err(|problems| within(problems, " 2"))?))
+            }
+            (first, second, more) => {
+                let found = first.iter().count() + second.iter().count() + more;
+                wrong(node, format_args!("expected {WHAT}, found {found}"))
+            }
         }
     }
 }

@@ -4,222 +4,137 @@ use giusto_sim::link::queue::{
     CoDelConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit, MarkThreshold, PieConfig, RedConfig,
     Scheduler, StepMarkConfig, Thresholds,
 };
-use giusto_units::{DataSize, TimeDelta};
-use serde::{Deserialize, Deserializer, de::Error};
 
-use super::{
-    quantity::{Q, count, optional, quantity},
-    value::Both,
-};
-use crate::scenario::model::{DEFAULT_QUEUE, QueueSpec};
+use super::value::{Found, Kind, Node, Read, Table, one_of, wrong};
+use crate::scenario::model::QueueSpec;
 
-/// A kind of queue and its parameters.
-#[derive(Deserialize)]
-#[serde(remote = "QueueSpec", rename = "kind", rename_all = "kebab-case")]
-enum QueueKeys {
-    #[serde(deserialize_with = "drop_tail")]
-    DropTail(Limit),
-    #[serde(rename = "codel", with = "CoDelKeys")]
-    CoDel(CoDelConfig),
-    #[serde(with = "FqCodelKeys")]
-    FqCodel(FqCodelConfig),
-    #[serde(with = "PieKeys")]
-    Pie(PieConfig),
-    #[serde(deserialize_with = "red")]
-    Red(RedConfig),
-    #[serde(rename = "dualpi2", deserialize_with = "dual_pi2")]
-    DualPi2(DualPi2Config),
-    #[serde(with = "StepMarkKeys")]
-    StepMark(StepMarkConfig),
+impl Read for QueueSpec {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        let kinds: [Kind<'_, '_, Self>; 7] = [
+            ("drop-tail", &drop_tail),
+            ("codel", &codel),
+            ("fq-codel", &fq_codel),
+            ("pie", &pie),
+            ("red", &red),
+            ("dualpi2", &dual_pi2),
+            ("step-mark", &step_mark),
+        ];
+        one_of(node, None, &kinds)
+    }
 }
 
-pub(super) fn queue<'de, D: Deserializer<'de>>(value: D) -> Result<Option<QueueSpec>, D::Error> {
-    QueueKeys::deserialize(value).map(Some)
+fn drop_tail(keys: &mut Table<'_>) -> QueueSpec {
+    keys.optional("limit").map_or_else(QueueSpec::default, QueueSpec::DropTail)
 }
 
-#[derive(Deserialize)]
-struct DropTailKeys {
-    limit: Option<Q<Limit>>,
+fn codel(keys: &mut Table<'_>) -> QueueSpec {
+    let mut config = CoDelConfig::default();
+    keys.set("target", &mut config.target);
+    keys.set("interval", &mut config.interval);
+    keys.set("max-packet", &mut config.max_packet);
+    keys.set("ecn", &mut config.ecn);
+    keys.set("limit", &mut config.limit);
+    QueueSpec::CoDel(config)
 }
 
-fn drop_tail<'de, D: Deserializer<'de>>(value: D) -> Result<Limit, D::Error> {
-    let keys = DropTailKeys::deserialize(value)?;
-    Ok(keys.limit.map_or(Limit::Time(DEFAULT_QUEUE), |limit| limit.0))
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "CoDelConfig", default = "CoDelConfig::default", rename_all = "kebab-case")]
-struct CoDelKeys {
-    #[serde(deserialize_with = "quantity")]
-    target: TimeDelta,
-    #[serde(deserialize_with = "quantity")]
-    interval: TimeDelta,
-    #[serde(deserialize_with = "quantity")]
-    max_packet: DataSize,
-    ecn: bool,
-    #[serde(deserialize_with = "quantity")]
-    limit: Limit,
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "FqCodelConfig", default = "FqCodelConfig::default", rename_all = "kebab-case")]
-struct FqCodelKeys {
-    #[serde(deserialize_with = "quantity")]
-    target: TimeDelta,
-    #[serde(deserialize_with = "quantity")]
-    interval: TimeDelta,
-    #[serde(deserialize_with = "quantity")]
-    max_packet: DataSize,
-    ecn: bool,
-    #[serde(deserialize_with = "optional")]
-    ce_threshold: Option<TimeDelta>,
-    #[serde(deserialize_with = "count")]
-    queues: u32,
-    #[serde(deserialize_with = "quantity")]
-    quantum: DataSize,
-    #[serde(deserialize_with = "packets")]
-    limit: u32,
-    #[serde(deserialize_with = "optional")]
-    memory: Option<DataSize>,
+fn fq_codel(keys: &mut Table<'_>) -> QueueSpec {
+    let mut config = FqCodelConfig::default();
+    keys.set("target", &mut config.target);
+    keys.set("interval", &mut config.interval);
+    keys.set("max-packet", &mut config.max_packet);
+    keys.set("ecn", &mut config.ecn);
+    keys.set("ce-threshold", &mut config.ce_threshold);
+    keys.set("queues", &mut config.queues);
+    keys.set("quantum", &mut config.quantum);
+    keys.set_with("limit", &mut config.limit, packets);
+    keys.set("memory", &mut config.memory);
+    QueueSpec::FqCodel(config)
 }
 
 /// A limit that counts packets.
-fn packets<'de, D: Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
-    let Limit::Packets(packets) = quantity(value)? else {
-        return Err(D::Error::custom("expected a number of packets, such as \"10240 packets\""));
+fn packets(node: &Node<'_>) -> Found<u32> {
+    let Limit::Packets(packets) = Limit::read(node)? else {
+        return wrong(node, "expected a number of packets, such as \"10240 packets\"");
     };
-    let too_many =
-        |_| D::Error::custom(format_args!("must be at most {} packets, found {packets}", u32::MAX));
-    u32::try_from(packets).map_err(too_many)
+    let too_many = |_| wrong(node, format_args!("must be at most {} packets, found {packets}", u32::MAX));
+    u32::try_from(packets).or_else(too_many)
 }
 
-#[derive(Deserialize)]
-#[serde(remote = "PieConfig", default = "PieConfig::default", rename_all = "kebab-case")]
-struct PieKeys {
-    #[serde(deserialize_with = "quantity")]
-    target: TimeDelta,
-    #[serde(deserialize_with = "quantity")]
-    max_burst: TimeDelta,
-    #[serde(deserialize_with = "quantity")]
-    update: TimeDelta,
-    alpha: f64,
-    beta: f64,
-    #[serde(rename = "departure-threshold", deserialize_with = "departure_rate")]
-    latency: LatencyEstimate,
-    #[serde(deserialize_with = "quantity")]
-    mean_packet: DataSize,
-    ecn: bool,
-    mark_threshold: f64,
-    derandomise: bool,
-    cap_rise: bool,
-    #[serde(deserialize_with = "optional")]
-    active_above: Option<DataSize>,
-    #[serde(deserialize_with = "quantity")]
-    limit: Limit,
+fn pie(keys: &mut Table<'_>) -> QueueSpec {
+    let mut config = PieConfig::default();
+    keys.set("target", &mut config.target);
+    keys.set("max-burst", &mut config.max_burst);
+    keys.set("update", &mut config.update);
+    keys.set("alpha", &mut config.alpha);
+    keys.set("beta", &mut config.beta);
+    if let Some(threshold) = keys.optional("departure-threshold") {
+        config.latency = LatencyEstimate::DepartureRate { threshold };
+    }
+    keys.set("mean-packet", &mut config.mean_packet);
+    keys.set("ecn", &mut config.ecn);
+    keys.set("mark-threshold", &mut config.mark_threshold);
+    keys.set("derandomise", &mut config.derandomise);
+    keys.set("cap-rise", &mut config.cap_rise);
+    keys.set("active-above", &mut config.active_above);
+    keys.set("limit", &mut config.limit);
+    QueueSpec::Pie(config)
 }
 
-fn departure_rate<'de, D: Deserializer<'de>>(value: D) -> Result<LatencyEstimate, D::Error> {
-    quantity(value).map(|threshold| LatencyEstimate::DepartureRate { threshold })
+fn red(keys: &mut Table<'_>) -> QueueSpec {
+    let mut config = RedConfig::default();
+    match (keys.optional("min"), keys.optional("max")) {
+        (None, None) => {}
+        (Some(Limit::Packets(min)), Some(Limit::Packets(max))) => {
+            config.thresholds = Thresholds::Packets { min, max };
+        }
+        (Some(Limit::Bytes(min)), Some(Limit::Bytes(max))) => {
+            config.thresholds = Thresholds::Bytes { min, max };
+        }
+        _ => keys.wrong("", "set min and max, both in packets or both in bytes"),
+    }
+    keys.set("max-probability", &mut config.max_probability);
+    keys.set("weight", &mut config.weight);
+    keys.set("gentle", &mut config.gentle);
+    keys.set("mean-packet", &mut config.mean_packet);
+    keys.set("scale-by", &mut config.scale_by);
+    keys.set("ecn", &mut config.ecn);
+    keys.set("limit", &mut config.limit);
+    QueueSpec::Red(config)
 }
 
-#[derive(Deserialize)]
-#[serde(remote = "RedConfig", default = "RedConfig::default", rename_all = "kebab-case")]
-struct RedKeys {
-    #[serde(skip)]
-    thresholds: Thresholds,
-    max_probability: f64,
-    weight: f64,
-    gentle: bool,
-    #[serde(deserialize_with = "quantity")]
-    mean_packet: DataSize,
-    #[serde(deserialize_with = "optional")]
-    scale_by: Option<DataSize>,
-    ecn: bool,
-    #[serde(deserialize_with = "quantity")]
-    limit: Limit,
+fn dual_pi2(keys: &mut Table<'_>) -> QueueSpec {
+    let mut config = DualPi2Config::default();
+    match (keys.optional("classic-share"), keys.optional("time-shift")) {
+        (Some(_), Some(_)) => keys.wrong("", "set classic-share or time-shift, not both"),
+        (Some(classic_share), None) => config.scheduler = Scheduler::WeightedRoundRobin { classic_share },
+        (None, Some(shift)) => config.scheduler = Scheduler::TimeShiftedFifo { shift },
+        (None, None) => {}
+    }
+    keys.set("target", &mut config.target);
+    keys.set("update", &mut config.update);
+    keys.set("alpha", &mut config.alpha);
+    keys.set("beta", &mut config.beta);
+    keys.set("coupling", &mut config.coupling);
+    keys.set("ramp-from", &mut config.ramp_from);
+    keys.set("ramp-width", &mut config.ramp_width);
+    keys.set("ramp-packets", &mut config.ramp_packets);
+    keys.set("ramp-above-two-mtu", &mut config.ramp_above_two_mtu);
+    keys.set("min-backlog", &mut config.min_backlog);
+    keys.set("mtu", &mut config.mtu);
+    keys.set("limit", &mut config.limit);
+    QueueSpec::DualPi2(config)
 }
 
-#[derive(Deserialize)]
-struct ThresholdKeys {
-    min: Option<Q<Limit>>,
-    max: Option<Q<Limit>>,
-}
-
-#[derive(Deserialize)]
-struct Red(#[serde(with = "RedKeys")] RedConfig);
-
-fn red<'de, D: Deserializer<'de>>(value: D) -> Result<RedConfig, D::Error> {
-    let Both(ThresholdKeys { min, max }, Red(config)) = Deserialize::deserialize(value)?;
-    let thresholds = match (min, max) {
-        (None, None) => config.thresholds,
-        (Some(Q(Limit::Packets(min))), Some(Q(Limit::Packets(max)))) => Thresholds::Packets { min, max },
-        (Some(Q(Limit::Bytes(min))), Some(Q(Limit::Bytes(max)))) => Thresholds::Bytes { min, max },
-        _ => return Err(D::Error::custom("set min and max, both in packets or both in bytes")),
-    };
-    Ok(RedConfig { thresholds, ..config })
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "DualPi2Config", default = "DualPi2Config::default", rename_all = "kebab-case")]
-struct DualPi2Keys {
-    #[serde(deserialize_with = "quantity")]
-    target: TimeDelta,
-    #[serde(deserialize_with = "quantity")]
-    update: TimeDelta,
-    alpha: f64,
-    beta: f64,
-    coupling: f64,
-    #[serde(deserialize_with = "quantity")]
-    ramp_from: TimeDelta,
-    #[serde(deserialize_with = "quantity")]
-    ramp_width: TimeDelta,
-    ramp_packets: u64,
-    ramp_above_two_mtu: bool,
-    #[serde(deserialize_with = "quantity")]
-    min_backlog: DataSize,
-    #[serde(skip)]
-    scheduler: Scheduler,
-    #[serde(deserialize_with = "quantity")]
-    mtu: DataSize,
-    #[serde(deserialize_with = "quantity")]
-    limit: Limit,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct SchedulerKeys {
-    classic_share: Option<f64>,
-    time_shift: Option<Q<TimeDelta>>,
-}
-
-#[derive(Deserialize)]
-struct DualPi2(#[serde(with = "DualPi2Keys")] DualPi2Config);
-
-fn dual_pi2<'de, D: Deserializer<'de>>(value: D) -> Result<DualPi2Config, D::Error> {
-    let Both(SchedulerKeys { classic_share, time_shift }, DualPi2(config)) = Deserialize::deserialize(value)?;
-    let scheduler = match (classic_share, time_shift) {
-        (Some(_), Some(_)) => return Err(D::Error::custom("set classic-share or time-shift, not both")),
-        (Some(classic_share), None) => Scheduler::WeightedRoundRobin { classic_share },
-        (None, Some(Q(shift))) => Scheduler::TimeShiftedFifo { shift },
-        (None, None) => config.scheduler,
-    };
-    Ok(DualPi2Config { scheduler, ..config })
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "StepMarkConfig", default = "StepMarkConfig::default")]
-struct StepMarkKeys {
-    #[serde(deserialize_with = "threshold")]
-    threshold: MarkThreshold,
-    #[serde(deserialize_with = "quantity")]
-    limit: Limit,
-}
-
-fn threshold<'de, D: Deserializer<'de>>(value: D) -> Result<MarkThreshold, D::Error> {
-    Ok(match quantity(value)? {
-        Limit::Time(time) => MarkThreshold::Sojourn(time),
-        Limit::Packets(packets) => MarkThreshold::Packets(packets),
-        Limit::Bytes(size) => MarkThreshold::Bytes(size),
-        Limit::Unlimited => return Err(D::Error::custom("expected a time, a size or a number of packets")),
-    })
+fn step_mark(keys: &mut Table<'_>) -> QueueSpec {
+    let mut config = StepMarkConfig::default();
+    keys.set_with("threshold", &mut config.threshold, |node| match Limit::read(node)? {
+        Limit::Time(time) => Ok(MarkThreshold::Sojourn(time)),
+        Limit::Packets(packets) => Ok(MarkThreshold::Packets(packets)),
+        Limit::Bytes(size) => Ok(MarkThreshold::Bytes(size)),
+        Limit::Unlimited => {
+            wrong(node, "expected a threshold, such as \"1 ms\", \"30 kB\" or \"20 packets\", found \"unlimited\": to mark nothing, use kind = \"drop-tail\"")
+        }
+    });
+    keys.set("limit", &mut config.limit);
+    QueueSpec::StepMark(config)
 }

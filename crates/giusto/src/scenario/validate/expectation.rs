@@ -4,7 +4,7 @@ use giusto_sim::link::rate::RateProfile;
 use giusto_units::Timestamp;
 
 use crate::scenario::{
-    error::{KeyError, unknown},
+    error::{KeyError, check, known},
     expectation::{Expectation, Metric, Subject},
     media::{AUDIO_ID, MediaSpec},
     model::{FlowKind, FlowSpec, Scenario},
@@ -12,92 +12,71 @@ use crate::scenario::{
 
 /// Checks that an expectation names something that exists, a metric that it has, and bounds that can be met.
 pub(super) fn validate(scenario: &Scenario, expectation: &Expectation) -> Result<(), KeyError> {
-    let Expectation { subject, metric, min, max, from, to, rate, .. } = expectation;
-    match subject {
-        Subject::Flows(ids) => flows(scenario, expectation, ids)
-            .map_err(|(key, text)| (key, format!("flow \"{}\": {text}", ids.join(", "))))?,
-        Subject::Link(id) => {
-            link(scenario, id, *metric).map_err(|(key, text)| (key, format!("link \"{id}\": {text}")))?;
-        }
-    }
-    let say = |key, text: &str| Err((key, format!("{}: {text}", expectation.title())));
-    if (*metric == Metric::TimeToRate) != rate.is_some() {
-        return say("metric", "time-to-rate needs a rate, and no other metric has one");
-    }
-    if min.is_none() && max.is_none() {
-        return say("metric", "no bounds: add min, max or both");
-    }
-    if min.zip(*max).is_some_and(|(min, max)| min > max) {
-        return say("min", "min is above max: swap them");
-    }
+    let (result, owner) = match &expectation.subject {
+        Subject::Flows(ids) => (flows(scenario, expectation, ids), format!("flow \"{}\"", ids.join(", "))),
+        Subject::Link(id) => (link(scenario, id, expectation.metric), format!("link \"{id}\"")),
+    };
+    result.map_err(|(key, text)| (key, format!("{owner}: {text}")))?;
+    bounds(scenario, expectation).map_err(|(key, text)| (key, format!("{}: {text}", expectation.title())))
+}
+
+fn bounds(scenario: &Scenario, expectation: &Expectation) -> Result<(), KeyError> {
+    let Expectation { metric, min, max, from, to, rate, .. } = expectation;
+    let text = format_args!("time-to-rate needs a rate, and no other metric has one");
+    check((*metric == Metric::TimeToRate) == rate.is_some(), "metric", text)?;
+    let text = format_args!("no bounds: add min, max or both");
+    check(min.is_some() || max.is_some(), "metric", text)?;
+    let text = format_args!("min is above max: swap them");
+    check(min.zip(*max).is_none_or(|(min, max)| min <= max), "min", text)?;
     let (from, to) = (from.unwrap_or(Timestamp::ZERO), to.unwrap_or(scenario.end()));
-    if to > scenario.end() {
-        return say("to", &format!("to must not be after the end of the run, {}", scenario.duration));
-    }
-    if from >= to {
-        return say("from", "from must be before to");
-    }
-    Ok(())
+    let text = format_args!("to must not be after the end of the run, {}", scenario.duration);
+    check(to <= scenario.end(), "to", text)?;
+    check(from < to, "from", format_args!("from must be before to"))
 }
 
 fn flows(scenario: &Scenario, expectation: &Expectation, ids: &[String]) -> Result<(), KeyError> {
-    let metric = expectation.metric;
-    let find = |id: &String| {
-        let is =
-            |flow: &&FlowSpec| flow.id == *id || (flow.count > 1 && flow.instances().any(|one| one == *id));
-        scenario.flows.iter().find(is)
+    let (metric, name) = (expectation.metric, expectation.metric.name());
+    let is_called = |flow: &FlowSpec, id: &String| {
+        flow.id == *id || (flow.count > 1 && flow.instances().any(|one| one == *id))
     };
-    let known: Vec<&str> = scenario.flows.iter().map(|flow| flow.id.as_str()).collect();
+    let all: Vec<&str> = scenario.flows.iter().map(|flow| flow.id.as_str()).collect();
     let mut videos = 0;
     for id in ids {
-        let flow = find(id).ok_or_else(|| ("flow", unknown("flow", id, &known)))?;
-        if !metric.is_of_flows() {
-            return Err(("metric", format!("{} is a metric of links", metric.name())));
-        }
-        let (media, kind) = (media(flow), flow.kind.name());
-        if metric.is_of_media() && media.is_none() {
-            return Err(("metric", format!("{} needs a flow of kind media, found {kind}", metric.name())));
-        }
-        videos += media.map_or(0, |media| media.videos.len() * flow.count as usize);
-        if let Some(id) = &expectation.stream {
-            let text = || format!("only flows of kind media have streams, found {kind}: remove stream");
-            stream(media.ok_or_else(|| ("stream", text()))?, id, metric)?;
+        let Some(flow) = scenario.flows.iter().find(|flow| is_called(flow, id)) else {
+            return known("flow", id, &all).map_err(|text| ("flow", text));
+        };
+        check(metric.is_of_flows(), "metric", format_args!("{name} is a metric of links"))?;
+        let kind = flow.kind.name();
+        if let FlowKind::Media(media) = &flow.kind {
+            videos += media.videos.len() * flow.count as usize;
+            expectation.stream.as_ref().map_or(Ok(()), |id| stream(media, id, metric))?;
+        } else {
+            let text = format_args!("{name} needs a flow of kind media, found {kind}");
+            check(!metric.is_of_media(), "metric", text)?;
+            let text = format_args!("only flows of kind media have streams, found {kind}: remove stream");
+            check(expectation.stream.is_none(), "stream", text)?;
         }
     }
-    if metric == Metric::StreamFairness && videos < 2 {
-        return Err(("metric", format!("stream-fairness needs at least 2 videos, found {videos}")));
-    }
-    Ok(())
-}
-
-fn media(flow: &FlowSpec) -> Option<&MediaSpec> {
-    if let FlowKind::Media(media) = &flow.kind { Some(media) } else { None }
+    let text = format_args!("stream-fairness needs at least 2 videos, found {videos}");
+    check(metric != Metric::StreamFairness || videos >= 2, "metric", text)
 }
 
 fn stream(media: &MediaSpec, id: &str, metric: Metric) -> Result<(), KeyError> {
     let videos = media.videos.iter().map(|video| video.id.as_str());
-    let known: Vec<&str> = videos.chain(media.audio.map(|_| AUDIO_ID)).collect();
-    if !known.contains(&id) {
-        return Err(("stream", unknown("stream", id, &known)));
-    }
-    if !metric.is_of_streams() {
-        let those = Metric::all().filter(|metric| metric.is_of_streams()).map(Metric::name);
-        let those = those.collect::<Vec<_>>().join(", ");
-        return Err(("metric", format!("{} is not a metric of streams: use one of {those}", metric.name())));
-    }
-    Ok(())
+    let all: Vec<&str> = videos.chain(media.audio.map(|_| AUDIO_ID)).collect();
+    known("stream", id, &all).map_err(|text| ("stream", text))?;
+    let those = Metric::all().filter(|metric| metric.is_of_streams()).map(Metric::name);
+    let those = those.collect::<Vec<_>>().join(", ");
+    let text = format_args!("{} is not a metric of streams: use one of {those}", metric.name());
+    check(metric.is_of_streams(), "metric", text)
 }
 
 fn link(scenario: &Scenario, id: &str, metric: Metric) -> Result<(), KeyError> {
-    let known: Vec<&str> = scenario.links.iter().map(|link| link.id.as_str()).collect();
-    let Some(link) = scenario.links.iter().find(|link| link.id == *id) else {
-        return Err(("link", unknown("link", id, &known)));
-    };
-    if !metric.is_of_links() {
-        return Err(("metric", format!("{} is a metric of flows", metric.name())));
-    }
-    if metric == Metric::Utilisation && link.config.rate == RateProfile::Unlimited {
-        return Err(("metric", "an unlimited link has no utilisation: set its rate".to_owned()));
-    }
-    Ok(())
+    let all: Vec<&str> = scenario.links.iter().map(|link| link.id.as_str()).collect();
+    known("link", id, &all).map_err(|text| ("link", text))?;
+    check(metric.is_of_links(), "metric", format_args!("{} is a metric of flows", metric.name()))?;
+    let unlimited =
+        scenario.links.iter().any(|link| link.id == id && link.config.rate == RateProfile::Unlimited);
+    let text = format_args!("an unlimited link has no utilisation: set its rate");
+    check(!unlimited || metric != Metric::Utilisation, "metric", text)
 }

@@ -6,8 +6,8 @@ use giusto_sim::traffic::encoder::Audio;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::scenario::{
-    error::KeyError,
-    media::{AUDIO_ID, FEEDBACKS, GiveUp, MOST_VIDEOS, MediaSpec, Unfit, VideoStream, feedback_name},
+    error::{KeyError, check},
+    media::{AUDIO_ID, FEEDBACKS, GiveUp, MOST_VIDEOS, MediaSpec, Unsupported, VideoStream, feedback_name},
 };
 
 /// Minimum and maximum priority of a video: beyond them a share is all or nothing.
@@ -29,51 +29,44 @@ pub(super) fn validate(media: &MediaSpec) -> Result<(), (&'static str, Option<us
     for (index, stream) in media.videos.iter().enumerate() {
         let is_default = all == 1 && stream.id == VideoStream::default_id(1, 1);
         let of = if is_default { "video".to_owned() } else { format!("video \"{}\"", stream.id) };
-        video(stream, &ids).map_err(|text| ("video", Some(index), format!("{of}: {text}")))?;
+        video(stream, &ids).map_err(|(_, text)| ("video", Some(index), format!("{of}: {text}")))?;
         ids.push(&stream.id);
     }
     session(media).map_err(|(key, text)| (key, None, text))
 }
 
-fn video(stream: &VideoStream, ids: &[&str]) -> Result<(), String> {
-    let source = stream.video.source(Timestamp::ZERO, random::stream(0, "check"));
-    source.map_err(|error| error.to_string())?;
+fn video(stream: &VideoStream, ids: &[&str]) -> Result<(), KeyError> {
+    let VideoStream { id, video, priority, skip_after, discard_after, pauses } = stream;
+    let source = video.source(Timestamp::ZERO, random::stream(0, "check"));
+    source.map_err(|error| ("model", error.to_string()))?;
     let (min, max) = PRIORITIES;
-    if !(min..=max).contains(&stream.priority) {
-        let found = stream.priority;
-        return Err(format!("priority must be between {min} and {max}, found {found}: the default is 1"));
-    }
-    for (key, wait) in [("skip-after", stream.skip_after), ("discard-after", stream.discard_after)] {
-        if let GiveUp::After(wait) = wait
-            && wait <= TimeDelta::ZERO
-        {
-            return Err(format!("{key} must be above 0 s, found {wait}: \"never\" switches it off"));
+    let text = format_args!("priority must be between {min} and {max}, found {priority}: the default is 1");
+    check((min..=max).contains(priority), "priority", text)?;
+    for (key, wait) in [("skip-after", skip_after), ("discard-after", discard_after)] {
+        if let GiveUp::After(wait) = wait {
+            let text = format_args!("{key} must be above 0 s, found {wait}: \"never\" switches it off");
+            check(*wait > TimeDelta::ZERO, key, text)?;
         }
     }
-    pauses(&stream.pauses)?;
-    super::id(&stream.id).map_err(|text| format!("id: {text}"))?;
-    if stream.id == AUDIO_ID {
-        return Err("id: this is the id of the audio stream: choose another".to_owned());
-    }
-    if ids.contains(&stream.id.as_str()) {
-        return Err("id: another video has this id: give each its own".to_owned());
-    }
-    Ok(())
+    self::pauses(pauses)?;
+    super::id(id).map_err(|text| ("id", format!("id: {text}")))?;
+    let text = format_args!("id: this is the id of the audio stream: choose another");
+    check(id != AUDIO_ID, "id", text)?;
+    let text = format_args!("id: another video has this id: give each its own");
+    check(!ids.contains(&id.as_str()), "id", text)
 }
 
 /// Pauses must be sorted and must not touch.
-fn pauses(pauses: &[(Timestamp, Timestamp)]) -> Result<(), String> {
+fn pauses(pauses: &[(Timestamp, Timestamp)]) -> Result<(), KeyError> {
     let mut before: Option<Timestamp> = None;
     for &(from, to) in pauses {
         let (from_s, to_s) = (from.as_seconds(), to.as_seconds());
-        if to <= from {
-            return Err(format!("pauses: a pause must end after it starts, found {from_s} s to {to_s} s"));
-        }
-        if let Some(end) = before.filter(|&end| from <= end) {
-            let end = end.as_seconds();
-            return Err(format!(
-                "pauses: sort and join them: one starts at {from_s} s, the one before ends at {end} s"
-            ));
+        let text = format_args!("pauses: a pause must end after it starts, found {from_s} s to {to_s} s");
+        check(from < to, "pauses", text)?;
+        if let Some(end) = before {
+            let found =
+                format_args!("one starts at {from_s} s, the one before ends at {} s", end.as_seconds());
+            check(end < from, "pauses", format_args!("pauses: sort and join them: {found}"))?;
         }
         before = Some(to);
     }
@@ -81,69 +74,59 @@ fn pauses(pauses: &[(Timestamp, Timestamp)]) -> Result<(), String> {
 }
 
 fn session(media: &MediaSpec) -> Result<(), KeyError> {
-    if media.videos.is_empty() && media.audio.is_none() {
-        return Err(("kind", "neither video nor audio: add one of them".to_owned()));
-    }
+    let has_streams = !media.videos.is_empty() || media.audio.is_some();
+    check(has_streams, "kind", format_args!("neither video nor audio: add one of them"))?;
     if let Some(audio) = media.audio {
         Audio::new(audio, Timestamp::ZERO).map_err(|error| ("audio", format!("audio: {error}")))?;
     }
     let payload = media.max_payload;
-    if payload == DataSize::ZERO || payload > MAX_PAYLOAD {
-        let text = format!("max-payload must be between 1 B and {MAX_PAYLOAD}, found {payload}");
-        return Err(("max-payload", text));
-    }
-    if let Some(&unfit) = media.unfit().first() {
-        return Err(unsupported(media.controller, unfit));
+    let text = format_args!("max-payload must be between 1 B and {MAX_PAYLOAD}, found {payload}");
+    check(payload > DataSize::ZERO && payload <= MAX_PAYLOAD, "max-payload", text)?;
+    if let Some(&setting) = media.unsupported().first() {
+        return Err(unsupported(media.controller, setting));
     }
     let Limits { min, start, max } = media.limits;
-    if min == DataRate::ZERO || min > max {
-        let text = format!("min-rate must be above 0 bit/s and at most max-rate, {max}, found {min}");
-        return Err((if min > max { "max-rate" } else { "min-rate" }, text));
+    let text = format_args!("min-rate must be above 0 bit/s and at most max-rate, {max}, found {min}");
+    check(min <= max, "max-rate", text)?;
+    check(min > DataRate::ZERO, "min-rate", text)?;
+    let text = format_args!("start-rate must be between min-rate, {min}, and max-rate, {max}, found {start}");
+    check((min..=max).contains(&start), "start-rate", text)?;
+    if let Some(target) = media.delay_target {
+        let (shortest, longest) = DELAY_TARGETS;
+        let text = format_args!("delay-target must be between {shortest} and {longest}, found {target}");
+        check((shortest..=longest).contains(&target), "delay-target", text)?;
     }
-    if start < min || start > max {
-        let text = format!("start-rate must be between min-rate, {min}, and max-rate, {max}, found {start}");
-        return Err(("start-rate", text));
-    }
-    let (shortest, longest) = DELAY_TARGETS;
-    if let Some(target) = media.delay_target.filter(|target| !(shortest..=longest).contains(target)) {
-        let text = format!("delay-target must be between {shortest} and {longest}, found {target}");
-        return Err(("delay-target", text));
-    }
-    if media.receiver_limit == Some(DataRate::ZERO) {
-        return Err(("receiver-limit", "receiver-limit must be above 0 bit/s, found 0 bit/s".to_owned()));
-    }
-    pauses(&media.pauses).map_err(|text| ("pauses", text))
+    let text = format_args!("receiver-limit must be above 0 bit/s, found 0 bit/s");
+    check(media.receiver_limit != Some(DataRate::ZERO), "receiver-limit", text)?;
+    pauses(&media.pauses)
 }
 
-fn unsupported(controller: Algorithm, unfit: Unfit) -> KeyError {
-    let those = |fits: fn(Requirements) -> bool| {
-        let kinds = Algorithm::all().filter(|&kind| fits(kind.requirements()));
-        kinds.map(Algorithm::name).collect::<Vec<_>>().join(" or ")
-    };
-    match unfit {
-        Unfit::Feedback(given) => {
-            let fits = FEEDBACKS
-                .iter()
-                .filter(|(_, kind)| controller.requirements().accepts(*kind))
-                .map(|(name, _)| *name);
-            let fits = fits.collect::<Vec<_>>().join(" or ");
-            let given = feedback_name(given);
-            ("feedback", format!("feedback: {controller} does not support {given}: remove it, or use {fits}"))
+fn unsupported(controller: Algorithm, setting: Unsupported) -> KeyError {
+    let needs = controller.requirements();
+    let (key, problem, fixes): (_, _, Vec<&str>) = match setting {
+        Unsupported::Feedback(given) => {
+            let accepted = FEEDBACKS.iter().filter(|(_, kind)| needs.accepts(*kind));
+            let problem = format!("does not support {}", feedback_name(given));
+            ("feedback", problem, accepted.map(|(name, _)| *name).collect())
         }
-        Unfit::DelayTarget => {
-            let those = those(|needs| needs.delay_target);
-            ("delay-target", format!("delay-target: {controller} has none: remove it, or use {those}"))
+        Unsupported::DelayTarget => {
+            ("delay-target", "has none".to_owned(), algorithms(|needs| needs.delay_target))
         }
-        Unfit::ReceiverLimit if controller.requirements().receiver_limit => {
+        Unsupported::ReceiverLimit if needs.receiver_limit => {
             let text = "receiver-limit: it needs feedback = \"scream-draft\": add that, or remove this";
-            ("receiver-limit", text.to_owned())
+            return ("receiver-limit", text.to_owned());
         }
-        Unfit::ReceiverLimit => {
-            let those = those(|needs| needs.receiver_limit);
-            let text = format!("receiver-limit: {controller} does not support it: remove it, or use {those}");
-            ("receiver-limit", text)
+        Unsupported::ReceiverLimit => {
+            let fixes = algorithms(|needs| needs.receiver_limit);
+            ("receiver-limit", "does not support it".to_owned(), fixes)
         }
-    }
+    };
+    (key, format!("{key}: {controller} {problem}: remove it, or use {}", fixes.join(" or ")))
+}
+
+/// The controllers whose requirements fulfil a condition.
+fn algorithms(fits: fn(Requirements) -> bool) -> Vec<&'static str> {
+    Algorithm::all().filter(|&kind| fits(kind.requirements())).map(Algorithm::name).collect()
 }
 
 #[cfg(test)]

@@ -85,7 +85,8 @@ impl Default for Settings {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("TCP: {setting} must be {range}, found {found}")]
 pub struct SettingsError {
-    setting: &'static str,
+    /// The setting, as a scenario file names it.
+    pub setting: &'static str,
     range: &'static str,
     found: String,
 }
@@ -133,7 +134,7 @@ impl Settings {
         )?;
         check(
             floor >= TimeDelta::ZERO && floor <= TimeDelta::from_seconds(60),
-            "rto-floor",
+            "min-rto",
             "0 to 60 s",
             &floor,
         )

@@ -1,7 +1,8 @@
 use giusto_congestion::{FeedbackKind, Limits};
+use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::*;
-use crate::scenario::{Document, model::FlowKind};
+use crate::scenario::{Document, GiveUp, model::FlowKind};
 
 fn algorithm(name: &str) -> Algorithm {
     name.parse().unwrap()

@@ -63,14 +63,14 @@ fn a_new_controller_removes_only_what_it_lacks() {
     };
     for controller in Algorithm::all() {
         let mut media = given.clone();
-        let left_out = media.put_under(controller);
+        let removed = media.set_controller(controller);
         assert_eq!(check(&media), Ok(()), "{controller}");
         let deaf = !controller.requirements().accepts(FeedbackKind::ScreamDraft);
         assert_eq!(media.feedback.is_none(), deaf, "{controller}");
         assert_eq!(media.receiver_limit.is_some(), controller.requirements().receiver_limit, "{controller}");
         assert_eq!(media.delay_target.is_some(), controller.requirements().delay_target, "{controller}");
         let gone = [media.feedback.is_none(), media.receiver_limit.is_none(), media.delay_target.is_none()];
-        assert_eq!(left_out.len(), gone.into_iter().filter(|gone| *gone).count(), "{controller}");
+        assert_eq!(removed.len(), gone.into_iter().filter(|gone| *gone).count(), "{controller}");
     }
 }
 
@@ -86,12 +86,12 @@ fn no_fix_leads_to_another_error() {
         controller: algorithm("scream:d00+giusto"),
         ..media.clone()
     };
-    let mend = "receiver-limit: it needs feedback = \"scream-draft\": add that, or remove this";
-    assert_eq!(check(&other).unwrap_err().2, mend);
+    let fix = "receiver-limit: it needs feedback = \"scream-draft\": add that, or remove this";
+    assert_eq!(check(&other).unwrap_err().2, fix);
     for deaf in [algorithm("scream:v2"), algorithm("fixed")] {
         let told = told(deaf);
-        let mend = format!("{deaf} does not support it: remove it, or use scream:d00 or scream:d00+giusto");
-        assert!(told.ends_with(&mend), "{told}");
+        let fix = format!("{deaf} does not support it: remove it, or use scream:d00 or scream:d00+giusto");
+        assert!(told.ends_with(&fix), "{told}");
     }
 }
 

@@ -1,0 +1,54 @@
+use crate::scenario::Scenario;
+
+/// The error for a link with the line `link`, line 7, and a TCP flow with the line `flow`, line 11.
+fn complaint(link: &str, flow: &str) -> String {
+    let text = format!(
+        "duration = \"5 s\"
+[[link]]
+id = \"wire\"
+from = \"here\"
+to = \"there\"
+duplex = true
+{link}
+[[flow]]
+id = \"bulk\"
+kind = \"tcp\"
+{flow}
+"
+    );
+    Scenario::parse(&text, "s.toml").unwrap_err().to_string()
+}
+
+#[test]
+fn a_threshold_without_a_limit_is_refused_with_the_fix() {
+    let queue = "queue = { kind = \"step-mark\", threshold = \"unlimited\" }";
+    insta::assert_snapshot!(complaint(queue, ""), @r#"s.toml:7: link "wire": queue: threshold: expected a threshold, such as "1 ms", "30 kB" or "20 packets", found "unlimited": to mark nothing, use kind = "drop-tail""#);
+}
+
+#[test]
+fn a_range_of_tcp_names_the_line_and_the_key() {
+    insta::assert_snapshot!(complaint("", "min-rto = \"61 s\""), @r#"s.toml:11: flow "bulk": TCP: min-rto must be 0 to 60 s, found 61 s"#);
+    insta::assert_snapshot!(complaint("", "initial-window = 11"), @r#"s.toml:11: flow "bulk": TCP: initial-window must be 1 to 10, found 11"#);
+}
+
+#[test]
+fn every_wrong_value_of_a_table_is_reported() {
+    insta::assert_snapshot!(complaint("rate = 5\nloss = \"1 %\"\nreorder = 1\nqueue = 3\nrepeat = 2", "mss = \"536\"\ncontrol = \"reno\"\ninitial-window = 0"), @r#"
+    s.toml:7: link "wire": rate: expected a rate with its unit, such as "5 Mbit/s", found 5
+    s.toml:8: link "wire": loss: expected a number without quotes or unit, such as 0.01, found "1 %"
+    s.toml:9: link "wire": reorder: expected true or false, found 1
+    s.toml:10: link "wire": queue: expected a name or a table, such as { kind = "drop-tail|codel|fq-codel|pie|red|dualpi2|step-mark" }, found 3
+    s.toml:11: link "wire": unknown key "repeat": known keys are id, from, to, duplex, rate, delay, queue, loss, jitter, reorder, duplication, reverse
+    s.toml:15: flow "bulk": mss: expected a size with its unit, such as "1200 B", found "536"
+    s.toml:16: flow "bulk": control: unknown name "reno": use one of new-reno, cubic
+    s.toml:17: flow "bulk": initial-window: must be at least 1, found 0
+    "#);
+}
+
+#[test]
+fn numbers_outside_their_range_are_refused() {
+    insta::assert_snapshot!(complaint("", "initial-window = -99999999999999999999999999999999999999999"), @r#"s.toml:11: flow "bulk": initial-window: must be at least 1, found -99999999999999999999999999999999999999999"#);
+    insta::assert_snapshot!(complaint("", "initial-window = 4294967296"), @r#"s.toml:11: flow "bulk": initial-window: must be at most 4294967295, found 4294967296"#);
+    insta::assert_snapshot!(complaint("", "initial-window = 1.5"), @r#"s.toml:11: flow "bulk": initial-window: expected a whole number of at least 1, found 1.5"#);
+    insta::assert_snapshot!(complaint("loss = inf", ""), @r#"s.toml:7: link "wire": loss: expected a finite number, found inf"#);
+}
