@@ -4,7 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use giusto::measured::result::median;
+use giusto::{measured::result::median, view::html::Report};
+
+/// What a reproduction found, in each form that can be printed or written.
+pub trait Findings {
+    /// The one object of `--json`.
+    fn printed(&self) -> impl Serialize;
+
+    /// The table in the terminal, at most `width` characters wide if possible.
+    fn table(&self, width: u16) -> String;
+
+    /// The page that the repository keeps.
+    fn markdown(&self) -> String;
+
+    /// The page with all figures, made by `command`.
+    fn report(&self, command: &str) -> Report;
+}
 
 /// A reproduction: in JSON the one object of `giusto reproduce NAME --json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -100,6 +115,15 @@ impl Spread {
         let at = |share: f64| values.get((last * share).round() as usize).copied();
         Some(Self { low: at(low)?, median: median(values.iter().copied())?, high: at(high)? })
     }
+}
+
+/// Mean and standard deviation; `None` without values.
+pub(crate) fn mean_and_deviation(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
+    let values: Vec<f64> = values.into_iter().collect();
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    (!values.is_empty()).then(|| (mean, variance.sqrt()))
 }
 
 /// How ours is compared with the published value. Bounds are in the unit of the item.
