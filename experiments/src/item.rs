@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use giusto::{measured::result::median, view::html::Report};
 
-/// What a reproduction found, in each form that can be printed or written.
+/// The result of a reproduction, in each form that can be printed or written.
 pub trait Findings {
     /// The one object of `--json`.
     fn printed(&self) -> impl Serialize;
@@ -44,11 +44,11 @@ pub struct Item {
     pub unit: String,
     /// As published.
     pub published: f64,
-    /// What we found, comparable with `published`; `None` if nothing was measured.
+    /// Our value, comparable with `published`; `None` if nothing was measured.
     pub ours: Option<f64>,
-    /// The lower end of what repeated runs found.
+    /// The lower end of repeated runs.
     pub ours_low: Option<f64>,
-    /// The upper end of what repeated runs found.
+    /// The upper end of repeated runs.
     pub ours_high: Option<f64>,
     /// Whether the two agree, by the rule stated beforehand.
     pub agrees: bool,
@@ -83,7 +83,7 @@ impl Reproduction {
         self.items.iter().filter(|item| item.comparable).count()
     }
 
-    /// What was found for the item called `id`, if anything.
+    /// Our value of the item called `id`, if it was measured.
     pub(crate) fn ours(&self, id: &str) -> Option<f64> {
         self.items.iter().find(|item| item.id == id)?.ours
     }
@@ -215,7 +215,7 @@ impl<F> Statement<F> {
         Self { comparable: false, ..self }
     }
 
-    /// The statement judged by what was found.
+    /// The statement judged by our value.
     pub(crate) fn judge(&self, ours: Option<Spread>) -> Item {
         let agrees = self.comparable && ours.is_some_and(|ours| self.rule.agrees(self.published, ours));
         let why = if ours.is_some() { self.why } else { "Not measured." };

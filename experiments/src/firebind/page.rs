@@ -131,8 +131,13 @@ impl Firebind {
             Some((label(outcome), outcome.rest_ppm(self.plan.duration)?, low, high))
         });
         let series = vec![ranges("published", published), ranges("ours", ours)];
-        figure("What the counting rule leaves", ["", "reading against prediction (ppm)"], None, series)
-            .with_mark(Mark::AtY(0.0, String::new()))
+        figure(
+            "Errors that the counting rule does not explain",
+            ["", "reading against prediction (ppm)"],
+            None,
+            series,
+        )
+        .with_mark(Mark::AtY(0.0, String::new()))
     }
 
     fn error_chart(&self) -> Chart {
@@ -147,7 +152,7 @@ impl Firebind {
         };
         let series =
             vec![errors("published", Outcome::published), errors("ours, (N−1) rule", Outcome::rx_rate_bps)];
-        figure("What the counting rule adds", ["", "error (ppm)"], None, series).with_log_y()
+        figure("Errors that the counting rule adds", ["", "error (ppm)"], None, series).with_log_y()
     }
 
     fn link_chart(&self) -> Chart {

@@ -124,7 +124,7 @@ impl Row {
         Some(self.rate.as_bps() as f64 * cycles as f64 / periods as f64)
     }
 
-    /// The most payload that their link carries in datagrams of this size, in bit/s.
+    /// The maximum payload rate that their link carries in datagrams of this size, in bit/s.
     pub fn link_ceiling_bps(&self) -> f64 {
         LINK.as_bps() as f64 * link_efficiency(self.size)
     }

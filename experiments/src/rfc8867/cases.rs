@@ -14,28 +14,12 @@ use super::{
     metrics::constant_rate,
 };
 
+/// Name and text of a file in `scenarios/rfc8867`.
 macro_rules! file {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../scenarios/rfc8867/", $name)))
+        (concat!($name, ".toml"), include_str!(concat!("../../../scenarios/rfc8867/", $name, ".toml")))
     };
 }
-
-type File = (&'static str, &'static str);
-
-const F51: File = file!("5.1-variable-capacity.toml");
-const F51_UDP: File = file!("5.1-variable-capacity-udp.toml");
-const F52: File = file!("5.2-several-flows.toml");
-const F52_UDP: File = file!("5.2-several-flows-udp.toml");
-const F53: File = file!("5.3-congested-feedback.toml");
-const F53_CLEAN: File = file!("5.3-clean-feedback.toml");
-const F54: File = file!("5.4-same-algorithm.toml");
-const F55: File = file!("5.5-rtt-fairness.toml");
-const F56: File = file!("5.6-long-tcp.toml");
-const F57: File = file!("5.7-short-tcp.toml");
-const F58: File = file!("5.8-pause-resume.toml");
-const F61: File = file!("6.1-priority.toml");
-const F62: File = file!("6.2-ecn.toml");
-const F63: File = file!("6.3-multiple-bottlenecks.toml");
 
 /// A bottleneck and the media flows that cross it.
 type Bottleneck = (&'static str, &'static [&'static str]);
@@ -151,7 +135,7 @@ const REFERENCE: &[Expected] = &[AS_THE_REFERENCE, STEADY];
 const fn case(
     id: &'static str,
     what: &'static str,
-    (file, text): File,
+    (file, text): (&'static str, &'static str),
     bottlenecks: &'static [Bottleneck],
     judged: &'static [Expected],
 ) -> Case {
@@ -180,31 +164,46 @@ impl Case {
 
 /// All cases, in the order of the document.
 pub const CASES: &[Case] = &[
-    case("5.1", "variable capacity, one flow", F51, ONE, OSCILLATION).quick(),
-    case("5.1-100ms", "variable capacity, 100 ms forwards", F51, ONE, OSCILLATION)
+    case("5.1", "variable capacity, one flow", file!("5.1-variable-capacity"), ONE, OSCILLATION).quick(),
+    case("5.1-100ms", "variable capacity, 100 ms forwards", file!("5.1-variable-capacity"), ONE, OSCILLATION)
         .with(&[("bottleneck.delay", "100 ms")]),
-    case("5.1-udp", "variable capacity by UDP, one flow", F51_UDP, ONE, OSCILLATION),
-    case("5.2", "variable capacity, two flows", F52, TWO, FAIR_5S),
-    case("5.2-udp", "variable capacity by UDP, two flows", F52_UDP, TWO, FAIR_5S),
-    case("5.3", "congested feedback link", F53, BOTH_WAYS, REFERENCE).against("5.3-clean"),
-    case("5.3-clean", "clean feedback link, the reference", F53_CLEAN, BOTH_WAYS, OSCILLATION),
-    case("5.4", "same algorithm", F54, THREE, FAIR).quick(),
-    case("5.5", "round-trip fairness", F55, FIVE, FAIR),
-    case("5.6", "long TCP, queue of 300 ms", F56, ONE, &[]).quick(),
-    case("5.6-1000ms", "long TCP, queue of 1000 ms", F56, ONE, &[])
+    case(
+        "5.1-udp",
+        "variable capacity by UDP, one flow",
+        file!("5.1-variable-capacity-udp"),
+        ONE,
+        OSCILLATION,
+    ),
+    case("5.2", "variable capacity, two flows", file!("5.2-several-flows"), TWO, FAIR_5S),
+    case("5.2-udp", "variable capacity by UDP, two flows", file!("5.2-several-flows-udp"), TWO, FAIR_5S),
+    case("5.3", "congested feedback link", file!("5.3-congested-feedback"), BOTH_WAYS, REFERENCE)
+        .against("5.3-clean"),
+    case(
+        "5.3-clean",
+        "clean feedback link, the reference",
+        file!("5.3-clean-feedback"),
+        BOTH_WAYS,
+        OSCILLATION,
+    ),
+    case("5.4", "same algorithm", file!("5.4-same-algorithm"), THREE, FAIR).quick(),
+    case("5.5", "round-trip fairness", file!("5.5-rtt-fairness"), FIVE, FAIR),
+    case("5.6", "long TCP, queue of 300 ms", file!("5.6-long-tcp"), ONE, &[]).quick(),
+    case("5.6-1000ms", "long TCP, queue of 1000 ms", file!("5.6-long-tcp"), ONE, &[])
         .with(&[("bottleneck.queue.limit", "1000 ms")]),
-    case("5.7", "short TCP flows", F57, TWO, SHORT_TCP),
-    case("5.8", "pause and resume", F58, THREE, FAIR),
-    case("6.1", "priority (not expressible)", F61, THREE, PRIORITIES),
-    case("6.2", "ECN: variable capacity, one flow", F62, ONE, MARKED_STEADY).against("5.1"),
-    case("6.2-5.2", "ECN: variable capacity, two flows", F52, TWO, MARKED).marking("5.2"),
-    case("6.2-5.3", "ECN: congested feedback link", F53, BOTH_WAYS, MARKED).marking("5.3"),
-    case("6.2-5.4", "ECN: same algorithm", F54, THREE, MARKED).marking("5.4"),
-    case("6.2-5.5", "ECN: round-trip fairness", F55, FIVE, MARKED).marking("5.5"),
-    case("6.2-5.6", "ECN: long TCP", F56, ONE, MARKED).marking("5.6"),
-    case("6.2-5.7", "ECN: short TCP flows", F57, TWO, MARKED).marking("5.7"),
-    case("6.2-5.8", "ECN: pause and resume", F58, THREE, MARKED).marking("5.8"),
-    case("6.3", "multiple bottlenecks", F63, IN_A_ROW, OSCILLATION),
+    case("5.7", "short TCP flows", file!("5.7-short-tcp"), TWO, SHORT_TCP),
+    case("5.8", "pause and resume", file!("5.8-pause-resume"), THREE, FAIR),
+    case("6.1", "priority (not expressible)", file!("6.1-priority"), THREE, PRIORITIES),
+    case("6.2", "ECN: variable capacity, one flow", file!("6.2-ecn"), ONE, MARKED_STEADY).against("5.1"),
+    case("6.2-5.2", "ECN: variable capacity, two flows", file!("5.2-several-flows"), TWO, MARKED)
+        .marking("5.2"),
+    case("6.2-5.3", "ECN: congested feedback link", file!("5.3-congested-feedback"), BOTH_WAYS, MARKED)
+        .marking("5.3"),
+    case("6.2-5.4", "ECN: same algorithm", file!("5.4-same-algorithm"), THREE, MARKED).marking("5.4"),
+    case("6.2-5.5", "ECN: round-trip fairness", file!("5.5-rtt-fairness"), FIVE, MARKED).marking("5.5"),
+    case("6.2-5.6", "ECN: long TCP", file!("5.6-long-tcp"), ONE, MARKED).marking("5.6"),
+    case("6.2-5.7", "ECN: short TCP flows", file!("5.7-short-tcp"), TWO, MARKED).marking("5.7"),
+    case("6.2-5.8", "ECN: pause and resume", file!("5.8-pause-resume"), THREE, MARKED).marking("5.8"),
+    case("6.3", "multiple bottlenecks", file!("6.3-multiple-bottlenecks"), IN_A_ROW, OSCILLATION),
 ];
 
 impl Case {

@@ -2,10 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{
-    Run,
-    metrics::{FlowMetrics, Period},
-};
+use super::{Run, metrics::Period};
 use crate::item::Item;
 use giusto::{
     scenario::Expectation,
@@ -40,106 +37,43 @@ pub(super) enum Value {
 }
 
 /// RFC 8868 §3, item 7: two flows of equal priority differ by a factor of at most 3, over 5 s.
-pub(super) const FAIR_OVER_5S: Expected = expected(
-    "fairness over 5 s",
-    "ratio",
-    [Some(1.0), Some(3.0)],
-    Value::Of(|run| largest(run, |period| period.fairness_5s_ratio)),
-);
-
+pub(super) const FAIR_OVER_5S: Expected =
+    expected("fairness over 5 s", "ratio", [Some(1.0), Some(3.0)], Value::Of(fairness_5s));
 /// The same over 20 s.
-pub(super) const FAIR_OVER_20S: Expected = expected(
-    "fairness over 20 s",
-    "ratio",
-    [Some(1.0), Some(3.0)],
-    Value::Of(|run| largest(run, |period| period.fairness_20s_ratio)),
-);
-
+pub(super) const FAIR_OVER_20S: Expected =
+    expected("fairness over 20 s", "ratio", [Some(1.0), Some(3.0)], Value::Of(fairness_20s));
 /// RFC 8868 §3, item 9.
-pub(super) const STEADY: Expected = expected(
-    "oscillation",
-    "swings",
-    [None, Some(0.0)],
-    Value::Of(|run| {
-        let flows = run.metrics.periods.iter().flat_map(|period| &period.flows);
-        Some(flows.map(|flow| flow.swings).sum::<u64>() as f64)
-    }),
-);
-
+pub(super) const STEADY: Expected = expected("oscillation", "swings", [None, Some(0.0)], Value::Of(swings));
 /// §5.3: the goodput of the forward media over that of the reference.
 pub(super) const AS_THE_REFERENCE: Expected = expected(
     "goodput forwards against the reference",
     "ratio",
     [Some(0.8), Some(1.25)],
-    Value::Against(|run, reference| {
-        let of_first = |run: &Run| run.metrics.flows.first().and_then(|flow| flow.goodput_bps);
-        ratio(of_first(run)?, of_first(reference)?)
-    }),
+    Value::Against(|run, reference| ratio(first_goodput(run)?, first_goodput(reference)?)),
 );
-
 /// §5.7: the worst 5 s of a media flow.
-pub(super) const NOT_STARVED: Expected = expected(
-    "worst 5 s of a flow",
-    "bit/s",
-    [Some(MINIMUM_BPS), None],
-    Value::Of(|run| {
-        let media = run.metrics.flows.iter().filter(|flow| flow.goodput_bps.is_some());
-        media.filter_map(|flow| flow.worst_5s_bps).min_by(f64::total_cmp)
-    }),
-);
-
+pub(super) const NOT_STARVED: Expected =
+    expected("worst 5 s of a flow", "bit/s", [Some(MINIMUM_BPS), None], Value::Of(worst_5s));
 /// §6.1: twice the rate of the other flows.
-pub(super) const PRIORITY: Expected = expected(
-    "rate of s1 over that of the others",
-    "ratio",
-    [Some(2.0), None],
-    Value::Unjudged(|run| {
-        let (first, others) = run.metrics.periods.last()?.flows.split_first()?;
-        let sum: f64 = others.iter().map(|flow| flow.received_rate_bps).sum();
-        ratio(first.received_rate_bps, sum / others.len().max(1) as f64)
-    }),
-);
-
+pub(super) const PRIORITY: Expected =
+    expected("rate of s1 over that of the others", "ratio", [Some(2.0), None], Value::Unjudged(priority));
 /// §6.2: the goodput over that without marks.
 pub(super) const MARKED_GOODPUT: Expected = expected(
     "goodput against that without marks",
     "ratio",
     [Some(0.9), None],
-    Value::Against(|run, unmarked| {
-        let goodput = |flow: &FlowMetrics| flow.goodput_bps;
-        let of_all = |run: &Run| run.metrics.flows.iter().filter_map(goodput).sum::<f64>();
-        ratio(of_all(run), of_all(unmarked))
-    }),
+    Value::Against(|run, unmarked| ratio(goodput(run), goodput(unmarked))),
 );
-
 /// §6.2: the queueing delay over that without marks.
 pub(super) const MARKED_DELAY: Expected = expected(
     "delay in queues against that without marks",
     "ratio",
     [None, Some(1.0)],
-    Value::Against(|run, unmarked| {
-        // The 95th percentile of the media flow with the largest.
-        let delay = |run: &Run| {
-            let media = run.result.flows.iter().filter(|flow| flow.kind == "media");
-            media.filter_map(|flow| Some(flow.queue_delay_ms?.p95)).max_by(f64::total_cmp)
-        };
-        ratio(delay(run)?, delay(unmarked)?)
-    }),
+    Value::Against(|run, unmarked| ratio(queue_delay(run)?, queue_delay(unmarked)?)),
 );
-
 /// Of held-out variants, without TCP: the settled media rate over the capacity or the maximum of the media.
-pub(super) const USED: Expected = expected(
-    "utilisation",
-    "ratio",
-    [Some(0.75), Some(1.05)],
-    Value::Of(|run| {
-        let used = |period: &Period| {
-            let available = period.capacity_bps?.min(period.flows.len() as f64 * MEDIA_MAX_BPS);
-            ratio(period.flows.iter().map(|flow| flow.sent_rate_bps).sum(), available)
-        };
-        run.metrics.periods.iter().filter_map(used).min_by(f64::total_cmp)
-    }),
-);
+pub(super) const USED: Expected =
+    expected("utilisation", "ratio", [Some(0.75), Some(1.05)], Value::Of(utilisation));
 
 const fn expected(
     what: &'static str,
@@ -150,8 +84,53 @@ const fn expected(
     Expected { what: Cow::Borrowed(what), unit, min, max, value }
 }
 
-fn largest(run: &Run, of: fn(&Period) -> Option<f64>) -> Option<f64> {
-    run.metrics.periods.iter().filter_map(of).max_by(f64::total_cmp)
+fn fairness_5s(run: &Run) -> Option<f64> {
+    run.metrics.periods.iter().filter_map(|period| period.fairness_5s_ratio).max_by(f64::total_cmp)
+}
+
+fn fairness_20s(run: &Run) -> Option<f64> {
+    run.metrics.periods.iter().filter_map(|period| period.fairness_20s_ratio).max_by(f64::total_cmp)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one of several figures that may be unknown")]
+fn swings(run: &Run) -> Option<f64> {
+    let flows = run.metrics.periods.iter().flat_map(|period| &period.flows);
+    Some(flows.map(|flow| flow.swings).sum::<u64>() as f64)
+}
+
+fn first_goodput(run: &Run) -> Option<f64> {
+    run.metrics.flows.first()?.goodput_bps
+}
+
+fn worst_5s(run: &Run) -> Option<f64> {
+    let media = run.metrics.flows.iter().filter(|flow| flow.goodput_bps.is_some());
+    media.filter_map(|flow| flow.worst_5s_bps).min_by(f64::total_cmp)
+}
+
+fn priority(run: &Run) -> Option<f64> {
+    let (first, others) = run.metrics.periods.last()?.flows.split_first()?;
+    let sum: f64 = others.iter().map(|flow| flow.received_rate_bps).sum();
+    ratio(first.received_rate_bps, sum / others.len().max(1) as f64)
+}
+
+/// The goodput of all media flows.
+fn goodput(run: &Run) -> f64 {
+    run.metrics.flows.iter().filter_map(|flow| flow.goodput_bps).sum()
+}
+
+/// The 95th percentile of the media flow with the largest.
+fn queue_delay(run: &Run) -> Option<f64> {
+    let media = run.result.flows.iter().filter(|flow| flow.kind == "media");
+    media.filter_map(|flow| Some(flow.queue_delay_ms?.p95)).max_by(f64::total_cmp)
+}
+
+/// That of the period with the smallest.
+fn utilisation(run: &Run) -> Option<f64> {
+    let used = |period: &Period| {
+        let available = period.capacity_bps?.min(period.flows.len() as f64 * MEDIA_MAX_BPS);
+        ratio(period.flows.iter().map(|flow| flow.sent_rate_bps).sum(), available)
+    };
+    run.metrics.periods.iter().filter_map(used).min_by(f64::total_cmp)
 }
 
 fn ratio(part: f64, whole: f64) -> Option<f64> {

@@ -75,9 +75,9 @@ pub struct Period {
     pub from_s: f64,
     /// Its end.
     pub to_s: f64,
-    /// What UDP leaves of the link's rate.
+    /// The link's rate less that of UDP.
     pub capacity_bps: Option<f64>,
-    /// What the media send, settled, over the capacity.
+    /// The settled sending rate of all media over the capacity.
     pub utilisation_ratio: Option<f64>,
     /// The largest ratio of two flows over 5 s of the settled time; `None` with fewer than two flows.
     pub fairness_5s_ratio: Option<f64>,
@@ -270,7 +270,7 @@ fn fairness(received_bytes: &[&[u64]], window: usize) -> Option<f64> {
     ratios.max_by(f64::total_cmp)
 }
 
-/// What a link can carry of media at a moment.
+/// A link's rate less that of UDP, at a moment.
 pub(super) fn capacity(scenario: &Scenario, link: &str, at_s: f64) -> Option<f64> {
     let link = scenario.links().iter().find(|other| other.id == link)?;
     let rate = rate_at(&link.config.rate, at_s)?;
@@ -333,7 +333,7 @@ mod tests {
         rates.extend([1000; 50]);
         // A second with two intervals too high has a mean 20 % above: 2 s less three intervals.
         assert_eq!(convergence(&of_rates(&rates), 1e6), Some(1.6));
-        // What never stays has not converged.
+        // A rate that never stays near its mean has not converged.
         let sawtooth: Vec<u64> = (0..60).map(|place| if place / 10 % 2 == 0 { 500 } else { 1500 }).collect();
         assert_eq!(convergence(&of_rates(&sawtooth), 1e6), None);
         assert_eq!(convergence(&of_rates(&[1000; 24]), 1e6), None);

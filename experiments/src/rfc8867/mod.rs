@@ -54,7 +54,7 @@ pub enum Part {
     HeldOutVariant(Variant),
 }
 
-/// What runs.
+/// The runs to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// A few cases instead of all.
@@ -109,12 +109,12 @@ pub struct Run {
     pub result: RunRecord,
     /// The metrics of RFC 8868.
     pub metrics: Metrics,
-    /// What the charts show, of the first seed only.
+    /// The values that the charts show, of the first seed only.
     #[serde(skip)]
     series: Option<Series>,
 }
 
-/// A run second by second.
+/// The values that the charts show, second by second.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Series {
     /// Each media flow: second and received rate in Mbit/s.
@@ -128,7 +128,7 @@ struct Series {
 /// The results of a plan.
 #[derive(Debug, Clone)]
 pub struct Scoreboard {
-    /// What was planned.
+    /// The plan.
     pub plan: Plan,
     /// The runs, by case, controller and seed; fewer if it was interrupted.
     pub runs: Vec<Run>,
@@ -173,7 +173,8 @@ pub fn run(
         }
     }
     let done = Mutex::new(done);
-    let drawn_seed = plan.parts.first().and_then(|(_, seeds)| seeds.first()).copied();
+    let tuning = plan.parts.iter().find(|(part, _)| *part == Part::Tuning);
+    let drawn_seed = tuning.and_then(|(_, seeds)| seeds.first()).copied();
     let runs = tasks.into_par_iter().with_max_len(1).filter_map(|(case, controller, part, seed)| {
         let is_drawn = part == Part::Tuning && Some(seed) == drawn_seed;
         let run = Run::make(case, controller, (part, seed), is_drawn, &watch).transpose()?;

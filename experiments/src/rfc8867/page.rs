@@ -28,7 +28,7 @@ use giusto::{
 /// The bound of the 95th percentile of the queueing delay.
 const MAX_DELAY_MS: f64 = 100.0;
 
-/// What the charts show of a run.
+/// The values of a run that the charts show.
 pub(super) fn series(case: &Case, scenario: &Scenario, record: &RunRecord) -> Series {
     let seconds = (0..scenario.end().as_seconds().floor() as usize).map(|second| second as f64);
     let timelines = record.timeline.as_ref().map(|timeline| &timeline.flows[..]).unwrap_or_default();
@@ -191,7 +191,7 @@ impl Scoreboard {
     }
 }
 
-/// A run and what the charts show of it.
+/// A run and the values that the charts show.
 type Drawn<'a> = (&'a Run, &'a Series);
 
 /// Utilisation and convergence in each static period.

@@ -155,7 +155,7 @@ fn nothing_changes_within_a_static_period() {
     assert_eq!(periods("5.8"), [(0.0, 40.0), (40.0, 60.0), (60.0, 119.0)]);
 }
 
-/// Which expectations of 5.1 are met by media that send `rate` whatever happens.
+/// The expectations of 5.1, each with whether media that always send at `rate` meet it.
 fn met_at(rate: &str) -> Vec<(String, bool)> {
     let case = case("5.1");
     let (name, text) = (case.file, std::fs::read_to_string(file(case.file)).unwrap());
@@ -180,7 +180,7 @@ fn too_high_and_too_low_rates_both_fail() {
     // Ten times the capacity: the link is full, and so is its queue.
     let too_much = met_at("10 Mbit/s");
     for (name, met) in &too_much {
-        // What arrives at a link that is full is its capacity.
+        // The received rate on a full link is its capacity.
         let met_by_all = ["rate at 1 Mbit/s", "rate at 0.6 Mbit/s", "rate at 1 Mbit/s again"];
         assert_eq!(*met, met_by_all.contains(&name.as_str()), "{name}: {too_much:?}");
     }

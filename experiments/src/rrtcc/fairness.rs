@@ -73,7 +73,7 @@ fn scenario(controller: &str, delay_ms: u64, duration_s: u64) -> String {
     )
 }
 
-/// What was run of Table 3: its rows, in their order, for each delay.
+/// The runs of Table 3: its rows, in their order, for each delay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Fairness {
     judged: Option<[[Spread; 4]; 2]>,

@@ -6,7 +6,7 @@ use crate::item::{Item, Rule, Spread, mean_and_deviation};
 /// Mean of the final estimate in the main run (§4.1), in bit/s.
 pub(super) const MEAN_ESTIMATE_BPS: f64 = 7_082_516.0;
 
-/// What one seed gives.
+/// The value of a statement for one seed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ours {
     /// The runs of one line of Table 9.

@@ -59,7 +59,7 @@ impl Plan {
 /// The reproduction and the runs on this machine's clock.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shaper {
-    /// What was planned.
+    /// The plan.
     pub plan: Plan,
     /// The runs on this machine's clock, in order: algorithm, packet size in bytes, and sending rate over the target rate; fewer if
     /// it was interrupted.

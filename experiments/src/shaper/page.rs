@@ -122,7 +122,7 @@ fn headline(all: &Reproduction) -> String {
     )
 }
 
-/// What a sweep varies: the packet size at [`RATE`], or the rate with packets of [`SIZE`].
+/// The variable of a sweep: the packet size at [`RATE`], or the rate with packets of [`SIZE`].
 #[derive(Clone, Copy, PartialEq)]
 enum Sweep {
     Size,
@@ -279,6 +279,6 @@ fn section_8() -> [Chart; 3] {
         burst,
         figure("§8: the fastest", ["", "rate (kB/s)"], None, peaks)
             .with_mark(Mark::AtY(BURST_R_MAX as f64 / 1e3, "R_max".to_owned())),
-        figure("§8: what R_max costs", ["", "throughput (kB/s)"], None, means.into()),
+        figure("§8: the cost of R_max", ["", "throughput (kB/s)"], None, means.into()),
     ]
 }

@@ -99,7 +99,7 @@ impl Trial {
         throughput(&self.file(PACKETS), self.size)
     }
 
-    /// What the paper expects: `min(S / T, R)`.
+    /// The throughput that the paper expects: `min(S / T, R)`.
     pub(super) fn ideal(&self) -> f64 {
         (self.size as f64 / SEND_TIME).min(self.rate as f64)
     }
