@@ -8,7 +8,7 @@ use super::{
     network::TABLE_9,
     queued::{self, CONTENDERS, Comparison, QUEUE},
     readings::Reading,
-    session::{Estimate, Outcome, Pair},
+    session::{Estimate, Pair},
     statements::MEAN_ESTIMATE_BPS,
 };
 use crate::{
@@ -150,10 +150,10 @@ impl Rrtcc {
             let [loss, over] = [loss, over].map(|ratio| or_unknown(ratio, percent));
             [format!("{name}, {with}"), sent, goodput, loss, p50, p95, over]
         };
-        let senders: [(&str, fn(&Pair) -> &Outcome); 2] =
-            [("UDP", |pair| &pair.udp), ("RRTCC", |pair| &pair.rrtcc)];
-        let no_queue = senders
-            .map(|(name, sender)| row(name, "no queue", queued::medians_without(&self.queued, sender)));
+        let no_queue = [
+            row("UDP", "no queue", queued::medians_without(&self.queued, |pair| &pair.udp)),
+            row("RRTCC", "no queue", queued::medians_without(&self.queued, |pair| &pair.rrtcc)),
+        ];
         let queue = CONTENDERS
             .iter()
             .enumerate()

@@ -90,9 +90,11 @@ impl Comparison {
     /// The runs of `seed`. Never `None`, as the link is fixed and valid.
     pub(super) fn run(seed: u64) -> Option<Self> {
         let mut capacity = Recorded::new(seed).until(Timestamp::ZERO + DURATION * 2, &TABLE_8);
-        capacity.iter_mut().for_each(|(_, rate)| *rate = (*rate).max(SATURATED));
-        let queued =
-            CONTENDERS.map(|contender| through_a_queue((contender.algorithm)(), seed, capacity.clone()));
+        for (_, rate) in &mut capacity {
+            *rate = (*rate).max(SATURATED);
+        }
+        let queued = CONTENDERS
+            .map(|contender| through_a_queue((contender.algorithm)().as_ref(), seed, capacity.clone()));
         let queued = queued.into_iter().collect::<Option<_>>()?;
         let packets = START.as_bps() * 60 / PACKET.as_bits();
         let coin = Pair::run(&Setting { packet: PACKET, packets, ..Setting::judged(TABLE_8) }, seed);
@@ -102,7 +104,7 @@ impl Comparison {
 }
 
 fn through_a_queue(
-    algorithm: Option<ThesisConfig>,
+    algorithm: Option<&ThesisConfig>,
     seed: u64,
     steps: Vec<(Timestamp, DataRate)>,
 ) -> Option<Queued> {
@@ -116,7 +118,7 @@ fn through_a_queue(
     let media = simulation.add_flow(here, there).ok()?;
     let reports = simulation.add_flow(there, here).ok()?;
     let end = Timestamp::ZERO + DURATION;
-    let session = Session::new([media, reports], PACKET, algorithm.as_ref(), end);
+    let session = Session::new([media, reports], PACKET, algorithm, end);
     let session = simulation.add_agent(Box::new(session));
     simulation.deliver(media, session);
     simulation.deliver(reports, session);
@@ -166,22 +168,24 @@ impl Observer for OverUses {
 
 /// The medians of the contender with this number over all seeds, in the order of [`FIGURES`].
 pub(super) fn medians(all: &[Comparison], number: usize) -> [Option<f64>; 6] {
-    medians_of(all.iter().filter_map(|comparison| Some(comparison.queued.get(number)?.figures)))
+    let runs = all.iter().filter_map(|comparison| Some(comparison.queued.get(number)?.figures));
+    medians_of(&runs.collect::<Vec<_>>())
 }
 
 /// The same without a queue, for one of the senders.
 pub(super) fn medians_without(all: &[Comparison], sender: fn(&Pair) -> &Outcome) -> [Option<f64>; 6] {
-    medians_of(all.iter().map(|comparison| {
+    let runs = all.iter().map(|comparison| {
         let run = sender(&comparison.coin);
         // The delay is normal with a deviation of 1 ms.
         let delays = [run.mean_delay_ms, run.mean_delay_ms + 1.645];
         [run.sent_bps(), run.goodput_bps(), run.loss_ratio(), delays[0], delays[1], run.over_use_ratio()]
-    }))
+    });
+    medians_of(&runs.collect::<Vec<_>>())
 }
 
-fn medians_of(runs: impl Iterator<Item = [f64; 6]> + Clone) -> [Option<f64>; 6] {
+fn medians_of(runs: &[[f64; 6]]) -> [Option<f64>; 6] {
     array::from_fn(|figure| {
-        let values = runs.clone().filter_map(|figures| figures.get(figure).copied());
+        let values = runs.iter().filter_map(|figures| figures.get(figure).copied());
         Some(Spread::of(values)?.median)
     })
 }
