@@ -1,6 +1,6 @@
 //! The same comparison on a link with a drop-tail queue of 300 ms and the bandwidths of the thesis's network over time.
 
-mod agent;
+mod agents;
 
 use std::{array, collections::BTreeMap};
 
@@ -21,7 +21,7 @@ use giusto_sim::{
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use self::agent::Session;
+use self::agents::{Media, Reporter};
 use super::{
     network::{MEAN_DELAY, Recorded, TABLE_8},
     session::{Outcome, Pair, Setting},
@@ -118,10 +118,10 @@ fn through_a_queue(
     let media = simulation.add_flow(here, there).ok()?;
     let reports = simulation.add_flow(there, here).ok()?;
     let end = Timestamp::ZERO + DURATION;
-    let session = Session::new([media, reports], PACKET, algorithm, end);
-    let session = simulation.add_agent(Box::new(session));
-    simulation.deliver(media, session);
-    simulation.deliver(reports, session);
+    let sender = simulation.add_agent(Box::new(Media::new(media, PACKET, algorithm, end)));
+    let receiver = simulation.add_agent(Box::new(Reporter::new(reports)));
+    simulation.deliver(media, receiver);
+    simulation.deliver(reports, sender);
 
     // Packets that are in the queue at the end still arrive; they count for losses and delays, not for rates.
     let emptied = end + TimeDelta::from_seconds(10);

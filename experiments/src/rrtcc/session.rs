@@ -105,21 +105,21 @@ impl Pair {
 
 /// The receiver: packets to report, and the time of the next report.
 #[derive(Debug, Default)]
-pub(super) struct Receiver {
+struct Receiver {
     /// Sent and not reported yet, in order.
     unreported: VecDeque<PacketReport>,
-    pub(super) next_report: Option<Timestamp>,
+    next_report: Option<Timestamp>,
 }
 
 impl Receiver {
     /// Expects a packet that left at `at`.
-    pub(super) fn on_sent(&mut self, sequence: u64, at: Timestamp, size: DataSize) {
+    fn on_sent(&mut self, sequence: u64, at: Timestamp, size: DataSize) {
         let sent = SentPacket { sequence, at, size, probe: None, in_flight: DataSize::ZERO };
         self.unreported.push_back(PacketReport { sent, arrival: None, ecn: Ecn::NotEct });
     }
 
     /// Notes when a packet arrives, which may lie in the future.
-    pub(super) fn on_arrival(&mut self, sequence: u64, at: Timestamp) {
+    fn on_arrival(&mut self, sequence: u64, at: Timestamp) {
         // Reports begin with the first packet that comes (§3.3, step 2).
         self.next_report.get_or_insert(at + REPORT_INTERVAL);
         if let Some(packet) = self.unreported.iter_mut().rfind(|packet| packet.sent.sequence == sequence) {
@@ -129,7 +129,7 @@ impl Receiver {
 
     /// The report that is due at `at`: all packets up to the last that has arrived by then. Status 0, "missing", is the default
     /// (§3.4.2).
-    pub(super) fn report(&mut self, at: Timestamp) -> Vec<PacketReport> {
+    fn report(&mut self, at: Timestamp) -> Vec<PacketReport> {
         self.next_report = Some(at + REPORT_INTERVAL);
         let has_come =
             |packet: &PacketReport| packet.arrival.is_some_and(|arrival| arrival.as_nanos() <= at.as_nanos());
