@@ -4,7 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use giusto::measured::result::median;
+use giusto::{measured::result::median, view::html::Report};
+
+/// The result of a reproduction, in each form that can be printed or written.
+pub trait Findings {
+    /// The one object of `--json`.
+    fn printed(&self) -> impl Serialize;
+
+    /// The table in the terminal, at most `width` characters wide if possible.
+    fn table(&self, width: u16) -> String;
+
+    /// The page that the repository keeps.
+    fn markdown(&self) -> String;
+
+    /// The page with all figures, made by `command`.
+    fn report(&self, command: &str) -> Report;
+}
 
 /// A reproduction: in JSON the one object of `giusto reproduce NAME --json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -29,11 +44,11 @@ pub struct Item {
     pub unit: String,
     /// As published.
     pub published: f64,
-    /// What we found, comparable with `published`; `None` if nothing was measured.
+    /// Our value, comparable with `published`; `None` if nothing was measured.
     pub ours: Option<f64>,
-    /// The lower end of what repeated runs found.
+    /// The lower end of repeated runs.
     pub ours_low: Option<f64>,
-    /// The upper end of what repeated runs found.
+    /// The upper end of repeated runs.
     pub ours_high: Option<f64>,
     /// Whether the two agree, by the rule stated beforehand.
     pub agrees: bool,
@@ -68,7 +83,7 @@ impl Reproduction {
         self.items.iter().filter(|item| item.comparable).count()
     }
 
-    /// What was found for the item called `id`, if anything.
+    /// Our value of the item called `id`, if it was measured.
     pub(crate) fn ours(&self, id: &str) -> Option<f64> {
         self.items.iter().find(|item| item.id == id)?.ours
     }
@@ -100,6 +115,15 @@ impl Spread {
         let at = |share: f64| values.get((last * share).round() as usize).copied();
         Some(Self { low: at(low)?, median: median(values.iter().copied())?, high: at(high)? })
     }
+}
+
+/// Mean and standard deviation; `None` without values.
+pub(crate) fn mean_and_deviation(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
+    let values: Vec<f64> = values.into_iter().collect();
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    (!values.is_empty()).then(|| (mean, variance.sqrt()))
 }
 
 /// How ours is compared with the published value. Bounds are in the unit of the item.
@@ -191,7 +215,7 @@ impl<F> Statement<F> {
         Self { comparable: false, ..self }
     }
 
-    /// The statement judged by what was found.
+    /// The statement judged by our value.
     pub(crate) fn judge(&self, ours: Option<Spread>) -> Item {
         let agrees = self.comparable && ours.is_some_and(|ours| self.rule.agrees(self.published, ours));
         let why = if ours.is_some() { self.why } else { "Not measured." };

@@ -9,4 +9,4 @@ pub mod rfc8867;
 pub mod rrtcc;
 pub mod shaper;
 
-pub use item::{Item, Reproduction};
+pub use item::{Findings, Item, Reproduction};

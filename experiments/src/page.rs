@@ -23,34 +23,34 @@ impl Reproduction {
         let mut reasons: Vec<&str> = Vec::new();
         let has_range = variants.len() == 1;
         let ours = if has_range { &["ours", "range"] } else { variants };
-        let header: Vec<String> =
-            ["item", "published"].iter().chain(ours).map(|&name| name.to_owned()).collect();
-        let mut lines = vec![markdown_row(&header), markdown_row(&vec!["---".to_owned(); header.len()])];
+        let mut rows = Vec::new();
         for items in self.items.chunks(variants.len().max(1)) {
             let Some(first) = items.first() else { continue };
             let suffix = format!(" ({})", variants.first().unwrap_or(&""));
             let mut row =
                 vec![first.what.trim_end_matches(&suffix).to_owned(), in_unit(first.published, &first.unit)];
             for item in items {
-                let mut verdict = String::new();
-                if let Some(reason) = item.why.as_deref() {
+                let verdict = item.why.as_deref().map(|reason| {
                     let number = reasons.iter().position(|known| *known == reason).unwrap_or(reasons.len());
                     if number == reasons.len() {
                         reasons.push(reason);
                     }
-                    verdict = format!(" {} ({})", item.verdict(), number + 1);
-                }
-                row.push(bare(item, item.ours) + &verdict);
+                    format!(" {} ({})", item.verdict(), number + 1)
+                });
+                row.push(bare(item, item.ours) + &verdict.unwrap_or_default());
                 let range = item.ours_low.zip(item.ours_high).filter(|(low, high)| low < high);
                 let range =
                     range.map(|(low, high)| format!("{}–{}", bare(item, Some(low)), bare(item, Some(high))));
                 row.extend(has_range.then(|| range.unwrap_or_default()));
             }
-            lines.push(markdown_row(&row));
+            rows.push(row);
         }
-        lines.push("\nOurs agrees unless marked; numbers in parentheses give the reason:\n".to_owned());
-        lines.extend(reasons.iter().enumerate().map(|(number, reason)| format!("{}. {reason}", number + 1)));
-        lines.join("\n")
+        let reasons = reasons.iter().zip(1..).map(|(reason, number)| format!("\n{number}. {reason}"));
+        format!(
+            "{}\n\nOurs agrees unless marked; numbers in parentheses give the reason:\n{}",
+            markdown_table(&[&["item", "published"], ours].concat(), rows),
+            reasons.collect::<String>()
+        )
     }
 
     /// The items as a table of a report.
@@ -61,7 +61,7 @@ impl Reproduction {
                 (_, false) => Tone::Plain,
                 _ => Tone::Fair,
             };
-            vec![
+            [
                 item.what.clone().into(),
                 in_unit(item.published, &item.unit).into(),
                 or_unknown(item.ours, |value| in_unit(value, &item.unit)).into(),
@@ -69,12 +69,8 @@ impl Reproduction {
                 item.why.clone().unwrap_or_default().into(),
             ]
         };
-        let rows = self.items.iter().map(row).collect();
-        table(
-            ["All published figures", &caption.into()],
-            &["item", "#published", "#ours", "verdict", "why"],
-            rows,
-        )
+        let headers = ["item", "#published", "#ours", "verdict", "why"];
+        table(["All published figures", &caption.into()], &headers, self.items.iter().map(row))
     }
 
     /// A page that begins with the headline, the key figures and the charts, and ends with the items and `text`.
@@ -111,18 +107,34 @@ pub(crate) fn bare(item: &Item, value: Option<f64>) -> String {
     text.strip_suffix(item.unit.as_str()).unwrap_or(&text).trim_end().to_owned()
 }
 
-pub(crate) fn markdown_row(cells: &[String]) -> String {
-    format!("|{}|", cells.join("|"))
+/// A Markdown table, without a line feed at its end.
+pub(crate) fn markdown_table(
+    header: &[impl AsRef<str>],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> String {
+    let header: Vec<String> = header.iter().map(|name| name.as_ref().to_owned()).collect();
+    let rule = vec!["---".to_owned(); header.len()];
+    let lines = [header, rule].into_iter().chain(rows).map(|row| format!("|{}|", row.join("|")));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A table of a report. A header that begins with `#` is one of numbers.
-pub(crate) fn table([title, caption]: [&str; 2], headers: &[&str], rows: Vec<Vec<Cell>>) -> Table {
+pub(crate) fn table<C: Into<Cell>>(
+    [title, caption]: [&str; 2],
+    headers: &[&str],
+    rows: impl IntoIterator<Item = impl IntoIterator<Item = C>>,
+) -> Table {
     let column = |header: &&str| match header.strip_prefix('#') {
         Some(name) => Column::number(name),
         None => Column::words(*header),
     };
-    let columns = headers.iter().map(column).collect();
-    Table { title: title.to_owned(), caption: caption.to_owned(), columns, rows, folded: false }
+    Table {
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        columns: headers.iter().map(column).collect(),
+        rows: rows.into_iter().map(|row| row.into_iter().map(Into::into).collect()).collect(),
+        folded: false,
+    }
 }
 
 /// The sections of a Markdown text, without placeholders. Each list item is a paragraph.

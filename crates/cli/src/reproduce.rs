@@ -2,16 +2,14 @@
 
 use std::{
     ops::ControlFlow,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use clap::{Args, ValueEnum};
 use giusto_congestion::Algorithm;
-use giusto_pace::{IpVersion, Limits, Strategy};
-use giusto_units::{DataRate, DataSize, TimeDelta};
-use serde::Serialize;
+use giusto_pace::IpVersion;
 
 use crate::{
     cbr::{describe, loopback_run},
@@ -22,10 +20,9 @@ use crate::{
 };
 use giusto::{
     measured::{plan::StreamPlan, result::RunResult},
-    view::html::Report,
     whole_file::{self, Content},
 };
-use giusto_experiments::{firebind, rfc8867, rrtcc, shaper};
+use giusto_experiments::{Findings, firebind, rfc8867, rrtcc, shaper};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Publication {
@@ -98,38 +95,16 @@ fn rfc8867(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> 
         progress.say(format!("{} {}", run.case, run.controller));
         progress.step();
     })?;
-    print(args, &progress, || board.printed(), |_| board.table())?;
-    if let Some(folder) = &args.out {
-        let mut files = Files::default();
-        files.add_result(folder, &board.printed())?;
-        files.add_report(folder, &board.report(&command_line()))?;
-        files.commit()?.iter().for_each(|path| progress.wrote(path));
-    }
-    write_markdown(args, &progress, || board.markdown())?;
+    show(args, &progress, &board)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn firebind(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     check_out(args)?;
     let plan = if args.quick { firebind::Plan::QUICK } else { firebind::Plan::FULL };
-    let steps = firebind::PUBLISHED.len() as u64 * u64::from(plan.repeats);
-    let mut meter = Meter::new(steps, stop);
-    let outcome = firebind::run(plan, |config| {
-        let row = &config.row;
-        let strategy = match row.strategy {
-            firebind::Strategy::SendSleep => Strategy::SendSleep,
-            firebind::Strategy::SendCompare => Strategy::SendCompare,
-        };
-        // The publication's loop with its datagrams per cycle, waiting as its program waits.
-        let mut plan = stream_plan(row.rate, row.size, config.duration);
-        plan.pacing.strategy = strategy;
-        plan.pacing.packets_per_cycle = Some(row.packets_per_cycle);
-        plan.pacing.spin = config.spin;
-        Ok(meter.measure(&plan))
-    })?;
-    print(args, &meter.progress, || outcome.reproduction(), |width| outcome.table(width))?;
-    write_report(args, &meter.progress, |command| outcome.report(command))?;
-    write_markdown(args, &meter.progress, || outcome.markdown())?;
+    let mut meter = Meter::new(plan.runs() as u64, stop);
+    let outcome = firebind::run(plan, |stream| meter.measure(stream));
+    show(args, &meter.progress, &outcome)?;
     meter.finish()
 }
 
@@ -137,16 +112,9 @@ fn shaper(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     check_out(args)?;
     let plan = if args.quick { shaper::Plan::QUICK } else { shaper::Plan::FULL };
     let mut meter = Meter::new(plan.runs() as u64, stop);
-    let outcome = shaper::run(plan, |config| {
-        let mut plan = stream_plan(config.rate, config.size, config.duration);
-        plan.pacing.strategy = config.strategy;
-        plan.pacing.packets_per_cycle = Some(1);
-        Ok(meter.measure(&plan))
-    })?;
+    let outcome = shaper::run(plan, |stream| meter.measure(stream));
     meter.progress.say("simulating");
-    print(args, &meter.progress, || outcome.reproduction(), |width| outcome.table(width))?;
-    write_report(args, &meter.progress, |command| outcome.report(command))?;
-    write_markdown(args, &meter.progress, || outcome.markdown())?;
+    show(args, &meter.progress, &outcome)?;
     meter.finish()
 }
 
@@ -160,9 +128,7 @@ fn rrtcc(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         progress.step();
         !stop.load(Ordering::Relaxed)
     });
-    print(args, &progress, || outcome.reproduction(), |width| outcome.table(width))?;
-    write_report(args, &progress, |command| outcome.report(command))?;
-    write_markdown(args, &progress, || outcome.markdown())?;
+    show(args, &progress, &outcome)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -170,51 +136,36 @@ fn check_out(args: &ReproduceArgs) -> anyhow::Result<()> {
     Ok(args.out.as_deref().map_or(Ok(()), console::check_out)?)
 }
 
-/// Removes the progress and prints the result.
-fn print<T: Serialize>(
-    args: &ReproduceArgs,
-    progress: &Progress,
-    json: impl FnOnce() -> T,
-    table: impl FnOnce(u16) -> String,
-) -> anyhow::Result<()> {
-    if args.json {
-        let value = json();
-        progress.clear();
-        return print_json(&value);
-    }
-    let text = table(console::width());
-    progress.clear();
-    print_text(&text)
-}
-
-fn write_report(
-    args: &ReproduceArgs,
-    progress: &Progress,
-    report: impl FnOnce(&str) -> Report,
-) -> anyhow::Result<()> {
-    let path: Option<&Path> = args.out.as_deref();
-    if let Some(path) = path {
-        report(&command_line()).write(path)?;
-        progress.wrote(path);
-    }
-    Ok(())
-}
-
-fn write_markdown(
-    args: &ReproduceArgs,
-    progress: &Progress,
-    page: impl FnOnce() -> String,
-) -> anyhow::Result<()> {
+/// Removes the progress, prints the findings and writes the files that are asked for.
+fn show(args: &ReproduceArgs, progress: &Progress, findings: &impl Findings) -> anyhow::Result<()> {
     const PAGE: Content = Content { name: "page", example: "page.md" };
+    if args.json {
+        let value = findings.printed();
+        progress.clear();
+        print_json(&value)?;
+    } else {
+        let text = findings.table(console::width());
+        progress.clear();
+        print_text(&text)?;
+    }
+    match &args.out {
+        Some(folder) if args.name == Publication::Rfc8867 => {
+            let mut files = Files::default();
+            files.add_result(folder, &findings.printed())?;
+            files.add_report(folder, &findings.report(&command_line()))?;
+            files.commit()?.iter().for_each(|path| progress.wrote(path));
+        }
+        Some(path) => {
+            findings.report(&command_line()).write(path)?;
+            progress.wrote(path);
+        }
+        None => {}
+    }
     if let Some(path) = &args.markdown {
-        whole_file::write(path, PAGE, page().as_bytes())?;
+        whole_file::write(path, PAGE, findings.markdown().as_bytes())?;
         progress.wrote(path);
     }
     Ok(())
-}
-
-fn stream_plan(rate: DataRate, size: DataSize, duration: TimeDelta) -> StreamPlan {
-    StreamPlan::constant(Some(rate), size, Limits { duration: Some(duration), ..Limits::default() })
 }
 
 /// Measures streams on loopback. The first error ends it, as Ctrl-C does: the runs before it are shown.
@@ -229,25 +180,26 @@ impl<'a> Meter<'a> {
         Self { stop, progress: Progress::new(steps), failure: None }
     }
 
-    fn measure(&mut self, plan: &StreamPlan) -> RunResult {
+    /// The result of a run; `None` if it was not completed.
+    fn measure(&mut self, plan: &StreamPlan) -> Option<RunResult> {
         let result = self.try_measure(plan);
         self.progress.step();
         result.unwrap_or_else(|error| {
             self.failure = Some(error);
-            interrupted()
+            None
         })
     }
 
-    fn try_measure(&self, plan: &StreamPlan) -> anyhow::Result<RunResult> {
+    fn try_measure(&self, plan: &StreamPlan) -> anyhow::Result<Option<RunResult>> {
         if self.stopped() {
-            return Ok(interrupted());
+            return Ok(None);
         }
         let plan = plan.resolve(IpVersion::V4)?;
         let run = loopback_run(&plan, self.stop, &self.progress)?;
         match run.failure() {
-            _ if self.stopped() => Ok(interrupted()),
+            _ if self.stopped() => Ok(None),
             Some(failure) => anyhow::bail!("{}: {failure}", describe(&plan)),
-            None => Ok(run.result(&plan).unwrap_or_default()),
+            None => Ok(Some(run.result(&plan).unwrap_or_default())),
         }
     }
 
@@ -261,9 +213,4 @@ impl<'a> Meter<'a> {
             _ => Ok(ExitCode::SUCCESS),
         }
     }
-}
-
-/// The result of a run that was not completed.
-fn interrupted() -> RunResult {
-    RunResult { ended: Some("interrupted".to_owned()), ..RunResult::default() }
 }

@@ -9,14 +9,17 @@ mod published;
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
+use giusto_pace::Strategy;
 use giusto_units::{DataSize, TimeDelta};
 
-pub use published::{PUBLISHED, PUBLISHED_DURATION, PUBLISHED_REPEATS, Row, Strategy, link_efficiency};
+pub use published::{PUBLISHED, PUBLISHED_DURATION, PUBLISHED_REPEATS, Row, link_efficiency};
 
 use crate::item::{Item, Reproduction, Rule, Spread, Statement};
 use giusto::{
-    measured::result::{RunResult, median, median_of, rate_error_ppm},
+    measured::{
+        plan::StreamPlan,
+        result::{RunResult, median, median_of, rate_error_ppm},
+    },
     view::format::{count, percent, ppm, rate, time_us},
 };
 
@@ -54,25 +57,15 @@ impl Plan {
     /// One run of 2 s for each row, half a minute in all.
     pub const QUICK: Self = Self { duration: TimeDelta::from_seconds(2), repeats: 1 };
 
+    /// The number of runs.
+    pub const fn runs(&self) -> usize {
+        PUBLISHED.len() * self.repeats as usize
+    }
+
     /// The bound on the difference between our reading and the published one, in ppm.
     pub fn bound_ppm(&self) -> f64 {
         TOLERANCE.as_nanos() as f64 / self.duration.as_nanos().max(1) as f64 * 1e6
     }
-}
-
-/// One run to make.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RowConfig {
-    /// The published row: strategy, rate, size, packets per cycle.
-    pub row: Row,
-    /// How long to send: cycles begin while less than this has passed.
-    pub duration: TimeDelta,
-    /// Whether to watch the clock instead of sleeping: always true, as it was the published program's default.
-    pub spin: bool,
-    /// Which of the repeated runs this is, from 1.
-    pub repeat: u32,
-    /// The number of repeated runs.
-    pub repeats: u32,
 }
 
 /// All rows and their runs.
@@ -93,32 +86,17 @@ pub struct Outcome {
     pub runs: Vec<RunResult>,
 }
 
-/// Makes every run of `plan` with `measure`, one after the other.
-///
-/// A run whose `ended` is `interrupted` is dropped and is the last one; rows that were not measured say so.
-///
-/// # Errors
-///
-/// The first error of `measure`, with the row and the run in which it happened.
-pub fn run(
-    plan: Plan,
-    mut measure: impl FnMut(&RowConfig) -> anyhow::Result<RunResult>,
-) -> anyhow::Result<Firebind> {
-    let mut rows: Vec<Outcome> =
-        PUBLISHED.iter().map(|row| Outcome { row: *row, runs: Vec::new() }).collect();
-    let repeats = plan.repeats.max(1);
+/// Makes every run of `plan` with `measure`, one after the other. The first run that yields `None` ends it; rows that were not
+/// measured say so.
+pub fn run(plan: Plan, mut measure: impl FnMut(&StreamPlan) -> Option<RunResult>) -> Firebind {
+    let mut rows = PUBLISHED.map(|row| Outcome { row, runs: Vec::new() });
     'rows: for outcome in &mut rows {
-        for repeat in 1..=repeats {
-            let config = RowConfig { row: outcome.row, duration: plan.duration, spin: true, repeat, repeats };
-            let result = measure(&config)
-                .with_context(|| format!("{NAME}: row {}, run {repeat} of {repeats}", outcome.row.id()))?;
-            if result.ended.as_deref() == Some("interrupted") {
-                break 'rows;
-            }
+        for _ in 0..plan.repeats.max(1) {
+            let Some(result) = measure(&outcome.row.stream_plan(plan.duration)) else { break 'rows };
             outcome.runs.push(result);
         }
     }
-    Ok(Firebind { plan, rows })
+    Firebind { plan, rows: rows.into() }
 }
 
 impl Firebind {
@@ -126,7 +104,7 @@ impl Firebind {
     pub fn reproduction(&self) -> Reproduction {
         let mut items: Vec<Item> = self.rows.iter().map(|outcome| self.row_item(outcome)).collect();
         items.push(self.close_match());
-        items.extend([1200, 200].map(|bytes| efficiency(DataSize::from_bytes(bytes))));
+        items.extend([1200, 200].map(efficiency));
         Reproduction { name: NAME.to_owned(), items, ..Reproduction::default() }
     }
 
@@ -134,14 +112,13 @@ impl Firebind {
         let row = &outcome.row;
         let what = format!(
             "{}, {}, {} B, {} per cycle",
-            row.strategy.published_name(),
+            row.published_name(),
             row.rate,
             row.size.as_bytes(),
             row.packets_per_cycle
         );
         let rule = Rule::Near(self.plan.bound_ppm() / 1e6);
-        let statement =
-            Statement::ratio(row.id(), what, row.published.as_bps() as f64, rule, ()).in_unit("bit/s");
+        let statement = Statement::ratio(row.id(), what, row.published_bps(), rule, ()).in_unit("bit/s");
         let statement = Statement { comparable: row.fits_link(), ..statement };
         let item = statement.judge(Spread::range(outcome.readings(self.plan.duration)));
         let why = (!item.agrees).then(|| self.why(outcome));
@@ -194,7 +171,7 @@ impl Firebind {
                 .collect();
             each?.into_iter().reduce(f64::max)
         };
-        let published = apart(&|outcome| Some(outcome.row.published.as_bps() as f64)).unwrap_or_default();
+        let published = apart(&Outcome::published).unwrap_or_default();
         let ours = apart(&|outcome| median(outcome.readings(self.plan.duration)));
         let what = "\"Close match\" of both strategies, up to 100 Mbit/s";
         Statement::ratio("strategies-match", what, published, Rule::AtMost(CLOSE_MATCH_PPM), ())
@@ -210,18 +187,21 @@ impl Firebind {
 }
 
 /// The published efficiency of the link, compared with arithmetic.
-fn efficiency(size: DataSize) -> Item {
-    let bytes = size.as_bytes();
-    let (id, what) = (
-        format!("link-efficiency-{bytes}"),
-        format!("Efficiency of Gigabit Ethernet \"around 94%\", {bytes} B"),
-    );
+fn efficiency(bytes: u64) -> Item {
+    let id = format!("link-efficiency-{bytes}");
+    let what = format!("Efficiency of Gigabit Ethernet \"around 94%\", {bytes} B");
     Statement::ratio(id, what, PUBLISHED_EFFICIENCY, Rule::Within(AROUND_RATIO), ())
         .because("True of large datagrams; of 200 B datagrams 75.2 % are payload.")
-        .judge(Spread::range([link_efficiency(size)]))
+        .judge(Spread::range([link_efficiency(DataSize::from_bytes(bytes))]))
 }
 
 impl Outcome {
+    /// The published figure, in bit/s.
+    #[expect(clippy::unnecessary_wraps, reason = "one of several figures that may be unknown")]
+    fn published(&self) -> Option<f64> {
+        Some(self.row.published_bps())
+    }
+
     /// Our runs by their formula, scaled to the published duration, in bit/s.
     pub fn readings(&self, duration: TimeDelta) -> Vec<f64> {
         let factor = self.predicted_bps().zip(self.row.predicted_bps(duration));
@@ -239,7 +219,7 @@ impl Outcome {
 
     /// The difference between the published figure and the prediction, in ppm.
     pub fn published_rest_ppm(&self) -> Option<f64> {
-        rate_error_ppm(self.row.published.as_bps() as f64, self.predicted_bps()?)
+        rate_error_ppm(self.published()?, self.predicted_bps()?)
     }
 
     /// The difference between our reading and the prediction, in ppm.
@@ -264,7 +244,7 @@ impl Outcome {
     fn figures(&self, plan: Plan) -> BTreeMap<String, f64> {
         let explained = |value: Option<f64>| value.filter(|_| self.row.fits_link());
         let rate = self.rx_rate_bps();
-        [
+        let figures = [
             ("bound_ppm", explained(Some(plan.bound_ppm()))),
             ("predicted_bps", explained(self.predicted_bps())),
             ("published_rest_ppm", explained(self.published_rest_ppm())),
@@ -272,10 +252,8 @@ impl Outcome {
             ("ours_rx_rate_bps", rate),
             ("ours_error_ppm", rate.and_then(|bps| self.error_ppm(bps))),
             ("link_ceiling_bps", Some(self.row.link_ceiling_bps())),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
+        ];
+        figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 }
 

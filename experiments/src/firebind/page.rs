@@ -1,15 +1,19 @@
 //! The table in the terminal, and the report.
 
-use super::{Firebind, Outcome, PUBLISHED_DURATION, Strategy, TEXT};
+use giusto_pace::Strategy;
+
+use serde::Serialize;
+
+use super::{Firebind, Outcome, PUBLISHED_DURATION, TEXT};
 use crate::{
-    item::{Item, Reproduction},
+    item::{Findings, Item, Reproduction},
     page::{bars, figure, ranges, table},
 };
 use giusto::{
     measured::result::{median, rate_error_ppm},
     view::{
         format::{grouped, or_unknown, plural, ppm, short},
-        html::{Card, Cell, Chart, Mark, Report, Section, Series, Table},
+        html::{Card, Chart, Mark, Report, Section, Series, Table},
         table::{Column, fitted},
     },
 };
@@ -39,21 +43,22 @@ fn known(item: &Item, name: &str, write: impl Fn(f64) -> String) -> String {
     or_unknown(item.figures.get(name).copied(), write)
 }
 
-impl Firebind {
-    /// The published rows and ours, at most `width` characters wide if possible.
-    pub fn table(&self, width: u16) -> String {
+impl Findings for Firebind {
+    fn printed(&self) -> impl Serialize {
+        self.reproduction()
+    }
+
+    fn table(&self, width: u16) -> String {
         let scaled = self.scaled().map(|text| format!("{text}\n")).unwrap_or_default();
         format!("{}\n{LEGEND}\n{scaled}", fitted(&COLUMNS, &self.lines(), width))
     }
 
-    /// The page that the repository keeps.
-    pub fn markdown(&self) -> String {
+    fn markdown(&self) -> String {
         let all = self.reproduction();
         all.markdown(TEXT, &self.headline(&all), &[""])
     }
 
-    /// The page of this reproduction.
-    pub fn report(&self, command: &str) -> Report {
+    fn report(&self, command: &str) -> Report {
         let all = self.reproduction();
         let largest = |rate: &dyn Fn(&Outcome) -> Option<f64>| {
             let errors = self.comparable().filter_map(|outcome| outcome.error_ppm(rate(outcome)?));
@@ -61,18 +66,11 @@ impl Firebind {
             or_unknown(largest, |error| format!("{} ppm", ppm(error)))
         };
         let not_comparable = (all.items.len() - all.comparable()).to_string();
+        let [theirs, ours] = [largest(&Outcome::published), largest(&Outcome::rx_rate_bps)];
         let cards = vec![
             Card::new("Not comparable", not_comparable, "they need a Gigabit link"),
-            Card::new(
-                "Largest published error",
-                largest(&published),
-                "up to 100 Mbit/s, counted as N over N−1",
-            ),
-            Card::new(
-                "Our largest error",
-                largest(&Outcome::rx_rate_bps),
-                "same loops, counted as N−1 over N−1",
-            ),
+            Card::new("Largest published error", theirs, "up to 100 Mbit/s, counted as N over N−1"),
+            Card::new("Our largest error", ours, "same loops, counted as N−1 over N−1"),
         ];
         let charts = [self.rest_chart(), self.error_chart(), self.link_chart()];
         let charts = charts.into_iter().filter(|chart| !chart.series.is_empty()).map(Section::from);
@@ -80,7 +78,9 @@ impl Firebind {
         let sections = std::iter::once(self.rows_table().into()).chain(rest).collect();
         all.report(self.headline(&all), cards, sections, TEXT).with_command(command)
     }
+}
 
+impl Firebind {
     fn lines(&self) -> Vec<Line> {
         self.rows.iter().map(|outcome| (outcome.clone(), self.row_item(outcome))).collect()
     }
@@ -105,7 +105,7 @@ impl Firebind {
     }
 
     fn rows_table(&self) -> Table {
-        let row = |line: &Line| COLUMNS.iter().map(|column| Cell::from((column.cell)(line))).collect();
+        let row = |line: &Line| COLUMNS.iter().map(|column| (column.cell)(line)).collect::<Vec<_>>();
         let runs = plural(self.plan.repeats.max(1).into(), "run", "runs");
         let scaled = self.scaled().unwrap_or_default();
         let caption = format!("Median of {runs} of {} for each row. {scaled} {LEGEND}", self.plan.duration);
@@ -114,7 +114,7 @@ impl Firebind {
             format!("{sign}{}", column.header.replace('\n', " "))
         });
         let headers = headers.each_ref().map(String::as_str);
-        table(["The two published tables", &caption], &headers, self.lines().iter().map(row).collect())
+        table(["The two published tables", &caption], &headers, self.lines().iter().map(row))
     }
 
     fn rest_chart(&self) -> Chart {
@@ -130,11 +130,12 @@ impl Firebind {
             let (low, high) = (errors().reduce(f64::min)?, errors().reduce(f64::max)?);
             Some((label(outcome), outcome.rest_ppm(self.plan.duration)?, low, high))
         });
+        let series = vec![ranges("published", published), ranges("ours", ours)];
         figure(
-            "What the counting rule leaves",
+            "Errors that the counting rule does not explain",
             ["", "reading against prediction (ppm)"],
             None,
-            vec![ranges("published", published), ranges("ours", ours)],
+            series,
         )
         .with_mark(Mark::AtY(0.0, String::new()))
     }
@@ -149,48 +150,33 @@ impl Firebind {
             };
             bars(name, self.comparable().filter_map(bar))
         };
-        figure(
-            "What the counting rule adds",
-            ["", "error (ppm)"],
-            None,
-            vec![errors("published", published), errors("ours, (N−1) rule", Outcome::rx_rate_bps)],
-        )
-        .with_log_y()
+        let series =
+            vec![errors("published", Outcome::published), errors("ours, (N−1) rule", Outcome::rx_rate_bps)];
+        figure("Errors that the counting rule adds", ["", "error (ppm)"], None, series).with_log_y()
     }
 
     fn link_chart(&self) -> Chart {
         let rates = |name: &str, value: &dyn Fn(&Outcome) -> Option<f64>| -> Series {
             let rows = self.rows.iter().filter(|outcome| !outcome.row.fits_link());
-            bars(
-                name,
-                rows.filter_map(|outcome| {
-                    let mbps = value(outcome)? / 1e6;
-                    Some((label(outcome), mbps, grouped(mbps)))
-                }),
-            )
+            let bar = |outcome: &Outcome| {
+                let mbps = value(outcome)? / 1e6;
+                Some((label(outcome), mbps, grouped(mbps)))
+            };
+            bars(name, rows.filter_map(bar))
         };
-        figure(
-            "Above the link's rate",
-            ["", "rate (Mbit/s)"],
-            None,
-            vec![
-                rates("published", &published),
-                rates("Gigabit link, arithmetic", &|outcome| Some(outcome.row.link_ceiling_bps())),
-                rates("ours over loopback", &|outcome| median(outcome.readings(self.plan.duration))),
-            ],
-        )
+        let series = vec![
+            rates("published", &Outcome::published),
+            rates("Gigabit link, arithmetic", &|outcome| Some(outcome.row.link_ceiling_bps())),
+            rates("ours over loopback", &|outcome| median(outcome.readings(self.plan.duration))),
+        ];
+        figure("Above the link's rate", ["", "rate (Mbit/s)"], None, series)
     }
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "one of several figures that may be unknown")]
-fn published(outcome: &Outcome) -> Option<f64> {
-    Some(outcome.row.published.as_bps() as f64)
 }
 
 fn label(outcome: &Outcome) -> String {
     let short = match outcome.row.strategy {
         Strategy::SendSleep => "sleep",
-        Strategy::SendCompare => "compare",
+        _ => "compare",
     };
     format!("{short}\n{}\n{} B", outcome.row.rate, outcome.row.size.as_bytes())
 }

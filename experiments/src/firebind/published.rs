@@ -1,5 +1,7 @@
 //! The published tables and the arithmetic that explains them.
 
+use giusto::measured::plan::StreamPlan;
+use giusto_pace::{Limits, Strategy};
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
 /// Duration of the published runs.
@@ -15,37 +17,10 @@ const OVERHEAD: DataSize = DataSize::from_bytes(20 + 8 + 14 + 4 + 8 + 12);
 /// The link between the published machines.
 const LINK: DataRate = DataRate::from_bps(1_000_000_000);
 
-/// A transmit loop of the published program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Strategy {
-    /// Send a cycle, wait for the rest of its period, start again from there.
-    SendSleep,
-    /// Watch the clock, and send a cycle whenever the average since the start is below the target.
-    SendCompare,
-}
-
-impl Strategy {
-    /// Its name on our command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SendSleep => "send-sleep",
-            Self::SendCompare => "send-compare",
-        }
-    }
-
-    /// Its name in the publication.
-    pub const fn published_name(self) -> &'static str {
-        match self {
-            Self::SendSleep => "Send and Sleep",
-            Self::SendCompare => "Send and Compare",
-        }
-    }
-}
-
 /// One row of a published table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// The table.
+    /// The table: [`Strategy::SendSleep`] or [`Strategy::SendCompare`].
     pub strategy: Strategy,
     /// "Rate (bps)".
     pub rate: DataRate,
@@ -87,6 +62,30 @@ const fn row(strategy: Strategy, (rate, size, packets_per_cycle): (u64, u64, u32
 }
 
 impl Row {
+    /// A run of the published loop with its datagrams per cycle. It watches the clock instead of sleeping, which was the default of
+    /// the published program.
+    pub fn stream_plan(&self, duration: TimeDelta) -> StreamPlan {
+        let limits = Limits { duration: Some(duration), ..Limits::default() };
+        let mut plan = StreamPlan::constant(Some(self.rate), self.size, limits);
+        plan.pacing.strategy = self.strategy;
+        plan.pacing.packets_per_cycle = Some(self.packets_per_cycle);
+        plan.pacing.spin = true;
+        plan
+    }
+
+    /// The name of the strategy in the publication.
+    pub const fn published_name(&self) -> &'static str {
+        match self.strategy {
+            Strategy::SendSleep => "Send and Sleep",
+            _ => "Send and Compare",
+        }
+    }
+
+    /// The published rate, in bit/s.
+    pub fn published_bps(&self) -> f64 {
+        self.published.as_bps() as f64
+    }
+
     /// A stable name: `send-sleep-1M-200`.
     pub fn id(&self) -> String {
         let bps = self.rate.as_bps();
@@ -125,7 +124,7 @@ impl Row {
         Some(self.rate.as_bps() as f64 * cycles as f64 / periods as f64)
     }
 
-    /// The most payload that their link carries in datagrams of this size, in bit/s.
+    /// The maximum payload rate that their link carries in datagrams of this size, in bit/s.
     pub fn link_ceiling_bps(&self) -> f64 {
         LINK.as_bps() as f64 * link_efficiency(self.size)
     }
@@ -189,7 +188,7 @@ mod tests {
         let fitting = PUBLISHED.iter().filter(|row| row.fits_link()).count();
         assert_eq!(fitting, 6);
         for row in PUBLISHED.iter().filter(|row| !row.fits_link()) {
-            assert!((row.published.as_bps() as f64) < row.link_ceiling_bps(), "{}", row.id());
+            assert!(row.published_bps() < row.link_ceiling_bps(), "{}", row.id());
         }
     }
 }

@@ -1,33 +1,25 @@
 //! The test cases: scenarios, settings, and judgements that the scenario files do not contain.
 
-use giusto::scenario::{Document, FlowKind, LinkSpec, REVERSE, Scenario, ScenarioError, Setting};
+use giusto::scenario::{Document, Expectation, REVERSE, Scenario, ScenarioError, Setting};
 use giusto_congestion::Algorithm;
-use giusto_sim::{link::rate::RateProfile, traffic::Departures};
+use giusto_sim::link::rate::RateProfile;
 use giusto_units::{DataRate, TimeDelta};
 use serde::Serialize;
 
+use super::{
+    expected::{
+        AS_THE_REFERENCE, Expected, FAIR_OVER_5S, FAIR_OVER_20S, MARKED_DELAY, MARKED_GOODPUT, NOT_STARVED,
+        PRIORITY, STEADY,
+    },
+    metrics::constant_rate,
+};
+
+/// Name and text of a file in `scenarios/rfc8867`.
 macro_rules! file {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../scenarios/rfc8867/", $name)))
+        (concat!($name, ".toml"), include_str!(concat!("../../../scenarios/rfc8867/", $name, ".toml")))
     };
 }
-
-type File = (&'static str, &'static str);
-
-const F51: File = file!("5.1-variable-capacity.toml");
-const F51_UDP: File = file!("5.1-variable-capacity-udp.toml");
-const F52: File = file!("5.2-several-flows.toml");
-const F52_UDP: File = file!("5.2-several-flows-udp.toml");
-const F53: File = file!("5.3-congested-feedback.toml");
-const F53_CLEAN: File = file!("5.3-clean-feedback.toml");
-const F54: File = file!("5.4-same-algorithm.toml");
-const F55: File = file!("5.5-rtt-fairness.toml");
-const F56: File = file!("5.6-long-tcp.toml");
-const F57: File = file!("5.7-short-tcp.toml");
-const F58: File = file!("5.8-pause-resume.toml");
-const F61: File = file!("6.1-priority.toml");
-const F62: File = file!("6.2-ecn.toml");
-const F63: File = file!("6.3-multiple-bottlenecks.toml");
 
 /// A bottleneck and the media flows that cross it.
 type Bottleneck = (&'static str, &'static [&'static str]);
@@ -43,7 +35,7 @@ const IN_A_ROW: &[Bottleneck] = &[("a-b", &["s1", "s2"]), ("c-d", &["s1", "s3"])
 const MARKING: &str = r#"{ kind = "codel", limit = "300 ms" }"#;
 
 /// A test case of RFC 8867, or a variant that the document describes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Case {
     /// Its name: the section, and what distinguishes it.
     pub id: &'static str,
@@ -59,38 +51,11 @@ pub struct Case {
     /// The id of the case that it is compared with.
     pub(super) against: Option<&'static str>,
     /// Judged besides the expectations of the file.
-    pub(super) judged: &'static [Judged],
+    pub(super) judged: &'static [Expected],
     /// Its bottlenecks with the media flows that cross them.
     pub(super) bottlenecks: &'static [Bottleneck],
     quick: bool,
 }
-
-/// A judgement that needs more than one figure, or another run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Judged {
-    /// RFC 8868 §3, item 7, over 5 s.
-    FairOver5s,
-    /// RFC 8868 §3, item 7, over 20 s.
-    FairOver20s,
-    /// RFC 8868 §3, item 9.
-    Steady,
-    /// §5.3: the goodput of the forward media over that of the reference.
-    AsTheReference,
-    /// §5.7: the worst 5 s of a media flow.
-    NotStarved,
-    /// §6.1: twice the rate of the other flows.
-    Priority,
-    /// §6.2: the goodput over that without marks.
-    MarkedGoodput,
-    /// §6.2: the queueing delay over that without marks.
-    MarkedDelay,
-    /// Of held-out variants, without TCP: the settled media rate over the capacity or the maximum of the media.
-    Used,
-}
-
-use Judged::{
-    AsTheReference, FairOver5s, FairOver20s, MarkedDelay, MarkedGoodput, NotStarved, Priority, Steady,
-};
 
 /// A change of all cases that no rule was tuned on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -124,16 +89,12 @@ impl Variant {
             Self::LowCapacity => 0.7,
             Self::HighCapacity => 1.5,
             Self::LongRtt => {
-                let first = bottlenecks
-                    .first()
-                    .and_then(|(id, _)| scenario.links().iter().find(|link| link.id == *id));
-                let delay = |link: &LinkSpec| {
-                    Some(link.config.delay.as_steps().first()?.1 + TimeDelta::from_millis(30))
-                };
-                let longer = |link: &LinkSpec| {
-                    Some(Setting { path: format!("{}.delay", link.id), value: delay(link)?.to_string() })
-                };
-                return first.and_then(longer).into_iter().collect();
+                let first = bottlenecks.first().map_or("", |(id, _)| id);
+                let link = scenario.links().iter().find(|link| link.id == first);
+                let delay = link.and_then(|link| Some(link.config.delay.as_steps().first()?.1));
+                let value = delay.map(|delay| (delay + TimeDelta::from_millis(30)).to_string());
+                let setting = value.map(|value| Setting { path: format!("{first}.delay"), value });
+                return setting.into_iter().collect();
             }
         };
         let links = scenario.links().iter().filter_map(|link| {
@@ -141,11 +102,9 @@ impl Variant {
                 link.id.strip_suffix(REVERSE).map_or_else(|| link.id.clone(), |id| format!("{id}.reverse"));
             Some(Setting { path: format!("{id}.rate"), value: scaled(&link.config.rate, factor)? })
         });
-        let udp = scenario.flows().iter().filter_map(|flow| match &flow.kind {
-            FlowKind::Source { departures: Departures::Constant(profile), .. } => {
-                Some(Setting { path: format!("flow.{}.rate", flow.id), value: scaled(profile, factor)? })
-            }
-            _ => None,
+        let udp = scenario.flows().iter().filter_map(|flow| {
+            let value = scaled(constant_rate(flow)?, factor)?;
+            Some(Setting { path: format!("flow.{}.rate", flow.id), value })
         });
         links.chain(udp).collect()
     }
@@ -164,19 +123,21 @@ fn scaled(profile: &RateProfile, factor: f64) -> Option<String> {
     }
 }
 
-const STEADY: &[Judged] = &[Steady];
-const FAIR_5S: &[Judged] = &[FairOver5s, Steady];
-const FAIR: &[Judged] = &[FairOver5s, FairOver20s, Steady];
-const MARKED: &[Judged] = &[MarkedGoodput, MarkedDelay];
-const MARKED_STEADY: &[Judged] = &[MarkedGoodput, MarkedDelay, Steady];
-const REFERENCE: &[Judged] = &[AsTheReference, Steady];
+const OSCILLATION: &[Expected] = &[STEADY];
+const FAIR_5S: &[Expected] = &[FAIR_OVER_5S, STEADY];
+const FAIR: &[Expected] = &[FAIR_OVER_5S, FAIR_OVER_20S, STEADY];
+const SHORT_TCP: &[Expected] = &[NOT_STARVED, FAIR_OVER_20S];
+const PRIORITIES: &[Expected] = &[PRIORITY, STEADY];
+const MARKED: &[Expected] = &[MARKED_GOODPUT, MARKED_DELAY];
+const MARKED_STEADY: &[Expected] = &[MARKED_GOODPUT, MARKED_DELAY, STEADY];
+const REFERENCE: &[Expected] = &[AS_THE_REFERENCE, STEADY];
 
 const fn case(
     id: &'static str,
     what: &'static str,
-    (file, text): File,
+    (file, text): (&'static str, &'static str),
     bottlenecks: &'static [Bottleneck],
-    judged: &'static [Judged],
+    judged: &'static [Expected],
 ) -> Case {
     let settings = &[];
     Case { id, what, file, text, settings, marks: false, against: None, judged, bottlenecks, quick: false }
@@ -203,31 +164,46 @@ impl Case {
 
 /// All cases, in the order of the document.
 pub const CASES: &[Case] = &[
-    case("5.1", "variable capacity, one flow", F51, ONE, STEADY).quick(),
-    case("5.1-100ms", "variable capacity, 100 ms forwards", F51, ONE, STEADY)
+    case("5.1", "variable capacity, one flow", file!("5.1-variable-capacity"), ONE, OSCILLATION).quick(),
+    case("5.1-100ms", "variable capacity, 100 ms forwards", file!("5.1-variable-capacity"), ONE, OSCILLATION)
         .with(&[("bottleneck.delay", "100 ms")]),
-    case("5.1-udp", "variable capacity by UDP, one flow", F51_UDP, ONE, STEADY),
-    case("5.2", "variable capacity, two flows", F52, TWO, FAIR_5S),
-    case("5.2-udp", "variable capacity by UDP, two flows", F52_UDP, TWO, FAIR_5S),
-    case("5.3", "congested feedback link", F53, BOTH_WAYS, REFERENCE).against("5.3-clean"),
-    case("5.3-clean", "clean feedback link, the reference", F53_CLEAN, BOTH_WAYS, STEADY),
-    case("5.4", "same algorithm", F54, THREE, FAIR).quick(),
-    case("5.5", "round-trip fairness", F55, FIVE, FAIR),
-    case("5.6", "long TCP, queue of 300 ms", F56, ONE, &[]).quick(),
-    case("5.6-1000ms", "long TCP, queue of 1000 ms", F56, ONE, &[])
+    case(
+        "5.1-udp",
+        "variable capacity by UDP, one flow",
+        file!("5.1-variable-capacity-udp"),
+        ONE,
+        OSCILLATION,
+    ),
+    case("5.2", "variable capacity, two flows", file!("5.2-several-flows"), TWO, FAIR_5S),
+    case("5.2-udp", "variable capacity by UDP, two flows", file!("5.2-several-flows-udp"), TWO, FAIR_5S),
+    case("5.3", "congested feedback link", file!("5.3-congested-feedback"), BOTH_WAYS, REFERENCE)
+        .against("5.3-clean"),
+    case(
+        "5.3-clean",
+        "clean feedback link, the reference",
+        file!("5.3-clean-feedback"),
+        BOTH_WAYS,
+        OSCILLATION,
+    ),
+    case("5.4", "same algorithm", file!("5.4-same-algorithm"), THREE, FAIR).quick(),
+    case("5.5", "round-trip fairness", file!("5.5-rtt-fairness"), FIVE, FAIR),
+    case("5.6", "long TCP, queue of 300 ms", file!("5.6-long-tcp"), ONE, &[]).quick(),
+    case("5.6-1000ms", "long TCP, queue of 1000 ms", file!("5.6-long-tcp"), ONE, &[])
         .with(&[("bottleneck.queue.limit", "1000 ms")]),
-    case("5.7", "short TCP flows", F57, TWO, &[NotStarved, FairOver20s]),
-    case("5.8", "pause and resume", F58, THREE, FAIR),
-    case("6.1", "priority (not expressible)", F61, THREE, &[Priority, Steady]),
-    case("6.2", "ECN: variable capacity, one flow", F62, ONE, MARKED_STEADY).against("5.1"),
-    case("6.2-5.2", "ECN: variable capacity, two flows", F52, TWO, MARKED).marking("5.2"),
-    case("6.2-5.3", "ECN: congested feedback link", F53, BOTH_WAYS, MARKED).marking("5.3"),
-    case("6.2-5.4", "ECN: same algorithm", F54, THREE, MARKED).marking("5.4"),
-    case("6.2-5.5", "ECN: round-trip fairness", F55, FIVE, MARKED).marking("5.5"),
-    case("6.2-5.6", "ECN: long TCP", F56, ONE, MARKED).marking("5.6"),
-    case("6.2-5.7", "ECN: short TCP flows", F57, TWO, MARKED).marking("5.7"),
-    case("6.2-5.8", "ECN: pause and resume", F58, THREE, MARKED).marking("5.8"),
-    case("6.3", "multiple bottlenecks", F63, IN_A_ROW, STEADY),
+    case("5.7", "short TCP flows", file!("5.7-short-tcp"), TWO, SHORT_TCP),
+    case("5.8", "pause and resume", file!("5.8-pause-resume"), THREE, FAIR),
+    case("6.1", "priority (not expressible)", file!("6.1-priority"), THREE, PRIORITIES),
+    case("6.2", "ECN: variable capacity, one flow", file!("6.2-ecn"), ONE, MARKED_STEADY).against("5.1"),
+    case("6.2-5.2", "ECN: variable capacity, two flows", file!("5.2-several-flows"), TWO, MARKED)
+        .marking("5.2"),
+    case("6.2-5.3", "ECN: congested feedback link", file!("5.3-congested-feedback"), BOTH_WAYS, MARKED)
+        .marking("5.3"),
+    case("6.2-5.4", "ECN: same algorithm", file!("5.4-same-algorithm"), THREE, MARKED).marking("5.4"),
+    case("6.2-5.5", "ECN: round-trip fairness", file!("5.5-rtt-fairness"), FIVE, MARKED).marking("5.5"),
+    case("6.2-5.6", "ECN: long TCP", file!("5.6-long-tcp"), ONE, MARKED).marking("5.6"),
+    case("6.2-5.7", "ECN: short TCP flows", file!("5.7-short-tcp"), TWO, MARKED).marking("5.7"),
+    case("6.2-5.8", "ECN: pause and resume", file!("5.8-pause-resume"), THREE, MARKED).marking("5.8"),
+    case("6.3", "multiple bottlenecks", file!("6.3-multiple-bottlenecks"), IN_A_ROW, OSCILLATION),
 ];
 
 impl Case {
@@ -247,6 +223,11 @@ impl Case {
         variant: Option<Variant>,
     ) -> Result<Scenario, ScenarioError> {
         Document::parse(self.text, self.file)?.scenario(&self.settings(controller, variant)?)
+    }
+
+    /// The expectations of its file.
+    pub(super) fn expectations(&self) -> Result<Vec<Expectation>, ScenarioError> {
+        Ok(Document::parse(self.text, self.file)?.scenario(&[])?.expectations().to_vec())
     }
 
     fn settings(

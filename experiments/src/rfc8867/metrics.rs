@@ -15,8 +15,9 @@ use giusto_units::{TimeDelta, Timestamp};
 use serde::Serialize;
 
 use super::cases::Case;
+use crate::item::mean_and_deviation;
 use giusto::{
-    record::{FlowTimeline, RunRecord, Timeline, TimelineOptions},
+    record::{FlowTimeline, RunRecord, TimelineOptions},
     scenario::{FlowKind, FlowSpec, Scenario, Start},
 };
 
@@ -25,7 +26,7 @@ const INTERVAL: TimeDelta = TimeDelta::from_millis(200);
 /// Intervals in a second.
 pub(super) const PER_SECOND: usize = 5;
 
-/// A shorter static period is none.
+/// The minimum duration of a static period.
 const SHORTEST_S: f64 = 5.0;
 /// How far from the settled mean a converged rate may be.
 const NEAR: f64 = 0.25;
@@ -39,7 +40,7 @@ const HIGH: f64 = 2.0;
 /// Intervals after one whose middles lie within the 500 ms of that example.
 const SWING: usize = 2;
 
-/// What a run was like.
+/// The metrics of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Metrics {
     /// Over the whole time of each flow.
@@ -57,11 +58,11 @@ pub struct FlowMetrics {
     pub sent_rate_bps: f64,
     /// Its standard deviation.
     pub sent_rate_sd_bps: f64,
-    /// Mean of the goodput: frames that arrived whole, without headers; none of what has no frames.
+    /// Mean of the goodput: complete frames, without headers; `None` for flows without frames.
     pub goodput_bps: Option<f64>,
     /// Its standard deviation.
     pub goodput_sd_bps: Option<f64>,
-    /// The least mean received rate over 5 s, the first 25 s left out.
+    /// The minimum of the mean received rate over 5 s, the first 25 s left out.
     pub worst_5s_bps: Option<f64>,
 }
 
@@ -70,17 +71,17 @@ pub struct FlowMetrics {
 pub struct Period {
     /// The link.
     pub link: String,
-    /// Its begin.
+    /// Its start.
     pub from_s: f64,
     /// Its end.
     pub to_s: f64,
-    /// What UDP leaves of the link's rate.
+    /// The link's rate less that of UDP.
     pub capacity_bps: Option<f64>,
-    /// What the media send, settled, over the capacity.
+    /// The settled sending rate of all media over the capacity.
     pub utilisation_ratio: Option<f64>,
-    /// The largest ratio of two flows over 5 s of the settled time; none with fewer than two flows.
+    /// The largest ratio of two flows over 5 s of the settled time; `None` with fewer than two flows.
     pub fairness_5s_ratio: Option<f64>,
-    /// The largest ratio of two flows over 20 s of the settled time; none where it is shorter.
+    /// The largest ratio of two flows over 20 s of the settled time; `None` where that is shorter.
     pub fairness_20s_ratio: Option<f64>,
     /// The media flows that send throughout.
     pub flows: Vec<FlowPeriod>,
@@ -97,7 +98,7 @@ pub struct FlowPeriod {
     pub received_rate_bps: f64,
     /// Standard deviation of the settled sending rate over its mean, in intervals of 200 ms.
     pub variation_ratio: Option<f64>,
-    /// From the begin of the period until it has converged; none if it has not.
+    /// From the start of the period until it has converged; `None` if it has not.
     pub convergence_s: Option<f64>,
     /// Settled swings of the sending rate.
     pub swings: u64,
@@ -108,61 +109,43 @@ pub(super) fn timeline() -> TimelineOptions {
     TimelineOptions::every(INTERVAL)
 }
 
-/// One interval of a flow.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Interval {
-    sent_bytes: u64,
-    pub(super) received_bytes: u64,
-    frame_bytes: u64,
-    pub(super) queue_delay_max_ms: f64,
+/// The bytes of the complete frames of all streams, interval by interval.
+fn frame_bytes(flow: &FlowTimeline) -> Vec<u64> {
+    let streams = flow.media.as_ref().map(|media| &media.streams[..]).unwrap_or_default();
+    let in_interval = |place| streams.iter().filter_map(|stream| stream.frame_bytes.get(place)).sum();
+    (0..flow.sent_bytes.len()).map(in_interval).collect()
 }
 
-/// A flow, interval by interval.
-pub(super) fn intervals(timeline: &Timeline, id: &str) -> Vec<Interval> {
-    let Some(flow) = timeline.flows.iter().find(|flow| flow.id == id) else { return Vec::new() };
-    let at = |column: &Vec<u64>, place: usize| column.get(place).copied().unwrap_or(0);
-    let interval = |place| Interval {
-        sent_bytes: at(&flow.sent_bytes, place),
-        received_bytes: at(&flow.received_bytes, place),
-        frame_bytes: streams(flow).map(|bytes| at(bytes, place)).sum(),
-        queue_delay_max_ms: flow.queue_delay_max_ms.get(place).copied().flatten().unwrap_or(0.0),
-    };
-    (0..timeline.t_s.len()).map(interval).collect()
-}
-
-/// The bytes of the complete frames of each stream, interval by interval.
-fn streams(flow: &FlowTimeline) -> impl Iterator<Item = &Vec<u64>> {
-    flow.media.iter().flat_map(|media| media.streams.iter().map(|stream| &stream.frame_bytes))
-}
-
-/// The metrics of one run.
+/// The metrics of one run, which has a [`timeline`].
 pub(super) fn metrics(case: &Case, scenario: &Scenario, record: &RunRecord) -> Metrics {
-    let nothing = Timeline::default();
-    let timeline = record.timeline.as_ref().unwrap_or(&nothing);
+    let timelines = record.timeline.as_ref().map(|timeline| &timeline.flows[..]).unwrap_or_default();
     let flows = record.flows.iter().filter_map(|flow| {
         let spec = scenario.flows().iter().find(|spec| spec.id == flow.group)?;
+        let timeline = of_flow(timelines, &flow.id)?;
         let (from, to) = life(scenario, spec);
-        let all = intervals(timeline, &flow.id);
-        let own = within(&all, from..to);
-        let sent = Spread::of(own.iter().map(|interval| bps(interval.sent_bytes, 1)));
-        let goodput = Spread::of(own.iter().map(|interval| bps(interval.frame_bytes, 1)));
-        let goodput = goodput.filter(|_| flow.kind == "media");
-        let settled = own.get(SETTLING..).unwrap_or_default();
-        let worst = settled.windows(STAYS).map(|part| mean(part, received));
+        let (sent_rate_bps, sent_rate_sd_bps) = rates(within(&timeline.sent_bytes, from..to))?;
+        let goodput = rates(within(&frame_bytes(timeline), from..to)).filter(|_| flow.kind == "media");
+        let received = within(&timeline.received_bytes, from..to);
+        let worst = received.get(SETTLING..).unwrap_or_default().windows(STAYS).map(mean);
         Some(FlowMetrics {
             id: flow.id.clone(),
-            sent_rate_bps: sent.map_or(0.0, |spread| spread.mean),
-            sent_rate_sd_bps: sent.map_or(0.0, |spread| spread.deviation),
-            goodput_bps: goodput.map(|spread| spread.mean),
-            goodput_sd_bps: goodput.map(|spread| spread.deviation),
+            sent_rate_bps,
+            sent_rate_sd_bps,
+            goodput_bps: goodput.map(|(mean, _)| mean),
+            goodput_sd_bps: goodput.map(|(_, deviation)| deviation),
             worst_5s_bps: worst.min_by(f64::total_cmp),
         })
     });
     let periods = static_periods(scenario);
     let at = case.bottlenecks.iter().flat_map(|(link, media)| {
-        periods.iter().map(|period| at_bottleneck(scenario, timeline, (link, media), period.clone()))
+        periods.iter().map(|period| at_bottleneck(scenario, timelines, (link, media), period.clone()))
     });
     Metrics { flows: flows.collect(), periods: at.filter(|period| !period.flows.is_empty()).collect() }
+}
+
+/// The timeline of the flow called `id`.
+pub(super) fn of_flow<'a>(timelines: &'a [FlowTimeline], id: &str) -> Option<&'a FlowTimeline> {
+    timelines.iter().find(|flow| flow.id == id)
 }
 
 /// When a flow begins and ends, in seconds.
@@ -174,25 +157,34 @@ fn life(scenario: &Scenario, spec: &FlowSpec) -> (f64, f64) {
     (from, spec.stop.unwrap_or(scenario.end()).as_seconds())
 }
 
+/// The rate of a flow that sends at a constant rate or in steps.
+pub(super) const fn constant_rate(spec: &FlowSpec) -> Option<&RateProfile> {
+    match &spec.kind {
+        FlowKind::Source { departures: Departures::Constant(profile), .. } => Some(profile),
+        _ => None,
+    }
+}
+
+/// The pauses of a media flow, in seconds.
+fn pauses(spec: &FlowSpec) -> impl Iterator<Item = (f64, f64)> {
+    let pauses = match &spec.kind {
+        FlowKind::Media(media) => &media.pauses[..],
+        _ => &[],
+    };
+    pauses.iter().map(|(from, to)| (from.as_seconds(), to.as_seconds()))
+}
+
 /// The static periods, in seconds.
 pub(super) fn static_periods(scenario: &Scenario) -> Vec<Range<f64>> {
     let mut moments = vec![0.0, scenario.end().as_seconds()];
-    let mut steps_of = |profile: &RateProfile| {
+    let links = scenario.links().iter().map(|link| &link.config.rate);
+    for profile in links.chain(scenario.flows().iter().filter_map(constant_rate)) {
         if let RateProfile::Steps { steps, .. } = profile {
             moments.extend(steps.iter().map(|(at, _)| at.as_seconds()));
         }
-    };
-    scenario.links().iter().for_each(|link| steps_of(&link.config.rate));
-    for flow in scenario.flows() {
-        if let FlowKind::Source { departures: Departures::Constant(profile), .. } = &flow.kind {
-            steps_of(profile);
-        }
     }
     for flow in scenario.flows() {
-        moments.extend(<[f64; 2]>::from(life(scenario, flow)));
-        if let FlowKind::Media(media) = &flow.kind {
-            moments.extend(media.pauses.iter().flat_map(|(from, to)| [from.as_seconds(), to.as_seconds()]));
-        }
+        moments.extend(pauses(flow).chain([life(scenario, flow)]).flat_map(<[f64; 2]>::from));
     }
     moments.sort_by(f64::total_cmp);
     let pairs = moments.iter().zip(moments.iter().skip(1));
@@ -201,63 +193,52 @@ pub(super) fn static_periods(scenario: &Scenario) -> Vec<Range<f64>> {
 
 fn at_bottleneck(
     scenario: &Scenario,
-    timeline: &Timeline,
+    timelines: &[FlowTimeline],
     (link, media): (&str, &[&str]),
     period: Range<f64>,
 ) -> Period {
     let settled = f64::midpoint(period.start, period.end)..period.end;
     let sends_throughout = |spec: &&FlowSpec| {
         let (from, to) = life(scenario, spec);
-        let pauses = match &spec.kind {
-            FlowKind::Media(media) => &media.pauses[..],
-            _ => &[],
-        };
-        let paused =
-            pauses.iter().any(|(from, to)| from.as_seconds() < period.end && to.as_seconds() > period.start);
-        from <= period.start && to >= period.end && !paused
+        let is_paused = pauses(spec).any(|(from, to)| from < period.end && to > period.start);
+        from <= period.start && to >= period.end && !is_paused
     };
     let specs = scenario.flows().iter().filter(|spec| media.contains(&spec.id.as_str()));
-    let flows: Vec<(&str, Vec<Interval>)> = specs
-        .filter(sends_throughout)
-        .map(|spec| (spec.id.as_str(), intervals(timeline, &spec.id)))
-        .filter(|(_, intervals)| !intervals.is_empty())
-        .collect();
+    let flows: Vec<&FlowTimeline> =
+        specs.filter(sends_throughout).filter_map(|spec| of_flow(timelines, &spec.id)).collect();
     let capacity = capacity(scenario, link, period.start);
-    let own: Vec<&[Interval]> = flows.iter().map(|(_, all)| within(all, settled.clone())).collect();
-    let sent: f64 = own.iter().map(|intervals| mean(intervals, sent)).sum();
+    let sent: f64 = flows.iter().map(|flow| mean(within(&flow.sent_bytes, settled.clone()))).sum();
+    let received: Vec<&[u64]> =
+        flows.iter().map(|flow| within(&flow.received_bytes, settled.clone())).collect();
     Period {
         link: link.to_owned(),
         from_s: period.start,
         to_s: period.end,
         capacity_bps: capacity,
         utilisation_ratio: capacity.filter(|capacity| *capacity > 0.0).map(|capacity| sent / capacity),
-        fairness_5s_ratio: fairness(&own, 5 * PER_SECOND),
-        fairness_20s_ratio: fairness(&own, 20 * PER_SECOND),
+        fairness_5s_ratio: fairness(&received, 5 * PER_SECOND),
+        fairness_20s_ratio: fairness(&received, 20 * PER_SECOND),
         flows: flows.iter().map(|flow| flow_period(flow, period.clone(), settled.clone())).collect(),
     }
 }
 
-fn flow_period((id, all): &(&str, Vec<Interval>), period: Range<f64>, settled: Range<f64>) -> FlowPeriod {
-    let own = within(all, settled);
-    let rates: Vec<f64> = own.iter().map(|interval| bps(interval.sent_bytes, 1)).collect();
-    let spread = Spread::of(rates.iter().copied());
-    let reference = spread.map_or(0.0, |spread| spread.mean);
+fn flow_period(flow: &FlowTimeline, period: Range<f64>, settled: Range<f64>) -> FlowPeriod {
+    let sent = within(&flow.sent_bytes, settled.clone());
+    let (reference, deviation) = rates(sent).unwrap_or_default();
     FlowPeriod {
-        id: (*id).to_owned(),
+        id: flow.id.clone(),
         sent_rate_bps: reference,
-        received_rate_bps: mean(own, received),
-        variation_ratio: spread
-            .filter(|spread| spread.mean > 0.0)
-            .map(|spread| spread.deviation / spread.mean),
-        convergence_s: convergence(within(all, period), reference),
-        swings: swings(&rates, reference),
+        received_rate_bps: mean(within(&flow.received_bytes, settled)),
+        variation_ratio: (reference > 0.0).then(|| deviation / reference),
+        convergence_s: convergence(within(&flow.sent_bytes, period), reference),
+        swings: swings(&sent.chunks(1).map(mean).collect::<Vec<_>>(), reference),
     }
 }
 
-/// When the mean of a second first stays near `reference`, in seconds from the first interval.
-fn convergence(intervals: &[Interval], reference: f64) -> Option<f64> {
-    let near = |part: &[Interval]| (mean(part, sent) - reference).abs() <= NEAR * reference;
-    let seconds: Vec<bool> = intervals.windows(PER_SECOND).map(near).collect();
+/// When the mean of a second begins to stay near `reference`, in seconds from the first interval.
+fn convergence(sent_bytes: &[u64], reference: f64) -> Option<f64> {
+    let near = |part: &[u64]| (mean(part) - reference).abs() <= NEAR * reference;
+    let seconds: Vec<bool> = sent_bytes.windows(PER_SECOND).map(near).collect();
     let first = seconds.windows(STAYS - PER_SECOND + 1).position(|part| part.iter().all(|near| *near))?;
     Some(first as f64 / PER_SECOND as f64)
 }
@@ -267,11 +248,8 @@ fn swings(rates: &[f64], reference: f64) -> u64 {
     let (low, high) = (LOW * reference, HIGH * reference);
     let (mut count, mut from) = (0, 0);
     while let Some(&here) = rates.get(from) {
-        let next = rates.iter().enumerate().skip(from + 1).take(SWING);
-        let other = next
-            .filter(|&(_, &rate)| (here <= low && rate >= high) || (here >= high && rate <= low))
-            .map(|(place, _)| place)
-            .next();
+        let crosses = |&rate: &f64| (here <= low && rate >= high) || (here >= high && rate <= low);
+        let other = rates.iter().skip(from + 1).take(SWING).position(crosses).map(|place| from + 1 + place);
         count += u64::from(other.is_some());
         from = other.unwrap_or(from + 1);
     }
@@ -280,31 +258,24 @@ fn swings(rates: &[f64], reference: f64) -> u64 {
 
 /// The largest ratio of two flows in any window of so many intervals, the windows one after the other; infinite where one gets
 /// nothing.
-fn fairness(flows: &[&[Interval]], window: usize) -> Option<f64> {
-    let length = flows.iter().map(|flow| flow.len()).min().filter(|_| flows.len() > 1)?;
+fn fairness(received_bytes: &[&[u64]], window: usize) -> Option<f64> {
+    let length = received_bytes.iter().map(|flow| flow.len()).min().filter(|_| received_bytes.len() > 1)?;
     let ratios = (0..length / window).map(|number| {
-        let rates = flows.iter().map(|flow| {
-            let part = flow.get(number * window..(number + 1) * window).unwrap_or_default();
-            mean(part, received)
-        });
-        let (least, most) =
-            rates.fold((f64::INFINITY, 0.0_f64), |(least, most), rate| (least.min(rate), most.max(rate)));
-        if least > 0.0 { most / least } else { f64::INFINITY }
+        let part = number * window..(number + 1) * window;
+        let rates = received_bytes.iter().map(|flow| mean(flow.get(part.clone()).unwrap_or_default()));
+        let (min, max) =
+            rates.fold((f64::INFINITY, 0.0_f64), |(min, max), rate| (min.min(rate), max.max(rate)));
+        if min > 0.0 { max / min } else { f64::INFINITY }
     });
     ratios.max_by(f64::total_cmp)
 }
 
-/// What a link can carry of media at a moment.
+/// A link's rate less that of UDP, at a moment.
 pub(super) fn capacity(scenario: &Scenario, link: &str, at_s: f64) -> Option<f64> {
     let link = scenario.links().iter().find(|other| other.id == link)?;
     let rate = rate_at(&link.config.rate, at_s)?;
     let load = scenario.flows().iter().filter(|flow| flow.to == link.to && life(scenario, flow).0 <= at_s);
-    let load: f64 = load
-        .filter_map(|flow| match &flow.kind {
-            FlowKind::Source { departures: Departures::Constant(profile), .. } => rate_at(profile, at_s),
-            _ => None,
-        })
-        .sum();
+    let load: f64 = load.filter_map(|flow| rate_at(constant_rate(flow)?, at_s)).sum();
     Some(rate - load)
 }
 
@@ -320,55 +291,30 @@ fn rate_at(profile: &RateProfile, at_s: f64) -> Option<f64> {
     }
 }
 
-/// The intervals that lie within a time.
-pub(super) fn within(all: &[Interval], time: Range<f64>) -> &[Interval] {
+/// The intervals of a column that lie within a time.
+pub(super) fn within<T>(column: &[T], time: Range<f64>) -> &[T] {
     let place = |seconds: f64| (seconds / INTERVAL.as_seconds()).round().max(0.0) as usize;
-    all.get(place(time.start)..place(time.end).min(all.len())).unwrap_or_default()
+    column.get(place(time.start)..place(time.end).min(column.len())).unwrap_or_default()
 }
 
-fn sent(interval: &Interval) -> u64 {
-    interval.sent_bytes
+/// The mean rate over intervals with so many bytes, in bit/s.
+pub(super) fn mean(bytes: &[u64]) -> f64 {
+    let seconds = bytes.len() as f64 * INTERVAL.as_seconds();
+    if bytes.is_empty() { 0.0 } else { bytes.iter().sum::<u64>() as f64 * 8.0 / seconds }
 }
 
-fn received(interval: &Interval) -> u64 {
-    interval.received_bytes
-}
-
-/// The mean rate over some intervals.
-pub(super) fn mean(intervals: &[Interval], of: fn(&Interval) -> u64) -> f64 {
-    bps(intervals.iter().map(of).sum(), intervals.len())
-}
-
-fn bps(bytes: u64, intervals: usize) -> f64 {
-    if intervals == 0 { 0.0 } else { bytes as f64 * 8.0 / (intervals as f64 * INTERVAL.as_seconds()) }
-}
-
-/// Mean and standard deviation.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Spread {
-    mean: f64,
-    deviation: f64,
-}
-
-impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
-        let values: Vec<f64> = values.collect();
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-        (!values.is_empty()).then(|| Self { mean, deviation: variance.sqrt() })
-    }
+/// Mean and standard deviation of the rates of the intervals, in bit/s.
+fn rates(bytes: &[u64]) -> Option<(f64, f64)> {
+    mean_and_deviation(bytes.chunks(1).map(mean))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of_rates(kbps: &[u64]) -> Vec<Interval> {
-        // 25 B in 200 ms are 1 kbit/s.
-        let interval =
-            |kbps: &u64| Interval { sent_bytes: kbps * 25, received_bytes: kbps * 25, ..Interval::default() };
-        kbps.iter().map(interval).collect()
+    /// 25 B in 200 ms are 1 kbit/s.
+    fn of_rates(kbps: &[u64]) -> Vec<u64> {
+        kbps.iter().map(|kbps| kbps * 25).collect()
     }
 
     #[test]
@@ -387,7 +333,7 @@ mod tests {
         rates.extend([1000; 50]);
         // A second with two intervals too high has a mean 20 % above: 2 s less three intervals.
         assert_eq!(convergence(&of_rates(&rates), 1e6), Some(1.6));
-        // What never stays has not converged.
+        // A rate that never stays near its mean has not converged.
         let sawtooth: Vec<u64> = (0..60).map(|place| if place / 10 % 2 == 0 { 500 } else { 1500 }).collect();
         assert_eq!(convergence(&of_rates(&sawtooth), 1e6), None);
         assert_eq!(convergence(&of_rates(&[1000; 24]), 1e6), None);

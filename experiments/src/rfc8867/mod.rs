@@ -6,6 +6,7 @@
 //! `docs/reproduce/rfc8867.md`.
 
 mod cases;
+mod expected;
 mod metrics;
 mod page;
 mod scoreboard;
@@ -20,11 +21,12 @@ pub use cases::{CASES, Case, Variant};
 pub use metrics::{FlowMetrics, FlowPeriod, Metrics, Period};
 pub use scoreboard::{HeldOut, Score};
 
+use self::expected::Expected;
 use crate::item::Reproduction;
 use giusto::{
     record::RunRecord,
     run::{self, RecordOptions},
-    scenario::{Expectation, Scenario, ScenarioError},
+    scenario::ScenarioError,
 };
 
 /// The name of this reproduction.
@@ -52,7 +54,7 @@ pub enum Part {
     HeldOutVariant(Variant),
 }
 
-/// What runs.
+/// The runs to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// A few cases instead of all.
@@ -72,6 +74,15 @@ impl Plan {
             vec![(Part::Tuning, seeds(&TUNING_SEEDS)), (Part::HeldOutSeeds, seeds(&HELD_OUT_SEEDS))];
         parts.extend(variants);
         Self { quick, controllers: Algorithm::all().collect(), parts }
+    }
+
+    /// The cases, each with the expectations of its file and its own.
+    fn cases(&self) -> Result<Vec<(Case, Vec<Expected>)>, ScenarioError> {
+        let with_expectations = |case: Case| {
+            let of_file = case.expectations()?.into_iter().enumerate().map(Expected::of_scenario);
+            Ok((case, of_file.chain(case.judged.iter().cloned()).collect()))
+        };
+        Case::list(self.quick).map(with_expectations).collect()
     }
 
     /// The number of runs.
@@ -98,12 +109,12 @@ pub struct Run {
     pub result: RunRecord,
     /// The metrics of RFC 8868.
     pub metrics: Metrics,
-    /// What the charts show, of the first seed only.
+    /// The values that the charts show, of the first seed only.
     #[serde(skip)]
     series: Option<Series>,
 }
 
-/// A run second by second.
+/// The values that the charts show, second by second.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Series {
     /// Each media flow: second and received rate in Mbit/s.
@@ -115,14 +126,14 @@ struct Series {
 }
 
 /// The results of a plan.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Scoreboard {
-    /// What was planned.
+    /// The plan.
     pub plan: Plan,
     /// The runs, by case, controller and seed; fewer if it was interrupted.
     pub runs: Vec<Run>,
-    /// The expectations of each case.
-    expectations: Vec<(Case, Vec<Expectation>)>,
+    /// The cases of the plan, each with what is expected.
+    cases: Vec<(Case, Vec<Expected>)>,
 }
 
 /// In JSON the one object of `giusto reproduce rfc8867 --json`.
@@ -152,86 +163,63 @@ pub fn run(
     watch: impl Fn() -> ControlFlow<()> + Sync,
     done: impl FnMut(&Run) + Send,
 ) -> Result<Scoreboard, ScenarioError> {
-    let mut expectations = Vec::new();
-    let mut tasks = Vec::new();
-    for case in Case::list(plan.quick) {
-        for (place, &controller) in plan.controllers.iter().enumerate() {
+    let cases = plan.cases()?;
+    let mut tasks = Vec::with_capacity(plan.runs());
+    for (case, _) in &cases {
+        for &controller in &plan.controllers {
             for (part, seeds) in &plan.parts {
-                let variant = part.variant();
-                let scenario = case.scenario(controller, variant)?;
-                if place == 0 && *part == Part::Tuning {
-                    expectations.push((case, scenario.expectations().to_vec()));
-                }
-                for (number, &seed) in seeds.iter().enumerate() {
-                    let (part, is_drawn) = (*part, *part == Part::Tuning && number == 0);
-                    let command = case.command(controller, seed, variant)?;
-                    tasks.push(Task {
-                        case,
-                        controller,
-                        part,
-                        scenario: scenario.clone(),
-                        seed,
-                        command,
-                        is_drawn,
-                    });
-                }
+                tasks.extend(seeds.iter().map(|&seed| (case, controller, *part, seed)));
             }
         }
     }
     let done = Mutex::new(done);
-    let runs = tasks.into_par_iter().with_max_len(1).map(|task| {
-        let run = task.run(&watch)?;
-        if let Ok(mut done) = done.lock() {
-            done(&run);
+    let tuning = plan.parts.iter().find(|(part, _)| *part == Part::Tuning);
+    let drawn_seed = tuning.and_then(|(_, seeds)| seeds.first()).copied();
+    let runs = tasks.into_par_iter().with_max_len(1).filter_map(|(case, controller, part, seed)| {
+        let is_drawn = part == Part::Tuning && Some(seed) == drawn_seed;
+        let run = Run::make(case, controller, (part, seed), is_drawn, &watch).transpose()?;
+        if let (Ok(run), Ok(mut done)) = (&run, done.lock()) {
+            done(run);
         }
         Some(run)
     });
-    let runs: Vec<Option<Run>> = runs.collect();
-    Ok(Scoreboard { plan, runs: runs.into_iter().flatten().collect(), expectations })
+    let runs = runs.collect::<Result<_, _>>()?;
+    Ok(Scoreboard { plan, runs, cases })
 }
 
-impl Part {
-    const fn variant(self) -> Option<Variant> {
-        match self {
-            Self::HeldOutVariant(variant) => Some(variant),
-            _ => None,
-        }
-    }
-}
-
-/// One run to make.
-#[derive(Debug)]
-struct Task {
-    case: Case,
-    controller: Algorithm,
-    part: Part,
-    scenario: Scenario,
-    seed: u64,
-    command: String,
-    is_drawn: bool,
-}
-
-impl Task {
-    fn run(self, watch: impl Fn() -> ControlFlow<()>) -> Option<Run> {
+impl Run {
+    /// Makes a run; `None` if it was interrupted.
+    fn make(
+        case: &Case,
+        controller: Algorithm,
+        (part, seed): (Part, u64),
+        is_drawn: bool,
+        watch: impl Fn() -> ControlFlow<()>,
+    ) -> Result<Option<Self>, ScenarioError> {
         if watch().is_break() {
-            return None;
+            return Ok(None);
         }
+        let variant = match part {
+            Part::HeldOutVariant(variant) => Some(variant),
+            _ => None,
+        };
+        let scenario = case.scenario(controller, variant)?;
         let options = RecordOptions::with_timeline(metrics::timeline());
-        let mut record = run::simulate_watched(&self.scenario, self.seed, options, &mut (), |_| watch());
-        let metrics = metrics::metrics(&self.case, &self.scenario, &record);
-        let series = self.is_drawn.then(|| page::series(&self.case, &self.scenario, &record));
+        let mut record = run::simulate_watched(&scenario, seed, options, &mut (), |_| watch());
+        let metrics = metrics::metrics(case, &scenario, &record);
+        let series = is_drawn.then(|| page::series(case, &scenario, &record));
         // The timelines of all runs together would fill the memory.
         record.timeline = None;
-        (!record.interrupted).then_some(Run {
-            case: self.case.id,
-            controller: self.controller.name(),
-            part: self.part,
-            seed: self.seed.to_string(),
-            command: self.command,
+        Ok((!record.interrupted).then_some(Self {
+            case: case.id,
+            controller: controller.name(),
+            part,
+            seed: seed.to_string(),
+            command: case.command(controller, seed, variant)?,
             result: record,
             metrics,
             series,
-        })
+        }))
     }
 }
 

@@ -8,7 +8,8 @@ use std::{
 };
 
 use super::*;
-use giusto::scenario::{Document, FlowKind, Setting};
+use crate::item::Findings;
+use giusto::scenario::{Document, FlowKind, Scenario, Setting};
 
 fn case(id: &str) -> Case {
     CASES.iter().copied().find(|case| case.id == id).unwrap()
@@ -154,7 +155,7 @@ fn nothing_changes_within_a_static_period() {
     assert_eq!(periods("5.8"), [(0.0, 40.0), (40.0, 60.0), (60.0, 119.0)]);
 }
 
-/// Which expectations of 5.1 are met by media that send `rate` whatever happens.
+/// The expectations of 5.1, each with whether media that always send at `rate` meet it.
 fn met_at(rate: &str) -> Vec<(String, bool)> {
     let case = case("5.1");
     let (name, text) = (case.file, std::fs::read_to_string(file(case.file)).unwrap());
@@ -179,7 +180,7 @@ fn too_high_and_too_low_rates_both_fail() {
     // Ten times the capacity: the link is full, and so is its queue.
     let too_much = met_at("10 Mbit/s");
     for (name, met) in &too_much {
-        // What arrives at a link that is full is its capacity.
+        // The received rate on a full link is its capacity.
         let met_by_all = ["rate at 1 Mbit/s", "rate at 0.6 Mbit/s", "rate at 1 Mbit/s again"];
         assert_eq!(*met, met_by_all.contains(&name.as_str()), "{name}: {too_much:?}");
     }
@@ -260,18 +261,18 @@ fn an_item_says_why_it_is_not_met() {
 fn inexpressible_and_missing_runs_are_not_judged() {
     let plan = Plan { controllers: vec![fixed()], ..Plan::new(true) };
     let case = case("6.1");
-    let board = Scoreboard { plan, runs: Vec::new(), expectations: vec![(case, Vec::new())] };
+    let board = Scoreboard { plan, runs: Vec::new(), cases: vec![(case, case.judged.to_vec())] };
     let priority = board.reproduction().items.into_iter().find(|item| item.id.contains("rate-of-s1-over"));
     let priority = priority.unwrap();
     assert!(!priority.agrees && !priority.comparable && priority.why.is_some());
     assert_eq!(priority.verdict(), "not comparable");
-    assert!(board.rows().iter().all(|(_, _, scores)| scores.iter().all(|score| score.count() == "not run")));
-    assert!(board.table().contains("Ended early after 0 of "), "{}", board.table());
-    assert!(!board.table().contains("0 of 0"), "{}", board.table());
+    assert!(board.rows().iter().all(|row| row.scores.iter().all(|score| score.count() == "not run")));
+    assert!(board.table(120).contains("Ended early after 0 of "), "{}", board.table(120));
+    assert!(!board.table(120).contains("0 of 0"), "{}", board.table(120));
     let report = board.report("x");
     let model = serde_json::to_string(&report).unwrap();
     assert!(model.contains("not run") && !model.contains("0 of 0") && !model.contains("\"good\""), "{model}");
-    assert!(board.printed().interrupted && report.headline.contains("Ended early"));
+    assert!(board.ended_early().is_some() && report.headline.contains("Ended early"));
 }
 
 #[test]
@@ -294,6 +295,27 @@ fn the_page_has_words_besides_colours() {
     for wanted in [" not met\"", " met\"", "5.4: queueing delay"] {
         assert!(model.contains(wanted), "{wanted}");
     }
-    let table = FIXED.table();
+    let table = FIXED.table(120);
     assert!(table.contains("share of s3 with all three"), "{table}");
+}
+
+/// The lines of a page without its results: of the rows of a table the names and the second cell, if that is a count.
+fn shape(page: &str) -> Vec<String> {
+    let mask = |(place, cell): (usize, &str)| {
+        let is_result =
+            cell.ends_with('%') || cell == "not run" || (place > 2 && cell.parse::<u32>().is_ok());
+        if is_result { "#".to_owned() } else { cell.to_owned() }
+    };
+    let shape = |line: &str| line.split('|').enumerate().map(mask).collect::<Vec<_>>().join("|");
+    page.lines().filter(|line| !line.contains("Most expectations of RFC 8867")).map(shape).collect()
+}
+
+#[test]
+fn the_committed_page_has_all_cases_and_controllers() {
+    let plan = Plan::new(false);
+    let cases = plan.cases().unwrap();
+    let board = Scoreboard { plan, runs: Vec::new(), cases };
+    let committed = include_str!("../../../docs/reproduce/rfc8867.md");
+    assert_eq!(shape(committed), shape(&board.markdown()));
+    assert_eq!(committed.lines().filter(|line| line.starts_with("|6.2")).count(), 8);
 }

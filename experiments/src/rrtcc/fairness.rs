@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use giusto_congestion::Algorithm;
-
 use crate::item::{Item, Rule, Spread, Statement};
 use giusto::{
     record::RunRecord,
@@ -17,34 +15,15 @@ const JUDGED: &str = "gcc:draft-02+giusto";
 /// Measured besides, not judged.
 const BESIDE: &str = "gcc:libwebrtc+giusto";
 
-/// A row of Table 3.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Row {
-    id: &'static str,
-    what: &'static str,
-    unit: &'static str,
-    /// With a link delay of 50 ms and of 100 ms.
-    published: [f64; 2],
-    /// The deviations printed with them.
-    deviation: [f64; 2],
-}
-
-const fn row(
-    id: &'static str,
-    what: &'static str,
-    unit: &'static str,
-    published: [f64; 2],
-    deviation: [f64; 2],
-) -> Row {
-    Row { id, what, unit, published, deviation }
-}
+/// Id, words and unit; then with each delay the published value and the deviation printed with it.
+type Row = ([&'static str; 3], [(f64, f64); 2]);
 
 /// Table 3. The last deviation, 0.21 %, is in another unit than its neighbour: it stands as printed.
 const TABLE_3: [Row; 4] = [
-    row("goodput", "goodput of RRTCC", "bit/s", [3_593_000.0, 3_700_000.0], [279_000.0, 420_000.0]),
-    row("loss", "loss of RRTCC", "ratio", [0.0368, 0.04], [0.0026, 0.0019]),
-    row("tcp", "throughput of a TCP flow", "bit/s", [688_500.0, 323_000.0], [53_000.0, 111_000.0]),
-    row("tfs", "TCP throughput over its fair share", "ratio", [1.51, 0.72], [0.08, 0.0021]),
+    (["goodput", "goodput of RRTCC", "bit/s"], [(3_593_000.0, 279_000.0), (3_700_000.0, 420_000.0)]),
+    (["loss", "loss of RRTCC", "ratio"], [(0.0368, 0.0026), (0.04, 0.0019)]),
+    (["tcp", "throughput of a TCP flow", "bit/s"], [(688_500.0, 53_000.0), (323_000.0, 111_000.0)]),
+    (["tfs", "TCP throughput over its fair share", "ratio"], [(1.51, 0.08), (0.72, 0.0021)]),
 ];
 
 /// The delays of Table 3, in ms.
@@ -94,67 +73,59 @@ fn scenario(controller: &str, delay_ms: u64, duration_s: u64) -> String {
     )
 }
 
-/// The rows of Table 3, in their order, for each delay.
-type Shares = [[Spread; 4]; 2];
-
-/// What was run of Table 3.
+/// The runs of Table 3: its rows, in their order, for each delay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Fairness {
-    judged: Option<Shares>,
-    beside: Option<Shares>,
+    judged: Option<[[Spread; 4]; 2]>,
+    beside: Option<[[Spread; 4]; 2]>,
 }
 
 /// Runs Table 3 with `seeds` seeds, each for `duration_s`.
 pub(super) fn fairness(seeds: u64, duration_s: u64) -> Fairness {
-    let known = JUDGED.parse::<Algorithm>().is_ok();
-    Fairness {
-        judged: known.then(|| shares(JUDGED, seeds, duration_s)).flatten(),
-        beside: shares(BESIDE, seeds, duration_s),
-    }
+    let run = |controller| {
+        let [short, long] = DELAYS_MS.map(|delay| rows(&scenario(controller, delay, duration_s), seeds));
+        Some([short?, long?])
+    };
+    Fairness { judged: run(JUDGED), beside: run(BESIDE) }
 }
 
 impl Fairness {
     /// The cells of Table 3. They agree within two of the printed deviations.
     pub(super) fn items(&self) -> Vec<Item> {
-        let item = |(place, delay): (usize, u64), (number, row): (usize, &Row)| {
-            let ours = self.judged.and_then(|shares| shares.get(place)?.get(number).copied());
-            let (published, deviation) = (*row.published.get(place)?, *row.deviation.get(place)?);
-            let (id, what) =
-                (format!("table3-{}-{delay}ms", row.id), format!("Table 3, {delay} ms: {}", row.what));
+        let item = |place: usize, delay: u64, number: usize| {
+            let ([id, what, unit], published) = TABLE_3.get(number)?;
+            let (published, deviation) = *published.get(place)?;
+            let ours = self.judged.and_then(|columns| columns.get(place)?.get(number).copied());
+            let (id, what) = (format!("table3-{id}-{delay}ms"), format!("Table 3, {delay} ms: {what}"));
             let statement = Statement::ratio(id, what, published, Rule::Within(2.0 * deviation), ());
-            let item = statement.in_unit(row.unit).because(WHY).judge(ours);
-            Some(Item { comparable: ours.is_some(), ..item })
+            Some(Item { comparable: ours.is_some(), ..statement.in_unit(unit).because(WHY).judge(ours) })
         };
         let delays = DELAYS_MS.into_iter().enumerate();
-        delays.flat_map(|delay| TABLE_3.iter().enumerate().filter_map(move |row| item(delay, row))).collect()
+        let items =
+            delays.flat_map(|(place, delay)| (0..TABLE_3.len()).map(move |row| item(place, delay, row)));
+        items.flatten().collect()
     }
 
     /// The medians of the controller that is not judged.
     pub(super) fn beside(&self) -> BTreeMap<String, f64> {
-        let of_delay = |(delay, spreads): (u64, [Spread; 4])| {
-            TABLE_3.iter().zip(spreads).map(move |(row, spread)| {
-                let unit = if row.unit == "bit/s" { "bps" } else { row.unit };
-                (format!("table3_libwebrtc_{}_{delay}ms_{unit}", row.id), spread.median)
-            })
-        };
-        self.beside
-            .into_iter()
-            .flat_map(|shares| DELAYS_MS.into_iter().zip(shares))
-            .flat_map(of_delay)
-            .collect()
+        let mut beside = BTreeMap::new();
+        for (delay, spreads) in DELAYS_MS.into_iter().zip(self.beside.into_iter().flatten()) {
+            for (([id, _, unit], _), spread) in TABLE_3.into_iter().zip(spreads) {
+                let unit = unit.replace("bit/s", "bps");
+                beside.insert(format!("table3_libwebrtc_{id}_{delay}ms_{unit}"), spread.median);
+            }
+        }
+        beside
     }
 }
 
-fn shares(controller: &str, seeds: u64, duration_s: u64) -> Option<Shares> {
-    let of_delay = |delay| {
-        let scenario = Scenario::parse(&scenario(controller, delay, duration_s), "rrtcc").ok()?;
-        let run = |seed| cells(&run::simulate(&scenario, seed, RecordOptions::default(), &mut ()));
-        let runs: Vec<[f64; 4]> = (1..=seeds).filter_map(run).collect();
-        let spread = |cell: fn(&[f64; 4]) -> f64| Spread::of(runs.iter().map(cell));
-        Some([spread(|run| run[0])?, spread(|run| run[1])?, spread(|run| run[2])?, spread(|run| run[3])?])
-    };
-    let [short, long] = DELAYS_MS;
-    Some([of_delay(short)?, of_delay(long)?])
+/// The rows of Table 3 from the runs of a scenario.
+fn rows(scenario: &str, seeds: u64) -> Option<[Spread; 4]> {
+    let scenario = Scenario::parse(scenario, "rrtcc").ok()?;
+    let run = |seed| cells(&run::simulate(&scenario, seed, RecordOptions::default(), &mut ()));
+    let runs: Vec<[f64; 4]> = (1..=seeds).filter_map(run).collect();
+    let row = |number: usize| Spread::of(runs.iter().filter_map(|run| run.get(number).copied()));
+    Some([row(0)?, row(1)?, row(2)?, row(3)?])
 }
 
 /// The rows of Table 3 from one run. The last is the throughput of a TCP flow over the total by the number of flows (§2.3).
@@ -168,8 +139,8 @@ fn cells(result: &RunRecord) -> Option<[f64; 4]> {
 
 /// The number of flows by which Table 3 computes the fair share: `TFS · 5 Mbit/s / TCP throughput`, the mean of both columns.
 pub(super) fn flows_of_table_3() -> f64 {
-    let [_, _, tcp, tfs] = TABLE_3.map(|row| row.published);
-    LINK_BPS * f64::midpoint(tfs[0] / tcp[0], tfs[1] / tcp[1])
+    let [_, _, (_, tcp), (_, tfs)] = TABLE_3;
+    LINK_BPS * f64::midpoint(tfs[0].0 / tcp[0].0, tfs[1].0 / tcp[1].0)
 }
 
 #[cfg(test)]
@@ -178,8 +149,8 @@ mod tests {
 
     #[test]
     fn six_flows_share_the_link_and_no_more() {
-        let shares = shares(BESIDE, 1, 30).unwrap();
-        for (delay, spreads) in DELAYS_MS.into_iter().zip(shares) {
+        let fairness = fairness(1, 30);
+        for (delay, spreads) in DELAYS_MS.into_iter().zip(fairness.beside.unwrap()) {
             let [goodput, loss, tcp, tfs] = spreads.map(|spread| spread.median);
             let all = goodput + 5.0 * tcp;
             // The connections begin within a second, and measurement begins with them: up to 1 s of 20 apart.
@@ -187,7 +158,7 @@ mod tests {
             assert!((tfs - tcp * 6.0 / all).abs() < 1e-9);
             assert!((0.0..0.2).contains(&loss), "{loss}");
         }
-        let fairness = Fairness { judged: None, beside: Some(shares) };
+        let fairness = Fairness { judged: None, ..fairness };
         assert_eq!(fairness.beside().len(), 8);
         assert!(fairness.items().iter().all(|item| !item.comparable));
     }

@@ -5,9 +5,9 @@
 //! constant rate, with many seeds; and both run on a link with a queue. See `docs/reproduce/rrtcc.md`.
 
 mod fairness;
+mod inputs;
 mod network;
 mod page;
-mod published;
 mod queued;
 mod readings;
 mod session;
@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 
 use self::{
     fairness::{Fairness, flows_of_table_3},
-    network::Bandwidths,
+    network::TABLE_9,
     queued::Comparison,
     readings::Reading,
     session::{Pair, Setting},
-    statements::statements,
+    statements::{MEAN_ESTIMATE_BPS, statements},
 };
 use crate::item::Reproduction;
 
@@ -53,7 +53,7 @@ impl Plan {
 
     /// The number of steps that [`run`] reports.
     pub const fn steps(&self) -> u64 {
-        Bandwidths::TABLE_9.len() as u64 + readings::READINGS.len() as u64 + self.queued_seeds + 1
+        TABLE_9.len() as u64 + readings::READINGS.len() as u64 + self.queued_seeds + 1
     }
 }
 
@@ -82,8 +82,8 @@ pub fn run(plan: Plan, mut step: impl FnMut(&str) -> bool) -> Rrtcc {
         fairness: Fairness::default(),
         complete: false,
     };
-    for bandwidths in Bandwidths::TABLE_9 {
-        if !step(&format!("Table 9, line {}", bandwidths.number)) {
+    for (bandwidths, number) in TABLE_9.into_iter().zip(1..) {
+        if !step(&format!("Table 9, line {number}")) {
             return rrtcc;
         }
         let setting = Setting::judged(bandwidths);
@@ -134,7 +134,7 @@ impl Rrtcc {
 /// The loss of UDP above which three sentences contradict each other on any network: UDP's goodput is at least RRTCC's, RRTCC's rate
 /// is lower by 1.6 %, and its loss is at most half of UDP's. That takes `7.2·(1 − p) ≥ 7.082516·(1 − p/2)`.
 fn most_consistent_loss() -> f64 {
-    let ratio = published::MEAN_ESTIMATE_BPS / giusto_congestion::gcc::thesis::START.as_bps() as f64;
+    let ratio = MEAN_ESTIMATE_BPS / giusto_congestion::gcc::thesis::START.as_bps() as f64;
     (1.0 - ratio) / (1.0 - ratio / 2.0)
 }
 

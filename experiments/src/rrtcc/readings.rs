@@ -1,4 +1,4 @@
-//! What depends on the readings that were chosen: each alternative by itself, on line 2 of Table 9.
+//! Alternatives to the readings that were chosen: each alternative by itself, on line 2 of Table 9.
 
 use giusto_congestion::gcc::{
     rate::AimdConfig,
@@ -7,9 +7,9 @@ use giusto_congestion::gcc::{
 use giusto_units::DataSize;
 
 use super::{
-    network::{self, Bandwidths},
+    network::{TABLE_8, Variance},
     session::{Pair, Setting},
-    statements::{Ours, statements},
+    statements::{Ours, goodput_factor, statements},
 };
 use crate::item::Spread;
 
@@ -23,7 +23,7 @@ pub(super) const READINGS: &[(&str, Change)] = &[
     ("packets of 20,000 B: 22 s", |setting| setting.packet = DataSize::from_bytes(20_000)),
     ("packets of 150,000 B: 167 s", |setting| setting.packet = DataSize::from_bytes(150_000)),
     ("delay: variance 0.001 s², deviation 31.6 ms", |setting| {
-        setting.spread = network::Spread::SecondsSquared;
+        setting.variance = Variance::SecondsSquared;
     }),
     ("p over all packets of a report", |setting| setting.algorithm.loss_window = LossWindow::Report),
     ("p over all packets so far", |setting| setting.algorithm.loss_window = LossWindow::All),
@@ -37,8 +37,8 @@ pub(super) const FIGURES: [fn(&Pair) -> f64; 6] = [
     |pair| pair.rrtcc.sent_bps(),
     |pair| pair.udp.loss_ratio(),
     |pair| pair.rrtcc.loss_ratio(),
-    |pair| pair.udp.goodput_bps() / pair.rrtcc.goodput_bps(),
-    |pair| pair.rrtcc.over_uses as f64 / pair.rrtcc.sent_packets as f64,
+    goodput_factor,
+    |pair| pair.rrtcc.over_use_ratio(),
 ];
 
 /// One reading and what it gives.
@@ -52,7 +52,7 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn run(name: &'static str, change: Change, seeds: u64) -> Self {
-        let mut setting = Setting::judged(Bandwidths::TABLE_8);
+        let mut setting = Setting::judged(TABLE_8);
         change(&mut setting);
         let pairs: Vec<Pair> = (1..=seeds).map(|seed| Pair::run(&setting, seed)).collect();
         Self::judge(name, &pairs)

@@ -8,28 +8,10 @@ use giusto_congestion::{
 };
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, Timestamp};
 
-use super::network::{Bandwidths, MEAN_DELAY, Path, Recorded, Spread};
+use super::network::{Bandwidths, MEAN_DELAY, Path, Recorded, Variance};
 
 /// Table 7.
 pub(super) const PACKETS: u64 = 1000;
-
-/// A sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sender {
-    /// "No congestion controller at all" (§3.4.3.2): 7.2 Mbit/s.
-    Udp,
-    /// The thesis's algorithm.
-    Rrtcc,
-}
-
-impl Sender {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "UDP",
-            Self::Rrtcc => "RRTCC",
-        }
-    }
-}
 
 /// The parameters of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,7 +20,7 @@ pub(super) struct Setting {
     /// The thesis states none.
     pub(super) packet: DataSize,
     pub(super) packets: u64,
-    pub(super) spread: Spread,
+    pub(super) variance: Variance,
     pub(super) algorithm: ThesisConfig,
 }
 
@@ -49,7 +31,7 @@ impl Setting {
             bandwidths,
             packet: DataSize::from_bytes(60_000),
             packets: PACKETS,
-            spread: Spread::Seconds,
+            variance: Variance::Seconds,
             algorithm: ThesisConfig::default(),
         }
     }
@@ -92,35 +74,32 @@ impl Outcome {
     pub(super) fn loss_ratio(&self) -> f64 {
         self.lost_packets as f64 / self.sent_packets.max(1) as f64
     }
+
+    pub(super) fn over_use_ratio(&self) -> f64 {
+        self.over_uses as f64 / self.sent_packets as f64
+    }
 }
 
 /// Both senders on the same capacity.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pair {
+    /// "No congestion controller at all" (§3.4.3.2): 7.2 Mbit/s.
     pub(super) udp: Outcome,
+    /// The thesis's algorithm.
     pub(super) rrtcc: Outcome,
-    /// The capacity in bit/s from each moment on, over the longer of both runs.
-    pub(super) capacity: Vec<(f64, f64)>,
+    /// The capacity from each moment on, over the longer of both runs.
+    pub(super) capacity: Vec<(Timestamp, DataRate)>,
 }
 
 impl Pair {
     /// Both runs of a seed: UDP records the states, RRTCC has them again (§4.2). The coins are each run's own.
     pub(super) fn run(setting: &Setting, seed: u64) -> Self {
         let mut recorded = Recorded::new(seed);
-        let udp = run(setting, Sender::Udp, seed, &mut recorded);
-        let rrtcc = run(setting, Sender::Rrtcc, seed, &mut recorded);
+        let udp = run(setting, false, seed, &mut recorded);
+        let rrtcc = run(setting, true, seed, &mut recorded);
         let longest = (udp.duration_s.max(rrtcc.duration_s) * 1e9) as u64;
-        let states = recorded.until(Timestamp::from_nanos(longest));
-        let capacity =
-            |(at, state): &(Timestamp, _)| (at.as_seconds(), setting.bandwidths.of(*state).as_bps() as f64);
-        Self { capacity: states.iter().map(capacity).collect(), udp, rrtcc }
-    }
-
-    pub(super) fn of(&self, sender: Sender) -> &Outcome {
-        match sender {
-            Sender::Udp => &self.udp,
-            Sender::Rrtcc => &self.rrtcc,
-        }
+        let capacity = recorded.until(Timestamp::from_nanos(longest), &setting.bandwidths);
+        Self { udp, rrtcc, capacity }
     }
 }
 
@@ -133,16 +112,25 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn on_packet(&mut self, report: PacketReport, arrival: Option<Timestamp>) {
-        // Reports begin with the first packet that comes (§3.3, step 2).
-        if let Some(first) = arrival {
-            self.next_report.get_or_insert(first + REPORT_INTERVAL);
-        }
-        self.unreported.push_back(report);
+    /// Expects a packet that left at `at`.
+    fn on_sent(&mut self, sequence: u64, at: Timestamp, size: DataSize) {
+        let sent = SentPacket { sequence, at, size, probe: None, in_flight: DataSize::ZERO };
+        self.unreported.push_back(PacketReport { sent, arrival: None, ecn: Ecn::NotEct });
     }
 
-    /// The report of `at`: all packets up to the last that has arrived by then. Status 0, "missing", is the default (§3.4.2).
+    /// Notes when a packet arrives, which may lie in the future.
+    fn on_arrival(&mut self, sequence: u64, at: Timestamp) {
+        // Reports begin with the first packet that comes (§3.3, step 2).
+        self.next_report.get_or_insert(at + REPORT_INTERVAL);
+        if let Some(packet) = self.unreported.iter_mut().rfind(|packet| packet.sent.sequence == sequence) {
+            packet.arrival = Some(PeerTimestamp::from_nanos(at.as_nanos()));
+        }
+    }
+
+    /// The report that is due at `at`: all packets up to the last that has arrived by then. Status 0, "missing", is the default
+    /// (§3.4.2).
     fn report(&mut self, at: Timestamp) -> Vec<PacketReport> {
+        self.next_report = Some(at + REPORT_INTERVAL);
         let has_come =
             |packet: &PacketReport| packet.arrival.is_some_and(|arrival| arrival.as_nanos() <= at.as_nanos());
         let count = self.unreported.iter().rposition(has_come).map_or(0, |last| last + 1);
@@ -154,53 +142,42 @@ impl Receiver {
     }
 }
 
-fn run(setting: &Setting, sender: Sender, seed: u64, recorded: &mut Recorded) -> Outcome {
-    let mut path = Path::new(setting.bandwidths, setting.spread, seed, sender.name());
+/// The run of RRTCC, or of UDP, whose rate stays.
+fn run(setting: &Setting, adapts: bool, seed: u64, recorded: &mut Recorded) -> Outcome {
+    let name = if adapts { "RRTCC" } else { "UDP" };
+    let mut path = Path::new(setting.bandwidths, setting.variance, seed, name);
     let mut thesis = Thesis::new(setting.algorithm, START);
     thesis.on_round_trip(MEAN_DELAY * 2);
     let mut receiver = Receiver::default();
-    let mut outcome = Outcome {
-        duration_s: 0.0,
-        sent_packets: 0,
-        lost_packets: 0,
-        packet: setting.packet,
-        estimates: Vec::new(),
-        over_uses: 0,
-        mean_delay_ms: 0.0,
-    };
+    let mut estimates = Vec::new();
+    let mut delays_ms = Vec::new();
     let mut now = Timestamp::ZERO;
     let mut rate = START;
     for sequence in 0..setting.packets {
         // Reports that arrived before now. None is lost; each takes the mean delay.
-        while let Some(at) = receiver.next_report.filter(|at| *at + MEAN_DELAY <= now) {
-            receiver.next_report = Some(at + REPORT_INTERVAL);
-            thesis.on_report(at + MEAN_DELAY, &receiver.report(at));
-            if sender == Sender::Rrtcc {
+        while let Some(sent) = receiver.next_report.filter(|sent| *sent + MEAN_DELAY <= now) {
+            let at = sent + MEAN_DELAY;
+            thesis.on_report(at, &receiver.report(sent));
+            if adapts {
                 rate = thesis.rate();
             }
-            outcome.estimates.push(Estimate {
-                at: at + MEAN_DELAY,
-                loss_based: thesis.loss_based(),
-                delay_based: thesis.delay_based(),
-                rate,
-                loss_ratio: thesis.loss_ratio(),
-            });
+            let (loss_based, delay_based) = (thesis.loss_based(), thesis.delay_based());
+            estimates.push(Estimate { at, loss_based, delay_based, rate, loss_ratio: thesis.loss_ratio() });
         }
-        let delay = path.carry(rate, recorded.at(now));
-        let arrival = delay.map(|delay| now + delay);
-        let sent =
-            SentPacket { sequence, at: now, size: setting.packet, probe: None, in_flight: DataSize::ZERO };
-        let known = arrival.map(|at| PeerTimestamp::from_nanos(at.as_nanos()));
-        receiver.on_packet(PacketReport { sent, arrival: known, ecn: Ecn::NotEct }, arrival);
-        outcome.sent_packets += 1;
-        match delay {
-            Some(delay) => outcome.mean_delay_ms += delay.as_millis(),
-            None => outcome.lost_packets += 1,
+        receiver.on_sent(sequence, now, setting.packet);
+        if let Some(delay) = path.carry(rate, recorded.at(now)) {
+            receiver.on_arrival(sequence, now + delay);
+            delays_ms.push(delay.as_millis());
         }
         now += rate.time_for(setting.packet).unwrap_or_default();
     }
-    outcome.duration_s = now.as_seconds();
-    outcome.mean_delay_ms /= (outcome.sent_packets - outcome.lost_packets).max(1) as f64;
-    outcome.over_uses = thesis.over_uses();
-    outcome
+    Outcome {
+        duration_s: now.as_seconds(),
+        sent_packets: setting.packets,
+        lost_packets: setting.packets - delays_ms.len() as u64,
+        packet: setting.packet,
+        estimates,
+        over_uses: thesis.over_uses(),
+        mean_delay_ms: delays_ms.iter().sum::<f64>() / delays_ms.len().max(1) as f64,
+    }
 }

@@ -1,4 +1,5 @@
-use super::{session::Sender, *};
+use super::{network::TABLE_8, session::Outcome, *};
+use crate::item::Findings;
 
 fn a_few() -> Rrtcc {
     run(Plan { seeds: 40, queued_seeds: 1, fairness_seeds: 1, fairness_s: 20 }, |_| true)
@@ -6,13 +7,12 @@ fn a_few() -> Rrtcc {
 
 #[test]
 fn one_seed_gives_these_figures() {
-    let runs = Bandwidths::TABLE_9.map(|bandwidths| Pair::run(&Setting::judged(bandwidths), 1));
+    let runs = TABLE_9.map(|bandwidths| Pair::run(&Setting::judged(bandwidths), 1));
     let line = |pair: &Pair| {
-        let of = |sender| {
-            let run = pair.of(sender);
+        let of = |run: &Outcome| {
             format!("{:.0} {:.0} {:.3}", run.sent_bps() / 1e3, run.goodput_bps() / 1e3, run.loss_ratio())
         };
-        format!("{} | {} | {}", of(Sender::Udp), of(Sender::Rrtcc), pair.rrtcc.estimates.len())
+        format!("{} | {} | {}", of(&pair.udp), of(&pair.rrtcc), pair.rrtcc.estimates.len())
     };
     // Sent and received in kbit/s, lost, of UDP and of RRTCC; reports.
     insta::assert_snapshot!(runs.each_ref().map(line).join("\n"), @r"
@@ -29,7 +29,7 @@ fn one_seed_gives_these_figures() {
 #[test]
 fn udp_loses_what_the_states_imply() {
     // Table 8: 0.7·0.2 + 0.125·0.4 + 0.125·0.6 + 0.05 of 7.2 Mbit/s, in the mean of many seeds.
-    let setting = Setting::judged(Bandwidths::TABLE_8);
+    let setting = Setting::judged(TABLE_8);
     let losses: Vec<f64> = (1..=300).map(|seed| Pair::run(&setting, seed).udp.loss_ratio()).collect();
     let mean = losses.iter().sum::<f64>() / losses.len() as f64;
     // 34 states of each of 300 runs: a state deviates by 0.209 from its mean, so the mean of all by 0.0021, and the coins by 0.0008.
@@ -39,7 +39,7 @@ fn udp_loses_what_the_states_imply() {
 #[test]
 fn without_a_report_both_senders_are_equal() {
     let packet = giusto_units::DataSize::from_bytes(1200);
-    let setting = Setting { packet, ..Setting::judged(Bandwidths::TABLE_8) };
+    let setting = Setting { packet, ..Setting::judged(TABLE_8) };
     let pair = Pair::run(&setting, 5);
     assert!((pair.rrtcc.duration_s - 4.0 / 3.0).abs() < 1e-4, "{}", pair.rrtcc.duration_s);
     assert!(pair.rrtcc.estimates.is_empty());
@@ -49,7 +49,7 @@ fn without_a_report_both_senders_are_equal() {
 #[test]
 fn without_a_queue_there_is_no_over_use() {
     for seed in 1..=20 {
-        let pair = Pair::run(&Setting::judged(Bandwidths::TABLE_8), seed);
+        let pair = Pair::run(&Setting::judged(TABLE_8), seed);
         assert_eq!(pair.rrtcc.over_uses, 0, "seed {seed}");
         let last = pair.rrtcc.estimates.last().unwrap();
         assert_eq!(last.delay_based.as_bps(), 10_000_000);
@@ -129,7 +129,7 @@ fn rows<'a>(page: &'a str, start: &str) -> Vec<&'a str> {
 #[test]
 fn the_committed_page_holds_the_judged_items() {
     let committed = include_str!("../../../docs/reproduce/rrtcc.md");
-    let mut lines = Bandwidths::TABLE_9.len();
+    let mut lines = TABLE_9.len();
     let rrtcc = run(Plan::FULL, |_| {
         lines = lines.wrapping_sub(1);
         lines < 4

@@ -11,13 +11,12 @@ mod statements;
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
-use giusto_pace::Strategy;
+use giusto_pace::{Limits, Strategy};
 use giusto_sim::machine::SleepModel;
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
 use crate::item::Reproduction;
-use giusto::measured::result::RunResult;
+use giusto::measured::{plan::StreamPlan, result::RunResult};
 
 /// The name of this reproduction.
 pub const NAME: &str = "shaper";
@@ -57,51 +56,32 @@ impl Plan {
     }
 }
 
-/// One run on this machine's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RunConfig {
-    /// The algorithm.
-    pub strategy: Strategy,
-    /// UDP payload.
-    pub size: DataSize,
-    /// Payload rate.
-    pub rate: DataRate,
-    /// How long to send.
-    pub duration: TimeDelta,
-}
-
 /// The reproduction and the runs on this machine's clock.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shaper {
-    /// What was planned.
+    /// The plan.
     pub plan: Plan,
-    /// The runs on this machine's clock, in order; fewer if it was interrupted.
-    pub measured: Vec<(RunConfig, RunResult)>,
+    /// The runs on this machine's clock, in order: algorithm, packet size in bytes, and sending rate over the target rate; fewer if
+    /// it was interrupted.
+    pub measured: Vec<(Strategy, u64, f64)>,
 }
 
-/// Makes every run of `plan` with `measure`, one after the other. A run whose `ended` is `interrupted` is dropped and ends the
-/// measurement; results in virtual time do not depend on it.
-///
-/// # Errors
-///
-/// The first error of `measure`, with the run in which it happened.
-pub fn run(
-    plan: Plan,
-    mut measure: impl FnMut(&RunConfig) -> anyhow::Result<RunResult>,
-) -> anyhow::Result<Shaper> {
+/// Makes every run of `plan` with `measure`, one after the other. The first run that yields `None` ends the measurement; results
+/// in virtual time do not depend on it.
+pub fn run(plan: Plan, mut measure: impl FnMut(&StreamPlan) -> Option<RunResult>) -> Shaper {
     let mut measured = Vec::with_capacity(plan.runs());
-    for (strategy, size) in
-        STRATEGIES.into_iter().flat_map(|it| plan.sizes.iter().map(move |size| (it, *size)))
-    {
-        let (rate, duration) = (Plan::RATE, plan.duration);
-        let config = RunConfig { strategy, size: DataSize::from_bytes(size), rate, duration };
-        let result = measure(&config).with_context(|| format!("{NAME}: {strategy}, {size} B"))?;
-        if result.ended.as_deref() == Some("interrupted") {
-            break;
+    let limits = Limits { duration: Some(plan.duration), ..Limits::default() };
+    'runs: for strategy in STRATEGIES {
+        for &size in plan.sizes {
+            let mut stream = StreamPlan::constant(Some(Plan::RATE), DataSize::from_bytes(size), limits);
+            stream.pacing.strategy = strategy;
+            stream.pacing.packets_per_cycle = Some(1);
+            let Some(result) = measure(&stream) else { break 'runs };
+            let reached = result.tx_rate_bps.map(|bps| bps / Plan::RATE.as_bps() as f64);
+            measured.extend(reached.map(|ratio| (strategy, size, ratio)));
         }
-        measured.push((config, result));
     }
-    Ok(Shaper { plan, measured })
+    Shaper { plan, measured }
 }
 
 impl Shaper {
@@ -116,17 +96,11 @@ impl Shaper {
 
     /// Throughput on this machine's clock over the target rate, by algorithm and size.
     fn beside(&self) -> BTreeMap<String, f64> {
-        let named = |(config, result): &(RunConfig, RunResult)| {
-            let name = format!("own_clock_{}_{}_B_ratio", config.strategy, config.size.as_bytes());
-            Some((name, reached_ratio(config, result)?))
+        let named = |(strategy, size, ratio): &(Strategy, u64, f64)| {
+            (format!("own_clock_{strategy}_{size}_B_ratio"), *ratio)
         };
-        self.measured.iter().filter_map(named).collect()
+        self.measured.iter().map(named).collect()
     }
-}
-
-/// The sending rate over the target rate.
-fn reached_ratio(config: &RunConfig, result: &RunResult) -> Option<f64> {
-    Some(result.tx_rate_bps? / config.rate.as_bps() as f64)
 }
 
 #[cfg(test)]

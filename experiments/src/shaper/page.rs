@@ -4,15 +4,18 @@ use giusto_pace::Strategy;
 use giusto_sim::machine::{Data, Machine, Record, SleepModel};
 use giusto_units::{TimeDelta, Timestamp};
 
+use serde::Serialize;
+
 use super::{
-    Plan, STRATEGIES, Shaper, TEXT, reached_ratio,
+    Plan, STRATEGIES, Shaper, TEXT,
     simulated::{
-        Algorithm, FIGURE_7_PACKETS, RATE, SEND_TIME, SIZE, Trial, bursts, live, machine, sizes, throughput,
+        Algorithm, BURST_R_MAX, BURST_SIZE, BURSTS, FIGURE_7_PACKETS, LIVE, LIVE_RATE, LIVE_SIZE, RATE,
+        SEND_TIME, SIZE, Trial, burst_trial, machine, sizes, throughput,
     },
-    statements::{self, SHAPERS, item_suffix, phrase},
+    statements::{SHAPERS, item_suffix, packets_per_sleep, phrase},
 };
 use crate::{
-    item::{Item, Reproduction},
+    item::{Findings, Item, Reproduction},
     page::{bare, bars, figure, in_unit, line, steps},
 };
 use giusto::view::{
@@ -37,9 +40,12 @@ const DT0: Algorithm = Algorithm::DT0;
 const UP: SleepModel = SleepModel::RoundsUp;
 const TICKS: SleepModel = SleepModel::Ticks;
 
-impl Shaper {
-    /// All statements with both sleep models, at most `width` characters wide if possible.
-    pub fn table(&self, width: u16) -> String {
+impl Findings for Shaper {
+    fn printed(&self) -> impl Serialize {
+        self.reproduction()
+    }
+
+    fn table(&self, width: u16) -> String {
         let all = self.reproduction();
         let (pairs, _) = all.items.as_chunks::<2>();
         let line = |name: &str, cell: &dyn Fn(u64) -> String| {
@@ -56,15 +62,7 @@ impl Shaper {
         format!("{table}\n{headline}\nA ratio is the share of points.\n{measured}")
     }
 
-    fn reached(&self, strategy: Strategy, size: u64) -> Option<f64> {
-        let is_run =
-            |config: &super::RunConfig| config.strategy == strategy && config.size.as_bytes() == size;
-        let (config, result) = self.measured.iter().find(|(config, _)| is_run(config))?;
-        reached_ratio(config, result)
-    }
-
-    /// The page that the repository keeps.
-    pub fn markdown(&self) -> String {
+    fn markdown(&self) -> String {
         let all = self.reproduction();
         all.markdown(
             TEXT,
@@ -73,8 +71,7 @@ impl Shaper {
         )
     }
 
-    /// The page of this reproduction.
-    pub fn report(&self, command: &str) -> Report {
+    fn report(&self, command: &str) -> Report {
         let all = self.reproduction();
         let card = |label: &str, id: &str, note: &str| {
             Card::new(label, or_unknown(all.ours(id), |ms| in_unit(ms, "ms")), note)
@@ -89,6 +86,13 @@ impl Shaper {
         let table = all.to_table("Each statement is judged with both sleep models, by the rule below.");
         let sections = charts.map(Section::from).chain([table.into()]).collect();
         all.report(headline(&all), cards, sections, TEXT).with_command(command)
+    }
+}
+
+impl Shaper {
+    fn reached(&self, strategy: Strategy, size: u64) -> Option<f64> {
+        let is_run = |run: &&(Strategy, u64, f64)| run.0 == strategy && run.1 == size;
+        Some(self.measured.iter().find(is_run)?.2)
     }
 
     fn own_clock_chart(&self) -> Option<Chart> {
@@ -118,7 +122,7 @@ fn headline(all: &Reproduction) -> String {
     )
 }
 
-/// What a sweep varies: the packet size at [`RATE`], or the rate with packets of [`SIZE`].
+/// The variable of a sweep: the packet size at [`RATE`], or the rate with packets of [`SIZE`].
 #[derive(Clone, Copy, PartialEq)]
 enum Sweep {
     Size,
@@ -175,8 +179,7 @@ fn figures_4_and_5() -> [Chart; 4] {
         (size as f64, rate * 0.01 / (size as f64 - rate * SEND_TIME))
     });
     let dt1 = |model| {
-        let points =
-            sizes(300, 1400, 20).map(|size| (size as f64, statements::packets_per_sleep(model, size)));
+        let points = sizes(300, 1400, 20).map(|size| (size as f64, packets_per_sleep(size)(model)));
         line(format!("dt1, sleep {}", phrase(model)), points)
     };
     let packets = vec![line("n = R·G / (S − R·T)", formula), dt1(UP), dt1(TICKS)];
@@ -237,20 +240,20 @@ fn sent_by(name: &str, record: &Record, size: u64, until: f64) -> Series {
 
 fn figure_14() -> Chart {
     let series = [Strategy::At0, Strategy::At1, Strategy::Grid].map(|strategy| {
-        let trial = Trial::new(Algorithm::Of(strategy), UP, live::SIZE, live::RATE);
-        sent_by(strategy.name(), &trial.with(&live::DATA), live::SIZE, 30.0)
+        let trial = Trial::new(Algorithm::Of(strategy), UP, LIVE_SIZE, LIVE_RATE);
+        sent_by(strategy.name(), &trial.with(&LIVE), LIVE_SIZE, 30.0)
     });
     figure("Figure 14", ["time (s)", "sent (kB)"], None, series.into())
 }
 
 fn section_8() -> [Chart; 3] {
-    let limit = Some(bursts::R_MAX);
-    let trial = |algorithm, r_max| Trial { r_max, ..bursts::trial(algorithm, UP) };
+    let limit = Some(BURST_R_MAX);
+    let trial = |algorithm, r_max| Trial { r_max, ..burst_trial(algorithm, UP) };
     let shown =
         [("at0", Strategy::At0, None), ("at0, R_max", Strategy::At0, limit), ("at1", Strategy::At1, None)];
     let series = shown.map(|(name, strategy, r_max)| {
-        let record = exact(trial(Algorithm::Of(strategy), r_max)).with(&bursts::DATA);
-        sent_by(name, &record, bursts::SIZE, 1.3)
+        let record = exact(trial(Algorithm::Of(strategy), r_max)).with(&BURSTS);
+        sent_by(name, &record, BURST_SIZE, 1.3)
     });
     let mut burst = figure("§8: a burst", ["time (s)", "sent (kB)"], None, series.into());
     (burst.x.range, burst.y.range) = (Some((0.95, 1.25)), Some((18.0, 42.0)));
@@ -266,16 +269,16 @@ fn section_8() -> [Chart; 3] {
         throughput(&trial.with(&Data::File { packets: 1000 }), trial.size)
     };
     let peaks = vec![
-        rates("no R_max", &|algorithm| bursts::peak(trial(algorithm, None))),
-        rates("R_max, exact sleeps", &|algorithm| bursts::peak(exact(trial(algorithm, limit)))),
-        rates("R_max, sleeps of 10 ms", &|algorithm| bursts::peak(trial(algorithm, limit))),
+        rates("no R_max", &|algorithm| trial(algorithm, None).peak()),
+        rates("R_max, exact sleeps", &|algorithm| exact(trial(algorithm, limit)).peak()),
+        rates("R_max, sleeps of 10 ms", &|algorithm| trial(algorithm, limit).peak()),
     ];
     let means = [("no R_max", None), ("R_max = 200 kB/s", limit)]
         .map(|(name, r_max)| rates(name, &|algorithm| file(algorithm, r_max)));
     [
         burst,
         figure("§8: the fastest", ["", "rate (kB/s)"], None, peaks)
-            .with_mark(Mark::AtY(bursts::R_MAX as f64 / 1e3, "R_max".to_owned())),
-        figure("§8: what R_max costs", ["", "throughput (kB/s)"], None, means.into()),
+            .with_mark(Mark::AtY(BURST_R_MAX as f64 / 1e3, "R_max".to_owned())),
+        figure("§8: the cost of R_max", ["", "throughput (kB/s)"], None, means.into()),
     ]
 }

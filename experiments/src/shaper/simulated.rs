@@ -20,6 +20,19 @@ pub(super) const PACKETS: u64 = 1000;
 /// Packets in the window over which a peak rate is taken.
 const WINDOW: usize = 5;
 
+/// Figure 14: ten packets of 1000 B at the beginning of every 10 s, at 2000 B/s.
+pub(super) const LIVE_SIZE: u64 = 1000;
+pub(super) const LIVE_RATE: u64 = 2000;
+pub(super) const LIVE_FRAGMENT: u64 = 10;
+pub(super) const LIVE: Data =
+    Data::Live { packets: LIVE_FRAGMENT, interval: TimeDelta::from_seconds(10), fragments: 3 };
+
+/// §8: 20 packets at the beginning of every second, which take 200 ms at the rate; `R_max` is twice the rate.
+pub(super) const BURST_SIZE: u64 = 1000;
+pub(super) const BURST_R_MAX: u64 = 2 * RATE;
+pub(super) const BURSTS: Data =
+    Data::Live { packets: 20, interval: TimeDelta::from_seconds(1), fragments: 3 };
+
 /// A shaper of the paper, or `grid`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
@@ -59,6 +72,11 @@ pub(super) const fn machine(sleep_model: SleepModel) -> Machine {
     Machine { sleep_model, ..Machine::SUN_LABS }
 }
 
+/// A run with the data of §8.
+pub(super) const fn burst_trial(algorithm: Algorithm, model: SleepModel) -> Trial {
+    Trial::new(algorithm, model, BURST_SIZE, RATE)
+}
+
 impl Trial {
     pub(super) const fn new(algorithm: Algorithm, model: SleepModel, size: u64, rate: u64) -> Self {
         Self { algorithm, machine: machine(model), size, rate, r_max: None }
@@ -81,7 +99,7 @@ impl Trial {
         throughput(&self.file(PACKETS), self.size)
     }
 
-    /// What the paper expects: `min(S / T, R)`.
+    /// The throughput that the paper expects: `min(S / T, R)`.
     pub(super) fn ideal(&self) -> f64 {
         (self.size as f64 / SEND_TIME).min(self.rate as f64)
     }
@@ -89,6 +107,16 @@ impl Trial {
     /// The throughput against the ideal one.
     pub(super) fn ratio(&self) -> f64 {
         self.throughput() / self.ideal()
+    }
+
+    /// With [`BURSTS`], the largest rate over any [`WINDOW`] packets in a row, in bytes per second: the gaps between them over their
+    /// time.
+    pub(super) fn peak(&self) -> f64 {
+        let record = self.with(&BURSTS);
+        let windows = record.departures.windows(WINDOW);
+        let spans = windows.filter_map(|window| Some(window.last()?.at - window.first()?.at));
+        let bytes = (WINDOW - 1) as f64 * self.size as f64;
+        spans.map(|span| bytes / span.as_seconds().max(1e-9)).fold(0.0, f64::max)
     }
 
     fn schedule(&self) -> Option<Box<dyn Schedule>> {
@@ -118,46 +146,7 @@ pub(super) fn throughput(record: &Record, size: u64) -> f64 {
     if seconds > 0.0 { record.departures.len() as f64 * size as f64 / seconds } else { 0.0 }
 }
 
-/// Figure 14: ten packets of 1000 B at the beginning of every 10 s, at 2000 B/s.
-pub(super) mod live {
-    use super::{Data, TimeDelta};
-
-    pub(in super::super) const SIZE: u64 = 1000;
-    pub(in super::super) const RATE: u64 = 2000;
-    pub(in super::super) const FRAGMENT: u64 = 10;
-    pub(in super::super) const DATA: Data =
-        Data::Live { packets: FRAGMENT, interval: TimeDelta::from_seconds(10), fragments: 3 };
-}
-
-/// §8: 20 packets at the beginning of every second, which take 200 ms at the rate; `R_max` is twice the rate.
-pub(super) mod bursts {
-    use super::{Algorithm, Data, RATE, SleepModel, TimeDelta, Trial, WINDOW};
-
-    pub(in super::super) const SIZE: u64 = 1000;
-    pub(in super::super) const R_MAX: u64 = 2 * super::RATE;
-    pub(in super::super) const DATA: Data =
-        Data::Live { packets: 20, interval: TimeDelta::from_seconds(1), fragments: 3 };
-
-    pub(in super::super) const fn trial(algorithm: Algorithm, model: SleepModel) -> Trial {
-        Trial::new(algorithm, model, SIZE, RATE)
-    }
-
-    /// The largest rate over any [`WINDOW`] packets in a row, in bytes per second: the gaps between them over their time.
-    pub(in super::super) fn peak(trial: Trial) -> f64 {
-        let record = trial.with(&DATA);
-        let windows = record.departures.windows(WINDOW);
-        let spans = windows.filter_map(|window| Some(window.last()?.at - window.first()?.at));
-        let bytes = (WINDOW - 1) as f64 * SIZE as f64;
-        spans.map(|span| bytes / span.as_seconds().max(1e-9)).fold(0.0, f64::max)
-    }
-}
-
 /// Packet sizes in bytes, from `from` to `to`.
 pub(super) fn sizes(from: u64, to: u64, step: usize) -> impl Iterator<Item = u64> {
     (from..=to).step_by(step)
-}
-
-/// The rates of Figure 6 (b), in bytes per second.
-pub(super) fn rates() -> impl Iterator<Item = u64> {
-    (25_000..=1_000_000).step_by(25_000)
 }

@@ -15,7 +15,7 @@ use giusto_sim::{
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, Timestamp};
 
 /// The gauge that counts packets at which the delay signalled over-use.
-pub(super) const OVER_USES: &str = "over_use_packets";
+const OVER_USES: &str = "over_use_packets";
 
 /// Sends packets of one size, one at a time, at the rate of the thesis's algorithm or at a constant one.
 #[derive(Debug)]

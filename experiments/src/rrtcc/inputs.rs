@@ -1,0 +1,58 @@
+//! The thesis's tables of inputs, as they are used here.
+
+use std::fmt::Display;
+
+use giusto_congestion::gcc::thesis;
+
+use super::{
+    network::{MEAN_DELAY, PROBABILITIES, TABLE_9, UPDATE},
+    session::PACKETS,
+};
+use crate::page::table;
+use giusto::view::{format::grouped, html::Table};
+
+/// Tables 6 to 9.
+pub(super) fn inputs() -> [Table; 3] {
+    let (aimd, detector) = (thesis::aimd(), thesis::detector());
+    let row =
+        |name: &str, value: &dyn Display, unit: &str| [name.to_owned(), value.to_string(), unit.to_owned()];
+    let rate = |bps: u64| grouped(bps as f64);
+    let rrtcc = vec![
+        row("del_var_th[1]", &detector.initial_threshold_ms, "ms"),
+        row("K_u", &detector.rise, "per ms"),
+        row("K_d", &detector.fall, "per ms"),
+        row("Beta", &aimd.decrease, ""),
+        row("T", &thesis::WINDOW.as_seconds(), "s"),
+    ];
+    let application = vec![
+        row("Initial sending rate", &rate(thesis::START.as_bps()), "bit/s"),
+        row("Maximum sending rate", &rate(aimd.max.as_bps()), "bit/s"),
+        row("Minimum sending rate", &rate(aimd.min.as_bps()), "bit/s"),
+        row("Number of RTP packets", &PACKETS, "packets"),
+        row("RTCP interval", &thesis::REPORT_INTERVAL.as_seconds(), "s"),
+        row("Mean of network delay", &MEAN_DELAY.as_seconds(), "s"),
+        row("Variance of network delay", &"0.001", "s, taken as a standard deviation"),
+        row("Network update interval", &UPDATE.as_seconds(), "s"),
+        row("Size of a packet", &"not stated", "60,000 B taken"),
+    ];
+    let states =
+        ["probability".to_owned()].into_iter().chain(PROBABILITIES.map(|p| format!("{} %", p * 100.0)));
+    let lines = TABLE_9.iter().zip(1..).map(|(line, number)| {
+        let rates = line.0.map(rate).into_iter().chain([grouped(line.mean_bps())]);
+        [number.to_string()].into_iter().chain(rates).collect()
+    });
+    let states = [states.chain([String::new()]).collect::<Vec<_>>()].into_iter().chain(lines);
+    let parameters = ["parameter", "#value", "unit"];
+    let gains = "The table's gains: §3.4.3.1 has them the other way round.";
+    let bandwidths = "Table 8 is line 2. The 25 % of cross-traffic are printed once for both and halved here; the means are ours.";
+    [
+        table(["Table 6: RRTCC", gains], &parameters, rrtcc),
+        table(["Table 7: application and network", "As printed, except as noted."], &parameters, application),
+        table(
+            ["Tables 8 and 9: bandwidth of each state of the network, in bit/s", bandwidths],
+            &["#line", "#Idle", "#Cross-traffic 1", "#Cross-traffic 2", "#Saturated", "#mean"],
+            states,
+        ),
+    ]
+    .map(|table| Table { folded: true, ..table })
+}
