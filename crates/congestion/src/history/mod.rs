@@ -1,7 +1,8 @@
-//! Packet history: sent packets and RTCP messages in, [`Feedback`](crate::Feedback) out.
+//! Packet history: converts sent packets and RTCP messages to [`Feedback`](crate::Feedback).
 //!
-//! A sender that already has RTP and RTCP needs this part to use a controller. [`History`] remembers the packets that were sent,
-//! finds the packets that an RTCP message reports, and gives the controller what is new in the message.
+//! A sender that already has RTP and RTCP needs this part to use a controller. [`History`] stores the packets
+//! that were sent, finds the packets that an RTCP message reports, and gives the controller the new
+//! information of the message.
 //!
 //! | message | reference | contributes |
 //! |---|---|---|
