@@ -1,4 +1,4 @@
-//! `grid`: an absolute grid in whole nanoseconds, with a rule for lateness and a stated burst bound.
+//! `grid`: an absolute grid in whole nanoseconds, with a catch-up rule and a burst bound.
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
@@ -9,22 +9,22 @@ use super::{
     schedule::{Cycle, Schedule, Slips, Step},
 };
 
-/// The settings of a [`Grid`] besides the plan.
+/// Configuration of a [`Grid`] besides the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GridConfig {
-    /// When the first cycle is due; by default at the first call.
+    /// Due time of the first cycle. Default: the first call.
     pub start: Option<Timestamp>,
-    /// The rule for cycles that are late beyond the bound. Default: [`CatchUp::Burst`].
+    /// Rule for cycles that are later than the bound. Default: [`CatchUp::Burst`].
     pub catch_up: CatchUp,
-    /// How much may leave back to back; by default what the rate makes in a millisecond.
+    /// Maximum amount that is sent back to back. Default: 1 ms at the rate.
     pub burst_bound: BurstBound,
 }
 
-/// Sends on an absolute grid, and sleeps until the next point of it.
+/// Sends on an absolute grid, and sleeps until its next point.
 ///
-/// It is the absolute-time idea of AT0 (Chiu et al., "Experiences in Programming a Traffic Shaper", §5), `next = start +
-/// dataSent / rate`, in integers that never drift, and with a bound on what AT0 leaves open: how much leaves at once after a
-/// delay.
+/// It is the absolute-time idea of AT0 (Chiu et al., "Experiences in Programming a Traffic Shaper", §5),
+/// `next = start + dataSent / rate`, in integers that do not drift. It also limits the burst after a delay,
+/// which AT0 does not.
 ///
 /// # Definition
 ///
@@ -36,29 +36,31 @@ pub struct GridConfig {
 /// | `due` | `start + ⌈bits · 10⁹ / R⌉` nanoseconds, with `bits` all that was sent (or skipped) before |
 /// | lateness | `now − due` |
 ///
-/// Sizes may vary from cycle to cycle: what counts is what [`on_sent`](Schedule::on_sent) says. A cycle of which nothing was
-/// sent (a size of zero) stays due.
+/// Sizes may vary between cycles: the size passed to [`on_sent`](Schedule::on_sent) counts. A cycle of size
+/// zero stays due.
 ///
 /// 1. Before `due`: sleep until `due`.
-/// 2. A lateness below `M · T` is *within the bound*: the cycle is sent at once, late. At most `M` cycles can be in that
-///    state together, so at most `B` leaves back to back.
-/// 3. A lateness of `M · T` or more is *beyond the bound*. [`CatchUp`] decides:
-///    - `Burst`: everything stays owed. Until nothing is owed any more, cycles leave in bursts of at most `B`, and a burst
-///      may only begin once half of the previous burst's time, `burst / 2R`, has passed since it was sent. (A bucket of depth
-///      `B` that fills at `2R`; once empty, the next burst waits for it to be full.) Where a sleep overshoots such a pause by
-///      more than a quarter of `M · T / 2`, the pauses of the next four times that overshoot are spun
-///      ([`Step::LookAgain`]), so that a coarse sleep cannot keep the sender from catching up.
-///    - `Skip`: the oldest whole cycles are dropped until what is left is within the bound. The grid keeps its phase.
-///    - `Reanchor`: a new grid begins, with a cycle due now. What was owed is forgotten.
+/// 2. Lateness below `M · T` is *within the bound*: the cycle is sent at once. At most `M` cycles can be in
+///    that state together, so at most `B` is sent back to back.
+/// 3. Lateness of `M · T` or more is *beyond the bound*. [`CatchUp`] decides:
+///    - `Burst`: all late cycles are sent. Until none is left, cycles are sent in bursts of at most `B`, and
+///      a burst may only start when half of the previous burst's time, `burst / 2R`, has passed since it was
+///      sent. (A bucket of depth `B` that fills at `2R`; once empty, the next burst waits until it is full.)
+///      If a sleep overshoots such a pause by more than a quarter of `M · T / 2`, the pauses of the next four
+///      times that oversleep poll the clock ([`Step::Poll`]), so that coarse sleeps do not prevent the
+///      sender from catching up.
+///    - `Skip`: the oldest whole cycles are dropped until the rest is within the bound. The grid keeps its
+///      phase.
+///    - `Reanchor`: a new grid starts, with a cycle due now. The late cycles are dropped.
 ///
-/// A cycle that [waits for its data](Schedule::on_starved) is late like any other. So `Burst` keeps the rate of the whole
-/// session (the file transfer model of §6 there), and `Reanchor` that of each fragment of live data (AT1, §7), with `M · T` as
-/// the threshold of a gap.
+/// A cycle that [waits for its data](Schedule::on_starved) is late like any other. `Burst` therefore keeps
+/// the rate of the whole session (the file transfer model of §6 there), and `Reanchor` that of each fragment
+/// of live data (AT1, §7), with `M · T` as the threshold of a gap.
 ///
 /// # Timeline
 ///
-/// One datagram per millisecond, a bound of two; the sender is held up from 1.0 ms to 7.2 ms. Each line shows what leaves at
-/// which time (in ms), and in brackets when it was due:
+/// One datagram per millisecond, a bound of two; the sender is stalled from 1.0 ms to 7.2 ms. Each entry is a
+/// departure time (in ms), followed by its due times in brackets:
 ///
 /// ```text
 /// burst     7.2 (1 2)   8.2 (3 4)   9.2 (5 6)  10.2 (7 8)  11.2 (9 10)  12.2 (11 12)  13 (13)  14 (14)
@@ -68,19 +70,22 @@ pub struct GridConfig {
 ///
 /// # Guarantees
 ///
-/// Times are those given to [`next`](Schedule::next) and [`on_sent`](Schedule::on_sent); sizes that vary can add the excess
-/// of the largest cycle over the plan's.
+/// Times are those passed to [`next`](Schedule::next) and [`on_sent`](Schedule::on_sent). Varying sizes can
+/// add the excess of the largest cycle over the plan's.
 ///
-/// - **Never early.** No cycle leaves before it is due, so by any time `t` no more than `R · (t − start) + c` was sent.
-/// - **No drift.** `due` is exact however long the run. With `Burst`, a sender that can keep up has a long-run average of
-///   exactly `R`, whatever its sleeps overshoot: it catches up at about `1.6R` at least. With `Skip`, the average is `R` less
-///   exactly what [`Slips`] counts. Keeping up takes sends that are faster than `R`. Where the bound is a single cycle, each
-///   send while catching up is followed by a pause of `T / 2`, one in five of which may be overslept: both must fit a period
-///   on average. (Sends of `0.4 T` and sleeps of `2 T` do not: they reach `0.83 R`. A bound of several cycles does.)
-/// - **Bursts.** Over any window `w`, with `Skip` and `Reanchor` no more than `R · w + c + B` is sent, with `Burst` no more
-///   than `2R · w + c + B`. The cycle `c` is the fence post that a perfect sender has as well.
-/// - **At one instant** never more than `B`.
-/// - **Honest.** Every cycle reports its own `due`, so that actual time − `due` is its true error.
+/// - **Never early.** No cycle is sent before it is due, so at any time `t` at most `R · (t − start) + c` has
+///   been sent.
+/// - **No drift.** `due` is exact however long the run. With `Burst`, a sender that is fast enough has a
+///   long-run average of exactly `R`, whatever the oversleep: it catches up at about `1.6R` or faster. With
+///   `Skip`, the average is `R` minus exactly what [`Slips`] counts. A sender is fast enough if its sends are
+///   faster than `R`. If the bound is a single cycle, each send while catching up is followed by a pause of
+///   `T / 2`, and one of five pauses may oversleep: both must fit into a period on average. (Sends of `0.4 T`
+///   and sleeps of `2 T` do not: they reach `0.83 R`. With a bound of several cycles they do.)
+/// - **Bursts.** Over any window `w`, at most `R · w + c + B` is sent with `Skip` and `Reanchor`, and at most
+///   `2R · w + c + B` with `Burst`. An ideal sender also has the one cycle `c`.
+/// - **At one time** at most `B`.
+/// - **True schedule error.** Every cycle reports its own `due`, so that actual time − `due` is its true
+///   error.
 /// - **Bounded work.** Each call takes constant time.
 #[derive(Debug, Clone)]
 pub struct Grid {
@@ -94,7 +99,7 @@ pub struct Grid {
     patience: u64,
     catching_up: bool,
     bucket: Bucket,
-    /// The datagrams of the cycle asked for, if they are beyond the bound.
+    /// The datagrams of the requested cycle, if they are beyond the bound.
     overdue_packets: u64,
     slips: Slips,
 }
@@ -103,7 +108,7 @@ impl Grid {
     /// A grid for `plan`.
     pub fn new(plan: &CyclePlan, config: GridConfig) -> Self {
         let bound_cycles = config.burst_bound.cycles(plan);
-        // Rounded down: the moments of more than `bound_cycles` cycles never fit into less than their time.
+        // Rounded down: more than `bound_cycles` cycles never fit into less than their time.
         let patience = plan.nanos_of(bound_cycles).max(1);
         let half_period = half(plan.period().as_nanos().unsigned_abs());
         Self {
@@ -121,7 +126,7 @@ impl Grid {
         }
     }
 
-    /// The bound that holds: a whole number of the plan's cycles.
+    /// The effective bound: a whole number of the plan's cycles.
     #[inline]
     pub fn burst_bound(&self) -> DataSize {
         self.cycle * self.bound_cycles
@@ -137,7 +142,7 @@ impl Grid {
         Step::Send(Cycle { packets: self.packets, due })
     }
 
-    /// The next step when the cycle that is due is beyond the bound, or owed cycles are still being made good.
+    /// The next step if the due cycle is beyond the bound, or late cycles are still being sent.
     fn catch_up(&mut self, now: Timestamp, due: Timestamp, beyond: bool) -> Step {
         match self.catch_up {
             CatchUp::Burst => {
@@ -204,17 +209,18 @@ fn half(nanos: u64) -> u64 {
     nanos.div_ceil(2)
 }
 
-/// Limits catching up: a bucket, in nanoseconds at twice the rate. Once empty, it has to fill before more is taken.
+/// Limits catching up: a bucket, in nanoseconds at twice the rate. Once empty, it must fill up before more is
+/// taken.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    /// The part that a cycle takes out.
+    /// The part that one cycle takes.
     cycle: u64,
     depth: u64,
     full_at: u64,
     paused_until: u64,
-    /// The pause is being slept.
+    /// Whether the pause is a sleep.
     asleep: bool,
-    /// Until then sleeps are not trusted.
+    /// Until this time the clock is polled instead of sleeping.
     spin_until: u64,
 }
 
@@ -238,14 +244,14 @@ impl Bucket {
             return None;
         }
         if now < self.spin_until {
-            return Some(Step::LookAgain);
+            return Some(Step::Poll);
         }
         self.asleep = true;
         Some(Step::SleepUntil(Timestamp::from_nanos(self.paused_until)))
     }
 
-    /// With overshoots of up to a quarter of a full pause, catching up runs at 2R / 1.25 or more. A larger one is followed by
-    /// four times its length of spinning, with the same outcome.
+    /// With oversleeps of up to a quarter of a full pause, catching up runs at 2R / 1.25 or faster. After a
+    /// longer one the clock is polled for four times its length, with the same result.
     fn on_woke(&mut self, now: u64) {
         if std::mem::take(&mut self.asleep) {
             let overshot = now.saturating_sub(self.paused_until);
@@ -297,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_made_good_as_the_rule_says() {
+    fn a_stall_is_handled_by_the_catch_up_rule() {
         insta::assert_snapshot!(CatchUp::ALL.map(timeline).join("\n"), @r#"
         burst     7.2 (1 2)  8.2 (3 4)  9.2 (5 6)  10.2 (7 8)  11.2 (9 10)  12.2 (11 12)  13 (13)  14 (14)
           9 caught up, 0 skipped, 0 reanchors
@@ -309,8 +315,8 @@ mod tests {
     }
 
     #[test]
-    fn lateness_within_the_bound_is_simply_sent() {
-        // Ten cycles of patience, and a stall that leaves ten owed.
+    fn late_cycles_within_the_bound_are_sent_at_once() {
+        // A bound of ten cycles, and a stall that makes ten cycles late.
         for catch_up in CatchUp::ALL {
             let plan = plan(1_000_000, 125, 1);
             let mut grid = Grid::new(&plan, config(catch_up, 10));
@@ -327,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_is_exact_whatever_the_sleeps_overshoot() {
+    fn the_average_is_exact_at_any_oversleep() {
         // 1200 B at 7 Mbit/s: 1 371 428 4/7 ns. Each sleep overshoots by as much as 10 ms, and the bound is a single cycle.
         let plan = plan(7_000_000, 1200, 1);
         for bound in [1, 10] {
@@ -336,16 +342,17 @@ mod tests {
                 let mut driver = VirtualDriver {
                     oversleeps: oversleeps.clone(),
                     send_costs: vec![20_000],
-                    look_cost: 1000,
+                    poll_cost: 1000,
                     ..VirtualDriver::new(plan.size_on_layer())
                 };
                 driver.run(&mut grid, 100_000 * MILLI);
                 let owed = driver.now as f64 * 7e6 / 8e9 - driver.sent().as_bytes() as f64;
-                // Never ahead by more than the cycle that was just due, never behind by more than a few oversleeps.
+                // Never ahead by more than the cycle that was just due, never behind by more than a few
+                // oversleeps.
                 assert!(owed > -1200.1, "{bound} {oversleeps:?}: {owed}");
                 assert!(owed < 7e6 / 8.0 * 0.03, "{bound} {oversleeps:?}: {owed}");
-                let most = driver.burst_above(14_000_000);
-                assert!(most < 1200.0 * (bound as f64 + 1.001), "{bound} {oversleeps:?}: {most}");
+                let max = driver.burst_above(14_000_000);
+                assert!(max < 1200.0 * (bound as f64 + 1.001), "{bound} {oversleeps:?}: {max}");
             }
         }
     }
@@ -387,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_runs_backwards_is_no_time_and_is_counted() {
+    fn time_that_runs_backwards_is_counted() {
         let at = |millis: u64| Timestamp::from_nanos(millis * MILLI);
         let mut grid = Grid::new(
             &plan(1_000_000, 125, 1),
@@ -425,12 +432,12 @@ mod tests {
             };
             driver.run(&mut grid, 500 * period);
 
-            let most = grid.burst_bound().as_bytes() as f64;
+            let max = grid.burst_bound().as_bytes() as f64;
             let rate = if rule == CatchUp::Burst { 2 * bps } else { bps };
             // A nanosecond of rounding at each end.
             let rounding = bps as f64 / 8e9 * 4.0;
             let burst = driver.burst_above(rate);
-            prop_assert!(burst <= most + cycle + rounding, "{burst} B above {most} + {cycle}");
+            prop_assert!(burst <= max + cycle + rounding, "{burst} B above {max} + {cycle}");
 
             let mut at_once = DataSize::ZERO;
             let mut previous = None;
@@ -449,7 +456,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_sent_or_skipped_is_the_whole_grid(
+        fn sent_and_skipped_cycles_cover_the_grid(
             rule in prop::sample::select(&[CatchUp::Burst, CatchUp::Skip][..]),
             bound in 0_u64..20,
             stall in 0_u64..50 * MILLI,
@@ -463,7 +470,7 @@ mod tests {
                 ..VirtualDriver::new(plan.size_on_layer())
             };
             driver.run(&mut grid, 500 * MILLI);
-            // Each is due at a point of the one grid, in order, and together with the skipped ones they fill it.
+            // Each is due at a point of the one grid, in order; together with the skipped ones they cover it.
             let mut points = Vec::new();
             for departure in &driver.departures {
                 let k = departure.due.as_nanos() * 7 / 9_600_000;

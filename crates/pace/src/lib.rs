@@ -2,11 +2,11 @@
 //!
 //! # Schedules
 //!
-//! A [`Schedule`] is a transmit loop turned inside out. Its driver asks for the [`next`](Schedule::next) [`Step`], carries it
-//! out, and reports what happened. The driver may be a thread with a socket, or a simulation.
+//! A [`Schedule`] is a transmit loop as a state machine. Its driver asks for the [`next`](Schedule::next)
+//! [`Step`], executes it, and reports the result. The driver may be a thread with a socket, or a simulation.
 //!
-//! A [`CyclePlan`] turns a rate and a datagram size into cycles: so many datagrams leave together, once per period. A
-//! [`Strategy`] is a schedule by name:
+//! A [`CyclePlan`] converts a rate and a datagram size to cycles: a number of datagrams that are sent
+//! together, once per period. A [`Strategy`] is a schedule by name:
 //!
 //! | strategy | schedule | waits by | after a delay |
 //! |---|---|---|---|
@@ -19,15 +19,15 @@
 //! | `dt0` | [`DifferentialTime`] | sleeping for | takes it off the next sleep, and loses the rest |
 //! | `dt1` | [`DifferentialTime`] | sleeping for | makes up for long sleeps |
 //! | `dt2` | [`DifferentialTime`] | sleeping for | makes up for slow sends, long sleeps and gaps in the data |
-//! | `dt2-live` | [`DifferentialTime`] | sleeping for | the same, but begins anew after a gap in the data |
+//! | `dt2-live` | [`DifferentialTime`] | sleeping for | the same, but restarts after a gap in the data |
 //! | `at0` | [`AbsoluteTime`] | sleeping for | sends all that is owed at once |
-//! | `at1` | [`AbsoluteTime`] | sleeping for | the same, but begins anew after a gap in the data |
+//! | `at1` | [`AbsoluteTime`] | sleeping for | the same, but restarts after a gap in the data |
 //!
-//! Two schedules wrap any other: [`BurstLimit`] caps the rate of its bursts, [`Bounded`] ends it.
+//! Two schedules wrap any other: [`BurstLimit`] limits the rate of its bursts, [`Bounded`] ends it.
 //!
 //! # Sources
 //!
-//! The docs cite by title:
+//! The documentation cites these by title:
 //!
 //! - "Constant Bit Rate Transmission - An Adaptive Send and Sleep Approach": the README of the Firebind transmitter
 //!   (`scancmdr/constant-bitrate-transmitter`);

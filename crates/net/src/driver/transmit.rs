@@ -204,7 +204,7 @@ impl<'a> Running<'a> {
             }
             Step::SleepFor(span) => self.waiting = Waiting::For(span, clock.now() + span),
             Step::SleepUntil(at) => self.waiting = Waiting::Until(at),
-            Step::LookAgain => {}
+            Step::Poll => {}
             Step::Done => {
                 self.outcome.end = FlowEnd::Done;
                 self.waiting = Waiting::Over;

@@ -1,7 +1,8 @@
 //! An adaptive media session over RTP and RTCP.
 //!
-//! A [`MediaEndpoint`] sends media, receives media, or both, over one transport (RTP and RTCP share it, RFC 5761). It has no
-//! clock and no socket: frames, datagrams and times go in, datagrams, frames and events come out.
+//! A [`MediaEndpoint`] sends media, receives media, or both, over one transport (RTP and RTCP share it, RFC
+//! 5761). It has no clock and no socket. Its inputs are frames, datagrams and times; its outputs are
+//! datagrams, frames and events.
 //!
 //! ```text
 //!   MediaSender                                                      MediaReceiver
@@ -17,8 +18,9 @@
 //!
 //! # Frames
 //!
-//! The caller pushes each encoded frame with [`MediaSender::push_frame`]. The far end gives it back whole, byte for byte and once,
-//! as [`MediaEvent::Frame`]. The sender tells the caller's encoder what to do:
+//! The caller pushes each encoded frame with [`MediaSender::push_frame`]. The remote end returns each
+//! complete frame once, with the same bytes, as [`MediaEvent::Frame`]. The sender controls the caller's
+//! encoder:
 //!
 //! | to the encoder | event | getter |
 //! |---|---|---|
@@ -28,7 +30,7 @@
 //!
 //! # Several streams
 //!
-//! A sender follows Figure 2 of draft-johansson-rmcat-scream-cc-00 with every controller:
+//! A sender implements Figure 2 of draft-johansson-rmcat-scream-cc-00 with every controller:
 //!
 //! | in the figure | here |
 //! |---|---|
@@ -40,18 +42,20 @@
 //! | transmission scheduler, congestion window (6, 8) | one [pacer](giusto_pace::media::Pacer) with one window |
 //! | audio may bypass the window | [`MediaStream::paced`] is false: the packets do not wait, but count as sent, as in flight, and against the pacer's budget |
 //!
-//! A paused stream leaves its share to the others; its queue still drains. [`MediaSender::figures`], [`MediaEvent::Skipped`] and
-//! [`MediaEvent::Discarded`] report what happened to each stream.
+//! The rate of a paused stream goes to the others; its queue is still sent. [`MediaSender::figures`],
+//! [`MediaEvent::Skipped`] and [`MediaEvent::Discarded`] report what happened to each stream.
 //!
 //! # On the wire
 //!
-//! A [`Datagram`] is an RTP packet (header, extension, payload) or compound RTCP. The payload of a packet is a part of a frame,
-//! without a payload header. These rules make frames of any bytes come out whole:
+//! A [`Datagram`] is an RTP packet (header, extension, payload) or compound RTCP. The payload of a packet is
+//! a part of a frame, without a payload header. These rules allow frames of arbitrary bytes to be
+//! reassembled:
 //!
 //! 1. All packets of a frame have its RTP timestamp and consecutive sequence numbers. With [`Framing::Marker`], the last has the
 //!    RTP marker (RFC 3551 §5); with [`Framing::Packet`], each packet is a frame.
-//! 2. A packet is the first of its frame if the packet before it in sequence is of another frame. So the receiver knows where a
-//!    frame begins only if it has received the last packet of the frame before.
+//! 2. A packet is the first of its frame if the packet before it in sequence belongs to another frame. The
+//!    receiver therefore knows the start of a frame only if it has received the last packet of the previous
+//!    frame.
 //! 3. The first sequence number of a stream is the lower 16 bits of the RTP timestamp of its first packet, which is random
 //!    (RFC 3550 §5.1). So the receiver recognises the first packet of a stream, and drops the first frame if that packet is lost.
 //!

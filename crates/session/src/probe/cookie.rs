@@ -8,13 +8,14 @@ use sha2::Sha256;
 
 use super::wire::{Cookie, StreamToken};
 
-/// How long a cookie proves an address.
+/// Validity of a cookie.
 const COOKIE_LIFE: TimeDelta = TimeDelta::from_seconds(30);
 
 /// Makes and checks cookies and tokens with one secret.
 ///
-/// A cookie is HMAC-SHA-256 over (address, port, nonce, time of issue), cut to 128 bit: only who receives at the address can
-/// know it, and the issuer keeps nothing. A token is the same over other input, cut to 64 bit.
+/// A cookie is HMAC-SHA-256 over (address, port, nonce, time of issue), truncated to 128 bits. Only a host
+/// that receives at the address can know it, and the issuer stores nothing. A token is the same over other
+/// input, truncated to 64 bits.
 pub(super) struct CookieJar {
     keyed: Hmac<Sha256>,
 }
@@ -42,14 +43,15 @@ impl CookieJar {
         Cookie { issued_ns, proof }
     }
 
-    /// Whether `cookie` was issued here for this address and nonce, not long ago.
+    /// Whether `cookie` was issued here for this address and nonce and is still valid.
     pub(super) fn verify(&self, now: Timestamp, from: SocketAddr, nonce: u64, cookie: &Cookie) -> bool {
         let age = now - Timestamp::from_nanos(cookie.issued_ns);
         (TimeDelta::ZERO..=COOKIE_LIFE).contains(&age)
             && self.proof(from, nonce, cookie.issued_ns).verify_truncated_left(&cookie.proof).is_ok()
     }
 
-    /// The token of the stream that this address opened with this nonce: the same however often it asks.
+    /// The token of the stream that this address opened with this nonce. Repeated calls return the same
+    /// token.
     pub(super) fn token(&self, from: SocketAddr, nonce: u64) -> StreamToken {
         let mut mac = self.keyed.clone();
         mac.update(b"token");
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_proves_one_address_one_nonce_and_one_half_minute() {
+    fn a_cookie_is_valid_for_one_address_and_nonce_for_30_s() {
         let (here, there) =
             (SocketAddr::from(([127, 0, 0, 1], 5000)), SocketAddr::from(([127, 0, 0, 1], 5001)));
         let issued = Timestamp::from_nanos(5_000_000_000);
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_stable_and_its_own() {
+    fn a_token_is_stable_and_unique() {
         let here = SocketAddr::from(([127, 0, 0, 1], 5000));
         assert_eq!(jar().token(here, 1), jar().token(here, 1));
         assert_ne!(jar().token(here, 1), jar().token(here, 2));

@@ -54,7 +54,7 @@ pub struct Machine {
     pub sleep_model: SleepModel,
     /// Processing time to send one packet. The packet leaves at the start of that time. Default: zero.
     pub send_cost: TimeDelta,
-    /// Time of one iteration of a busy-wait loop ([`Step::LookAgain`](giusto_pace::Step::LookAgain)). Default: zero; zero or
+    /// Time of one iteration of a busy-wait loop ([`Step::Poll`](giusto_pace::Step::Poll)). Default: zero; zero or
     /// less means 1 µs, since time must advance.
     pub look_cost: TimeDelta,
     /// Optional suspension. Default: none.

@@ -145,7 +145,7 @@ impl Machine {
                     record.note_sleep(moment.saturating_since(self.clock(now)), woke - now);
                     woke
                 }
-                Step::LookAgain => {
+                Step::Poll => {
                     now = self.looked(now);
                     continue;
                 }

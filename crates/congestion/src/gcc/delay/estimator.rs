@@ -131,9 +131,9 @@ impl DelayConfig {
         let detector = &self.detector;
         let (min, max) = (detector.min_threshold_ms, detector.max_threshold_ms);
         check("min_threshold_ms", "above 0", min, |v| v > 0.0)?;
-        check("max_threshold_ms", "at least the least", max, |v| v >= min)?;
+        check("max_threshold_ms", "at least the minimum", max, |v| v >= min)?;
         let first = detector.initial_threshold_ms;
-        check("initial_threshold_ms", "from the least to the greatest", first, |v| v >= min && v <= max)?;
+        check("initial_threshold_ms", "from the minimum to the maximum", first, |v| v >= min && v <= max)?;
         check("rise", "at least 0", detector.rise, |v| v >= 0.0)?;
         check("fall", "at least 0", detector.fall, |v| v >= 0.0)?;
         check("spike_ms", "at least 0", detector.spike_ms, |v| v >= 0.0)

@@ -144,11 +144,11 @@ impl ReceiveSide {
     pub fn poll_estimate(&mut self, now: Timestamp) -> Option<DataRate> {
         self.now = self.now.max(now);
         self.next_timeout().filter(|due| *due <= self.now)?;
-        self.tell(now)
+        self.take_estimate(now)
     }
 
     /// The estimate, if there is one, to send now with a report that is sent anyway. Counts as sent.
-    pub fn tell(&mut self, now: Timestamp) -> Option<DataRate> {
+    pub fn take_estimate(&mut self, now: Timestamp) -> Option<DataRate> {
         self.now = self.now.max(now);
         let estimate = self.estimate()?;
         self.last_sent = Some((self.now, estimate));
