@@ -161,7 +161,7 @@ fn through_a_queue(contender: Contender, seed: u64, steps: &[(Timestamp, DataRat
     let (at_end, _) = seen.0.clone().finish(&simulation, end);
     simulation.run_until(emptied, &mut seen);
     let (recorder, mut drawn) = seen;
-    simulation.tell_gauges(end, &mut drawn);
+    simulation.report_gauges(end, &mut drawn);
     let (record, _) = recorder.finish(&simulation, emptied);
     let (at_end, flow) = (at_end.flows.first()?, record.flows.first()?);
     let delay = flow.delay_ms?;

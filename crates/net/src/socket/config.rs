@@ -27,7 +27,7 @@ pub struct SocketConfig {
     pub drop_counts: bool,
     /// The kernel reports DSCP and ECN with each message. Default: yes.
     pub receive_traffic_class: bool,
-    /// How long a send waits for room in the send buffer before it gives up. Default: 100 ms.
+    /// Maximum time for which a send waits for space in the send buffer. Default: 100 ms.
     pub send_patience: Duration,
 }
 
@@ -66,12 +66,12 @@ impl TrafficClass {
         if dscp < 64 && ecn < 4 { Some(Self(dscp << 2 | ecn)) } else { None }
     }
 
-    /// From the byte in the header.
+    /// From the byte of the header.
     pub const fn from_byte(byte: u8) -> Self {
         Self(byte)
     }
 
-    /// The byte in the header.
+    /// The byte for the header.
     pub const fn byte(self) -> u8 {
         self.0
     }

@@ -106,7 +106,7 @@ impl Machine {
     }
 
     /// Time at which a busy-wait iteration begun at `now` is complete.
-    pub fn looked(&self, now: Timestamp) -> Timestamp {
+    pub fn polled(&self, now: Timestamp) -> Timestamp {
         const MIN_COST: TimeDelta = TimeDelta::from_micros(1);
         let cost = if self.look_cost > TimeDelta::ZERO { self.look_cost } else { MIN_COST };
         self.worked(now, cost)
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(machine.clock(now), now);
         assert_eq!(machine.wake(now, TimeDelta::from_nanos(3)), Timestamp::from_nanos(1_234_570));
         assert_eq!(machine.sent(now, 7), now);
-        assert_eq!(machine.looked(now) - now, TimeDelta::from_micros(1));
+        assert_eq!(machine.polled(now) - now, TimeDelta::from_micros(1));
     }
 
     #[test]

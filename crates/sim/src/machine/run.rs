@@ -146,14 +146,14 @@ impl Machine {
                     woke
                 }
                 Step::Poll => {
-                    now = self.looked(now);
+                    now = self.polled(now);
                     continue;
                 }
                 // `Step::Done`, or an unknown step.
                 _ => break,
             };
             // Time must advance even if a sleep has no length.
-            now = if then > now { then } else { self.looked(now) };
+            now = if then > now { then } else { self.polled(now) };
             schedule.on_woke(self.clock(now));
         }
         record

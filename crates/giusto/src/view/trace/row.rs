@@ -161,9 +161,9 @@ impl Row {
         };
         row.kind = match event {
             Event::Sent { .. } => Kind::Sent,
-            Event::Queued { waiting, .. } | Event::Dequeued { waiting, .. } => {
-                row.queue_packets = waiting.packets as i64;
-                row.queue_bytes = waiting.size.as_bytes() as i64;
+            Event::Queued { backlog, .. } | Event::Dequeued { backlog, .. } => {
+                row.queue_packets = backlog.packets as i64;
+                row.queue_bytes = backlog.size.as_bytes() as i64;
                 match event {
                     Event::Dequeued { sojourn, .. } => {
                         row.lasted_ns = sojourn.as_nanos();
