@@ -4,7 +4,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
     ideal::Forward,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
 /// When [`Bounded`] ends: at the first limit that is reached. Default: no limits.
@@ -133,8 +133,8 @@ impl Schedule for Bounded {
         self.inner.on_starved(since, now);
     }
 
-    fn slips(&self) -> Slips {
-        self.inner.slips()
+    fn late_cycles(&self) -> LateCycles {
+        self.inner.late_cycles()
     }
 }
 

@@ -7,7 +7,7 @@ use giusto_units::{DataRate, DataSize, Timestamp};
 use super::{
     ideal::{Forward, IdealLine},
     plan::PlanError,
-    schedule::{Schedule, Slips, Step},
+    schedule::{LateCycles, Schedule, Step},
 };
 
 /// Limits another schedule to a maximum burst rate, even while it catches up.
@@ -94,8 +94,8 @@ impl Schedule for BurstLimit {
         self.inner.on_starved(since, now);
     }
 
-    fn slips(&self) -> Slips {
-        self.inner.slips()
+    fn late_cycles(&self) -> LateCycles {
+        self.inner.late_cycles()
     }
 }
 

@@ -5,7 +5,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 use super::{
     ideal::{Forward, IdealLine},
     plan::CyclePlan,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
 /// The published algorithm that a [`DifferentialTime`] implements.
@@ -33,9 +33,9 @@ pub enum DifferentialRule {
 /// | symbol there | here |
 /// |---|---|
 /// | `transmitTime` | the size sent over the rate |
-/// | `sendTime` | from the end of one cycle to the end of the next send; data that is waited for counts |
-/// | `sleepTime` | what [`Step::SleepFor`] asks for |
-/// | `getTime()` | the `now` of the call; it may be coarse |
+/// | `sendTime` | from the end of one cycle to the end of the next send, including waits for data |
+/// | `sleepTime` | the duration of [`Step::SleepFor`] |
+/// | `getTime()` | the `now` of the call, which may be coarse |
 ///
 /// **DT0** (§2): `sleepTime = max(transmitTime − sendTime, 0)`, where `sendTime` is that of the previous
 /// cycle: its duration minus the requested sleep, so that an oversleep counts as sending. An excess beyond
@@ -232,8 +232,8 @@ impl Schedule for DifferentialTime {
         }
     }
 
-    fn slips(&self) -> Slips {
-        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }
 }
 

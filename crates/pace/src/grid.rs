@@ -6,7 +6,7 @@ use super::{
     catch_up::{BurstBound, CatchUp},
     ideal::{Forward, IdealLine},
     plan::CyclePlan,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
 /// Configuration of a [`Grid`] besides the plan.
@@ -32,8 +32,8 @@ pub struct GridConfig {
 /// |---|---|
 /// | `R` | the rate of the plan |
 /// | `c`, `T = c / R` | the size of the plan's cycle, and its period |
-/// | `B = M · c` | the burst bound: [`BurstBound`] in whole cycles, at least one |
-/// | `due` | `start + ⌈bits · 10⁹ / R⌉` nanoseconds, with `bits` all that was sent (or skipped) before |
+/// | `B = M · c` | the burst bound [`BurstBound`] in whole cycles, at least one |
+/// | `due` | `start + ⌈bits · 10⁹ / R⌉` nanoseconds, with `bits` the data sent (or skipped) before |
 /// | lateness | `now − due` |
 ///
 /// Sizes may vary between cycles: the size passed to [`on_sent`](Schedule::on_sent) counts. A cycle of size
@@ -77,7 +77,7 @@ pub struct GridConfig {
 ///   been sent.
 /// - **No drift.** `due` is exact however long the run. With `Burst`, a sender that is fast enough has a
 ///   long-run average of exactly `R`, whatever the oversleep: it catches up at about `1.6R` or faster. With
-///   `Skip`, the average is `R` minus exactly what [`Slips`] counts. A sender is fast enough if its sends are
+///   `Skip`, the average is `R` minus exactly what [`LateCycles`] counts. A sender is fast enough if its sends are
 ///   faster than `R`. If the bound is a single cycle, each send while catching up is followed by a pause of
 ///   `T / 2`, and one of five pauses may oversleep: both must fit into a period on average. (Sends of `0.4 T`
 ///   and sleeps of `2 T` do not: they reach `0.83 R`. With a bound of several cycles they do.)
@@ -96,12 +96,12 @@ pub struct Grid {
     catch_up: CatchUp,
     bound_cycles: u64,
     /// The lateness in nanoseconds from which a cycle is beyond the bound.
-    patience: u64,
+    late_limit: u64,
     catching_up: bool,
     bucket: Bucket,
     /// The datagrams of the requested cycle, if they are beyond the bound.
     overdue_packets: u64,
-    slips: Slips,
+    late_cycles: LateCycles,
 }
 
 impl Grid {
@@ -109,7 +109,7 @@ impl Grid {
     pub fn new(plan: &CyclePlan, config: GridConfig) -> Self {
         let bound_cycles = config.burst_bound.cycles(plan);
         // Rounded down: more than `bound_cycles` cycles never fit into less than their time.
-        let patience = plan.nanos_of(bound_cycles).max(1);
+        let late_limit = plan.nanos_of(bound_cycles).max(1);
         let half_period = half(plan.period().as_nanos().unsigned_abs());
         Self {
             line: IdealLine::new(plan.bps(), config.start),
@@ -118,11 +118,11 @@ impl Grid {
             cycle: plan.cycle_size(),
             catch_up: config.catch_up,
             bound_cycles,
-            patience,
+            late_limit,
             catching_up: false,
             bucket: Bucket::new(half_period, bound_cycles),
             overdue_packets: 0,
-            slips: Slips::default(),
+            late_cycles: LateCycles::default(),
         }
     }
 
@@ -134,8 +134,8 @@ impl Grid {
 
     /// The lateness from which a cycle is beyond the bound.
     #[inline]
-    pub fn patience(&self) -> TimeDelta {
-        TimeDelta::from_nanos(i64::try_from(self.patience).unwrap_or(i64::MAX))
+    pub fn late_limit(&self) -> TimeDelta {
+        TimeDelta::from_nanos(i64::try_from(self.late_limit).unwrap_or(i64::MAX))
     }
 
     fn send(&self, due: Timestamp) -> Step {
@@ -158,12 +158,12 @@ impl Grid {
                 let skipped = owed.saturating_sub(self.bound_cycles);
                 self.line.advance_times(self.cycle, skipped);
                 let packets = skipped.saturating_mul(u64::from(self.packets));
-                self.slips.skipped_packets = self.slips.skipped_packets.saturating_add(packets);
+                self.late_cycles.skipped_packets = self.late_cycles.skipped_packets.saturating_add(packets);
                 self.send(self.line.due())
             }
             CatchUp::Reanchor => {
                 self.line.begin(now);
-                self.slips.reanchors += 1;
+                self.late_cycles.reanchors += 1;
                 self.send(now)
             }
         }
@@ -180,7 +180,7 @@ impl Schedule for Grid {
             self.catching_up = false;
             return Step::SleepUntil(due);
         }
-        let beyond = now.as_nanos() - due.as_nanos() >= self.patience;
+        let beyond = now.as_nanos() - due.as_nanos() >= self.late_limit;
         if beyond || self.catching_up { self.catch_up(now, due, beyond) } else { self.send(due) }
     }
 
@@ -190,7 +190,7 @@ impl Schedule for Grid {
         let nanos = self.line.advance(size);
         self.bucket.on_sent(now.as_nanos(), half(nanos));
         if size > DataSize::ZERO {
-            self.slips.caught_up_packets += std::mem::take(&mut self.overdue_packets);
+            self.late_cycles.caught_up_packets += std::mem::take(&mut self.overdue_packets);
         }
     }
 
@@ -199,8 +199,8 @@ impl Schedule for Grid {
         self.bucket.on_woke(now.as_nanos());
     }
 
-    fn slips(&self) -> Slips {
-        Slips { clock_reversals: self.clock.reversals(), ..self.slips }
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles { clock_reversals: self.clock.reversals(), ..self.late_cycles }
     }
 }
 
@@ -298,7 +298,7 @@ mod tests {
             }
             text = format!("{text}  {} ({dues})", millis(departure.at));
         }
-        let Slips { caught_up_packets, skipped_packets, reanchors, .. } = grid.slips();
+        let LateCycles { caught_up_packets, skipped_packets, reanchors, .. } = grid.late_cycles();
         format!("{text}\n  {caught_up_packets} caught up, {skipped_packets} skipped, {reanchors} reanchors")
     }
 
@@ -328,7 +328,7 @@ mod tests {
                 .iter()
                 .filter(|departure| departure.at.as_nanos() == 29 * MILLI + MILLI / 2);
             assert_eq!(at_once.count(), 10);
-            assert_eq!((driver.departures.len(), grid.slips()), (100, Slips::default()));
+            assert_eq!((driver.departures.len(), grid.late_cycles()), (100, LateCycles::default()));
         }
     }
 
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(grid.next(at(0)), Step::Send(Cycle { packets: 1, due: at(1) }));
         grid.on_sent(at(1), DataSize::from_bytes(125));
         assert_eq!(grid.next(at(1)), Step::SleepUntil(at(2)));
-        assert_eq!(grid.slips().clock_reversals, 2);
+        assert_eq!(grid.late_cycles().clock_reversals, 2);
     }
 
     proptest! {
@@ -447,11 +447,11 @@ mod tests {
                 previous = Some(departure.at);
                 prop_assert!(at_once <= grid.burst_bound(), "{at_once} at one instant");
             }
-            let slips = grid.slips();
+            let late_cycles = grid.late_cycles();
             match rule {
-                CatchUp::Burst => prop_assert_eq!((slips.skipped_packets, slips.reanchors), (0, 0)),
-                CatchUp::Skip => prop_assert_eq!((slips.caught_up_packets, slips.reanchors), (0, 0)),
-                CatchUp::Reanchor => prop_assert_eq!((slips.caught_up_packets, slips.skipped_packets), (0, 0)),
+                CatchUp::Burst => prop_assert_eq!((late_cycles.skipped_packets, late_cycles.reanchors), (0, 0)),
+                CatchUp::Skip => prop_assert_eq!((late_cycles.caught_up_packets, late_cycles.reanchors), (0, 0)),
+                CatchUp::Reanchor => prop_assert_eq!((late_cycles.caught_up_packets, late_cycles.skipped_packets), (0, 0)),
             }
         }
 
@@ -478,7 +478,7 @@ mod tests {
                 points.push(k);
             }
             prop_assert!(points.is_sorted_by(|a, b| a < b));
-            let filled = driver.departures.len() as u64 + grid.slips().skipped_packets;
+            let filled = driver.departures.len() as u64 + grid.late_cycles().skipped_packets;
             prop_assert_eq!(filled, points[points.len() - 1] + 1);
             prop_assert!(filled + 5 >= 500 * MILLI * 7 / 9_600_000, "{filled}");
         }

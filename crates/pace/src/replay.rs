@@ -6,7 +6,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
     ideal::Forward,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
 /// Sends one datagram at each of a list of times, and ends with the list. A late datagram is sent at once: a
@@ -50,8 +50,8 @@ impl Schedule for Replay {
         self.clock.clamp(now);
     }
 
-    fn slips(&self) -> Slips {
-        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }
 }
 

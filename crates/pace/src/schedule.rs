@@ -60,8 +60,8 @@ pub trait Schedule: Send + std::fmt::Debug {
     }
 
     /// Statistics of late cycles.
-    fn slips(&self) -> Slips {
-        Slips::default()
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles::default()
     }
 }
 
@@ -82,14 +82,14 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
         (**self).on_starved(since, now);
     }
 
-    fn slips(&self) -> Slips {
-        (**self).slips()
+    fn late_cycles(&self) -> LateCycles {
+        (**self).late_cycles()
     }
 }
 
 /// Statistics of late cycles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Slips {
+pub struct LateCycles {
     /// Datagrams that were late beyond the burst bound and were sent in a catch-up burst.
     pub caught_up_packets: u64,
     /// Datagrams that were not sent because they were too late.

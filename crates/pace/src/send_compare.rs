@@ -5,7 +5,7 @@ use giusto_units::{DataSize, NANOS_PER_SECOND, Timestamp};
 use super::{
     ideal::{Forward, IdealLine},
     plan::CyclePlan,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
 /// Compares the average rate since the start with the target and sends while it is lower; otherwise polls the
@@ -82,8 +82,8 @@ impl Schedule for SendCompare {
         self.clock.clamp(now);
     }
 
-    fn slips(&self) -> Slips {
-        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }
 }
 

@@ -5,7 +5,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 use super::{
     ideal::{Forward, IdealLine},
     plan::CyclePlan,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
 /// The lost time that [`SendSleep`] compensates.
@@ -150,8 +150,8 @@ impl Schedule for SendSleep {
         }
     }
 
-    fn slips(&self) -> Slips {
-        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }
 }
 

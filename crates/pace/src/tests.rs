@@ -112,7 +112,7 @@ proptest! {
                 Call::Backward(nanos) => now = Timestamp::from_nanos(now.as_nanos().saturating_sub(nanos)),
             }
         }
-        schedule.slips();
+        schedule.late_cycles();
     }
 
     #[test]

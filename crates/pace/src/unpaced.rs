@@ -4,7 +4,7 @@ use giusto_units::{DataSize, Timestamp};
 
 use super::{
     ideal::Forward,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
 /// Always sends: `--rate max`.
@@ -45,8 +45,8 @@ impl Schedule for Unpaced {
         self.clock.clamp(now);
     }
 
-    fn slips(&self) -> Slips {
-        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }
 }
 
@@ -63,6 +63,6 @@ mod tests {
         unpaced.on_sent(at(6), DataSize::from_bytes(1200));
         assert_eq!(unpaced.next(at(6)), Step::Send(Cycle { packets: 1, due: at(6) }));
         assert_eq!(unpaced.next(at(3)), Step::Send(Cycle { packets: 1, due: at(6) }));
-        assert_eq!(unpaced.slips().clock_reversals, 1);
+        assert_eq!(unpaced.late_cycles().clock_reversals, 1);
     }
 }

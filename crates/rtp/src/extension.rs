@@ -27,7 +27,7 @@ pub enum ExtensionError {
         found: usize,
     },
     /// The element has the wrong length for its type.
-    #[error("{what} does not take {found} bytes")]
+    #[error("{what} has an invalid length of {found} bytes")]
     Length {
         /// Type of the element.
         what: &'static str,

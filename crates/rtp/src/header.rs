@@ -39,7 +39,7 @@ pub enum RtpError {
     #[error("RTCP packet of type {0} where RTP was expected")]
     Rtcp(u8),
     /// The padding count is zero or larger than what follows the header.
-    #[error("padding of {count} bytes does not fit the {available} bytes behind the RTP header")]
+    #[error("padding of {count} bytes does not fit the {available} bytes after the RTP header")]
     Padding {
         /// Count in the last byte.
         count: u8,

@@ -42,10 +42,10 @@ const MAX_OPUS_FRAME: u64 = 1_275;
 #[non_exhaustive]
 pub enum VoiceError {
     /// No codec has this name.
-    #[error("no voice codec \"{0}\": write one of g711 (pcmu), g711a (pcma), g729, g722, opus")]
+    #[error("unknown voice codec \"{0}\": use one of g711 (pcmu), g711a (pcma), g729, g722, opus")]
     Name(String),
     /// The codec does not support this packet time.
-    #[error("{profile} has no packets of {found}: write one of {known}")]
+    #[error("{profile}: packet time must be one of {known}, found {found}")]
     PacketTime {
         /// The codec.
         profile: VoiceProfile,
@@ -149,7 +149,7 @@ impl VoiceProfile {
     ///
     /// | codec | look-ahead | source |
     /// |---|---|---|
-    /// | G.711 | none | one sample is coded by itself |
+    /// | G.711 | none | samples are coded independently |
     /// | G.729 | 5 ms | G.729 §2.1 |
     /// | G.722 | 1.4375 ms | derived: two filter banks of 24 coefficients (G.722 Table 11) delay 23 samples of 16 kHz |
     /// | Opus | 6.5 ms | libopus, default application: 312 samples of 48 kHz |
@@ -369,7 +369,7 @@ mod tests {
         let message = "gsm".parse::<VoiceProfile>().unwrap_err().to_string();
         assert_eq!(
             message,
-            r#"no voice codec "gsm": write one of g711 (pcmu), g711a (pcma), g729, g722, opus"#
+            r#"unknown voice codec "gsm": use one of g711 (pcmu), g711a (pcma), g729, g722, opus"#
         );
     }
 
@@ -378,7 +378,7 @@ mod tests {
         let error = VoiceFormat::with_packet_time(VoiceProfile::G729, TimeDelta::from_millis(15));
         assert_eq!(
             error.unwrap_err().to_string(),
-            "g729 has no packets of 15 ms: write one of 10 ms, 20 ms, 30 ms, 40 ms, 60 ms, 80 ms, 100 ms"
+            "g729: packet time must be one of 10 ms, 20 ms, 30 ms, 40 ms, 60 ms, 80 ms, 100 ms, found 15 ms"
         );
         let opus = |kbps: u64, millis| {
             VoiceFormat::opus(DataRate::from_bps(kbps * 1000), TimeDelta::from_millis(millis))

@@ -28,14 +28,14 @@ use crate::{
 
 /// The parts of [`gcc`](super), in the order in which libwebrtc's `goog_cc/goog_cc_network_control.cc` calls them.
 ///
-/// | event | what it moves |
+/// | event | what it updates |
 /// |---|---|
 /// | first call | probes at 3 and 6 times the start rate |
-/// | a packet left | whether the sender is limited by its application; silence |
-/// | packets are reported | round trip, what arrives, probes, delay, losses; the target |
-/// | a report of losses, while no packets ever were reported | the threshold rule; the target |
-/// | the receiver's estimate | a cap of the target |
-/// | a deadline | probes that are due, steps down while nothing comes back |
+/// | a packet is sent | application limit; missing feedback |
+/// | packet feedback | RTT, received rate, probes, delay, losses; the target |
+/// | a loss report before any packet feedback | the threshold rule; the target |
+/// | the receiver's estimate | the upper limit of the target |
+/// | a deadline | due probes, steps down while feedback is missing |
 ///
 /// The target is the minimum of the delay-based rate, the loss-based rate and the receiver's estimate. While
 /// the RTT is above its limit the target only falls. Pushback by a congestion window is not implemented.

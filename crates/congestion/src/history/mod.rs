@@ -10,7 +10,7 @@
 //! | congestion control feedback | RFC 8888 §3.1 | arrival times, losses, ECN codepoints |
 //! | SCReAM feedback | draft-johansson-rmcat-scream-cc-00 §3 | arrivals, losses, marks, source quench |
 //! | REMB | draft-alvestrand-rmcat-remb-03 §2.2 | the receiver's estimate |
-//! | sender and receiver reports | RFC 3550 §6.4 | share of lost packets, round-trip time |
+//! | sender and receiver reports | RFC 3550 §6.4 | loss ratio, round-trip time |
 //!
 //! # Example
 //!

@@ -5,9 +5,9 @@
 //! | the highest packet, and its time of arrival | received, at that time |
 //! | another received packet | received, at the same time: it had arrived by then |
 //! | a missing packet among the 32 before the highest | not received |
-//! | a packet further back that no message has covered | nothing: neither lost nor received |
-//! | ECN echo | as many packets as the count has grown by are marked: the latest new ones, since the message does not say which |
-//! | a message that another has overtaken | received packets only; its ECN echo, its Q bit and its gaps are out of date |
+//! | an earlier packet that no message has covered | nothing: neither lost nor received |
+//! | ECN echo | the latest new packets are marked, as many as the count has increased by: the message does not identify them |
+//! | a reordered message | received packets only; its ECN echo, its Q bit and its gaps are out of date |
 
 use giusto_rtp::rtcp::{ReceptionTimeUnwrapper, ScreamFeedback};
 use giusto_units::Ecn;

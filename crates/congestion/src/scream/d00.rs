@@ -6,13 +6,13 @@
 //! |---|---|---|
 //! | constants | §9.1.2 to §9.1.6 | `config.rs` |
 //! | the congestion window and its validation | §9.1.4, §3.1 | `window.rs` |
-//! | the delay target among flows that compete | §3.1 | `../competing.rs`, as in RFC 8298 |
+//! | the delay target with competing flows | §3.1 | `../competing.rs`, as in RFC 8298 |
 //! | the media rate | §9.1.6 | `media_rate.rs` |
-//! | one for each source | §3, Figure 2 | `streams.rs` |
+//! | media rates of several sources | §3, Figure 2 | `streams.rs` |
 //! | lost packets | §9.1.3, `isLossEvent` | `../losses.rs`, as in RFC 8298 |
-//! | the message | §3, Figure 1 | [`ScreamFeedback`](giusto_rtp::rtcp::ScreamFeedback) |
-//! | when it leaves | §9.2.1, §10 | the receiver |
-//! | packets that wait, and frames that are too old | §9.1.1, §3.3 | the sender; see [`ScreamD00::REQUIREMENTS`] |
+//! | the feedback message | §3, Figure 1 | [`ScreamFeedback`](giusto_rtp::rtcp::ScreamFeedback) |
+//! | the time of feedback | §9.2.1, §10 | the receiver |
+//! | the sender's queue, and frames that are too old | §9.1.1, §3.3 | the sender; see [`ScreamD00::REQUIREMENTS`] |
 //!
 //! # Corrections
 //!

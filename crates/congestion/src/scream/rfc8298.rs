@@ -3,31 +3,31 @@
 //! | part | section | file |
 //! |---|---|---|
 //! | constants | §4.1.1.1 | `config.rs` |
-//! | the trend of the queue delay | §4.1.2 | `trend.rs` |
+//! | the trend of the queueing delay | §4.1.2 | `trend.rs` |
 //! | the congestion window | §4.1.2.2 | `window.rs` |
 //! | competing flows | §4.1.2.3 | `../competing.rs` |
-//! | the window of the variant | none: ours | `../follow.rs` |
-//! | lost packets, and those that are late | §4.1.2.4 | `../losses.rs` |
-//! | the send window, pacing, fast increase resumed | §4.1.2.5 to §4.1.2.7 | this one |
+//! | the window of the variant | none: our rule | `../follow.rs` |
+//! | lost and late packets | §4.1.2.4 | `../losses.rs` |
+//! | the send window, pacing, resuming fast increase | §4.1.2.5 to §4.1.2.7 | this file |
 //! | the media rate | §4.1.3 | `media_rate.rs` |
 //!
 //! # Where the text is ambiguous
 //!
 //! | the text | here |
 //! |---|---|
-//! | `target_bitrate` begins at 0, which makes its own ramp zero | it begins at [`Limits::start`](crate::Limits) |
-//! | `delta_rate_t` adds the whole current rate, less the *bits* that wait | to the letter: the ramp limits each step, and a queue counts as if it had to leave in a second |
+//! | `target_bitrate` starts at 0, which makes its own ramp zero | it starts at [`Limits::start`](crate::Limits) |
+//! | `delta_rate_t` adds the whole current rate minus the queued *bits* | as published: the ramp limits each step, and a queue counts as if it had to be sent within a second |
 //! | `in_fast_increase = true` as a test | a comparison |
 //! | `current_rate_t` is set in one branch and used after both | it is always set |
-//! | `rtp_queue_size / current_rate_t` with a rate of zero | what waits, waits for too long |
-//! | the limit by `rate_media` before anything was sent is zero | it does not hold; an interval with nothing to send changes nothing |
+//! | `rtp_queue_size / current_rate_t` with a rate of zero | the queueing delay counts as too long |
+//! | the limit by `rate_media` before anything was sent is zero | the limit does not apply; an interval without data changes nothing |
 //! | `qdelay_norm_hist` of 100 samples, of which 200 are used | 200 |
-//! | the autocorrelation of a flat delay is 0/0 | no trend |
-//! | `QDELAY_TARGET_LOW` and `_LO`, `RATE_ADJUST_INTERVAL` and `RATE_ADJUSTMENT_INTERVAL`, `queue_delay_trend` and `qdelay_trend`, `rtp_rate_median` and `rate_media_median` | the same thing each |
+//! | the autocorrelation of a constant delay is 0/0 | no trend |
+//! | `QDELAY_TARGET_LOW` and `_LO`, `RATE_ADJUST_INTERVAL` and `RATE_ADJUSTMENT_INTERVAL`, `queue_delay_trend` and `qdelay_trend`, `rtp_rate_median` and `rate_media_median` | synonyms |
 //! | when `target_bitrate_last_max` is updated: "when congestion is detected" | with a loss, a mark, the end of fast increase or a queue at the sender, if the rate has risen since the last |
-//! | fast increase resumes when the trend has been low for 5 s, which it may have been when a packet is lost | 5 s after the end of fast increase at the earliest |
+//! | fast increase resumes when the trend has been low for 5 s, which may be the case when a packet is lost | at the earliest 5 s after the end of fast increase |
 //! | how the loss event rate is estimated | a mean over round trips (`../losses.rs`) |
-//! | the first reordering window | a quarter of a round trip (RFC 8985 §6.2) |
+//! | the first reordering window | a quarter of an RTT (RFC 8985 §6.2) |
 //! | the minimum send rate without feedback, §1 and §8, no rule | 50 kbit/s (`../flight.rs`) |
 //!
 //! # Variant

@@ -4,16 +4,16 @@
 //! that counts as marks, and grows with the acknowledged bytes. The media rate is that window divided by the
 //! RTT. More bytes than the window may be in flight, so that large frames can be sent at once.
 //!
-//! | question | in the text | module |
+//! | task | in the text | module |
 //! |---|---|---|
-//! | how long do packets wait in the network? | §"Detecting Increased Queue Delay", §"Clock drift issues" | [`queue_delay`] |
-//! | what share is marked? | §"Receiving ECN-CE for L4S" | [`marks`] |
-//! | is a packet lost? | §"Detecting Lost Data Units", §"Link layer losses and rate policers" | [`losses`] |
-//! | how much should be in flight? | §"Reference Window Update" | [`window`] |
-//! | what rate may the media have? | §"Media Rate Control" | [`media_rate`] |
-//! | how fast may packets leave? | §"Sender Transmission Control" | [`sending`] |
-//! | what is in flight? | §"Sender Side State" | [`flight`] |
-//! | what if no feedback comes? | none: ours | [`silence`] |
+//! | queueing delay | §"Detecting Increased Queue Delay", §"Clock drift issues" | [`queue_delay`] |
+//! | share of marked packets | §"Receiving ECN-CE for L4S" | [`marks`] |
+//! | loss detection | §"Detecting Lost Data Units", §"Link layer losses and rate policers" | [`losses`] |
+//! | reference window | §"Reference Window Update" | [`window`] |
+//! | media rate | §"Media Rate Control" | [`media_rate`] |
+//! | pacing and send window | §"Sender Transmission Control" | [`sending`] |
+//! | bytes in flight | §"Sender Side State" | [`flight`] |
+//! | reaction to missing feedback | none: our rule | [`silence`] |
 //!
 //! Where the text leaves a choice:
 //!

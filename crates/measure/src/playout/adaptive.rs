@@ -59,7 +59,7 @@ impl Default for AdaptiveConfig {
 /// |---|---|
 /// | `mean` | d̂ |
 /// | `variation` | v̂ |
-/// | `last`, `last_but_one` | n of the packets before |
+/// | `last`, `last_but_one` | n of the previous packets |
 /// | `spike` | the mode, with `var` |
 #[derive(Debug, Clone, Default)]
 pub(super) struct DelayEstimate {

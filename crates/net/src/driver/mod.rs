@@ -3,8 +3,8 @@
 //! | driver | drives |
 //! |---|---|
 //! | [`transmit`] | schedules, in the thread that sends on time |
-//! | [`Conversation`] | [`session::Sender`](giusto_session::probe::Sender): opening, clock samples, reports, the end |
-//! | [`ReceiveDriver`] | [`session::Receiver`](giusto_session::probe::Receiver): the whole receiving end |
+//! | [`Conversation`] | [`session::Sender`](giusto_session::probe::Sender): opening, clock requests, reports, the end |
+//! | [`ReceiveDriver`] | [`session::Receiver`](giusto_session::probe::Receiver): the receiving endpoint |
 
 mod converse;
 mod receive;

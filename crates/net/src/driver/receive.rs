@@ -26,7 +26,7 @@ pub struct ReceiveError(#[from] io::Error);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Continue.
-    GoOn,
+    Continue,
     /// Stop.
     Stop,
 }
@@ -86,10 +86,10 @@ impl<'a> ReceiveDriver<'a> {
         stop: &AtomicBool,
         mut on_event: impl FnMut(&mut Receiver, Option<ReceiverEvent>) -> Verdict,
     ) -> Result<(), ReceiveError> {
-        let mut verdict = Verdict::GoOn;
+        let mut verdict = Verdict::Continue;
         let mut next_look = self.clock.now();
         let mut outcome = Ok(());
-        while verdict == Verdict::GoOn && !stop.load(Ordering::Relaxed) {
+        while verdict == Verdict::Continue && !stop.load(Ordering::Relaxed) {
             let was_idle = receiver.streams().next().is_none();
             if let Err(error) = self.turn(receiver) {
                 outcome = Err(error.into());

@@ -6,7 +6,7 @@ use std::{
 };
 
 use giusto_measure::{ErrorHistogram, RateMeter};
-use giusto_pace::{HeaderLayer, IpVersion, Schedule, Slips, Step};
+use giusto_pace::{HeaderLayer, IpVersion, LateCycles, Schedule, Step};
 use giusto_session::probe::{Filled, Lengths, Outgoing};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
@@ -54,7 +54,7 @@ pub struct FlowOutcome {
     /// Actual minus scheduled departure time, per datagram.
     pub schedule_error: ErrorHistogram,
     /// Statistics of late datagrams.
-    pub slips: Slips,
+    pub late_cycles: LateCycles,
     /// Why it ended.
     pub end: FlowEnd,
 }
@@ -153,7 +153,7 @@ impl<'a> Running<'a> {
             payload: DataSize::ZERO,
             rate: RateMeter::default(),
             schedule_error: ErrorHistogram::new(),
-            slips: Slips::default(),
+            late_cycles: LateCycles::default(),
             end: FlowEnd::Stopped,
         };
         Self { flow, state: FlowState::Turn(Timestamp::ZERO), outcome }
@@ -215,7 +215,7 @@ impl<'a> Running<'a> {
     }
 
     fn finish(self) -> FlowOutcome {
-        FlowOutcome { slips: self.flow.schedule.slips(), ..self.outcome }
+        FlowOutcome { late_cycles: self.flow.schedule.late_cycles(), ..self.outcome }
     }
 }
 

@@ -71,7 +71,7 @@ fn connect(shared: &Shared) -> Option<TcpStream> {
             return Some(server);
         }
         let waited = Duration::from_nanos(clock::read(ClockId::CLOCK_MONOTONIC).saturating_sub(begun));
-        if waited >= shared.connect_patience || shared.stop.load(Relaxed) {
+        if waited >= shared.connect_timeout || shared.stop.load(Relaxed) {
             return None;
         }
         let _ = ppoll(&mut [], Some(TimeSpec::from_duration(RETRY)), None);

@@ -45,12 +45,12 @@ pub struct RelayConfig {
     pub target: u16,
     /// Maximum time for which a TCP connection waits for the target to listen, so that client and server may
     /// be started in any order. Default: 2 s.
-    pub connect_patience: Duration,
+    pub connect_timeout: Duration,
 }
 
 impl Default for RelayConfig {
     fn default() -> Self {
-        Self { port: 0, target: 0, connect_patience: Duration::from_secs(2) }
+        Self { port: 0, target: 0, connect_timeout: Duration::from_secs(2) }
     }
 }
 
@@ -150,7 +150,7 @@ impl StampingRelay {
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             target: (Ipv4Addr::LOCALHOST, config.target).into(),
-            connect_patience: config.connect_patience,
+            connect_timeout: config.connect_timeout,
             counters: Counters::default(),
             listener,
         });
@@ -239,7 +239,7 @@ fn socket_config(measuring: bool) -> SocketConfig {
         drop_counts: measuring,
         receive_traffic_class: measuring,
         // Less than the permitted time to stop the relay.
-        send_patience: Duration::from_millis(20),
+        send_timeout: Duration::from_millis(20),
         ..SocketConfig::default()
     }
 }

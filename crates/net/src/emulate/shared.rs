@@ -51,7 +51,7 @@ pub(super) struct Counters {
 pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     pub(super) target: SocketAddr,
-    pub(super) connect_patience: Duration,
+    pub(super) connect_timeout: Duration,
     pub(super) counters: Counters,
     pub(super) listener: UdpSocket,
 }

@@ -28,7 +28,7 @@ pub struct SocketConfig {
     /// The kernel reports DSCP and ECN with each message. Default: yes.
     pub receive_traffic_class: bool,
     /// Maximum time for which a send waits for space in the send buffer. Default: 100 ms.
-    pub send_patience: Duration,
+    pub send_timeout: Duration,
 }
 
 impl Default for SocketConfig {
@@ -41,7 +41,7 @@ impl Default for SocketConfig {
             kernel_timestamps: true,
             drop_counts: true,
             receive_traffic_class: true,
-            send_patience: Duration::from_millis(100),
+            send_timeout: Duration::from_millis(100),
         }
     }
 }

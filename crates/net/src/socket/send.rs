@@ -59,7 +59,7 @@ pub enum SendError {
         /// Datagrams of this call that were sent before the error.
         accepted: usize,
     },
-    /// The send buffer or the interface was full for longer than the configured patience.
+    /// The send buffer or the interface was full for longer than the configured timeout.
     #[error("the send buffer was full for {} ms", waited.as_millis())]
     Full {
         /// The time waited.
@@ -173,7 +173,7 @@ impl UdpSocket {
     /// Sends a run of datagrams to `to`, or to the connected peer: each `segment` bytes of `bytes` are one
     /// datagram; the last may be shorter. Returns their number.
     ///
-    /// If the send buffer is full it waits, at most for the configured patience. Nothing is allocated.
+    /// If the send buffer is full it waits, at most for the configured timeout. Nothing is allocated.
     ///
     /// # Errors
     ///
@@ -304,28 +304,28 @@ impl UdpSocket {
                 Err(errno @ (Errno::EAGAIN | Errno::ENOBUFS)) => {
                     let now = clock::read(ClockId::CLOCK_MONOTONIC);
                     let waited = Duration::from_nanos(now.saturating_sub(*waiting_since.get_or_insert(now)));
-                    if waited >= self.config.send_patience {
+                    if waited >= self.config.send_timeout {
                         return (taken, Err(Cause::Full(waited)));
                     }
-                    self.await_room(errno, self.config.send_patience.saturating_sub(waited));
+                    self.await_room(errno, self.config.send_timeout.saturating_sub(waited));
                 }
                 Err(errno) => return (taken, Err(Cause::Kernel(errno))),
             }
         }
     }
 
-    /// Waits for space to send, at most for `patience`.
-    fn await_room(&self, errno: Errno, patience: Duration) {
+    /// Waits for space to send, at most for `timeout`.
+    fn await_room(&self, errno: Errno, timeout: Duration) {
         if errno == Errno::ENOBUFS {
             // The interface's queue is full, and there is no notification when it drains.
             self.sending.no_buffers.fetch_add(1, Relaxed);
-            let pause = TimeSpec::from_duration(patience.min(Duration::from_micros(50)));
+            let pause = TimeSpec::from_duration(timeout.min(Duration::from_micros(50)));
             let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::empty(), &pause);
         } else {
             self.sending.waits.fetch_add(1, Relaxed);
             let mut wanted = [PollFd::new(self.as_fd(), PollFlags::POLLOUT)];
             // Whether there is space, a timeout or a signal: the send finds out.
-            let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(patience)), None);
+            let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(timeout)), None);
         }
     }
 

@@ -38,7 +38,7 @@ const WHAT: &str = "congestion-control feedback";
 /// | 32 | header: format 11, packet type 205, length |
 /// | 32 | source of the feedback |
 /// | – | one [`StreamFeedback`] for each stream |
-/// | 32 | report timestamp: the moment that the feedback tells of |
+/// | 32 | report timestamp |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CongestionFeedback {
     /// SSRC of the sender of the feedback.
@@ -102,7 +102,7 @@ impl PacketReception {
 /// |---|---|
 /// | 0 to `0x1FFD` | that many 1/1024 s, at most 7.997 s |
 /// | `0x1FFE` | longer than that |
-/// | `0x1FFF` | not known, or after the report's time |
+/// | `0x1FFF` | unknown, or after the report's time |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ArrivalOffset(u16);
 

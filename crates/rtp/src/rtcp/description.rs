@@ -20,7 +20,7 @@ const MAX_TEXT_BYTES: usize = 255;
 /// | 32 | header: count of chunks, packet type 202, length |
 /// | 32 | source of the first chunk |
 /// | 8, 8, … | items: type, length, text; CNAME is type 1 |
-/// | 8 or more | zeros, one at least, up to the next whole word |
+/// | 8 or more | at least one zero, up to the next whole word |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceDescription {
     /// One per source, at most 31.

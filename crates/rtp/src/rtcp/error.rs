@@ -26,7 +26,7 @@ pub enum RtcpError {
     #[error("RTCP version 2 was expected, found version {0}")]
     Version(u8),
     /// The padding count is zero, or larger than the packet.
-    #[error("padding of {count} bytes does not fit the {available} bytes behind the RTCP header")]
+    #[error("padding of {count} bytes does not fit the {available} bytes after the RTCP header")]
     Padding {
         /// Count in the last byte.
         count: u8,
@@ -40,7 +40,7 @@ pub enum RtcpError {
     #[error("a packet status has the reserved value 3")]
     ReservedStatus,
     /// The bitrate exceeds 64 bits.
-    #[error("a bitrate of {mantissa} × 2^{exponent} bit/s cannot be held")]
+    #[error("a bitrate of {mantissa} × 2^{exponent} bit/s exceeds 64 bits")]
     Bitrate {
         /// 18 bits.
         mantissa: u32,

@@ -19,10 +19,10 @@
 //! | bits | field |
 //! |---|---|
 //! | 2 | version, 2 |
-//! | 1 | padding: the last byte of the packet counts the bytes that are none of its content |
+//! | 1 | padding: the last byte of the packet is the number of padding bytes |
 //! | 5 | a count, or the format of a feedback message (RFC 4585 §6.1) |
 //! | 8 | packet type |
-//! | 16 | length of the whole in 32-bit words, minus one |
+//! | 16 | length of the packet in 32-bit words, minus one |
 
 mod ccfb;
 mod description;

@@ -21,7 +21,7 @@ const LOST_LIMIT: i32 = 1 << 23;
 ///
 /// | bits | field |
 /// |---|---|
-/// | 32 | source that is reported on |
+/// | 32 | reported source |
 /// | 8, 24 | fraction lost, cumulative number of packets lost |
 /// | 32 | extended highest sequence number received |
 /// | 32 | interarrival jitter |

@@ -7,10 +7,10 @@
 //! |---|---|---|
 //! | format | to be assigned (§7) | 30: RFC 4585 §6.2 leaves 2 to 30, and IANA assigns from below: 1, 3 to 11, and 15 in use unassigned |
 //! | clock of the timestamp | "can be set to a fixed value" (§3) | 90 kHz: [`ReceptionTime`] |
-//! | which packet the timestamp is of | the last received; the sequence number is the highest | both of the highest |
+//! | packet of the timestamp | the last received; the sequence number is the highest | the highest for both |
 //! | ECN echo | T.B.D. | packets of the source received with CE so far, modulo 256, as AccECN and QUIC count |
-//! | Q | T.B.D. | as drawn; when it is set is the receiver's policy |
-//! | order of the ACK vector | not said | the highest bit is the packet before the highest, the lowest the one 32 before it |
+//! | Q | T.B.D. | as in the figure; the receiver decides when to set it |
+//! | order of the ACK vector | not specified | the highest bit is the packet before the highest, the lowest the one 32 before it |
 
 use giusto_units::{PeerTimestamp, Timestamp};
 
@@ -36,7 +36,7 @@ const WHAT: &str = "SCReAM feedback";
 /// | 32 | header: format 30, packet type 205, length 5 |
 /// | 32 | source of the feedback |
 /// | 32 | source of the media |
-/// | 32 | timestamp: when the highest packet arrived |
+/// | 32 | timestamp: arrival time of the highest packet |
 /// | 16 | highest sequence number received |
 /// | 8 | ECN echo |
 /// | 1, 7 | Q, reserved: written as zero, not read |

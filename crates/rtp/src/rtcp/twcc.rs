@@ -36,12 +36,12 @@ const WHAT: &str = "transport-wide feedback";
 /// | 16, 16 | base sequence number, packet status count |
 /// | 24, 8 | reference time in 64 ms, feedback packet count |
 /// | 16 each | chunks: run length, or a vector of statuses |
-/// | 8 or 16 each | deltas in 250 µs: unsigned where the status is 1, signed where it is 2 |
+/// | 8 or 16 each | deltas in 250 µs: unsigned if the status is 1, signed if it is 2 |
 /// | 0 to 24 | zeros up to a whole word |
 ///
 /// | chunk | bits |
 /// |---|---|
-/// | run length (§3.1.3) | `0`, status (2), how often (13) |
+/// | run length (§3.1.3) | `0`, status (2), run length (13) |
 /// | 14 statuses of one bit (§3.1.4) | `10`, received (1) each |
 /// | 7 statuses of two bits (§3.1.4) | `11`, status (2) each |
 ///

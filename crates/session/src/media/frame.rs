@@ -26,7 +26,7 @@ pub struct Frame {
 #[non_exhaustive]
 pub enum FrameError {
     /// The sender has no such stream.
-    #[error("no stream number {0}: streams count from 0 in the order in which the sender was given them")]
+    #[error("no stream {0}: streams are numbered from 0 in their order at the sender")]
     NoStream(usize),
     /// The frame has no bytes.
     #[error("the frame is empty: push at least 1 B")]

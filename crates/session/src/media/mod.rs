@@ -25,7 +25,7 @@
 //! | to the encoder | event | getter |
 //! |---|---|---|
 //! | produce this rate | [`MediaEvent::Target`] | [`MediaSender::stream_target`] |
-//! | skip the next frame | – | [`MediaSender::wants_frame`], asked before each frame |
+//! | skip the next frame | – | [`MediaSender::wants_frame`], called before each frame |
 //! | make the next frame a key frame | [`MediaEvent::KeyFrameWanted`] | [`MediaSender::wants_key_frame`] |
 //!
 //! # Several streams
@@ -35,12 +35,12 @@
 //! | in the figure | here |
 //! |---|---|
 //! | rate control (1), one for each source | the controller's own for each stream, if it has one; otherwise its target is divided by [priority](MediaStream::priority), and what a stream cannot use goes to the others |
-//! | queue of RTP packets (2), one for each source | the same; the controller is told (4) the size and age of all queues together and of each queue |
-//! | frames are skipped (3) | [`MediaStream::skip_after`]: no frame is wanted while the stream's oldest packet is older |
-//! | old frames are discarded (§3.3) | [`MediaStream::discard_after`]: when a packet is too old, the whole queue of its stream is discarded and a key frame is wanted. Sequence numbers are given to packets as they leave, so the receiver sees no loss |
+//! | queue of RTP packets (2), one for each source | the same; (4): the controller gets the size and age of all queues together and of each queue |
+//! | frames are skipped (3) | [`MediaStream::skip_after`]: frames are skipped while the stream's oldest packet is older |
+//! | old frames are discarded (§3.3) | [`MediaStream::discard_after`]: when a packet is too old, the whole queue of its stream is discarded and a key frame is requested. Sequence numbers are given to packets as they leave, so the receiver sees no loss |
 //! | priority order or round robin (5) | weighted round robin by credit (RFC 8298 §4.1.2.8); the weights are the priorities |
 //! | transmission scheduler, congestion window (6, 8) | one [pacer](giusto_pace::media::Pacer) with one window |
-//! | audio may bypass the window | [`MediaStream::paced`] is false: the packets do not wait, but count as sent, as in flight, and against the pacer's budget |
+//! | audio may bypass the window | [`MediaStream::paced`] is false: the packets are not paced, but count as sent, as in flight, and for the pacer's debt |
 //!
 //! The rate of a paused stream goes to the others; its queue is still sent. [`MediaSender::figures`],
 //! [`MediaEvent::Skipped`] and [`MediaEvent::Discarded`] report what happened to each stream.

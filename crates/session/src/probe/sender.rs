@@ -52,19 +52,19 @@ pub enum SenderError {
     #[error("no giusto receiver answered within {}", .0)]
     NoAnswer(TimeDelta),
     /// The host reports that no program listens at the port.
-    #[error("nobody listens there (the host answered \"port unreachable\")")]
+    #[error("no program listens at the port (the host answered \"port unreachable\")")]
     PortUnreachable,
     /// The receiver rejected the stream.
-    #[error("the receiver refused the stream: {0}")]
+    #[error("the receiver rejected the stream: {0}")]
     Refused(Refusal),
     /// The receiver answered before, but no longer does.
-    #[error("the receiver has disappeared: no message for {}", .0)]
+    #[error("no message from the receiver for {}", .0)]
     ReceiverLost(TimeDelta),
     /// The receiver was stopped.
     #[error("the receiver was stopped")]
     ReceiverStopped,
     /// The receiver uses another version.
-    #[error("the receiver speaks {0}")]
+    #[error("the receiver uses {0}")]
     Wire(WireError),
 }
 

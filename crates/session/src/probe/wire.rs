@@ -57,7 +57,7 @@ pub enum WireError {
     #[error("a truncated or garbled giusto datagram")]
     Malformed,
     /// Its version is not supported.
-    #[error("giusto wire version {0}; this program speaks version 1: use the same release at both ends")]
+    #[error("giusto wire version {0}; this program uses version 1: use the same release at both ends")]
     Version(u8),
 }
 
@@ -311,13 +311,13 @@ pub struct PathEstimate {
 #[non_exhaustive]
 pub enum Refusal {
     /// The receiver has its maximum number of streams.
-    #[error("it serves as many streams as it may (its --max-streams)")]
+    #[error("it has reached its maximum number of streams (--max-streams)")]
     Full,
     /// The receiver has its maximum number of streams from this host.
-    #[error("it serves as many streams from this host as it may (its --max-streams-per-host)")]
+    #[error("it has reached its maximum number of streams per host (--max-streams-per-host)")]
     HostFull,
     /// The rate is above the receiver's limit.
-    #[error("the rate is above what it takes (its --max-rate)")]
+    #[error("the rate is above its maximum (--max-rate)")]
     Rate,
     /// The cookie is invalid or has expired.
     #[error("the proof of address was not valid: try again")]

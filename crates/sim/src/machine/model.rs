@@ -94,10 +94,10 @@ impl Machine {
         self.awake(Timestamp::from_nanos(begin.saturating_add(span)))
     }
 
-    /// End of a sleep until the clock shows `moment`. The machine has only relative sleeps: this one lasts for the remaining
+    /// End of a sleep until the clock shows `time`. The machine has only relative sleeps: this one lasts for the remaining
     /// time by its clock.
-    pub fn wake_at(&self, now: Timestamp, moment: Timestamp) -> Timestamp {
-        self.wake(now, moment.saturating_since(self.clock(now)))
+    pub fn wake_at(&self, now: Timestamp, time: Timestamp) -> Timestamp {
+        self.wake(now, time.saturating_since(self.clock(now)))
     }
 
     /// Time at which the sending of `packets`, begun at `now`, is complete.

@@ -13,7 +13,7 @@
 //! | sent rate | sent within the window |
 //! | received rate, marked ratio, one-way delay, queueing delay of a flow | first copy delivered within the window |
 //! | loss ratio | sent within the window, and delivered or lost by the end of the run |
-//! | goodput of TCP | bytes handed to the application in order within the window |
+//! | goodput of TCP | bytes delivered to the application in order within the window |
 //! | goodput, frames and frame delay of media | frames that became complete within the window |
 //! | utilisation, queueing delay of a link | taken from its queue within the window |
 //! | counts (`*_packets`) | whole run |

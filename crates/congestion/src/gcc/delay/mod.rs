@@ -6,12 +6,12 @@
 //!
 //! | part | module | source |
 //! |---|---|---|
-//! | packets to groups to differences | [`grouping`] | draft-ietf-rmcat-gcc-02 §5.1, §5.2; libwebrtc |
+//! | grouping of packets, and differences of groups | [`grouping`] | draft-ietf-rmcat-gcc-02 §5.1, §5.2; libwebrtc |
 //! | filter: least squares over a window | [`trend_line`] | libwebrtc |
 //! | filter: scalar Kalman | [`kalman`] | draft-ietf-rmcat-gcc-02 §5.3 |
 //! | filter: Kalman of slope and offset | [`kalman_two_state`] | libwebrtc, receive side |
 //! | threshold and signal | [`detector`] | draft-ietf-rmcat-gcc-02 §5.4; libwebrtc |
-//! | all of them, composed | [`estimator`] | |
+//! | all of them combined | [`estimator`] | |
 //!
 //! "libwebrtc" is its state of July 2026. Nothing here reads a clock, and nothing allocates once the windows
 //! are full.

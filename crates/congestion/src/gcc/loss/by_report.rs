@@ -5,8 +5,8 @@
 //!
 //! | preset | source | raises | lowers |
 //! |---|---|---|---|
-//! | [`ReportConfig::draft`] | the draft §6 | ×1.05 a report | once a report |
-//! | [`ReportConfig::libwebrtc`] | `send_side_bandwidth_estimation.cc`, what is used when no packet feedback comes | to 1.08 times the least of the last second, + 1 kbit/s | once a report and per 300 ms + round trip |
+//! | [`ReportConfig::draft`] | the draft §6 | ×1.05 per report | once per report |
+//! | [`ReportConfig::libwebrtc`] | `send_side_bandwidth_estimation.cc`, used without packet feedback | to 1.08 times the minimum of the last second, + 1 kbit/s | once per report and per 300 ms + RTT |
 
 use std::collections::VecDeque;
 

@@ -3,10 +3,10 @@
 //! Two algorithms that do not depend on each other or on the delay controller, except that each receives the
 //! delay-based rate:
 //!
-//! | part | module | hears |
+//! | part | module | input |
 //! |---|---|---|
-//! | a threshold rule, one step a report | [`by_report`] | the share of packets that was lost |
-//! | a model of the path, fitted to what became of each packet | [`model`] | every packet |
+//! | a threshold rule, one step per report | [`by_report`] | the loss ratio |
+//! | a model of the path, fitted to the fate of each packet | [`model`] | every packet |
 //!
 //! # Sources
 //!

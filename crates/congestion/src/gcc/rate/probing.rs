@@ -53,14 +53,14 @@ impl ProbeOutcome {
 /// Decides when to probe, and at what rate (libwebrtc's `goog_cc/probe_controller.cc`;
 /// draft-ietf-rmcat-gcc-02 has no probes).
 ///
-/// | occasion | how fast |
+/// | occasion | rate |
 /// |---|---|
-/// | [the beginning](Self::start) | 3 and 6 times the start rate |
-/// | the result is above 0.7 of what was tried | twice the result, and so on |
-/// | the sender is limited by its application (opt-in) | twice the estimate, each 5 s |
-/// | more was allocated while it is so limited | once and twice that, up to twice the estimate |
-/// | a drop below 0.66 in the last 5 s has passed, while or shortly after it was so limited | 0.85 of the rate before |
-/// | the most that may be sent has grown | that |
+/// | [the start](Self::start) | 3 and 6 times the start rate |
+/// | a result above 0.7 of the probe's rate | twice the result, repeatedly |
+/// | the sender is application-limited (opt-in) | twice the estimate, every 5 s |
+/// | a higher allocation while application-limited | once and twice the allocation, up to twice the estimate |
+/// | the end of a drop below 0.66 within the last 5 s, while or shortly after being application-limited | 0.85 of the rate before |
+/// | a higher maximum rate | the maximum rate |
 ///
 /// No cluster is faster than the maximum rate or twice the allocated rate. Features of libwebrtc that only
 /// field trials enable are not implemented.

@@ -2,11 +2,11 @@
 //!
 //! | part | module |
 //! |---|---|
-//! | what is settable | [`ReceiveSideConfig`] |
-//! | what the delay says | [`DelayEstimator`] |
-//! | what arrives | [`IncomingRate`] |
-//! | packets sent in pace, at the beginning | `probes` |
-//! | how the rate moves | [`Aimd`] |
+//! | configuration | [`ReceiveSideConfig`] |
+//! | delay detector | [`DelayEstimator`] |
+//! | received rate | [`IncomingRate`] |
+//! | detection of initial probes | `probes` |
+//! | rate control | [`Aimd`] |
 
 mod config;
 mod incoming;

@@ -5,18 +5,18 @@
 //! controllers are at the sender, and a report every 3 s gives the arrival time of each packet (§2.2.2.2,
 //! §3.4.3.1, §5.2). What the thesis does not specify is taken from the draft, which it cites.
 //!
-//! | here | there | where |
+//! | here | thesis | section |
 //! |---|---|---|
 //! | delay variation | `d(i) = t(i) − t(i−1) − (T(i) − T(i−1))`, of packets, without groups | §3.4.3.1 |
-//! | of a lost packet | that of the packet before | §3.3 |
+//! | delay variation of a lost packet | that of the previous packet | §3.3 |
 //! | trend | `m(i)` of `d = dL/C + m + v`, a Kalman filter of `1/C` and `m` | §2.2.2.3 |
 //! | threshold | `th(i) = th(i−1) + (t(i) − t(i−1))·K(i)·(|m(i)| − th(i−1))`; first 12.5 ms | §3.4.3.1, Table 6 |
-//! | its gains | K_u = 0.01 for a trend beyond it, K_d = 0.00018 within; the prose has them the other way round | Table 6 |
-//! | over-use | `m(i) > th(i)`, unless `m(i) < m(i−1)`; at once, for the thesis names no least time | §3.4.3.1 |
+//! | its gains | K_u = 0.01 for a trend outside it, K_d = 0.00018 within; the text exchanges them | Table 6 |
+//! | over-use | `m(i) > th(i)`, unless `m(i) < m(i−1)`; immediate, because the thesis specifies no minimum time | §3.4.3.1 |
 //! | under-use | `m(i) < −th(i)` | §3.4.3.1 |
 //! | states | as in the draft | Table 1 |
-//! | "when m(i) is zero … the old rate is kept" | the estimate is left alone then | §2.2.2.3 |
-//! | increase | ×1.08^min(Δt, 1 s), or half a packet each 100 ms + round trip, at least 1000 bit/s | §2.2.2.3 |
+//! | "when m(i) is zero … the old rate is kept" | then the estimate does not change | §2.2.2.3 |
+//! | increase | ×1.08^min(Δt, 1 s), or half a packet per 100 ms + RTT, at least 1000 bit/s | §2.2.2.3 |
 //! | decrease | `A_r = β·R`, β = 0.95, R over T = 0.5 s | §2.2.2.3, Table 6 |
 //! | loss | `A_s = 1.05·A_s + 1000`, `A_s`, `A_s·(1 − 0.5·p)` for p < 2 %, up to 10 %, and above | §2.2.2.4 |
 //! | rate | `A = min(A_s, A_r)`, between 3 and 10 Mbit/s | §2.2.2.2, Table 7 |

@@ -98,7 +98,7 @@ pub struct Path {
 /// | here | in the text |
 /// |---|---|
 /// | window | `ref_wnd` |
-/// | inflection | `ref_wnd_i`, the window that last met congestion |
+/// | inflection | `ref_wnd_i`, the window at the last congestion |
 /// | limit | `max_policed_ref_wnd` |
 ///
 /// In the text's comment the inflection point is updated before the distance to it is computed; in its code,

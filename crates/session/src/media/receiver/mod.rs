@@ -9,7 +9,7 @@
 //! | [`acknowledged`] | feedback of draft-johansson-rmcat-scream-cc-00 |
 //! | [`estimate`] | the receiver's estimate, REMB |
 //! | [`frames`] | reassembly of frames |
-//! | [`window`] | arrivals that are not reported yet |
+//! | [`window`] | unreported arrivals |
 //!
 //! # Which datagrams it sends
 //!
@@ -18,13 +18,13 @@
 //! with each report, and in between with a report without blocks, so that the intervals that the blocks cover
 //! keep their length.
 //!
-//! | feedback | leaves |
+//! | feedback | interval |
 //! |---|---|
-//! | transport-wide | 50 to 250 ms after the one before, taking 5 % of what is received |
+//! | transport-wide | 50 to 250 ms, taking 5 % of the received rate |
 //! | RFC 8888 | after a marker, 16 packets or 40 ms, at most 500 kbit/s |
-//! | draft-johansson-rmcat-scream-cc-00 | after a marker or 16 packets at once, else after 40 ms; 75 kbit/s, or what it takes to leave nothing untold |
-//! | estimate | when it falls by 3 % at once, else when it changes after 200 ms, else each second |
-//! | receiver report | each second |
+//! | draft-johansson-rmcat-scream-cc-00 | at once after a marker or 16 packets, otherwise after 40 ms; at most 75 kbit/s unless packets would remain unreported |
+//! | estimate | at once if it falls by 3 %, 200 ms if it changes, otherwise 1 s |
+//! | receiver report | 1 s |
 //!
 //! A packet that arrives more than half a second after a higher number was reported is not reported, because
 //! it is no longer known whether it arrived before.

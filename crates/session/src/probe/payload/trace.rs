@@ -175,9 +175,9 @@ mod tests {
         );
         assert!(message("bytes\n100\n").starts_with("sizes.csv:1: \"bytes\" names no known columns"));
         assert!(message("1,2,3\n").starts_with("sizes.csv:1: "));
-        assert!(message("-5\n").contains("is no size"));
-        assert!(message("1.5\n").contains("is no size"));
-        assert!(message("nan,5\n").contains("is no time"));
+        assert!(message("-5\n").contains("is not a size"));
+        assert!(message("1.5\n").contains("is not a size"));
+        assert!(message("nan,5\n").contains("is not a time"));
         for empty in ["", "\n\n", "# nothing\n", "size_bytes\n"] {
             assert!(message(empty).starts_with("sizes.csv: no sizes"), "{empty:?}");
         }

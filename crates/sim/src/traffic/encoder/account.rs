@@ -21,7 +21,7 @@ pub enum BurstSize {
 impl BurstSize {
     pub(super) fn check(self) -> Result<(), SourceError> {
         if let Self::Frames(times) = self {
-            parameter("a burst in mean frames", times, 1.0..=1e3, "1 to 1000")?;
+            parameter("burst in mean frames", times, 1.0..=1e3, "1 to 1000")?;
         }
         Ok(())
     }

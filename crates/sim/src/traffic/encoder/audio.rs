@@ -118,7 +118,10 @@ mod tests {
         assert!(Audio::new(slow, Timestamp::ZERO).is_err());
         let long = AudioConfig { packet_time: TimeDelta::from_millis(1001), ..config };
         assert!(
-            Audio::new(long, Timestamp::ZERO).unwrap_err().to_string().contains("packet time in ms of 1001")
+            Audio::new(long, Timestamp::ZERO)
+                .unwrap_err()
+                .to_string()
+                .contains("packet time in ms must be 1 to 1000, found 1001")
         );
     }
 }

@@ -113,7 +113,7 @@ impl Period {
         if (1_000_000..=1_000_000_000).contains(&nanos) {
             Ok(Self { numerator: nanos as u128, denominator: 1 })
         } else {
-            let (what, range) = ("a packet time in ms", "1 to 1000");
+            let (what, range) = ("packet time in ms", "1 to 1000");
             Err(SourceError::Parameter { what, found: time.as_millis(), range })
         }
     }

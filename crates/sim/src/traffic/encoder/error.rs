@@ -13,11 +13,11 @@ pub enum SourceError {
     #[error(transparent)]
     Rates(#[from] RateRangeError),
     /// The frame rate is outside 1 to 1000 Hz.
-    #[error("a frame rate of {0} Hz: it must be 1 to 1000 Hz")]
+    #[error("frame rate must be 1 to 1000 Hz, found {0} Hz")]
     FrameRate(f64),
     /// Frames at the lowest rate would be smaller than the minimum frame size.
     #[error(
-        "{rate} at {hertz} Hz leaves less than {FRAME_MIN} to a frame: raise the lowest rate, or lower the frame rate"
+        "{rate} at {hertz} Hz gives frames below {FRAME_MIN}: raise the lowest rate, or lower the frame rate"
     )]
     FrameTooSmall {
         /// The lowest rate.
@@ -26,7 +26,7 @@ pub enum SourceError {
         hertz: f64,
     },
     /// The interval of packets of this size at this rate is out of range.
-    #[error("packets of {size} at {rate}: write 1 to 65535 B, and a rate that sends one every 1 us to 1 h")]
+    #[error("packets of {size} at {rate}: the size must be 1 to 65535 B, and the interval 1 us to 1 h")]
     Packets {
         /// The size of one packet.
         size: DataSize,
@@ -34,7 +34,7 @@ pub enum SourceError {
         rate: DataRate,
     },
     /// A number is outside its range.
-    #[error("{what} of {found}: it must be {range}")]
+    #[error("{what} must be {range}, found {found}")]
     Parameter {
         /// Name of the parameter.
         what: &'static str,
@@ -44,7 +44,7 @@ pub enum SourceError {
         range: &'static str,
     },
     /// The traces do not form a ladder.
-    #[error("the ladder of traces is of no use: {0}")]
+    #[error("invalid ladder of traces: {0}")]
     Ladder(&'static str),
 }
 

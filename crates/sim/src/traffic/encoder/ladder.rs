@@ -35,13 +35,13 @@ impl TraceLadder {
             return Err(SourceError::Ladder("it has no frames"));
         }
         if first.0 == DataRate::ZERO {
-            return Err(SourceError::Ladder("its lowest rate is zero"));
+            return Err(SourceError::Ladder("the lowest rate must be above 0 bit/s, found zero"));
         }
         if rungs.iter().any(|(_, sizes)| sizes.len() != frames) {
-            return Err(SourceError::Ladder("its rungs differ in their number of frames"));
+            return Err(SourceError::Ladder("all rungs must have the same number of frames"));
         }
         if !rungs.is_sorted_by(|low, high| low.0 < high.0) {
-            return Err(SourceError::Ladder("its rates do not ascend"));
+            return Err(SourceError::Ladder("the rates must be ascending"));
         }
         Ok(Self { frame_rate, rungs })
     }
@@ -145,22 +145,22 @@ impl SyntheticScene {
     /// The frame sizes in mean frames.
     fn weights<R: Rng>(self, rng: &mut R) -> Result<Vec<f64>, SourceError> {
         let Self { frames, settled_after, key_frame, spread, memory } = self;
-        parameter("a spread", spread, 0.0..=1.0, "0 to 1")?;
-        parameter("a memory", memory, 0.0..=0.999, "0 to 0.999")?;
-        parameter("a settling time in frames", settled_after as f64, 2.0..=1e6, "2 to 1000000")?;
+        parameter("spread", spread, 0.0..=1.0, "0 to 1")?;
+        parameter("memory", memory, 0.0..=0.999, "0 to 0.999")?;
+        parameter("settling time in frames", settled_after as f64, 2.0..=1e6, "2 to 1000000")?;
         let longer = settled_after as f64 + 1.0;
         parameter(
-            "a length in frames",
+            "length in frames",
             frames as f64,
             longer..=1e6,
-            "longer than it settles, at most 1000000",
+            "more than the settling time, at most 1000000",
         )?;
         let max = settled_after as f64 - 0.5;
         parameter(
-            "a key frame in mean frames",
+            "key frame in mean frames",
             key_frame,
             1.0..=max,
-            "at least 1, less than what repays it",
+            "at least 1 and below the settling time",
         )?;
 
         let mut state: f64 = StandardNormal.sample(rng);
@@ -242,7 +242,10 @@ mod tests {
         assert!(rejected(vec![(kbps(1), vec![])]).contains("no frames"));
         assert!(rejected(vec![(kbps(0), sizes(&[1]))]).contains("zero"));
         assert!(rejected(vec![(kbps(2), sizes(&[1])), (kbps(2), sizes(&[1]))]).contains("ascend"));
-        assert!(rejected(vec![(kbps(1), sizes(&[1])), (kbps(2), sizes(&[1, 2]))]).contains("differ"));
+        assert!(
+            rejected(vec![(kbps(1), sizes(&[1])), (kbps(2), sizes(&[1, 2]))])
+                .contains("same number of frames")
+        );
     }
 
     #[test]

@@ -5,10 +5,10 @@
 //!
 //! | source | frames | follows the target |
 //! |---|---|---|
-//! | [`Cbr`] | packets of one size at one rate | never |
-//! | [`Audio`] | one for each packet time at one rate | never |
+//! | [`Cbr`] | packets of constant size at a constant rate | never |
+//! | [`Audio`] | one per packet time at a constant rate | never |
 //! | [`PerfectEncoder`] | the target over the frame rate, to the byte; key frames repaid | after a fixed lag |
-//! | [`Noisy`] | those of another source, with random deviations in size | as the other one |
+//! | [`Noisy`] | those of another source, with random deviations in size | as the other source |
 //! | [`StatisticalEncoder`] | Laplacian around the target; bursts at abrupt changes (RFC 8593 §5) | damped |
 //! | [`TraceEncoder`] | interpolated from a ladder of traces (RFC 8593 §6) | at once |
 //! | [`HybridEncoder`] | of a trace; bursts at abrupt changes (RFC 8593 §7) | damped |

@@ -29,7 +29,7 @@ impl<S: MediaSource, R: Rng> Noisy<S, R> {
     ///
     /// [`SourceError::Parameter`] if the scale is out of range.
     pub fn new(source: S, scale: f64, rng: R) -> Result<Self, SourceError> {
-        check_scale("a scale of frame sizes", scale)?;
+        check_scale("scale of frame sizes", scale)?;
         Ok(Self { source, scale, rng })
     }
 }

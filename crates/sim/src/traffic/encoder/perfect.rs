@@ -82,7 +82,7 @@ impl PerfectEncoder {
         if let Some(KeyFrames { size, repaid_in, interval }) = key_frames {
             size.check()?;
             for (what, frames) in
-                [("frames to repay a key frame", repaid_in), ("a key-frame interval", interval.unwrap_or(2))]
+                [("frames to repay a key frame", repaid_in), ("key-frame interval", interval.unwrap_or(2))]
             {
                 if !(2..=1_000_000).contains(&frames) {
                     return Err(SourceError::Parameter { what, found: frames.into(), range: "2 to 1000000" });
@@ -248,9 +248,9 @@ mod tests {
         let rejected = |config| PerfectEncoder::new(config, Timestamp::ZERO).unwrap_err().to_string();
         let limits = RateRange::new(DataRate::from_bps(2_399), DataRate::from_bps(5_000)).unwrap();
         let message = rejected(PerfectConfig { limits, ..PerfectConfig::default() });
-        assert!(message.starts_with("2.399 kbit/s at 30 Hz leaves less than 10 B to a frame"), "{message}");
+        assert!(message.starts_with("2.399 kbit/s at 30 Hz gives frames below 10 B"), "{message}");
         let keys = KeyFrames { size: BurstSize::Frames(2.0), repaid_in: 1, interval: None };
         let message = rejected(PerfectConfig { key_frames: Some(keys), ..PerfectConfig::default() });
-        assert_eq!(message, "frames to repay a key frame of 1: it must be 2 to 1000000");
+        assert_eq!(message, "frames to repay a key frame must be 2 to 1000000, found 1");
     }
 }

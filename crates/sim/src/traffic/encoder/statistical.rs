@@ -222,14 +222,20 @@ mod tests {
         };
         let base = StatisticalConfig::default();
         let table = [
-            (StatisticalConfig { size_scale: -0.1, ..base }, "a scale of frame sizes of -0.1"),
-            (StatisticalConfig { interval_scale: f64::NAN, ..base }, "a scale of frame intervals of NaN"),
-            (StatisticalConfig { burst_frames: 0, ..base }, "frames of a burst of 0"),
+            (
+                StatisticalConfig { size_scale: -0.1, ..base },
+                "scale of frame sizes must be 0 to 1, found -0.1",
+            ),
+            (
+                StatisticalConfig { interval_scale: f64::NAN, ..base },
+                "scale of frame intervals must be 0 to 1, found NaN",
+            ),
+            (StatisticalConfig { burst_frames: 0, ..base }, "frames per burst must be 1 to 1000, found 0"),
             (
                 StatisticalConfig { burst_size: BurstSize::Frames(0.5), ..base },
-                "a burst in mean frames of 0.5",
+                "burst in mean frames must be 1 to 1000, found 0.5",
             ),
-            (StatisticalConfig { abrupt_change: -1.0, ..base }, "an abrupt change of -1"),
+            (StatisticalConfig { abrupt_change: -1.0, ..base }, "abrupt change must be at least 0, found -1"),
         ];
         for (config, start) in table {
             let message = rejected(config);

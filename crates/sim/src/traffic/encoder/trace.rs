@@ -40,7 +40,7 @@ pub(super) struct Player {
 impl Player {
     pub(super) fn new(ladder: TraceLadder, skip: usize) -> Result<Self, SourceError> {
         if skip >= ladder.frames() {
-            return Err(SourceError::Ladder("it has no frames beyond those that are skipped"));
+            return Err(SourceError::Ladder("it has only skipped frames"));
         }
         Ok(Self { ladder, skip, position: 0 })
     }

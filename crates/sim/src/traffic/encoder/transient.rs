@@ -19,7 +19,7 @@ use super::{
 /// | symbol | field | default |
 /// |---|---|---|
 /// | `R_min`, `R_max` | `limits` | 150 kbit/s, 1.5 Mbit/s |
-/// | `R_v` at first | `start_rate` | 150 kbit/s |
+/// | initial `R_v` | `start_rate` | 150 kbit/s |
 /// | `FPS`, `1/t0` | `frame_rate` | 30 Hz |
 /// | `tau_v` | `reaction_latency` | 200 ms |
 /// | `K_d` | `burst_frames` | 8 |
@@ -91,10 +91,10 @@ impl<R: Rng> Transients<R> {
     pub(super) fn new(config: StatisticalConfig, start: Timestamp, rng: R) -> Result<Self, SourceError> {
         config.frame_rate.check(config.limits)?;
         config.burst_size.check()?;
-        check_scale("a scale of frame intervals", config.interval_scale)?;
-        check_scale("a scale of frame sizes", config.size_scale)?;
-        parameter("frames of a burst", config.burst_frames.into(), 1.0..=1e3, "1 to 1000")?;
-        parameter("an abrupt change", config.abrupt_change, 0.0..=f64::MAX, "at least 0")?;
+        check_scale("scale of frame intervals", config.interval_scale)?;
+        check_scale("scale of frame sizes", config.size_scale)?;
+        parameter("frames per burst", config.burst_frames.into(), 1.0..=1e3, "1 to 1000")?;
+        parameter("abrupt change", config.abrupt_change, 0.0..=f64::MAX, "at least 0")?;
         let target = config.limits.clamp(config.start_rate);
         Ok(Self {
             config,

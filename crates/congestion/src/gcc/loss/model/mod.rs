@@ -13,8 +13,8 @@
 //! |---|---|
 //! | observations and their average loss | `observations` |
 //! | the likelihood and its Newton step | `objective` |
-//! | the bandwidths that are tried | `candidates` |
-//! | what rules, holds and ramps | `state` |
+//! | the candidate bandwidths | `candidates` |
+//! | the limiting factor, holds and ramps | `state` |
 //! | the constants | `config` |
 //!
 //! The source is libwebrtc's `loss_based_bwe_v2.cc`, which is enabled by default there and not documented

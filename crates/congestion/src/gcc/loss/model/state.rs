@@ -1,11 +1,11 @@
 //! State of the loss model: what limits the rate, and how slowly the limit is raised again.
 //!
-//! | state | means | leaves it when |
+//! | state | meaning | ends when |
 //! |---|---|---|
-//! | [`DelayBased`](LossState::DelayBased) | losses do not matter | the bounded estimate is below both the delay-based rate and the maximum |
+//! | [`DelayBased`](LossState::DelayBased) | losses have no effect | the bounded estimate is below both the delay-based rate and the maximum |
 //! | [`Decreasing`](LossState::Decreasing) | losses limit the rate | the hold is over and the estimate rises |
-//! | [`IncreasingWithPadding`](LossState::IncreasingWithPadding) | it rises, and padding would show whether it may | it has not risen for as long as padding lasts |
-//! | [`Increasing`](LossState::Increasing) | the same where padding is switched off | it falls |
+//! | [`IncreasingWithPadding`](LossState::IncreasingWithPadding) | the rate rises, and padding tests whether it may | the rate has not risen for the duration of padding |
+//! | [`Increasing`](LossState::Increasing) | the same without padding | the rate falls |
 //!
 //! All states change to `DelayBased` when the estimate reaches the delay-based rate or the maximum.
 
