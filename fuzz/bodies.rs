@@ -1,4 +1,4 @@
-//! What each fuzz target does with its bytes. The ordinary tests replay the seeds in `fuzz/seeds` through the same code.
+//! Functions of the fuzz targets. The ordinary tests run the seeds in `fuzz/seeds` through the same code.
 
 #![allow(clippy::indexing_slicing, reason = "ports are below the length of the arrays")]
 
@@ -20,7 +20,7 @@ use giusto_session::probe::{
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-/// Every parser of datagrams; what is understood can be said again.
+/// All parsers of datagrams. A parsed datagram can be encoded again.
 pub(crate) fn datagram(bytes: &[u8]) {
     let _ = RtpHeader::parse(bytes);
     let mut sealed = bytes.to_vec();
@@ -29,13 +29,13 @@ pub(crate) fn datagram(bytes: &[u8]) {
     let _ = DataHeader::parse(bytes);
     if let Ok(message) = Message::decode(bytes) {
         let again = message.encode(0);
-        // Not-a-number is unlike itself, so the bytes are compared.
-        let decoded = Message::decode(&again).expect("what was encoded is understood");
+        // NaN is not equal to itself, so the bytes are compared.
+        let decoded = Message::decode(&again).expect("an encoded message is decoded");
         assert_eq!(decoded.encode(0), again);
     }
 }
 
-/// Every packet of RTCP and every element of an RTP extension; what is understood can be said again.
+/// All RTCP packets and all elements of RTP extensions. A parsed packet can be written again.
 pub(crate) fn rtcp(bytes: &[u8]) {
     if let Ok((RtpHeader { extension: Some(extension), .. }, _)) = RtpHeader::parse(bytes) {
         for element in ExtensionElements::of(extension, bytes).flatten() {
@@ -48,8 +48,8 @@ pub(crate) fn rtcp(bytes: &[u8]) {
         let mut unwrapper = TransportFeedbackUnwrapper::new();
         for packet in packets.with_report_count(count).flatten() {
             let mut again = Vec::new();
-            packet.write(&mut again).expect("what was read can be written");
-            let read: Vec<_> = Packets::new(&again).expect("what was written is RTCP").collect();
+            packet.write(&mut again).expect("a parsed packet is written");
+            let read: Vec<_> = Packets::new(&again).expect("a written packet is RTCP").collect();
             assert_eq!(read, [Ok(packet.clone())]);
             if let Packet::TransportFeedback(feedback) = &packet {
                 let _ = unwrapper.unwrap(feedback).map(Iterator::count);
@@ -58,7 +58,8 @@ pub(crate) fn rtcp(bytes: &[u8]) {
     }
 }
 
-/// A receiver that is told anything by a few addresses: no more bytes out than in, and time goes on.
+/// A receiver that gets arbitrary datagrams from a few addresses: it sends no more
+/// bytes than it receives, and its deadlines advance.
 pub(crate) fn session(bytes: &[u8]) {
     let passive = match bytes.first() {
         Some(0) => Some(Passive::Raw),
@@ -69,7 +70,7 @@ pub(crate) fn session(bytes: &[u8]) {
         ReceiverConfig { passive, max_streams: 4, ..ReceiverConfig::new([5; 32], ClockIdentity::default()) };
     let mut receiver = Receiver::new(config);
     let mut now = Timestamp::from_nanos(1_000_000_000);
-    // By address: what one paid for must not be spent on another.
+    // By address: the budget of one address must not be used for another.
     let mut budget = [0_i64; 6];
     let mut tokens = [StreamToken(0); 6];
     let mut rest = bytes.get(1..).unwrap_or_default();
@@ -83,7 +84,7 @@ pub(crate) fn session(bytes: &[u8]) {
             padded.resize(padded.len().max(OPENING_BYTES), 0);
         }
         let mut inbox = vec![(from, padded)];
-        // Whoever is challenged returns the cookie, so that the fuzzer reaches what lies behind.
+        // A challenge is answered with the cookie, so that the fuzzer reaches the code behind it.
         while let Some((from, bytes)) = inbox.pop() {
             budget[usize::from(from.port())] += bytes.len() as i64;
             let segment = if port % 2 == 0 { bytes.len() } else { 40 };
@@ -117,7 +118,7 @@ pub(crate) fn session(bytes: &[u8]) {
             budget[usize::from(transmit.to.port())] -= transmit.bytes.len() as i64;
         }
         while receiver.poll_event().is_some() {}
-        assert!(budget.iter().all(|left| *left >= 0), "more bytes out than in: {budget:?}");
+        assert!(budget.iter().all(|left| *left >= 0), "more bytes sent than received: {budget:?}");
         assert!(receiver.streams().count() <= 4);
     }
     receiver.stop(now);
@@ -161,7 +162,7 @@ fn format_of(choice: u8) -> StreamFormat {
     }
 }
 
-/// Every parser of text.
+/// All parsers of text.
 pub(crate) fn text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = text.parse::<DataRate>();

@@ -153,7 +153,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                 progress.say(format!("{streams}: {}", console::live_line(&live)));
             }
         }
-        if end.is_some_and(|end| clock.now() >= end) { Verdict::Stop } else { Verdict::GoOn }
+        if end.is_some_and(|end| clock.now() >= end) { Verdict::Stop } else { Verdict::Continue }
     });
     progress.clear();
     printed?;

@@ -17,8 +17,8 @@ use crate::{
 
 /// A congestion control algorithm, from which controllers are built: a small handle that is compared, ordered and hashed by name.
 ///
-/// A plain name is the published algorithm to the letter. The suffix `+giusto` marks a variant with changes of our own, which its
-/// configuration documents.
+/// A plain name is the algorithm exactly as published. The suffix `+giusto` marks a variant with our own
+/// changes, which its configuration documents.
 ///
 /// # Example
 ///
@@ -64,22 +64,22 @@ impl Algorithm {
         Self(Box::leak(Box::new(Entry { name, summary: "custom controller", requirements, build })))
     }
 
-    /// The name, as in scenarios and results.
+    /// The name used in scenarios and results.
     pub const fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// What the algorithm is, in one phrase.
+    /// Description of the algorithm in one phrase.
     pub const fn summary(self) -> &'static str {
         self.0.summary
     }
 
-    /// What its controllers need from their surroundings.
+    /// What its controllers require of the sender and the receiver.
     pub const fn requirements(self) -> Requirements {
         self.0.requirements
     }
 
-    /// Makes a controller with default options. Limits out of order are put in order ([`Limits::ordered`]).
+    /// Makes a controller with default options. Inconsistent limits are put in order ([`Limits::ordered`]).
     pub fn build(self, limits: Limits) -> Box<dyn Controller> {
         self.build_with(limits, Options::default())
     }
@@ -189,11 +189,12 @@ mod tests {
     /// 95th percentile of the queueing delay of a clean link of 3 Mbit/s after the start, in ms.
     fn queueing_delay(algorithm: Algorithm, options: Options) -> f64 {
         let scenario = Scenario { seconds: 40, ..Scenario::default() };
-        run_with(algorithm.build_with(scenario.limits, options), algorithm, scenario).wait_p95(20.0, 40.0)
+        run_with(algorithm.build_with(scenario.limits, options), algorithm, scenario)
+            .queue_delay_p95(20.0, 40.0)
     }
 
     #[test]
-    fn a_delay_target_moves_the_queueing_delay_where_there_is_one() {
+    fn the_delay_target_changes_the_queueing_delay_if_supported() {
         for algorithm in Algorithm::all() {
             let with =
                 |ms| queueing_delay(algorithm, Options { delay_target: Some(TimeDelta::from_millis(ms)) });
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn each_accepts_its_own_feedback_and_screams_discard_old_packets() {
+    fn each_accepts_its_feedback_and_scream_discards_old_packets() {
         for algorithm in Algorithm::all() {
             let requirements = algorithm.requirements();
             assert!(requirements.accepts(requirements.feedback), "{algorithm}");

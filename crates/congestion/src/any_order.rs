@@ -1,5 +1,5 @@
-//! Property tests of all controllers: any calls in any order keep the target within the limits and the work bounded, and a
-//! controller whose packets are all lost sends again.
+//! Property tests of all controllers. Calls in any order keep the target within the limits and the work
+//! bounded. A controller whose packets are all lost sends again.
 
 use giusto_pace::media::{Pacer, Permit};
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
@@ -33,7 +33,8 @@ struct Message {
     estimate: Option<u64>,
 }
 
-/// Calls that a real sender can make: no packet is larger than UDP can carry, and limits stay.
+/// Calls that a real sender can make: no packet is larger than a UDP datagram can be, and the limits do not
+/// change.
 fn possible() -> impl Strategy<Value = Call> {
     call().prop_map(|call| {
         let possible = |size: DataSize| size.min(DataSize::from_bytes(1500));
@@ -136,12 +137,12 @@ fn limits() -> impl Strategy<Value = Limits> {
     })
 }
 
-/// Those that share the rule of silence; `scream:v2` has its own, with tests of its own.
+/// Controllers that share the rule for missing feedback. `scream:v2` has its own rule and its own tests.
 fn with_window() -> Vec<Algorithm> {
     Algorithm::all().filter(|kind| kind.name().starts_with("scream:") && kind.name() != "scream:v2").collect()
 }
 
-fn tell(controller: &mut dyn Controller, now: Timestamp, call: &Call) {
+fn apply(controller: &mut dyn Controller, now: Timestamp, call: &Call) {
     match call {
         Call::Sent(packet) => controller.on_sent(now, packet),
         Call::Feedback(message) => {
@@ -162,8 +163,12 @@ fn tell(controller: &mut dyn Controller, now: Timestamp, call: &Call) {
     }
 }
 
-/// Sends for `time` whatever the pacer permits, and hears nothing; gives when.
-fn into_the_void(controller: &mut dyn Controller, begin: Timestamp, time: TimeDelta) -> Vec<Timestamp> {
+/// Sends whatever the pacer permits for `time`, without any feedback. Returns the send times.
+fn send_without_feedback(
+    controller: &mut dyn Controller,
+    begin: Timestamp,
+    time: TimeDelta,
+) -> Vec<Timestamp> {
     const SIZE: DataSize = DataSize::from_bytes(1200);
     let (mut now, mut departures, mut in_flight) = (begin, Vec::new(), DataSize::ZERO);
     let mut pacer = Pacer::new(pacer_config("scream:rfc8298".parse().unwrap()), controller.target().pacing);
@@ -205,7 +210,7 @@ proptest! {
         let mut has_begun = false;
         for (now, call) in calls {
             let now = Timestamp::from_nanos(now);
-            // Not all controllers look at streams; limits and routes alone do not begin a session.
+            // Not all controllers use the streams. Limits and routes alone do not begin a session.
             let counts = match call {
                 Call::Streams(_) => kind.name().starts_with("scream:d00"),
                 Call::Limits(_) | Call::RouteChange => has_begun,
@@ -215,7 +220,7 @@ proptest! {
             if counts {
                 latest = latest.max(now);
             }
-            tell(controller.as_mut(), now, &call);
+            apply(controller.as_mut(), now, &call);
             if let Call::Limits(new) = call {
                 limits = new.ordered();
             }
@@ -233,7 +238,7 @@ proptest! {
             prop_assert!(std::iter::from_fn(|| controller.next_probe()).count() <= 8);
             prop_assert!(controller.next_probe().is_none());
         }
-        // Left alone, it wants to be called each 10 ms at most.
+        // Without further input it asks to be called at most every 10 ms.
         let end = latest + TimeDelta::from_seconds(10);
         let mut wakes = 0;
         while let Some(next) = controller.next_timeout().filter(|&next| next < end && latest < end) {
@@ -246,22 +251,23 @@ proptest! {
     }
 
     #[test]
-    fn when_all_is_lost_it_sends_again(
+    fn it_sends_again_after_all_packets_are_lost(
         kind in prop::sample::select(with_window()),
         calls in prop::collection::vec((0u64..20_000_000_000, possible()), 0..40),
     ) {
         let mut controller = kind.build(Limits::default());
         for (now, call) in calls {
-            tell(controller.as_mut(), Timestamp::from_nanos(now), &call);
+            apply(controller.as_mut(), Timestamp::from_nanos(now), &call);
         }
-        // The last that is heard: nothing is in flight, for the controller and for the pacer that begins here.
+        // The last feedback: nothing is in flight, neither for the controller nor for the pacer that starts
+        // here.
         let begin = Timestamp::from_nanos(20_000_000_000);
         let size = DataSize::from_bytes(1200);
         let sent = SentPacket { sequence: 999, at: begin, size, probe: None, in_flight: size };
         let packets = vec![PacketReport { sent, arrival: None, ecn: Ecn::NotEct }];
-        tell(controller.as_mut(), begin, &Call::Feedback(Message { packets, ..Message::default() }));
-        let departures = into_the_void(controller.as_mut(), begin, TimeDelta::from_seconds(20));
-        // From the tenth second on at least a packet in each second, and about the minimum rate.
+        apply(controller.as_mut(), begin, &Call::Feedback(Message { packets, ..Message::default() }));
+        let departures = send_without_feedback(controller.as_mut(), begin, TimeDelta::from_seconds(20));
+        // From second 10 on: at least one packet per second, at about the minimum rate.
         for second in 10..20 {
             let from = begin + TimeDelta::from_seconds(second);
             let count = departures.iter().filter(|&&at| at >= from && at < from + TimeDelta::from_seconds(1)).count();
@@ -271,10 +277,11 @@ proptest! {
 }
 
 #[test]
-fn into_the_void_it_sends_about_50_kbit_per_second() {
+fn without_feedback_it_sends_about_50_kbps() {
     for kind in with_window() {
         let mut controller = kind.build(Limits::default());
-        let departures = into_the_void(controller.as_mut(), Timestamp::ZERO, TimeDelta::from_seconds(30));
+        let departures =
+            send_without_feedback(controller.as_mut(), Timestamp::ZERO, TimeDelta::from_seconds(30));
         let late = departures.iter().filter(|at| at.as_seconds() >= 10.0).count();
         let rate = late as f64 * 1200.0 * 8.0 / 20.0;
         assert!((20e3..=100e3).contains(&rate), "{kind}: {rate} bit/s");

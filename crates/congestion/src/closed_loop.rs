@@ -1,9 +1,10 @@
-//! A sender, a link and a receiver in one loop, to judge controllers by what they bring about.
+//! A sender, a link and a receiver in one closed loop, to test the effect of controllers.
 //!
-//! The link has a rate that may change with time, a drop-tail queue of 300 ms, a delay of 25 ms each way unless told otherwise, and may lose packets behind
-//! the queue at random. The sender has pictures, 30 a second, in packets of 1200 bytes, that leave through a [`Pacer`]; probes
-//! and padding are filled up. The receiver reports each 50 ms unless told otherwise, in steps of 250 µs, of 1/1024 s where RFC 8888 is
-//! spoken, or of 1/90 000 s where the first SCReAM's messages are.
+//! The link has a rate that may vary with time, a drop-tail queue of 300 ms, a one-way delay of 25 ms unless
+//! configured otherwise, and random loss behind the queue. The sender sends video at 30 frames per second, in
+//! packets of 1200 bytes, through a [`Pacer`]. Filler packets complete probes and padding. The receiver sends
+//! feedback every 50 ms unless configured otherwise. Arrival times have a resolution of 250 µs, of 1/1024 s
+//! with RFC 8888, and of 1/90 000 s with the messages of the SCReAM draft.
 
 use std::collections::VecDeque;
 
@@ -24,40 +25,41 @@ const PACKET: u64 = 1200;
 const QUEUE: TimeDelta = TimeDelta::from_millis(300);
 const FRAME: TimeDelta = TimeDelta::from_nanos(33_333_333);
 
-/// The pacer that the controller asks for.
+/// The pacer that the controller requires.
 pub(super) fn pacer_config(kind: Algorithm) -> PacerConfig {
     PacerConfig { burst: kind.requirements().pacer.burst, ..PacerConfig::libwebrtc() }
 }
 
-/// What happens.
+/// The path and the sender's behaviour.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scenario {
-    /// Seconds to Mbit/s. Zero: nothing passes.
+    /// Link rate in Mbit/s as a function of the time in seconds. Zero: nothing passes.
     pub(super) link: fn(f64) -> f64,
-    /// Seconds to the delay one way, in milliseconds.
+    /// One-way delay in milliseconds as a function of the time in seconds.
     pub(super) delay: fn(f64) -> f64,
-    /// What is lost behind the queue, 0 to 1.
+    /// Probability of loss behind the queue, 0 to 1.
     pub(super) loss: f64,
     pub(super) limits: Limits,
     pub(super) seconds: u64,
     pub(super) seed: u64,
-    /// The most that the media takes.
+    /// Maximum rate of the media.
     pub(super) media: DataRate,
-    /// A receiver that each second tells its losses and, as an estimate, half again what arrived; instead of packets.
+    /// Once per second, the receiver sends a receiver report and an estimate of 1.5 times the received rate,
+    /// instead of packet feedback.
     pub(super) reports_only: bool,
-    /// How often the receiver reports packets.
+    /// Interval of packet feedback.
     pub(super) feedback: TimeDelta,
-    /// Seconds to whether feedback is lost.
-    pub(super) deaf: fn(f64) -> bool,
+    /// Whether feedback is lost, as a function of the time in seconds.
+    pub(super) is_feedback_lost: fn(f64) -> bool,
     /// The codepoint of the packets.
     pub(super) ecn: Ecn,
-    /// The queue marks what waits for longer than this, in milliseconds, where the codepoint allows.
+    /// Queueing delay above which the queue marks packets with an ECN-capable codepoint, in milliseconds.
     pub(super) mark_above: f64,
-    /// Seconds to what the sender's host tells the controller then.
+    /// Changes that the sender's host reports to the controller, with the time in seconds.
     pub(super) changes: &'static [(f64, Change)],
 }
 
-/// What a host tells a controller at run time.
+/// A change that the host reports to a controller at run time.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Change {
     Limits(Limits),
@@ -76,7 +78,7 @@ impl Default for Scenario {
             media: DataRate::from_bps(u64::MAX),
             reports_only: false,
             feedback: TimeDelta::from_millis(50),
-            deaf: |_| false,
+            is_feedback_lost: |_| false,
             ecn: Ecn::NotEct,
             mark_above: f64::INFINITY,
             changes: &[],
@@ -84,38 +86,38 @@ impl Default for Scenario {
     }
 }
 
-/// What became of it.
+/// The measured results.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// Bits that arrived in each tenth of a second.
+    /// Bits that arrived in each interval of 100 ms.
     pub(super) arrived: Vec<u64>,
-    /// The media rate at the beginning of each tenth of a second, in bit/s.
+    /// Media rate at the beginning of each interval of 100 ms, in bit/s.
     pub(super) targets: Vec<u64>,
-    /// When a packet was sent, in seconds, and how long it waits in the queue of the link, in milliseconds.
-    pub(super) waits: Vec<(f64, f64)>,
+    /// Send time in seconds and queueing delay on the link in milliseconds, per packet.
+    pub(super) queue_delays: Vec<(f64, f64)>,
     pub(super) sent: u64,
-    /// Dropped by the queue; lost at random.
+    /// Packets dropped by the queue, and packets lost at random.
     pub(super) dropped: u64,
     pub(super) lost: u64,
-    /// Marked by the queue.
+    /// Packets marked by the queue.
     pub(super) marked: u64,
-    /// When a packet was sent, in seconds, and how long it had waited at the sender, in milliseconds.
-    pub(super) aged: Vec<(f64, f64)>,
+    /// Send time in seconds and queueing delay at the sender in milliseconds, per packet.
+    pub(super) sender_delays: Vec<(f64, f64)>,
     pub(super) decisions: Vec<Decision>,
     pub(super) probes: u64,
     pub(super) timeouts: u64,
-    /// For how many seconds padding was wanted.
-    pub(super) padded: f64,
+    /// Time with padding requested, in seconds.
+    pub(super) padding_seconds: f64,
 }
 
 impl Outcome {
-    /// The mean rate that arrived between two moments, in Mbit/s.
+    /// Mean received rate between two times, in Mbit/s.
     pub(super) fn mbps(&self, from: f64, to: f64) -> f64 {
         let places = (from * 10.0) as usize..(to * 10.0) as usize;
         self.arrived[places].iter().sum::<u64>() as f64 / 1e6 / (to - from)
     }
 
-    /// The first moment from which a second brings `mbps` on average.
+    /// First time after which the mean received rate over one second is at least `mbps`.
     pub(super) fn reaches(&self, after: f64, mbps: f64) -> Option<f64> {
         let first = (after * 10.0) as usize;
         let place = self.arrived[first..]
@@ -124,37 +126,37 @@ impl Outcome {
         Some((first + place) as f64 / 10.0)
     }
 
-    /// What 95 of 100 packets waited at most, of those sent between two moments.
-    pub(super) fn wait_p95(&self, from: f64, to: f64) -> f64 {
-        let within = self.waits.iter().filter(|&&(at, _)| at >= from && at < to);
-        let mut waits: Vec<f64> = within.map(|&(_, wait)| wait).collect();
-        waits.sort_by(f64::total_cmp);
-        waits.get(waits.len() * 95 / 100).copied().unwrap_or(0.0)
+    /// 95th percentile of the queueing delay on the link, for packets sent between two times.
+    pub(super) fn queue_delay_p95(&self, from: f64, to: f64) -> f64 {
+        let within = self.queue_delays.iter().filter(|&&(at, _)| at >= from && at < to);
+        let mut queue_delays: Vec<f64> = within.map(|&(_, wait)| wait).collect();
+        queue_delays.sort_by(f64::total_cmp);
+        queue_delays.get(queue_delays.len() * 95 / 100).copied().unwrap_or(0.0)
     }
 
-    /// What 95 of 100 packets waited at the sender at most, of those sent between two moments.
-    pub(super) fn age_p95(&self, from: f64, to: f64) -> f64 {
-        let within = self.aged.iter().filter(|&&(at, _)| at >= from && at < to);
+    /// 95th percentile of the queueing delay at the sender, for packets sent between two times.
+    pub(super) fn sender_delay_p95(&self, from: f64, to: f64) -> f64 {
+        let within = self.sender_delays.iter().filter(|&&(at, _)| at >= from && at < to);
         let mut ages: Vec<f64> = within.map(|&(_, age)| age).collect();
         ages.sort_by(f64::total_cmp);
         ages.get(ages.len() * 95 / 100).copied().unwrap_or(0.0)
     }
 
-    /// The share of all packets that the queue dropped.
+    /// Share of all packets that the queue dropped.
     pub(super) fn dropped_share(&self) -> f64 {
         self.dropped as f64 / self.sent as f64
     }
 
-    /// The media rate at a moment, in Mbit/s.
+    /// Media rate at a given time, in Mbit/s.
     pub(super) fn target(&self, at: f64) -> f64 {
         self.targets[(at * 10.0) as usize] as f64 / 1e6
     }
 
-    /// The least and the greatest media rate between two moments.
+    /// Minimum and maximum media rate between two times.
     pub(super) fn targets(&self, from: f64, to: f64) -> (f64, f64) {
         let within = &self.targets[(from * 10.0) as usize..(to * 10.0) as usize];
-        let (least, greatest) = (within.iter().min(), within.iter().max());
-        (*least.unwrap() as f64 / 1e6, *greatest.unwrap() as f64 / 1e6)
+        let (min, max) = (within.iter().min(), within.iter().max());
+        (*min.unwrap() as f64 / 1e6, *max.unwrap() as f64 / 1e6)
     }
 
     pub(super) fn has_cause(&self, wanted: impl Fn(&Cause) -> bool) -> bool {
@@ -162,24 +164,24 @@ impl Outcome {
     }
 }
 
-/// Lets `kind` run in `scenario`.
+/// Runs a controller of `kind` in `scenario`.
 pub(super) fn run(kind: Algorithm, scenario: Scenario) -> Outcome {
     run_with(kind.build(scenario.limits), kind, scenario)
 }
 
-/// Lets this very controller run in `scenario`, with the pacer of `kind`.
+/// Runs `controller` in `scenario`, with the pacer of `kind`.
 pub(super) fn run_with(controller: Box<dyn Controller>, kind: Algorithm, scenario: Scenario) -> Outcome {
     Loop::new(controller, kind, scenario).run()
 }
 
-/// The same with another pacer.
+/// Runs a controller of `kind` with another pacer.
 pub(super) fn run_paced(kind: Algorithm, pacer: PacerConfig, scenario: Scenario) -> Outcome {
     let mut this = Loop::new(kind.build(scenario.limits), kind, scenario);
     this.pacer = Pacer::new(pacer, this.controller.target().pacing);
     this.run()
 }
 
-/// When a feedback message arrives, the packets that it reports, or the losses and the estimate that it tells.
+/// Arrival time of a feedback message, with its packet reports or its loss report and receiver estimate.
 type Message = (Timestamp, Vec<PacketReport>, Option<(LossReport, DataRate)>);
 
 #[derive(Debug)]
@@ -189,26 +191,26 @@ struct Loop {
     controller: Box<dyn Controller>,
     pacer: Pacer,
     now: Timestamp,
-    /// Packets that wait at the sender: since when.
-    waiting: VecDeque<Timestamp>,
-    /// What is left over of a picture, in bytes.
+    /// Packets in the sender's queue: the time at which each was queued.
+    queue: VecDeque<Timestamp>,
+    /// Remaining bytes of a frame that do not fill a packet yet.
     rest: f64,
     next_frame: Timestamp,
     next_padding: Timestamp,
     next_feedback: Timestamp,
-    /// Bits in the queue of the link, as of `drained`.
+    /// Bits in the link's queue at time `drained`.
     backlog: f64,
     drained: Timestamp,
-    /// What was sent and not yet reported, with its arrival.
+    /// Packets that were sent and not yet reported, with their arrival times.
     flight: VecDeque<(SentPacket, Option<Timestamp>, Ecn)>,
     in_flight: DataSize,
-    /// Feedback on its way: when it arrives.
+    /// Feedback on its way to the sender, with its arrival time.
     returning: VecDeque<Message>,
     second: (u64, u64, u64),
-    /// Arrival times are told in steps of so many nanoseconds.
+    /// Resolution of the reported arrival times, in nanoseconds.
     step: u64,
     sequence: u64,
-    /// The first packet on the present route.
+    /// The first packet on the current route.
     first: u64,
     limits: Limits,
     changes: &'static [(f64, Change)],
@@ -225,7 +227,7 @@ impl Loop {
             controller,
             pacer,
             now: Timestamp::ZERO,
-            waiting: VecDeque::new(),
+            queue: VecDeque::new(),
             rest: 0.0,
             next_frame: Timestamp::ZERO,
             next_padding: Timestamp::ZERO,
@@ -264,7 +266,7 @@ impl Loop {
         self.outcome
     }
 
-    /// Everything that is due now.
+    /// Processes everything that is due now.
     fn step(&mut self) {
         while let Some((&(_, change), rest)) = self.changes.split_first()
             && self.next_change().is_some_and(|at| at <= self.now)
@@ -277,7 +279,7 @@ impl Loop {
             self.rest += rate.as_bps() as f64 / 8.0 * FRAME.as_seconds();
             let packets = (self.rest / PACKET as f64).floor();
             self.rest -= packets * PACKET as f64;
-            self.waiting.extend(std::iter::repeat_n(self.now, packets as usize));
+            self.queue.extend(std::iter::repeat_n(self.now, packets as usize));
             self.next_frame += FRAME;
         }
         if self.next_feedback <= self.now {
@@ -285,7 +287,7 @@ impl Loop {
             self.next_feedback += self.scenario.feedback;
         }
         while self.returning.front().is_some_and(|&(at, ..)| at <= self.now) {
-            self.hear();
+            self.deliver_feedback();
         }
         if self.controller.next_timeout().is_some_and(|at| at <= self.now) {
             self.controller.on_timeout(self.now, &self.queue());
@@ -324,16 +326,16 @@ impl Loop {
     }
 
     fn queue(&self) -> QueueState {
-        let oldest = self.waiting.front().map_or(TimeDelta::ZERO, |&since| self.now - since);
-        QueueState { size: DataSize::from_bytes(PACKET) * self.waiting.len() as u64, oldest }
+        let oldest = self.queue.front().map_or(TimeDelta::ZERO, |&since| self.now - since);
+        QueueState { size: DataSize::from_bytes(PACKET) * self.queue.len() as u64, oldest }
     }
 
-    /// Whether there is something to send: media, padding, or filling for a probe.
+    /// Whether there is anything to send: media, padding, or filler packets of a probe.
     fn sends(&self) -> bool {
-        !self.waiting.is_empty() || self.pacer.probe(self.now).is_some() || self.pads()
+        !self.queue.is_empty() || self.pacer.probe(self.now).is_some() || self.wants_padding()
     }
 
-    fn pads(&self) -> bool {
+    fn wants_padding(&self) -> bool {
         self.controller.target().padding > DataRate::ZERO && self.next_padding <= self.now
     }
 
@@ -353,8 +355,8 @@ impl Loop {
 
     fn send(&mut self) {
         let size = DataSize::from_bytes(PACKET);
-        if let Some(since) = self.waiting.pop_front() {
-            self.outcome.aged.push((self.now.as_seconds(), (self.now - since).as_millis()));
+        if let Some(since) = self.queue.pop_front() {
+            self.outcome.sender_delays.push((self.now.as_seconds(), (self.now - since).as_millis()));
         }
         let probe = self.pacer.on_sent(self.now, size);
         self.in_flight += size;
@@ -376,7 +378,7 @@ impl Loop {
         TimeDelta::from_seconds_f64((self.scenario.delay)(self.now.as_seconds()) / 1e3)
     }
 
-    /// Through the link: when it arrives, if it does.
+    /// Passes a packet through the link. Returns its arrival time unless it is lost.
     fn pass(&mut self, size: DataSize) -> (Option<Timestamp>, Ecn) {
         let at = self.now.as_seconds();
         let rate = (self.scenario.link)(at) * 1e6;
@@ -390,7 +392,7 @@ impl Loop {
         }
         let marked = self.scenario.ecn.is_capable() && wait * 1e3 > self.scenario.mark_above;
         let ecn = if marked { Ecn::Ce } else { self.scenario.ecn };
-        self.outcome.waits.push((at, wait * 1e3));
+        self.outcome.queue_delays.push((at, wait * 1e3));
         self.backlog += size.as_bits() as f64;
         if lost {
             self.outcome.lost += 1;
@@ -404,7 +406,7 @@ impl Loop {
         (Some(arrival), ecn)
     }
 
-    /// The receiver tells what came.
+    /// The receiver sends feedback.
     fn report(&mut self) {
         let came = |arrival: &Option<Timestamp>| arrival.is_some_and(|arrival| arrival <= self.now);
         let Some(last) = self.flight.iter().rposition(|(_, arrival, _)| came(arrival)) else { return };
@@ -417,7 +419,7 @@ impl Loop {
             })
             .collect();
         let at = self.now + self.delay();
-        if (self.scenario.deaf)(self.now.as_seconds()) {
+        if (self.scenario.is_feedback_lost)(self.now.as_seconds()) {
             return;
         }
         if !self.scenario.reports_only {
@@ -437,7 +439,7 @@ impl Loop {
         }
     }
 
-    fn hear(&mut self) {
+    fn deliver_feedback(&mut self) {
         let Some((_, mut packets, report)) = self.returning.pop_front() else { return };
         packets.retain(|packet| packet.sent.sequence >= self.first);
         if let Some(last) = packets.last() {
@@ -473,7 +475,7 @@ impl Loop {
 
     fn record(&mut self, until: Timestamp) {
         if self.controller.target().padding > DataRate::ZERO {
-            self.outcome.padded += (until - self.now).as_seconds();
+            self.outcome.padding_seconds += (until - self.now).as_seconds();
         }
         let tenth = |at: Timestamp| (at.as_seconds() * 10.0).ceil() as usize;
         for place in tenth(self.now)..tenth(until) {

@@ -23,7 +23,7 @@ pub trait Controller: Send + std::fmt::Debug {
     /// Handles feedback from the receiver.
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>);
 
-    /// Handles the deadline of [`next_timeout`](Self::next_timeout). `queue` is what waits at the sender.
+    /// Handles the deadline of [`next_timeout`](Self::next_timeout). `queue` is the sender's queue.
     fn on_timeout(&mut self, now: Timestamp, queue: &QueueState);
 
     /// The latest time at which [`on_timeout`](Self::on_timeout) must be called.
@@ -41,12 +41,13 @@ pub trait Controller: Send + std::fmt::Debug {
     /// What the controller may send now.
     fn target(&self) -> Target;
 
-    /// What the controller needs. Constant during a session. By default [`Requirements::DEFAULT`].
+    /// The requirements of the controller. They are constant during a session. Default:
+    /// [`Requirements::DEFAULT`].
     fn requirements(&self) -> Requirements {
         Requirements::DEFAULT
     }
 
-    /// Takes the next probe to send, until there is none. By default there are no probes.
+    /// Takes the next probe to send. Returns `None` when there are no more. Default: no probes.
     fn next_probe(&mut self) -> Option<Probe> {
         None
     }
@@ -55,8 +56,9 @@ pub trait Controller: Send + std::fmt::Debug {
     /// default.
     fn on_streams(&mut self, _now: Timestamp, _streams: &[StreamState]) {}
 
-    /// Share of [`Target::media`] of each stream, headers included, in the order of [`on_streams`](Self::on_streams). Empty, which is
-    /// the default, if the controller has no rate control for each stream: then the sender divides the target by priority.
+    /// Share of [`Target::media`] of each stream, headers included, in the order of
+    /// [`on_streams`](Self::on_streams). Empty (the default) if the controller does not control the rate of
+    /// each stream: then the sender divides the target by priority.
     fn stream_targets(&self) -> &[DataRate] {
         &[]
     }

@@ -6,14 +6,12 @@ use crate::{
     requirements::Requirements,
 };
 
-/// Makes a controller.
 pub(crate) type Build = dyn Fn(Limits, Options) -> Box<dyn Controller> + Send + Sync;
 
 /// A controller that can be made by name.
 pub(crate) struct Entry {
-    /// Name in scenarios and results.
     pub(crate) name: &'static str,
-    /// What it is, in one phrase.
+    /// Description in one phrase.
     pub(crate) summary: &'static str,
     pub(crate) requirements: Requirements,
     pub(crate) build: &'static Build,

@@ -26,15 +26,15 @@ pub struct PacketReport {
     /// [`FeedbackKind::ScreamDraft`](crate::requirements::FeedbackKind) only the time of the highest packet of a source is exact:
     /// the others have arrived by then.
     pub arrival: Option<PeerTimestamp>,
-    /// ECN codepoint with which it arrived, if the feedback has it; otherwise Not-ECT.
+    /// ECN codepoint on arrival, if the feedback contains it; otherwise Not-ECT.
     pub ecn: Ecn,
 }
 
 /// One feedback message, whatever its format on the wire.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Feedback<'a> {
-    /// Packets reported for the first time, and packets that were reported as lost before and have arrived; in order of their
-    /// sequence. Empty for messages that do not report packets.
+    /// Packets that are reported for the first time, and packets that were reported as lost before but have
+    /// arrived. In order of their sequence numbers. Empty for messages without packet reports.
     pub packets: &'a [PacketReport],
     /// Round-trip time, if the message gives one.
     pub round_trip: Option<TimeDelta>,
@@ -57,24 +57,24 @@ pub struct LossReport {
     pub expected_packets: u64,
 }
 
-/// Packets waiting at the sender.
+/// The sender's queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueState {
-    /// Bytes waiting.
+    /// Size of all queued packets.
     pub size: DataSize,
-    /// Age of the oldest waiting packet.
+    /// Age of the oldest queued packet.
     pub oldest: TimeDelta,
 }
 
 /// State of one media stream of the sender.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamState {
-    /// Weight among the adaptive streams; above 0.
+    /// Weight among the adaptive streams. Above 0.
     pub priority: f64,
     /// Lowest and highest rate that it can use, headers included. Equal if it does not adapt.
     pub usable: (DataRate, DataRate),
-    /// Whether it is paused and makes no frames.
+    /// Whether it is paused and produces no frames.
     pub paused: bool,
-    /// Its waiting packets.
+    /// Its queued packets.
     pub queue: QueueState,
 }

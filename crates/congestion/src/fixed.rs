@@ -10,11 +10,11 @@ use crate::{
     target::{Cause, Decision, Target},
 };
 
-/// Pacing rate in halves of the target rate: 2.5 times, as libwebrtc paces a stream without feedback, so that frames do not wait at
-/// the sender.
+/// Pacing rate in halves of the target rate. 2.5 times, as libwebrtc paces a stream without feedback, so that
+/// frames are not delayed at the sender.
 const PACING: u64 = 5;
 
-/// Sends at a constant rate. Losses are counted and change nothing.
+/// Sends at a constant rate. Losses are counted and have no effect on the rate.
 #[derive(Debug, Clone)]
 pub struct Fixed {
     rate: DataRate,
@@ -24,7 +24,7 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// Its requirements: any feedback will do.
+    /// Its requirements: it accepts any feedback.
     pub const REQUIREMENTS: Requirements = Requirements {
         feedback: FeedbackKind::ReceiverReports,
         accepted: &[
@@ -72,7 +72,7 @@ impl Controller for Fixed {
         }
     }
 
-    /// Nothing here depends on the route.
+    /// The route has no effect on this controller.
     fn on_route_change(&mut self, _now: Timestamp) {}
 
     fn requirements(&self) -> Requirements {
@@ -97,7 +97,7 @@ mod tests {
     use crate::feedback::PacketReport;
 
     #[test]
-    fn losses_are_counted_and_change_nothing() {
+    fn losses_are_counted_without_effect() {
         let rate = DataRate::from_bps(1_000_000);
         let mut fixed = Fixed::new(rate);
         assert_eq!(fixed.loss_ratio(), None);

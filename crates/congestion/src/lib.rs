@@ -6,9 +6,9 @@
 //! |---|---|
 //! | [`controller`] | the interface of a controller |
 //! | [`algorithm`] | controllers by name |
-//! | [`limits`], [`requirements`] | what a controller is given, and what it needs |
+//! | [`limits`], [`requirements`] | its configuration and its requirements |
 //! | [`feedback`], [`target`] | its input and its output |
-//! | [`history`] | turns RTCP messages into feedback |
+//! | [`history`] | converts RTCP messages to feedback |
 //! | [`fixed`] | a constant rate |
 //! | [`gcc`] | Google Congestion Control, and its parts |
 //! | [`scream`] | SCReAM in three generations |

@@ -40,7 +40,7 @@ pub struct Options {
     ///
     /// | controller | replaces |
     /// |---|---|
-    /// | `scream:rfc8298` | `QDELAY_TARGET_LO`, 100 ms (RFC 8298 §4.1.1.1), and `QDELAY_TARGET_HI` where that is lower |
+    /// | `scream:rfc8298` | `QDELAY_TARGET_LO`, 100 ms (RFC 8298 §4.1.1.1), and `QDELAY_TARGET_HI` if that is lower |
     /// | `scream:d00` | `OWD_TARGET`, 80 ms (draft-johansson-rmcat-scream-cc-00 §9.1.4) |
     /// | `scream:v2` | `QDELAY_TARGET_LO`, 60 ms (draft-ietf-ccwg-rfc8298bis-screamv2-01, "Reference Window Update") |
     pub delay_target: Option<TimeDelta>,

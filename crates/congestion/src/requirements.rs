@@ -1,4 +1,4 @@
-//! What a controller needs from its surroundings.
+//! Requirements of a controller on sender and receiver.
 
 use giusto_units::TimeDelta;
 
@@ -13,27 +13,27 @@ pub enum FeedbackKind {
     ScreamDraft,
     /// REMB: the receiver's estimate of the available rate.
     ReceiverEstimate,
-    /// Receiver reports only: the share of lost packets.
+    /// Receiver reports only: the loss ratio.
     ReceiverReports,
 }
 
-/// What a controller needs from its surroundings.
+/// Requirements of a controller on sender and receiver.
 ///
 /// The default is a controller that uses arrival times of packets, with libwebrtc's pacer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requirements {
-    /// The feedback for which the controller is designed. Default [`FeedbackKind::TransportWide`].
+    /// The feedback for which the controller was designed. Default [`FeedbackKind::TransportWide`].
     pub feedback: FeedbackKind,
     /// All feedback to which the controller reacts; it ignores other feedback. Default [`Self::ARRIVAL_TIMES`].
     pub accepted: &'static [FeedbackKind],
     /// How packets are paced. Default [`PacerSettings::LIBWEBRTC`].
     pub pacer: PacerSettings,
-    /// When waiting frames are too old to be sent. Default: never.
+    /// Maximum age of queued frames. Default: unlimited.
     pub staleness: Staleness,
     /// Whether the controller has a target of the queueing delay, which
     /// [`Options::delay_target`](crate::Options::delay_target) sets. Default `false`.
     pub delay_target: bool,
-    /// Whether the controller reduces its rate when the receiver asks for that
+    /// Whether the controller reduces its rate when the receiver requests it
     /// ([`Feedback::quench`](crate::Feedback::quench)). Default `false`.
     pub receiver_limit: bool,
 }
@@ -68,7 +68,8 @@ impl Default for Requirements {
 /// How a controller's packets should be paced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacerSettings {
-    /// Longest burst, in time at the pacing rate: packets leave at once while the debt is smaller. Zero: one packet at a time.
+    /// Maximum burst, in time at the pacing rate: packets are sent at once while the debt is smaller. Zero:
+    /// one packet at a time.
     pub burst: TimeDelta,
 }
 
@@ -81,11 +82,11 @@ impl PacerSettings {
     pub const SINGLE: Self = Self { burst: TimeDelta::ZERO };
 }
 
-/// When the frames of a stream are too old (draft-johansson-rmcat-scream-cc-00 §3.3).
+/// Maximum age of a stream's frames (draft-johansson-rmcat-scream-cc-00 §3.3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Staleness {
-    /// No frame is encoded while the oldest waiting packet is older than this. `None`: no frame is skipped.
+    /// No frame is encoded while the oldest queued packet is older than this. `None`: no frame is skipped.
     pub skip_after: Option<TimeDelta>,
-    /// Packets that have waited longer than this are discarded. `None`: they wait.
+    /// Queued packets older than this are discarded. `None`: none are discarded.
     pub discard_after: Option<TimeDelta>,
 }

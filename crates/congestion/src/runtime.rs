@@ -1,4 +1,4 @@
-//! Tests of what a host changes at run time: limits and route.
+//! Tests of changes at run time: limits and route.
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
@@ -20,7 +20,7 @@ const fn limits(min: u64, start: u64, max: u64) -> Limits {
 
 const WIDE: Limits = limits(30, 300, 5000);
 
-/// All that adapt to packets.
+/// All controllers that react to packet feedback.
 fn adaptive() -> impl Iterator<Item = Algorithm> {
     Algorithm::all().filter(|algorithm| !["fixed", "gcc:remb"].contains(&algorithm.name()))
 }
@@ -63,22 +63,22 @@ fn a_target_outside_new_limits_moves_at_once() {
     }
 }
 
-/// On 3 Mbit/s: at most 0.5 Mbit/s from 30 s to 40 s.
+/// On 3 Mbit/s: a maximum of 0.5 Mbit/s from 30 s to 40 s.
 const NARROWED: &[(f64, Change)] =
     &[(30.0, Change::Limits(limits(30, 300, 500))), (40.0, Change::Limits(WIDE))];
 
 #[test]
-fn lowered_limits_hold_and_raised_ones_let_the_rate_grow() {
-    // The thesis raises its rate by at most 8 % each 3 s: in this time it meets no limit.
+fn lowered_limits_apply_and_raised_ones_permit_growth() {
+    // The thesis raises its rate by at most 8 % every 3 s and does not reach a limit in this time.
     for algorithm in adaptive().filter(|algorithm| algorithm.name() != "gcc:thesis") {
         let scenario = Scenario { limits: WIDE, seconds: 80, changes: NARROWED, ..Scenario::default() };
         let outcome = run(algorithm, scenario);
         let (_, before) = outcome.targets(10.0, 29.9);
         assert!(before > 1.0, "{algorithm}: {before}");
-        let (_, most) = outcome.targets(30.1, 39.9);
-        assert!((0.4..=0.5).contains(&most), "{algorithm}: {most}");
-        let (_, most) = outcome.targets(45.0, 79.0);
-        assert!(most > 1.0 && most > 0.5 * before, "{algorithm}: {most} after {before}");
+        let (_, max) = outcome.targets(30.1, 39.9);
+        assert!((0.4..=0.5).contains(&max), "{algorithm}: {max}");
+        let (_, max) = outcome.targets(45.0, 79.0);
+        assert!(max > 1.0 && max > 0.5 * before, "{algorithm}: {max} after {before}");
     }
 }
 
@@ -96,7 +96,7 @@ fn a_raised_maximum_is_probed_by_libwebrtc() {
     }
 }
 
-/// From 20 s on the route has 200 instead of 25 ms each way.
+/// From 20 s on the one-way delay is 200 ms instead of 25 ms.
 fn rerouted(algorithm: Algorithm, changes: &'static [(f64, Change)]) -> Outcome {
     let delay = |at: f64| if at < 20.0 { 25.0 } else { 200.0 };
     let limits = limits(30, 300, 2000);
@@ -115,22 +115,27 @@ fn a_route_change_restarts_at_the_start_rate() {
 }
 
 #[test]
-fn a_longer_route_is_not_taken_for_a_queue() {
+fn a_longer_route_does_not_count_as_queueing() {
     for algorithm in adaptive().filter(|algorithm| algorithm.name().starts_with("scream:")) {
-        // The path carries 3 Mbit/s, so 2 Mbit/s meet no queue: what lowers the rate is the old base delay.
-        let [kept, told] = [&[], REROUTED].map(|changes| rerouted(algorithm, changes));
+        // The path carries 3 Mbit/s, so 2 Mbit/s do not cause a queue. Only the old base delay can reduce the
+        // rate.
+        let [kept, reset] = [&[], REROUTED].map(|changes| rerouted(algorithm, changes));
         let (_, kept) = kept.targets(40.0, 69.0);
-        let (least, told) = told.targets(60.0, 69.0);
-        assert!(told > 1.9 && least > 1.5, "{algorithm}: {least} {told}");
-        assert!(told >= kept, "{algorithm}: {told} {kept}");
+        let (min, reset) = reset.targets(60.0, 69.0);
+        assert!(reset > 1.9 && min > 1.5, "{algorithm}: {min} {reset}");
+        assert!(reset >= kept, "{algorithm}: {reset} {kept}");
     }
 }
 
 #[test]
 fn libwebrtc_probes_a_new_route() {
     for name in ["gcc:libwebrtc", "gcc:libwebrtc+giusto"] {
-        let [kept, told] = [&[], REROUTED].map(|changes| rerouted(name.parse().unwrap(), changes));
-        assert!(told.probes >= kept.probes + 2, "{name}: {} {}", told.probes, kept.probes);
-        assert!(told.reaches(20.0, 1.8).is_some_and(|at| at < 26.0), "{name}: {:?}", told.reaches(20.0, 1.8));
+        let [kept, reset] = [&[], REROUTED].map(|changes| rerouted(name.parse().unwrap(), changes));
+        assert!(reset.probes >= kept.probes + 2, "{name}: {} {}", reset.probes, kept.probes);
+        assert!(
+            reset.reaches(20.0, 1.8).is_some_and(|at| at < 26.0),
+            "{name}: {:?}",
+            reset.reaches(20.0, 1.8)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The table of all controllers: a new controller is one row.
+//! The table of all controllers. Adding a controller adds one row.
 
 #[cfg(feature = "thesis")]
 use crate::gcc::thesis::ThesisController;
@@ -19,10 +19,10 @@ use crate::{
     },
 };
 
-/// Why building a preset cannot fail; a test builds each.
+/// Why building a preset cannot fail. A test builds each preset.
 const PRESET_IS_VALID: &str = "the constants of a preset are within their ranges";
 
-/// In the order in which lists show them.
+/// In the order of lists.
 pub(crate) static TABLE: &[Entry] = &[
     Entry {
         name: "fixed",
@@ -105,12 +105,12 @@ pub(crate) static TABLE: &[Entry] = &[
 
 fn rfc8298(mut config: Rfc8298Config, options: Options) -> ScreamRfc8298 {
     config.delay_target = options.delay_target.unwrap_or(config.delay_target);
-    config.delay_target_most = config.delay_target_most.max(config.delay_target);
+    config.max_delay_target = config.max_delay_target.max(config.delay_target);
     ScreamRfc8298::new(config)
 }
 
 fn d00(mut config: D00Config, options: Options) -> ScreamD00 {
     config.delay_target = options.delay_target.unwrap_or(config.delay_target);
-    config.delay_target_most = config.delay_target_most.max(config.delay_target);
+    config.max_delay_target = config.max_delay_target.max(config.delay_target);
     ScreamD00::new(config)
 }

@@ -2,14 +2,14 @@
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-/// What a sender may send.
+/// Rates and limits for the sender.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Target {
     /// Rate of the media, headers included.
     pub media: DataRate,
-    /// Rate at which waiting packets leave.
+    /// Rate at which queued packets are sent.
     pub pacing: DataRate,
-    /// Rate up to which the sender should add padding where the media has less. Zero: no padding.
+    /// Rate up to which the sender should add padding if the media rate is lower. Zero: no padding.
     pub padding: DataRate,
     /// Limit of the bytes in flight, if the algorithm has one.
     pub window: Option<DataSize>,
@@ -22,15 +22,15 @@ pub struct Probe {
     pub cluster: u32,
     /// Sending rate.
     pub rate: DataRate,
-    /// Least duration.
+    /// Minimum duration.
     pub duration: TimeDelta,
-    /// Least number of packets.
+    /// Minimum number of packets.
     pub packets: u32,
-    /// Packets leave in batches of this much time at the rate.
+    /// Packets are sent in batches of this duration at the rate.
     pub batch: TimeDelta,
 }
 
-/// State of the queue, as the delay shows it.
+/// State of the queue according to the delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -55,7 +55,7 @@ pub enum Cause {
     Start,
     /// The delay: its trend compared with the threshold.
     Delay {
-        /// Verdict of the detector.
+        /// Signal of the detector.
         signal: Signal,
         /// Trend, in ms.
         trend_ms: f64,
@@ -72,7 +72,7 @@ pub enum Cause {
         /// 0 to 1.
         ratio: f64,
     },
-    /// The received rate bounds the target.
+    /// The received rate limits the target.
     AcknowledgedRate {
         /// Received rate, in bit/s.
         rate_bps: f64,
@@ -86,18 +86,18 @@ pub enum Cause {
     },
     /// A probe was due, but was suppressed because of the delay, the round-trip time or losses.
     ProbeSuppressed,
-    /// Packets wait at the sender, or frames are larger than the target allows.
+    /// The sender's queue is too long, or frames are larger than the target permits.
     SenderQueue {
-        /// Age of the oldest waiting packet, in ms.
+        /// Age of the oldest queued packet, in ms.
         waited_ms: f64,
     },
     /// The receiver requests a lower rate.
     SourceQuench,
-    /// The media uses less than the target, so that nothing can be learned about the path.
+    /// The media uses less than the target, so nothing can be learned about the path.
     ApplicationLimited,
-    /// The round-trip time is above its limit: the rate backs off.
+    /// RTT above limit: the rate is reduced.
     RoundTrip,
-    /// No feedback has arrived for too long: the rate backs off.
+    /// No feedback for too long: the rate is reduced.
     Silence,
     /// The lowest or highest configured rate.
     Limit,

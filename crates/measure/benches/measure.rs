@@ -1,7 +1,7 @@
-//! What does measuring one datagram cost? `cargo bench -p giusto-measure --bench measure`
+//! Cost of measuring one datagram. `cargo bench -p giusto-measure --bench measure`
 //!
-//! Each figure is for one call of `StreamMeter::on_arrival` in a stream of 5 million datagrams per second, as the mean over a
-//! batch; at that rate a datagram has 200 ns.
+//! Each figure is for one call of `StreamMeter::on_arrival` in a stream of 5 million datagrams per second, as
+//! the mean over a batch. At that rate there are 200 ns per datagram.
 
 use divan::{Bencher, black_box, counter::ItemsCount};
 use giusto_measure::{Arrival, ClockRelation, ErrorHistogram, MeterConfig, SequenceTracker, StreamMeter};
@@ -15,7 +15,8 @@ fn main() {
     divan::main();
 }
 
-/// A datagram that left on time, and arrived with up to 16 µs of noise. Its stamp is shared with its batch of `shared`.
+/// A datagram that was sent on time and arrived with up to 16 µs of noise. Batches of `shared` datagrams have
+/// the same timestamp.
 fn arrival(sequence: u64, shared: u64) -> Arrival {
     let due = sequence * GAP_NANOS;
     let batch = sequence - sequence % shared;
@@ -35,7 +36,7 @@ fn config(clocks: ClockRelation) -> MeterConfig {
     MeterConfig { rate: Some(rate), size: Some(SIZE), clocks, ..MeterConfig::default() }
 }
 
-/// Feeds batch after batch of one endless stream to one meter.
+/// Passes batches of one endless stream to one meter.
 fn measure(
     bencher: Bencher<'_, '_>,
     clocks: ClockRelation,

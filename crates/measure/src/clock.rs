@@ -1,4 +1,4 @@
-//! Offset and drift between our clock and the peer's.
+//! Offset and drift between the local clock and the peer's.
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
@@ -7,16 +7,16 @@ use super::{
     windows::{Merge, Windows},
 };
 
-/// How fast a clock may drift that nothing is known of, as a ratio: `PHI` of RFC 5905 §7.2, figure 6, 15 ppm.
+/// Assumed maximum drift of an unknown clock, as a ratio: `PHI` of RFC 5905 §7.2, figure 6, 15 ppm.
 const UNKNOWN_DRIFT: f64 = 15e-6;
 
-/// Windows kept; each keeps its sample of least delay.
+/// Maximum number of windows; each keeps its sample of minimum delay.
 const MAX_WINDOWS: usize = 128;
 
-/// The length of a window at first.
+/// The initial length of a window.
 const WINDOW: TimeDelta = TimeDelta::from_millis(500);
 
-/// Windows with samples before a drift is told.
+/// Number of windows with samples required for a drift estimate.
 const MIN_DRIFT_WINDOWS: usize = 8;
 
 /// One exchange with the peer: RFC 5905 §8.
@@ -44,18 +44,18 @@ impl ClockSample {
         clamped(doubled / 2)
     }
 
-    /// The time on the way there and back, `δ = (T4 − T1) − (T3 − T2)` (RFC 5905 §8).
+    /// The round-trip time, `δ = (T4 − T1) − (T3 − T2)` (RFC 5905 §8).
     #[inline]
     pub fn round_trip(&self) -> TimeDelta {
         (self.client_received - self.client_sent) - (self.server_sent - self.server_received)
     }
 
-    /// The moment on our clock for which the offset holds: half-way between request and reply.
+    /// The local time for which the offset holds: half-way between request and reply.
     fn middle(&self) -> Timestamp {
         self.client_sent + (self.client_received - self.client_sent) / 2
     }
 
-    /// Whether no clock ran backwards and the reply did not come before it was sent.
+    /// Whether no clock ran backwards, and the reply did not arrive before it was sent.
     fn is_causal(&self) -> bool {
         self.client_received >= self.client_sent
             && self.server_sent >= self.server_received
@@ -68,15 +68,16 @@ fn clamped(nanos: i128) -> TimeDelta {
     TimeDelta::from_nanos(i64::try_from(nanos).unwrap_or(bound))
 }
 
-/// How much faster the peer's clock runs than ours.
+/// Relative speed of the peer's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClockDrift {
-    /// In parts per million; negative where the peer's clock is slower.
+    /// In parts per million; negative if the peer's clock is slower.
     pub ppm: f64,
-    /// Standard error of `ppm`: about two thirds of such estimates lie this near the truth, 95 % within twice as much.
+    /// Standard error of `ppm`: about two thirds of such estimates are this close to the true value, 95 %
+    /// within twice as much.
     pub standard_error_ppm: f64,
-    /// Samples that the estimate rests on.
+    /// Number of samples of the estimate.
     pub samples: u32,
 }
 
@@ -84,38 +85,38 @@ pub struct ClockDrift {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClockEstimate {
-    /// The moment on our clock for which `offset` holds.
+    /// The local time for which `offset` holds.
     pub at: Timestamp,
     /// The peer's clock minus ours.
     pub offset: TimeDelta,
-    /// The offset is at most this far from the truth: half the round trip of the best sample, plus what the clocks may
-    /// have drifted apart since.
+    /// Maximum error of the offset: half the round-trip time of the best sample, plus the possible drift
+    /// since then.
     pub uncertainty: TimeDelta,
-    /// The drift, once enough samples over enough time tell it.
+    /// The drift, once there are enough samples over enough time.
     pub drift: Option<ClockDrift>,
-    /// Samples taken.
+    /// Number of samples.
     pub samples: u64,
 }
 
 impl ClockEstimate {
-    /// The peer's clock minus ours at another moment, by the drift if it is known.
+    /// The peer's clock minus ours at another time, using the drift if it is known.
     #[inline]
     pub fn offset_at(&self, at: Timestamp) -> TimeDelta {
         let ratio = self.drift.map_or(0.0, |drift| drift.ppm * 1e-6);
         self.offset + TimeDelta::from_nanos(((at - self.at).as_nanos() as f64 * ratio).round() as i64)
     }
 
-    /// The delay of a packet that the peer sent at `sent` and that arrived `at`: exact up to the error of the estimate, so
-    /// it may even be negative.
+    /// The delay of a packet that the peer sent at `sent` and that arrived at `at`. It has the error of the
+    /// estimate and may therefore be negative.
     #[inline]
     pub fn delay(&self, at: Timestamp, sent: PeerTimestamp) -> TimeDelta {
         sent.apparent_delay(at) + self.offset_at(at)
     }
 
-    /// The same estimate as the peer would put it: its clock is "ours" there.
+    /// The same estimate from the peer's point of view, whose clock is then the local one.
     #[must_use]
     pub fn reversed(self) -> Self {
-        // Of the order of the square of the drift, 1e-9, is neglected.
+        // Terms of the order of the squared drift, 1e-9, are neglected.
         Self {
             at: self.at + self.offset,
             offset: -self.offset,
@@ -127,11 +128,12 @@ impl ClockEstimate {
 
 /// Estimates offset and drift of the peer's clock from exchanges with it, in bounded memory.
 ///
-/// Queues only ever add to the round trip, and the sample with the shortest one is the least wrong. So of each window of
-/// time only the sample of minimum delay is kept, as in the clock filter of RFC 5905 §10. The offset comes from the kept
-/// sample with the least `δ / 2 + drift allowance · age`. The drift is the Theil–Sen slope (the median of the slopes of all
-/// pairs) over the half of the windows with the shortest round trips; its standard error comes from the median absolute
-/// deviation of the residuals. There are at most 128 windows, of 500 ms at first; when a run outgrows them, neighbours merge.
+/// Queueing only adds to the round-trip time, so the sample with the shortest one has the smallest error.
+/// Therefore only the sample of minimum delay is kept per window of time, as in the clock filter of RFC 5905
+/// §10. The offset comes from the kept sample with the smallest `δ / 2 + drift allowance · age`. The drift is
+/// the Theil–Sen slope (the median of the slopes of all pairs) over the half of the windows with the shortest
+/// round-trip times. Its standard error comes from the median absolute deviation of the residuals. There are
+/// at most 128 windows, initially of 500 ms; when there would be more, adjacent windows are merged.
 ///
 /// # Example
 ///
@@ -158,7 +160,7 @@ pub struct ClockEstimator {
     rejected: u64,
 }
 
-/// The sample of least delay in a window.
+/// The sample of minimum delay in a window.
 #[derive(Debug, Clone, Copy, Default)]
 struct Best(Option<Reduced>);
 
@@ -183,7 +185,7 @@ impl Default for ClockEstimator {
 }
 
 impl ClockEstimator {
-    /// No samples yet.
+    /// An estimator without samples.
     pub fn new() -> Self {
         Self {
             windows: Windows::new(MAX_WINDOWS, WINDOW),
@@ -193,7 +195,8 @@ impl ClockEstimator {
         }
     }
 
-    /// Takes one exchange. One that cannot have happened (a negative round trip or a clock running backwards) is rejected.
+    /// Adds an exchange. An impossible one (a negative round-trip time, or a clock running backwards) is
+    /// rejected.
     pub fn on_sample(&mut self, sample: &ClockSample) {
         if !sample.is_causal() {
             self.rejected += 1;
@@ -214,14 +217,14 @@ impl ClockEstimator {
         &self.round_trips
     }
 
-    /// Samples that cannot have happened.
+    /// Number of rejected samples.
     #[inline]
     pub fn rejected(&self) -> u64 {
         self.rejected
     }
 
-    /// The estimate of the peer's clock at the time of the latest sample; `None` before the first one. It looks at all
-    /// pairs of windows: for now and then, not for every packet.
+    /// The estimate of the peer's clock at the time of the latest sample; `None` before the first one.
+    /// Compares all pairs of windows: do not call it for every packet.
     pub fn estimate(&self) -> Option<ClockEstimate> {
         let samples: Vec<Reduced> = self.windows.iter().filter_map(|best| best.0).collect();
         let drift = drift_of(&samples);
@@ -241,7 +244,8 @@ impl ClockEstimator {
     }
 }
 
-/// The Theil–Sen slope over the half of the samples with the shortest round trips; `None` for too few.
+/// The Theil–Sen slope over the half of the samples with the shortest round-trip times; `None` if there are
+/// too few.
 fn drift_of(samples: &[Reduced]) -> Option<ClockDrift> {
     if samples.len() < MIN_DRIFT_WINDOWS {
         return None;
@@ -277,14 +281,14 @@ fn drift_of(samples: &[Reduced]) -> Option<ClockDrift> {
     let count = points.len() as f64;
     let mean_time = points.iter().map(|(time, _)| time).sum::<f64>() / count;
     let spread = points.iter().map(|(time, _)| (time - mean_time).powi(2)).sum::<f64>();
-    // Least squares would have deviation / √spread, with two degrees of freedom spent; Theil–Sen's efficiency against it is
-    // 3 / π for normal errors.
+    // Least squares would have deviation / √spread, with two degrees of freedom used; the efficiency of
+    // Theil–Sen relative to it is 3 / π for normal errors.
     let error =
         deviation * (count / (count - 2.0)).sqrt() * (std::f64::consts::PI / 3.0).sqrt() / spread.sqrt();
     Some(ClockDrift { ppm: slope * 1e6, standard_error_ppm: error * 1e6, samples: points.len() as u32 })
 }
 
-/// The median, of an even number of values the upper one of the middle pair; `None` of nothing.
+/// The median; of an even number of values the upper one of the middle pair. `None` if there are none.
 fn median(values: &mut [f64]) -> Option<f64> {
     let middle = values.len() / 2;
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
@@ -297,7 +301,7 @@ mod tests {
 
     use super::*;
 
-    /// A peer whose clock is `offset` ahead at our time zero and gains `ppm`.
+    /// A peer whose clock is `offset` ahead at the local time zero and gains `ppm`.
     struct Peer {
         offset: f64,
         ppm: f64,
@@ -323,7 +327,8 @@ mod tests {
         -mean * (1.0 - random.random::<f64>()).ln()
     }
 
-    /// Ten exchanges a second over a path of 5 ms each way, with queues of 2 ms on the way there and 0.3 ms back.
+    /// Ten exchanges per second over a path with one-way delays of 5 ms, and queueing delays of 2 ms to the
+    /// peer and 0.3 ms back.
     fn estimated(peer: &Peer, seconds: u32, seed: u64) -> ClockEstimate {
         let mut random = StdRng::seed_from_u64(seed);
         let mut estimator = ClockEstimator::new();
@@ -336,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_on_wire_formulas_are_those_of_the_rfc() {
+    fn the_on_wire_formulas_match_rfc_5905() {
         let sample = ClockSample {
             client_sent: Timestamp::from_nanos(100),
             server_received: PeerTimestamp::from_nanos(1_130),
@@ -366,13 +371,13 @@ mod tests {
     }
 
     #[test]
-    fn asymmetric_queues_shift_the_estimate_by_less_than_they_shift_a_single_sample() {
+    fn asymmetric_queues_affect_the_estimate_less_than_a_sample() {
         for seed in 0..20 {
             for ppm in [-80.0, 0.0, 35.0] {
                 let peer = Peer { offset: 7e9, ppm };
                 let estimate = estimated(&peer, 60, seed);
                 let error = estimate.offset.as_nanos() as f64 - peer.offset_at(estimate.at.as_nanos() as f64);
-                // A single sample is 0.85 ms off on average; the best of ten is about 0.1 ms off.
+                // A single sample has a mean error of 0.85 ms; the best of ten about 0.1 ms.
                 assert!((-0.3e6..0.3e6).contains(&error), "seed {seed}: {error}");
                 assert!((5e6..6e6).contains(&(estimate.uncertainty.as_nanos() as f64)), "{estimate:?}");
                 let drift = estimate.drift.unwrap();
@@ -384,17 +389,17 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_error_is_that_of_the_estimates() {
+    fn the_standard_error_matches_the_spread_of_estimates() {
         let drifts: Vec<_> = (0..100)
             .map(|seed| estimated(&Peer { offset: 0.0, ppm: 20.0 }, 60, seed).drift.unwrap())
             .collect();
-        let told = drifts.iter().map(|drift| drift.standard_error_ppm).sum::<f64>() / 100.0;
+        let estimated = drifts.iter().map(|drift| drift.standard_error_ppm).sum::<f64>() / 100.0;
         let found = (drifts.iter().map(|drift| (drift.ppm - 20.0).powi(2)).sum::<f64>() / 100.0).sqrt();
-        assert!((0.6..1.6).contains(&(told / found)), "told {told}, found {found}");
+        assert!((0.6..1.6).contains(&(estimated / found)), "estimated {estimated}, found {found}");
     }
 
     #[test]
-    fn a_long_run_in_few_windows_tells_the_drift_better() {
+    fn a_long_run_in_few_windows_improves_the_drift() {
         let peer = Peer { offset: 1e9, ppm: 12.5 };
         let drift = estimated(&peer, 3600, 1).drift.unwrap();
         assert!((drift.ppm - 12.5).abs() < 0.05, "{drift:?}");
@@ -402,12 +407,12 @@ mod tests {
     }
 
     #[test]
-    fn too_few_samples_tell_no_drift_and_the_uncertainty_grows_with_age() {
+    fn few_samples_give_no_drift_and_uncertainty_grows_with_age() {
         let peer = Peer { offset: 1e9, ppm: 0.0 };
         let mut estimator = ClockEstimator::new();
         assert_eq!(estimator.estimate(), None);
         estimator.on_sample(&peer.exchange(0.0, 1e6, 1e6));
-        // A far worse sample 10 s later: the old one, plus 15 ppm of 10 s, is better still.
+        // A far worse sample 10 s later: the old one is still better, even with 15 ppm of 10 s added.
         estimator.on_sample(&peer.exchange(10e9, 50e6, 1e6));
         let estimate = estimator.estimate().unwrap();
         assert_eq!(estimate.drift, None);
@@ -416,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_that_cannot_have_happened_are_rejected() {
+    fn impossible_exchanges_are_rejected() {
         let good = Peer { offset: 1e9, ppm: 0.0 }.exchange(1e9, 1e6, 1e6);
         let mut estimator = ClockEstimator::new();
         estimator.on_sample(&ClockSample { client_received: Timestamp::ZERO, ..good });
@@ -426,10 +431,10 @@ mod tests {
     }
 
     #[test]
-    fn the_reverse_of_an_estimate_gives_the_peer_the_same_delays() {
+    fn the_reverse_estimate_gives_the_same_delays() {
         let estimate = estimated(&Peer { offset: 7e9, ppm: 50.0 }, 30, 3);
         let reversed = estimate.reversed();
-        // A packet from us to the peer, sent when the estimate was made and 4 ms on the way.
+        // A packet from us to the peer, sent at the time of the estimate, with a delay of 4 ms.
         let sent = estimate.at;
         let arrived = Timestamp::from_nanos(sent.as_nanos() + estimate.offset.as_nanos() as u64 + 4_000_000);
         let delay = reversed.delay(arrived, PeerTimestamp::from_nanos(sent.as_nanos()));
@@ -438,7 +443,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_sample_makes_it_panic(samples in prop::collection::vec(any::<[u64; 4]>(), 0..40)) {
+        fn any_sample_is_safe(samples in prop::collection::vec(any::<[u64; 4]>(), 0..40)) {
             let mut estimator = ClockEstimator::new();
             for [t1, t2, t3, t4] in samples {
                 let (t1, t4) = (t1.min(t4), t1.max(t4));

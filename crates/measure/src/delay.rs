@@ -8,58 +8,60 @@ use super::{
     windows::{Merge, Windows},
 };
 
-/// Delays kept one by one where the reference is settled afterwards. The quantiles then rest on at least half as many.
+/// Maximum number of stored delays if the reference is determined afterwards. The quantiles are then based on
+/// at least half as many.
 const MAX_SAMPLES: usize = 32_768;
 
-/// Delays kept for plots where the quantiles need none.
+/// Maximum number of delays stored for plots only.
 const MAX_PLOTTED: usize = 4_096;
 
-/// Windows whose shortest and longest delays are kept.
+/// Maximum number of windows with minimum and maximum delays.
 const MAX_WINDOWS: usize = 256;
 
-/// The length of such a window at first.
+/// The initial length of such a window.
 const WINDOW: TimeDelta = TimeDelta::from_millis(50);
 
-/// A stream has to last this long before a slope of its shortest delays is taken for the drift of a clock.
+/// Minimum duration of a stream for which a slope of its minimum delays counts as clock drift.
 const MIN_DRIFT_TIME: TimeDelta = TimeDelta::from_seconds(5);
 
-/// A steeper slope is no drift but a queue: 500 ppm, which NTP's clock discipline corrects at most (RFC 5905, appendix A:
-/// `MAXFREQ`).
+/// Maximum slope that counts as drift; a steeper one is a queue: 500 ppm, the maximum that NTP's clock
+/// discipline corrects (RFC 5905, appendix A: `MAXFREQ`).
 const MAX_DRIFT: f64 = 500e-6;
 
-/// How our clock and the sender's are related, as far as it is known beforehand.
+/// Known relation between the local clock and the sender's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ClockRelation {
-    /// One clock stamps both ends, counted from one beginning.
+    /// Both ends use the same clock and the same time zero.
     Same,
-    /// The clocks are kept together from outside (PTP, NTP, GNSS) and counted from one beginning.
+    /// The clocks are synchronised externally (PTP, NTP, GNSS) and have the same time zero.
     Synchronised {
-        /// How far they may be apart.
+        /// Maximum difference of the clocks.
         uncertainty: TimeDelta,
     },
-    /// Nothing is known, until a [`ClockEstimate`] is given.
+    /// Unknown, unless a [`ClockEstimate`] is set.
     #[default]
     Unknown,
 }
 
-/// The basis of a one-way delay, which decides its meaning.
+/// Basis of a one-way delay, which determines its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum DelayBasis {
-    /// One clock stamped both ends: the delay is absolute.
+    /// Both ends used the same clock: the delay is absolute.
     SameClock,
     /// The clocks were synchronised: the delay is absolute to within `uncertainty`.
     Synchronised {
-        /// How far the clocks may have been apart.
+        /// Maximum difference of the clocks.
         uncertainty: TimeDelta,
     },
-    /// The offset was estimated from exchanges: the delay is absolute to within `uncertainty`, its variation much better.
+    /// The offset was estimated from exchanges: the delay is absolute to within `uncertainty`; its variation
+    /// is much more accurate.
     Estimated {
-        /// How far the estimate may be off.
+        /// Maximum error of the estimate.
         uncertainty: TimeDelta,
     },
-    /// The offset is unknown: the delay is what exceeds the shortest one seen.
+    /// The offset is unknown: the delay is the excess over the minimum delay.
     Relative,
 }
 
@@ -69,44 +71,46 @@ pub enum DelayBasis {
 pub struct DelaySummary {
     /// The basis of the figures.
     pub basis: DelayBasis,
-    /// How many packets were measured.
+    /// Number of packets measured.
     pub count: u64,
-    /// The shortest delay (RFC 7679 §5.3). Below zero, it shows that the clocks were not what they were taken for.
+    /// The minimum delay (RFC 7679 §5.3). A negative value shows that the assumption about the clocks is
+    /// wrong.
     pub min: TimeDelta,
     /// The mean delay.
     pub mean: TimeDelta,
     /// The median delay (RFC 7679 §5.2).
     pub p50: TimeDelta,
-    /// 99 % of the packets took at most this long.
+    /// 99th percentile of the delay.
     pub p99: TimeDelta,
-    /// 99.9 % of the packets took at most this long.
+    /// 99.9th percentile of the delay.
     pub p999: TimeDelta,
-    /// The longest delay.
+    /// The maximum delay.
     pub max: TimeDelta,
-    /// Packet delay variation: the 99.9th percentile above the shortest delay (RFC 5481 §4.2 and §6.5).
+    /// Packet delay variation: the 99.9th percentile minus the minimum delay (RFC 5481 §4.2 and §6.5).
     pub variation: TimeDelta,
-    /// The drift of the sender's clock against ours that was taken out, in ppm: of the estimate, or of the shortest delays.
-    /// `None` where none was.
+    /// The clock drift in ppm that was removed: that of the estimate, or that of the minimum delays. `None`
+    /// if none was removed.
     pub drift_removed_ppm: Option<f64>,
 }
 
-/// Collects one-way delays in bounded memory, and settles afterwards what they are relative to.
+/// Collects one-way delays in bounded memory, and determines their reference afterwards.
 ///
-/// With [`ClockRelation::Same`] or [`Synchronised`](ClockRelation::Synchronised) every delay counts in a histogram. With
-/// [`Unknown`](ClockRelation::Unknown) clocks the reference is known at the end at best, so apparent delays are sampled, by a
-/// hash of the sequence number that no burst pattern can be in step with: all of the first 32 768, and evenly at least half
-/// as many of a longer stream. Then
+/// With [`ClockRelation::Same`] or [`Synchronised`](ClockRelation::Synchronised) every delay is added to a
+/// histogram. With [`Unknown`](ClockRelation::Unknown) clocks the reference is known only at the end, so
+/// apparent delays are sampled by a hash of the sequence number, which is independent of burst patterns: all
+/// of the first 32 768, and evenly at least half as many of a longer stream. Then
 ///
-/// - with a [`ClockEstimate`] the offset (and drift) is taken out;
-/// - without, the line below all delays is: the edge of the lower convex hull of windowed minima above their mean time, which
-///   is the line closest to them (Moon, Skelly, Towsley, *Estimation and Removal of Clock Skew from Network Delay
-///   Measurements*, INFOCOM 1999). Before 5 s, and where its slope is steeper than clocks drift, the shortest delay
-///   alone is the reference. A queue that grows as slowly as clocks drift cannot be told from drift.
+/// - with a [`ClockEstimate`], the offset (and drift) is subtracted;
+/// - without one, the line below all delays is subtracted: the edge of the lower convex hull of windowed
+///   minima at their mean time, which is the line closest to them (Moon, Skelly, Towsley, *Estimation and
+///   Removal of Clock Skew from Network Delay Measurements*, INFOCOM 1999). Before 5 s, and if its slope is
+///   steeper than the maximum drift, only the minimum delay is subtracted. A queue that grows as slowly as
+///   clocks drift cannot be distinguished from drift.
 #[derive(Debug, Clone)]
 pub struct DelayMeter {
     relation: ClockRelation,
     estimate: Option<ClockEstimate>,
-    /// Every delay, where it can be told at once.
+    /// Every delay, if it is known at once.
     exact: ErrorHistogram,
     sample: Sample,
     extremes: Windows<Extremes>,
@@ -117,14 +121,14 @@ pub struct DelayMeter {
     sum_of_times: u128,
 }
 
-/// An apparent delay, our clock minus the sender's, and the arrival it belongs to.
+/// An apparent delay (local time minus the sender's time), and the arrival to which it belongs.
 #[derive(Debug, Clone, Copy)]
 struct Apparent {
     at: Timestamp,
     delay: TimeDelta,
 }
 
-/// The shortest and the longest apparent delay of a window.
+/// The minimum and the maximum apparent delay of a window.
 #[derive(Debug, Clone, Copy, Default)]
 struct Extremes(Option<(Apparent, Apparent)>);
 
@@ -140,7 +144,7 @@ impl Merge for Extremes {
     }
 }
 
-/// The correction of apparent delays: a straight line over our clock.
+/// Correction of apparent delays: a straight line over the local time.
 #[derive(Debug, Clone, Copy)]
 struct Reference {
     at: Timestamp,
@@ -156,7 +160,7 @@ impl Reference {
 }
 
 impl DelayMeter {
-    /// No packet yet.
+    /// A meter before the first packet.
     pub fn new(relation: ClockRelation) -> Self {
         let max_samples = if relation == ClockRelation::Unknown { MAX_SAMPLES } else { MAX_PLOTTED };
         Self {
@@ -171,18 +175,19 @@ impl DelayMeter {
         }
     }
 
-    /// A packet arrived `at` that the sender sent at `sent`. Not for duplicates.
+    /// Handles a packet that arrived at `at` and was sent at `sent`. Not for duplicates.
     #[inline]
     pub fn on_packet(&mut self, at: Timestamp, sequence: u64, sent: PeerTimestamp) {
         self.on_run(at, sequence, 1, sent);
     }
 
-    /// `count` packets arrived `at`, one after the other from `sequence` on, that were all sent at `sent`.
+    /// Handles `count` packets with consecutive numbers from `sequence` on, which all arrived at `at` and
+    /// were all sent at `sent`.
     #[inline]
     pub fn on_run(&mut self, at: Timestamp, sequence: u64, count: u64, sent: PeerTimestamp) {
         let apparent = Apparent { at, delay: sent.apparent_delay(at) };
         if self.relation != ClockRelation::Unknown {
-            // Below zero lies the error of the clocks, which the minimum tells.
+            // A value below zero is a clock error, which the minimum shows.
             self.exact.record_many(apparent.delay.max(TimeDelta::ZERO), count);
         }
         self.count += count;
@@ -202,14 +207,14 @@ impl DelayMeter {
         }
     }
 
-    /// Sets the estimate of the sender's clock. The latest estimate serves for all packets, earlier ones included. It is
-    /// of no use where the relation of the clocks is known.
+    /// Sets the estimate of the sender's clock. The latest estimate applies to all packets, including earlier
+    /// ones. It is ignored if the relation of the clocks is known.
     #[inline]
     pub fn on_clock(&mut self, estimate: &ClockEstimate) {
         self.estimate = Some(*estimate);
     }
 
-    /// The basis of the delays at present.
+    /// The current basis of the delays.
     pub fn basis(&self) -> DelayBasis {
         match (self.relation, &self.estimate) {
             (ClockRelation::Same, _) => DelayBasis::SameClock,
@@ -221,7 +226,7 @@ impl DelayMeter {
         }
     }
 
-    /// Some of the delays, by arrival, evenly chosen: for plots.
+    /// Evenly selected delays in order of arrival, for plots.
     pub fn points(&self) -> impl Iterator<Item = (Timestamp, TimeDelta)> + '_ {
         let reference = self.reference();
         self.sample
@@ -230,7 +235,7 @@ impl DelayMeter {
             .filter_map(move |&(_, apparent)| Some((apparent.at, reference?.delay(apparent))))
     }
 
-    /// The figures up to now; `None` before the first packet. Looks at all samples: for reports, not for every packet.
+    /// The delays so far; `None` before the first packet. Reads all samples: do not call it for every packet.
     pub fn summary(&self) -> Option<DelaySummary> {
         let reference = self.reference()?;
         let extremes = || self.extremes.iter().filter_map(|window| window.0);
@@ -248,8 +253,8 @@ impl DelayMeter {
         } else {
             [0.5, 0.99, 0.999].map(|share| self.exact.quantile(share).unwrap_or_default())
         };
-        // The extremes are those of windows, taken before the drift is: a packet beside them may lie beyond by what the
-        // clocks drift in a window. The line itself is the floor of a relative delay.
+        // The extremes are those of windows before the drift is removed: another packet may exceed them by
+        // the clock drift within a window. The line itself is the minimum of a relative delay.
         let floor = if self.basis() == DelayBasis::Relative { TimeDelta::ZERO } else { shortest };
         let bounded = |delay: TimeDelta| delay.max(floor);
         let drift_removed_ppm = (reference.slope != 0.0).then_some(-reference.slope * 1e6);
@@ -272,7 +277,7 @@ impl DelayMeter {
             (ClockRelation::Same | ClockRelation::Synchronised { .. }, _) => {
                 Some(Reference { at: Timestamp::ZERO, delay: TimeDelta::ZERO, slope: 0.0 })
             }
-            // The apparent delay is the delay less the peer's offset.
+            // The apparent delay is the delay minus the peer's offset.
             (ClockRelation::Unknown, Some(estimate)) => Some(Reference {
                 at: estimate.at,
                 delay: -estimate.offset,
@@ -288,8 +293,8 @@ impl DelayMeter {
     }
 }
 
-/// The edge of the lower convex hull of `minima`, given by time, above their mean time; `None` for too short a time, or if it
-/// is steeper than clocks drift.
+/// The edge of the lower convex hull of `minima`, in order of time, at their mean time; `None` if the time is
+/// too short, or if the slope exceeds the maximum drift.
 fn lower_line(minima: &[Apparent]) -> Option<Reference> {
     let (first, last) = (minima.first()?, minima.last()?);
     if last.at - first.at < MIN_DRIFT_TIME {
@@ -321,13 +326,14 @@ fn lower_line(minima: &[Apparent]) -> Option<Reference> {
     (slope.abs() <= MAX_DRIFT).then_some(Reference { at: a.at, delay: a.delay, slope })
 }
 
-/// The smallest delay that a `share` of all do not exceed; `None` of nothing. Orders `delays` in part.
+/// The smallest delay that a `share` of all do not exceed; `None` if there are none. Partially sorts
+/// `delays`.
 fn quantile(delays: &mut [TimeDelta], share: f64) -> Option<TimeDelta> {
     let rank = ((delays.len() as f64 * share).ceil() as usize).max(1) - 1;
     (rank < delays.len()).then(|| *delays.select_nth_unstable(rank).1)
 }
 
-/// An even choice of packets, by a hash of their sequence numbers: those whose hash ends in `level` zero bits.
+/// Even selection of packets by a hash of their sequence numbers: those whose hash ends in `level` zero bits.
 #[derive(Debug, Clone)]
 struct Sample {
     max_samples: usize,
@@ -349,7 +355,7 @@ impl Sample {
     }
 
     fn keep(&mut self, hash: u32, apparent: Apparent) {
-        // At most 32 times in all, however the numbers were chosen.
+        // At most 32 times in all, for any sequence numbers.
         while self.kept.len() >= self.max_samples && self.level < u32::BITS {
             self.level += 1;
             self.kept.retain(|(kept, _)| kept.trailing_zeros() >= self.level);
@@ -378,7 +384,8 @@ mod tests {
 
     const EPOCH: u64 = 1 << 50;
 
-    /// Packets every millisecond whose sender's clock is `EPOCH` off and gains `ppm`; `delay` in ns of the packet number.
+    /// Packets every millisecond, from a sender whose clock has an offset of `EPOCH` and gains `ppm`; `delay`
+    /// in ns as a function of the packet number.
     fn measured(
         relation: ClockRelation,
         packets: u64,
@@ -395,7 +402,7 @@ mod tests {
         meter
     }
 
-    /// 10 ms, and every tenth packet 1 to 10 ms more.
+    /// 10 ms; every tenth packet has 1 to 10 ms more.
     fn staircase(i: u64) -> u64 {
         10_000_000 + if i % 10 == 9 { (i / 10 % 10 + 1) * 1_000_000 } else { 0 }
     }
@@ -416,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_are_not_as_synchronised_as_told_show_a_negative_minimum() {
+    fn unsynchronised_clocks_show_a_negative_minimum() {
         let uncertainty = TimeDelta::from_micros(50);
         let mut meter = DelayMeter::new(ClockRelation::Synchronised { uncertainty });
         meter.on_packet(Timestamp::from_nanos(1_000_000), 0, PeerTimestamp::from_nanos(1_200_000));
@@ -428,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_clock_the_delay_is_what_exceeds_the_shortest() {
+    fn without_a_clock_the_delay_is_relative_to_the_minimum() {
         let summary = measured(ClockRelation::Unknown, 1000, 0.0, staircase).summary().unwrap();
         assert_eq!(summary.basis, DelayBasis::Relative);
         assert_eq!((summary.min, summary.p50), (TimeDelta::ZERO, TimeDelta::ZERO));
@@ -442,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_is_taken_from_the_shortest_delays() {
+    fn drift_is_determined_from_the_minimum_delays() {
         for ppm in [-100.0, -3.0, 40.0, 200.0] {
             let mut random = StdRng::seed_from_u64(5);
             let mut noise = move || (-200_000.0 * (1.0 - random.random::<f64>()).ln()) as u64;
@@ -459,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_growing_queue_is_no_drift() {
+    fn a_growing_queue_does_not_count_as_drift() {
         // 100 ms more in 10 s.
         let summary = measured(ClockRelation::Unknown, 10_000, 0.0, |i| i * 10_000).summary().unwrap();
         assert_eq!(summary.drift_removed_ppm, None);
@@ -468,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_makes_the_delays_absolute_afterwards() {
+    fn an_estimate_makes_all_delays_absolute() {
         let mut meter = measured(ClockRelation::Unknown, 20_000, 30.0, staircase);
         meter.on_clock(&ClockEstimate {
             at: Timestamp::ZERO,
@@ -500,7 +507,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_stamps_make_it_panic_and_quantiles_rise(
+        fn any_timestamps_are_safe_and_quantiles_increase(
             packets in prop::collection::vec(any::<(u64, u64, u64)>(), 1..60), same: bool, estimate: Option<(u64, i64)>,
         ) {
             let relation = if same { ClockRelation::Same } else { ClockRelation::Unknown };

@@ -7,17 +7,17 @@ use super::{histogram::ErrorHistogram, sequence::SequenceVerdict};
 /// The gap that an ideal constant-bit-rate stream leaves after a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum IdealGap {
-    /// None is known: the rate is unlimited.
+    /// Unknown: the rate is unlimited.
     Unknown,
-    /// The same after each packet, in nanoseconds.
+    /// Constant, in nanoseconds.
     Fixed(f64),
-    /// So many nanoseconds for each byte of the packet, header bytes included.
+    /// Nanoseconds per byte of the packet, header bytes included.
     PerByte(f64),
 }
 
 impl IdealGap {
-    /// From the nominal gap, else from the rate in bit/s (and the size, header bytes included, where it is fixed). What is
-    /// not above zero and finite counts as not given.
+    /// From the nominal gap, otherwise from the rate in bit/s (and the size, header bytes included, if it is
+    /// fixed). Values that are not above zero and finite are ignored.
     pub(super) fn new(gap: Option<TimeDelta>, rate: Option<f64>, size: Option<DataSize>) -> Self {
         let gap = gap.filter(|&gap| gap > TimeDelta::ZERO);
         let rate = rate.filter(|&rate| rate > 0.0 && rate.is_finite());
@@ -29,14 +29,14 @@ impl IdealGap {
         }
     }
 
-    /// The time from a packet of `size` to the one `steps` further on in the sequence; `None` if it is not known.
+    /// The time from a packet of `size` to the one `steps` later in the sequence; `None` if unknown.
     fn after(self, size: DataSize, steps: u64) -> Option<TimeDelta> {
         let nanos = match self {
             Self::Fixed(nanos) => nanos * steps as f64,
             Self::PerByte(nanos) if steps == 1 => nanos * size.as_bytes() as f64,
             Self::PerByte(_) | Self::Unknown => return None,
         };
-        // To the nearest; the cast clamps.
+        // Rounded to the nearest; the cast clamps.
         Some(TimeDelta::from_nanos((nanos + 0.5) as i64))
     }
 }
@@ -54,11 +54,13 @@ pub(super) struct GapMeter {
     pub(super) errors: ErrorHistogram,
     /// Arrival gap − difference of the scheduled times.
     pub(super) schedule_errors: ErrorHistogram,
-    /// The arrival gaps themselves; not kept of a stream so dense that they say nothing the errors do not.
+    /// The arrival gaps themselves. Not kept for very dense streams, where the errors contain the same
+    /// information.
     pub(super) gaps: Option<ErrorHistogram>,
 }
 
-/// The densest stream whose gaps are kept: 100 000 datagrams a second. Beyond, each histogram costs a share of a core.
+/// Minimum gap of streams whose gaps are kept: 100 000 datagrams per second. Above that rate, each histogram
+/// takes a noticeable share of a core.
 const DENSEST_NANOS: f64 = 10_000.0;
 
 /// The packet with the highest sequence number so far.
@@ -85,7 +87,7 @@ impl GapMeter {
         }
     }
 
-    /// A packet arrived; only one that advances the sequence is compared. `size` includes the header bytes.
+    /// Handles a packet. It is compared only if it advances the sequence. `size` includes the header bytes.
     #[inline]
     pub(super) fn on_packet(
         &mut self,
@@ -114,7 +116,7 @@ impl GapMeter {
 }
 
 impl GapMeter {
-    /// `count` packets arrived together with the one before, and were like it.
+    /// Handles `count` packets that arrived together with the previous one and are equal to it.
     #[inline]
     pub(super) fn on_run(&mut self, count: u64) {
         let Some(previous) = self.previous else { return };
@@ -157,8 +159,8 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_judged_by_the_spacing_it_should_have_had() {
-        // 71 packets at once every 113.6 ms: 70 gaps of nothing, then one 112 ms too long.
+    fn a_burst_is_compared_with_the_ideal_gaps() {
+        // 71 packets at once every 113.6 ms: 70 gaps of zero, then one that is 112 ms too long.
         let mut meter = meter(Some(SIZE));
         for i in 0..142 {
             let scheduled = PeerTimestamp::from_nanos(i / 71 * 113_600_000);
@@ -167,13 +169,13 @@ mod tests {
         let quantiles = meter.errors.quantiles().unwrap();
         assert!((1600.0..1602.0).contains(&quantiles.p50.as_micros()));
         assert_eq!(quantiles.max, TimeDelta::from_micros(112_000));
-        // By its own schedule it was faultless.
+        // There is no error relative to its own schedule.
         assert_eq!(meter.schedule_errors.max(), Some(TimeDelta::ZERO));
         assert_eq!(meter.schedule_errors.count(), 141);
     }
 
     #[test]
-    fn a_loss_multiplies_the_gap_where_sizes_are_fixed_and_skips_it_where_they_vary() {
+    fn a_loss_multiplies_the_gap_of_fixed_sizes_only() {
         for (size, compared) in [(Some(SIZE), 2), (None, 1)] {
             let mut meter = meter(size);
             meter.on_packet(us(0), SequenceVerdict::InOrder, SIZE, None);
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_of_another_size_earns_its_own_gap() {
+    fn a_packet_of_another_size_has_its_own_gap() {
         let mut meter = meter(None);
         meter.on_packet(us(0), SequenceVerdict::InOrder, DataSize::from_bytes(1000), None);
         meter.on_packet(us(8000), SequenceVerdict::InOrder, DataSize::from_bytes(100), None);

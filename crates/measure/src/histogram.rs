@@ -1,19 +1,19 @@
-//! The distribution of errors from a nanosecond to an hour, in bounded memory.
+//! Distribution of errors from one nanosecond to one hour, in bounded memory.
 
 use giusto_units::TimeDelta;
 use hdrhistogram::Histogram;
 
-/// The largest error that the histogram tells apart, in nanoseconds: one hour. Larger ones count as this one.
+/// Maximum error in the histogram, in nanoseconds: one hour. Larger errors count as this.
 const MAX_NANOS: u64 = 3_600_000_000_000;
 
-/// Significant decimal digits kept of each error.
+/// Number of significant decimal digits.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// The distribution of signed errors: quantiles of their size, exact mean and extremes of their value.
+/// Distribution of signed errors: quantiles of their magnitude, exact mean and extremes of their value.
 ///
-/// Sizes are kept to three significant digits between 1 ns and 1 h; larger ones count as 1 h in the quantiles, while the
-/// extremes and the means are exact. Memory grows with the magnitude of the errors, from 16 kB to about 270 kB, never with
-/// their number.
+/// Magnitudes have three significant digits between 1 ns and 1 h; larger ones count as 1 h in the quantiles,
+/// while the extremes and the means are exact. Memory grows with the magnitude of the errors, from 16 kB to
+/// about 270 kB, but not with their number.
 ///
 /// # Example
 ///
@@ -37,34 +37,34 @@ pub struct ErrorHistogram {
     max: i64,
 }
 
-/// Quantiles of a distribution of errors. All but `bias` are of the absolute errors.
+/// Quantiles of a distribution of errors. All except `bias` are of absolute errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Quantiles {
-    /// How many errors were recorded.
+    /// Number of errors.
     pub count: u64,
-    /// Mean of the values with their sign, rounded towards zero.
+    /// Mean of the signed values, rounded towards zero.
     pub bias: TimeDelta,
-    /// Mean of the sizes, rounded down.
+    /// Mean of the magnitudes, rounded down.
     pub mean: TimeDelta,
-    /// Half of the errors are at most this large.
+    /// Median.
     pub p50: TimeDelta,
-    /// 99 % of the errors are at most this large.
+    /// 99th percentile.
     pub p99: TimeDelta,
-    /// 99.9 % of the errors are at most this large.
+    /// 99.9th percentile.
     pub p999: TimeDelta,
-    /// The largest error, exactly.
+    /// The largest magnitude, exact.
     pub max: TimeDelta,
 }
 
-/// One column of a distribution: `count` errors whose size was in `lower ..= upper`.
+/// One column of a distribution: `count` errors with magnitudes in `lower ..= upper`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
-    /// The smallest size counted here.
+    /// The smallest magnitude in the column.
     pub lower: TimeDelta,
-    /// The largest size counted here.
+    /// The largest magnitude in the column.
     pub upper: TimeDelta,
-    /// How many errors.
+    /// Number of errors.
     pub count: u64,
 }
 
@@ -75,7 +75,7 @@ impl Default for ErrorHistogram {
 }
 
 impl ErrorHistogram {
-    /// No errors yet.
+    /// An empty distribution.
     #[expect(clippy::missing_panics_doc, reason = "the precision is a constant that the histogram takes")]
     #[inline]
     pub fn new() -> Self {
@@ -84,13 +84,13 @@ impl ErrorHistogram {
         Self { sizes, sum: 0, sum_of_sizes: 0, min: i64::MAX, max: i64::MIN }
     }
 
-    /// Counts one error.
+    /// Adds an error.
     #[inline]
     pub fn record(&mut self, error: TimeDelta) {
         self.record_many(error, 1);
     }
 
-    /// Counts one error that `count` datagrams share.
+    /// Adds `count` equal errors.
     #[inline]
     pub fn record_many(&mut self, error: TimeDelta, count: u64) {
         if count == 0 {
@@ -106,7 +106,7 @@ impl ErrorHistogram {
         self.max = self.max.max(value);
     }
 
-    /// Adds all that `other` has counted.
+    /// Adds all errors of `other`.
     pub fn merge(&mut self, other: &Self) {
         // Both are bounded by an hour and may grow to it.
         let _ = self.sizes.add(&other.sizes);
@@ -116,38 +116,39 @@ impl ErrorHistogram {
         self.max = self.max.max(other.max);
     }
 
-    /// How many errors were recorded.
+    /// Number of errors.
     #[inline]
     pub fn count(&self) -> u64 {
         self.sizes.len()
     }
 
-    /// Whether nothing was recorded.
+    /// Whether there are no errors.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.sizes.is_empty()
     }
 
-    /// The smallest value, with its sign.
+    /// The smallest signed value.
     #[inline]
     pub fn min(&self) -> Option<TimeDelta> {
         (!self.is_empty()).then_some(TimeDelta::from_nanos(self.min))
     }
 
-    /// The largest value, with its sign.
+    /// The largest signed value.
     #[inline]
     pub fn max(&self) -> Option<TimeDelta> {
         (!self.is_empty()).then_some(TimeDelta::from_nanos(self.max))
     }
 
-    /// The mean of the values with their sign, rounded towards zero.
+    /// The mean of the signed values, rounded towards zero.
     #[inline]
     pub fn mean(&self) -> Option<TimeDelta> {
         let mean = self.sum.checked_div(i128::from(self.count()))?;
         Some(TimeDelta::from_nanos(i64::try_from(mean).unwrap_or(i64::MAX)))
     }
 
-    /// The size that a share `quantile` (0 to 1) of the errors does not exceed, to three significant digits.
+    /// The magnitude that a share `quantile` (0 to 1) of the errors does not exceed, to three significant
+    /// digits.
     #[inline]
     pub fn quantile(&self, quantile: f64) -> Option<TimeDelta> {
         (!self.is_empty()).then(|| {
@@ -156,7 +157,7 @@ impl ErrorHistogram {
         })
     }
 
-    /// The quantiles that are reported; `None` when nothing was recorded.
+    /// The reported quantiles; `None` without errors.
     pub fn quantiles(&self) -> Option<Quantiles> {
         let mean = self.sum_of_sizes.checked_div(u128::from(self.count()))?;
         Some(Quantiles {
@@ -170,7 +171,7 @@ impl ErrorHistogram {
         })
     }
 
-    /// The columns that hold anything, by rising size: for plots.
+    /// The non-empty columns in increasing order, for plots.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         let nanos = |value: u64| TimeDelta::from_nanos(i64::try_from(value).unwrap_or(i64::MAX));
         self.sizes.iter_recorded().map(move |step| Bucket {
@@ -180,7 +181,7 @@ impl ErrorHistogram {
         })
     }
 
-    /// The largest size, exactly.
+    /// The largest magnitude, exact.
     fn largest(&self) -> TimeDelta {
         TimeDelta::from_nanos(self.min).abs().max(TimeDelta::from_nanos(self.max).abs())
     }
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_gives_no_figures() {
+    fn an_empty_histogram_has_no_quantiles() {
         let empty = ErrorHistogram::new();
         assert_eq!(empty.quantiles(), None);
         assert_eq!((empty.min(), empty.max(), empty.mean()), (None, None, None));
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_of_one_to_a_thousand_microseconds_are_as_counted_by_hand() {
+    fn quantiles_of_1_to_1000_us_match_manual_counts() {
         let quantiles = filled((1..=1000).map(|micros| micros * 1000)).quantiles().unwrap();
         // Three significant digits: at most one part in a thousand above, never below.
         let within = |found: TimeDelta, micros: f64| (micros..=micros * 1.001).contains(&found.as_micros());
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sign_counts_for_the_bias_and_not_for_the_quantiles() {
+    fn the_sign_affects_the_bias_only() {
         let quantiles = filled([-100, 100, -300]).quantiles().unwrap();
         assert_eq!(quantiles.bias, TimeDelta::from_nanos(-100));
         assert_eq!(quantiles.mean, TimeDelta::from_nanos(166));
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_beyond_an_hour_are_kept_as_an_hour_with_exact_extremes() {
+    fn errors_beyond_an_hour_have_exact_extremes() {
         let histogram = filled([i64::MIN, i64::MAX, 5]);
         assert_eq!(histogram.max(), Some(TimeDelta::MAX));
         assert_eq!(histogram.quantiles().unwrap().max, TimeDelta::MAX);
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_hold_every_error_once() {
+    fn buckets_contain_every_error_once() {
         let histogram = filled([0, 1, 1, 2_047, 5_000_000, -5_000_000]);
         let buckets: Vec<_> = histogram.buckets().collect();
         assert_eq!(buckets.iter().map(|bucket| bucket.count).collect::<Vec<_>>(), [1, 2, 1, 2]);
@@ -251,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_merge_is_as_if_all_had_been_recorded_in_one(a: Vec<i64>, b: Vec<i64>) {
+        fn a_merge_equals_a_single_histogram(a: Vec<i64>, b: Vec<i64>) {
             let mut merged = filled(a.clone());
             merged.merge(&filled(b.clone()));
             let whole = filled(a.into_iter().chain(b));

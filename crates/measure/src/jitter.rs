@@ -31,13 +31,13 @@ pub struct InterarrivalJitter {
 }
 
 impl InterarrivalJitter {
-    /// No packet yet.
+    /// A meter before the first packet.
     #[inline]
     pub const fn new() -> Self {
         Self { transit: None, jitter: None }
     }
 
-    /// A packet arrived `at`, which its sender sent (or, with RTP, sampled) at `sent`.
+    /// Handles a packet that arrived at `at` and was sent (or, with RTP, sampled) at `sent`.
     #[inline]
     pub fn on_packet(&mut self, at: Timestamp, sent: PeerTimestamp) {
         let transit = sent.apparent_delay(at);
@@ -48,7 +48,7 @@ impl InterarrivalJitter {
         }
     }
 
-    /// `count` packets arrived together with the one before and had been sent together with it: each `D` is zero.
+    /// Handles `count` packets that were sent and arrived together with the previous one: each `D` is zero.
     #[inline]
     pub fn on_run(&mut self, count: u64) {
         if self.transit.is_some() {
@@ -57,7 +57,7 @@ impl InterarrivalJitter {
         }
     }
 
-    /// J, to the nearest nanosecond; `None` before the second packet.
+    /// J, rounded to a nanosecond; `None` before the second packet.
     #[inline]
     pub fn jitter(&self) -> Option<TimeDelta> {
         self.jitter.map(|nanos| TimeDelta::from_nanos(nanos.round() as i64))
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_delay_has_no_jitter_and_one_packet_has_no_figure() {
+    fn a_constant_delay_has_no_jitter() {
         assert_eq!(jitter_of([(5, 900)]), None);
         assert_eq!(jitter_of((0..100).map(|i| (i * 20, i * 20 + 777))), Some(TimeDelta::ZERO));
     }
@@ -97,7 +97,7 @@ mod tests {
     proptest! {
         /// The integer form of RFC 3550 A.8, in nanosecond units: `jitter += d − ((jitter + 8) >> 4)`, sampled as `>> 4`.
         #[test]
-        fn it_agrees_with_the_integer_algorithm_of_the_rfc(
+        fn it_matches_the_integer_algorithm_of_rfc_3550(
             packets in prop::collection::vec((0_u64..50_000_000, 0_u64..50_000_000), 2..200)
         ) {
             let (mut sent, mut previous, mut scaled) = (0, None, 0_i64);
@@ -116,7 +116,7 @@ mod tests {
         }
 
         #[test]
-        fn no_stamps_make_it_panic(packets: Vec<(u64, u64)>) {
+        fn any_timestamps_are_safe(packets: Vec<(u64, u64)>) {
             let _ = jitter_of(packets);
         }
     }

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 //!
-//! A [`StreamMeter`] takes every [`Arrival`] of one stream and gives a [`StreamSummary`] at any time. Its parts can be used alone.
-//! Nothing here grows without bound, whatever arrives and for however long.
+//! A [`StreamMeter`] processes every [`Arrival`] of one stream and gives a [`StreamSummary`] at any time. Its
+//! parts can be used separately. Memory is bounded for any input and any duration.
 
 mod clock;
 mod delay;

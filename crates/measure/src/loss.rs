@@ -1,17 +1,19 @@
-//! Loss and its pattern.
+//! Packet loss and its pattern.
 
-/// Loss, and how it clusters: RFC 3357's loss periods and loss distances as counts and means.
+/// Packet loss and how it clusters: RFC 3357's loss periods and loss distances as counts and means.
 ///
-/// A *loss period* is a run of lost packets with consecutive sequence numbers (RFC 3357 §4); a *loss distance* is the
-/// difference in sequence number between a lost packet and the lost packet before it (§5.4.1).
+/// A *loss period* is a run of lost packets with consecutive sequence numbers (RFC 3357 §4). A *loss
+/// distance* is the difference in sequence number between a lost packet and the previous lost packet
+/// (§5.4.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LossSummary {
-    /// Packets that should have arrived: from the first to the highest sequence number, or as many as the sender counted.
+    /// Packets that should have arrived: from the first to the highest sequence number, or as many as the
+    /// sender reported.
     pub expected: u64,
-    /// Packets that did arrive, each counted once.
+    /// Packets received, without duplicates.
     pub received: u64,
-    /// Packets that did not: `expected − received`.
+    /// Packets lost: `expected − received`.
     pub lost: u64,
     /// Number of loss periods: Type-P-One-Way-Loss-Period-Total, RFC 3357 §6.2.
     pub periods: u64,
@@ -24,7 +26,7 @@ pub struct LossSummary {
 }
 
 impl LossSummary {
-    /// Lost packets as a share of the expected ones, 0 to 1; 0 where none was expected.
+    /// Lost packets divided by expected packets, 0 to 1; 0 if none was expected.
     #[inline]
     pub fn ratio(&self) -> f64 {
         if self.expected == 0 { 0.0 } else { self.lost as f64 / self.expected as f64 }
@@ -36,7 +38,7 @@ impl LossSummary {
         (self.periods > 0).then(|| self.lost as f64 / self.periods as f64)
     }
 
-    /// Mean loss distance (RFC 3357 §5.4.1) over all losses but the first; `None` with fewer than two.
+    /// Mean loss distance (RFC 3357 §5.4.1) over all losses except the first; `None` with fewer than two.
     #[inline]
     pub fn mean_distance(&self) -> Option<f64> {
         (self.lost > 1).then(|| self.span as f64 / (self.lost - 1) as f64)
@@ -46,20 +48,20 @@ impl LossSummary {
     /// fewer than two periods.
     #[inline]
     pub fn mean_period_distance(&self) -> Option<f64> {
-        // Inside a period of length L lie L − 1 distances of 1; what is left of the span lies between periods.
+        // A period of length L contains L − 1 distances of 1; the rest of the span is between periods.
         let inside = self.lost.saturating_sub(self.periods);
         (self.periods > 1).then(|| self.span.saturating_sub(inside) as f64 / (self.periods - 1) as f64)
     }
 }
 
-/// Counts runs of lost packets in a stream told in order of sequence number.
+/// Counts runs of lost packets, in order of sequence number.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LossRuns {
-    /// Packets told so far.
+    /// Packets processed so far.
     position: u64,
-    /// Length of the run under way.
+    /// Length of the current run.
     run: u64,
-    /// Where the first lost packet was, and where the last.
+    /// Positions of the first and the last lost packet.
     ends: Option<(u64, u64)>,
     lost: u64,
     periods: u64,
@@ -68,7 +70,7 @@ pub(super) struct LossRuns {
 }
 
 impl LossRuns {
-    /// The next `count` packets arrived.
+    /// Adds `count` received packets.
     pub(super) fn received(&mut self, count: u64) {
         if count > 0 {
             self.close();
@@ -76,7 +78,7 @@ impl LossRuns {
         }
     }
 
-    /// The next `count` packets were lost.
+    /// Adds `count` lost packets.
     pub(super) fn lost(&mut self, count: u64) {
         if count > 0 {
             let first = self.ends.map_or(self.position, |(first, _)| first);
@@ -87,7 +89,7 @@ impl LossRuns {
         }
     }
 
-    /// The next `count` packets, at most 64: a bit is set, from the lowest, where the packet arrived.
+    /// Adds `count` packets, at most 64. A set bit, from the lowest on, is a received packet.
     pub(super) fn word(&mut self, mut arrived: u64, mut count: u32) {
         while count > 0 {
             let ones = arrived.trailing_ones().min(count);
@@ -99,7 +101,7 @@ impl LossRuns {
         }
     }
 
-    /// The counts, the present run included.
+    /// The counts, including the current run.
     pub(super) fn summary(mut self, received: u64) -> LossSummary {
         self.close();
         LossSummary {
@@ -173,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn lengths_fall_into_their_classes() {
+    fn loss_periods_are_classified_by_length() {
         let runs = [1, 2, 3, 4, 5, 9, 10, 500].map(|length| "x".repeat(length) + "r").concat();
         assert_eq!(summary_of(&runs).period_lengths, [1, 1, 1, 1, 2, 2]);
     }
 
     #[test]
-    fn a_word_counts_as_its_bits_one_by_one() {
+    fn a_word_equals_its_single_bits() {
         for (bits, count) in
             [(u64::MAX, 64), (0, 64), (0b1011, 4), (0b1011, 64), (u64::MAX << 63, 64), (1, 1), (5, 0)]
         {

@@ -1,16 +1,18 @@
-//! The quality of a call as people would rate it: the E-model of ITU-T G.107 (06/2015).
+//! Estimated quality of a call: the E-model of ITU-T G.107 (06/2015).
 //!
-//! R = Ro − Is − Id − Ie-eff + A is a rating of 0 to 100 that sums all impairments of a call: noise, loudness, delay, echo, and
-//! the codec with its losses. [`r_to_mos`] converts it to an opinion score of 1 to 4.5. Every term is here with the defaults of G.107
-//! Table 2, so that a caller sets what a network changes: delay, loss, burstiness, codec.
+//! R = Ro − Is − Id − Ie-eff + A is a rating of 0 to 100 that sums all impairments of a call: noise,
+//! loudness, delay, echo, and the codec with its losses. [`r_to_mos`] converts it to an opinion score of 1 to
+//! 4.5. All terms are implemented with the defaults of G.107 Table 2, so that a caller only sets what a
+//! network changes: delay, loss, burstiness, codec.
 //!
-//! It is a model for planning: G.107 §1 has it "not for actual customer opinion prediction".
+//! It is a planning model: G.107 §1 says "not for actual customer opinion prediction".
 //!
 //! # Wideband codecs
 //!
-//! G.722 and Opus have more than the telephone band, and G.107 does not rate them. ITU-T G.107.1 (06/2019) does, on a scale to
-//! 129, but for Opus no impairment factors are published, and for G.722 none under loss. What is given for them is an
-//! estimate, marked as [`MosScale::WidebandEstimate`]: see there. Scores of different scales must not be compared.
+//! G.722 and Opus have more than the telephone band, and G.107 does not rate them. ITU-T G.107.1 (06/2019)
+//! does, on a scale to 129. But no impairment factors are published for Opus, and none under loss for G.722.
+//! The result for them is an estimate, marked as [`MosScale::WidebandEstimate`]: see there. Scores of
+//! different scales must not be compared.
 //!
 //! # Example
 //!

@@ -1,8 +1,8 @@
 //! Playout buffers: which packets are played, and which are too late.
 //!
-//! A receiver of voice holds packets back, so that those with a longer way are in time too. [`Playout`] models this buffer: no
-//! audio in it, only the decisions. Its [summary](Playout::summary) has what a rating needs: the time packets wait, and the
-//! losses that count, those of the network and those that came too late.
+//! A voice receiver delays packets so that packets with a longer delay still arrive in time. [`Playout`]
+//! models this buffer without audio. Its [summary](Playout::summary) contains the input of a rating: the
+//! buffer delay, and the losses in the network and by late arrival.
 //!
 //! | policy | a packet is played |
 //! |---|---|
@@ -10,11 +10,11 @@
 //! | [`AdaptiveAlgorithm::Mean`] | at the mean delay and four times its variation, both slow to follow: algorithm 1 |
 //! | [`AdaptiveAlgorithm::Spike`] | the same, quick to follow and awake to spikes: algorithm 4 |
 //!
-//! The algorithms are those of Ramjee, Kurose, Towsley and Schulzrinne, "Adaptive playout mechanisms for packetized audio
-//! applications in wide-area networks", IEEE INFOCOM 1994, §3. They change the delay between talkspurts only. Our streams have
-//! no pauses; see [`AdaptiveConfig::talkspurt`].
+//! The algorithms are those of Ramjee, Kurose, Towsley and Schulzrinne, "Adaptive playout mechanisms for
+//! packetized audio applications in wide-area networks", IEEE INFOCOM 1994, §3. They change the delay only
+//! between talkspurts. Our streams have no pauses; see [`AdaptiveConfig::talkspurt`].
 //!
-//! Each call does bounded work, and the memory does not grow.
+//! Each call does bounded work, and memory does not grow.
 //!
 //! # Example
 //!
@@ -45,21 +45,21 @@ use hdrhistogram::Histogram;
 use self::{adaptive::DelayEstimate, losses::LossRuns};
 use crate::mos::codec::burst_ratio;
 
-/// How long a receiver holds packets back.
+/// Playout delay of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum PlayoutPolicy {
-    /// The first packet is played `delay` after it came, and all others in step with it.
+    /// The first packet is played `delay` after its arrival; all others at the same pace.
     Fixed {
-        /// How long the first packet waits: 20 ms to 100 ms are usual.
+        /// Delay of the first packet: 20 ms to 100 ms are usual.
         delay: TimeDelta,
     },
-    /// The delay follows what packets experience.
+    /// The delay adapts to the delays of packets.
     Adaptive(AdaptiveConfig),
 }
 
 impl Default for PlayoutPolicy {
-    /// A fixed delay of 40 ms: two packets of the usual length.
+    /// A fixed delay of 40 ms: two packets of the usual duration.
     fn default() -> Self {
         Self::Fixed { delay: TimeDelta::from_millis(40) }
     }
@@ -67,11 +67,12 @@ impl Default for PlayoutPolicy {
 
 impl FromStr for PlayoutPolicy {
     type Err = UnitError;
-    /// Reads a duration such as `"40 ms"` for a fixed delay, `"adaptive"` for algorithm 4, `"adaptive-mean"` for algorithm 1.
+    /// Reads a duration such as `"40 ms"` for a fixed delay, `"adaptive"` for algorithm 4, `"adaptive-mean"`
+    /// for algorithm 1.
     ///
     /// # Errors
     ///
-    /// [`UnitError`] where a text that is neither is no duration.
+    /// [`UnitError`] if the text is none of these.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let adaptive = |algorithm| Self::Adaptive(AdaptiveConfig { algorithm, ..AdaptiveConfig::default() });
         match text.trim() {
@@ -95,64 +96,64 @@ impl fmt::Display for PlayoutPolicy {
 /// The fate of a packet in the playout buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlayoutVerdict {
-    /// It was there when its turn came.
+    /// It arrived before its playout time.
     Played,
-    /// Its turn was over; it was thrown away.
+    /// It arrived after its playout time and was discarded.
     Late,
-    /// It had come before, in time or not.
+    /// A packet that had arrived before, in time or not.
     Duplicate,
 }
 
-/// The figures of a playout buffer.
+/// Statistics of a playout buffer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PlayoutSummary {
-    /// Packets that were to be played: those that were sent.
+    /// Packets sent.
     pub expected: u64,
     /// Packets played.
     pub played: u64,
-    /// Packets that came too late to be played.
+    /// Packets that arrived too late to be played.
     pub late: u64,
-    /// Packets that never came.
+    /// Packets that did not arrive.
     pub lost: u64,
-    /// Packets that came more than once, beyond the first time.
+    /// Duplicates.
     pub duplicates: u64,
-    /// Lost and late packets of those expected.
+    /// Lost and late packets divided by expected packets.
     pub loss_ratio: f64,
-    /// Late packets of those expected.
+    /// Late packets divided by expected packets.
     pub late_ratio: f64,
-    /// The mean run of packets one after the other that were not played; 0 without losses.
+    /// Mean number of consecutive packets that were not played; 0 without losses.
     pub mean_loss_burst_packets: f64,
-    /// `BurstR` of these runs: 1 for random losses and without losses.
+    /// `BurstR` of these runs: 1 for random losses, and without losses.
     pub burst_ratio: f64,
-    /// The mean time that played packets waited.
+    /// Mean buffer delay of played packets.
     #[cfg_attr(feature = "serde", serde(rename = "buffer_delay_ns"))]
     pub buffer_delay: TimeDelta,
-    /// Half of the played packets waited no longer.
+    /// Median buffer delay of played packets.
     #[cfg_attr(feature = "serde", serde(rename = "buffer_delay_p50_ns"))]
     pub buffer_delay_p50: TimeDelta,
-    /// 95 of 100 played packets waited no longer.
+    /// 95th percentile of the buffer delay of played packets.
     #[cfg_attr(feature = "serde", serde(rename = "buffer_delay_p95_ns"))]
     pub buffer_delay_p95: TimeDelta,
-    /// The mean time from the moment at which a played packet could have come at best, with the shortest way of all packets, to
-    /// its playout.
+    /// Mean time from the earliest possible arrival of a played packet (with the minimum delay of all
+    /// packets) to its playout.
     #[cfg_attr(feature = "serde", serde(rename = "playout_delay_ns"))]
     pub playout_delay: TimeDelta,
 }
 
-/// The longest wait that is told apart from longer ones, in nanoseconds: one hour.
-const LONGEST_WAIT: u64 = 3_600_000_000_000;
-/// Digits of the waits: 1 % is finer than a delay is felt.
-const WAIT_DIGITS: u8 = 2;
+/// Maximum buffer delay that is recorded, in nanoseconds: one hour.
+const MAX_BUFFER_DELAY: u64 = 3_600_000_000_000;
+/// Significant digits of the buffer delay: a resolution of 1 % is finer than perception.
+const BUFFER_DELAY_DIGITS: u8 = 2;
 
 /// A playout buffer without audio.
 ///
-/// All times are differences: the sender's clock and ours may differ by any constant. A drift between them shifts the fixed
-/// policy's delay; correct the media times first where that matters.
+/// Only differences of times are used: the sender's clock and ours may have any constant offset. Clock drift
+/// shifts the delay of the fixed policy; if that matters, correct the media times first.
 #[derive(Debug, Clone)]
 pub struct Playout {
     policy: PlayoutPolicy,
-    /// Arrival less media time of the first packet: the unknown offset of the clocks, and its delay.
+    /// Arrival time minus media time of the first packet: the unknown clock offset plus its delay.
     origin: Option<i128>,
     estimate: DelayEstimate,
     talkspurt: Talkspurt,
@@ -163,17 +164,17 @@ pub struct Playout {
     waits: Histogram<u64>,
     /// Of the played packets, in nanoseconds.
     wait_sum: i128,
-    /// Of the played packets: playout less media time, from `origin`.
+    /// Of the played packets: playout time minus media time, relative to `origin`.
     delay_sum: i128,
-    /// The shortest way of all packets, from `origin`.
+    /// Minimum delay of all packets, relative to `origin`.
     shortest: i64,
 }
 
-/// Which delay holds for which media time.
+/// The playout delay and the media time from which it applies.
 #[derive(Debug, Clone, Copy, Default)]
 struct Talkspurt {
     begin: TimeDelta,
-    /// Playout less media time from `begin` on, and before it, from the origin.
+    /// Playout time minus media time from `begin` on, and before it, relative to the origin.
     delay: TimeDelta,
     delay_before: TimeDelta,
 }
@@ -197,10 +198,11 @@ impl Playout {
         }
     }
 
-    /// Packet `seq` arrived at `at`; its first sample was captured at `media_time` on the sender's clock.
+    /// Handles packet `seq`, which arrived at `at`. Its first sample was captured at `media_time` on the
+    /// sender's clock.
     ///
-    /// `seq` is the packet's place in the stream, from 0. Packets may come in any order and more than once; a copy of a packet
-    /// more than 1024 places behind the newest counts as late.
+    /// `seq` is the index of the packet in the stream, from 0. Packets may arrive in any order and
+    /// repeatedly; a duplicate of a packet more than 1024 before the newest counts as late.
     pub fn on_packet(&mut self, seq: u64, media_time: TimeDelta, at: Timestamp) -> PlayoutVerdict {
         if self.losses.is_known(seq) {
             self.duplicates += 1;
@@ -213,7 +215,7 @@ impl Playout {
         self.shortest = self.shortest.min(way);
         let delay = self.delay_for(media_time, TimeDelta::from_nanos(way), is_first);
         let wait = delay - TimeDelta::from_nanos(way);
-        // What the window no longer remembers has been given up.
+        // Packets before the window count as not played.
         let in_time = wait >= TimeDelta::ZERO && !self.losses.is_given_up(seq);
         self.losses.on_packet(seq, in_time);
         if !in_time {
@@ -227,7 +229,8 @@ impl Playout {
         PlayoutVerdict::Played
     }
 
-    /// Playout less media time for a packet of `media_time` that had `way` to go, both from the origin.
+    /// Playout time minus media time for a packet of `media_time` with the delay `way`, both relative to the
+    /// origin.
     fn delay_for(&mut self, media_time: TimeDelta, way: TimeDelta, is_first: bool) -> TimeDelta {
         let config = match self.policy {
             PlayoutPolicy::Fixed { delay } => return delay,
@@ -243,15 +246,16 @@ impl Playout {
         } else {
             self.estimate.on_delay(config.algorithm, way);
             if media_time - self.talkspurt.begin >= config.talkspurt {
-                let least = TimeDelta::from_nanos(self.shortest) + config.least_delay;
-                let delay = self.estimate.playout(config.variations).max(least);
+                let min = TimeDelta::from_nanos(self.shortest) + config.min_delay;
+                let delay = self.estimate.playout(config.variations).max(min);
                 self.talkspurt = Talkspurt { begin: media_time, delay, delay_before: self.talkspurt.delay };
             }
         }
         if media_time < self.talkspurt.begin { self.talkspurt.delay_before } else { self.talkspurt.delay }
     }
 
-    /// The figures of the stream, of which `expected` packets were sent; received packets count as sent in any case.
+    /// Statistics of the stream, of which `expected` packets were sent; received packets count as sent in any
+    /// case.
     pub fn summary(&self, expected: u64) -> PlayoutSummary {
         let runs = self.losses.runs(expected);
         let expected = runs.packets.max(self.played + self.late);
@@ -287,7 +291,7 @@ fn clamp(nanos: i128) -> i64 {
 }
 
 fn wait_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_WAIT, WAIT_DIGITS)
+    Histogram::new_with_bounds(1, MAX_BUFFER_DELAY, BUFFER_DELAY_DIGITS)
         .expect("1 ns to 1 h in 2 digits is a valid range")
 }
 
@@ -299,7 +303,7 @@ mod tests {
     use super::*;
 
     const PACKET: TimeDelta = TimeDelta::from_millis(20);
-    /// Where the arrivals of a test begin: far from the sender's clock.
+    /// Start of the arrivals in a test: far from the sender's clock.
     const BASE: Timestamp = Timestamp::from_nanos(5_000_000_000);
 
     fn fixed(millis: i64) -> Playout {
@@ -307,18 +311,18 @@ mod tests {
     }
 
     fn adaptive(algorithm: AdaptiveAlgorithm) -> Playout {
-        let config = AdaptiveConfig { algorithm, least_delay: TimeDelta::ZERO, ..AdaptiveConfig::default() };
+        let config = AdaptiveConfig { algorithm, min_delay: TimeDelta::ZERO, ..AdaptiveConfig::default() };
         Playout::new(PlayoutPolicy::Adaptive(config))
     }
 
-    /// Packet `seq` after `way_us` microseconds on its way.
+    /// Packet `seq` after a delay of `way_us` microseconds.
     fn arrive(playout: &mut Playout, seq: u64, way_us: i64) -> PlayoutVerdict {
         let media_time = PACKET * seq as i64;
         playout.on_packet(seq, media_time, BASE + media_time + TimeDelta::from_micros(way_us))
     }
 
     #[test]
-    fn a_packet_is_late_one_nanosecond_after_its_turn() {
+    fn a_packet_is_late_1_ns_after_its_playout_time() {
         let mut playout = fixed(40);
         arrive(&mut playout, 0, 0);
         let turn = BASE + PACKET + TimeDelta::from_millis(40);
@@ -327,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_the_network_and_of_the_buffer_are_one_sequence() {
+    fn lost_and_late_packets_form_common_bursts() {
         let mut playout = fixed(40);
         // 3 lost, 4 late, 5 lost: one burst; 8 late, alone; 10 and 11 lost at the end.
         for (seq, way_ms) in [(0, 0), (1, 10), (2, 5), (4, 41), (6, 40), (7, 0), (8, 90), (9, 0)] {
@@ -341,7 +345,7 @@ mod tests {
         assert!((summary.loss_ratio - 0.5).abs() < 1e-12);
         assert!((summary.mean_loss_burst_packets - 2.0).abs() < 1e-12);
         assert!((summary.burst_ratio - 1.0).abs() < 1e-12);
-        // Waits of 40, 30, 35, 0, 40, 40 ms.
+        // Buffer delays of 40, 30, 35, 0, 40, 40 ms.
         assert_eq!(summary.buffer_delay.as_nanos(), 185_000_000 / 6);
         assert_eq!(summary.playout_delay, TimeDelta::from_millis(40));
         let median = summary.buffer_delay_p50.as_millis();
@@ -349,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_first_packet_delays_all_that_follow() {
+    fn a_slow_first_packet_delays_all_others() {
         let mut playout = fixed(40);
         arrive(&mut playout, 0, 25_000);
         for seq in 1..10 {
@@ -361,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reordered_packet_is_played_if_its_turn_has_not_come() {
+    fn a_reordered_packet_is_played_if_in_time() {
         let mut playout = fixed(60);
         for (seq, way_ms) in [(0, 0), (2, 0), (1, 30), (4, 0), (3, 61)] {
             let expected = if way_ms > 60 { PlayoutVerdict::Late } else { PlayoutVerdict::Played };
@@ -369,8 +373,8 @@ mod tests {
         }
     }
 
-    /// A stream of 60 s whose ways are exponentially distributed with a mean of `jitter_us`; spikes of 300 ms that drain within
-    /// 400 ms come each `period` packets.
+    /// A stream of 60 s with exponentially distributed delays with a mean of `jitter_us`, and delay spikes of
+    /// 300 ms that drain within 400 ms every `period` packets.
     fn run(mut playout: Playout, jitter_us: f64, period: Option<u64>) -> PlayoutSummary {
         let mut rng = StdRng::seed_from_u64(3);
         for seq in 0..3000_u64 {
@@ -383,16 +387,17 @@ mod tests {
     }
 
     #[test]
-    fn adaptive_delays_grow_and_shrink_with_the_jitter_and_keep_losses_low() {
+    fn adaptive_delays_follow_the_jitter_with_few_losses() {
         for algorithm in [AdaptiveAlgorithm::Mean, AdaptiveAlgorithm::Spike] {
             let mut before = TimeDelta::ZERO;
             for jitter_us in [500.0, 5_000.0, 20_000.0] {
                 let summary = run(adaptive(algorithm), jitter_us, None);
-                // Four deviations above the mean of an exponential leave about 1 %; its estimate from a few packets, more.
+                // Four deviations above the mean of an exponential distribution leave about 1 %; more if it
+                // is estimated from a few packets.
                 assert!(summary.loss_ratio < 0.06, "{algorithm:?} {jitter_us}: {summary:?}");
-                let (least, most) = (2e-3 * jitter_us, 8e-3 * jitter_us + 5.0);
+                let (min, max) = (2e-3 * jitter_us, 8e-3 * jitter_us + 5.0);
                 let delay = summary.playout_delay.as_millis();
-                assert!((least..most).contains(&delay), "{algorithm:?} {jitter_us}: {delay} ms");
+                assert!((min..max).contains(&delay), "{algorithm:?} {jitter_us}: {delay} ms");
                 assert!(summary.playout_delay > before);
                 before = summary.playout_delay;
             }
@@ -400,8 +405,8 @@ mod tests {
     }
 
     #[test]
-    fn policies_differ_as_the_table_shows() {
-        // Played, late of 3000, mean playout delay in ms.
+    fn policies_differ_as_in_the_table() {
+        // Played and late packets of 3000, mean playout delay in ms.
         let mut rows = Vec::new();
         for (name, jitter_us, period) in
             [("calm", 500.0, None), ("jitter", 8_000.0, None), ("spikes", 2_000.0, Some(317))]
@@ -459,7 +464,7 @@ mod tests {
         }
 
         #[test]
-        fn no_packet_makes_it_panic(packets in proptest::collection::vec((any::<u64>(), any::<i64>(), any::<u64>()), 0..40), spike: bool) {
+        fn any_packet_is_safe(packets in proptest::collection::vec((any::<u64>(), any::<i64>(), any::<u64>()), 0..40), spike: bool) {
             let mut playout = adaptive(if spike { AdaptiveAlgorithm::Spike } else { AdaptiveAlgorithm::Mean });
             for (seq, media_time, at) in packets {
                 playout.on_packet(seq, TimeDelta::from_nanos(media_time), Timestamp::from_nanos(at));

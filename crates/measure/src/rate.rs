@@ -4,20 +4,21 @@ use giusto_units::{DataSize, NANOS_PER_SECOND, PeerTimestamp, TimeDelta, Timesta
 
 use super::windows::{Merge, Windows};
 
-/// The received rate, over the intervals that were really there: `(N − 1)` of them between `N` events.
+/// The received rate, over the actual intervals: `(N − 1)` of them between `N` events.
 ///
-/// A sender emits *cycles*: the datagrams that share one scheduled moment (where no schedule travels, one arrival stamp)
-/// are one event. From the first cycle to the last there are `N − 1` intervals, and what was sent in them is the bits of
-/// all cycles but the last:
+/// A sender emits *cycles*: the datagrams with the same scheduled time (without a schedule: with the same
+/// arrival timestamp) are one event. From the first cycle to the last there are `N − 1` intervals, and the
+/// data sent in them is that of all cycles except the last:
 ///
 /// ```text
 /// rate = bits of all cycles but the last / (first arrival of the last cycle − first arrival of the first cycle)
 /// ```
 ///
-/// With one datagram per cycle that is `(N − 1) · size / (t_last − t_first)`. Dividing all bits by that time instead reads
-/// high by `N / (N − 1)`: [`fencepost_rate`](Self::fencepost_rate) gives that figure for comparison.
+/// With one datagram per cycle that is `(N − 1) · size / (t_last − t_first)`. Dividing all bits by that time
+/// would be too high by `N / (N − 1)`: [`fencepost_rate`](Self::fencepost_rate) gives that value for
+/// comparison.
 ///
-/// Only a datagram that advances the sequence may begin a cycle; give one that arrived late to
+/// Only a datagram that advances the sequence may start a cycle. Pass a late datagram to
 /// [`on_late_packet`](Self::on_late_packet), and duplicates to neither.
 ///
 /// # Example
@@ -39,12 +40,12 @@ pub struct RateMeter {
     cycle: Option<Cycle>,
     first: Timestamp,
     latest: Timestamp,
-    /// Of all cycles but the last.
+    /// Of all cycles except the last.
     bytes_before: u64,
     cycles: u64,
 }
 
-/// The cycle under way.
+/// The current cycle.
 #[derive(Debug, Clone)]
 struct Cycle {
     key: CycleKey,
@@ -66,14 +67,14 @@ impl CycleKey {
 }
 
 impl RateMeter {
-    /// No packet yet.
+    /// A meter before the first packet.
     #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A packet arrived `at` whose sequence number is the highest so far. Its `size` includes the header bytes that the
-    /// rate shall count. A time that runs backwards is taken as the latest one.
+    /// Handles a packet that arrived at `at` and whose sequence number is the highest so far. `size` includes
+    /// the header bytes that count. A time that runs backwards counts as the latest time.
     #[inline]
     pub fn on_packet(&mut self, at: Timestamp, scheduled: Option<PeerTimestamp>, size: DataSize) {
         let at = at.max(self.latest);
@@ -92,8 +93,8 @@ impl RateMeter {
         }
     }
 
-    /// A packet arrived `at` after one with a higher sequence number. It begins no cycle: it counts with the last cycle if
-    /// it belongs to it, and otherwise with those before.
+    /// Handles a packet that arrived at `at` after one with a higher sequence number. It starts no cycle: it
+    /// counts for the last cycle if it belongs to it, otherwise for the earlier ones.
     pub fn on_late_packet(&mut self, at: Timestamp, scheduled: Option<PeerTimestamp>, size: DataSize) {
         let at = at.max(self.latest);
         let Some(cycle) = &mut self.cycle else { return self.on_packet(at, scheduled, size) };
@@ -103,20 +104,20 @@ impl RateMeter {
         *bytes = bytes.saturating_add(size.as_bytes());
     }
 
-    /// How many cycles arrived, at least in part.
+    /// Number of cycles that arrived at least in part.
     #[inline]
     pub fn cycles(&self) -> u64 {
         self.cycles
     }
 
-    /// The rate in bit/s; `None` before the second cycle, or if both arrived at once.
+    /// The rate in bit/s; `None` before the second cycle, or if both arrived at the same time.
     #[inline]
     pub fn rate(&self) -> Option<f64> {
         bits_per_second(self.bytes_before, self.cycle.as_ref()?.began - self.first)
     }
 
-    /// All bits over the time from the first to the last arrival, in bit/s: what receivers print that count `N` events for
-    /// `N − 1` intervals. `None` as long as that time is zero.
+    /// All bits divided by the time from the first to the last arrival, in bit/s: the value of receivers that
+    /// count `N` events for `N − 1` intervals. `None` while that time is zero.
     #[inline]
     pub fn fencepost_rate(&self) -> Option<f64> {
         let bytes = self.bytes_before.saturating_add(self.cycle.as_ref()?.bytes);
@@ -130,12 +131,12 @@ fn bits_per_second(bytes: u64, time: TimeDelta) -> Option<f64> {
     (nanos > 0).then(|| (u128::from(bytes) * 8 * u128::from(NANOS_PER_SECOND)) as f64 / nanos as f64)
 }
 
-/// How many points a series holds at most.
+/// Maximum number of points in a series.
 const MAX_POINTS: usize = 4096;
 
 /// The received rate in each interval, for plots, in bounded memory.
 ///
-/// When a run outgrows 4096 intervals, neighbours are merged and the interval doubles.
+/// When there would be more than 4096 intervals, adjacent ones are merged and the interval doubles.
 ///
 /// # Example
 ///
@@ -167,15 +168,15 @@ struct Tally {
 /// One interval of a [`RateSeries`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RatePoint {
-    /// When the interval began.
+    /// Start of the interval.
     pub start: Timestamp,
-    /// How long it is. The last one of a series may not be over yet.
+    /// Its length. The last interval of a series may be incomplete.
     pub interval: TimeDelta,
     /// Data received.
     pub size: DataSize,
     /// Packets received.
     pub packets: u64,
-    /// Packets found missing in this interval, by the arrival of a later one.
+    /// Packets detected as missing in this interval, by the arrival of a later one.
     pub lost: u64,
     /// Packets that arrived late in this interval, after they had been counted in `lost`.
     pub recovered: u64,
@@ -190,13 +191,13 @@ impl RatePoint {
 }
 
 impl RateSeries {
-    /// An empty series; it begins with the first packet. An `interval` below 1 µs is taken as 1 µs.
+    /// An empty series, which starts with the first packet. An `interval` below 1 µs counts as 1 µs.
     #[inline]
     pub fn new(interval: TimeDelta) -> Self {
         Self { windows: Windows::new(MAX_POINTS, interval) }
     }
 
-    /// `count` packets of `size` each arrived.
+    /// Adds `count` received packets of `size` each.
     #[inline]
     pub fn on_packets(&mut self, at: Timestamp, size: DataSize, count: u64) {
         if let Some(tally) = self.windows.at(at) {
@@ -205,7 +206,7 @@ impl RateSeries {
         }
     }
 
-    /// `count` packets were found missing.
+    /// Adds `count` missing packets.
     #[inline]
     pub fn on_lost(&mut self, at: Timestamp, count: u64) {
         if let Some(tally) = self.windows.at(at) {
@@ -213,7 +214,7 @@ impl RateSeries {
         }
     }
 
-    /// A packet that had been counted as lost arrived after all.
+    /// Adds a late packet that had been counted as lost.
     #[inline]
     pub fn on_recovered(&mut self, at: Timestamp) {
         if let Some(tally) = self.windows.at(at) {
@@ -221,13 +222,13 @@ impl RateSeries {
         }
     }
 
-    /// The length of the intervals at present.
+    /// The current length of the intervals.
     #[inline]
     pub fn interval(&self) -> TimeDelta {
         self.windows.span()
     }
 
-    /// The intervals by time, those without packets included.
+    /// The intervals in order of time, including empty ones.
     pub fn points(&self) -> impl Iterator<Item = RatePoint> + '_ {
         let mut start = self.windows.origin().unwrap_or_default();
         self.windows.iter().map(move |tally| {
@@ -267,7 +268,8 @@ mod tests {
 
     const SIZE: DataSize = DataSize::from_bytes(200);
 
-    /// An ideal sender of `cycles` cycles of `packets` datagrams of 200 B, whose cycles arrive in one instant.
+    /// An ideal sender of `cycles` cycles of `packets` datagrams of 200 B. The datagrams of a cycle arrive at
+    /// the same time.
     fn ideal_stream(cycles: u64, packets: u64, period: u64) -> RateMeter {
         let mut meter = RateMeter::new();
         for cycle in 0..cycles {
@@ -279,10 +281,10 @@ mod tests {
         meter
     }
 
-    /// The published readings of an ideal stream, `R · N / (N − 1)` with N counted in *cycles*, come from the fencepost;
-    /// the rate proper is the nominal one, exactly.
+    /// The published values of an ideal stream, `R · N / (N − 1)` with N counted in *cycles*, are a fencepost
+    /// error; the correct rate is exactly the nominal one.
     #[test]
-    fn the_fencepost_gives_the_published_readings_and_the_rate_gives_the_nominal_one() {
+    fn an_ideal_stream_has_its_nominal_rate() {
         let cases = [
             (10_000.0, 1, 63, 160_000_000, 10_161.0),
             (1_000_000.0, 71, 89, 113_600_000, 1_011_364.0),
@@ -297,15 +299,16 @@ mod tests {
     }
 
     #[test]
-    fn counting_intervals_by_packet_would_be_wrong_by_seventy_packets() {
-        // 89 cycles of 71 packets are 6319 packets in 88 periods: (N − 1) *packets* would read 1.1 % high.
+    fn counting_intervals_by_packet_would_be_1_percent_off() {
+        // 89 cycles of 71 packets are 6319 packets in 88 periods: (N − 1) *packets* would give 1.1 % too
+        // much.
         let by_packet: f64 = 6_318.0 * 1_600.0 / (88.0 * 0.1136);
         assert_eq!(by_packet.round(), 1_011_204.0);
         assert_eq!(ideal_stream(89, 71, 113_600_000).rate(), Some(1_000_000.0));
     }
 
     #[test]
-    fn a_cycle_spread_by_the_network_is_still_one_event() {
+    fn a_cycle_spread_by_the_network_is_one_event() {
         let mut meter = RateMeter::new();
         for cycle in 0..11 {
             for packet in 0..4 {
@@ -313,13 +316,13 @@ mod tests {
                 meter.on_packet(at, Some(PeerTimestamp::from_nanos(cycle * 100_000_000)), SIZE);
             }
         }
-        // 10 cycles of 800 B in 1 s; the fencepost reads 11 cycles in 1.03 s.
+        // 10 cycles of 800 B in 1 s; the fencepost rate counts 11 cycles in 1.03 s.
         assert_eq!(meter.rate(), Some(64_000.0));
         assert_eq!(meter.fencepost_rate().map(f64::round), Some(68_350.0));
     }
 
     #[test]
-    fn without_a_schedule_one_stamp_is_one_event() {
+    fn without_a_schedule_one_timestamp_is_one_event() {
         let mut meter = RateMeter::new();
         for at in [0, 0, 100, 100, 200, 200, 200] {
             meter.on_packet(ms(at), None, SIZE);
@@ -328,31 +331,31 @@ mod tests {
     }
 
     #[test]
-    fn too_little_gives_no_rate() {
+    fn too_few_packets_give_no_rate() {
         let mut meter = RateMeter::new();
         assert_eq!((meter.rate(), meter.fencepost_rate()), (None, None));
         meter.on_packet(ms(5), None, SIZE);
         assert_eq!((meter.rate(), meter.fencepost_rate()), (None, None));
-        // Two cycles by their schedule, but in one instant.
+        // Two cycles by their schedule, but at the same time.
         meter.on_packet(ms(5), Some(PeerTimestamp::from_nanos(9)), SIZE);
         assert_eq!((meter.rate(), meter.fencepost_rate()), (None, None));
     }
 
     #[test]
-    fn late_packets_count_and_do_not_stretch_the_time() {
+    fn late_packets_count_without_extending_the_time() {
         let mut meter = RateMeter::new();
         for at in [0, 100, 300, 400] {
             meter.on_packet(ms(at), Some(PeerTimestamp::from_nanos(at)), SIZE);
         }
         meter.on_late_packet(ms(900), Some(PeerTimestamp::from_nanos(200)), SIZE);
         assert_eq!(meter.rate(), Some(16_000.0));
-        // One that belongs to the last cycle stays out of the rate, as that cycle does.
+        // A packet of the last cycle does not count for the rate, like that cycle.
         meter.on_late_packet(ms(901), Some(PeerTimestamp::from_nanos(400)), SIZE);
         assert_eq!(meter.rate(), Some(16_000.0));
     }
 
     #[test]
-    fn the_series_doubles_its_interval_and_loses_nothing() {
+    fn the_series_doubles_its_interval_without_loss() {
         let mut series = RateSeries::new(TimeDelta::from_millis(1));
         for i in 0..10_000 {
             series.on_packets(ms(i), SIZE, 1);
@@ -369,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leap_to_the_end_of_time_costs_bounded_memory() {
+    fn a_jump_to_the_end_of_time_takes_bounded_memory() {
         let mut series = RateSeries::new(TimeDelta::ZERO);
         series.on_packets(ms(1), SIZE, 1);
         series.on_packets(Timestamp::MAX, SIZE, 1);
@@ -380,7 +383,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_stamps_make_it_panic_and_every_packet_is_in_the_series(
+        fn any_timestamps_are_safe_and_every_packet_is_counted(
             packets in prop::collection::vec((any::<u64>(), any::<Option<u64>>(), any::<u64>(), any::<bool>()), 0..50),
             interval: i64,
         ) {

@@ -4,33 +4,33 @@ use std::collections::VecDeque;
 
 use super::loss::{LossRuns, LossSummary};
 
-/// Packets that the window remembers, counted back from the highest sequence number. A multiple of 64 and a power of two.
+/// Size of the window, counted back from the highest sequence number. A multiple of 64 and a power of two.
 const WINDOW: u64 = 65_536;
 
 /// The window in words of 64 packets.
 const WORDS: u64 = WINDOW / 64;
 
-/// Gaps in the sequence that are remembered, to tell how far a late packet was displaced.
+/// Maximum number of stored gaps in the sequence, from which the extent of reordering is computed.
 const MAX_GAPS: usize = 4_096;
 
-/// The classification of a sequence number.
+/// Classification of a sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceVerdict {
-    /// The next one expected.
+    /// The next expected one.
     InOrder,
-    /// Ahead of the next one expected: this many in between are missing so far.
+    /// Ahead of the next expected one: this many in between are missing so far.
     Gap(u64),
     /// Far ahead, and near an [`Implausible`](Self::Implausible) packet before it, which it confirms: that one now counts as
     /// received, and this many before it are missing so far. Give the present packet again: nothing has been done with it.
     Resumed(u64),
-    /// Below the next one expected, for the first time: reordered in the sense of RFC 4737 §3.3.
+    /// Below the next expected one, for the first time: reordered in the sense of RFC 4737 §3.3.
     Reordered {
-        /// How many packets earlier the first one with a higher sequence number arrived: RFC 4737 §4.2.
+        /// Number of packets since the arrival of the first one with a higher sequence number: RFC 4737 §4.2.
         extent: u64,
     },
-    /// Seen before.
+    /// A duplicate.
     Duplicate,
-    /// Older than the window or than the beginning of the stream: whether it is a duplicate cannot be told, so it counts
+    /// Before the window or the start of the stream: it is unknown whether it is a duplicate, so it counts
     /// neither as received nor as a duplicate.
     TooOld,
     /// Further ahead than [`SequenceConfig::max_jump`]: ignored unless a later packet confirms it.
@@ -51,11 +51,11 @@ impl SequenceVerdict {
     }
 }
 
-/// Prior knowledge of the sequence numbers.
+/// Configuration of sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceConfig {
-    /// The first sequence number of the stream. Default: 0. `None` where senders begin anywhere, as in RTP: then the first
-    /// packet sets it, and an earlier one that arrives late lowers it.
+    /// The first sequence number of the stream. Default: 0. `None` if senders start at any number, as in RTP:
+    /// then the first packet sets it, and an earlier one that arrives late reduces it.
     pub first: Option<u64>,
     /// How many packets may be missing at once before a packet is held to be implausible, until another packet within this
     /// distance confirms it. Default: 3000 (`MAX_DROPOUT` of RFC 3550 A.1).
@@ -68,10 +68,10 @@ impl Default for SequenceConfig {
     }
 }
 
-/// Follows the sequence numbers of one stream: loss, duplicates, reordering.
+/// Tracks the sequence numbers of one stream: loss, duplicates, reordering.
 ///
-/// The latest 65 536 packets are remembered one by one, in 8 kB. What falls out of this window is settled: a packet that
-/// arrives later still is [`TooOld`](SequenceVerdict::TooOld). Each call does bounded work, whatever the number.
+/// The latest 65 536 packets are stored individually, in 8 kB. A packet that arrives after it has left this
+/// window is [`TooOld`](SequenceVerdict::TooOld). Each call does bounded work for any number.
 ///
 /// # Example
 ///
@@ -88,16 +88,16 @@ impl Default for SequenceConfig {
 #[derive(Debug, Clone)]
 pub struct SequenceTracker {
     max_jump: u64,
-    /// The first sequence number, once it is known, and whether it may be lowered.
+    /// The first sequence number, once it is known, and whether it may be reduced.
     first: Option<u64>,
     first_is_learnt: bool,
-    /// The next sequence number expected: RFC 4737's `NextExp`.
+    /// The next expected sequence number: RFC 4737's `NextExp`.
     next: u64,
     /// A bit for each packet of the window: a ring of words, word `s / 64` at `s / 64 mod WORDS`.
     arrived: Box<[u64]>,
     /// The highest word in the window.
     top: u64,
-    /// The losses that have left the window.
+    /// Losses that have left the window.
     settled: LossRuns,
     gaps: VecDeque<Gap>,
     /// The last implausible packet.
@@ -114,7 +114,7 @@ pub struct SequenceTracker {
 /// Sequence numbers that were skipped when a later one arrived.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
-    /// The first one skipped.
+    /// The first skipped number.
     first: u64,
     /// The number of the arrival that skipped it.
     arrival: u64,
@@ -127,7 +127,7 @@ impl Default for SequenceTracker {
 }
 
 impl SequenceTracker {
-    /// Nothing received yet.
+    /// A tracker before the first packet.
     pub fn new(config: SequenceConfig) -> Self {
         let first = config.first.unwrap_or(0);
         Self {
@@ -150,7 +150,7 @@ impl SequenceTracker {
         }
     }
 
-    /// The packet with this sequence number arrived.
+    /// Handles the packet with this sequence number.
     #[inline]
     pub fn on_packet(&mut self, sequence: u64) -> SequenceVerdict {
         if sequence == self.next && self.first.is_some() && sequence < u64::MAX {
@@ -160,8 +160,8 @@ impl SequenceTracker {
         self.on_unexpected(sequence)
     }
 
-    /// `count` packets arrived, one after the other from `sequence` on; true if all of them were the next one expected, else
-    /// nothing has been done.
+    /// Handles `count` packets with consecutive numbers from `sequence` on. Returns true if all were the next
+    /// expected ones; otherwise nothing is done.
     #[inline]
     pub fn on_run(&mut self, sequence: u64, count: u64) -> bool {
         let in_order = sequence == self.next && self.first.is_some() && sequence.checked_add(count).is_some();
@@ -171,39 +171,39 @@ impl SequenceTracker {
         in_order
     }
 
-    /// The sender says how many packets it sent, so that losses at the end count too. A number below what is known
-    /// already changes nothing.
+    /// Sets the number of packets sent, so that losses at the end count too. A value below the known number
+    /// has no effect.
     #[inline]
     pub fn finish(&mut self, sent: u64) {
         self.sent = Some(sent);
     }
 
-    /// Packets received, each counted once.
+    /// Packets received, without duplicates.
     #[inline]
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Further copies of packets received.
+    /// Duplicates.
     #[inline]
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Packets that arrived below the next one expected: RFC 4737 §3.3. First copies only.
+    /// Packets that arrived below the next expected number: RFC 4737 §3.3. Without duplicates.
     #[inline]
     pub fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// The largest reordering extent, in packets (RFC 4737 §4.2); 0 without reordering. Where more than 4096 gaps lie
-    /// between, the distance to the oldest of these.
+    /// Maximum reordering extent, in packets (RFC 4737 §4.2); 0 without reordering. If there are more than
+    /// 4096 gaps in between, it is the distance to the oldest of these.
     #[inline]
     pub fn max_extent(&self) -> u64 {
         self.max_extent
     }
 
-    /// Packets that arrived too late to be told from duplicates.
+    /// Packets that arrived too late to be distinguished from duplicates.
     #[inline]
     pub fn too_old(&self) -> u64 {
         self.too_old
@@ -221,14 +221,14 @@ impl SequenceTracker {
         (self.received > 0).then(|| self.next.saturating_sub(1))
     }
 
-    /// The losses up to now, which a late arrival may still repair. Looks through the window: for reports, not for every
+    /// Losses so far; a late arrival may still revert them. Reads the whole window: do not call it for every
     /// packet.
     pub fn losses(&self) -> LossSummary {
         let mut runs = self.settled;
         let first = self.first.unwrap_or(self.next);
         for word in self.top.saturating_sub(WORDS - 1)..=self.top {
             let count = self.next.saturating_sub(word * 64).min(64);
-            tell(&mut runs, first, word, self.word(word), count as u32);
+            add_word(&mut runs, first, word, self.word(word), count as u32);
         }
         runs.lost(self.sent.unwrap_or(0).saturating_sub(self.next - first));
         runs.summary(self.received)
@@ -241,7 +241,7 @@ impl SequenceTracker {
         }
         if self.first.is_none() {
             (self.first, self.next, self.top) = (Some(sequence), sequence, sequence / 64);
-            // RFC 4737 §4.2: what turns out to have been sent before it was overtaken by the first arrival.
+            // RFC 4737 §4.2: a packet sent before the first arrival, which overtook it.
             self.gaps.push_back(Gap { first: 0, arrival: 1 });
             self.advance_to(sequence);
             return SequenceVerdict::InOrder;
@@ -291,7 +291,7 @@ impl SequenceTracker {
         *word |= bit;
         self.received += 1;
         self.reordered += 1;
-        // The packet was skipped by the first arrival above it: that is the one whose gap it lies in.
+        // The first arrival above the packet skipped it: its gap contains the packet.
         let later = self.gaps.partition_point(|gap| gap.first <= sequence);
         let overtaker = self.gaps.get(later.saturating_sub(1)).map_or(self.received, |gap| gap.arrival);
         let extent = self.received - overtaker;
@@ -299,7 +299,7 @@ impl SequenceTracker {
         SequenceVerdict::Reordered { extent }
     }
 
-    /// Takes a packet ahead of the next one expected.
+    /// Handles a packet ahead of the next expected one.
     fn skip_to(&mut self, sequence: u64) {
         if self.gaps.len() >= MAX_GAPS {
             self.gaps.pop_front();
@@ -308,7 +308,7 @@ impl SequenceTracker {
         self.advance_to(sequence);
     }
 
-    /// Takes the highest packet so far; `sequence` is below `u64::MAX`.
+    /// Handles the highest packet so far; `sequence` is below `u64::MAX`.
     #[inline]
     fn advance_to(&mut self, sequence: u64) {
         let word = sequence / 64;
@@ -322,7 +322,8 @@ impl SequenceTracker {
         self.received += 1;
     }
 
-    /// Makes `top` the highest word of the window and settles what falls out of it: at most the whole window.
+    /// Makes `top` the highest word of the window, and counts the losses in the words that leave it: at most
+    /// the whole window.
     fn slide_to(&mut self, top: u64) {
         let first = self.first.unwrap_or(0);
         let steps = top - self.top;
@@ -330,11 +331,11 @@ impl SequenceTracker {
             if let Some(bits) = self.arrived.get_mut(slot(word)) {
                 let bits = std::mem::take(bits);
                 if let Some(leaving) = word.checked_sub(WORDS) {
-                    tell(&mut self.settled, first, leaving, bits, 64);
+                    add_word(&mut self.settled, first, leaving, bits, 64);
                 }
             }
         }
-        // Words that were skipped altogether.
+        // Words that were skipped entirely.
         self.settled.lost(steps.saturating_sub(WORDS) * 64);
         self.top = top;
     }
@@ -348,8 +349,8 @@ fn slot(word: u64) -> usize {
     (word % WORDS) as usize
 }
 
-/// Tells `runs` of the first `count` packets of a word, less those before the `first` of the stream.
-fn tell(runs: &mut LossRuns, first: u64, word: u64, bits: u64, count: u32) {
+/// Adds the first `count` packets of a word to `runs`, except those before the `first` of the stream.
+fn add_word(runs: &mut LossRuns, first: u64, word: u64, bits: u64, count: u32) {
     let skipped = first.saturating_sub(word * 64).min(64) as u32;
     if skipped < count {
         runs.word(bits >> skipped, count - skipped);
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_at_the_beginning_the_middle_and_the_end_count() {
+    fn losses_at_start_middle_and_end_count() {
         let mut tracker = tracked([2, 3, 5, 9]);
         let losses = tracker.losses();
         assert_eq!((losses.expected, losses.lost), (10, 6));
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_lost_is_told_by_the_senders_count() {
+    fn total_loss_is_known_from_the_senders_count() {
         let mut tracker = SequenceTracker::new(SequenceConfig { first: None, ..SequenceConfig::default() });
         assert_eq!(tracker.losses(), LossSummary::default());
         tracker.finish(50);
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_packet_repairs_its_loss_and_splits_its_period() {
+    fn a_late_packet_reverts_its_loss_and_splits_the_period() {
         let mut tracker = tracked([0, 4]);
         assert_eq!(tracker.losses().longest_period, 3);
         assert_eq!(tracker.on_packet(2), SequenceVerdict::Reordered { extent: 1 });
@@ -414,7 +415,8 @@ mod tests {
 
     #[test]
     fn the_extent_counts_arrivals_since_the_first_higher_one() {
-        // RFC 4737 §4.2: e = i − j, j the earliest arrival with a higher number. Packet 3 of ten arrives eighth.
+        // RFC 4737 §4.2: e = i − j, j the earliest arrival with a higher number. Packet 3 of ten arrives
+        // eighth.
         let mut tracker = tracked([0, 1, 2, 4, 5, 6, 7]);
         assert_eq!(tracker.on_packet(3), SequenceVerdict::Reordered { extent: 4 });
         assert_eq!(tracker.on_packet(8), SequenceVerdict::InOrder);
@@ -426,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_older_than_the_window_is_no_duplicate() {
+    fn a_packet_before_the_window_is_not_a_duplicate() {
         let mut tracker = tracked((0..70_000).filter(|&sequence| sequence != 5 && sequence != 65_000));
         assert_eq!(tracker.on_packet(5), SequenceVerdict::TooOld);
         assert_eq!(tracker.on_packet(6), SequenceVerdict::TooOld);
@@ -458,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_sequence_numbers_do_no_harm() {
+    fn the_last_sequence_numbers_are_safe() {
         let mut tracker = tracked([u64::MAX - 2, u64::MAX - 1, u64::MAX, u64::MAX, 0]);
         assert_eq!(tracker.received(), 2);
         assert_eq!(tracker.losses().lost, u64::MAX - 2);
@@ -467,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn where_senders_begin_anywhere_the_first_packet_sets_the_beginning() {
+    fn without_a_first_number_the_first_packet_sets_it() {
         let mut tracker = SequenceTracker::new(SequenceConfig { first: None, ..SequenceConfig::default() });
         for sequence in [1_000_000, 1_000_001, 999_998] {
             tracker.on_packet(sequence);
@@ -478,15 +480,15 @@ mod tests {
         assert_eq!(tracker.on_packet(5), SequenceVerdict::TooOld);
     }
 
-    /// What happens to one packet on its way.
+    /// Fate of one packet.
     #[derive(Debug, Clone)]
     enum Fate {
         Arrive,
         Lose,
         Duplicate,
-        /// Overtaken by this many.
+        /// Overtaken by this many packets.
         Delay(usize),
-        /// This many are lost in a row.
+        /// This many consecutive packets are lost.
         Outage(u16),
     }
 
@@ -518,9 +520,10 @@ mod tests {
     }
 
     proptest! {
-        /// Against a model that keeps everything, as long as nothing arrives older than the window.
+        /// Comparison with a model that stores everything, as long as no packet arrives from before the
+        /// window.
         #[test]
-        fn it_agrees_with_a_model_that_remembers_every_packet(fates in fates(), first in 0_u64..200_000, learnt: bool) {
+        fn it_matches_a_model_that_stores_every_packet(fates in fates(), first in 0_u64..200_000, learnt: bool) {
             let arrivals = arrivals(&fates, first);
             let config = SequenceConfig { first: (!learnt).then_some(first), max_jump: 1 << 20 };
             let mut tracker = SequenceTracker::new(config);
@@ -562,7 +565,7 @@ mod tests {
         }
 
         #[test]
-        fn no_sequence_makes_it_panic_or_miscount(
+        fn any_sequence_is_safe_and_counted(
             sequences in prop::collection::vec(prop_oneof![any::<u64>(), 0_u64..100, u64::MAX - 100..=u64::MAX], 0..60),
             first: Option<u64>, max_jump: u64, sent: u64,
         ) {

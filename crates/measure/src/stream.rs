@@ -13,40 +13,44 @@ use super::{
     sequence::{SequenceConfig, SequenceTracker, SequenceVerdict},
 };
 
-/// One datagram, as it arrived.
+/// An arrived datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it arrived, best by the kernel's stamp. Datagrams that the kernel merged share one.
+    /// Arrival time, preferably from the kernel. Datagrams that the kernel merged have the same time.
     pub at: Timestamp,
-    /// Its sequence number; [`SequenceUnwrapper`](giusto_rtp::SequenceUnwrapper) makes one of 16 or 32 bits wide enough.
+    /// Its sequence number; [`SequenceUnwrapper`](giusto_rtp::SequenceUnwrapper) converts numbers of 16 or 32
+    /// bits.
     pub sequence: u64,
     /// The UDP payload.
     pub size: DataSize,
-    /// When the sender's schedule had it leave, if that travels with it.
+    /// Scheduled send time, if the datagram contains it.
     pub scheduled: Option<PeerTimestamp>,
-    /// When it did leave (or, with RTP, the sampling instant), if that travels with it.
+    /// Actual send time (or, with RTP, the sampling time), if the datagram contains it.
     pub sent: Option<PeerTimestamp>,
-    /// The IPv4 TOS or IPv6 traffic-class byte, if the socket tells it.
+    /// The IPv4 TOS or IPv6 traffic-class byte, if the socket provides it.
     pub tos: Option<u8>,
 }
 
-/// The settings of a [`StreamMeter`]: prior knowledge of the stream.
+/// Configuration of a [`StreamMeter`]: known properties of the stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeterConfig {
-    /// The nominal rate in bit/s, header bytes included; above 0. Default: `None`, unlimited, and then without `gap` no gap
-    /// error is told.
+    /// The nominal rate in bit/s, header bytes included; above 0. Default: `None`, unlimited. Without it and
+    /// without `gap` there is no gap error.
     pub rate: Option<f64>,
-    /// Header bytes counted for each datagram in rates and gaps, by the layer chosen: 0 for the payload alone. Default: 0.
+    /// Header bytes per datagram in rates and gaps, according to the layer: 0 for the payload alone. Default:
+    /// 0.
     pub header: DataSize,
-    /// The UDP payload of every datagram, where it is fixed. Default: `None`.
+    /// The UDP payload of every datagram, if it is fixed. Default: `None`.
     pub size: Option<DataSize>,
-    /// The nominal gap, where it does not follow from rate and size: the packet time of a voice stream. Default: `None`.
+    /// The nominal gap, if it does not follow from rate and size: the packet time of a voice stream. Default:
+    /// `None`.
     pub gap: Option<TimeDelta>,
-    /// The interval of the series, at least 1 µs; it doubles when the stream outgrows 4096 intervals. Default: 100 ms.
+    /// The interval of the series, at least 1 µs; it doubles when there would be more than 4096 intervals.
+    /// Default: 100 ms.
     pub series_interval: TimeDelta,
-    /// Prior knowledge of the sequence numbers. Default: they begin at 0.
+    /// Configuration of the sequence numbers. Default: they start at 0.
     pub sequence: SequenceConfig,
-    /// How our clock and the sender's are related. Default: unknown.
+    /// Relation between the local clock and the sender's. Default: unknown.
     pub clocks: ClockRelation,
 }
 
@@ -64,7 +68,7 @@ impl Default for MeterConfig {
     }
 }
 
-/// Packets by their ECN field (RFC 3168 §5), where the socket told it.
+/// Packets by their ECN field (RFC 3168 §5), if the socket provides it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct EcnCounts {
@@ -78,63 +82,65 @@ pub struct EcnCounts {
     pub ce: u64,
 }
 
-/// The figures of a stream, in a few hundred bytes: small enough for a control message.
+/// Measurements of a stream, in a few hundred bytes: small enough for a control message.
 ///
 /// Times are in nanoseconds and sizes in bytes when serialised.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamSummary {
-    /// Datagrams received, each counted once.
+    /// Datagrams received, without duplicates.
     pub received_packets: u64,
     /// Their UDP payload.
     pub received_bytes: DataSize,
-    /// Datagrams that should have arrived and did not.
+    /// Datagrams lost.
     pub lost_packets: u64,
-    /// Further copies of datagrams received.
+    /// Duplicates.
     pub duplicate_packets: u64,
     /// Datagrams overtaken by a later one: RFC 4737 §3.3.
     pub reordered_packets: u64,
-    /// How many arrivals a datagram was late at most: RFC 4737 §4.2.
+    /// Maximum reordering extent in datagrams: RFC 4737 §4.2.
     pub max_reorder_extent: u64,
-    /// Datagrams too late to be told from duplicates; they count neither as received nor as duplicates.
+    /// Datagrams too late to be distinguished from duplicates; they count neither as received nor as
+    /// duplicates.
     pub too_old_packets: u64,
     /// Datagrams ignored for an implausible sequence number.
     pub implausible_packets: u64,
-    /// How loss clusters.
+    /// Pattern of loss.
     pub loss: LossSummary,
-    /// Datagrams that our own socket dropped for want of buffer space. They are among the lost ones.
+    /// Datagrams that the receiving socket dropped because its buffer was full. They are included in the lost
+    /// ones.
     pub kernel_dropped_packets: u64,
     /// The rate in bit/s, header bytes included as configured, over N − 1 intervals: [`RateMeter::rate`].
     pub rate_bps: Option<f64>,
-    /// All bits over the time from first to last: [`RateMeter::fencepost_rate`].
+    /// All bits divided by the time from first to last: [`RateMeter::fencepost_rate`].
     pub fencepost_rate_bps: Option<f64>,
     /// Interarrival jitter, RFC 3550 §6.4.1, at the end.
     pub jitter: Option<TimeDelta>,
     /// One-way delay.
     pub delay: Option<DelaySummary>,
-    /// Arrival gap less the gap of an ideal constant-bit-rate stream.
+    /// Arrival gap minus the gap of an ideal constant-bit-rate stream.
     pub gap_error: Option<Quantiles>,
-    /// Arrival gap less the gap of the sender's schedule.
+    /// Arrival gap minus the gap of the sender's schedule.
     pub schedule_gap_error: Option<Quantiles>,
-    /// The sender's own error: sent less scheduled.
+    /// The sender's schedule error: actual minus scheduled send time.
     pub schedule_error: Option<Quantiles>,
     /// ECN marks.
     pub ecn: EcnCounts,
     /// The DSCP (RFC 2474 §3) of the latest datagram.
     pub dscp: Option<u8>,
-    /// Whether the DSCP changed on the way through the stream.
+    /// Whether the DSCP changed during the stream.
     pub dscp_changed: bool,
-    /// When the first datagram arrived.
+    /// Arrival time of the first datagram.
     pub first_arrival: Option<Timestamp>,
-    /// When the last datagram arrived.
+    /// Arrival time of the last datagram.
     pub last_arrival: Option<Timestamp>,
-    /// Arrival stamps that ran backwards and were taken as the latest one.
+    /// Number of arrival timestamps that ran backwards and were replaced by the latest one.
     pub backward_stamps: u64,
 }
 
 /// Measures one stream, datagram by datagram, in bounded memory.
 ///
-/// Duplicates and datagrams of implausible sequence numbers count as such and in nothing else.
+/// Duplicates and datagrams with implausible sequence numbers are counted as such and otherwise ignored.
 ///
 /// # Example
 ///
@@ -183,7 +189,7 @@ pub struct StreamMeter {
 }
 
 impl StreamMeter {
-    /// A meter for a stream of which nothing has arrived yet. A rate or gap that is not above zero counts as not given.
+    /// A meter before the first datagram. A rate or gap that is not above zero is ignored.
     pub fn new(config: &MeterConfig) -> Self {
         let size = config.size.map(|size| size + config.header);
         Self {
@@ -207,7 +213,7 @@ impl StreamMeter {
         }
     }
 
-    /// A datagram arrived. Tells what its sequence number was found to be.
+    /// Handles a datagram. Returns the classification of its sequence number.
     #[inline]
     pub fn on_arrival(&mut self, arrival: &Arrival) -> SequenceVerdict {
         let verdict = self.sequence.on_packet(arrival.sequence);
@@ -234,8 +240,9 @@ impl StreamMeter {
         verdict
     }
 
-    /// `count` datagrams arrived together: one after the other in sequence from `first` on, and like it in all else. The figures
-    /// are those of as many calls of [`on_arrival`](Self::on_arrival); the cost is that of two.
+    /// Handles `count` datagrams that arrived together, with consecutive sequence numbers from `first` on and
+    /// otherwise equal. The result is that of as many calls of [`on_arrival`](Self::on_arrival), at the cost
+    /// of two.
     #[inline]
     pub fn on_run(&mut self, first: &Arrival, count: u64) {
         if count == 0 {
@@ -246,7 +253,7 @@ impl StreamMeter {
         if count == 0 {
             return;
         }
-        // What follows a datagram that did not count is not like it.
+        // Datagrams after one that did not count cannot be handled together with it.
         if !verdict.advances() || !self.sequence.on_run(rest.sequence, count) {
             for step in 0..count {
                 self.on_arrival(&Arrival { sequence: rest.sequence.saturating_add(step), ..rest });
@@ -289,13 +296,13 @@ impl StreamMeter {
         self.delay.on_clock(estimate);
     }
 
-    /// The sender says how many datagrams it sent, so that losses at the end count too.
+    /// Sets the number of datagrams sent, so that losses at the end count too.
     #[inline]
     pub fn finish(&mut self, sent: u64) {
         self.sequence.finish(sent);
     }
 
-    /// The figures up to now. It reads windows and histograms: for reports, not for every datagram.
+    /// The measurements so far. Reads windows and histograms: do not call it for every datagram.
     pub fn summary(&self) -> StreamSummary {
         let loss = self.sequence.losses();
         let [not_ect, ect1, ect0, ce] = self.ecn;
@@ -326,7 +333,7 @@ impl StreamMeter {
         }
     }
 
-    /// The rate alone, which costs less than a summary.
+    /// The rate alone, which is faster than a summary.
     #[inline]
     pub fn rate(&self) -> &RateMeter {
         &self.rate
@@ -338,25 +345,25 @@ impl StreamMeter {
         &self.series
     }
 
-    /// Arrival gaps less those of an ideal constant-bit-rate stream.
+    /// Arrival gaps minus those of an ideal constant-bit-rate stream.
     #[inline]
     pub fn gap_errors(&self) -> &ErrorHistogram {
         &self.gaps.errors
     }
 
-    /// The arrival gaps themselves; nothing where the rate is unlimited or above 100 000 datagrams a second.
+    /// The arrival gaps themselves; `None` if the rate is unlimited or above 100 000 datagrams per second.
     #[inline]
     pub fn gaps(&self) -> Option<&ErrorHistogram> {
         self.gaps.gaps.as_ref()
     }
 
-    /// Arrival gaps less those of the sender's schedule.
+    /// Arrival gaps minus those of the sender's schedule.
     #[inline]
     pub fn schedule_gap_errors(&self) -> &ErrorHistogram {
         &self.gaps.schedule_errors
     }
 
-    /// The sender's own errors: sent less scheduled.
+    /// The sender's schedule errors: actual minus scheduled send times.
     #[inline]
     pub fn schedule_errors(&self) -> &ErrorHistogram {
         &self.schedule_errors
@@ -374,7 +381,7 @@ impl StreamMeter {
         &self.sequence
     }
 
-    /// Counts a datagram that arrived for the first time.
+    /// Counts a datagram that is not a duplicate.
     #[inline]
     fn count(&mut self, arrival: &Arrival, verdict: SequenceVerdict) {
         let &Arrival { sequence, scheduled, sent, .. } = arrival;
@@ -422,7 +429,7 @@ mod tests {
         Timestamp::from_nanos(micros * 1_000)
     }
 
-    /// 200 B each 1.6 ms, 1 Mbit/s, half a millisecond on the way, the sender always 3 µs late.
+    /// 200 B every 1.6 ms, 1 Mbit/s, a delay of 0.5 ms, a constant schedule error of 3 µs.
     fn arrival(sequence: u64) -> Arrival {
         let due = sequence * 1_600_000;
         Arrival {
@@ -454,7 +461,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_run_has_the_figures_of_its_datagrams(
+        fn a_run_equals_its_single_datagrams(
             runs in proptest::collection::vec((0_u64..300, 1_u64..70, 0_u64..40_000, any::<u8>()), 1..40)
         ) {
             let (mut by_runs, mut one_by_one) = (StreamMeter::new(&config()), StreamMeter::new(&config()));
@@ -473,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_at_the_end_of_all_numbers_is_taken_like_any_other() {
+    fn a_run_at_the_last_numbers_is_handled() {
         let mut meter = StreamMeter::new(&config());
         meter.on_run(&arrival(0), 3);
         meter.on_run(&Arrival { sequence: u64::MAX - 1, ..arrival(3) }, 70);
@@ -483,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_received_is_a_summary_without_figures() {
+    fn without_datagrams_the_summary_is_empty() {
         let summary = StreamMeter::new(&MeterConfig::default()).summary();
         assert_eq!((summary.received_packets, summary.rate_bps, summary.jitter), (0, None, None));
         assert_eq!((summary.delay, summary.gap_error, summary.first_arrival), (None, None, None));
@@ -516,8 +523,8 @@ mod tests {
     }
 
     #[test]
-    fn header_bytes_count_in_the_rate_of_the_chosen_layer_and_in_its_gaps() {
-        // 28 B of IPv4 and UDP: 1.14 Mbit/s on IP is the same stream.
+    fn header_bytes_count_in_rates_and_gaps() {
+        // 28 B of IPv4 and UDP: 1.14 Mbit/s at the IP layer is the same stream.
         let mut meter = StreamMeter::new(&MeterConfig {
             rate: Some(1.14e6),
             header: DataSize::from_bytes(28),
@@ -533,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_counts_as_one_and_in_nothing_else() {
+    fn a_duplicate_is_counted_and_otherwise_ignored() {
         let once = measured((0..100).map(arrival)).summary();
         let twice = measured((0..100).flat_map(|sequence| [arrival(sequence); 2])).summary();
         assert_eq!(twice.duplicate_packets, 100);
@@ -541,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn reordering_leaves_rate_loss_and_gap_errors_alone() {
+    fn reordering_does_not_affect_rate_loss_or_gap_errors() {
         let mut arrivals: Vec<_> = (0..100).map(arrival).collect();
         // Packet 50 takes 4 ms longer, and is overtaken by two.
         arrivals[50].at += TimeDelta::from_millis(4);
@@ -572,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmed_leap_counts_both_packets_that_made_it() {
+    fn a_confirmed_jump_counts_both_packets() {
         let leap = 1 << 30;
         let mut meter = measured((0..10).map(arrival));
         assert_eq!(meter.on_arrival(&arrival(leap)), SequenceVerdict::Implausible);
@@ -586,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn ecn_and_dscp_are_told_as_received() {
+    fn ecn_and_dscp_are_reported_as_received() {
         let marks = [0b10, 0b10, 0b01, 0b11, 0b00, 46 << 2 | 0b11];
         let meter = measured(marks.iter().zip(0..).map(|(&tos, i)| Arrival { tos: Some(tos), ..arrival(i) }));
         let summary = meter.summary();
@@ -597,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_that_runs_backwards_is_taken_as_the_latest_and_counted() {
+    fn a_backward_timestamp_is_replaced_and_counted() {
         let summary = measured([
             Arrival { at: us(100), ..arrival(0) },
             Arrival { at: us(90), ..arrival(1) },
@@ -610,7 +617,7 @@ mod tests {
 
     #[cfg(feature = "serde")]
     #[test]
-    fn a_summary_travels_in_a_few_hundred_bytes() {
+    fn a_summary_takes_a_few_hundred_bytes() {
         let mut meter = StreamMeter::new(&MeterConfig { clocks: ClockRelation::Unknown, ..config() });
         for sequence in 0..100_000 {
             let late = TimeDelta::from_nanos((sequence as i64 * 7919) % 900_001);
@@ -645,7 +652,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_datagram_makes_it_panic_and_every_one_is_counted_once(
+        fn any_datagram_is_safe_and_counted_once(
             arrivals in prop::collection::vec(any_arrival(), 0..80), rate: Option<f64>, gap: Option<i64>, header: u64,
         ) {
             let mut meter = StreamMeter::new(&MeterConfig {

@@ -1,4 +1,5 @@
-//! A time series in bounded memory: when it outgrows its windows, neighbours merge and the windows double.
+//! A time series in bounded memory: when there would be too many windows, adjacent ones are merged and the
+//! length doubles.
 
 use giusto_units::{TimeDelta, Timestamp};
 
@@ -7,7 +8,7 @@ const MIN_SPAN_NANOS: u64 = 1_000;
 
 /// The state of one window.
 pub(super) trait Merge: Default + Clone {
-    /// Takes in what the next window held.
+    /// Adds the content of the next window.
     fn merge(&mut self, next: &Self);
 }
 
@@ -17,13 +18,13 @@ pub(super) struct Windows<T> {
     capacity: usize,
     span_nanos: u64,
     origin: Option<Timestamp>,
-    /// Where the last window ends, in nanoseconds since the origin.
+    /// End of the last window, in nanoseconds since the origin.
     end_nanos: u64,
     kept: Vec<T>,
 }
 
 impl<T: Merge> Windows<T> {
-    /// No windows yet; there will be at most `capacity`, each at first of length `span`, at least 1 µs.
+    /// No windows yet; there will be at most `capacity`, initially of length `span`, at least 1 µs.
     pub(super) fn new(capacity: usize, span: TimeDelta) -> Self {
         Self {
             capacity: capacity.max(2),
@@ -34,7 +35,7 @@ impl<T: Merge> Windows<T> {
         }
     }
 
-    /// The window of `at`. A time before the last window counts in the last one.
+    /// The window of `at`. A time before the last window belongs to the last one.
     #[inline]
     pub(super) fn at(&mut self, at: Timestamp) -> Option<&mut T> {
         let origin = *self.origin.get_or_insert(at);
@@ -45,22 +46,23 @@ impl<T: Merge> Windows<T> {
         self.kept.last_mut()
     }
 
-    /// When the first window began.
+    /// Start of the first window.
     pub(super) fn origin(&self) -> Option<Timestamp> {
         self.origin
     }
 
-    /// The length of a window at present.
+    /// The current length of a window.
     pub(super) fn span(&self) -> TimeDelta {
         TimeDelta::from_nanos(i64::try_from(self.span_nanos).unwrap_or(i64::MAX))
     }
 
-    /// The windows by time, those in which nothing happened included.
+    /// The windows in order of time, including empty ones.
     pub(super) fn iter(&self) -> std::slice::Iter<'_, T> {
         self.kept.iter()
     }
 
-    /// Makes the window that holds `elapsed` the last one. At most 64 mergers, each halving the number of windows.
+    /// Makes the window that contains `elapsed` the last one. At most 64 mergers, each of which halves the
+    /// number of windows.
     fn extend_to(&mut self, elapsed: u64) {
         while elapsed / self.span_nanos >= self.capacity as u64 {
             self.kept = self.kept.chunks(2).map(merged).collect();
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_eight_windows_fits_four_of_double_length() {
+    fn eight_windows_become_four_of_double_length() {
         let mut windows = Windows::<Count>::new(4, TimeDelta::from_micros(1));
         for micros in [5, 6, 7, 8, 9, 12] {
             windows.at(Timestamp::from_nanos(micros * 1000)).unwrap().0 += 1;
@@ -106,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_times_cost_bounded_memory_and_lose_nothing(
+        fn any_times_take_bounded_memory_without_loss(
             times in prop::collection::vec(any::<u64>(), 0..100), span: i64, capacity in 0_usize..50,
         ) {
             let mut windows = Windows::<Count>::new(capacity, TimeDelta::from_nanos(span));

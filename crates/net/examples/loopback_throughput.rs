@@ -1,24 +1,27 @@
-//! How much one sender thread and one receiver thread carry over loopback, each datagram with a header of 36 bytes that is
-//! written by the one and parsed by the other.
+//! Throughput of one sender thread and one receiver thread over loopback. Each datagram has a header of 36
+//! bytes that the sender writes and the receiver parses.
 //!
 //! ```text
 //! cargo run --release -p giusto-net --example loopback_throughput -- [KEY=VALUE]...
 //! ```
 //!
-//! Keys: `size` (1200 bytes), `group` (54 datagrams per send call), `grouping` (`offload` or `each`), `gro` (1 or 0),
-//! `messages` (8 per receive call), `rate_mbps` (0 for as fast as it goes), `ms` (1000), `repeat` (5), `nap_us` (100; sleep
-//! that long after a receive call that found nothing, or wait in `poll` where 0), `spin` (1 to ask again at once instead),
-//! `buffer_bytes` (4000000, the receive buffer), `mode` (`precise`, `balanced`, `eco`).
+//! Keys: `size` (1200 bytes), `group` (54 datagrams per send call), `grouping` (`offload` or `each`), `gro`
+//! (1 or 0), `messages` (8 per receive call), `rate_mbps` (0 for as fast as possible), `ms` (1000), `repeat`
+//! (5), `nap_us` (100; duration of the sleep after a receive call without messages, or 0 to wait in `poll`),
+//! `spin` (1 to call again at once instead), `buffer_bytes` (4000000, the receive buffer), `mode` (`precise`,
+//! `balanced`, `eco`).
 //!
-//! What was found with two processors and nothing else running. The sender is the bottleneck, and within it the copy into the
+//! Results with two processors and no other load. The sender is the bottleneck, mainly the copy to the
 //! kernel's pages, which the receiver's processor has just read:
 //!
-//! - A receiver that naps for 20 to 300 µs takes 53 to 57 Gbit/s in the median, most runs without a loss. One that waits in
-//!   `poll` takes 47, with losses, for the sender then pays for waking it; one that spins takes 47, too.
-//! - Messages of 54 datagrams carry 1.3 times as much as messages of 27.
+//! - A receiver that sleeps for 20 to 300 µs gets 53 to 57 Gbit/s in the median, most runs without loss. One
+//!   that waits in `poll` gets 47, with losses, because the sender then has to wake it; one that spins also
+//!   gets 47.
+//! - Messages of 54 datagrams give 1.3 times the throughput of messages of 27.
 //! - The number of messages per receive call, a receive buffer between 1 and 12 MB and the alignment of the buffers make no
 //!   difference.
-//! - With `UDP_SEGMENT` but not `UDP_GRO` it is 9 Gbit/s, with neither 4: each datagram then costs about 2 µs.
+//! - With `UDP_SEGMENT` but without `UDP_GRO` it is 9 Gbit/s, with neither 4: each datagram then takes about
+//!   2 µs.
 
 use std::{
     collections::BTreeMap,
@@ -38,7 +41,7 @@ const MAGIC: u32 = 0x6769_7573;
 
 type Keys = BTreeMap<String, String>;
 
-/// What the receiver saw.
+/// Results of the receiver.
 #[derive(Default)]
 struct Tally {
     bytes: u64,

@@ -1,10 +1,10 @@
-//! How precisely this machine sends on time, and at what cost: one datagram per period, each mode of the sleeper in turn.
+//! Precision of sending on this machine, and its cost: one datagram per period, in each mode of the sleeper.
 //!
 //! ```text
 //! cargo run --release -p giusto-net --example pacing_error -- [PERIOD_US] [SECONDS] [REPEAT] [FIFO_PRIORITY]
 //! ```
 //!
-//! The schedule error is the clock's reading right before the send, less the deadline.
+//! The schedule error is the time directly before the send minus the deadline.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! How many datagrams per second the stamping relay passes on, from a sender to a receiver on loopback.
+//! Number of datagrams per second that the stamping relay forwards, from a sender to a receiver on loopback.
 //!
 //! ```text
 //! cargo run --release -p giusto-net --example relay_throughput -- [SIZE [SECONDS]]
@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let per_second = |count: u64| count as f64 / elapsed.as_seconds() / 1e3;
     println!(
         "{size} B for {seconds} s, in 1000/s: sent {:.0}, observed {:.0}, passed on {:.0}, received {:.0}; \
-         dropped by the kernel before the relay {} (of {} told with datagrams)",
+         dropped by the kernel before the relay {} ({} of them reported with datagrams)",
         per_second(sent),
         per_second(observed.load(Relaxed)),
         per_second(report.to_server_packets),

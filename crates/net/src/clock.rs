@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use crate::sys;
 
-/// Our clock: `CLOCK_MONOTONIC`, counted from its creation. It never steps; network time only adjusts its speed.
+/// The local clock: `CLOCK_MONOTONIC`, counted from its creation. It never steps; network time only adjusts
+/// its speed.
 ///
 /// # Example
 ///
@@ -56,7 +57,8 @@ impl Clock {
         TimeSpec::new((nanos / NANOS_PER_SECOND) as _, (nanos % NANOS_PER_SECOND) as _)
     }
 
-    /// The kernel's statement of the accuracy of the system's clock, which one-way delays between machines depend on.
+    /// The accuracy of the system's clock according to the kernel. One-way delays between machines depend on
+    /// it.
     ///
     /// # Errors
     ///
@@ -67,12 +69,12 @@ impl Clock {
     }
 }
 
-/// The accuracy of the system's clock, as a time service has told the kernel.
+/// The accuracy of the system's clock, as a time service has reported it to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Synchronisation {
     /// A time service keeps the clock synchronised.
     pub synchronised: bool,
-    /// The service's estimate of the error, in microseconds. Meaningless where `synchronised` is false.
+    /// The service's estimate of the error, in microseconds. Meaningless if `synchronised` is false.
     pub estimated_error_us: u64,
     /// A bound on the error, in microseconds. The kernel raises it by 500 ppm from one update to the next.
     pub maximum_error_us: u64,
@@ -83,7 +85,7 @@ fn nanos(time: TimeSpec) -> u64 {
 }
 
 pub(crate) fn read(id: ClockId) -> u64 {
-    // These clocks exist on every Linux; a kernel without them is answered with a clock that stands still.
+    // These clocks exist on every Linux. On a kernel without them the clock stands still.
     clock_gettime(id).map_or(0, nanos)
 }
 
@@ -91,7 +93,7 @@ fn monotonic_nanos() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Two bounds, in nanoseconds, between which `CLOCK_REALTIME − CLOCK_MONOTONIC` lies.
+/// Lower and upper bound of `CLOCK_REALTIME − CLOCK_MONOTONIC`, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct OffsetBounds {
     low: i64,
@@ -99,12 +101,12 @@ struct OffsetBounds {
 }
 
 impl OffsetBounds {
-    /// One reading of the real-time clock between two of ours.
+    /// One reading of the real-time clock between two of the monotonic clock.
     fn sample() -> Self {
         let before = monotonic_nanos();
         let real = read(ClockId::CLOCK_REALTIME);
         let after = monotonic_nanos();
-        // Each reading is cut to the nanosecond: hence one on either side.
+        // Readings are truncated to a nanosecond: hence one nanosecond on either side.
         Self { low: signed(real) - signed(after) - 1, high: signed(real) - signed(before) + 1 }
     }
 
@@ -127,12 +129,13 @@ fn signed(nanos: u64) -> i64 {
     i64::try_from(nanos).unwrap_or(i64::MAX)
 }
 
-/// Converts the kernel's receive timestamps, which are of `CLOCK_REALTIME`, to our clock.
+/// Converts the kernel's receive timestamps from `CLOCK_REALTIME` to the local clock.
 ///
-/// A time service changes the speed of both clocks alike, so their difference is constant until the time is *set*. Each
-/// [`refresh`](Self::refresh) brackets one reading of the real-time clock between two of ours and narrows the bounds of that
-/// difference; a reading outside the bounds is a step, and the difference is learned again. Timestamps from before a step are
-/// still in the socket's queue after it: the previous difference is kept for them.
+/// A time service changes the speed of both clocks equally, so their difference is constant until the time is
+/// *set*. Each [`refresh`](Self::refresh) takes one reading of the real-time clock between two of the
+/// monotonic clock and narrows the bounds of that difference. A reading outside the bounds is a step; then
+/// the difference is measured again. After a step the socket's queue still contains timestamps from before
+/// it: the previous difference is kept for them.
 #[derive(Debug, Clone)]
 pub struct StampConverter {
     clock: Clock,
@@ -144,11 +147,11 @@ pub struct StampConverter {
 }
 
 impl StampConverter {
-    /// The shortest time between two readings of the real-time clock.
+    /// Minimum time between two readings of the real-time clock.
     const REFRESH: TimeDelta = TimeDelta::from_millis(1);
-    /// A smaller distance between bounds is noise of two processors' counters, not a step.
+    /// A smaller distance between bounds is noise between the counters of two processors, not a step.
     const NOISE_NANOS: i64 = 1_000;
-    /// Timestamps that lie further in the future than this are rejected.
+    /// Timestamps further in the future than this are rejected.
     const FUTURE_NANOS: i64 = 20_000;
 
     /// A converter to `clock`.
@@ -190,8 +193,9 @@ impl StampConverter {
 
     /// The time of the timestamp `realtime_nanos`, for a datagram that was read at `now`.
     ///
-    /// After a step both differences are tried, and the later result that does not lie in the future is taken. That is right
-    /// for every datagram that waited for less time than the size of the step. Never later than `now`.
+    /// After a step both differences are tried, and the later result that is not in the future is used. This
+    /// is correct for every datagram that was queued for less time than the size of the step. The result is
+    /// never later than `now`.
     pub fn convert(&self, realtime_nanos: u64, now: Timestamp) -> Timestamp {
         let latest = signed(now.as_nanos()).saturating_add(Self::FUTURE_NANOS);
         let ours = |offset: i64| {
@@ -237,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_does_not_run_backwards_and_knows_when_it_began() {
+    fn the_clock_is_monotonic_and_has_an_origin() {
         let clock = Clock::start();
         let (first, second) = (clock.now(), clock.now());
         assert!(first <= second);
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_narrow_the_difference_of_the_clocks() {
+    fn samples_narrow_the_clock_difference() {
         let mut converter = converter();
         converter.learn(OffsetBounds { low: 49_990, high: 50_200 });
         converter.learn(OffsetBounds { low: 49_000, high: 50_010 });
@@ -257,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_the_real_clock_in_either_direction_leaves_the_timeline_alone() {
+    fn a_step_of_the_real_time_clock_does_not_move_timestamps() {
         const STEP: i64 = 3_600_000_000_000;
         for step in [STEP, -STEP / 8_000_000] {
             let mut converter = converter();
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_is_never_later_than_the_moment_at_which_it_was_read() {
+    fn a_timestamp_is_never_later_than_its_reading() {
         let converter = converter();
         assert_eq!(converter.convert(151_010, at(100_000)), at(100_000));
         assert_eq!(converter.convert(u64::MAX, at(5)), at(5));
@@ -280,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_stamp_lies_between_the_readings_about_it() {
+    fn a_converted_time_is_between_adjacent_readings() {
         let clock = Clock::start();
         let mut converter = StampConverter::new(clock);
         let before = clock.now();
@@ -293,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_asked_for_its_synchronisation() {
+    fn the_kernel_reports_its_clock_synchronisation() {
         match Clock::synchronisation() {
             Ok(state) => assert!(!state.synchronised || state.maximum_error_us < 16_000_000, "{state:?}"),
             Err(error) => eprintln!("skip: clock synchronisation: {error}"),

@@ -2,7 +2,7 @@
 //!
 //! Linux only. This is the one crate that reads a clock and sleeps.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | [`clock`] | the clock, and kernel receive timestamps on it |
 //! | [`sleeper`] | a thread that wakes on time with little spinning |

@@ -1,9 +1,10 @@
-//! System calls that no library wraps in the form that the hot path needs.
+//! System calls for which no library has a wrapper in the form that the hot path needs.
 //!
-//! `nix` has `sendmmsg` and `recvmmsg`, but its reused receive headers keep the shortened control length of the previous
-//! message, so that later messages lose their timestamps and strides, and its send headers cannot outlive one borrow of the
-//! bytes. Here the headers live on the stack of one call: they point only to what the caller lends for that call, and nothing
-//! is allocated. Names and control messages are plain bytes, read and written by safe code.
+//! `nix` has `sendmmsg` and `recvmmsg`. But its reused receive headers keep the shortened control length of
+//! the previous message, so that later messages lose their timestamps and strides, and its send headers
+//! cannot outlive one borrow of the bytes. Here the headers live on the stack of one call: they point only to
+//! data that the caller lends for that call, and nothing is allocated. Names and control messages are plain
+//! bytes, read and written by safe code.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +16,7 @@ use std::{
 
 use nix::errno::Errno;
 
-/// The most messages of one call.
+/// Maximum number of messages per call.
 pub(crate) const MESSAGES_PER_CALL: usize = 64;
 
 /// Bytes of a `sockaddr_in`.
@@ -32,7 +33,7 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// Room for an address that the kernel writes.
+    /// Space for an address that the kernel writes.
     pub(crate) const EMPTY: Self = Self { bytes: [0; NAME_V6], len: 0 };
 
     /// `address` for a socket of this family: on an IPv6 socket an IPv4 address is mapped.
@@ -68,7 +69,7 @@ impl Name {
         }
     }
 
-    /// The address, an IPv4-mapped one as IPv4; `None` where the kernel wrote none.
+    /// The address, an IPv4-mapped one as IPv4; `None` if the kernel wrote none.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         let family = libc::c_int::from(u16::from_ne_bytes(array(&self.bytes, 0)?));
         let port = u16::from_be_bytes(array(&self.bytes, 2)?);
@@ -100,7 +101,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 /// Bytes of the header of a control message: length, level, type.
 const CONTROL_HEADER: usize = mem::size_of::<usize>() + 8;
 
-/// Control messages of one datagram: room for a timestamp, a drop count, a stride and two traffic classes.
+/// Control messages of one datagram: space for a timestamp, a drop count, a stride and two traffic classes.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct Control {
@@ -109,10 +110,10 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Room for control messages that the kernel writes.
+    /// Space for control messages that the kernel writes.
     pub(crate) const EMPTY: Self = Self { bytes: [0; 160], len: 0 };
 
-    /// The control message that asks for segments of `segment` bytes.
+    /// The control message that requests segments of `segment` bytes.
     fn segment_size(segment: u16) -> Self {
         let mut control = Self::EMPTY;
         let fields: [&[u8]; 4] = [
@@ -164,7 +165,8 @@ fn blank_headers() -> [libc::mmsghdr; MESSAGES_PER_CALL] {
     unsafe { mem::zeroed() }
 }
 
-/// Sends up to [`MESSAGES_PER_CALL`] of `messages`, without waiting; returns how many the kernel took.
+/// Sends up to [`MESSAGES_PER_CALL`] of `messages` without waiting. Returns the number that the kernel
+/// accepted.
 ///
 /// With `segment` each message is split into datagrams of that many bytes.
 pub(crate) fn send_messages<'a>(
@@ -207,8 +209,8 @@ pub(crate) fn send_messages<'a>(
     Errno::result(sent).map(|sent| sent as usize)
 }
 
-/// Reads up to [`MESSAGES_PER_CALL`] waiting messages, without waiting for more: one into each `stride` bytes of `bytes`,
-/// described by the slot of the same index. Returns their number, at least one.
+/// Reads up to [`MESSAGES_PER_CALL`] queued messages, without waiting for more: one into each `stride` bytes
+/// of `bytes`, described by the slot of the same index. Returns their number, at least one.
 pub(crate) fn receive_messages(
     fd: BorrowedFd<'_>,
     bytes: &mut [u8],
@@ -284,7 +286,7 @@ pub(crate) fn dropped_messages(fd: BorrowedFd<'_>) -> io::Result<u32> {
     if len as usize == mem::size_of_val(&info) { Ok(drops) } else { Err(Errno::ENOPROTOOPT.into()) }
 }
 
-/// Asks for the real-time class `SCHED_FIFO` at `priority` for the calling thread.
+/// Requests the real-time class `SCHED_FIFO` at `priority` for the calling thread.
 pub(crate) fn ask_realtime(priority: u8) -> io::Result<()> {
     // SAFETY: `sched_param` is integers, which may be zero.
     let mut parameters: libc::sched_param = unsafe { mem::zeroed() };
@@ -294,10 +296,10 @@ pub(crate) fn ask_realtime(priority: u8) -> io::Result<()> {
     Errno::result(result).map(drop).map_err(io::Error::from)
 }
 
-/// Asks for a time slice of `nanos` for the calling thread in its ordinary class; returns the granted slice.
+/// Requests a time slice of `nanos` for the calling thread in its ordinary class. Returns the granted slice.
 ///
-/// A thread with a short slice runs sooner after it wakes and has to yield sooner: EEVDF, Linux 6.12. It needs no
-/// privilege. See `Documentation/scheduler/sched-eevdf.rst` and `sched_setattr(2)`.
+/// A thread with a short slice runs sooner after it wakes and must yield sooner: EEVDF, Linux 6.12. No
+/// privilege is needed. See `Documentation/scheduler/sched-eevdf.rst` and `sched_setattr(2)`.
 pub(crate) fn ask_slice(nanos: u64) -> io::Result<u64> {
     let mut attributes = thread_attributes()?;
     if attributes.sched_policy != libc::SCHED_OTHER as u32 {
@@ -320,7 +322,8 @@ fn thread_attributes() -> io::Result<libc::sched_attr> {
     Ok(attributes)
 }
 
-/// The state of the kernel's clock: synchronised, and the estimated and the largest error in microseconds.
+/// The state of the kernel's clock: whether it is synchronised, and the estimated and the maximum error in
+/// microseconds.
 pub(crate) fn clock_discipline() -> io::Result<(bool, u64, u64)> {
     // SAFETY: `timex` is integers, which may be zero; with no mode set the call only reads the kernel's state.
     let mut state: libc::timex = unsafe { mem::zeroed() };

@@ -25,28 +25,29 @@ pub struct Asked<T> {
     reason = "each is one answer of the kernel's, and a field of the result"
 )]
 pub struct Granted {
-    /// The timer slack of the sending thread, in nanoseconds; `None` if not asked.
+    /// The timer slack of the sending thread, in nanoseconds; `None` if not requested.
     pub timer_slack_ns: Option<u64>,
-    /// The time slice of the sending thread, in nanoseconds: a thread with a short slice runs sooner after it wakes. `None` if
-    /// not asked, or not supported by the kernel.
+    /// The time slice of the sending thread, in nanoseconds: a thread with a short slice runs sooner after it
+    /// wakes. `None` if not requested, or not supported by the kernel.
     pub time_slice_ns: Option<u64>,
-    /// The real-time priority of the sending thread, 0 for none; `None` if not asked.
+    /// The real-time priority of the sending thread, 0 for none; `None` if not requested.
     pub realtime_priority: Option<Asked<u8>>,
     /// The send buffer, in bytes; `None` for the system's default.
     pub send_buffer_bytes: Option<Asked<u64>>,
     /// The receive buffer, in bytes; `None` for the system's default.
     pub receive_buffer_bytes: Option<Asked<u64>>,
-    /// The kernel timestamps arrivals.
+    /// Whether the kernel timestamps arrivals.
     pub kernel_timestamps: bool,
-    /// The kernel supports `UDP_SEGMENT`. A route may still refuse it: then datagrams are sent one by one, and counted.
+    /// Whether the kernel supports `UDP_SEGMENT`. A route may still not support it: then datagrams are sent
+    /// one by one, and counted.
     pub segmentation_offload: bool,
-    /// The kernel delivers runs of datagrams as one message (`UDP_GRO`).
+    /// Whether the kernel delivers runs of datagrams as one message (`UDP_GRO`).
     pub receive_offload: bool,
-    /// The kernel counts the messages that it dropped at the socket.
+    /// Whether the kernel counts the messages that it dropped at the socket.
     pub drop_counts: bool,
-    /// DSCP and ECN of arrivals are reported.
+    /// Whether DSCP and ECN of arrivals are reported.
     pub receive_traffic_class: bool,
-    /// A time service keeps the system's clock synchronised; `None` where the kernel does not answer.
+    /// Whether a time service keeps the system's clock synchronised; `None` if the kernel does not answer.
     pub clock_synchronised: Option<bool>,
     /// The release of the kernel.
     pub kernel_release: String,
@@ -94,7 +95,7 @@ pub struct ThreadCpu {
 }
 
 impl ThreadCpu {
-    /// Counts from now on.
+    /// Starts counting.
     pub fn start() -> Self {
         Self { begun: clock::read(ClockId::CLOCK_THREAD_CPUTIME_ID) }
     }
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_costs_processor_time() {
+    fn work_takes_cpu_time() {
         let cpu = ThreadCpu::start();
         let mut sum = 0_u64;
         while cpu.used() < TimeDelta::from_millis(2) {

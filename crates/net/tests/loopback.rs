@@ -1,4 +1,4 @@
-//! Datagrams over loopback, in every form that the kernel offers.
+//! Datagrams over loopback, in every form that the kernel supports.
 
 mod common;
 
@@ -14,7 +14,7 @@ use giusto_units::{DataSize, TimeDelta};
 const SOON: Wait = Wait::For(Duration::from_secs(5));
 
 #[test]
-fn a_run_arrives_whole_in_both_families_grouped_or_not() {
+fn a_run_arrives_complete_in_both_families() {
     for any in addresses() {
         for (grouping, gro) in [
             (Grouping::Each, false),
@@ -25,7 +25,7 @@ fn a_run_arrives_whole_in_both_families_grouped_or_not() {
             let config = SocketConfig { gro, ..SocketConfig::default() };
             let receiver = UdpSocket::bind(any, &config).unwrap();
             let sender = UdpSocket::bind(any, &config).unwrap();
-            // Two full messages of 54, 41 more, and a last datagram that is shorter.
+            // Two full messages of 54, 41 more, and a shorter last datagram.
             let bytes = run_of(150, 1200, 700);
             let sent = sender.send_segments(Some(receiver.local_addr()), &bytes, 1200, grouping).unwrap();
             assert_eq!(sent, 150);
@@ -56,7 +56,7 @@ fn a_run_arrives_whole_in_both_families_grouped_or_not() {
 }
 
 #[test]
-fn datagrams_of_different_lengths_keep_them() {
+fn datagrams_keep_their_different_lengths() {
     for any in addresses() {
         let receiver = UdpSocket::bind(any, &SocketConfig::default()).unwrap();
         let sender = UdpSocket::connected(receiver.local_addr(), &SocketConfig::default()).unwrap();
@@ -67,7 +67,7 @@ fn datagrams_of_different_lengths_keep_them() {
         assert_eq!(got.iter().map(|d| d.bytes.len()).collect::<Vec<_>>(), lengths);
         assert_eq!(got.iter().flat_map(|d| d.bytes.clone()).collect::<Vec<_>>(), bytes);
 
-        // What the bytes do not hold is not sent.
+        // Datagrams beyond the end of the bytes are not sent.
         assert_eq!(sender.send_varied(None, &[1; 100], &[60, 60]).unwrap(), 1);
         assert_eq!(sender.send_varied(None, &[1; 100], &[usize::MAX, 1]).unwrap(), 0);
         assert_eq!(sender.send_segments(None, &[], 100, Grouping::Offload).unwrap(), 0);
@@ -76,7 +76,7 @@ fn datagrams_of_different_lengths_keep_them() {
 }
 
 #[test]
-fn an_empty_datagram_is_a_datagram() {
+fn an_empty_datagram_is_received() {
     let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
     socket.send_to(&[], socket.local_addr()).unwrap();
     let got = collect(&socket, &mut ReceiveBatch::new(1, 100), 1);
@@ -84,10 +84,10 @@ fn an_empty_datagram_is_a_datagram() {
 }
 
 #[test]
-fn a_route_that_refuses_to_cut_messages_gets_them_one_by_one() {
+fn without_offload_support_datagrams_are_sent_one_by_one() {
     let receiver = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
     let sender = UdpSocket::connected(receiver.local_addr(), &SocketConfig::default()).unwrap();
-    // The kernel cuts no messages for a socket that sends without checksums.
+    // The kernel does not split messages of a socket that sends without checksums.
     common::send_without_checksums(&sender);
     let bytes = run_of(100, 500, 500);
     for round in 1..=2 {
@@ -103,7 +103,7 @@ fn a_route_that_refuses_to_cut_messages_gets_them_one_by_one() {
 }
 
 #[test]
-fn kernel_stamps_lie_between_the_send_and_the_read() {
+fn kernel_timestamps_are_between_send_and_read() {
     for any in addresses() {
         let socket = UdpSocket::bind(any, &SocketConfig::default()).unwrap();
         if !socket.granted().kernel_timestamps {
@@ -128,7 +128,7 @@ fn kernel_stamps_lie_between_the_send_and_the_read() {
 }
 
 #[test]
-fn nothing_is_reported_that_was_not_asked_for() {
+fn only_requested_metadata_is_reported() {
     let config = SocketConfig {
         kernel_timestamps: false,
         drop_counts: false,
@@ -144,10 +144,10 @@ fn nothing_is_reported_that_was_not_asked_for() {
 }
 
 #[test]
-fn the_traffic_class_arrives_as_it_was_set() {
+fn the_traffic_class_is_preserved() {
     let loopback_v4 = SocketAddr::from(([127, 0, 0, 1], 0));
     for any in addresses() {
-        // To an IPv6 socket of all addresses, IPv4 comes mapped, and its class has to survive that.
+        // On an IPv6 socket for all addresses, IPv4 is mapped, and its traffic class must be preserved.
         let listen = if any.is_ipv6() { SocketAddr::from(([0_u16; 8], 0)) } else { any };
         let receiver = UdpSocket::bind(listen, &SocketConfig::default()).unwrap();
         let port = receiver.local_addr().port();
@@ -165,7 +165,7 @@ fn the_traffic_class_arrives_as_it_was_set() {
 }
 
 #[test]
-fn a_socket_of_both_families_speaks_ipv4_as_ipv4() {
+fn a_dual_stack_socket_reports_ipv4_as_ipv4() {
     if addresses().len() < 2 {
         return;
     }
@@ -186,7 +186,7 @@ fn a_socket_of_both_families_speaks_ipv4_as_ipv4() {
 }
 
 #[test]
-fn what_the_kernel_drops_is_counted() {
+fn drops_by_the_kernel_are_counted() {
     let config = SocketConfig { receive_buffer: Some(DataSize::from_bytes(4096)), ..SocketConfig::default() };
     let receiver = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &config).unwrap();
     let sender = UdpSocket::connected(receiver.local_addr(), &config).unwrap();
@@ -211,7 +211,7 @@ fn what_the_kernel_drops_is_counted() {
 }
 
 #[test]
-fn a_datagram_that_does_not_fit_is_cut_and_flagged() {
+fn a_datagram_that_does_not_fit_is_truncated_and_flagged() {
     let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
     for len in [100, 101] {
         socket.send_to(&vec![3; len], socket.local_addr()).unwrap();
@@ -222,14 +222,14 @@ fn a_datagram_that_does_not_fit_is_cut_and_flagged() {
 }
 
 #[test]
-fn a_connected_socket_learns_that_nobody_listens() {
+fn a_connected_socket_reports_a_closed_port() {
     for any in addresses() {
         let socket = UdpSocket::connected(closed_port(any), &SocketConfig::default()).unwrap();
         socket.send(b"anybody?").unwrap();
         let mut batch = ReceiveBatch::new(4, 100);
         let error = socket.recv_batch(&mut batch, SOON).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-        // The news is told once, and then it goes on.
+        // The error is reported once; then the socket continues.
         assert_eq!(socket.recv_batch(&mut batch, Wait::Never).unwrap(), 0);
 
         // The answer to an earlier datagram keeps no later one from being sent.
@@ -243,7 +243,7 @@ fn a_connected_socket_learns_that_nobody_listens() {
 }
 
 #[test]
-fn a_server_outlives_clients_that_have_gone() {
+fn a_server_survives_clients_that_have_gone() {
     for any in addresses() {
         let server = UdpSocket::bind(any, &SocketConfig::default()).unwrap();
         let gone = closed_port(any);
@@ -258,7 +258,7 @@ fn a_server_outlives_clients_that_have_gone() {
 }
 
 #[test]
-fn a_datagram_that_is_too_long_is_named() {
+fn the_error_names_a_datagram_that_is_too_long() {
     let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
     let to = socket.local_addr();
     let error = socket.send_to(&vec![0; 65_508], to).unwrap_err();
@@ -274,7 +274,7 @@ fn a_datagram_that_is_too_long_is_named() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_named() {
+fn the_error_names_an_address_in_use() {
     let first = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
     let error = UdpSocket::bind(first.local_addr(), &SocketConfig::default()).unwrap_err();
     assert!(matches!(error, SocketError::Bind { address, .. } if address == first.local_addr()));
@@ -282,7 +282,7 @@ fn an_address_that_is_taken_is_named() {
 }
 
 #[test]
-fn what_was_granted_is_no_more_than_what_the_kernel_gave() {
+fn granted_options_match_the_kernel() {
     let small = DataSize::from_bytes(100_000);
     let config = SocketConfig { receive_buffer: Some(small), send_buffer: None, ..SocketConfig::default() };
     let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &config).unwrap();
@@ -293,7 +293,7 @@ fn what_was_granted_is_no_more_than_what_the_kernel_gave() {
 }
 
 #[test]
-fn a_receive_that_finds_nothing_returns_when_time_is_up() {
+fn a_receive_without_messages_times_out() {
     let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
     let mut batch = ReceiveBatch::new(4, 100);
     let clock = Clock::start();
@@ -315,7 +315,7 @@ fn one_thread_sends_while_another_receives() {
     assert_eq!(got.concat_bytes(), bytes);
 }
 
-/// The payloads one behind the other.
+/// Concatenates payloads.
 trait ConcatBytes {
     fn concat_bytes(&self) -> Vec<u8>;
 }

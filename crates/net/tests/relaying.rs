@@ -17,7 +17,7 @@ use giusto_units::{TimeDelta, Timestamp};
 const ANY: &str = "127.0.0.1:0";
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(5));
 
-/// What was shown of one datagram.
+/// What the observer got for one datagram.
 struct Shown {
     at: Timestamp,
     stamped: bool,
@@ -52,7 +52,7 @@ fn port(socket: &StdSocket) -> u16 {
 }
 
 #[test]
-fn datagrams_go_both_ways_and_are_shown_with_the_kernels_stamp() {
+fn datagrams_are_forwarded_and_observed_with_timestamps() {
     let (clock, server, client) = (Clock::start(), udp(), udp());
     let (relay, observed) = relay_to(clock, port(&server));
     let mut buffer = vec![0; 65_536];
@@ -82,7 +82,7 @@ fn datagrams_go_both_ways_and_are_shown_with_the_kernels_stamp() {
 }
 
 #[test]
-fn a_burst_keeps_its_order_its_sizes_and_a_stamp_for_each_datagram() {
+fn a_burst_keeps_order_sizes_and_timestamps() {
     let (clock, server) = (Clock::start(), udp());
     let (relay, observed) = relay_to(clock, port(&server));
     let client = UdpSocket::bind(ANY.parse().unwrap(), &SocketConfig::default()).unwrap();
@@ -90,7 +90,7 @@ fn a_burst_keeps_its_order_its_sizes_and_a_stamp_for_each_datagram() {
     let lengths: Vec<usize> = (0..120).map(|n| if n % 40 < 30 { 100 } else { n }).collect();
     let bytes: Vec<u8> = lengths.iter().zip(0..).flat_map(|(&len, n)| vec![n; len]).collect();
     assert_eq!(client.send_varied(Some(to), &bytes, &lengths).unwrap(), 120);
-    // What the kernel cut from one message is still many datagrams.
+    // A message that the kernel splits is still several datagrams.
     assert_eq!(client.send_segments(Some(to), &[200; 3000], 100, Grouping::Offload).unwrap(), 30);
     let mut buffer = [0; 2048];
     for index in 0..150 {
@@ -105,7 +105,7 @@ fn a_burst_keeps_its_order_its_sizes_and_a_stamp_for_each_datagram() {
 }
 
 #[test]
-fn each_client_gets_its_own_answers_and_those_beyond_the_eighth_none() {
+fn each_of_eight_clients_gets_its_own_answers() {
     let (server, clients) = (udp(), [(); 9].map(|()| udp()));
     let (relay, observed) = relay_to(Clock::start(), port(&server));
     let mut buffer = [0; 16];
@@ -125,7 +125,7 @@ fn each_client_gets_its_own_answers_and_those_beyond_the_eighth_none() {
 }
 
 #[test]
-fn a_connection_is_copied_both_ways_to_the_end_of_each() {
+fn both_directions_of_a_connection_are_copied() {
     let server = TcpListener::bind(ANY).unwrap();
     let (relay, _observed) = relay_to(Clock::start(), server.local_addr().unwrap().port());
     let echo = thread::spawn(move || {
@@ -147,7 +147,7 @@ fn a_connection_is_copied_both_ways_to_the_end_of_each() {
 }
 
 #[test]
-fn a_connection_waits_for_a_server_that_begins_later() {
+fn a_connection_waits_for_a_server_that_starts_later() {
     let late = TcpListener::bind(ANY).unwrap().local_addr().unwrap();
     let (relay, _observed) = relay_to(Clock::start(), late.port());
     let mut client = TcpStream::connect(("127.0.0.1", relay.port())).unwrap();
@@ -162,7 +162,7 @@ fn a_connection_waits_for_a_server_that_begins_later() {
 }
 
 #[test]
-fn it_stops_soon_whatever_is_open() {
+fn it_stops_soon_with_open_connections() {
     let (server, target) = (udp(), TcpListener::bind(ANY).unwrap());
     let clock = Clock::start();
     let (relay, observed) = relay_to(clock, target.local_addr().unwrap().port());
@@ -175,7 +175,7 @@ fn it_stops_soon_whatever_is_open() {
     let begun = clock.now();
     relay.stop();
     let took = clock.now() - begun;
-    // 100 ms on a machine that is not busy.
+    // 100 ms on a machine without other load.
     assert!(took < TimeDelta::from_millis(400), "{took}");
     client.set_read_timeout(PATIENCE).unwrap();
     assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)));
@@ -183,7 +183,7 @@ fn it_stops_soon_whatever_is_open() {
 }
 
 #[test]
-fn what_waits_is_still_shown_and_passed_on_when_it_stops() {
+fn queued_datagrams_are_forwarded_when_it_stops() {
     let (server, client) = (udp(), udp());
     let (relay, observed) = relay_to(Clock::start(), port(&server));
     for n in 0..100 {
@@ -194,7 +194,7 @@ fn what_waits_is_still_shown_and_passed_on_when_it_stops() {
 }
 
 #[test]
-fn a_port_in_use_is_named() {
+fn the_error_names_a_port_in_use() {
     let taken = TcpListener::bind(ANY).unwrap();
     let port = taken.local_addr().unwrap().port();
     let config = RelayConfig { port, target: 9, ..RelayConfig::default() };

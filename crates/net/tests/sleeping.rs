@@ -1,4 +1,4 @@
-//! Facts about sleeping that hold on a busy machine, too.
+//! Properties of sleeping that also hold on a busy machine.
 
 use std::sync::{
     Arc,
@@ -28,7 +28,7 @@ fn no_mode_returns_before_the_deadline() {
 }
 
 #[test]
-fn a_deadline_that_has_passed_costs_no_sleep() {
+fn a_past_deadline_causes_no_sleep() {
     let (clock, mut sleeper) = (Clock::start(), sleeper(SleepMode::Eco));
     for _ in 0..10 {
         sleeper.until(clock, Timestamp::ZERO);
@@ -38,7 +38,7 @@ fn a_deadline_that_has_passed_costs_no_sleep() {
 }
 
 #[test]
-fn a_plain_sleep_takes_at_least_its_span() {
+fn a_plain_sleep_lasts_at_least_its_duration() {
     for mode in MODES {
         let (clock, mut sleeper) = (Clock::start(), sleeper(mode));
         let begin = clock.now();
@@ -51,7 +51,7 @@ fn a_plain_sleep_takes_at_least_its_span() {
 }
 
 #[test]
-fn the_lead_is_learned_from_the_sleeps_and_eco_never_spins() {
+fn the_lead_is_learned_and_eco_never_spins() {
     for mode in MODES {
         let (clock, mut sleeper) = (Clock::start(), sleeper(mode));
         let first = sleeper.report().lead_us;
@@ -89,13 +89,13 @@ fn a_stop_flag_ends_a_long_sleep() {
         assert!(!sleeping.is_finished(), "it sleeps as long as nobody stops it");
         stop.store(true, Relaxed);
         let woke = sleeping.join().unwrap();
-        // The promise is 100 ms; a machine that is busy may take longer, but not a minute.
+        // The guarantee is 100 ms; a busy machine may take longer, but not a minute.
         assert!(woke < Timestamp::ZERO + TimeDelta::from_seconds(10), "woke at {woke}");
     }
 }
 
 #[test]
-fn a_sleep_with_a_stop_flag_that_nobody_sets_ends_at_its_deadline() {
+fn a_sleep_with_an_unset_stop_flag_ends_at_its_deadline() {
     let config = SleeperConfig { stop: Some(Arc::default()), ..SleeperConfig::default() };
     let (clock, mut sleeper) = (Clock::start(), Sleeper::new(config));
     let deadline = clock.now() + TimeDelta::from_millis(150);
@@ -104,7 +104,7 @@ fn a_sleep_with_a_stop_flag_that_nobody_sets_ends_at_its_deadline() {
 }
 
 #[test]
-fn what_the_thread_was_granted_is_described() {
+fn the_grants_to_the_thread_are_described() {
     let asked = SleeperConfig { realtime_priority: Some(1), ..SleeperConfig::default() };
     let granted = std::thread::spawn(move || {
         let mut granted = Granted::of_this_system();

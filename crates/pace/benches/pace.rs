@@ -1,6 +1,7 @@
-//! What one cycle of a schedule costs: `next` and `on_sent`, and the sleep between if it has one.
+//! Cost of one cycle of a schedule: `next`, `on_sent`, and a sleep if there is one.
 //!
-//! `cargo bench -p giusto-pace --bench pace`. Each figure is for a thousand cycles; the items per second are cycles.
+//! `cargo bench -p giusto-pace --bench pace`. Each figure is for a thousand cycles; the items per second are
+//! cycles.
 
 use divan::{Bencher, black_box, counter::ItemsCount};
 use giusto_pace::{
@@ -22,7 +23,7 @@ fn plan() -> CyclePlan {
         .expect("a valid plan")
 }
 
-/// Carries out steps until a thousand cycles are sent; time passes by sleeping and, faster than due, by looking.
+/// Runs steps until a thousand cycles are sent. Time advances with each sleep and each poll of the clock.
 fn drive(schedule: &mut dyn Schedule, now: &mut Timestamp, size: impl Fn(usize) -> DataSize) {
     let mut sent = 0;
     while sent < CYCLES {
@@ -35,11 +36,11 @@ fn drive(schedule: &mut dyn Schedule, now: &mut Timestamp, size: impl Fn(usize) 
                 *now += span;
                 schedule.on_woke(*now);
             }
-            Step::SleepUntil(moment) => {
-                *now = moment;
+            Step::SleepUntil(time) => {
+                *now = time;
                 schedule.on_woke(*now);
             }
-            Step::LookAgain => *now += TimeDelta::from_nanos(1_371_429),
+            Step::Poll => *now += TimeDelta::from_nanos(1_371_429),
             _ => return,
         }
     }
@@ -65,7 +66,7 @@ fn grid_of_varying_sizes(bencher: Bencher<'_, '_>) {
     bench(bencher, grid, |k| DataSize::from_bytes(100 + (k as u64 * 37) % 1100));
 }
 
-/// Every look is ten cycles later than the last: the schedule is always behind.
+/// Each poll is ten cycles later than the previous one: the schedule is always late.
 #[divan::bench(args = CatchUp::ALL)]
 fn grid_behind(bencher: Bencher<'_, '_>, catch_up: CatchUp) {
     let config = GridConfig { catch_up, burst_bound: BurstBound::Packets(4), start: Some(Timestamp::ZERO) };

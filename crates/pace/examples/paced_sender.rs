@@ -1,4 +1,4 @@
-//! Sends UDP datagrams at 4 Mbit/s over loopback for a quarter of a second, and prints the rate that was reached.
+//! Sends UDP datagrams at 4 Mbit/s over loopback for 250 ms, and prints the rate.
 
 #![expect(clippy::disallowed_methods, reason = "a program outside the simulator has a clock and sleeps")]
 
@@ -39,7 +39,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
                 sleep((moment - now()).to_std());
                 schedule.on_woke(now());
             }
-            Step::LookAgain => {}
+            Step::Poll => {}
             _ => break,
         }
     }

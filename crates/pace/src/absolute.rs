@@ -1,29 +1,29 @@
-//! `at0`, `at1`: shapers that measure from the beginning.
+//! `at0`, `at1`: shapers that use absolute times.
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
     ideal::{Forward, IdealLine},
     plan::CyclePlan,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
-/// When [`AbsoluteTime`] ends its session.
+/// When [`AbsoluteTime`] starts a new session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum SessionRule {
-    /// AT0: nothing. The rate is that of the whole session, gaps included: the file transfer model.
+    /// AT0: never. The rate is that of the whole session, including gaps: the file transfer model.
     #[default]
     Whole,
     /// AT1: a gap in the data. The rate is that of each fragment: the live-data model.
     Fragments {
-        /// A longer wait for data is a gap. By default the time that the latest cycle takes at the rate, which is what DT0 and
-        /// DT1 imply.
+        /// A longer wait for data is a gap. Default: the time of the latest cycle at the rate, as DT0 and DT1
+        /// imply.
         gap_threshold: Option<TimeDelta>,
     },
 }
 
-/// Sends a cycle, then sleeps until all that was sent has had its time: the Absolute Time algorithms of Chiu et al.,
-/// "Experiences in Programming a Traffic Shaper".
+/// Sends a cycle, then sleeps until the ideal end of all data sent: the Absolute Time algorithms of Chiu et
+/// al., "Experiences in Programming a Traffic Shaper".
 ///
 /// **AT0** (§5):
 ///
@@ -32,14 +32,16 @@ pub enum SessionRule {
 /// sleepTime = next − getTime()
 /// ```
 ///
-/// where `getTime()` is the `now` of the call, which may be coarse. The sleep is a relative one ([`Step::SleepFor`]), as
-/// printed. The average is exact whatever the sleeps overshoot; what is owed after a delay, or after a gap in the data, leaves
-/// back to back and without bound ([`BurstLimit`](super::BurstLimit) bounds it). [`Grid`](super::Grid) is the same idea with
-/// absolute sleeps and a bound of its own.
+/// where `getTime()` is the `now` of the call, which may be coarse. The sleep is relative
+/// ([`Step::SleepFor`]), as printed. The average rate is exact, whatever the oversleep. After a delay, or
+/// after a gap in the data, the missing cycles are sent back to back without limit
+/// ([`BurstLimit`](super::BurstLimit) limits them). [`Grid`](super::Grid) uses the same idea with absolute
+/// sleeps and its own burst limit.
 ///
-/// **AT1** (§7): where [`on_starved`](Schedule::on_starved) tells of a wait for data beyond the threshold, `start = now` and
-/// `dataSent = 0`. *Misprints:* the listing measures the wait where the queue is *not* empty, and leaves `dataSent` as it is,
-/// so that the next cycle would wait for the time of all that was ever sent.
+/// **AT1** (§7): if [`on_starved`](Schedule::on_starved) reports a wait for data beyond the threshold,
+/// `start = now` and `dataSent = 0`. *Misprints:* the listing measures the wait while the queue is *not*
+/// empty, and does not reset `dataSent`, so that the next cycle would wait for the time of all data ever
+/// sent.
 ///
 /// `due` is `next`, rounded up to the nanosecond.
 #[derive(Debug, Clone)]
@@ -49,23 +51,23 @@ pub struct AbsoluteTime {
     packets: u32,
     rule: SessionRule,
     start: Option<Timestamp>,
-    /// The time that the latest cycle took at the rate.
+    /// The time of the latest cycle at the rate.
     transmit_time: TimeDelta,
     state: State,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// A cycle may be sent, or was asked for.
+    /// A cycle may be sent, or was requested.
     Ready,
     /// A cycle was sent.
     Sent,
-    /// A sleep was asked for.
+    /// A sleep was requested.
     Sleeping { until: Timestamp },
 }
 
 impl AbsoluteTime {
-    /// Cycles of `plan`, from `start` on, or else from the first call on.
+    /// Cycles of `plan`, starting at `start` or, without it, at the first call.
     pub fn new(plan: &CyclePlan, rule: SessionRule, start: Option<Timestamp>) -> Self {
         Self {
             line: IdealLine::new(plan.bps(), start),
@@ -92,7 +94,7 @@ impl Schedule for AbsoluteTime {
                 self.state = State::Sleeping { until: due };
                 Step::SleepFor(due - now)
             }
-            // The driver asks again before it slept: the rest of the sleep.
+            // The driver called again before it slept: return the rest of the sleep.
             State::Sleeping { until } if now < until => Step::SleepFor(until - now),
             State::Ready | State::Sent | State::Sleeping { .. } => {
                 self.state = State::Ready;
@@ -125,8 +127,8 @@ impl Schedule for AbsoluteTime {
         }
     }
 
-    fn slips(&self) -> Slips {
-        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }
 }
 
@@ -142,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn the_sleep_is_what_is_left_until_all_that_was_sent_has_had_its_time() {
-        // 10 ms each. Sends of 2 ms; by hand, the sleeps overshoot by 7, 15, 0 and 0 ms.
+    fn the_sleep_lasts_until_the_ideal_end_of_the_data_sent() {
+        // 10 ms per cycle. Sends of 2 ms; the oversleeps are 7, 15, 0 and 0 ms.
         let mut schedule = AbsoluteTime::new(&plan(100_000, 125, 1), SessionRule::Whole, None);
         let mut table = Vec::new();
         let mut now = ms(100);
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_is_exact_whatever_the_sleeps_overshoot() {
+    fn the_average_is_exact_at_any_oversleep() {
         let plan = plan(7_000_000, 1200, 1);
         for oversleeps in [vec![0], vec![60_000], vec![3_000_000, 0, 1], vec![10_000_000]] {
             let mut schedule = AbsoluteTime::new(&plan, SessionRule::Whole, None);
@@ -183,25 +185,25 @@ mod tests {
         }
     }
 
-    /// When cycles of 10 ms leave, in ms, of which the third waits from 20 to 65 ms for its data.
+    /// Departure times of cycles of 10 ms, in ms. The third cycle waits for its data from 20 to 65 ms.
     fn departures_around_a_gap(rule: SessionRule) -> Vec<u64> {
         let mut schedule = AbsoluteTime::new(&plan(100_000, 125, 1), rule, None);
         virtual_driver::departures_around_a_gap(&mut schedule, 8)
     }
 
     #[test]
-    fn after_a_gap_at0_bursts_and_at1_begins_anew() {
+    fn after_a_gap_at0_bursts_and_at1_restarts() {
         let bursting = [0, 10, 65, 65, 65, 65, 65, 70];
         assert_eq!(departures_around_a_gap(SessionRule::Whole), bursting);
         assert_eq!(departures_around_a_gap(FRAGMENTS), [0, 10, 65, 75, 85, 95, 105, 115]);
         let at = |millis| SessionRule::Fragments { gap_threshold: Some(TimeDelta::from_millis(millis)) };
-        // It waited for 45 ms, counted from when it asked.
+        // It waited for 45 ms, counted from its request.
         assert_eq!(departures_around_a_gap(at(45)), bursting);
         assert_eq!(departures_around_a_gap(at(44)), [0, 10, 65, 75, 85, 95, 105, 115]);
     }
 
     #[test]
-    fn a_sleep_that_was_not_carried_out_is_asked_for_again() {
+    fn an_unfinished_sleep_is_requested_again() {
         let mut schedule = AbsoluteTime::new(&plan(100_000, 125, 1), FRAGMENTS, Some(ms(50)));
         assert_eq!(schedule.next(ms(1)), Step::SleepUntil(ms(50)));
         assert_eq!(schedule.next(ms(51)), Step::Send(Cycle { packets: 1, due: ms(50) }));

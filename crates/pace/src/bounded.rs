@@ -4,22 +4,22 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
     ideal::Forward,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
-/// When [`Bounded`] ends: at whichever limit is reached first. By default it has none.
+/// When [`Bounded`] ends: at the first limit that is reached. Default: no limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// When the duration begins; by default at the first call. Give the schedule's own start, if it has one.
+    /// Start of the duration. Default: the first call. Use the schedule's own start, if it has one.
     pub start: Option<Timestamp>,
-    /// Only cycles due before `start + duration` are sent.
+    /// Only cycles that are due before `start + duration` are sent.
     pub duration: Option<TimeDelta>,
-    /// How long after `start + duration` late cycles are still sent. A sender that cannot reach its rate would otherwise run
-    /// on for as long as the rest of its cycles takes. By default 250 ms.
+    /// Time after `start + duration` in which late cycles are still sent. Without a limit, a sender that
+    /// cannot reach its rate would continue until it has sent all its cycles. Default 250 ms.
     pub overtime: TimeDelta,
-    /// At most this many datagrams; the last cycle is trimmed.
+    /// Maximum number of datagrams. The last cycle is shortened.
     pub packets: Option<u64>,
-    /// No further datagrams once this much is sent, at the layer that the plan counts; the last cycle is trimmed.
+    /// Maximum number of bytes, at the layer that the plan counts. The last cycle is shortened.
     pub size: Option<DataSize>,
 }
 
@@ -29,7 +29,7 @@ impl Default for Limits {
     }
 }
 
-/// Another schedule, until a duration, a number of datagrams or of bytes is reached.
+/// Ends another schedule after a duration, a number of datagrams or a number of bytes.
 #[derive(Debug)]
 pub struct Bounded {
     inner: Box<dyn Schedule>,
@@ -43,8 +43,8 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    /// `inner` within `limits`. `packet_size` is what one datagram counts
-    /// ([`CyclePlan::size_on_layer`](super::CyclePlan::size_on_layer)): the last cycle is trimmed by it.
+    /// `inner` within `limits`. `packet_size` is the counted size of one datagram
+    /// ([`CyclePlan::size_on_layer`](super::CyclePlan::size_on_layer)), by which the last cycle is shortened.
     pub fn new(inner: Box<dyn Schedule>, packet_size: DataSize, limits: Limits) -> Self {
         Self {
             inner,
@@ -70,7 +70,7 @@ impl Bounded {
         self.sent
     }
 
-    /// How many datagrams may still be sent.
+    /// Number of datagrams that may still be sent.
     fn remaining(&self) -> u64 {
         let packets = self.limits.packets.map(|limit| limit.saturating_sub(self.sent_packets));
         let by_size = self.limits.size.map(|limit| {
@@ -141,8 +141,8 @@ impl Schedule for Bounded {
         self.inner.on_starved(since, now);
     }
 
-    fn slips(&self) -> Slips {
-        self.inner.slips()
+    fn late_cycles(&self) -> LateCycles {
+        self.inner.late_cycles()
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn whichever_limit_is_reached_first_ends_it() {
+    fn the_first_limit_reached_ends_it() {
         let limits = Limits {
             duration: Some(TimeDelta::from_millis(20)),
             packets: Some(19),
@@ -210,11 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn late_cycles_are_sent_after_the_end_but_not_without_end() {
+    fn late_cycles_are_sent_for_a_limited_time_after_the_end() {
         let limits = Limits { duration: Some(TimeDelta::from_millis(100)), ..Limits::default() };
         let stalled = |driver| VirtualDriver { stall: Some((90 * MILLI, 130 * MILLI)), ..driver };
         assert_eq!(run(limits, stalled).1.sent_packets(), 100);
-        // 2 ms per datagram: half the rate, so half of the cycles are still owed at the end.
+        // 2 ms per datagram: half of the rate, so half of the cycles are late at the end.
         let (driver, schedule) =
             run(Limits { duration: Some(TimeDelta::from_seconds(10)), ..limits }, |driver| VirtualDriver {
                 send_costs: vec![2 * MILLI],
@@ -223,7 +223,7 @@ mod tests {
         assert!((10_250 * MILLI..10_260 * MILLI).contains(&driver.now), "{}", driver.now);
         assert!((5_100..5_150).contains(&schedule.sent_packets()), "{}", schedule.sent_packets());
         // What was due and is not sent is skipped: together they are the 10 000 of the plan.
-        assert_eq!(schedule.sent_packets() + schedule.slips().skipped_packets, 10_000);
+        assert_eq!(schedule.sent_packets() + schedule.late_cycles().skipped_packets, 10_000);
     }
 
     #[test]
@@ -233,17 +233,17 @@ mod tests {
         for (stopped_ms, skipped) in [(1000, 0..=0), (7000, 1650..=1750), (9000, 1000..=1000)] {
             let stall = Some((stopped_ms * MILLI, (stopped_ms + 2600) * MILLI));
             let (driver, schedule) = run(limits, |driver| VirtualDriver { stall, ..driver });
-            let slips = schedule.slips();
-            assert!(skipped.contains(&slips.skipped_packets), "{slips:?}");
-            assert_eq!(schedule.sent_packets() + slips.skipped_packets, 10_000);
+            let late = schedule.late_cycles();
+            assert!(skipped.contains(&late.skipped_packets), "{late:?}");
+            assert_eq!(schedule.sent_packets() + late.skipped_packets, 10_000);
             // Afterwards the sleeps end on time: no burst is above the bound.
-            assert!(slips.largest_burst_packets <= 8, "{slips:?}");
+            assert!(late.largest_burst_packets <= 8, "{late:?}");
             assert!(driver.now <= 11_600 * MILLI + 4 * MILLI);
         }
     }
 
     #[test]
-    fn a_sleep_beyond_the_end_is_not_begun() {
+    fn no_sleep_starts_that_lasts_beyond_the_end() {
         let plan = plan(1_000_000, 125_000 / 5, 5);
         let limits = Limits { duration: Some(TimeDelta::from_millis(300)), ..Limits::default() };
         for inner in [
@@ -262,7 +262,7 @@ mod tests {
         let mut schedule = Bounded::new(Box::new(Unpaced::new(9, None)), DataSize::from_bytes(10), limits);
         let at = Timestamp::from_nanos;
         assert_eq!(schedule.next(at(0)), Step::Send(Cycle { packets: 1, due: at(0) }));
-        // Nothing could be sent: the datagram is still to come.
+        // Nothing could be sent: the datagram remains.
         schedule.on_sent(at(0), DataSize::ZERO);
         assert_eq!(schedule.next(at(1)), Step::Send(Cycle { packets: 1, due: at(1) }));
         schedule.on_sent(at(1), DataSize::from_bytes(10));

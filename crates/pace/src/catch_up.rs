@@ -1,4 +1,4 @@
-//! The rule for late cycles, and the burst bound.
+//! The catch-up rule for late cycles, and the burst bound.
 
 use std::{fmt, str::FromStr};
 
@@ -9,15 +9,15 @@ use super::{
     plan::CyclePlan,
 };
 
-/// The rule of a [`Grid`](super::Grid) for cycles that are late beyond the burst bound.
+/// The rule of a [`Grid`](super::Grid) for cycles that are later than the burst bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum CatchUp {
-    /// Sends all of them, at no more than twice the rate: the average stays exact.
+    /// Sends all of them, at most at twice the rate: the average stays exact.
     #[default]
     Burst,
-    /// Never sends the oldest of them: the grid stays where it is.
+    /// Drops the oldest of them: the grid does not move.
     Skip,
-    /// Begins a new grid now.
+    /// Starts a new grid at the current time.
     Reanchor,
 }
 
@@ -25,7 +25,7 @@ impl CatchUp {
     /// All rules.
     pub const ALL: [Self; 3] = [Self::Burst, Self::Skip, Self::Reanchor];
 
-    /// The name, as the command line has it.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Burst => "burst",
@@ -53,15 +53,16 @@ impl FromStr for CatchUp {
     }
 }
 
-/// The burst bound: how much may leave back to back. It counts in whole cycles of the plan, rounded down, and is at least one, for a
-/// cycle is never divided.
+/// Burst bound: maximum amount that is sent back to back. Counted in whole cycles of the plan, rounded down,
+/// but at least one, because a cycle is never divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BurstBound {
-    /// So many datagrams.
+    /// Number of datagrams.
     Packets(u64),
-    /// So many bytes, at the layer that the plan counts.
+    /// Number of bytes, at the layer that the plan counts.
     Bytes(DataSize),
-    /// As much as the rate makes in this time. It also is the lateness up to which a cycle is simply sent.
+    /// Amount sent at the rate in this time. It is also the maximum lateness at which a cycle is sent without
+    /// a catch-up rule.
     Time(TimeDelta),
 }
 
@@ -78,15 +79,15 @@ impl BurstBound {
         cycles.unwrap_or(1).max(1)
     }
 
-    /// The bound in bytes that holds for `plan`: a whole number of its cycles.
+    /// The bound in bytes for `plan`: a whole number of its cycles.
     pub fn size(self, plan: &CyclePlan) -> DataSize {
         plan.cycle_size() * self.cycles(plan)
     }
 }
 
 impl Default for BurstBound {
-    /// A millisecond: one cycle at the rates of voice, and at any rate several times what a plain sleep usually overshoots, so
-    /// that usual lateness stays within the bound.
+    /// 1 ms: one cycle at voice rates, and at any rate several times the usual oversleep, so that usual
+    /// lateness is within the bound.
     fn default() -> Self {
         Self::Time(TimeDelta::from_millis(1))
     }
@@ -103,10 +104,10 @@ impl fmt::Display for BurstBound {
     }
 }
 
-/// A text that is no burst bound.
+/// A text that is not a burst bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BurstBoundError {
-    /// The text as given.
+    /// The text.
     pub text: String,
 }
 
@@ -124,11 +125,11 @@ impl std::error::Error for BurstBoundError {}
 
 impl FromStr for BurstBound {
     type Err = BurstBoundError;
-    /// Reads `"10 packets"`, `"16 kB"` or `"5 ms"`; a number alone is not taken, for it could be any of them.
+    /// Reads `"10 packets"`, `"16 kB"` or `"5 ms"`; a number without a unit is ambiguous and rejected.
     ///
     /// # Errors
     ///
-    /// [`BurstBoundError`] names the text and what would have been taken.
+    /// [`BurstBoundError`] names the text and gives valid examples.
     fn from_str(text: &str) -> Result<Self, BurstBoundError> {
         let trimmed = text.trim();
         let packets = trimmed.strip_suffix("packets").or_else(|| trimmed.strip_suffix("packet"));
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_and_rules_are_read_back_as_they_are_printed() {
+    fn printed_bounds_and_rules_are_read_back() {
         for bound in [
             BurstBound::Packets(1),
             BurstBound::Packets(10),

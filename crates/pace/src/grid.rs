@@ -1,4 +1,4 @@
-//! `grid`: an absolute grid in whole nanoseconds, with a rule for lateness and a stated burst bound.
+//! `grid`: an absolute grid in whole nanoseconds, with a catch-up rule and a burst bound.
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
@@ -6,25 +6,25 @@ use super::{
     catch_up::{BurstBound, CatchUp},
     ideal::{Forward, IdealLine},
     plan::CyclePlan,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
-/// The settings of a [`Grid`] besides the plan.
+/// Configuration of a [`Grid`] besides the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GridConfig {
-    /// When the first cycle is due; by default at the first call.
+    /// Due time of the first cycle. Default: the first call.
     pub start: Option<Timestamp>,
-    /// The rule for cycles that are late beyond the bound. Default: [`CatchUp::Burst`].
+    /// Rule for cycles that are later than the bound. Default: [`CatchUp::Burst`].
     pub catch_up: CatchUp,
-    /// How much may leave back to back; by default what the rate makes in a millisecond.
+    /// Maximum amount that is sent back to back. Default: 1 ms at the rate.
     pub burst_bound: BurstBound,
 }
 
-/// Sends on an absolute grid, and sleeps until the next point of it.
+/// Sends on an absolute grid, and sleeps until its next point.
 ///
-/// It is the absolute-time idea of AT0 (Chiu et al., "Experiences in Programming a Traffic Shaper", §5), `next = start +
-/// dataSent / rate`, in integers that never drift, and with a bound on what AT0 leaves open: how much leaves at once after a
-/// delay.
+/// It is the absolute-time idea of AT0 (Chiu et al., "Experiences in Programming a Traffic Shaper", §5),
+/// `next = start + dataSent / rate`, in integers that do not drift. It also limits the burst after a delay,
+/// which AT0 does not.
 ///
 /// # Definition
 ///
@@ -32,12 +32,12 @@ pub struct GridConfig {
 /// |---|---|
 /// | `R` | the rate of the plan |
 /// | `c`, `T = c / R` | the size of the plan's cycle, and its period |
-/// | `B = M · c` | the burst bound: [`BurstBound`] in whole cycles, at least one |
-/// | `due` | `start + ⌈bits · 10⁹ / R⌉` nanoseconds, with `bits` all that was sent (or skipped) before |
+/// | `B = M · c` | the burst bound [`BurstBound`] in whole cycles, at least one |
+/// | `due` | `start + ⌈bits · 10⁹ / R⌉` nanoseconds, with `bits` the data sent (or skipped) before |
 /// | lateness | `now − due` |
 ///
-/// Sizes may vary from cycle to cycle: what counts is what [`on_sent`](Schedule::on_sent) says. A cycle of which nothing was
-/// sent (a size of zero) stays due.
+/// Sizes may vary between cycles: the size passed to [`on_sent`](Schedule::on_sent) counts. A cycle of size
+/// zero stays due.
 ///
 /// 1. Before `due`: sleep until `due`.
 /// 2. A lateness below `M · T` is *within the bound*: the cycle is sent at once, late. At most `M` cycles can be in that
@@ -50,14 +50,14 @@ pub struct GridConfig {
 ///    - `Skip`: the oldest whole cycles are dropped until what is left is within the bound. The grid keeps its phase.
 ///    - `Reanchor`: a new grid begins, with a cycle due now. What was owed is forgotten.
 ///
-/// A cycle that [waits for its data](Schedule::on_starved) is late like any other. So `Burst` keeps the rate of the whole
-/// session (the file transfer model of §6 there), and `Reanchor` that of each fragment of live data (AT1, §7), with `M · T` as
-/// the threshold of a gap.
+/// A cycle that [waits for its data](Schedule::on_starved) is late like any other. `Burst` therefore keeps
+/// the rate of the whole session (the file transfer model of §6 there), and `Reanchor` that of each fragment
+/// of live data (AT1, §7), with `M · T` as the threshold of a gap.
 ///
 /// # Timeline
 ///
-/// One datagram per millisecond, a bound of two; the sender is held up from 1.0 ms to 7.2 ms. Each line shows what leaves at
-/// which time (in ms), and in brackets when it was due:
+/// One datagram per millisecond, a bound of two; the sender is stalled from 1.0 ms to 7.2 ms. Each entry is a
+/// departure time (in ms), followed by its due times in brackets:
 ///
 /// ```text
 /// burst     7.2 (1 2)   8.2 (3 4)   9.2 (5 6)  10.2 (7 8)  11.2 (9 10)  12.2 (11 12)  13 (13)  14 (14)
@@ -67,16 +67,16 @@ pub struct GridConfig {
 ///
 /// # Guarantees
 ///
-/// Times are those given to [`next`](Schedule::next) and [`on_sent`](Schedule::on_sent); sizes that vary can add the excess
-/// of the largest cycle over the plan's.
+/// Times are those passed to [`next`](Schedule::next) and [`on_sent`](Schedule::on_sent). Varying sizes can
+/// add the excess of the largest cycle over the plan's.
 ///
 /// - **Never early.** No cycle leaves before it is due, so by any time `t` no more than `R · (t − start) + c` was sent.
 /// - **No drift.** `due` is exact however long the run. With `Burst`, a sender that can keep up has a long-run average of
 ///   exactly `R`, whatever its sleeps overshoot: it catches up at `2R`. With `Skip`, the average is `R` less exactly what
-///   [`Slips`] counts. Keeping up takes sends that are faster than `R`.
+///   [`LateCycles`] counts. Keeping up takes sends that are faster than `R`.
 /// - **Bursts.** Over any window `w`, with `Skip` and `Reanchor` no more than `R · w + c + B` is sent, with `Burst` no more
 ///   than `2R · (w + h) + c + B`, where `h` is the longest time from the moment at which a sleep should have ended to the next
-///   sleep, at most 100 ms: zero on a machine that wakes on time and sends at once. [`Slips::largest_burst_packets`] reports the largest. The
+///   sleep, at most 100 ms: zero on a machine that wakes on time and sends at once. [`LateCycles::largest_burst_packets`] reports the largest. The
 ///   cycle `c` is the fence post that a perfect sender has as well.
 /// - **At one instant** never more than `B`, with `Burst` `B + 2R · h`.
 /// - **Honest.** Every cycle reports its own `due`, so that actual time − `due` is its true error.
@@ -90,22 +90,22 @@ pub struct Grid {
     catch_up: CatchUp,
     bound_cycles: u64,
     /// The lateness in nanoseconds from which a cycle is beyond the bound.
-    patience: u64,
+    late_limit: u64,
     catching_up: bool,
     bucket: Bucket,
-    /// The datagrams of the cycle asked for, if they are beyond the bound.
+    /// The datagrams of the requested cycle, if they are beyond the bound.
     overdue_packets: u64,
     /// The datagrams that were sent since the last pause of catching up.
     burst_packets: u64,
-    slips: Slips,
+    late_cycles: LateCycles,
 }
 
 impl Grid {
     /// A grid for `plan`.
     pub fn new(plan: &CyclePlan, config: GridConfig) -> Self {
         let bound_cycles = config.burst_bound.cycles(plan);
-        // Rounded down: the moments of more than `bound_cycles` cycles never fit into less than their time.
-        let patience = plan.nanos_of(bound_cycles).max(1);
+        // Rounded down: more than `bound_cycles` cycles never fit into less than their time.
+        let late_limit = plan.nanos_of(bound_cycles).max(1);
         let half_period = half(plan.period().as_nanos().unsigned_abs());
         Self {
             line: IdealLine::new(plan.bps(), config.start),
@@ -114,16 +114,16 @@ impl Grid {
             cycle: plan.cycle_size(),
             catch_up: config.catch_up,
             bound_cycles,
-            patience,
+            late_limit,
             catching_up: false,
             bucket: Bucket::new(half_period, bound_cycles),
             overdue_packets: 0,
             burst_packets: 0,
-            slips: Slips::default(),
+            late_cycles: LateCycles::default(),
         }
     }
 
-    /// The bound that holds: a whole number of the plan's cycles.
+    /// The effective bound: a whole number of the plan's cycles.
     #[inline]
     pub fn burst_bound(&self) -> DataSize {
         self.cycle * self.bound_cycles
@@ -131,15 +131,15 @@ impl Grid {
 
     /// The lateness from which a cycle is beyond the bound.
     #[inline]
-    pub fn patience(&self) -> TimeDelta {
-        TimeDelta::from_nanos(i64::try_from(self.patience).unwrap_or(i64::MAX))
+    pub fn late_limit(&self) -> TimeDelta {
+        TimeDelta::from_nanos(i64::try_from(self.late_limit).unwrap_or(i64::MAX))
     }
 
     fn send(&self, due: Timestamp) -> Step {
         Step::Send(Cycle { packets: self.packets, due })
     }
 
-    /// The next step when the cycle that is due is beyond the bound, or owed cycles are still being made good.
+    /// The next step if the due cycle is beyond the bound, or late cycles are still being sent.
     fn catch_up(&mut self, now: Timestamp, due: Timestamp, beyond: bool) -> Step {
         match self.catch_up {
             CatchUp::Burst => {
@@ -159,12 +159,12 @@ impl Grid {
                 let skipped = owed.saturating_sub(self.bound_cycles);
                 self.line.advance_times(self.cycle, skipped);
                 let packets = skipped.saturating_mul(u64::from(self.packets));
-                self.slips.skipped_packets = self.slips.skipped_packets.saturating_add(packets);
+                self.late_cycles.skipped_packets = self.late_cycles.skipped_packets.saturating_add(packets);
                 self.send(self.line.due())
             }
             CatchUp::Reanchor => {
                 self.line.begin(now);
-                self.slips.reanchors += 1;
+                self.late_cycles.reanchors += 1;
                 self.send(now)
             }
         }
@@ -182,7 +182,7 @@ impl Schedule for Grid {
             self.burst_packets = 0;
             return Step::SleepUntil(due);
         }
-        let beyond = now.as_nanos() - due.as_nanos() >= self.patience;
+        let beyond = now.as_nanos() - due.as_nanos() >= self.late_limit;
         if beyond || self.catching_up { self.catch_up(now, due, beyond) } else { self.send(due) }
     }
 
@@ -195,9 +195,10 @@ impl Schedule for Grid {
         }
         self.bucket.on_sent(now.as_nanos(), half(nanos));
         if size > DataSize::ZERO && self.catching_up {
-            self.slips.caught_up_packets += std::mem::take(&mut self.overdue_packets);
+            self.late_cycles.caught_up_packets += std::mem::take(&mut self.overdue_packets);
             self.burst_packets += u64::from(self.packets);
-            self.slips.largest_burst_packets = self.slips.largest_burst_packets.max(self.burst_packets);
+            self.late_cycles.largest_burst_packets =
+                self.late_cycles.largest_burst_packets.max(self.burst_packets);
         }
     }
 
@@ -209,12 +210,12 @@ impl Schedule for Grid {
         if self.line.due() < end {
             let last = Timestamp::from_nanos(end.as_nanos().saturating_sub(1));
             let owed = self.line.times_until(last, self.cycle).saturating_add(1);
-            self.slips.skipped_packets += owed.saturating_mul(u64::from(self.packets));
+            self.late_cycles.skipped_packets += owed.saturating_mul(u64::from(self.packets));
         }
     }
 
-    fn slips(&self) -> Slips {
-        Slips { clock_reversals: self.clock.reversals(), ..self.slips }
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles { clock_reversals: self.clock.reversals(), ..self.late_cycles }
     }
 }
 
@@ -223,10 +224,11 @@ fn half(nanos: u64) -> u64 {
     nanos.div_ceil(2)
 }
 
-/// Limits catching up: a bucket, in nanoseconds at twice the rate. Once empty, it has to fill before more is taken.
+/// Limits catching up: a bucket, in nanoseconds at twice the rate. Once empty, it must fill up before more is
+/// taken.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    /// The part that a cycle takes out.
+    /// The part that one cycle takes.
     cycle: u64,
     depth: u64,
     /// When it holds `depth`. In the past it holds more: what it was filled with while the sender was held up.
@@ -298,12 +300,12 @@ mod tests {
             }
             text = format!("{text}  {} ({dues})", millis(departure.at));
         }
-        let Slips { caught_up_packets, skipped_packets, reanchors, .. } = grid.slips();
+        let LateCycles { caught_up_packets, skipped_packets, reanchors, .. } = grid.late_cycles();
         format!("{text}\n  {caught_up_packets} caught up, {skipped_packets} skipped, {reanchors} reanchors")
     }
 
     #[test]
-    fn a_stall_is_made_good_as_the_rule_says() {
+    fn a_stall_is_handled_by_the_catch_up_rule() {
         insta::assert_snapshot!(CatchUp::ALL.map(timeline).join("\n"), @r#"
         burst     7.2 (1 2)  8.2 (3 4)  9.2 (5 6)  10.2 (7 8)  11.2 (9 10)  12.2 (11 12)  13 (13)  14 (14)
           9 caught up, 0 skipped, 0 reanchors
@@ -315,8 +317,8 @@ mod tests {
     }
 
     #[test]
-    fn lateness_within_the_bound_is_simply_sent() {
-        // Ten cycles of patience, and a stall that leaves ten owed.
+    fn late_cycles_within_the_bound_are_sent_at_once() {
+        // A bound of ten cycles, and a stall that makes ten cycles late.
         for catch_up in CatchUp::ALL {
             let plan = plan(1_000_000, 125, 1);
             let mut grid = Grid::new(&plan, config(catch_up, 10));
@@ -328,12 +330,12 @@ mod tests {
                 .iter()
                 .filter(|departure| departure.at.as_nanos() == 29 * MILLI + MILLI / 2);
             assert_eq!(at_once.count(), 10);
-            assert_eq!((driver.departures.len(), grid.slips()), (100, Slips::default()));
+            assert_eq!((driver.departures.len(), grid.late_cycles()), (100, LateCycles::default()));
         }
     }
 
     #[test]
-    fn the_average_is_exact_whatever_the_sleeps_overshoot() {
+    fn the_average_is_exact_at_any_oversleep() {
         // 1200 B at 7 Mbit/s: 1 371 428 4/7 ns. Each sleep overshoots by as much as 10 ms, and the bound is a single cycle.
         let plan = plan(7_000_000, 1200, 1);
         for bound in [1, 10] {
@@ -342,12 +344,13 @@ mod tests {
                 let mut driver = VirtualDriver {
                     oversleeps: oversleeps.clone(),
                     send_costs: vec![20_000],
-                    look_cost: 1000,
+                    poll_cost: 1000,
                     ..VirtualDriver::new(plan.size_on_layer())
                 };
                 driver.run(&mut grid, 100_000 * MILLI);
                 let owed = driver.now as f64 * 7e6 / 8e9 - driver.sent().as_bytes() as f64;
-                // Never ahead by more than the cycle that was just due, never behind by more than a few oversleeps.
+                // Never ahead by more than the cycle that was just due, never behind by more than a few
+                // oversleeps.
                 assert!(owed > -1200.1, "{bound} {oversleeps:?}: {owed}");
                 assert!(owed < 7e6 / 8.0 * 0.03, "{bound} {oversleeps:?}: {owed}");
                 let held_up = driver.longest_hold as f64 * 14e6 / 8e9;
@@ -376,11 +379,11 @@ mod tests {
             let sent = driver.sent().as_bytes() as f64 / asked;
             // What the last stall still owes is at most two of them.
             assert!((0.995..1.000_1).contains(&sent), "{bps}: {sent}");
-            let slips = grid.slips();
-            assert_eq!((slips.skipped_packets, slips.reanchors), (0, 0));
-            let burst = slips.largest_burst_packets as f64 * payload as f64 * 8.0 / bps as f64;
+            let late = grid.late_cycles();
+            assert_eq!((late.skipped_packets, late.reanchors), (0, 0));
+            let burst = late.largest_burst_packets as f64 * payload as f64 * 8.0 / bps as f64;
             assert!(burst < 2.0 * 0.037, "{bps}: a burst of {burst} s");
-            assert!(slips.largest_burst_packets > 0 || bps == 1_000_000, "{bps}");
+            assert!(late.largest_burst_packets > 0 || bps == 1_000_000, "{bps}");
         }
     }
 
@@ -421,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_runs_backwards_is_no_time_and_is_counted() {
+    fn time_that_runs_backwards_is_counted() {
         let at = |millis: u64| Timestamp::from_nanos(millis * MILLI);
         let mut grid = Grid::new(
             &plan(1_000_000, 125, 1),
@@ -432,7 +435,7 @@ mod tests {
         assert_eq!(grid.next(at(0)), Step::Send(Cycle { packets: 1, due: at(1) }));
         grid.on_sent(at(1), DataSize::from_bytes(125));
         assert_eq!(grid.next(at(1)), Step::SleepUntil(at(2)));
-        assert_eq!(grid.slips().clock_reversals, 2);
+        assert_eq!(grid.late_cycles().clock_reversals, 2);
     }
 
     proptest! {
@@ -462,11 +465,11 @@ mod tests {
             let is_burst = rule == CatchUp::Burst;
             let rate = if is_burst { 2 * bps } else { bps };
             let held_up = if is_burst { driver.longest_hold as f64 * rate as f64 / 8e9 } else { 0.0 };
-            let most = grid.burst_bound().as_bytes() as f64 + held_up;
+            let max = grid.burst_bound().as_bytes() as f64 + held_up;
             // A nanosecond of rounding at each end.
             let rounding = bps as f64 / 8e9 * 4.0;
             let burst = driver.burst_above(rate);
-            prop_assert!(burst <= most + cycle + rounding, "{burst} B above {most} + {cycle}");
+            prop_assert!(burst <= max + cycle + rounding, "{burst} B above {max} + {cycle}");
 
             let mut at_once = DataSize::ZERO;
             let mut previous = None;
@@ -474,18 +477,18 @@ mod tests {
                 prop_assert!(departure.at >= departure.due, "early");
                 at_once = if previous == Some(departure.at) { at_once + departure.size } else { departure.size };
                 previous = Some(departure.at);
-                prop_assert!(at_once.as_bytes() as f64 <= most, "{at_once} at one instant");
+                prop_assert!(at_once.as_bytes() as f64 <= max, "{at_once} at one instant");
             }
-            let slips = grid.slips();
+            let late_cycles = grid.late_cycles();
             match rule {
-                CatchUp::Burst => prop_assert_eq!((slips.skipped_packets, slips.reanchors), (0, 0)),
-                CatchUp::Skip => prop_assert_eq!((slips.caught_up_packets, slips.reanchors), (0, 0)),
-                CatchUp::Reanchor => prop_assert_eq!((slips.caught_up_packets, slips.skipped_packets), (0, 0)),
+                CatchUp::Burst => prop_assert_eq!((late_cycles.skipped_packets, late_cycles.reanchors), (0, 0)),
+                CatchUp::Skip => prop_assert_eq!((late_cycles.caught_up_packets, late_cycles.reanchors), (0, 0)),
+                CatchUp::Reanchor => prop_assert_eq!((late_cycles.caught_up_packets, late_cycles.skipped_packets), (0, 0)),
             }
         }
 
         #[test]
-        fn what_is_sent_or_skipped_is_the_whole_grid(
+        fn sent_and_skipped_cycles_cover_the_grid(
             rule in prop::sample::select(&[CatchUp::Burst, CatchUp::Skip][..]),
             bound in 0_u64..20,
             stall in 0_u64..50 * MILLI,
@@ -499,7 +502,7 @@ mod tests {
                 ..VirtualDriver::new(plan.size_on_layer())
             };
             driver.run(&mut grid, 500 * MILLI);
-            // Each is due at a point of the one grid, in order, and together with the skipped ones they fill it.
+            // Each is due at a point of the one grid, in order; together with the skipped ones they cover it.
             let mut points = Vec::new();
             for departure in &driver.departures {
                 let k = departure.due.as_nanos() * 7 / 9_600_000;
@@ -507,7 +510,7 @@ mod tests {
                 points.push(k);
             }
             prop_assert!(points.is_sorted_by(|a, b| a < b));
-            let filled = driver.departures.len() as u64 + grid.slips().skipped_packets;
+            let filled = driver.departures.len() as u64 + grid.late_cycles().skipped_packets;
             prop_assert_eq!(filled, points[points.len() - 1] + 1);
             prop_assert!(filled + 5 >= 500 * MILLI * 7 / 9_600_000, "{filled}");
         }

@@ -1,4 +1,4 @@
-//! Where an ideal sender would be, and a clock that does not run backwards: what the schedules share.
+//! The ideal send times, and a clock that does not run backwards: shared by the schedules.
 
 use std::num::{NonZeroU64, NonZeroU128};
 
@@ -6,10 +6,11 @@ use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, Timestamp};
 
 const BITS_NANOS_PER_BYTE: u64 = 8 * NANOS_PER_SECOND;
 
-/// The line that an ideal sender follows: the moment at which the next data is due is `begin + bits · 10⁹ / rate`
-/// nanoseconds, where `bits` is all that was counted since `begin`.
+/// Send times of an ideal sender: the next data is due at `begin + bits · 10⁹ / rate` nanoseconds, where
+/// `bits` is the data counted since `begin`.
 ///
-/// The fraction of a nanosecond is carried as a remainder over the rate, so that nothing is lost however many steps are made.
+/// The fraction of a nanosecond is kept as a remainder over the rate, so that no time is lost, however many
+/// steps there are.
 #[derive(Debug, Clone)]
 pub(super) struct IdealLine {
     bps: NonZeroU64,
@@ -18,7 +19,8 @@ pub(super) struct IdealLine {
     nanos: u64,
     /// The remainder, in units of `1 / bps` nanoseconds; below `bps`.
     rest: u64,
-    /// The size of the latest step, and its length: cycles mostly are of one size, and a division is dear.
+    /// Size and duration of the latest step. Kept because most cycles have the same size and divisions are
+    /// slow.
     size: DataSize,
     span: Span,
 }
@@ -31,7 +33,7 @@ struct Span {
 }
 
 impl IdealLine {
-    /// A line of rate `bps` bit/s that begins at `start`, or else when [`Self::begin`] says.
+    /// A line of rate `bps` bit/s, starting at `start` or, without it, at [`Self::begin`].
     pub(super) fn new(bps: NonZeroU64, start: Option<Timestamp>) -> Self {
         let mut line =
             Self { bps, begun: false, nanos: 0, rest: 0, size: DataSize::ZERO, span: Span::default() };
@@ -45,24 +47,24 @@ impl IdealLine {
         DataRate::from_bps(self.bps.get())
     }
 
-    /// Begins at `start`, whatever was before.
+    /// Restarts at `start`.
     pub(super) fn begin(&mut self, start: Timestamp) {
         (self.begun, self.nanos, self.rest) = (true, start.as_nanos(), 0);
     }
 
-    /// Begins at `now` unless it has begun.
+    /// Starts at `now` unless it has started.
     pub(super) fn ensure_begun(&mut self, now: Timestamp) {
         if !self.begun {
             self.begin(now);
         }
     }
 
-    /// When the next data is due, rounded up to the nanosecond: it never is due too early.
+    /// Due time of the next data, rounded up to the nanosecond: never too early.
     pub(super) fn due(&self) -> Timestamp {
         Timestamp::from_nanos(self.nanos.saturating_add(u64::from(self.rest > 0)))
     }
 
-    /// Counts `size` and gives the nanoseconds it takes, rounded up.
+    /// Counts `size` and returns its duration in nanoseconds, rounded up.
     pub(super) fn advance(&mut self, size: DataSize) -> u64 {
         if size != self.size {
             (self.size, self.span) = (size, self.span_of(size));
@@ -88,7 +90,7 @@ impl IdealLine {
         self.rest = (work % bps) as u64;
     }
 
-    /// How many whole times `size` fits between the moment that the next data is due and `now`, exactly.
+    /// How many times `size` fits between the due time of the next data and `now`, exactly.
     pub(super) fn times_until(&self, now: Timestamp, size: DataSize) -> u64 {
         let late = u128::from(now.as_nanos().saturating_sub(self.nanos)) * u128::from(self.bps.get());
         let late = late.saturating_sub(u128::from(self.rest));
@@ -102,13 +104,13 @@ impl IdealLine {
         }
         let bps = NonZeroU128::from(self.bps);
         let work = u128::from(size.as_bytes()) * u128::from(BITS_NANOS_PER_BYTE);
-        // One less than the most, so that rounding up cannot overflow.
+        // One less than the maximum, so that rounding up cannot overflow.
         let nanos = u64::try_from(work / bps).unwrap_or(u64::MAX).min(u64::MAX - 1);
         Span { nanos, rest: (work % bps) as u64 }
     }
 }
 
-/// The latest time that was given: time that runs backwards counts as no time, and is counted.
+/// The latest time passed in. Time that runs backwards counts as no time, and is counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Forward {
     latest: Timestamp,
@@ -116,7 +118,7 @@ pub(super) struct Forward {
 }
 
 impl Forward {
-    /// `now`, or the latest time given before if that is later.
+    /// `now`, or the latest time before if that is later.
     pub(super) fn clamp(&mut self, now: Timestamp) -> Timestamp {
         if now < self.latest {
             self.reversals += 1;
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_million_cycles_drift_by_nothing() {
+    fn a_billion_cycles_have_no_drift() {
         // 1200 B at 7 Mbit/s take 1 371 428 4/7 ns: a rounded period would be off by 0.43 s at the end.
         const CYCLES: u64 = 1_000_000_000;
         let size = DataSize::from_bytes(1200);
@@ -189,7 +191,7 @@ mod tests {
         }
 
         #[test]
-        fn counted_times_are_the_last_not_later_than_now(
+        fn counted_times_end_at_or_before_now(
             bps in 1000_u64..1_000_000_000_000, size in 1_u64..100_000, first in 0_u64..100_000, now in 0_u64..1 << 50,
         ) {
             let mut line = line(bps);

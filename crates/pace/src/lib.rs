@@ -2,32 +2,32 @@
 //!
 //! # Schedules
 //!
-//! A [`Schedule`] is a transmit loop turned inside out. Its driver asks for the [`next`](Schedule::next) [`Step`], carries it
-//! out, and reports what happened. The driver may be a thread with a socket, or a simulation.
+//! A [`Schedule`] is a transmit loop as a state machine. Its driver asks for the [`next`](Schedule::next)
+//! [`Step`], executes it, and reports the result. The driver may be a thread with a socket, or a simulation.
 //!
-//! A [`CyclePlan`] turns a rate and a datagram size into cycles: so many datagrams leave together, once per period. A
-//! [`Strategy`] is a schedule by name:
+//! A [`CyclePlan`] converts a rate and a datagram size to cycles: a number of datagrams that are sent
+//! together, once per period. A [`Strategy`] is a schedule by name:
 //!
 //! | strategy | schedule | waits by | after a delay |
 //! |---|---|---|---|
-//! | `grid` | [`Grid`] | sleeping until | catches up, skips or re-anchors, within a stated bound |
-//! | `send-compare` | [`SendCompare`] | spinning | sends all that is owed at once |
-//! | `send-sleep` | [`SendSleep`] | sleeping for | has lost it |
-//! | `send-sleep-deficit` | [`SendSleep`] | sleeping for | makes up for slow sends |
-//! | `send-sleep-oversleep` | [`SendSleep`] | sleeping for | makes up for slow sends and long sleeps |
+//! | `grid` | [`Grid`] | sleeping until | catches up, skips or re-anchors, within a burst bound |
+//! | `send-compare` | [`SendCompare`] | spinning | sends all late cycles at once |
+//! | `send-sleep` | [`SendSleep`] | sleeping for | loses the time |
+//! | `send-sleep-deficit` | [`SendSleep`] | sleeping for | compensates slow sends |
+//! | `send-sleep-oversleep` | [`SendSleep`] | sleeping for | compensates slow sends and oversleeps |
 //! | `unpaced` | [`Unpaced`] | nothing | |
-//! | `dt0` | [`DifferentialTime`] | sleeping for | takes it off the next sleep, and loses the rest |
-//! | `dt1` | [`DifferentialTime`] | sleeping for | makes up for long sleeps |
-//! | `dt2` | [`DifferentialTime`] | sleeping for | makes up for slow sends, long sleeps and gaps in the data |
-//! | `dt2-live` | [`DifferentialTime`] | sleeping for | the same, but begins anew after a gap in the data |
-//! | `at0` | [`AbsoluteTime`] | sleeping for | sends all that is owed at once |
-//! | `at1` | [`AbsoluteTime`] | sleeping for | the same, but begins anew after a gap in the data |
+//! | `dt0` | [`DifferentialTime`] | sleeping for | shortens the next sleep, and loses the rest |
+//! | `dt1` | [`DifferentialTime`] | sleeping for | compensates oversleeps |
+//! | `dt2` | [`DifferentialTime`] | sleeping for | compensates slow sends, oversleeps and gaps in the data |
+//! | `dt2-live` | [`DifferentialTime`] | sleeping for | the same, but restarts after a gap in the data |
+//! | `at0` | [`AbsoluteTime`] | sleeping for | sends all late cycles at once |
+//! | `at1` | [`AbsoluteTime`] | sleeping for | the same, but restarts after a gap in the data |
 //!
-//! Two schedules wrap any other: [`BurstLimit`] caps the rate of its bursts, [`Bounded`] ends it.
+//! Two schedules wrap any other: [`BurstLimit`] limits the rate of its bursts, [`Bounded`] ends it.
 //!
 //! # Sources
 //!
-//! The docs cite by title:
+//! The documentation cites these by title:
 //!
 //! - "Constant Bit Rate Transmission - An Adaptive Send and Sleep Approach": the README of the Firebind transmitter
 //!   (`scancmdr/constant-bitrate-transmitter`);
@@ -65,7 +65,7 @@ pub use grid::{Grid, GridConfig};
 pub use names::UnknownName;
 pub use plan::{CyclePlan, CycleRule, HeaderLayer, IpVersion, PlanError};
 pub use replay::Replay;
-pub use schedule::{Cycle, Schedule, Slips, Step};
+pub use schedule::{Cycle, LateCycles, Schedule, Step};
 pub use send_compare::SendCompare;
 pub use send_sleep::{Deficit, SendSleep};
 pub use strategy::{Strategy, StrategyOptions};

@@ -1,16 +1,16 @@
 //! A pacer for media packets.
 //!
-//! A [`Pacer`] is arithmetic: no queue, no thread, no clock. Sent bytes are a debt, which the pacing rate pays back. While
-//! the debt is less than a burst window's worth, packets leave at once; then they wait. All of it is whole numbers of
-//! bit × nanoseconds per second, so nothing is lost by rounding.
+//! A [`Pacer`] only computes: it has no queue, no thread and no clock. Sent bytes are a debt, which decreases
+//! at the pacing rate. While the debt is less than the burst window, packets may be sent at once; otherwise
+//! they wait. The debt is a whole number of bit × nanoseconds per second, so there is no rounding error.
 //!
 //! | preset | source | burst window |
 //! |---|---|---|
 //! | [`PacerConfig::libwebrtc`] | libwebrtc, `modules/pacing/pacing_controller.cc` and `bitrate_prober.cc` (July 2026) | 40 ms, at most 63 kB |
 //! | [`PacerConfig::gcc_draft`] | draft-ietf-rmcat-gcc-02 §4 | 5 ms |
 //!
-//! In any span of time at a constant rate, what leaves paced is at most what the rate allows in it, plus a burst, plus one
-//! packet, plus what was [`forgiven`](Pacer::forgiven).
+//! In any time span at a constant rate, the paced data is at most the rate times the span, plus a burst, plus
+//! one packet, plus what was [`forgiven`](Pacer::forgiven).
 //!
 //! # Example
 //!
@@ -34,28 +34,28 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
-/// Whether a packet may leave.
+/// Whether a packet may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permit {
-    /// It may, now.
+    /// It may be sent now.
     Now,
-    /// It may at this moment, if nothing changes.
+    /// It may be sent at this time, if nothing changes.
     At(Timestamp),
-    /// It may not until something changes: the window is full, or the rate is zero.
+    /// It may not be sent until something changes: the window is full, or the rate is zero.
     Blocked,
 }
 
-/// When packets leave again after a burst.
+/// When packets are sent again after a burst.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Resume {
-    /// When the whole debt is paid back: a burst, a pause, a burst. Both sources.
+    /// When the whole debt is paid: a burst, a pause, a burst. As both sources do.
     #[default]
     Drained,
-    /// When there is room in the burst window: one burst, and single packets thereafter.
+    /// When there is room in the burst window: one burst, then single packets.
     Room,
 }
 
-/// Packets sent faster than the pacing rate, to learn what the path can carry.
+/// Packets sent faster than the pacing rate, to measure what the path can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
     /// The number of the probe cluster.
@@ -66,32 +66,35 @@ pub struct Probe {
     pub duration: TimeDelta,
     /// The minimum number of packets.
     pub packets: u32,
-    /// Its packets leave in batches of this much time at its rate.
+    /// Its packets are sent in batches of this duration at its rate.
     pub batch: TimeDelta,
 }
 
-/// The constants of a [`Pacer`].
+/// Configuration of a [`Pacer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacerConfig {
-    /// Packets leave at once while the debt is less than this much time at the pacing rate. libwebrtc: 40 ms; the draft's
-    /// `burst_time`: 5 ms; zero or less: one packet at a time.
+    /// Packets are sent at once while the debt is less than this time at the pacing rate. libwebrtc: 40 ms;
+    /// the draft's `burst_time`: 5 ms; zero or less: one packet at a time.
     pub burst: TimeDelta,
-    /// The window is at most so large, whatever the rate, for the sake of socket buffers. libwebrtc (`kMaxBurstSize`): 63 kB.
+    /// Maximum burst window at any rate, because of the size of socket buffers. libwebrtc (`kMaxBurstSize`):
+    /// 63 kB.
     pub burst_size: DataSize,
-    /// When packets leave again after a burst.
+    /// When packets are sent again after a burst.
     pub resume: Resume,
-    /// No debt is more than this much time at the pacing rate: what exceeds it is forgiven. So no wait is longer.
-    /// libwebrtc (`kMaxDebtInTime`): 500 ms. libwebrtc forgives when something is sent; we do also when the rate falls.
+    /// Maximum debt, in time at the pacing rate, which is also the longest wait. An excess is forgiven.
+    /// libwebrtc (`kMaxDebtInTime`): 500 ms. libwebrtc forgives when something is sent; we do so also when
+    /// the rate falls.
     pub debt: TimeDelta,
-    /// Whether packets that need not wait make a debt for those that must. libwebrtc: only where audio takes part in
-    /// bandwidth estimation, which is usual.
+    /// Whether packets that are not paced add to the debt. libwebrtc: only if audio is part of the bandwidth
+    /// estimation, which is usual.
     pub account_unpaced: bool,
-    /// A probe whose next batch is later than this is given up, for it would measure something else. libwebrtc
-    /// (`max_probe_delay`): 10 ms.
+    /// A probe is aborted if its next batch is later than this, because it would measure a different rate.
+    /// libwebrtc (`max_probe_delay`): 10 ms.
     pub probe_delay: TimeDelta,
-    /// A probe that did not begin in this time is given up. libwebrtc (`kProbeClusterTimeout`): 5 s.
+    /// A probe is aborted if it did not start within this time. libwebrtc (`kProbeClusterTimeout`): 5 s.
     pub probe_timeout: TimeDelta,
-    /// So many probes may wait; a further one drives out the oldest. libwebrtc (`kMaxPendingProbeClusters`): 5.
+    /// Maximum number of pending probes; a further one replaces the oldest. libwebrtc
+    /// (`kMaxPendingProbeClusters`): 5.
     pub probes: usize,
 }
 
@@ -110,7 +113,7 @@ impl PacerConfig {
         }
     }
 
-    /// The draft's: a group of packets every 5 ms.
+    /// The draft's pacer: a group of packets every 5 ms.
     #[inline]
     pub const fn gcc_draft() -> Self {
         Self { burst: TimeDelta::from_millis(5), ..Self::libwebrtc() }
@@ -123,19 +126,19 @@ impl Default for PacerConfig {
     }
 }
 
-/// A probe that wants packets.
+/// A probe that needs packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeNeed {
-    /// The cluster that they belong to.
+    /// The cluster of the packets.
     pub cluster: u32,
-    /// The bytes left in the present batch: if there is less media, padding should fill it.
+    /// Remaining bytes of the current batch. Padding should provide them if there is less media.
     pub left: DataSize,
 }
 
 /// The pacer.
 ///
-/// Queries change nothing. Calls in any order are safe; time that runs backwards counts as no time. Every call takes constant
-/// time, apart from the few probes.
+/// Queries change nothing. Calls in any order are safe; time that runs backwards counts as no time. Every
+/// call takes constant time, apart from the small number of probes.
 #[derive(Debug, Clone)]
 pub struct Pacer {
     config: PacerConfig,
@@ -159,7 +162,7 @@ struct Cluster {
     begun: Option<Timestamp>,
     packets: u32,
     sent: DataSize,
-    /// The bytes sent when the present batch began.
+    /// Bytes sent at the start of the current batch.
     batch: DataSize,
 }
 
@@ -167,7 +170,7 @@ struct Cluster {
 const BYTE: u128 = 8 * NANOS_PER_SECOND as u128;
 
 impl Pacer {
-    /// Owes nothing, and pays at `rate`.
+    /// A pacer without debt, at `rate`.
     pub fn new(config: PacerConfig, rate: DataRate) -> Self {
         Self {
             config,
@@ -183,10 +186,12 @@ impl Pacer {
         }
     }
 
-    /// Whether a packet of `size` may leave. If a probe [`needs`](Self::probe) packets, it is one of the probe.
+    /// Whether a packet of `size` may be sent. If a probe [`needs`](Self::probe) packets, the packet belongs
+    /// to it.
     ///
-    /// A window blocks whatever would exceed it, probes too, but never the only packet in flight. At the moment of a
-    /// [`Permit::At`] the answer is [`Permit::Now`], unless something was called in between.
+    /// The window blocks every packet that would exceed it, including probes, but never the only packet in
+    /// flight. At the time of a [`Permit::At`] the answer is [`Permit::Now`], unless there was another call
+    /// in between.
     pub fn next_send(&self, now: Timestamp, size: DataSize) -> Permit {
         let exceeds = |window: DataSize| self.in_flight > DataSize::ZERO && self.in_flight + size > window;
         if self.window.is_some_and(exceeds) {
@@ -212,7 +217,7 @@ impl Pacer {
         }
     }
 
-    /// The probe that wants packets now, or at the moment that [`next_send`](Self::next_send) tells.
+    /// The probe that needs packets now, or at the time that [`next_send`](Self::next_send) returns.
     #[inline]
     pub fn probe(&self, now: Timestamp) -> Option<ProbeNeed> {
         let cluster = self.cluster(now.max(self.updated))?;
@@ -220,7 +225,7 @@ impl Pacer {
         Some(ProbeNeed { cluster: cluster.probe.cluster, left })
     }
 
-    /// A packet of `size` has left that was asked for. Gives the probe that it belongs to.
+    /// Handles a paced packet of `size` that was sent. Returns the probe to which it belongs.
     pub fn on_sent(&mut self, now: Timestamp, size: DataSize) -> Option<u32> {
         let now = self.settle(now);
         while self.clusters.front().is_some_and(|cluster| cluster.is_stale(now, &self.config)) {
@@ -237,7 +242,7 @@ impl Pacer {
         Some(number)
     }
 
-    /// A packet of `size` has left that need not ask: audio, or feedback.
+    /// Handles a packet of `size` that was sent without pacing: audio, or feedback.
     #[inline]
     pub fn on_sent_unpaced(&mut self, now: Timestamp, size: DataSize) {
         self.settle(now);
@@ -247,13 +252,13 @@ impl Pacer {
         }
     }
 
-    /// Feedback says what is in flight. Until it does again, what is sent is added.
+    /// Sets the bytes in flight from feedback. Until the next call, sent bytes are added.
     #[inline]
     pub fn on_in_flight(&mut self, in_flight: DataSize) {
         self.in_flight = in_flight;
     }
 
-    /// The controller names a rate and a window.
+    /// Sets rate and window of the controller.
     #[inline]
     pub fn on_target(&mut self, now: Timestamp, rate: DataRate, window: Option<DataSize>) {
         self.settle(now);
@@ -262,7 +267,7 @@ impl Pacer {
         self.forgive();
     }
 
-    /// The controller wants a probe. One with the number of the latest is the latest.
+    /// Adds a probe. A probe with the number of the latest one replaces it.
     #[inline]
     pub fn on_probe(&mut self, now: Timestamp, probe: Probe) {
         let now = self.settle(now);
@@ -301,7 +306,7 @@ impl Pacer {
         self.clusters.iter().find(|cluster| !cluster.is_stale(now, &self.config))
     }
 
-    /// Pays back until `now`, or until what was told before if that is later; gives which.
+    /// Reduces the debt until `now`, or until the latest time before if that is later. Returns that time.
     fn settle(&mut self, now: Timestamp) -> Timestamp {
         let now = now.max(self.updated);
         self.debt = self.debt_at(now);
@@ -316,12 +321,12 @@ impl Pacer {
         self.draining |= self.debt >= self.burst();
     }
 
-    /// At a rate of zero nothing is forgiven: it would be everything.
+    /// At a rate of zero nothing is forgiven; otherwise it would be everything.
     fn forgive(&mut self) {
-        let most = self.worth(self.config.debt);
-        if self.rate > DataRate::ZERO && self.debt > most {
-            self.forgiven = self.forgiven.saturating_add(self.debt - most);
-            self.debt = most;
+        let max = self.worth(self.config.debt);
+        if self.rate > DataRate::ZERO && self.debt > max {
+            self.forgiven = self.forgiven.saturating_add(self.debt - max);
+            self.debt = max;
         }
     }
 
@@ -329,7 +334,7 @@ impl Pacer {
         self.debt.saturating_sub(self.worth(now.saturating_since(self.updated)))
     }
 
-    /// The debt below which packets leave at once; 0 and 1 both mean that none may be owed.
+    /// The debt below which packets are sent at once; 0 and 1 both permit no debt.
     fn burst(&self) -> u128 {
         let window = self.worth(self.config.burst).min(u128::from(self.config.burst_size.as_bytes()) * BYTE);
         window.min(self.worth(self.config.debt))
@@ -346,7 +351,7 @@ impl Pacer {
 }
 
 impl Cluster {
-    /// When the present batch may leave: what went before takes its time at the probe's rate.
+    /// When the current batch may be sent: the data before takes its time at the probe's rate.
     fn due(&self) -> Timestamp {
         let Some(begun) = self.begun else { return Timestamp::ZERO };
         begun + self.probe.rate.time_for(self.batch).unwrap_or(TimeDelta::ZERO)
@@ -402,7 +407,7 @@ mod tests {
         Probe { cluster, rate: kbps(9600), duration, packets: 5, batch }
     }
 
-    /// Sends packets of `SIZE` as soon as they may leave, until `end`; gives when.
+    /// Sends packets of `SIZE` as soon as permitted, until `end`. Returns the send times.
     fn departures(pacer: &mut Pacer, mut now: Timestamp, end: Timestamp) -> Vec<Timestamp> {
         let mut sent = Vec::new();
         while now < end {
@@ -422,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn libwebrtc_sends_forty_milliseconds_at_once_and_pauses() {
+    fn libwebrtc_sends_bursts_of_40_ms() {
         // 1200 bytes are 10 ms at 960 kbit/s: the fourth packet fills the window.
         let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(960));
         let sent = departures(&mut pacer, at(0), at(81));
@@ -431,12 +436,12 @@ mod tests {
     }
 
     #[test]
-    fn with_room_packets_follow_one_by_one_after_the_first_burst() {
+    fn with_resume_room_single_packets_follow_the_first_burst() {
         let config = PacerConfig { resume: Resume::Room, ..PacerConfig::libwebrtc() };
         let mut pacer = Pacer::new(config, kbps(960));
         let sent = departures(&mut pacer, at(0), at(31));
         let nanosecond = TimeDelta::from_nanos(1);
-        // The debt must be less than the window, so the fifth leaves when it just is.
+        // The debt must be less than the window, so the fifth packet is sent as soon as it is.
         let expected = [
             at(0),
             at(0),
@@ -451,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn the_burst_is_never_more_than_63_kilobytes() {
+    fn a_burst_is_at_most_63_kb() {
         // 40 ms at 100 Mbit/s would be 500 kB; 53 packets are the first above 63 kB.
         let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(100_000));
         let sent = departures(&mut pacer, at(0), at(1));
@@ -460,7 +465,7 @@ mod tests {
 
     #[test]
     fn no_remainder_is_lost() {
-        // 1200 bytes at 7 bit/s short of a megabit take 9600.0672… µs: over 10 s no drift.
+        // 1200 bytes at 999 993 bit/s take 9600.0672… µs: no drift over 10 s.
         let rate = DataRate::from_bps(999_993);
         let config = PacerConfig { burst: TimeDelta::ZERO, ..PacerConfig::libwebrtc() };
         let mut pacer = Pacer::new(config, rate);
@@ -473,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_blocks_and_never_for_ever() {
+    fn the_window_never_blocks_for_ever() {
         let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(10_000));
         let window = |bytes| Some(DataSize::from_bytes(bytes));
         pacer.on_target(at(0), kbps(10_000), window(2400));
@@ -492,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn audio_passes_and_is_paid_for() {
+    fn audio_is_sent_at_once_and_adds_to_the_debt() {
         let mut pacer = Pacer::new(PacerConfig::gcc_draft(), kbps(960));
         pacer.on_sent_unpaced(at(0), SIZE);
         pacer.on_sent_unpaced(at(0), SIZE);
@@ -504,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debt_is_never_longer_than_half_a_second() {
+    fn the_debt_is_at_most_500_ms() {
         let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(960));
         for _ in 0..100 {
             pacer.on_sent_unpaced(at(0), SIZE);
@@ -518,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_leaves_at_its_own_rate_and_ends() {
+    fn a_probe_is_sent_at_its_own_rate() {
         let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(960));
         // 9.6 Mbit/s: a packet each millisecond, in batches of two. 15 ms are 15 packets.
         pacer.on_probe(at(0), probe(3));
@@ -537,13 +542,13 @@ mod tests {
         }
         let expected: Vec<_> = (0..15).map(|i| at(i / 2 * 2)).collect();
         assert_eq!(sent, expected);
-        // All of it was sent on credit: 15 packets are 150 ms, less the 14 ms gone.
+        // All of it was sent as debt: 15 packets are 150 ms, minus the 14 ms passed.
         assert_eq!(pacer.next_send(now, SIZE), Permit::At(at(150)));
         assert_eq!(pacer.on_sent(at(150), SIZE), None);
     }
 
     #[test]
-    fn a_probe_that_is_late_is_given_up() {
+    fn a_late_probe_is_aborted() {
         let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(960));
         pacer.on_probe(at(0), probe(1));
         pacer.on_probe(at(0), probe(2));
@@ -558,7 +563,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_more_than_rate_times_time_and_a_burst(
+        fn at_most_rate_times_time_plus_a_burst_is_sent(
             bps in 50_000_u64..100_000_000,
             packets in prop::collection::vec((1_u64..1500, 0_i64..30_000_000), 2..300),
             room: bool,
@@ -571,13 +576,13 @@ mod tests {
             let mut now = Timestamp::ZERO;
             let mut sent = Vec::new();
             for (bytes, pause) in packets {
-                // Every third packet is late to ask.
+                // Every third packet is requested late.
                 if pause % 3 == 0 {
                     now += TimeDelta::from_nanos(pause);
                 }
                 let size = DataSize::from_bytes(bytes);
                 if let Permit::At(then) = pacer.next_send(now, size) {
-                    // Never too long, never too short: a nanosecond earlier it would not do.
+                    // Neither too long nor too short: one nanosecond earlier is not permitted.
                     prop_assert!(then > now && then - now <= TimeDelta::from_millis(500));
                     prop_assert_eq!(pacer.next_send(then - TimeDelta::from_nanos(1), size), Permit::At(then));
                     now = then;
@@ -600,7 +605,7 @@ mod tests {
         }
 
         #[test]
-        fn a_sender_with_enough_to_send_uses_the_whole_rate(bps in 50_000_u64..50_000_000, room: bool) {
+        fn a_busy_sender_uses_the_whole_rate(bps in 50_000_u64..50_000_000, room: bool) {
             let resume = if room { Resume::Room } else { Resume::Drained };
             let mut pacer = Pacer::new(PacerConfig { resume, ..PacerConfig::libwebrtc() }, DataRate::from_bps(bps));
             let sent = departures(&mut pacer, at(0), at(3000)).len() as u64;
@@ -610,7 +615,7 @@ mod tests {
         }
 
         #[test]
-        fn calls_in_any_order_are_safe_and_the_answer_holds(
+        fn calls_in_any_order_are_safe_and_consistent(
             calls in prop::collection::vec((0_u8..6, any::<u64>(), any::<u64>()), 1..100),
         ) {
             let mut pacer = Pacer::new(PacerConfig::libwebrtc(), kbps(500));
@@ -639,7 +644,7 @@ mod tests {
                 let before = format!("{pacer:?}");
                 if let Permit::At(then) = pacer.next_send(now, SIZE) {
                     prop_assert!(then > now);
-                    // At the end of time there is no later.
+                    // At the maximum time there is no later time.
                     if then < Timestamp::MAX && pacer.probe(now).map(|need| need.cluster) == pacer.probe(then).map(|need| need.cluster) {
                         prop_assert_eq!(pacer.next_send(then, SIZE), Permit::Now);
                     }

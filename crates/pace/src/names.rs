@@ -1,15 +1,15 @@
-//! Choices that are made by name.
+//! Parsing of choices by name.
 
 use std::fmt;
 
-/// A name that none of the choices bears.
+/// An unknown name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
-    /// The kind of thing that was to be named.
+    /// The kind of choice.
     pub what: &'static str,
-    /// The text as given.
+    /// The text.
     pub text: String,
-    /// The names that would have been taken, separated by commas.
+    /// The valid names, separated by commas.
     pub known: String,
 }
 

@@ -1,4 +1,4 @@
-//! How many datagrams leave together, and how often.
+//! Number of datagrams per cycle, and the period.
 
 use std::{fmt, net::IpAddr, num::NonZeroU64, str::FromStr};
 
@@ -35,7 +35,7 @@ impl IpVersion {
         })
     }
 
-    /// The largest payload of one UDP datagram: 65 535 B less the headers that their length fields count.
+    /// Maximum payload of one UDP datagram: 65 535 B minus the headers that the length fields count.
     ///
     /// The UDP length field counts the UDP header (RFC 768); the IPv4 total length counts its own header too (RFC 791 §3.1),
     /// the IPv6 payload length does not (RFC 8200 §3).
@@ -48,7 +48,7 @@ impl IpVersion {
     }
 }
 
-/// The layer at which a rate is meant: how many header bytes of each datagram count.
+/// The layer at which a rate is counted: which headers of each datagram count.
 ///
 /// "Constant Bit Rate Streaming - Practical Implementations", Send and Sleep: a practical improvement is "to represent the
 /// IP and UDP headers in this calculation", which turns the period of 200 B at 10 kbit/s from 0.16 s into 0.18 s.
@@ -70,14 +70,15 @@ impl HeaderLayer {
     /// All layers, from the inside out.
     pub const ALL: [Self; 4] = [Self::Payload, Self::Udp, Self::Ip, Self::Ethernet];
 
-    /// RFC 768: four fields of 16 bits.
+    /// With UDP, IP and the Ethernet frame: header, check sequence and padding, without preamble and
+    /// inter-packet gap.
     const UDP_HEADER: u64 = 8;
     /// IEEE 802.3 §3.1.1: two addresses and a type (14 B) before, a check sequence (4 B) behind.
     const ETHERNET_HEADER_AND_CHECK: u64 = 14 + 4;
     /// IEEE 802.3 §4.4.2, `minFrameSize`: a shorter frame is padded.
     const ETHERNET_MIN_FRAME: u64 = 64;
 
-    /// The header bytes that each datagram adds to its payload at this layer, padding aside.
+    /// Header bytes per datagram at this layer, without padding.
     pub const fn overhead(self, ip: IpVersion) -> DataSize {
         let ip_and_udp = ip.header().as_bytes() + Self::UDP_HEADER;
         DataSize::from_bytes(match self {
@@ -97,7 +98,7 @@ impl HeaderLayer {
         }
     }
 
-    /// The name, as the command line has it.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Payload => "payload",
@@ -126,13 +127,13 @@ impl FromStr for HeaderLayer {
     }
 }
 
-/// How the number of datagrams per cycle is found.
+/// Rule for the number of datagrams per cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CycleRule {
-    /// As many as fit a socket buffer, unless that makes the period too long: the rule of the Firebind program, and the
-    /// default, with 16 384 B and 250 ms.
+    /// As many as fit a socket buffer, unless the period becomes too long: the rule of the Firebind program,
+    /// and the default, with 16 384 B and 250 ms.
     ///
-    /// With `p` the payload, `R` the rate and `s` the datagram's size on the layer counted:
+    /// With `p` the payload, `R` the rate and `s` the datagram's size at the counted layer:
     ///
     /// ```text
     /// n = ⌊buffer / (p + UDP + IP)⌋
@@ -140,13 +141,14 @@ pub enum CycleRule {
     /// n = max(n, 1)
     /// ```
     ///
-    /// The first line is in "Constant Bit Rate Transmission - An Adaptive Send and Sleep Approach", Packets Per Cycle; the
-    /// 250 ms in "Constant Bit Rate Streaming - Practical Implementations", Send and Sleep; how the two join, in the program
-    /// that they describe. With one datagram per cycle the period may still be longer than `max_period`.
+    /// The first line is from "Constant Bit Rate Transmission - An Adaptive Send and Sleep Approach", Packets
+    /// Per Cycle; the 250 ms from "Constant Bit Rate Streaming - Practical Implementations", Send and Sleep;
+    /// their combination from the program that they describe. With one datagram per cycle the period may
+    /// still be longer than `max_period`.
     SocketBuffer {
-        /// What the datagrams of one cycle must fit, IP and UDP headers included.
+        /// Maximum size of a cycle's datagrams, IP and UDP headers included.
         buffer: DataSize,
-        /// The period above which fewer are sent per cycle.
+        /// Maximum period; above it fewer datagrams are sent per cycle.
         max_period: TimeDelta,
     },
     /// As many as keep the period at or below a maximum, at least one. Zero always gives one.
@@ -162,8 +164,8 @@ impl CycleRule {
     /// Implementations", Send and Sleep).
     pub const DEFAULT_MAX_PERIOD: TimeDelta = TimeDelta::from_millis(250);
 
-    /// How many datagrams of `payload` leave together where no rate sets a period: as many as fit the buffer, one, or as
-    /// many as given; at least one.
+    /// Number of datagrams of `payload` per cycle without a rate: as many as fit the buffer, one, or the
+    /// given number; at least one.
     pub fn unpaced_packets(self, payload: DataSize, ip: IpVersion) -> u32 {
         match self {
             Self::SocketBuffer { buffer, .. } => {
@@ -182,52 +184,52 @@ impl Default for CycleRule {
     }
 }
 
-/// Why a rate and a size make no plan.
+/// Error of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
     /// The rate is zero.
     RateZero {
-        /// The rate as given.
+        /// The rate.
         rate: DataRate,
     },
     /// The payload is empty.
     PayloadZero {
-        /// The payload as given.
+        /// The payload.
         payload: DataSize,
     },
-    /// The payload exceeds what one datagram can carry.
+    /// The payload exceeds the maximum of a datagram.
     PayloadTooLarge {
-        /// The payload as given.
+        /// The payload.
         payload: DataSize,
-        /// The most that can be carried.
+        /// The maximum.
         max: DataSize,
     },
-    /// No datagram is to leave per cycle.
+    /// There are zero datagrams per cycle.
     PacketsZero,
     /// The period exceeds a day.
     PeriodTooLong {
-        /// The rate as given.
+        /// The rate.
         rate: DataRate,
         /// Datagrams per cycle.
         packets: u32,
-        /// The size of each on the layer counted.
+        /// The size of each at the counted layer.
         size: DataSize,
-        /// The period that this makes, in hours, rounded up.
+        /// The period in hours, rounded up.
         hours: u64,
     },
     /// The period is below a nanosecond.
     PeriodTooShort {
-        /// The rate as given.
+        /// The rate.
         rate: DataRate,
         /// Datagrams per cycle.
         packets: u32,
-        /// The size of each on the layer counted.
+        /// The size of each at the counted layer.
         size: DataSize,
     },
     /// The maximum burst rate is below the rate.
     BurstRateTooLow {
-        /// The maximum burst rate as given.
+        /// The maximum burst rate.
         burst_rate: DataRate,
         /// The rate of the plan.
         rate: DataRate,
@@ -272,7 +274,8 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// A rate and a datagram size, turned into cycles: so many datagrams leave together, once per period.
+/// A rate and a datagram size, converted to cycles: a number of datagrams that are sent together, once per
+/// period.
 ///
 /// ```text
 /// bits per cycle = 8 · datagrams per cycle · size on the layer counted
@@ -304,15 +307,15 @@ pub struct CyclePlan {
 }
 
 impl CyclePlan {
-    /// The longest period that is taken: a day.
+    /// The maximum period: a day.
     pub const LONGEST_PERIOD: TimeDelta = TimeDelta::from_seconds(24 * 3600);
 
     /// Plans the cycles for `rate`, counted at `layer`, in datagrams of `payload` (1 B to [`IpVersion::max_payload`]).
     ///
     /// # Errors
     ///
-    /// [`PlanError`] names the value that cannot be and its mend: a rate or payload of zero, a payload larger than a datagram
-    /// holds, no datagram per cycle, a period below 1 ns or above [`Self::LONGEST_PERIOD`].
+    /// [`PlanError`] names the invalid value and the fix: a rate or payload of zero, a payload larger than a
+    /// datagram, zero datagrams per cycle, a period below 1 ns or above [`Self::LONGEST_PERIOD`].
     pub fn new(
         rate: DataRate,
         payload: DataSize,
@@ -363,7 +366,7 @@ impl CyclePlan {
         self.packets
     }
 
-    /// The time from one cycle to the next, rounded up to the nanosecond. [`Self::period_ratio`] has it exactly.
+    /// The time from one cycle to the next, rounded up to the nanosecond. [`Self::period_ratio`] is exact.
     #[inline]
     pub const fn period(&self) -> TimeDelta {
         self.period
@@ -377,19 +380,19 @@ impl CyclePlan {
         (bits / divisor, bps / divisor)
     }
 
-    /// Bits per cycle, at the layer counted.
+    /// Bits per cycle, at the counted layer.
     #[inline]
     pub fn bits_per_cycle(&self) -> u64 {
         self.cycle_size().as_bytes() * 8
     }
 
-    /// Bytes per cycle, at the layer counted.
+    /// Bytes per cycle, at the counted layer.
     #[inline]
     pub fn cycle_size(&self) -> DataSize {
         self.size * u64::from(self.packets)
     }
 
-    /// The rate, at the layer counted.
+    /// The rate, at the counted layer.
     #[inline]
     pub const fn rate(&self) -> DataRate {
         DataRate::from_bps(self.bps.get())
@@ -401,20 +404,20 @@ impl CyclePlan {
         self.payload
     }
 
-    /// The size of each datagram at the layer counted: what one datagram adds to the total given to
+    /// The size of each datagram at the counted layer: what one datagram adds to the total passed to
     /// [`Schedule::on_sent`](super::Schedule::on_sent).
     #[inline]
     pub const fn size_on_layer(&self) -> DataSize {
         self.size
     }
 
-    /// The layer counted.
+    /// The counted layer.
     #[inline]
     pub const fn layer(&self) -> HeaderLayer {
         self.layer
     }
 
-    /// The version of IP whose header is counted.
+    /// The IP version whose header is counted.
     #[inline]
     pub const fn ip_version(&self) -> IpVersion {
         self.ip
@@ -460,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_and_periods_are_those_of_the_firebind_program() {
+    fn packets_and_periods_match_the_firebind_program() {
         // Payload, rate, packets per cycle, period in nanoseconds.
         for (payload, rate, packets, period) in [
             (200, "10k", 1, 160_000_000),
@@ -479,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_above_the_maximum_is_shortened_only_as_far_as_one_packet_allows() {
+    fn a_long_period_is_shortened_down_to_one_packet() {
         // 71 x 200 B at 400 kbit/s would be 284 ms.
         let at = |rate| plan(rate, 200, HeaderLayer::Payload, CycleRule::default()).unwrap();
         assert_eq!(
@@ -497,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_count_in_the_period_when_asked() {
+    fn headers_count_in_the_period_if_configured() {
         for (layer, period) in [
             (HeaderLayer::Payload, "160 ms"),
             (HeaderLayer::Udp, "166.4 ms"),
@@ -517,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn short_frames_are_padded_on_ethernet_alone() {
+    fn short_frames_are_padded_only_on_ethernet() {
         let on_wire =
             |layer: HeaderLayer, payload, ip| layer.on_wire(DataSize::from_bytes(payload), ip).as_bytes();
         assert_eq!(on_wire(HeaderLayer::Ethernet, 1, IpVersion::V4), 64);
@@ -529,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_rules_do_as_they_say() {
+    fn the_other_cycle_rules_work() {
         let with = |rule| plan("1M", 200, HeaderLayer::Payload, rule).unwrap();
         assert_eq!(with(CycleRule::Given(5)).period().to_string(), "8 ms");
         assert_eq!(with(CycleRule::MaxPeriod(TimeDelta::from_millis(20))).packets_per_cycle(), 12);
@@ -542,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_that_cannot_be_are_refused_with_their_mend() {
+    fn invalid_plans_are_rejected_with_a_fix() {
         let message =
             |rate, payload, rule| plan(rate, payload, HeaderLayer::Payload, rule).unwrap_err().to_string();
         let rule = CycleRule::default();

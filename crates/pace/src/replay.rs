@@ -1,4 +1,4 @@
-//! Departures that were recorded, once more.
+//! Repeats recorded departures.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
     ideal::Forward,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
-/// Sends one datagram at each of a list of moments, and ends with the list. What is late is sent at once: a recording is
-/// repeated with its bursts, and [`BurstLimit`](super::BurstLimit) can bound them.
+/// Sends one datagram at each of a list of times, and ends with the list. A late datagram is sent at once: a
+/// recording is repeated with its bursts, and [`BurstLimit`](super::BurstLimit) can limit them.
 #[derive(Debug)]
 pub struct Replay {
-    /// From the beginning on, never backwards.
+    /// Times since the start, in increasing order.
     departures: Arc<[TimeDelta]>,
     next: usize,
     start: Option<Timestamp>,
@@ -21,7 +21,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A schedule that sends at `departures` after `start`, by default after the first call.
+    /// A schedule that sends at `departures` after `start` or, without it, after the first call.
     #[inline]
     pub fn new(departures: Arc<[TimeDelta]>, start: Option<Timestamp>) -> Self {
         Self { departures, next: 0, start, clock: Forward::default() }
@@ -50,8 +50,8 @@ impl Schedule for Replay {
         self.clock.clamp(now);
     }
 
-    fn slips(&self) -> Slips {
-        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_datagram_has_the_moment_of_the_recording() {
+    fn each_datagram_has_its_recorded_time() {
         let ms = |millis: u64| Timestamp::from_nanos(millis * 1_000_000);
         let departures = [0, 20, 20, 50].map(TimeDelta::from_millis);
         let mut replay = Replay::new(departures.into(), Some(ms(100)));
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(replay.next(ms(101)), send(ms(100)));
         replay.on_sent(ms(101), size);
         assert_eq!(replay.next(ms(101)), Step::SleepUntil(ms(120)));
-        // Late: both that were due leave at once, each with its own moment.
+        // Late: both due datagrams are sent at once, each with its own due time.
         assert_eq!(replay.next(ms(130)), send(ms(120)));
         replay.on_sent(ms(130), size);
         assert_eq!(replay.next(ms(130)), send(ms(120)));

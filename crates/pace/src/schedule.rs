@@ -8,51 +8,53 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 pub enum Step {
     /// Send the datagrams of one cycle back to back, then call [`Schedule::on_sent`].
     Send(Cycle),
-    /// Sleep for a span from now, then call [`Schedule::on_woke`]. What a sleep overshoots is lost, unless the schedule makes
-    /// up for it.
+    /// Sleep for this time from now, then call [`Schedule::on_woke`]. An oversleep is lost, unless the
+    /// schedule compensates for it.
     SleepFor(TimeDelta),
-    /// Sleep until a moment, then call [`Schedule::on_woke`]. What a sleep overshoots does not move the next one.
+    /// Sleep until this time, then call [`Schedule::on_woke`]. An oversleep does not move the next one.
     SleepUntil(Timestamp),
-    /// Ask again at once: the schedule polls the clock.
-    LookAgain,
+    /// Call `next` again at once: the schedule polls the clock.
+    Poll,
     /// The schedule has ended.
     Done,
 }
 
-/// Datagrams that leave together.
+/// Datagrams that are sent together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
-    /// How many datagrams, at least one.
+    /// Number of datagrams, at least one.
     pub packets: u32,
-    /// When an ideal sender at this rate would send them. The actual time less this is the schedule error.
+    /// Time at which an ideal sender at this rate would send them. The actual time minus this is the schedule
+    /// error.
     pub due: Timestamp,
 }
 
-/// A transmit loop without clock or socket.
+/// A transmit loop without clock and socket.
 ///
-/// The order of calls is `next`, then what the step asks for, then `on_sent` or `on_woke`, then `next` again. Calls in
-/// any other order are safe, and a second `next` before `on_sent` asks for the same cycle again. Time that runs backwards
-/// counts as no time. Every call takes constant time.
+/// The order of calls is `next`, then the action of the step, then `on_sent` or `on_woke`, then `next` again.
+/// Calls in any other order are safe, and a second `next` before `on_sent` returns the same cycle again. Time
+/// that runs backwards counts as no time. Every call takes constant time.
 ///
-/// Once the moment of a [`Step::SleepUntil`] has come, or the span of a [`Step::SleepFor`] has passed, `next` does not ask
-/// for the same sleep again.
+/// Once the time of a [`Step::SleepUntil`] has come, or that of a [`Step::SleepFor`] has passed, `next` does
+/// not request the same sleep again.
 pub trait Schedule: Send + std::fmt::Debug {
     /// The next step.
     fn next(&mut self, now: Timestamp) -> Step;
 
-    /// The cycle asked for has been sent: `size` is its total, header layers included as the plan counts them.
+    /// Handles the sent cycle: `size` is its total, including the headers that the plan counts.
     ///
-    /// A size of zero says that nothing could be sent.
+    /// A size of zero means that nothing could be sent.
     fn on_sent(&mut self, now: Timestamp, size: DataSize);
 
-    /// The sleep asked for is over.
+    /// Handles the end of the requested sleep.
     fn on_woke(&mut self, now: Timestamp);
 
-    /// The cycle asked for found no data when it was asked for at `since`; its data came at `now`, and it is sent now.
+    /// The cycle requested at `since` had no data until `now`, and is sent now.
     ///
-    /// Called between the [`Step::Send`] and [`on_sent`](Self::on_sent), if at all. A schedule that does nothing about it takes
-    /// the wait for a slow send. [`Grid`](super::Grid) does so on purpose: its [`CatchUp`](super::CatchUp) rule says what becomes of cycles that are late,
-    /// for whatever cause, and [`CatchUp::Reanchor`](super::CatchUp::Reanchor) begins anew after a gap beyond the burst bound.
+    /// Called between the [`Step::Send`] and [`on_sent`](Self::on_sent), if at all. A schedule without its
+    /// own implementation treats the wait as a slow send. For [`Grid`](super::Grid) this is intended: its
+    /// [`CatchUp`](super::CatchUp) rule decides about late cycles, whatever the cause, and
+    /// [`CatchUp::Reanchor`](super::CatchUp::Reanchor) restarts after a gap beyond the burst bound.
     fn on_starved(&mut self, since: Timestamp, now: Timestamp) {
         let _ = (since, now);
     }
@@ -63,8 +65,8 @@ pub trait Schedule: Send + std::fmt::Debug {
     }
 
     /// How the schedule has dealt with late cycles.
-    fn slips(&self) -> Slips {
-        Slips::default()
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles::default()
     }
 }
 
@@ -89,21 +91,21 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
         (**self).on_ended(end);
     }
 
-    fn slips(&self) -> Slips {
-        (**self).slips()
+    fn late_cycles(&self) -> LateCycles {
+        (**self).late_cycles()
     }
 }
 
-/// How a schedule has dealt with late cycles.
+/// Statistics of late cycles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Slips {
-    /// Datagrams that were late beyond the burst bound and left in a catch-up burst.
+pub struct LateCycles {
+    /// Datagrams that were late beyond the burst bound and were sent in a catch-up burst.
     pub caught_up_packets: u64,
     /// The most datagrams that left back to back, without a pause, in one catch-up burst.
     pub largest_burst_packets: u64,
     /// Datagrams that were never sent because their time had passed.
     pub skipped_packets: u64,
-    /// How often the schedule was moved to begin anew.
+    /// How often the schedule restarted.
     pub reanchors: u64,
     /// Calls with a time before that of an earlier call.
     pub clock_reversals: u64,

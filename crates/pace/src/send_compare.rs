@@ -1,15 +1,15 @@
-//! `send-compare`: send whenever the average is below the target.
+//! `send-compare`: sends whenever the average rate is below the target.
 
 use giusto_units::{DataSize, NANOS_PER_SECOND, Timestamp};
 
 use super::{
     ideal::{Forward, IdealLine},
     plan::CyclePlan,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
-/// Compares the average rate since the start with the target and sends while it is lower; otherwise looks again, and so keeps
-/// a processor busy.
+/// Compares the average rate since the start with the target and sends while it is lower; otherwise polls the
+/// clock, and so keeps a processor busy.
 ///
 /// "Constant Bit Rate Streaming - Practical Implementations", Send and Compare:
 ///
@@ -18,12 +18,13 @@ use super::{
 /// if rate < target_rate:  byte_count += send(datagrams)
 /// ```
 ///
-/// with two misprints mended: there `byte_count` is overwritten rather than added to, and the rate divided by 10⁹ rather than
-/// multiplied. The comparison is made in integers, `bytes · 8 · 10⁹ < target · elapsed`, so nothing is rounded. The average
-/// of nothing sent is zero, so the first cycle leaves at the start.
+/// with two misprints corrected: there `byte_count` is overwritten instead of added to, and the rate is
+/// divided by 10⁹ instead of multiplied. The comparison uses integers, `bytes · 8 · 10⁹ < target · elapsed`,
+/// so there is no rounding. The average is zero before anything is sent, so the first cycle is sent at the
+/// start.
 ///
-/// The comparison is strict: a cycle leaves after the moment at which an ideal sender would send it, by up to one tick of the
-/// clock. After a delay all that is owed leaves back to back, without bound; [`BurstLimit`](super::BurstLimit) bounds it.
+/// The comparison is strict: a cycle is sent after its ideal time, by up to one tick of the clock. After a
+/// delay all late cycles are sent back to back, without limit; [`BurstLimit`](super::BurstLimit) limits them.
 #[derive(Debug, Clone)]
 pub struct SendCompare {
     line: IdealLine,
@@ -34,7 +35,7 @@ pub struct SendCompare {
 }
 
 impl SendCompare {
-    /// Cycles of `plan`, from `start` on, or else from the first call on.
+    /// Cycles of `plan`, starting at `start` or, without it, at the first call.
     pub fn new(plan: &CyclePlan, start: Option<Timestamp>) -> Self {
         Self {
             line: IdealLine::new(plan.bps(), start),
@@ -66,7 +67,7 @@ impl Schedule for SendCompare {
         } else if self.is_below_target(start, now) {
             Step::Send(Cycle { packets: self.packets, due: self.line.due() })
         } else {
-            Step::LookAgain
+            Step::Poll
         }
     }
 
@@ -81,8 +82,8 @@ impl Schedule for SendCompare {
         self.clock.clamp(now);
     }
 
-    fn slips(&self) -> Slips {
-        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }
 }
 
@@ -92,7 +93,7 @@ mod tests {
     use crate::virtual_driver::{VirtualDriver, plan};
 
     #[test]
-    fn cycles_leave_back_to_back_once_the_average_falls_below_the_target() {
+    fn cycles_are_sent_while_the_average_is_below_the_target() {
         // 71 x 200 B at 1 Mbit/s: 113.6 ms.
         let plan = plan(1_000_000, 200, 71);
         let mut driver = VirtualDriver::new(plan.size_on_layer());
@@ -100,13 +101,13 @@ mod tests {
         assert_eq!(driver.departures.len(), 89, "cycles begun in 10 s");
         for (departure, k) in driver.departures.iter().zip(0_u64..) {
             assert_eq!((departure.packets, departure.due.as_nanos()), (71, k * 113_600_000));
-            // The strict comparison: one look later than due.
+            // The strict comparison: one poll later than due.
             assert_eq!(departure.error().as_nanos(), if k == 0 { 0 } else { 100 });
         }
     }
 
     #[test]
-    fn what_is_owed_after_a_stall_leaves_at_once() {
+    fn late_cycles_after_a_stall_are_sent_at_once() {
         let plan = plan(1_000_000, 125, 1);
         let stall = Some((20_500_000, 30_500_000));
         let mut driver = VirtualDriver { stall, ..VirtualDriver::new(plan.size_on_layer()) };
@@ -117,12 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn a_coarse_clock_makes_bursts_of_its_ticks() {
+    fn a_coarse_clock_gives_bursts() {
         let plan = plan(1_000_000, 125, 1);
         let mut driver =
             VirtualDriver { granularity: 10_000_000, ..VirtualDriver::new(plan.size_on_layer()) };
         driver.run(&mut SendCompare::new(&plan, None), 1_000_000_000);
-        // At the tick of 10 ms the cycles due at 1 to 9 ms leave; the one due right then is not yet below the target.
+        // At the tick of 10 ms the cycles due at 1 to 9 ms are sent; for the one due exactly then, the
+        // average is not yet below the target.
         assert_eq!(
             driver.departures.iter().filter(|departure| departure.at.as_nanos() == 10_000_000).count(),
             9
@@ -134,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_for_its_start_asleep() {
+    fn it_sleeps_until_its_start() {
         let at = Timestamp::from_nanos;
         let mut schedule = SendCompare::new(&plan(1_000_000, 125, 1), Some(at(7)));
         assert_eq!(schedule.next(at(0)), Step::SleepUntil(at(7)));
         assert_eq!(schedule.next(at(8)), Step::Send(Cycle { packets: 1, due: at(7) }));
         schedule.on_sent(at(9), DataSize::from_bytes(125));
-        assert_eq!(schedule.next(at(1_000_007)), Step::LookAgain);
+        assert_eq!(schedule.next(at(1_000_007)), Step::Poll);
         assert_eq!(schedule.next(at(1_000_008)), Step::Send(Cycle { packets: 1, due: at(1_000_007) }));
     }
 }

@@ -1,26 +1,27 @@
-//! `send-sleep`: send a cycle, then sleep for what is left of its period.
+//! `send-sleep`: sends a cycle, then sleeps for the rest of its period.
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
     ideal::{Forward, IdealLine},
     plan::CyclePlan,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
-/// Which lost time [`SendSleep`] makes up for.
+/// The lost time that [`SendSleep`] compensates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Deficit {
-    /// None: each cycle stands alone.
+    /// None: each cycle is independent.
     #[default]
     None,
-    /// Sending that took longer than a period.
+    /// The excess of a send over its period.
     SendTime,
-    /// That, and what the sleeps overshot.
+    /// That, and the oversleep.
     SendTimeAndOversleep,
 }
 
-/// Sends a cycle, measures how long that took, and sleeps for the rest of the period; each cycle begins anew when it begins.
+/// Sends a cycle, measures the duration, and sleeps for the rest of the period. Each cycle starts when the
+/// previous one has ended.
 ///
 /// "Constant Bit Rate Transmission - An Adaptive Send and Sleep Approach" (and, without the counter, "Constant Bit Rate
 /// Streaming - Practical Implementations", Send and Sleep):
@@ -32,17 +33,19 @@ pub enum Deficit {
 ///                             repaid = min(deficit, sleep_time);  sleep_time −= repaid;  deficit −= repaid
 /// ```
 ///
-/// where the printed loop subtracts `send_time`, a misprint for `send_duration`. [`Deficit`] says what the counter counts:
+/// where the printed loop subtracts `send_time`, a misprint for `send_duration`. [`Deficit`] defines what the
+/// counter counts:
 ///
-/// - [`Deficit::None`] has no counter: whatever the sleep overshoots, or a send takes beyond the period, is lost for good.
+/// - [`Deficit::None`] has no counter: the oversleep, and the excess of a send over the period, are lost.
 /// - [`Deficit::SendTime`] is the counter as printed.
-/// - [`Deficit::SendTimeAndOversleep`] also follows the sentence below it: "Measure the sleep duration and adjust the
-///   deficit if you overslept."
+/// - [`Deficit::SendTimeAndOversleep`] also implements the sentence below it: "Measure the sleep duration and
+///   adjust the deficit if you overslept."
 ///
-/// A sleep is over when [`on_woke`](Schedule::on_woke) says so. The period is that of the size actually sent ("a specific
-/// (possibly variable) amount of data being sent each cycle"). Time that passes in neither a send nor a sleep is lost in all
-/// three. `due` is the moment at which an ideal sender would send the cycle, `start + bits / rate`, so that what was lost for
-/// good shows as a growing schedule error. The deficit is repaid without bound; [`BurstLimit`](super::BurstLimit) bounds it.
+/// A sleep ends when [`on_woke`](Schedule::on_woke) is called. The period is that of the size actually sent
+/// ("a specific (possibly variable) amount of data being sent each cycle"). Time outside of sends and sleeps
+/// is lost in all three. `due` is the time at which an ideal sender would send the cycle,
+/// `start + bits / rate`, so lost time appears as a growing schedule error. The deficit is repaid without
+/// limit; [`BurstLimit`](super::BurstLimit) limits it.
 #[derive(Debug, Clone)]
 pub struct SendSleep {
     line: IdealLine,
@@ -55,20 +58,20 @@ pub struct SendSleep {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// The start is still to come.
+    /// Before the start.
     Waiting { until: Timestamp },
     /// A cycle may be sent.
     Ready,
-    /// A cycle was asked for.
+    /// A cycle was requested.
     Sending { since: Timestamp },
-    /// A sleep is to be asked for.
+    /// A sleep must be requested.
     Sent { sleep: TimeDelta },
-    /// A sleep was asked for.
+    /// A sleep was requested.
     Sleeping { until: Timestamp },
 }
 
 impl SendSleep {
-    /// Cycles of `plan`, from `start` on, or else from the first call on.
+    /// Cycles of `plan`, starting at `start` or, without it, at the first call.
     pub fn new(plan: &CyclePlan, deficit: Deficit, start: Option<Timestamp>) -> Self {
         Self {
             line: IdealLine::new(plan.bps(), start),
@@ -80,7 +83,7 @@ impl SendSleep {
         }
     }
 
-    /// The time by which the next sleeps are shortened.
+    /// The time by which the following sleeps are shortened.
     #[inline]
     pub fn deficit(&self) -> TimeDelta {
         self.owed
@@ -111,7 +114,7 @@ impl Schedule for SendSleep {
                 self.state = State::Sleeping { until: now + sleep };
                 return Step::SleepFor(sleep);
             }
-            // The driver asks again before it slept: the rest of the sleep.
+            // The driver called again before it slept: return the rest of the sleep.
             State::Sleeping { until } if now < until => return Step::SleepFor(until - now),
             State::Sleeping { .. } => self.on_woke(now),
             State::Waiting { .. } | State::Ready | State::Sending { .. } | State::Sent { .. } => {}
@@ -123,13 +126,13 @@ impl Schedule for SendSleep {
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
         let now = self.clock.clamp(now);
         self.line.ensure_begun(now);
-        // The exact line's steps, so that the fractions of a nanosecond are not lost either.
+        // The steps of the exact line, so that fractions of a nanosecond are not lost.
         let before = self.line.due();
         self.line.advance(size);
         let period = self.line.due() - before;
         self.state = match self.state {
             State::Sending { since } => State::Sent { sleep: self.sleep_after(now - since, period) },
-            // Sent without being asked for: the sleep grows by its period.
+            // Sent without a request: the sleep grows by its period.
             State::Ready => State::Sent { sleep: period },
             State::Sent { sleep } => State::Sent { sleep: sleep + period },
             State::Sleeping { until } => State::Sleeping { until: until + period },
@@ -147,8 +150,8 @@ impl Schedule for SendSleep {
         }
     }
 
-    fn slips(&self) -> Slips {
-        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }
 }
 
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_counter_it_runs_slow_by_exactly_what_the_sleeps_overshoot() {
+    fn without_a_counter_it_is_slow_by_exactly_the_oversleep() {
         for deficit in [Deficit::None, Deficit::SendTime] {
             let (departures, _) = run(deficit, |driver| VirtualDriver {
                 oversleeps: vec![60_000],
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_a_send_takes_comes_off_the_sleep() {
+    fn the_send_duration_shortens_the_sleep() {
         let (departures, _) =
             run(Deficit::None, |driver| VirtualDriver { send_costs: vec![1, 999_999], ..driver });
         assert!(departures.iter().all(|departure| departure.error() == TimeDelta::ZERO));
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_send_longer_than_a_period_is_repaid_with_the_counter_alone() {
+    fn only_the_counter_repays_a_long_send() {
         let slow = |driver| VirtualDriver {
             send_costs: vec![10_000],
             stall: Some((100 * MILLI + 5_000, 104 * MILLI + MILLI / 2)),
@@ -205,14 +208,14 @@ mod tests {
             let (departures, _) = run(deficit, slow);
             departures[departures.len() - 1].error()
         };
-        // The stall lies in a send: it ends 3.5 ms after the period.
+        // The stall is in a send: it ends 3.5 ms after the period.
         assert_eq!(last_error(Deficit::None), TimeDelta::from_micros(3_500));
         assert_eq!(last_error(Deficit::SendTime), TimeDelta::ZERO);
         assert_eq!(last_error(Deficit::SendTimeAndOversleep), TimeDelta::ZERO);
     }
 
     #[test]
-    fn the_counter_is_that_of_the_printed_loop() {
+    fn the_counter_matches_the_printed_loop() {
         let (period, at) =
             (TimeDelta::from_millis(10), |millis: i64| Timestamp::ZERO + TimeDelta::from_millis(millis));
         let mut schedule = SendSleep::new(&plan(100_000, 125, 1), Deficit::SendTime, None);
@@ -221,7 +224,7 @@ mod tests {
             schedule.on_sent(at(end), DataSize::from_bytes(125));
             (schedule.next(at(end)), schedule.deficit())
         };
-        // 25 ms over: no sleep, and two later sleeps go to repay it, the third in part.
+        // 25 ms over: no sleep, and two later sleeps are skipped to repay it, the third one in part.
         assert_eq!(cycle(0, 10 + 25).1, period * 5 / 2);
         assert_eq!(cycle(35, 36).1, TimeDelta::from_millis(16));
         assert_eq!(cycle(36, 37).1, TimeDelta::from_millis(7));
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_that_was_not_carried_out_is_asked_for_again() {
+    fn an_unfinished_sleep_is_requested_again() {
         let at = Timestamp::from_nanos;
         let mut schedule =
             SendSleep::new(&plan(1_000_000, 125, 1), Deficit::SendTimeAndOversleep, Some(at(10)));

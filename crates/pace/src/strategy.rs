@@ -18,7 +18,7 @@ use super::{
     unpaced::Unpaced,
 };
 
-/// The schedules that can be asked for by name.
+/// The schedules that have a name.
 ///
 /// # Example
 ///
@@ -52,7 +52,7 @@ pub enum Strategy {
     SendSleepOversleep,
     /// [`Unpaced`]: of the plan, only the datagrams per cycle count.
     Unpaced,
-    // Appended, for the order is that of the wire format.
+    // Appended, because the order is that of the wire format.
     /// [`DifferentialTime`] with [`DifferentialRule::Dt0`].
     Dt0,
     /// [`DifferentialTime`] with [`DifferentialRule::Dt1`].
@@ -67,19 +67,19 @@ pub enum Strategy {
     At1,
 }
 
-/// The settings of a strategy besides the plan.
+/// Options of a strategy besides the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StrategyOptions {
-    /// When the first cycle is due; by default at the first call.
+    /// Due time of the first cycle. Default: the first call.
     pub start: Option<Timestamp>,
-    /// The rule of `grid` for cycles that are late beyond the bound; the other strategies have no choice.
+    /// The rule of `grid` for cycles later than the bound; ignored by the other strategies.
     pub catch_up: CatchUp,
-    /// How much `grid` sends back to back; the others have no bound.
+    /// Maximum amount that `grid` sends back to back; the others have no bound.
     pub burst_bound: BurstBound,
-    /// The maximum burst rate, at least the rate of the plan; by default none. It holds for every strategy.
+    /// The maximum burst rate, at least the rate of the plan. Default: none. Applies to every strategy.
     pub r_max: Option<DataRate>,
-    /// A longer wait for data is a gap, after which `at1` and `dt2-live` begin anew; by default the time that the latest cycle
-    /// takes at the rate. The others have no choice.
+    /// A longer wait for data is a gap, after which `at1` and `dt2-live` restart. Default: the time of the
+    /// latest cycle at the rate. Ignored by the others.
     pub gap_threshold: Option<TimeDelta>,
 }
 
@@ -100,7 +100,7 @@ impl Strategy {
         Self::At1,
     ];
 
-    /// The name, as the command line has it.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Grid => "grid",
@@ -122,8 +122,8 @@ impl Strategy {
     ///
     /// # Errors
     ///
-    /// [`PlanError::BurstRateTooLow`] if `r_max` is below the rate of the plan. `unpaced` has no rate to be compared with, so
-    /// there only a zero is refused ([`PlanError::RateZero`]).
+    /// [`PlanError::BurstRateTooLow`] if `r_max` is below the rate of the plan. `unpaced` has no rate to
+    /// compare with, so only zero is rejected ([`PlanError::RateZero`]).
     pub fn build(self, plan: &CyclePlan, options: StrategyOptions) -> Result<Box<dyn Schedule>, PlanError> {
         let StrategyOptions { start, catch_up, burst_bound, r_max, gap_threshold } = options;
         if let Some(burst_rate) = r_max.filter(|&r_max| r_max < plan.rate() && self != Self::Unpaced) {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_rate_below_the_rate_is_refused() {
+    fn a_burst_rate_below_the_rate_is_rejected() {
         let (rate, payload) = (DataRate::from_bps(1_000_000), DataSize::from_bytes(200));
         let rule = CycleRule::default();
         let plan = CyclePlan::new(rate, payload, HeaderLayer::Payload, IpVersion::V4, rule).unwrap();

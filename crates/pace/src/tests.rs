@@ -35,7 +35,8 @@ fn calls() -> impl Draw<Value = Vec<Call>> {
     prop::collection::vec(call, 0..60)
 }
 
-/// Up to 8 Gbit/s: at more, a cycle of one byte would last less than a nanosecond, which `CyclePlan` refuses.
+/// Up to 8 Gbit/s: above that, a cycle of one byte would take less than a nanosecond, which `CyclePlan`
+/// rejects.
 fn plans() -> impl Draw<Value = CyclePlan> {
     (10_000_u64..=8_000_000_000, 1_u64..1500, 1_u32..20)
         .prop_map(|(bps, payload, packets)| plan(bps, payload, packets))
@@ -89,8 +90,8 @@ proptest! {
                     match schedule.next(now) {
                         Step::Send(cycle) => prop_assert!(cycle.packets > 0),
                         Step::SleepFor(span) => prop_assert!(span > TimeDelta::ZERO),
-                        Step::SleepUntil(moment) => prop_assert!(moment > latest),
-                        Step::LookAgain => {}
+                        Step::SleepUntil(time) => prop_assert!(time > latest),
+                        Step::Poll => {}
                         Step::Done => prop_assert!(false, "it has no end"),
                     }
                 }
@@ -103,7 +104,7 @@ proptest! {
                     schedule.on_woke(now);
                 }
                 Call::Starved(wait) => {
-                    // A schedule need not heed this moment: most do not care.
+                    // A schedule may ignore this time: most do.
                     let since = Timestamp::from_nanos(now.as_nanos().saturating_sub(wait));
                     schedule.on_starved(since, now);
                 }
@@ -111,11 +112,11 @@ proptest! {
                 Call::Backward(nanos) => now = Timestamp::from_nanos(now.as_nanos().saturating_sub(nanos)),
             }
         }
-        schedule.slips();
+        schedule.late_cycles();
     }
 
     #[test]
-    fn whatever_came_before_a_sleep_carried_out_leads_on_to_a_send(
+    fn after_its_sleep_a_schedule_sends(
         strategy in strategies(), plan in plans(), options in options(), calls in calls(),
     ) {
         let mut schedule = strategy.build(&plan, options).unwrap();
@@ -138,9 +139,9 @@ proptest! {
             match schedule.next(now) {
                 Step::Send(_) => break,
                 Step::SleepFor(span) => now += span,
-                Step::SleepUntil(moment) => now = moment,
-                Step::LookAgain => {
-                    // Look only when an ideal sender would long have sent.
+                Step::SleepUntil(time) => now = time,
+                Step::Poll => {
+                    // Poll only when an ideal sender would have sent long ago.
                     now = Timestamp::from_nanos(now.as_nanos().saturating_mul(2).saturating_add(1));
                 }
                 Step::Done => prop_assert!(false, "it has no end"),
@@ -152,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn no_more_is_sent_than_rate_times_time_and_a_cycle(
+    fn at_most_rate_times_time_plus_a_cycle_is_sent(
         strategy in paced_strategies(),
         plan in plans(),
         oversleeps in prop::collection::vec(prop_oneof![0_u64..100_000, 0_u64..5_000_000], 1..10),
@@ -164,11 +165,12 @@ proptest! {
             oversleeps, send_costs, data_waits, ..VirtualDriver::new(plan.size_on_layer())
         };
         let period = plan.period().as_nanos().unsigned_abs();
-        driver.look_cost = period / 10 + 1;
+        driver.poll_cost = period / 10 + 1;
         driver.run(&mut *schedule, 100 * period);
         let mut sent = DataSize::ZERO;
         for departure in &driver.departures {
-            // What left strictly before has had its time by now, counted from the start, at which data may have been late.
+            // All packets sent strictly before have had their time by now, counted from the start, at which
+            // data may have been late.
             let elapsed = departure.at - Timestamp::ZERO;
             prop_assert!(sent <= plan.rate().size_in(elapsed + TimeDelta::from_nanos(1)), "at {}", departure.at);
             sent += departure.size;
@@ -177,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn a_burst_rate_holds_over_every_window_whatever_it_limits(
+    fn a_burst_rate_holds_over_every_window(
         strategy in strategies(),
         plan in plans(),
         factor in 10_u64..50,
@@ -192,16 +194,17 @@ proptest! {
             oversleeps, send_costs, data_waits, ..VirtualDriver::new(plan.size_on_layer())
         };
         let period = plan.period().as_nanos().unsigned_abs();
-        driver.look_cost = period / 10 + 1;
+        driver.poll_cost = period / 10 + 1;
         driver.run(&mut *schedule, 100 * period);
         let cycle = plan.cycle_size().as_bytes() as f64;
         prop_assert!(driver.burst_above(r_max) <= cycle + 1e-3 * cycle, "{} above {cycle}", driver.burst_above(r_max));
     }
 }
 
-/// All strategies on one machine: a cycle per millisecond, sleeps that overshoot by 60 us, sends of 20 us, a stall of 10 ms.
+/// All strategies on one machine: a cycle per millisecond, oversleeps of 60 µs, sends of 20 µs, a stall of 10
+/// ms.
 #[test]
-fn strategies_differ_as_their_sources_say() {
+fn strategies_differ_as_in_their_sources() {
     let plan = plan(1_000_000, 125, 1);
     let rows: Vec<String> = Strategy::ALL
         .into_iter()
@@ -239,10 +242,11 @@ fn strategies_differ_as_their_sources_say() {
         "#);
 }
 
-/// What the property above says of an exact clock: on a coarse one, durations are read too long as often as too short. DT1
-/// and DT2 make good the former and, by their clamp, forget the latter, so they run ahead of the rate; absolute time does not.
+/// The property above assumes an exact clock. On a coarse one, durations are measured too long as often as
+/// too short. DT1 and DT2 compensate the former and clamp the latter, so they exceed the rate; absolute time
+/// does not.
 #[test]
-fn on_a_coarse_clock_absolute_time_keeps_the_rate_and_differential_time_exceeds_it() {
+fn on_a_coarse_clock_only_absolute_time_keeps_the_rate() {
     let plan = plan(1_000_000, 125, 1);
     let sent = |strategy: Strategy| {
         let mut schedule = strategy.build(&plan, StrategyOptions::default()).unwrap();

@@ -1,15 +1,15 @@
-//! `unpaced`: as fast as the machine can.
+//! `unpaced`: as fast as possible.
 
 use giusto_units::{DataSize, Timestamp};
 
 use super::{
     ideal::Forward,
-    schedule::{Cycle, Schedule, Slips, Step},
+    schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
-/// Sends always: `--rate max`.
+/// Always sends: `--rate max`.
 ///
-/// Every cycle is due when it is asked for, so it has no schedule error.
+/// Every cycle is due when it is requested, so there is no schedule error.
 #[derive(Debug, Clone)]
 pub struct Unpaced {
     packets: u32,
@@ -18,9 +18,10 @@ pub struct Unpaced {
 }
 
 impl Unpaced {
-    /// `packets` datagrams per cycle (at least one), from `start` on, or else from the first call on.
+    /// `packets` datagrams per cycle (at least one), starting at `start` or, without it, at the first call.
     ///
-    /// [`CycleRule::unpaced_packets`](super::CycleRule::unpaced_packets) gives the number where there is no plan.
+    /// [`CycleRule::unpaced_packets`](super::CycleRule::unpaced_packets) gives the number if there is no
+    /// plan.
     #[inline]
     pub fn new(packets: u32, start: Option<Timestamp>) -> Self {
         Self { packets: packets.max(1), start, clock: Forward::default() }
@@ -44,8 +45,8 @@ impl Schedule for Unpaced {
         self.clock.clamp(now);
     }
 
-    fn slips(&self) -> Slips {
-        Slips { clock_reversals: self.clock.reversals(), ..Slips::default() }
+    fn late_cycles(&self) -> LateCycles {
+        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }
 }
 
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sends_always_from_the_start_on() {
+    fn it_always_sends_from_the_start_on() {
         let at = Timestamp::from_nanos;
         let mut unpaced = Unpaced::new(0, Some(at(5)));
         assert_eq!(unpaced.next(at(4)), Step::SleepUntil(at(5)));
@@ -62,6 +63,6 @@ mod tests {
         unpaced.on_sent(at(6), DataSize::from_bytes(1200));
         assert_eq!(unpaced.next(at(6)), Step::Send(Cycle { packets: 1, due: at(6) }));
         assert_eq!(unpaced.next(at(3)), Step::Send(Cycle { packets: 1, due: at(6) }));
-        assert_eq!(unpaced.slips().clock_reversals, 1);
+        assert_eq!(unpaced.late_cycles().clock_reversals, 1);
     }
 }

@@ -7,10 +7,10 @@ use super::{
     schedule::{Schedule, Step},
 };
 
-/// One cycle that left.
+/// A cycle that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Departure {
-    /// When `next` handed it out, or else when its data came, on the driver's clock.
+    /// Time at which `next` returned it, or at which its data came, on the driver's clock.
     pub(super) at: Timestamp,
     pub(super) due: Timestamp,
     pub(super) packets: u32,
@@ -23,23 +23,23 @@ impl Departure {
     }
 }
 
-/// Carries out the steps of a schedule as a machine with these habits would.
+/// Executes the steps of a schedule like a machine with these properties.
 #[derive(Debug, Clone)]
 pub(super) struct VirtualDriver {
     /// True time in nanoseconds.
     pub(super) now: u64,
     pub(super) packet_size: DataSize,
-    /// By how much each sleep overshoots, in turn and over again, in nanoseconds.
+    /// Oversleep of each sleep in turn, cyclically, in nanoseconds.
     pub(super) oversleeps: Vec<u64>,
-    /// What sending one datagram takes, in nanoseconds, in turn and over again.
+    /// Time to send one datagram, in turn, cyclically, in nanoseconds.
     pub(super) send_costs: Vec<u64>,
-    /// How long each cycle waits for its data, in nanoseconds, in turn and over again.
+    /// Time that each cycle waits for its data, in turn, cyclically, in nanoseconds.
     pub(super) data_waits: Vec<u64>,
-    /// What a look at the clock takes when the schedule spins, in nanoseconds.
-    pub(super) look_cost: u64,
-    /// The clock shows multiples of this, in nanoseconds.
+    /// Time of one poll of the clock, in nanoseconds.
+    pub(super) poll_cost: u64,
+    /// Resolution of the clock, in nanoseconds.
     pub(super) granularity: u64,
-    /// The machine stands still: from this true time on, until that one.
+    /// The machine is stalled from this true time until that one.
     pub(super) stall: Option<(u64, u64)>,
     pub(super) departures: Vec<Departure>,
     pub(super) sleeps: usize,
@@ -57,7 +57,7 @@ impl VirtualDriver {
             oversleeps: vec![0],
             send_costs: vec![0],
             data_waits: vec![0],
-            look_cost: 100,
+            poll_cost: 100,
             granularity: 1,
             stall: None,
             departures: Vec::new(),
@@ -71,7 +71,8 @@ impl VirtualDriver {
         Timestamp::from_nanos(self.now - self.now % self.granularity)
     }
 
-    /// Runs `schedule` until true time `end`, in nanoseconds, or its end. Panics where it makes no progress.
+    /// Runs `schedule` until true time `end`, in nanoseconds, or until its end. Panics if it makes no
+    /// progress.
     pub(super) fn run(&mut self, schedule: &mut dyn Schedule, end: u64) {
         let mut idle = 0;
         while self.now < end {
@@ -101,11 +102,11 @@ impl VirtualDriver {
                     assert!(span > TimeDelta::ZERO);
                     self.sleep_until(schedule, self.now + span.as_nanos().unsigned_abs());
                 }
-                Step::SleepUntil(moment) => {
-                    assert!(moment > self.clock(), "asked to sleep until what has passed");
-                    self.sleep_until(schedule, moment.as_nanos());
+                Step::SleepUntil(time) => {
+                    assert!(time > self.clock(), "asked to sleep until what has passed");
+                    self.sleep_until(schedule, time.as_nanos());
                 }
-                Step::LookAgain => self.pass(self.look_cost),
+                Step::Poll => self.pass(self.poll_cost),
                 Step::Done => return,
             }
             idle = if self.now > before || self.departures.len() > sent { 0 } else { idle + 1 };
@@ -113,11 +114,11 @@ impl VirtualDriver {
         }
     }
 
-    fn sleep_until(&mut self, schedule: &mut dyn Schedule, moment: u64) {
+    fn sleep_until(&mut self, schedule: &mut dyn Schedule, time: u64) {
         let oversleep = self.oversleeps[self.sleeps % self.oversleeps.len()];
         self.sleeps += 1;
-        self.should_run_from = moment;
-        self.pass(moment.saturating_sub(self.now) + oversleep);
+        self.should_run_from = time;
+        self.pass(time.saturating_sub(self.now) + oversleep);
         schedule.on_woke(self.clock());
     }
 
@@ -140,17 +141,18 @@ impl VirtualDriver {
         bits / (last.at - first.at).as_seconds()
     }
 
-    /// The most by which what left in any window, both ends included, exceeds `bps` times the window: in bytes.
+    /// Maximum excess over `bps` times the window, over all windows, both ends included, in bytes.
     pub(super) fn burst_above(&self, bps: u64) -> f64 {
-        // With x the running excess, each window's is a difference x_j − x_i, so the largest needs only one pass.
-        let (mut lowest, mut most, mut sent) = (f64::MAX, 0.0_f64, 0.0);
+        // With x the running excess, that of each window is a difference x_j − x_i, so the maximum needs only
+        // one pass.
+        let (mut lowest, mut max, mut sent) = (f64::MAX, 0.0_f64, 0.0);
         for departure in &self.departures {
             let line = departure.at.as_nanos() as f64 * bps as f64 / 8e9;
             lowest = lowest.min(sent - line);
             sent += departure.size.as_bytes() as f64;
-            most = most.max(sent - line - lowest);
+            max = max.max(sent - line - lowest);
         }
-        most
+        max
     }
 }
 
@@ -160,8 +162,8 @@ pub(super) fn plan(bps: u64, payload: u64, packets: u32) -> CyclePlan {
     CyclePlan::new(rate, payload, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(packets)).unwrap()
 }
 
-/// When the first `cycles` leave, in ms, that take no time to send, of which the third waits until 65 ms for its data. Every sleep
-/// lasts as long as asked for.
+/// Departure times of the first `cycles`, in ms. They take no time to send, and the third one waits for its
+/// data until 65 ms. Sleeps are exact.
 pub(super) fn departures_around_a_gap(schedule: &mut dyn Schedule, cycles: usize) -> Vec<u64> {
     let data_come = Timestamp::from_nanos(65_000_000);
     let (mut now, mut departures) = (Timestamp::ZERO, Vec::new());

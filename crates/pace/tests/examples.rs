@@ -1,4 +1,4 @@
-//! The examples run.
+//! Runs the examples.
 
 #[path = "../examples/paced_sender.rs"]
 mod paced_sender;

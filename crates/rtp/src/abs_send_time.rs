@@ -1,4 +1,4 @@
-//! When a packet left, in an RTP header extension of three bytes (libwebrtc, `abs-send-time`).
+//! Absolute send time in an RTP header extension of three bytes (libwebrtc, `abs-send-time`).
 
 use giusto_units::{PeerTimestamp, Timestamp};
 
@@ -6,11 +6,11 @@ use crate::{extension::ExtensionError, ntp::NtpTimestamp, unwrapper::SequenceUnw
 
 /// Bits of an NTP timestamp's fraction that are not written (libwebrtc, `abs-send-time`).
 const NTP_SHIFT: u32 = 14;
-/// Ticks in a second: 18 bits of fraction (libwebrtc, `abs-send-time`).
+/// Ticks per second: 18 bits of fraction (libwebrtc, `abs-send-time`).
 const TICKS_PER_SECOND: u128 = 1 << 18;
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 const MASK: u32 = 0x00ff_ffff;
-/// What 24 bits leave free of the 32 that an unwrapper follows.
+/// Difference between the 32 bits of an unwrapper and the 24 bits of the field.
 const FREE_BITS: u32 = 8;
 
 /// Seconds modulo 64 as 6.18 fixed point: ticks of 3.8 µs.
@@ -35,7 +35,7 @@ const FREE_BITS: u32 = 8;
 pub struct AbsSendTime(u32);
 
 impl AbsSendTime {
-    /// `time` rounded down, as bits of an NTP timestamp are left out (libwebrtc, `abs-send-time`).
+    /// `time` rounded down, by omitting bits of an NTP timestamp (libwebrtc, `abs-send-time`).
     #[inline]
     pub const fn from_timestamp(time: Timestamp) -> Self {
         Self((NtpTimestamp::from_timestamp(time).to_bits() >> NTP_SHIFT) as u32 & MASK)
@@ -54,7 +54,7 @@ impl AbsSendTime {
         [first, second, third]
     }
 
-    /// Reads the data of the element that was agreed to hold the time.
+    /// Reads the data of the element that signalling assigned to the send time.
     ///
     /// # Errors
     ///
@@ -67,26 +67,26 @@ impl AbsSendTime {
     }
 }
 
-/// Follows a sender's time over its wraps at 64 s.
+/// Unwraps a sender's time, which wraps at 64 s.
 ///
-/// Each time is taken as the one nearest to the time before it, so up to 32 s may pass between two packets, or a packet be
-/// that late.
+/// Each time is interpreted as the one nearest to the previous time. The gap between two packets, or the
+/// delay of a reordered packet, may therefore be up to 32 s.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AbsSendTimeUnwrapper(SequenceUnwrapper);
 
 impl AbsSendTimeUnwrapper {
-    /// The first time will be taken as it is, below 64 s.
+    /// The first time is taken without change, below 64 s.
     #[inline]
     pub const fn new() -> Self {
         Self(SequenceUnwrapper::new())
     }
 
-    /// The time on the sender's clock, less an unknown multiple of 64 s, rounded up to a nanosecond. `None` where it lies before zero: sent before the
-    /// first one received, across a wrap.
+    /// The time on the sender's clock minus an unknown multiple of 64 s, rounded up to a nanosecond. `None`
+    /// if it is before zero: the packet was sent before the first one received, across a wrap.
     #[inline]
     pub fn unwrap(&mut self, time: AbsSendTime) -> Option<PeerTimestamp> {
         let ticks = u128::from(self.0.unwrap_u32(time.0 << FREE_BITS)? >> FREE_BITS);
-        // Rounded up, so that writing again, which rounds down, gives the same ticks.
+        // Rounded up, so that writing it again, which rounds down, gives the same ticks.
         let nanos = (ticks * NANOS_PER_SECOND).div_ceil(TICKS_PER_SECOND);
         Some(PeerTimestamp::from_nanos(nanos as u64))
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn only_three_bytes_are_a_time() {
+    fn a_send_time_has_three_bytes() {
         assert_eq!(AbsSendTime::parse(&[1, 2, 3]).map(AbsSendTime::ticks), Ok(0x01_02_03));
         for found in [0, 2, 4] {
             let error = ExtensionError::Length { what: "an absolute send time", found };
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_before_the_first_wrap_is_refused() {
+    fn a_time_before_the_first_wrap_is_rejected() {
         let mut unwrapper = AbsSendTimeUnwrapper::new();
         assert_eq!(unwrapper.unwrap(AbsSendTime(3)).map(PeerTimestamp::as_nanos), Some(11_445));
         assert_eq!(unwrapper.unwrap(AbsSendTime(MASK)), None);
@@ -134,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn times_are_followed_over_wraps_to_a_tick(
+        fn times_are_unwrapped_to_a_tick(
             start in 0_u64..64_000_000_000, steps in prop::collection::vec(-31_000_000_000_i64..31_999_000_000, 1..50),
         ) {
             let mut unwrapper = AbsSendTimeUnwrapper::new();

@@ -12,26 +12,26 @@ const PADDING_ID: u8 = 0;
 /// The identifier that ends a one-byte extension (RFC 8285 §4.2).
 const STOP_ID: u8 = 15;
 
-/// Why an extension could not be read or written.
+/// Error of reading or writing an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtensionError {
-    /// An element is longer than what is left of the extension.
+    /// An element is longer than the rest of the extension.
     #[error("extension element {id} of {needed} bytes does not fit the {found} bytes left")]
     Truncated {
         /// The element's identifier.
         id: u8,
-        /// Bytes that its header announces.
+        /// Bytes given in its header.
         needed: usize,
-        /// Bytes that there are.
+        /// Bytes available.
         found: usize,
     },
-    /// The element has another length than its meaning asks for.
-    #[error("{what} does not take {found} bytes")]
+    /// The element has the wrong length for its type.
+    #[error("{what} has an invalid length of {found} bytes")]
     Length {
-        /// What was to be read.
+        /// Type of the element.
         what: &'static str,
-        /// Bytes that were found.
+        /// Bytes available.
         found: usize,
     },
     /// The identifier cannot be written in this form: 1 to 14 with one byte, 1 to 255 with two.
@@ -42,7 +42,7 @@ pub enum ExtensionError {
     DataLength(usize),
 }
 
-/// How the elements of an extension are told apart.
+/// Form of the elements of an extension.
 ///
 /// | form | profile | element | identifiers | data |
 /// |---|---|---|---|---|
@@ -59,7 +59,7 @@ pub enum ExtensionForm {
 }
 
 impl ExtensionForm {
-    /// The form that `profile` announces; `None` for an extension of another kind.
+    /// The form for `profile`; `None` for other extensions.
     pub const fn from_profile(profile: u16) -> Option<Self> {
         if profile == ONE_BYTE_PROFILE {
             Some(Self::OneByte)
@@ -70,7 +70,7 @@ impl ExtensionForm {
         }
     }
 
-    /// The profile to write before the elements; the application bits are zero, as RFC 8285 §4.3 asks for.
+    /// The profile to write before the elements. The application bits are zero, as RFC 8285 §4.3 requires.
     #[inline]
     pub const fn profile(self) -> u16 {
         match self {
@@ -80,7 +80,7 @@ impl ExtensionForm {
     }
 }
 
-/// One element: what it means was agreed on by signalling.
+/// An element. Signalling assigns a meaning to its identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExtensionElement<'a> {
     /// The local identifier.
@@ -89,9 +89,10 @@ pub struct ExtensionElement<'a> {
     pub data: &'a [u8],
 }
 
-/// Goes through the elements of an extension.
+/// Iterates over the elements of an extension.
 ///
-/// A damaged element is given as an error, and ends the iteration: nothing behind it can be found.
+/// A damaged element gives an error and ends the iteration, because the position of the next element is
+/// unknown.
 ///
 /// # Example
 ///
@@ -115,13 +116,14 @@ pub struct ExtensionElements<'a> {
 }
 
 impl<'a> ExtensionElements<'a> {
-    /// The elements in `data`, the content of an extension of `form`.
+    /// The elements of `data`, the content of an extension of `form`.
     #[inline]
     pub const fn new(form: ExtensionForm, data: &'a [u8]) -> Self {
         Self { form, rest: data }
     }
 
-    /// The elements of `extension` in `datagram`, where it was found. An extension of another profile has none.
+    /// The elements of `extension` in `datagram`, from which it was parsed. An extension with another profile
+    /// has none.
     #[inline]
     pub fn of(extension: RtpExtension, datagram: &'a [u8]) -> Self {
         match ExtensionForm::from_profile(extension.profile) {
@@ -147,7 +149,7 @@ impl<'a> Iterator for ExtensionElements<'a> {
                 return Some(Err(ExtensionError::Truncated { id: *id, needed: 2, found: 1 }));
             }
         };
-        // Identifier 0 with a length, and 15, end a one-byte extension (RFC 8285 §4.1.2, §4.2).
+        // Identifier 0 with a length, and identifier 15, end a one-byte extension (RFC 8285 §4.1.2, §4.2).
         if self.form == ExtensionForm::OneByte && matches!(id, PADDING_ID | STOP_ID) {
             return None;
         }
@@ -165,7 +167,8 @@ impl<'a> Iterator for ExtensionElements<'a> {
     }
 }
 
-/// Puts elements one behind the other, for [`RtpHeader::write_with_extension`](super::RtpHeader::write_with_extension).
+/// Writes consecutive elements, for
+/// [`RtpHeader::write_with_extension`](super::RtpHeader::write_with_extension).
 #[derive(Debug)]
 pub struct ExtensionWriter<'a> {
     form: ExtensionForm,
@@ -182,7 +185,8 @@ impl<'a> ExtensionWriter<'a> {
     ///
     /// # Errors
     ///
-    /// [`ExtensionError::Identifier`] and [`ExtensionError::DataLength`] for what the form cannot hold; nothing is appended.
+    /// [`ExtensionError::Identifier`] and [`ExtensionError::DataLength`] for values that the form cannot
+    /// represent. Nothing is appended.
     pub fn push(&mut self, id: u8, data: &[u8]) -> Result<(), ExtensionError> {
         let length = u8::try_from(data.len()).map_err(|_| ExtensionError::DataLength(data.len()))?;
         match self.form {
@@ -242,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_that_is_cut_is_an_error_and_the_last() {
+    fn a_truncated_element_is_an_error_and_the_last() {
         let truncated = |id, needed, found| Some(Err(ExtensionError::Truncated { id, needed, found }));
         let mut one = ExtensionElements::new(ExtensionForm::OneByte, &[0x12, 1, 2]);
         assert_eq!((one.next(), one.next()), (truncated(1, 4, 3), None));
@@ -253,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_form_cannot_hold_is_not_written() {
+    fn elements_that_do_not_fit_the_form_are_rejected() {
         let mut content = Vec::new();
         let mut writer = ExtensionWriter::new(ExtensionForm::OneByte, &mut content);
         for id in [0, 15, 255] {
@@ -280,9 +284,9 @@ mod tests {
     }
 
     proptest! {
-        /// Judged by a reader that is not ours: the packet's frame by `rtp-types`.
+        /// Verified with an independent reader: the packet's frame by `rtp-types`.
         #[test]
-        fn what_is_written_is_read_back(
+        fn written_values_are_read_back(
             elements in prop::collection::vec((1_u8..15, prop::collection::vec(any::<u8>(), 1..17)), 0..8),
             two_bytes: bool,
         ) {
@@ -308,7 +312,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
+        fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
             for form in [ExtensionForm::OneByte, ExtensionForm::TwoByte] {
                 let read: Vec<_> = ExtensionElements::new(form, &bytes).collect();
                 prop_assert!(read.len() <= bytes.len());

@@ -1,11 +1,11 @@
-//! The RTP fixed header (RFC 3550 §5.1) and the place of its extension (§5.3.1).
+//! The RTP fixed header (RFC 3550 §5.1) and the position of its extension (§5.3.1).
 
 use std::ops::Range;
 
 /// The fixed header without CSRC list and extension, in bytes (RFC 3550 §5.1).
 pub const RTP_HEADER_BYTES: usize = 12;
 
-/// The version of RTP in every packet (RFC 3550 §5.1).
+/// The version of RTP (RFC 3550 §5.1).
 const VERSION: u8 = 2;
 const VERSION_SHIFT: u32 = 6;
 const PADDING_BIT: u8 = 0x20;
@@ -17,55 +17,55 @@ const CSRC_BYTES: usize = 4;
 /// The extension's own header: profile and length (RFC 3550 §5.3.1).
 const EXTENSION_HEADER_BYTES: usize = 4;
 const WORD_BYTES: usize = 4;
-/// Second bytes that mean RTCP where RTP and RTCP share a port (RFC 5761 §4).
+/// Values of the second byte that identify RTCP if RTP and RTCP share a port (RFC 5761 §4).
 const RTCP_TYPES: std::ops::RangeInclusive<u8> = 192..=223;
 
-/// Why bytes are no RTP packet, or why one could not be written.
+/// Error of reading or writing an RTP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RtpError {
     /// The datagram ends within the header, the CSRC list or the extension.
     #[error("an RTP header of {needed} bytes does not fit a datagram of {found} bytes")]
     TooShort {
-        /// Bytes that the header needs.
+        /// Bytes needed.
         needed: usize,
-        /// Bytes that there are.
+        /// Bytes available.
         found: usize,
     },
-    /// The first two bits are not 2: STUN, DTLS or no RTP at all.
+    /// The first two bits are not 2: STUN, DTLS or other data.
     #[error("RTP version 2 was expected, found version {0}")]
     Version(u8),
-    /// The second byte names an RTCP packet (RFC 5761 §4).
+    /// The second byte is that of an RTCP packet (RFC 5761 §4).
     #[error("RTCP packet of type {0} where RTP was expected")]
     Rtcp(u8),
     /// The padding count is zero or larger than what follows the header.
-    #[error("padding of {count} bytes does not fit the {available} bytes behind the RTP header")]
+    #[error("padding of {count} bytes does not fit the {available} bytes after the RTP header")]
     Padding {
-        /// The count in the last byte.
+        /// Count in the last byte.
         count: u8,
-        /// Bytes behind the header.
+        /// Bytes after the header.
         available: usize,
     },
     /// The payload type does not fit seven bits, or would be read as RTCP (64 to 95, RFC 5761 §4).
     #[error("RTP payload type must be 0 to 63 or 96 to 127, found {0}")]
     PayloadType(u8),
-    /// The buffer is too small for what is to be written.
+    /// The buffer is too small.
     #[error("{needed} bytes do not fit a buffer of {found} bytes")]
     BufferTooSmall {
-        /// Bytes to be written.
+        /// Bytes needed.
         needed: usize,
         /// Bytes in the buffer.
         found: usize,
     },
-    /// The extension is longer than its 16-bit count of words can say.
+    /// The extension is longer than its 16-bit count of words permits.
     #[error("an RTP header extension holds at most 262140 bytes, found {0}")]
     ExtensionTooLong(usize),
 }
 
-/// Where the header extension of a packet lies (RFC 3550 §5.3.1).
+/// Position of the header extension of a packet (RFC 3550 §5.3.1).
 ///
-/// Its content is for the profile to read: `0xBEDE` is the one-byte form of RFC 8285 §4.2, `0x1000` to `0x100F` the two-byte
-/// form of §4.3.
+/// The profile defines its content: `0xBEDE` is the one-byte form of RFC 8285 §4.2, `0x1000` to `0x100F` the
+/// two-byte form of §4.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RtpExtension {
     /// The 16 bits "defined by profile".
@@ -75,13 +75,13 @@ pub struct RtpExtension {
 }
 
 impl RtpExtension {
-    /// Where the content lies in the datagram, behind the extension's own four bytes.
+    /// Position of the content in the datagram, after the extension's four-byte header.
     #[inline]
     pub fn range(&self) -> Range<usize> {
         self.start..self.end
     }
 
-    /// The content in `datagram`, which is the one that was parsed; nothing if it is shorter than that one.
+    /// The content in `datagram`, which must be the parsed one; empty if it is shorter than that one.
     pub fn data<'a>(&self, datagram: &'a [u8]) -> &'a [u8] {
         datagram.get(self.range()).unwrap_or_default()
     }
@@ -89,7 +89,7 @@ impl RtpExtension {
 
 /// The fields of an RTP header that a media stream uses (RFC 3550 §5.1).
 ///
-/// Contributing sources are skipped: nothing here mixes.
+/// Contributing sources are skipped, because there is no mixer.
 ///
 /// # Example
 ///
@@ -107,24 +107,24 @@ impl RtpExtension {
 pub struct RtpHeader {
     /// An event of the profile; for audio the first packet of a talkspurt (RFC 3551 §4.1).
     pub marker: bool,
-    /// What the payload is: seven bits.
+    /// Payload type: seven bits.
     pub payload_type: u8,
-    /// One more for each packet, modulo 2^16.
+    /// Sequence number: increases by one per packet, modulo 2^16.
     pub sequence: u16,
-    /// The sampling moment of the first byte of payload, in units of the media clock.
+    /// Sampling time of the first byte of payload, in units of the media clock.
     pub timestamp: u32,
     /// The synchronisation source.
     pub ssrc: u32,
-    /// The header extension of a parsed packet. [`write`](Self::write) leaves it out.
+    /// The header extension of a parsed packet. [`write`](Self::write) does not write it.
     pub extension: Option<RtpExtension>,
 }
 
 impl RtpHeader {
-    /// Reads the header of `datagram`; gives it and where the payload lies, padding removed.
+    /// Reads the header of `datagram`. Returns it and the position of the payload without padding.
     ///
     /// # Errors
     ///
-    /// [`RtpError`] where the datagram is not RTP: too short, another version, RTCP, or impossible padding.
+    /// [`RtpError`] if the datagram is not RTP: too short, wrong version, RTCP, or invalid padding.
     pub fn parse(datagram: &[u8]) -> Result<(Self, Range<usize>), RtpError> {
         let short = |needed| RtpError::TooShort { needed, found: datagram.len() };
         let (&flags, &kind) = datagram.first().zip(datagram.get(1)).ok_or_else(|| short(RTP_HEADER_BYTES))?;
@@ -158,11 +158,13 @@ impl RtpHeader {
         Ok((header, offset..datagram.len() - padding(flags, datagram, available)?))
     }
 
-    /// Writes the fixed header, without CSRC list, extension and padding; gives its length, [`RTP_HEADER_BYTES`].
+    /// Writes the fixed header, without CSRC list, extension and padding. Returns its length,
+    /// [`RTP_HEADER_BYTES`].
     ///
     /// # Errors
     ///
-    /// [`RtpError::PayloadType`] for a payload type that could not be read back, [`RtpError::BufferTooSmall`].
+    /// [`RtpError::PayloadType`] for a payload type that would not be read as RTP,
+    /// [`RtpError::BufferTooSmall`].
     pub fn write(&self, buffer: &mut [u8]) -> Result<usize, RtpError> {
         let found = buffer.len();
         if self.payload_type > PAYLOAD_TYPE_MASK || RTCP_TYPES.contains(&(self.payload_type | MARKER_BIT)) {
@@ -180,8 +182,8 @@ impl RtpHeader {
         Ok(RTP_HEADER_BYTES)
     }
 
-    /// Writes the fixed header and an extension of `profile` with `data`, filled up with zeros to a whole word; gives the
-    /// length of both.
+    /// Writes the fixed header and an extension of `profile` with `data`, padded with zeros to a whole word.
+    /// Returns the length of both.
     ///
     /// # Errors
     ///
@@ -210,7 +212,8 @@ impl RtpHeader {
     }
 }
 
-/// How many bytes of padding end the packet (RFC 3550 §5.1): the last of them counts them, itself included.
+/// Number of padding bytes at the end of the packet (RFC 3550 §5.1): the last byte counts them, including
+/// itself.
 fn padding(flags: u8, datagram: &[u8], available: usize) -> Result<usize, RtpError> {
     if flags & PADDING_BIT == 0 {
         return Ok(0);
@@ -240,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_written_as_rfc_3550_draws_it() {
+    fn a_header_has_the_layout_of_rfc_3550() {
         let mut buffer = [0xff; 12];
         assert_eq!(header().write(&mut buffer), Ok(12));
         assert_eq!(buffer, [0x80, 0x88, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     }
 
     #[test]
-    fn contributing_sources_extension_and_padding_are_no_payload() {
+    fn csrc_list_extension_and_padding_are_not_payload() {
         let mut packet = vec![0xb2, 0x88, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
         packet.extend([0; 8]); // two contributing sources
         packet.extend([0xbe, 0xde, 0, 1, 0x10, 0xaa, 0, 0]);
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_that_cannot_be_is_refused() {
+    fn invalid_padding_is_rejected() {
         let mut packet = [0xa0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 9, 2];
         assert_eq!(RtpHeader::parse(&packet).unwrap().1, 12..13);
         packet[14] = 3;
@@ -275,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_rtp_is_named() {
+    fn data_other_than_rtp_gives_an_error() {
         let mut packet = [0x80; 20];
         packet[1] = 200; // a sender report
         assert_eq!(RtpHeader::parse(&packet), Err(RtpError::Rtcp(200)));
@@ -293,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_back_is_not_written() {
+    fn unreadable_headers_are_not_written() {
         let mut buffer = [0; 12];
         for payload_type in [64, 72, 95, 128, 255] {
             let header = RtpHeader { payload_type, ..header() };
@@ -331,7 +334,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_the_parser_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..100), rtp: bool) {
+        fn any_bytes_are_parsed_without_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..100), rtp: bool) {
             if let (true, Some(first)) = (rtp, bytes.first_mut()) {
                 *first = *first & 0x3f | 0x80;
             }

@@ -4,7 +4,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | this one | RTP headers, header extensions, and the NTP clocks of RTP and RTCP |
+//! | this module | RTP headers, header extensions, and the NTP clocks of RTP and RTCP |
 //! | [`voice`] | voice codecs: payload types, clocks, packet times |
 //! | [`rtcp`] | RTCP reports and congestion control feedback |
 

@@ -1,4 +1,4 @@
-//! Time in the NTP format, as RTCP writes it (RFC 3550 §4).
+//! Time in the NTP format of RTCP (RFC 3550 §4).
 //!
 //! | type | format | wraps after | resolution |
 //! |---|---|---|---|
@@ -6,14 +6,15 @@
 //! | [`NtpShort`] | 16.16 s, the middle of the above | 18.2 hours | 15.3 µs |
 //! | [`NtpDelay`] | 16.16 s, a span | – | 15.3 µs |
 //!
-//! Our own clock counts from the beginning of the run. RFC 3550 §6.4.1 allows such a clock where the time of day is not known.
+//! The local clock counts from the start of the run. RFC 3550 §6.4.1 allows such a clock if the time of day
+//! is not known.
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
 use crate::unwrapper::SequenceUnwrapper;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
-/// Units of [`NtpShort`] in a second (RFC 3550 §4).
+/// Units of [`NtpShort`] per second (RFC 3550 §4).
 const SHORT_PER_SECOND: u64 = 1 << 16;
 
 /// Seconds as 32.32 fixed point: the time in a sender report (RFC 3550 §6.4.1).
@@ -21,32 +22,32 @@ const SHORT_PER_SECOND: u64 = 1 << 16;
 pub struct NtpTimestamp(u64);
 
 impl NtpTimestamp {
-    /// The 64 bits as they are written.
+    /// From the 64 bits as written.
     #[inline]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// `time` as seconds since the run began, rounded down.
+    /// `time` as seconds since the run started, rounded down.
     #[inline]
     pub const fn from_timestamp(time: Timestamp) -> Self {
         let (seconds, nanos) = (time.as_nanos() / NANOS_PER_SECOND, time.as_nanos() % NANOS_PER_SECOND);
         Self(seconds << 32 | ((nanos << 32) / NANOS_PER_SECOND))
     }
 
-    /// The 64 bits as they are written.
+    /// The 64 bits to write.
     #[inline]
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The middle 32 bits, by which reports refer to this moment.
+    /// The middle 32 bits, by which reports refer to this time.
     #[inline]
     pub const fn short(self) -> NtpShort {
         NtpShort((self.0 >> 16) as u32)
     }
 
-    /// The moment on the clock of whoever wrote it, to the nearest nanosecond.
+    /// The time on the clock of the writer, to the nearest nanosecond.
     #[inline]
     pub const fn to_peer(self) -> PeerTimestamp {
         let fraction = ((self.0 & 0xffff_ffff) * NANOS_PER_SECOND + (1 << 31)) >> 32;
@@ -54,42 +55,42 @@ impl NtpTimestamp {
     }
 }
 
-/// Seconds modulo 65 536 as 16.16 fixed point: a report's reference to a moment (RFC 3550 §4).
+/// Seconds modulo 65 536 as 16.16 fixed point: a report's reference to a time (RFC 3550 §4).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct NtpShort(u32);
 
 impl NtpShort {
-    /// The 32 bits as they are written.
+    /// From the 32 bits as written.
     #[inline]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// `time` as seconds since the run began, rounded down.
+    /// `time` as seconds since the run started, rounded down.
     #[inline]
     pub const fn from_timestamp(time: Timestamp) -> Self {
         NtpTimestamp::from_timestamp(time).short()
     }
 
-    /// The 32 bits as they are written.
+    /// The 32 bits to write.
     #[inline]
     pub const fn to_bits(self) -> u32 {
         self.0
     }
 }
 
-/// A span of time as 16.16 fixed point: the delay since the last sender report (RFC 3550 §6.4.1).
+/// A duration as 16.16 fixed point: the delay since the last sender report (RFC 3550 §6.4.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NtpDelay(u32);
 
 impl NtpDelay {
-    /// The 32 bits as they are written.
+    /// From the 32 bits as written.
     #[inline]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// `delay` rounded down, and kept between zero and 65 536 s.
+    /// `delay` rounded down and limited to zero to 65 536 s.
     #[inline]
     pub fn from_delta(delay: TimeDelta) -> Self {
         let nanos = u128::from(delay.max(TimeDelta::ZERO).as_nanos().unsigned_abs());
@@ -97,41 +98,41 @@ impl NtpDelay {
         Self(u32::try_from(units).unwrap_or(u32::MAX))
     }
 
-    /// The 32 bits as they are written.
+    /// The 32 bits to write.
     #[inline]
     pub const fn to_bits(self) -> u32 {
         self.0
     }
 
-    /// The span, rounded up to a nanosecond.
+    /// The duration, rounded up to a nanosecond.
     #[inline]
     pub fn to_delta(self) -> TimeDelta {
         TimeDelta::from_nanos(nanos_of(u64::from(self.0)) as i64)
     }
 }
 
-/// Follows the short format over its wraps at 65 536 s.
+/// Unwraps the short format, which wraps at 65 536 s.
 ///
-/// Each time is taken as the one nearest to the time before it.
+/// Each time is interpreted as the one nearest to the previous time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NtpShortUnwrapper(SequenceUnwrapper);
 
 impl NtpShortUnwrapper {
-    /// The first time will be taken as it is, below 65 536 s.
+    /// The first time is taken without change, below 65 536 s.
     #[inline]
     pub const fn new() -> Self {
         Self(SequenceUnwrapper::new())
     }
 
-    /// The moment on the clock of whoever wrote it, less an unknown multiple of 65 536 s, rounded up to a nanosecond. `None`
-    /// where it lies before zero: written before the first one received, across a wrap.
+    /// The time on the clock of the writer minus an unknown multiple of 65 536 s, rounded up to a nanosecond.
+    /// `None` if it is before zero: written before the first one received, across a wrap.
     #[inline]
     pub fn unwrap(&mut self, time: NtpShort) -> Option<PeerTimestamp> {
         self.0.unwrap_u32(time.0).map(|units| PeerTimestamp::from_nanos(nanos_of(units)))
     }
 }
 
-/// Rounded up, so that writing again, which rounds down, gives the same units.
+/// Rounded up, so that writing it again, which rounds down, gives the same units.
 fn nanos_of(units: u64) -> u64 {
     (u128::from(units) * u128::from(NANOS_PER_SECOND)).div_ceil(u128::from(SHORT_PER_SECOND)) as u64
 }
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_stay_within_what_can_be_written() {
+    fn delays_are_limited_to_the_range_of_the_field() {
         assert_eq!(NtpDelay::from_delta(TimeDelta::from_nanos(-1)).to_bits(), 0);
         assert_eq!(NtpDelay::from_delta(TimeDelta::from_nanos(15_258)).to_bits(), 0);
         assert_eq!(NtpDelay::from_delta(TimeDelta::from_nanos(15_259)).to_bits(), 1);
@@ -162,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn moments_survive_but_for_their_resolution(nanos in 0..u64::MAX / 5) {
+        fn times_are_kept_to_their_resolution(nanos in 0..u64::MAX / 5) {
             let time = Timestamp::from_nanos(nanos);
             // The 32 bits of seconds wrap after 136 years.
             let nanos = nanos % (NANOS_PER_SECOND << 32);
@@ -173,7 +174,7 @@ mod tests {
         }
 
         #[test]
-        fn the_short_format_is_followed_over_wraps(
+        fn the_short_format_is_unwrapped(
             start in 0_u64..65_536, steps in prop::collection::vec(0_u64..32_767, 0..50),
         ) {
             let mut unwrapper = NtpShortUnwrapper::new();

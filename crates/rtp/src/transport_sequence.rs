@@ -2,13 +2,13 @@
 
 use crate::extension::{ExtensionError, ExtensionWriter};
 
-/// Whether the feedback is to hold times of arrival (libwebrtc, `transport-wide-cc-02`: T).
+/// Whether the feedback must contain arrival times (libwebrtc, `transport-wide-cc-02`: T).
 const TIMES_BIT: u16 = 0x8000;
 const COUNT_MASK: u16 = 0x7fff;
 
-/// The number that a packet has among all packets of its transport, whatever their streams.
+/// Sequence number of a packet among all packets of its transport, across streams.
 ///
-/// [`SequenceUnwrapper`](crate::SequenceUnwrapper) makes it 64 bits wide.
+/// [`SequenceUnwrapper`](crate::SequenceUnwrapper) unwraps it to 64 bits.
 ///
 /// | version | data |
 /// |---|---|
@@ -30,19 +30,19 @@ const COUNT_MASK: u16 = 0x7fff;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TransportSequence {
-    /// One more for each packet of the transport, modulo 2^16.
+    /// Increases by one per packet of the transport, modulo 2^16.
     pub sequence: u16,
-    /// What this packet asks its receiver for; version 2 alone.
+    /// Feedback request of this packet; version 2 only.
     pub request: Option<FeedbackRequest>,
 }
 
-/// A wish for feedback now, in place of feedback at intervals (libwebrtc, `transport-wide-cc-02`).
+/// Request for immediate feedback, instead of feedback at intervals (libwebrtc, `transport-wide-cc-02`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeedbackRequest {
-    /// Whether times of arrival are wished for.
+    /// Whether arrival times are requested.
     pub with_times: bool,
-    /// How many packets to report on, this one being the last: 1 to 32 767, larger values are written as that. Zero asks
-    /// for nothing, and is read back as no request at all.
+    /// Number of packets to report on, ending with this one: 1 to 32 767; larger values are written as 32
+    /// 767. Zero means no request, and is read back as `None`.
     pub packets: u16,
 }
 
@@ -53,11 +53,11 @@ impl TransportSequence {
         Self { sequence, request: None }
     }
 
-    /// Reads the data of the element that was agreed to hold the number.
+    /// Reads the data of the element that signalling assigned to the number.
     ///
     /// # Errors
     ///
-    /// [`ExtensionError::Length`] unless there are two bytes, or four.
+    /// [`ExtensionError::Length`] unless there are two or four bytes.
     pub fn parse(data: &[u8]) -> Result<Self, ExtensionError> {
         match *data {
             [s0, s1] => Ok(Self::new(u16::from_be_bytes([s0, s1]))),
@@ -72,11 +72,11 @@ impl TransportSequence {
         }
     }
 
-    /// Appends the number as element `id`: two bytes, or four where there is a request.
+    /// Appends the number as element `id`: two bytes, or four with a request.
     ///
     /// # Errors
     ///
-    /// [`ExtensionError::Identifier`] for what the form cannot hold.
+    /// [`ExtensionError::Identifier`] for an identifier that the form cannot represent.
     #[inline]
     pub fn push(&self, id: u8, writer: &mut ExtensionWriter<'_>) -> Result<(), ExtensionError> {
         let [s0, s1] = self.sequence.to_be_bytes();
@@ -95,7 +95,7 @@ mod tests {
     use crate::{ExtensionElement, ExtensionElements, ExtensionForm};
 
     #[test]
-    fn only_two_or_four_bytes_are_a_number() {
+    fn a_number_has_two_or_four_bytes() {
         for found in [0, 1, 3, 5, 16] {
             let error = ExtensionError::Length { what: "a transport-wide sequence number", found };
             assert_eq!(TransportSequence::parse(&vec![0; found]), Err(error));
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(
+        fn written_values_are_read_back(
             sequence: u16, packets in 1_u16..0x8000, with_times: bool, asks: bool, id in 1_u8..15,
         ) {
             let request = asks.then_some(FeedbackRequest { with_times, packets });

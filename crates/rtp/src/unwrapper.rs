@@ -1,9 +1,10 @@
-//! Sequence numbers of 16 or 32 bits made 64 bits wide.
+//! Unwraps sequence numbers of 16 or 32 bits to 64 bits.
 
-/// Follows a sequence number that wraps around.
+/// Unwraps a sequence number.
 ///
-/// Each number is taken as the one nearest to the number before it, so up to half the range may be lost, or arrive late,
-/// at a time: 32 768 packets with 16 bits (the number space of RTP, RFC 3550 §5.1).
+/// Each number is interpreted as the one nearest to the previous number. Up to half of the range may
+/// therefore be lost, or late, at a time: 32 768 packets with 16 bits (the number space of RTP, RFC 3550
+/// §5.1).
 ///
 /// # Example
 ///
@@ -20,19 +21,21 @@ pub struct SequenceUnwrapper {
 }
 
 impl SequenceUnwrapper {
-    /// The first number will be taken as it is.
+    /// The first number is taken without change.
     #[inline]
     pub const fn new() -> Self {
         Self { latest: None }
     }
 
-    /// A number of 16 bits. `None` where it lies before zero: sent before the first one received, across a wrap.
+    /// Unwraps 16 bits. `None` if the number is before zero: sent before the first one received, across a
+    /// wrap.
     #[inline]
     pub fn unwrap_u16(&mut self, sequence: u16) -> Option<u64> {
         self.unwrap(u64::from(sequence), |latest| i64::from(sequence.wrapping_sub(latest as u16) as i16))
     }
 
-    /// A number of 32 bits. `None` where it lies before zero: sent before the first one received, across a wrap.
+    /// Unwraps 32 bits. `None` if the number is before zero: sent before the first one received, across a
+    /// wrap.
     #[inline]
     pub fn unwrap_u32(&mut self, sequence: u32) -> Option<u64> {
         self.unwrap(u64::from(sequence), |latest| i64::from(sequence.wrapping_sub(latest as u32) as i32))
@@ -55,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_before_zero_are_refused_and_leave_no_trace() {
+    fn numbers_before_zero_are_rejected_without_effect() {
         let mut unwrapper = SequenceUnwrapper::new();
         assert_eq!(unwrapper.unwrap_u16(3), Some(3));
         assert_eq!(unwrapper.unwrap_u16(65_535), None);
@@ -64,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn steps_below_half_the_range_are_followed(
+        fn steps_below_half_the_range_are_unwrapped(
             start: u16, steps in prop::collection::vec(-30_000_i64..32_767, 0..300)
         ) {
             let (mut narrow, mut wide) = (SequenceUnwrapper::new(), SequenceUnwrapper::new());

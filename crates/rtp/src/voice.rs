@@ -1,4 +1,4 @@
-//! Voice codecs as RTP carries them: payload types, clocks, packet times and sizes.
+//! Voice codecs in RTP: payload types, clocks, packet times and sizes.
 //!
 //! # Example
 //!
@@ -18,12 +18,13 @@ use giusto_units::{DataRate, DataSize, TimeDelta};
 
 use crate::header::RTP_HEADER_BYTES;
 
-/// The packet time where none is asked for (RFC 3551 §4.2: the default packetization interval).
+/// Default packet time (RFC 3551 §4.2: the default packetization interval).
 pub const DEFAULT_PACKET_TIME: TimeDelta = TimeDelta::from_millis(20);
-/// The rate of Opus where none is asked for: within the 28 to 40 kbit/s of fullband speech (RFC 7587 §3.1.1).
+/// Default rate of Opus: within the 28 to 40 kbit/s of fullband speech (RFC 7587 §3.1.1).
 pub const DEFAULT_OPUS_RATE: DataRate = DataRate::from_bps(32_000);
 
-/// The sampling rate of G.711 and G.729, and by a historical error the RTP clock of G.722 (RFC 3551 §4.5.2).
+/// The sampling rate of G.711 and G.729 and, because of a historical error, the RTP clock of G.722 (RFC 3551
+/// §4.5.2).
 const TELEPHONE_RATE: u32 = 8_000;
 /// The RTP clock of Opus at every sampling rate (RFC 7587 §4.1).
 const OPUS_CLOCK: u32 = 48_000;
@@ -31,39 +32,39 @@ const OPUS_CLOCK: u32 = 48_000;
 const PCM_RATE: DataRate = DataRate::from_bps(64_000);
 /// The rate of G.729 (RFC 3551 §4.5.6: ten bytes in 10 ms).
 const G729_RATE: DataRate = DataRate::from_bps(8_000);
-/// Rates at which Opus works (RFC 6716 §2.1.1).
+/// Rates that Opus supports (RFC 6716 §2.1.1).
 const OPUS_RATES: std::ops::RangeInclusive<u64> = 6_000..=510_000;
-/// The longest Opus frame (RFC 6716 §3.2.1), behind one byte of table of contents.
-const OPUS_FRAME_MAX: u64 = 1_275;
+/// Maximum size of an Opus frame in bytes (RFC 6716 §3.2.1), without the table-of-contents byte.
+const MAX_OPUS_FRAME: u64 = 1_275;
 
-/// Why there is no such voice stream.
+/// Error of a voice stream description.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VoiceError {
     /// No codec has this name.
-    #[error("no voice codec \"{0}\": write one of g711 (pcmu), g711a (pcma), g729, g722, opus")]
+    #[error("unknown voice codec \"{0}\": use one of g711 (pcmu), g711a (pcma), g729, g722, opus")]
     Name(String),
-    /// The codec cannot fill packets of this length.
-    #[error("{profile} has no packets of {found}: write one of {known}")]
+    /// The codec does not support this packet time.
+    #[error("{profile}: packet time must be one of {known}, found {found}")]
     PacketTime {
         /// The codec.
         profile: VoiceProfile,
-        /// The packet time that was asked for.
+        /// The requested packet time.
         found: TimeDelta,
-        /// The packet times that it has.
+        /// The supported packet times.
         known: String,
     },
-    /// Opus does not work at this rate, or its frame would be longer than 1275 bytes.
-    #[error("opus at {found} does not fit packets of {packet_time}: the rate must be {least} to {most}")]
+    /// Opus does not support this rate, or its frame would be longer than 1275 bytes.
+    #[error("opus at {found} does not fit packets of {packet_time}: the rate must be {min} to {max}")]
     OpusRate {
-        /// The rate that was asked for.
+        /// The requested rate.
         found: DataRate,
         /// The packet time.
         packet_time: TimeDelta,
-        /// The lowest rate.
-        least: DataRate,
-        /// The highest rate with this packet time.
-        most: DataRate,
+        /// The minimum rate.
+        min: DataRate,
+        /// The maximum rate with this packet time.
+        max: DataRate,
     },
 }
 
@@ -90,11 +91,11 @@ pub enum VoiceProfile {
 }
 
 impl VoiceProfile {
-    /// Every codec.
+    /// All codecs.
     pub const ALL: [Self; 5] = [Self::G711Ulaw, Self::G711Alaw, Self::G729, Self::G722, Self::Opus];
 
-    /// The RTP payload type: static for all (RFC 3551 §6, Table 4) but Opus, which takes 111 of the dynamic range, as browsers
-    /// do.
+    /// The RTP payload type: static for all (RFC 3551 §6, Table 4) except Opus, which uses 111 of the dynamic
+    /// range, as browsers do.
     pub const fn payload_type(self) -> u8 {
         match self {
             Self::G711Ulaw => 0,
@@ -105,7 +106,8 @@ impl VoiceProfile {
         }
     }
 
-    /// Ticks of the RTP timestamp in a second. For G.722 it is 8000, half its sampling rate (RFC 3551 §4.5.2).
+    /// Ticks of the RTP timestamp per second. For G.722 it is 8000, half of its sampling rate (RFC 3551
+    /// §4.5.2).
     #[inline]
     pub const fn clock_rate(self) -> u32 {
         match self {
@@ -114,10 +116,11 @@ impl VoiceProfile {
         }
     }
 
-    /// The packet times that a source of this codec can have.
+    /// The packet times that the codec supports.
     ///
-    /// G.711, G.722 and G.729 pack any number of milliseconds or of frames up to 200 ms (RFC 3551 §4.2); here are the whole
-    /// tens in use. Opus has one frame in a packet here, of a duration of RFC 6716 §2.1.4.
+    /// G.711, G.722 and G.729 permit any number of milliseconds or frames up to 200 ms (RFC 3551 §4.2); this
+    /// list has the multiples of 10 ms in use. Opus has one frame per packet here, with a duration of RFC
+    /// 6716 §2.1.4.
     pub const fn packet_times(self) -> &'static [TimeDelta] {
         const TENS: &[TimeDelta] = &[
             TimeDelta::from_millis(10),
@@ -142,11 +145,11 @@ impl VoiceProfile {
         }
     }
 
-    /// How much of the future the encoder waits for, beyond the packet itself.
+    /// Look-ahead of the encoder, in addition to the packet itself.
     ///
     /// | codec | look-ahead | source |
     /// |---|---|---|
-    /// | G.711 | none | one sample is coded by itself |
+    /// | G.711 | none | samples are coded independently |
     /// | G.729 | 5 ms | G.729 §2.1 |
     /// | G.722 | 1.4375 ms | derived: two filter banks of 24 coefficients (G.722 Table 11) delay 23 samples of 16 kHz |
     /// | Opus | 6.5 ms | libopus, default application: 312 samples of 48 kHz |
@@ -178,11 +181,11 @@ impl fmt::Display for VoiceProfile {
 
 impl FromStr for VoiceProfile {
     type Err = VoiceError;
-    /// Reads a codec's name, in capitals or not: `g711` (`g711u`, `pcmu`), `g711a` (`pcma`), `g729`, `g722`, `opus`.
+    /// Reads a codec's name, in any case: `g711` (`g711u`, `pcmu`), `g711a` (`pcma`), `g729`, `g722`, `opus`.
     ///
     /// # Errors
     ///
-    /// [`VoiceError::Name`] names those that are known.
+    /// [`VoiceError::Name`] lists the known names.
     fn from_str(text: &str) -> Result<Self, VoiceError> {
         match text.trim().to_ascii_lowercase().as_str() {
             "g711" | "g711u" | "pcmu" => Ok(Self::G711Ulaw),
@@ -195,7 +198,7 @@ impl FromStr for VoiceProfile {
     }
 }
 
-/// A codec with a packet time, and for Opus a rate: valid once it exists.
+/// A codec with a packet time and, for Opus, a rate. Always valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct VoiceFormat {
@@ -219,7 +222,7 @@ impl VoiceFormat {
     ///
     /// # Errors
     ///
-    /// [`VoiceError::PacketTime`] names the packet times that the codec has.
+    /// [`VoiceError::PacketTime`] lists the packet times that the codec supports.
     pub fn with_packet_time(profile: VoiceProfile, packet_time: TimeDelta) -> Result<Self, VoiceError> {
         if !profile.packet_times().contains(&packet_time) {
             let known: Vec<_> = profile.packet_times().iter().map(ToString::to_string).collect();
@@ -228,7 +231,7 @@ impl VoiceFormat {
         Ok(Self { packet_time, ..Self::new(profile) })
     }
 
-    /// Opus at `rate`, the byte of table of contents included, with packets of `packet_time`.
+    /// Opus at `rate`, including the table-of-contents byte, with packets of `packet_time`.
     ///
     /// # Errors
     ///
@@ -236,14 +239,14 @@ impl VoiceFormat {
     /// whose frame would be longer than 1275 bytes (§3.2.1).
     pub fn opus(rate: DataRate, packet_time: TimeDelta) -> Result<Self, VoiceError> {
         let format = Self { rate, ..Self::with_packet_time(VoiceProfile::Opus, packet_time)? };
-        let longest = DataSize::from_bytes(1 + OPUS_FRAME_MAX);
-        let most = DataRate::of(longest, packet_time).map_or(0, DataRate::as_bps).min(*OPUS_RATES.end());
-        if !(*OPUS_RATES.start()..=most).contains(&rate.as_bps()) {
+        let longest = DataSize::from_bytes(1 + MAX_OPUS_FRAME);
+        let max = DataRate::of(longest, packet_time).map_or(0, DataRate::as_bps).min(*OPUS_RATES.end());
+        if !(*OPUS_RATES.start()..=max).contains(&rate.as_bps()) {
             return Err(VoiceError::OpusRate {
                 found: rate,
                 packet_time,
-                least: DataRate::from_bps(*OPUS_RATES.start()),
-                most: DataRate::from_bps(most),
+                min: DataRate::from_bps(*OPUS_RATES.start()),
+                max: DataRate::from_bps(max),
             });
         }
         Ok(format)
@@ -255,32 +258,32 @@ impl VoiceFormat {
         self.profile
     }
 
-    /// The time from one packet to the next.
+    /// The packet time.
     #[inline]
     pub const fn packet_time(&self) -> TimeDelta {
         self.packet_time
     }
 
-    /// The payload of one packet, without the RTP header: 160 bytes for 20 ms of G.711.
+    /// The payload size of one packet, without the RTP header: 160 bytes for 20 ms of G.711.
     #[inline]
     pub fn payload_size(&self) -> DataSize {
         self.rate.size_in(self.packet_time)
     }
 
-    /// One packet with its RTP header.
+    /// The size of one packet with its RTP header.
     #[inline]
     pub fn packet_size(&self) -> DataSize {
         self.payload_size() + DataSize::from_bytes(RTP_HEADER_BYTES as u64)
     }
 
-    /// By how much the RTP timestamp grows from one packet to the next: 160 for 20 ms of G.711, 960 for 20 ms of Opus.
+    /// Increment of the RTP timestamp per packet: 160 for 20 ms of G.711, 960 for 20 ms of Opus.
     #[inline]
     pub fn timestamp_step(&self) -> u32 {
         let ticks = i64::from(self.profile.clock_rate()) * self.packet_time.as_nanos() / 1_000_000_000;
         ticks as u32
     }
 
-    /// The rate of the payloads alone.
+    /// The rate of the payloads without headers.
     #[inline]
     pub fn payload_rate(&self) -> DataRate {
         DataRate::of(self.payload_size(), self.packet_time).unwrap_or(DataRate::ZERO)
@@ -292,17 +295,18 @@ impl VoiceFormat {
         DataRate::of(self.packet_size(), self.packet_time).unwrap_or(DataRate::ZERO)
     }
 
-    /// What coding adds to the delay from mouth to ear at the least: the packet's own length and the look-ahead (ITU-T G.114
-    /// (05/2003) Annex A, coding itself taken to need no time).
+    /// Minimum mouth-to-ear delay due to coding: the packet time and the look-ahead (ITU-T G.114 (05/2003)
+    /// Annex A, with a processing time of zero).
     #[inline]
     pub fn codec_delay(&self) -> TimeDelta {
         self.packet_time + self.profile.look_ahead()
     }
 
-    /// The first byte of an Opus packet (RFC 6716 §3.1): mono, one frame.
+    /// The table-of-contents byte of an Opus packet (RFC 6716 §3.1): mono, one frame.
     ///
-    /// Fullband, as the default rate is for: CELT (configurations 28 and 29) below 10 ms, hybrid (14 and 15) at 10 and 20 ms,
-    /// SILK wideband (10 and 11) at 40 and 60 ms, for only SILK has frames that long (Table 2).
+    /// Fullband, which the default rate is for: CELT (configurations 28 and 29) below 10 ms, hybrid (14 and
+    /// 15) at 10 and 20 ms, SILK wideband (10 and 11) at 40 and 60 ms, because only SILK has such long frames
+    /// (Table 2).
     pub fn opus_table_of_contents(&self) -> u8 {
         let configuration: u8 = match self.packet_time.as_nanos() / 100_000 {
             25 => 28,
@@ -355,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_read_back_and_an_unknown_one_is_told_the_known() {
+    fn an_unknown_name_gives_an_error_with_the_known_codecs() {
         for profile in VoiceProfile::ALL {
             assert_eq!(profile.to_string().parse(), Ok(profile));
         }
@@ -365,16 +369,16 @@ mod tests {
         let message = "gsm".parse::<VoiceProfile>().unwrap_err().to_string();
         assert_eq!(
             message,
-            r#"no voice codec "gsm": write one of g711 (pcmu), g711a (pcma), g729, g722, opus"#
+            r#"unknown voice codec "gsm": use one of g711 (pcmu), g711a (pcma), g729, g722, opus"#
         );
     }
 
     #[test]
-    fn a_packet_time_that_the_codec_lacks_is_refused_with_those_it_has() {
+    fn an_unsupported_packet_time_lists_the_supported_ones() {
         let error = VoiceFormat::with_packet_time(VoiceProfile::G729, TimeDelta::from_millis(15));
         assert_eq!(
             error.unwrap_err().to_string(),
-            "g729 has no packets of 15 ms: write one of 10 ms, 20 ms, 30 ms, 40 ms, 60 ms, 80 ms, 100 ms"
+            "g729: packet time must be one of 10 ms, 20 ms, 30 ms, 40 ms, 60 ms, 80 ms, 100 ms, found 15 ms"
         );
         let opus = |kbps: u64, millis| {
             VoiceFormat::opus(DataRate::from_bps(kbps * 1000), TimeDelta::from_millis(millis))

@@ -1,4 +1,4 @@
-//! Frames go in at one end and come out at the other, whole and once.
+//! Frames sent at one end arrive at the other, complete and once.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
 
@@ -58,20 +58,21 @@ fn receiver(kind: Algorithm) -> MediaReceiver {
     MediaReceiver::new(config).unwrap()
 }
 
-/// Probabilities of what happens to a datagram. One way takes 30 ms, or up to 60 ms if it is reordered.
+/// Probabilities of loss, duplication and reordering. The one-way delay is 30 ms, and up to 60 ms for
+/// reordered datagrams.
 #[derive(Debug, Clone, Copy, Default)]
 struct Link {
     loss: f64,
     duplication: f64,
     reordering: f64,
-    /// Whether payloads are carried as bytes, as by a socket.
+    /// Whether payloads are converted to bytes, as by a socket.
     as_bytes: bool,
 }
 
-/// A frame to be pushed: when, to which stream, and its bytes.
+/// A frame to push: time, stream, and bytes.
 type Pushed = (Timestamp, usize, Payload);
 
-/// What was sent, and what came out.
+/// Results: what was sent, and what was received.
 #[derive(Debug, Default)]
 struct Outcome {
     sent: Vec<(Timestamp, usize, DataSize)>,
@@ -79,7 +80,7 @@ struct Outcome {
     frames: Vec<FrameArrival>,
 }
 
-/// Pushes all frames, and runs until the last of them has been given up or delivered.
+/// Pushes all frames, and runs until the last of them is delivered or dropped.
 fn run(kind: Algorithm, link: Link, pushed: &[Pushed]) -> Outcome {
     let mut ends =
         [MediaEndpoint::new(Some(sender(kind)), None), MediaEndpoint::new(None, Some(receiver(kind)))];
@@ -138,11 +139,11 @@ fn run(kind: Algorithm, link: Link, pushed: &[Pushed]) -> Outcome {
     outcome
 }
 
-/// Video frames of up to 12 kB each 33 ms, and audio frames of up to 200 bytes each 20 ms, of random bytes.
+/// Video frames of up to 12 kB every 33 ms, and audio frames of up to 200 bytes every 20 ms, of random bytes.
 fn random_frames(count: usize) -> Vec<Pushed> {
     let mut random = StdRng::seed_from_u64(1);
-    let mut bytes = |most: usize| {
-        let mut bytes = vec![0; random.random_range(1..=most)];
+    let mut bytes = |max: usize| {
+        let mut bytes = vec![0; random.random_range(1..=max)];
         random.fill_bytes(&mut bytes);
         Payload::from(bytes)
     };
@@ -156,7 +157,7 @@ fn random_frames(count: usize) -> Vec<Pushed> {
         .collect()
 }
 
-/// The pushed frame that each frame came from; panics if there is none, or if it came twice.
+/// The pushed frame for each received frame; panics if there is none, or if it was received twice.
 fn matched(pushed: &[Pushed], frames: &[FrameArrival]) -> Vec<usize> {
     let mut places = Vec::new();
     for frame in frames {
@@ -172,7 +173,7 @@ fn matched(pushed: &[Pushed], frames: &[FrameArrival]) -> Vec<usize> {
 }
 
 #[test]
-fn all_frames_come_out_if_nothing_is_lost() {
+fn without_loss_all_frames_arrive() {
     let pushed = random_frames(200);
     for kind in [algorithm("fixed"), algorithm("gcc:libwebrtc+giusto"), algorithm("scream:v2")] {
         for link in [
@@ -181,7 +182,7 @@ fn all_frames_come_out_if_nothing_is_lost() {
         ] {
             let frames = run(kind, link, &pushed).frames;
             assert_eq!(matched(&pushed, &frames).len(), 400, "{kind}");
-            // The numbers give the order in which they were pushed.
+            // The numbers are in the order in which the frames were pushed.
             let mut video: Vec<_> = frames.iter().filter(|frame| frame.ssrc == 1).collect();
             video.sort_by_key(|frame| frame.sequence);
             let ticks = video.iter().map(|frame| frame.rtp_timestamp.wrapping_sub(0xffff_fff0));
@@ -191,19 +192,20 @@ fn all_frames_come_out_if_nothing_is_lost() {
 }
 
 #[test]
-fn frames_over_a_bad_link_are_whole_and_unique() {
+fn frames_over_a_bad_link_are_complete_and_unique() {
     let pushed = random_frames(200);
     for kind in [algorithm("fixed"), algorithm("gcc:libwebrtc+giusto"), algorithm("scream:v2")] {
         let link = Link { loss: 0.05, duplication: 0.1, reordering: 0.2, as_bytes: true };
         let frames = run(kind, link, &pushed).frames;
         let count = matched(&pushed, &frames).len();
-        // Audio loses one frame in 20, video of five packets about one in four and some behind them.
+        // Audio loses one frame in 20, video with five packets per frame about one in four and some following
+        // frames.
         assert!((250..390).contains(&count), "{kind}: {count} of 400");
     }
 }
 
 #[test]
-fn frames_that_cannot_be_carried_are_refused() {
+fn frames_that_do_not_fit_are_rejected() {
     let mut sender = sender(algorithm("fixed"));
     let mut push = |stream, size: u64| {
         let payload = Payload::zeros(DataSize::from_bytes(size));
@@ -222,7 +224,7 @@ fn frames_that_cannot_be_carried_are_refused() {
 }
 
 #[test]
-fn a_pushed_frame_leaves_without_waiting_for_a_timeout() {
+fn a_pushed_frame_is_sent_without_a_timeout() {
     let mut sender = sender(algorithm("fixed"));
     let payload = Payload::from(vec![7; 100]);
     let frame = Frame { captured: ms(0), media_timestamp: 0, payload, key: true };

@@ -1,4 +1,4 @@
-//! The seeds of the fuzz targets, replayed; and random bytes through the same code.
+//! Replays the seeds of the fuzz targets, and runs the same code with random bytes.
 
 #[path = "../../../fuzz/bodies.rs"]
 mod bodies;

@@ -1,4 +1,4 @@
-//! The two ends of a session across a network of queues, on a virtual clock.
+//! The two ends of a measurement session over a simulated network, on a virtual clock.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::{
@@ -42,16 +42,16 @@ fn receiver_config() -> ReceiverConfig {
     ReceiverConfig::new([3; 32], ClockIdentity::default())
 }
 
-/// One receiver, and the senders that speak to it; every datagram takes a millisecond.
+/// One receiver and its senders; every datagram takes 1 ms.
 struct Net {
     now: Timestamp,
     receiver: Receiver,
-    /// What came in and what went out, per address, as seen from the receiver.
+    /// Bytes received and sent by the receiver.
     bytes_in: u64,
     bytes_out: u64,
-    /// What came in less what went out, for each address.
+    /// Bytes received minus bytes sent, per address.
     budget: BTreeMap<SocketAddr, i64>,
-    /// Drops the datagrams of these ordinal numbers, both ways counted together.
+    /// Indices of the datagrams to drop, counted over both directions.
     lost: Vec<usize>,
     carried: usize,
     closed: Vec<Stream>,
@@ -102,7 +102,7 @@ impl Net {
         }
     }
 
-    /// What the receiver says, to whom.
+    /// Datagrams of the receiver, with their destinations.
     fn answers(&mut self) -> VecDeque<(SocketAddr, Vec<u8>)> {
         let mut answers = VecDeque::new();
         while let Some(transmit) = self.receiver.poll_transmit() {
@@ -115,7 +115,7 @@ impl Net {
         answers
     }
 
-    /// Lets `sender` and the receiver speak for `time`; gives what happened to the sender.
+    /// Runs `sender` and the receiver for `time`. Returns the sender's events.
     fn converse(&mut self, from: SocketAddr, sender: &mut Sender, time: TimeDelta) -> Vec<SenderEvent> {
         let end = self.now + time;
         let mut events = Vec::new();
@@ -151,7 +151,7 @@ impl Net {
         events
     }
 
-    /// Opens a stream and gives its token.
+    /// Opens a stream and returns its token.
     fn open(&mut self, from: SocketAddr) -> (Sender, StreamToken) {
         let nonce = u64::from(from.port());
         let mut sender = Sender::new(self.now, SenderConfig::new(request(), nonce));
@@ -182,7 +182,7 @@ fn figures(packets: u64) -> SenderFigures {
 }
 
 #[test]
-fn a_stream_is_opened_measured_and_ended() {
+fn a_stream_is_opened_measured_and_finished() {
     let mut net = Net::new(receiver_config());
     let from = address(5000);
     let (mut sender, token) = net.open(from);
@@ -208,7 +208,7 @@ fn a_stream_is_opened_measured_and_ended() {
 }
 
 #[test]
-fn the_sender_hears_the_figures_while_it_sends() {
+fn the_sender_receives_reports_while_sending() {
     let mut net = Net::new(receiver_config());
     let from = address(5000);
     let (mut sender, token) = net.open(from);
@@ -224,7 +224,7 @@ fn the_sender_hears_the_figures_while_it_sends() {
 }
 
 #[test]
-fn every_single_loss_of_a_control_message_is_mended() {
+fn any_single_lost_control_message_is_repeated() {
     for lost in 1..=12 {
         let mut net = Net::new(receiver_config());
         net.lost = vec![lost];
@@ -240,7 +240,7 @@ fn every_single_loss_of_a_control_message_is_mended() {
 }
 
 #[test]
-fn who_does_not_return_the_cookie_gets_one_shorter_answer_and_leaves_nothing() {
+fn without_the_cookie_there_is_one_answer_and_no_state() {
     let mut net = Net::new(receiver_config());
     for nonce in 0..1000 {
         net.deliver(address(6000), &Message::Hello { nonce }.encode(OPENING_BYTES));
@@ -249,8 +249,8 @@ fn who_does_not_return_the_cookie_gets_one_shorter_answer_and_leaves_nothing() {
     assert_eq!(answers.len(), 1000);
     assert!(net.bytes_out < net.bytes_in);
     assert_eq!(net.receiver.streams().count(), 0);
-    assert_eq!(net.receiver.next_timeout(), None, "an idle receiver waits for nothing");
-    // A cookie given to another address proves nothing.
+    assert_eq!(net.receiver.next_timeout(), None, "an idle receiver has no deadline");
+    // A cookie issued to another address is invalid.
     let Message::Challenge { nonce, cookie } = Message::decode(&answers[0].1).unwrap() else { panic!() };
     let open = Message::Open { nonce, cookie, request: request() }.encode(OPENING_BYTES);
     net.deliver(address(6001), &open);
@@ -259,14 +259,14 @@ fn who_does_not_return_the_cookie_gets_one_shorter_answer_and_leaves_nothing() {
 }
 
 #[test]
-fn an_unpadded_question_gets_no_answer() {
+fn an_unpadded_request_gets_no_answer() {
     let mut net = Net::new(receiver_config());
     net.deliver(address(6000), &Message::Hello { nonce: 1 }.encode(0));
     assert_eq!(net.answers().len(), 0);
 }
 
 #[test]
-fn hostile_datagrams_are_counted_and_touch_no_stream() {
+fn hostile_datagrams_are_counted_and_affect_no_stream() {
     let mut net = Net::new(receiver_config());
     let (from, other) = (address(5000), address(5001));
     let (_sender, token) = net.open(from);
@@ -416,7 +416,7 @@ fn caps_hold_and_silent_streams_are_forgotten() {
 }
 
 #[test]
-fn a_rate_above_the_cap_is_refused() {
+fn a_rate_above_the_limit_is_rejected() {
     let config = ReceiverConfig { max_rate: Some(DataRate::from_bps(RATE_BPS - 1)), ..receiver_config() };
     let mut net = Net::new(config);
     let mut sender = Sender::new(net.now, SenderConfig::new(request(), 1));
@@ -425,7 +425,7 @@ fn a_rate_above_the_cap_is_refused() {
 }
 
 #[test]
-fn a_receiver_that_is_not_there_or_disappears_is_told() {
+fn a_missing_receiver_is_reported() {
     let mut net = Net::new(receiver_config());
     net.lost = (1..10_000).collect();
     let mut sender = Sender::new(net.now, SenderConfig::new(request(), 1));
@@ -440,7 +440,7 @@ fn a_receiver_that_is_not_there_or_disappears_is_told() {
 }
 
 #[test]
-fn a_stopped_receiver_tells_its_senders() {
+fn a_stopped_receiver_notifies_its_senders() {
     let mut net = Net::new(receiver_config());
     let from = address(5000);
     let (mut sender, token) = net.open(from);
@@ -457,7 +457,7 @@ fn a_stopped_receiver_tells_its_senders() {
 }
 
 #[test]
-fn several_datagrams_at_once_are_measured_as_several() {
+fn datagrams_received_together_are_measured_separately() {
     let mut net = Net::new(receiver_config());
     let from = address(5000);
     let (_sender, token) = net.open(from);
@@ -483,7 +483,7 @@ fn several_datagrams_at_once_are_measured_as_several() {
 }
 
 #[test]
-fn an_unannounced_stream_is_measured_where_that_is_asked_for_and_never_answered() {
+fn unannounced_streams_are_measured_if_enabled() {
     let mut net = Net::new(ReceiverConfig { passive: Some(Passive::Raw), ..receiver_config() });
     for _ in 0..50 {
         net.deliver(address(9), b"anything");
@@ -516,7 +516,7 @@ enum Operation {
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         (1_u16..4, proptest::collection::vec(any::<u8>(), 0..80)).prop_map(|(port, mut bytes)| {
-            // Most begin as ours do, or nothing behind the first check is reached.
+            // Most datagrams begin with the giusto prefix; otherwise only the first check would be tested.
             for (place, byte) in bytes.iter_mut().zip(b"giu\x11") {
                 *place = *byte;
             }
@@ -534,16 +534,16 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 proptest! {
-    /// Whatever is said in whatever order: no panic, no more bytes out than in, no endless asking for time.
+    /// With any messages in any order: no panic, no more bytes sent than received, no endless deadlines.
     #[test]
     fn a_receiver_never_amplifies(operations in proptest::collection::vec(operation(), 0..120)) {
         let mut net = Net::new(receiver_config());
-        let mut heard: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
+        let mut received: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
         let mut tokens = [None; 4];
         for operation in operations {
             let mut say = |net: &mut Net, from: SocketAddr, bytes: Vec<u8>| {
                 net.deliver(from, &bytes);
-                heard.push((from, bytes));
+                received.push((from, bytes));
             };
             match operation {
                 Operation::Bytes(port, bytes) => say(&mut net, address(port), bytes),
@@ -551,7 +551,7 @@ proptest! {
                     say(&mut net, address(port), Message::Hello { nonce }.encode(pad));
                 }
                 Operation::Replay(index) => {
-                    if let Some((from, bytes)) = heard.get(index).cloned() {
+                    if let Some((from, bytes)) = received.get(index).cloned() {
                         net.deliver(from, &bytes);
                     }
                 }
@@ -575,13 +575,13 @@ proptest! {
                 }
                 Operation::Stop => net.receiver.stop(net.now),
             }
-            // A well-meaning client at each port goes along with what it is told.
+            // A correct client at each port follows the protocol.
             for (to, bytes) in net.answers() {
                 match Message::decode(&bytes) {
                     Ok(Message::Challenge { nonce, cookie }) => {
                         let open = Message::Open { nonce, cookie, request: request() }.encode(OPENING_BYTES);
                         net.deliver(to, &open);
-                        heard.push((to, open));
+                        received.push((to, open));
                     }
                     Ok(Message::Accepted { token, .. }) => tokens[to.port() as usize] = Some(token),
                     _ => {}

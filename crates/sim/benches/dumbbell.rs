@@ -1,4 +1,4 @@
-//! How many simulated seconds a second: TCP and constant-bit-rate traffic that share a bottleneck.
+//! Simulated seconds per second: TCP and constant-bit-rate traffic that share a bottleneck.
 
 use divan::{Bencher, counter::ItemsCount};
 use giusto_sim::{

@@ -1,4 +1,4 @@
-//! How many events and packets a second: the bare event queue, and a source, a link and a sink.
+//! Events and packets per second: the event queue alone, and a source, a link and a sink.
 
 use divan::{Bencher, counter::ItemsCount};
 use giusto_sim::{
@@ -18,7 +18,7 @@ fn main() {
     divan::main();
 }
 
-/// Each of so many sources schedules its next event when one leaves, at a time of its own.
+/// Each source schedules its next event when one has occurred, with its own period.
 #[divan::bench(args = [1, 10, 100, 1000], sample_count = 20)]
 fn bare_engine(bencher: Bencher<'_, '_>, sources: u64) {
     const EVENTS: u64 = 1_000_000;
@@ -29,7 +29,7 @@ fn bare_engine(bencher: Bencher<'_, '_>, sources: u64) {
         }
         for _ in 0..EVENTS {
             let Some((now, source)) = events.pop() else { break };
-            // Periods that have no common measure, so that the order keeps changing.
+            // Periods without a common divisor, so that the order keeps changing.
             events.schedule(now + TimeDelta::from_nanos(1_000_000 + 7919 * source as i64), source);
         }
         divan::black_box(events.now())

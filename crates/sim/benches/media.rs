@@ -1,4 +1,4 @@
-//! How many simulated seconds a second: an adaptive media session that fills its bottleneck.
+//! Simulated seconds per second: an adaptive media session that fills its bottleneck.
 
 use divan::{Bencher, counter::ItemsCount};
 use giusto_congestion::{Algorithm, Limits};
@@ -65,7 +65,7 @@ fn receiver(controller: Algorithm) -> EncodedEndpoint {
     EncodedEndpoint::new(MediaEndpoint::new(None, Some(receiver)), Vec::new())
 }
 
-/// A session over 2.8 Mbit/s and 50 ms with a queue of 300 ms; the way back is unlimited.
+/// A session over 2.8 Mbit/s and 50 ms with a queue of 300 ms; the return path is unlimited.
 fn call(controller: Algorithm) -> Simulation {
     let mut simulation = Simulation::new(1);
     let (camera, viewer) = (simulation.node("camera"), simulation.node("viewer"));

@@ -28,8 +28,8 @@ pub struct Packet {
     pub sent: Timestamp,
     /// Time at which it entered its current or last queue.
     pub queued: Timestamp,
-    /// Queueing delay since it was sent, over all links so far, in nanoseconds.
-    pub waited_ns: u64,
+    /// Total queueing delay on all links so far, in nanoseconds.
+    pub queue_delay_ns: u64,
     /// Reference to its content.
     pub body: BodyId,
     /// Number of links of its path that it has passed.

@@ -1,4 +1,4 @@
-//! A run: agents send, links carry, time leaps from event to event.
+//! A simulation run: agents send packets, links transport them, and time advances from event to event.
 
 use giusto_units::{TimeDelta, Timestamp};
 
@@ -11,11 +11,11 @@ use crate::{
     traffic::{Agent, Body},
 };
 
-/// An agent, by its place in the simulation.
+/// An agent, by its index in the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId(u32);
 
-/// A network, its traffic, and the time that it is there.
+/// A network, its traffic, and the current time.
 ///
 /// # Example
 ///
@@ -60,12 +60,13 @@ pub struct Simulation {
     agents: Vec<Armed<Box<dyn Agent>>>,
     flows: Vec<Flow>,
     bodies: Bodies,
-    /// How many agents have begun, and how far the run has come: where those begin that are added later.
+    /// Number of agents that have started, and the current end of the run, at which agents that are added
+    /// later start.
     begun: usize,
     reached: Timestamp,
 }
 
-/// Something with a deadline: it is woken by the earliest of the events that are on their way to it.
+/// A component with a deadline. The earliest of its scheduled events wakes it.
 #[derive(Debug)]
 struct Armed<T> {
     inner: T,
@@ -84,16 +85,16 @@ enum Wake {
     Agent(u32),
 }
 
-/// One direction of a conversation: its way, and what went through.
+/// One direction of a connection: its path and its counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// The links of its way, in order.
+    /// The links of its path, in order.
     pub path: Vec<LinkId>,
     /// Packets that its source sent.
     pub sent_packets: u64,
     /// Their bytes, all headers included.
     pub sent_bytes: u64,
-    /// Packets that reached the end, duplicates included.
+    /// Packets delivered at the destination, duplicates included.
     pub delivered_packets: u64,
     /// Their bytes, all headers included.
     pub delivered_bytes: u64,
@@ -101,7 +102,7 @@ pub struct Flow {
 }
 
 impl Simulation {
-    /// An empty network at time zero. All chance derives from `seed`.
+    /// An empty network at time zero, with this random seed.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -116,21 +117,21 @@ impl Simulation {
         }
     }
 
-    /// What all chance derives from.
+    /// Random seed.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The node called `name`; a new one if there was none.
+    /// The node called `name`, created if necessary.
     pub fn node(&mut self, name: &str) -> NodeId {
         self.network.node(name)
     }
 
-    /// Adds a link from one node to another. Its chance depends on the seed and its name.
+    /// Adds a link from one node to another. Its random numbers depend on the seed and its name.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] says what in `config` cannot be.
+    /// [`LinkError`] names the invalid part of `config`.
     pub fn add_link(
         &mut self,
         name: &str,
@@ -144,7 +145,7 @@ impl Simulation {
         Ok(id)
     }
 
-    /// Adds a flow along the shortest way.
+    /// Adds a flow along the shortest path.
     ///
     /// # Errors
     ///
@@ -154,7 +155,7 @@ impl Simulation {
         Ok(self.push_flow(path))
     }
 
-    /// Adds a flow along the way that `links` make.
+    /// Adds a flow along the path of `links`.
     ///
     /// # Errors
     ///
@@ -169,13 +170,13 @@ impl Simulation {
         FlowId(self.flows.len() as u32 - 1)
     }
 
-    /// Adds an agent; it may send as soon as the run begins or goes on.
+    /// Adds an agent, which may send when the run starts or continues.
     pub fn add_agent(&mut self, agent: Box<dyn Agent>) -> AgentId {
         self.agents.push(Armed::new(agent));
         AgentId(self.agents.len() as u32 - 1)
     }
 
-    /// Lets what comes out of `flow` go to `agent`. A flow that goes to no agent ends in nothing.
+    /// Delivers the packets of `flow` to `agent`. Packets of a flow without an agent are discarded.
     pub fn deliver(&mut self, flow: FlowId, agent: AgentId) {
         if let Some(flow) = self.flows.get_mut(flow.0 as usize) {
             flow.sink = Some(agent);
@@ -191,7 +192,7 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// If it is another simulation's.
+    /// If it belongs to another simulation.
     pub fn link(&self, link: LinkId) -> &Link {
         &self.links.get(link.0 as usize).expect("a link of this simulation").inner
     }
@@ -200,7 +201,7 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// If it is another simulation's.
+    /// If it belongs to another simulation.
     pub fn flow(&self, flow: FlowId) -> &Flow {
         self.flows.get(flow.0 as usize).expect("a flow of this simulation")
     }
@@ -209,13 +210,13 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// If it is another simulation's.
+    /// If it belongs to another simulation.
     pub fn agent(&self, agent: AgentId) -> &dyn Agent {
         &*self.agents.get(agent.0 as usize).expect("an agent of this simulation").inner
     }
 
-    /// Lets every agent tell `observer` what moves inside it.
-    pub fn tell_gauges(&self, now: Timestamp, observer: &mut impl Observer) {
+    /// Reports the gauges of every agent to `observer`.
+    pub fn report_gauges(&self, now: Timestamp, observer: &mut impl Observer) {
         for agent in &self.agents {
             agent.inner.gauges(&mut |flow, name, value| observer.on_gauge(now, flow, name, value));
         }
@@ -226,16 +227,16 @@ impl Simulation {
         self.events.now()
     }
 
-    /// How many events there were.
+    /// Number of events so far.
     pub fn events(&self) -> u64 {
         self.events.popped()
     }
 
-    /// Lets happen all that happens until `end`, this moment included. It can be continued afterwards.
+    /// Processes all events up to and including `end`. Can be called again with a later end.
     ///
     /// # Panics
     ///
-    /// If a link lost count of its packets, which is a bug.
+    /// If a link does not conserve packets, which is a bug.
     pub fn run_until(&mut self, end: Timestamp, observer: &mut impl Observer) {
         let newcomers = self.begun as u32..self.agents.len() as u32;
         self.begun = self.agents.len();
@@ -248,7 +249,7 @@ impl Simulation {
                 Wake::Agent(place) => self.wake_agent(now, place, observer),
             }
         }
-        // A run without an end has come as far as its last event.
+        // A run without an end has reached the time of its last event.
         let end = if end < Timestamp::MAX { end } else { self.now() };
         self.reached = self.reached.max(end);
         for (link, ends) in self.links.iter().zip(self.network.links()) {
@@ -273,7 +274,7 @@ impl Simulation {
         self.settle_link(now, place);
     }
 
-    /// Forgets what a link dropped, and sees to it that it is woken in time.
+    /// Releases the packets that a link dropped, and schedules its next event.
     fn settle_link(&mut self, now: Timestamp, place: u32) {
         let Some(link) = self.links.get_mut(place as usize) else { return };
         self.bodies.copy(&mut link.inner);
@@ -293,14 +294,14 @@ impl Simulation {
         self.drain_agent(now, place, observer);
     }
 
-    /// Sends what an agent has to send, and sees to it that it is woken in time.
+    /// Sends the packets of an agent, and schedules its next deadline.
     fn drain_agent(&mut self, now: Timestamp, place: u32, observer: &mut impl Observer) {
         while let Some(agent) = self.agents.get_mut(place as usize) {
             while let Some(note) = agent.inner.poll_note() {
                 observer.on_note(now, &note);
             }
             let Some(transmit) = agent.inner.poll_transmit(now) else {
-                // An agent that names a moment that is not to come would never be woken again.
+                // An agent whose deadline is not in the future would never be woken again.
                 let next = agent.inner.poll_timeout().map(|next| next.max(now + TimeDelta::from_nanos(1)));
                 if let Some(next) = next.filter(|&next| next < agent.at) {
                     agent.at = next;
@@ -315,7 +316,7 @@ impl Simulation {
                 sequence: flow.sent_packets,
                 sent: now,
                 queued: now,
-                waited_ns: 0,
+                queue_delay_ns: 0,
                 body: self.bodies.keep(transmit.body),
                 hop: 0,
                 ecn: transmit.ecn,
@@ -327,7 +328,7 @@ impl Simulation {
         }
     }
 
-    /// `packet` came out of a link: on to the next one, or to its agent.
+    /// Passes a packet that left a link to the next link or to its agent.
     fn forward(&mut self, now: Timestamp, packet: Packet, observer: &mut impl Observer) {
         let Some(flow) = self.flows.get_mut(packet.flow.0 as usize) else { return };
         if usize::from(packet.hop) < flow.path.len() {
@@ -347,7 +348,7 @@ impl Simulation {
         self.drain_agent(now, place, observer);
     }
 
-    /// `packet` enters the link that its way has next.
+    /// Passes `packet` to the next link of its path.
     fn offer(&mut self, now: Timestamp, packet: Packet, observer: &mut impl Observer) {
         let link =
             self.flows.get(packet.flow.0 as usize).and_then(|flow| flow.path.get(usize::from(packet.hop)));
@@ -359,7 +360,7 @@ impl Simulation {
     }
 }
 
-/// The content of the packets on their way.
+/// The contents of the packets in the network.
 #[derive(Debug, Default)]
 struct Bodies {
     kept: Vec<Kept>,
@@ -369,12 +370,12 @@ struct Bodies {
 #[derive(Debug)]
 struct Kept {
     body: Body,
-    /// How many packets carry it.
+    /// Number of packets that refer to it.
     copies: u32,
 }
 
 impl Bodies {
-    /// Keeps `body` for a packet.
+    /// Stores `body` for a packet.
     fn keep(&mut self, body: Body) -> BodyId {
         if body == Body::None {
             return BodyId::NONE;
@@ -399,7 +400,7 @@ impl Bodies {
         }
     }
 
-    /// What a packet carried that is no more.
+    /// Releases the content of a packet that has left the network.
     fn release(&mut self, id: BodyId) -> Body {
         let Some(kept) = self.kept.get_mut(id.0 as usize) else { return Body::None };
         kept.copies -= 1;

@@ -1,76 +1,76 @@
-//! What happens in a simulation, as one ordered stream of typed events.
+//! The events of a simulation as one ordered, typed stream.
 //!
-//! Summaries, plots and files derive from this stream. Who wants to see it implements [`Observer`]; who does not passes `()`,
-//! and nothing is computed for it.
+//! Statistics, plots and files are computed from this stream. An observer implements [`Observer`]; without
+//! one, `()` is passed, and no events are created.
 
 use giusto_congestion::Decision;
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use crate::packet::{DropReason, FlowId, LinkId, Packet};
 
-/// Something that happened to a packet.
+/// An event of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
     /// Its source sent it.
     Sent {
-        /// Which.
+        /// The packet.
         packet: Packet,
     },
-    /// A link took it into its queue.
+    /// A link enqueued it.
     Queued {
-        /// Where.
+        /// The link.
         link: LinkId,
-        /// Which.
+        /// The packet.
         packet: Packet,
-        /// What waits there now, this packet included.
-        waiting: Waiting,
+        /// The backlog afterwards, this packet included.
+        backlog: Backlog,
     },
-    /// A link began to transmit it.
+    /// A link started to transmit it.
     Dequeued {
-        /// Where.
+        /// The link.
         link: LinkId,
-        /// Which.
+        /// The packet.
         packet: Packet,
-        /// How long it waited there.
+        /// Its queueing delay at this link.
         sojourn: TimeDelta,
-        /// What still waits there.
-        waiting: Waiting,
+        /// The backlog afterwards.
+        backlog: Backlog,
     },
     /// A queue marked it: congestion experienced.
     Marked {
-        /// Where.
+        /// The link.
         link: LinkId,
-        /// Which.
+        /// The packet.
         packet: Packet,
     },
-    /// A link made a copy of it, which travels from there on by itself.
+    /// A link made a copy of it, which is a separate packet from there on.
     Duplicated {
-        /// Where.
+        /// The link.
         link: LinkId,
-        /// Which.
+        /// The packet.
         packet: Packet,
     },
-    /// It will not arrive.
+    /// It was dropped.
     Dropped {
-        /// Where.
+        /// The link.
         link: LinkId,
-        /// Which.
+        /// The packet.
         packet: Packet,
-        /// Why.
+        /// The reason.
         reason: DropReason,
-        /// What waits there now.
-        waiting: Waiting,
+        /// The backlog afterwards.
+        backlog: Backlog,
     },
     /// It reached the end of its path.
     Delivered {
-        /// Which.
+        /// The packet.
         packet: Packet,
     },
 }
 
 impl Event {
-    /// The packet that it happened to.
+    /// The packet of the event.
     pub const fn packet(&self) -> &Packet {
         match self {
             Self::Sent { packet }
@@ -83,7 +83,7 @@ impl Event {
         }
     }
 
-    /// The link at which it happened; what happens at the ends of a path happens at none.
+    /// The link of the event; `None` for events at the ends of a path.
     pub const fn link(&self) -> Option<LinkId> {
         match self {
             Self::Queued { link, .. }
@@ -96,55 +96,55 @@ impl Event {
     }
 }
 
-/// Something that happened inside an agent.
+/// An event inside an agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Note {
-    /// A congestion controller has decided.
+    /// A decision of a congestion controller.
     Decided {
-        /// For which flow.
+        /// The flow.
         flow: FlowId,
-        /// What, and why.
+        /// The decision and its cause.
         decision: Decision,
     },
-    /// A frame arrived whole.
+    /// A frame arrived complete.
     Frame {
-        /// On which flow.
+        /// The flow.
         flow: FlowId,
-        /// Of which of its streams.
+        /// The stream.
         ssrc: u32,
-        /// From its capture until then, if it can be told.
+        /// Frame delay, from its capture, if known.
         delay: Option<TimeDelta>,
         /// Its size.
         size: DataSize,
     },
-    /// TCP handed data to the application, in order.
+    /// TCP delivered in-order data to the application.
     Received {
-        /// On which flow.
+        /// The flow.
         flow: FlowId,
-        /// How much.
+        /// The amount of data.
         size: DataSize,
     },
-    /// A frame was not encoded, since packets had waited at the sender for too long.
+    /// A frame was not encoded, because the sender's queue was too old.
     Skipped {
-        /// On which flow.
+        /// The flow.
         flow: FlowId,
-        /// Of which of its streams.
+        /// The stream.
         ssrc: u32,
     },
-    /// What had waited at the sender for too long was thrown away.
+    /// Packets were discarded at the sender, because they were queued for too long.
     Discarded {
-        /// On which flow.
+        /// The flow.
         flow: FlowId,
-        /// Of which of its streams.
+        /// The stream.
         ssrc: u32,
-        /// How many packets.
+        /// Number of packets.
         packets: u64,
     },
 }
 
 impl Note {
-    /// The flow that it is about.
+    /// The flow of the note.
     pub const fn flow(&self) -> FlowId {
         match *self {
             Self::Decided { flow, .. }
@@ -156,38 +156,38 @@ impl Note {
     }
 }
 
-/// What waits in a queue.
+/// Content of a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Waiting {
+pub struct Backlog {
     /// Packets.
     pub packets: u64,
-    /// Their sizes.
+    /// Their total size.
     pub size: DataSize,
 }
 
-/// Sees every event, in order.
+/// Receives every event, in order.
 pub trait Observer {
-    /// `event` happened at `now`.
+    /// Handles `event` at `now`.
     fn on_event(&mut self, now: Timestamp, event: &Event);
 
-    /// An agent tells of `flow` that `name`, with its unit, is `value` at `now`.
+    /// Handles the report of an agent at `now` that `name`, with its unit, has the value `value` for `flow`.
     fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
         let _ = (now, flow, name, value);
     }
 
-    /// `note` was made by an agent at `now`.
+    /// Handles a `note` of an agent at `now`.
     fn on_note(&mut self, now: Timestamp, note: &Note) {
         let _ = (now, note);
     }
 
-    /// Whether it looks at all: an event that nobody watches is not made.
+    /// Whether it uses events. If not, no events are created.
     #[inline]
     fn watches(&self) -> bool {
         true
     }
 }
 
-/// Sees nothing, and costs nothing.
+/// Ignores all events.
 impl Observer for () {
     #[inline]
     fn on_event(&mut self, _now: Timestamp, _event: &Event) {}
@@ -267,7 +267,7 @@ impl<O: Observer> Observer for Option<O> {
     }
 }
 
-/// Keeps every event, in order.
+/// Stores every event, in order.
 impl Observer for Vec<(Timestamp, Event)> {
     fn on_event(&mut self, now: Timestamp, event: &Event) {
         self.push((now, *event));

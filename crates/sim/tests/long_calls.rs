@@ -1,4 +1,4 @@
-//! Calls of a day, with clocks that disagree: every counter on the wire wraps, and nothing may collapse or run away.
+//! Calls of a day with different clocks: every counter on the wire wraps, and the rate must stay stable.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
@@ -17,15 +17,15 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 const SCREAMS: [&str; 3] = ["scream:rfc8298+giusto", "scream:d00+giusto", "scream:v2"];
 
-/// Ten packets a second: the sound of a day is most of what there is to simulate.
-const SOUND: AudioConfig =
+/// Ten packets per second: the audio of a day takes most of the simulation time.
+const AUDIO: AudioConfig =
     AudioConfig { rate: DataRate::from_bps(20_000), packet_time: TimeDelta::from_millis(100), clock: 48_000 };
-/// The place of the pictures among the streams.
+/// Index of the video stream.
 const VIDEO: usize = 1;
-/// Of the link.
+/// Rate of the link.
 const RATE: DataRate = DataRate::from_bps(3_000_000);
 const DELAY: TimeDelta = TimeDelta::from_millis(50);
-/// What the link's queue holds.
+/// Capacity of the link's queue.
 const QUEUE: TimeDelta = TimeDelta::from_millis(300);
 const OVERHEAD: DataSize = DataSize::from_bytes(28);
 
@@ -41,10 +41,11 @@ fn sender(kind: Algorithm) -> EncodedEndpoint {
     let rate = |kbps: u64| DataRate::from_bps(kbps * 1000);
     let video =
         PerfectConfig { limits: RateRange::new(rate(100), rate(6000)).unwrap(), ..PerfectConfig::default() };
-    let audio = Audio::new(SOUND, Timestamp::ZERO).unwrap();
-    let sound = MediaStream { timestamp_offset: 7, ..MediaStream::audio(1, 111, 48_000, audio.target()) };
+    let audio = Audio::new(AUDIO, Timestamp::ZERO).unwrap();
+    let audio_stream =
+        MediaStream { timestamp_offset: 7, ..MediaStream::audio(1, 111, 48_000, audio.target()) };
     let video = PerfectEncoder::new(video, Timestamp::ZERO).unwrap();
-    let pictures = MediaStream {
+    let video_stream = MediaStream {
         timestamp_offset: u32::MAX - 10,
         start_rate: video.target(),
         ..MediaStream::video(2, 96, video.limits())
@@ -55,7 +56,7 @@ fn sender(kind: Algorithm) -> EncodedEndpoint {
         ..MediaSenderConfig::default()
     };
     let limits = Limits { min: rate(100), start: rate(300), max: rate(6300) };
-    let sender = MediaSender::new(config, kind.build(limits), vec![sound, pictures]);
+    let sender = MediaSender::new(config, kind.build(limits), vec![audio_stream, video_stream]);
     EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), vec![Box::new(audio), Box::new(video)])
 }
 
@@ -71,13 +72,13 @@ fn receiver(kind: Algorithm) -> MediaEndpoint {
     MediaEndpoint::new(None, Some(MediaReceiver::new(config).unwrap()))
 }
 
-/// What came through the link between two moments.
+/// Data that passed the link between two times.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passed {
     bytes: u64,
     dropped: u64,
     packets: u64,
-    /// The sum of how long they queued, and the longest.
+    /// Sum and maximum of the queueing delays.
     queued: TimeDelta,
     longest: TimeDelta,
 }
@@ -92,11 +93,11 @@ impl Passed {
     }
 }
 
-/// A sender, a receiver with a clock of its own, and a link with a queue between them.
+/// A sender, a receiver with its own clock, and a link with a queue between them.
 struct Call {
     near: EncodedEndpoint,
     far: MediaEndpoint,
-    /// What the far clock shows.
+    /// Time on the receiver's clock.
     clock: fn(Timestamp) -> Timestamp,
     free: Timestamp,
     far_due: Option<Timestamp>,
@@ -119,7 +120,7 @@ impl Call {
         }
     }
 
-    /// Runs on until then; gives what has passed since.
+    /// Runs until the given time. Returns what has passed the link since the last call.
     fn run(&mut self, until: Timestamp) -> Passed {
         self.passed = Passed::default();
         loop {
@@ -138,7 +139,7 @@ impl Call {
             if self.far.poll_timeout().is_some_and(|due| due <= (self.clock)(now)) {
                 self.far.handle_timeout((self.clock)(now));
             }
-            // When its clock will show what it waits for, nobody knows: it is asked in between.
+            // The time at which its clock reaches the deadline is unknown: it is polled in between.
             self.far_due = self.far.poll_timeout().map(|due| {
                 now + (due - (self.clock)(now))
                     .max(TimeDelta::from_millis(1))
@@ -176,21 +177,21 @@ impl Call {
     }
 }
 
-/// What has arrived on this way.
+/// Datagrams that have arrived in this direction.
 fn due(way: &mut VecDeque<(Timestamp, Datagram)>, now: Timestamp) -> Option<Datagram> {
     way.front().filter(|(due, _)| *due <= now)?;
     way.pop_front().map(|(_, datagram)| datagram)
 }
 
-/// Ten hours ahead, and 50 ppm fast: 4.3 s in a day.
+/// Ten hours ahead, and 50 ppm fast: 4.3 s per day.
 fn fast(now: Timestamp) -> Timestamp {
     let nanos = u128::from(now.as_nanos()) * 1_000_050 / 1_000_000 + 36_000_000_000_000;
     Timestamp::from_nanos(u64::try_from(nanos).unwrap())
 }
 
-/// A day in which a minute of pictures follows each 29 of sound alone. Sequence numbers wrap some fifteen times and those of the sound
-/// 13 times, RTP timestamps after 13 h, the clock of the feedback after 18 h (RFC 8888) or 13 h (the draft's), by the far clock 10 h
-/// earlier.
+/// A day in which one minute of video follows every 29 minutes of audio alone. Sequence numbers wrap about 15
+/// times, those of the audio 13 times; RTP timestamps after 13 h; the clock of the feedback after 18 h (RFC
+/// 8888) or 13 h (the draft's), which is 10 h earlier on the receiver's clock.
 fn a_day(kind: Algorithm, worst_queue_ms: f64) {
     let mut call = Call::new(kind, fast);
     let mut settled: Vec<f64> = Vec::new();
@@ -200,15 +201,17 @@ fn a_day(kind: Algorithm, worst_queue_ms: f64) {
         let rise = call.run(at(begin + 30));
         let after = call.run(at(begin + 60));
         call.near.set_paused(at(begin + 60), VIDEO, true);
-        let sound = call.run(at(begin + 1800));
-        // It was learned before that there is room: it is not found anew from the start rate, nor is it forgotten.
+        let audio = call.run(at(begin + 1800));
+        // The capacity was learned before: the rate neither restarts at the start rate nor is the estimate
+        // lost.
         assert!(rise.mbps(30) > 1.8, "{kind}, {hour}: {rise:?}");
         let queue = after.mean_queue_ms();
         assert!((1.0..worst_queue_ms).contains(&queue), "{kind}, {hour}: {queue} ms");
-        // Nobody takes what was learned in a minute for what is there after half an hour: no flood when pictures come back.
-        assert_eq!((rise.dropped, after.dropped, sound.dropped), (0, 0, 0), "{kind}, {hour}");
-        // Ten packets of sound and a report each second, and the pictures that were still on their way.
-        assert!((1740 * 11..1740 * 11 + 300).contains(&sound.packets), "{kind}, {hour}: {sound:?}");
+        // The estimate of a minute is not used unchanged half an hour later: there is no overload when video
+        // resumes.
+        assert_eq!((rise.dropped, after.dropped, audio.dropped), (0, 0, 0), "{kind}, {hour}");
+        // Ten audio packets and one report per second, and the video packets that were still in flight.
+        assert!((1740 * 11..1740 * 11 + 300).contains(&audio.packets), "{kind}, {hour}: {audio:?}");
         settled.push(after.mbps(30));
     }
     let mean = settled.iter().sum::<f64>() / settled.len() as f64;
@@ -217,24 +220,24 @@ fn a_day(kind: Algorithm, worst_queue_ms: f64) {
     assert!(mean > 1.8 && mean < 3.0, "{kind}: {mean} Mbit/s");
 }
 
-// Queues: d00 aims at 80 ms, RFC 8298 at 100, v2 at 30 to 60.
+// Queueing delays: d00 has a target of 80 ms, RFC 8298 of 100 ms, v2 of 30 to 60 ms.
 #[test]
-fn rfc8298_is_the_same_all_day() {
+fn rfc8298_is_stable_all_day() {
     a_day(algorithm("scream:rfc8298+giusto"), 100.0);
 }
 
 #[test]
-fn d00_is_the_same_all_day() {
+fn d00_is_stable_all_day() {
     a_day(algorithm("scream:d00+giusto"), 80.0);
 }
 
 #[test]
-fn v2_is_the_same_all_day() {
+fn v2_is_stable_all_day() {
     a_day(algorithm("scream:v2"), 60.0);
 }
 
-/// The far clock is set forwards by ten seconds after a minute, and back by seven after two: then it stands still for as long, for time
-/// does not run backwards.
+/// The receiver's clock is set forward by ten seconds after one minute, and back by seven after two. Since
+/// time does not run backwards, it then stands still for seven seconds.
 fn set_twice(now: Timestamp) -> Timestamp {
     let seconds = match now.as_nanos() / 1_000_000_000 {
         0..60 => 100,
@@ -244,13 +247,13 @@ fn set_twice(now: Timestamp) -> Timestamp {
     now + TimeDelta::from_seconds(seconds)
 }
 
-/// It is set forwards by 150 ms each 20 s: for as long as a queue could be.
+/// The clock is set forward by 150 ms every 20 s: as much as a queueing delay could be.
 fn set_by_little(now: Timestamp) -> Timestamp {
     now + TimeDelta::from_millis(150) * (now.as_nanos() / 20_000_000_000) as i64
 }
 
 #[test]
-fn a_far_clock_that_is_set_costs_nothing_but_the_time_for_which_it_stands_still() {
+fn a_clock_step_costs_only_the_time_it_stands_still() {
     for kind in SCREAMS.map(algorithm) {
         let parts = |clock: fn(Timestamp) -> Timestamp| -> Vec<f64> {
             let mut call = Call::new(kind, clock);
@@ -261,16 +264,16 @@ fn a_far_clock_that_is_set_costs_nothing_but_the_time_for_which_it_stands_still(
         for (clock, still) in [(set_twice as fn(_) -> _, Some(6)), (set_by_little, None)] {
             let set = parts(clock);
             for (place, (set_mbps, mbps)) in set.iter().zip(&steady).enumerate() {
-                // Seven seconds of 20 without feedback, and what it takes to rise again.
-                let least = if still == Some(place) { 0.2 } else { 0.85 };
-                assert!(*set_mbps > least * mbps, "{kind}, part {place}: {set:.2?} of {steady:.2?}");
+                // Seven of 20 seconds without feedback, and the time to recover.
+                let min = if still == Some(place) { 0.2 } else { 0.85 };
+                assert!(*set_mbps > min * mbps, "{kind}, part {place}: {set:.2?} of {steady:.2?}");
             }
         }
     }
 }
 
 #[test]
-fn clocks_that_drift_cost_little() {
+fn clock_drift_has_little_effect() {
     let clocks: [fn(Timestamp) -> Timestamp; 3] = [
         |now| now,
         |now| Timestamp::from_nanos(now.as_nanos() / 10_000 * 10_001),
@@ -286,7 +289,8 @@ fn clocks_that_drift_cost_little() {
         let [(mbps, queue, dropped), others @ ..] = half_an_hour;
         assert_eq!(dropped, 0, "{kind}");
         for (other, other_queue, dropped) in others {
-            // A drift that is not seen through makes the queue seem longer: then it is kept shorter, to the good of the first SCReAM.
+            // Drift that is not detected makes the queue appear longer. It is then kept shorter, which is an
+            // advantage for the SCReAM draft.
             assert!((0.95..1.2).contains(&(other / mbps)), "{kind}: {half_an_hour:.2?}");
             assert!((-25.0..10.0).contains(&(other_queue - queue)), "{kind}: {half_an_hour:.2?}");
             assert_eq!(dropped, 0, "{kind}");

@@ -1,4 +1,4 @@
-//! Two ends of a media session over a pipe that delays, loses, repeats and reorders.
+//! Two ends of a media session over a path that delays, loses, duplicates and reorders.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
 
@@ -29,7 +29,7 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_nanos(millis * 1_000_000)
 }
 
-/// A sender of audio and video, their encoders, and perhaps a receiver.
+/// A sender of audio and video, with encoders, and optionally a receiver.
 fn end(kind: Algorithm, first_ssrc: u32, receiver: Option<MediaReceiver>) -> EncodedEndpoint {
     let limits = RateRange::new(DataRate::from_bps(100_000), DataRate::from_bps(1_900_000)).unwrap();
     let video = PerfectConfig { limits, ..PerfectConfig::default() };
@@ -56,7 +56,7 @@ fn end(kind: Algorithm, first_ssrc: u32, receiver: Option<MediaReceiver>) -> Enc
     EncodedEndpoint::new(MediaEndpoint::new(Some(sender), receiver), vec![Box::new(audio), Box::new(video)])
 }
 
-/// An end without encoders.
+/// An endpoint without encoders.
 fn far(receiver: Option<MediaReceiver>) -> EncodedEndpoint {
     EncodedEndpoint::new(MediaEndpoint::new(None, receiver), Vec::new())
 }
@@ -73,7 +73,7 @@ fn receiver(kind: Algorithm, ssrc: u32) -> MediaReceiver {
     .unwrap()
 }
 
-/// What happens to each datagram.
+/// The effects of the path on each datagram.
 #[derive(Debug, Clone, Copy)]
 struct Pipe {
     rate: DataRate,
@@ -81,9 +81,9 @@ struct Pipe {
     loss: f64,
     repeats: f64,
     reorders: f64,
-    /// Nothing passes between these.
+    /// No datagram passes between these times.
     silence: (Timestamp, Timestamp),
-    /// A bit of a head is turned with this probability.
+    /// Probability that a bit of a head is inverted.
     damage: f64,
 }
 
@@ -194,19 +194,19 @@ impl Call {
     }
 
     fn frames(&self, ssrc: u32) -> usize {
-        let whole = |event: &&MediaEvent| matches!(event, MediaEvent::Frame(frame) if frame.ssrc == ssrc);
-        self.events[1].iter().filter(whole).count()
+        let complete = |event: &&MediaEvent| matches!(event, MediaEvent::Frame(frame) if frame.ssrc == ssrc);
+        self.events[1].iter().filter(complete).count()
     }
 }
 
 #[test]
-fn every_frame_arrives_whole_where_nothing_is_lost() {
+fn without_loss_every_frame_arrives_complete() {
     for kind in Algorithm::all() {
         let mut call = Call::one_way(kind, Pipe::default());
         call.run(at(10_000));
-        // 30 pictures a second, and a packet of sound each 20 ms; the last of each may be on their way.
-        assert!((297..=301).contains(&call.frames(11)), "{kind}: {} pictures", call.frames(11));
-        assert!((496..=501).contains(&call.frames(10)), "{kind}: {} packets of sound", call.frames(10));
+        // 30 video frames per second, and an audio packet every 20 ms; the last ones may be in flight.
+        assert!((297..=301).contains(&call.frames(11)), "{kind}: {} video frames", call.frames(11));
+        assert!((496..=501).contains(&call.frames(10)), "{kind}: {} audio packets", call.frames(10));
         let delays = call.events[1].iter().filter_map(|event| match event {
             MediaEvent::Frame(frame) if frame.ssrc == 11 => frame.delay,
             _ => None,
@@ -218,7 +218,7 @@ fn every_frame_arrives_whole_where_nothing_is_lost() {
 }
 
 #[test]
-fn the_two_directions_of_a_call_adapt_alone() {
+fn both_directions_of_a_call_adapt_independently() {
     let kind = algorithm("gcc:libwebrtc+giusto");
     let ends = [end(kind, 10, Some(receiver(kind, 3))), end(kind, 20, Some(receiver(kind, 4)))];
     let mut call = Call::new(ends, Pipe::default());
@@ -231,7 +231,7 @@ fn the_two_directions_of_a_call_adapt_alone() {
 }
 
 #[test]
-fn a_bye_ends_the_reports_and_what_was_received_is_still_told() {
+fn a_bye_ends_the_reports_after_a_last_one() {
     for kind in Algorithm::all() {
         let mut call = Call::one_way(kind, Pipe::default());
         call.run(at(3_000));
@@ -246,7 +246,7 @@ fn a_bye_ends_the_reports_and_what_was_received_is_still_told() {
 }
 
 #[test]
-fn silence_backs_off_and_it_recovers() {
+fn missing_feedback_reduces_the_rate_and_it_recovers() {
     for kind in Algorithm::all().filter(|kind| *kind != algorithm("fixed")) {
         let pipe = Pipe { silence: (at(10_000), at(25_000)), ..Pipe::default() };
         let mut call = Call::one_way(kind, pipe);
@@ -261,7 +261,7 @@ fn silence_backs_off_and_it_recovers() {
 }
 
 #[test]
-fn a_forged_report_does_not_hide_the_losses_of_those_that_follow() {
+fn a_forged_report_does_not_hide_later_losses() {
     use giusto_rtp::rtcp::{ReceiverReport, ReportBlock};
     let mut call = Call::one_way(algorithm("gcc:remb"), Pipe::default());
     call.run(at(20_000));
@@ -278,12 +278,12 @@ fn a_forged_report_does_not_hide_the_losses_of_those_that_follow() {
         ReceiverReport { ssrc: 3, blocks: vec![block] }.write(&mut bytes).unwrap();
         bytes
     };
-    let tell = |call: &mut Call, bytes: &[u8]| {
+    let deliver = |call: &mut Call, bytes: &[u8]| {
         let now = call.now;
         call.ends[0].handle_parts(now, bytes, &Payload::default(), Ecn::NotEct);
     };
-    tell(&mut call, &report(0x7fff_fffe, 0, 0));
-    // From now on half of everything is lost, and honest reports say so.
+    deliver(&mut call, &report(0x7fff_fffe, 0, 0));
+    // From now on half of all datagrams are lost, and correct reports say so.
     call.pipe.loss = 0.5;
     call.run(at(40_000));
     let after = call.target();
@@ -291,7 +291,7 @@ fn a_forged_report_does_not_hide_the_losses_of_those_that_follow() {
 }
 
 #[test]
-fn a_window_that_nothing_comes_back_for_opens_again() {
+fn a_window_without_feedback_opens_again() {
     #[derive(Debug, Default)]
     struct Windowed(giusto_congestion::Decision);
     impl giusto_congestion::Controller for Windowed {
@@ -328,10 +328,10 @@ fn a_window_that_nothing_comes_back_for_opens_again() {
     };
     let (in_flight, oldest) = sender(&call);
     assert!((18_000..=20_000).contains(&in_flight), "{in_flight}");
-    assert!(oldest <= TimeDelta::from_seconds(11), "what waits for too long is thrown away: {oldest:?}");
+    assert!(oldest <= TimeDelta::from_seconds(11), "old packets are discarded: {oldest:?}");
     let sent = call.sent[0];
     call.run(at(70_000));
-    // A window's worth of packets, and the reports of forty seconds.
+    // One window of packets, and the reports of forty seconds.
     assert!((10..200).contains(&(call.sent[0] - sent)), "{}", call.sent[0] - sent);
     assert!(sender(&call).0 <= 20_000);
 }
@@ -340,7 +340,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_the_pipe_does_the_rate_stays_within_its_limits(
+    fn the_rate_stays_within_its_limits_on_any_path(
         kind in prop::sample::select(Algorithm::all().collect::<Vec<_>>()),
         kbps in 50_u64..20_000,
         delay in 0_i64..400,

@@ -1,4 +1,4 @@
-//! A media sender on its own: what it sends, and what it makes of feedback.
+//! A media sender without a receiver: what it sends, and how it handles feedback.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
@@ -58,12 +58,12 @@ fn encoded(sender: MediaSender) -> EncodedEndpoint {
     EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), vec![Box::new(audio), Box::new(video)])
 }
 
-/// An RTCP packet comes.
-fn tell(sender: &mut EncodedEndpoint, now: Timestamp, packet: &Packet) {
+/// Passes an RTCP packet to the sender.
+fn pass_rtcp(sender: &mut EncodedEndpoint, now: Timestamp, packet: &Packet) {
     sender.endpoint_mut().sender_mut().unwrap().handle_rtcp(now, packet);
 }
 
-/// Runs a sender alone until `end`; gives what it sent, and when.
+/// Runs a sender alone until `end`. Returns its datagrams and their times.
 fn sent(sender: &mut EncodedEndpoint, end: Timestamp) -> Vec<(Timestamp, Datagram)> {
     let (mut now, mut sent) = (Timestamp::ZERO, Vec::new());
     while let Some(next) = sender.poll_timeout().filter(|&next| next < end) {
@@ -82,25 +82,25 @@ fn media(sent: &[(Timestamp, Datagram)]) -> impl Iterator<Item = (Timestamp, Rtp
 }
 
 #[test]
-fn a_report_with_a_wrong_time_does_not_make_the_sender_deaf() {
+fn after_a_report_with_a_wrong_time_others_are_processed() {
     let mut sender = sender(algorithm("scream:rfc8298+giusto"));
     sent(&mut sender, at(400));
-    // 32 bits are 65 536 s: nearest to 16 s is more than an hour before zero.
+    // 32 bits are 65 536 s: the value nearest to 16 s is more than an hour before zero.
     for (time, begin_sequence) in [(16 << 16, 65_000), (0xf000_0000, 65_001), (0xf000_8000, 65_002)] {
         let came = PacketReception { ecn: Ecn::NotEct, offset: ArrivalOffset::from_delta(TimeDelta::ZERO) };
-        let told = StreamFeedback { ssrc: 2, begin_sequence, packets: vec![Some(came)] };
+        let stream = StreamFeedback { ssrc: 2, begin_sequence, packets: vec![Some(came)] };
         let time = NtpShort::from_bits(time);
-        let report = CongestionFeedback { sender_ssrc: 9, streams: vec![told], time };
+        let report = CongestionFeedback { sender_ssrc: 9, streams: vec![stream], time };
         let before = sender.endpoint().sender().unwrap().in_flight();
-        tell(&mut sender, at(500), &Packet::CongestionFeedback(report));
+        pass_rtcp(&mut sender, at(500), &Packet::CongestionFeedback(report));
         assert!(sender.endpoint().sender().unwrap().in_flight() < before, "{begin_sequence}");
     }
 }
 
 #[test]
-fn what_is_sent_is_the_target_headers_included() {
+fn the_sent_rate_is_the_target_headers_included() {
     let sent = sent(&mut sender(algorithm("fixed")), at(20_000));
-    // The first second is that of an encoder that begins at its least rate.
+    // In the first second the encoder still has its minimum rate.
     let bytes: u64 = media(&sent)
         .filter(|&(sent, ..)| sent >= at(1000))
         .map(|(_, _, datagram)| datagram.size().as_bytes() + 28)
@@ -110,7 +110,7 @@ fn what_is_sent_is_the_target_headers_included() {
 }
 
 #[test]
-fn sequence_numbers_wrap_and_leave_no_gap() {
+fn sequence_numbers_wrap_without_a_gap() {
     let sent = sent(&mut sender(algorithm("fixed")), at(10_000));
     for (ssrc, first) in [(1, 65_530_u16), (2, 65_000)] {
         let numbers: Vec<u16> = media(&sent)
@@ -123,7 +123,7 @@ fn sequence_numbers_wrap_and_leave_no_gap() {
 }
 
 #[test]
-fn reports_follow_what_was_sent_and_a_bye_ends_all() {
+fn reports_follow_the_streams_until_a_bye() {
     let mut sender = sender(algorithm("fixed"));
     let before = sent(&mut sender, at(3500));
     let reports = before.iter().filter(|(_, datagram)| datagram.head[1] == 200).count();
@@ -151,15 +151,15 @@ fn a_sender_report_maps_media_time_to_the_clock() {
     }
 }
 
-/// A controller that notes what it hears.
+/// A controller that records its input.
 #[derive(Debug, Default)]
 struct Listener {
-    heard: std::sync::Arc<std::sync::Mutex<Vec<Heard>>>,
+    inputs: std::sync::Arc<std::sync::Mutex<Vec<Input>>>,
     decision: Decision,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Heard {
+enum Input {
     Packets(Vec<(u64, Option<PeerTimestamp>)>),
     Loss(f64, u64),
     Estimate(DataRate),
@@ -171,13 +171,13 @@ impl giusto_congestion::Controller for Listener {
     fn on_sent(&mut self, _: Timestamp, _: &giusto_congestion::SentPacket) {}
 
     fn on_feedback(&mut self, _: Timestamp, feedback: &giusto_congestion::Feedback<'_>) {
-        let mut heard = self.heard.lock().unwrap();
+        let mut inputs = self.inputs.lock().unwrap();
         if !feedback.packets.is_empty() {
             let packets = feedback.packets.iter().map(|report| (report.sent.sequence, report.arrival));
-            heard.push(Heard::Packets(packets.collect()));
+            inputs.push(Input::Packets(packets.collect()));
         }
-        heard.extend(feedback.loss.map(|loss| Heard::Loss(loss.ratio, loss.expected_packets)));
-        heard.extend(feedback.receiver_estimate.map(Heard::Estimate));
+        inputs.extend(feedback.loss.map(|loss| Input::Loss(loss.ratio, loss.expected_packets)));
+        inputs.extend(feedback.receiver_estimate.map(Input::Estimate));
     }
 
     fn on_timeout(&mut self, _: Timestamp, _: &giusto_congestion::QueueState) {}
@@ -197,9 +197,9 @@ impl giusto_congestion::Controller for Listener {
 }
 
 #[test]
-fn feedback_counts_once_and_only_for_what_was_sent_here() {
+fn feedback_counts_once_and_only_for_own_packets() {
     let listener = Listener::default();
-    let heard = listener.heard.clone();
+    let inputs = listener.inputs.clone();
     let mut sender = encoded(MediaSender::new(MediaSenderConfig::default(), Box::new(listener), streams()));
     sent(&mut sender, at(100));
     let feedback = |media_ssrc, base_sequence, packets| {
@@ -211,24 +211,24 @@ fn feedback_counts_once_and_only_for_what_was_sent_here() {
         })
     };
     let ticks = |ticks| Some(giusto_rtp::rtcp::ArrivalTicks::new(ticks));
-    tell(&mut sender, at(100), &feedback(99, 0, vec![ticks(1)]));
-    tell(&mut sender, at(100), &feedback(2, 40_000, vec![ticks(1)]));
-    assert!(heard.lock().unwrap().is_empty(), "of another source, of what was never sent");
-    tell(&mut sender, at(100), &feedback(2, 1, vec![ticks(4), None]));
-    tell(&mut sender, at(100), &feedback(2, 1, vec![ticks(4), None]));
-    tell(&mut sender, at(100), &feedback(2, 0, vec![ticks(2), ticks(4), ticks(8)]));
+    pass_rtcp(&mut sender, at(100), &feedback(99, 0, vec![ticks(1)]));
+    pass_rtcp(&mut sender, at(100), &feedback(2, 40_000, vec![ticks(1)]));
+    assert!(inputs.lock().unwrap().is_empty(), "of another source, of what was never sent");
+    pass_rtcp(&mut sender, at(100), &feedback(2, 1, vec![ticks(4), None]));
+    pass_rtcp(&mut sender, at(100), &feedback(2, 1, vec![ticks(4), None]));
+    pass_rtcp(&mut sender, at(100), &feedback(2, 0, vec![ticks(2), ticks(4), ticks(8)]));
     let arrived = |millis: u64| Some(PeerTimestamp::from_nanos(millis * 1_000_000));
     let expected = [
-        Heard::Packets(vec![(1, arrived(1)), (2, None)]),
-        Heard::Packets(vec![(0, Some(PeerTimestamp::from_nanos(500_000))), (2, arrived(2))]),
+        Input::Packets(vec![(1, arrived(1)), (2, None)]),
+        Input::Packets(vec![(0, Some(PeerTimestamp::from_nanos(500_000))), (2, arrived(2))]),
     ];
-    assert_eq!(*heard.lock().unwrap(), expected);
+    assert_eq!(*inputs.lock().unwrap(), expected);
 }
 
 #[test]
-fn a_receiver_report_tells_the_share_since_the_one_before() {
+fn a_receiver_report_gives_the_loss_since_the_last_one() {
     let listener = Listener::default();
-    let heard = listener.heard.clone();
+    let inputs = listener.inputs.clone();
     let mut sender = encoded(MediaSender::new(MediaSenderConfig::default(), Box::new(listener), streams()));
     sent(&mut sender, at(1000));
     let block = |highest: u32, cumulative_lost| {
@@ -236,17 +236,17 @@ fn a_receiver_report_tells_the_share_since_the_one_before() {
             ReportBlock { ssrc: 1, highest_sequence: highest, cumulative_lost, ..ReportBlock::default() };
         Packet::ReceiverReport(ReceiverReport { ssrc: 3, blocks: vec![block] })
     };
-    // The first number is 65 530: ten packets, of which one is lost; then forty more, two of them lost.
-    tell(&mut sender, at(1000), &block(65_539, 1));
-    tell(&mut sender, at(1000), &block(65_539, 1));
-    tell(&mut sender, at(1000), &block(65_530, 0));
-    tell(&mut sender, at(1000), &block(65_579, 3));
-    assert_eq!(*heard.lock().unwrap(), [Heard::Loss(0.1, 10), Heard::Loss(0.05, 40)]);
+    // The first number is 65 530: ten packets, of which one is lost; then forty more, of which two are lost.
+    pass_rtcp(&mut sender, at(1000), &block(65_539, 1));
+    pass_rtcp(&mut sender, at(1000), &block(65_539, 1));
+    pass_rtcp(&mut sender, at(1000), &block(65_530, 0));
+    pass_rtcp(&mut sender, at(1000), &block(65_579, 3));
+    assert_eq!(*inputs.lock().unwrap(), [Input::Loss(0.1, 10), Input::Loss(0.05, 40)]);
 }
 
 proptest! {
     #[test]
-    fn a_sender_bears_any_calls(
+    fn a_sender_handles_any_calls(
         calls in prop::collection::vec((0_u8..8, any::<u64>(), any::<u16>(), prop::collection::vec(any::<Option<i16>>(), 0..40)), 1..200),
         kind in prop::sample::select(Algorithm::all().collect::<Vec<_>>()),
         limits in prop::collection::vec((prop::option::of(-5_i64..2000), prop::option::of(-5_i64..2000)), 2),
@@ -273,7 +273,7 @@ proptest! {
                         packets,
                         ..TransportFeedback::default()
                     };
-                    tell(&mut sender, now, &Packet::TransportFeedback(feedback));
+                    pass_rtcp(&mut sender, now, &Packet::TransportFeedback(feedback));
                 }
                 4 => {
                     let block = ReportBlock {
@@ -282,11 +282,11 @@ proptest! {
                         highest_sequence: u32::from(number) << 3,
                         ..ReportBlock::default()
                     };
-                    tell(&mut sender, now, &Packet::ReceiverReport(ReceiverReport { ssrc: 9, blocks: vec![block] }));
+                    pass_rtcp(&mut sender, now, &Packet::ReceiverReport(ReceiverReport { ssrc: 9, blocks: vec![block] }));
                 }
                 5 => {
                     let remb = giusto_rtp::rtcp::Remb { sender_ssrc: 9, bitrate: DataRate::from_bps(time), sources: vec![u32::from(number % 4)] };
-                    tell(&mut sender, now, &Packet::Remb(remb));
+                    pass_rtcp(&mut sender, now, &Packet::Remb(remb));
                 }
                 6 => sender.set_paused(now, usize::from(number % 3), time % 2 == 0),
                 _ => {

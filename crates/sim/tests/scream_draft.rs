@@ -1,4 +1,4 @@
-//! The feedback of draft-johansson-rmcat-scream-cc-00 from end to end.
+//! Feedback of draft-johansson-rmcat-scream-cc-00, end to end.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
@@ -47,23 +47,24 @@ fn sender(limits: Limits) -> EncodedEndpoint {
     EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), vec![Box::new(source)])
 }
 
-/// What a path does: Mbit/s, how long a packet queues before it is marked, when messages are lost, in milliseconds.
+/// Path: rate in Mbit/s, queueing delay above which packets are marked, times at which messages are lost, in
+/// milliseconds.
 #[derive(Clone, Copy)]
 struct Path {
     mbps: f64,
     mark_above: TimeDelta,
     quench_above: Option<DataRate>,
-    deaf: (u64, u64),
+    feedback_lost: (u64, u64),
 }
 
 impl Default for Path {
     fn default() -> Self {
-        Self { mbps: 3.0, mark_above: TimeDelta::MAX, quench_above: None, deaf: (0, 0) }
+        Self { mbps: 3.0, mark_above: TimeDelta::MAX, quench_above: None, feedback_lost: (0, 0) }
     }
 }
 
-/// Two ends over a path of 25 ms each way, with its queue, for so many seconds: the media rate of each tenth of a second, and the
-/// causes of all changes.
+/// Runs two ends over a path with a one-way delay of 25 ms and a queue, for `seconds`. Returns the media rate
+/// in each interval of 100 ms, and the causes of all changes.
 fn run(path: Path, limits: Limits, seconds: u64) -> (Vec<u64>, Vec<Cause>) {
     let delay = TimeDelta::from_millis(25);
     let receiver = MediaReceiverConfig {
@@ -78,7 +79,7 @@ fn run(path: Path, limits: Limits, seconds: u64) -> (Vec<u64>, Vec<Cause>) {
             Vec::new(),
         ),
     ];
-    // On their way to each end.
+    // Datagrams in flight to each end.
     let mut ways: [VecDeque<(Timestamp, Datagram)>; 2] = Default::default();
     let (mut now, mut busy) = (Timestamp::ZERO, Timestamp::ZERO);
     let (mut rates, mut causes) = (Vec::new(), Vec::new());
@@ -104,7 +105,7 @@ fn run(path: Path, limits: Limits, seconds: u64) -> (Vec<u64>, Vec<Cause>) {
             ways[1].push_back((busy + delay, datagram));
         }
         while let Some(datagram) = ends[1].poll_transmit(now) {
-            if !(at(path.deaf.0)..at(path.deaf.1)).contains(&now) {
+            if !(at(path.feedback_lost.0)..at(path.feedback_lost.1)).contains(&now) {
                 ways[0].push_back((now + delay, datagram));
             }
         }
@@ -132,7 +133,7 @@ fn mean(rates: &[u64]) -> f64 {
 }
 
 #[test]
-fn with_its_own_messages_it_ramps_up_within_three_to_five_seconds() {
+fn with_its_own_messages_it_ramps_up_in_3_to_5_s() {
     // §3.1, "within 3 to 5 seconds".
     for mbps in [3.5, 10.0] {
         let (rates, _) = run(Path { mbps, ..Path::default() }, limits(3_000_000), 20);
@@ -143,7 +144,7 @@ fn with_its_own_messages_it_ramps_up_within_three_to_five_seconds() {
 }
 
 #[test]
-fn a_narrow_path_is_filled_and_marks_are_heard() {
+fn a_narrow_path_is_filled_and_marks_are_processed() {
     let (rates, _) = run(Path::default(), limits(10_000_000), 40);
     assert!((1.8..=3.2).contains(&mean(&rates[100..])), "{}", mean(&rates[100..]));
     let path = Path { mark_above: TimeDelta::from_millis(5), ..Path::default() };
@@ -154,7 +155,7 @@ fn a_narrow_path_is_filled_and_marks_are_heard() {
 }
 
 #[test]
-fn a_receiver_that_asks_for_less_gets_less() {
+fn source_quench_reduces_the_rate() {
     let path = Path { mbps: 10.0, quench_above: Some(DataRate::from_bps(1_000_000)), ..Path::default() };
     let (rates, causes) = run(path, limits(3_000_000), 40);
     assert!((0.6..=1.2).contains(&mean(&rates[100..])), "{}", mean(&rates[100..]));
@@ -162,15 +163,15 @@ fn a_receiver_that_asks_for_less_gets_less() {
 }
 
 #[test]
-fn messages_that_are_lost_for_a_while_do_not_stop_it_for_ever() {
-    let (rates, _) = run(Path { deaf: (10_000, 15_000), ..Path::default() }, limits(2_000_000), 30);
+fn it_recovers_from_lost_messages() {
+    let (rates, _) = run(Path { feedback_lost: (10_000, 15_000), ..Path::default() }, limits(2_000_000), 30);
     assert_eq!((rates[99], rates[149]), (2_000_000, 150_000));
     assert!(rates[299] > 1_800_000, "{}", rates[299]);
 }
 
 proptest! {
     #[test]
-    fn a_sender_bears_any_messages(
+    fn a_sender_handles_any_messages(
         messages in prop::collection::vec((any::<(u32, u32)>(), any::<(u16, u8, bool)>(), 0_u64..200), 1..200),
     ) {
         let limits = limits(2_000_000);

@@ -1,4 +1,4 @@
-//! Explicit congestion notification: the two bits in each IP header.
+//! Explicit Congestion Notification: the two ECN bits of the IP header.
 
 /// An ECN codepoint (RFC 3168 §5; `Ect1` identifies L4S traffic: RFC 9331 §4.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -6,12 +6,12 @@
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[repr(u8)]
 pub enum Ecn {
-    /// The transport cannot make use of marks: congestion drops its packets.
+    /// The transport does not support marks: congestion drops its packets.
     #[default]
     NotEct = 0b00,
-    /// Capable, and scalable: L4S.
+    /// ECN-capable, scalable: L4S.
     Ect1 = 0b01,
-    /// Capable, in the classic way.
+    /// ECN-capable, classic.
     Ect0 = 0b10,
     /// Congestion experienced: a queue set this mark.
     Ce = 0b11,
@@ -35,13 +35,14 @@ impl Ecn {
         }
     }
 
-    /// Whether a queue may mark a packet instead of dropping it: any codepoint but [`NotEct`](Self::NotEct).
+    /// Whether a queue may mark a packet instead of dropping it: every codepoint except
+    /// [`NotEct`](Self::NotEct).
     #[inline]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
 
-    /// Whether a DualPI2 queue takes it for low latency: ECT(1) or CE (RFC 9331 §5.1).
+    /// Whether a DualPI2 queue classifies the packet as low latency: ECT(1) or CE (RFC 9331 §5.1).
     #[inline]
     pub const fn is_l4s(self) -> bool {
         matches!(self, Self::Ect1 | Self::Ce)

@@ -1,4 +1,4 @@
-//! Times, rates and sizes, and their texts.
+//! Times, rates and sizes, and their text forms.
 
 use std::{
     fmt,
@@ -6,36 +6,36 @@ use std::{
     str::FromStr,
 };
 
-/// Nanoseconds in a second.
+/// Nanoseconds per second.
 pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Why a quantity could not be read.
+/// Error of reading a quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnitError {
     /// The text does not begin with a number.
     NotANumber {
-        /// The text as given.
+        /// The text.
         text: String,
         /// The quantity that was expected.
         what: &'static str,
-        /// A text that would have been taken.
+        /// An example of a valid text.
         example: &'static str,
     },
-    /// The number is followed by no unit, or by one that is not known.
+    /// The unit is missing or unknown.
     Unit {
-        /// The text as given.
+        /// The text.
         text: String,
         /// The quantity that was expected.
         what: &'static str,
-        /// The units that are known.
+        /// The known units.
         units: &'static str,
-        /// A text that would have been taken.
+        /// An example of a valid text.
         example: &'static str,
     },
-    /// The number does not fit the quantity: negative, not finite, or too large.
+    /// The number is out of the quantity's range: negative, not finite, or too large.
     Range {
-        /// The text as given.
+        /// The text.
         text: String,
         /// The quantity that was expected.
         what: &'static str,
@@ -62,37 +62,37 @@ impl fmt::Display for UnitError {
 
 impl std::error::Error for UnitError {}
 
-/// A moment on our own clock: nanoseconds since the run began.
+/// A time on the local clock: nanoseconds since the run started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The beginning of the run.
+    /// The start of the run.
     pub const ZERO: Self = Self(0);
-    /// The latest moment that can be named, some 584 years on.
+    /// The latest representable time, about 584 years after the start.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after the run began.
+    /// The time `nanos` nanoseconds after the start of the run.
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the run began.
+    /// Nanoseconds since the start of the run.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the run began.
+    /// Seconds since the start of the run.
     #[inline]
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / NANOS_PER_SECOND as f64
     }
 
-    /// The time from `earlier` to `self`; zero where `earlier` is the later one.
+    /// The time from `earlier` to `self`; zero if `earlier` is later.
     #[inline]
     pub fn saturating_since(self, earlier: Self) -> TimeDelta {
         (self - earlier).max(TimeDelta::ZERO)
@@ -130,28 +130,29 @@ impl Sub for Timestamp {
     }
 }
 
-/// A moment on the *other* side's clock: nanoseconds since that side's own beginning.
+/// A time on the *remote* clock: nanoseconds since an unknown start.
 ///
-/// It has no arithmetic with [`Timestamp`]: the difference of two clocks is an estimate, and has to be asked for by name.
+/// It has no arithmetic with [`Timestamp`]: the difference of two clocks includes their unknown offset, so
+/// there is an explicit method for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
 pub struct PeerTimestamp(u64);
 
 impl PeerTimestamp {
-    /// The moment `nanos` nanoseconds after the other side's beginning.
+    /// The time `nanos` nanoseconds after the remote clock's start.
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the other side's beginning.
+    /// Nanoseconds since the remote clock's start.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Our reading minus the peer's reading: the delay between the two moments plus the unknown offset of the clocks.
+    /// Local time minus remote time: the delay between the two plus the unknown offset of the clocks.
     #[inline]
     pub fn apparent_delay(self, ours: Timestamp) -> TimeDelta {
         TimeDelta(difference(ours.0, self.0))
@@ -175,43 +176,44 @@ fn difference(later: u64, earlier: u64) -> i64 {
     }
 }
 
-/// A span of time in nanoseconds; it may be negative.
+/// A duration in nanoseconds. It may be negative.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
 pub struct TimeDelta(i64);
 
 impl TimeDelta {
-    /// No time.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// The longest span that can be named, some 292 years.
+    /// The longest representable duration, about 292 years.
     pub const MAX: Self = Self(i64::MAX);
 
-    /// A span of `nanos` nanoseconds.
+    /// A duration of `nanos` nanoseconds.
     #[inline]
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// A span of `micros` microseconds.
+    /// A duration of `micros` microseconds.
     #[inline]
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// A span of `millis` milliseconds.
+    /// A duration of `millis` milliseconds.
     #[inline]
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// A span of `seconds` seconds.
+    /// A duration of `seconds` seconds.
     #[inline]
     pub const fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
     }
 
-    /// A span of `seconds` seconds, to the nearest nanosecond; what does not fit is clamped, not-a-number is zero.
+    /// A duration of `seconds` seconds, rounded to a nanosecond. Values out of range are clamped; NaN gives
+    /// zero.
     #[inline]
     pub fn from_seconds_f64(seconds: f64) -> Self {
         Self((seconds * NANOS_PER_SECOND as f64).round() as i64)
@@ -241,20 +243,20 @@ impl TimeDelta {
         self.0 as f64 / 1e9
     }
 
-    /// The span without its sign.
+    /// The absolute value.
     #[must_use]
     #[inline]
     pub const fn abs(self) -> Self {
         Self(self.0.saturating_abs())
     }
 
-    /// As the standard library has it; a negative span is zero.
+    /// Converts to the standard library's type; a negative duration gives zero.
     #[inline]
     pub fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
 
-    /// From the standard library's; what does not fit is clamped.
+    /// Converts from the standard library's type; values out of range are clamped.
     #[inline]
     pub fn from_std(duration: std::time::Duration) -> Self {
         Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
@@ -309,7 +311,7 @@ impl Mul<i64> for TimeDelta {
 
 impl Div<i64> for TimeDelta {
     type Output = Self;
-    /// Towards zero; a division by zero gives the longest span.
+    /// Rounds towards zero; a division by zero gives the longest duration.
     #[inline]
     fn div(self, divisor: i64) -> Self {
         self.0.checked_div(divisor).map_or(Self::MAX, Self)
@@ -323,7 +325,7 @@ impl Div<i64> for TimeDelta {
 pub struct DataRate(u64);
 
 impl DataRate {
-    /// Nothing at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
     /// A rate of `bps` bits per second.
@@ -338,7 +340,7 @@ impl DataRate {
         self.0
     }
 
-    /// The time that `size` takes at this rate, rounded up to the nanosecond; `None` at a rate of zero.
+    /// The transmission time of `size` at this rate, rounded up to a nanosecond; `None` at a rate of zero.
     #[inline]
     pub fn time_for(self, size: DataSize) -> Option<TimeDelta> {
         let bits_nanos = u128::from(size.0) * 8 * u128::from(NANOS_PER_SECOND);
@@ -346,7 +348,7 @@ impl DataRate {
         Some(TimeDelta(i64::try_from(nanos).unwrap_or(i64::MAX)))
     }
 
-    /// The data that fits `time` at this rate, rounded down to the byte; none in a negative time.
+    /// The data that can be sent in `time` at this rate, rounded down to a byte; zero for a negative time.
     #[inline]
     pub fn size_in(self, time: TimeDelta) -> DataSize {
         let nanos = u128::try_from(time.0).unwrap_or(0);
@@ -354,7 +356,7 @@ impl DataRate {
         DataSize(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
-    /// The rate of `size` in `time`, to the nearest bit per second; `None` unless `time` is above zero.
+    /// The rate of `size` in `time`, rounded to 1 bit/s; `None` unless `time` is above zero.
     #[inline]
     pub fn of(size: DataSize, time: TimeDelta) -> Option<Self> {
         let nanos = u128::try_from(time.0).ok().filter(|&nanos| nanos > 0)?;
@@ -370,7 +372,7 @@ impl DataRate {
 pub struct DataSize(u64);
 
 impl DataSize {
-    /// Nothing at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
     /// A size of `bytes` bytes.
@@ -391,7 +393,7 @@ impl DataSize {
         self.0.saturating_mul(8)
     }
 
-    /// The difference; zero where `other` is the larger one.
+    /// The difference; zero if `other` is larger.
     #[must_use]
     #[inline]
     pub const fn saturating_sub(self, other: Self) -> Self {
@@ -430,7 +432,7 @@ impl std::iter::Sum for DataSize {
 
 // ---- reading and printing -------------------------------------------------------------------------------------------
 
-/// A unit: what it is called, and how many of the base unit it holds.
+/// Name and size of a unit, in base units.
 type Unit = (&'static str, u64);
 
 const TIME_UNITS: &[Unit] = &[
@@ -474,14 +476,14 @@ const SIZE_UNITS: &[Unit] = &[
     ("G", 1_000_000_000),
 ];
 
-/// How one quantity is written.
+/// Text form of a quantity.
 struct Notation {
     what: &'static str,
     units: &'static [Unit],
     unit_names: &'static str,
     example: &'static str,
     range: &'static str,
-    /// The largest value, in base units.
+    /// Maximum value, in base units.
     max: u64,
 }
 
@@ -513,7 +515,7 @@ const SIZE: Notation = Notation {
 };
 
 impl Notation {
-    /// Reads `text` as a whole number of base units, to the nearest one.
+    /// Reads `text` as a number of base units, rounded to a whole number.
     fn parse(&self, text: &str) -> Result<u64, UnitError> {
         let trimmed = text.trim();
         let split = trimmed
@@ -549,7 +551,8 @@ impl Notation {
     }
 }
 
-/// Prints `value` base units with the largest of `units` that leaves at least 1, exactly, without trailing zeros.
+/// Prints `value` base units exactly, in the largest of `units` that gives at least 1, without trailing
+/// zeros.
 fn print(f: &mut fmt::Formatter<'_>, value: u64, units: &[Unit]) -> fmt::Result {
     let &(name, scale) =
         units.iter().rev().find(|(_, scale)| value >= *scale).or(units.first()).unwrap_or(&("", 1));
@@ -566,7 +569,7 @@ fn print(f: &mut fmt::Formatter<'_>, value: u64, units: &[Unit]) -> fmt::Result 
 }
 
 impl fmt::Display for TimeDelta {
-    /// As people write it: `"50 ms"`, `"113.6 ms"`, `"-3 us"`. A precision (`{:.1}`) rounds.
+    /// Prints for people: `"50 ms"`, `"113.6 ms"`, `"-3 us"`. A precision (`{:.1}`) rounds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: &[Unit] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", NANOS_PER_SECOND)];
         if self.0 < 0 {
@@ -583,16 +586,16 @@ impl fmt::Display for Timestamp {
 }
 
 impl fmt::Display for DataRate {
-    /// As people write it: `"3 Mbit/s"`, `"1.0114 Mbit/s"`. A precision (`{:.1}`) rounds.
+    /// Prints for people: `"3 Mbit/s"`, `"1.0114 Mbit/s"`. A precision (`{:.1}`) rounds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         print(f, self.0, RATE_UNITS.get(..5).unwrap_or(RATE_UNITS))
     }
 }
 
 impl fmt::Display for DataSize {
-    /// As people write it: `"1200 B"` is `"1.2 kB"`. A precision (`{:.1}`) rounds.
+    /// Prints for people: `"1200 B"` is `"1.2 kB"`. A precision (`{:.1}`) rounds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Datagram sizes stay in bytes, for that is how they are compared.
+        // Datagram sizes stay in bytes, to be comparable.
         const KEEP_BYTES_BELOW: u64 = 100_000;
         let units = if self.0 < KEEP_BYTES_BELOW { 1 } else { 5 };
         print(f, self.0, SIZE_UNITS.get(..units).unwrap_or(SIZE_UNITS))
@@ -601,11 +604,11 @@ impl fmt::Display for DataSize {
 
 impl FromStr for TimeDelta {
     type Err = UnitError;
-    /// Reads `"50 ms"`, `"1.5s"`, `"250us"`. A unit is required; a negative span is not taken.
+    /// Reads `"50 ms"`, `"1.5s"`, `"250us"`. A unit is required; negative durations are rejected.
     ///
     /// # Errors
     ///
-    /// [`UnitError`] names the text and what would have been taken.
+    /// [`UnitError`] names the text and gives a valid example.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         TIME.parse(text).map(|nanos| Self(nanos as i64))
     }
@@ -617,7 +620,7 @@ impl FromStr for DataRate {
     ///
     /// # Errors
     ///
-    /// [`UnitError`] names the text and what would have been taken.
+    /// [`UnitError`] names the text and gives a valid example.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         RATE.parse(text).map(Self)
     }
@@ -629,7 +632,7 @@ impl FromStr for DataSize {
     ///
     /// # Errors
     ///
-    /// [`UnitError`] names the text and what would have been taken.
+    /// [`UnitError`] names the text and gives a valid example.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         SIZE.parse(text).map(Self)
     }
@@ -642,7 +645,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_read_as_people_write_them() {
+    fn quantities_are_read_with_common_units() {
         let rate = |text: &str| text.parse::<DataRate>().map(DataRate::as_bps);
         assert_eq!(rate("10k"), Ok(10_000));
         assert_eq!(rate("3 Mbit/s"), Ok(3_000_000));
@@ -655,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_with_its_mend() {
+    fn errors_name_the_text_and_the_fix() {
         let message = |text: &str| text.parse::<TimeDelta>().unwrap_err().to_string();
         assert_eq!(
             message("10"),
@@ -695,16 +698,16 @@ mod tests {
     }
 
     #[test]
-    fn time_before_the_beginning_is_clamped() {
+    fn time_before_the_start_is_clamped() {
         assert_eq!(Timestamp::from_nanos(5) - TimeDelta::from_nanos(9), Timestamp::ZERO);
         assert_eq!(Timestamp::ZERO - Timestamp::MAX, TimeDelta::from_nanos(i64::MIN));
     }
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(bps: u64, nanos in 0..i64::MAX, bytes: u64) {
+        fn printed_quantities_are_read_back(bps: u64, nanos in 0..i64::MAX, bytes: u64) {
             prop_assert_eq!(DataRate::from_bps(bps).to_string().parse::<DataRate>().map(|r| {
-                // Fractions beyond 53 bits are rounded by reading; whole numbers never are.
+                // Reading rounds fractions beyond 53 bits, but not whole numbers.
                 (r.as_bps() as f64 - bps as f64).abs() <= bps as f64 * 1e-15
             }), Ok(true));
             let close = |a: f64, b: f64| (a - b).abs() <= b.abs() * 1e-15;
@@ -715,7 +718,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parsers_panic(text: String) {
+        fn any_text_is_parsed_without_panic(text: String) {
             let _ = text.parse::<DataRate>();
             let _ = text.parse::<TimeDelta>();
             let _ = text.parse::<DataSize>();

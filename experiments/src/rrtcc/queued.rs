@@ -132,7 +132,7 @@ fn through_a_queue(
     let (at_end, _) = recorder.clone().finish(&simulation, end);
     simulation.run_until(emptied, &mut recorder);
     let mut over_uses = OverUses(0.0);
-    simulation.tell_gauges(end, &mut over_uses);
+    simulation.report_gauges(end, &mut over_uses);
     let (record, _) = recorder.finish(&simulation, emptied);
     let (at_end, flow) = (at_end.flows.first()?, record.flows.first()?);
     let delay = flow.delay_ms?;

@@ -1,11 +1,11 @@
-//! Arithmetic of rates and times that the parts share.
+//! Arithmetic of rates and times that several parts use.
 
 use giusto_units::{DataRate, Timestamp};
 
 /// Stands for "no limit" where rates are compared.
 pub(super) const UNLIMITED: DataRate = DataRate::from_bps(u64::MAX);
 
-/// A clock that never goes back.
+/// A clock that never runs backwards.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Forward(pub(super) Timestamp);
 

@@ -1,4 +1,4 @@
-//! `gcc:draft-02`: Google Congestion Control at the sender, as draft-ietf-rmcat-gcc-02 has it.
+//! `gcc:draft-02`: Google Congestion Control at the sender, as specified in draft-ietf-rmcat-gcc-02.
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
@@ -18,33 +18,34 @@ use crate::{
     target::{Cause, Decision, Target},
 };
 
-/// What is settable of [`Draft`].
+/// Configuration of [`Draft`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DraftConfig {
-    /// Within what the target may move, and where it begins. They prevail over the limits in the parts.
+    /// Range and initial value of the target. They override the limits of the parts.
     pub limits: Limits,
-    /// What the delay says (§5.1 to §5.4).
+    /// The delay detector (§5.1 to §5.4).
     pub delay: DelayConfig,
-    /// What rate the delay permits (§5.5).
+    /// The delay-based rate (§5.5).
     pub aimd: AimdConfig,
-    /// The `T` over which what arrives is measured. Default 1 s (§5.5: "between 0.5 and 1 second").
+    /// The window `T` of the received rate. Default 1 s (§5.5: "between 0.5 and 1 second").
     pub window: TimeDelta,
-    /// What losses permit (§6).
+    /// The loss-based rate (§6).
     pub reports: ReportConfig,
-    /// The loss rule hears of what was lost in so much time, where packets are reported one by one. Default 1 s.
+    /// Interval of loss reports, if the feedback reports single packets. Default 1 s.
     ///
-    /// §6 runs the rule with every feedback. Its shares, 2 % and 10 %, and its growth by 5 % are meant for receiver reports, which
-    /// cover a second of video or more: feedback each 50 ms covers a dozen packets, where one lost is 8 %, and would let the rate
-    /// grow by 165 % a second.
+    /// §6 runs the rule with every feedback message. Its thresholds, 2 % and 10 %, and its growth of 5 % suit
+    /// receiver reports, which cover a second of video or more. Feedback every 50 ms covers a dozen packets.
+    /// One lost packet would be 8 %, and the rate could grow by 165 % per second.
     pub loss_interval: TimeDelta,
-    /// What is done about a long round trip, or none. The draft says nothing of it, and would send on for ever: the defaults are
-    /// libwebrtc's.
+    /// Reaction to a high RTT or missing feedback. The draft specifies none and would never stop sending: the
+    /// defaults are libwebrtc's.
     pub round_trip: RoundTripConfig,
 }
 
 impl DraftConfig {
     /// `gcc:draft-02+giusto`: the draft, with the delay trend amplified by up to 60 as in implementations
-    /// ([`DelayConfig::draft_02_amplified`]). Without it the filter does not see small overloads.
+    /// ([`DelayConfig::draft_02_amplified`]). Without amplification the filter does not detect small
+    /// overloads.
     pub fn giusto(limits: Limits) -> Self {
         Self { delay: DelayConfig::draft_02_amplified(), ..Self::within(limits) }
     }
@@ -63,8 +64,8 @@ impl DraftConfig {
     }
 }
 
-/// Two controllers that know nothing of each other, of which the lesser rules (draft-ietf-rmcat-gcc-02 §3, §5, §6). There are no
-/// probes, and packets leave at the target rate (§4).
+/// Two independent controllers; the target is the minimum of their rates (draft-ietf-rmcat-gcc-02 §3, §5,
+/// §6). There are no probes, and packets are sent at the target rate (§4).
 #[derive(Debug, Clone)]
 pub struct Draft {
     config: DraftConfig,
@@ -77,7 +78,7 @@ pub struct Draft {
     losses: Losses,
 }
 
-/// What became of packets since the loss rule last heard.
+/// Packets reported since the last loss report.
 #[derive(Debug, Clone, Copy)]
 struct Losses {
     interval: TimeDelta,
@@ -87,7 +88,7 @@ struct Losses {
 }
 
 impl Losses {
-    /// What `packets` add; a report if it is time for one.
+    /// Adds `packets`. Returns a loss report when the interval is over.
     fn take(&mut self, now: Timestamp, packets: &[PacketReport]) -> Option<LossReport> {
         let since = *self.since.get_or_insert(now);
         self.expected += packets.len() as u64;
@@ -103,15 +104,15 @@ impl Losses {
 }
 
 impl Draft {
-    /// Its requirements: packets leave in groups each 5 ms (§4).
+    /// Its requirements: packets are sent in groups every 5 ms (§4).
     pub const REQUIREMENTS: Requirements =
         Requirements { pacer: PacerSettings::GCC_DRAFT, ..Requirements::DEFAULT };
 
-    /// Nothing has been sent.
+    /// A controller before the first packet.
     ///
     /// # Errors
     ///
-    /// A constant of the delay part is outside its range.
+    /// A constant of the delay part is out of range.
     pub fn new(config: DraftConfig) -> Result<Self, DelayConfigError> {
         let limits = config.limits.ordered();
         let aimd = AimdConfig { min: limits.min, max: limits.max, ..config.aimd };
@@ -128,7 +129,7 @@ impl Draft {
         })
     }
 
-    /// What the delay says, and the threshold that holds.
+    /// The delay detection, and the current threshold.
     pub fn delay(&self) -> DelayReading {
         let detection = self.delay.detection();
         DelayReading {
@@ -138,12 +139,12 @@ impl Draft {
         }
     }
 
-    /// What the delay permits.
+    /// The delay-based rate.
     pub fn delay_based(&self) -> DataRate {
         self.aimd.rate()
     }
 
-    /// What losses permit.
+    /// The loss-based rate.
     pub fn loss_based(&self) -> DataRate {
         self.reports.rate()
     }
@@ -176,7 +177,7 @@ impl Draft {
     }
 }
 
-/// Why a configuration that was valid in `new` is valid again.
+/// Why a second construction from the same configuration cannot fail.
 const VALIDATED: &str = "the configuration was validated when the controller was made";
 
 impl Controller for Draft {
@@ -188,7 +189,8 @@ impl Controller for Draft {
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         let (now, _) = self.settled.advance(now);
         let round_trip = feedback.round_trip.or_else(|| propagation(now, feedback.packets));
-        // Packets tell more than a receiver report, which would tell of the same losses again, and hide that they are missing.
+        // Packet reports contain more than a receiver report. The receiver report would count the same losses
+        // again, and would hide that packet reports are missing.
         let by_packets = !feedback.packets.is_empty() || self.losses.since.is_some();
         if let Some(round_trip) = round_trip {
             self.aimd.on_round_trip(round_trip);
@@ -252,7 +254,7 @@ impl Controller for Draft {
     }
 }
 
-/// No deadline comes sooner after another. libwebrtc looks after itself as often (`goog_cc_factory.cc`, 25 ms).
+/// Minimum interval between deadlines. libwebrtc uses the same interval (`goog_cc_factory.cc`, 25 ms).
 const PROCESS: TimeDelta = TimeDelta::from_millis(25);
 
 #[cfg(test)]

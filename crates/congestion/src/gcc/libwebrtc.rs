@@ -1,4 +1,4 @@
-//! `gcc:libwebrtc`: Google Congestion Control at the sender, as libwebrtc has it.
+//! `gcc:libwebrtc`: Google Congestion Control at the sender, as implemented in libwebrtc.
 
 mod config;
 #[cfg(test)]
@@ -28,17 +28,17 @@ use crate::{
 
 /// The parts of [`gcc`](super), in the order in which libwebrtc's `goog_cc/goog_cc_network_control.cc` calls them.
 ///
-/// | event | what it moves |
+/// | event | what it updates |
 /// |---|---|
 /// | first call | probes at 3 and 6 times the start rate |
-/// | a packet left | whether the sender is limited by its application; silence |
-/// | packets are reported | round trip, what arrives, probes, delay, losses; the target |
-/// | a report of losses, while no packets ever were reported | the threshold rule; the target |
-/// | the receiver's estimate | a cap of the target |
-/// | a deadline | probes that are due, steps down while nothing comes back |
+/// | a packet is sent | application limit; missing feedback |
+/// | packet feedback | RTT, received rate, probes, delay, losses; the target |
+/// | a loss report before any packet feedback | the threshold rule; the target |
+/// | the receiver's estimate | the upper limit of the target |
+/// | a deadline | due probes, steps down while feedback is missing |
 ///
-/// The target is the least of what the delay, losses and the receiver permit. While the round trip is too long it only falls.
-/// Pushback by a congestion window is left out.
+/// The target is the minimum of the delay-based rate, the loss-based rate and the receiver's estimate. While
+/// the RTT is above its limit the target only falls. Pushback by a congestion window is not implemented.
 ///
 /// # Example
 ///
@@ -65,18 +65,19 @@ pub struct Libwebrtc {
     reports: ByReport,
     settled: Settled,
     receiver_estimate: Option<DataRate>,
-    /// Whether packets were ever reported.
-    heard: bool,
-    /// Whether anything was, by which the threshold rule moves.
-    reported: bool,
-    /// Why the delay permits what it permits.
+    /// Whether any packet feedback has been received.
+    has_packet_reports: bool,
+    /// Whether any feedback has been received. The threshold rule depends on it.
+    has_reports: bool,
+    /// Cause of the delay-based rate.
     delay_cause: Cause,
-    /// Whether a probe was forbidden in this call.
+    /// Whether a probe was suppressed in this call.
     suppressed: bool,
 }
 
 impl Libwebrtc {
-    /// The requirements of `gcc:libwebrtc`. SCReAM's message lacks the arrival times of most packets, so it is not accepted.
+    /// The requirements of `gcc:libwebrtc`. SCReAM's message lacks the arrival times of most packets and is
+    /// therefore not accepted.
     pub const REQUIREMENTS: Requirements = Requirements {
         accepted: &[
             FeedbackKind::TransportWide,
@@ -87,11 +88,11 @@ impl Libwebrtc {
         ..Requirements::DEFAULT
     };
 
-    /// Nothing has been sent.
+    /// A controller before the first packet.
     ///
     /// # Errors
     ///
-    /// A constant of `config` is outside its range.
+    /// A constant of `config` is out of range.
     pub fn new(mut config: LibwebrtcConfig) -> Result<Self, GccConfigError> {
         config.validate()?;
         config.limits = config.limits.ordered();
@@ -111,15 +112,15 @@ impl Libwebrtc {
             reports: ByReport::new(reports, limits.start),
             settled: Settled::new(limits, config.round_trip),
             receiver_estimate: None,
-            heard: false,
-            reported: false,
+            has_packet_reports: false,
+            has_reports: false,
             delay_cause: Cause::Start,
             suppressed: false,
             config,
         })
     }
 
-    /// What the delay says, and the threshold that holds.
+    /// The delay detection, and the current threshold.
     pub fn delay(&self) -> DelayReading {
         let detection = self.delay.detection();
         DelayReading {
@@ -129,27 +130,27 @@ impl Libwebrtc {
         }
     }
 
-    /// What the delay permits.
+    /// The delay-based rate.
     pub fn delay_based(&self) -> DataRate {
         self.aimd.rate()
     }
 
-    /// What losses permit, and how they came to it.
+    /// The loss model.
     pub fn loss(&self) -> &LossModel {
         &self.loss
     }
 
-    /// What arrives, if that is known.
+    /// The received rate, if known.
     pub fn acknowledged(&self) -> Option<DataRate> {
         self.throughput.rate()
     }
 
-    /// Since when the sender has been limited by its application; `None`: it is not.
+    /// Time since which the sender has been application-limited; `None` if it is not.
     pub fn application_limited_since(&self) -> Option<Timestamp> {
         self.application_limited.since()
     }
 
-    /// The present moment, with the beginning behind us.
+    /// The current time. Starts the session if necessary.
     fn begin(&mut self, now: Timestamp) -> Timestamp {
         let (now, first) = self.settled.advance(now);
         self.suppressed = false;
@@ -175,7 +176,7 @@ impl Libwebrtc {
 
     fn on_packets(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         let packets = feedback.packets;
-        self.heard = true;
+        self.has_packet_reports = true;
         if let Some(round_trip) = feedback.round_trip.or_else(|| propagation(now, packets)) {
             self.settled.on_round_trip(now, round_trip);
             self.aimd.on_round_trip(round_trip);
@@ -201,19 +202,20 @@ impl Libwebrtc {
         self.loss.update(packets, Some(self.aimd.rate()), limited.is_some());
     }
 
-    /// Feedback that reports no packets: a receiver report, or the receiver's estimate.
+    /// Handles feedback without packet reports: a receiver report, or the receiver's estimate.
     fn on_others(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         if let Some(round_trip) = feedback.round_trip {
             self.aimd.on_round_trip(round_trip);
         }
-        // Once packets were reported, their silence is silence, whatever receiver reports say.
-        if self.heard {
+        // Once packets have been reported, missing packet reports count as missing feedback, even if receiver
+        // reports arrive.
+        if self.has_packet_reports {
             return;
         }
         if let Some(round_trip) = feedback.round_trip {
             self.settled.on_round_trip(now, round_trip);
         }
-        self.reported = true;
+        self.has_reports = true;
         self.settled.on_report(now);
         self.reports.on_delay_based(now, self.receiver_estimate);
         let before = self.reports.rate();
@@ -226,14 +228,14 @@ impl Libwebrtc {
         }
     }
 
-    /// Whether the rate is the threshold rule's, which moves with time.
+    /// Whether the loss-based rate comes from the threshold rule, which changes with time.
     fn follows_reports(&self) -> bool {
-        self.reported && !self.heard
+        self.has_reports && !self.has_packet_reports
     }
 
-    /// What is permitted, and by what.
+    /// The permitted rate and its cause.
     fn wanted(&self) -> (DataRate, Cause) {
-        let (rate, cause) = if self.heard {
+        let (rate, cause) = if self.has_packet_reports {
             let delay_based = self.aimd.rate();
             let by_loss = self.loss.cause().zip(self.loss.estimate().rate);
             match by_loss {
@@ -245,7 +247,9 @@ impl Libwebrtc {
         };
         match self.receiver_estimate {
             Some(estimate) if estimate < rate => (estimate, Cause::ReceiverEstimate),
-            Some(estimate) if estimate == rate && !self.heard => (estimate, Cause::ReceiverEstimate),
+            Some(estimate) if estimate == rate && !self.has_packet_reports => {
+                (estimate, Cause::ReceiverEstimate)
+            }
             _ => (rate, cause),
         }
     }
@@ -267,7 +271,7 @@ impl Libwebrtc {
         }
     }
 
-    /// What speaks against a probe (`GetBandwidthLimitedCause`).
+    /// Reason not to send a probe (`GetBandwidthLimitedCause`).
     fn constraint(&self) -> Constraint {
         if self.delay.signal() != Signal::Normal {
             return Constraint::Delay;
@@ -283,7 +287,7 @@ impl Libwebrtc {
     }
 }
 
-/// Why a configuration that was valid in `new` is valid again.
+/// Why a second construction from the same configuration cannot fail.
 const VALIDATED: &str = "the configuration was validated when the controller was made";
 
 impl Controller for Libwebrtc {
@@ -340,7 +344,7 @@ impl Controller for Libwebrtc {
             self.application_limited.on_estimate(self.settled.target());
         }
         if limits.max != old.max {
-            // As libwebrtc's ProbeController::SetBitrates: a higher maximum is probed.
+            // As in libwebrtc's ProbeController::SetBitrates, an increased maximum is probed.
             let outcome = self.probing.start(now, DataRate::ZERO, Some(limits.max));
             self.note(outcome);
             let outcome = self.probing.on_allocation(now, Some(limits.max));
@@ -349,8 +353,9 @@ impl Controller for Libwebrtc {
         self.settle(now, false);
     }
 
-    /// As libwebrtc's `GoogCcNetworkController::OnNetworkRouteChange`: all estimates start again, and so do the probes of the
-    /// beginning. Whether the sender is limited by its application is no property of the path and stays.
+    /// As libwebrtc's `GoogCcNetworkController::OnNetworkRouteChange`: all estimates are reset, and the
+    /// initial probes are sent again. Whether the sender is application-limited does not depend on the path
+    /// and is kept.
     fn on_route_change(&mut self, now: Timestamp) {
         if !self.settled.has_begun() {
             return;
@@ -372,7 +377,8 @@ impl Controller for Libwebrtc {
 
     fn target(&self) -> Target {
         let media = self.settled.target();
-        let factor = if self.heard { self.config.pacing } else { self.config.pacing_before_feedback };
+        let factor =
+            if self.has_packet_reports { self.config.pacing } else { self.config.pacing_before_feedback };
         let pads = self.loss.estimate().state == LossState::IncreasingWithPadding;
         Target {
             media,

@@ -1,4 +1,4 @@
-//! `gcc:remb`: the sender's half of congestion control whose delay part is at the receiver.
+//! `gcc:remb`: sender of congestion control whose delay-based estimator is at the receiver.
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
@@ -16,20 +16,21 @@ use crate::{
     target::{Cause, Decision, Target},
 };
 
-/// What is settable of [`ReceiverDriven`].
+/// Configuration of [`ReceiverDriven`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReceiverDrivenConfig {
-    /// Within what the target may move, and where it begins. They prevail over the limits in the loss rule.
+    /// Range and initial value of the target. They override the limits of the loss rule.
     pub limits: Limits,
-    /// What losses permit.
+    /// The loss-based rate.
     pub reports: ReportConfig,
-    /// What is done when nothing comes back: after [`limit`](RoundTripConfig::limit) without any report, while packets leave, the rate
-    /// falls step by step. Default: after 3 s, three times the interval at which an estimate is told at least
-    /// (draft-ietf-rmcat-gcc-02 §4: once in a second), so that two may be lost; then to 0.8 each second, as in libwebrtc
-    /// (`send_side_bandwidth_estimation.cc`). The next report brings back what it permits.
+    /// Reaction to missing feedback. If no report arrives for [`limit`](RoundTripConfig::limit) while packets
+    /// are sent, the rate falls step by step. Default: after 3 s, which is three times the maximum interval
+    /// of estimates (draft-ietf-rmcat-gcc-02 §4: once per second), so that two may be lost; then to 0.8 of
+    /// the rate each second, as in libwebrtc (`send_side_bandwidth_estimation.cc`). The next report restores
+    /// the permitted rate.
     pub silence: RoundTripConfig,
-    /// The pacing rate in targets; above 0. Default 2.5: what libwebrtc does before there is feedback of packets
-    /// (`goog_cc_network_control.cc`).
+    /// Pacing rate as a multiple of the target; above 0. Default 2.5: as libwebrtc before the first packet
+    /// feedback (`goog_cc_network_control.cc`).
     pub pacing: f64,
 }
 
@@ -46,10 +47,11 @@ impl Default for ReceiverDrivenConfig {
     }
 }
 
-/// Sends what the receiver estimates, and no more than losses permit.
+/// Sends at the receiver's estimate, limited by losses.
 ///
-/// The lesser of the receiver's estimate (REMB) and of a [threshold rule](ByReport) on the losses in its reports. Before the first
-/// estimate the rule alone holds. What the estimate is made of is the receiver's affair.
+/// The target is the minimum of the receiver's estimate (REMB) and a [threshold rule](ByReport) on the losses
+/// in receiver reports. Before the first estimate only the rule applies. The receiver decides how it computes
+/// its estimate.
 #[derive(Debug, Clone)]
 pub struct ReceiverDriven {
     config: ReceiverDrivenConfig,
@@ -60,14 +62,14 @@ pub struct ReceiverDriven {
 }
 
 impl ReceiverDriven {
-    /// Its requirements.
+    /// What it requires of the sender and the receiver.
     pub const REQUIREMENTS: Requirements = Requirements {
         feedback: FeedbackKind::ReceiverEstimate,
         accepted: &[FeedbackKind::ReceiverEstimate, FeedbackKind::ReceiverReports],
         ..Requirements::DEFAULT
     };
 
-    /// Nothing has been sent.
+    /// A controller before the first packet.
     pub fn new(config: ReceiverDrivenConfig) -> Self {
         let limits = config.limits.ordered();
         let reports = ReportConfig { min: limits.min, max: limits.max, ..config.reports };
@@ -80,12 +82,12 @@ impl ReceiverDriven {
         }
     }
 
-    /// What the receiver last estimated.
+    /// The latest estimate of the receiver.
     pub fn receiver_estimate(&self) -> Option<DataRate> {
         self.estimate
     }
 
-    /// What losses permit.
+    /// The loss-based rate.
     pub fn loss_based(&self) -> DataRate {
         self.reports.rate()
     }
@@ -93,7 +95,7 @@ impl ReceiverDriven {
     fn settle(&mut self, now: Timestamp) {
         let by_loss = self.reports.rate();
         let (wanted, cause) = match self.estimate {
-            // libwebrtc's rule is never above the estimate: where they are one, it is the estimate that rules.
+            // libwebrtc's rule is never above the estimate. If both are equal, the estimate is the cause.
             Some(estimate) if estimate <= by_loss => (estimate, Cause::ReceiverEstimate),
             _ => (by_loss, self.reports.cause().unwrap_or_default()),
         };
@@ -151,7 +153,7 @@ impl Controller for ReceiverDriven {
         self.settled.set_limits(now, limits);
     }
 
-    /// The receiver's estimate was of the old route: losses alone decide until the next one.
+    /// The receiver's estimate belongs to the old route: only losses limit the rate until the next estimate.
     fn on_route_change(&mut self, now: Timestamp) {
         if !self.settled.has_begun() {
             return;
@@ -177,7 +179,7 @@ impl Controller for ReceiverDriven {
     }
 }
 
-/// The threshold rule moves with time: libwebrtc asks it as often (`goog_cc_factory.cc`, 25 ms).
+/// The threshold rule changes with time: libwebrtc updates it at this interval (`goog_cc_factory.cc`, 25 ms).
 const PROCESS: TimeDelta = TimeDelta::from_millis(25);
 
 #[cfg(test)]

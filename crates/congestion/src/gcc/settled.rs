@@ -1,4 +1,5 @@
-//! Where the target settles: what is wanted, held by the round trip, by silence and by the limits, and the decision that tells.
+//! The resulting target: the wanted rate, limited by the RTT, missing feedback and the limits, and the
+//! decision that explains it.
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
@@ -8,7 +9,7 @@ use crate::{
     target::{Cause, Decision},
 };
 
-/// The target, and why it is what it is.
+/// The target and its cause.
 #[derive(Debug, Clone)]
 pub(super) struct Settled {
     min: DataRate,
@@ -17,12 +18,12 @@ pub(super) struct Settled {
     decision: Decision,
     config: RoundTripConfig,
     back_off: RoundTripBackOff,
-    /// The latest round-trip time from feedback.
+    /// The latest RTT from feedback.
     round_trip: TimeDelta,
-    /// The latest moment of any call.
+    /// The latest time of any call.
     now: Timestamp,
     begun: bool,
-    /// When time was last let pass.
+    /// Time of the last periodic processing.
     processed: Timestamp,
 }
 
@@ -45,7 +46,7 @@ impl Settled {
         }
     }
 
-    /// The later of `now` and what was told before, and whether this is the first call of all.
+    /// The later of `now` and the latest time of an earlier call, and whether this is the first call.
     pub(super) fn advance(&mut self, now: Timestamp) -> (Timestamp, bool) {
         self.now = self.now.max(now);
         let first = !std::mem::replace(&mut self.begun, true);
@@ -55,12 +56,12 @@ impl Settled {
         (self.now, first)
     }
 
-    /// Whether there was any call yet.
+    /// Whether there has been any call.
     pub(super) fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Moves the target within new limits. Returns whether it moved.
+    /// Applies new limits to the target. Returns whether it changed.
     pub(super) fn set_limits(&mut self, now: Timestamp, limits: Limits) -> bool {
         let limits = limits.ordered();
         (self.min, self.max) = (limits.min, limits.max);
@@ -81,28 +82,28 @@ impl Settled {
         *self = Self { decision, now: self.now, begun: true, processed: self.processed, ..fresh };
     }
 
-    /// A packet left.
+    /// Handles a sent packet.
     pub(super) fn on_sent(&mut self, now: Timestamp) {
         self.back_off.on_sent(now);
     }
 
-    /// Something came back, and shows this.
+    /// Handles feedback with an RTT.
     pub(super) fn on_round_trip(&mut self, now: Timestamp, round_trip: TimeDelta) {
         self.round_trip = round_trip;
         self.back_off.on_round_trip(now, round_trip);
     }
 
-    /// Something came back that shows no round trip.
+    /// Handles feedback without an RTT.
     pub(super) fn on_report(&mut self, now: Timestamp) {
         self.back_off.on_round_trip(now, self.round_trip);
     }
 
-    /// Losses have lowered the rate: a step for the sake of the round trip waits.
+    /// Losses have reduced the rate: the next step because of the RTT is delayed.
     pub(super) fn on_decrease(&mut self, now: Timestamp) {
         self.back_off.on_decrease(now);
     }
 
-    /// Moves the target towards `wanted`, for the reason `cause`; says whether it moved.
+    /// Changes the target towards `wanted` because of `cause`. Returns whether it changed.
     pub(super) fn settle(&mut self, now: Timestamp, wanted: DataRate, cause: Cause) -> bool {
         let (rate, cause) = if self.is_too_long() {
             match self.back_off.update(now, self.target) {
@@ -123,19 +124,20 @@ impl Settled {
         true
     }
 
-    /// A probe was due and forbidden, and the target did not move.
+    /// A probe was due but suppressed, and the target did not change.
     pub(super) fn on_suppressed(&mut self, now: Timestamp) {
         let rate = self.target;
         self.decision = Decision { at: now, from: rate, to: rate, cause: Cause::ProbeSuppressed };
     }
 
-    /// Time has passed; see [`deadline`](Self::deadline).
+    /// Handles the periodic processing; see [`deadline`](Self::deadline).
     pub(super) fn on_processed(&mut self, now: Timestamp) {
         self.processed = now;
     }
 
-    /// The least of `others` and its own deadline: at once before the first call, and never sooner than `interval` after time was
-    /// last let pass, so that no deadline that cannot be met keeps the caller busy.
+    /// The minimum of `others` and its own deadline. Immediate before the first call; otherwise not earlier
+    /// than `interval` after the last processing, so that a deadline that cannot be met does not keep the
+    /// caller busy.
     pub(super) fn deadline(&self, interval: TimeDelta, others: [Option<Timestamp>; 2]) -> Option<Timestamp> {
         if !self.begun {
             return Some(Timestamp::ZERO);
@@ -144,7 +146,7 @@ impl Settled {
         Some(due.max(self.processed + interval.max(TimeDelta::from_millis(1))))
     }
 
-    /// Whether the round trip is too long, or nothing has come back for too long.
+    /// Whether the RTT is above its limit, or feedback has been missing for too long.
     pub(super) fn is_too_long(&self) -> bool {
         self.back_off.is_too_long()
     }
@@ -154,12 +156,12 @@ impl Settled {
         self.target
     }
 
-    /// How it came about.
+    /// The latest decision.
     pub(super) fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// When time was last let pass.
+    /// Time of the last periodic processing.
     pub(super) fn processed(&self) -> Timestamp {
         self.processed
     }

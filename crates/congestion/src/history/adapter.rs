@@ -1,4 +1,4 @@
-//! Turns RTCP messages into feedback for a controller.
+//! Converts RTCP messages to feedback for a controller.
 
 use giusto_rtp::{
     NtpShort, NtpShortUnwrapper, NtpTimestamp,
@@ -20,17 +20,17 @@ use crate::feedback::{Feedback, LossReport, PacketReport, SentPacket};
 
 /// The longest time before a report that RFC 8888 §3.1 can express, rounded down.
 const LONGEST_OFFSET: TimeDelta = TimeDelta::from_millis(7997);
-/// RTP sources that are remembered at most.
-const MOST_SOURCES: usize = 256;
+/// Maximum number of RTP sources that are stored.
+const MAX_SOURCES: usize = 256;
 
-/// Sent packets, and what RTCP messages report about them.
+/// The packets that were sent, and the RTCP reports about them.
 ///
-/// The history handles what is difficult in feedback: sequence numbers of 16 bits and report clocks that wrap, messages that are
-/// late, repeated or damaged, packets that were first reported as lost and have arrived after all, and messages about packets that
-/// were never sent. A message that reports nothing new changes nothing.
+/// The history handles the difficult parts of feedback: 16-bit sequence numbers and report clocks that wrap,
+/// messages that are late, repeated or damaged, packets that were first reported as lost but have arrived,
+/// and messages about packets that were never sent. A message without new information has no effect.
 ///
-/// Packets are remembered for 60 s, and at most 32 768 of them. Bytes are in flight until they or a later packet are reported, or
-/// until they are forgotten.
+/// Packets are stored for 60 s, and at most 32 768 of them. Bytes are in flight until they or a later packet
+/// are reported, or until they are discarded.
 ///
 /// Calls in any order are safe. Time that runs backwards is taken as the latest time of an earlier call.
 #[derive(Debug, Clone, Default)]
@@ -43,13 +43,13 @@ pub struct History {
     scream: ScreamDraft,
     report_count: ReportCount,
     ntp_offset: u64,
-    /// Reports of the present message, kept for its memory.
+    /// Reports of the current message. Kept to reuse the allocation.
     reports: Vec<PacketReport>,
     first_sent: Option<Timestamp>,
     now: Timestamp,
 }
 
-/// What a message says besides its packet reports.
+/// Contents of a message besides its packet reports.
 #[derive(Debug, Clone, Copy, Default)]
 struct News {
     round_trip: Option<TimeDelta>,
@@ -78,7 +78,8 @@ impl History {
         Self { report_count: count, ..self }
     }
 
-    /// Records a packet that leaves at `now`. Pass the result to [`Controller::on_sent`](crate::Controller::on_sent).
+    /// Records a packet that is sent at `now`. Pass the result to
+    /// [`Controller::on_sent`](crate::Controller::on_sent).
     pub fn on_sent(&mut self, now: Timestamp, packet: OutgoingPacket) -> SentPacket {
         let now = self.advance(now);
         self.first_sent.get_or_insert(now);
@@ -96,20 +97,20 @@ impl History {
         sent
     }
 
-    /// Handles an RTCP datagram, which must be decrypted. Returns what is new in it, if anything.
+    /// Handles an RTCP datagram, which must be decrypted. Returns its new information, if any.
     ///
     /// Packets of unknown types are skipped. The messages of a compound packet are combined: one call gives one feedback.
     ///
     /// # Errors
     ///
-    /// The datagram, or a packet in it, is not valid RTCP. Nothing of it is used.
+    /// The datagram, or a packet in it, is not valid RTCP. None of it is used.
     pub fn on_rtcp(&mut self, now: Timestamp, datagram: &[u8]) -> Result<Option<Feedback<'_>>, RtcpError> {
         let packets = RtcpPackets::new(datagram)?.with_report_count(self.report_count);
         let packets = packets.collect::<Result<Vec<_>, _>>()?;
         Ok(self.on_packets(now, &packets))
     }
 
-    /// Handles RTCP packets that have been read already. Returns what is new in them, if anything.
+    /// Handles parsed RTCP packets. Returns their new information, if any.
     pub fn on_packets(&mut self, now: Timestamp, packets: &[Packet]) -> Option<Feedback<'_>> {
         let now = self.advance(now);
         self.reports.clear();
@@ -128,7 +129,7 @@ impl History {
         self.feedback(&news)
     }
 
-    /// Handles a change of the route: packets sent before are forgotten, and reports of them are ignored.
+    /// Handles a change of the route: packets sent before are discarded, and reports of them are ignored.
     ///
     /// Call [`Controller::on_route_change`](crate::Controller::on_route_change) too.
     pub fn on_route_change(&mut self) {
@@ -137,9 +138,10 @@ impl History {
         self.sources.iter_mut().for_each(Source::clear);
     }
 
-    /// Forgets old packets. Returns whether there were any, so that [`in_flight`](Self::in_flight) may have changed.
+    /// Discards old packets. Returns whether there were any, so that [`in_flight`](Self::in_flight) may have
+    /// changed.
     ///
-    /// [`on_sent`](Self::on_sent) does so too: a sender that sends all the time need not call this.
+    /// [`on_sent`](Self::on_sent) also does so: a sender that sends continuously need not call this.
     pub fn on_timeout(&mut self, now: Timestamp) -> bool {
         let now = self.advance(now);
         let forgot = self.packets.forget(now);
@@ -149,12 +151,12 @@ impl History {
         forgot
     }
 
-    /// When [`on_timeout`](Self::on_timeout) has something to forget.
+    /// When [`on_timeout`](Self::on_timeout) has packets to discard.
     pub fn next_timeout(&self) -> Option<Timestamp> {
         self.packets.forgets_at()
     }
 
-    /// Bytes sent, of which neither these packets nor a later one was reported.
+    /// Bytes of packets that are not reported, and after which no packet is reported.
     pub fn in_flight(&self) -> DataSize {
         self.packets.in_flight()
     }
@@ -176,7 +178,7 @@ impl History {
             source.numbers.push(id.sequence, number);
             return;
         }
-        if self.sources.len() >= MOST_SOURCES {
+        if self.sources.len() >= MAX_SOURCES {
             self.sources.remove(0);
         }
         self.sources.push(Source::new(id.ssrc, id.sequence, number));
@@ -191,12 +193,13 @@ impl History {
     }
 
     fn on_transport_feedback(&mut self, feedback: &TransportFeedback) {
-        // Some receivers do not fill in the media source.
+        // Some receivers do not set the media source.
         let ssrc = feedback.media_ssrc;
         if ssrc != 0 && !self.sources.is_empty() && self.source(ssrc).is_none() {
             return;
         }
-        // Tried on a copy: a message without news leaves no trace. Where its time is before zero, the clock starts again with it.
+        // Work on a copy, so that a message without new reports changes nothing. If its time is before zero,
+        // the clock restarts with it.
         let mut clock = self.transport_clock;
         if clock.unwrap(feedback).is_none() {
             clock = TransportFeedbackUnwrapper::new();
@@ -232,8 +235,8 @@ impl History {
                     self.reports.extend(self.packets.on_report(number, None, Ecn::NotEct));
                     continue;
                 };
-                // A packet that arrived too long ago for the field is taken to have arrived as long ago as the field can say. A
-                // packet whose time is not available is not reported.
+                // If the arrival was longer ago than the field can express, the maximum of the field is used.
+                // A packet whose arrival time is not available is not reported.
                 let longest = ArrivalOffset::from_delta(LONGEST_OFFSET);
                 let arrival = match reception.offset {
                     ArrivalOffset::OVER_RANGE => longest.arrival(time),
@@ -249,7 +252,7 @@ impl History {
         }
     }
 
-    /// Returns whether the receiver asks for a lower rate.
+    /// Returns whether the receiver requests a lower rate.
     fn on_scream_feedback(&mut self, message: &ScreamFeedback) -> bool {
         let Some(source) = self.sources.iter().find(|source| source.ssrc == message.media_ssrc) else {
             return false;
@@ -257,11 +260,11 @@ impl History {
         self.scream.on_message(message, &source.numbers, &mut self.packets, &mut self.reports) == Some(true)
     }
 
-    /// Adds the losses of all sources, and takes the longest round-trip time.
+    /// Adds the losses of all sources, and takes the maximum RTT.
     fn on_blocks(&mut self, now: Timestamp, blocks: &[ReportBlock], news: &mut News) {
         let bits = NtpTimestamp::from_timestamp(now).to_bits().wrapping_add(self.ntp_offset);
         let ntp: NtpShort = NtpTimestamp::from_bits(bits).short();
-        // No round trip is longer than packets have been sent.
+        // An RTT cannot be longer than the time since the first packet.
         let longest = self.first_sent.map_or(TimeDelta::ZERO, |first| now.saturating_since(first));
         for block in blocks {
             let Some(source) = self.sources.iter_mut().find(|source| source.ssrc == block.ssrc) else {
@@ -277,7 +280,7 @@ impl History {
 
     fn feedback(&mut self, news: &News) -> Option<Feedback<'_>> {
         self.reports.sort_by_key(|report| report.sent.sequence);
-        // A packet that is first reported as lost and then, in the same datagram, as received.
+        // A packet that is reported as lost first and then, in the same datagram, as received.
         self.reports.dedup_by(|later, earlier| {
             let same = later.sent.sequence == earlier.sent.sequence;
             if same {

@@ -1,7 +1,8 @@
-//! Packet history: sent packets and RTCP messages in, [`Feedback`](crate::Feedback) out.
+//! Packet history: converts sent packets and RTCP messages to [`Feedback`](crate::Feedback).
 //!
-//! A sender that already has RTP and RTCP needs this part to use a controller. [`History`] remembers the packets that were sent,
-//! finds the packets that an RTCP message reports, and gives the controller what is new in the message.
+//! A sender that already has RTP and RTCP needs this part to use a controller. [`History`] stores the packets
+//! that were sent, finds the packets that an RTCP message reports, and gives the controller the new
+//! information of the message.
 //!
 //! | message | reference | contributes |
 //! |---|---|---|
@@ -9,7 +10,7 @@
 //! | congestion control feedback | RFC 8888 §3.1 | arrival times, losses, ECN codepoints |
 //! | SCReAM feedback | draft-johansson-rmcat-scream-cc-00 §3 | arrivals, losses, marks, source quench |
 //! | REMB | draft-alvestrand-rmcat-remb-03 §2.2 | the receiver's estimate |
-//! | sender and receiver reports | RFC 3550 §6.4 | share of lost packets, round-trip time |
+//! | sender and receiver reports | RFC 3550 §6.4 | loss ratio, round-trip time |
 //!
 //! # Example
 //!

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// Sequence numbers that are remembered at most: half of what 16 bits tell apart, so that a lookup has one answer.
-const MOST: usize = 1 << 15;
+/// Maximum number of stored sequence numbers: half of the 16-bit range, so that a lookup is unambiguous.
+const MAX: usize = 1 << 15;
 /// A sequence number that was never sent.
 const NONE: u64 = u64::MAX;
 /// The first sequence number is unwrapped as the one in the second cycle, so that numbers before it exist.
@@ -31,10 +31,10 @@ impl Numbers {
         if self.packets.is_empty() {
             self.first = next + ahead as u64;
             self.packets.push_back(number);
-        } else if ahead < MOST {
+        } else if ahead < MAX {
             self.packets.extend(std::iter::repeat_n(NONE, ahead));
             self.packets.push_back(number);
-            let excess = self.packets.len().saturating_sub(MOST);
+            let excess = self.packets.len().saturating_sub(MAX);
             self.packets.drain(..excess);
             self.first += excess as u64;
         } else if let Some(packet) = self.index(next - (FIRST_CYCLE - ahead as u64)) {
@@ -45,7 +45,7 @@ impl Numbers {
         }
     }
 
-    /// Forgets sequence numbers whose packets have numbers below `first`.
+    /// Discards sequence numbers whose packets have numbers below `first`.
     pub(super) fn forget_before(&mut self, first: u64) {
         while self.packets.front().is_some_and(|&number| number < first || number == NONE) {
             self.packets.pop_front();
@@ -53,7 +53,7 @@ impl Numbers {
         }
     }
 
-    /// Forgets all packets and continues with the next sequence number.
+    /// Discards all packets and continues with the next sequence number.
     pub(super) fn clear(&mut self) {
         self.first = self.next();
         self.packets.clear();
@@ -70,7 +70,7 @@ impl Numbers {
         latest.saturating_sub(u64::from((latest as u16).wrapping_sub(sequence)))
     }
 
-    /// The packet sent with this unwrapped sequence number, if it is remembered.
+    /// The packet sent with this unwrapped sequence number, if it is stored.
     pub(super) fn packet(&self, unwrapped: u64) -> Option<u64> {
         let packet = *self.packets.get(self.index(unwrapped)?)?;
         (packet != NONE).then_some(packet)
@@ -121,7 +121,7 @@ mod tests {
         let mut numbers = Numbers::default();
         for number in 0..100_u64 {
             numbers.push((number * 20_000) as u16, number);
-            assert!(numbers.packets.len() <= MOST, "{}", numbers.packets.len());
+            assert!(numbers.packets.len() <= MAX, "{}", numbers.packets.len());
             assert_eq!(find(&numbers, (number * 20_000) as u16), Some(number));
         }
     }

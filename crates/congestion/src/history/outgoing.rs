@@ -1,11 +1,11 @@
-//! Packets as they are recorded in the history.
+//! Packets to record in the history.
 
 use giusto_units::DataSize;
 
-/// A packet that leaves, as the history records it.
+/// A packet that is sent, as the history records it.
 ///
-/// Give every identifier that the packet carries: transport-wide feedback refers to the transport-wide sequence number, all other
-/// messages refer to the RTP source.
+/// Set every identifier that the packet carries: transport-wide feedback refers to the transport-wide
+/// sequence number, all other messages refer to the RTP source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutgoingPacket {
     /// Transport-wide sequence number, if the packet carries one (draft-holmer-rmcat-transport-wide-cc-extensions-01 §2).

@@ -7,11 +7,12 @@ use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 use super::outgoing::OutgoingPacket;
 use crate::feedback::{PacketReport, SentPacket};
 
-/// For how long a packet is remembered. libwebrtc (`transport_feedback_adapter.cc`, `kSendTimeHistoryWindow`): 60 s.
+/// Time for which a packet is stored. libwebrtc (`transport_feedback_adapter.cc`, `kSendTimeHistoryWindow`):
+/// 60 s.
 const MEMORY: TimeDelta = TimeDelta::from_seconds(60);
 
-/// How many packets are remembered: half of what a sequence number of 16 bits tells apart.
-const MOST: usize = 1 << 15;
+/// Maximum number of stored packets: half of the range of a 16-bit sequence number.
+const MAX: usize = 1 << 15;
 
 /// The packets sent in the last minute, numbered in sending order from 0.
 #[derive(Debug, Clone, Default)]
@@ -43,21 +44,21 @@ impl Packets {
         self.first + self.entries.len() as u64
     }
 
-    /// Bytes sent, of which neither these packets nor a later one was reported.
+    /// Bytes of packets that are not reported, and after which no packet is reported.
     pub(super) fn in_flight(&self) -> DataSize {
         self.in_flight
     }
 
-    /// The number of the oldest packet that is remembered.
+    /// The number of the oldest stored packet.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
 
-    /// Records a packet that leaves.
+    /// Records a sent packet.
     pub(super) fn on_sent(&mut self, now: Timestamp, packet: &OutgoingPacket) -> SentPacket {
         let OutgoingPacket { size, probe, .. } = *packet;
         self.forget(now);
-        while self.entries.len() >= MOST {
+        while self.entries.len() >= MAX {
             self.forget_oldest();
         }
         self.in_flight += size;
@@ -66,7 +67,7 @@ impl Packets {
         sent
     }
 
-    /// Forgets packets sent more than a minute ago. Returns whether there were any.
+    /// Discards packets sent more than a minute ago. Returns whether there were any.
     pub(super) fn forget(&mut self, now: Timestamp) -> bool {
         let before = self.first;
         while self.entries.front().is_some_and(|oldest| now.saturating_since(oldest.sent.at) > MEMORY) {
@@ -75,7 +76,7 @@ impl Packets {
         self.first != before
     }
 
-    /// When the oldest packet will be forgotten.
+    /// When the oldest packet will be discarded.
     pub(super) fn forgets_at(&self) -> Option<Timestamp> {
         self.entries.front().map(|oldest| oldest.sent.at + MEMORY + TimeDelta::from_nanos(1))
     }
@@ -90,7 +91,7 @@ impl Packets {
         }
     }
 
-    /// Forgets all packets. Later reports of them are ignored.
+    /// Discards all packets. Later reports of them are ignored.
     pub(super) fn clear(&mut self) {
         self.first = self.next();
         self.settled = self.first;
@@ -98,8 +99,8 @@ impl Packets {
         self.in_flight = DataSize::ZERO;
     }
 
-    /// Handles the report of packet `sequence`. Returns the report if it is new: the first one of the packet, or the first that says
-    /// it has arrived.
+    /// Handles the report of packet `sequence`. Returns the report if it is new: the first report of the
+    /// packet, or the first one that it has arrived.
     pub(super) fn on_report(
         &mut self,
         sequence: u64,
@@ -118,7 +119,8 @@ impl Packets {
         Some(report)
     }
 
-    /// Takes all packets below `sequence` out of flight: as in libwebrtc, a packet before one that is reported has arrived or is lost.
+    /// Packets below `sequence` are no longer in flight: as in libwebrtc, a packet before a reported one has
+    /// arrived or is lost.
     fn settle(&mut self, sequence: u64) {
         let from = usize::try_from(self.settled.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let count = usize::try_from(sequence.saturating_sub(self.settled)).unwrap_or(usize::MAX);
@@ -200,9 +202,9 @@ mod tests {
         history.on_sent(at(60_003), &PACKET);
         assert_eq!((history.first(), history.in_flight()), (3, SIZE * 3));
         assert_eq!(history.on_report(2, Some(arrived(60_004)), Ecn::NotEct), None);
-        let mut many = sent(MOST as u64 + 10);
-        assert_eq!((many.first(), many.in_flight()), (10, SIZE * MOST as u64));
-        many.on_report(MOST as u64 + 9, Some(arrived(1)), Ecn::NotEct);
+        let mut many = sent(MAX as u64 + 10);
+        assert_eq!((many.first(), many.in_flight()), (10, SIZE * MAX as u64));
+        many.on_report(MAX as u64 + 9, Some(arrived(1)), Ecn::NotEct);
         assert_eq!(many.in_flight(), DataSize::ZERO);
     }
 }

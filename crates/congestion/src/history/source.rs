@@ -1,4 +1,4 @@
-//! One RTP source: its sequence numbers, and what receiver reports say of it.
+//! One RTP source: its sequence numbers and its receiver reports.
 
 use giusto_rtp::{NtpShort, rtcp::ReportBlock};
 use giusto_units::TimeDelta;
@@ -13,7 +13,7 @@ pub(super) struct Source {
     /// First sequence number, unwrapped.
     first: u64,
     reported: Option<Reported>,
-    /// The next report covers packets of the previous route: its losses do not count.
+    /// Whether the next report covers packets of the previous route, whose losses do not count.
     skips_report: bool,
 }
 
@@ -23,11 +23,11 @@ struct Reported {
     /// Packets sent up to the highest that was received.
     count: u64,
     lost: i32,
-    /// Which sender report it refers to, and the delay since.
+    /// The sender report that it refers to, and the delay since then.
     stamp: Option<(Option<u32>, u32)>,
 }
 
-/// What a report block says since the block before it.
+/// Changes since the previous report block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockNews {
     /// Lost packets; negative if duplicates arrived.
@@ -46,24 +46,25 @@ impl Source {
         Self { ssrc, numbers, first, reported: None, skips_report: false }
     }
 
-    /// Forgets all packets: reports of them are of a path that is no longer used.
+    /// Discards all packets: reports about them describe a path that is no longer used.
     pub(super) fn clear(&mut self) {
         self.numbers.clear();
         self.skips_report = true;
     }
 
-    /// Handles a report block. `None` if a later block came before it, or if it covers packets that were never sent.
+    /// Handles a report block. `None` if a later block arrived before, or if it covers packets that were
+    /// never sent.
     pub(super) fn on_block(&mut self, now: NtpShort, block: &ReportBlock) -> Option<BlockNews> {
-        // The upper 16 bits count the wraps that the receiver has seen, which may be any number.
+        // The upper 16 bits count the wraps that the receiver has observed, which may be any number.
         let count = (self.numbers.unwrap(block.highest_sequence as u16) + 1).checked_sub(self.first);
         let count = count.filter(|&count| count > 0)?;
         let before = self.reported.unwrap_or_default();
         let expected = count.checked_sub(before.count)?;
         let lost = i64::from(block.cumulative_lost) - i64::from(before.lost);
-        // A receiver that restarted its count has lost the share in the fraction field.
-        let most = i64::try_from(expected).unwrap_or(i64::MAX);
-        let lost = if lost.abs() <= most { lost } else { most * i64::from(block.fraction_lost) / 256 };
-        // A repeated block would give a round-trip time that has grown since.
+        // If the receiver restarted its count, the losses come from the fraction field.
+        let max = i64::try_from(expected).unwrap_or(i64::MAX);
+        let lost = if lost.abs() <= max { lost } else { max * i64::from(block.fraction_lost) / 256 };
+        // A repeated block would give an RTT that is too large by the time since the first one.
         let stamp = (block.last_sender_report.map(NtpShort::to_bits), block.delay_since_last.to_bits());
         let is_new = before.stamp != Some(stamp);
         let round_trip = block.round_trip(now).filter(|&time| is_new && time >= TimeDelta::ZERO);
@@ -106,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_receiver_that_missed_a_wrap_is_understood() {
-        // It has not seen 65533 to 65535, and so counts no wrap (RFC 3550 A.1): numbers 0 to 9 of the 13 that were sent.
+        // It has not received 65533 to 65535, and so counts no wrap (RFC 3550 A.1): numbers 0 to 9 of the 13
+        // that were sent.
         let mut source = sent(65_533, 13);
         assert_eq!(report(&mut source, 9, 5, 128), Some((5, 13)));
     }
@@ -115,7 +117,7 @@ mod tests {
     fn a_receiver_that_restarts_has_lost_its_fraction() {
         let mut source = sent(0, 70_000);
         assert_eq!(report(&mut source, 69_899, 200, 0), Some((200, 69_900)));
-        // The last hundred, in a cycle and with a count of its own: a quarter is lost.
+        // The last hundred, with cycle and loss counts of a restarted receiver: a quarter is lost.
         assert_eq!(report(&mut source, 69_999 - 65_536, 0, 64), Some((25, 100)));
     }
 

@@ -20,7 +20,7 @@ fn at(millis: u64) -> Timestamp {
 }
 
 const SSRC: u32 = 7;
-/// Sequence numbers of the first packet, shortly before they wrap.
+/// Sequence number of the first packet, shortly before the wrap.
 const FIRST: u16 = 65_530;
 
 fn packet(number: u64) -> OutgoingPacket {
@@ -33,7 +33,7 @@ fn packet(number: u64) -> OutgoingPacket {
     }
 }
 
-/// A history of `count` packets, one each millisecond.
+/// A history of `count` packets, one per millisecond.
 fn sent(count: u64) -> History {
     let mut history = History::new();
     for number in 0..count {
@@ -42,17 +42,24 @@ fn sent(count: u64) -> History {
     history
 }
 
-/// Number of a packet, milliseconds of its arrival, and whether it is marked.
-type Told = Vec<(u64, Option<u64>, bool)>;
+/// Number of a packet, its arrival time in milliseconds, and whether it is marked.
+type Reported = Vec<(u64, Option<u64>, bool)>;
 
-fn told(feedback: Option<&Feedback<'_>>) -> Told {
+fn summary(feedback: Option<&Feedback<'_>>) -> Reported {
     let millis = |time: PeerTimestamp| time.as_nanos() / 1_000_000;
-    let told = |one: &PacketReport| (one.sent.sequence, one.arrival.map(millis), one.ecn == Ecn::Ce);
-    feedback.map_or_else(Vec::new, |feedback| feedback.packets.iter().map(told).collect())
+    let reported = |one: &PacketReport| (one.sent.sequence, one.arrival.map(millis), one.ecn == Ecn::Ce);
+    feedback.map_or_else(Vec::new, |feedback| feedback.packets.iter().map(reported).collect())
 }
 
-/// Packet `highest` came at `millis`, of those before it `received`. Returns whether the receiver asks for less, and the reports.
-fn hears(history: &mut History, highest: u16, millis: u64, received: u32, ecn_echo: u8) -> (bool, Told) {
+/// Reports packet `highest` at `millis`, with `received` as the bitmap of the packets before it. Returns
+/// whether the receiver requests a lower rate, and the packet reports.
+fn on_scream(
+    history: &mut History,
+    highest: u16,
+    millis: u64,
+    received: u32,
+    ecn_echo: u8,
+) -> (bool, Reported) {
     let message = ScreamFeedback {
         media_ssrc: SSRC,
         time: ReceptionTime::from_timestamp(at(millis)),
@@ -61,46 +68,48 @@ fn hears(history: &mut History, highest: u16, millis: u64, received: u32, ecn_ec
         received,
         ..ScreamFeedback::default()
     };
-    hears_message(history, message)
+    on_scream_message(history, message)
 }
 
-fn hears_message(history: &mut History, message: ScreamFeedback) -> (bool, Told) {
+fn on_scream_message(history: &mut History, message: ScreamFeedback) -> (bool, Reported) {
     let feedback = history.on_packets(at(100), &[Packet::ScreamFeedback(message)]);
-    (feedback.is_some_and(|feedback| feedback.quench), told(feedback.as_ref()))
+    (feedback.is_some_and(|feedback| feedback.quench), summary(feedback.as_ref()))
 }
 
 #[test]
 fn scream_feedback_reports_arrivals_and_gaps() {
     let mut history = sent(60);
-    // Of 0 to 4 the second is missing.
-    let (quench, told) = hears(&mut history, 4, 100, 0b1101 << 28, 0);
+    // Of 0 to 4, number 1 is missing.
+    let (quench, reported) = on_scream(&mut history, 4, 100, 0b1101 << 28, 0);
     let came = Some(100);
     assert!(!quench);
     assert_eq!(
-        told,
+        reported,
         [(0, came, false), (1, None, false), (2, came, false), (3, came, false), (4, came, false)]
     );
     assert_eq!(history.in_flight(), SIZE * 55);
-    // It came after all; and again says nothing.
-    assert_eq!(hears(&mut history, 4, 100, 0b1111 << 28, 0).1, [(1, came, false)]);
-    assert_eq!(hears(&mut history, 4, 100, 0b1111 << 28, 0).1, []);
-    // 6 to 17 lie before the 33 packets: nobody knows of them, but what has been followed is not in flight.
-    let (_, told) = hears(&mut history, 50, 200, u32::MAX, 0);
-    assert_eq!(told, (18..=50).map(|number| (number, Some(200), false)).collect::<Vec<_>>());
+    // The packet arrived late. The repeated message has no effect.
+    assert_eq!(on_scream(&mut history, 4, 100, 0b1111 << 28, 0).1, [(1, came, false)]);
+    assert_eq!(on_scream(&mut history, 4, 100, 0b1111 << 28, 0).1, []);
+    // 6 to 17 lie before the 33 packets: their fate is unknown, but they are no longer in flight.
+    let (_, reported) = on_scream(&mut history, 50, 200, u32::MAX, 0);
+    assert_eq!(reported, (18..=50).map(|number| (number, Some(200), false)).collect::<Vec<_>>());
     assert_eq!(history.in_flight(), SIZE * 9);
 }
 
 #[test]
 fn the_ecn_echo_marks_the_latest_new_packets() {
     let mut history = sent(1000);
-    let marked = |(_, told): (_, Told)| told.iter().filter(|one| one.2).map(|one| one.0).collect::<Vec<_>>();
-    assert_eq!(marked(hears(&mut history, 3, 10, 0b111 << 29, 2)), [2, 3]);
-    assert_eq!(marked(hears(&mut history, 5, 20, 0b11111 << 27, 2)), []);
-    // A message is lost; its marks are not. What is missing is not marked.
-    assert_eq!(marked(hears(&mut history, 9, 30, 0b1011_1111 << 24, 5)), [6, 8, 9]);
-    // The count wraps: 256 + 1 are 252 more, of which 33 find a packet.
-    assert_eq!(marked(hears(&mut history, 300, 40, u32::MAX, 1)).len(), 33);
-    assert_eq!(marked(hears(&mut history, 302, 50, u32::MAX, 2)), [302]);
+    let marked = |(_, reported): (_, Reported)| {
+        reported.iter().filter(|one| one.2).map(|one| one.0).collect::<Vec<_>>()
+    };
+    assert_eq!(marked(on_scream(&mut history, 3, 10, 0b111 << 29, 2)), [2, 3]);
+    assert_eq!(marked(on_scream(&mut history, 5, 20, 0b11111 << 27, 2)), []);
+    // A message is lost, but its marks are not. Missing packets are not marked.
+    assert_eq!(marked(on_scream(&mut history, 9, 30, 0b1011_1111 << 24, 5)), [6, 8, 9]);
+    // The count wraps: 256 + 1 are 252 more, of which 33 are assigned to a packet.
+    assert_eq!(marked(on_scream(&mut history, 300, 40, u32::MAX, 1)).len(), 33);
+    assert_eq!(marked(on_scream(&mut history, 302, 50, u32::MAX, 2)), [302]);
 }
 
 #[test]
@@ -114,41 +123,42 @@ fn overtaken_scream_feedback_reports_arrivals_only() {
         received,
         ..ScreamFeedback::default()
     };
-    assert!(hears_message(&mut history, quench(60, 9, 0)).0);
-    // 20 came, 19 was late; neither is lost, nor are 247 packets marked.
-    let (asks, told) = hears_message(&mut history, quench(20, 0, 0b11 << 30 & !(1 << 31)));
-    assert_eq!((asks, told), (false, vec![(18, Some(0), false), (20, Some(0), false)]));
-    // Of two on the same packet the lower count is the older one.
-    assert!(!hears_message(&mut history, quench(60, 8, 0)).0);
-    assert!(hears_message(&mut history, quench(60, 9, 0)).0);
-    assert!(hears(&mut history, 61, 100, 0, 9).1.iter().all(|one| !one.2));
-    // What was never sent.
-    assert_eq!(hears(&mut history, 100, 100, 0, 0), (false, vec![]));
-    assert_eq!(hears(&mut history, u16::MAX, 100, 0, 0), (false, vec![]));
+    assert!(on_scream_message(&mut history, quench(60, 9, 0)).0);
+    // 20 arrived, 19 was late; neither is lost, and 247 packets are not marked.
+    let (asks, reported) = on_scream_message(&mut history, quench(20, 0, 0b11 << 30 & !(1 << 31)));
+    assert_eq!((asks, reported), (false, vec![(18, Some(0), false), (20, Some(0), false)]));
+    // Of two messages about the same packet, the one with the lower count is older.
+    assert!(!on_scream_message(&mut history, quench(60, 8, 0)).0);
+    assert!(on_scream_message(&mut history, quench(60, 9, 0)).0);
+    assert!(on_scream(&mut history, 61, 100, 0, 9).1.iter().all(|one| !one.2));
+    // Packets that were never sent.
+    assert_eq!(on_scream(&mut history, 100, 100, 0, 0), (false, vec![]));
+    assert_eq!(on_scream(&mut history, u16::MAX, 100, 0, 0), (false, vec![]));
 }
 
 #[test]
 fn scream_feedback_follows_a_clock_that_wraps() {
     let mut history = sent(10);
     let day = 24 * 3_600_000;
-    // The clock wraps each 13 h 15 min; messages that say nothing new do not move it.
-    assert_eq!(hears(&mut history, 0, 40_000_000, 0, 0).1, [(0, Some(40_000_000), false)]);
-    assert_eq!(hears(&mut history, 0, day, 0, 0).1, []);
+    // The clock wraps every 13 h 15 min; messages without new reports do not advance it.
+    assert_eq!(on_scream(&mut history, 0, 40_000_000, 0, 0).1, [(0, Some(40_000_000), false)]);
+    assert_eq!(on_scream(&mut history, 0, day, 0, 0).1, []);
     let wrapped = 40_000_000 + 20_000_000;
-    assert_eq!(hears(&mut history, 1, wrapped, 1 << 31, 0).1, [(1, Some(wrapped), false)]);
+    assert_eq!(on_scream(&mut history, 1, wrapped, 1 << 31, 0).1, [(1, Some(wrapped), false)]);
 }
 
 #[test]
 fn scream_feedback_follows_a_clock_that_jumps_back() {
     let mut history = sent(10);
-    assert_eq!(hears(&mut history, 0, 1000, 0, 0).1, [(0, Some(1000), false)]);
-    // Nearest to a second is 27 minutes before zero, for 32 bits of 90 kHz are 47 722 s.
+    assert_eq!(on_scream(&mut history, 0, 1000, 0, 0).1, [(0, Some(1000), false)]);
+    // The nearest value to one second is 27 minutes before zero, since 32 bits at 90 kHz are 47 722 s.
     let late = 46_100_000;
-    assert_eq!(hears(&mut history, 1, late, 1 << 31, 0).1, [(1, Some(late), false)]);
-    assert_eq!(hears(&mut history, 2, late + 20, 0b11 << 30, 0).1, [(2, Some(late + 20), false)]);
+    assert_eq!(on_scream(&mut history, 1, late, 1 << 31, 0).1, [(1, Some(late), false)]);
+    assert_eq!(on_scream(&mut history, 2, late + 20, 0b11 << 30, 0).1, [(2, Some(late + 20), false)]);
 }
 
-/// Transport-wide feedback that begins with packet `base`: milliseconds of each arrival on the receiver's clock.
+/// Transport-wide feedback that begins with packet `base`: arrival times in milliseconds on the receiver's
+/// clock.
 fn transport(base: u64, arrivals: &[Option<i64>]) -> Packet {
     let reference = arrivals.iter().flatten().min().map_or(0, |&first| first / 64);
     let ticks = |&millis: &i64| ArrivalTicks::new(((millis - reference * 64) * 4) as i32);
@@ -165,12 +175,12 @@ fn transport(base: u64, arrivals: &[Option<i64>]) -> Packet {
 fn transport_feedback_is_new_once_and_again_after_a_loss() {
     let mut history = sent(20);
     let first = transport(5, &[Some(100), None, Some(102)]);
-    let reports = told(history.on_packets(at(50), std::slice::from_ref(&first)).as_ref());
+    let reports = summary(history.on_packets(at(50), std::slice::from_ref(&first)).as_ref());
     assert_eq!(reports, [(5, Some(100), false), (6, None, false), (7, Some(102), false)]);
     assert_eq!(history.in_flight(), SIZE * 12);
     assert!(history.on_packets(at(51), &[first]).is_none());
     let late = transport(4, &[None, None, Some(110), None]);
-    let reports = told(history.on_packets(at(52), &[late]).as_ref());
+    let reports = summary(history.on_packets(at(52), &[late]).as_ref());
     assert_eq!(reports, [(4, None, false), (6, Some(110), false)]);
 }
 
@@ -186,10 +196,11 @@ fn transport_feedback_about_packets_never_sent_changes_nothing() {
         ..TransportFeedback::default()
     });
     assert!(history.on_packets(at(50), &[foreign]).is_none());
-    // As many as the field can count, from the last packet on: nothing wraps around to packets that were sent.
+    // As many as the field can count, from the last packet on: no number wraps around to packets that were
+    // sent.
     let mut many = sent(40_000);
     let feedback = many.on_packets(at(50_000), &[transport(39_999, &vec![Some(1); 65_535])]).unwrap();
-    assert_eq!(told(Some(&feedback)), [(39_999, Some(1), false)]);
+    assert_eq!(summary(Some(&feedback)), [(39_999, Some(1), false)]);
 }
 
 #[test]
@@ -203,12 +214,12 @@ fn the_reference_time_of_transport_feedback_may_wrap() {
             ..TransportFeedback::default()
         })
     };
-    // 24 bits of 64 ms, read as unsigned: the last step before the wrap, and the first after it.
-    let before = told(history.on_packets(at(50), &[at_tick(0, -1)]).as_ref());
-    let after = told(history.on_packets(at(51), &[at_tick(1, 0)]).as_ref());
+    // 24 bits of 64 ms, read as unsigned: the last step before the wrap, and the first one after it.
+    let before = summary(history.on_packets(at(50), &[at_tick(0, -1)]).as_ref());
+    let after = summary(history.on_packets(at(51), &[at_tick(1, 0)]).as_ref());
     assert_eq!(after[0].1.unwrap() - before[0].1.unwrap(), 64);
     // Late feedback from before the wrap.
-    let late = told(history.on_packets(at(52), &[at_tick(2, -2)]).as_ref());
+    let late = summary(history.on_packets(at(52), &[at_tick(2, -2)]).as_ref());
     assert_eq!(before[0].1.unwrap() - late[0].1.unwrap(), 64);
 }
 
@@ -226,13 +237,13 @@ fn rfc_8888_feedback_gives_arrival_times_and_marks() {
     };
     let foreign = StreamFeedback { ssrc: 99, ..stream.clone() };
     let message = CongestionFeedback { sender_ssrc: 1, streams: vec![foreign, stream], time };
-    let reports = told(history.on_packets(at(50), &[Packet::CongestionFeedback(message)]).as_ref());
+    let reports = summary(history.on_packets(at(50), &[Packet::CongestionFeedback(message)]).as_ref());
     assert_eq!(reports, [(2, Some(500), false), (3, None, false), (4, Some(1000), true)]);
 }
 
 #[test]
 fn a_receiver_report_gives_losses_and_the_round_trip_time() {
-    // The sender reports of this sender say 1000 s at its time zero.
+    // This sender's sender reports give 1000 s at its time zero.
     let ntp = NtpTimestamp::from_timestamp(at(1_000_000));
     let mut history = sent(20).with_ntp_at_zero(ntp);
     let block = ReportBlock {
@@ -259,12 +270,12 @@ fn a_compound_packet_gives_one_feedback() {
     Remb { sender_ssrc: 1, bitrate: DataRate::from_bps(500_000), sources: vec![SSRC] }
         .write(&mut datagram)
         .unwrap();
-    // First it is missing, then it has arrived.
+    // First it is reported as missing, then as received.
     transport(0, &[Some(64), None, Some(65)]).write(&mut datagram).unwrap();
     transport(1, &[Some(66)]).write(&mut datagram).unwrap();
     let feedback = history.on_rtcp(at(50), &datagram).unwrap().unwrap();
     assert_eq!(feedback.receiver_estimate, Some(DataRate::from_bps(500_000)));
-    assert_eq!(told(Some(&feedback)), [(0, Some(64), false), (1, Some(66), false), (2, Some(65), false)]);
+    assert_eq!(summary(Some(&feedback)), [(0, Some(64), false), (1, Some(66), false), (2, Some(65), false)]);
     assert_eq!(feedback.in_flight, SIZE * 7);
 }
 
@@ -288,7 +299,8 @@ fn packets_of_the_previous_route_are_not_reported() {
     assert_eq!(history.in_flight(), DataSize::ZERO);
     assert!(history.on_packets(at(50), &[transport(0, &[Some(64); 10])]).is_none());
     assert_eq!(history.on_sent(at(60), packet(10)).in_flight, SIZE);
-    let reports = told(history.on_packets(at(90), &[transport(8, &[Some(64), Some(65), Some(66)])]).as_ref());
+    let reports =
+        summary(history.on_packets(at(90), &[transport(8, &[Some(64), Some(65), Some(66)])]).as_ref());
     assert_eq!(reports, [(10, Some(66), false)]);
 }
 
@@ -302,7 +314,7 @@ fn in_flight_falls_to_zero_a_minute_after_the_last_packet() {
     assert_eq!((history.in_flight(), history.next_timeout()), (DataSize::ZERO, None));
 }
 
-/// What a receiver may do with one packet.
+/// An action of the receiver on one packet.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Send(u8),
@@ -324,7 +336,7 @@ proptest! {
     #[test]
     fn each_packet_is_reported_at_most_twice_and_with_its_arrival(steps in prop::collection::vec(step(), 1..300), honest: bool) {
         let mut history = History::new();
-        // When each packet arrived, and what was reported of it.
+        // Arrival time of each packet, and its reports.
         let mut arrivals: Vec<Option<i64>> = Vec::new();
         let mut reported: Vec<Vec<Option<u64>>> = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
@@ -363,7 +375,7 @@ proptest! {
             let Some(feedback) = history.on_packets(now, &[message]) else { continue };
             prop_assert!(feedback.in_flight <= before);
             prop_assert!(feedback.packets.is_sorted_by(|a, b| a.sent.sequence < b.sent.sequence));
-            for (number, arrival, _) in told(Some(&feedback)) {
+            for (number, arrival, _) in summary(Some(&feedback)) {
                 reported[number as usize].push(arrival);
             }
         }
@@ -383,7 +395,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_leave_the_history_whole(datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 0..20)) {
+    fn any_bytes_keep_the_history_consistent(datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 0..20)) {
         let mut history = sent(10);
         for datagram in datagrams {
             if let Ok(Some(feedback)) = history.on_rtcp(at(50), &datagram) {

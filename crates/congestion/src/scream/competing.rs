@@ -1,26 +1,26 @@
-//! How long may packets queue, if others fill the queue? (RFC 8298 §4.1.2.3)
+//! Adjusts the delay target to flows that compete for the queue (RFC 8298 §4.1.2.3).
 
 use std::collections::VecDeque;
 
-/// The variance is that of so many samples, the mean that of the last fifty.
+/// Number of samples of the variance. The mean uses the last 50.
 ///
 /// `qdelay_norm_hist` holds 100 samples in §4.1.1.2; the pseudo-code takes the variance of 200.
 const HISTORY: usize = 200;
 const MEAN: usize = 50;
-/// Above this share of round trips with losses, the target follows the delay and half as much again.
+/// Share of round trips with losses above which the target follows 1.5 times the delay.
 const LOSS_EVENTS: f64 = 0.002;
-/// Below this variance of the normalised delay it is "reasonably safe" to let the target follow.
+/// Variance of the normalised delay below which it is "reasonably safe" to let the target follow.
 const CALM: f64 = 0.2;
 
-/// What is left of the target with each sample that is no evidence of other flows: the authors' implementation of December 2017,
-/// `ScreamTx.cpp`.
+/// Factor on the target per sample without evidence of other flows. Source: the authors' implementation of
+/// December 2017, `ScreamTx.cpp`.
 const FADING: f64 = 0.999;
 
-/// The target of the queue delay, in seconds.
+/// The queue delay target, in seconds.
 #[derive(Debug, Clone)]
 pub(super) struct DelayTarget {
-    least: f64,
-    most: f64,
+    min: f64,
+    max: f64,
     compensates: bool,
     evidence: Option<f64>,
     samples: VecDeque<f64>,
@@ -28,27 +28,28 @@ pub(super) struct DelayTarget {
 }
 
 impl DelayTarget {
-    /// Between two targets, in seconds. It stays at the least unless it `compensates`; with `evidence` it rises only while the mean delay
-    /// is more than that multiple of it.
-    pub(super) fn new((least, most): (f64, f64), compensates: bool, evidence: Option<f64>) -> Self {
-        let least = least.max(1e-3);
+    /// A target between the two limits, in seconds. It stays at the minimum unless `compensate` is set. With
+    /// `evidence` it rises only while the mean delay exceeds that multiple of it.
+    pub(super) fn new((min, max): (f64, f64), compensates: bool, evidence: Option<f64>) -> Self {
+        let min = min.max(1e-3);
         let samples = VecDeque::from([0.0; HISTORY]);
-        Self { least, most: most.max(least), compensates, evidence, samples, target: least }
+        Self { min, max: max.max(min), compensates, evidence, samples, target: min }
     }
 
-    /// `adjust_qdelay_target`: packets have queued for `delay` seconds, and `loss_events` is the share of round trips with losses.
+    /// `adjust_qdelay_target`: `delay` is the queueing delay in seconds, and `loss_events` the share of round
+    /// trips with losses.
     pub(super) fn on_sample(&mut self, delay: f64, loss_events: f64) {
         if !self.compensates {
             return;
         }
         self.samples.pop_front();
-        self.samples.push_back(delay / self.least);
+        self.samples.push_back(delay / self.min);
         let mean = self.samples.iter().sum::<f64>() / HISTORY as f64;
         let variance =
             self.samples.iter().map(|sample| (sample - mean) * (sample - mean)).sum::<f64>() / HISTORY as f64;
         let recent = self.samples.iter().rev().take(MEAN).sum::<f64>() / MEAN as f64;
-        let wanted = (recent + variance.sqrt()) * self.least;
-        let evident = self.evidence.is_none_or(|least| recent * self.least > least * self.target);
+        let wanted = (recent + variance.sqrt()) * self.min;
+        let evident = self.evidence.is_none_or(|min| recent * self.min > min * self.target);
         let faded = if self.evidence.is_some() { FADING * self.target } else { 0.0 };
         self.target = if !evident {
             faded
@@ -58,12 +59,12 @@ impl DelayTarget {
             wanted.max(faded)
         } else if self.evidence.is_some() {
             faded
-        } else if wanted < self.least {
+        } else if wanted < self.min {
             (0.5 * self.target).max(wanted)
         } else {
             0.9 * self.target
         };
-        self.target = self.target.min(self.most).max(self.least);
+        self.target = self.target.min(self.max).max(self.min);
     }
 
     /// `qdelay_target`, in seconds.
@@ -86,8 +87,8 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_long_queue_becomes_the_target_and_a_short_one_the_least() {
-        // Mean 2.5, variance none: 0.25 s.
+    fn a_constant_delay_becomes_the_target() {
+        // Mean 2.5, variance zero: 0.25 s.
         let mut target = after([0.25; 200], 0.0);
         assert!((target.seconds() - 0.25).abs() < 1e-9, "{}", target.seconds());
         for _ in 0..200 {
@@ -98,35 +99,36 @@ mod tests {
     }
 
     #[test]
-    fn losses_let_it_follow_half_as_much_again() {
+    fn losses_raise_the_target_to_1_5_times_the_delay() {
         let target = after([0.2; 200], 0.01);
         assert!((target.seconds() - 0.3).abs() < 1e-9, "{}", target.seconds());
     }
 
     #[test]
-    fn where_the_delay_varies_it_only_falls() {
-        // Mean 2, variance 1: not calm. 0.1 s is the least, so it stays there.
+    fn a_varying_delay_only_reduces_the_target() {
+        // Mean 2, variance 1: too large. 0.1 s is the minimum, so it stays there.
         let varies = (0..400).map(|n| if n / 10 % 2 == 0 { 0.1 } else { 0.3 });
         assert_eq!(after(varies, 0.0).seconds(), 0.1);
     }
 
     #[test]
-    fn a_delay_at_the_target_is_no_evidence_and_one_well_above_it_is() {
+    fn only_a_delay_well_above_the_target_is_evidence() {
         let with = |delay: f64| {
             let mut target = DelayTarget::new((0.1, 0.4), true, Some(1.1));
             (0..400).for_each(|n| target.on_sample(delay + if n % 2 == 0 { 0.01 } else { -0.01 }, 0.0));
             target.seconds()
         };
         assert_eq!(with(0.105), 0.1);
-        // From the mean and its deviation of 10 ms down to where the mean is evidence again, 1.1 times less.
+        // From the mean and its deviation of 10 ms down to where the mean is evidence again: lower by a
+        // factor of 1.1.
         assert!((0.2 / 1.1 - 1e-3..=0.211).contains(&with(0.2)), "{}", with(0.2));
-        // By the text alone it is at the target, and a deviation above it.
+        // As published, it is at the target plus one deviation.
         let literal = after((0..400).map(|n| if n % 2 == 0 { 0.115 } else { 0.095 }), 0.0);
         assert!((literal.seconds() - 0.115).abs() < 1e-6, "{}", literal.seconds());
     }
 
     #[test]
-    fn once_the_others_have_gone_it_falls_by_a_thousandth_a_sample() {
+    fn without_other_flows_it_falls_by_0_1_percent_per_sample() {
         let mut target = DelayTarget::new((0.1, 0.4), true, Some(1.1));
         (0..400).for_each(|_| target.on_sample(0.3, 0.0));
         let high = target.seconds();
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_turned_off() {
+    fn the_adjustment_can_be_disabled() {
         let mut target = DelayTarget::new((0.1, 0.4), false, None);
         target.on_sample(5.0, 1.0);
         assert_eq!(target.seconds(), 0.1);

@@ -1,36 +1,38 @@
-//! `scream:d00`: Self-Clocked Rate Adaptation for Multimedia as it was first described, draft-johansson-rmcat-scream-cc-00 (June
-//! 2014), as it is meant: to the letter it does not run.
+//! `scream:d00`: Self-Clocked Rate Adaptation for Multimedia in its first description,
+//! draft-johansson-rmcat-scream-cc-00 (June 2014), with corrections: the pseudo-code as published does not
+//! run.
 //!
 //! | part | section | file |
 //! |---|---|---|
 //! | constants | §9.1.2 to §9.1.6 | `config.rs` |
 //! | the congestion window and its validation | §9.1.4, §3.1 | `window.rs` |
-//! | the delay target among flows that compete | §3.1 | `../competing.rs`, as in RFC 8298 |
+//! | the delay target with competing flows | §3.1 | `../competing.rs`, as in RFC 8298 |
 //! | the media rate | §9.1.6 | `media_rate.rs` |
-//! | one for each source | §3, Figure 2 | `streams.rs` |
+//! | media rates of several sources | §3, Figure 2 | `streams.rs` |
 //! | lost packets | §9.1.3, `isLossEvent` | `../losses.rs`, as in RFC 8298 |
-//! | the message | §3, Figure 1 | [`ScreamFeedback`](giusto_rtp::rtcp::ScreamFeedback) |
-//! | when it leaves | §9.2.1, §10 | the receiver |
-//! | packets that wait, and frames that are too old | §9.1.1, §3.3 | the sender; see [`ScreamD00::REQUIREMENTS`] |
+//! | the feedback message | §3, Figure 1 | [`ScreamFeedback`](giusto_rtp::rtcp::ScreamFeedback) |
+//! | the time of feedback | §9.2.1, §10 | the receiver |
+//! | the sender's queue, and frames that are too old | §9.1.1, §3.3 | the sender; see [`ScreamD00::REQUIREMENTS`] |
 //!
-//! # What is repaired
+//! # Corrections
 //!
-//! `docs/scream-d00.md` has the list: 29 defects of the pseudo-code, and what the draft names and does not describe, each with the
-//! repair. What it names: fast start (the window grows by what is acknowledged until the delay exceeds a fifth of its target),
-//! adjustment to competing flows ([`D00Config::compensate`]), congestion window validation (`window.rs`), frame skipping and discarding
-//! (the sender's), ECN echo (a mark counts as a loss event), source quench (the same), and priorities.
+//! `docs/scream-d00.md` lists 29 defects of the pseudo-code and the features that the draft names but does
+//! not specify, each with our correction. These features are: fast start (the window grows by the
+//! acknowledged bytes until the delay exceeds a fifth of its target), adjustment to competing flows
+//! ([`D00Config::compensate`]), congestion window validation (`window.rs`), skipping and discarding of frames
+//! (done by the sender), ECN echo (a mark counts as a loss event), source quench (likewise), and priorities.
 //!
 //! # Variant
 //!
 //! `scream:d00+giusto` ([`D00Config::giusto`]) has the two changes of
-//! [`scream:rfc8298+giusto`](crate::scream::rfc8298#variant): the window follows the received rate while the queueing delay is above
-//! its target, since §1.1 wants a reaction within a round-trip time and the draft's window falls by a packet or two in one; and the
-//! delay target rises on evidence.
+//! [`scream:rfc8298+giusto`](crate::scream::rfc8298#variant). The window follows the received rate while the
+//! queueing delay is above its target, because §1.1 requires a reaction within an RTT and the draft's window
+//! falls by only one or two packets per RTT. The delay target rises only with evidence.
 //!
 //! # Deviations
 //!
 //! - `bytesInFlight + size < cwnd` is ≤ here.
-//! - The media rate is not changed while there is nothing to send.
+//! - The media rate is not changed while the queue is empty.
 
 mod config;
 mod media_rate;
@@ -61,16 +63,16 @@ use crate::{
     target::{Cause, Decision, Signal, Target},
 };
 
-/// It wants to be woken no more often than this, however short a frame is.
+/// Minimum interval of its deadlines, however short a frame is.
 const SHORTEST: TimeDelta = TimeDelta::from_millis(25);
-/// A change of what the streams can use is a decision from this share of the target on.
+/// Share of the target from which a change of the streams' usable rates is reported as a decision.
 pub(super) const NOTICED: f64 = 0.01;
-/// Taken as the round trip before one is known, for what is counted once in a round trip.
+/// RTT before the first measurement, for events that are counted once per RTT.
 const FIRST_ROUND_TRIP: f64 = 0.1;
 
-/// SCReAM as draft-johansson-rmcat-scream-cc-00 means it.
+/// SCReAM according to draft-johansson-rmcat-scream-cc-00 with our corrections.
 ///
-/// In [`Cause::Delay`] the trend is the queue delay, and the threshold its target.
+/// In [`Cause::Delay`] the trend is the queueing delay, and the threshold its target.
 #[derive(Debug, Clone)]
 pub struct ScreamD00 {
     config: D00Config,
@@ -84,15 +86,15 @@ pub struct ScreamD00 {
     follow: Follow,
     window: Window,
     media: MediaRates,
-    /// When the window was last lowered by an event, whichever.
+    /// When the window was last reduced by any event.
     lowered: Option<Timestamp>,
     processed: Timestamp,
 }
 
 impl ScreamD00 {
-    /// Its requirements. Frames are skipped while the oldest packet has waited 100 ms (§10). What is "too old to be rendered in a
-    /// meaningful way", for which the draft has no number, is discarded after 400 ms, the limit of the one-way delay that ITU-T G.114
-    /// gives for planning.
+    /// Its requirements. Frames are skipped while the oldest packet has been queued for 100 ms (§10). The
+    /// draft discards packets that are "too old to be rendered in a meaningful way" and gives no number: here
+    /// after 400 ms, the limit of the one-way delay that ITU-T G.114 gives for planning.
     pub const REQUIREMENTS: Requirements = Requirements {
         feedback: FeedbackKind::ScreamDraft,
         accepted: &[FeedbackKind::TransportWide, FeedbackKind::CongestionControl, FeedbackKind::ScreamDraft],
@@ -105,12 +107,12 @@ impl ScreamD00 {
         receiver_limit: true,
     };
 
-    /// With nothing sent.
+    /// A controller before the first packet.
     pub fn new(config: D00Config) -> Self {
         let decided = Decided::new(config.limits);
         let start = decided.target().as_bps() as f64;
         let media = MediaRates::new(config, decided.limits(), start);
-        let (least, most) = (config.delay_target.as_seconds(), config.delay_target_most.as_seconds());
+        let (min, max) = (config.delay_target.as_seconds(), config.max_delay_target.as_seconds());
         Self {
             config,
             decided,
@@ -119,7 +121,7 @@ impl ScreamD00 {
             queue_delay: QueueDelay::default(),
             delay: 0.0,
             follow: Follow::default(),
-            delay_target: DelayTarget::new((least, most), config.compensate, config.evidence),
+            delay_target: DelayTarget::new((min, max), config.compensate, config.evidence),
             window: Window::new(config),
             media,
             lowered: None,
@@ -127,12 +129,12 @@ impl ScreamD00 {
         }
     }
 
-    /// How long packets queue on the path.
+    /// The estimated queueing delay on the path.
     pub fn queue_delay(&self) -> TimeDelta {
         TimeDelta::from_seconds_f64(self.delay)
     }
 
-    /// How long they should at most.
+    /// The queueing delay target.
     pub fn queue_delay_target(&self) -> TimeDelta {
         TimeDelta::from_seconds_f64(self.delay_target.seconds())
     }
@@ -142,13 +144,13 @@ impl ScreamD00 {
         DataSize::from_bytes(self.window.bytes() as u64)
     }
 
-    /// Whether it is in fast start.
+    /// Whether the controller is in fast start.
     pub fn is_in_fast_start(&self) -> bool {
         self.window.is_fast()
     }
 
-    /// Lowers the window to the received rate while the queueing delay is above its target. What it holds back waits at the sender, to
-    /// which the media rates react.
+    /// Reduces the window to the received rate while the queueing delay is above its target. The excess is
+    /// queued at the sender, to which the media rates react.
     fn follow(&mut self, now: Timestamp, round_trip: TimeDelta) {
         let (round_trip, delay_target) = (round_trip.as_seconds(), self.delay_target.seconds());
         let path = Path { round_trip, delay: self.delay, delay_target };
@@ -164,7 +166,7 @@ impl ScreamD00 {
     /// Reacts to losses, marks or source quench if a reaction is due. Returns whether it did.
     fn on_congestion(&mut self, now: Timestamp, marks: Option<f64>, quench: bool) -> bool {
         let round_trip = self.round_trip();
-        // Once in a round trip, whatever it is (§9.1.3, RFC 3168 §6.1.2).
+        // At most once per RTT (§9.1.3, RFC 3168 §6.1.2).
         let recent = self.lowered.is_some_and(|last| now.saturating_since(last).as_seconds() < round_trip);
         let cause = match (self.losses.event(now, round_trip), marks) {
             _ if recent => return false,
@@ -263,7 +265,7 @@ impl Controller for ScreamD00 {
         self.decided.settle(self.media.bps(), Cause::Limit);
     }
 
-    /// The base delay (RFC 6817 §4.3), the round-trip time, the window and the target of the queueing delay are of the old route.
+    /// The base delay (RFC 6817 §4.3), the RTT, the window and the delay target belong to the old route.
     fn on_route_change(&mut self, now: Timestamp) {
         if !self.decided.has_begun() {
             return;
@@ -282,7 +284,7 @@ impl Controller for ScreamD00 {
         self.decided.advance(now);
         self.media.on_streams(streams);
         let (now_bps, before) = (self.media.bps(), self.decided.target().as_bps() as f64);
-        // What they can use may have changed; by how much headers are of a packet does not count.
+        // The streams' usable rates may have changed; a changed share of headers is ignored.
         if !self.media.targets().is_empty() && (now_bps - before).abs() > NOTICED * before {
             self.decided.settle(now_bps, Cause::ApplicationLimited);
         }
@@ -292,7 +294,7 @@ impl Controller for ScreamD00 {
         self.media.targets()
     }
 
-    /// Packets are paced at the window in a round trip (§9.1.2).
+    /// Packets are paced at one window per RTT (§9.1.2).
     fn target(&self) -> Target {
         let media = self.decided.target();
         let pacing = match self.flight.round_trip() {

@@ -1,4 +1,4 @@
-//! The media rate, within its limits, and why it is what it is.
+//! The media rate within its limits, and the decision that led to it.
 
 use giusto_units::{DataRate, Timestamp};
 
@@ -7,14 +7,14 @@ use crate::{
     target::{Cause, Decision},
 };
 
-/// The media rate and how it came about.
+/// The media rate and its latest decision.
 #[derive(Debug, Clone)]
 pub(super) struct Decided {
     min: DataRate,
     max: DataRate,
     target: DataRate,
     decision: Decision,
-    /// The latest moment of any call.
+    /// The latest time of any call.
     now: Timestamp,
     begun: bool,
 }
@@ -33,14 +33,14 @@ impl Decided {
         }
     }
 
-    /// Moves the target within new limits.
+    /// Applies new limits to the target.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         let limits = limits.ordered();
         (self.min, self.max) = (limits.min, limits.max);
         self.settle(self.target.as_bps() as f64, Cause::Limit);
     }
 
-    /// The same on a new route: back at the start rate of `limits`.
+    /// The state on a new route: at the start rate of `limits`.
     pub(super) fn restarted(&self, limits: Limits) -> Self {
         let fresh = Self::new(limits);
         let decision =
@@ -48,7 +48,7 @@ impl Decided {
         Self { decision, now: self.now, begun: true, ..fresh }
     }
 
-    /// The later of `now` and what was told before.
+    /// The later of `now` and the latest time of an earlier call.
     pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
         self.now = self.now.max(now);
         if !self.begun {
@@ -58,12 +58,12 @@ impl Decided {
         self.now
     }
 
-    /// Whether anything was told yet.
+    /// Whether there has been any call.
     pub(super) fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// `bps` is wanted, because of `cause`.
+    /// Sets the target to `bps` because of `cause`.
     pub(super) fn settle(&mut self, bps: f64, cause: Cause) {
         let rate = DataRate::from_bps(bps.round() as u64);
         let to = rate.min(self.max).max(self.min);
@@ -79,12 +79,12 @@ impl Decided {
         self.target
     }
 
-    /// The least and the most, in bit/s.
+    /// The minimum and the maximum, in bit/s.
     pub(super) fn limits(&self) -> (f64, f64) {
         (self.min.as_bps() as f64, self.max.as_bps() as f64)
     }
 
-    /// How it came about.
+    /// The latest decision.
     pub(super) fn decision(&self) -> &Decision {
         &self.decision
     }

@@ -1,67 +1,71 @@
-//! What is in flight, how long a round trip takes, and when what is in flight is given up.
+//! Bytes in flight, RTT, and the write-off of bytes in flight when feedback is missing.
 //!
-//! # The least that is sent
+//! # Minimum send rate
 //!
-//! A window that is full opens with feedback alone: if no feedback comes, it never does. RFC 8298 §1 and §8 promise "a minimum send
-//! rate" against that, and give no rule; draft-johansson-rmcat-scream-cc-00 says nothing of it. The rule here:
+//! A full window opens only with feedback. Without feedback it stays closed. RFC 8298 §1 and §8 promise "a
+//! minimum send rate" against that but specify no rule; draft-johansson-rmcat-scream-cc-00 does not mention
+//! it. Our rule:
 //!
-//! 1. If something is in flight and nothing has been heard for a second, or for a retransmission timeout (RFC 6298 §2) where that is
-//!    longer (up to 3 s), since the last feedback, or since there is something in flight, then all that is in flight is given up: it no longer
-//!    counts. The window falls to its least, and the media rate is halved (RFC 8888 §5: if several reports are missing, the rate
-//!    should be reduced rapidly).
-//! 2. If still nothing is heard, the same happens again each 0.48 s: so a least window of 3000 bytes lets through 50 kbit/s, the
-//!    `RATE_PACE_MIN` of RFC 8298 §4.1.1.1, which is as close to a named minimum rate as the text comes. That of the draft, three packets
-//!    of 1200 bytes, lets through 60.
-//! 3. The first feedback ends it.
+//! 1. The timeout is one second, or the retransmission timeout (RFC 6298 §2) if that is longer, up to 3 s. It
+//!    runs while packets are in flight, from the last feedback or from the first packet in flight. When it
+//!    expires, all bytes in flight are written off: they no longer count. The window falls to its minimum,
+//!    and the media rate is halved (RFC 8888 §5: if several reports are missing, the rate should be reduced
+//!    rapidly).
+//! 2. If feedback is still missing, the same happens every 0.48 s. A minimum window of 3000 bytes then
+//!    permits 50 kbit/s, the `RATE_PACE_MIN` of RFC 8298 §4.1.1.1, which is the closest that the text comes
+//!    to a minimum rate. The minimum window of the draft, three packets of 1200 bytes, permits 60 kbit/s.
+//! 3. The first feedback ends this.
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use crate::feedback::{Feedback, SentPacket};
 
-/// The least retransmission timeout, and the first (RFC 6298 §2.1, §2.4).
+/// Minimum and initial retransmission timeout (RFC 6298 §2.1, §2.4).
 const SILENCE: TimeDelta = TimeDelta::from_seconds(1);
-/// The longest timeout. RFC 6298 §2.5 would have a minute at least, for TCP; a conversation has ended by then. Three seconds are what
-/// libwebrtc takes for too long a round trip (`send_side_bandwidth_estimation.cc`).
+/// Maximum timeout. RFC 6298 §2.5 requires at least a minute, for TCP, which is too long for a conversation.
+/// libwebrtc uses three seconds as its RTT limit (`send_side_bandwidth_estimation.cc`).
 const LONGEST: TimeDelta = TimeDelta::from_seconds(3);
 /// 3000 bytes (`MIN_CWND`) at 50 kbit/s (`RATE_PACE_MIN`): RFC 8298 §4.1.1.1.
 const AGAIN: TimeDelta = TimeDelta::from_millis(480);
 /// RFC 6298 §2.3, alpha and beta.
 const SMOOTHING: (f64, f64) = (1.0 / 8.0, 1.0 / 4.0);
-/// No round trip counts as shorter, lest a rate be infinite.
+/// Minimum RTT, so that rates stay finite.
 const SHORTEST: f64 = 1e-3;
 
-/// Bytes in flight and the round trip.
+/// Bytes in flight and RTT.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flight {
-    /// As the sender counts, when a packet last left or feedback came.
+    /// Bytes in flight as the sender counts them, at the last sent packet or feedback.
     outstanding: DataSize,
-    /// Of that, what does not count.
+    /// The part of it that was written off.
     given_up: DataSize,
-    /// Since when something is awaited.
+    /// Time since which feedback has been expected.
     since: Option<Timestamp>,
-    /// Nothing was heard since something was given up.
+    /// Whether feedback is missing since the last write-off.
     silent: bool,
-    /// Mean and deviation, in seconds.
+    /// Mean and deviation of the RTT, in seconds.
     round_trip: Option<(f64, f64)>,
-    /// The highest packet that is known to have arrived.
+    /// The highest packet that has arrived.
     highest: Option<u64>,
 }
 
 impl Flight {
-    /// A packet left.
+    /// Handles a sent packet.
     pub(super) fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
-        // The sender forgets what nobody has told of for a minute: that is the oldest, and so is what was given up. The window that it
-        // had besides may not stay, or it would let through as much again.
+        // The sender discards packets that were not reported for a minute. These are the oldest ones, and
+        // therefore written off. The write-off is reduced by them; otherwise the window would permit the same
+        // amount again.
         let forgotten = (self.outstanding + packet.size).saturating_sub(packet.in_flight);
         self.outstanding = packet.in_flight;
         self.given_up = self.given_up.saturating_sub(forgotten).min(self.outstanding);
         self.since.get_or_insert(now);
     }
 
-    /// Feedback that reports packets has come. Gives how many bytes have left the flight, whether they arrived or are lost.
+    /// Handles packet feedback. Returns the bytes that are no longer in flight, whether they arrived or were
+    /// lost.
     pub(super) fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) -> DataSize {
         let left = self.outstanding.saturating_sub(feedback.in_flight);
-        // What leaves the flight is the oldest part of it, and so is what was given up.
+        // The oldest packets leave the flight first, and these are the ones that were written off.
         let counted = left.saturating_sub(self.given_up);
         self.outstanding = feedback.in_flight;
         self.given_up = self.given_up.saturating_sub(left).min(self.outstanding);
@@ -70,7 +74,8 @@ impl Flight {
         counted
     }
 
-    /// The packet with this number has arrived. Whether none with a higher one has before; then the round trip is that since `sent`.
+    /// Handles the arrival of the packet with this number. Returns whether it is the highest one so far; then
+    /// it gives an RTT sample since `sent`.
     pub(super) fn on_arrival(&mut self, now: Timestamp, packet: &SentPacket) -> bool {
         if self.highest.is_some_and(|highest| highest >= packet.sequence) {
             return false;
@@ -87,7 +92,7 @@ impl Flight {
         true
     }
 
-    /// Gives up what is in flight if it is time for that; says whether it was.
+    /// Writes off the bytes in flight if the timeout has expired. Returns whether it did.
     pub(super) fn gives_up(&mut self, now: Timestamp) -> bool {
         let patience = if self.silent { AGAIN } else { self.timeout() };
         if self.since.is_none_or(|since| now.saturating_since(since) < patience) {
@@ -99,17 +104,17 @@ impl Flight {
         true
     }
 
-    /// What is in flight and counts.
+    /// Bytes in flight without the written-off ones.
     pub(super) fn bytes(&self) -> DataSize {
         self.outstanding.saturating_sub(self.given_up)
     }
 
-    /// The window that lets so much be in flight besides what was given up.
+    /// The window that permits this many bytes in flight, besides the written-off ones.
     pub(super) fn window(&self, bytes: f64) -> DataSize {
         DataSize::from_bytes(bytes as u64) + self.given_up
     }
 
-    /// The smoothed round trip in seconds, if it was ever measured.
+    /// The smoothed RTT in seconds, if it was measured.
     pub(super) fn round_trip(&self) -> Option<f64> {
         self.round_trip.map(|(mean, _)| mean.max(SHORTEST))
     }
@@ -134,7 +139,7 @@ mod tests {
         SentPacket { sequence, at: at(millis), size: SIZE, probe: None, in_flight: SIZE }
     }
 
-    /// A packet leaves, and with it so many are in flight.
+    /// Sends a packet, after which this many bytes are in flight.
     fn sent(flight: &mut Flight, millis: i64, in_flight: u64) {
         flight.on_sent(at(millis), &SentPacket { in_flight: SIZE * in_flight, ..packet(0, millis) });
     }
@@ -154,13 +159,13 @@ mod tests {
         assert!(flight.on_arrival(at(1400), &packet(4, 1000)));
         assert!((flight.round_trip().unwrap() - 0.75).abs() < 1e-12);
         assert!((flight.timeout().as_seconds() - (0.75 + 1.6)).abs() < 1e-9);
-        // What came late says nothing of the round trip.
+        // A late packet gives no RTT sample.
         assert!(!flight.on_arrival(at(9000), &packet(2, 0)));
         assert!((flight.round_trip().unwrap() - 0.75).abs() < 1e-12);
     }
 
     #[test]
-    fn what_leaves_the_flight_is_told() {
+    fn bytes_that_leave_the_flight_are_returned() {
         let mut flight = Flight::default();
         for number in 0..5 {
             sent(&mut flight, number, number as u64 + 1);
@@ -172,20 +177,21 @@ mod tests {
     }
 
     #[test]
-    fn silence_gives_up_what_is_in_flight_and_lets_the_least_window_pass_each_480_ms() {
+    fn without_feedback_a_minimum_window_is_sent_every_480_ms() {
         let mut flight = Flight::default();
         sent(&mut flight, 0, 1);
         sent(&mut flight, 500, 2);
         assert!(!flight.gives_up(at(999)));
         assert!(flight.gives_up(at(1000)));
         assert_eq!((flight.bytes(), flight.window(3000.0)), (DataSize::ZERO, SIZE * 5));
-        // With nothing sent, nothing is missed.
+        // If nothing is sent, no feedback is missing.
         assert!(!flight.gives_up(at(100_000)));
         sent(&mut flight, 100_000, 3);
         assert!(!flight.gives_up(at(100_479)));
         assert!(flight.gives_up(at(100_480)));
         sent(&mut flight, 100_480, 4);
-        // Of four, the first two are heard of: the third stays given up, and only the fourth counts.
+        // Of four packets, the first two are reported: the third stays written off, and only the fourth
+        // counts.
         assert_eq!(flight.on_feedback(at(100_490), &left(2)), DataSize::ZERO);
         assert_eq!((flight.bytes(), flight.window(3000.0)), (SIZE, SIZE * 4));
         assert!(!flight.gives_up(at(101_489)));
@@ -195,15 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sender_forgets_is_given_up_no_more() {
+    fn discarded_packets_are_no_longer_written_off() {
         let mut flight = Flight::default();
         (1..=5).for_each(|count| sent(&mut flight, 0, count));
         assert!(flight.gives_up(at(1000)));
         assert_eq!(flight.window(3000.0), SIZE * 8);
-        // Two of the five are forgotten: three that do not count are in flight, and one that does.
+        // Two of the five packets are discarded: three that are written off remain in flight, and one that
+        // counts.
         sent(&mut flight, 60_000, 4);
         assert_eq!((flight.bytes(), flight.window(3000.0)), (SIZE, SIZE * 6));
-        // All are.
+        // All are discarded.
         sent(&mut flight, 130_000, 1);
         assert_eq!((flight.bytes(), flight.window(3000.0)), (SIZE, SIZE * 3));
     }

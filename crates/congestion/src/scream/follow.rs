@@ -1,55 +1,56 @@
-//! What does the path carry, where packets queue for longer than they should?
+//! Estimates the capacity of the path while the queueing delay is above its target.
 
 use std::collections::VecDeque;
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-/// What arrives is counted over so long: half of the 200 ms of `rate_ack` (RFC 8298 §4.1.3), for what arrived before the path became
-/// slower says nothing of it.
+/// Window of the received rate: half of the 200 ms of `rate_ack` (RFC 8298 §4.1.3), because packets that
+/// arrived before the path became slower would distort it.
 const SPAN: TimeDelta = TimeDelta::from_millis(100);
-/// So many reports are remembered.
-const MOST: usize = 1024;
+/// Maximum number of reports that are stored.
+const MAX: usize = 1024;
 
-/// The rate that arrives, and the window that follows from it.
+/// The received rate, and the window that follows from it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Follow {
-    /// When reports were heard, and how much they told of.
+    /// Times and sizes of reported arrivals.
     arrived: VecDeque<(Timestamp, DataSize)>,
     followed: Option<Timestamp>,
 }
 
-/// What the path shows, in seconds.
+/// Measurements of the path, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Path {
-    /// From when a packet left to when its arrival was told.
+    /// Time from sending a packet to the report of its arrival.
     pub(super) round_trip: f64,
-    /// How long of that it queued, and how long it should at most.
+    /// Queueing delay, and its target.
     pub(super) delay: f64,
     pub(super) delay_target: f64,
 }
 
-/// What is enough.
+/// Limits of window and rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Enough {
     /// The window, in bytes.
     pub(super) window: f64,
-    /// The rate that arrives, in bit/s.
+    /// The received rate, in bit/s.
     pub(super) rate: f64,
 }
 
 impl Follow {
-    /// A report tells of so much that arrived.
+    /// Handles the report of arrived bytes.
     pub(super) fn on_arrived(&mut self, now: Timestamp, size: DataSize) {
         self.arrived.push_back((now, size));
-        // The last report before the span stays: the rest came after it. What it tells of does not count.
-        while self.arrived.len() > MOST
+        // The last report before the window is kept as its start. Its bytes do not count.
+        while self.arrived.len() > MAX
             || self.arrived.get(1).is_some_and(|&(at, _)| now.saturating_since(at) >= SPAN)
         {
             self.arrived.pop_front();
         }
     }
 
-    /// The window that keeps the queue at its target, if packets queue for longer, once in a round trip.
+    /// The window that keeps the queueing delay at its target, if the delay is above it. At most once per
+    /// RTT.
     pub(super) fn on_delay(&mut self, now: Timestamp, path: &Path) -> Option<Enough> {
         let recent = self.followed.is_some_and(|at| now.saturating_since(at).as_seconds() < path.round_trip);
         if path.delay <= path.delay_target || recent {
@@ -61,7 +62,7 @@ impl Follow {
         Some(Enough { window: rate / 8.0 * (base + path.delay_target), rate })
     }
 
-    /// What has arrived over the span, in bit/s; nothing as long as less time has passed.
+    /// The rate received over the window, in bit/s; `None` until the window has passed.
     fn rate(&self, now: Timestamp) -> Option<f64> {
         let &(begin, _) = self.arrived.front()?;
         let time = now.saturating_since(begin);
@@ -80,7 +81,7 @@ mod tests {
         Timestamp::ZERO + TimeDelta::from_millis(millis)
     }
 
-    /// A report each 20 ms of 2500 bytes, that is 1 Mbit/s, until 200 ms.
+    /// A report of 2500 bytes every 20 ms, which is 1 Mbit/s, until 200 ms.
     fn one_megabit() -> Follow {
         let mut follow = Follow::default();
         for report in 0..=10 {
@@ -90,15 +91,15 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_too_long_leaves_what_the_path_carries_in_a_round_trip_with_the_target() {
-        // 50 ms without the queue, and 100 ms of it: 150 ms at 1 Mbit/s.
+    fn a_long_queue_limits_the_window_to_the_received_rate() {
+        // 50 ms without the queue, and 100 ms in it: 150 ms at 1 Mbit/s.
         let Some(Enough { window, rate }) = one_megabit().on_delay(at(200), &LONG) else { panic!() };
         assert!((rate - 1e6).abs() < 1.0 && (window - 18_750.0).abs() < 1.0, "{rate} {window}");
         assert_eq!(one_megabit().on_delay(at(200), &Path { delay: 0.1, ..LONG }), None);
     }
 
     #[test]
-    fn it_is_told_once_in_a_round_trip() {
+    fn the_limit_is_returned_once_per_rtt() {
         let mut follow = one_megabit();
         assert!(follow.on_delay(at(200), &LONG).is_some());
         assert!(follow.on_delay(at(499), &LONG).is_none());
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_that_of_the_last_tenth_of_a_second_and_unknown_before_one_has_passed() {
+    fn the_rate_covers_the_last_100_ms() {
         let mut follow = Follow::default();
         follow.on_arrived(at(0), DataSize::from_bytes(100_000));
         follow.on_arrived(at(99), DataSize::from_bytes(1250));
@@ -117,6 +118,6 @@ mod tests {
         for millis in 0..10_000 {
             follow.on_arrived(at(101 + millis / 1000), DataSize::from_bytes(1));
         }
-        assert!(follow.arrived.len() <= MOST);
+        assert!(follow.arrived.len() <= MAX);
     }
 }

@@ -1,4 +1,4 @@
-//! Which packets are lost, and which merely late? (RFC 8298 §4.1.2.4)
+//! Loss detection with a reordering window (RFC 8298 §4.1.2.4).
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,30 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use crate::feedback::PacketReport;
 
-/// So many missing packets are remembered.
-const MOST: usize = 1024;
-/// For how long a missing packet is awaited at most, so that a late one is seen to be late.
+/// Maximum number of missing packets that are stored.
+const MAX: usize = 1024;
+/// Maximum time for which a missing packet is stored, to detect late arrivals.
 const MEMORY: TimeDelta = TimeDelta::from_seconds(1);
-/// After so many loss events without a late packet, reordering is forgotten (RFC 8985 §6.2, step 4).
+/// Number of loss events without a late packet after which the reordering window is reset (RFC 8985 §6.2,
+/// step 4).
 const PERSISTENCE: u32 = 16;
-/// The weight of one round trip in the share of round trips with losses. Not in the text: one loss event lifts the share above the
-/// 0.002 of RFC 8298 §4.1.2.3 for 160 round trips.
+/// Weight of one RTT in the share of RTTs with losses. Not specified: one loss event keeps the share above
+/// the 0.002 of RFC 8298 §4.1.2.3 for 160 RTTs.
 const RATE_WEIGHT: f64 = 0.01;
 
-/// Tells loss events: one or more lost packets, at most once in a round trip (RFC 8298 §4.1.2.1).
+/// Detects loss events: one or more lost packets, at most once per RTT (RFC 8298 §4.1.2.1).
 ///
-/// A packet that is reported as missing is lost if it is still missing when the reordering window has passed: the longest time by
-/// which a packet came late, no less than a quarter of a round trip, and no more than a whole one (RFC 8985 §6.2, step 4; RFC 8298
-/// gives no first value).
+/// A packet that is reported as missing is lost if it is still missing after the reordering window. This
+/// window is the maximum time by which a packet was late, between a quarter of an RTT and one RTT (RFC 8985
+/// §6.2, step 4; RFC 8298 gives no initial value).
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses {
     missing: BTreeMap<u64, Missing>,
     reordering: TimeDelta,
-    /// Since a packet last came late.
+    /// Number of loss events since the last late packet.
     events: u32,
     last_event: Option<Timestamp>,
-    /// Since the last event.
+    /// Number of reported packets since the last event.
     reported: u64,
     lost: u64,
     event_rate: f64,
@@ -42,7 +43,7 @@ struct Missing {
 }
 
 impl Losses {
-    /// Packets are reported.
+    /// Handles packet reports.
     pub(super) fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) {
         self.reported += packets.len() as u64;
         for packet in packets {
@@ -55,13 +56,14 @@ impl Losses {
                 self.lost = self.lost.saturating_sub(u64::from(late.lost));
             }
         }
-        while self.missing.len() > MOST {
+        while self.missing.len() > MAX {
             let oldest = self.missing.pop_first();
             self.lost += u64::from(oldest.is_some_and(|(_, missing)| !missing.lost));
         }
     }
 
-    /// Whether there is a loss event now, and what share was lost since the one before. `round_trip` in seconds.
+    /// Returns the share of lost packets since the previous loss event, if there is a loss event now.
+    /// `round_trip` in seconds.
     pub(super) fn event(&mut self, now: Timestamp, round_trip: f64) -> Option<f64> {
         self.pass(now, round_trip);
         let quarter = TimeDelta::from_seconds_f64(round_trip / 4.0);
@@ -90,12 +92,12 @@ impl Losses {
         Some(ratio)
     }
 
-    /// The share of round trips with losses.
+    /// The share of RTTs with losses.
     pub(super) fn event_rate(&self) -> f64 {
         self.event_rate
     }
 
-    /// Round trips that have passed fade what was.
+    /// Reduces the share by the RTTs that have passed.
     fn pass(&mut self, now: Timestamp, round_trip: f64) {
         let rounds = (now.saturating_since(self.round).as_seconds() / round_trip).floor();
         if rounds >= 1.0 {
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_packet_is_lost_after_a_quarter_of_a_round_trip() {
+    fn a_missing_packet_is_lost_after_a_quarter_of_an_rtt() {
         let mut losses = Losses::default();
         losses.on_packets(at(1000), &[report(0, true), report(1, false), report(2, true), report(3, true)]);
         assert_eq!(losses.event(at(1000), ROUND_TRIP), None);
@@ -138,26 +140,26 @@ mod tests {
     }
 
     #[test]
-    fn a_late_packet_is_no_loss_and_widens_the_window_to_a_round_trip_at_most() {
+    fn a_late_packet_widens_the_window_to_at_most_one_rtt() {
         let mut losses = Losses::default();
         losses.on_packets(at(0), &[report(1, false), report(2, true)]);
         losses.on_packets(at(20), &[report(1, true)]);
         assert_eq!(losses.event(at(50), ROUND_TRIP), None);
-        // 60 ms late: taken for lost; the window is 60 ms from there on.
+        // 60 ms late: detected as lost. The window is 60 ms from here on.
         losses.on_packets(at(100), &[report(3, false), report(4, true)]);
         assert!(losses.event(at(130), ROUND_TRIP).is_some());
         losses.on_packets(at(160), &[report(3, true)]);
         losses.on_packets(at(300), &[report(5, false), report(6, true)]);
         assert_eq!(losses.event(at(359), ROUND_TRIP), None);
         assert!(losses.event(at(360), ROUND_TRIP).is_some());
-        // 900 ms late: a round trip is the limit.
+        // 900 ms late: the maximum is one RTT.
         losses.on_packets(at(1200), &[report(5, true), report(7, false)]);
         assert_eq!(losses.event(at(1299), ROUND_TRIP), None);
         assert!(losses.event(at(1300), ROUND_TRIP).is_some());
     }
 
     #[test]
-    fn losses_within_a_round_trip_are_one_event() {
+    fn losses_within_an_rtt_are_one_event() {
         let mut losses = Losses::default();
         losses.on_packets(at(0), &[report(1, false), report(2, true)]);
         assert!(losses.event(at(30), ROUND_TRIP).is_some());
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_round_trips_with_losses_rises_at_once_and_fades() {
+    fn the_share_of_rtts_with_losses_rises_at_once_and_decays() {
         let mut losses = Losses::default();
         losses.on_packets(at(0), &[report(1, false), report(2, true)]);
         losses.event(at(100), ROUND_TRIP);
@@ -185,7 +187,7 @@ mod tests {
         for number in 0..10_000 {
             losses.on_packets(at(0), &[report(number, false)]);
         }
-        assert_eq!(losses.missing.len(), MOST);
+        assert_eq!(losses.missing.len(), MAX);
         losses.event(at(2000), ROUND_TRIP);
         assert!(losses.missing.is_empty());
     }

@@ -3,47 +3,49 @@
 //! | part | section | file |
 //! |---|---|---|
 //! | constants | §4.1.1.1 | `config.rs` |
-//! | the trend of the queue delay | §4.1.2 | `trend.rs` |
+//! | the trend of the queueing delay | §4.1.2 | `trend.rs` |
 //! | the congestion window | §4.1.2.2 | `window.rs` |
 //! | competing flows | §4.1.2.3 | `../competing.rs` |
-//! | the window of the variant | none: ours | `../follow.rs` |
-//! | lost packets, and those that are late | §4.1.2.4 | `../losses.rs` |
-//! | the send window, pacing, fast increase resumed | §4.1.2.5 to §4.1.2.7 | this one |
+//! | the window of the variant | none: our rule | `../follow.rs` |
+//! | lost and late packets | §4.1.2.4 | `../losses.rs` |
+//! | the send window, pacing, resuming fast increase | §4.1.2.5 to §4.1.2.7 | this file |
 //! | the media rate | §4.1.3 | `media_rate.rs` |
 //!
-//! # Where the text has to be read
+//! # Where the text is ambiguous
 //!
 //! | the text | here |
 //! |---|---|
-//! | `target_bitrate` begins at 0, which makes its own ramp zero | it begins at [`Limits::start`](crate::Limits) |
-//! | `delta_rate_t` adds the whole current rate, less the *bits* that wait | to the letter: the ramp limits each step, and a queue counts as if it had to leave in a second |
+//! | `target_bitrate` starts at 0, which makes its own ramp zero | it starts at [`Limits::start`](crate::Limits) |
+//! | `delta_rate_t` adds the whole current rate minus the queued *bits* | as published: the ramp limits each step, and a queue counts as if it had to be sent within a second |
 //! | `in_fast_increase = true` as a test | a comparison |
 //! | `current_rate_t` is set in one branch and used after both | it is always set |
-//! | `rtp_queue_size / current_rate_t` with a rate of zero | what waits, waits for too long |
-//! | the limit by `rate_media` before anything was sent is zero | it does not hold; an interval with nothing to send changes nothing |
+//! | `rtp_queue_size / current_rate_t` with a rate of zero | the queueing delay counts as too long |
+//! | the limit by `rate_media` before anything was sent is zero | the limit does not apply; an interval without data changes nothing |
 //! | `qdelay_norm_hist` of 100 samples, of which 200 are used | 200 |
-//! | the autocorrelation of a flat delay is 0/0 | no trend |
-//! | `QDELAY_TARGET_LOW` and `_LO`, `RATE_ADJUST_INTERVAL` and `RATE_ADJUSTMENT_INTERVAL`, `queue_delay_trend` and `qdelay_trend`, `rtp_rate_median` and `rate_media_median` | the same thing each |
+//! | the autocorrelation of a constant delay is 0/0 | no trend |
+//! | `QDELAY_TARGET_LOW` and `_LO`, `RATE_ADJUST_INTERVAL` and `RATE_ADJUSTMENT_INTERVAL`, `queue_delay_trend` and `qdelay_trend`, `rtp_rate_median` and `rate_media_median` | synonyms |
 //! | when `target_bitrate_last_max` is updated: "when congestion is detected" | with a loss, a mark, the end of fast increase or a queue at the sender, if the rate has risen since the last |
-//! | fast increase resumes when the trend has been low for 5 s, which it may have been when a packet is lost | 5 s after the end of fast increase at the earliest |
+//! | fast increase resumes when the trend has been low for 5 s, which may be the case when a packet is lost | at the earliest 5 s after the end of fast increase |
 //! | how the loss event rate is estimated | a mean over round trips (`../losses.rs`) |
-//! | the first reordering window | a quarter of a round trip (RFC 8985 §6.2) |
+//! | the first reordering window | a quarter of an RTT (RFC 8985 §6.2) |
 //! | the minimum send rate without feedback, §1 and §8, no rule | 50 kbit/s (`../flight.rs`) |
 //!
 //! # Variant
 //!
 //! `scream:rfc8298+giusto` ([`Rfc8298Config::giusto`]) has two changes:
 //!
-//! - **The window follows the received rate.** Above the delay target the text lowers the window by a few packets in a round-trip time
-//!   (§4.1.2.2), as LEDBAT does: when 3 Mbit/s become 1, the queueing delay stays above 100 ms for three to six seconds, although the
-//!   text wants to react within a round-trip time (§1). In the variant, once in a round-trip time while the queueing delay is above
-//!   its target, the window is at most what arrives in a round-trip time with the target's queueing delay, and the media rate at most
+//! - **The window follows the received rate.** Above the delay target the text reduces the window by a few
+//!   packets per RTT (§4.1.2.2), as LEDBAT does. When the capacity falls from 3 to 1 Mbit/s, the queueing
+//!   delay therefore stays above 100 ms for three to six seconds, although the text requires a reaction
+//!   within an RTT (§1). In the variant the window is limited, once per RTT while the queueing delay is above
+//!   its target, to the data received in an RTT at the target's queueing delay. The media rate is limited to
 //!   the received rate.
-//! - **The delay target rises on evidence.** Where the delay is steady, the text sets the target to its mean plus a standard deviation
-//!   (§4.1.2.3). A flow that is alone keeps its delay at the target, so that the target rises step by step until the queue is full:
-//!   the false positive of which the section warns. In the variant the target rises only while the mean delay is above 1.1 times the
-//!   target, where a tenth is the slack of the window in the text (`MAX_BYTES_IN_FLIGHT_HEAD_ROOM`). Otherwise it falls by a
-//!   thousandth with each sample, as in the authors' implementation of December 2017 (`ScreamTx.cpp`).
+//! - **The delay target rises only with evidence.** While the delay is constant, the text sets the target to
+//!   the mean delay plus a standard deviation (§4.1.2.3). A flow without competition keeps its delay at the
+//!   target, so the target rises step by step until the queue is full: the false positive of which the
+//!   section warns. In the variant the target rises only while the mean delay is above 1.1 times the target,
+//!   where 10 % is the window's headroom in the text (`MAX_BYTES_IN_FLIGHT_HEAD_ROOM`). Otherwise it falls by
+//!   0.1 % with each sample, as in the authors' implementation of December 2017 (`ScreamTx.cpp`).
 //!
 //! | | expectations of RFC 8867 met, of 279 | 95th percentile of the queueing delay from 1 to 5 s after 3 Mbit/s became 1 |
 //! |---|---|---|
@@ -54,13 +56,13 @@
 //!
 //! # Deviations
 //!
-//! - `rtp_queue_size` is the least of what was seen in an interval: a picture that has just been queued is no queue, and with 30
-//!   pictures a second each interval of 0.2 s would end with one.
-//! - `MSS` follows the largest packet that was sent, headers included.
-//! - Before a round trip is known packets are paced at the media rate.
-//! - Marks are counted packet by packet as RFC 8888 reports them, not by `n_ECN`.
-//! - Priorities among streams (§4.1.2.8) and the discarding of what has waited for too long (§4.1.3) are the sender's:
-//!   a media session's; see [`ScreamRfc8298::REQUIREMENTS`].
+//! - `rtp_queue_size` is the minimum queue size in an interval: a frame that has just been queued does not
+//!   count as a queue. At 30 frames per second each interval of 0.2 s would end with one.
+//! - `MSS` is the size of the largest packet sent, headers included.
+//! - Until the RTT is known, packets are paced at the media rate.
+//! - Marks are counted per packet as RFC 8888 reports them, not by `n_ECN`.
+//! - Priorities of streams (§4.1.2.8) and the discarding of old packets (§4.1.3) are done by the sender, for
+//!   example a media session; see [`ScreamRfc8298::REQUIREMENTS`].
 
 mod config;
 mod media_rate;
@@ -92,14 +94,14 @@ use crate::{
     target::{Cause, Decision, Signal, Target},
 };
 
-/// The queue delay is sampled so often for its trend (§4.1.2), and as often the controller wants to be woken.
+/// Interval at which the queueing delay is sampled for its trend (§4.1.2), and of the controller's deadlines.
 const SAMPLE: TimeDelta = TimeDelta::from_millis(50);
-/// Taken as the round trip before one is known, for what is counted once in a round trip.
+/// RTT before the first measurement, for events that are counted once per RTT.
 const FIRST_ROUND_TRIP: f64 = 0.1;
 
-/// SCReAM as RFC 8298 has it.
+/// SCReAM as specified in RFC 8298.
 ///
-/// In [`Cause::Delay`] the trend is the queue delay, and the threshold its target.
+/// In [`Cause::Delay`] the trend is the queueing delay, and the threshold its target.
 #[derive(Debug, Clone)]
 pub struct ScreamRfc8298 {
     config: Rfc8298Config,
@@ -115,7 +117,7 @@ pub struct ScreamRfc8298 {
     media: MediaRate,
     queue: QueueState,
     sampled: Timestamp,
-    /// When the trend was last high, or fast increase ended.
+    /// Time at which the trend was last high, or fast increase ended.
     unquiet: Timestamp,
     marked: Option<Timestamp>,
     processed: Timestamp,
@@ -123,8 +125,9 @@ pub struct ScreamRfc8298 {
 }
 
 impl ScreamRfc8298 {
-    /// Its requirements. A window may hold packets back, so what is "excessively delayed" is discarded (RFC 8298 §4.1.3, without a
-    /// number): after 2 s, the longest queue of libwebrtc's pacer (`pacing_controller.cc`, `kMaxExpectedQueueLength`).
+    /// Its requirements. The window may delay packets, so "excessively delayed" packets are discarded (RFC
+    /// 8298 §4.1.3, without a number): after 2 s, the maximum queue of libwebrtc's pacer
+    /// (`pacing_controller.cc`, `kMaxExpectedQueueLength`).
     pub const REQUIREMENTS: Requirements = Requirements {
         feedback: FeedbackKind::CongestionControl,
         pacer: PacerSettings::SINGLE,
@@ -133,12 +136,12 @@ impl ScreamRfc8298 {
         ..Requirements::DEFAULT
     };
 
-    /// With nothing sent.
+    /// A controller before the first packet.
     pub fn new(config: Rfc8298Config) -> Self {
         let decided = Decided::new(config.limits);
         let start = decided.target().as_bps() as f64;
         let media = MediaRate::new(config, decided.limits(), start);
-        let (least, most) = (config.delay_target.as_seconds(), config.delay_target_most.as_seconds());
+        let (min, max) = (config.delay_target.as_seconds(), config.max_delay_target.as_seconds());
         Self {
             config,
             decided,
@@ -146,7 +149,7 @@ impl ScreamRfc8298 {
             losses: Losses::default(),
             queue_delay: QueueDelay::default(),
             delay: 0.0,
-            delay_target: DelayTarget::new((least, most), config.compensate, config.evidence),
+            delay_target: DelayTarget::new((min, max), config.compensate, config.evidence),
             trend: Trend::new(config.delay_weight),
             window: Window::new(config),
             media,
@@ -159,12 +162,12 @@ impl ScreamRfc8298 {
         }
     }
 
-    /// How long packets queue on the path.
+    /// The estimated queueing delay on the path.
     pub fn queue_delay(&self) -> TimeDelta {
         TimeDelta::from_seconds_f64(self.delay)
     }
 
-    /// How long they should at most.
+    /// The queueing delay target.
     pub fn queue_delay_target(&self) -> TimeDelta {
         TimeDelta::from_seconds_f64(self.delay_target.seconds())
     }
@@ -174,7 +177,7 @@ impl ScreamRfc8298 {
         DataSize::from_bytes(self.window.bytes() as u64)
     }
 
-    /// Whether it is in fast increase.
+    /// Whether the controller is in fast increase.
     pub fn is_in_fast_increase(&self) -> bool {
         self.window.is_fast()
     }
@@ -212,7 +215,7 @@ impl ScreamRfc8298 {
         true
     }
 
-    /// Lowers the window to the received rate while the queueing delay is above its target.
+    /// Reduces the window to the received rate while the queueing delay is above its target.
     fn follow(&mut self, now: Timestamp, round_trip: TimeDelta) {
         if !self.config.follow {
             return;
@@ -278,7 +281,7 @@ impl Controller for ScreamRfc8298 {
         }
         let size = arrived().fold(DataSize::ZERO, |size, (packet, _)| size + packet.sent.size);
         self.follow.on_arrived(now, size);
-        // One sample, of the highest packet (§4.1.2), unless it is a late one.
+        // One sample per message, of the highest packet (§4.1.2), unless it is late.
         if let Some((packet, arrival)) = arrived().max_by_key(|(packet, _)| packet.sent.sequence)
             && self.flight.on_arrival(now, &packet.sent)
         {
@@ -335,7 +338,7 @@ impl Controller for ScreamRfc8298 {
         self.media.set_limits(self.decided.limits());
     }
 
-    /// The base delay (RFC 6817 §4.3), the round-trip time, the window and the target of the queueing delay are of the old route.
+    /// The base delay (RFC 6817 §4.3), the RTT, the window and the delay target belong to the old route.
     fn on_route_change(&mut self, now: Timestamp) {
         if !self.decided.has_begun() {
             return;
@@ -354,7 +357,7 @@ impl Controller for ScreamRfc8298 {
         Self::REQUIREMENTS
     }
 
-    /// The send window is that of §4.1.2.5, and the pacing rate that of §4.1.2.6.
+    /// The send window is that of §4.1.2.5, the pacing rate that of §4.1.2.6.
     fn target(&self) -> Target {
         let media = self.decided.target();
         let allowed = self.window.allowed(self.delay, self.delay_target.seconds());

@@ -1,38 +1,40 @@
 //! SCReAM of draft-ietf-ccwg-rfc8298bis-screamv2-01.
 //!
-//! The reference window says how much should be in flight; it falls with losses, marks, and a delay that stands for marks, and
-//! grows for what arrives. The media rate is that window over the round trip. More than the window may be in flight, so that
-//! large frames leave at once.
+//! The reference window is the desired number of bytes in flight. It is reduced by losses, marks, and a delay
+//! that counts as marks, and grows with the acknowledged bytes. The media rate is that window divided by the
+//! RTT. More bytes than the window may be in flight, so that large frames can be sent at once.
 //!
-//! | question | in the text | module |
+//! | task | in the text | module |
 //! |---|---|---|
-//! | how long do packets wait in the network? | §"Detecting Increased Queue Delay", §"Clock drift issues" | [`queue_delay`] |
-//! | what share is marked? | §"Receiving ECN-CE for L4S" | [`marks`] |
-//! | is a packet lost? | §"Detecting Lost Data Units", §"Link layer losses and rate policers" | [`losses`] |
-//! | how much should be in flight? | §"Reference Window Update" | [`window`] |
-//! | what rate may the media have? | §"Media Rate Control" | [`media_rate`] |
-//! | how fast may packets leave? | §"Sender Transmission Control" | [`sending`] |
-//! | what is in flight? | §"Sender Side State" | [`flight`] |
-//! | what if no feedback comes? | none: ours | [`silence`] |
+//! | queueing delay | §"Detecting Increased Queue Delay", §"Clock drift issues" | [`queue_delay`] |
+//! | share of marked packets | §"Receiving ECN-CE for L4S" | [`marks`] |
+//! | loss detection | §"Detecting Lost Data Units", §"Link layer losses and rate policers" | [`losses`] |
+//! | reference window | §"Reference Window Update" | [`window`] |
+//! | media rate | §"Media Rate Control" | [`media_rate`] |
+//! | pacing and send window | §"Sender Transmission Control" | [`sending`] |
+//! | bytes in flight | §"Sender Side State" | [`flight`] |
+//! | reaction to missing feedback | none: our rule | [`silence`] |
 //!
-//! Where the text leaves room:
+//! Where the text leaves a choice:
 //!
-//! - It begins at the start rate of its limits, where the text begins with the least window: until the round trip is known, it is
-//!   presumed ([`ScreamV2Config::presumed_round_trip`]), and the window is that of the start rate.
-//! - A loss that is the link's own hides neither marks nor delay, as the text's `else if` would; it is judged once, at the next
-//!   occasion to react.
-//! - Losses and classic marks, which take a fixed part of the window, are reacted to once in a round trip, as §"Network Congestion
-//!   Control" of the overview has it. The code has them reacted to as often as graded marks, each virtual round trip, of which
-//!   only the latter take account.
-//! - The delay does not set the time at which congestion was detected, as in the text's code: only losses and marks hold growth
-//!   by a factor back.
-//! - Losses that end a silence have been reacted to, and are not counted: the rule against policers, which looks for many losses and a
-//!   short queue, would hold the window of an outage for minutes.
-//! - Packets that no feedback tells of are neither lost nor acknowledged.
-//! - `TARGET_BITRATE_MAX` bounds the window as the authors' implementation does: to what was in flight, and no less than what the most
-//!   needs with the pacing headroom.
-//! - Left out: competing flows compensation, which the text itself doubts (§"Discussion"), and slower averages of the round trip
-//!   while little is in flight, for which it names no figures.
+//! - It starts at the start rate of its limits, where the text starts with the minimum window. Until the RTT
+//!   is known, a presumed RTT is used ([`ScreamV2Config::presumed_round_trip`]), and the window is that of
+//!   the start rate.
+//! - A non-congestion loss of the link does not hide marks or delay, as the text's `else if` would. It is
+//!   evaluated once, at the next possible reaction.
+//! - Losses and classic marks, which reduce the window by a fixed share, cause at most one reaction per RTT,
+//!   as in §"Network Congestion Control" of the overview. The code reacts to them as often as to graded
+//!   marks, once per virtual RTT, but only graded marks are scaled for that.
+//! - The delay does not set the time at which congestion was detected, unlike in the text's code: only losses
+//!   and marks delay multiplicative growth.
+//! - Losses at the end of a period without feedback have already been reacted to and are not counted.
+//!   Otherwise the rule against policers, which looks for many losses and a short queue, would limit the
+//!   window of an outage for minutes.
+//! - Packets that no feedback reports are neither lost nor acknowledged.
+//! - `TARGET_BITRATE_MAX` limits the window as in the authors' implementation: to the bytes in flight, but
+//!   not below what the maximum rate needs with the pacing headroom.
+//! - Not implemented: competing flows compensation, which the text itself questions (§"Discussion"), and
+//!   slower averages of the RTT while few bytes are in flight, for which it gives no numbers.
 
 pub mod flight;
 pub mod losses;
@@ -62,28 +64,28 @@ use crate::{
     target::{Cause, Decision, Signal, Target},
 };
 
-/// What marks mean.
+/// Meaning of marks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MarkMode {
-    /// Graded as soon as a packet is reported that arrived as ECT(1); classic until then.
+    /// Graded as soon as a packet is reported as received with ECT(1); classic until then.
     #[default]
     Detect,
-    /// Each is congestion (`IS_L4S` false).
+    /// Each mark is congestion (`IS_L4S` false).
     Classic,
-    /// Their share is (`IS_L4S` true).
+    /// The share of marks is congestion (`IS_L4S` true).
     Graded,
 }
 
-/// What is settable of [`ScreamV2`].
+/// Configuration of [`ScreamV2`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScreamV2Config {
-    /// Within what the target may move (`TARGET_BITRATE_MIN`, `TARGET_BITRATE_MAX`), and where it begins.
+    /// Range (`TARGET_BITRATE_MIN`, `TARGET_BITRATE_MAX`) and initial value of the target.
     pub limits: Limits,
-    /// The queue delay.
+    /// The queueing delay.
     pub delay: QueueDelayConfig,
     /// The share of marked packets.
     pub marks: MarksConfig,
-    /// What marks mean. Default: what the packets say.
+    /// Meaning of marks. Default: determined from the packets.
     pub mark_mode: MarkMode,
     /// Losses.
     pub losses: LossesConfig,
@@ -93,15 +95,17 @@ pub struct ScreamV2Config {
     pub media: MediaRateConfig,
     /// Pacing and the send window.
     pub sending: SendingConfig,
-    /// What if no feedback comes.
+    /// Reaction to missing feedback.
     pub silence: SilenceConfig,
-    /// The round trip before there is one. Default 333 ms (RFC 9002 §6.2.2, `kInitialRtt`).
+    /// RTT before the first measurement. Default 333 ms (RFC 9002 §6.2.2, `kInitialRtt`).
     pub presumed_round_trip: TimeDelta,
-    /// How often it looks at what waits at the sender. Default 10 ms, so that frames are told apart at up to 100 a second.
+    /// Interval at which the sender's queue is examined. Default 10 ms, so that frames can be distinguished
+    /// at up to 100 per second.
     pub look: TimeDelta,
-    /// What is left of the target while the base delay is measured anew. Default 0.5 (§"Clock drift issues and remedies").
+    /// Factor on the target while the base delay is measured again. Default 0.5 (§"Clock drift issues and
+    /// remedies").
     pub drift_scale: f64,
-    /// That lasts for five round trips, and at least this. Default 0.2 s (same section).
+    /// That takes five RTTs, and at least this time. Default 0.2 s (same section).
     pub drift_time: TimeDelta,
 }
 
@@ -145,17 +149,18 @@ pub struct ScreamV2 {
     silence: Silence,
     pending: Pending,
     is_graded: bool,
-    /// The newest packet that is reported as received.
+    /// The newest packet that was reported as received.
     newest: Option<u64>,
-    /// What was sent until then and is missing has been reacted to, as silence.
-    atoned: Option<Timestamp>,
-    /// Until then the base delay is measured anew.
+    /// Packets sent until then that are missing were already handled as missing feedback.
+    handled_until: Option<Timestamp>,
+    /// Until this time the base delay is measured again.
     drains: Option<Timestamp>,
-    /// What moved the window last.
+    /// Cause of the last change of the window.
     cause: Cause,
-    /// By how much the rate is held below the window for what waits at the sender, as of the target; and how long the oldest waits.
+    /// Reduction of the rate below the window's rate because of the sender's queue, as a share of the target;
+    /// and the age of the oldest packet in the queue.
     guard: f64,
-    waited: TimeDelta,
+    oldest_age: TimeDelta,
     target: DataRate,
     decision: Decision,
     now: Timestamp,
@@ -163,26 +168,26 @@ pub struct ScreamV2 {
     looked: Timestamp,
 }
 
-/// Losses and marks that were not yet reacted to.
+/// Losses and marks without a reaction so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pending {
     lost: bool,
     marked: bool,
 }
 
-/// What a feedback message adds up to.
+/// Totals of a feedback message.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
-    /// Of all that is newly told of; of what arrived; of what arrived marked.
-    told: DataSize,
+    /// Bytes newly reported; of these received; of these received with a mark.
+    reported: DataSize,
     arrived: DataSize,
     marked: DataSize,
-    /// When the newest packet that arrived was sent, if it is newer than all before.
+    /// Send time of the newest received packet, if it is newer than all before.
     newest: Option<Timestamp>,
 }
 
 impl ScreamV2 {
-    /// Its requirements. A window may hold packets back: what has waited for 2 s is discarded, as in
+    /// Its requirements. The window may delay packets: packets older than 2 s are discarded, as in
     /// [`scream:rfc8298`](super::rfc8298::ScreamRfc8298::REQUIREMENTS).
     pub const REQUIREMENTS: Requirements = Requirements {
         feedback: FeedbackKind::CongestionControl,
@@ -192,7 +197,8 @@ impl ScreamV2 {
         ..Requirements::DEFAULT
     };
 
-    /// Nothing has been sent. The most counts as no less than the least, and the start as between them.
+    /// A controller before the first packet. The maximum is raised to at least the minimum, and the start
+    /// rate is moved between them.
     pub fn new(config: ScreamV2Config) -> Self {
         let config = ScreamV2Config { limits: config.limits.ordered(), ..config };
         let start = config.limits.start;
@@ -207,10 +213,10 @@ impl ScreamV2 {
             pending: Pending::default(),
             is_graded: config.mark_mode == MarkMode::Graded,
             newest: None,
-            atoned: None,
+            handled_until: None,
             drains: None,
             guard: 0.0,
-            waited: TimeDelta::ZERO,
+            oldest_age: TimeDelta::ZERO,
             cause: Cause::Start,
             target: start,
             decision: Decision { from: start, to: start, ..Decision::default() },
@@ -228,7 +234,7 @@ impl ScreamV2 {
         DataSize::from_bytes(self.window.size() as u64)
     }
 
-    /// The queue delay, and what follows from it.
+    /// The queueing delay and the values derived from it.
     pub fn delay(&self) -> &QueueDelay {
         &self.delay
     }
@@ -238,13 +244,13 @@ impl ScreamV2 {
         self.marks.average()
     }
 
-    /// The smoothed round trip.
+    /// The smoothed RTT.
     pub fn round_trip(&self) -> TimeDelta {
         self.flight.round_trip()
     }
 
-    /// The window with which the media may have `rate`. What the rate loses in a small window depends on the window: two steps
-    /// are within a percent.
+    /// Sets the window that gives the media `rate`. The reduction in a small window depends on the window:
+    /// two iterations are accurate to 1 %.
     fn open_for(&mut self, rate: DataRate) {
         let bytes = rate.as_bps() as f64 * self.flight.round_trip().as_seconds() / 8.0;
         self.window.set(bytes * self.config.media.divisor);
@@ -274,8 +280,8 @@ impl ScreamV2 {
         let share = self.window.segment_share();
         for PacketReport { sent, arrival, ecn } in packets {
             let Some(arrival) = *arrival else {
-                tally.told += sent.size;
-                if self.atoned.is_none_or(|atoned| sent.at > atoned) {
+                tally.reported += sent.size;
+                if self.handled_until.is_none_or(|handled_until| sent.at > handled_until) {
                     self.losses.on_missing(now, sent.sequence);
                 }
                 continue;
@@ -284,7 +290,7 @@ impl ScreamV2 {
             self.losses.on_arrival(now, sent.sequence, share);
             self.marks.on_packet(*ecn == Ecn::Ce);
             self.is_graded |= *ecn == Ecn::Ect1 && self.config.mark_mode == MarkMode::Detect;
-            tally.told += sent.size;
+            tally.reported += sent.size;
             tally.arrived += sent.size;
             if *ecn == Ecn::Ce {
                 tally.marked += sent.size;
@@ -304,15 +310,15 @@ impl ScreamV2 {
         let margin = self.config.window.acknowledged_margin;
         Path {
             round_trip: self.flight.round_trip(),
-            in_flight: self.flight.most(),
+            in_flight: self.flight.max(),
             is_short: self.delay.latest() < self.delay.target() / 4.0,
             steadiness: self.delay.steadiness(),
             is_low: (self.target.as_bps() as f64) < self.flight.rate() * margin,
-            is_at_most: self.target >= self.config.limits.max,
+            is_at_max: self.target >= self.config.limits.max,
         }
     }
 
-    /// What is to be reacted to now.
+    /// The congestion to react to now.
     fn congestion(&mut self, now: Timestamp) -> Option<Congestion> {
         if self.pending.lost || self.pending.marked {
             self.window.on_detected(now);
@@ -365,14 +371,14 @@ impl ScreamV2 {
                 Cause::ApplicationLimited
             };
         }
-        if path.is_at_most {
-            let most = self.config.limits.max.as_bps() as f64 / 8.0 * path.round_trip.as_seconds();
+        if path.is_at_max {
+            let max = self.config.limits.max.as_bps() as f64 / 8.0 * path.round_trip.as_seconds();
             let used = path.in_flight.0.as_bytes() as f64;
-            self.window.cap(used.max(most * self.config.sending.head_room));
+            self.window.cap(used.max(max * self.config.sending.head_room));
         }
     }
 
-    /// The rate that the window allows, and the decision if it differs.
+    /// Sets the rate that the window permits, and the decision if it differs.
     fn settle(&mut self, now: Timestamp) {
         let share = self.window.segment_share();
         let factor = self.media.factor(self.config.window.segment, share);
@@ -393,9 +399,9 @@ impl ScreamV2 {
         let cause = match (to == wanted, silent) {
             (false, _) => Cause::Limit,
             (true, Some(_)) => Cause::Silence,
-            // The window has not moved, or up: what is lower is lower for what waits.
+            // The window did not shrink: a lower rate is caused by the sender's queue.
             (true, None) if to < self.target && guard > self.guard && self.window_rests() => {
-                Cause::SenderQueue { waited_ms: self.waited.as_millis() }
+                Cause::SenderQueue { waited_ms: self.oldest_age.as_millis() }
             }
             (true, None) => self.cause,
         };
@@ -403,7 +409,7 @@ impl ScreamV2 {
         (self.target, self.guard) = (to, guard);
     }
 
-    /// Whether what moved the window last did not make it smaller.
+    /// Whether the last change of the window did not reduce it.
     fn window_rests(&self) -> bool {
         matches!(
             self.cause,
@@ -426,9 +432,9 @@ impl Controller for ScreamV2 {
             return;
         }
         if self.silence.lasts(now).is_some() {
-            self.atoned = Some(now);
+            self.handled_until = Some(now);
         }
-        self.silence.on_heard(now, feedback.in_flight);
+        self.silence.on_feedback(now, feedback.in_flight);
         let tally = self.on_packets(now, feedback.packets);
         let sample = tally.newest.map(|sent| now.saturating_since(sent)).or(feedback.round_trip);
         if sample.is_some_and(|sample| self.flight.on_round_trip(sample)) {
@@ -442,7 +448,7 @@ impl Controller for ScreamV2 {
         if self.delay.update(now, interval, round_trip) {
             self.drains = Some(now + (round_trip * 5).max(self.config.drift_time));
         }
-        self.move_window(now, tally.told.saturating_sub(tally.marked));
+        self.move_window(now, tally.reported.saturating_sub(tally.marked));
         self.settle(now);
     }
 
@@ -450,7 +456,7 @@ impl Controller for ScreamV2 {
         let now = self.advance(now);
         self.looked = now;
         self.media.on_queue(now, queue, self.target);
-        self.waited = queue.oldest;
+        self.oldest_age = queue.oldest;
         let waits = queue.size > DataSize::ZERO;
         if self.silence.update(now, self.flight.round_trip(), waits) {
             self.window.set(self.window.size() * self.silence.beta());
@@ -459,7 +465,7 @@ impl Controller for ScreamV2 {
     }
 
     fn next_timeout(&self) -> Option<Timestamp> {
-        Some(if self.begun { self.looked + self.config.look.max(LEAST_LOOK) } else { Timestamp::ZERO })
+        Some(if self.begun { self.looked + self.config.look.max(MIN_INTERVAL) } else { Timestamp::ZERO })
     }
 
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {
@@ -501,8 +507,8 @@ impl Controller for ScreamV2 {
     }
 }
 
-/// No deadline comes sooner after another.
-const LEAST_LOOK: TimeDelta = TimeDelta::from_millis(1);
+/// Minimum interval between deadlines.
+const MIN_INTERVAL: TimeDelta = TimeDelta::from_millis(1);
 
 #[cfg(test)]
 mod any_order;

@@ -64,7 +64,7 @@ pub fn run(
                     received.get_or_insert(stream);
                     return Verdict::Stop;
                 }
-                Verdict::GoOn
+                Verdict::Continue
             });
             outcome.map(|()| received)
         });

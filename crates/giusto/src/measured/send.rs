@@ -110,7 +110,8 @@ impl Transmission {
     }
 
     fn result(&self, plan: &ResolvedPlan, stream: &StreamOutcome) -> RunResult {
-        let FlowOutcome { packets, unsent_packets, rate, schedule_error, slips, .. } = &stream.sent;
+        let FlowOutcome { packets, unsent_packets, rate, schedule_error, late_cycles: slips, .. } =
+            &stream.sent;
         let mut result = plan.blank_result();
         if let Some(report) = &stream.report {
             result.add_received(&report.summary);

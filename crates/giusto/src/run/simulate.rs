@@ -93,7 +93,7 @@ pub fn simulate_watched(
         end = Timestamp::from_nanos(part as u64);
         built.simulation.run_until(end, &mut (&mut recorder, &mut *observer));
         if recorder.keeps_gauges() || observer.watches() {
-            built.simulation.tell_gauges(end, &mut (&mut recorder, &mut *observer));
+            built.simulation.report_gauges(end, &mut (&mut recorder, &mut *observer));
         }
         if report < REPORTS && watch(end).is_break() {
             break;

@@ -8,7 +8,7 @@ use super::codec::{CodecImpairment, MosScale};
 
 /// The basic rating of the wideband scale (G.107.1 §7.2).
 const WIDEBAND_RATING: f64 = 129.0;
-/// The divisor from the wideband scale to 0 to 100 (G.107.1 Annex A, (A-1)).
+/// Divisor that converts the wideband scale to 0 to 100 (G.107.1 Annex A, (A-1)).
 const WIDEBAND_DIVISOR: f64 = 1.29;
 
 /// The parameters of the E-model: symbols, permitted ranges and defaults are those of G.107 (06/2015) Tables 1 and 2.
@@ -18,33 +18,35 @@ pub struct EModel {
     pub send_loudness: f64,
     /// RLR: loudness from the network to the listener, in dB: −5 to 14, default 2.
     pub receive_loudness: f64,
-    /// STMR: how far the talker's own voice in the earpiece lies below it, in dB: 10 to 20, default 15.
+    /// STMR: level of the talker's own voice in the earpiece below the voice, in dB: 10 to 20, default 15.
     pub sidetone_masking: f64,
     /// Ds: the D-factor of the talker's handset: −3 to 3, default 3.
     pub send_d: f64,
     /// Dr: the D-factor of the listener's handset: −3 to 3, default 3. The listener's sidetone LSTR is STMR + Dr.
     pub receive_d: f64,
-    /// TELR: how far the talker's echo lies below the voice, in dB: 5 to 65, default 65.
+    /// TELR: level of the talker's echo below the voice, in dB: 5 to 65, default 65.
     pub talker_echo_loudness: f64,
-    /// WEPL: the loss around the loop that the listener's echo takes, in dB: 5 to 110, default 110.
+    /// WEPL: loss of the loop of the listener's echo, in dB: 5 to 110, default 110.
     pub echo_path_loss: f64,
     /// T: one-way delay of the echo path: 0 to 500 ms, default 0.
     pub echo_delay: TimeDelta,
-    /// Tr: round trip of the loop: 0 to 1000 ms, default 0.
+    /// Tr: round-trip time of the loop: 0 to 1000 ms, default 0.
     pub loop_delay: TimeDelta,
-    /// Ta: delay from mouth to ear: 0 to 500 ms, default 0.
+    /// Ta: mouth-to-ear delay: 0 to 500 ms, default 0.
     pub absolute_delay: TimeDelta,
-    /// mT: the delay that is not noticed: 20 to 120 ms, default 100 ms (Table 1).
+    /// mT: maximum delay that is not noticed: 20 to 120 ms, default 100 ms (Table 1).
     pub delay_threshold: TimeDelta,
-    /// sT: how sensitive the conversation is to delay: 0.4 to 1, default 1 (Table 1).
+    /// sT: sensitivity of the conversation to delay: 0.4 to 1, default 1 (Table 1).
     pub delay_sensitivity: f64,
     /// qdu: pairs of PCM encoder and decoder: 1 to 14, default 1.
     pub quantising_units: f64,
-    /// Ie and Bpl. Our deviation: the default is G.711 with concealment, where Table 2 has Bpl = 4.3; it counts only with losses.
+    /// Ie and Bpl. Our deviation: the default is G.711 with concealment, where Table 2 has Bpl = 4.3. Only
+    /// relevant with losses.
     pub codec: CodecImpairment,
-    /// Ppl / 100: packets that are not played, lost and late ones: 0 to 0.2, default 0.
+    /// Ppl / 100: share of packets that are not played (lost or late): 0 to 0.2, default 0.
     pub loss_ratio: f64,
-    /// `BurstR`, see [`burst_ratio`](super::burst_ratio): 1 to 2, with a loss ratio below 0.02 also above; default 1.
+    /// `BurstR`, see [`burst_ratio`](super::burst_ratio): 1 to 2, or more if the loss ratio is below 0.02;
+    /// default 1.
     pub burst_ratio: f64,
     /// Nc: noise of the circuits at the 0 dBr point, in dBm0p: −80 to −40, default −70.
     pub circuit_noise: f64,
@@ -54,7 +56,7 @@ pub struct EModel {
     pub send_room_noise: f64,
     /// Pr: noise around the listener, in dB(A): 35 to 85, default 35.
     pub receive_room_noise: f64,
-    /// A: what users forgive for the sake of mobility or access: 0 to 20, default 0.
+    /// A: advantage factor, what users tolerate for mobility or access: 0 to 20, default 0.
     pub advantage: f64,
 }
 
@@ -86,7 +88,7 @@ impl Default for EModel {
     }
 }
 
-/// A rating, and what it is made of.
+/// A rating and its components.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rating {
@@ -94,22 +96,23 @@ pub struct Rating {
     pub scale: MosScale,
     /// Ro: the basic signal-to-noise ratio.
     pub basic: f64,
-    /// Is: what harms at the same time as the voice.
+    /// Is: impairments simultaneous with the voice.
     pub simultaneous_impairment: f64,
-    /// Id: what delay and echo cost.
+    /// Id: impairment by delay and echo.
     pub delay_impairment: f64,
-    /// Ie-eff: what codec and loss cost.
+    /// Ie-eff: impairment by codec and loss.
     pub equipment_impairment: f64,
     /// R: the rating, 0 to 100, or 0 to 129 on the wideband scale.
     pub r_factor: f64,
     /// The mean opinion score, 1 to 4.5.
     pub mos: f64,
-    /// Whether delay, loss and bursts lie within what G.107 permits. Beyond it the model extrapolates.
+    /// Whether delay, loss and bursts are within the ranges that G.107 permits. Beyond them the model
+    /// extrapolates.
     pub within_permitted_range: bool,
 }
 
 impl EModel {
-    /// With a one-way delay from mouth to ear of `delay` everywhere, as G.107 §7.4 simplifies: T = Ta, Tr = 2 T.
+    /// Sets the mouth-to-ear delay everywhere, as G.107 §7.4 simplifies: T = Ta, Tr = 2 T.
     #[must_use]
     pub fn with_delay(self, delay: TimeDelta) -> Self {
         let delay = delay.max(TimeDelta::ZERO);
@@ -118,7 +121,7 @@ impl EModel {
 
     /// The rating.
     ///
-    /// Any finite parameters give a rating and no panic; outside of the permitted ranges it means little.
+    /// Any finite parameters give a rating without panic; outside the permitted ranges it has little meaning.
     pub fn rate(&self) -> Rating {
         let noise = self.noise();
         let ratio = 15.0 - 1.5 * (self.send_loudness + noise); // (7-2)
@@ -136,11 +139,11 @@ impl EModel {
             MosScale::WidebandEstimate => (WIDEBAND_RATING, 0.0),
         };
         let sum = basic - simultaneous_impairment - delay_impairment - equipment_impairment + self.advantage; // (7-1)
-        let (most, divisor) = match self.codec.scale {
+        let (max, divisor) = match self.codec.scale {
             MosScale::Narrowband => (100.0, 1.0),
             MosScale::WidebandEstimate => (WIDEBAND_RATING, WIDEBAND_DIVISOR),
         };
-        let r_factor = sum.clamp(0.0, most);
+        let r_factor = sum.clamp(0.0, max);
         Rating {
             scale: self.codec.scale,
             basic,
@@ -153,14 +156,14 @@ impl EModel {
         }
     }
 
-    /// Whether the parameters that a network changes lie within G.107 Table 2.
+    /// Whether the parameters that a network changes are within G.107 Table 2.
     fn is_within_range(&self) -> bool {
         let delay = TimeDelta::ZERO..=TimeDelta::from_millis(500);
         let burst = (1.0..=2.0).contains(&self.burst_ratio.max(1.0)) || self.loss_ratio < 0.02;
         delay.contains(&self.absolute_delay) && (0.0..=0.2).contains(&self.loss_ratio) && burst
     }
 
-    /// No: all noise as if it were at the 0 dBr point, in dBm0p (7-3).
+    /// No: the total noise at the 0 dBr point, in dBm0p (7-3).
     fn noise(&self) -> f64 {
         let loudness = self.send_loudness + self.receive_loudness; // OLR
         let send_distance = self.send_room_noise - loudness - self.send_d - 14.0;
@@ -176,19 +179,20 @@ impl EModel {
         10.0 * powers.iter().sum::<f64>().log10()
     }
 
-    /// Iolr: too loud a connection (7-9), (7-10).
+    /// Iolr: impairment by excessive loudness (7-9), (7-10).
     fn loudness_impairment(&self, noise: f64) -> f64 {
         let loudness = self.send_loudness + self.receive_loudness;
         let x = (loudness + 0.2 * (64.0 + noise - self.receive_loudness)) / 8.0;
         20.0 * ((1.0 + x.powi(8)).powf(1.0 / 8.0) - x)
     }
 
-    /// Ist: a sidetone too loud or too quiet (7-11), (7-12).
+    /// Ist: impairment by sidetone (7-11), (7-12).
     fn sidetone_impairment(&self) -> f64 {
         let echo = (-millis(self.echo_delay) / 4.0).exp() * 10_f64.powf(-self.talker_echo_loudness / 10.0);
         let sidetone = -10.0 * (10_f64.powf(-self.sidetone_masking / 10.0) + echo).log10(); // STMRo
         let bend = |offset: f64, width: f64, order: f64| {
-            // In the permitted range only the even order has a negative base; beyond, there shall be a root too.
+            // In the permitted range only the even order has a negative base; outside of it there must be a
+            // root too.
             (1.0 + ((sidetone + offset) / width).abs().powf(order)).powf(1.0 / order)
         };
         12.0 * bend(-13.0, 6.0, 8.0) - 28.0 * bend(1.0, 19.4, 35.0) - 13.0 * bend(-3.0, 33.0, 13.0) + 29.0
@@ -203,7 +207,7 @@ impl EModel {
         15.0 * (1.0 + 10_f64.powf(y) + 10_f64.powf(z)).log10()
     }
 
-    /// Idte: the talker's own voice coming back (7-19) to (7-24).
+    /// Idte: impairment by talker echo (7-19) to (7-24).
     fn talker_echo_impairment(&self, noise: f64, sidetone: f64) -> f64 {
         let delay = millis(self.echo_delay);
         if delay < 1.0 {
@@ -221,14 +225,14 @@ impl EModel {
         if self.sidetone_masking > 20.0 { impairment.hypot(sidetone) } else { impairment } // (7-24)
     }
 
-    /// Idle: the talker's voice heard twice (7-25), (7-26).
+    /// Idle: impairment by listener echo (7-25), (7-26).
     fn listener_echo_impairment(&self, ratio: f64) -> f64 {
         let echo = 10.5 * (self.echo_path_loss + 7.0) * (millis(self.loop_delay) + 1.0).powf(-0.25); // Rle
         let gap = ratio - echo;
         gap / 2.0 + (gap * gap / 4.0 + 169.0).sqrt()
     }
 
-    /// Idd: too long a delay, echo or not (7-27), (7-28).
+    /// Idd: impairment by the absolute delay, with or without echo (7-27), (7-28).
     fn absolute_delay_impairment(&self) -> f64 {
         if self.absolute_delay <= self.delay_threshold || self.delay_threshold <= TimeDelta::ZERO {
             return 0.0;
@@ -247,7 +251,7 @@ fn millis(delay: TimeDelta) -> f64 {
 
 /// The mean opinion score of a rating R on the scale of 0 to 100 (G.107 Annex B, (B-4)): 1 to 4.5.
 ///
-/// Our deviation: between R = 0 and 6.5 the polynomial falls to 0.99; what is below 1 is 1 here.
+/// Our deviation: between R = 0 and 6.5 the polynomial falls to 0.99; values below 1 are raised to 1.
 pub fn r_to_mos(r_factor: f64) -> f64 {
     if r_factor >= 100.0 {
         4.5
@@ -259,7 +263,7 @@ pub fn r_to_mos(r_factor: f64) -> f64 {
     }
 }
 
-/// How users take a call (ITU-T G.109 Table 1; G.107 Table B.1).
+/// User satisfaction (ITU-T G.109 Table 1; G.107 Table B.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -279,7 +283,7 @@ pub enum Satisfaction {
 }
 
 impl Rating {
-    /// How users take it, on either scale: the wideband one is brought to 0 to 100 first.
+    /// User satisfaction on either scale: a wideband rating is converted to 0 to 100 first.
     pub fn satisfaction(&self) -> Satisfaction {
         let r_factor = match self.scale {
             MosScale::Narrowband => self.r_factor,
@@ -320,13 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_give_the_rating_that_g107_states() {
+    fn the_defaults_give_the_rating_of_g107() {
         let rating = EModel::default().rate();
         assert_eq!(format!("{:.1} {:.2}", rating.r_factor, rating.mos), "93.2 4.41");
-        // Intermediate values in flent's `mos_score`, which its authors checked against the ITU's web calculator.
+        // Intermediate values of flent's `mos_score`, which its authors compared with the ITU's web
+        // calculator.
         assert!((EModel::default().noise() - -61.179_214_386_241_69).abs() < 1e-9);
         let published = 1.413_568_081_343_861_6;
-        // There for a long delay, whose echo no longer adds to the sidetone.
+        // The value there for a long delay, whose echo no longer adds to the sidetone.
         let found = delayed(1000).rate().simultaneous_impairment;
         assert!((found - published).abs() < 1e-9, "{found}");
         assert_eq!(rating.satisfaction(), Satisfaction::VerySatisfied);
@@ -335,7 +340,7 @@ mod tests {
 
     /// Parameters with the R of an independent implementation in Go (github.com/manucorporat/e-model), to six digits.
     #[test]
-    fn every_term_agrees_with_an_independent_implementation() {
+    fn every_term_matches_an_independent_implementation() {
         let default = EModel::default();
         let echo = |talker_echo_loudness, millis| EModel { talker_echo_loudness, ..delayed(millis) };
         let loudness =
@@ -384,9 +389,9 @@ mod tests {
     }
 
     #[test]
-    fn published_examples_are_met() {
-        // A lecture on the E-model of the Technical University of Ostrava: G.729A with voice activity detection, 2 % random
-        // loss, 150 ms; the same with G.711; the delay alone.
+    fn published_examples_are_reproduced() {
+        // A lecture on the E-model of the Technical University of Ostrava: G.729A with voice activity
+        // detection, 2 % random loss, 150 ms; the same with G.711; the delay alone.
         let call = EModel { codec: CodecImpairment::G729A_VAD, loss_ratio: 0.02, ..delayed(150) };
         let rating = call.rate();
         assert_eq!(format!("{:.1} {:.2}", rating.r_factor, rating.mos), "70.5 3.62");
@@ -398,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn delay_costs_what_the_fit_of_cole_and_rosenbluth_says() {
+    fn delay_impairment_matches_cole_and_rosenbluth() {
         // "Voice over IP performance monitoring", CCR 31(2), 2001: Id of G.107 (2000), fitted below 400 ms.
         for millis in (0..=400).step_by(10) {
             let delay = f64::from(millis);
@@ -409,9 +414,10 @@ mod tests {
     }
 
     #[test]
-    fn wideband_scores_are_those_of_g107_1() {
-        // MOS-CQEW without delay, by Ie,wb of G.722.2 (G.113 (2024) Tables IV.1, IV.3), as published by an analyser that
-        // implements G.107.1 Annex A. A delay of zero costs 0.15 with us and nothing there.
+    fn wideband_scores_match_g107_1() {
+        // MOS-CQEW without delay, by Ie,wb of G.722.2 (G.113 (2024) Tables IV.1, IV.3), as published by an
+        // analyser that implements G.107.1 Annex A. A delay of zero reduces the rating by 0.15 here and by
+        // nothing there.
         let table = [(1.0, 4.49), (8.0, 4.42), (13.0, 4.337_096), (26.0, 4.02), (41.0, 3.51), (56.0, 2.92)];
         for (impairment, mos) in table {
             assert!((r_to_mos((129.0 - impairment) / 1.29) - mos).abs() < 0.005, "{impairment}");
@@ -423,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn opinion_scores_follow_annex_b_and_never_leave_one_to_four_and_a_half() {
+    fn opinion_scores_follow_annex_b_within_1_to_4_5() {
         // G.107 Table B.1.
         for (r_factor, mos) in [(90.0, 4.34), (80.0, 4.03), (70.0, 3.60), (60.0, 3.10), (50.0, 2.58)] {
             assert!((r_to_mos(r_factor) - mos).abs() < 0.01, "{r_factor}");
@@ -435,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_g107_does_not_permit_is_told() {
+    fn values_outside_g107_are_marked() {
         let outside = [
             delayed(501),
             EModel { loss_ratio: 0.21, ..EModel::default() },
@@ -448,7 +454,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn longer_delay_and_more_loss_never_help(delay in 0_i64..2000, more in 0_i64..2000, loss in 0.0_f64..0.5) {
+        fn longer_delay_and_more_loss_never_improve_the_rating(delay in 0_i64..2000, more in 0_i64..2000, loss in 0.0_f64..0.5) {
             let model = EModel { loss_ratio: loss, ..delayed(delay) };
             let before = model.rate();
             prop_assert!(model.with_delay(TimeDelta::from_millis(delay + more)).rate().r_factor <= before.r_factor + 0.3);

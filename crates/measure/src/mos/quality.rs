@@ -1,4 +1,4 @@
-//! From a voice stream's format, delay and losses to its rating.
+//! Rating of a voice stream from its format, delay and losses.
 
 use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_units::TimeDelta;
@@ -12,18 +12,18 @@ use crate::playout::PlayoutSummary;
 /// The path of voice between encoder and decoder.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VoicePath {
-    /// Mean one-way delay of the packets, from the departure of one to its arrival.
+    /// Mean one-way delay of the packets.
     pub network_delay: TimeDelta,
-    /// Mean time that a packet waits to be played.
+    /// Mean delay of packets in the playout buffer.
     pub buffer_delay: TimeDelta,
-    /// Packets that are not played, lost and late ones, of those that were sent: 0 to 1.
+    /// Share of sent packets that are not played (lost or late): 0 to 1.
     pub loss_ratio: f64,
-    /// How bursty they are, see [`burst_ratio`](super::burst_ratio).
+    /// Their burst ratio, see [`burst_ratio`](super::burst_ratio).
     pub burst_ratio: f64,
 }
 
 impl VoicePath {
-    /// A path with `network_delay`, played out as `playout` says.
+    /// A path with `network_delay` and the buffer figures of `playout`.
     pub fn new(network_delay: TimeDelta, playout: &PlayoutSummary) -> Self {
         Self {
             network_delay,
@@ -34,42 +34,43 @@ impl VoicePath {
     }
 }
 
-/// How a voice stream would be rated, by the [E-model](EModel), and why.
+/// Rating of a voice stream by the [E-model](EModel), and its components.
 ///
-/// The delay from mouth to ear is that of the codec ([`VoiceFormat::codec_delay`]), the network and the buffer; devices and
-/// operating systems add theirs, which nobody on the network can see. Echo is taken to be cancelled: TELR is 65 dB.
+/// The mouth-to-ear delay is the sum of codec ([`VoiceFormat::codec_delay`]), network and buffer. Devices and
+/// operating systems add delays that cannot be measured in the network. Echo is assumed to be cancelled: TELR
+/// is 65 dB.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct VoiceQuality {
     /// The codec.
     pub profile: VoiceProfile,
-    /// The scale of rating and score, and whether they are an estimate.
+    /// The scale of rating and score, and whether they are estimates.
     pub scale: MosScale,
     /// R of the E-model: 0 to 100, or 0 to 129 on the wideband scale.
     pub r_factor: f64,
     /// The mean opinion score: 1 to 4.5.
     pub mos: f64,
-    /// Packets not played, lost and late ones, of those that were sent.
+    /// Share of sent packets that are not played (lost or late).
     pub effective_loss_ratio: f64,
     /// `BurstR` of these losses.
     pub burst_ratio: f64,
-    /// The delay from mouth to ear: the sum of the next three.
+    /// The mouth-to-ear delay: the sum of the next three.
     #[cfg_attr(feature = "serde", serde(rename = "mouth_to_ear_ns"))]
     pub mouth_to_ear: TimeDelta,
-    /// Of that, collecting a packet and looking ahead.
+    /// The part due to packetisation and look-ahead.
     #[cfg_attr(feature = "serde", serde(rename = "codec_delay_ns"))]
     pub codec_delay: TimeDelta,
-    /// Of that, the network.
+    /// The part due to the network.
     #[cfg_attr(feature = "serde", serde(rename = "network_delay_ns"))]
     pub network_delay: TimeDelta,
-    /// Of that, the playout buffer.
+    /// The part due to the playout buffer.
     #[cfg_attr(feature = "serde", serde(rename = "buffer_delay_ns"))]
     pub buffer_delay: TimeDelta,
-    /// The impairment of delay and echo.
+    /// Impairment by delay and echo.
     pub delay_impairment: f64,
-    /// The impairment of codec and losses.
+    /// Impairment by codec and losses.
     pub equipment_impairment: f64,
-    /// Whether G.107 permits these values, or they are extrapolated.
+    /// Whether G.107 permits these values; otherwise they are extrapolated.
     pub within_permitted_range: bool,
 }
 
@@ -79,7 +80,7 @@ impl VoiceQuality {
         Self::with_codec(format, path, CodecImpairment::of(format.profile()))
     }
 
-    /// The rating of `format` over `path`, with other factors for the codec.
+    /// The rating of `format` over `path`, with other impairment factors.
     pub fn with_codec(format: &VoiceFormat, path: &VoicePath, codec: CodecImpairment) -> Self {
         let codec_delay = format.codec_delay();
         let mouth_to_ear = codec_delay + path.network_delay + path.buffer_delay;
@@ -122,13 +123,14 @@ mod tests {
         let quality = VoiceQuality::of(&VoiceFormat::new(VoiceProfile::G729), &path(85, 40, 0.02));
         assert_eq!(quality.codec_delay, TimeDelta::from_millis(25));
         assert_eq!(quality.mouth_to_ear, TimeDelta::from_millis(150));
-        // R of 150 ms without loss, 89.54, less 10 + 85 · 2 / 21.
+        // R at 150 ms without loss, 89.54, minus 10 + 85 · 2 / 21.
         assert_eq!(format!("{:.1} {:.2}", quality.r_factor, quality.mos), "71.4 3.66");
     }
 
     #[test]
     fn each_codec_is_rated_on_its_scale() {
-        // The figures were worked out apart from this code, from flent's `mos_score` and the factors of each codec.
+        // The figures were calculated independently of this code, with flent's `mos_score` and the factors of
+        // each codec.
         let rate = |profile, path: &VoicePath| VoiceQuality::of(&VoiceFormat::new(profile), path);
         let clean = path(20, 40, 0.0);
         let table: Vec<String> = VoiceProfile::ALL
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn another_receiver_has_other_factors() {
+    fn impairment_factors_can_be_replaced() {
         let format = VoiceFormat::new(VoiceProfile::G711Ulaw);
         let lossy = path(20, 40, 0.02);
         let silent = VoiceQuality::with_codec(&format, &lossy, CodecImpairment::G711_WITHOUT_CONCEALMENT);

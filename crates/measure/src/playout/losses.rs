@@ -1,6 +1,6 @@
 //! Runs of packets that were not played.
 
-/// How far behind the newest packet another may still come and count, in packets.
+/// Maximum distance behind the newest packet at which another packet still counts, in packets.
 const WINDOW: u64 = 1024;
 const WORD_BITS: u64 = 64;
 const WORDS: usize = (WINDOW / WORD_BITS) as usize;
@@ -14,7 +14,7 @@ pub(super) struct Runs {
     pub(super) missing: u64,
     /// Runs of them.
     pub(super) bursts: u64,
-    /// The length of the run that has not ended.
+    /// The length of the current run.
     open: u64,
 }
 
@@ -56,31 +56,31 @@ impl Bits {
     }
 }
 
-/// Follows which packets were played: exactly within a window, as counted runs behind it.
+/// Records which packets were played: individually within a window, as counted runs before it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LossRuns {
     /// The runs of all packets before `first`.
     done: Runs,
-    /// The first packet that is not decided.
+    /// The first packet in the window.
     first: u64,
-    /// One behind the newest packet.
+    /// One after the newest packet.
     end: u64,
     came: Bits,
     played: Bits,
 }
 
 impl LossRuns {
-    /// Whether the packet came before, as far as is remembered.
+    /// Whether the packet arrived before, as far as is stored.
     pub(super) fn is_known(&self, seq: u64) -> bool {
         (self.first..self.end).contains(&seq) && self.came.has(seq)
     }
 
-    /// Whether the packet lies behind the window.
+    /// Whether the packet is before the window.
     pub(super) fn is_given_up(&self, seq: u64) -> bool {
         seq < self.first
     }
 
-    /// A packet came, in time or not. What is older than the window stays missing.
+    /// Handles a packet, in time or not. Packets before the window stay missing.
     pub(super) fn on_packet(&mut self, seq: u64, in_time: bool) {
         if self.is_given_up(seq) {
             return;
@@ -93,7 +93,7 @@ impl LossRuns {
         self.played.set(seq, in_time);
     }
 
-    /// Decides all packets before `first`, in at most a window of steps.
+    /// Moves the start of the window to `first`, in at most a window of steps.
     fn advance(&mut self, first: u64) {
         let within = first.min(self.first.saturating_add(WINDOW));
         for seq in self.first..within {
@@ -105,7 +105,8 @@ impl LossRuns {
         self.first = first;
     }
 
-    /// The runs of `expected` packets, or of all that came if those are more; in at most a window of steps.
+    /// The runs of `expected` packets, or of all received ones if those are more; in at most a window of
+    /// steps.
     pub(super) fn runs(&self, expected: u64) -> Runs {
         let mut runs = self.done;
         for seq in self.first..self.end {
@@ -131,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// The same by looking at everything.
+    /// The same, computed from all packets.
     fn model(played: &[bool]) -> (u64, u64, u64) {
         let missing = played.iter().filter(|played| !**played).count();
         let bursts = played.split(|&played| played).filter(|run| !run.is_empty()).count();

@@ -1,4 +1,4 @@
-//! The sender's side of the probe protocol, in a thread beside the one that sends.
+//! The sender's side of the probe protocol, in a thread separate from the sending thread.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use nix::{
 
 use crate::{Clock, ReceiveBatch, StampConverter, UdpSocket, Wait};
 
-/// The longest time between two checks of the stop flag.
+/// Maximum time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// An event of one stream.
@@ -35,7 +35,7 @@ pub struct ConversationEvent {
 struct Talk<'a> {
     socket: &'a UdpSocket,
     sender: Sender,
-    /// "Port unreachable" answers of the host that the sender was told about.
+    /// Number of "port unreachable" answers of the host that were reported to the sender.
     unreachable: u64,
     over: bool,
 }
@@ -69,7 +69,7 @@ impl<'a> Conversation<'a> {
     ///
     /// # Errors
     ///
-    /// The error of the first stream that is not accepted; `None` where `stop` was set before.
+    /// The error of the first stream that is not accepted; `None` if `stop` was set before.
     pub fn open(&mut self, stop: &AtomicBool) -> Result<Vec<StreamToken>, Option<SenderError>> {
         let mut tokens = vec![None; self.talks.len()];
         while !stop.load(Ordering::Relaxed) {
@@ -94,7 +94,7 @@ impl<'a> Conversation<'a> {
 
     /// Exchanges messages while another thread sends, until `done` is set.
     ///
-    /// `on_turn` gets every event, and is called several times a second without one.
+    /// `on_turn` is called with every event, and several times per second without one.
     pub fn accompany(&mut self, done: &AtomicBool, mut on_turn: impl FnMut(Option<ConversationEvent>)) {
         while !done.load(Ordering::Relaxed) {
             self.turn().into_iter().map(Some).for_each(&mut on_turn);
@@ -103,7 +103,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Sends each receiver the figures of its sender, and waits for the final reports until the timeout.
+    /// Sends the sender's statistics to each receiver, and waits for the final reports until the timeout.
     pub fn finish(
         &mut self,
         figures: impl IntoIterator<Item = SenderFigures>,
@@ -153,17 +153,17 @@ impl<'a> Conversation<'a> {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     talk.sender.handle_unreachable(self.clock.now());
                 }
-                // Whatever else hinders the socket shows as silence of the receiver.
+                // Other socket errors appear as silence of the receiver.
                 Err(_) => {}
             }
             if talk.sender.next_timeout().is_some_and(|at| at <= self.clock.now()) {
                 talk.sender.handle_timeout(self.clock.now());
             }
             while let Some(bytes) = talk.sender.poll_transmit(self.clock.now()) {
-                // What hinders it shows in the counters, or as silence.
+                // Errors appear in the counters, or as silence.
                 let _ = talk.socket.send(&bytes);
             }
-            // The system tells whoever sends next, which may be the other thread.
+            // The system reports it to the next send, which may be in the other thread.
             let unreachable = talk.socket.send_counters().unreachable;
             if std::mem::replace(&mut talk.unreachable, unreachable) != unreachable {
                 talk.sender.handle_unreachable(self.clock.now());
@@ -184,7 +184,7 @@ impl<'a> Conversation<'a> {
         let wanted = self.talks.iter().filter(|talk| !talk.over);
         let mut wanted: Vec<_> =
             wanted.map(|talk| PollFd::new(talk.socket.as_fd(), PollFlags::POLLIN)).collect();
-        // What interrupts the wait is looked at in the next turn.
+        // An interruption of the wait is handled in the next turn.
         let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(wait)), None);
     }
 }

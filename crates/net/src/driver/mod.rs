@@ -1,10 +1,10 @@
-//! Loops that give the state machines a clock and sockets.
+//! Loops that connect the state machines to a clock and sockets.
 //!
 //! | driver | drives |
 //! |---|---|
 //! | [`transmit`] | schedules, in the thread that sends on time |
-//! | [`Conversation`] | [`session::Sender`](giusto_session::probe::Sender): opening, clock samples, reports, the end |
-//! | [`ReceiveDriver`] | [`session::Receiver`](giusto_session::probe::Receiver): the whole receiving end |
+//! | [`Conversation`] | [`session::Sender`](giusto_session::probe::Sender): opening, clock requests, reports, the end |
+//! | [`ReceiveDriver`] | [`session::Receiver`](giusto_session::probe::Receiver): the receiving endpoint |
 
 mod converse;
 mod receive;
@@ -29,7 +29,7 @@ pub fn clock_identity(clock: Clock) -> ClockIdentity {
     }
 }
 
-/// An identifier of this machine since its boot; 0 where the system gives none.
+/// An identifier of this machine since its boot; 0 if the system provides none.
 fn machine() -> u64 {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = boot.chars().filter(char::is_ascii_hexdigit).take(16).collect();

@@ -14,7 +14,7 @@ use crate::{
     TrafficClass, UdpSocket, Wait,
 };
 
-/// The longest time between two checks of the stop flag.
+/// Maximum time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// The system failed to receive.
@@ -26,16 +26,16 @@ pub struct ReceiveError(#[from] io::Error);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Continue.
-    GoOn,
+    Continue,
     /// Stop.
     Stop,
 }
 
 /// Drives a [`Receiver`] over one socket.
 ///
-/// While no stream is open the thread sleeps in the kernel. While streams are open it reads about fifty times a second: the
-/// kernel stamps each datagram on arrival, so a late read loses no precision. It reads more often as its buffer fills faster,
-/// and at once where one read does not empty it.
+/// While no stream is open, the thread sleeps in the kernel. While streams are open, it reads about 50 times
+/// per second: the kernel timestamps each datagram on arrival, so a late read loses no precision. It reads
+/// more often as its buffer fills faster, and at once if one read does not empty it.
 #[derive(Debug)]
 pub struct ReceiveDriver<'a> {
     socket: &'a UdpSocket,
@@ -47,7 +47,7 @@ pub struct ReceiveDriver<'a> {
     dropped: WrappingCount,
     /// The start of the open streams, and the CPU time of this thread since then.
     busy: (Timestamp, ThreadCpu),
-    /// When the receiver next gets the CPU time for its reports.
+    /// Time at which the receiver next gets the CPU time for its reports.
     state_busyness_at: Timestamp,
 }
 
@@ -74,22 +74,22 @@ impl<'a> ReceiveDriver<'a> {
 
     /// Receives until `stop` is set or `on_event` returns [`Verdict::Stop`].
     ///
-    /// `on_event` gets every event together with the receiver, and is called several times a second without one, for live
-    /// figures. All streams are ended, and their events delivered, before this returns.
+    /// `on_event` is called with every event and the receiver, and several times per second without an event,
+    /// for live display. All streams are ended, and their events delivered, before this returns.
     ///
     /// # Errors
     ///
-    /// [`ReceiveError`] where the socket fails; the streams are ended all the same.
+    /// [`ReceiveError`] if the socket fails; the streams are also ended in this case.
     pub fn run(
         &mut self,
         receiver: &mut Receiver,
         stop: &AtomicBool,
         mut on_event: impl FnMut(&mut Receiver, Option<ReceiverEvent>) -> Verdict,
     ) -> Result<(), ReceiveError> {
-        let mut verdict = Verdict::GoOn;
+        let mut verdict = Verdict::Continue;
         let mut next_look = self.clock.now();
         let mut outcome = Ok(());
-        while verdict == Verdict::GoOn && !stop.load(Ordering::Relaxed) {
+        while verdict == Verdict::Continue && !stop.load(Ordering::Relaxed) {
             let was_idle = receiver.streams().next().is_none();
             if let Err(error) = self.turn(receiver) {
                 outcome = Err(error.into());
@@ -98,7 +98,7 @@ impl<'a> ReceiveDriver<'a> {
             let mut opened = false;
             while let Some(event) = receiver.poll_event() {
                 if matches!(event, ReceiverEvent::Opened(_)) {
-                    // A new stream may be fast: naps are earned anew.
+                    // A new stream may be fast: start again with short naps.
                     self.nap.wake_up();
                     opened = true;
                 }
@@ -134,7 +134,7 @@ impl<'a> ReceiveDriver<'a> {
             .map_or(LOOK, |at| at.saturating_since(self.clock.now()).to_std().min(LOOK));
         let taken = match self.socket.recv_batch(&mut self.batch, Wait::For(wait)) {
             Ok(taken) => taken,
-            // The answer of some host to an earlier report: not of interest to the other streams.
+            // An answer of a host to an earlier report: it does not concern the other streams.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => 0,
             Err(error) => return Err(error),
         };
@@ -176,7 +176,7 @@ impl<'a> ReceiveDriver<'a> {
 
     fn transmit(&self, receiver: &mut Receiver) {
         while let Some(transmit) = receiver.poll_transmit() {
-            // A report that cannot be sent is as one that is lost: the next one says more.
+            // A report that cannot be sent is like a lost one: the next one contains more.
             let _ = self.socket.send_to(&transmit.bytes, transmit.to);
         }
     }
@@ -190,7 +190,7 @@ impl<'a> ReceiveDriver<'a> {
     }
 }
 
-/// How long to let datagrams gather before they are read together.
+/// Time for which datagrams accumulate before they are read together.
 #[derive(Debug)]
 struct Nap {
     /// The size of the socket's buffer.
@@ -201,34 +201,34 @@ struct Nap {
 }
 
 impl Nap {
-    /// Fifty wake-ups a second cost a few thousandths of a core, and seldom preempt a sender.
-    const LONGEST: TimeDelta = TimeDelta::from_millis(20);
-    /// Also at full speed a short sleep is better than waiting in the kernel, where each arrival costs the *sender* a
-    /// wake-up: on loopback a tenth of its throughput.
-    const SHORTEST: TimeDelta = TimeDelta::from_micros(100);
-    /// The approximate overhead that the kernel accounts for a waiting message.
+    /// 50 wake-ups per second take a few thousandths of a core, and seldom preempt a sender.
+    const MAX: TimeDelta = TimeDelta::from_millis(20);
+    /// A short sleep is better than waiting in the kernel even at full speed, because each arrival would cost
+    /// the *sender* a wake-up: on loopback 10 % of its throughput.
+    const MIN: TimeDelta = TimeDelta::from_micros(100);
+    /// Approximate overhead that the kernel accounts for a queued message.
     const OVERHEAD: u64 = 768;
 
     fn new(room: u64) -> Self {
-        Self { room: room.max(1), held: 0, length: Self::SHORTEST }
+        Self { room: room.max(1), held: 0, length: Self::MIN }
     }
 
     fn wake_up(&mut self) {
-        self.length = Self::SHORTEST;
+        self.length = Self::MIN;
     }
 
     /// The nap to take after `batch`, if any: longer while the buffer stays nearly empty, shorter as it fills.
     fn after(&mut self, batch: &ReceiveBatch) -> Option<TimeDelta> {
         self.held += batch.iter().map(|received| received.bytes.len() as u64 + Self::OVERHEAD).sum::<u64>();
-        // A full batch means that there may be more: that is taken before anything else.
+        // A full batch means that there may be more messages: they are read first.
         if batch.is_full() {
             return None;
         }
         let held = std::mem::take(&mut self.held);
         if held > self.room / 8 {
-            self.length = (self.length / 2).max(Self::SHORTEST);
+            self.length = (self.length / 2).max(Self::MIN);
         } else if held < self.room / 32 {
-            self.length = (self.length * 2).min(Self::LONGEST);
+            self.length = (self.length * 2).min(Self::MAX);
         }
         Some(self.length)
     }
@@ -243,7 +243,7 @@ struct WrappingCount {
 impl WrappingCount {
     fn unwrap(&mut self, count: u32) -> u64 {
         let grown = count.wrapping_sub(self.total as u32);
-        // A count that seems to shrink is an older one that was read late.
+        // A decreasing count is an older one that was read late.
         if grown < u32::MAX / 2 {
             self.total += u64::from(grown);
         }
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrapping_count_grows() {
+    fn a_wrapping_count_is_unwrapped() {
         let mut count = WrappingCount::default();
         let readings = [0, 5, 5, u32::MAX, 3, 2].map(|reading| count.unwrap(reading));
         assert_eq!(readings[..3], [0, 5, 5]);
@@ -270,9 +270,9 @@ mod tests {
         let mut nap = Nap::new(1_000_000);
         let empty = ReceiveBatch::new(4, 100);
         let naps: Vec<_> = (0..20).filter_map(|_| nap.after(&empty)).collect();
-        assert_eq!(naps.first(), Some(&(Nap::SHORTEST * 2)));
-        assert_eq!(naps.last(), Some(&Nap::LONGEST));
+        assert_eq!(naps.first(), Some(&(Nap::MIN * 2)));
+        assert_eq!(naps.last(), Some(&Nap::MAX));
         nap.wake_up();
-        assert_eq!(nap.after(&empty), Some(Nap::SHORTEST * 2));
+        assert_eq!(nap.after(&empty), Some(Nap::MIN * 2));
     }
 }

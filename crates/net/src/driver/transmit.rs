@@ -6,7 +6,7 @@ use std::{
 };
 
 use giusto_measure::{ErrorHistogram, RateMeter};
-use giusto_pace::{HeaderLayer, IpVersion, Schedule, Slips, Step};
+use giusto_pace::{HeaderLayer, IpVersion, LateCycles, Schedule, Step};
 use giusto_session::probe::{Filled, Lengths, Outgoing};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
@@ -15,15 +15,15 @@ use crate::{Clock, Grouping, SendError, Sleeper, SocketConfig, UdpSocket};
 /// One stream to send.
 #[derive(Debug)]
 pub struct Flow<'a> {
-    /// When datagrams leave.
+    /// The schedule of the datagrams.
     pub schedule: Box<dyn Schedule>,
     /// The datagrams.
     pub outgoing: Outgoing,
     /// A connected socket.
     pub socket: &'a UdpSocket,
-    /// How the datagrams of one cycle are handed to the system.
+    /// How the datagrams of one cycle are passed to the kernel.
     pub grouping: Grouping,
-    /// Relative sleeps spin instead.
+    /// Whether relative sleeps spin instead.
     pub spin: bool,
     /// The layer whose bytes the schedule counts.
     pub layer: HeaderLayer,
@@ -45,7 +45,7 @@ pub enum FlowEnd {
 /// The outcome of a stream.
 #[derive(Debug)]
 pub struct FlowOutcome {
-    /// Datagrams that the system took.
+    /// Datagrams accepted by the kernel.
     pub packets: u64,
     /// Datagrams that the system did not take: the send buffer was full, or sending failed.
     pub unsent_packets: u64,
@@ -53,29 +53,29 @@ pub struct FlowOutcome {
     pub payload: DataSize,
     /// The rate over the cycles, at the flow's layer.
     pub rate: RateMeter,
-    /// Departure time less scheduled time, for each datagram.
+    /// Actual minus scheduled departure time, per datagram.
     pub schedule_error: ErrorHistogram,
-    /// What the schedule did about late datagrams.
-    pub slips: Slips,
+    /// Statistics of late datagrams.
+    pub late_cycles: LateCycles,
     /// Why it ended.
     pub end: FlowEnd,
 }
 
-/// What a flow waits for.
+/// What a flow is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waiting {
-    /// For its turn, since this time: the flow that has waited longest comes first.
+enum FlowState {
+    /// Its turn, since this time: the flow with the earliest time comes first.
     Turn(Timestamp),
-    /// For a time that its schedule named.
+    /// A time set by its schedule.
     Until(Timestamp),
-    /// For a span that its schedule named, which ends at this time.
+    /// A duration set by its schedule, which ends at this time.
     For(TimeDelta, Timestamp),
     /// It has ended.
     Over,
 }
 
-impl Waiting {
-    fn moment(self) -> Option<Timestamp> {
+impl FlowState {
+    fn time(self) -> Option<Timestamp> {
         match self {
             Self::Turn(at) | Self::Until(at) | Self::For(_, at) => Some(at),
             Self::Over => None,
@@ -85,20 +85,20 @@ impl Waiting {
 
 struct Running<'a> {
     flow: Flow<'a>,
-    waiting: Waiting,
+    state: FlowState,
     outcome: FlowOutcome,
 }
 
-/// Practises sleeping and sending until shortly before `start`.
+/// Sleeps and sends for practice until shortly before `start`.
 ///
-/// The first call of any code is slow: without practice the first datagram of a stream would leave about 15 µs later than the
-/// others. The practice datagrams go to a socket of our own on loopback.
+/// The first call of any code is slow: without practice the first datagram of a stream would be sent about 15
+/// µs later than the others. The practice datagrams go to a socket on loopback.
 pub fn rehearse(sleeper: &mut Sleeper, clock: Clock, start: Timestamp) {
     const DATAGRAM: [u8; 64] = [0; 64];
     let config = SocketConfig { receive_buffer: None, ..SocketConfig::default() };
     let scratch = UdpSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &config);
     sleeper.rehearse(clock, start, || {
-        // Without such a socket the rehearsal is that much poorer.
+        // Without such a socket the rehearsal is incomplete.
         if let Ok(scratch) = &scratch {
             let _ =
                 scratch.send_segments(Some(scratch.local_addr()), &DATAGRAM, DATAGRAM.len(), Grouping::Each);
@@ -108,7 +108,7 @@ pub fn rehearse(sleeper: &mut Sleeper, clock: Clock, start: Timestamp) {
 
 /// Sends all `flows` from the calling thread until each is done or `stop` is set.
 ///
-/// A refused port does not end a flow: the conversation with the receiver finds out whether it is gone.
+/// An unreachable port does not end a flow: the control messages detect whether the receiver is gone.
 pub fn transmit(
     flows: Vec<Flow<'_>>,
     clock: Clock,
@@ -118,19 +118,19 @@ pub fn transmit(
     let mut flows: Vec<_> = flows.into_iter().map(Running::new).collect();
     let alone = flows.len() == 1;
     while !stop.load(Ordering::Relaxed) {
-        // Few flows: a scan costs less than keeping an order.
+        // There are few flows: a scan is faster than keeping an order.
         let Some(next) = flows
             .iter_mut()
-            .filter_map(|flow| flow.waiting.moment().map(|moment| (moment, flow)))
-            .min_by_key(|(moment, _)| *moment)
+            .filter_map(|flow| flow.state.time().map(|time| (time, flow)))
+            .min_by_key(|(time, _)| *time)
             .map(|(_, flow)| flow)
         else {
             break;
         };
-        match next.waiting {
-            Waiting::Turn(_) | Waiting::Over => {}
-            // A relative sleep is what it says as long as nothing else is to be done meanwhile.
-            Waiting::For(span, _) if alone => {
+        match next.state {
+            FlowState::Turn(_) | FlowState::Over => {}
+            // A relative sleep is exact only if nothing else is to be done in the meantime.
+            FlowState::For(span, _) if alone => {
                 let now = if next.flow.spin {
                     sleeper.spin_for(clock, span)
                 } else {
@@ -138,7 +138,7 @@ pub fn transmit(
                 };
                 next.woke(now);
             }
-            Waiting::Until(at) | Waiting::For(_, at) => {
+            FlowState::Until(at) | FlowState::For(_, at) => {
                 let now = sleeper.until(clock, at);
                 next.woke(now);
             }
@@ -156,20 +156,20 @@ impl<'a> Running<'a> {
             payload: DataSize::ZERO,
             rate: RateMeter::default(),
             schedule_error: ErrorHistogram::new(),
-            slips: Slips::default(),
+            late_cycles: LateCycles::default(),
             end: FlowEnd::Stopped,
         };
-        Self { flow, waiting: Waiting::Turn(Timestamp::ZERO), outcome }
+        Self { flow, state: FlowState::Turn(Timestamp::ZERO), outcome }
     }
 
     fn woke(&mut self, now: Timestamp) {
         self.flow.schedule.on_woke(now);
-        self.waiting = Waiting::Turn(now);
+        self.state = FlowState::Turn(now);
     }
 
     fn step(&mut self, clock: Clock) {
         let asked = clock.now();
-        self.waiting = Waiting::Turn(asked);
+        self.state = FlowState::Turn(asked);
         match self.flow.schedule.next(asked) {
             Step::Send(cycle) => {
                 let now = clock.now();
@@ -189,7 +189,7 @@ impl<'a> Running<'a> {
                     Ok(()) => {
                         self.outcome.packets += packets as u64;
                         self.outcome.payload += payload;
-                        // What leaves together is one event: the (N−1) rule counts cycles.
+                        // Datagrams sent together are one event: the (N−1) rule counts cycles.
                         self.outcome.rate.on_packet(now, None, on_layer);
                     }
                     Err(error) => {
@@ -200,27 +200,27 @@ impl<'a> Running<'a> {
                         // A port that is closed, or a queue that is full, may not be so the next time.
                         if !matches!(error, SendError::Refused { .. } | SendError::Full { .. }) {
                             self.outcome.end = FlowEnd::Failed(error);
-                            self.waiting = Waiting::Over;
+                            self.state = FlowState::Over;
                         }
                     }
                 }
                 self.outcome.schedule_error.record_many(now - cycle.due, packets as u64);
                 self.flow.schedule.on_sent(clock.now(), on_layer);
             }
-            Step::SleepFor(span) => self.waiting = Waiting::For(span, clock.now() + span),
-            Step::SleepUntil(at) => self.waiting = Waiting::Until(at),
-            Step::LookAgain => {}
+            Step::SleepFor(span) => self.state = FlowState::For(span, clock.now() + span),
+            Step::SleepUntil(at) => self.state = FlowState::Until(at),
+            Step::Poll => {}
             Step::Done => {
                 self.outcome.end = FlowEnd::Done;
-                self.waiting = Waiting::Over;
+                self.state = FlowState::Over;
             }
-            // A step of a later version of the trait: nothing can be done about it.
-            _ => self.waiting = Waiting::Over,
+            // A step of a later version of the trait cannot be handled.
+            _ => self.state = FlowState::Over,
         }
     }
 
     fn finish(self) -> FlowOutcome {
-        FlowOutcome { slips: self.flow.schedule.slips(), ..self.outcome }
+        FlowOutcome { late_cycles: self.flow.schedule.late_cycles(), ..self.outcome }
     }
 }
 

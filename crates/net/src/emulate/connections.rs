@@ -1,4 +1,4 @@
-//! TCP connections through a relay: a few, for control messages.
+//! TCP connections through a relay: intended for a few control connections.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -20,7 +20,7 @@ use crate::clock;
 
 /// The maximum number of connections. Each has two threads.
 const MAX_CONNECTIONS: usize = 16;
-/// The time between two attempts to connect.
+/// Interval between attempts to connect.
 const RETRY: Duration = Duration::from_millis(10);
 
 /// Accepts connections and copies each to the target and back, until the relay stops.
@@ -28,7 +28,7 @@ pub(super) fn serve(shared: &Arc<Shared>, listener: &TcpListener) {
     let mut connections: Vec<JoinHandle<()>> = Vec::new();
     while !shared.stop.load(Relaxed) {
         let mut wanted = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-        // Whether somebody is there, time is up or a signal came: accepting finds out.
+        // Whether there is a connection, a timeout or a signal: `accept` finds out.
         let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(LOOK)), None);
         let Ok((client, _)) = listener.accept() else { continue };
         connections.retain(|connection| !connection.is_finished());
@@ -37,7 +37,7 @@ pub(super) fn serve(shared: &Arc<Shared>, listener: &TcpListener) {
         let spawned = begun.then(|| spawn("relay-tcp-copy", move || pass(&ours, &client)));
         match spawned {
             Some(Ok(connection)) => connections.push(connection),
-            // The client sees its connection closed.
+            // The client's connection is closed.
             _ => _ = shared.counters.refused_connections.fetch_add(1, Relaxed),
         }
     }
@@ -71,7 +71,7 @@ fn connect(shared: &Shared) -> Option<TcpStream> {
             return Some(server);
         }
         let waited = Duration::from_nanos(clock::read(ClockId::CLOCK_MONOTONIC).saturating_sub(begun));
-        if waited >= shared.connect_patience || shared.stop.load(Relaxed) {
+        if waited >= shared.connect_timeout || shared.stop.load(Relaxed) {
             return None;
         }
         let _ = ppoll(&mut [], Some(TimeSpec::from_duration(RETRY)), None);
@@ -96,7 +96,7 @@ fn copy(shared: &Shared, from: &TcpStream, to: &TcpStream) {
         Ok(()) => (to.shutdown(Shutdown::Write), Ok(())),
         Err(_) => (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both)),
     };
-    // Whoever has closed already needs no telling.
+    // An end that is already closed needs no notification.
     let _ = to_side.and(from_side);
 }
 

@@ -1,6 +1,7 @@
 //! Measuring another program's traffic.
 //!
-//! A [`StampingRelay`] stands between a client and a server on this machine and timestamps each datagram that passes.
+//! A [`StampingRelay`] forwards datagrams between a client and a server on this machine and timestamps each
+//! of them.
 
 mod connections;
 mod relay;

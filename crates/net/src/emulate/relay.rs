@@ -1,4 +1,5 @@
-//! A relay on loopback that forwards TCP and UDP and shows each UDP datagram with its kernel timestamp.
+//! A relay on loopback that forwards TCP and UDP and passes each UDP datagram with its kernel timestamp to an
+//! observer.
 
 use std::{
     io,
@@ -23,16 +24,16 @@ use crate::{
     socket::{Grouping, ReceiveBatch, SendError, SocketConfig, SocketError, TrafficClass, UdpSocket, Wait},
 };
 
-/// How long waiting datagrams are still forwarded after the relay is stopped.
+/// Time for which queued datagrams are still forwarded after the relay is stopped.
 const DRAIN: TimeDelta = TimeDelta::from_millis(50);
 /// The maximum number of UDP clients. Each has a socket and a thread.
 const MAX_CLIENTS: usize = 8;
 /// Attempts to find a port that is free for both protocols.
 const PORT_ATTEMPTS: usize = 32;
-/// Room for one datagram of any length. The odd multiple of a cache line spreads the beginnings of a batch's datagrams over
-/// the sets of the processor's caches.
+/// Space for one datagram of any length. The odd multiple of a cache line distributes the starts of a batch's
+/// datagrams over the sets of the processor's caches.
 const STRIDE: usize = 65_536 + 5 * 64;
-/// The longest run that one call sends.
+/// Maximum number of bytes per send call.
 const RUN_BYTES: usize = 65_507;
 
 /// The configuration of a [`StampingRelay`].
@@ -40,25 +41,25 @@ const RUN_BYTES: usize = 65_507;
 pub struct RelayConfig {
     /// The port of 127.0.0.1 to listen on, for TCP and UDP. Default: 0, any port that is free for both.
     pub port: u16,
-    /// The port of 127.0.0.1 to forward to. Required: the default, 0, is no port.
+    /// The port of 127.0.0.1 to forward to. Required: the default, 0, is not a valid port.
     pub target: u16,
-    /// How long a TCP connection waits for the target to listen, so that client and server may be started in any order.
-    /// Default: 2 s.
-    pub connect_patience: Duration,
+    /// Maximum time for which a TCP connection waits for the target to listen, so that client and server may
+    /// be started in any order. Default: 2 s.
+    pub connect_timeout: Duration,
 }
 
 impl Default for RelayConfig {
     fn default() -> Self {
-        Self { port: 0, target: 0, connect_patience: Duration::from_secs(2) }
+        Self { port: 0, target: 0, connect_timeout: Duration::from_secs(2) }
     }
 }
 
-/// One UDP datagram on its way to the server, before it is forwarded.
+/// A UDP datagram to the server, before it is forwarded.
 #[derive(Debug, Clone, Copy)]
 pub struct Observed<'a> {
     /// Its arrival at the relay, by the kernel's timestamp on the relay's clock.
     pub at: Timestamp,
-    /// Whether the kernel timestamped it; otherwise `at` is when it was read.
+    /// Whether the kernel timestamped it; otherwise `at` is the time at which it was read.
     pub stamped: bool,
     /// The payload.
     pub bytes: &'a [u8],
@@ -66,7 +67,7 @@ pub struct Observed<'a> {
     pub from: SocketAddr,
     /// DSCP and ECN on arrival.
     pub traffic_class: Option<TrafficClass>,
-    /// Datagrams that the kernel dropped at the relay's full socket since the datagram before.
+    /// Datagrams that the kernel dropped at the relay's full socket since the previous datagram.
     pub kernel_dropped: u32,
 }
 
@@ -96,15 +97,17 @@ pub struct RelayReport {
     pub refused_connections: u64,
 }
 
-/// Listens on a port of 127.0.0.1 for TCP and UDP, forwards both to another port of this machine and back, and shows every
-/// UDP datagram to the server, with its kernel timestamp, to an observer before it is forwarded.
-///
-/// So another program is measured by the same timestamps as giusto's own streams: the kernel sets them when the datagram
-/// reaches the relay's socket, whatever the relay or the server do afterwards. Incoming datagrams are never merged, so that
-/// each has its own timestamp; outgoing ones of equal length leave together.
-///
-/// It serves up to 8 UDP clients and 16 TCP connections at a time. Datagrams of further UDP clients are observed but not
+/// Listens on a port of 127.0.0.1 for TCP and UDP, forwards both to another port of this machine and back,
+/// and passes every UDP datagram to the server, with its kernel timestamp, to an observer before it is
 /// forwarded.
+///
+/// Another program is thus measured by the same timestamps as giusto's own streams: the kernel sets them when
+/// the datagram reaches the relay's socket, independently of later delays in the relay or the server.
+/// Incoming datagrams are never merged, so that each has its own timestamp; outgoing ones of equal length are
+/// sent together.
+///
+/// It serves up to 8 UDP clients and 16 TCP connections at a time. Datagrams of further UDP clients are
+/// observed but not forwarded.
 ///
 /// # Example
 ///
@@ -133,8 +136,8 @@ pub struct StampingRelay {
 }
 
 impl StampingRelay {
-    /// Starts a relay that runs until it is [stopped](Self::stop) or dropped. A thread of its own calls `observe` for each UDP
-    /// datagram to the server, in the order of arrival.
+    /// Starts a relay that runs until it is [stopped](Self::stop) or dropped. A separate thread calls
+    /// `observe` for each UDP datagram to the server, in order of arrival.
     ///
     /// # Errors
     ///
@@ -147,7 +150,7 @@ impl StampingRelay {
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             target: (Ipv4Addr::LOCALHOST, config.target).into(),
-            connect_patience: config.connect_patience,
+            connect_timeout: config.connect_timeout,
             counters: Counters::default(),
             listener,
         });
@@ -177,8 +180,8 @@ impl StampingRelay {
         }
     }
 
-    /// Stops the relay within 100 ms: waiting datagrams are still forwarded, TCP connections are closed, and all threads have
-    /// ended when this returns.
+    /// Stops the relay within 100 ms: queued datagrams are still forwarded, TCP connections are closed, and
+    /// all threads have ended when this returns.
     pub fn stop(mut self) -> RelayReport {
         self.end();
         self.report()
@@ -187,7 +190,7 @@ impl StampingRelay {
     fn end(&mut self) {
         self.shared.stop.store(true, Relaxed);
         for thread in self.threads.drain(..) {
-            // Only an observer can make a thread of ours panic; that was reported when it happened.
+            // Only the observer can make one of the threads panic; that was reported when it happened.
             let _ = thread.join();
         }
     }
@@ -199,7 +202,7 @@ impl Drop for StampingRelay {
     }
 }
 
-/// A port of 127.0.0.1 that is free for TCP and UDP at this moment, for a program that cannot choose one itself.
+/// A port of 127.0.0.1 that is currently free for TCP and UDP, for a program that cannot choose one itself.
 ///
 /// # Errors
 ///
@@ -227,16 +230,16 @@ fn listen(port: u16) -> Result<(TcpListener, UdpSocket), RelayError> {
     outcome
 }
 
-/// Sockets towards the server need no timestamps. The one towards clients has room for the time that a busy machine may keep
-/// the relay waiting: about 70 ms at 300 000 short datagrams per second.
+/// Sockets towards the server need no timestamps. The one towards clients has space for the time for which a
+/// busy machine may delay the relay: about 70 ms at 300 000 short datagrams per second.
 fn socket_config(measuring: bool) -> SocketConfig {
     SocketConfig {
         receive_buffer: Some(DataSize::from_bytes(if measuring { 16_000_000 } else { 4_000_000 })),
         kernel_timestamps: measuring,
         drop_counts: measuring,
         receive_traffic_class: measuring,
-        // Less than the relay may take to stop.
-        send_patience: Duration::from_millis(20),
+        // Less than the permitted time to stop the relay.
+        send_timeout: Duration::from_millis(20),
         ..SocketConfig::default()
     }
 }
@@ -259,7 +262,7 @@ fn relay_to_server(shared: &Arc<Shared>, clock: Clock, mut observe: impl FnMut(&
     loop {
         let stopping = shared.stop.load(Relaxed);
         let wait = if stopping { Wait::Never } else { Wait::For(LOOK) };
-        // An unconnected socket is told no errors of other hosts: what it is told is lasting.
+        // An unconnected socket gets no errors of other hosts, so an error here is permanent.
         let Ok(received) = shared.listener.recv_batch(&mut batch, wait) else { break };
         let now = clock.now();
         if stopping && (received == 0 || now >= *drain_until.get_or_insert(now + DRAIN)) {
@@ -289,14 +292,14 @@ fn relay_to_server(shared: &Arc<Shared>, clock: Clock, mut observe: impl FnMut(&
         }
         run.flush_to_server(shared, last_client.and_then(|index| clients.get(index)));
     }
-    // Also where the socket failed: the threads of the clients wait for it.
+    // Also if the socket failed: the threads of the clients wait for it.
     shared.stop.store(true, Relaxed);
     for client in clients {
         let _ = client.returning.join();
     }
 }
 
-/// The index of the client at `address`; a new client is added where there is room.
+/// The index of the client at `address`; a new client is added if the maximum is not reached.
 fn client_index(shared: &Arc<Shared>, clients: &mut Vec<Client>, address: SocketAddr) -> Option<usize> {
     if let Some(known) = clients.iter().position(|client| client.address == address) {
         return Some(known);
@@ -318,7 +321,7 @@ fn relay_to_client(shared: &Shared, upstream: &UdpSocket, client: SocketAddr) {
     while !shared.stop.load(Relaxed) {
         match upstream.recv_batch(&mut batch, Wait::For(LOOK)) {
             Ok(_) => {}
-            // The server does not listen yet, or no longer.
+            // The server does not listen yet, or no longer listens.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
             Err(_) => break,
         }
@@ -352,7 +355,7 @@ impl Run {
         self.bytes.extend_from_slice(datagram);
     }
 
-    /// Sends it to the server; drops it where the relay had no room for its client.
+    /// Sends it to the server; drops it if the client could not be added.
     fn flush_to_server(&mut self, shared: &Shared, client: Option<&Client>) {
         let sent = client.map_or(0, |client| self.send(&client.upstream, None));
         shared.counters.to_server.fetch_add(sent as u64, Relaxed);
@@ -384,7 +387,7 @@ impl Run {
         };
         match send(0) {
             Ok(sent) => sent,
-            // The news concerns a datagram of earlier: this one may go once more.
+            // The error concerns an earlier datagram: try this one once more.
             Err(SendError::Refused { accepted }) => {
                 accepted + send(accepted).unwrap_or_else(|error| error.accepted())
             }

@@ -1,4 +1,4 @@
-//! What the threads of a relay share.
+//! State that the threads of a relay share.
 
 use std::{
     io,
@@ -10,10 +10,10 @@ use std::{
 
 use crate::socket::{SocketError, UdpSocket};
 
-/// The longest time between two checks of the stop flag: half of the time that stopping may take.
+/// Maximum time between two checks of the stop flag: half of the permitted time to stop.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 
-/// Why a relay could not begin.
+/// Error of starting a relay.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RelayError {
@@ -51,7 +51,7 @@ pub(super) struct Counters {
 pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     pub(super) target: SocketAddr,
-    pub(super) connect_patience: Duration,
+    pub(super) connect_timeout: Duration,
     pub(super) counters: Counters,
     pub(super) listener: UdpSocket,
 }

@@ -1,11 +1,12 @@
 //! The lead of sleeps: a quantile of the latest wake latencies.
 
-/// The number of remembered wake-ups: enough for a quantile of 0.9, few enough to follow a machine that gets busy.
+/// Number of stored wake-ups: enough for a quantile of 0.9, and few enough to follow changes of the machine's
+/// load.
 const REMEMBERED: usize = 256;
-/// Wake-ups between two computations of the quantile. One takes about a microsecond.
+/// Number of wake-ups between two computations of the quantile. One takes about a microsecond.
 const BETWEEN_LOOKS: usize = 16;
-/// How often the lead may leave no time for a sleep before one sleep is tried all the same. Otherwise a lead that is too long
-/// for a short period would never shrink; one in 128 affects no quantile below 0.992.
+/// Number of times the lead may leave no time for a sleep before a sleep is tried in spite of it. Otherwise a
+/// lead that is too long for a short period would never shrink; one in 128 affects no quantile below 0.992.
 const SPINS_BETWEEN_DARES: u32 = 128;
 
 /// Where the quantile is above this many times the longest lead, the machine is busy: waking early and spinning would cost CPU
@@ -14,8 +15,8 @@ const BUSY: u32 = 4;
 
 /// A quantile of the latest wake latencies, in nanoseconds.
 ///
-/// Unlike a mean, a quantile does not move when a few wake-ups are late by milliseconds. A fixed number of wake-ups, unlike a
-/// decaying sum, forgets such a period entirely.
+/// Unlike a mean, a quantile does not change when a few wake-ups are late by milliseconds. After a fixed
+/// number of wake-ups such a period has no effect at all, unlike in a decaying sum.
 #[derive(Debug, Clone)]
 pub(super) struct Lead {
     quantile: f64,
@@ -43,7 +44,7 @@ impl Lead {
         }
     }
 
-    /// How early to wake when `left` nanoseconds are left: all of it where a sleep would be too short.
+    /// How early to wake if `left` nanoseconds are left: all of it if a sleep would be too short.
     pub(super) fn before(&mut self, left: u64) -> u64 {
         if u64::from(self.nanos) < left {
             return self.nanos.into();
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lead_becomes_the_quantile_of_what_it_saw() {
+    fn the_lead_becomes_the_quantile_of_the_latencies() {
         let mut lead = Lead::new(0.9, 50_000, 1_000_000);
         for late in (0..1024_u32).map(|n| 30_000 + n % 100 * 100) {
             lead.learn(late);
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn rare_wake_ups_that_are_late_by_milliseconds_do_not_move_it() {
+    fn rare_late_wake_ups_do_not_change_the_lead() {
         let mut lead = Lead::new(0.9, 50_000, 1_000_000);
         for n in 0..4096 {
             lead.learn(if n % 20 == 0 { 4_000_000 } else { 30_000 });
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_a_machine_that_changes_in_either_direction() {
+    fn the_lead_follows_a_changing_machine() {
         let mut lead = Lead::new(0.9, 50_000, 1_000_000);
         for (late, expected) in [(90_000, 90_000), (4_000_000, 1_000_000), (4_000_001, 0), (10_000, 10_000)] {
             for _ in 0..REMEMBERED {
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lead_that_leaves_no_time_to_sleep_is_unlearned() {
+    fn a_lead_without_time_to_sleep_is_reduced() {
         let mut lead = Lead::new(0.9, 50_000, 1_000_000);
         let mut sleeps = 0;
         for _ in 0..10 * SPINS_BETWEEN_DARES * BETWEEN_LOOKS as u32 {
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_is_really_too_short_is_nearly_always_spun() {
+    fn a_period_too_short_for_sleeps_is_spun() {
         let mut lead = Lead::new(0.9, 50_000, 1_000_000);
         let sleeps = (0..128_000).filter(|_| {
             let dared = lead.before(25_000) < 25_000;

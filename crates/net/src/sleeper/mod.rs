@@ -32,7 +32,8 @@ use crate::{
 pub enum SleepMode {
     /// Wakes early enough for all but the slowest wake-ups, and spins until the deadline.
     Precise,
-    /// Wakes early enough for most wake-ups: hardly more CPU time than a plain sleep, without its usual latency.
+    /// Wakes early enough for most wake-ups: needs little more CPU time than a plain sleep, without its usual
+    /// latency.
     #[default]
     Balanced,
     /// Never spins: late by the wake latency.
@@ -49,7 +50,8 @@ impl SleepMode {
         }
     }
 
-    /// The longest lead for each class of sleeps, in nanoseconds: it bounds the spinning on a machine that wakes late.
+    /// Maximum lead for each class of sleeps, in nanoseconds. It limits the spinning on a machine with late
+    /// wake-ups.
     const fn longest_leads(self) -> [u32; 3] {
         match self {
             Self::Precise => [60_000, 300_000, 400_000],
@@ -84,7 +86,7 @@ impl FromStr for SleepMode {
 pub struct SleeperConfig {
     /// How much CPU time it spends on precision. Default: balanced.
     pub mode: SleepMode,
-    /// Ask for the real-time class `SCHED_FIFO` at this priority, 1 to 99. Default: `None`.
+    /// Priority for the real-time class `SCHED_FIFO`, 1 to 99, if it is to be requested. Default: `None`.
     pub realtime_priority: Option<u8>,
     /// Ends every sleep within 100 ms once it is true. Default: `None`, sleeps are not interrupted.
     pub stop: Option<Arc<AtomicBool>>,
@@ -92,9 +94,9 @@ pub struct SleeperConfig {
 
 /// Wakes one thread on time.
 ///
-/// A sleep ends late by the time that the processor takes to wake: tens of microseconds, nearly constant on a quiet machine,
-/// with rare outliers of milliseconds. So the sleep ends earlier by a *lead*, a quantile of the latest wake latencies, and the
-/// thread spins for the rest.
+/// A sleep ends late by the wake latency of the processor: tens of microseconds, nearly constant on a quiet
+/// machine, with rare outliers of milliseconds. Therefore the sleep ends earlier by a *lead*, a quantile of
+/// the latest wake latencies, and the thread spins for the rest.
 ///
 /// The choice of the quantile, at a period of 1 ms in a small shared virtual machine (medians of eight runs each):
 ///
@@ -107,8 +109,9 @@ pub struct SleeperConfig {
 /// | 0.97 | 0.15 µs | 0.3 µs | 3.4 % |
 /// | 0.99 | 0.15 µs | 0.3 µs | 6.7 % |
 ///
-/// Hence 0.88 for `Balanced`, which keeps a thousand sends a second under 3 % of a core, and 0.97 for `Precise`. Larger errors
-/// come from other threads on the processor; a short time slice helps against them, see [`adopt`](Self::adopt).
+/// Hence 0.88 for `Balanced`, which keeps a thousand sends per second below 3 % of a core, and 0.97 for
+/// `Precise`. Larger errors are caused by other threads on the processor; a short time slice helps against
+/// them, see [`adopt`](Self::adopt).
 #[derive(Debug)]
 pub struct Sleeper {
     config: SleeperConfig,
@@ -124,16 +127,16 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// Sleeps of up to the first length, of up to the second, and longer ones have separate leads: a processor that was idle
-    /// for longer takes longer to wake. On one machine the medians were 4 µs, 15 µs and 60 µs.
+    /// Sleeps up to the first length, up to the second, and longer ones have separate leads: a processor that
+    /// was idle for longer takes longer to wake. On one machine the medians were 4 µs, 15 µs and 60 µs.
     pub const CLASSES: [TimeDelta; 2] = [TimeDelta::from_micros(200), TimeDelta::from_millis(5)];
-    /// The shortest time slice that the kernel takes, in nanoseconds: `sched-eevdf.rst`.
+    /// The minimum time slice that the kernel accepts, in nanoseconds: `sched-eevdf.rst`.
     const TIME_SLICE_NS: u64 = 100_000;
     /// The shortest sleep on a busy machine: as the pacing timer of iperf3.
     pub const BUSY_SLEEP: TimeDelta = TimeDelta::from_millis(1);
     /// A sleep with a stop flag is cut into pieces of this length ...
     const SLICE: TimeDelta = TimeDelta::from_millis(40);
-    /// ... as long as more than this remains. The flag is thus seen within the longer of the two.
+    /// ... while more than this remains. The flag is thus noticed within the longer of the two.
     const UNSLICED: TimeDelta = TimeDelta::from_millis(80);
 
     /// A sleeper for the calling thread, which it [adopts](Self::adopt).
@@ -156,19 +159,19 @@ impl Sleeper {
         sleeper
     }
 
-    /// Prepares the calling thread. Call it where the sleeper was created in another thread. [`describe`](Self::describe)
-    /// reports what was not granted, which is no error.
+    /// Prepares the calling thread. Call it if the sleeper was created in another thread.
+    /// [`describe`](Self::describe) reports what was not granted, which is not an error.
     ///
     /// - Timer slack of 1 ns instead of the usual 50 µs; 0 would restore the default.
     /// - A time slice of 100 µs, the shortest possible: the scheduler (EEVDF) runs a thread with a short slice sooner when it
     ///   wakes. With other light work on the processor the 99th percentile of the error fell from over a millisecond to 36 µs.
-    /// - The real-time class, if asked for. It makes the other two unnecessary.
+    /// - The real-time class, if requested. It makes the other two unnecessary.
     pub fn adopt(&mut self) {
         self.slack_ns = prctl::set_timerslack(1)
             .and_then(|()| prctl::get_timerslack())
             .ok()
             .and_then(|slack| u64::try_from(slack).ok());
-        // Before the real-time class is asked for: a slice belongs to the ordinary one.
+        // Before the real-time class is requested: a slice belongs to the ordinary class.
         self.slice_ns = sys::ask_slice(Self::TIME_SLICE_NS).ok();
         self.priority = self
             .config
@@ -176,7 +179,7 @@ impl Sleeper {
             .map(|asked| Asked { asked, granted: if sys::ask_realtime(asked).is_ok() { asked } else { 0 } });
     }
 
-    /// Returns at `deadline`, or at once where that has passed; gives the time of return.
+    /// Returns at `deadline`, or at once if it has passed. Returns the current time.
     ///
     /// It is before the deadline only where the stop flag ended the sleep. Except in `Eco` it is less than a microsecond after
     /// the deadline, unless the machine woke the thread later than its lead.
@@ -212,8 +215,8 @@ impl Sleeper {
         now
     }
 
-    /// A plain relative sleep, without correction of the wake latency, as published strategies use it. Gives the time of
-    /// return.
+    /// A plain relative sleep without correction of the wake latency, as published strategies use it. Returns
+    /// the current time.
     pub fn for_span(&mut self, clock: Clock, span: TimeDelta) -> Timestamp {
         let begin = clock.now();
         let end = begin + span;
@@ -244,12 +247,12 @@ impl Sleeper {
             self.until(clock, now + length);
             work();
         }
-        // What was learned stays; the figures are of what follows.
+        // The leads are kept; the statistics start again.
         self.latencies.reset();
         (self.sleeps, self.late_entries, self.spun) = (0, 0, TimeDelta::ZERO);
     }
 
-    /// Spins for a span. Gives the time of return.
+    /// Spins for a duration. Returns the current time.
     pub fn spin_for(&mut self, clock: Clock, span: TimeDelta) -> Timestamp {
         let now = clock.now();
         self.spin_until(clock, now, now + span)
@@ -274,7 +277,7 @@ impl Sleeper {
         }
     }
 
-    /// Adds what was granted to the thread.
+    /// Adds what the system granted to the thread.
     pub fn describe(&self, granted: &mut Granted) {
         granted.timer_slack_ns = self.slack_ns;
         granted.time_slice_ns = self.slice_ns;
@@ -285,7 +288,7 @@ impl Sleeper {
         self.config.stop.as_ref().is_some_and(|stop| stop.load(Relaxed))
     }
 
-    /// Sleeps until `wake` and gives the time of waking; `None` where the stop flag ended the sleep.
+    /// Sleeps until `wake` and returns the time of waking; `None` if the stop flag ended the sleep.
     fn sleep_until(&self, clock: Clock, mut now: Timestamp, wake: Timestamp) -> Option<Timestamp> {
         let sliced = self.config.stop.is_some();
         while now < wake {
@@ -351,7 +354,7 @@ pub struct SleeperReport {
     pub spun_ms: f64,
 }
 
-/// Sleeps; a signal may end it early: callers check the clock.
+/// Sleeps. A signal may end the sleep early: callers check the clock.
 fn sleep(flags: ClockNanosleepFlags, time: &TimeSpec) {
     let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, time);
 }

@@ -27,8 +27,8 @@ pub struct SocketConfig {
     pub drop_counts: bool,
     /// The kernel reports DSCP and ECN with each message. Default: yes.
     pub receive_traffic_class: bool,
-    /// How long a send waits for room in the send buffer before it gives up. Default: 100 ms.
-    pub send_patience: Duration,
+    /// Maximum time for which a send waits for space in the send buffer. Default: 100 ms.
+    pub send_timeout: Duration,
 }
 
 impl Default for SocketConfig {
@@ -41,7 +41,7 @@ impl Default for SocketConfig {
             kernel_timestamps: true,
             drop_counts: true,
             receive_traffic_class: true,
-            send_patience: Duration::from_millis(100),
+            send_timeout: Duration::from_millis(100),
         }
     }
 }
@@ -66,12 +66,12 @@ impl TrafficClass {
         if dscp < 64 && ecn < 4 { Some(Self(dscp << 2 | ecn)) } else { None }
     }
 
-    /// From the byte in the header.
+    /// From the byte of the header.
     pub const fn from_byte(byte: u8) -> Self {
         Self(byte)
     }
 
-    /// The byte in the header.
+    /// The byte for the header.
     pub const fn byte(self) -> u8 {
         self.0
     }

@@ -1,7 +1,7 @@
 //! UDP sockets that send and receive many datagrams per system call.
 //!
-//! A [`UdpSocket`] is shared by reference: one thread may send while another receives. It waits only in
-//! `poll`, and for a bounded time.
+//! A [`UdpSocket`] is shared by reference: one thread may send while another receives. It blocks only in
+//! `poll`, and for a limited time.
 
 mod config;
 mod receive;
@@ -25,7 +25,7 @@ use crate::{
     system::{Asked, Granted},
 };
 
-/// Why a socket could not be opened.
+/// Error of opening a socket.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SocketError {
@@ -77,7 +77,7 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// A socket at `address`; port 0 takes any free port.
+    /// A socket at `address`; port 0 selects a free port.
     ///
     /// [`granted`](Self::granted) lists the options that the kernel lacks; only an unavailable address and a traffic class
     /// that cannot be set are errors.
@@ -102,7 +102,8 @@ impl UdpSocket {
         Ok(Self { socket, v6, local, config: config.clone(), granted, sending: send::Sending::default() })
     }
 
-    /// A socket at any free port, connected to `peer`: it receives from `peer` alone, and gets its "port unreachable" answers.
+    /// A socket at a free port, connected to `peer`: it receives only from `peer`, and gets its "port
+    /// unreachable" messages.
     ///
     /// # Errors
     ///
@@ -117,11 +118,11 @@ impl UdpSocket {
         Ok(socket)
     }
 
-    /// Sends to `peer` and receives from `peer` alone.
+    /// Sends to `peer` and receives only from `peer`.
     ///
     /// # Errors
     ///
-    /// [`SocketError::Connect`] where there is no route to it.
+    /// [`SocketError::Connect`] if there is no route to it.
     pub fn connect(&mut self, peer: SocketAddr) -> Result<(), SocketError> {
         let failed = |source| SocketError::Connect { address: peer, source };
         let target = match peer {
@@ -138,7 +139,7 @@ impl UdpSocket {
         self.local
     }
 
-    /// What the kernel granted. The fields about the thread are unknown to a socket.
+    /// What the kernel granted. The fields about the thread are not known to a socket.
     pub const fn granted(&self) -> &Granted {
         &self.granted
     }
@@ -153,7 +154,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The kernel's error, where it does not count drops (before Linux 4.12).
+    /// The kernel's error, if it does not count drops (before Linux 4.12).
     pub fn dropped_messages(&self) -> io::Result<u32> {
         sys::dropped_messages(self.socket.as_fd())
     }
@@ -186,12 +187,12 @@ fn configure(socket: &Socket, v6: bool, config: &SocketConfig) -> Result<Granted
         config.kernel_timestamps && setsockopt(socket, sockopt::ReceiveTimestampns, &true).is_ok();
     granted.drop_counts = config.drop_counts && setsockopt(socket, sockopt::RxqOvfl, &1).is_ok();
     granted.receive_offload = config.gro && setsockopt(socket, sockopt::UdpGroSegment, &true).is_ok();
-    // A size of 0 changes nothing, and tells whether the kernel knows the option.
+    // A size of 0 changes nothing, and shows whether the kernel supports the option.
     granted.segmentation_offload = setsockopt(socket, sockopt::UdpGsoSegment, &0).is_ok();
 
     let class = u32::from(config.traffic_class.byte());
     let failed = |source| SocketError::Option { option: "the traffic class", source };
-    // An IPv6 socket needs both: its IPv4 traffic obeys the IPv4 options.
+    // An IPv6 socket needs both: the IPv4 options apply to its IPv4 traffic.
     socket.set_tos_v4(class).map_err(failed)?;
     granted.receive_traffic_class = config.receive_traffic_class && socket.set_recv_tos_v4(true).is_ok();
     if v6 {
@@ -207,10 +208,10 @@ enum Direction {
     Receive,
 }
 
-/// Asks for a buffer of `asked`, with privilege where the ordinary call grants less.
+/// Requests a buffer of `asked`, with privilege if the ordinary call grants less.
 fn buffer(socket: &Socket, asked: DataSize, direction: Direction) -> Asked<u64> {
     let bytes = usize::try_from(asked.as_bytes()).unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
-    // The kernel doubles what is asked for, for its own accounts, and reports the double.
+    // The kernel doubles the requested size for its own overhead, and reports the double.
     let read = || match direction {
         Direction::Send => socket.send_buffer_size(),
         Direction::Receive => socket.recv_buffer_size(),

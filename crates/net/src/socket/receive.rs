@@ -26,10 +26,10 @@ pub enum Wait {
     For(Duration),
 }
 
-/// Room for the messages of one receive call, allocated once.
+/// Space for the messages of one receive call, allocated once.
 ///
-/// With `gro` a few messages suffice: 2 and 16 messages of 64 kB showed no difference at 50 Gbit/s. Without `gro`, 64
-/// messages save system calls.
+/// With `gro` a few messages suffice: 2 and 16 messages of 64 kB showed no difference at 50 Gbit/s. Without
+/// `gro`, 64 messages reduce the number of system calls.
 #[derive(Debug)]
 pub struct ReceiveBatch {
     bytes: Box<[u8]>,
@@ -40,7 +40,7 @@ pub struct ReceiveBatch {
 }
 
 impl ReceiveBatch {
-    /// Room for `messages` messages, 1 to 64, of up to `bytes_per_message` each.
+    /// Space for `messages` messages, 1 to 64, of up to `bytes_per_message` each.
     ///
     /// A socket with `gro` needs 65 535 bytes per message; longer messages are truncated and flagged.
     pub fn new(messages: usize, bytes_per_message: usize) -> Self {
@@ -74,7 +74,7 @@ impl ReceiveBatch {
         self.filled == 0
     }
 
-    /// Whether the last receive call filled the batch, so that more may be waiting.
+    /// Whether the last receive call filled the batch, so that there may be more messages.
     pub const fn is_full(&self) -> bool {
         self.filled == self.slots.len()
     }
@@ -87,7 +87,7 @@ impl ReceiveBatch {
             from: slot.name.address().unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))),
             stamp: None,
             traffic_class: None,
-            // The kernel is silent as long as there is nothing to count.
+            // The kernel reports no count until there are drops.
             kernel_dropped: self.counts_drops.then_some(0),
             truncated: slot.flags & libc::MSG_TRUNC != 0,
         };
@@ -107,7 +107,7 @@ pub struct Received<'a> {
     pub segment: usize,
     /// The source address; a mapped IPv4 address is given as IPv4.
     pub from: SocketAddr,
-    /// When the kernel received it: nanoseconds since 1970 on the system's clock. See
+    /// Arrival time at the kernel: nanoseconds since 1970 on the system's clock. See
     /// [`StampConverter`](crate::StampConverter). With `gro` it is that of the run's first datagram.
     pub stamp: Option<u64>,
     /// DSCP and ECN on arrival.
@@ -165,13 +165,13 @@ fn head<const N: usize>(content: &[u8]) -> Option<[u8; N]> {
 }
 
 impl UdpSocket {
-    /// Reads the waiting messages, as many as `batch` holds; waits for the first where there are none. Returns their number,
-    /// 0 after a timeout.
+    /// Reads the queued messages, as many as `batch` can hold; waits for the first if there are none. Returns
+    /// their number, 0 after a timeout.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::ConnectionRefused`] on a connected socket whose peer answered "port unreachable"; receiving may go on.
-    /// Any other error is the system's, and permanent.
+    /// [`io::ErrorKind::ConnectionRefused`] on a connected socket whose peer answered "port unreachable";
+    /// receiving may continue. Any other error is the system's, and permanent.
     ///
     /// # Example
     ///
@@ -199,13 +199,13 @@ impl UdpSocket {
         let Wait::For(limit) = wait else { return Ok(0) };
         let mut wanted = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
         match ppoll(&mut wanted, Some(TimeSpec::from_duration(limit)), None) {
-            // A signal ends the wait early, as if time were up: the caller looks whether to go on.
+            // A signal ends the wait early, like a timeout: the caller decides whether to continue.
             Ok(0) | Err(Errno::EINTR) => return Ok(0),
             Ok(_) => {}
             Err(errno) => return Err(errno.into()),
         }
         match self.take_waiting(batch) {
-            // Another thread was quicker, or the checksum was bad.
+            // Another thread was faster, or the checksum was wrong.
             Err(Errno::EAGAIN) => Ok(0),
             outcome => outcome.map_err(io::Error::from),
         }

@@ -22,9 +22,9 @@ use crate::{
     sys::{self, Name},
 };
 
-/// The most bytes that one message may hold: 65 535 less the IPv4 and UDP headers (RFC 791, RFC 768).
+/// Maximum number of bytes per message: 65 535 minus the IPv4 and UDP headers (RFC 791, RFC 768).
 pub const MESSAGE_BYTES: usize = 65_507;
-/// The most datagrams that the kernel makes of one message: `UDP_MAX_SEGMENTS` before Linux 6.9, which doubled it.
+/// Maximum number of datagrams per message: `UDP_MAX_SEGMENTS` before Linux 6.9, which doubled it.
 pub const SEGMENTS: usize = 64;
 /// How often in a row a datagram is tried again after "port unreachable": answers to a burst may come one after the other.
 const MAX_REFUSALS: u32 = 8;
@@ -32,16 +32,17 @@ const MAX_REFUSALS: u32 = 8;
 /// How a run of datagrams is passed to the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Grouping {
-    /// Each datagram is a message of its own (`sendmmsg`).
+    /// Each datagram is a separate message (`sendmmsg`).
     #[default]
     Each,
-    /// Up to 64 datagrams are one message, which the kernel or the interface splits (`UDP_SEGMENT`): at most a tenth
-    /// of the cost, but the datagrams of a message leave with no gap between them. Where a route refuses it, as for datagrams
-    /// that exceed its MTU, they are sent one by one and [`SendCounters::offload_refusals`] grows.
+    /// Up to 64 datagrams are one message, which the kernel or the interface splits (`UDP_SEGMENT`): at most
+    /// a tenth of the cost, but the datagrams of a message are sent without gaps between them. If a route
+    /// does not support it, for example for datagrams that exceed its MTU, they are sent one by one and
+    /// [`SendCounters::offload_refusals`] is incremented.
     Offload,
 }
 
-/// Why datagrams could not be sent. The `accepted` datagrams before them were sent.
+/// Error of sending datagrams. The `accepted` datagrams before the error were sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -49,23 +50,23 @@ pub enum SendError {
     /// succeed.
     #[error("the peer's port is unreachable (ICMP)")]
     Refused {
-        /// Datagrams of this call that were sent before.
+        /// Datagrams of this call that were sent before the error.
         accepted: usize,
     },
-    /// A datagram is longer than a message or, where fragments are forbidden, than the path MTU.
+    /// A datagram is longer than a message or, if fragmentation is forbidden, than the path MTU.
     #[error("a datagram of {bytes} B is too long to send: UDP over IPv4 carries at most {MESSAGE_BYTES} B")]
     TooLong {
         /// The length of the datagram.
         bytes: usize,
-        /// Datagrams of this call that were sent before.
+        /// Datagrams of this call that were sent before the error.
         accepted: usize,
     },
-    /// The send buffer or the interface was full for longer than the configured patience.
+    /// The send buffer or the interface was full for longer than the configured timeout.
     #[error("the send buffer was full for {} ms", waited.as_millis())]
     Full {
         /// The time waited.
         waited: Duration,
-        /// Datagrams of this call that were sent before.
+        /// Datagrams of this call that were sent before the error.
         accepted: usize,
     },
     /// Any other error of the system.
@@ -73,13 +74,13 @@ pub enum SendError {
     Io {
         /// The system's error.
         source: io::Error,
-        /// Datagrams of this call that were sent before.
+        /// Datagrams of this call that were sent before the error.
         accepted: usize,
     },
 }
 
 impl SendError {
-    /// Datagrams of the failed call that were sent before the failure.
+    /// Datagrams of the failed call that were sent before the error.
     pub const fn accepted(&self) -> usize {
         match self {
             Self::Refused { accepted }
@@ -90,7 +91,7 @@ impl SendError {
     }
 }
 
-/// Why a run of messages ended early.
+/// Why sending a run ended early.
 enum Cause {
     Kernel(Errno),
     Full(Duration),
@@ -108,10 +109,10 @@ impl Cause {
     }
 }
 
-/// Counts of a socket's sends and of the obstacles.
+/// Counters of a socket's sends and their obstacles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SendCounters {
-    /// Datagrams that the kernel took.
+    /// Datagrams accepted by the kernel.
     pub datagrams: u64,
     /// System calls that sent them.
     pub calls: u64,
@@ -119,7 +120,7 @@ pub struct SendCounters {
     pub waits: u64,
     /// How often the interface was full (`ENOBUFS`) and a thread waited.
     pub no_buffers: u64,
-    /// How often the kernel refused to split a message, so that its datagrams were sent one by one.
+    /// How often the kernel could not split a message, so that its datagrams were sent one by one.
     pub offload_refusals: u64,
     /// How often the peer's host answered "port unreachable".
     pub unreachable: u64,
@@ -134,7 +135,7 @@ pub(super) struct Sending {
     no_buffers: AtomicU64,
     offload_refusals: AtomicU64,
     unreachable: AtomicU64,
-    /// The shortest segment that the kernel has refused.
+    /// The minimum segment size that the kernel has rejected.
     refused_segment: AtomicU32,
 }
 
@@ -157,7 +158,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// [`SendError`] tells why it was not sent.
+    /// [`SendError`] gives the reason.
     pub fn send_to(&self, bytes: &[u8], to: SocketAddr) -> Result<(), SendError> {
         self.send_one(Some(to), bytes)
     }
@@ -166,19 +167,19 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// [`SendError`] tells why it was not sent.
+    /// [`SendError`] gives the reason.
     pub fn send(&self, bytes: &[u8]) -> Result<(), SendError> {
         self.send_one(None, bytes)
     }
 
-    /// Sends a run of datagrams to `to`, or to the connected peer: each `segment` bytes of `bytes` are one, the last may be
-    /// shorter. Returns their number.
+    /// Sends a run of datagrams to `to`, or to the connected peer: each `segment` bytes of `bytes` are one
+    /// datagram; the last may be shorter. Returns their number.
     ///
-    /// Where the send buffer is full it waits, at most for the configured patience. Nothing is allocated.
+    /// If the send buffer is full it waits, at most for the configured timeout. Nothing is allocated.
     ///
     /// # Errors
     ///
-    /// [`SendError`] tells why, and how many datagrams were sent before.
+    /// [`SendError`] gives the reason and the number of datagrams sent before it.
     ///
     /// # Example
     ///
@@ -223,8 +224,8 @@ impl UdpSocket {
         self.report(accepted + rest, outcome, segment)
     }
 
-    /// Sends datagrams of different lengths, consecutive in `bytes`, to `to`, or to the connected peer. Returns their number:
-    /// fewer than `lengths` only where `bytes` is too short.
+    /// Sends consecutive datagrams of different lengths in `bytes` to `to`, or to the connected peer. Returns
+    /// their number: fewer than `lengths` only if `bytes` is too short.
     ///
     /// # Errors
     ///
@@ -268,8 +269,8 @@ impl UdpSocket {
         self.report(accepted, outcome, bytes.len()).map(drop)
     }
 
-    /// The number of datagrams of `segment` bytes in one message, and that length for the kernel; `None` where they cannot be
-    /// grouped.
+    /// The number of datagrams of `segment` bytes per message, and that length for the kernel; `None` if they
+    /// cannot be grouped.
     fn group_of(&self, segment: usize) -> Option<(usize, u16)> {
         let group = (MESSAGE_BYTES / segment).min(SEGMENTS);
         let size = u16::try_from(segment).ok()?;
@@ -277,7 +278,8 @@ impl UdpSocket {
         (group > 1 && offered).then_some((group, size))
     }
 
-    /// Sends the messages that `from(taken)` returns, until there are none. Returns how many the kernel took.
+    /// Sends the messages that `from(taken)` returns, until there are none. Returns the number of messages
+    /// that the kernel accepted.
     fn hand_over<'a, I>(
         &self,
         to: Option<&Name>,
@@ -311,28 +313,28 @@ impl UdpSocket {
                 Err(errno @ (Errno::EAGAIN | Errno::ENOBUFS)) => {
                     let now = clock::read(ClockId::CLOCK_MONOTONIC);
                     let waited = Duration::from_nanos(now.saturating_sub(*waiting_since.get_or_insert(now)));
-                    if waited >= self.config.send_patience {
+                    if waited >= self.config.send_timeout {
                         return (taken, Err(Cause::Full(waited)));
                     }
-                    self.await_room(errno, self.config.send_patience.saturating_sub(waited));
+                    self.await_room(errno, self.config.send_timeout.saturating_sub(waited));
                 }
                 Err(errno) => return (taken, Err(Cause::Kernel(errno))),
             }
         }
     }
 
-    /// Waits for room to send, at most for `patience`.
-    fn await_room(&self, errno: Errno, patience: Duration) {
+    /// Waits for space to send, at most for `timeout`.
+    fn await_room(&self, errno: Errno, timeout: Duration) {
         if errno == Errno::ENOBUFS {
-            // The interface's queue is full, and nothing tells when it drains.
+            // The interface's queue is full, and there is no notification when it drains.
             self.sending.no_buffers.fetch_add(1, Relaxed);
-            let pause = TimeSpec::from_duration(patience.min(Duration::from_micros(50)));
+            let pause = TimeSpec::from_duration(timeout.min(Duration::from_micros(50)));
             let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::empty(), &pause);
         } else {
             self.sending.waits.fetch_add(1, Relaxed);
             let mut wanted = [PollFd::new(self.as_fd(), PollFlags::POLLOUT)];
-            // Whether there is room, time is up or a signal came: the send finds out.
-            let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(patience)), None);
+            // Whether there is space, a timeout or a signal: the send finds out.
+            let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(timeout)), None);
         }
     }
 
@@ -357,10 +359,11 @@ impl Sending {
     }
 }
 
-/// Whether the kernel refused to split a message, which it may accept unsplit.
+/// Whether the kernel rejected a split message that it may accept unsplit.
 ///
-/// `udp_send_skb` answers EINVAL for segments beyond the MTU or too many of them and EIO for an interface that computes no
-/// checksums; a kernel without the option answers EINVAL or ENOPROTOOPT, one with a short message limit EMSGSIZE.
+/// `udp_send_skb` returns EINVAL for segments that exceed the MTU or are too many, and EIO for an interface
+/// that computes no checksums; a kernel without the option returns EINVAL or ENOPROTOOPT, one with a short
+/// message limit EMSGSIZE.
 fn refuses_offload(errno: Errno) -> bool {
     matches!(errno, Errno::EINVAL | Errno::EIO | Errno::ENOPROTOOPT | Errno::EOPNOTSUPP | Errno::EMSGSIZE)
 }

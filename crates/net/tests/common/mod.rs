@@ -1,4 +1,4 @@
-//! What the tests over loopback share.
+//! Functions shared by the tests over loopback.
 
 use std::{
     net::{Ipv6Addr, SocketAddr},
@@ -8,14 +8,14 @@ use std::{
 
 use giusto_net::{ReceiveBatch, SocketConfig, TrafficClass, UdpSocket, Wait};
 
-/// A datagram that arrived, with what was said of it.
+/// A datagram that arrived, with its metadata.
 pub(crate) struct Datagram {
     pub(crate) bytes: Vec<u8>,
     pub(crate) from: SocketAddr,
     pub(crate) class: Option<TrafficClass>,
     pub(crate) dropped: Option<u32>,
     pub(crate) truncated: bool,
-    /// How many datagrams were in its message.
+    /// Number of datagrams in its message.
     pub(crate) neighbours: usize,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn addresses() -> Vec<SocketAddr> {
     vec![v4, v6]
 }
 
-/// A port where nobody listens.
+/// A port where no program listens.
 pub(crate) fn closed_port(any: SocketAddr) -> SocketAddr {
     UdpSocket::bind(any, &SocketConfig::default()).expect("a free port").local_addr()
 }
@@ -44,7 +44,7 @@ pub(crate) fn run_of(count: usize, size: usize, last: usize) -> Vec<u8> {
 
 const PATIENCE: Wait = Wait::For(Duration::from_secs(5));
 
-/// Receives until `count` datagrams are there, or for five seconds after the last one.
+/// Receives until `count` datagrams have arrived, or for five seconds after the last one.
 pub(crate) fn collect(socket: &UdpSocket, batch: &mut ReceiveBatch, count: usize) -> Vec<Datagram> {
     let mut all = Vec::new();
     while all.len() < count && socket.recv_batch(batch, PATIENCE).expect("a working socket") > 0 {
@@ -64,7 +64,7 @@ pub(crate) fn collect(socket: &UdpSocket, batch: &mut ReceiveBatch, count: usize
     all
 }
 
-/// Has the socket send without checksums.
+/// Configures the socket to send without checksums.
 #[allow(unsafe_code)]
 pub(crate) fn send_without_checksums(socket: &UdpSocket) {
     let on: libc::c_int = 1;

@@ -1,4 +1,4 @@
-//! What arrived, when, and with which mark: congestion-control feedback (RFC 8888 §3.1).
+//! Congestion-control feedback: arrival times and ECN marks (RFC 8888 §3.1).
 
 use giusto_units::{Ecn, PeerTimestamp, TimeDelta};
 
@@ -10,46 +10,46 @@ use crate::ntp::NtpShort;
 
 /// RFC 8888 §3.1, as registered in §6.
 pub(super) const FORMAT: u8 = 11;
-/// A quarter of the sequence numbers: the most that one block may report on (RFC 8888 §3.1).
-const MOST_REPORTS: usize = 16_384;
+/// Maximum number of reports per block: a quarter of the sequence numbers (RFC 8888 §3.1).
+const MAX_REPORTS: usize = 16_384;
 const RECEIVED_BIT: u16 = 0x8000;
 const ECN_SHIFT: u32 = 13;
 const OFFSET_MASK: u16 = 0x1fff;
-/// An offset that is too large to be told (RFC 8888 §3.1).
+/// Offset of an arrival that is too long ago (RFC 8888 §3.1).
 const OVER_RANGE: u16 = 0x1ffe;
-/// An offset that is not known, or before the report's time (RFC 8888 §3.1).
+/// Offset of an arrival time that is not known, or after the report's time (RFC 8888 §3.1).
 const UNAVAILABLE: u16 = 0x1fff;
-/// The largest offset that is told (RFC 8888 §3.1).
+/// Maximum offset (RFC 8888 §3.1).
 const LARGEST: u16 = 0x1ffd;
-/// Units of an offset in a second (RFC 8888 §3.1).
+/// Units of an offset per second (RFC 8888 §3.1).
 const UNITS_PER_SECOND: u64 = 1024;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
-/// The source and the two numbers before the metric blocks of a stream.
+/// The source and the two numbers before a stream's metric blocks.
 const STREAM_HEADER_BYTES: usize = 8;
 const METRIC_BYTES: usize = 2;
 const TIMESTAMP_BYTES: usize = 4;
 const WORD_BYTES: usize = 4;
 const WHAT: &str = "congestion-control feedback";
 
-/// What a receiver knows of the packets of all its streams up to one moment.
+/// Congestion-control feedback on the packets of all streams.
 ///
 /// | bits | field |
 /// |---|---|
 /// | 32 | header: format 11, packet type 205, length |
 /// | 32 | source of the feedback |
 /// | – | one [`StreamFeedback`] for each stream |
-/// | 32 | report timestamp: the moment that the feedback tells of |
+/// | 32 | report timestamp |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CongestionFeedback {
-    /// Who sends it.
+    /// SSRC of the sender of the feedback.
     pub sender_ssrc: u32,
-    /// What arrived.
+    /// Feedback on each stream.
     pub streams: Vec<StreamFeedback>,
-    /// The moment that it tells of, on the clock of its sender's reports.
+    /// Time of the report, on the clock of its sender's sender reports.
     pub time: NtpShort,
 }
 
-/// What a receiver knows of the packets of one stream.
+/// Feedback on the packets of one stream.
 ///
 /// | bits | field |
 /// |---|---|
@@ -61,23 +61,23 @@ pub struct CongestionFeedback {
 pub struct StreamFeedback {
     /// The stream.
     pub ssrc: u32,
-    /// The sequence number of the first packet that is told of.
+    /// Sequence number of the first reported packet.
     pub begin_sequence: u16,
-    /// One for each sequence number, `None` where the packet was not received: at most 16 384.
+    /// One entry per sequence number, at most 16 384; `None` if the packet was not received.
     pub packets: Vec<Option<PacketReception>>,
 }
 
-/// How one packet arrived.
+/// Arrival of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketReception {
-    /// The codepoint that it arrived with.
+    /// ECN codepoint on arrival.
     pub ecn: Ecn,
-    /// How long before the report's time it arrived.
+    /// Time from the arrival to the report.
     pub offset: ArrivalOffset,
 }
 
 impl PacketReception {
-    /// Takes note of another copy: the first one's time stays, a mark on any of them counts (RFC 8888 §3.1).
+    /// Adds a duplicate: the first arrival time is kept, and a mark on any copy counts (RFC 8888 §3.1).
     #[inline]
     pub fn add_duplicate(&mut self, ecn: Ecn) {
         if ecn == Ecn::Ce {
@@ -96,30 +96,31 @@ impl PacketReception {
     }
 }
 
-/// How long before the report's time a packet arrived: 13 bits of 1/1024 s (RFC 8888 §3.1).
+/// Time from the arrival of a packet to the report: 13 bits of 1/1024 s (RFC 8888 §3.1).
 ///
 /// | value | meaning |
 /// |---|---|
 /// | 0 to `0x1FFD` | that many 1/1024 s, at most 7.997 s |
 /// | `0x1FFE` | longer than that |
-/// | `0x1FFF` | not known, or after the report's time |
+/// | `0x1FFF` | unknown, or after the report's time |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ArrivalOffset(u16);
 
 impl ArrivalOffset {
-    /// Longer ago than can be told.
+    /// Longer ago than the field can represent.
     pub const OVER_RANGE: Self = Self(OVER_RANGE);
-    /// Not known, or after the report's time.
+    /// Unknown, or after the report's time.
     pub const UNAVAILABLE: Self = Self(UNAVAILABLE);
 
-    /// The 13 bits as they are written; upper bits are left out.
+    /// From the 13 bits as written; upper bits are ignored.
     #[inline]
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits & OFFSET_MASK)
     }
 
-    /// The time from a packet's arrival to the report, rounded down to 1/1024 s. RFC 8888 leaves the rounding open; libwebrtc
-    /// rounds down too. A packet from after the report, of a time below zero, is [`UNAVAILABLE`](Self::UNAVAILABLE).
+    /// The time from a packet's arrival to the report, rounded down to 1/1024 s. RFC 8888 does not specify
+    /// the rounding; libwebrtc also rounds down. A negative time (arrival after the report) gives
+    /// [`UNAVAILABLE`](Self::UNAVAILABLE).
     #[inline]
     pub fn from_delta(before: TimeDelta) -> Self {
         let Ok(nanos) = u64::try_from(before.as_nanos()) else { return Self::UNAVAILABLE };
@@ -127,20 +128,20 @@ impl ArrivalOffset {
         if units > u128::from(LARGEST) { Self::OVER_RANGE } else { Self(units as u16) }
     }
 
-    /// The 13 bits as they are written.
+    /// The 13 bits to write.
     #[inline]
     pub const fn to_bits(self) -> u16 {
         self.0
     }
 
-    /// The span, rounded up to a nanosecond; `None` for the two values that are none.
+    /// The duration, rounded up to a nanosecond; `None` for the two special values.
     #[inline]
     pub fn to_delta(self) -> Option<TimeDelta> {
         let nanos = (u64::from(self.0) * NANOS_PER_SECOND).div_ceil(UNITS_PER_SECOND);
         (self.0 <= LARGEST).then_some(TimeDelta::from_nanos(nanos as i64))
     }
 
-    /// When the packet arrived, on the clock of the report that was made at `report`.
+    /// Arrival time of the packet, on the clock of the report with time `report`.
     #[inline]
     pub fn arrival(self, report: PeerTimestamp) -> Option<PeerTimestamp> {
         let before = self.to_delta()?.as_nanos().unsigned_abs();
@@ -148,18 +149,18 @@ impl ArrivalOffset {
     }
 }
 
-/// What the field `num_reports` counts.
+/// Meaning of the field `num_reports`.
 ///
-/// RFC 8888 §3.1 speaks of sequence numbers from `begin_seq` to `begin_seq + num_reports` "inclusive", and of a value of 0
-/// that means none, which contradict each other. Erratum 8166 makes it a count, and a count is what we write. Some senders
-/// were written to the old words; both forms are of the same length where the count is even, so they cannot be told apart by
-/// looking.
+/// RFC 8888 §3.1 defines the range from `begin_seq` to `begin_seq + num_reports` "inclusive", but also that 0
+/// means no reports, which is a contradiction. Erratum 8166 makes it a count, which is what we write. Some
+/// senders follow the original text. If the count is even, both forms have the same length and cannot be
+/// distinguished.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ReportCount {
     /// The number of metric blocks (erratum 8166).
     #[default]
     Exact,
-    /// One less than the number of metric blocks, and 0 where there is none (RFC 8888 §3.1 before the erratum).
+    /// One less than the number of metric blocks, and 0 if there are none (RFC 8888 §3.1 before the erratum).
     Inclusive,
 }
 
@@ -178,7 +179,7 @@ impl CongestionFeedback {
         })
     }
 
-    /// How many bytes [`write`](Self::write) appends.
+    /// Number of bytes that [`write`](Self::write) appends.
     #[inline]
     pub fn byte_len(&self) -> usize {
         let streams: usize = self.streams.iter().map(StreamFeedback::byte_len).sum();
@@ -202,7 +203,7 @@ impl CongestionFeedback {
 }
 
 impl StreamFeedback {
-    /// Sequence numbers and how their packets arrived.
+    /// Sequence numbers and arrivals.
     pub fn iter(&self) -> impl Iterator<Item = (u16, Option<PacketReception>)> + '_ {
         let sequences = (0..=u16::MAX).map(|step| self.begin_sequence.wrapping_add(step));
         sequences.zip(self.packets.iter().copied())
@@ -214,8 +215,8 @@ impl StreamFeedback {
 
     fn write(&self, content: &mut Vec<u8>) -> Result<(), RtcpError> {
         let found = self.packets.len();
-        if found > MOST_REPORTS {
-            return Err(RtcpError::TooMany { what: "packets of a stream", found, most: MOST_REPORTS });
+        if found > MAX_REPORTS {
+            return Err(RtcpError::TooMany { what: "packets of a stream", found, max: MAX_REPORTS });
         }
         content.extend(self.ssrc.to_be_bytes());
         content.extend(self.begin_sequence.to_be_bytes());
@@ -236,12 +237,8 @@ impl StreamFeedback {
             ReportCount::Inclusive if reports > 0 => reports + 1,
             _ => reports,
         };
-        if packets > MOST_REPORTS {
-            return Err(RtcpError::TooMany {
-                what: "packets of a stream",
-                found: packets,
-                most: MOST_REPORTS,
-            });
+        if packets > MAX_REPORTS {
+            return Err(RtcpError::TooMany { what: "packets of a stream", found: packets, max: MAX_REPORTS });
         }
         let needed = (packets * METRIC_BYTES).next_multiple_of(WORD_BYTES);
         let (metrics, behind) = rest.split_at_checked(needed).ok_or(RtcpError::Truncated {

@@ -1,33 +1,33 @@
-//! Who is there, and who leaves (RFC 3550 §6.5, §6.6).
+//! Source description and goodbye (RFC 3550 §6.5, §6.6).
 
 use super::{
     error::RtcpError,
     frame::{self, Frame, packet_type},
 };
 
-/// The end of a chunk's list of items (RFC 3550 §6.5).
+/// End of a chunk's list of items (RFC 3550 §6.5).
 const END: u8 = 0;
 /// The canonical name (RFC 3550 §6.5.1).
 const CNAME: u8 = 1;
 const WORD_BYTES: usize = 4;
-/// The most bytes that a text's length can count.
-const MOST_TEXT: usize = 255;
+/// Maximum length of a text, in bytes.
+const MAX_TEXT_BYTES: usize = 255;
 
-/// The names of sources (RFC 3550 §6.5).
+/// Source descriptions (RFC 3550 §6.5).
 ///
 /// | bits | field |
 /// |---|---|
 /// | 32 | header: count of chunks, packet type 202, length |
 /// | 32 | source of the first chunk |
 /// | 8, 8, … | items: type, length, text; CNAME is type 1 |
-/// | 8 or more | zeros, one at least, up to the next whole word |
+/// | 8 or more | at least one zero, up to the next whole word |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceDescription {
-    /// One for each source, at most 31.
+    /// One per source, at most 31.
     pub chunks: Vec<Description>,
 }
 
-/// What one source says of itself. Items other than the canonical name are passed over.
+/// Description of one source. Items other than the canonical name are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Description {
     /// The source.
@@ -94,7 +94,7 @@ impl Description {
     }
 }
 
-/// Sources that send no more (RFC 3550 §6.6).
+/// Sources that have left (RFC 3550 §6.6).
 ///
 /// | bits | field |
 /// |---|---|
@@ -103,9 +103,9 @@ impl Description {
 /// | 8, … | optional: length, text, zeros up to a whole word |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bye {
-    /// Who leaves: at most 31.
+    /// The sources that leave: at most 31.
     pub sources: Vec<u32>,
-    /// Why: at most 255 bytes.
+    /// The reason: at most 255 bytes.
     pub reason: Option<String>,
 }
 
@@ -141,13 +141,13 @@ impl Bye {
 
 fn write_text(text: &str, what: &'static str, content: &mut Vec<u8>) -> Result<(), RtcpError> {
     let found = text.len();
-    let length = u8::try_from(found).map_err(|_| RtcpError::TooMany { what, found, most: MOST_TEXT })?;
+    let length = u8::try_from(found).map_err(|_| RtcpError::TooMany { what, found, max: MAX_TEXT_BYTES })?;
     content.push(length);
     content.extend_from_slice(text.as_bytes());
     Ok(())
 }
 
-/// A text with its length before it.
+/// Takes a text with its preceding length.
 fn take_text<'a>(rest: &mut &'a [u8], what: &'static str) -> Result<&'a [u8], RtcpError> {
     let [length] = frame::take(rest, what)?;
     let needed = usize::from(length);

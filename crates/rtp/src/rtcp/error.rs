@@ -4,33 +4,33 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RtcpError {
-    /// The bytes end before the packet does.
+    /// The packet is longer than the data.
     #[error("{what} of {needed} bytes does not fit the {found} bytes left")]
     Truncated {
-        /// What was to be read.
+        /// What was read.
         what: &'static str,
-        /// Bytes that it needs.
+        /// Bytes needed.
         needed: usize,
-        /// Bytes that there are.
+        /// Bytes available.
         found: usize,
     },
-    /// The packet goes on behind its content.
+    /// The packet is longer than its content.
     #[error("{found} bytes follow the content of {what}")]
     Excess {
         /// What was read.
         what: &'static str,
-        /// Bytes behind it.
+        /// Bytes after the content.
         found: usize,
     },
     /// The first two bits are not 2.
     #[error("RTCP version 2 was expected, found version {0}")]
     Version(u8),
     /// The padding count is zero, or larger than the packet.
-    #[error("padding of {count} bytes does not fit the {available} bytes behind the RTCP header")]
+    #[error("padding of {count} bytes does not fit the {available} bytes after the RTCP header")]
     Padding {
-        /// The count in the last byte.
+        /// Count in the last byte.
         count: u8,
-        /// Bytes behind the header.
+        /// Bytes after the header.
         available: usize,
     },
     /// Padding in a packet that is not the last one (RFC 3550 §6.4.1).
@@ -39,31 +39,31 @@ pub enum RtcpError {
     /// A status of two bits has the reserved value 3 (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1.1).
     #[error("a packet status has the reserved value 3")]
     ReservedStatus,
-    /// A bitrate that 64 bits cannot hold.
-    #[error("a bitrate of {mantissa} × 2^{exponent} bit/s cannot be held")]
+    /// The bitrate exceeds 64 bits.
+    #[error("a bitrate of {mantissa} × 2^{exponent} bit/s exceeds 64 bits")]
     Bitrate {
         /// 18 bits.
         mantissa: u32,
         /// 6 bits.
         exponent: u8,
     },
-    /// A text that is not UTF-8 (RFC 3550 §6.5).
+    /// The text is not UTF-8 (RFC 3550 §6.5).
     #[error("{0} is not UTF-8")]
     Text(&'static str),
-    /// Two neighbouring arrivals are further apart than 16 bits of 250 µs can say.
+    /// Two consecutive arrivals are further apart than 16 bits of 250 µs can represent.
     #[error("a step of {ticks} × 250 us between two arrivals does not fit 16 bits")]
     Step {
         /// The step.
         ticks: i64,
     },
-    /// More than a field can count.
-    #[error("{found} {what} do not fit: at most {most}")]
+    /// More elements than a field can count.
+    #[error("{found} {what} do not fit: at most {max}")]
     TooMany {
-        /// What there are too many of.
+        /// Kind of the elements.
         what: &'static str,
-        /// How many there are.
+        /// Number of elements.
         found: usize,
-        /// How many can be written.
-        most: usize,
+        /// Maximum number.
+        max: usize,
     },
 }

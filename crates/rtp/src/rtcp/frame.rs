@@ -1,13 +1,13 @@
-//! The four bytes that each RTCP packet begins with (RFC 3550 §6.4.1), and where the packet ends.
+//! The four-byte header of each RTCP packet (RFC 3550 §6.4.1), and the packet's length.
 
 use super::error::RtcpError;
 
-/// The header of a packet (RFC 3550 §6.4.1).
+/// Length of a packet header (RFC 3550 §6.4.1).
 pub(super) const HEADER_BYTES: usize = 4;
-/// A header with the two sources of a feedback message (RFC 4585 §6.1).
+/// Length of a header with the two sources of a feedback message (RFC 4585 §6.1).
 pub(super) const FEEDBACK_HEADER_BYTES: usize = 12;
 
-/// The packet types that are read and written here.
+/// The supported packet types.
 pub(super) mod packet_type {
     pub(in super::super) const SENDER_REPORT: u8 = 200;
     pub(in super::super) const RECEIVER_REPORT: u8 = 201;
@@ -23,11 +23,11 @@ const VERSION: u8 = 2;
 const VERSION_SHIFT: u32 = 6;
 const PADDING_BIT: u8 = 0x20;
 const COUNT_MASK: u8 = 0x1f;
-/// The most that five bits count.
-pub(super) const MOST_COUNTED: usize = 31;
+/// Maximum of a five-bit count.
+pub(super) const MAX_COUNT: usize = 31;
 const WORD_BYTES: usize = 4;
 
-/// One packet of a datagram, its frame checked and its content not yet.
+/// A packet of a datagram with a valid frame. The content has not been parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame<'a> {
     /// The count, or the format of a feedback message.
@@ -39,7 +39,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Takes the first packet from `bytes`; gives it and what follows.
+    /// Takes the first packet from `bytes`. Returns it and the rest.
     pub(super) fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), RtcpError> {
         let short = |needed| RtcpError::Truncated { what: "an RTCP packet", needed, found: bytes.len() };
         let &[flags, packet_type, l0, l1] =
@@ -56,13 +56,13 @@ impl<'a> Frame<'a> {
         Ok((Self { count: flags & COUNT_MASK, packet_type, packet, padding }, rest))
     }
 
-    /// What lies between the header and the padding.
+    /// The content between header and padding.
     pub(super) fn content(&self) -> &'a [u8] {
         self.packet.get(HEADER_BYTES..self.packet.len() - self.padding).unwrap_or_default()
     }
 }
 
-/// The last byte of a padded packet counts the padding, itself included (RFC 3550 §6.4.1).
+/// The last byte of a padded packet counts the padding bytes, including itself (RFC 3550 §6.4.1).
 fn padding(packet: &[u8]) -> Result<usize, RtcpError> {
     let available = packet.len() - HEADER_BYTES;
     let count = if available == 0 { 0 } else { packet.last().copied().unwrap_or(0) };
@@ -72,7 +72,7 @@ fn padding(packet: &[u8]) -> Result<usize, RtcpError> {
     Ok(usize::from(count))
 }
 
-/// Appends a packet whose content `content` appends; zeros fill its last word. Where that fails, nothing is appended.
+/// Appends a packet. `content` appends its content; zeros fill the last word. On error nothing is appended.
 pub(super) fn write(
     buffer: &mut Vec<u8>,
     packet_type: u8,
@@ -86,7 +86,7 @@ pub(super) fn write(
         let length = u16::try_from(words - 1).map_err(|_| RtcpError::TooMany {
             what: "words of a packet",
             found: words,
-            most: usize::from(u16::MAX) + 1,
+            max: usize::from(u16::MAX) + 1,
         })?;
         buffer.resize(start + words * WORD_BYTES, 0);
         let place = buffer.get_mut(start + 2..start + HEADER_BYTES).expect("the header was appended above");
@@ -99,7 +99,7 @@ pub(super) fn write(
     written
 }
 
-/// As [`write`], for packets whose count says how many `what` they hold.
+/// As [`write`], for packets whose count field is the number of `what`.
 pub(super) fn write_counted(
     buffer: &mut Vec<u8>,
     packet_type: u8,
@@ -107,8 +107,8 @@ pub(super) fn write_counted(
     content: impl FnOnce(&mut Vec<u8>) -> Result<(), RtcpError>,
 ) -> Result<(), RtcpError> {
     match u8::try_from(found) {
-        Ok(count) if found <= MOST_COUNTED => write(buffer, packet_type, count, content),
-        _ => Err(RtcpError::TooMany { what, found, most: MOST_COUNTED }),
+        Ok(count) if found <= MAX_COUNT => write(buffer, packet_type, count, content),
+        _ => Err(RtcpError::TooMany { what, found, max: MAX_COUNT }),
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn padding_belongs_to_the_end_of_the_last_packet() {
+    fn only_the_last_packet_may_be_padded() {
         let mut packet = [0xa1, 207, 0, 2, 9, 9, 9, 9, 0, 0, 0, 4];
         let (frame, rest) = Frame::split(&packet).unwrap();
         assert_eq!((frame.count, frame.packet_type, frame.content()), (1, 207, &[9_u8; 4][..]));
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_cannot_be_written_leaves_no_trace() {
+    fn a_failed_write_appends_nothing() {
         let mut buffer = vec![7];
         let long = write(&mut buffer, 207, 0, |content| {
             content.resize(1 + 4 * 65_536 + 1, 0);
             Ok(())
         });
-        let most = 65_536;
-        assert_eq!(long, Err(RtcpError::TooMany { what: "words of a packet", found: 65_537, most }));
+        let max = 65_536;
+        assert_eq!(long, Err(RtcpError::TooMany { what: "words of a packet", found: 65_537, max }));
         assert_eq!(buffer, [7]);
         write(&mut buffer, 207, 3, |content| {
             content.push(1);

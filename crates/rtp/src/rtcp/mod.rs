@@ -1,7 +1,7 @@
 //! RTCP: reports and feedback messages (RFC 3550 §6, RFC 4585).
 //!
-//! Each packet is a value with typed fields. [`Packets`] reads the packets of a datagram one after the other. The `write` method of a
-//! value appends it to a buffer; several values written to one buffer are a compound packet.
+//! Each packet is a value with typed fields. [`Packets`] reads the packets of a datagram in order. The
+//! `write` method of a value appends it to a buffer; several values in one buffer form a compound packet.
 //!
 //! | value | packet type, format | text |
 //! |---|---|---|
@@ -14,15 +14,15 @@
 //! | [`TransportFeedback`] | 205, 15 | draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1 |
 //! | [`Remb`] | 206, 15 | draft-alvestrand-rmcat-remb-03 §2.2 |
 //!
-//! All begin with the same four bytes (RFC 3550 §6.4.1):
+//! All packets start with the same four bytes (RFC 3550 §6.4.1):
 //!
 //! | bits | field |
 //! |---|---|
 //! | 2 | version, 2 |
-//! | 1 | padding: the last byte of the packet counts the bytes that are none of its content |
+//! | 1 | padding: the last byte of the packet is the number of padding bytes |
 //! | 5 | a count, or the format of a feedback message (RFC 4585 §6.1) |
 //! | 8 | packet type |
-//! | 16 | length of the whole in 32-bit words, minus one |
+//! | 16 | length of the packet in 32-bit words, minus one |
 
 mod ccfb;
 mod description;

@@ -1,4 +1,4 @@
-//! The packets of a datagram, one after the other (RFC 3550 §6.1).
+//! The packets of a datagram (RFC 3550 §6.1).
 
 use super::{
     ccfb::{self, CongestionFeedback, ReportCount},
@@ -11,25 +11,25 @@ use super::{
     twcc::{self, TransportFeedback},
 };
 
-/// A packet that was understood.
+/// A packet of a known type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Packet {
-    /// What somebody has sent, and received.
+    /// Packets sent and received by one participant.
     SenderReport(SenderReport),
-    /// What somebody has received.
+    /// Packets received by one participant.
     ReceiverReport(ReceiverReport),
-    /// Who is there.
+    /// Names of sources.
     SourceDescription(SourceDescription),
-    /// Who leaves.
+    /// Sources that leave.
     Bye(Bye),
-    /// Arrivals for the whole transport (TWCC).
+    /// Arrival times for the whole transport (TWCC).
     TransportFeedback(TransportFeedback),
-    /// Arrivals and marks for each stream (RFC 8888).
+    /// Arrival times and ECN marks for each stream (RFC 8888).
     CongestionFeedback(CongestionFeedback),
-    /// Which of the latest packets of a stream arrived (draft-johansson-rmcat-scream-cc-00).
+    /// Received packets of a stream, among the latest 33 (draft-johansson-rmcat-scream-cc-00).
     ScreamFeedback(ScreamFeedback),
-    /// A receiver's estimate of the bitrate.
+    /// A receiver's estimate of the bitrate (REMB).
     Remb(Remb),
 }
 
@@ -38,7 +38,7 @@ impl Packet {
     ///
     /// # Errors
     ///
-    /// Those of the value inside; nothing is appended.
+    /// Those of the contained value; nothing is appended.
     pub fn write(&self, buffer: &mut Vec<u8>) -> Result<(), RtcpError> {
         match self {
             Self::SenderReport(packet) => packet.write(buffer),
@@ -53,12 +53,13 @@ impl Packet {
     }
 }
 
-/// Goes through the packets of a datagram.
+/// Iterates over the packets of a datagram.
 ///
-/// The frame of all of them is checked before the first is given (RFC 3550 A.2): version 2 in each, lengths that add up,
-/// padding in the last one alone. A compound need not begin with a report (RFC 5506), but
-/// [`is_reduced_size`](Self::is_reduced_size) tells. A packet whose content is damaged is given as an error, and those behind
-/// it are still read. What is of an unknown type or format is skipped and counted.
+/// The frames of all packets are checked before the first one is returned (RFC 3550 A.2): version 2 in each,
+/// consistent lengths, padding only in the last one. A compound need not begin with a report (RFC 5506);
+/// [`is_reduced_size`](Self::is_reduced_size) returns whether it does not. A packet with damaged content
+/// gives an error, and the following ones are still read. Packets of unknown type or format are skipped and
+/// counted.
 ///
 /// # Example
 ///
@@ -88,7 +89,7 @@ impl<'a> Packets<'a> {
     ///
     /// # Errors
     ///
-    /// [`RtcpError`] where the datagram is not RTCP as a whole; none of its packets is to be believed then.
+    /// [`RtcpError`] if the datagram as a whole is not RTCP; then none of its packets may be used.
     pub fn new(datagram: &'a [u8]) -> Result<Self, RtcpError> {
         let (first, mut rest) = Frame::split(datagram)?;
         while !rest.is_empty() {
@@ -99,27 +100,27 @@ impl<'a> Packets<'a> {
         Ok(Self { rest: datagram, report_count: ReportCount::Exact, reduced_size, skipped: 0 })
     }
 
-    /// Reads RFC 8888 feedback of a sender that takes `num_reports` as `count` says.
+    /// Reads RFC 8888 feedback of a sender that uses `num_reports` as `count` specifies.
     #[must_use]
     #[inline]
     pub const fn with_report_count(self, count: ReportCount) -> Self {
         Self { report_count: count, ..self }
     }
 
-    /// Whether the first packet is no report: allowed where both ends agreed on it (RFC 5506 §4), else no RTCP
-    /// (RFC 3550 A.2).
+    /// Whether the first packet is not a report. This is valid if both ends agreed on it (RFC 5506 §4);
+    /// otherwise the datagram is not RTCP (RFC 3550 A.2).
     #[inline]
     pub const fn is_reduced_size(&self) -> bool {
         self.reduced_size
     }
 
-    /// How many packets were skipped so far, as of a type or format that is not known here.
+    /// Number of packets skipped so far because of an unknown type or format.
     #[inline]
     pub const fn skipped(&self) -> usize {
         self.skipped
     }
 
-    /// `None` where the packet is of an unknown type or format.
+    /// `None` if the packet has an unknown type or format.
     fn read(&self, frame: &Frame<'_>) -> Result<Option<Packet>, RtcpError> {
         let packet = match (frame.packet_type, frame.count) {
             (packet_type::SENDER_REPORT, _) => Packet::SenderReport(SenderReport::read(frame)?),

@@ -1,4 +1,4 @@
-//! All packets but transport-wide feedback, whose tests are its own: against what others wrote down, cut, and at random.
+//! Tests of all packets except transport-wide feedback: published vectors, truncated packets, random data.
 
 use giusto_units::{DataRate, Ecn, PeerTimestamp, TimeDelta};
 use proptest::prelude::*;
@@ -22,14 +22,14 @@ fn read(bytes: &[u8]) -> Result<Packet, RtcpError> {
     Packets::new(bytes)?.next().expect("one packet")
 }
 
-/// The bytes are read as the packet, and the packet is written as the bytes.
+/// Checks that the bytes are read as the packet, and the packet is written as the bytes.
 #[track_caller]
 fn same(bytes: &[u8], packet: &Packet) {
     assert_eq!(read(bytes).as_ref(), Ok(packet));
     assert_eq!(written(packet), bytes);
 }
 
-/// One of each, with all fields in use.
+/// One packet of each type, with all fields in use.
 fn examples() -> Vec<Packet> {
     let block = ReportBlock {
         ssrc: 0x2345_6789,
@@ -110,7 +110,7 @@ fn the_receiver_report_of_libwebrtc_is_read_and_written() {
     assert_eq!(read(&damaged), Err(RtcpError::Truncated { what, needed: 56, found: 32 }));
 }
 
-/// `receiver_report_test.go` of pion/rtcp: what a profile adds behind the blocks is left alone.
+/// `receiver_report_test.go` of pion/rtcp: profile-specific extensions after the blocks are ignored.
 #[test]
 fn the_receiver_report_of_pion_is_read() {
     let mut bytes = vec![
@@ -128,7 +128,7 @@ fn the_receiver_report_of_pion_is_read() {
 }
 
 #[test]
-fn losses_are_kept_within_24_bits_with_their_sign() {
+fn losses_are_limited_to_24_signed_bits() {
     let reread = |cumulative_lost| {
         let block = ReportBlock { cumulative_lost, fraction_lost: 0xff, ..ReportBlock::default() };
         let report = Packet::ReceiverReport(ReceiverReport { ssrc: 0, blocks: vec![block] });
@@ -172,18 +172,18 @@ fn the_estimate_of_libwebrtc_is_read_and_written() {
     let what = "an estimated maximum bitrate";
     assert_eq!(read(&changed(&[(16, 4)])), Err(RtcpError::Truncated { what, needed: 4, found: 0 }));
     assert_eq!(read(&changed(&[(16, 2)])), Err(RtcpError::Excess { what, found: 4 }));
-    // Another message of the application is none of ours.
+    // Another application message is not REMB.
     let other = changed(&[(12, b'N')]);
     let mut packets = Packets::new(&other).unwrap();
     assert_eq!((packets.next(), packets.skipped()), (None, 1));
 
     let mut buffer = Vec::new();
     let many = Remb { sources: vec![1; 256], ..Remb::default() };
-    let error = RtcpError::TooMany { what: "sources", found: 256, most: 255 };
+    let error = RtcpError::TooMany { what: "sources", found: 256, max: 255 };
     assert_eq!((many.write(&mut buffer), buffer.len()), (Err(error), 0));
 }
 
-/// `receiver_estimated_maximum_bitrate_test.go` of pion/rtcp, sent by Chrome; and the rate below it.
+/// `receiver_estimated_maximum_bitrate_test.go` of pion/rtcp, sent by Chrome; and the next lower rate.
 #[test]
 fn rates_are_rounded_down_to_18_bits() {
     let bytes = [143, 206, 0, 5, 0, 0, 0, 1, 0, 0, 0, 0, 82, 69, 77, 66, 1, 26, 32, 223, 72, 116, 237, 22];
@@ -214,7 +214,7 @@ fn the_feedback_of_pion_is_read_and_written() {
     assert_eq!(feedback.byte_len(), bytes.len());
     same(&bytes, &Packet::CongestionFeedback(feedback));
 
-    // Blocks alone: CE, and two that were not received, whose other bits do not count.
+    // Blocks alone: one with CE, and two of packets that were not received, whose other bits are ignored.
     let block = |bits: u16| {
         let [b0, b1] = bits.to_be_bytes();
         let bytes = [0x8b, 0xcd, 0, 5, 0, 0, 0, 1, 0, 0, 0, 1, 0, 2, 0, 1, b0, b1, 0, 0, 0, 0, 0, 1];
@@ -233,9 +233,9 @@ fn the_feedback_of_pion_is_read_and_written() {
     );
 }
 
-/// A sender of the old words puts 31 into the field for 32 blocks, and the packet looks the same.
+/// A sender of the original text writes 31 for 32 blocks, and the packet otherwise looks the same.
 #[test]
-fn the_old_count_of_reports_is_read_where_it_is_asked_for() {
+fn the_original_report_count_is_read_if_configured() {
     let reception = |ticks| Some(PacketReception { ecn: Ecn::Ect1, offset: ArrivalOffset::from_bits(ticks) });
     let packets: Vec<_> = (0..32).map(reception).collect();
     let stream = StreamFeedback { ssrc: 9, begin_sequence: 100, packets: packets.clone() };
@@ -255,7 +255,7 @@ fn the_old_count_of_reports_is_read_where_it_is_asked_for() {
     assert_eq!(packets_of(&old, ReportCount::Exact), Ok(packets[..31].to_vec()));
     assert_eq!(packets_of(&bytes, ReportCount::Exact), Ok(packets));
     assert!(packets_of(&bytes, ReportCount::Inclusive).is_err());
-    // No reports at all are none in both forms.
+    // A count of zero means no reports in both forms.
     bytes.truncate(16);
     bytes.extend([0, 0, 0, 5]);
     (bytes[3], bytes[15]) = (4, 0);
@@ -265,13 +265,13 @@ fn the_old_count_of_reports_is_read_where_it_is_asked_for() {
 }
 
 #[test]
-fn a_quarter_of_the_sequence_numbers_is_the_most_in_a_report() {
+fn a_report_covers_at_most_a_quarter_of_the_numbers() {
     let feedback = |packets| CongestionFeedback {
         streams: vec![StreamFeedback { packets: vec![None; packets], ..StreamFeedback::default() }],
         ..CongestionFeedback::default()
     };
     let (mut buffer, what) = (Vec::new(), "packets of a stream");
-    let error = RtcpError::TooMany { what, found: 16_385, most: 16_384 };
+    let error = RtcpError::TooMany { what, found: 16_385, max: 16_384 };
     assert_eq!(feedback(16_385).write(&mut buffer), Err(error));
     assert!(buffer.is_empty());
     feedback(16_384).write(&mut buffer).unwrap();
@@ -280,7 +280,7 @@ fn a_quarter_of_the_sequence_numbers_is_the_most_in_a_report() {
     assert_eq!(read(&buffer), Err(error));
 }
 
-/// The example of RFC 8888 §3.1, 512 for half a second, and the limits that it names.
+/// The example of RFC 8888 §3.1, 512 for half a second, and its special values.
 #[test]
 fn offsets_are_those_of_rfc_8888() {
     let report = 10_000_000_000;
@@ -301,7 +301,7 @@ fn offsets_are_those_of_rfc_8888() {
     assert_eq!(ArrivalOffset::from_bits(512).arrival(PeerTimestamp::from_nanos(499_999_999)), None);
 }
 
-/// RFC 8888 §3.1: the first copy's time, a mark on any of them.
+/// RFC 8888 §3.1: the arrival time of the first copy, and a mark on any copy.
 #[test]
 fn a_mark_on_a_duplicate_counts() {
     let first = PacketReception { ecn: Ecn::Ect1, offset: ArrivalOffset::from_bits(512) };
@@ -315,7 +315,7 @@ fn a_mark_on_a_duplicate_counts() {
 
 /// The figures of RFC 3550 §6.5 and §6.6, by hand.
 #[test]
-fn names_and_goodbyes_are_laid_out_as_rfc_3550_draws_them() {
+fn names_and_goodbyes_have_the_layout_of_rfc_3550() {
     let description = SourceDescription {
         chunks: vec![
             Description { ssrc: 0x0102_0304, cname: Some("ab".into()) },
@@ -328,7 +328,7 @@ fn names_and_goodbyes_are_laid_out_as_rfc_3550_draws_them() {
         0, 0, 0, 0, 6, 0, 0, 0, 0,
     ];
     same(&bytes, &Packet::SourceDescription(description));
-    // A note before the name, and a name that is no text.
+    // A NOTE item before the name, and a name that is not UTF-8.
     let mut note = [0x81, 202, 0, 4, 0, 0, 0, 1, 7, 2, b'x', b'y', 1, 1, b'z', 0, 0, 0, 0, 0];
     let chunk = Description { ssrc: 1, cname: Some("z".into()) };
     note[3] = 3;
@@ -343,7 +343,7 @@ fn names_and_goodbyes_are_laid_out_as_rfc_3550_draws_them() {
 
 /// RFC 3550 A.2 and RFC 5506.
 #[test]
-fn a_datagram_is_rtcp_as_a_whole_or_not_at_all() {
+fn a_datagram_is_accepted_or_rejected_as_a_whole() {
     let mut datagram = Vec::new();
     let all = examples();
     for packet in &all {
@@ -359,7 +359,7 @@ fn a_datagram_is_rtcp_as_a_whole_or_not_at_all() {
     assert_eq!(packets.skipped(), 3);
 
     for length in 0..datagram.len() {
-        // Only at a border between packets can a datagram end.
+        // A datagram can only end between packets.
         let cut = Packets::new(&datagram[..length]).map(|packets| packets.flatten().count());
         assert!(matches!(cut, Err(RtcpError::Truncated { .. }) | Ok(1..=8)), "{length}: {cut:?}");
     }
@@ -387,9 +387,10 @@ fn a_damaged_packet_does_not_hide_the_next() {
     assert_eq!(read[1..], [Ok(remb.clone())]);
 }
 
-/// Cut at every length, once as it is and once with a length that fits: an error each time, or a smaller packet.
+/// Truncated at every length, with the original length field and with one that fits: each gives an error or a
+/// shorter packet.
 #[test]
-fn what_is_cut_is_never_the_same_packet() {
+fn a_truncated_packet_differs_from_the_original() {
     for packet in examples() {
         let bytes = written(&packet);
         for length in 0..bytes.len() {
@@ -398,7 +399,7 @@ fn what_is_cut_is_never_the_same_packet() {
                 let mut cut = bytes[..length].to_vec();
                 cut[3] = (length / 4 - 1) as u8;
                 let read = Packets::new(&cut).unwrap().next();
-                // A goodbye without its reason is whole; what is left of feedback ends in a wrong time.
+                // A goodbye without its reason is valid; truncated feedback ends with a wrong time.
                 let smaller = match (&read, &packet) {
                     (Some(Ok(Packet::Bye(read))), Packet::Bye(bye)) => {
                         read.sources == bye.sources && read.reason.is_none()
@@ -414,7 +415,7 @@ fn what_is_cut_is_never_the_same_packet() {
     }
 }
 
-/// The same packets written by `rtcp-types`, which is not ours.
+/// The same packets written by `rtcp-types`, an independent implementation.
 #[test]
 fn another_writer_gives_the_same_bytes() {
     let block = |block: &ReportBlock| {
@@ -526,7 +527,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn a_compound_is_read_as_it_was_written(packets in prop::collection::vec(any_packet(), 1..6)) {
+    fn a_compound_is_read_back(packets in prop::collection::vec(any_packet(), 1..6)) {
         let mut datagram = Vec::new();
         for packet in &packets {
             packet.write(&mut datagram).unwrap();
@@ -537,23 +538,23 @@ proptest! {
     }
 
     #[test]
-    fn rates_lose_less_than_a_131072th(bps: u64) {
+    fn rates_are_exact_to_1_in_131072(bps: u64) {
         let read = Remb::quantised(DataRate::from_bps(bps)).as_bps();
         prop_assert!(read <= bps && bps - read <= bps >> 17);
         prop_assert_eq!(Remb::quantised(DataRate::from_bps(read)).as_bps(), read);
     }
 
     #[test]
-    fn an_arrival_is_told_to_a_1024th_of_a_second(report in 0_u64..1 << 60, before in 0_u64..7_997_000_000) {
+    fn an_arrival_is_reported_to_a_1024th_of_a_second(report in 0_u64..1 << 60, before in 0_u64..7_997_000_000) {
         let report = report + before;
         let arrival = report - before;
         let offset = ArrivalOffset::from_delta(TimeDelta::from_nanos(before as i64));
-        let told = offset.arrival(PeerTimestamp::from_nanos(report)).unwrap();
-        prop_assert!(told.as_nanos() >= arrival && told.as_nanos() - arrival < 976_563);
+        let reported = offset.arrival(PeerTimestamp::from_nanos(report)).unwrap();
+        prop_assert!(reported.as_nanos() >= arrival && reported.as_nanos() - arrival < 976_563);
     }
 
     #[test]
-    fn no_bytes_make_the_reader_panic(
+    fn any_bytes_are_read_without_panic(
         mut bytes in prop::collection::vec(any::<u8>(), 0..120), kind in 198_u8..208, formats: u8, shaped: bool,
     ) {
         let words = (bytes.len() / 4).max(1) as u8;
@@ -574,7 +575,7 @@ proptest! {
 
     /// `rtcp-types` reads the same values from the same bytes.
     #[test]
-    fn random_reports_are_read_as_another_reader_does(
+    fn random_reports_are_read_as_by_another_reader(
         mut bytes in prop::collection::vec(any::<u8>(), 8..160), sender: bool, count in 0_u8..6, padded: bool,
     ) {
         bytes.resize(bytes.len().next_multiple_of(4), 0);
@@ -610,7 +611,7 @@ proptest! {
                 prop_assert!(same(&ours.blocks, theirs.report_blocks().collect()));
             }
             Ok(other) => prop_assert!(false, "{:?}", other),
-            // Where they read on, the blocks would reach into the padding.
+            // If they accept it, the blocks would extend into the padding.
             Err(error) => {
                 let refused = rtcp_types::SenderReport::parse(&bytes).is_err()
                     && rtcp_types::ReceiverReport::parse(&bytes).is_err();

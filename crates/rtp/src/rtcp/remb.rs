@@ -9,14 +9,14 @@ use super::{
 
 /// The format of messages that the application defines (RFC 4585 §6.4).
 pub(super) const FORMAT: u8 = 15;
-/// What tells this message from others of its format (draft-alvestrand-rmcat-remb-03 §2.2).
+/// Identifier of this message among the messages of its format (draft-alvestrand-rmcat-remb-03 §2.2).
 const IDENTIFIER: [u8; 4] = *b"REMB";
 /// Bits of the mantissa (draft-alvestrand-rmcat-remb-03 §2.2).
 const MANTISSA_BITS: u32 = 18;
-const MOST_SOURCES: usize = 255;
+const MAX_SOURCES: usize = 255;
 const WHAT: &str = "an estimated maximum bitrate";
 
-/// The bitrate that a receiver believes the path can carry, for all of some sources together.
+/// The bitrate that a receiver estimates for the path, for several sources together.
 ///
 /// | bits | field |
 /// |---|---|
@@ -28,16 +28,16 @@ const WHAT: &str = "an estimated maximum bitrate";
 /// | 32 each | sources |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remb {
-    /// Who sends it.
+    /// SSRC of the sender of the message.
     pub sender_ssrc: u32,
-    /// The estimate; written with the upper 18 bits of its value, rounded down.
+    /// The estimate. Written with the upper 18 bits of its value, rounded down.
     pub bitrate: DataRate,
-    /// The sources that it holds for, at most 255.
+    /// The sources to which it applies, at most 255.
     pub sources: Vec<u32>,
 }
 
 impl Remb {
-    /// `bitrate` as it is written: rounded down to 18 significant bits.
+    /// `bitrate` as written: rounded down to 18 significant bits.
     pub fn quantised(bitrate: DataRate) -> DataRate {
         let (mantissa, exponent) = split(bitrate);
         DataRate::from_bps(u64::from(mantissa) << exponent)
@@ -50,7 +50,7 @@ impl Remb {
     /// [`RtcpError::TooMany`] beyond 255 sources; nothing is appended.
     pub fn write(&self, buffer: &mut Vec<u8>) -> Result<(), RtcpError> {
         let found = self.sources.len();
-        let too_many = RtcpError::TooMany { what: "sources", found, most: MOST_SOURCES };
+        let too_many = RtcpError::TooMany { what: "sources", found, max: MAX_SOURCES };
         let count = u8::try_from(found).map_err(|_| too_many)?;
         let (mantissa, exponent) = split(self.bitrate);
         frame::write(buffer, packet_type::PAYLOAD_FEEDBACK, FORMAT, |content| {
@@ -64,7 +64,7 @@ impl Remb {
         })
     }
 
-    /// `None` where the message is another one of the same format.
+    /// `None` if it is another message of the same format.
     pub(super) fn read(frame: &Frame<'_>) -> Result<Option<Self>, RtcpError> {
         let mut rest = frame.content();
         let sender_ssrc = frame::take_u32(&mut rest, WHAT)?;
@@ -90,7 +90,7 @@ impl Remb {
     }
 }
 
-/// The upper 18 bits of the rate, and how far they stand above the lowest.
+/// The upper 18 bits of the rate, and their shift.
 fn split(bitrate: DataRate) -> (u32, u8) {
     let bps = bitrate.as_bps();
     let exponent = (u64::BITS - bps.leading_zeros()).saturating_sub(MANTISSA_BITS);

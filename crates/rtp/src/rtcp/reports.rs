@@ -1,4 +1,4 @@
-//! What was sent, and what arrived: sender and receiver reports (RFC 3550 §6.4).
+//! Sender and receiver reports (RFC 3550 §6.4).
 
 use giusto_units::TimeDelta;
 
@@ -8,20 +8,20 @@ use super::{
 };
 use crate::ntp::{NtpDelay, NtpShort, NtpTimestamp};
 
-/// A report block (RFC 3550 §6.4.1).
+/// Length of a report block (RFC 3550 §6.4.1).
 const BLOCK_BYTES: usize = 24;
-/// What stands before the report blocks of a sender report, header included (RFC 3550 §6.4.1).
+/// Bytes before the report blocks of a sender report, header included (RFC 3550 §6.4.1).
 const SENDER_BYTES: usize = 28;
-/// What stands before the report blocks of a receiver report, header included (RFC 3550 §6.4.2).
+/// Bytes before the report blocks of a receiver report, header included (RFC 3550 §6.4.2).
 const RECEIVER_BYTES: usize = 8;
 /// The cumulative number of packets lost is a signed number of 24 bits (RFC 3550 §6.4.1).
 const LOST_LIMIT: i32 = 1 << 23;
 
-/// What one receiver knows of one stream (RFC 3550 §6.4.1).
+/// Reception statistics of one stream (RFC 3550 §6.4.1).
 ///
 /// | bits | field |
 /// |---|---|
-/// | 32 | source that is reported on |
+/// | 32 | reported source |
 /// | 8, 24 | fraction lost, cumulative number of packets lost |
 /// | 32 | extended highest sequence number received |
 /// | 32 | interarrival jitter |
@@ -29,31 +29,32 @@ const LOST_LIMIT: i32 = 1 << 23;
 /// | 32 | delay since last SR (DLSR) |
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReportBlock {
-    /// The source that is reported on.
+    /// The reported source.
     pub ssrc: u32,
-    /// Packets lost since the last report over packets expected since then, times 256, rounded down.
+    /// Packets lost since the last report, divided by packets expected since then, times 256, rounded down.
     pub fraction_lost: u8,
-    /// Packets expected less packets received since the beginning; below zero where there are duplicates. Written within
-    /// -2^23 and 2^23 - 1: what is beyond them stays there (RFC 3550 A.3).
+    /// Packets expected minus packets received since the start; negative if there are more duplicates than
+    /// losses. Written limited to -2^23 to 2^23 - 1 (RFC 3550 A.3).
     pub cumulative_lost: i32,
-    /// Cycles of the sequence number in the upper 16 bits, the highest number received in the lower.
+    /// Cycles of the sequence number in the upper 16 bits, the highest received number in the lower 16 bits.
     pub highest_sequence: u32,
-    /// RFC 3550 §6.4.1's estimate, in units of the stream's RTP timestamp.
+    /// Jitter estimate of RFC 3550 §6.4.1, in units of the stream's RTP timestamp.
     pub jitter: u32,
-    /// The time of the last sender report received; `None` before the first. A time of zero cannot be told from none.
+    /// Time of the last sender report received; `None` before the first. A time of zero is read as `None`.
     pub last_sender_report: Option<NtpShort>,
-    /// From that report's arrival to this one's departure.
+    /// Time from that report's arrival to the sending of this one.
     pub delay_since_last: NtpDelay,
 }
 
 impl ReportBlock {
-    /// The time there and back when this block arrives at `now`, on the clock that the sender reports were written with.
+    /// The round-trip time when this block arrives at `now`, on the clock of the sender reports.
     ///
-    /// `None` where the receiver has seen no sender report. It is below zero where the clocks' steps or resolution make it so.
+    /// `None` if the receiver has not received a sender report. Negative if clock steps or resolution make it
+    /// so.
     ///
     /// # Example
     ///
-    /// The figure of RFC 3550 §6.4.1:
+    /// The example of RFC 3550 §6.4.1:
     ///
     /// ```
     /// use giusto_rtp::{NtpDelay, NtpShort, rtcp::ReportBlock};
@@ -85,7 +86,7 @@ impl ReportBlock {
         Ok(Self {
             ssrc,
             fraction_lost,
-            // The lowest byte is empty: shifted down, the sign of 24 bits fills the upper one.
+            // The lowest byte is empty: after the shift, the sign of the 24 bits fills the upper byte.
             cumulative_lost: i32::from_be_bytes([l0, l1, l2, 0]) >> 8,
             highest_sequence,
             jitter,
@@ -105,7 +106,7 @@ impl ReportBlock {
     }
 }
 
-/// What a sender has sent, with what it has received (RFC 3550 §6.4.1).
+/// Sending statistics and reception reports of a sender (RFC 3550 §6.4.1).
 ///
 /// | bits | field |
 /// |---|---|
@@ -118,17 +119,17 @@ impl ReportBlock {
 /// | 192 each | [`ReportBlock`]s |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SenderReport {
-    /// Who sends it.
+    /// SSRC of the sender of the report.
     pub ssrc: u32,
-    /// When.
+    /// Time of the report.
     pub time: NtpTimestamp,
-    /// The same moment in units of the stream's RTP timestamp.
+    /// The same time in units of the stream's RTP timestamp.
     pub rtp_timestamp: u32,
     /// Packets sent, modulo 2^32.
     pub packets: u32,
     /// Bytes of payload sent, modulo 2^32.
     pub payload_bytes: u32,
-    /// What this sender has received: at most 31.
+    /// Report blocks: at most 31.
     pub blocks: Vec<ReportBlock>,
 }
 
@@ -165,7 +166,7 @@ impl SenderReport {
     }
 }
 
-/// What somebody who sends nothing has received (RFC 3550 §6.4.2).
+/// Reception reports of a participant that sends no media (RFC 3550 §6.4.2).
 ///
 /// | bits | field |
 /// |---|---|
@@ -174,9 +175,9 @@ impl SenderReport {
 /// | 192 each | [`ReportBlock`]s |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReceiverReport {
-    /// Who sends it.
+    /// SSRC of the sender of the report.
     pub ssrc: u32,
-    /// What was received: at most 31.
+    /// Report blocks: at most 31.
     pub blocks: Vec<ReportBlock>,
 }
 
@@ -208,7 +209,8 @@ fn read_blocks(bytes: &mut &[u8], count: u8) -> Result<Vec<ReportBlock>, RtcpErr
     (0..count).map(|_| ReportBlock::read(bytes)).collect()
 }
 
-/// The blocks end before the padding. What follows them is for a profile to read (RFC 3550 §6.4.3), and is left.
+/// The blocks must end before the padding. Profile-specific extensions after them are ignored (RFC 3550
+/// §6.4.3).
 fn check_blocks(frame: &Frame<'_>, what: &'static str, before: usize) -> Result<(), RtcpError> {
     let needed = before + usize::from(frame.count) * BLOCK_BYTES;
     let found = frame.content().len() + HEADER_BYTES;

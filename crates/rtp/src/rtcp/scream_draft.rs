@@ -1,5 +1,5 @@
-//! Which of the latest packets arrived, and when the highest of them did: the feedback of the first SCReAM
-//! (draft-johansson-rmcat-scream-cc-00 §3, Figure 1).
+//! Feedback of the SCReAM draft: the received packets among the latest 33, and the arrival time of the
+//! highest (draft-johansson-rmcat-scream-cc-00 §3, Figure 1).
 //!
 //! # What the draft leaves open
 //!
@@ -7,10 +7,10 @@
 //! |---|---|---|
 //! | format | to be assigned (§7) | 30: RFC 4585 §6.2 leaves 2 to 30, and IANA assigns from below: 1, 3 to 11, and 15 in use unassigned |
 //! | clock of the timestamp | "can be set to a fixed value" (§3) | 90 kHz: [`ReceptionTime`] |
-//! | which packet the timestamp is of | the last received; the sequence number is the highest | both of the highest |
+//! | packet of the timestamp | the last received; the sequence number is the highest | the highest for both |
 //! | ECN echo | T.B.D. | packets of the source received with CE so far, modulo 256, as AccECN and QUIC count |
-//! | Q | T.B.D. | as drawn; when it is set is the receiver's policy |
-//! | order of the ACK vector | not said | the highest bit is the packet before the highest, the lowest the one 32 before it |
+//! | Q | T.B.D. | as in the figure; the receiver decides when to set it |
+//! | order of the ACK vector | not specified | the highest bit is the packet before the highest, the lowest the one 32 before it |
 
 use giusto_units::{PeerTimestamp, Timestamp};
 
@@ -20,49 +20,50 @@ use super::{
 };
 use crate::unwrapper::SequenceUnwrapper;
 
-/// Not assigned (draft-johansson-rmcat-scream-cc-00 §7): the last that RFC 4585 §6.2 leaves open.
+/// Not assigned (draft-johansson-rmcat-scream-cc-00 §7): the last format that RFC 4585 §6.2 leaves free.
 pub(super) const FORMAT: u8 = 30;
 /// Figure 1.
 const QUENCH_BIT: u8 = 0x80;
-/// Ticks of a timestamp in a second, and nanoseconds.
+/// Ticks of a timestamp per second, and nanoseconds.
 const TICKS_PER_SECOND: u64 = 90_000;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const WHAT: &str = "SCReAM feedback";
 
-/// What arrived lately of one source.
+/// Recent arrivals of one source.
 ///
 /// | bits | field |
 /// |---|---|
 /// | 32 | header: format 30, packet type 205, length 5 |
 /// | 32 | source of the feedback |
 /// | 32 | source of the media |
-/// | 32 | timestamp: when the highest packet arrived |
+/// | 32 | timestamp: arrival time of the highest packet |
 /// | 16 | highest sequence number received |
 /// | 8 | ECN echo |
 /// | 1, 7 | Q, reserved: written as zero, not read |
 /// | 32 | ACK vector |
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScreamFeedback {
-    /// Who sends it.
+    /// SSRC of the sender of the feedback.
     pub sender_ssrc: u32,
-    /// Of which source it tells.
+    /// The reported source.
     pub media_ssrc: u32,
-    /// When the highest packet arrived.
+    /// Arrival time of the highest packet.
     pub time: ReceptionTime,
-    /// The highest sequence number that arrived.
+    /// Highest received sequence number.
     pub highest_sequence: u16,
-    /// How many packets have arrived with the codepoint CE since the source was first heard, modulo 256.
+    /// Number of packets received with CE since the first packet of the source, modulo 256.
     pub ecn_echo: u8,
-    /// The receiver asks for less (Q).
+    /// Whether the receiver requests a lower rate (Q).
     pub source_quench: bool,
-    /// Which of the 32 packets before the highest arrived: the highest bit is the one before it, the lowest the one 32 before it.
+    /// Bitmap of the 32 packets before the highest: the highest bit is the packet directly before it, the
+    /// lowest the one 32 before it.
     pub received: u32,
 }
 
 impl ScreamFeedback {
-    /// So many packets it tells of (§3): the highest and 32 before it.
+    /// Number of reported packets (§3): the highest and the 32 before it.
     pub const PACKETS: u16 = 33;
-    /// So many bytes it takes.
+    /// Length of the packet.
     pub const BYTES: usize = 24;
 
     /// Appends the packet to `buffer`.
@@ -97,7 +98,7 @@ impl ScreamFeedback {
         Ok(Self { sender_ssrc, media_ssrc, time, highest_sequence, ecn_echo, source_quench, received })
     }
 
-    /// The 33 sequence numbers and whether their packets arrived, the highest first.
+    /// The 33 sequence numbers and whether the packets arrived, the highest first.
     pub fn iter(&self) -> impl Iterator<Item = (u16, bool)> + '_ {
         let before = (1..Self::PACKETS).map(|behind| {
             let bit = 1 << (u32::from(Self::PACKETS) - 1 - u32::from(behind));
@@ -107,52 +108,53 @@ impl ScreamFeedback {
     }
 }
 
-/// A moment in ticks of 90 kHz: 32 bits, which wrap after 13 h 15 min.
+/// A time in ticks of 90 kHz: 32 bits, which wrap after 13 h 15 min.
 ///
-/// draft-johansson-rmcat-scream-cc-00 §3: "typically set to the same time base as the media source", or "a fixed value". 90 kHz is that
-/// of all video (RFC 3551 §5), and fixed: the messages about sound and about pictures then have one clock, so that their times compare.
+/// draft-johansson-rmcat-scream-cc-00 §3: "typically set to the same time base as the media source", or "a
+/// fixed value". 90 kHz is the clock of all video (RFC 3551 §5) and fixed. Messages about audio and video
+/// then share one clock, so that their times can be compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ReceptionTime(u32);
 
 impl ReceptionTime {
-    /// The 32 bits as they are written.
+    /// From the 32 bits as written.
     #[inline]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// `time` since the run began, rounded down to 1/90 000 s.
+    /// `time` since the run started, rounded down to 1/90 000 s.
     #[inline]
     pub const fn from_timestamp(time: Timestamp) -> Self {
         Self((time.as_nanos() as u128 * TICKS_PER_SECOND as u128 / NANOS_PER_SECOND as u128) as u32)
     }
 
-    /// The 32 bits as they are written.
+    /// The 32 bits to write.
     #[inline]
     pub const fn to_bits(self) -> u32 {
         self.0
     }
 }
 
-/// Follows times of reception over their wraps at 13 h 15 min.
+/// Unwraps reception times, which wrap at 13 h 15 min.
 ///
-/// Each time is taken as the one nearest to the time before it.
+/// Each time is interpreted as the one nearest to the previous time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReceptionTimeUnwrapper(SequenceUnwrapper);
 
 impl ReceptionTimeUnwrapper {
-    /// The first time will be taken as it is, below 13 h 15 min.
+    /// The first time is taken without change, below 13 h 15 min.
     #[inline]
     pub const fn new() -> Self {
         Self(SequenceUnwrapper::new())
     }
 
-    /// The moment on the clock of whoever wrote it, less an unknown multiple of 13 h 15 min, rounded up to a nanosecond. `None` where
-    /// it lies before zero: written before the first one received, across a wrap.
+    /// The time on the clock of the writer minus an unknown multiple of 13 h 15 min, rounded up to a
+    /// nanosecond. `None` if it is before zero: written before the first one received, across a wrap.
     #[inline]
     pub fn unwrap(&mut self, time: ReceptionTime) -> Option<PeerTimestamp> {
         let ticks = self.0.unwrap_u32(time.0)?;
-        // Rounded up, so that writing again, which rounds down, gives the same ticks.
+        // Rounded up, so that writing it again, which rounds down, gives the same ticks.
         let nanos = (u128::from(ticks) * u128::from(NANOS_PER_SECOND)).div_ceil(u128::from(TICKS_PER_SECOND));
         u64::try_from(nanos).ok().map(PeerTimestamp::from_nanos)
     }
@@ -169,8 +171,8 @@ mod tests {
         Packets::new(bytes)?.next().expect("one packet")
     }
 
-    /// Figure 1 of the draft by hand: 2 s are 180 000 ticks, which are 0x2bf20; of the packets before 0x0102 the first, the fourth
-    /// and the last came.
+    /// Figure 1 of the draft by hand: 2 s are 180 000 ticks, which are 0x2bf20; of the packets before 0x0102
+    /// the first, the fourth and the last arrived.
     const BYTES: [u8; 24] = [
         0x9e, 205, 0, 5, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24, 0x00, 0x02, 0xbf, 0x20, 0x01, 0x02,
         0x07, 0x80, 0x90, 0x00, 0x00, 0x01,
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_laid_out_as_the_figure_draws_it() {
+    fn it_has_the_layout_of_the_figure() {
         let mut bytes = Vec::new();
         figure().write(&mut bytes).unwrap();
         assert_eq!((bytes.as_slice(), bytes.len()), (&BYTES[..], ScreamFeedback::BYTES));
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_bits_say_nothing_and_other_lengths_are_none_of_it() {
+    fn reserved_bits_are_ignored_and_other_lengths_rejected() {
         let mut bytes = BYTES;
         bytes[19] = 0x7f;
         let plain = ScreamFeedback { source_quench: false, ..figure() };
@@ -215,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_across_their_wrap() {
+    fn numbers_are_reported_across_their_wrap() {
         let feedback = ScreamFeedback { highest_sequence: 1, received: u32::MAX, ..figure() };
         assert_eq!(feedback.iter().last(), Some((65_505, true)));
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn a_written_message_is_read_back(
             (sender_ssrc, media_ssrc, time) in any::<(u32, u32, u32)>(),
             (highest_sequence, ecn_echo, source_quench, received) in any::<(u16, u8, bool, u32)>(),
         ) {
@@ -235,7 +237,7 @@ mod tests {
         }
 
         #[test]
-        fn any_content_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 4..64)) {
+        fn any_content_is_read_or_rejected(mut bytes in prop::collection::vec(any::<u8>(), 4..64)) {
             bytes.truncate(bytes.len() / 4 * 4);
             let length = (bytes.len() / 4 - 1) as u8;
             bytes[..4].copy_from_slice(&[0x9e, 205, 0, length]);
@@ -243,7 +245,7 @@ mod tests {
         }
 
         #[test]
-        fn the_clock_is_followed_over_its_wraps(start in 0_u64..1 << 32, steps in prop::collection::vec(0_u64..1 << 31, 0..50)) {
+        fn the_clock_is_unwrapped(start in 0_u64..1 << 32, steps in prop::collection::vec(0_u64..1 << 31, 0..50)) {
             let mut unwrapper = ReceptionTimeUnwrapper::new();
             let mut ticks = start;
             for step in std::iter::once(0).chain(steps) {

@@ -1,4 +1,5 @@
-//! When each packet of a transport arrived: transport-wide feedback (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
+//! Transport-wide feedback: arrival times of all packets of a transport
+//! (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
@@ -13,19 +14,20 @@ use crate::unwrapper::SequenceUnwrapper;
 pub(super) const FORMAT: u8 = 15;
 /// Base sequence, status count, reference time and feedback count.
 const FIXED_BYTES: usize = 8;
-/// What stands before the chunks, header included.
+/// Bytes before the chunks, header included.
 const BEFORE_CHUNKS_BYTES: usize = FEEDBACK_HEADER_BYTES + FIXED_BYTES;
 /// The unit of a delta (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1.5).
 const TICK_NANOS: u64 = 250_000;
-/// Units of a delta in one of the reference time, 64 ms (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
+/// Units of a delta per unit of the reference time, 64 ms (draft-holmer-rmcat-transport-wide-cc-extensions-01
+/// §3.1).
 pub(super) const TICKS_PER_REFERENCE: i64 = 256;
-/// What the reference time's 24 bits leave free of the 32 that an unwrapper follows.
+/// Difference between the 32 bits of an unwrapper and the 24 bits of the reference time.
 const FREE_BITS: u32 = 8;
-/// The most that the status count can say.
-pub(super) const MOST_STATUSES: usize = u16::MAX as usize;
+/// Maximum of the status count.
+pub(super) const MAX_STATUSES: usize = u16::MAX as usize;
 const WHAT: &str = "transport-wide feedback";
 
-/// Which packets of a transport arrived, and when.
+/// Arrival times of the packets of a transport.
 ///
 /// | bits | field |
 /// |---|---|
@@ -34,41 +36,43 @@ const WHAT: &str = "transport-wide feedback";
 /// | 16, 16 | base sequence number, packet status count |
 /// | 24, 8 | reference time in 64 ms, feedback packet count |
 /// | 16 each | chunks: run length, or a vector of statuses |
-/// | 8 or 16 each | deltas in 250 µs: unsigned where the status is 1, signed where it is 2 |
+/// | 8 or 16 each | deltas in 250 µs: unsigned if the status is 1, signed if it is 2 |
 /// | 0 to 24 | zeros up to a whole word |
 ///
 /// | chunk | bits |
 /// |---|---|
-/// | run length (§3.1.3) | `0`, status (2), how often (13) |
+/// | run length (§3.1.3) | `0`, status (2), run length (13) |
 /// | 14 statuses of one bit (§3.1.4) | `10`, received (1) each |
 /// | 7 statuses of two bits (§3.1.4) | `11`, status (2) each |
 ///
-/// Feedback without deltas, which [`FeedbackRequest::with_times`](crate::FeedbackRequest::with_times) may ask for, is
-/// refused as truncated: nothing in it tells the two apart.
+/// Feedback without deltas, which [`FeedbackRequest::with_times`](crate::FeedbackRequest::with_times) may
+/// request, is rejected as truncated, because the two forms cannot be distinguished.
 ///
-/// The value may be made by hand; [`TransportFeedbackEncoder`](super::TransportFeedbackEncoder) makes it of times of arrival.
+/// The value may be built directly; [`TransportFeedbackEncoder`](super::TransportFeedbackEncoder) builds it
+/// from arrival times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransportFeedback {
-    /// Who sends it.
+    /// SSRC of the sender of the feedback.
     pub sender_ssrc: u32,
-    /// A source of the media; any of those that share the transport.
+    /// A media source; any of those that share the transport.
     pub media_ssrc: u32,
-    /// The transport-wide sequence number of the first packet that is told of.
+    /// Transport-wide sequence number of the first reported packet.
     pub base_sequence: u16,
-    /// Where the arrivals are counted from: multiples of 64 ms on the receiver's clock, signed and modulo 2^24.
+    /// Time from which arrivals are counted: multiples of 64 ms on the receiver's clock, signed and modulo
+    /// 2^24.
     pub reference_time: i32,
-    /// One more for each feedback, modulo 2^8.
+    /// Number of the feedback message, modulo 2^8.
     pub feedback_count: u8,
-    /// One for each sequence number, `None` where the packet was not received: at most 65 535.
+    /// One entry per sequence number, at most 65 535; `None` if the packet was not received.
     pub packets: Vec<Option<ArrivalTicks>>,
 }
 
-/// When a packet arrived: ticks of 250 µs since the [reference time](TransportFeedback::reference_time).
+/// Arrival time of a packet: ticks of 250 µs since the [reference time](TransportFeedback::reference_time).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArrivalTicks(i32);
 
 impl ArrivalTicks {
-    /// So many ticks since the reference time.
+    /// From ticks since the reference time.
     #[inline]
     pub const fn new(ticks: i32) -> Self {
         Self(ticks)
@@ -80,20 +84,20 @@ impl ArrivalTicks {
         self.0
     }
 
-    /// The span from the reference time.
+    /// The time since the reference time.
     #[inline]
     pub const fn since_reference(self) -> TimeDelta {
         TimeDelta::from_micros(self.0 as i64 * 250)
     }
 }
 
-/// The tick nearest to a time on our clock, counted since the run began.
+/// The tick nearest to a local time, counted since the run started.
 pub(super) const fn nearest_tick(time: Timestamp) -> i64 {
     let nanos = time.as_nanos();
     (nanos / TICK_NANOS + if nanos % TICK_NANOS >= TICK_NANOS / 2 { 1 } else { 0 }) as i64
 }
 
-/// A reference time with the 24 bits that are written of it, as a signed number.
+/// A reference time limited to the 24 bits that are written, as a signed number.
 pub(super) const fn wrapped_reference(reference: i64) -> i32 {
     (reference << (32 + FREE_BITS) >> (32 + FREE_BITS)) as i32
 }
@@ -103,11 +107,11 @@ impl TransportFeedback {
     ///
     /// # Errors
     ///
-    /// [`RtcpError::Step`] where two neighbouring arrivals are 8.2 s or more apart, [`RtcpError::TooMany`] beyond 65 535
-    /// packets; nothing is appended.
+    /// [`RtcpError::Step`] if two consecutive arrivals are 8.2 s or more apart, [`RtcpError::TooMany`] beyond
+    /// 65 535 packets; nothing is appended.
     pub fn write(&self, buffer: &mut Vec<u8>) -> Result<(), RtcpError> {
         let found = self.packets.len();
-        let too_many = RtcpError::TooMany { what: "packet statuses", found, most: MOST_STATUSES };
+        let too_many = RtcpError::TooMany { what: "packet statuses", found, max: MAX_STATUSES };
         let count = u16::try_from(found).map_err(|_| too_many)?;
         frame::write(buffer, packet_type::TRANSPORT_FEEDBACK, FORMAT, |content| {
             content.extend(self.sender_ssrc.to_be_bytes());
@@ -132,7 +136,7 @@ impl TransportFeedback {
         })
     }
 
-    /// How far each arrival lies behind the one before it, the first behind the reference time.
+    /// Difference of each arrival to the previous one; of the first to the reference time.
     fn deltas(&self) -> impl Iterator<Item = Result<Option<i16>, RtcpError>> + '_ {
         let mut before = 0;
         self.packets.iter().map(move |packet| {
@@ -180,10 +184,11 @@ impl TransportFeedback {
     }
 }
 
-/// Makes sequence numbers and times of successive feedback 64 bits wide.
+/// Unwraps sequence numbers and times of successive feedback messages to 64 bits.
 ///
-/// Base sequence number and reference time are each taken as the one nearest to that of the feedback before, so that
-/// feedback may be lost, come late or twice. A packet that two of them tell of has the same number and time in both.
+/// Base sequence number and reference time are interpreted as the ones nearest to those of the previous
+/// message, so that messages may be lost, late or repeated. A packet that two messages report has the same
+/// number and time in both.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TransportFeedbackUnwrapper {
     sequence: SequenceUnwrapper,
@@ -191,21 +196,21 @@ pub struct TransportFeedbackUnwrapper {
 }
 
 impl TransportFeedbackUnwrapper {
-    /// The first sequence number will be taken as it is, and the first reference time as unsigned.
+    /// The first sequence number is taken without change, and the first reference time as unsigned.
     #[inline]
     pub const fn new() -> Self {
         Self { sequence: SequenceUnwrapper::new(), reference: SequenceUnwrapper::new() }
     }
 
-    /// Sequence numbers and times of arrival, on the receiver's clock less an unknown multiple of 12.4 days.
+    /// Sequence numbers and arrival times, on the receiver's clock minus an unknown multiple of 12.4 days.
     ///
-    /// `None` where numbers or times lie before zero: feedback on what was before the first one received, across a wrap. A
-    /// single arrival before zero is taken as zero.
+    /// `None` if numbers or times are before zero: feedback about packets before the first one received,
+    /// across a wrap. A single arrival before zero counts as zero.
     pub fn unwrap<'a>(
         &mut self,
         feedback: &'a TransportFeedback,
     ) -> Option<impl Iterator<Item = (u64, Option<PeerTimestamp>)> + use<'a>> {
-        // Both are tried on copies: what is refused leaves no trace.
+        // Work on copies, so that rejected feedback changes nothing.
         let mut tried = *self;
         let base = tried.sequence.unwrap_u16(feedback.base_sequence)?;
         let reference =
@@ -222,7 +227,7 @@ impl TransportFeedbackUnwrapper {
     }
 }
 
-/// The bytes of a packet with so many chunks and bytes of deltas.
+/// Length of a packet with this number of chunks and bytes of deltas.
 pub(super) const fn packet_bytes(chunks: usize, delta_bytes: usize) -> usize {
     (BEFORE_CHUNKS_BYTES + chunks * CHUNK_BYTES + delta_bytes).next_multiple_of(HEADER_BYTES)
 }

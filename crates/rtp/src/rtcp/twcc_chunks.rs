@@ -1,18 +1,19 @@
-//! Statuses packed into chunks of 16 bits (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1.2 to §3.1.4).
+//! Packet statuses in chunks of 16 bits (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1.2 to
+//! §3.1.4).
 
-/// A chunk.
+/// Length of a chunk.
 pub(super) const CHUNK_BYTES: usize = 2;
-/// The most that the 13 bits of a run count (§3.1.3).
-const MOST_RUN: usize = 0x1fff;
-/// Statuses of one bit in a vector (§3.1.4).
+/// Maximum of the 13-bit run length (§3.1.3).
+const MAX_RUN: usize = 0x1fff;
+/// Number of one-bit statuses in a vector (§3.1.4).
 const ONE_BIT_STATUSES: usize = 14;
-/// Statuses of two bits in a vector (§3.1.4).
+/// Number of two-bit statuses in a vector (§3.1.4).
 const TWO_BIT_STATUSES: usize = 7;
 const RUN_STATUS_SHIFT: u32 = 13;
 const ONE_BIT_VECTOR: u16 = 0x8000;
 const TWO_BIT_VECTOR: u16 = 0xc000;
 
-/// What is said of a packet (§3.1.1). The value 3 is reserved.
+/// Status of a packet (§3.1.1). The value 3 is reserved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Status {
     /// Not received.
@@ -30,14 +31,14 @@ impl Status {
         if u8::try_from(delta).is_ok() { Self::Small } else { Self::Large }
     }
 
-    /// The bytes of its delta.
+    /// Length of its delta in bytes.
     pub(super) const fn delta_bytes(self) -> usize {
         self as usize
     }
 }
 
-/// Splits the bytes behind the fixed fields into the chunks of `count` statuses and the deltas. Where there are too few chunks,
-/// all bytes but a last odd one are chunks.
+/// Splits the bytes after the fixed fields into the chunks of `count` statuses and the deltas. If there are
+/// too few chunks, all bytes except an odd last one are chunks.
 pub(super) fn split(bytes: &[u8], count: usize) -> (&[u8], &[u8]) {
     let (mut length, mut statuses) = (0, 0);
     for chunk in words(bytes) {
@@ -65,7 +66,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u16> {
 /// The number of statuses in a chunk.
 const fn chunk_length(chunk: u16) -> usize {
     if chunk & ONE_BIT_VECTOR == 0 {
-        chunk as usize & MOST_RUN
+        chunk as usize & MAX_RUN
     } else if chunk & TWO_BIT_VECTOR == ONE_BIT_VECTOR {
         ONE_BIT_STATUSES
     } else {
@@ -90,17 +91,17 @@ const fn status(chunk: u16, index: usize) -> Option<Status> {
     }
 }
 
-/// Takes statuses one by one, and gives a chunk whenever one is complete.
+/// Takes statuses one by one, and returns each chunk when it is complete.
 ///
-/// The statuses that wait are a run of equal ones, however long; or up to 14 that one bit each can tell; or up to 7. Once
-/// the next status fits none of these, they leave: as a run where they are one, as 14 of one bit where there are that many,
-/// else as 7 of two bits. libwebrtc decides in the same way, so its sizes are ours.
+/// The pending statuses are a run of equal ones of any length, or up to 14 that need one bit each, or up to
+/// 7. If the next status fits none of these, a chunk is written: a run if they are equal, 14 of one bit if
+/// there are that many, otherwise 7 of two bits. libwebrtc decides in the same way, so the sizes are equal.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StatusChunks {
-    /// The first of those that wait.
-    waiting: [Status; ONE_BIT_STATUSES],
+    /// The first pending statuses.
+    pending: [Status; ONE_BIT_STATUSES],
     count: usize,
-    /// Whether one of them is other than the first.
+    /// Whether any of them differs from the first.
     mixed: bool,
     large: bool,
     given: usize,
@@ -111,45 +112,45 @@ impl StatusChunks {
         Self::default()
     }
 
-    /// Takes the next status; gives the chunk that had to leave before it.
+    /// Takes the next status. Returns the chunk that had to be written before it.
     pub(super) fn push(&mut self, status: Status) -> Option<u16> {
         let chunk = (!self.fits(status)).then(|| self.give());
         self.add(status);
         chunk
     }
 
-    /// Gives the last chunk, if any status waits.
+    /// Returns the last chunk, if any status is pending.
     pub(super) fn finish(mut self) -> Option<u16> {
         (self.count > 0).then(|| {
             if self.mixed && self.count > TWO_BIT_STATUSES { self.one_bit_vector() } else { self.give() }
         })
     }
 
-    /// How many chunks there are so far, with the one that [`finish`](Self::finish) would give.
+    /// Number of chunks so far, including the one that [`finish`](Self::finish) would return.
     pub(super) const fn chunks(&self) -> usize {
         self.given + if self.count > 0 { 1 } else { 0 }
     }
 
     fn fits(&self, status: Status) -> bool {
-        let [first, ..] = self.waiting;
+        let [first, ..] = self.pending;
         self.count < TWO_BIT_STATUSES
             || self.count < ONE_BIT_STATUSES && !self.large && status != Status::Large
-            || self.count < MOST_RUN && !self.mixed && first == status
+            || self.count < MAX_RUN && !self.mixed && first == status
     }
 
     fn add(&mut self, status: Status) {
-        let [first, ..] = self.waiting;
+        let [first, ..] = self.pending;
         self.mixed |= self.count > 0 && status != first;
         self.large |= status == Status::Large;
-        if let Some(place) = self.waiting.get_mut(self.count) {
+        if let Some(place) = self.pending.get_mut(self.count) {
             *place = status;
         }
         self.count += 1;
     }
 
-    /// The chunk that is due, taken from what waits.
+    /// Writes a chunk from the pending statuses.
     fn give(&mut self) -> u16 {
-        let [first, ..] = self.waiting;
+        let [first, ..] = self.pending;
         if !self.mixed {
             let chunk = (first as u16) << RUN_STATUS_SHIFT | self.count as u16;
             *self = Self { given: self.given + 1, ..Self::default() };
@@ -174,9 +175,9 @@ impl StatusChunks {
         statuses.fold(0, |bits, status| bits << 1 | status as u16) | ONE_BIT_VECTOR
     }
 
-    /// Those that wait, of a run its first 14.
+    /// The pending statuses; of a run the first 14.
     fn statuses(&self) -> impl Iterator<Item = Status> {
-        self.waiting.into_iter().take(self.count)
+        self.pending.into_iter().take(self.count)
     }
 }
 
@@ -199,7 +200,7 @@ mod tests {
         parts.iter().flat_map(|(status, times)| std::iter::repeat_n(*status, *times)).collect()
     }
 
-    /// The examples in §3.1.3 and §3.1.4 that use no reserved value.
+    /// The examples of §3.1.3 and §3.1.4 without reserved values.
     #[test]
     fn the_draft_s_examples_are_written() {
         assert_eq!(chunks(&of(&[(Missing, 221)])), [0b0000_0000_1101_1101]);
@@ -216,20 +217,20 @@ mod tests {
     }
 
     #[test]
-    fn one_bit_is_enough_until_a_large_delta_comes() {
+    fn one_bit_suffices_until_a_large_delta() {
         assert_eq!(chunks(&of(&[(Small, 1), (Missing, 13)])), [0xa000]);
-        // Seven leave with two bits each; the eighth waits for the large one.
+        // Seven are written with two bits each; the eighth remains for the next chunk.
         let split = of(&[(Missing, 1), (Small, 7), (Large, 1)]);
         assert_eq!(chunks(&split), [0b1100_0101_0101_0101, 0b1101_1000_0000_0000]);
         // Fourteen are complete with one bit each.
         let whole = of(&[(Missing, 1), (Small, 13), (Large, 1)]);
         assert_eq!(chunks(&whole), [0b1001_1111_1111_1111, 0x4001]);
-        // A long run leaves as one, whatever follows.
+        // A long run is written as a run, whatever follows.
         assert_eq!(chunks(&of(&[(Small, 20), (Large, 1)])), [0x2014, 0x4001]);
     }
 
     #[test]
-    fn seven_with_a_large_delta_leave_together() {
+    fn seven_statuses_with_a_large_delta_share_a_chunk() {
         let full = of(&[(Small, 3), (Large, 4)]);
         assert_eq!(chunks(&full), [0b1101_0101_1010_1010]);
         let one_more = of(&[(Small, 3), (Large, 4), (Missing, 1)]);

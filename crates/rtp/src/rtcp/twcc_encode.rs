@@ -1,43 +1,44 @@
-//! From times of arrival to transport-wide feedback, in packets of a size.
+//! Encodes arrival times as transport-wide feedback in packets of limited size.
 
 use giusto_units::Timestamp;
 
 use super::{
     twcc::{
-        ArrivalTicks, MOST_STATUSES, TICKS_PER_REFERENCE, TransportFeedback, nearest_tick, packet_bytes,
+        ArrivalTicks, MAX_STATUSES, TICKS_PER_REFERENCE, TransportFeedback, nearest_tick, packet_bytes,
         wrapped_reference,
     },
     twcc_chunks::{Status, StatusChunks},
 };
 
-/// The longest gap before an arrival that feedback can show, half the sequence numbers: across more, nobody could tell old
-/// from new (libwebrtc keeps the same limit).
-const LONGEST_GAP: u64 = 1 << 15;
-/// A packet that takes any first arrival with any gap before it: five chunks and a delta.
-const LEAST_BYTES: usize = packet_bytes(5, 2);
+/// Maximum gap before an arrival, half of the sequence numbers: with a larger gap old and new numbers could
+/// not be distinguished (libwebrtc has the same limit).
+const MAX_GAP: u64 = 1 << 15;
+/// Length of a packet that can contain any first arrival with any gap before it: five chunks and a delta.
+const MIN_BYTES: usize = packet_bytes(5, 2);
 
-/// A packet that arrived.
+/// A received packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its transport-wide sequence number, made 64 bits wide.
+    /// Its transport-wide sequence number, unwrapped to 64 bits.
     pub sequence: u64,
-    /// When it arrived, on our clock.
+    /// Its arrival time on the local clock.
     pub at: Timestamp,
 }
 
-/// How far one feedback packet reached.
+/// Progress of one feedback packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Encoded {
-    /// How many of the arrivals were used up: told of, or left out as duplicates or as too early.
+    /// Number of arrivals processed: reported, or skipped as duplicates or as too early.
     pub arrivals: usize,
-    /// The sequence number behind the last that was told of: where the next feedback begins.
+    /// Sequence number after the last reported one: the start of the next feedback.
     pub next: u64,
 }
 
-/// Turns arrivals into [`TransportFeedback`].
+/// Encodes arrivals as [`TransportFeedback`].
 ///
-/// Times are rounded to the nearest 250 µs, so that errors do not add up along a packet. A feedback ends at its last arrival,
-/// and early where the next one would make it too large, lies 8.2 s or more from the one before it, or 32 768 numbers behind.
+/// Times are rounded to the nearest 250 µs, so that errors do not add up within a packet. A message ends at
+/// its last arrival. It ends early if the next arrival would make it too large, is 8.2 s or more from the
+/// previous one, or 32 768 numbers after it.
 ///
 /// # Example
 ///
@@ -57,22 +58,23 @@ pub struct Encoded {
 /// ```
 #[derive(Debug, Clone)]
 pub struct TransportFeedbackEncoder {
-    most_bytes: usize,
+    max_bytes: usize,
     feedback_count: u8,
 }
 
 impl TransportFeedbackEncoder {
-    /// Fills feedback whose packet takes at most `most_bytes` bytes, or 32 where that is less.
-    pub fn new(most_bytes: usize) -> Self {
-        Self { most_bytes: most_bytes.max(LEAST_BYTES), feedback_count: 0 }
+    /// An encoder for packets of at most `max_bytes` bytes, but no less than 32.
+    pub fn new(max_bytes: usize) -> Self {
+        Self { max_bytes: max_bytes.max(MIN_BYTES), feedback_count: 0 }
     }
 
-    /// Fills `feedback` with what arrived from sequence number `first` on, as much as fits; gives how far that is, or `None`
-    /// where nothing is to be told, which leaves `feedback` as it was. Its two sources stay as they are, and its memory is
-    /// used again.
+    /// Fills `feedback` with the arrivals from sequence number `first` on, as many as fit, and returns the
+    /// progress. Returns `None` if there is nothing to report, which leaves `feedback` unchanged. Its two
+    /// sources are kept, and its memory is reused.
     ///
-    /// `arrivals` are in order of their sequence numbers; of several with the same number the first one counts. Numbers below
-    /// `first` are passed over; to tell of a packet that came late, begin at its number again. Call again with the rest, and with [`next`](Encoded::next) as `first`, until nothing is left.
+    /// `arrivals` are in order of their sequence numbers; of several with the same number the first one
+    /// counts. Numbers below `first` are skipped. To report a late packet, start at its number again. Call
+    /// again with the remaining arrivals and with [`next`](Encoded::next) as `first` until none is left.
     pub fn encode(
         &mut self,
         first: u64,
@@ -81,7 +83,7 @@ impl TransportFeedbackEncoder {
     ) -> Option<Encoded> {
         let passed = arrivals.iter().take_while(|arrival| arrival.sequence < first).count();
         let start = arrivals.get(passed)?;
-        let base = if start.sequence - first < LONGEST_GAP { first } else { start.sequence };
+        let base = if start.sequence - first < MAX_GAP { first } else { start.sequence };
         let reference = nearest_tick(start.at).div_euclid(TICKS_PER_REFERENCE);
 
         feedback.packets.clear();
@@ -97,7 +99,7 @@ impl TransportFeedbackEncoder {
             let missing = arrival.sequence - next;
             let tick = nearest_tick(arrival.at);
             let Ok(delta) = i16::try_from(tick - before) else { break };
-            if missing >= LONGEST_GAP || arrival.sequence - base >= MOST_STATUSES as u64 {
+            if missing >= MAX_GAP || arrival.sequence - base >= MAX_STATUSES as u64 {
                 break;
             }
             let status = Status::of(delta);
@@ -106,7 +108,7 @@ impl TransportFeedbackEncoder {
                 tried.push(Status::Missing);
             }
             tried.push(status);
-            if packet_bytes(tried.chunks(), delta_bytes + status.delta_bytes()) > self.most_bytes {
+            if packet_bytes(tried.chunks(), delta_bytes + status.delta_bytes()) > self.max_bytes {
                 break;
             }
             chunks = tried;

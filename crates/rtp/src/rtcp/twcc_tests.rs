@@ -1,4 +1,4 @@
-//! Transport-wide feedback against what others wrote down.
+//! Tests of transport-wide feedback with published vectors.
 
 use proptest::prelude::*;
 use rtcp_types::{FciParser, RtcpPacketWriter, RtcpParseError, Twcc, TwccPacketStatus};
@@ -22,12 +22,12 @@ fn written(feedback: &TransportFeedback) -> Vec<u8> {
     bytes
 }
 
-/// Arrival by arrival the delta to the one before, in ticks.
+/// Difference of each arrival to the previous one, in ticks.
 fn deltas(feedback: &TransportFeedback) -> Vec<Option<i16>> {
     feedback.deltas().map(Result::unwrap).collect()
 }
 
-/// The same where two steps may be further apart than 16 bits.
+/// The same if two arrivals may be further apart than 16 bits.
 fn deltas_as_read(feedback: &TransportFeedback) -> Vec<Option<i32>> {
     let mut before = 0;
     let mut step = |arrival: &ArrivalTicks| arrival.ticks() - std::mem::replace(&mut before, arrival.ticks());
@@ -38,14 +38,14 @@ fn arrivals(of: &[(u64, u64)]) -> Vec<Arrival> {
     of.iter().map(|&(sequence, nanos)| Arrival { sequence, at: Timestamp::from_nanos(nanos) }).collect()
 }
 
-fn encode(arrivals: &[Arrival], most_bytes: usize) -> Vec<TransportFeedback> {
-    let mut encoder = TransportFeedbackEncoder::new(most_bytes);
+fn encode(arrivals: &[Arrival], max_bytes: usize) -> Vec<TransportFeedback> {
+    let mut encoder = TransportFeedbackEncoder::new(max_bytes);
     let (mut rest, mut first) = (arrivals, arrivals.first().map_or(0, |arrival| arrival.sequence));
     let mut all = Vec::new();
     let mut feedback = TransportFeedback::default();
     while let Some(encoded) = encoder.encode(first, rest, &mut feedback) {
         assert!(encoded.arrivals > 0 && encoded.next > first);
-        assert!(written(&feedback).len() <= most_bytes.max(32));
+        assert!(written(&feedback).len() <= max_bytes.max(32));
         (rest, first) = (&rest[encoded.arrivals..], encoded.next);
         all.push(feedback.clone());
     }
@@ -54,7 +54,7 @@ fn encode(arrivals: &[Arrival], most_bytes: usize) -> Vec<TransportFeedback> {
 
 /// The packets in `transport_layer_cc_test.rs` of webrtc-rs, which are those in `transport_layer_cc_test.go` of pion/rtcp.
 #[test]
-fn packets_are_read_as_webrtc_rs_and_pion_read_them() {
+fn packets_are_read_as_by_webrtc_rs_and_pion() {
     struct Case {
         bytes: &'static [u8],
         numbers: (u32, u32, u16, i32, u8),
@@ -94,7 +94,7 @@ fn packets_are_read_as_webrtc_rs_and_pion_read_them() {
                 Some(4_000),
             ],
         },
-        // Theirs ends in 3, which would be padding over the last delta; neither looks at it.
+        // Theirs ends in 3, which would be padding over the last delta; neither implementation checks it.
         Case {
             bytes: &[
                 0xaf, 0xcd, 0, 6, 0xfa, 0x17, 0xfa, 0x17, 0x19, 0x3d, 0xd8, 0xbb, 0, 1, 0, 0xe, 0x10, 0x63,
@@ -118,7 +118,7 @@ fn packets_are_read_as_webrtc_rs_and_pion_read_them() {
                 NONE,
             ],
         },
-        // The run of 48 goes on behind the nine packets that are counted.
+        // The run of 48 is longer than the nine packets that are counted.
         Case {
             bytes: &[
                 0xaf, 0xcd, 0, 7, 0x9b, 0x74, 0xf6, 0x1f, 0x93, 0x71, 0xdc, 0xbc, 0x85, 0x3c, 0, 9, 0x63,
@@ -158,10 +158,11 @@ fn packets_are_read_as_webrtc_rs_and_pion_read_them() {
     }
 }
 
-/// pion and webrtc-rs take the reserved status 3 for "received without a delta"; libwebrtc refuses it, and so do we. The bytes
-/// are an example of theirs, less its padding bit: with it the padding would cover a delta.
+/// pion and webrtc-rs interpret the reserved status 3 as "received without a delta"; libwebrtc rejects it,
+/// and so do we. The bytes are one of their examples without its padding bit, because the padding would cover
+/// a delta.
 #[test]
-fn the_reserved_status_is_refused() {
+fn the_reserved_status_is_rejected() {
     let bytes = [
         0x8f, 0xcd, 0, 6, 0xfa, 0x17, 0xfa, 0x17, 0x19, 0x3d, 0xd8, 0xbb, 1, 0x74, 0, 0xe, 0x45, 0xb1, 0x5a,
         0x40, 0xd8, 0, 0xf0, 0xff, 0xd0, 0, 0, 3,
@@ -169,9 +170,10 @@ fn the_reserved_status_is_refused() {
     assert_eq!(read(&bytes), Err(RtcpError::ReservedStatus));
 }
 
-/// The sequences and sizes in libwebrtc's `transport_feedback_unittest.cc`; by default one millisecond for each number.
+/// The sequences and sizes in libwebrtc's `transport_feedback_unittest.cc`; by default one millisecond per
+/// number.
 #[test]
-fn sizes_are_those_of_libwebrtc() {
+fn sizes_equal_those_of_libwebrtc() {
     let every = |ticks: u64, sequences: &[u64]| -> Vec<(u64, u64)> {
         sequences.iter().map(|sequence| (*sequence, sequence * ticks * TICK)).collect()
     };
@@ -205,14 +207,15 @@ fn sizes_are_those_of_libwebrtc() {
         assert_eq!(written(&all[0]).len(), bytes.next_multiple_of(4), "{name}");
         assert_eq!(read(&written(&all[0])).as_ref(), Ok(&all[0]), "{name}");
     }
-    // Large deltas throughout; the first one is small here, as its reference is always within 64 ms. Theirs is large too.
+    // Only large deltas. The first one is small here, because its reference is always within 64 ms; theirs is
+    // large too.
     let two_bits = encode(&arrivals(&every(256, &[1, 2, 6, 7])), 100_000);
     assert_eq!(written(&two_bits[0]).len(), (HEADER + 2 + 3 * 2 + 1).next_multiple_of(4));
     let two_chunks = encode(&arrivals(&every(256, &[1, 2, 6, 7, 8])), 100_000);
     assert_eq!(written(&two_chunks[0]).len(), (HEADER + 2 * 2 + 4 * 2 + 1).next_multiple_of(4));
 }
 
-/// `TransportFeedbackAliasing` of libwebrtc: a third of a tick each does not add up to an error.
+/// `TransportFeedbackAliasing` of libwebrtc: errors of a third of a tick do not add up.
 #[test]
 fn rounding_errors_do_not_add_up() {
     let times: Vec<_> = (0..100).map(|sequence| (sequence, sequence * TICK / 3)).collect();
@@ -223,20 +226,20 @@ fn rounding_errors_do_not_add_up() {
     }
 }
 
-/// `TransportFeedbackLimits` of libwebrtc: gaps, counts and steps that fit, and those that do not.
+/// `TransportFeedbackLimits` of libwebrtc: gaps, counts and steps at their limits.
 #[test]
-fn a_feedback_ends_where_its_fields_do() {
-    let told = |of: &[(u64, u64)]| -> Vec<usize> {
+fn feedback_ends_at_the_limits_of_its_fields() {
+    let counts = |of: &[(u64, u64)]| -> Vec<usize> {
         encode(&arrivals(of), 100_000).iter().map(|feedback| feedback.packets.len()).collect()
     };
-    assert_eq!(told(&[(0, 0), (0x8000, 0)]), [0x8001]);
-    assert_eq!(told(&[(0, 0), (0x8001, 0)]), [1, 1]);
-    assert_eq!(told(&[(0, 0), (0x8000, 0), (0xfffe, 0)]), [0xffff]);
-    assert_eq!(told(&[(0, 0), (0x8000, 0), (0xffff, 0)]), [0x8001, 0x7fff]);
-    assert_eq!(told(&[(0, 0), (1, 32_767 * TICK)]), [2]);
-    assert_eq!(told(&[(0, 0), (1, 32_768 * TICK)]), [1, 1]);
-    assert_eq!(told(&[(0, 32_768 * TICK), (1, 0)]), [2]);
-    assert_eq!(told(&[(0, 32_769 * TICK), (1, 0)]), [1, 1]);
+    assert_eq!(counts(&[(0, 0), (0x8000, 0)]), [0x8001]);
+    assert_eq!(counts(&[(0, 0), (0x8001, 0)]), [1, 1]);
+    assert_eq!(counts(&[(0, 0), (0x8000, 0), (0xfffe, 0)]), [0xffff]);
+    assert_eq!(counts(&[(0, 0), (0x8000, 0), (0xffff, 0)]), [0x8001, 0x7fff]);
+    assert_eq!(counts(&[(0, 0), (1, 32_767 * TICK)]), [2]);
+    assert_eq!(counts(&[(0, 0), (1, 32_768 * TICK)]), [1, 1]);
+    assert_eq!(counts(&[(0, 32_768 * TICK), (1, 0)]), [2]);
+    assert_eq!(counts(&[(0, 32_769 * TICK), (1, 0)]), [1, 1]);
 
     let apart = TransportFeedback {
         packets: vec![Some(ArrivalTicks(0)), None, Some(ArrivalTicks(32_768))],
@@ -245,17 +248,17 @@ fn a_feedback_ends_where_its_fields_do() {
     let mut buffer = vec![1];
     assert_eq!(apart.write(&mut buffer), Err(RtcpError::Step { ticks: 32_768 }));
     let many = TransportFeedback { packets: vec![None; 65_536], ..TransportFeedback::default() };
-    let most = 65_535;
+    let max = 65_535;
     assert_eq!(
         many.write(&mut buffer),
-        Err(RtcpError::TooMany { what: "packet statuses", found: 65_536, most })
+        Err(RtcpError::TooMany { what: "packet statuses", found: 65_536, max })
     );
     assert_eq!(buffer, [1]);
 }
 
-/// `SupportsMaximumNumberOfNegativeDeltas` of libwebrtc, at the extreme of our 32 bits.
+/// `SupportsMaximumNumberOfNegativeDeltas` of libwebrtc, at the limit of our 32 bits.
 #[test]
-fn the_largest_steps_are_read_in_full_number() {
+fn the_maximum_number_of_large_steps_is_read() {
     let mut ticks = 0;
     let packets = (0..65_535).map(|_| {
         ticks -= 32_768;
@@ -267,7 +270,7 @@ fn the_largest_steps_are_read_in_full_number() {
 
 /// `TransportFeedbackPadding` and its backwards compatibility in libwebrtc.
 #[test]
-fn padding_is_taken_with_its_bit_and_without() {
+fn padding_is_accepted_with_and_without_its_bit() {
     let feedback = encode(&arrivals(&[(0, 0)]), 1200).remove(0);
     let mut bytes = written(&feedback);
     assert_eq!(bytes[23], 0);
@@ -277,7 +280,7 @@ fn padding_is_taken_with_its_bit_and_without() {
     bytes.extend([0, 0, 0, 5]);
     bytes[3] += 1;
     assert_eq!(read(&bytes).as_ref(), Ok(&feedback));
-    // Padding over the delta, and over the chunk: both are missing then.
+    // Padding over the delta, and over the chunk: then both are missing.
     bytes[27] = 6;
     let truncated = |needed, found| RtcpError::Truncated { what: WHAT, needed, found };
     assert_eq!(read(&bytes), Err(truncated(11, 10)));
@@ -286,7 +289,7 @@ fn padding_is_taken_with_its_bit_and_without() {
 }
 
 #[test]
-fn duplicates_and_what_came_before_are_left_out() {
+fn duplicates_and_early_packets_are_skipped() {
     let at = |millis: u64| Timestamp::from_nanos(millis * 1_000_000);
     let arrivals = [
         Arrival { sequence: 3, at: at(1) },
@@ -309,9 +312,9 @@ fn duplicates_and_what_came_before_are_left_out() {
     assert_eq!(feedback.feedback_count, 1);
 }
 
-/// `BaseTimeIsConsistentAcrossMultiplePackets` of libwebrtc; and feedback that is late, doubled, or too old.
+/// `BaseTimeIsConsistentAcrossMultiplePackets` of libwebrtc; and feedback that is late, repeated, or too old.
 #[test]
-fn feedback_is_placed_in_time_over_wraps_and_reordering() {
+fn feedback_times_survive_wraps_and_reordering() {
     let feedback = |base_sequence, reference_time| TransportFeedback {
         base_sequence,
         reference_time,
@@ -349,7 +352,7 @@ fn any_packets() -> impl Strategy<Value = Vec<Option<i16>>> {
         |runs| {
             runs.into_iter()
                 .flat_map(|(delta, times)| std::iter::repeat_n(delta, times))
-                .take(MOST_STATUSES)
+                .take(MAX_STATUSES)
                 .collect()
         },
     )
@@ -358,9 +361,9 @@ fn any_packets() -> impl Strategy<Value = Vec<Option<i16>>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Also judged by a reader and writer that are not ours: `rtcp-types`.
+    /// Also verified with an independent reader and writer: `rtcp-types`.
     #[test]
-    fn what_is_written_is_read_back(
+    fn written_values_are_read_back(
         ssrcs: (u32, u32), base_sequence: u16, reference in -(1_i32 << 23)..1 << 23, feedback_count: u8, steps in any_packets(),
     ) {
         let mut ticks = 0;
@@ -385,15 +388,15 @@ proptest! {
             let expected = step.map_or(TwccPacketStatus::NotReceived, |delta| TwccPacketStatus::Received { delta });
             prop_assert_eq!(*status, expected);
         }
-        // Its writer needs as much room, or more.
+        // Its writer needs the same space or more.
         let statuses: Vec<_> = statuses.into_iter().map(|(_, status)| status).collect();
         let theirs = Twcc::builder(base_sequence, 0, feedback_count, &statuses, None).calculate_size().unwrap();
         prop_assert!(bytes.len() - FEEDBACK_HEADER_BYTES <= theirs);
     }
 
     #[test]
-    fn every_arrival_is_told_once_and_to_half_a_tick(
-        start in 0_u64..200_000, begin in 0_u64..1 << 52, most_bytes in 20_usize..1500,
+    fn every_arrival_is_reported_once_to_half_a_tick(
+        start in 0_u64..200_000, begin in 0_u64..1 << 52, max_bytes in 20_usize..1500,
         steps in prop::collection::vec(
             (prop_oneof![8 => 0_u64..3, 1 => 1_u64..70_000], prop_oneof![8 => -2_000_000_i64..70_000_000, 1 => -9_000_000_000_i64..9_000_000_000]),
             1..200,
@@ -406,28 +409,28 @@ proptest! {
             nanos = nanos.saturating_add_signed(step);
             sent.push((sequence, nanos));
         }
-        let feedback = encode(&arrivals(&sent), most_bytes);
+        let feedback = encode(&arrivals(&sent), max_bytes);
         sent.dedup_by_key(|(sequence, _)| *sequence);
 
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (count, feedback) in feedback.iter().enumerate() {
             prop_assert_eq!(feedback.feedback_count, count as u8);
             let read = read(&written(feedback)).unwrap();
             prop_assert!(matches!(read.packets.last(), Some(Some(_))));
-            // Each for itself: numbers and times are known but for whole wraps.
+            // Each message independently: numbers and times are known except for whole wraps.
             let unwrapped = TransportFeedbackUnwrapper::new().unwrap(&read).unwrap();
-            told.extend(unwrapped.filter_map(|(sequence, at)| Some((sequence, at?))));
+            reported.extend(unwrapped.filter_map(|(sequence, at)| Some((sequence, at?))));
         }
         let reference_period = 64_000_000 << 24;
-        prop_assert_eq!(told.len(), sent.len());
-        for ((sequence, at), (sent, nanos)) in told.iter().zip(&sent) {
+        prop_assert_eq!(reported.len(), sent.len());
+        for ((sequence, at), (sent, nanos)) in reported.iter().zip(&sent) {
             prop_assert_eq!(sequence % 65_536, sent % 65_536);
             let error = (at.as_nanos() + reference_period - nanos % reference_period) % reference_period;
             prop_assert!(error.min(reference_period - error) <= TICK / 2, "{} for {}", at.as_nanos(), nanos);
         }
     }
     #[test]
-    fn numbers_and_times_are_followed_over_many_wraps(
+    fn numbers_and_times_are_unwrapped_many_times(
         start in 0_u64..65_536, begin in 0_u64..1_000_000_000_000_000,
         steps in prop::collection::vec((1_u64..30_000, 0_u64..500_000_000_000_000), 1..100),
     ) {
@@ -439,20 +442,20 @@ proptest! {
             let arrival = Arrival { sequence, at: Timestamp::from_nanos(tick * TICK) };
             encoder.encode(sequence, &[arrival], &mut feedback).unwrap();
             let read = read(&written(&feedback)).unwrap();
-            let told = unwrapper.unwrap(&read).unwrap().next();
-            prop_assert_eq!(told, Some((sequence, Some(PeerTimestamp::from_nanos(tick * TICK)))));
+            let reported = unwrapper.unwrap(&read).unwrap().next();
+            prop_assert_eq!(reported, Some((sequence, Some(PeerTimestamp::from_nanos(tick * TICK)))));
         }
     }
 
-    /// `rtcp-types` reads the same bytes: statuses, deltas, or why not.
+    /// `rtcp-types` gives the same statuses, deltas or error for the same bytes.
     #[test]
-    fn random_bytes_are_read_as_another_reader_does(
+    fn random_bytes_are_read_as_by_another_reader(
         mut fci in prop::collection::vec(any::<u8>(), 8..64), count in 0_u16..40, run in 0_u16..12,
         shape in prop::collection::vec(0_u8..4, 0..6),
     ) {
         fci.resize(fci.len().next_multiple_of(4), 0);
         fci[2..4].copy_from_slice(&count.to_be_bytes());
-        // Random chunks are mostly runs that are too long: some become short ones, or vectors.
+        // Random chunks are mostly runs that are too long: some are changed to short ones or vectors.
         for (place, shape) in fci[8..].chunks_exact_mut(2).zip(shape) {
             match shape {
                 0 => place.copy_from_slice(&(u16::from(place[0] & 3) << 13 | run).to_be_bytes()),
@@ -480,7 +483,7 @@ proptest! {
                 prop_assert_eq!(ours.feedback_count, theirs.feedback_packet_count());
             }
             Err(RtcpParseError::TwccReservedPacketStatus) => prop_assert_eq!(ours, Err(RtcpError::ReservedStatus)),
-            // Statuses that no chunk holds, which only their iterator's length shows; and deltas that end early.
+            // Missing statuses, visible only in the length of its iterator; and truncated deltas.
             _ => prop_assert!(matches!(ours, Err(RtcpError::Truncated { .. })), "{:?}", ours),
         }
     }

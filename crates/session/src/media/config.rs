@@ -1,17 +1,18 @@
-//! The settings of a sender.
+//! Configuration of a sender.
 
 use giusto_congestion::{FeedbackKind, PacerSettings};
 use giusto_pace::media::PacerConfig;
 use giusto_units::{DataSize, Ecn, TimeDelta};
 
-/// The settings of a [`MediaSender`](super::MediaSender).
+/// Configuration of a [`MediaSender`](super::MediaSender).
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaSenderConfig {
     /// Its canonical name, CNAME (RFC 3550 §6.5.1). Default "giusto".
     pub cname: String,
-    /// The feedback that the far end sends, which decides the header extension of its packets. Default: transport-wide.
+    /// The feedback that the remote end sends, which determines the header extension of packets. Default:
+    /// transport-wide.
     pub feedback: FeedbackKind,
-    /// The constants of its pacer. Default: those of libwebrtc.
+    /// Configuration of its pacer. Default: that of libwebrtc.
     pub pacer: PacerConfig,
     /// Header bytes below RTP that count towards the rates. Default 28, UDP over IPv4.
     pub overhead: DataSize,
@@ -19,12 +20,13 @@ pub struct MediaSenderConfig {
     pub ecn: Ecn,
     /// The SSRC and the payload type of padding, which fills probes. Default: [`PADDING_SSRC`], [`PADDING_TYPE`].
     pub padding: (u32, u8),
-    /// Queues drain faster than the target if packets would wait longer than this on average. Default 2 s, as in libwebrtc
-    /// (`pacing_controller.cc`, `kMaxExpectedQueueLength`); `None`: never.
+    /// Queues are drained faster than the target if the mean queueing delay would exceed this. Default 2 s,
+    /// as in libwebrtc (`pacing_controller.cc`, `kMaxExpectedQueueLength`); `None`: never.
     pub queue_limit: Option<TimeDelta>,
-    /// Packets that have waited for longer than this are discarded, whatever
-    /// [`MediaStream::discard_after`](super::MediaStream::discard_after) says. Default 10 s, ours: a packet waits for so long only if
-    /// the window stays closed, or if nobody calls.
+    /// Maximum queueing delay of a packet, whatever
+    /// [`MediaStream::discard_after`](super::MediaStream::discard_after) says; older packets are discarded.
+    /// Default 10 s, chosen by us: a packet is delayed that long only if the window stays closed, or if the
+    /// caller makes no calls.
     pub discard_after: TimeDelta,
     /// The interval of its sender reports; at least 10 ms. Default 1 s, as libwebrtc does for video.
     pub report_interval: TimeDelta,
@@ -46,7 +48,7 @@ impl Default for MediaSenderConfig {
     }
 }
 
-/// The pacer constants for a controller's `settings`; the others are those of libwebrtc.
+/// The pacer configuration for a controller's `settings`; all other values are those of libwebrtc.
 pub const fn pacer_config(settings: PacerSettings) -> PacerConfig {
     PacerConfig { burst: settings.burst, ..PacerConfig::libwebrtc() }
 }

@@ -6,8 +6,8 @@ use super::payload::Payload;
 
 /// A datagram to be sent: an RTP packet, or compound RTCP.
 ///
-/// Its bytes are `head`, then `payload`: [`write_to`](Self::write_to) writes them for a socket. A simulation can carry the two
-/// parts as they are, so that a payload of zeros is never written out.
+/// Its bytes are `head` followed by `payload`: [`write_to`](Self::write_to) writes them for a socket. A
+/// simulation can use the two parts as they are, so that a payload of zeros is never written to memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Datagram {
     /// The RTP header with its extensions, or all of the RTCP.
@@ -19,7 +19,7 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// Compound RTCP, which is never ECN-capable here.
+    /// Compound RTCP. It is never sent as ECN-capable.
     pub(super) fn rtcp(head: Vec<u8>) -> Self {
         Self { head, payload: Payload::default(), ecn: Ecn::NotEct }
     }

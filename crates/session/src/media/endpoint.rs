@@ -14,9 +14,10 @@ use super::{
 
 /// One end of a media session: it sends, receives, or both.
 ///
-/// After each `handle_` call, ask [`poll_transmit`](Self::poll_transmit) until it gives nothing more, then
-/// [`poll_timeout`](Self::poll_timeout); after [`handle_timeout`](Self::handle_timeout) that lies in the future. Calls in any order are safe, time that runs backwards
-/// counts as no time, a repeated call does no harm, and each call does bounded work.
+/// After each `handle_` call, call [`poll_transmit`](Self::poll_transmit) until it returns `None`, then
+/// [`poll_timeout`](Self::poll_timeout); after [`handle_timeout`](Self::handle_timeout) that time is in the
+/// future. Calls in any order are safe, time that runs backwards counts as no time, a repeated call is
+/// harmless, and each call does bounded work.
 #[derive(Debug)]
 pub struct MediaEndpoint {
     sender: Option<MediaSender>,
@@ -30,17 +31,17 @@ impl MediaEndpoint {
         Self { sender, receiver, damaged: 0 }
     }
 
-    /// The half that sends.
+    /// The sending half.
     pub fn sender(&self) -> Option<&MediaSender> {
         self.sender.as_ref()
     }
 
-    /// The half that sends.
+    /// The sending half.
     pub fn sender_mut(&mut self) -> Option<&mut MediaSender> {
         self.sender.as_mut()
     }
 
-    /// The half that receives.
+    /// The receiving half.
     pub fn receiver(&self) -> Option<&MediaReceiver> {
         self.receiver.as_ref()
     }
@@ -50,14 +51,15 @@ impl MediaEndpoint {
         self.damaged
     }
 
-    /// A datagram came, with its ECN codepoint.
+    /// Handles a received datagram with its ECN codepoint.
     ///
     /// It is RTCP if its second byte is 192 to 223 (RFC 5761 §4), otherwise RTP.
     pub fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8], ecn: Ecn) {
         self.handle_parts(now, bytes, &Payload::default(), ecn);
     }
 
-    /// The same, with the two parts of a [`Datagram`] apart: the payload is not copied.
+    /// Like `handle_datagram`, with the two parts of a [`Datagram`] passed separately: the payload is not
+    /// copied.
     pub fn handle_parts(&mut self, now: Timestamp, head: &[u8], payload: &Payload, ecn: Ecn) {
         if !matches!(head.get(1), Some(192..=223)) {
             if let Some(receiver) = &mut self.receiver {
@@ -83,7 +85,7 @@ impl MediaEndpoint {
         }
     }
 
-    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come.
+    /// Handles the deadline of [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Timestamp) {
         if let Some(sender) = &mut self.sender {
             sender.handle_timeout(now);
@@ -93,36 +95,36 @@ impl MediaEndpoint {
         }
     }
 
-    /// Asks the sender whether the next frame of a stream should be encoded: see [`MediaSender::wants_frame`].
+    /// Returns whether the next frame of a stream should be encoded: see [`MediaSender::wants_frame`].
     pub fn wants_frame(&mut self, now: Timestamp, stream: usize) -> bool {
         self.sender.as_mut().is_some_and(|sender| sender.wants_frame(now, stream))
     }
 
-    /// Gives an encoded frame to the sender: see [`MediaSender::push_frame`].
+    /// Passes an encoded frame to the sender: see [`MediaSender::push_frame`].
     ///
     /// # Errors
     ///
-    /// [`FrameError`] says why the frame was not taken.
+    /// [`FrameError`] if the frame is not accepted.
     pub fn push_frame(&mut self, now: Timestamp, stream: usize, frame: Frame) -> Result<(), FrameError> {
         let sender = self.sender.as_mut().ok_or(FrameError::NoStream(stream))?;
         sender.push_frame(now, stream, frame)
     }
 
-    /// Counts a frame that was not wanted: see [`MediaSender::skip_frame`].
+    /// Counts a skipped frame: see [`MediaSender::skip_frame`].
     pub fn skip_frame(&mut self, now: Timestamp, stream: usize) {
         if let Some(sender) = &mut self.sender {
             sender.skip_frame(now, stream);
         }
     }
 
-    /// Says that the encoder of a stream pauses or continues: see [`MediaSender::set_paused`].
+    /// Pauses or resumes the encoder of a stream: see [`MediaSender::set_paused`].
     pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
         if let Some(sender) = &mut self.sender {
             sender.set_paused(now, stream, paused);
         }
     }
 
-    /// Ends the media that it sends, with a BYE.
+    /// Stops sending media, with a BYE.
     pub fn stop(&mut self, now: Timestamp) {
         if let Some(sender) = &mut self.sender {
             sender.stop(now);
@@ -135,7 +137,7 @@ impl MediaEndpoint {
         media.or_else(|| self.receiver.as_mut()?.poll_transmit(now))
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted next.
+    /// Time at which [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let sender = self.sender.as_ref().and_then(MediaSender::poll_timeout);
         let receiver = self.receiver.as_ref().and_then(MediaReceiver::poll_timeout);

@@ -7,9 +7,9 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::payload::Payload;
 
-/// Events that are kept until somebody takes them; beyond that the oldest are dropped. Ours.
+/// Maximum number of queued events; beyond that the oldest are dropped. Chosen by us.
 const MAX_EVENTS: usize = 4096;
-/// Bytes of frames that are kept until somebody takes them; beyond that the oldest events are dropped. Ours.
+/// Maximum size of the frames in queued events; beyond that the oldest events are dropped. Chosen by us.
 const MAX_EVENT_SIZE: DataSize = DataSize::from_bytes(32_000_000);
 
 /// An event of an endpoint.
@@ -18,16 +18,16 @@ const MAX_EVENT_SIZE: DataSize = DataSize::from_bytes(32_000_000);
 pub enum MediaEvent {
     /// The controller has made a decision.
     Decided(Decision),
-    /// A frame has arrived whole.
+    /// A complete frame has arrived.
     Frame(FrameArrival),
-    /// The far end has ended a source with a BYE.
+    /// The remote end has ended a source with a BYE.
     Ended {
         /// Its synchronisation source.
         ssrc: u32,
     },
     /// The encoder of a stream should produce this rate from now on.
     Target {
-        /// The place of the stream among the sender's.
+        /// Index of the stream at the sender.
         stream: usize,
         /// The target rate, headers not included.
         rate: DataRate,
@@ -36,7 +36,7 @@ pub enum MediaEvent {
     },
     /// The next frame of a stream should be a key frame.
     KeyFrameWanted {
-        /// The place of the stream among the sender's.
+        /// Index of the stream at the sender.
         stream: usize,
         /// The time of the request.
         at: Timestamp,
@@ -49,7 +49,7 @@ pub enum MediaEvent {
         /// The time at which the frame was due.
         at: Timestamp,
     },
-    /// Packets were discarded before they were sent, because they had waited for too long
+    /// Packets were discarded before they were sent, because their queueing delay was too long
     /// ([`MediaStream::discard_after`](super::MediaStream::discard_after)).
     Discarded {
         /// The stream's synchronisation source.
@@ -61,37 +61,38 @@ pub enum MediaEvent {
     },
 }
 
-/// A frame that arrived whole.
+/// A complete frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameArrival {
     /// Its synchronisation source.
     pub ssrc: u32,
-    /// The sequence number of its first packet, without wraps: later frames of a source have higher numbers. Frames come out as
-    /// they become whole, which is not always in this order.
+    /// The unwrapped sequence number of its first packet: later frames of a source have higher numbers.
+    /// Frames are returned when they are complete, which is not always in this order.
     pub sequence: u64,
     /// Its RTP timestamp.
     pub rtp_timestamp: u32,
-    /// When the last of its packets arrived.
+    /// Arrival time of its last packet.
     pub at: Timestamp,
-    /// From its capture until then, by the clocks of both ends (the sender's is in its reports, RFC 3550 §6.4.1); `None` before
-    /// the first report. If the clocks are not synchronised, only its changes mean something.
+    /// Frame delay: from its capture to `at`, on the clocks of both ends (the sender's is in its reports, RFC
+    /// 3550 §6.4.1); `None` before the first report. If the clocks are not synchronised, only its changes are
+    /// meaningful.
     pub delay: Option<TimeDelta>,
-    /// The number of packets it came in.
+    /// Number of its packets.
     pub packets: u64,
     /// Its bytes.
     pub payload: Payload,
 }
 
-/// Events that nobody has taken yet.
+/// Queue of events.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     queue: VecDeque<MediaEvent>,
-    /// Bytes of the frames among them.
+    /// Size of the frames in the queue.
     size: DataSize,
 }
 
 impl Events {
-    pub(super) fn tell(&mut self, event: MediaEvent) {
+    pub(super) fn push(&mut self, event: MediaEvent) {
         self.size += Self::size_of(&event);
         self.queue.push_back(event);
         while self.queue.len() > 1 && (self.queue.len() > MAX_EVENTS || self.size > MAX_EVENT_SIZE) {

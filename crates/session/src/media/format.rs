@@ -1,13 +1,13 @@
-//! Payload types, and how packets make frames.
+//! Payload types, and how frames are divided into packets.
 
 /// The meaning of a payload type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadFormat {
     /// The payload type.
     pub payload_type: u8,
-    /// Ticks of its RTP timestamp per second; `None`: learnt from two sender reports.
+    /// Ticks of its RTP timestamp per second; `None`: determined from two sender reports.
     pub clock_rate: Option<u32>,
-    /// How its packets make frames.
+    /// How its frames are divided into packets.
     pub framing: Framing,
 }
 
@@ -22,13 +22,13 @@ impl PayloadFormat {
         Self { payload_type, clock_rate: Some(clock_rate), framing: Framing::Packet }
     }
 
-    /// Padding, which fills the path in place of media.
+    /// Padding, which replaces media on the path.
     pub const fn padding(payload_type: u8) -> Self {
-        Self { payload_type, clock_rate: None, framing: Framing::Nothing }
+        Self { payload_type, clock_rate: None, framing: Framing::None }
     }
 }
 
-/// How packets make frames.
+/// How frames are divided into packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Framing {
     /// All packets of one timestamp, up to the one with the marker (RFC 3551 §5): video. Default.
@@ -37,5 +37,5 @@ pub enum Framing {
     /// Each packet is a frame: audio.
     Packet,
     /// There are no frames: padding.
-    Nothing,
+    None,
 }

@@ -1,37 +1,37 @@
-//! An encoded frame on its way into the session.
+//! Encoded frames as input of the session.
 
 use giusto_units::{DataSize, Timestamp};
 
 use super::payload::Payload;
 
-/// The largest frame. Ours: eight times the largest of RFC 8593 §6.2.1.
+/// Maximum size of a frame. Chosen by us: eight times the largest of RFC 8593 §6.2.1.
 pub const MAX_FRAME_SIZE: DataSize = DataSize::from_bytes(8_000_000);
 
-/// An encoded frame: a picture of video, or one packet time of audio.
+/// An encoded frame: a video frame, or one packet time of audio.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// When it was captured.
+    /// Capture time.
     pub captured: Timestamp,
-    /// The capture time on the stream's RTP clock, from any origin; it wraps. It must differ from that of the frame before. The
-    /// sender adds the stream's random offset.
+    /// Capture time on the stream's RTP clock, with any origin; it wraps. It must differ from that of the
+    /// previous frame. The sender adds the stream's random offset.
     pub media_timestamp: u32,
     /// Its bytes, at least one.
     pub payload: Payload,
-    /// Whether a decoder can begin with it.
+    /// Whether decoding can start with it (key frame).
     pub key: bool,
 }
 
-/// Why a frame was not taken.
+/// Error of pushing a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
     /// The sender has no such stream.
-    #[error("no stream number {0}: streams count from 0 in the order in which the sender was given them")]
+    #[error("no stream {0}: streams are numbered from 0 in their order at the sender")]
     NoStream(usize),
     /// The frame has no bytes.
     #[error("the frame is empty: push at least 1 B")]
     Empty,
-    /// The frame is larger than its stream can carry.
+    /// The frame exceeds the maximum size.
     #[error("a frame of {size} does not fit: push at most {max}")]
     TooLarge {
         /// Its size.

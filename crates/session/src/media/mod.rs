@@ -1,7 +1,8 @@
 //! An adaptive media session over RTP and RTCP.
 //!
-//! A [`MediaEndpoint`] sends media, receives media, or both, over one transport (RTP and RTCP share it, RFC 5761). It has no
-//! clock and no socket: frames, datagrams and times go in, datagrams, frames and events come out.
+//! A [`MediaEndpoint`] sends media, receives media, or both, over one transport (RTP and RTCP share it, RFC
+//! 5761). It has no clock and no socket. Its inputs are frames, datagrams and times; its outputs are
+//! datagrams, frames and events.
 //!
 //! ```text
 //!   MediaSender                                                      MediaReceiver
@@ -17,41 +18,44 @@
 //!
 //! # Frames
 //!
-//! The caller pushes each encoded frame with [`MediaSender::push_frame`]. The far end gives it back whole, byte for byte and once,
-//! as [`MediaEvent::Frame`]. The sender tells the caller's encoder what to do:
+//! The caller pushes each encoded frame with [`MediaSender::push_frame`]. The remote end returns each
+//! complete frame once, with the same bytes, as [`MediaEvent::Frame`]. The sender controls the caller's
+//! encoder:
 //!
 //! | to the encoder | event | getter |
 //! |---|---|---|
 //! | produce this rate | [`MediaEvent::Target`] | [`MediaSender::stream_target`] |
-//! | skip the next frame | – | [`MediaSender::wants_frame`], asked before each frame |
+//! | skip the next frame | – | [`MediaSender::wants_frame`], called before each frame |
 //! | make the next frame a key frame | [`MediaEvent::KeyFrameWanted`] | [`MediaSender::wants_key_frame`] |
 //!
 //! # Several streams
 //!
-//! A sender follows Figure 2 of draft-johansson-rmcat-scream-cc-00 with every controller:
+//! A sender implements Figure 2 of draft-johansson-rmcat-scream-cc-00 with every controller:
 //!
 //! | in the figure | here |
 //! |---|---|
 //! | rate control (1), one for each source | the controller's own for each stream, if it has one; otherwise its target is divided by [priority](MediaStream::priority), and what a stream cannot use goes to the others |
-//! | queue of RTP packets (2), one for each source | the same; the controller is told (4) the size and age of all queues together and of each queue |
-//! | frames are skipped (3) | [`MediaStream::skip_after`]: no frame is wanted while the stream's oldest packet is older |
-//! | old frames are discarded (§3.3) | [`MediaStream::discard_after`]: when a packet is too old, the whole queue of its stream is discarded and a key frame is wanted. Sequence numbers are given to packets as they leave, so the receiver sees no loss |
+//! | queue of RTP packets (2), one for each source | the same; (4): the controller gets the size and age of all queues together and of each queue |
+//! | frames are skipped (3) | [`MediaStream::skip_after`]: frames are skipped while the stream's oldest packet is older |
+//! | old frames are discarded (§3.3) | [`MediaStream::discard_after`]: when a packet is too old, the whole queue of its stream is discarded and a key frame is requested. Sequence numbers are given to packets as they leave, so the receiver sees no loss |
 //! | priority order or round robin (5) | weighted round robin by credit (RFC 8298 §4.1.2.8); the weights are the priorities |
 //! | transmission scheduler, congestion window (6, 8) | one [pacer](giusto_pace::media::Pacer) with one window |
-//! | audio may bypass the window | [`MediaStream::paced`] is false: the packets do not wait, but count as sent, as in flight, and against the pacer's budget |
+//! | audio may bypass the window | [`MediaStream::paced`] is false: the packets are not paced, but count as sent, as in flight, and for the pacer's debt |
 //!
-//! A paused stream leaves its share to the others; its queue still drains. [`MediaSender::figures`], [`MediaEvent::Skipped`] and
-//! [`MediaEvent::Discarded`] report what happened to each stream.
+//! The rate of a paused stream goes to the others; its queue is still sent. [`MediaSender::figures`],
+//! [`MediaEvent::Skipped`] and [`MediaEvent::Discarded`] report what happened to each stream.
 //!
 //! # On the wire
 //!
-//! A [`Datagram`] is an RTP packet (header, extension, payload) or compound RTCP. The payload of a packet is a part of a frame,
-//! without a payload header. These rules make frames of any bytes come out whole:
+//! A [`Datagram`] is an RTP packet (header, extension, payload) or compound RTCP. The payload of a packet is
+//! a part of a frame, without a payload header. These rules allow frames of arbitrary bytes to be
+//! reassembled:
 //!
 //! 1. All packets of a frame have its RTP timestamp and consecutive sequence numbers. With [`Framing::Marker`], the last has the
 //!    RTP marker (RFC 3551 §5); with [`Framing::Packet`], each packet is a frame.
-//! 2. A packet is the first of its frame if the packet before it in sequence is of another frame. So the receiver knows where a
-//!    frame begins only if it has received the last packet of the frame before.
+//! 2. A packet is the first of its frame if the packet before it in sequence belongs to another frame. The
+//!    receiver therefore knows the start of a frame only if it has received the last packet of the previous
+//!    frame.
 //! 3. The first sequence number of a stream is the lower 16 bits of the RTP timestamp of its first packet, which is random
 //!    (RFC 3550 §5.1). So the receiver recognises the first packet of a stream, and drops the first frame if that packet is lost.
 //!

@@ -1,4 +1,4 @@
-//! Cuts frames into packets.
+//! Divides frames into packets.
 //!
 //! # Example
 //!
@@ -13,22 +13,23 @@
 
 use giusto_units::DataSize;
 
-/// The default maximum payload: with the headers of RTP, UDP, IPv6 and some extensions it stays below the 1280 bytes that every
-/// IPv6 path carries (RFC 8200 §5).
+/// The default maximum payload: with the headers of RTP, UDP, IPv6 and some extensions it stays below the
+/// 1280 bytes that every IPv6 path supports (RFC 8200 §5).
 pub const DEFAULT_MAX_PAYLOAD: DataSize = DataSize::from_bytes(1200);
 
-/// How a frame is cut.
+/// How a frame is divided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cut {
-    /// As few packets as possible, of sizes that differ by at most one byte; the larger ones last, as in libwebrtc.
+    /// As few packets as possible, with sizes that differ by at most one byte. The larger ones come last, as
+    /// in libwebrtc.
     #[default]
     Even,
     /// Full packets, and the remainder in the last one.
     Fill,
 }
 
-/// Cuts frames into packets.
+/// Divides frames into packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packetizer {
     max_payload: DataSize,
@@ -53,22 +54,22 @@ impl Packetizer {
         self.max_payload
     }
 
-    /// The pieces of a frame of `size`, first to last. A frame without bytes has none.
+    /// The pieces of a frame of `size`, in order. A frame without bytes has none.
     pub fn pieces(&self, size: DataSize) -> Pieces {
-        let (total, most) = (size.as_bytes(), self.max_payload.as_bytes());
-        let count = total.div_ceil(most);
+        let (total, max) = (size.as_bytes(), self.max_payload.as_bytes());
+        let count = total.div_ceil(max);
         let (smaller, larger) = match self.cut {
             Cut::Even => (total.checked_div(count).unwrap_or(0), total.checked_rem(count).unwrap_or(0)),
-            Cut::Fill => (most, 0),
+            Cut::Fill => (max, 0),
         };
         Pieces { left: count, offset: 0, total, smaller, larger }
     }
 }
 
-/// The part of a frame that one packet carries.
+/// The part of a frame in one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it begins in its frame, in bytes.
+    /// Its position in the frame, in bytes.
     pub offset: u64,
     /// Its size; never zero.
     pub size: DataSize,
@@ -79,11 +80,11 @@ pub struct Piece {
 /// The pieces of one frame.
 #[derive(Debug, Clone)]
 pub struct Pieces {
-    /// Pieces still to come.
+    /// Number of pieces left.
     left: u64,
     offset: u64,
     total: u64,
-    /// The size of all pieces but the last `larger` ones, which have one byte more.
+    /// The size of all pieces except the last `larger` ones, which have one byte more.
     smaller: u64,
     larger: u64,
 }
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_cut_evenly_or_filled() {
+    fn frames_are_divided_evenly_or_filled() {
         assert_eq!(sizes(1200, Cut::Even), [1200]);
         assert_eq!(sizes(1201, Cut::Even), [600, 601]);
         assert_eq!(sizes(3500, Cut::Even), [1166, 1167, 1167]);
@@ -133,16 +134,16 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_cover_the_frame_and_the_last_is_marked(
-            bytes in 1_u64..200_000, most in 1_u64..3000, fill: bool,
+            bytes in 1_u64..200_000, max in 1_u64..3000, fill: bool,
         ) {
             let cut = if fill { Cut::Fill } else { Cut::Even };
-            let pieces = Packetizer::new(DataSize::from_bytes(most), cut).unwrap().pieces(DataSize::from_bytes(bytes));
-            let (told, pieces) = (pieces.len(), pieces.collect::<Vec<_>>());
+            let pieces = Packetizer::new(DataSize::from_bytes(max), cut).unwrap().pieces(DataSize::from_bytes(bytes));
+            let (announced, pieces) = (pieces.len(), pieces.collect::<Vec<_>>());
             let sizes: Vec<_> = pieces.iter().map(|piece| piece.size.as_bytes()).collect();
             let (smallest, largest) = (*sizes.iter().min().unwrap(), *sizes.iter().max().unwrap());
             prop_assert_eq!(sizes.iter().sum::<u64>(), bytes);
-            prop_assert!(smallest > 0 && largest <= most);
-            prop_assert_eq!((told, sizes.len() as u64), (sizes.len(), bytes.div_ceil(most)));
+            prop_assert!(smallest > 0 && largest <= max);
+            prop_assert_eq!((announced, sizes.len() as u64), (sizes.len(), bytes.div_ceil(max)));
             let mut end = 0;
             for piece in &pieces {
                 prop_assert_eq!(piece.offset, end);
@@ -150,7 +151,7 @@ mod tests {
                 prop_assert_eq!(piece.last, end == bytes);
             }
             if fill {
-                prop_assert!(sizes.iter().rev().skip(1).all(|&size| size == most));
+                prop_assert!(sizes.iter().rev().skip(1).all(|&size| size == max));
             } else {
                 prop_assert!(largest - smallest <= 1 && sizes.is_sorted());
             }

@@ -1,13 +1,14 @@
-//! Bytes of media that are cheap to copy.
+//! Media bytes that are cheap to copy.
 
 use std::{fmt, ops::Range, sync::Arc};
 
 use giusto_units::DataSize;
 
-/// Bytes of media: shared bytes, or a number of zeros that takes no memory.
+/// Media bytes: shared bytes, or a number of zeros that takes no memory.
 ///
-/// Copies and parts share the bytes. Zeros are for simulations, where only the size of media matters: the session treats them
-/// like any other bytes, and they are written out only by [`write_to`](Self::write_to) and [`to_vec`](Self::to_vec).
+/// Copies and parts share the bytes. Zeros are for simulations, where only the size of media matters. The
+/// session treats them like other bytes; only [`write_to`](Self::write_to) and [`to_vec`](Self::to_vec) write
+/// them to memory.
 ///
 /// # Example
 ///
@@ -28,27 +29,27 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// `size` bytes that are all zero; at most 4 GiB less one.
+    /// `size` zero bytes; at most 4 GiB minus one.
     pub fn zeros(size: DataSize) -> Self {
         Self { bytes: None, from: 0, to: u32::try_from(size.as_bytes()).unwrap_or(u32::MAX) }
     }
 
-    /// How many bytes.
+    /// Number of bytes.
     pub const fn len(&self) -> usize {
         (self.to - self.from) as usize
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many bytes, as a size.
+    /// Number of bytes, as a size.
     pub const fn size(&self) -> DataSize {
         DataSize::from_bytes(self.len() as u64)
     }
 
-    /// The part at `range`, which is shortened to what there is. Nothing is copied.
+    /// The part at `range`, limited to the available bytes. No bytes are copied.
     #[must_use]
     pub fn part(&self, range: Range<usize>) -> Self {
         let place = |offset: usize| {
@@ -60,7 +61,7 @@ impl Payload {
         Self { bytes: self.bytes.clone(), from, to }
     }
 
-    /// The bytes in memory; `None` for zeros that are not.
+    /// The bytes in memory; `None` for zeros that are not in memory.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         self.bytes.as_deref().map(|bytes| bytes.get(self.from as usize..self.to as usize).unwrap_or_default())
     }
@@ -80,7 +81,7 @@ impl Payload {
         bytes
     }
 
-    /// `pieces` one after the other. Copies them, unless there is only one or all are zeros.
+    /// Joins `pieces` in order. Copies them, unless there is only one or all are zeros.
     pub(super) fn joined<'a>(mut pieces: impl Iterator<Item = &'a Self> + Clone) -> Self {
         let len: usize = pieces.clone().map(Self::len).sum();
         if pieces.clone().all(|piece| piece.bytes.is_none()) {
@@ -95,7 +96,7 @@ impl Payload {
     }
 }
 
-/// Bytes beyond 4 GiB less one are left out.
+/// Bytes beyond 4 GiB minus one are dropped.
 impl From<Vec<u8>> for Payload {
     fn from(bytes: Vec<u8>) -> Self {
         let to = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -103,7 +104,7 @@ impl From<Vec<u8>> for Payload {
     }
 }
 
-/// Bytes beyond 4 GiB less one are left out.
+/// Bytes beyond 4 GiB minus one are dropped.
 impl From<&[u8]> for Payload {
     fn from(bytes: &[u8]) -> Self {
         let to = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -111,7 +112,7 @@ impl From<&[u8]> for Payload {
     }
 }
 
-/// Equal if the bytes are, zeros in memory or not.
+/// Compares bytes, whether zeros are in memory or not.
 impl PartialEq for Payload {
     fn eq(&self, other: &Self) -> bool {
         let zeros = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_cut_and_joined_to_the_byte() {
+    fn parts_are_divided_and_joined_exactly() {
         let whole = Payload::from(vec![1, 2, 3, 4, 5]);
         let (head, tail) = (whole.part(0..2), whole.part(2..100));
         assert_eq!((head.len(), tail.to_vec()), (2, vec![3, 4, 5]));
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_joined_without_memory_and_equal_zero_bytes() {
+    fn joined_zeros_take_no_memory_and_equal_zero_bytes() {
         let zeros = Payload::zeros(DataSize::from_bytes(3));
         let more = Payload::joined([&zeros, &zeros].into_iter());
         assert_eq!((more.as_bytes(), more.to_vec()), (None, vec![0; 6]));

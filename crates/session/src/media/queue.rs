@@ -1,4 +1,4 @@
-//! Packets that wait to be sent.
+//! Queues of packets to send.
 
 use std::collections::VecDeque;
 
@@ -7,39 +7,39 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::payload::Payload;
 
-/// A packet that waits to be sent.
+/// A queued packet.
 #[derive(Debug, Clone)]
-pub(super) struct Waiting {
-    /// The place of its stream.
+pub(super) struct QueuedPacket {
+    /// Index of its stream.
     pub(super) stream: usize,
     /// The media timestamp of its frame.
     pub(super) media_timestamp: u32,
     pub(super) payload: Payload,
     /// Whether it has the RTP marker.
     pub(super) marker: bool,
-    /// When its frame was pushed.
+    /// Time at which its frame was pushed.
     pub(super) since: Timestamp,
-    /// Its size as the pacer counts it, headers included.
+    /// Its size for the pacer, headers included.
     pub(super) size: DataSize,
 }
 
-/// Packets of one stream, first in, first out.
+/// The packets of one stream, first in, first out.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SendQueue {
-    packets: VecDeque<Waiting>,
+    packets: VecDeque<QueuedPacket>,
     size: DataSize,
-    /// The sum of the times at which they were queued, in nanoseconds.
+    /// Sum of the times at which the packets were queued, in nanoseconds.
     since_ns: u128,
 }
 
 impl SendQueue {
-    pub(super) fn push(&mut self, waiting: Waiting) {
-        self.size += waiting.size;
-        self.since_ns += u128::from(waiting.since.as_nanos());
-        self.packets.push_back(waiting);
+    pub(super) fn push(&mut self, packet: QueuedPacket) {
+        self.size += packet.size;
+        self.since_ns += u128::from(packet.since.as_nanos());
+        self.packets.push_back(packet);
     }
 
-    pub(super) fn front(&self) -> Option<&Waiting> {
+    pub(super) fn front(&self) -> Option<&QueuedPacket> {
         self.packets.front()
     }
 
@@ -47,14 +47,14 @@ impl SendQueue {
         self.packets.is_empty()
     }
 
-    pub(super) fn pop(&mut self) -> Option<Waiting> {
-        let waiting = self.packets.pop_front()?;
-        self.size = self.size.saturating_sub(waiting.size);
-        self.since_ns = self.since_ns.saturating_sub(u128::from(waiting.since.as_nanos()));
-        Some(waiting)
+    pub(super) fn pop(&mut self) -> Option<QueuedPacket> {
+        let packet = self.packets.pop_front()?;
+        self.size = self.size.saturating_sub(packet.size);
+        self.since_ns = self.since_ns.saturating_sub(u128::from(packet.since.as_nanos()));
+        Some(packet)
     }
 
-    /// Empties the queue; gives the number of packets.
+    /// Clears the queue. Returns the number of packets.
     pub(super) fn clear(&mut self) -> u64 {
         std::mem::take(self).packets.len() as u64
     }
@@ -69,22 +69,22 @@ impl SendQueue {
     }
 }
 
-/// Several queues as one.
+/// Totals over several queues.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Whole {
+pub(super) struct Totals {
     packets: u128,
     size: DataSize,
     since_ns: u128,
     oldest: Option<Timestamp>,
 }
 
-impl Whole {
+impl Totals {
     pub(super) fn of<'a>(queues: impl Iterator<Item = &'a SendQueue>) -> Self {
-        queues.fold(Self::default(), |whole, queue| Self {
-            packets: whole.packets + queue.packets.len() as u128,
-            size: whole.size + queue.size,
-            since_ns: whole.since_ns + queue.since_ns,
-            oldest: [whole.oldest, queue.front().map(|oldest| oldest.since)].into_iter().flatten().min(),
+        queues.fold(Self::default(), |totals, queue| Self {
+            packets: totals.packets + queue.packets.len() as u128,
+            size: totals.size + queue.size,
+            since_ns: totals.since_ns + queue.since_ns,
+            oldest: [totals.oldest, queue.front().map(|oldest| oldest.since)].into_iter().flatten().min(),
         })
     }
 
@@ -93,8 +93,8 @@ impl Whole {
         QueueState { size: self.size, oldest }
     }
 
-    /// The rate that empties the queues before packets have waited `limit` on average (libwebrtc, `pacing_controller.cc`: the queue
-    /// size over the limit less the mean time in the queue, which is at least 1 ms).
+    /// The rate that keeps the mean queueing delay below `limit` (libwebrtc, `pacing_controller.cc`: the
+    /// queue size divided by the limit minus the mean queueing delay, which is at least 1 ms).
     pub(super) fn rate_within(&self, now: Timestamp, limit: TimeDelta) -> DataRate {
         let Some(mean_ns) = self.since_ns.checked_div(self.packets) else {
             return DataRate::ZERO;

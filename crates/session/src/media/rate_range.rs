@@ -2,7 +2,7 @@
 
 use giusto_units::DataRate;
 
-/// There are no such rates: the lowest is zero, or above the highest.
+/// An invalid range: the lowest rate is zero, or above the highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the lowest rate, {min}, must be above 0 bit/s and not above the highest, {max}")]
 pub struct RateRangeError {
@@ -40,7 +40,7 @@ impl RateRange {
         }
     }
 
-    /// One rate, of an encoder that follows no target.
+    /// A single rate, of an encoder that does not follow a target.
     pub const fn fixed(rate: DataRate) -> Self {
         Self { min: rate, max: rate }
     }
@@ -60,7 +60,7 @@ impl RateRange {
         self.min == self.max
     }
 
-    /// `rate`, or the end of the range that is nearer to it.
+    /// `rate`, or the nearest limit of the range.
     #[must_use]
     pub fn clamp(&self, rate: DataRate) -> DataRate {
         rate.clamp(self.min, self.max)

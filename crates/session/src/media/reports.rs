@@ -1,4 +1,4 @@
-//! RTCP messages on their way to the controller.
+//! Passes RTCP messages to the controller.
 
 use giusto_rtp::rtcp::Packet;
 use giusto_units::Timestamp;

@@ -1,30 +1,34 @@
 //! Selects the stream that sends the next packet: weighted round robin by credit (RFC 8298 §4.1.2.8).
 //!
-//! When a stream sends, each other stream with a queue gets a credit, in proportion to its weight; the stream with the most credit
-//! for its weight is next. Only differences of credit count. So each stream has a *turn* instead, the bytes it has sent over its
-//! weight, and the lowest turn is next: the same order with one update per packet. A stream without a queue gains no credit: its
-//! turn is at least that of the last packet sent.
+//! When a stream sends, each other stream with a queue gets a credit in proportion to its weight. The stream
+//! with the highest credit relative to its weight sends next. Only differences of credit matter, so each
+//! stream has a *turn* instead: its sent bytes divided by its weight. The lowest turn is next, which gives
+//! the same order with one update per packet. A stream without a queue gains no credit: its turn is at least
+//! that of the last packet sent.
 //!
-//! In this form it is start-time fair queuing (Goyal, Vin and Cheng, 1996), which bounds what it does. Where no packet is larger
-//! than `L`, stream `i` has the weight `w_i`, and `n` streams have `W` together:
+//! This is start-time fair queuing (Goyal, Vin and Cheng, 1996), which has proven bounds. Let no packet be
+//! larger than `L`, let stream `i` have the weight `w_i`, and let `n` streams have the total weight `W`:
 //!
-//! - two streams that wait all the time have sent `s_i` and `s_j`, and `|s_i / w_i - s_j / w_j| <= L / w_i + L / w_j`;
-//! - before the first packet of a stream leaves, the others send at most `L * (W - w_i) / w_i + L * (n - 1)`.
+//! - for two streams that always have a queue, which have sent `s_i` and `s_j`,
+//!   `|s_i / w_i - s_j / w_j| <= L / w_i + L / w_j`;
+//! - before the first packet of a stream is sent, the others send at most
+//!   `L * (W - w_i) / w_i + L * (n - 1)`.
 
 use giusto_units::DataSize;
 
-/// The largest weight; weights are whole numbers.
+/// Maximum weight; weights are whole numbers.
 const HEAVIEST: u64 = 1 << 20;
-/// The largest ratio of two weights: at 1 Mbit/s, packets of 1200 bytes then wait for 10 s. Ours.
+/// Maximum ratio of two weights: at 1 Mbit/s, packets of 1200 bytes then wait for 10 s. Chosen by us.
 const LIGHTEST_PART: u64 = 1 << 10;
-/// The binary logarithm of the turn of one byte at weight 1: rounding is far below one byte of the heaviest stream.
+/// Binary logarithm of the turn of one byte at weight 1: the rounding error is far below one byte of the
+/// heaviest stream.
 const TURNS: u32 = 40;
 
 /// Selects the next stream among those with a queue.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scheduler {
     lanes: Vec<Lane>,
-    /// The turn of the last packet sent; if all queues are empty, the highest turn of all.
+    /// The turn of the last packet sent; if all queues are empty, the highest turn.
     turn: u128,
 }
 
@@ -32,7 +36,7 @@ pub(super) struct Scheduler {
 struct Lane {
     weight: u64,
     turn: u128,
-    waits: bool,
+    has_queue: bool,
 }
 
 impl Scheduler {
@@ -41,35 +45,35 @@ impl Scheduler {
         let heaviest = priorities.clone().fold(f64::MIN_POSITIVE, f64::max);
         let lane = |priority: f64| {
             let weight = (priority / heaviest * HEAVIEST as f64) as u64;
-            Lane { weight: weight.clamp(HEAVIEST / LIGHTEST_PART, HEAVIEST), turn: 0, waits: false }
+            Lane { weight: weight.clamp(HEAVIEST / LIGHTEST_PART, HEAVIEST), turn: 0, has_queue: false }
         };
         Self { lanes: priorities.map(lane).collect(), turn: 0 }
     }
 
-    /// The queue of `stream` is not empty.
-    pub(super) fn on_waiting(&mut self, stream: usize) {
+    /// The queue of `stream` has become non-empty.
+    pub(super) fn on_queued(&mut self, stream: usize) {
         let turn = self.turn;
-        if let Some(lane) = self.lanes.get_mut(stream).filter(|lane| !lane.waits) {
-            lane.waits = true;
+        if let Some(lane) = self.lanes.get_mut(stream).filter(|lane| !lane.has_queue) {
+            lane.has_queue = true;
             lane.turn = lane.turn.max(turn);
         }
     }
 
-    /// The queue of `stream` is empty.
+    /// The queue of `stream` has become empty.
     pub(super) fn on_empty(&mut self, stream: usize) {
         if let Some(lane) = self.lanes.get_mut(stream) {
-            lane.waits = false;
+            lane.has_queue = false;
         }
-        if self.lanes.iter().all(|lane| !lane.waits) {
+        if self.lanes.iter().all(|lane| !lane.has_queue) {
             let turns = self.lanes.iter().map(|lane| lane.turn);
             self.turn = turns.max().unwrap_or(0);
         }
     }
 
-    /// The next stream; of equal turns the first.
+    /// The next stream; the first one of equal turns.
     pub(super) fn next(&self) -> Option<usize> {
-        let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| lane.waits);
-        waiting.min_by_key(|(_, lane)| lane.turn).map(|(stream, _)| stream)
+        let packet = self.lanes.iter().enumerate().filter(|(_, lane)| lane.has_queue);
+        packet.min_by_key(|(_, lane)| lane.turn).map(|(stream, _)| stream)
     }
 
     /// A packet of `stream` was sent.
@@ -95,10 +99,10 @@ mod tests {
         DataSize::from_bytes(bytes)
     }
 
-    /// All wait, and go on waiting: what each sends until `total` bytes have left.
+    /// All streams always have a queue: the bytes that each sends until `total` bytes have been sent.
     fn served(priorities: &[f64], sizes: &[u64], total: u64) -> Vec<u64> {
         let mut scheduler = Scheduler::new(priorities.iter().copied());
-        (0..priorities.len()).for_each(|stream| scheduler.on_waiting(stream));
+        (0..priorities.len()).for_each(|stream| scheduler.on_queued(stream));
         let mut served = vec![0; priorities.len()];
         while served.iter().sum::<u64>() < total {
             let stream = scheduler.next().unwrap();
@@ -109,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_shared_by_weight_whatever_the_size_of_packets() {
+    fn bytes_are_shared_by_weight_at_any_packet_size() {
         assert_eq!(served(&[1.0, 1.0], &[1000, 1000], 10_000), [5000, 5000]);
         assert_eq!(served(&[2.0, 1.0, 1.0], &[1000, 1000, 1000], 40_000), [20_000, 10_000, 10_000]);
         let uneven = served(&[1.0, 1.0], &[100, 1500], 300_000);
@@ -117,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn one_alone_is_always_next_and_nobody_is_next_where_nobody_waits() {
+    fn a_single_stream_is_next_and_none_without_queues() {
         let mut scheduler = Scheduler::new([1.0].into_iter());
         assert_eq!(scheduler.next(), None);
-        scheduler.on_waiting(0);
+        scheduler.on_queued(0);
         for _ in 0..10 {
             assert_eq!(scheduler.next(), Some(0));
             scheduler.on_sent(0, bytes(1000));
@@ -131,14 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn who_was_idle_has_saved_nothing_and_who_went_away_owing_still_owes() {
+    fn idle_streams_gain_no_credit_and_keep_their_debt() {
         let mut scheduler = Scheduler::new([1.0, 1.0].into_iter());
-        scheduler.on_waiting(0);
+        scheduler.on_queued(0);
         for _ in 0..1000 {
             scheduler.on_sent(0, bytes(1000));
         }
-        // It has waited for nothing, so it is not a million bytes ahead: one packet each.
-        scheduler.on_waiting(1);
+        // It had no queue, so it is not a million bytes ahead: one packet each.
+        scheduler.on_queued(1);
         let mut order = Vec::new();
         for _ in 0..6 {
             let stream = scheduler.next().unwrap();
@@ -146,16 +150,16 @@ mod tests {
             scheduler.on_sent(stream, bytes(1000));
         }
         assert_eq!(order, [1, 0, 1, 0, 1, 0]);
-        // It sends and leaves and comes back at once, while the other waits: no way to the front.
+        // It sends, becomes empty and returns at once, while the other has a queue: it gains no advantage.
         let stream = scheduler.next().unwrap();
         scheduler.on_sent(stream, bytes(1000));
         scheduler.on_empty(stream);
-        scheduler.on_waiting(stream);
+        scheduler.on_queued(stream);
         assert_eq!(scheduler.next(), Some(1 - stream));
     }
 
     #[test]
-    fn no_priority_is_so_small_that_it_gets_nothing() {
+    fn the_smallest_priority_still_gets_a_share() {
         let served = served(&[1e9, 1e-9], &[1200, 1200], 1_200 * 1025 * 4);
         assert_eq!(served[1] / 1200, 4, "a part in 1024: {served:?}");
     }
@@ -179,16 +183,17 @@ mod tests {
     }
 
     proptest! {
-        /// Goyal, Vin and Cheng: the bound on what the others send before a packet that waits at the front of its queue.
+        /// Goyal, Vin and Cheng: the bound on the bytes that the others send before a packet at the front of
+        /// its queue.
         #[test]
-        fn nobody_waits_longer_than_its_weight_says(
+        fn the_wait_of_a_packet_is_bounded_by_its_weight(
             weights in prop::collection::vec(1_u32..50, 1..8),
             steps in prop::collection::vec(step(8), 1..600),
         ) {
             let count = weights.len();
             let mut scheduler = Scheduler::new(weights.iter().map(|&weight| f64::from(weight)));
             let mut queues = vec![VecDeque::new(); count];
-            // What the others have sent since the packet at the front of each has been there.
+            // Bytes that the others have sent since the packet came to the front of each queue.
             let mut passed = vec![0_u64; count];
             for step in steps {
                 match step {
@@ -198,7 +203,7 @@ mod tests {
                             passed[stream] = 0;
                         }
                         queues[stream].push_back(size);
-                        scheduler.on_waiting(stream);
+                        scheduler.on_queued(stream);
                     }
                     Step::Discard(stream) => {
                         queues[stream % count].clear();
@@ -222,7 +227,7 @@ mod tests {
                         let whole: u32 = weights.iter().sum();
                         for other in (0..count).filter(|&other| !queues[other].is_empty()) {
                             let others = f64::from(whole - weights[other]) / f64::from(weights[other]);
-                            // Weights are rounded to a part in 20 000, the lightest of them.
+                            // Weights are rounded to 1 in 20 000, for the smallest weight.
                             let bound = LARGEST as f64 * (others + (count - 1) as f64) * 1.001;
                             prop_assert!(passed[other] as f64 <= bound, "{} > {}", passed[other], bound);
                         }
@@ -232,7 +237,7 @@ mod tests {
         }
 
         #[test]
-        fn those_that_wait_all_the_time_share_by_weight(
+        fn streams_with_constant_queues_share_by_weight(
             weights in prop::collection::vec(1_u32..50, 2..8),
             sizes in prop::collection::vec(1..=LARGEST, 8),
             total in 1_000_u64..500_000,

@@ -1,4 +1,4 @@
-//! The end that sends media and adapts it to what is reported.
+//! The sending half: sends media and adapts its rate to feedback.
 
 use std::collections::VecDeque;
 
@@ -15,32 +15,34 @@ use super::{
     event::{Events, MediaEvent},
     frame::{Frame, FrameError},
     payload::Payload,
-    queue::Waiting,
+    queue::QueuedPacket,
     stream::{MediaStream, PacketFields, RtpStream},
     streams::{StreamFigures, Streams},
 };
 
-/// The largest padding payload: that of a full packet, as in libwebrtc when padding repeats media.
-const PADDING_MOST: DataSize = DataSize::from_bytes(1200);
-/// The smallest padding payload, so that a small gap is not filled with headers.
-const PADDING_LEAST: DataSize = DataSize::from_bytes(50);
-/// Sent packets delay padding for no longer than this: the padding budget of libwebrtc (`interval_budget.cc`, 500 ms).
+/// Maximum padding payload: that of a full packet, as in libwebrtc when padding repeats media.
+const MAX_PADDING: DataSize = DataSize::from_bytes(1200);
+/// Minimum padding payload, so that a small gap is not filled with headers.
+const MIN_PADDING: DataSize = DataSize::from_bytes(50);
+/// Maximum delay of padding because of sent packets: the padding budget of libwebrtc (`interval_budget.cc`,
+/// 500 ms).
 const PADDING_DEBT: TimeDelta = TimeDelta::from_millis(500);
-/// The shortest report interval. Ours.
-const LEAST_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
-/// The most sources of a report, a description or a goodbye (RFC 3550 §6.4.1, §6.5, §6.6: five bits).
-const MOST_SOURCES: usize = 31;
-/// The longest CNAME (RFC 3550 §6.5).
-const MOST_NAME_BYTES: usize = 255;
-/// Reports that are kept until somebody takes them; beyond that the oldest is dropped. Ours.
-const MOST_REPORTS: usize = 4;
+/// The minimum report interval. Chosen by us.
+const MIN_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
+/// Maximum number of sources in a report, a description or a goodbye (RFC 3550 §6.4.1, §6.5, §6.6: five
+/// bits).
+const MAX_SOURCES: usize = 31;
+/// Maximum length of the CNAME (RFC 3550 §6.5).
+const MAX_NAME_BYTES: usize = 255;
+/// Maximum number of queued reports; beyond that the oldest is dropped. Chosen by us.
+const MAX_REPORTS: usize = 4;
 
-/// Sends media: frames become packets, packets wait for the pacer, the pacer follows the controller, and the controller gets the
-/// feedback on the packets.
+/// Sends media: frames are divided into packets, the pacer schedules the packets, the controller sets the
+/// pacer's rate, and feedback on the packets goes to the controller.
 ///
-/// For each frame, ask [`wants_frame`](Self::wants_frame), then call [`push_frame`](Self::push_frame) or
-/// [`skip_frame`](Self::skip_frame), then [`handle_timeout`](Self::handle_timeout). The session begins with the first of these
-/// calls. See [`MediaEndpoint`](super::MediaEndpoint) for the other calls.
+/// For each frame, call [`wants_frame`](Self::wants_frame), then [`push_frame`](Self::push_frame) or
+/// [`skip_frame`](Self::skip_frame), then [`handle_timeout`](Self::handle_timeout). The session begins with
+/// the first of these calls. See [`MediaEndpoint`](super::MediaEndpoint) for the other calls.
 #[derive(Debug)]
 pub struct MediaSender {
     config: MediaSenderConfig,
@@ -49,13 +51,13 @@ pub struct MediaSender {
     pub(super) padding: RtpStream,
     pub(super) pacer: Pacer,
     target: Target,
-    /// The rate of each stream, if the controller has one for each.
+    /// The rate of each stream, if the controller sets one for each.
     stream_targets: Vec<DataRate>,
     pacing: DataRate,
     decision: Decision,
     pub(super) history: History,
     next_transport_sequence: u16,
-    /// When the next padding may be sent, with [`Target::padding`].
+    /// Time at which the next padding may be sent, with [`Target::padding`].
     padding_at: Timestamp,
     report_at: Option<Timestamp>,
     rtcp: VecDeque<Datagram>,
@@ -74,8 +76,8 @@ impl MediaSender {
         controller: Box<dyn Controller>,
         streams: Vec<MediaStream>,
     ) -> Self {
-        config.report_interval = config.report_interval.max(LEAST_REPORT_INTERVAL);
-        let end = (0..=MOST_NAME_BYTES).rev().find(|&end| config.cname.is_char_boundary(end));
+        config.report_interval = config.report_interval.max(MIN_REPORT_INTERVAL);
+        let end = (0..=MAX_NAME_BYTES).rev().find(|&end| config.cname.is_char_boundary(end));
         config.cname.truncate(end.unwrap_or(0));
         let target = controller.target();
         let mut pacer = Pacer::new(config.pacer, target.pacing);
@@ -111,25 +113,26 @@ impl MediaSender {
 
     /// The queues of all paced streams together.
     pub fn queue(&self, now: Timestamp) -> QueueState {
-        self.streams.whole().state(now.max(self.now))
+        self.streams.totals().state(now.max(self.now))
     }
 
-    /// Bytes in flight: sent, not reported on, and not followed by a packet that was.
+    /// Bytes in flight: sent, not reported, and not followed by a reported packet.
     pub fn in_flight(&self) -> DataSize {
         self.history.in_flight()
     }
 
-    /// The streams, in the order in which they were given.
+    /// The streams, in their original order.
     pub fn streams(&self) -> impl Iterator<Item = &MediaStream> {
         self.streams.iter().map(|(stream, _)| stream)
     }
 
-    /// Figures of each stream, in the same order.
+    /// Statistics of each stream, in the same order.
     pub fn figures(&self, now: Timestamp) -> impl Iterator<Item = StreamFigures> {
         self.streams.figures(now.max(self.now))
     }
 
-    /// Says that the encoder of a stream pauses or continues (RFC 8867 §5.8). While it pauses, the other streams have its share.
+    /// Pauses or resumes the encoder of a stream (RFC 8867 §5.8). While it is paused, its rate goes to the
+    /// other streams.
     pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
         let now = self.advance(now);
         self.streams.set_paused(stream, paused);
@@ -157,8 +160,8 @@ impl MediaSender {
         self.streams.target(stream)
     }
 
-    /// Whether the next frame of a stream should be a key frame: a part of the stream was discarded, and no key frame has been
-    /// pushed since.
+    /// Whether the next frame of a stream should be a key frame: packets of the stream were discarded, and no
+    /// key frame has been pushed since.
     pub fn wants_key_frame(&self, stream: usize) -> bool {
         self.streams.wants_key_frame(stream)
     }
@@ -166,7 +169,8 @@ impl MediaSender {
     /// Whether the next frame of a stream should be encoded. If not, call [`skip_frame`](Self::skip_frame) instead of
     /// [`push_frame`](Self::push_frame).
     ///
-    /// Ask just before encoding: packets that are too old by now are discarded first, which may make a key frame wanted.
+    /// Call this just before encoding: packets that are too old are discarded first, which may require a key
+    /// frame.
     pub fn wants_frame(&mut self, now: Timestamp, stream: usize) -> bool {
         let now = self.advance(now);
         if self.stopped {
@@ -176,11 +180,11 @@ impl MediaSender {
         self.streams.wants_frame(now, stream)
     }
 
-    /// Takes an encoded frame of a stream, by its place among the streams.
+    /// Pushes an encoded frame of the stream with this index.
     ///
     /// # Errors
     ///
-    /// [`FrameError`] says why the frame was not taken.
+    /// [`FrameError`] if the frame is not accepted.
     pub fn push_frame(&mut self, now: Timestamp, stream: usize, frame: Frame) -> Result<(), FrameError> {
         let now = self.advance(now);
         if self.stopped {
@@ -192,7 +196,7 @@ impl MediaSender {
         Ok(())
     }
 
-    /// Counts a frame that was due and not encoded because it was not [wanted](Self::wants_frame).
+    /// Counts a frame that was due but not encoded because it was not [wanted](Self::wants_frame).
     pub fn skip_frame(&mut self, now: Timestamp, stream: usize) {
         let now = self.advance(now);
         if !self.stopped {
@@ -200,7 +204,7 @@ impl MediaSender {
         }
     }
 
-    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come.
+    /// Handles the deadline of [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Timestamp) {
         let now = self.advance(now);
         if self.stopped {
@@ -220,7 +224,7 @@ impl MediaSender {
         self.settle(now);
     }
 
-    /// Ends the session: nothing more is sent but a BYE (RFC 3550 §6.6).
+    /// Ends the session: only a BYE is sent (RFC 3550 §6.6).
     pub fn stop(&mut self, now: Timestamp) {
         let now = self.advance(now);
         if self.stopped {
@@ -232,7 +236,7 @@ impl MediaSender {
         let padding = self.padding.has_sent().then_some(self.padding.ssrc);
         let sent = self.streams.iter().filter(|(_, rtp)| rtp.has_sent()).map(|(_, rtp)| rtp.ssrc);
         let sources: Vec<u32> = sent.chain(padding).collect();
-        for sources in sources.chunks(MOST_SOURCES) {
+        for sources in sources.chunks(MAX_SOURCES) {
             // A compound begins with a report (RFC 3550 §6.1).
             let mut head = self.rtcp.pop_back().map_or_else(Vec::new, |last| last.head);
             let bye = Bye { sources: sources.to_vec(), reason: None };
@@ -252,7 +256,8 @@ impl MediaSender {
             return None;
         }
         let (datagram, first) = self.next_media(now)?;
-        // A report follows the first packet of a stream, so that the receiver can map its timestamps from the beginning.
+        // A report follows the first packet of a stream, so that the receiver can map its timestamps from the
+        // start.
         if first {
             self.report_at = Some(now + self.config.report_interval);
             self.report(now);
@@ -261,7 +266,7 @@ impl MediaSender {
         Some(datagram)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted next.
+    /// Time at which [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         if self.stopped {
             return None;
@@ -275,7 +280,7 @@ impl MediaSender {
             Permit::At(at) => Some(at.max(earliest)),
             Permit::Blocked => None,
         });
-        // Without feedback, the window opens when the sent packets are forgotten.
+        // Without feedback, the window opens when the history discards the sent packets.
         let forgotten = self.target.window.and(self.history.next_timeout());
         [discard, packet, forgotten, self.controller.next_timeout(), self.report_at]
             .into_iter()
@@ -288,13 +293,13 @@ impl MediaSender {
         self.events.take()
     }
 
-    /// Begins, if it has not, and discards what is too old.
+    /// Starts the session if necessary, and discards old packets.
     fn prepare(&mut self, now: Timestamp) {
         if !self.begun {
             self.begun = true;
-            self.tell_controller(now);
+            self.update_controller(now);
             self.decision = *self.controller.decision();
-            self.events.tell(MediaEvent::Decided(Decision { at: now, ..self.decision }));
+            self.events.push(MediaEvent::Decided(Decision { at: now, ..self.decision }));
             self.settle(now);
             self.share(now);
         }
@@ -306,11 +311,11 @@ impl MediaSender {
         self.now
     }
 
-    /// The next packet of media or padding, if one may leave, and whether it is the first of its stream.
+    /// The next packet of media or padding, if permitted, and whether it is the first of its stream.
     fn next_media(&mut self, now: Timestamp) -> Option<(Datagram, bool)> {
-        if let Some(waiting) = self.streams.pop_unpaced() {
-            self.pacer.on_sent_unpaced(now, waiting.size);
-            return Some(self.send_media(now, waiting, None));
+        if let Some(packet) = self.streams.pop_unpaced() {
+            self.pacer.on_sent_unpaced(now, packet.size);
+            return Some(self.send_media(now, packet, None));
         }
         let (earliest, size) = self.wanted()?;
         if earliest > now || self.pacer.next_send(now, size) != Permit::Now {
@@ -318,13 +323,13 @@ impl MediaSender {
         }
         let probe = self.pacer.on_sent(now, size);
         Some(match self.streams.pop() {
-            Some(waiting) => self.send_media(now, waiting, probe),
+            Some(packet) => self.send_media(now, packet, probe),
             None => (self.send_padding(now, size, probe), false),
         })
     }
 
-    /// The size of the next packet that the pacer must permit, and the earliest time for it: a queued packet, or else padding for a
-    /// probe, or padding for the target.
+    /// Size and earliest time of the next packet that needs the pacer's permission: a queued packet,
+    /// otherwise padding for a probe, otherwise padding for the target.
     fn wanted(&self) -> Option<(Timestamp, DataSize)> {
         if let Some(size) = self.streams.next_size() {
             return Some((self.now, size));
@@ -332,22 +337,22 @@ impl MediaSender {
         match self.pacer.probe(self.now) {
             Some(need) => Some((self.now, self.padding_size(need.left))),
             None if self.target.padding > DataRate::ZERO => {
-                Some((self.padding_at.max(self.now), self.padding_size(PADDING_MOST)))
+                Some((self.padding_at.max(self.now), self.padding_size(MAX_PADDING)))
             }
             None => None,
         }
     }
 
-    /// The size of a padding packet with all headers, of which this much is wanted.
+    /// The size of a padding packet with all headers, if `wanted` bytes are needed.
     fn padding_size(&self, wanted: DataSize) -> DataSize {
         let headers = self.streams.headers();
-        wanted.saturating_sub(headers).clamp(PADDING_LEAST, PADDING_MOST) + headers
+        wanted.saturating_sub(headers).clamp(MIN_PADDING, MAX_PADDING) + headers
     }
 
-    fn send_media(&mut self, now: Timestamp, waiting: Waiting, probe: Option<u32>) -> (Datagram, bool) {
-        let sequence = self.on_sent(now, self.streams.id(&waiting), (waiting.size, probe));
-        let (head, first) = self.streams.write(now, &waiting, sequence);
-        (Datagram { head, payload: waiting.payload, ecn: self.config.ecn }, first)
+    fn send_media(&mut self, now: Timestamp, packet: QueuedPacket, probe: Option<u32>) -> (Datagram, bool) {
+        let sequence = self.on_sent(now, self.streams.id(&packet), (packet.size, probe));
+        let (head, first) = self.streams.write(now, &packet, sequence);
+        (Datagram { head, payload: packet.payload, ecn: self.config.ecn }, first)
     }
 
     fn send_padding(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> Datagram {
@@ -358,7 +363,7 @@ impl MediaSender {
         Datagram { head, payload: Payload::zeros(payload), ecn: self.config.ecn }
     }
 
-    /// Records a packet that leaves. Returns its transport-wide sequence number.
+    /// Records a sent packet. Returns its transport-wide sequence number.
     fn on_sent(&mut self, now: Timestamp, rtp: Option<RtpId>, (size, probe): (DataSize, Option<u32>)) -> u16 {
         let transport_sequence = self.next_transport_sequence;
         self.next_transport_sequence = transport_sequence.wrapping_add(1);
@@ -378,9 +383,9 @@ impl MediaSender {
     /// Applies the target of the controller.
     pub(super) fn settle(&mut self, now: Timestamp) {
         self.is_settled = true;
-        // Feedback may have made a timeout of the controller due.
+        // Feedback may have made a deadline of the controller due.
         if self.controller.next_timeout().is_some_and(|due| due <= now) {
-            self.tell_controller(now);
+            self.update_controller(now);
         }
         while let Some(probe) = self.controller.next_probe() {
             let Probe { cluster, rate, duration, packets, batch } = probe;
@@ -390,7 +395,7 @@ impl MediaSender {
         let drain = self
             .config
             .queue_limit
-            .map_or(DataRate::ZERO, |limit| self.streams.whole().rate_within(now, limit));
+            .map_or(DataRate::ZERO, |limit| self.streams.totals().rate_within(now, limit));
         let pacing = target.pacing.max(drain);
         if pacing != self.pacing || target.window != self.target.window {
             self.pacing = pacing;
@@ -412,14 +417,14 @@ impl MediaSender {
         let decision = *self.controller.decision();
         if decision != self.decision {
             self.decision = decision;
-            self.events.tell(MediaEvent::Decided(decision));
+            self.events.push(MediaEvent::Decided(decision));
         }
     }
 
-    /// A timeout of the controller: it is told the state of the queues.
-    fn tell_controller(&mut self, now: Timestamp) {
+    /// Handles a deadline of the controller: passes it the state of the queues.
+    fn update_controller(&mut self, now: Timestamp) {
         self.controller.on_streams(now, self.streams.states(now));
-        self.controller.on_timeout(now, &self.streams.whole().state(now));
+        self.controller.on_timeout(now, &self.streams.totals().state(now));
     }
 
     /// Divides the target among the streams.
@@ -427,11 +432,11 @@ impl MediaSender {
         self.streams.share(now, self.target.media, &self.stream_targets, &mut self.events);
     }
 
-    /// Sender reports and descriptions of the streams that have sent something.
+    /// Writes sender reports and descriptions of the streams that have sent.
     fn report(&mut self, now: Timestamp) {
         let reports = self.streams.iter().filter_map(|(stream, rtp)| rtp.report(now, stream.clock_rate));
         let reports: Vec<_> = reports.collect();
-        for reports in reports.chunks(MOST_SOURCES) {
+        for reports in reports.chunks(MAX_SOURCES) {
             let mut head = Vec::new();
             let mut chunks = Vec::new();
             for report in reports {
@@ -440,7 +445,7 @@ impl MediaSender {
                 }
             }
             if !chunks.is_empty() && (SourceDescription { chunks }).write(&mut head).is_ok() {
-                if self.rtcp.len() >= MOST_REPORTS {
+                if self.rtcp.len() >= MAX_REPORTS {
                     self.rtcp.pop_front();
                 }
                 self.rtcp.push_back(Datagram::rtcp(head));

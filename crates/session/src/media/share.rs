@@ -5,14 +5,15 @@ use giusto_units::{DataRate, DataSize};
 
 use super::{rate_range::RateRange, stream::MediaStream};
 
-/// The weight of earlier packets decays by this factor with each packet: a memory of about 50 packets. Ours.
+/// The weight of earlier packets decays by this factor with each packet: a memory of about 50 packets. Chosen
+/// by us.
 const MEMORY: f64 = 0.98;
 
 /// Divides the target among the streams.
 ///
-/// Streams of one fixed rate, such as audio, come first. The others divide the rest by priority; what one of them cannot use goes
-/// to the others. The target includes headers and the rates of encoders do not, so each stream gets the share that payload has had
-/// of its recent packets.
+/// Streams with a fixed rate, such as audio, come first. The others divide the rest by priority; what one of
+/// them cannot use goes to the others. The target includes headers but encoder rates do not, so each rate is
+/// scaled by the share of payload in the stream's recent packets.
 #[derive(Debug, Clone)]
 pub(super) struct Shares {
     streams: Vec<Share>,
@@ -30,7 +31,7 @@ struct Share {
 }
 
 impl Share {
-    /// Payload over the whole packet; before the first packet that of 1200 bytes with 48 bytes of headers.
+    /// Payload over the whole packet. Before the first packet: that of 1200 bytes with 48 bytes of headers.
     fn payload_share(&self) -> f64 {
         if self.whole > 0.0 { self.payload / self.whole } else { 1200.0 / 1248.0 }
     }
@@ -59,7 +60,7 @@ impl Shares {
         Self { streams: streams.iter().map(share).collect() }
     }
 
-    /// A packet of `payload` bytes was made, `whole` with headers.
+    /// Handles a packet of `payload` bytes, `whole` with headers.
     pub(super) fn on_packet(&mut self, stream: usize, payload: DataSize, whole: DataSize) {
         if let Some(share) = self.streams.get_mut(stream) {
             share.payload = share.payload * MEMORY + payload.as_bytes() as f64;
@@ -122,7 +123,8 @@ impl Shares {
                 open.push(share);
             }
         }
-        // A stream whose part exceeds its maximum gets the maximum, and the rest is divided again; likewise for the minimum.
+        // A stream whose share exceeds its maximum gets the maximum, and the rest is divided again; likewise
+        // for the minimum.
         while !open.is_empty() {
             let weights: f64 = open.iter().map(|share| share.priority).sum();
             let available = left.max(0.0);
@@ -135,7 +137,8 @@ impl Shares {
                             .clamp(share.on_wire(share.limits.min()), share.on_wire(share.limits.max()))
                 })
                 .sum();
-            // If the maxima leave over more than the minima lack, the streams at their maximum are settled first.
+            // If the streams above their maximum leave more than the streams below their minimum need, the
+            // former are settled first.
             let settles = |share: &Share| {
                 if full >= 0.0 {
                     part(share) >= share.on_wire(share.limits.max())
@@ -185,25 +188,25 @@ mod tests {
     }
 
     #[test]
-    fn sound_comes_first_and_pictures_get_the_rest() {
+    fn audio_comes_first_and_video_gets_the_rest() {
         assert_eq!(divided(&[(20, 20, 1.0), (150, 1500, 1.0)], 1000), [20, 980]);
         assert_eq!(divided(&[(20, 20, 1.0), (150, 1500, 1.0)], 10), [20, 150]);
     }
 
     #[test]
-    fn priorities_divide_and_what_one_cannot_use_goes_to_the_others() {
+    fn priorities_divide_the_target_and_the_unused_part() {
         assert_eq!(divided(&[(150, 3000, 2.0), (150, 3000, 1.0), (150, 3000, 1.0)], 2000), [1000, 500, 500]);
         assert_eq!(divided(&[(150, 600, 2.0), (150, 3000, 1.0), (150, 3000, 1.0)], 2000), [600, 700, 700]);
         assert_eq!(divided(&[(150, 600, 1.0), (150, 600, 1.0)], 5000), [600, 600]);
     }
 
     #[test]
-    fn who_needs_more_than_its_part_gets_it_from_the_others() {
+    fn a_stream_gets_its_minimum_from_the_others() {
         assert_eq!(divided(&[(500, 3000, 1.0), (100, 3000, 4.0)], 1000), [500, 500]);
     }
 
     #[test]
-    fn who_pauses_gets_nothing_and_leaves_the_rest() {
+    fn a_paused_stream_gets_no_rate() {
         let mut shares = shares(&[(150, 3000, 1.0), (150, 3000, 1.0)]);
         shares.set_paused(0, true);
         shares.divide(kbps(2000));
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_taken_off() {
+    fn headers_are_subtracted() {
         let mut shares = shares(&[(150, 3000, 1.0)]);
         shares.on_packet(0, DataSize::from_bytes(999_999), DataSize::from_bytes(1_249_999));
         shares.divide(kbps(1000));

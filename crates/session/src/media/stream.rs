@@ -17,7 +17,7 @@ use super::{
 /// A stream of media that a sender sends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaStream {
-    /// Its synchronisation source.
+    /// Synchronisation source.
     pub ssrc: u32,
     /// Its payload type: 7 bits, and not 64 to 95, which RTCP uses (RFC 5761 §4).
     pub payload_type: u8,
@@ -30,25 +30,25 @@ pub struct MediaStream {
     pub limits: RateRange,
     /// The rate that its encoder produces until a [target](super::MediaEvent::Target) says otherwise.
     pub start_rate: DataRate,
-    /// How its frames are cut.
+    /// How its frames are divided into packets.
     pub packetizer: Packetizer,
-    /// How its packets make frames, as the far end knows it from the payload type.
+    /// Its framing, which the remote end derives from the payload type.
     pub framing: Framing,
-    /// Whether its packets wait for the pacer: video does, audio does not.
+    /// Whether its packets are paced: video is, audio is not.
     pub paced: bool,
-    /// Its weight against the other streams that adapt; above 0.
+    /// Its weight among the adaptive streams; above 0.
     pub priority: f64,
-    /// No frame is wanted while the oldest packet in its queue is older than this (draft-johansson-rmcat-scream-cc-00 §3, arrow 3
-    /// of Figure 2); `None`: every frame is wanted.
+    /// Frames are skipped while the oldest packet in its queue is older than this
+    /// (draft-johansson-rmcat-scream-cc-00 §3, arrow 3 of Figure 2); `None`: no frame is skipped.
     pub skip_after: Option<TimeDelta>,
-    /// When a packet has waited for longer than this, the whole queue of the stream is discarded; `None`: after
-    /// [`MediaSenderConfig::discard_after`](super::MediaSenderConfig::discard_after).
+    /// If the queueing delay of a packet exceeds this, the whole queue of the stream is discarded; `None`:
+    /// after [`MediaSenderConfig::discard_after`](super::MediaSenderConfig::discard_after).
     pub discard_after: Option<TimeDelta>,
 }
 
 impl MediaStream {
-    /// A video stream with the 90 kHz clock of RFC 3551 §5, whose encoder starts at its lowest rate: paced, of priority 1, without
-    /// skipping or early discarding, cut by the default packetizer.
+    /// A video stream with the 90 kHz clock of RFC 3551 §5, whose encoder starts at its lowest rate: paced,
+    /// priority 1, without skipping or early discarding, divided by the default packetizer.
     pub fn video(ssrc: u32, payload_type: u8, limits: RateRange) -> Self {
         Self {
             ssrc,
@@ -66,7 +66,7 @@ impl MediaStream {
         }
     }
 
-    /// An audio stream of one rate with one packet per frame: not paced.
+    /// An audio stream with a fixed rate and one packet per frame: not paced.
     pub fn audio(ssrc: u32, payload_type: u8, clock_rate: u32, rate: DataRate) -> Self {
         Self {
             clock_rate,
@@ -82,12 +82,12 @@ impl MediaStream {
 pub(super) struct PacketFields {
     pub(super) marker: bool,
     pub(super) media_timestamp: u32,
-    /// Its number on the transport.
+    /// Its transport-wide sequence number.
     pub(super) transport_sequence: u16,
     pub(super) payload: DataSize,
 }
 
-/// The RTP side of a stream: numbers, counts, header bytes.
+/// RTP state of a stream: numbers, counts, header bytes.
 #[derive(Debug, Clone)]
 pub(super) struct RtpStream {
     pub(super) ssrc: u32,
@@ -97,9 +97,9 @@ pub(super) struct RtpStream {
     sent_payload: u32,
     next: u64,
     begun: bool,
-    /// When its latest frame was captured, and its RTP timestamp.
+    /// Capture time of its latest frame, and its RTP timestamp.
     latest: Option<(Timestamp, u32)>,
-    /// Header extensions of one packet, kept for its memory.
+    /// Header extensions of one packet. Kept to reuse the allocation.
     elements: Vec<u8>,
 }
 
@@ -118,21 +118,21 @@ impl RtpStream {
         }
     }
 
-    /// The bytes of header that each packet has.
+    /// Number of header bytes per packet.
     pub(super) const fn head_bytes(feedback: FeedbackKind) -> u64 {
-        // An extension is a word of its own head, and a word or two of content (RFC 8285 §4.2).
+        // An extension has a header of one word, and one or two words of content (RFC 8285 §4.2).
         match feedback {
             FeedbackKind::TransportWide | FeedbackKind::ReceiverEstimate => RTP_HEADER_BYTES as u64 + 8,
             _ => RTP_HEADER_BYTES as u64,
         }
     }
 
-    /// The header of the next packet.
+    /// Writes the header of the next packet.
     pub(super) fn write(&mut self, now: Timestamp, feedback: FeedbackKind, fields: PacketFields) -> Vec<u8> {
         let timestamp = self.timestamp_offset.wrapping_add(fields.media_timestamp);
         if !self.begun {
             self.begun = true;
-            // The receiver knows the first packet of a stream by this.
+            // By this the receiver recognises the first packet of a stream.
             self.next = u64::from(timestamp as u16);
         }
         let header = RtpHeader {
@@ -164,7 +164,7 @@ impl RtpStream {
         } else {
             header.write_with_extension(&mut head, ExtensionForm::OneByte.profile(), &self.elements)
         };
-        // Only a payload type that is none can make it fail; then it is what it is, and nobody can read it.
+        // This fails only for an invalid payload type; then the packet cannot be parsed.
         head.truncate(written.unwrap_or(RTP_HEADER_BYTES));
         head
     }
@@ -179,7 +179,7 @@ impl RtpStream {
         self.begun
     }
 
-    /// A frame captured then, with this media timestamp, is to be sent.
+    /// Handles a frame with this capture time and media timestamp.
     pub(super) fn on_frame(&mut self, captured: Timestamp, media_timestamp: u32) {
         self.latest = Some((captured, media_timestamp));
     }

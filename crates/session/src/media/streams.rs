@@ -1,6 +1,6 @@
-//! The streams of a sender: frames become packets, which wait in the queue of their stream until they may leave.
+//! The streams of a sender: frames are divided into packets, which are queued per stream.
 //!
-//! Figure 2 of draft-johansson-rmcat-scream-cc-00 calls this rate control and queue, one for each source.
+//! In Figure 2 of draft-johansson-rmcat-scream-cc-00 these are the rate control and the queue of each source.
 
 use giusto_congestion::{FeedbackKind, QueueState, RtpId, StreamState};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
@@ -9,20 +9,21 @@ use super::{
     event::{Events, MediaEvent},
     format::Framing,
     frame::{Frame, FrameError, MAX_FRAME_SIZE},
-    queue::{SendQueue, Waiting, Whole},
+    queue::{QueuedPacket, SendQueue, Totals},
     scheduler::Scheduler,
     share::Shares,
     stream::{MediaStream, PacketFields, RtpStream},
 };
 
-/// The shortest time between two discards of the queue of a stream, so that its key frame can leave. The reference implementation
-/// of SCReAM (`kMinRtpQueueDiscardInterval_ntp`): 0.25 s.
+/// Minimum interval between two discards of a stream's queue, so that its key frame can be sent. The
+/// reference implementation of SCReAM (`kMinRtpQueueDiscardInterval_ntp`): 0.25 s.
 const DISCARD_INTERVAL: TimeDelta = TimeDelta::from_millis(250);
 
-/// The most packets of a frame: a quarter of the sequence numbers, so that numbers of neighbouring frames stay apart. Ours.
+/// Maximum number of packets per frame: a quarter of the sequence numbers, so that numbers of adjacent frames
+/// stay distinct. Chosen by us.
 const MAX_FRAME_PACKETS: u64 = 1 << 14;
 
-/// Figures of one of a sender's streams, for display.
+/// Statistics of one of a sender's streams, for display.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamFigures {
     /// Its synchronisation source.
@@ -41,7 +42,7 @@ pub struct StreamFigures {
     pub rate: DataRate,
 }
 
-/// The streams, in the order in which they were given.
+/// The streams, in their original order.
 #[derive(Debug)]
 pub(super) struct Streams {
     lines: Vec<Line>,
@@ -54,20 +55,20 @@ pub(super) struct Streams {
     states: Vec<StreamState>,
 }
 
-/// A stream and what waits of it.
+/// A stream and its queue.
 #[derive(Debug)]
 struct Line {
     stream: MediaStream,
     rtp: RtpStream,
     queue: SendQueue,
-    /// The target that its encoder was told last.
+    /// The latest target of its encoder.
     rate: DataRate,
     wants_key_frame: bool,
     packets: u64,
     size: DataSize,
     skipped_frames: u64,
     discarded_packets: u64,
-    /// When all of it that waited was thrown away last.
+    /// Time at which its queue was last discarded.
     discarded_at: Option<Timestamp>,
 }
 
@@ -87,12 +88,12 @@ impl Line {
         }
     }
 
-    /// Whether a frame that is due now is to be skipped.
+    /// Whether a frame that is due now must be skipped.
     fn skips(&self, now: Timestamp) -> bool {
         self.stream.skip_after.is_some_and(|limit| self.queue.age(now) > limit.max(TimeDelta::ZERO))
     }
 
-    /// When all that waits will be too old, if nothing of it leaves.
+    /// Time at which the whole queue becomes too old, if no packet is sent.
     fn discards_at(&self) -> Option<Timestamp> {
         let limit = self.stream.discard_after?.max(TimeDelta::ZERO);
         let too_old = self.queue.front()?.since + limit + TimeDelta::from_nanos(1);
@@ -103,8 +104,8 @@ impl Line {
         self.discarded_packets += packets;
         self.wants_key_frame = true;
         let ssrc = self.stream.ssrc;
-        events.tell(MediaEvent::Discarded { ssrc, packets, at: now });
-        events.tell(MediaEvent::KeyFrameWanted { stream, at: now });
+        events.push(MediaEvent::Discarded { ssrc, packets, at: now });
+        events.push(MediaEvent::KeyFrameWanted { stream, at: now });
     }
 }
 
@@ -152,7 +153,7 @@ impl Streams {
     /// The state of each stream, for the controller.
     pub(super) fn states(&mut self, now: Timestamp) -> &[StreamState] {
         self.states.clear();
-        // What waits for nothing is not told of: it leaves before anything else.
+        // Unpaced streams have no queue to report: they are sent first.
         let queue =
             |line: &Line| if line.stream.paced { line.queue.state(now) } else { QueueState::default() };
         let queues = self.lines.iter().map(queue);
@@ -160,7 +161,8 @@ impl Streams {
         &self.states
     }
 
-    /// Gives each stream its own rate of `each`, or, if there is not one for each, its share of `media`.
+    /// Sets the rate of each stream from `each`, or from its share of `media` if `each` does not cover all
+    /// streams.
     pub(super) fn share(&mut self, now: Timestamp, media: DataRate, each: &[DataRate], events: &mut Events) {
         if !each.is_empty() && each.len() == self.lines.len() {
             self.shares.take(each);
@@ -170,14 +172,14 @@ impl Streams {
         for ((stream, line), rate) in self.lines.iter_mut().enumerate().zip(self.shares.rates()) {
             if line.rate != rate {
                 line.rate = rate;
-                events.tell(MediaEvent::Target { stream, rate, at: now });
+                events.push(MediaEvent::Target { stream, rate, at: now });
             }
         }
     }
 
     // ---- in -------------------------------------------------------------------------------------------------------------
 
-    /// The target that the encoder of a stream was told last.
+    /// The latest target of a stream's encoder.
     pub(super) fn target(&self, stream: usize) -> Option<DataRate> {
         self.lines.get(stream).map(|line| line.rate)
     }
@@ -192,15 +194,15 @@ impl Streams {
         self.lines.get(stream).is_some_and(|line| line.wants_key_frame)
     }
 
-    /// A frame was skipped.
+    /// Counts a skipped frame.
     pub(super) fn skip_frame(&mut self, now: Timestamp, stream: usize, events: &mut Events) {
         if let Some(line) = self.lines.get_mut(stream) {
             line.skipped_frames += 1;
-            events.tell(MediaEvent::Skipped { ssrc: line.stream.ssrc, at: now });
+            events.push(MediaEvent::Skipped { ssrc: line.stream.ssrc, at: now });
         }
     }
 
-    /// Cuts a frame into packets that wait.
+    /// Divides a frame into packets and queues them.
     pub(super) fn push_frame(
         &mut self,
         now: Timestamp,
@@ -224,7 +226,7 @@ impl Streams {
             let whole = piece.size + self.headers;
             let (from, len) = (piece.offset as usize, piece.size.as_bytes() as usize);
             self.shares.on_packet(stream, piece.size, whole);
-            line.queue.push(Waiting {
+            line.queue.push(QueuedPacket {
                 stream,
                 media_timestamp,
                 payload: payload.part(from..from + len),
@@ -234,25 +236,25 @@ impl Streams {
             });
         }
         if line.stream.paced {
-            self.scheduler.on_waiting(stream);
+            self.scheduler.on_queued(stream);
         }
         Ok(())
     }
 
     // ---- what waits -----------------------------------------------------------------------------------------------------
 
-    /// All that waits for the pacer.
-    pub(super) fn whole(&self) -> Whole {
-        Whole::of(self.lines.iter().filter(|line| line.stream.paced).map(|line| &line.queue))
+    /// Totals over the paced queues.
+    pub(super) fn totals(&self) -> Totals {
+        Totals::of(self.lines.iter().filter(|line| line.stream.paced).map(|line| &line.queue))
     }
 
-    /// When streams whose packets are of no use after some time want [`discard_old`](Self::discard_old).
+    /// Time at which [`discard_old`](Self::discard_old) must be called.
     pub(super) fn discards_at(&self) -> Option<Timestamp> {
         self.lines.iter().filter_map(Line::discards_at).min()
     }
 
-    /// Throws away all that waits of a stream whose oldest packet has waited for longer than the stream says: a part of a frame is
-    /// of no use, nor is what refers to it.
+    /// Discards the whole queue of each stream whose oldest packet is too old: an incomplete frame is
+    /// useless, and so are the frames that refer to it.
     pub(super) fn discard_old(&mut self, now: Timestamp, events: &mut Events) {
         for (index, line) in self.lines.iter_mut().enumerate() {
             if line.discards_at().is_some_and(|due| due <= now) {
@@ -264,7 +266,7 @@ impl Streams {
         }
     }
 
-    /// Throws away each packet that has waited for longer than `latest`.
+    /// Discards each packet that has been queued for longer than `latest`.
     pub(super) fn discard_after(&mut self, now: Timestamp, latest: TimeDelta, events: &mut Events) {
         for (index, line) in self.lines.iter_mut().enumerate() {
             let mut packets = 0;
@@ -289,44 +291,45 @@ impl Streams {
 
     // ---- out ------------------------------------------------------------------------------------------------------------
 
-    /// The size of the packet that leaves next, once the pacer lets it.
+    /// Size of the next paced packet.
     pub(super) fn next_size(&self) -> Option<DataSize> {
         let line = self.lines.get(self.scheduler.next()?)?;
-        line.queue.front().map(|waiting| waiting.size)
+        line.queue.front().map(|packet| packet.size)
     }
 
-    /// Takes the packet that leaves next.
-    pub(super) fn pop(&mut self) -> Option<Waiting> {
+    /// Takes the next paced packet.
+    pub(super) fn pop(&mut self) -> Option<QueuedPacket> {
         let stream = self.scheduler.next()?;
         let queue = &mut self.lines.get_mut(stream)?.queue;
-        let waiting = queue.pop()?;
+        let packet = queue.pop()?;
         let is_empty = queue.is_empty();
-        self.scheduler.on_sent(stream, waiting.size);
+        self.scheduler.on_sent(stream, packet.size);
         if is_empty {
             self.scheduler.on_empty(stream);
         }
-        Some(waiting)
+        Some(packet)
     }
 
-    /// Takes the next packet that does not ask the pacer: the one that has waited for longest.
-    pub(super) fn pop_unpaced(&mut self) -> Option<Waiting> {
+    /// Takes the next unpaced packet: the oldest one.
+    pub(super) fn pop_unpaced(&mut self) -> Option<QueuedPacket> {
         let unpaced = self.lines.iter_mut().filter(|line| !line.stream.paced && !line.queue.is_empty());
-        let oldest = unpaced.min_by_key(|line| line.queue.front().map(|waiting| waiting.since))?;
+        let oldest = unpaced.min_by_key(|line| line.queue.front().map(|packet| packet.since))?;
         oldest.queue.pop()
     }
 
-    /// What identifies the next packet of a stream.
-    pub(super) fn id(&self, waiting: &Waiting) -> Option<RtpId> {
-        self.lines.get(waiting.stream).map(|line| line.rtp.id(waiting.media_timestamp))
+    /// Identifies the next packet of a stream.
+    pub(super) fn id(&self, packet: &QueuedPacket) -> Option<RtpId> {
+        self.lines.get(packet.stream).map(|line| line.rtp.id(packet.media_timestamp))
     }
 
-    /// The header of a packet that leaves with this number on the transport, and whether it is the first of its stream.
-    pub(super) fn write(&mut self, now: Timestamp, waiting: &Waiting, sequence: u16) -> (Vec<u8>, bool) {
-        let Some(line) = self.lines.get_mut(waiting.stream) else { return Default::default() };
-        let payload = waiting.payload.size();
+    /// Writes the header of a packet with this transport-wide number. Returns whether it is the first of its
+    /// stream.
+    pub(super) fn write(&mut self, now: Timestamp, packet: &QueuedPacket, sequence: u16) -> (Vec<u8>, bool) {
+        let Some(line) = self.lines.get_mut(packet.stream) else { return Default::default() };
+        let payload = packet.payload.size();
         let fields = PacketFields {
-            marker: waiting.marker,
-            media_timestamp: waiting.media_timestamp,
+            marker: packet.marker,
+            media_timestamp: packet.media_timestamp,
             transport_sequence: sequence,
             payload,
         };

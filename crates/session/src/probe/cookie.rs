@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_proves_one_address_one_nonce_and_one_half_minute() {
+    fn a_cookie_is_valid_for_one_address_and_nonce_for_30_s() {
         let (here, there) =
             (SocketAddr::from(([127, 0, 0, 1], 5000)), SocketAddr::from(([127, 0, 0, 1], 5001)));
         let issued = Timestamp::from_nanos(5_000_000_000);

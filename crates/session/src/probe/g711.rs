@@ -1,8 +1,8 @@
 //! µ-law and A-law, the two encodings of ITU-T G.711 (11/1988).
 //!
-//! Samples are 16-bit linear, as sound cards have them: the 14 bits of the µ-law (G.711 Table 2) and the 13 bits of the
-//! A-law (Table 1) are the upper ones. Encoding of a negative sample takes its one's complement as the magnitude, as the
-//! ITU-T's software tool library does (G.191).
+//! Samples are 16-bit linear: the 14 bits of the µ-law (G.711 Table 2) and the 13 bits of the A-law (Table 1)
+//! are the upper bits. The magnitude of a negative sample is its one's complement, as in the ITU-T's software
+//! tool library (G.191).
 //!
 //! # Example
 //!
@@ -14,9 +14,9 @@
 //! assert_eq!(g711::decode_ulaw(0x80), 32124);
 //! ```
 
-/// A quiet µ-law line: the code of zero.
+/// Silence in µ-law: the code of zero.
 pub const ULAW_SILENCE: u8 = 0xff;
-/// A quiet A-law line: the code of the smallest positive value.
+/// Silence in A-law: the code of the smallest positive value.
 pub const ALAW_SILENCE: u8 = 0xd5;
 
 /// The bias that the µ-law adds to a 14-bit magnitude, so that each segment begins at a power of two (G.711 Table 2).
@@ -28,7 +28,7 @@ const POSITIVE: u8 = 0x80;
 /// Every second bit of the A-law is inverted on the line (G.711 §3.2, Table 1a note 2).
 const ALAW_LINE: u8 = 0x55;
 
-/// The magnitude of `sample`: a negative one gives its one's complement.
+/// The magnitude of `sample`: the one's complement of a negative one.
 fn magnitude(sample: i16) -> u16 {
     (if sample < 0 { !sample } else { sample }).unsigned_abs()
 }
@@ -36,7 +36,7 @@ fn magnitude(sample: i16) -> u16 {
 /// The µ-law code of a 16-bit sample.
 pub fn encode_ulaw(sample: i16) -> u8 {
     let biased = ((magnitude(sample) >> 2) + ULAW_BIAS).min(ULAW_CLIP);
-    // The bias makes bit 5 the lowest that can be the highest one set, and the clip bit 12 the highest.
+    // With the bias, bit 5 is the lowest possible highest bit; with the clip, bit 12 is the highest.
     let segment = biased.ilog2() - 5;
     let code = (segment << 4) as u8 | ((biased >> (segment + 1)) & 0x0f) as u8;
     let sign = if sample < 0 { POSITIVE } else { 0 };
@@ -56,7 +56,7 @@ pub fn decode_ulaw(code: u8) -> i16 {
 /// The A-law code of a 16-bit sample.
 pub fn encode_alaw(sample: i16) -> u8 {
     let magnitude = magnitude(sample) >> 3;
-    // Segments 0 and 1 share one step size; from 32 on each power of two begins one.
+    // Segments 0 and 1 have the same step size; from 32 on a segment begins at each power of two.
     let segment = magnitude.max(16).ilog2() - 4;
     let code = (segment << 4) as u8 | ((magnitude >> segment.max(1)) & 0x0f) as u8;
     let sign = if sample < 0 { 0 } else { POSITIVE };
@@ -76,9 +76,10 @@ pub fn decode_alaw(code: u8) -> i16 {
 mod tests {
     use super::*;
 
-    /// Sample, µ-law code, A-law code: from `lin2ulaw` and `lin2alaw` of Python 3.11's `audioop`, which agrees with the
-    /// functions here on every A-law sample and on every positive µ-law one. It rounds negative µ-law samples away from zero
-    /// before encoding, so the table holds those on which both roundings agree.
+    /// Sample, µ-law code, A-law code: from `lin2ulaw` and `lin2alaw` of Python 3.11's `audioop`, which
+    /// agrees with these functions for every A-law sample and every positive µ-law sample. It rounds negative
+    /// µ-law samples away from zero before encoding, so the table contains only samples for which both
+    /// roundings agree.
     const VECTORS: &[(i16, u8, u8)] = &[
         (-32768, 0x00, 0x2a),
         (-32124, 0x00, 0x2a),
@@ -140,20 +141,20 @@ mod tests {
     ];
 
     #[test]
-    fn codes_are_those_of_an_independent_implementation() {
+    fn codes_match_an_independent_implementation() {
         for &(sample, ulaw, alaw) in VECTORS {
             assert_eq!((encode_ulaw(sample), encode_alaw(sample)), (ulaw, alaw), "{sample}");
         }
         for &(code, ulaw, alaw) in DECODED {
             assert_eq!((decode_ulaw(code), decode_alaw(code)), (ulaw, alaw), "{code:#x}");
         }
-        // All 256 codes, as sums that weigh each with its place.
+        // All 256 codes, as sums weighted by position.
         let sum =
             |decode: fn(u8) -> i16| (0..=u8::MAX).map(|c| i64::from(decode(c)) * i64::from(c)).sum::<i64>();
         assert_eq!((sum(decode_ulaw), sum(decode_alaw)), (98_107_392, 100_139_008));
     }
 
-    /// The distance from `sample` to what its code gives may be half a step of its segment, and what is clipped.
+    /// The decoded value may differ from `sample` by half a step of its segment, and by the clipped part.
     fn check_bounds(encode: fn(i16) -> u8, decode: fn(u8) -> i16, step: fn(i32) -> i32, clip: i32) {
         let mut before = i16::MIN;
         for sample in i16::MIN..=i16::MAX {
@@ -168,19 +169,19 @@ mod tests {
     }
 
     #[test]
-    fn the_ulaw_errs_by_half_a_step_and_is_monotonic() {
+    fn ulaw_errors_are_at_most_half_a_step() {
         let step = |magnitude: i32| 8 << ((magnitude / 4 + 34).min(0x1fff).ilog2() - 5);
         check_bounds(encode_ulaw, decode_ulaw, step, 32124);
     }
 
     #[test]
-    fn the_alaw_errs_by_half_a_step_and_is_monotonic() {
+    fn alaw_errors_are_at_most_half_a_step() {
         let step = |magnitude: i32| 16 << ((magnitude / 8).max(16).ilog2().min(11) - 4).saturating_sub(1);
         check_bounds(encode_alaw, decode_alaw, step, 32256);
     }
 
     #[test]
-    fn a_decoded_code_is_encoded_to_a_code_of_the_same_value() {
+    fn decoding_and_encoding_preserve_the_value() {
         for code in 0..=u8::MAX {
             assert_eq!(decode_ulaw(encode_ulaw(decode_ulaw(code))), decode_ulaw(code), "µ-law {code:#x}");
             assert_eq!(encode_alaw(decode_alaw(code)), code, "A-law");
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn loud_samples_are_clipped_to_the_outermost_codes() {
+    fn loud_samples_are_clipped() {
         assert_eq!((encode_ulaw(i16::MAX), encode_ulaw(i16::MIN)), (0x80, 0x00));
         assert_eq!((encode_alaw(i16::MAX), encode_alaw(i16::MIN)), (0xaa, 0x2a));
         assert_eq!((decode_ulaw(0x00), decode_alaw(0x2a)), (-32124, -32256));

@@ -1,7 +1,8 @@
-//! The measurement protocol: a paced stream, and a report of what arrived.
+//! The measurement protocol: a paced stream, and reports from the receiver.
 //!
-//! [`Sender`] and [`Receiver`] are the two endpoints, without clock or socket; [`wire`] has the messages. The datagrams of a stream
-//! are filled by [`Outgoing`], with the sizes of [`payload`] or with the packets of [`voice`].
+//! [`Sender`] and [`Receiver`] are the two endpoints, without clock or socket; [`wire`] defines the messages.
+//! [`Outgoing`] writes the datagrams of a stream, with the sizes of [`payload`] or with the packets of
+//! [`voice`].
 //!
 //! ```text
 //!   Sender                                Receiver
@@ -16,8 +17,8 @@
 //!     | <-- Report (final) ---------------- |
 //! ```
 //!
-//! Until an address is proven it gets one answer a datagram, shorter than what it sent. Afterwards a stream gets at
-//! most as many bytes as came from it.
+//! Until an address is verified, it gets one answer per datagram, which is shorter than the datagram.
+//! Afterwards a stream gets at most as many bytes as it has sent.
 
 mod cookie;
 mod counters;

@@ -1,4 +1,4 @@
-//! The bytes of a stream's next datagrams.
+//! Writes a stream's datagrams.
 
 use giusto_rtp::{RTP_HEADER_BYTES, RtpHeader};
 use giusto_units::{DataSize, Timestamp};
@@ -10,10 +10,10 @@ use super::{
     wire::{DATA_HEADER_BYTES, DataHeader, StreamToken},
 };
 
-/// The payload type of RTP that is no known codec: the first dynamic one (RFC 3551 §6).
+/// The RTP payload type for unknown codecs: the first dynamic one (RFC 3551 §6).
 const DYNAMIC_PAYLOAD_TYPE: u8 = 96;
 
-/// The clock of RTP that is no known codec: that of video (RFC 3551 §5).
+/// The RTP clock for unknown codecs: that of video (RFC 3551 §5).
 pub const RTP_CLOCK_HZ: u32 = 90_000;
 
 /// The content of the datagrams.
@@ -21,7 +21,7 @@ pub const RTP_CLOCK_HZ: u32 = 90_000;
 pub enum Content {
     /// Our header, then filler.
     Giusto {
-        /// Given by the receiver.
+        /// Issued by the receiver.
         token: StreamToken,
         /// Payload sizes.
         sizes: SizeSource,
@@ -43,7 +43,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// An RTP header for a stream that is no known codec.
+    /// An RTP header for a stream of no known codec.
     pub fn rtp_header(sequence: u16, timestamp: u32, ssrc: u32) -> RtpHeader {
         RtpHeader {
             marker: false,
@@ -55,7 +55,7 @@ impl Content {
         }
     }
 
-    /// The bytes that each datagram needs for its header.
+    /// Header bytes per datagram.
     pub fn header_bytes(&self) -> DataSize {
         DataSize::from_bytes(match self {
             Self::Giusto { .. } => DATA_HEADER_BYTES as u64,
@@ -65,26 +65,26 @@ impl Content {
     }
 }
 
-/// Datagrams that lie one behind the other.
+/// Consecutive datagrams in one buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Filled<'a> {
     /// All of them.
     pub bytes: &'a [u8],
-    /// The length of each.
+    /// Their lengths.
     pub lengths: Lengths<'a>,
 }
 
-/// How datagrams that lie one behind the other are parted.
+/// Lengths of consecutive datagrams.
 #[derive(Debug, Clone, Copy)]
 pub enum Lengths<'a> {
     /// All have this length.
     Equal(usize),
-    /// Each its own.
+    /// Length of each.
     Varied(&'a [usize]),
 }
 
 impl Filled<'_> {
-    /// How many datagrams.
+    /// Number of datagrams.
     pub fn packets(&self) -> usize {
         match self.lengths {
             Lengths::Equal(length) => self.bytes.len() / length.max(1),
@@ -103,7 +103,7 @@ impl Filled<'_> {
     }
 }
 
-/// Makes a stream's datagrams, cycle by cycle, in a buffer of its own.
+/// Writes a stream's datagrams, cycle by cycle, to its own buffer.
 #[derive(Debug)]
 pub struct Outgoing {
     content: Content,
@@ -114,7 +114,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// A stream; sizes and filler are drawn from `seed`.
+    /// A stream whose sizes and filler are drawn from `seed`.
     pub fn new(content: Content, seed: u64) -> Self {
         Self {
             content,
@@ -125,7 +125,8 @@ impl Outgoing {
         }
     }
 
-    /// Gets the room for `packets` datagrams at once ready, so that the first is made as quickly as the others.
+    /// Allocates the space for `packets` datagrams per cycle, so that the first cycle is as fast as the
+    /// others.
     pub fn prepare(&mut self, packets: u32) {
         let largest = match &self.content {
             Content::Giusto { sizes, .. } | Content::Rtp { sizes, .. } | Content::Raw { sizes } => {
@@ -141,7 +142,7 @@ impl Outgoing {
         }
     }
 
-    /// Datagrams made so far.
+    /// Number of datagrams so far.
     pub fn packets(&self) -> u64 {
         self.sequence
     }
@@ -180,7 +181,7 @@ impl Outgoing {
                 header.timestamp = first.timestamp.wrapping_add(units as u32);
                 header.sequence = first.sequence.wrapping_add(self.sequence as u16);
                 let equal = place.lay(sizes, packets, |datagram| {
-                    // A datagram has room for its header: sizes are limited to what header_bytes asks for.
+                    // A datagram has space for its header, because sizes are limited by header_bytes.
                     let _ = header.write(datagram);
                     header.sequence = header.sequence.wrapping_add(1);
                 });
@@ -197,7 +198,7 @@ impl Outgoing {
                 let length = source.format().packet_size().as_bytes() as usize;
                 self.buffer.resize(packets * length, 0);
                 for datagram in self.buffer.chunks_exact_mut(length.max(1)) {
-                    // The chunk has exactly the length that the source asks for.
+                    // The chunk has exactly the length that the source needs.
                     let _ = source.next_packet(datagram);
                 }
                 self.sequence += packets as u64;
@@ -225,7 +226,7 @@ impl Outgoing {
     }
 }
 
-/// Lays datagrams of given sizes into a buffer. Filler that lies there already is left as it is.
+/// Places datagrams of given sizes in a buffer. Existing filler is kept.
 struct Placement<'a> {
     buffer: &'a mut Vec<u8>,
     lengths: &'a mut Vec<usize>,
@@ -238,7 +239,7 @@ impl<'a> Placement<'a> {
         Self { buffer, lengths, rng }
     }
 
-    /// Lets `write` begin each datagram; gives the length where it is the same for all.
+    /// Calls `write` for the start of each datagram. Returns the length if it is the same for all.
     fn lay(self, sizes: &mut SizeSource, packets: usize, mut write: impl FnMut(&mut [u8])) -> Option<usize> {
         let equal = sizes.is_fixed().map(|size| size.as_bytes() as usize);
         let total = if let Some(length) = equal {
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn our_datagrams_count_and_carry_both_times() {
+    fn datagrams_contain_a_count_and_both_times() {
         let mut outgoing = Outgoing::new(Content::Giusto { token: StreamToken(7), sizes: sizes("200") }, 1);
         outgoing.fill(at(10), at(5), 3);
         let filled = outgoing.fill(at(30), at(25), 2);
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_sizes_part_the_buffer() {
+    fn drawn_sizes_divide_the_buffer() {
         let mut outgoing =
             Outgoing::new(Content::Giusto { token: StreamToken(7), sizes: sizes("uniform:40-1472") }, 1);
         for _ in 0..50 {

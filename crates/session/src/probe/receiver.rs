@@ -1,4 +1,4 @@
-//! The receiving endpoint: many streams, each measured apart.
+//! The receiving endpoint: many streams, each measured separately.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,10 +19,10 @@ use super::{
     },
 };
 
-/// How long an ended stream still answers its sender's repeated questions.
+/// Time for which an ended stream still answers its sender's repeated requests.
 const LINGER: TimeDelta = TimeDelta::from_seconds(3);
 
-/// How soon an address may begin another stream in place of the one that it has.
+/// Minimum time before an address may replace its stream by a new one.
 const SHORTEST_STREAM: TimeDelta = TimeDelta::from_seconds(1);
 
 /// How many streams may follow each other in a slot while their cookies are valid: it bounds what is remembered of them.
@@ -31,22 +31,22 @@ const STREAMS_PER_SLOT: usize = 16;
 /// How long the end of a stream waits for datagrams that it may have overtaken.
 const OVERTAKEN: TimeDelta = TimeDelta::from_millis(150);
 
-/// How a [`Receiver`] behaves.
+/// Configuration of a [`Receiver`].
 #[derive(Debug, Clone)]
 pub struct ReceiverConfig {
-    /// Known to nobody else: cookies and tokens are made with it. No default; draw it from the system.
+    /// Secret from which cookies and tokens are computed. No default; use random bytes of the system.
     pub secret: [u8; 32],
     /// Our clock.
     pub clock: ClockIdentity,
-    /// Streams at once; above it senders are refused. Default 256.
+    /// Maximum number of streams; further ones are rejected. Default 256.
     pub max_streams: usize,
     /// Streams at once from one IPv4 address or one IPv6 prefix of 64 bits. Default 128.
     pub max_streams_per_host: usize,
-    /// Streams that announce a higher rate are refused; nothing means any. Default: any.
+    /// Streams that announce a higher rate are rejected; `None`: no limit. Default: no limit.
     pub max_rate: Option<DataRate>,
-    /// A stream that is silent for so long has ended. Default 5 s.
+    /// A stream ends if no datagram arrives for this time. Default 5 s.
     pub idle_timeout: TimeDelta,
-    /// How often a stream's sender is told the figures. Default 500 ms.
+    /// Interval of reports to a stream's sender. Default 500 ms.
     pub report_interval: TimeDelta,
     /// How unannounced datagrams are treated; `None`: they are only counted. Default: `None`.
     pub passive: Option<Passive>,
@@ -57,7 +57,7 @@ pub struct ReceiverConfig {
 pub enum Passive {
     /// RTP: other datagrams are counted as foreign.
     Rtp,
-    /// Anything.
+    /// Any datagram.
     Raw,
 }
 
@@ -77,7 +77,7 @@ impl ReceiverConfig {
     }
 }
 
-/// Names a stream at this receiver; never used twice.
+/// Identifies a stream at this receiver. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
@@ -85,13 +85,13 @@ pub struct StreamId(pub u64);
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReceiverEvent {
-    /// A stream began; look it up by its id.
+    /// A stream began; it can be found by its id.
     Opened(StreamId),
-    /// A stream ended; this is all that was measured.
+    /// A stream ended, with all its measurements.
     Closed(StreamId, Box<Stream>),
 }
 
-/// A finished stream: its final report, for a sender that did not get it.
+/// A finished stream: its final report, in case the sender did not receive it.
 #[derive(Debug)]
 struct Lingering {
     token: StreamToken,
@@ -102,14 +102,14 @@ struct Lingering {
 
 /// The receiving endpoint, without socket or clock.
 ///
-/// Hand every datagram to [`handle`](Self::handle), call [`handle_timeout`](Self::handle_timeout) when
-/// [`next_timeout`](Self::next_timeout) says so, and send what [`poll_transmit`](Self::poll_transmit) gives. Each call does
-/// bounded work. Memory is bounded by [`ReceiverConfig::max_streams`].
+/// Pass every datagram to [`handle`](Self::handle), call [`handle_timeout`](Self::handle_timeout) at the time
+/// of [`next_timeout`](Self::next_timeout), and send the datagrams of [`poll_transmit`](Self::poll_transmit).
+/// Each call does bounded work. Memory is bounded by [`ReceiverConfig::max_streams`].
 #[derive(Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
     jar: CookieJar,
-    /// By source address: what comes from one address can never become another stream's.
+    /// By source address: datagrams from one address never count for another stream.
     streams: BTreeMap<SocketAddr, (StreamId, Stream)>,
     lingering: BTreeMap<SocketAddr, Lingering>,
     /// The tokens of streams whose cookies are still valid, and until when they are.
@@ -142,7 +142,7 @@ impl Receiver {
         }
     }
 
-    /// Streams that have not ended, with their names, ordered by address.
+    /// The streams that have not ended, with their ids, ordered by address.
     pub fn streams(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
         self.streams.values().map(|(id, stream)| (*id, stream))
     }
@@ -152,22 +152,22 @@ impl Receiver {
         self.counters
     }
 
-    /// Datagrams that the socket had to drop.
+    /// Datagrams that the socket dropped.
     pub fn kernel_dropped(&self) -> u64 {
         self.kernel_dropped
     }
 
-    /// States how busy the receiving thread is, for the reports.
+    /// Sets the CPU utilisation of the receiving thread, for reports.
     pub fn set_cpu_ratio(&mut self, ratio: f32) {
         self.cpu_ratio = Some(ratio);
     }
 
-    /// How busy the receiving thread was said to be.
+    /// The CPU utilisation of the receiving thread that was set.
     pub fn cpu_ratio(&self) -> Option<f32> {
         self.cpu_ratio
     }
 
-    /// Takes what a socket received.
+    /// Handles datagrams that a socket received.
     pub fn handle(&mut self, now: Timestamp, inbound: &Inbound<'_>) {
         self.latest = self.latest.max(now);
         let segment = inbound.segment.clamp(1, inbound.bytes.len().max(1));
@@ -191,28 +191,28 @@ impl Receiver {
         }
         let mut datagrams = inbound.bytes.chunks(segment).peekable();
         while datagrams.peek().is_some() {
-            // The common case: one stream's datagrams, one look-up for all of them.
+            // The common case: all datagrams belong to one stream, with one look-up.
             if let Some((_, stream)) = self.streams.get_mut(&inbound.from) {
                 stream.on_datagrams(&mut datagrams, inbound, &mut self.counters);
             }
-            // What is no datagram of a stream: a message, or from somebody else. It may begin or end a stream.
+            // Not a datagram of a stream: a message, or a foreign datagram. It may begin or end a stream.
             if let Some(datagram) = datagrams.next() {
                 self.handle_one(now, datagram, inbound);
             }
         }
     }
 
-    /// The next moment at which [`handle_timeout`](Self::handle_timeout) has something to do; nothing while idle.
+    /// Time at which [`handle_timeout`](Self::handle_timeout) must be called; `None` while idle.
     pub fn next_timeout(&self) -> Option<Timestamp> {
         let live = self.streams.values().map(|(_, stream)| {
             let idle = stream.last_heard + self.config.idle_timeout;
-            // Who did not ask for reports gets none.
+            // Senders that did not open a stream get no reports.
             if stream.token.is_some() { idle.min(stream.next_report) } else { idle }
         });
         live.chain(self.lingering.values().map(|lingering| lingering.forget_at)).min()
     }
 
-    /// Does what is due: reports, and the end of silent streams.
+    /// Does what is due: reports, and the end of idle streams.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.latest = self.latest.max(now);
         let now = self.latest;
@@ -231,7 +231,7 @@ impl Receiver {
         }
     }
 
-    /// Ends every stream and tells its sender; nothing is taken any more.
+    /// Ends every stream and notifies its sender. No stream is accepted any more.
     pub fn stop(&mut self, now: Timestamp) {
         self.latest = self.latest.max(now);
         for (_, (id, mut stream)) in std::mem::take(&mut self.streams) {
@@ -243,17 +243,17 @@ impl Receiver {
         self.config.passive = None;
     }
 
-    /// The next datagram to be sent.
+    /// The next datagram to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.outbox.pop_front()
     }
 
-    /// The next thing that happened.
+    /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
         self.events.pop_front()
     }
 
-    /// A stream by its name, while it lasts.
+    /// A stream by its id, while it exists.
     pub fn stream(&self, id: StreamId) -> Option<&Stream> {
         self.streams.values().find(|(stream_id, _)| *stream_id == id).map(|(_, stream)| stream)
     }
@@ -318,7 +318,7 @@ impl Receiver {
             }
             Message::Ping { token, sent_ns, path } => self.handle_ping(now, token, (sent_ns, path), inbound),
             Message::Finish { token, figures } => self.handle_finish(now, (from, length), token, figures),
-            // What only a receiver says, said to a receiver.
+            // Messages that only a receiver sends.
             Message::Challenge { .. }
             | Message::Accepted { .. }
             | Message::Refused { .. }
@@ -343,7 +343,7 @@ impl Receiver {
         if let Some((_, stream)) = self.streams.get(&from)
             && stream.token == Some(token)
         {
-            // Our answer was lost; nothing begins anew.
+            // Our answer was lost; the stream continues.
             self.answer(from, length, &accepted);
             return;
         }
@@ -365,7 +365,7 @@ impl Receiver {
             self.close(from, Ended::Idle);
         }
         let too_fast = match (self.config.max_rate, request.rate_bps) {
-            (Some(most), Some(asked)) => asked > most.as_bps(),
+            (Some(max), Some(asked)) => asked > max.as_bps(),
             (Some(_), None) => true,
             (None, _) => false,
         };
@@ -387,7 +387,7 @@ impl Receiver {
         stream.token = Some(token);
         stream.next_report = now + self.config.report_interval;
         stream.begin_kernel_dropped(self.kernel_dropped);
-        // First the answer: the Open pays for it, not the stream's budget.
+        // The answer first: it counts against the Open message, not the stream's budget.
         self.answer(from, length, &accepted);
         self.insert(from, stream);
     }
@@ -433,7 +433,7 @@ impl Receiver {
             self.counters.forged += 1;
             return;
         };
-        // On a path that reorders, what is missing may still come; the sender asks again.
+        // If the path reorders, missing datagrams may still arrive; the sender asks again.
         let asked = *stream.finish_asked.get_or_insert(now);
         if stream.meter().sequence().received() < figures.packets && now - asked < OVERTAKEN {
             return;
@@ -457,7 +457,7 @@ impl Receiver {
         }
     }
 
-    /// Why no further stream from this address can be taken, if none can.
+    /// Why no further stream from this address is accepted, if so.
     fn full(&self, from: SocketAddr) -> Option<Refusal> {
         let from_host = self.streams.keys().filter(|address| host(address.ip()) == host(from.ip())).count();
         if self.streams.len() >= self.config.max_streams {
@@ -476,13 +476,14 @@ impl Receiver {
         self.events.push_back(ReceiverEvent::Opened(id));
     }
 
-    /// Answers a single datagram whose sender may not be who it seems: never with more than came.
+    /// Answers a single datagram, whose source address may be forged: never with more bytes than were
+    /// received.
     fn answer(&mut self, to: SocketAddr, length: usize, message: &Message) {
         let bytes = message.encode(0);
         if length < OPENING_BYTES || bytes.len() > length {
             return;
         }
-        // What a stream's own address sends is in its budget already.
+        // Bytes from a stream's own address are already in its budget.
         if let Some((_, stream)) = self.streams.get_mut(&to) {
             let Some(left) = stream.credit.checked_sub(bytes.len() as u64) else { return };
             stream.credit = left;
@@ -518,7 +519,7 @@ fn send_report(outbox: &mut VecDeque<Transmit>, stream: &mut Stream, cpu_ratio: 
     }
 }
 
-/// Sends to a proven address what its byte budget allows.
+/// Sends to a verified address what its byte budget permits.
 fn send_within_credit(outbox: &mut VecDeque<Transmit>, stream: &mut Stream, message: &Message) {
     let bytes = message.encode(0);
     if bytes.len() <= MAX_MESSAGE_BYTES && bytes.len() as u64 <= stream.credit {

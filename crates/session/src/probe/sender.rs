@@ -1,4 +1,4 @@
-//! The sending endpoint's conversation: opening, clock questions, reports, the end.
+//! Control messages of the sending endpoint: opening, clock requests, reports, the end.
 
 use std::collections::VecDeque;
 
@@ -10,22 +10,22 @@ use super::wire::{
     SenderFigures, StreamRequest, StreamToken, WireError,
 };
 
-/// How a [`Sender`] behaves.
+/// Configuration of a [`Sender`].
 #[derive(Debug, Clone)]
 pub struct SenderConfig {
     /// The stream that will be sent.
     pub request: StreamRequest,
-    /// Unlike any other's; draw it from the system.
+    /// Random number that identifies the request; use random bytes of the system.
     pub nonce: u64,
-    /// How often a question or the end is said again. Default 200 ms.
+    /// Interval at which requests and the end are repeated. Default 200 ms.
     pub retry_interval: TimeDelta,
-    /// How long to wait for a receiver. Default 3 s.
+    /// Maximum time to wait for a receiver. Default 3 s.
     pub open_timeout: TimeDelta,
-    /// Time between clock questions. Default 250 ms.
+    /// Interval of clock requests. Default 250 ms.
     pub ping_interval: TimeDelta,
-    /// A receiver that is silent for so long is gone. Default 3 s.
+    /// Time without messages after which the receiver counts as lost. Default 3 s.
     pub silence_timeout: TimeDelta,
-    /// How long to wait for the final report. Default 2 s.
+    /// Maximum time to wait for the final report. Default 2 s.
     pub finish_timeout: TimeDelta,
 }
 
@@ -44,27 +44,27 @@ impl SenderConfig {
     }
 }
 
-/// Why a stream cannot go on.
+/// Error that ends a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SenderError {
-    /// Nobody answered.
+    /// No answer.
     #[error("no giusto receiver answered within {}", .0)]
     NoAnswer(TimeDelta),
-    /// The host says that nobody listens at the port.
-    #[error("nobody listens there (the host answered \"port unreachable\")")]
+    /// The host reports that no program listens at the port.
+    #[error("no program listens at the port (the host answered \"port unreachable\")")]
     PortUnreachable,
-    /// The receiver will not.
-    #[error("the receiver refused the stream: {0}")]
+    /// The receiver rejected the stream.
+    #[error("the receiver rejected the stream: {0}")]
     Refused(Refusal),
-    /// The receiver was there, and is silent now.
-    #[error("the receiver has disappeared: nothing heard from it for {}", .0)]
+    /// The receiver answered before, but no longer does.
+    #[error("no message from the receiver for {}", .0)]
     ReceiverLost(TimeDelta),
     /// The receiver was stopped.
     #[error("the receiver was stopped")]
     ReceiverStopped,
-    /// The receiver speaks another version.
-    #[error("the receiver speaks {0}")]
+    /// The receiver uses another version.
+    #[error("the receiver uses {0}")]
     Wire(WireError),
 }
 
@@ -72,11 +72,11 @@ pub enum SenderError {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SenderEvent {
-    /// The stream may begin; each datagram carries this token.
+    /// The stream may begin; each datagram must contain this token.
     Accepted(StreamToken),
-    /// The far end's figures so far.
+    /// The receiver's measurements so far.
     Report(Box<Report>),
-    /// The conversation is over, well or not.
+    /// The session has ended, with or without an error.
     Ended(Result<(), SenderError>),
 }
 
@@ -89,11 +89,12 @@ enum State {
     Over,
 }
 
-/// The sending endpoint's conversation, without socket or clock. The measured datagrams themselves do not pass through it.
+/// Control messages of the sending endpoint, without socket or clock. The measured datagrams themselves do
+/// not pass through it.
 ///
-/// Hand in every datagram that comes back ([`handle_datagram`](Self::handle_datagram)), call
-/// [`handle_timeout`](Self::handle_timeout) when [`next_timeout`](Self::next_timeout) says so, and send what
-/// [`poll_transmit`](Self::poll_transmit) gives.
+/// Pass every received datagram to [`handle_datagram`](Self::handle_datagram), call
+/// [`handle_timeout`](Self::handle_timeout) at the time of [`next_timeout`](Self::next_timeout), and send the
+/// datagrams of [`poll_transmit`](Self::poll_transmit).
 #[derive(Debug)]
 pub struct Sender {
     config: SenderConfig,
@@ -139,12 +140,12 @@ impl Sender {
         sender
     }
 
-    /// The relation of the two calendar clocks, as measured.
+    /// The measured relation of the two calendar clocks.
     pub fn clock_estimate(&self) -> Option<ClockEstimate> {
         Some(self.config.request.clock.calendar(self.peer_clock.as_ref()?, self.clocks.estimate()?))
     }
 
-    /// The round trips of all clock questions.
+    /// The round-trip times of all clock requests.
     pub fn round_trips(&self) -> &ErrorHistogram {
         self.clocks.round_trips()
     }
@@ -159,7 +160,7 @@ impl Sender {
         self.peer_clock.as_ref()
     }
 
-    /// Takes a datagram that came back; `at` is when it arrived.
+    /// Handles a received datagram; `at` is its arrival time.
     pub fn handle_datagram(&mut self, now: Timestamp, datagram: &[u8], at: Timestamp) {
         let message = match Message::decode(datagram) {
             Ok(message) => message,
@@ -171,14 +172,14 @@ impl Sender {
         match (message, self.state) {
             (Message::Challenge { nonce, cookie }, State::Greeting) if nonce == self.config.nonce => {
                 self.state = State::Opening(cookie);
-                self.heard(now);
+                self.on_receiver_message(now);
                 self.next_timeout = now;
                 self.handle_timeout(now);
             }
             (Message::Accepted { nonce, token, clock }, State::Opening(_)) if nonce == self.config.nonce => {
                 self.state = State::Running(token);
                 self.peer_clock = Some(clock);
-                self.heard(now);
+                self.on_receiver_message(now);
                 self.next_timeout = now;
                 self.events.push_back(SenderEvent::Accepted(token));
             }
@@ -190,7 +191,7 @@ impl Sender {
                 State::Running(ours) | State::Finishing(ours),
             ) if token == ours && self.pings.contains(&ping_sent_ns) => {
                 self.pings.retain(|sent_ns| *sent_ns != ping_sent_ns);
-                self.heard(now);
+                self.on_receiver_message(now);
                 self.clocks.on_sample(&ClockSample {
                     client_sent: Timestamp::from_nanos(ping_sent_ns),
                     server_received: PeerTimestamp::from_nanos(received_ns),
@@ -201,16 +202,17 @@ impl Sender {
             (Message::Report { token, report }, State::Running(ours) | State::Finishing(ours))
                 if token == ours =>
             {
-                self.heard(now);
+                self.on_receiver_message(now);
                 self.handle_report(report);
             }
             _ => {}
         }
     }
 
-    /// The host answered that nobody listens at the port.
+    /// Handles a "port unreachable" message of the host.
     ///
-    /// While opening that is the end of it; a running stream forgives it for a moment, for a router may err.
+    /// While opening, this ends the session. A running stream tolerates it for a short time, because a router
+    /// may be wrong.
     pub fn handle_unreachable(&mut self, now: Timestamp) {
         const FORGIVEN: TimeDelta = TimeDelta::from_millis(500);
         match self.state {
@@ -225,7 +227,7 @@ impl Sender {
         }
     }
 
-    /// All has been sent: `figures` go to the receiver, and its final report is awaited.
+    /// All data has been sent: sends `figures` to the receiver, and waits for its final report.
     pub fn finish(&mut self, now: Timestamp, figures: SenderFigures) {
         match self.state {
             State::Running(token) => {
@@ -240,7 +242,7 @@ impl Sender {
         }
     }
 
-    /// The next moment at which [`handle_timeout`](Self::handle_timeout) has something to do; nothing once it is over.
+    /// Time at which [`handle_timeout`](Self::handle_timeout) must be called; `None` after the end.
     pub fn next_timeout(&self) -> Option<Timestamp> {
         (self.state != State::Over).then_some(self.next_timeout)
     }
@@ -277,7 +279,7 @@ impl Sender {
         }
     }
 
-    /// The next datagram for the receiver. A clock question bears `now` as its send time.
+    /// The next datagram for the receiver. A clock request contains `now` as its send time.
     pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Vec<u8>> {
         if let Some(bytes) = self.outbox.pop_front() {
             return Some(bytes);
@@ -297,13 +299,13 @@ impl Sender {
         }
     }
 
-    /// The next thing that happened.
+    /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<SenderEvent> {
         self.events.pop_front()
     }
 
     fn handle_report(&mut self, report: Box<Report>) {
-        // Reports may overtake each other on the way.
+        // Reports may be reordered on the path.
         if self.latest_report.is_some_and(|latest| report.number <= latest) {
             return;
         }
@@ -321,7 +323,7 @@ impl Sender {
         matches!(self.state, State::Greeting | State::Opening(_))
     }
 
-    fn heard(&mut self, now: Timestamp) {
+    fn on_receiver_message(&mut self, now: Timestamp) {
         self.last_heard = self.last_heard.max(now);
         self.refused_since = None;
     }

@@ -1,4 +1,4 @@
-//! One stream at the receiver: from datagrams to arrivals.
+//! One stream at the receiver: converts datagrams to arrivals.
 
 use std::{iter::Peekable, net::SocketAddr};
 
@@ -26,19 +26,19 @@ use super::{
 /// Why a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// Its sender said so.
+    /// Its sender finished.
     Finished,
-    /// Nothing came any more.
+    /// No datagram arrived for too long.
     Idle,
-    /// The receiver was told to stop.
+    /// The receiver was stopped.
     Stopped,
 }
 
-/// One stream, measured apart from all others.
+/// One stream, measured separately.
 #[derive(Debug)]
 pub struct Stream {
     from: SocketAddr,
-    /// Our own.
+    /// The local clock.
     clock: ClockIdentity,
     pub(super) token: Option<StreamToken>,
     format: StreamFormat,
@@ -46,14 +46,14 @@ pub struct Stream {
     opened: Timestamp,
     pub(super) last_heard: Timestamp,
     pub(super) next_report: Timestamp,
-    /// When its sender first said that it had finished.
+    /// Time of the sender's first Finish message.
     pub(super) finish_asked: Option<Timestamp>,
-    /// Bytes that came less bytes that went: what may still be sent to it.
+    /// Received bytes minus sent bytes: what may still be sent to it.
     pub(super) credit: u64,
     reports: u32,
     kernel_dropped: u64,
     meter: StreamMeter,
-    /// Added to the sender's times, in nanoseconds, they count from where ours do.
+    /// Offset in nanoseconds that converts the sender's times to our time scale.
     epoch_shift: i128,
     /// Sequence numbers below this one are known to be plausible.
     plausible_below: u64,
@@ -64,7 +64,7 @@ pub struct Stream {
     ended: Option<Ended>,
 }
 
-/// Unwraps what RTP counts in 16 and 32 bits.
+/// Unwraps RTP's 16-bit and 32-bit numbers.
 #[derive(Debug, Default)]
 struct MediaClock {
     sequence: SequenceUnwrapper,
@@ -75,7 +75,7 @@ struct MediaClock {
 }
 
 impl Stream {
-    /// A stream that was asked for, from an address that is proven.
+    /// A requested stream, from a verified address.
     pub(super) fn requested(
         now: Timestamp,
         from: SocketAddr,
@@ -84,7 +84,8 @@ impl Stream {
     ) -> Self {
         let (clocks, epoch_shift) = match request.format {
             StreamFormat::Giusto => relation(&request.clock, ours),
-            // An RTP timestamp begins anywhere (RFC 3550 §5.1): it is no time of the sender's clock.
+            // An RTP timestamp starts at a random value (RFC 3550 §5.1) and is not a time of the sender's
+            // clock.
             StreamFormat::Rtp { .. } | StreamFormat::Raw => (ClockRelation::Unknown, 0),
         };
         let mut stream =
@@ -95,14 +96,14 @@ impl Stream {
         stream
     }
 
-    /// A stream that nobody announced.
+    /// An unannounced stream.
     pub(super) fn unannounced(now: Timestamp, from: SocketAddr, format: StreamFormat) -> Self {
         Self::new(now, from, format, MeterConfig::default())
     }
 
     fn new(now: Timestamp, from: SocketAddr, format: StreamFormat, config: MeterConfig) -> Self {
         let voice = matches!(format, StreamFormat::Rtp { voice: Some(_), .. });
-        // RTP begins anywhere (RFC 3550 §5.1).
+        // RTP sequence numbers start at a random value (RFC 3550 §5.1).
         let first = if matches!(format, StreamFormat::Rtp { .. }) { None } else { Some(0) };
         let config = MeterConfig { sequence: SequenceConfig { first, ..config.sequence }, ..config };
         Self {
@@ -129,27 +130,27 @@ impl Stream {
         }
     }
 
-    /// Where it comes from.
+    /// Its source address.
     pub fn from(&self) -> SocketAddr {
         self.from
     }
 
-    /// The announcement of its sender; `None` for a stream that was not announced.
+    /// The request of its sender; `None` for an unannounced stream.
     pub fn request(&self) -> Option<&StreamRequest> {
         self.request.as_ref()
     }
 
-    /// How its datagrams look.
+    /// The format of its datagrams.
     pub fn format(&self) -> StreamFormat {
         self.format
     }
 
-    /// When it began.
+    /// Time at which it began.
     pub fn opened(&self) -> Timestamp {
         self.opened
     }
 
-    /// All that was measured.
+    /// Its measurements.
     pub fn meter(&self) -> &StreamMeter {
         &self.meter
     }
@@ -160,17 +161,17 @@ impl Stream {
         Some(PathEstimate { clock: self.clock.calendar(&request.clock, path.clock), ..path })
     }
 
-    /// The sender's figures of its own sending, once it has finished.
+    /// The sender's own statistics, once it has finished.
     pub fn sender(&self) -> Option<&SenderFigures> {
         self.sender.as_ref()
     }
 
-    /// Why it ended, if it has.
+    /// Why it ended, if it has ended.
     pub fn ended(&self) -> Option<Ended> {
         self.ended
     }
 
-    /// How RTP of this payload type is read where nobody announced it (RFC 3551 §6).
+    /// Format of unannounced RTP with this payload type (RFC 3551 §6).
     pub(super) fn rtp_format(payload_type: u8) -> StreamFormat {
         const VIDEO_CLOCK_HZ: u32 = 90_000;
         let voice = VoiceProfile::ALL.into_iter().find(|profile| profile.payload_type() == payload_type);
@@ -178,7 +179,7 @@ impl Stream {
         StreamFormat::Rtp { clock_rate_hz, voice }
     }
 
-    /// Takes the stream's datagrams up to the first one that is a message, and counts what is neither.
+    /// Handles the stream's datagrams up to the first one that is a message. Counts what is neither.
     pub(super) fn on_datagrams<'b>(
         &mut self,
         datagrams: &mut Peekable<impl Iterator<Item = &'b [u8]>>,
@@ -194,7 +195,7 @@ impl Stream {
                 StreamFormat::Raw => self.on_raw(datagram, inbound),
             };
             match verdict {
-                // Only what proves to be the stream's keeps it from being forgotten.
+                // Only datagrams that belong to the stream keep it alive.
                 Verdict::Measured => self.last_heard = self.last_heard.max(inbound.at),
                 Verdict::Message => break,
                 Verdict::Foreign => counters.foreign += 1,
@@ -239,7 +240,7 @@ impl Stream {
         }
         let sequence = self.media.sequence.unwrap_u16(header.sequence);
         let units = self.media.timestamp.unwrap_u32(header.timestamp);
-        // Nothing: from before the beginning, overtaken by the first datagram that arrived.
+        // Ignored: sent before the first datagram that arrived.
         let (Some(sequence), Some(units)) = (sequence, units) else { return Verdict::Malformed };
         let media_ns = u128::from(units) * 1_000_000_000 / u128::from(clock_rate_hz.max(1));
         let media_ns = u64::try_from(media_ns).unwrap_or(u64::MAX);
@@ -294,7 +295,7 @@ impl Stream {
 
     pub(super) fn on_path(&mut self, path: Option<PathEstimate>) {
         if let Some(path) = path {
-            // The sender asked: what it found is put from its side.
+            // The sender measured: its result is converted to our side.
             let clock = path.clock.reversed();
             if self.format == StreamFormat::Giusto {
                 self.meter.on_clock(&clock);
@@ -303,7 +304,7 @@ impl Stream {
         }
     }
 
-    /// The socket's own count of what it had to drop, which no stream can be blamed for alone.
+    /// The socket's count of dropped datagrams, which may concern other streams too.
     pub(super) fn on_kernel_dropped(&mut self, total: u64) {
         let more = total.saturating_sub(self.kernel_dropped);
         self.kernel_dropped = total;
@@ -324,7 +325,7 @@ impl Stream {
         }
     }
 
-    /// The figures so far.
+    /// The measurements so far.
     pub fn report(&mut self, cpu_ratio: Option<f32>) -> Report {
         self.reports = self.reports.wrapping_add(1);
         Report {
@@ -340,7 +341,7 @@ impl Stream {
         }
     }
 
-    /// How it would have sounded, if it is voice.
+    /// Its voice quality, if it is voice.
     pub fn voice(&self) -> Option<VoiceReport> {
         let StreamFormat::Rtp { voice: Some(profile), .. } = self.format else { return None };
         let packet_time = self.request.as_ref().and_then(|request| request.gap);
@@ -348,7 +349,8 @@ impl Stream {
             .and_then(|time| VoiceFormat::with_packet_time(profile, time).ok())
             .unwrap_or_else(|| VoiceFormat::new(profile));
         let playout = self.playout.as_ref()?.summary(self.meter.sequence().losses().expected);
-        // RTP carries no send time that another clock could read, so half the round trip stands for the way.
+        // RTP contains no send time that another clock could use, so half of the RTT is used as the network
+        // delay.
         let network_delay = self.path.as_ref().map_or(TimeDelta::ZERO, |path| path.round_trip / 2);
         let quality = VoiceQuality::of(&format, &VoicePath::new(network_delay, &playout));
         Some(VoiceReport { playout, quality })
@@ -366,12 +368,12 @@ enum Verdict {
     Forged,
 }
 
-/// A message, or something of another version, which may be one.
+/// Whether it is a message, or of another version, which may be one.
 fn is_message(datagram: &[u8]) -> bool {
     matches!(wire::kind(datagram), Ok(Kind::Control) | Err(WireError::Version(_)))
 }
 
-/// Datagrams that follow each other and are alike in all else: they are measured as one.
+/// Consecutive datagrams that are otherwise equal: they are measured together.
 #[derive(Debug, Default)]
 struct Run {
     first: Option<Arrival>,
@@ -422,7 +424,7 @@ fn meter_config(request: &StreamRequest, from: SocketAddr) -> MeterConfig {
     }
 }
 
-/// How two clocks are related, and what is to be added to their times so that they count from where ours do.
+/// The relation of two clocks, and the offset that converts their times to our time scale.
 fn relation(theirs: &ClockIdentity, ours: &ClockIdentity) -> (ClockRelation, i128) {
     let between = |their_origin: u64, our_origin: u64| i128::from(their_origin) - i128::from(our_origin);
     if theirs.machine != 0 && theirs.machine == ours.machine {
@@ -452,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_are_only_taken_for_the_same_where_they_are() {
+    fn only_clocks_of_one_machine_are_regarded_as_the_same() {
         let ours = identity(7, 1_000, 50_000, Some(20));
         let related = |theirs| relation(&theirs, &ours);
         assert_eq!(related(identity(7, 1_500, 0, None)), (ClockRelation::Same, 500));

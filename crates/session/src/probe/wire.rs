@@ -1,7 +1,7 @@
 //! The wire format: the header of a measured datagram, and control messages.
 //!
-//! Every datagram of ours begins with the bytes `giu` and a kind. The first byte lies outside the ranges of STUN, TURN, DTLS
-//! and RTP (RFC 7983 §7), so the four can share a port with us.
+//! Every giusto datagram begins with the bytes `giu` and a kind. The first byte is outside the ranges of
+//! STUN, TURN, DTLS and RTP (RFC 7983 §7), so all can share a port.
 //!
 //! ```text
 //!    0                   1                   2                   3
@@ -36,13 +36,13 @@ use serde::{Deserialize, Serialize};
 /// Bytes that a measured datagram of ours needs at the least.
 pub const DATA_HEADER_BYTES: usize = 40;
 
-/// The size that a [`Message::Hello`] and a [`Message::Open`] are padded to: above every answer to them.
+/// The size to which [`Message::Hello`] and [`Message::Open`] are padded: larger than every answer to them.
 pub const OPENING_BYTES: usize = 256;
 
-/// The size that a [`Message::Finish`] is padded to, so that the final report is never longer than what came.
+/// The size to which [`Message::Finish`] is padded, so that the final report is never longer.
 pub const FINISH_BYTES: usize = 1100;
 
-/// A control message is never longer than this, padding included.
+/// Maximum size of a control message, padding included.
 pub const MAX_MESSAGE_BYTES: usize = 1200;
 
 /// The bytes of a control message before the encoded [`Message`].
@@ -52,14 +52,14 @@ const MAGIC: [u8; 3] = *b"giu";
 const DATA: u8 = 0x20;
 const CONTROL: u8 = 0x21;
 
-/// Why a datagram is not one of ours.
+/// Error of parsing a giusto datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// It does not begin as ours do.
+    /// It does not begin with the giusto prefix.
     #[error("not a giusto datagram")]
     Foreign,
-    /// It begins as ours do but ends too early or holds nonsense.
+    /// It begins with the prefix but is truncated or invalid.
     #[error("a truncated or garbled giusto datagram")]
     Malformed,
     /// Its bytes do not match their checksum.
@@ -70,11 +70,11 @@ pub enum WireError {
     Version(u8),
 }
 
-/// Names one stream; known only to the receiver and to who holds the stream's proven address.
+/// Identifies a stream; known only to the receiver and to the holder of the stream's verified address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StreamToken(pub u64);
 
-/// The kind of a datagram, by its first bytes.
+/// The kind of a datagram, according to its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A measured datagram.
@@ -83,11 +83,11 @@ pub enum Kind {
     Control,
 }
 
-/// Tells what `datagram` is by its first bytes.
+/// The kind of `datagram`, according to its first bytes.
 ///
 /// # Errors
 ///
-/// [`WireError`] where it is not one of ours, or of another version.
+/// [`WireError`] if it is not a giusto datagram, or of another version.
 pub fn kind(datagram: &[u8]) -> Result<Kind, WireError> {
     match datagram {
         [a, b, c, DATA, ..] if [*a, *b, *c] == MAGIC => Ok(Kind::Data),
@@ -122,16 +122,16 @@ pub fn seal(datagram: &mut [u8]) {
 pub struct DataHeader {
     /// The stream.
     pub token: StreamToken,
-    /// Counts from 0.
+    /// Sequence number, from 0.
     pub sequence: u64,
-    /// When it was due, on the sender's clock.
+    /// Scheduled send time on the sender's clock.
     pub scheduled_ns: u64,
-    /// When it was handed to the system, on the sender's clock.
+    /// Actual send time (hand-over to the system) on the sender's clock.
     pub sent_ns: u64,
 }
 
 impl DataHeader {
-    /// Writes the header to the beginning of `datagram`; false, and nothing written, where it is too short.
+    /// Writes the header to the start of `datagram`. Returns false and writes nothing if it is too short.
     pub fn write(&self, datagram: &mut [u8]) -> bool {
         let Some(header) = datagram.first_chunk_mut::<DATA_HEADER_BYTES>() else { return false };
         header[..3].copy_from_slice(&MAGIC);
@@ -144,11 +144,11 @@ impl DataHeader {
         true
     }
 
-    /// Reads the header from the beginning of `datagram`.
+    /// Reads the header from the start of `datagram`.
     ///
     /// # Errors
     ///
-    /// [`WireError`] where it is not a measured datagram of ours.
+    /// [`WireError`] if it is not a measured datagram in giusto format.
     #[inline]
     pub fn parse(datagram: &[u8]) -> Result<Self, WireError> {
         if kind(datagram)? != Kind::Data {
@@ -173,47 +173,48 @@ impl DataHeader {
     }
 }
 
-/// Proof that its holder receives at the address that it was issued to.
+/// Proof that its holder receives at the address to which it was issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cookie {
-    /// When it was issued, on the receiver's clock.
+    /// Time of issue on the receiver's clock.
     pub issued_ns: u64,
     /// The proof itself.
     pub proof: [u8; 16],
 }
 
-/// How the datagrams of a stream look.
+/// Format of a stream's datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamFormat {
     /// With a [`DataHeader`].
     Giusto,
     /// RTP, RFC 3550.
     Rtp {
-        /// Units of the RTP timestamp in a second.
+        /// Units of the RTP timestamp per second.
         clock_rate_hz: u32,
-        /// What it carries, where that is a known voice codec.
+        /// The voice codec, if it is a known one.
         voice: Option<VoiceProfile>,
     },
-    /// Anything: only counted and timed.
+    /// Any datagrams: only counted and timed.
     Raw,
 }
 
-/// Which clock a side reads, so that the other can tell what a difference of readings means.
+/// Identity of a side's clock, so that the other side can interpret a difference of times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockIdentity {
-    /// Names the machine since it was started; 0 if unknown. Two sides with the same name share one monotonic clock.
+    /// Identifies the machine since its boot; 0 if unknown. Two sides with the same value share one monotonic
+    /// clock.
     pub machine: u64,
-    /// The machine's monotonic clock at this side's time zero.
+    /// The machine's monotonic clock at the time zero of this side.
     pub origin_monotonic_ns: u64,
-    /// Unix time at this side's time zero.
+    /// Unix time at the time zero of this side.
     pub origin_unix_ns: u64,
-    /// The error bound that the system states for its clock if it is being kept in time.
+    /// Error bound that the system reports for its clock, if the clock is synchronised.
     pub synchronised_within_ns: Option<u64>,
 }
 
 impl ClockIdentity {
-    /// An estimate of another side's clock against this one, with the offset as that of the two *calendar* clocks, which
-    /// does not depend on when each side began to count.
+    /// Converts an estimate of the other side's clock to the offset of the two *calendar* clocks, which does
+    /// not depend on when each side started.
     #[must_use]
     pub fn calendar(&self, theirs: &Self, estimate: ClockEstimate) -> ClockEstimate {
         let origins = i128::from(theirs.origin_unix_ns) - i128::from(self.origin_unix_ns);
@@ -222,14 +223,14 @@ impl ClockIdentity {
     }
 }
 
-/// By what a sender keeps time.
+/// How a sender schedules its datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeKeeping {
-    /// By a transmit loop at a rate.
+    /// By a pacing strategy at a rate.
     Strategy(Strategy),
-    /// By nothing: it is as fast as its machine can.
+    /// Not at all: as fast as possible.
     Max,
-    /// By recorded moments.
+    /// By recorded times.
     Recorded,
 }
 
@@ -249,29 +250,29 @@ impl fmt::Display for TimeKeeping {
     }
 }
 
-/// How a sender keeps time.
+/// Pacing of a sender.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacingNote {
-    /// By what.
+    /// How it schedules its datagrams.
     pub keeping: TimeKeeping,
-    /// Datagrams that leave together.
+    /// Datagrams that are sent together.
     pub packets_per_cycle: u32,
-    /// The time from one cycle to the next; nothing where no rate sets it.
+    /// The time from one cycle to the next; `None` without a rate.
     pub period: Option<TimeDelta>,
 }
 
-/// The stream that a sender is about to send.
+/// The stream that a sender announces.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamRequest {
-    /// How the datagrams look.
+    /// Format of the datagrams.
     pub format: StreamFormat,
-    /// The rate at `layer`; nothing means as fast as possible.
+    /// The rate at `layer`; `None`: as fast as possible.
     pub rate_bps: Option<u64>,
     /// Which headers the rate counts.
     pub layer: HeaderLayer,
-    /// The payload, where it is always the same.
+    /// The payload size, if it is constant.
     pub size: Option<DataSize>,
-    /// The time between datagrams, where it does not follow from rate and size.
+    /// The time between datagrams, if it does not follow from rate and size.
     pub gap: Option<TimeDelta>,
     /// How many datagrams it has at most; nothing where it has no such limit.
     pub packets: Option<u64>,
@@ -281,77 +282,78 @@ pub struct StreamRequest {
     pub clock: ClockIdentity,
 }
 
-/// A sender's figures of its own sending.
+/// A sender's statistics of its own sending.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SenderFigures {
     /// Datagrams handed to the system.
     pub packets: u64,
     /// Their payload.
     pub bytes: u64,
-    /// Actual against scheduled send time.
+    /// Deviation of actual from scheduled send times.
     pub schedule_error: Option<Quantiles>,
-    /// Rate at the layer that the request names, by the (N−1) rule.
+    /// Rate at the layer of the request, by the (N−1) rule.
     pub rate_bps: Option<f64>,
-    /// Processor time of the sending thread over the time of sending.
+    /// CPU time of the sending thread divided by the duration of sending.
     pub cpu_ratio: Option<f32>,
 }
 
 /// A receiver's report of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Grows by one with each report.
+    /// Increases by one with each report.
     pub number: u32,
-    /// Nothing will follow.
+    /// Set in the last report.
     pub last: Option<LastReport>,
-    /// The measurement so far.
+    /// The measurements so far.
     pub summary: StreamSummary,
     /// For voice.
     pub voice: Option<VoiceReport>,
-    /// Time that the receiving thread ran on a core, per time since the stream began; it serves all streams.
+    /// CPU time of the receiving thread divided by the time since the stream began; the thread serves all
+    /// streams.
     pub cpu_ratio: Option<f32>,
 }
 
-/// Why a report is the last.
+/// Why a report is the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LastReport {
-    /// The sender said that it had finished.
+    /// The sender finished.
     Finished,
-    /// The receiver was told to stop.
+    /// The receiver was stopped.
     ReceiverStopped,
 }
 
-/// How a voice stream would have sounded.
+/// Estimated voice quality.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VoiceReport {
     /// The modelled jitter buffer.
     pub playout: PlayoutSummary,
-    /// The E-model's judgement.
+    /// The rating of the E-model.
     pub quality: VoiceQuality,
 }
 
-/// A sender's result of its clock questions.
+/// A sender's result of its clock requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PathEstimate {
-    /// The other clock against the sender's own.
+    /// The other clock relative to the sender's.
     pub clock: ClockEstimate,
     /// The median round-trip time.
     pub round_trip: TimeDelta,
 }
 
-/// Why a stream was not taken.
+/// Why a stream was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The receiver serves as many streams as it may.
-    #[error("it serves as many streams as it may (its --max-streams)")]
+    /// The receiver has its maximum number of streams.
+    #[error("it has reached its maximum number of streams (--max-streams)")]
     Full,
-    /// The receiver serves as many streams from this host as it may.
-    #[error("it serves as many streams from this host as it may (its --max-streams-per-host)")]
+    /// The receiver has its maximum number of streams from this host.
+    #[error("it has reached its maximum number of streams per host (--max-streams-per-host)")]
     HostFull,
-    /// The rate is above what the receiver takes.
-    #[error("the rate is above what it takes (its --max-rate)")]
+    /// The rate is above the receiver's limit.
+    #[error("the rate is above its maximum (--max-rate)")]
     Rate,
-    /// The cookie is not, or no longer, valid.
+    /// The cookie is invalid or has expired.
     #[error("the proof of address was not valid: try again")]
     Cookie,
 }
@@ -360,75 +362,75 @@ pub enum Refusal {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Message {
-    /// Sender: may I? Padded to [`OPENING_BYTES`].
+    /// Sender: requests a challenge. Padded to [`OPENING_BYTES`].
     Hello {
-        /// Chosen by the sender, unlike any other.
+        /// Chosen at random by the sender.
         nonce: u64,
     },
-    /// Receiver: prove that you receive there.
+    /// Receiver: asks the sender to prove its address.
     Challenge {
         /// From the Hello.
         nonce: u64,
-        /// To be returned.
+        /// To be returned in the Open.
         cookie: Cookie,
     },
-    /// Sender: this will come. Padded to [`OPENING_BYTES`].
+    /// Sender: opens a stream. Padded to [`OPENING_BYTES`].
     Open {
         /// As in the Hello.
         nonce: u64,
         /// As in the Challenge.
         cookie: Cookie,
-        /// What will come.
+        /// The announced stream.
         request: StreamRequest,
     },
-    /// Receiver: go on.
+    /// Receiver: accepts the stream.
     Accepted {
         /// From the Open.
         nonce: u64,
-        /// To stand in every datagram.
+        /// To be included in every datagram.
         token: StreamToken,
         /// The receiver's clock.
         clock: ClockIdentity,
     },
-    /// Receiver: no.
+    /// Receiver: rejects the stream.
     Refused {
         /// From the Open.
         nonce: u64,
-        /// Why.
+        /// The reason.
         why: Refusal,
     },
-    /// Sender: what time is it? As long as the [`Message::Pong`].
+    /// Sender: clock request. As long as the [`Message::Pong`].
     Ping {
         /// The stream.
         token: StreamToken,
-        /// When it was sent, on the sender's clock.
+        /// Send time on the sender's clock.
         sent_ns: u64,
-        /// What the sender has found so far.
+        /// The sender's estimates so far.
         path: Option<PathEstimate>,
     },
-    /// Receiver: this.
+    /// Receiver: clock answer.
     Pong {
         /// The stream.
         token: StreamToken,
         /// From the Ping.
         ping_sent_ns: u64,
-        /// When the Ping arrived, on the receiver's clock.
+        /// Arrival time of the Ping on the receiver's clock.
         received_ns: u64,
-        /// When this was sent, on the receiver's clock.
+        /// Send time of this message on the receiver's clock.
         sent_ns: u64,
     },
-    /// Receiver: this has arrived.
+    /// Receiver: the measurements so far.
     Report {
         /// The stream.
         token: StreamToken,
         /// The figures.
         report: Box<Report>,
     },
-    /// Sender: that was all. Padded to [`FINISH_BYTES`].
+    /// Sender: end of the stream. Padded to [`FINISH_BYTES`].
     Finish {
         /// The stream.
         token: StreamToken,
-        /// What was sent.
+        /// The sender's statistics.
         figures: SenderFigures,
     },
 }
@@ -450,7 +452,7 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// [`WireError`] where it is not a control message of ours.
+    /// [`WireError`] if it is not a giusto control message.
     pub fn decode(datagram: &[u8]) -> Result<Self, WireError> {
         if kind(datagram)? != Kind::Control || datagram.len() > MAX_MESSAGE_BYTES {
             return Err(WireError::Malformed);
@@ -471,7 +473,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_data_header_lies_as_the_page_says() {
+    fn the_data_header_has_the_documented_layout() {
         let header = DataHeader {
             token: StreamToken(0x0102_0304_0506_0708),
             sequence: 0x1112_1314_1516_1718,
@@ -528,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_shorter_than_what_they_answer() {
+    fn answers_are_shorter_than_their_requests() {
         let clock = ClockIdentity {
             machine: u64::MAX,
             origin_monotonic_ns: u64::MAX,
@@ -565,12 +567,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_parsers_panic(kind in 0_u8..=255, tail: Vec<u8>) {
+        fn any_bytes_are_parsed_without_panic(kind in 0_u8..=255, tail: Vec<u8>) {
             let mut datagram = vec![b'g', b'i', b'u', kind];
             datagram.extend(tail);
             let _ = DataHeader::parse(&datagram);
             if let Ok(message) = Message::decode(&datagram) {
-                // What was understood can be said again.
+                // A decoded message can be encoded again.
                 let again = message.encode(0);
                 prop_assert!(again.len() <= MAX_MESSAGE_BYTES + 16);
             }

@@ -5,14 +5,14 @@ use giusto_units::{DataRate, Ecn, Timestamp};
 use super::queue::Queue;
 use crate::{
     packet::{Dropped, Packet},
-    trace::Waiting,
+    trace::Backlog,
 };
 
 /// Caches the values that the link reads at every event, which avoids virtual calls.
 #[derive(Debug)]
 pub(super) struct Buffer {
     queue: Box<dyn Queue>,
-    waiting: Waiting,
+    backlog: Backlog,
     timer: Option<Timestamp>,
     marked: u64,
 }
@@ -27,24 +27,24 @@ pub(super) struct Dequeued {
 
 impl Buffer {
     pub(super) fn new(queue: Box<dyn Queue>) -> Self {
-        let (waiting, timer, marked) = (counted(&*queue), queue.next_timer(), queue.marked());
-        Self { queue, waiting, timer, marked }
+        let (backlog, timer, marked) = (counted(&*queue), queue.next_timer(), queue.marked());
+        Self { queue, backlog, timer, marked }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.packets == 0
+        self.backlog.packets == 0
     }
 
     pub(super) fn next_timer(&self) -> Option<Timestamp> {
         self.timer
     }
 
-    pub(super) fn waiting(&self) -> Waiting {
-        self.waiting
+    pub(super) fn backlog(&self) -> Backlog {
+        self.backlog
     }
 
     /// Packets and bytes by the queue's own count.
-    pub(super) fn counted(&self) -> Waiting {
+    pub(super) fn counted(&self) -> Backlog {
         counted(&*self.queue)
     }
 
@@ -52,8 +52,8 @@ impl Buffer {
     pub(super) fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> bool {
         let before = drops.len();
         self.queue.enqueue(now, packet, drops);
-        self.waiting.packets += 1;
-        self.waiting.size += packet.size();
+        self.backlog.packets += 1;
+        self.backlog.size += packet.size();
         self.remove(drops.get(before..).unwrap_or_default().iter().map(|dropped| &dropped.packet));
         self.timer = self.queue.next_timer();
         packet.ecn.is_capable() && self.has_marked()
@@ -73,7 +73,7 @@ impl Buffer {
     pub(super) fn pass(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Dequeued {
         let packet = self.queue.pass(now, packet, drops);
         if packet.is_none() {
-            self.waiting = self.counted();
+            self.backlog = self.counted();
         }
         self.timer = self.queue.next_timer();
         let marked = packet.is_some_and(|packet| packet.ecn == Ecn::Ce) && self.has_marked();
@@ -92,8 +92,8 @@ impl Buffer {
 
     fn remove<'a>(&mut self, packets: impl IntoIterator<Item = &'a Packet>) {
         for packet in packets {
-            self.waiting.packets = self.waiting.packets.saturating_sub(1);
-            self.waiting.size = self.waiting.size.saturating_sub(packet.size());
+            self.backlog.packets = self.backlog.packets.saturating_sub(1);
+            self.backlog.size = self.backlog.size.saturating_sub(packet.size());
         }
     }
 
@@ -103,6 +103,6 @@ impl Buffer {
     }
 }
 
-fn counted(queue: &dyn Queue) -> Waiting {
-    Waiting { packets: queue.packets() as u64, size: queue.size() }
+fn counted(queue: &dyn Queue) -> Backlog {
+    Backlog { packets: queue.packets() as u64, size: queue.size() }
 }

@@ -34,7 +34,7 @@ impl DelayProfile {
         Ok(profile)
     }
 
-    /// Checks that there are delays, that none is negative and that their moments are in order.
+    /// Checks that there are delays, that none is negative and that their times are in order.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Propagation {
         Self { delay, next: 1, jitter, reorder, random, latest: Timestamp::ZERO }
     }
 
-    /// Whether a packet may arrive before one that left earlier.
+    /// Whether a packet may arrive before one that was sent earlier.
     pub(super) fn may_reorder(&self) -> bool {
         self.reorder && self.jitter.is_some()
     }

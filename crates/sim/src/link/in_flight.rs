@@ -30,7 +30,7 @@ impl InFlight {
         // Updated in place: to modify a packet before it is moved costs more than the rest of this function.
         let arrive = |packet: &mut Packet| {
             packet.hop = packet.hop.saturating_add(1);
-            packet.waited_ns += sojourn.as_nanos().unsigned_abs();
+            packet.queue_delay_ns += sojourn.as_nanos().unsigned_abs();
         };
         match self {
             Self::InOrder { arrivals, packets } => {

@@ -5,9 +5,9 @@
 //!             queueing  serialisation                         delay, jitter
 //! ```
 //!
-//! Queueing, serialisation and propagation are separate: a packet in transmission or propagation does not occupy the queue.
-//! The modules are [`queue`], [`rate`], [`loss`] and [`delay`]. Every packet that enters is delivered, dropped with a
-//! reason, or still inside.
+//! Queueing, serialisation and propagation are separate: a packet in transmission or propagation does not
+//! occupy the queue. The modules are [`queue`], [`rate`], [`loss`] and [`delay`]. Every packet that enters is
+//! delivered, dropped with a reason, or still on the link.
 //!
 //! A link has no clock. A simulation's event queue or a real-time emulator drives it.
 
@@ -32,7 +32,7 @@ use self::{
 use crate::{
     packet::{BodyId, DropReason, Dropped, LinkId, Packet},
     random,
-    trace::{Event, Observer, Waiting},
+    trace::{Backlog, Event, Observer},
 };
 
 /// Configuration of a link, without its queue.
@@ -67,11 +67,11 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// Checks every field against its range.
+    /// Checks that every field is within its range.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] names the first that is out of its range.
+    /// [`LinkError`] names the first field that is out of range.
     pub fn validate(&self) -> Result<(), LinkError> {
         self.loss.check()?;
         loss::probability("duplication", self.duplication)?;
@@ -81,7 +81,7 @@ impl LinkConfig {
     }
 }
 
-/// Why a link cannot be built.
+/// An invalid link configuration.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
@@ -189,8 +189,8 @@ impl Link {
     }
 
     /// Packets and bytes in the queue.
-    pub fn waiting(&self) -> Waiting {
-        self.queue.waiting()
+    pub fn backlog(&self) -> Backlog {
+        self.queue.backlog()
     }
 
     /// Number of packets in transmission or propagation.
@@ -214,8 +214,8 @@ impl Link {
             let dequeued = self.queue.pass(now, packet, &mut self.drops);
             self.report_drops(now, dropped, observer);
             if observer.watches() && dequeued.packet.is_some() {
-                let waiting = Waiting { packets: 1, size: packet.size() };
-                observer.on_event(now, &Event::Queued { link: self.id, packet, waiting });
+                let backlog = Backlog { packets: 1, size: packet.size() };
+                observer.on_event(now, &Event::Queued { link: self.id, packet, backlog });
             }
             return self.start_transmission(now, dequeued, TimeDelta::ZERO, observer);
         }
@@ -230,7 +230,7 @@ impl Link {
             let is_same =
                 |drop: &Dropped| (drop.packet.flow, drop.packet.sequence) == (packet.flow, packet.sequence);
             if !self.drops.get(dropped..).unwrap_or_default().iter().any(is_same) {
-                let event = Event::Queued { link: self.id, packet, waiting: self.waiting() };
+                let event = Event::Queued { link: self.id, packet, backlog: self.backlog() };
                 observer.on_event(now, &event);
             }
         }
@@ -259,7 +259,7 @@ impl Link {
         let packet = self.in_flight.pop_until(now)?;
         self.counters.delivered_packets += 1;
         self.counters.delivered_bytes += u64::from(packet.bytes);
-        debug_assert_eq!(self.queue.waiting(), self.queue.counted());
+        debug_assert_eq!(self.queue.backlog(), self.queue.counted());
         debug_assert!(self.is_conserved(), "link {:?} does not conserve packets: {self:?}", self.id);
         Some(packet)
     }
@@ -303,7 +303,7 @@ impl Link {
         }
     }
 
-    /// Transmits the dequeued packet, if any, after a queueing time of `sojourn`.
+    /// Transmits the dequeued packet, if any, after a queueing delay of `sojourn`.
     fn start_transmission(
         &mut self,
         now: Timestamp,
@@ -312,24 +312,24 @@ impl Link {
         observer: &mut impl Observer,
     ) {
         let Some(packet) = dequeued.packet else { return };
-        let queueing_ns = |packet: &Packet| packet.waited_ns + sojourn.as_nanos().unsigned_abs();
+        let queueing_ns = |packet: &Packet| packet.queue_delay_ns + sojourn.as_nanos().unsigned_abs();
         if dequeued.marked {
             self.counters.marked_packets += 1;
             observer.on_event(now, &Event::Marked { link: self.id, packet });
         }
         if observer.watches() {
-            let packet = Packet { waited_ns: queueing_ns(&packet), ..packet };
-            let event = Event::Dequeued { link: self.id, packet, sojourn, waiting: self.waiting() };
+            let packet = Packet { queue_delay_ns: queueing_ns(&packet), ..packet };
+            let event = Event::Dequeued { link: self.id, packet, sojourn, backlog: self.backlog() };
             observer.on_event(now, &event);
         }
         let transmitted = self.transmitter.transmit(now, packet.bytes);
         self.counters.transmitted_bytes += u64::from(packet.bytes);
         if self.loss.is_next_lost() {
             self.counters.lost_packets += 1;
-            let packet = Packet { waited_ns: queueing_ns(&packet), ..packet };
+            let packet = Packet { queue_delay_ns: queueing_ns(&packet), ..packet };
             self.drops.push(Dropped { packet, reason: DropReason::Loss });
-            let (reason, waiting) = (DropReason::Loss, self.waiting());
-            observer.on_event(now, &Event::Dropped { link: self.id, packet, reason, waiting });
+            let (reason, backlog) = (DropReason::Loss, self.backlog());
+            observer.on_event(now, &Event::Dropped { link: self.id, packet, reason, backlog });
             return;
         }
         let arrival = self.propagation.arrival(transmitted, transmitted - now);
@@ -346,14 +346,14 @@ impl Link {
 
     /// Counts and reports the drops from index `from` on.
     fn report_drops(&mut self, now: Timestamp, from: usize, observer: &mut impl Observer) {
-        let waiting = self.waiting();
+        let backlog = self.backlog();
         for &Dropped { packet, reason } in self.drops.get(from..).unwrap_or_default() {
             match reason {
                 DropReason::Overflow => self.counters.overflow_packets += 1,
                 DropReason::Aqm => self.counters.aqm_packets += 1,
                 DropReason::Loss => self.counters.lost_packets += 1,
             }
-            observer.on_event(now, &Event::Dropped { link: self.id, packet, reason, waiting });
+            observer.on_event(now, &Event::Dropped { link: self.id, packet, reason, backlog });
         }
     }
 }

@@ -21,7 +21,7 @@ fn packet(sequence: u64, bytes: u32) -> Packet {
         sequence,
         sent: Timestamp::ZERO,
         queued: Timestamp::ZERO,
-        waited_ns: 0,
+        queue_delay_ns: 0,
         body: BodyId::NONE,
         hop: 0,
         ecn: Ecn::NotEct,
@@ -193,7 +193,7 @@ proptest! {
         let offers: Vec<(u64, u32)> = gaps.iter().map(|&(gap, bytes)| { clock += gap; (clock, bytes) }).collect();
         let mut link = link(&config, limit);
         let arrivals = run(&mut link, &offers);
-        prop_assert_eq!((link.in_flight(), link.waiting().packets), (0, 0));
+        prop_assert_eq!((link.in_flight(), link.backlog().packets), (0, 0));
         let counters = link.counters();
         prop_assert_eq!(counters.delivered_packets, arrivals.len() as u64);
         let kept = counters.offered_packets - counters.dropped_packets() + counters.duplicated_packets;

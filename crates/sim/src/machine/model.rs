@@ -54,7 +54,7 @@ pub struct Machine {
     pub sleep_model: SleepModel,
     /// Processing time to send one packet. The packet leaves at the start of that time. Default: zero.
     pub send_cost: TimeDelta,
-    /// Time of one iteration of a busy-wait loop ([`Step::LookAgain`](giusto_pace::Step::LookAgain)). Default: zero; zero or
+    /// Time of one iteration of a busy-wait loop ([`Step::Poll`](giusto_pace::Step::Poll)). Default: zero; zero or
     /// less means 1 µs, since time must advance.
     pub look_cost: TimeDelta,
     /// Optional suspension. Default: none.
@@ -94,10 +94,10 @@ impl Machine {
         self.awake(Timestamp::from_nanos(begin.saturating_add(span)))
     }
 
-    /// End of a sleep until the clock shows `moment`. The machine has only relative sleeps: this one lasts for the remaining
+    /// End of a sleep until the clock shows `time`. The machine has only relative sleeps: this one lasts for the remaining
     /// time by its clock.
-    pub fn wake_at(&self, now: Timestamp, moment: Timestamp) -> Timestamp {
-        self.wake(now, moment.saturating_since(self.clock(now)))
+    pub fn wake_at(&self, now: Timestamp, time: Timestamp) -> Timestamp {
+        self.wake(now, time.saturating_since(self.clock(now)))
     }
 
     /// Time at which the sending of `packets`, begun at `now`, is complete.
@@ -106,7 +106,7 @@ impl Machine {
     }
 
     /// Time at which a busy-wait iteration begun at `now` is complete.
-    pub fn looked(&self, now: Timestamp) -> Timestamp {
+    pub fn polled(&self, now: Timestamp) -> Timestamp {
         const MIN_COST: TimeDelta = TimeDelta::from_micros(1);
         let cost = if self.look_cost > TimeDelta::ZERO { self.look_cost } else { MIN_COST };
         self.worked(now, cost)
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(machine.clock(now), now);
         assert_eq!(machine.wake(now, TimeDelta::from_nanos(3)), Timestamp::from_nanos(1_234_570));
         assert_eq!(machine.sent(now, 7), now);
-        assert_eq!(machine.looked(now) - now, TimeDelta::from_micros(1));
+        assert_eq!(machine.polled(now) - now, TimeDelta::from_micros(1));
     }
 
     #[test]

@@ -145,15 +145,15 @@ impl Machine {
                     record.note_sleep(moment.saturating_since(self.clock(now)), woke - now);
                     woke
                 }
-                Step::LookAgain => {
-                    now = self.looked(now);
+                Step::Poll => {
+                    now = self.polled(now);
                     continue;
                 }
                 // `Step::Done`, or an unknown step.
                 _ => break,
             };
             // Time must advance even if a sleep has no length.
-            now = if then > now { then } else { self.looked(now) };
+            now = if then > now { then } else { self.polled(now) };
             schedule.on_woke(self.clock(now));
         }
         record

@@ -1,9 +1,9 @@
-//! Counts each packet of a flow once, however often links duplicated it.
+//! Counts each packet of a flow once, even if links duplicated it.
 
 use std::collections::BTreeMap;
 
-/// The packets of a flow that were duplicated and have a copy in the network, by their sequence numbers. Its size is bounded by the
-/// number of such packets.
+/// The packets of a flow that were duplicated and have a copy in the network, by sequence number. Its size is
+/// bounded by the number of such packets.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Copies(BTreeMap<u64, Copied>);
 
@@ -14,29 +14,30 @@ struct Copied {
 }
 
 impl Copies {
-    /// Whether every packet in the network is there once.
+    /// Whether the network contains exactly one copy of every packet.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One more copy of packet `sequence` is in the network.
+    /// Handles the duplication of packet `sequence`.
     pub(super) fn duplicate(&mut self, sequence: u64) {
         self.0.entry(sequence).or_insert(Copied { in_network: 1, delivered: false }).in_network += 1;
     }
 
-    /// A copy of packet `sequence` was delivered: whether it is the first one.
+    /// Handles the delivery of a copy of packet `sequence`. Returns whether it is the first one.
     pub(super) fn deliver(&mut self, sequence: u64) -> bool {
         !self.leave(sequence, true).delivered
     }
 
-    /// A copy of packet `sequence` was dropped: whether the packet is lost, since this was its last copy and none was delivered.
+    /// Handles the drop of a copy of packet `sequence`. Returns whether the packet is lost: this was its last
+    /// copy and none was delivered.
     pub(super) fn drop(&mut self, sequence: u64) -> bool {
         let Copied { in_network, delivered } = self.leave(sequence, false);
         in_network == 1 && !delivered
     }
 
-    /// A copy of packet `sequence` leaves the network. Returns the state before.
+    /// Removes a copy of packet `sequence` from the network. Returns the state before.
     fn leave(&mut self, sequence: u64, delivered: bool) -> Copied {
         let Some(copied) = self.0.get_mut(&sequence) else {
             return Copied { in_network: 1, delivered: false };
@@ -56,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_without_copies_is_delivered_or_lost_at_once() {
+    fn a_packet_without_copies_is_settled_at_once() {
         let mut copies = Copies::default();
         assert!(copies.deliver(0) && copies.drop(1));
         assert!(copies.is_empty());
     }
 
     #[test]
-    fn the_first_copy_delivered_counts_and_the_others_do_not() {
+    fn only_the_first_delivered_copy_counts() {
         let mut copies = Copies::default();
         copies.duplicate(7);
         copies.duplicate(7);

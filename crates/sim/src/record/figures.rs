@@ -1,4 +1,4 @@
-//! Statistics of flows and links in windows that an expectation names.
+//! Statistics of flows and links in the windows of expectations.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use super::types::{Cdf, Distribution};
 /// The statistics of a [`Measurement`](super::Measurement), by the definitions of the record.
 #[derive(Debug, Clone)]
 pub enum Figures {
-    /// Of flows; without distributions if they were not asked for.
+    /// Statistics of flows; without distributions if they were not requested.
     Flows {
-        /// Each flow by itself.
+        /// Each flow.
         flows: Vec<FlowFigures>,
-        /// One-way delay of the packets of all.
+        /// One-way delay of the packets of all flows.
         delay_ms: Option<Distribution>,
-        /// Time spent in queues by the packets of all.
+        /// Queueing delay of the packets of all flows.
         queue_delay_ms: Option<Distribution>,
-        /// Frame delay of all.
+        /// Frame delay of all flows.
         frame_delay_ms: Option<Distribution>,
     },
-    /// Of a link.
+    /// Statistics of a link.
     Link(LinkFigures),
 }
 
 /// Statistics of a flow.
 #[derive(Debug, Clone, Default)]
 pub struct FlowFigures {
-    /// Length of the window, as far as the run lasted.
+    /// Length of the window, up to the end of the run.
     pub seconds: f64,
     /// Packets sent.
     pub sent_packets: u64,
@@ -44,17 +44,17 @@ pub struct FlowFigures {
     pub lost_packets: u64,
     /// Packets received with a CE mark.
     pub marked_packets: u64,
-    /// Payload handed to the application.
+    /// Payload delivered to the application.
     pub goodput_bytes: u64,
-    /// Received bytes of each [`STEP`](Self::STEP) of the window, if they were asked for.
+    /// Received bytes of each [`STEP`](Self::STEP) of the window, if they were requested.
     pub step_bytes: Vec<u64>,
-    /// Of media: mean of the target rate over time.
+    /// Media: mean of the target rate over time.
     pub target_rate_bps: Option<f64>,
-    /// Of media: changes of the target.
+    /// Media: number of changes of the target.
     pub decisions: Option<u64>,
-    /// Of media: frames that became complete.
+    /// Media: frames that became complete.
     pub frames: Option<u64>,
-    /// Of media: each stream of which something is known, by its SSRC.
+    /// Media: each known stream, by its SSRC.
     pub streams: BTreeMap<u32, StreamFigures>,
 }
 
@@ -82,7 +82,7 @@ pub struct LinkFigures {
     pub dropped_packets: u64,
     /// Packets marked.
     pub marked_packets: u64,
-    /// Bytes transmitted over those that its rate allows; `None` if unlimited.
+    /// Bytes transmitted divided by the capacity; `None` if unlimited.
     pub utilisation_ratio: Option<f64>,
     /// Queueing delay.
     pub queue_delay_ms: Option<Distribution>,
@@ -92,14 +92,14 @@ impl FlowFigures {
     /// Received bytes are counted in steps of this width, from the start of the window.
     pub const STEP: TimeDelta = TimeDelta::from_millis(500);
 
-    /// `bytes` over the window as a rate; 0 over no time.
+    /// `bytes` divided by the length of the window; 0 if that is zero.
     pub fn rate_bps(&self, bytes: u64) -> f64 {
         if self.seconds > 0.0 { bytes as f64 * 8.0 / self.seconds } else { 0.0 }
     }
 }
 
 impl Distribution {
-    /// The distribution of some delays in milliseconds; `None` of none.
+    /// The distribution of delays in milliseconds; `None` if there are none.
     pub fn of(delays: &ErrorHistogram) -> Option<Self> {
         let ms = TimeDelta::as_millis;
         Some(Self {
@@ -113,10 +113,10 @@ impl Distribution {
 }
 
 impl Cdf {
-    /// About this many points.
+    /// Approximate number of points.
     const POINTS: f64 = 200.0;
 
-    /// The cumulative distribution of some delays. It ends at the largest of them.
+    /// The cumulative distribution of delays. It ends at the maximum.
     pub fn of(delays: &ErrorHistogram) -> Self {
         let mut cdf = Self::default();
         let (mut below, mut last) = (0_u64, f64::NEG_INFINITY);
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_distribution_ends_at_the_largest_delay_and_at_all_packets() {
+    fn a_distribution_ends_at_the_maximum_and_all_packets() {
         let mut delays = ErrorHistogram::new();
         (1..=10_000).for_each(|micros| delays.record(TimeDelta::from_micros(micros)));
         delays.record(TimeDelta::from_millis(700));

@@ -1,4 +1,4 @@
-//! A media flow over time: the target rate, the decisions behind it, and frames.
+//! A media flow over time: target rate, decisions and frames.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ struct MediaWindow {
     target_seconds: f64,
 }
 
-/// A media flow, window by window.
+/// The windows of a media flow.
 #[derive(Debug, Clone)]
 pub(super) struct MediaSeries {
     windows: Vec<MediaWindow>,
-    /// Bytes of the frames that became complete in each window, of each stream by its SSRC.
+    /// Bytes of the frames that became complete in each window, per stream by SSRC.
     streams: BTreeMap<u32, Vec<u64>>,
     decisions: Vec<DecisionRecord>,
     max_decisions: usize,
     omitted: u64,
     target: Option<DataRate>,
     since: Timestamp,
-    /// The window of `since`.
+    /// The window that contains `since`.
     current: usize,
 }
 
@@ -45,7 +45,7 @@ impl MediaSeries {
         }
     }
 
-    /// In window `place` a frame of a stream became complete, of this delay and size.
+    /// Adds a complete frame of this delay and size in window `place`.
     pub(super) fn frame(&mut self, place: usize, ssrc: u32, (delay, size): (Option<TimeDelta>, DataSize)) {
         let len = self.windows.len();
         let bytes = self.streams.entry(ssrc).or_insert_with(|| vec![0; len]);
@@ -58,7 +58,7 @@ impl MediaSeries {
         }
     }
 
-    /// At `now`, in window `place`, the controller decided.
+    /// Adds a decision of the controller at `now`, in window `place`.
     pub(super) fn decide(&mut self, now: Timestamp, (place, width_ns): (usize, u64), decision: &Decision) {
         self.hold(now, (place, width_ns));
         self.target = Some(decision.to);
@@ -68,7 +68,7 @@ impl MediaSeries {
         }
     }
 
-    /// The target has held until `now`, in window `place`.
+    /// Accounts for the target up to `now`, in window `place`.
     pub(super) fn hold(&mut self, now: Timestamp, (place, width_ns): (usize, u64)) {
         while self.current < place {
             if self.target.is_none() {
@@ -127,8 +127,8 @@ impl From<&Decision> for DecisionRecord {
     }
 }
 
-/// Keeps the `keep` decisions with the largest changes, in order; of equal changes the earlier ones. Returns the number of
-/// decisions left out.
+/// Keeps the `keep` decisions with the largest changes, in order; of equal changes the earlier ones. Returns
+/// the number of omitted decisions.
 pub fn keep_largest_changes(decisions: &mut Vec<DecisionRecord>, keep: usize) -> u64 {
     let before = decisions.len();
     if before <= keep {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_changes_are_left_out_and_the_order_stays() {
+    fn the_smallest_changes_are_omitted_in_order() {
         let mut decisions = vec![
             record(1, 10, 20),
             record(2, 20, 10),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_decisions_take_bounded_room_and_keep_the_cuts() {
+    fn many_decisions_take_bounded_memory() {
         let mut series = MediaSeries::new(1, 20_000);
         for at in 0..100_000 {
             let to = if at % 1000 == 0 { 500_000 } else { 1_000_001 };

@@ -1,26 +1,28 @@
-//! The record of a simulated run: everything that any view shows.
+//! The record of a simulated run, from which all views are computed.
 //!
-//! A [`RunRecord`] is computed once, by the recorder, from the stream of trace events. JSON, tables, HTML pages, sweep rows,
-//! comparisons and judgements are functions of it; none of them computes a statistic of its own.
+//! The recorder computes a [`RunRecord`] once from the trace events. JSON, tables, HTML pages, sweep rows,
+//! comparisons and verdicts are functions of it and compute no statistics themselves.
 //!
 //! # Windows
 //!
-//! A flow is measured from its start plus the scenario's warm-up until its stop or the end of the run; a link from the warm-up
-//! until the end. A window includes its first moment and excludes its last.
+//! A flow is measured from its start plus the scenario's warm-up until its stop or the end of the run; a link
+//! from the warm-up until the end. A window includes its start and excludes its end.
 //!
 //! | statistic | packets of the window |
 //! |---|---|
 //! | sent rate | sent within the window |
 //! | received rate, marked ratio, one-way delay, queueing delay of a flow | first copy delivered within the window |
 //! | loss ratio | sent within the window, and delivered or lost by the end of the run |
-//! | goodput of TCP | bytes handed to the application in order within the window |
+//! | goodput of TCP | bytes delivered to the application in order within the window |
 //! | goodput, frames and frame delay of media | frames that became complete within the window |
 //! | utilisation, queueing delay of a link | taken from its queue within the window |
 //! | counts (`*_packets`) | whole run |
 //!
-//! A packet that a link duplicated counts once: it is delivered when its first copy is, and lost if no copy is delivered.
+//! A packet that a link duplicated counts once: it is delivered when its first copy is delivered, and lost if
+//! no copy is delivered.
 //!
-//! What a scenario expects in windows of its own is measured as well: a [`Measurement`] goes in, [`Figures`] come out.
+//! Expectations with their own windows are measured separately: the input is a [`Measurement`], the output
+//! [`Figures`].
 
 mod copies;
 mod figures;

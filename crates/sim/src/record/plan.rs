@@ -1,4 +1,4 @@
-//! What is to be recorded of a run, decided before it begins.
+//! What to record of a run; determined before its start.
 
 use std::ops::Range;
 
@@ -10,76 +10,78 @@ use crate::{
     packet::{FlowId, LinkId},
 };
 
-/// What is to be recorded of a run.
+/// What to record of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RecordPlan {
     /// The scenario's name.
     pub scenario: String,
-    /// What the scenario is about.
+    /// Description of the scenario.
     pub description: String,
     /// The planned end of the run.
     pub end: Timestamp,
-    /// The flows; what only carries answers belongs to the flow that it answers.
+    /// The flows. A flow that only carries answers belongs to the flow that it answers.
     pub flows: Vec<PlannedFlow>,
     /// The links.
     pub links: Vec<PlannedLink>,
-    /// What is measured besides, in windows of its own.
+    /// Additional measurements, each with its own window.
     pub measurements: Vec<Measurement>,
-    /// How the run is recorded over time; `None`: not at all.
+    /// Options of the timeline; `None`: no timeline.
     pub timeline: Option<TimelineOptions>,
 }
 
-/// A flow that is recorded.
+/// A recorded flow.
 #[derive(Debug, Clone, Default)]
 pub struct PlannedFlow {
-    /// The flow in the simulation.
+    /// Id of the flow in the simulation.
     pub flow: FlowId,
-    /// The flow of its answers: acknowledgements, feedback. Only a flow with answers has a goodput.
+    /// Flow of its answers (acknowledgements, feedback). Only a flow with answers has a goodput.
     pub answers: Option<FlowId>,
-    /// When it is measured.
+    /// Measurement window.
     pub window: Range<Timestamp>,
-    /// What is known of it beforehand: names, path, streams. Statistics in it are replaced.
+    /// Known properties: names, path, streams. Statistics are replaced.
     pub about: FlowRecord,
 }
 
-/// A link that is recorded.
+/// A recorded link.
 #[derive(Debug, Clone)]
 pub struct PlannedLink {
-    /// The link in the simulation.
+    /// Id of the link in the simulation.
     pub link: LinkId,
     /// Its rate over time.
     pub rate: RateProfile,
-    /// When it is measured.
+    /// Measurement window.
     pub window: Range<Timestamp>,
-    /// What is known of it beforehand: names, rate, queue. Statistics in it are replaced.
+    /// Known properties: names, rate, queue. Statistics are replaced.
     pub about: LinkRecord,
 }
 
-/// Something that is measured besides, in windows of its own. Its [`Figures`](super::Figures) are not part of the record.
+/// An additional measurement with its own window. Its [`Figures`](super::Figures) are not part of the record.
 #[derive(Debug, Clone)]
 pub enum Measurement {
-    /// Several flows, each in its window.
+    /// Several flows, each with its window.
     Flows {
         /// The flows.
         flows: Vec<(FlowId, Range<Timestamp>)>,
-        /// Whether the distributions of their delays are wanted.
+        /// Whether to compute the distributions of their delays.
         delays: bool,
-        /// Whether received bytes are also counted in steps: see [`FlowFigures::STEP`](super::FlowFigures::STEP).
+        /// Whether to count received bytes in steps: see [`FlowFigures::STEP`](super::FlowFigures::STEP).
         steps: bool,
     },
-    /// A link of the plan in a window.
+    /// A planned link, with a window.
     Link(LinkId, Range<Timestamp>),
 }
 
-/// How a run is recorded over time.
+/// Options of the timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimelineOptions {
-    /// Width of a window; by default such that there are 500, but at least 10 ms. There are at most 20 000 windows: beyond, they
-    /// are wider.
+    /// Width of a window. Default: such that there are 500 windows, but at least 10 ms. There are at most 20
+    /// 000 windows; beyond that they are wider.
     pub width: Option<TimeDelta>,
-    /// With more flows than this, those of a group are taken together. Default 16.
+    /// Maximum number of flows with their own timeline; beyond it the flows of each group are combined.
+    /// Default 16.
     pub max_flows: usize,
-    /// With more decisions of a flow than this, half of them are left out, those with the smallest changes first. Default 20 000.
+    /// Maximum number of decisions of a flow; beyond it, half of them are omitted, starting with the smallest
+    /// changes. Default 20 000.
     pub max_decisions: usize,
 }
 
@@ -90,7 +92,7 @@ impl Default for TimelineOptions {
 }
 
 impl TimelineOptions {
-    /// Windows of `width`, of every flow by itself and with every decision.
+    /// Windows of `width`, with a timeline for every flow and with every decision.
     pub fn every(width: TimeDelta) -> Self {
         Self { width: Some(width), max_flows: usize::MAX, max_decisions: usize::MAX }
     }

@@ -1,4 +1,4 @@
-//! Folds the events of a run into its record.
+//! Computes the record of a run from its events.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use crate::{
     trace::{Event, Note, Observer},
 };
 
-/// Makes the [`RunRecord`] of a run that it observes.
+/// Observes a run and computes its [`RunRecord`].
 ///
 /// # Example
 ///
@@ -60,11 +60,11 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Recorder {
     plan: RecordPlan,
-    /// By the number of the flow in the simulation.
+    /// By flow id.
     flows: Vec<FlowState>,
-    /// By the number of the link in the simulation.
+    /// By link id.
     links: Vec<Vec<LinkTally>>,
-    /// For each measurement its tallies: the places of those of its flows, or of its link.
+    /// For each measurement the indices of its tallies: those of its flows, or that of its link.
     measured: Vec<Vec<usize>>,
     timeline: Option<TimelineRecorder>,
 }
@@ -72,9 +72,9 @@ pub struct Recorder {
 /// One direction of a flow.
 #[derive(Debug, Clone, Default)]
 struct FlowState {
-    /// One for each window; that of the record first.
+    /// One per window; the window of the record comes first.
     tallies: Vec<FlowTally>,
-    /// Of answers: when they are measured, and the bytes sent then.
+    /// For flows of answers: the measurement window, and the bytes sent in it.
     answers: Option<(Range<Timestamp>, u64)>,
     copies: Copies,
     sent_packets: u64,
@@ -83,7 +83,7 @@ struct FlowState {
     duplicate_packets: u64,
 }
 
-/// The entry at `place`, with all entries before it, made where they are missing.
+/// The entry at index `place`. Missing entries up to it are created.
 fn entry<T: Default>(entries: &mut Vec<T>, place: u32) -> &mut T {
     let place = place as usize;
     if place >= entries.len() {
@@ -93,7 +93,7 @@ fn entry<T: Default>(entries: &mut Vec<T>, place: u32) -> &mut T {
 }
 
 impl Recorder {
-    /// A recorder of a run that has not begun.
+    /// A recorder before the start of the run.
     pub fn new(plan: RecordPlan) -> Self {
         let mut flows: Vec<FlowState> = Vec::new();
         for planned in &plan.flows {
@@ -118,12 +118,13 @@ impl Recorder {
         Self { plan, flows, links, measured, timeline }
     }
 
-    /// Whether it keeps gauges, so that the agents should be asked for them.
+    /// Whether it records gauges, so that the agents must report them.
     pub fn keeps_gauges(&self) -> bool {
         self.timeline.is_some()
     }
 
-    /// The record of the run, which has come to `end`, and the figures of each measurement. Checks are left empty.
+    /// The record of the run, which has reached `end`, and the figures of each measurement. Checks are left
+    /// empty.
     pub fn finish(mut self, simulation: &Simulation, end: Timestamp) -> (RunRecord, Vec<Figures>) {
         self.flows.iter_mut().flat_map(|state| &mut state.tallies).for_each(|tally| tally.settle(end));
         self.links.iter_mut().flatten().for_each(LinkTally::settle);
@@ -209,7 +210,7 @@ impl Recorder {
             aqm_packets: counters.aqm_packets,
             lost_packets: counters.lost_packets,
             marked_packets: counters.marked_packets,
-            in_flight_packets: link.in_flight() + link.waiting().packets,
+            in_flight_packets: link.in_flight() + link.backlog().packets,
             duplicated_packets: counters.duplicated_packets,
             queue_delay_ms: figures.queue_delay_ms,
             ..planned.about.clone()
@@ -251,7 +252,7 @@ impl Recorder {
     }
 }
 
-/// The place of the tally of a flow that counts `window`; the same window is counted once.
+/// Index of the tally of a flow for `window`. Equal windows share a tally.
 fn tally(state: &mut FlowState, window: &Range<Timestamp>, steps: bool) -> usize {
     let known = state.tallies.iter().position(|tally| tally.serves(window, steps));
     known.unwrap_or_else(|| {
@@ -260,7 +261,7 @@ fn tally(state: &mut FlowState, window: &Range<Timestamp>, steps: bool) -> usize
     })
 }
 
-/// The place of the tally of a link that counts `window`.
+/// Index of the tally of a link for `window`.
 fn tally_of_link(tallies: &mut Vec<LinkTally>, window: &Range<Timestamp>) -> usize {
     let known = tallies.iter().position(|tally| tally.serves(window));
     known.unwrap_or_else(|| {
@@ -343,17 +344,17 @@ impl Observer for Recorder {
                     timeline.on_sent(packet);
                 }
             }
-            Event::Queued { link, waiting, .. } => {
+            Event::Queued { link, backlog, .. } => {
                 if let Some(timeline) = timeline {
-                    timeline.on_queued(now, *link, *waiting);
+                    timeline.on_queued(now, *link, *backlog);
                 }
             }
-            Event::Dequeued { link: id, packet, sojourn, waiting } => {
+            Event::Dequeued { link: id, packet, sojourn, backlog } => {
                 for tally in links.get_mut(id.0 as usize).into_iter().flatten() {
                     tally.on_dequeued(now, packet, *sojourn);
                 }
                 if let Some(timeline) = timeline {
-                    timeline.on_dequeued(now, (*id, packet), *sojourn, *waiting);
+                    timeline.on_dequeued(now, (*id, packet), *sojourn, *backlog);
                 }
             }
             Event::Marked { link: id, .. } => {
@@ -369,13 +370,13 @@ impl Observer for Recorder {
                     state.copies.duplicate(packet.sequence);
                 }
             }
-            Event::Dropped { link: id, packet, reason, waiting } => {
+            Event::Dropped { link: id, packet, reason, backlog } => {
                 for tally in links.get_mut(id.0 as usize).into_iter().flatten() {
                     tally.on_dropped(now, *reason);
                 }
                 let is_lost = flows.get_mut(flow).is_none_or(|state| state.on_dropped(packet));
                 if let Some(timeline) = timeline {
-                    timeline.on_dropped(now, (*id, packet), (*reason, *waiting), is_lost);
+                    timeline.on_dropped(now, (*id, packet), (*reason, *backlog), is_lost);
                 }
             }
             Event::Delivered { packet } => {

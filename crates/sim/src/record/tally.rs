@@ -1,4 +1,4 @@
-//! Counts what happens to one flow, or on one link, within one window.
+//! Counts the events of one flow or link within one window.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -16,16 +16,16 @@ use crate::{
     trace::Note,
 };
 
-/// How long a window lasts, as far as it lies before `end`.
+/// Length of the part of a window before `end`.
 fn seconds(window: &Range<Timestamp>, end: Timestamp) -> f64 {
     window.end.min(end).saturating_since(window.start).as_seconds()
 }
 
-/// Delays, of which most are zero.
+/// Delays, most of which are zero.
 #[derive(Debug, Clone, Default)]
 struct Delays {
     histogram: ErrorHistogram,
-    /// Delays of zero that the histogram does not hold yet.
+    /// Number of zero delays that are not yet in the histogram.
     zeros: u64,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct FlowTally {
     goodput_bytes: u64,
     delay: ErrorHistogram,
     queue_delay: Delays,
-    /// Received bytes of each [`FlowFigures::STEP`], if they were asked for.
+    /// Received bytes of each [`FlowFigures::STEP`], if they were requested.
     steps: Option<Vec<u64>>,
     media: Option<Box<MediaTally>>,
 }
@@ -82,7 +82,7 @@ impl FlowTally {
         }
     }
 
-    /// Whether it counts the same as a tally of `window` would.
+    /// Whether it has the same counts as a tally of `window` would have.
     pub(super) fn serves(&self, window: &Range<Timestamp>, steps: bool) -> bool {
         self.window == *window && self.steps.is_some() == steps
     }
@@ -95,7 +95,7 @@ impl FlowTally {
         }
     }
 
-    /// The first copy of `packet` was delivered.
+    /// Handles the delivery of the first copy of `packet`.
     #[inline]
     pub(super) fn on_delivered(&mut self, now: Timestamp, packet: &Packet) {
         if self.window.contains(&packet.sent) {
@@ -106,7 +106,7 @@ impl FlowTally {
             self.received_bytes += u64::from(packet.bytes);
             self.marked_packets += u64::from(packet.ecn == Ecn::Ce);
             self.delay.record(now.saturating_since(packet.sent));
-            self.queue_delay.record(packet.waited_ns);
+            self.queue_delay.record(packet.queue_delay_ns);
             if let Some(steps) = &mut self.steps {
                 let past = now.saturating_since(self.window.start).as_nanos();
                 let step = usize::try_from(past / FlowFigures::STEP.as_nanos()).unwrap_or(0);
@@ -120,7 +120,7 @@ impl FlowTally {
         }
     }
 
-    /// `packet` is lost: no copy of it will be delivered.
+    /// Handles the loss of `packet`: no copy of it will be delivered.
     #[inline]
     pub(super) fn on_lost(&mut self, packet: &Packet) {
         self.lost_packets += u64::from(self.window.contains(&packet.sent));
@@ -149,7 +149,7 @@ impl FlowTally {
         }
     }
 
-    /// Brings it up to date with a run that has come to `end`, before it is read.
+    /// Completes the counts up to `end`, before they are read.
     pub(super) fn settle(&mut self, end: Timestamp) {
         if let Some(media) = &mut self.media {
             media.hold(end, &self.window);
@@ -165,7 +165,7 @@ impl FlowTally {
         &self.queue_delay.histogram
     }
 
-    /// Of media.
+    /// Frame delays, for media.
     pub(super) fn frame_delay(&self) -> Option<&ErrorHistogram> {
         self.media.as_ref().map(|media| &media.frame_delay)
     }
@@ -191,12 +191,12 @@ impl FlowTally {
     }
 }
 
-/// What the agents of a media flow reported within a window.
+/// Reports of the agents of a media flow within a window.
 #[derive(Debug, Clone, Default)]
 struct MediaTally {
-    /// The target and since when it holds, once it is known.
+    /// The target and the time since which it applies, once it is known.
     target: Option<(DataRate, Timestamp)>,
-    /// The targets, weighted by the time for which they held, and that time.
+    /// Sum of the targets times their durations, and the sum of these durations.
     target_bps_seconds: f64,
     seconds: f64,
     decisions: u64,
@@ -212,7 +212,7 @@ impl MediaTally {
 
     fn decide(&mut self, now: Timestamp, decision: &Decision, window: &Range<Timestamp>) {
         if self.target.is_none() && decision.from > DataRate::ZERO {
-            // The target that the first decision changes had held until then.
+            // Before the first decision, the target was the rate that the decision changes.
             self.target = Some((decision.from, window.start));
         }
         self.hold(now, window);
@@ -220,7 +220,7 @@ impl MediaTally {
         self.decisions += u64::from(window.contains(&now) && decision.from != decision.to);
     }
 
-    /// The target has held until `now`.
+    /// Accounts for the target until `now`.
     fn hold(&mut self, now: Timestamp, window: &Range<Timestamp>) {
         if let Some((target, since)) = &mut self.target {
             let (from, to) = ((*since).max(window.start), now.min(window.end));
@@ -251,7 +251,7 @@ impl MediaTally {
 #[derive(Debug, Clone)]
 pub(super) struct LinkTally {
     window: Range<Timestamp>,
-    /// Left the queue, transmitted or dropped.
+    /// Packets that left the queue, transmitted or dropped.
     packets: u64,
     transmitted_bytes: u64,
     dropped_packets: u64,
@@ -271,7 +271,7 @@ impl LinkTally {
         }
     }
 
-    /// Whether it counts the same as a tally of `window` would.
+    /// Whether it has the same counts as a tally of `window` would have.
     pub(super) fn serves(&self, window: &Range<Timestamp>) -> bool {
         self.window == *window
     }
@@ -288,7 +288,7 @@ impl LinkTally {
     pub(super) fn on_dropped(&mut self, now: Timestamp, reason: DropReason) {
         if self.window.contains(&now) {
             self.dropped_packets += 1;
-            // A packet lost on the wire has left the queue before.
+            // A packet lost on the wire has already left the queue.
             self.packets += u64::from(reason != DropReason::Loss);
         }
     }
@@ -298,7 +298,7 @@ impl LinkTally {
         self.marked_packets += u64::from(self.window.contains(&now));
     }
 
-    /// Brings it up to date, before it is read.
+    /// Completes the counts, before they are read.
     pub(super) fn settle(&mut self) {
         self.queue_delay.settle();
     }
@@ -313,7 +313,8 @@ impl LinkTally {
         }
     }
 
-    /// A packet counts where its transmission begins, so a window may seem to hold a part of a packet too many: at most 1.
+    /// A packet counts at the start of its transmission, so a window may count up to one packet more than its
+    /// capacity: the result is limited to 1.
     fn utilisation(&self, rate: &RateProfile, end: Timestamp) -> Option<f64> {
         let (from, to) = (rate.capacity(self.window.start)?, rate.capacity(self.window.end.min(end))?);
         let capacity = to.saturating_sub(from);

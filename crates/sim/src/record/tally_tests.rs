@@ -28,10 +28,10 @@ fn a_target_is_weighted_by_its_time_within_the_window() {
         let figures = tally.figures(ms(1000));
         (figures.target_rate_bps.map(f64::round), figures.decisions)
     };
-    // 400 ms of 1000, 400 ms of 3000, 200 ms of 500. A decision that changes nothing is not counted.
+    // 400 ms of 1000, 400 ms of 3000, 200 ms of 500. A decision without a change is not counted.
     assert_eq!(figures(tally(0, 1000)), (Some(1700.0), Some(3)));
     assert_eq!(figures(tally(200, 600)), (Some(2000.0), Some(1)));
-    // The run ends before the window does, and the last target was decided before it began.
+    // The run ends before the window, and the last target was decided before the window's start.
     assert_eq!(figures(tally(900, 2000)), (Some(500.0), Some(0)));
 }
 
@@ -41,13 +41,13 @@ fn the_target_before_the_first_decision_held_from_the_start() {
     decide(&mut tally, 200, (1000, 2000));
     tally.settle(ms(500));
     assert_eq!(tally.figures(ms(500)).target_rate_bps.map(f64::round), Some(1750.0));
-    // A flow without notes has no target.
+    // A flow without reports has no target.
     let other = FlowTally::new(ms(0)..ms(1), false).figures(ms(1));
     assert_eq!((other.target_rate_bps, other.decisions, other.frames), (None, None, None));
 }
 
 #[test]
-fn frames_count_when_they_are_complete() {
+fn frames_are_counted_when_complete() {
     let mut tally = tally(100, 500);
     for (at, delay) in [(99, Some(1)), (100, Some(40)), (200, None), (499, Some(60)), (500, Some(900))] {
         let (delay, size) = (delay.map(TimeDelta::from_millis), DataSize::from_bytes(at));
@@ -67,7 +67,7 @@ fn frames_count_when_they_are_complete() {
 }
 
 #[test]
-fn data_in_order_counts_when_it_is_handed_over() {
+fn in_order_data_counts_when_delivered() {
     let mut tally = tally(100, 500);
     for at in [99, 100, 499, 500] {
         tally.on_note(ms(at), &Note::Received { flow: FLOW, size: DataSize::from_bytes(at) });

@@ -1,4 +1,4 @@
-//! Whole runs, whose records must agree with theory, with the links' own counters and with themselves.
+//! Complete runs: their records must match theory and the links' counters, and must be consistent.
 
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
@@ -13,13 +13,14 @@ use crate::{
     packet::{BodyId, DropReason, FlowId, LinkId, Packet},
     random,
     simulation::Simulation,
-    trace::{Event, Observer, Waiting},
+    trace::{Backlog, Event, Observer},
     traffic::{Departures, Pattern, Source},
 };
 
 const END: Timestamp = Timestamp::from_nanos(21_000_000_000);
 
-/// 20 s of Poisson traffic of 1000 packets/s over two links, and another second for all to arrive.
+/// 20 s of Poisson traffic of 1000 packets/s over two links, and another second until all packets have
+/// arrived.
 fn run(first: &LinkConfig, second: &LinkConfig) -> (Simulation, RunRecord) {
     let mut simulation = Simulation::new(11);
     let [a, b, c] = ["a", "b", "c"].map(|name| simulation.node(name));
@@ -62,14 +63,14 @@ fn sum(column: &[u64]) -> u64 {
 }
 
 #[test]
-fn copies_made_behind_a_lossy_link_do_not_hide_its_losses() {
-    // What is lost on the wire is lost before it could be duplicated.
+fn copies_after_a_lossy_link_do_not_hide_its_losses() {
+    // Packets lost on the wire are lost before they can be duplicated.
     let lossy = LinkConfig { loss: Loss::Random(0.2), duplication: 0.5, ..LinkConfig::default() };
     let (simulation, record) = run(&lossy, &LinkConfig::default());
     let flow = &record.flows[0];
     assert_eq!(flow.received_packets + flow.lost_packets, flow.sent_packets);
     let loss = flow.loss_ratio.unwrap();
-    // The standard error over 20 000 packets is 0.0028. The links deliver more than was sent.
+    // The standard error over 20 000 packets is 0.0028. The links deliver more packets than were sent.
     assert!((0.19..0.21).contains(&loss), "{loss}");
     assert!(simulation.flow(FlowId(0)).delivered_packets > flow.sent_packets);
     let duplicates = flow.duplicate_packets as f64 / flow.received_packets as f64;
@@ -81,31 +82,34 @@ fn copies_made_behind_a_lossy_link_do_not_hide_its_losses() {
 }
 
 #[test]
-fn a_packet_is_lost_if_all_its_copies_are() {
+fn a_packet_is_lost_if_all_its_copies_are_lost() {
     let doubling = LinkConfig { duplication: 0.5, ..LinkConfig::default() };
     let lossy = LinkConfig { loss: Loss::Random(0.2), ..LinkConfig::default() };
     let (_, record) = run(&doubling, &lossy);
     let flow = &record.flows[0];
     assert_eq!(flow.received_packets + flow.lost_packets, flow.sent_packets);
-    // Half have one copy and half have two: 0.5·0.2 + 0.5·0.2². Its standard error over 20 000 packets is 0.0023.
+    // Half of the packets have one copy and half have two: 0.5·0.2 + 0.5·0.2². The standard error over 20 000
+    // packets is 0.0023.
     let loss = flow.loss_ratio.unwrap();
     assert!((0.11..0.13).contains(&loss), "{loss}");
-    // Both copies of half of them arrive with probability 0.8².
+    // For half of the packets, both copies arrive with probability 0.8².
     let duplicates = flow.duplicate_packets as f64 / flow.sent_packets as f64;
     assert!((0.31..0.33).contains(&duplicates), "{duplicates}");
 }
 
 #[test]
-fn queue_lengths_and_queueing_delays_obey_littles_law() {
-    // Little, "A Proof for the Queuing Formula: L = λW", 1961: over a time that begins and ends with an empty queue, exactly.
+fn queue_lengths_and_delays_match_littles_law() {
+    // Little, "A Proof for the Queuing Formula: L = λW", 1961: exact over a time that starts and ends with an
+    // empty queue.
     let (_, record) = run(&at(9), &at(100));
     let (link, timeline) = (&record.links[0], record.timeline.as_ref().unwrap());
     let over_time = &timeline.links[0];
     let mean = link.queue_delay_ms.unwrap().mean;
-    let waited = mean / 1e3 * sum(&over_time.transmitted_bytes) as f64;
+    let delayed = mean / 1e3 * sum(&over_time.transmitted_bytes) as f64;
     let queued: f64 = over_time.queued_mean_bytes.iter().sum::<f64>() * timeline.width_s;
-    assert!((queued / waited - 1.0).abs() < 1e-5, "{queued} byte seconds against {waited}");
-    // M/D/1 at 8/9 of its capacity would wait ρ/(2(1−ρ)) = 4 transmissions of 0.889 ms; 50 places cut off its tail.
+    assert!((queued / delayed - 1.0).abs() < 1e-5, "{queued} byte seconds against {delayed}");
+    // M/D/1 at 8/9 of its capacity would have a mean delay of ρ/(2(1−ρ)) = 4 transmissions of 0.889 ms; the
+    // limit of 50 packets reduces it.
     assert!((2.8..4.2).contains(&mean), "{mean} ms");
 }
 
@@ -148,7 +152,7 @@ fn packet(sequence: u64, sent: u64) -> Packet {
         sequence,
         sent: ms(sent),
         queued: ms(sent),
-        waited_ns: 2_000_000,
+        queue_delay_ns: 2_000_000,
         body: BodyId::NONE,
         hop: 0,
         ecn: Ecn::NotEct,
@@ -163,7 +167,7 @@ fn recorder(measurements: Vec<Measurement>) -> Recorder {
 #[test]
 fn each_statistic_counts_its_own_window() {
     let mut recorder = recorder(Vec::new());
-    let (link, waiting) = (LinkId(2), Waiting::default());
+    let (link, backlog) = (LinkId(2), Backlog::default());
     for (sequence, sent) in [(0, 5), (1, 10), (2, 12), (3, 14), (4, 19), (5, 20)] {
         recorder.on_event(ms(sent), &Event::Sent { packet: packet(sequence, sent) });
     }
@@ -174,7 +178,7 @@ fn each_statistic_counts_its_own_window() {
     }
     for (sequence, sent, reason) in [(2, 12, DropReason::Aqm), (3, 14, DropReason::Overflow)] {
         let packet = packet(sequence, sent);
-        recorder.on_event(ms(18), &Event::Dropped { link, packet, reason, waiting });
+        recorder.on_event(ms(18), &Event::Dropped { link, packet, reason, backlog });
     }
     for (at, sequence, sent) in [(30, 3, 14), (31, 5, 20)] {
         let packet = Packet { ecn: Ecn::Ce, ..packet(sequence, sent) };
@@ -184,12 +188,12 @@ fn each_statistic_counts_its_own_window() {
     let record = at_end(40);
     let flow = &record.flows[0];
     assert_eq!((record.seed.as_str(), record.interrupted, flow.from_s, flow.to_s), ("7", false, 0.01, 0.02));
-    // In the whole run: 4 is on its way, 2 is lost, and 1 arrived twice.
+    // In the whole run: 4 is in flight, 2 is lost, and 1 arrived twice.
     let packets = [flow.sent_packets, flow.received_packets, flow.lost_packets, flow.duplicate_packets];
     assert_eq!(packets, [6, 4, 1, 1]);
     // Sent in the window: 1 to 4. Delivered in it: 0 and the first copy of 1.
     assert_eq!((flow.sent_rate_bps, flow.received_rate_bps), (320_000.0, 160_000.0));
-    // 1 and 3 arrived and 2 was dropped, of those sent in the window.
+    // Of those sent in the window, 1 and 3 arrived and 2 was dropped.
     assert_eq!(flow.loss_ratio, Some(1.0 / 3.0));
     let delay = flow.delay_ms.unwrap();
     assert_eq!((delay.mean, delay.max), (8.0, 10.0));
@@ -202,7 +206,7 @@ fn each_statistic_counts_its_own_window() {
 }
 
 #[test]
-fn a_measurement_has_a_window_of_its_own() {
+fn a_measurement_has_its_own_window() {
     let flows = vec![(FlowId(1), ms(0)..ms(1000))];
     let mut recorder = recorder(vec![
         Measurement::Flows { flows: flows.clone(), delays: false, steps: false },
@@ -231,7 +235,7 @@ fn a_flow_that_never_sent_has_no_ratios() {
 }
 
 #[test]
-fn the_goodput_of_tcp_is_the_data_that_its_receiver_hands_over() {
+fn the_goodput_of_tcp_is_the_in_order_data() {
     use crate::traffic::tcp::{Application, Receiver, Sender, Settings};
     let mut simulation = Simulation::new(3);
     let [here, there] = ["here", "there"].map(|name| simulation.node(name));
@@ -253,7 +257,7 @@ fn the_goodput_of_tcp_is_the_data_that_its_receiver_hands_over() {
     simulation.run_until(END, &mut recorder);
     let (record, _) = recorder.finish(&simulation, END);
     let flow = &record.flows[0];
-    // All of it once, however often segments were sent again or duplicated.
+    // All data once, even if segments were retransmitted or duplicated.
     assert_eq!(flow.goodput_bps.map(f64::round), Some((8e6_f64 / 21.0).round()));
     assert!(flow.received_rate_bps > 8e6 / 21.0 && flow.duplicate_packets > 0 && flow.lost_packets > 0);
     assert!(flow.received_packets + flow.lost_packets <= flow.sent_packets);

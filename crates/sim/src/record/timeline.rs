@@ -1,4 +1,4 @@
-//! A run over time, in windows of equal width.
+//! Timeline of a run, in windows of equal width.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use super::{
 use crate::{
     link::rate::RateProfile,
     packet::{DropReason, FlowId, LinkId, Packet},
-    trace::{Note, Waiting},
+    trace::{Backlog, Note},
 };
 
-/// The smallest default width of a window: below it a rate is a count of single packets.
+/// Minimum default width of a window: below it a rate would be a count of single packets.
 const MIN_DEFAULT_NS: u64 = 10_000_000;
 
 /// The number of windows, unless a width is given.
@@ -24,20 +24,20 @@ const WINDOWS: u64 = 500;
 /// The maximum number of windows of a run.
 const MAX_WINDOWS: u64 = 20_000;
 
-/// What happened in each window. Its size depends on the number of flows, links and windows alone.
+/// The contents of each window. Memory depends only on the number of flows, links and windows.
 #[derive(Debug, Clone)]
 pub(super) struct TimelineRecorder {
     end: Timestamp,
     width_ns: u64,
     windows: usize,
     max_decisions: usize,
-    /// The window of the last event, and when it ends.
+    /// The window of the last event, and its end.
     current: usize,
     current_end: Timestamp,
-    /// For each flow of the simulation its place in `flows`, if it has one.
+    /// For each flow id its index in `flows`, if it has one.
     places: Vec<Option<usize>>,
     flows: Vec<FlowSeries>,
-    /// By the number of the link in the simulation.
+    /// By link id.
     links: Vec<LinkSeries>,
 }
 
@@ -63,18 +63,18 @@ struct FlowWindow {
     queue_delay_max_ns: u64,
 }
 
-/// Sum and number of the values reported within each window.
+/// Sum and number of the values reported in each window.
 #[derive(Debug, Clone)]
 struct GaugeSeries {
     name: &'static str,
     windows: Vec<(f64, u64)>,
 }
 
-/// A link, and what waits in its queue since when.
+/// A link, and its backlog with the time of the last change.
 #[derive(Debug, Clone, Default)]
 struct LinkSeries {
     windows: Vec<LinkWindow>,
-    waiting: u64,
+    backlog: u64,
     since: Timestamp,
     /// The window of the last change.
     current: usize,
@@ -143,7 +143,7 @@ impl TimelineRecorder {
         timeline
     }
 
-    /// Moves on to the window of `now`. An event at the very end belongs to the last one.
+    /// Advances to the window of `now`. An event at the very end belongs to the last window.
     #[inline]
     pub(super) fn advance(&mut self, now: Timestamp) {
         if now >= self.current_end {
@@ -186,13 +186,13 @@ impl TimelineRecorder {
             window.received_bytes += u64::from(packet.bytes);
             window.delay_sum_ns += delay.as_nanos().unsigned_abs();
             window.delay_max = window.delay_max.max(delay);
-            window.queue_delay_max_ns = window.queue_delay_max_ns.max(packet.waited_ns);
+            window.queue_delay_max_ns = window.queue_delay_max_ns.max(packet.queue_delay_ns);
         }
     }
 
-    pub(super) fn on_queued(&mut self, now: Timestamp, link: LinkId, waiting: Waiting) {
+    pub(super) fn on_queued(&mut self, now: Timestamp, link: LinkId, backlog: Backlog) {
         if let Some(series) = self.link(now, link) {
-            series.set_waiting(waiting);
+            series.set_backlog(backlog);
         }
     }
 
@@ -201,10 +201,10 @@ impl TimelineRecorder {
         now: Timestamp,
         (link, packet): (LinkId, &Packet),
         sojourn: TimeDelta,
-        waiting: Waiting,
+        backlog: Backlog,
     ) {
         let Some(series) = self.link(now, link) else { return };
-        series.set_waiting(waiting);
+        series.set_backlog(backlog);
         if let Some(window) = series.window() {
             let sojourn_ns = sojourn.as_nanos().max(0).unsigned_abs();
             window.transmitted_packets += 1;
@@ -220,19 +220,19 @@ impl TimelineRecorder {
         }
     }
 
-    /// A link dropped a packet, and with it the last copy of it that could have been delivered if `is_lost`.
+    /// Handles a packet that a link dropped. `is_lost`: no other copy can be delivered.
     pub(super) fn on_dropped(
         &mut self,
         now: Timestamp,
         (link, packet): (LinkId, &Packet),
-        (reason, waiting): (DropReason, Waiting),
+        (reason, backlog): (DropReason, Backlog),
         is_lost: bool,
     ) {
         if let Some(window) = self.flow(packet.flow) {
             window.dropped_packets += u64::from(is_lost);
         }
         let Some(series) = self.link(now, link) else { return };
-        series.set_waiting(waiting);
+        series.set_backlog(backlog);
         if let Some(window) = series.window() {
             match reason {
                 DropReason::Loss => window.lost_packets += 1,
@@ -241,7 +241,8 @@ impl TimelineRecorder {
         }
     }
 
-    /// `flow` reports that `name` is `value`. Values that are no numbers, and those of groups, are not kept.
+    /// Handles the report that `name` of `flow` is `value`. NaN and infinite values, and those of groups, are
+    /// ignored.
     pub(super) fn on_gauge(&mut self, now: Timestamp, flow: FlowId, name: &'static str, value: f64) {
         if !value.is_finite() {
             return;
@@ -277,24 +278,24 @@ impl TimelineRecorder {
         }
     }
 
-    /// The series of a flow that is recorded by itself.
+    /// The series of a flow with its own timeline.
     fn single(&mut self, flow: FlowId) -> Option<&mut FlowSeries> {
         let place = (*self.places.get(flow.0 as usize)?)?;
         self.flows.get_mut(place).filter(|series| series.members == 1)
     }
 
-    /// When window `place` begins and ends.
+    /// Start and end of window `place`.
     fn window(&self, place: usize, end: Timestamp) -> Range<Timestamp> {
         let bound = |place: u64| Timestamp::from_nanos(self.width_ns.saturating_mul(place)).min(end);
         bound(place as u64)..bound(place as u64 + 1)
     }
 
-    /// The timeline of a run of `plan` that has come to `end`. Delay distributions are left empty.
+    /// The timeline of a run of `plan` that has reached `end`. Delay distributions are left empty.
     pub(super) fn finish(mut self, plan: &RecordPlan, end: Timestamp) -> types::Timeline {
         let end = end.min(self.end);
         self.advance(end);
         let place = (self.current, self.width_ns);
-        // A run that was ended early has windows until then alone.
+        // A run that was ended early has windows only up to its end.
         let windows = (end.as_nanos().div_ceil(self.width_ns) as usize).clamp(1, self.windows);
         let bounds: Vec<Range<Timestamp>> = (0..windows).map(|place| self.window(place, end)).collect();
         let t_s =
@@ -320,7 +321,7 @@ impl TimelineRecorder {
         timeline
     }
 
-    /// The place of a flow in the timeline.
+    /// Index of a flow in the timeline.
     pub(super) fn place(&self, flow: FlowId) -> Option<usize> {
         self.places.get(flow.0 as usize).copied().flatten()
     }
@@ -373,16 +374,16 @@ impl LinkSeries {
         self.windows.get_mut(self.current)
     }
 
-    /// What waits now has waited until `now`, in window `place`.
+    /// Accounts for the backlog until `now`, in window `place`.
     #[inline]
     fn wait_until(&mut self, now: Timestamp, place: usize, width_ns: u64) {
         while self.current < place {
             let window_end = Timestamp::from_nanos(width_ns * (self.current as u64 + 1));
             self.add_wait(window_end);
             self.current += 1;
-            let waiting = self.waiting;
+            let backlog = self.backlog;
             if let Some(window) = self.window() {
-                window.queued_max_bytes = waiting;
+                window.queued_max_bytes = backlog;
             }
         }
         self.add_wait(now);
@@ -391,19 +392,19 @@ impl LinkSeries {
     #[inline]
     fn add_wait(&mut self, until: Timestamp) {
         let nanos = u128::from(until.saturating_since(self.since).as_nanos().unsigned_abs());
-        let waiting = self.waiting;
+        let backlog = self.backlog;
         if let Some(window) = self.window() {
-            window.queued_bytes_ns += nanos * u128::from(waiting);
+            window.queued_bytes_ns += nanos * u128::from(backlog);
         }
         self.since = self.since.max(until);
     }
 
     #[inline]
-    fn set_waiting(&mut self, waiting: Waiting) {
-        self.waiting = waiting.size.as_bytes();
-        let waiting = self.waiting;
+    fn set_backlog(&mut self, backlog: Backlog) {
+        self.backlog = backlog.size.as_bytes();
+        let backlog = self.backlog;
         if let Some(window) = self.window() {
-            window.queued_max_bytes = window.queued_max_bytes.max(waiting);
+            window.queued_max_bytes = window.queued_max_bytes.max(backlog);
         }
     }
 

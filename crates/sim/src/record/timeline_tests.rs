@@ -23,15 +23,15 @@ fn packet(flow: FlowId, sent: Timestamp) -> Packet {
         sequence: 0,
         sent,
         queued: sent,
-        waited_ns: 3_000_000,
+        queue_delay_ns: 3_000_000,
         body: BodyId::NONE,
         hop: 0,
         ecn: Ecn::NotEct,
     }
 }
 
-fn waiting(packets: u64) -> Waiting {
-    Waiting { packets, size: DataSize::from_bytes(packets * 100) }
+fn backlog(packets: u64) -> Backlog {
+    Backlog { packets, size: DataSize::from_bytes(packets * 100) }
 }
 
 fn plan(end: Timestamp, rate: RateProfile) -> RecordPlan {
@@ -50,7 +50,7 @@ fn plan(end: Timestamp, rate: RateProfile) -> RecordPlan {
     }
 }
 
-/// The timeline of a run until `end` in windows of 10 ms, whose events `feed` gives.
+/// The timeline of a run until `end` in windows of 10 ms, with the events of `feed`.
 fn timeline(end: Timestamp, feed: impl Fn(&mut TimelineRecorder)) -> types::Timeline {
     let plan = plan(end, RateProfile::Unlimited);
     let mut recorder = TimelineRecorder::new(&plan, plan.timeline.unwrap());
@@ -63,11 +63,11 @@ fn queue_lengths_are_weighted_by_time_across_windows() {
     let timeline = timeline(ms(35), |timeline| {
         for (at, packets) in [(2, 4), (5, 6)] {
             timeline.advance(ms(at));
-            timeline.on_queued(ms(at), LINK, waiting(packets));
+            timeline.on_queued(ms(at), LINK, backlog(packets));
         }
         timeline.advance(ms(25));
         let packet = (LINK, &packet(FLOW, ms(0)));
-        timeline.on_dequeued(ms(25), packet, TimeDelta::from_millis(23), waiting(2));
+        timeline.on_dequeued(ms(25), packet, TimeDelta::from_millis(23), backlog(2));
     });
     assert!((timeline.width_s - 0.01).abs() < 1e-12);
     assert!(timeline.t_s.iter().zip([0.005, 0.015, 0.025, 0.0325]).all(|(a, b)| (a - b).abs() < 1e-12));
@@ -81,7 +81,7 @@ fn queue_lengths_are_weighted_by_time_across_windows() {
 }
 
 #[test]
-fn an_event_falls_into_its_window_and_the_very_end_into_the_last() {
+fn events_belong_to_their_windows() {
     let timeline = timeline(ms(30), |timeline| {
         for at in [0, 9, 10, 29, 30] {
             timeline.advance(ms(at));
@@ -90,7 +90,7 @@ fn an_event_falls_into_its_window_and_the_very_end_into_the_last() {
         timeline.on_delivered(ms(30), &packet(FLOW, ms(10)));
         timeline.on_delivered(ms(30), &packet(FLOW, ms(0)));
         for (reason, is_lost) in [(DropReason::Aqm, true), (DropReason::Loss, false)] {
-            timeline.on_dropped(ms(30), (LINK, &packet(FLOW, ms(0))), (reason, waiting(0)), is_lost);
+            timeline.on_dropped(ms(30), (LINK, &packet(FLOW, ms(0))), (reason, backlog(0)), is_lost);
         }
         // A flow that is not recorded.
         timeline.on_sent(&packet(FlowId(0), ms(30)));
@@ -148,7 +148,7 @@ fn a_target_is_weighted_by_time_and_frames_by_their_maximum() {
 }
 
 #[test]
-fn a_long_run_takes_no_more_room_than_a_short_one() {
+fn a_long_run_takes_no_more_memory_than_a_short_one() {
     let windows = |seconds: u64, width: Option<TimeDelta>| {
         let plan = plan(Timestamp::from_nanos(seconds * 1_000_000_000), RateProfile::Unlimited);
         TimelineRecorder::new(&plan, TimelineOptions { width, ..TimelineOptions::default() }).windows
@@ -174,7 +174,7 @@ fn a_capacity_is_the_mean_within_each_window() {
 }
 
 #[test]
-fn flows_of_a_group_are_taken_together_where_there_are_many() {
+fn many_flows_of_a_group_are_combined() {
     let record = |max_flows| -> RunRecord {
         let flow = |number: u32, group: &str| PlannedFlow {
             flow: FlowId(number),

@@ -9,18 +9,18 @@ use giusto_congestion::Cause;
 pub struct RunRecord {
     /// The scenario's name.
     pub scenario: String,
-    /// What the scenario is about; may be empty.
+    /// Description of the scenario; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Random seed; a string, since JSON numbers lose digits.
     pub seed: String,
     /// Simulated time.
     pub duration_s: f64,
-    /// Real time that the run took; 0 where nobody measured it.
+    /// Real time that the run took; 0 if it was not measured.
     pub wall_s: f64,
-    /// Events of the engine.
+    /// Number of events of the engine.
     pub events: u64,
-    /// Whether the run was ended early; then nothing was checked.
+    /// Whether the run was ended early; then no expectation was checked.
     #[serde(default)]
     pub interrupted: bool,
     /// Each flow, in the order of the scenario.
@@ -29,13 +29,13 @@ pub struct RunRecord {
     pub links: Vec<LinkRecord>,
     /// Each expectation, in the order of the scenario.
     pub checks: Vec<Check>,
-    /// How the run went over time, where that was recorded.
+    /// Timeline of the run, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
 }
 
 impl RunRecord {
-    /// Whether every expectation was met.
+    /// Whether all expectations passed.
     pub fn passed(&self) -> bool {
         self.checks.iter().all(|check| check.passed)
     }
@@ -44,24 +44,24 @@ impl RunRecord {
 /// One flow.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowRecord {
-    /// Its name; numbered where the scenario has several copies of it.
+    /// Its name; numbered if the scenario has several copies of it.
     pub id: String,
-    /// The name that the scenario gives it and its copies.
+    /// The common name of the flow and its copies in the scenario.
     pub group: String,
     /// Its kind: `cbr`, `tcp`, `media`, ….
     pub kind: String,
-    /// Its congestion controller; `None` for what does not adapt.
+    /// Its congestion controller; `None` for flows without one.
     pub controller: Option<String>,
-    /// What its receiver reports, of media: `transport-wide`, ….
+    /// Media: feedback of its receiver: `transport-wide`, ….
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
-    /// The node where it begins.
+    /// Source node.
     pub from: String,
-    /// The node where it ends.
+    /// Destination node.
     pub to: String,
     /// The links of its path, in order.
     pub path: Vec<String>,
-    /// Start of its window, in seconds from the beginning of the run.
+    /// Start of its window, in seconds from the start of the run.
     pub from_s: f64,
     /// End of its window.
     pub to_s: f64,
@@ -69,7 +69,8 @@ pub struct FlowRecord {
     pub sent_rate_bps: f64,
     /// All headers included; unique packets.
     pub received_rate_bps: f64,
-    /// Payload handed to the application: in-order bytes of TCP, complete frames of media; `None` for other kinds.
+    /// Payload delivered to the application: in-order bytes of TCP, complete frames of media; `None` for
+    /// other kinds.
     pub goodput_bps: Option<f64>,
     /// Packets sent, in the whole run.
     pub sent_packets: u64,
@@ -77,32 +78,32 @@ pub struct FlowRecord {
     pub received_packets: u64,
     /// Packets of which every copy was dropped or lost, in the whole run.
     pub lost_packets: u64,
-    /// Second and further copies received, in the whole run.
+    /// Duplicates received, in the whole run.
     pub duplicate_packets: u64,
-    /// Share of packets lost, 0 to 1; `None` if the fate of none is known.
+    /// Share of packets lost, 0 to 1; `None` if the fate of no packet is known.
     pub loss_ratio: Option<f64>,
     /// Share of the received packets that carried a CE mark, 0 to 1.
     pub marked_ratio: Option<f64>,
     /// One-way delay; `None` if nothing was received.
     pub delay_ms: Option<Distribution>,
-    /// Time spent in queues along the path; `None` if nothing was received.
+    /// Queueing delay along the path; `None` if nothing was received.
     pub queue_delay_ms: Option<Distribution>,
-    /// Of media: mean of the controller's target rate over time, headers included.
+    /// Media: mean of the controller's target rate over time, headers included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_rate_bps: Option<f64>,
-    /// Of media: number of changes of the target.
+    /// Media: number of changes of the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decisions: Option<u64>,
-    /// Of media: frames that arrived complete.
+    /// Media: frames that arrived complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<u64>,
-    /// Of media: from the capture of a frame until it arrived complete.
+    /// Media: frame delay, from the capture of a frame until it arrived complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_delay_ms: Option<Distribution>,
-    /// Of media: rate of the feedback, headers included.
+    /// Media: rate of the feedback, headers included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback_rate_bps: Option<f64>,
-    /// Of media: each stream, audio first, then the videos in the order of the scenario.
+    /// Media: each stream, audio first, then the videos in the order of the scenario.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamRecord>,
 }
@@ -123,7 +124,7 @@ pub struct StreamRecord {
     pub ssrc: u32,
     /// Video or audio.
     pub kind: StreamKind,
-    /// Of a video: its weight against the others.
+    /// Video: its weight relative to the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<f64>,
     /// Payload of the frames that arrived complete.
@@ -132,10 +133,10 @@ pub struct StreamRecord {
     pub frames: u64,
     /// From the capture of a frame until it arrived complete; `None` if none did.
     pub frame_delay_ms: Option<Distribution>,
-    /// Frames that were not encoded because packets had waited too long; `None` if unknown.
+    /// Frames that were not encoded because the sender's queue was too old; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped_frames: Option<u64>,
-    /// Packets that were discarded because they had waited too long; `None` if unknown.
+    /// Packets that were discarded because they were queued for too long; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded_packets: Option<u64>,
 }
@@ -155,9 +156,9 @@ pub enum StreamKind {
 pub struct LinkRecord {
     /// Its name in the scenario.
     pub id: String,
-    /// The node where it begins.
+    /// Node at its near end.
     pub from: String,
-    /// The node where it ends.
+    /// Node at its far end.
     pub to: String,
     /// Its rate, as text: `3 Mbit/s`, `1 to 3 Mbit/s`; empty if unlimited.
     pub rate: String,
@@ -165,17 +166,17 @@ pub struct LinkRecord {
     pub wire: String,
     /// Its queue, as text: `drop-tail, 60 packets`.
     pub queue: String,
-    /// Bytes transmitted over those that its rate allows; `None` if unlimited.
+    /// Bytes transmitted divided by the capacity; `None` if unlimited.
     pub utilisation_ratio: Option<f64>,
     /// Mean of its rate over the whole run; `None` if unlimited.
     pub capacity_bps: Option<f64>,
     /// Packets offered to it, in the whole run.
     pub offered_packets: u64,
-    /// Packets that came out, in the whole run.
+    /// Packets delivered at its far end, in the whole run.
     pub delivered_packets: u64,
     /// Packets dropped or lost, in the whole run.
     pub dropped_packets: u64,
-    /// Of these: the queue was full.
+    /// Of these: dropped because the queue was full.
     pub overflow_packets: u64,
     /// Of these: dropped by active queue management.
     pub aqm_packets: u64,
@@ -211,9 +212,9 @@ pub struct Distribution {
 pub struct Check {
     /// What is expected, as text: `flow tcp: received-rate`.
     pub name: String,
-    /// Whether the value lies within the bounds.
+    /// Whether the value is within the bounds.
     pub passed: bool,
-    /// The measured value; `None` if it could not be measured, which fails.
+    /// The measured value; `None` if it could not be measured, in which case the check fails.
     pub value: Option<f64>,
     /// The bounds, as text: `4.5 Mbit/s to 5 Mbit/s`.
     pub bound: String,
@@ -221,14 +222,14 @@ pub struct Check {
     pub unit: String,
 }
 
-/// A run in windows of equal width; the last may be shorter. Every column has one entry a window.
+/// A run in windows of equal width; the last may be shorter. Every column has one entry per window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
     /// Width of a window.
     pub width_s: f64,
-    /// The middle of each window, in seconds from the beginning of the run.
+    /// The middle of each window, in seconds from the start of the run.
     pub t_s: Vec<f64>,
-    /// Flows in the order of the record; of many flows, one entry for each group.
+    /// Flows in the order of the record; if there are many, one entry per group.
     pub flows: Vec<FlowTimeline>,
     /// Links in the order of the record.
     pub links: Vec<LinkTimeline>,
@@ -237,9 +238,9 @@ pub struct Timeline {
 /// One flow, or a group of them, over time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowTimeline {
-    /// The flow, or the group where several flows are taken together.
+    /// The flow, or the group if several flows are combined.
     pub id: String,
-    /// The number of flows taken together.
+    /// The number of combined flows.
     pub members: u32,
     /// Packets sent.
     pub sent_packets: Vec<u64>,
@@ -264,19 +265,19 @@ pub struct FlowTimeline {
     pub delay_mean_ms: Vec<Option<f64>>,
     /// Maximum one-way delay.
     pub delay_max_ms: Vec<Option<f64>>,
-    /// Maximum time spent in queues.
+    /// Maximum queueing delay along the path.
     pub queue_delay_max_ms: Vec<Option<f64>>,
     /// Distribution of the one-way delay within the flow's window.
     pub delay_cdf: Cdf,
-    /// State of the sender that it reported, such as `cwnd_bytes`.
+    /// State reported by the sender, such as `cwnd_bytes`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gauges: Vec<Gauge>,
-    /// Of media.
+    /// For media.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media: Option<MediaTimeline>,
 }
 
-/// A cumulative distribution, at most some 200 points.
+/// A cumulative distribution, at most about 200 points.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cdf {
     /// Values, ascending.
@@ -285,10 +286,10 @@ pub struct Cdf {
     pub ratio: Vec<f64>,
 }
 
-/// A quantity that a sender reports of itself.
+/// A quantity that a sender reports.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gauge {
-    /// What it is, with its unit: `cwnd_bytes`.
+    /// Its name with its unit: `cwnd_bytes`.
     pub name: String,
     /// Mean within each window.
     pub mean: Vec<Option<f64>>,
@@ -297,17 +298,17 @@ pub struct Gauge {
 /// A media flow over time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MediaTimeline {
-    /// Mean of the target rate over the part of the window in which there was one.
+    /// Mean of the target rate over the part of the window with a known target.
     pub target_rate_bps: Vec<Option<f64>>,
     /// Frames that became complete.
     pub frames: Vec<u64>,
     /// Maximum frame delay.
     pub frame_delay_max_ms: Vec<Option<f64>>,
-    /// Each stream of which a frame became complete.
+    /// Each stream with at least one complete frame.
     pub streams: Vec<StreamTimeline>,
-    /// The controller's decisions in order: all, or of very many those with the largest changes.
+    /// The controller's decisions in order: all, or if there are very many, those with the largest changes.
     pub decisions: Vec<DecisionRecord>,
-    /// How many decisions were left out.
+    /// Number of omitted decisions.
     pub omitted_decisions: u64,
 }
 
@@ -326,13 +327,13 @@ pub struct StreamTimeline {
 /// A decision of a congestion controller.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DecisionRecord {
-    /// When, in seconds from the beginning of the run.
+    /// Time, in seconds from the start of the run.
     pub at_s: f64,
     /// The target rate before.
     pub from_bps: u64,
     /// The target rate after.
     pub to_bps: u64,
-    /// Why.
+    /// The cause.
     #[serde(flatten)]
     pub cause: Cause,
 }

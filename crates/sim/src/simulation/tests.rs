@@ -1,4 +1,4 @@
-//! Runs as a whole.
+//! Tests of complete runs.
 
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
@@ -30,7 +30,7 @@ fn queue() -> Box<dyn Queue> {
     Box::new(DropTail::new(Limit::Packets(20)))
 }
 
-/// Two links in a row, and a Poisson flow over both.
+/// Two links in series, and a Poisson flow over both.
 fn chain(seed: u64, others: u32) -> (Simulation, FlowId) {
     let mut simulation = Simulation::new(seed);
     let [a, b, c] = ["a", "b", "c"].map(|name| simulation.node(name));
@@ -60,14 +60,14 @@ fn trace(seed: u64, others: u32) -> Vec<(Timestamp, Event)> {
 }
 
 #[test]
-fn one_seed_gives_one_trace_and_another_seed_another() {
+fn the_seed_determines_the_trace() {
     assert_eq!(trace(1, 2), trace(1, 2));
     assert_ne!(trace(1, 2), trace(2, 2));
     assert!(trace(1, 0).len() > 5000);
 }
 
 #[test]
-fn a_run_in_slices_is_the_run_in_one() {
+fn a_run_in_slices_equals_a_single_run() {
     let mut sliced = Vec::new();
     let (mut simulation, _) = chain(1, 2);
     for slice in 1..=200 {
@@ -77,8 +77,8 @@ fn a_run_in_slices_is_the_run_in_one() {
 }
 
 #[test]
-fn a_flow_added_elsewhere_leaves_every_draw_as_it_was() {
-    // What the source sends, and which of the packets the first link loses, by number.
+fn adding_a_flow_elsewhere_changes_no_random_draw() {
+    // The packets that the source sends, and those that the first link loses, by number.
     let draws = |others| {
         let of_first = |(at, event): (Timestamp, Event)| match event {
             Event::Sent { packet } if packet.flow == FlowId(0) => Some((at, packet.sequence, false)),
@@ -93,25 +93,25 @@ fn a_flow_added_elsewhere_leaves_every_draw_as_it_was() {
 }
 
 #[test]
-fn packets_know_their_delay_and_the_time_they_waited() {
+fn packets_contain_their_delay_and_queueing_delay() {
     let (mut simulation, _) = chain(1, 0);
     let mut trace = Vec::new();
     simulation.run_until(at(2_000_000_000), &mut trace);
-    let mut waited_longest = 0;
+    let mut max_queue_delay = 0;
     for (now, event) in &trace {
         if let Event::Delivered { packet } = event {
             // 1200 B take 0.96 ms at 10 Mbit/s and 1.2 ms at 8 Mbit/s, rounded up at each.
             let fixed = 25_000_000 + 960_000 + 1_200_000;
             let delay = (*now - packet.sent).as_nanos().unsigned_abs();
-            assert!((fixed..=fixed + 2).contains(&(delay - packet.waited_ns)), "{delay} {packet:?}");
-            waited_longest = waited_longest.max(packet.waited_ns);
+            assert!((fixed..=fixed + 2).contains(&(delay - packet.queue_delay_ns)), "{delay} {packet:?}");
+            max_queue_delay = max_queue_delay.max(packet.queue_delay_ns);
         }
     }
-    assert!(waited_longest > 5_000_000);
+    assert!(max_queue_delay > 5_000_000);
 }
 
 #[test]
-fn the_counts_of_flows_and_links_agree_with_the_trace() {
+fn counters_of_flows_and_links_match_the_trace() {
     let (mut simulation, flow) = chain(3, 1);
     let mut trace = Vec::new();
     simulation.run_until(at(2_000_000_000), &mut trace);
@@ -131,17 +131,17 @@ fn the_counts_of_flows_and_links_agree_with_the_trace() {
     }
 }
 
-/// Answers every packet with one that carries the same body.
+/// Answers every packet with a packet that has the same body.
 #[derive(Debug)]
 struct Echo {
     flow: FlowId,
     to_send: Vec<u64>,
-    heard: std::sync::Arc<std::sync::Mutex<Vec<(u64, u64)>>>,
+    received: std::sync::Arc<std::sync::Mutex<Vec<(u64, u64)>>>,
 }
 
 impl Agent for Echo {
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, _body: &Body) {
-        self.heard.lock().unwrap().push((packet.sequence, now.as_nanos()));
+        self.received.lock().unwrap().push((packet.sequence, now.as_nanos()));
         self.to_send.push(packet.sequence);
     }
     fn handle_timeout(&mut self, _now: Timestamp) {}
@@ -155,25 +155,27 @@ impl Agent for Echo {
 }
 
 #[test]
-fn an_answer_takes_the_way_back() {
+fn an_answer_takes_the_return_path() {
     let mut simulation = Simulation::new(1);
     let (a, b) = (simulation.node("a"), simulation.node("b"));
     simulation.add_link("ab", (a, b), &link(1, 10), queue()).unwrap();
     simulation.add_link("ba", (b, a), &link(2, 30), queue()).unwrap();
     let (there, back) = (simulation.add_flow(a, b).unwrap(), simulation.add_flow(b, a).unwrap());
-    let heard = std::sync::Arc::<std::sync::Mutex<Vec<_>>>::default();
-    let echo = simulation.add_agent(Box::new(Echo { flow: back, to_send: Vec::new(), heard: heard.clone() }));
+    let received = std::sync::Arc::<std::sync::Mutex<Vec<_>>>::default();
+    let echo =
+        simulation.add_agent(Box::new(Echo { flow: back, to_send: Vec::new(), received: received.clone() }));
     simulation.deliver(there, echo);
-    let ping = simulation.add_agent(Box::new(Echo { flow: there, to_send: vec![0], heard: heard.clone() }));
+    let ping =
+        simulation.add_agent(Box::new(Echo { flow: there, to_send: vec![0], received: received.clone() }));
     simulation.deliver(back, ping);
     simulation.run_until(at(100_000_000), &mut ());
-    // 125 B: 1 ms there and 0.5 ms back, with 10 and 30 ms of delay.
-    let times: Vec<u64> = heard.lock().unwrap().iter().map(|&(_, nanos)| nanos / 1000).collect();
+    // 125 B: 1 ms on the way to the peer and 0.5 ms back, with delays of 10 and 30 ms.
+    let times: Vec<u64> = received.lock().unwrap().iter().map(|&(_, nanos)| nanos / 1000).collect();
     assert_eq!(times, [11_000, 41_500, 52_500, 83_000, 94_000]);
 }
 
 #[test]
-fn an_agent_that_comes_later_begins_when_the_run_goes_on() {
+fn an_agent_added_later_starts_when_the_run_continues() {
     let mut simulation = Simulation::new(1);
     let (a, b) = (simulation.node("a"), simulation.node("b"));
     simulation.add_link("ab", (a, b), &link(10, 5), queue()).unwrap();
@@ -183,12 +185,12 @@ fn an_agent_that_comes_later_begins_when_the_run_goes_on() {
     let pattern = Pattern { start: at(1_500_000_000), ..pattern };
     simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(1, "late")).unwrap()));
     simulation.run_until(at(2_000_000_000), &mut ());
-    // One each 10 ms, from 1.5 s to 2 s.
+    // One every 10 ms, from 1.5 s to 2 s.
     assert_eq!(simulation.flow(flow).sent_packets, 51);
 }
 
 #[test]
-fn bodies_of_lost_and_copied_packets_are_forgotten_when_the_last_copy_is_gone() {
+fn bodies_are_released_with_the_last_copy() {
     for seed in 1..5 {
         let mut simulation = Simulation::new(seed);
         let [a, b, c] = ["a", "b", "c"].map(|name| simulation.node(name));
@@ -218,7 +220,7 @@ fn bodies_of_lost_and_copied_packets_are_forgotten_when_the_last_copy_is_gone() 
     }
 }
 
-/// An agent whose deadline moves with each packet, and that tells when it is woken.
+/// An agent whose deadline changes with each packet, and that reports when it is woken.
 #[derive(Debug)]
 struct Alarm {
     deadlines: std::array::IntoIter<u64, 3>,
@@ -246,8 +248,9 @@ impl Agent for Alarm {
 }
 
 #[test]
-fn a_deadline_that_moves_to_and_fro_is_met_once() {
-    // Deadlines after the packets of 10, 20 and 30 ms, and when the agent is woken: where a deadline has moved on, in vain.
+fn a_changing_deadline_is_met_once() {
+    // Deadlines after the packets at 10, 20 and 30 ms, and the times at which the agent is woken: without
+    // effect if its deadline has been postponed.
     let cases: [(_, &[u64]); 4] =
         [([50, 60, 70], &[50, 70]), ([50, 40, 50], &[40, 50]), ([70, 40, 60], &[40, 60]), ([40; 3], &[40])];
     for (deadlines, expected) in cases {
@@ -261,7 +264,7 @@ fn a_deadline_that_moves_to_and_fro_is_met_once() {
             let source =
                 Source::new(flow, Pattern { start, stop, ..pattern }, random::stream(1, "ticks")).unwrap();
             simulation.add_agent(Box::new(source));
-            let (woken, heard) = std::sync::mpsc::channel();
+            let (woken, received) = std::sync::mpsc::channel();
             let alarm = Alarm { deadlines: deadlines.into_iter(), next: None, woken };
             let alarm = simulation.add_agent(Box::new(alarm));
             simulation.deliver(flow, alarm);
@@ -269,7 +272,11 @@ fn a_deadline_that_moves_to_and_fro_is_met_once() {
                 simulation.run_until(at(end * 1_000_000), &mut ());
             }
             simulation.run_until(at(200_000_000), &mut ());
-            assert_eq!(heard.try_iter().collect::<Vec<_>>(), expected, "{deadlines:?}, slices of {slice} ms");
+            assert_eq!(
+                received.try_iter().collect::<Vec<_>>(),
+                expected,
+                "{deadlines:?}, slices of {slice} ms"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An endpoint of a media session whose frames come from encoder models.
+//! An endpoint of a media session with encoder models as sources of frames.
 
 use std::collections::VecDeque;
 
@@ -7,12 +7,13 @@ use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::encoder::MediaSource;
 
-/// An encoder whose frame is due and does not come is asked again after this, so that it does not stop the simulation. Ours.
+/// Delay before an encoder is polled again if its frame was due but not returned, so that the simulation does
+/// not stop. Chosen by us.
 const ASK_AGAIN: TimeDelta = TimeDelta::from_millis(10);
 
-/// A [`MediaEndpoint`] with an encoder model for each stream that it sends. Frames are zeros of their size.
+/// A [`MediaEndpoint`] with an encoder model for each stream that it sends. Frames consist of zeros.
 ///
-/// The methods are those of the endpoint. What the sender tells an encoder does not come out as an event.
+/// The methods are those of the endpoint. Events for the encoders are handled internally.
 #[derive(Debug)]
 pub struct EncodedEndpoint {
     endpoint: MediaEndpoint,
@@ -23,7 +24,7 @@ pub struct EncodedEndpoint {
 #[derive(Debug)]
 struct Encoder {
     source: Box<dyn MediaSource>,
-    /// When to ask again for a frame that was due and did not come.
+    /// Time at which to poll again for a frame that was due but not returned.
     asks_at: Option<Timestamp>,
 }
 
@@ -35,7 +36,7 @@ impl Encoder {
 }
 
 impl EncodedEndpoint {
-    /// An endpoint whose streams have their frames from `sources`, in the order of the sender's streams.
+    /// An endpoint whose streams get their frames from `sources`, in the order of the sender's streams.
     pub fn new(endpoint: MediaEndpoint, sources: Vec<Box<dyn MediaSource>>) -> Self {
         let encoders = sources.into_iter().map(|source| Encoder { source, asks_at: None }).collect();
         Self { endpoint, encoders, events: VecDeque::new() }
@@ -46,30 +47,30 @@ impl EncodedEndpoint {
         &self.endpoint
     }
 
-    /// The endpoint. What is done to it behind the encoders' back reaches them with the next call here.
+    /// The endpoint. Changes made to it reach the encoders with the next call here.
     pub fn endpoint_mut(&mut self) -> &mut MediaEndpoint {
         &mut self.endpoint
     }
 
-    /// A datagram came.
+    /// Handles a received datagram.
     pub fn handle_datagram(&mut self, now: Timestamp, datagram: &Datagram, ecn: Ecn) {
         self.handle_parts(now, &datagram.head, &datagram.payload, ecn);
     }
 
-    /// The bytes of a datagram came: see [`MediaEndpoint::handle_parts`].
+    /// Handles the bytes of a datagram: see [`MediaEndpoint::handle_parts`].
     pub fn handle_parts(&mut self, now: Timestamp, head: &[u8], payload: &Payload, ecn: Ecn) {
         self.endpoint.handle_parts(now, head, payload, ecn);
         self.take_events(now);
     }
 
-    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come: frames that are due are encoded.
+    /// Handles the deadline of [`poll_timeout`](Self::poll_timeout): encodes the frames that are due.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.encode(now);
         self.endpoint.handle_timeout(now);
         self.take_events(now);
     }
 
-    /// Stops or continues the encoder of a stream, by its place among the streams.
+    /// Pauses or resumes the encoder of the stream with this index.
     pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
         if let Some(encoder) = self.encoders.get_mut(stream) {
             encoder.source.set_paused(now, paused);
@@ -79,7 +80,7 @@ impl EncodedEndpoint {
         self.take_events(now);
     }
 
-    /// Ends what it sends, with a BYE.
+    /// Ends the media with a BYE.
     pub fn stop(&mut self, now: Timestamp) {
         self.encoders.clear();
         self.endpoint.stop(now);
@@ -93,7 +94,7 @@ impl EncodedEndpoint {
         Some(datagram)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted next.
+    /// Time at which [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let frame = self.encoders.iter().filter_map(Encoder::next_frame_at).min();
         [self.endpoint.poll_timeout(), frame].into_iter().flatten().min()
@@ -112,7 +113,7 @@ impl EncodedEndpoint {
                 encoder.asks_at = None;
                 continue;
             }
-            // The sender may discard packets first, and want a key frame for them.
+            // The sender may discard packets first, and request a key frame.
             self.endpoint.wants_frame(now, stream);
             self.take_events(now);
             let Some(encoder) = self.encoders.get_mut(stream) else { return };
@@ -121,11 +122,11 @@ impl EncodedEndpoint {
                     let payload = Payload::zeros(frame.size);
                     let (captured, media_timestamp, key) = (frame.captured, frame.media_timestamp, frame.key);
                     let frame = Frame { captured, media_timestamp, payload, key };
-                    // A model makes no frame that is empty, or larger than a session takes.
+                    // A model makes no empty frame, and none above the maximum size of a session.
                     let _ = self.endpoint.push_frame(now, stream, frame);
                 } else {
                     self.endpoint.skip_frame(now, stream);
-                    // The key frame is still wanted.
+                    // A key frame is still requested.
                     if frame.key {
                         encoder.source.request_key_frame(now);
                     }
@@ -136,7 +137,7 @@ impl EncodedEndpoint {
         }
     }
 
-    /// Passes on what the sender tells the encoders; keeps the other events.
+    /// Passes the sender's events to the encoders; stores the other events.
     fn take_events(&mut self, now: Timestamp) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {

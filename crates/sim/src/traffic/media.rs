@@ -17,20 +17,21 @@ use crate::{
 /// UDP over IPv4 (RFC 768, RFC 791 §3.1).
 pub const UDP_HEADERS: DataSize = DataSize::from_bytes(28);
 
-/// One end of an adaptive media session: the same code and the same RTP and RTCP bytes as on the wire.
+/// One end of an adaptive media session: the same code, and the same RTP and RTCP bytes, as on a real
+/// network.
 #[derive(Debug)]
 pub struct Media {
     endpoint: EncodedEndpoint,
-    /// The flow that it sends on, and the flow that its notes are about: of a receiver, that of the media.
+    /// The flow on which it sends, and the flow of its notes: for a receiver, that of the media.
     flows: (FlowId, FlowId),
     start: Timestamp,
     stop: Option<Timestamp>,
-    /// When a stream pauses or continues, in order.
+    /// Times at which streams pause or resume, in order.
     pauses: VecDeque<(Timestamp, usize, bool)>,
 }
 
 impl Media {
-    /// An end that sends on `flow` from `start` on, and whose notes are about `about`.
+    /// An endpoint that sends on `flow` from `start` on, with notes for the flow `about`.
     pub fn new(endpoint: EncodedEndpoint, flow: FlowId, about: FlowId, start: Timestamp) -> Self {
         Self { endpoint, flows: (flow, about), start, stop: None, pauses: VecDeque::new() }
     }
@@ -41,7 +42,7 @@ impl Media {
         Self { stop: Some(stop), ..self }
     }
 
-    /// Stream number `stream` makes no frames between the two times of each of `pauses`.
+    /// Stream number `stream` makes no frames during each of `pauses`.
     #[must_use]
     pub fn pausing(mut self, stream: usize, pauses: &[(Timestamp, Timestamp)]) -> Self {
         let turns = pauses.iter().flat_map(|&(from, to)| [(from, stream, true), (to, stream, false)]);

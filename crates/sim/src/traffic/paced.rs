@@ -79,7 +79,7 @@ impl Paced {
                 Step::Send(cycle) => State::Sending { at, left: cycle.packets, cycle: cycle.packets },
                 Step::SleepFor(span) => State::Sleeping { until: self.machine.wake(at, span) },
                 Step::SleepUntil(moment) => State::Sleeping { until: self.machine.wake_at(at, moment) },
-                Step::LookAgain => State::NextStep { at: self.machine.looked(at) },
+                Step::Poll => State::NextStep { at: self.machine.polled(at) },
                 _ => State::Done,
             },
             State::Sending { at, left: 0, cycle } => {

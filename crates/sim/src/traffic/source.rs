@@ -187,7 +187,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// [`PatternError`] says what in `pattern` cannot be.
+    /// [`PatternError`] names the invalid part of `pattern`.
     pub fn new(flow: FlowId, pattern: Pattern, random: Random) -> Result<Self, PatternError> {
         pattern.validate()?;
         let bytes = pattern.bytes()?;

@@ -1,4 +1,4 @@
-//! Sources, clocks, links and numbers that are not as they should be.
+//! Tests with abnormal sources, clocks, links and values.
 
 use giusto_congestion::{Algorithm, Limits};
 use giusto_session::media::{MediaEvent, Payload, RateRange};
@@ -13,11 +13,11 @@ fn limits() -> Limits {
     Limits { min: kbps(100), start: kbps(500), max: kbps(5000) }
 }
 
-/// A source that says when, and gives what the test gives it.
+/// A source that returns frames as the test specifies.
 #[derive(Debug)]
 struct Odd {
     due: Option<Timestamp>,
-    /// The size of its frames and the time between them; none ever comes without.
+    /// Size and interval of its frames; without it no frame is ever returned.
     frames: Option<(u64, TimeDelta)>,
     count: u64,
 }
@@ -47,7 +47,7 @@ impl MediaSource for Odd {
 }
 
 #[test]
-fn a_source_without_frames_does_not_stop_the_one_beside_it() {
+fn a_source_without_frames_does_not_stop_another() {
     for due in [None, Some(Timestamp::ZERO), Some(at(1500)), Some(Timestamp::MAX)] {
         let never = || stream(7, Odd { due, frames: None, count: 0 });
         for streams in [vec![never(), video(2, 1.0, (100, 1000))], vec![video(2, 1.0, (100, 1000)), never()]]
@@ -61,7 +61,7 @@ fn a_source_without_frames_does_not_stop_the_one_beside_it() {
 }
 
 #[test]
-fn a_frame_much_larger_than_the_window_gets_through() {
+fn a_frame_much_larger_than_the_window_is_sent() {
     for kind in SCREAM.map(algorithm) {
         let huge =
             Odd { due: Some(at(1000)), frames: Some((1_000_000, TimeDelta::from_seconds(20))), count: 0 };
@@ -74,7 +74,7 @@ fn a_frame_much_larger_than_the_window_gets_through() {
             "{kind}: {huge:?} {:?}",
             run.figures(0)
         );
-        // The stream beside it has half of what leaves, which is more than it makes.
+        // The other stream gets half of the sent data, which is more than it produces.
         assert!(other.frames > 550, "{kind}: {other:?}");
         let late = run.events[1].iter().filter_map(|event| match event {
             MediaEvent::Frame(frame) if frame.ssrc == 2 => frame.delay,
@@ -85,7 +85,7 @@ fn a_frame_much_larger_than_the_window_gets_through() {
 }
 
 #[test]
-fn without_any_feedback_nothing_locks_up() {
+fn without_feedback_nothing_locks_up() {
     for kind in SCREAM.map(algorithm) {
         let discarding = limited(video(2, 1.0, (100, 1000)), Some(millis(200)), Some(millis(1000)));
         let mut run = Run::of(kind, limits(), vec![audio(1), discarding, video(3, 1.0, (100, 1000))]);
@@ -94,12 +94,12 @@ fn without_any_feedback_nothing_locks_up() {
         let before = (run.figures(0).packets, run.figures(1).packets, run.figures(2).packets);
         run.until(at(200_000));
         let after = (run.figures(0).packets, run.figures(1).packets, run.figures(2).packets);
-        assert!((6490..=6510).contains(&(after.0 - before.0)), "{kind}: sound waits for nothing");
+        assert!((6490..=6510).contains(&(after.0 - before.0)), "{kind}: audio is not delayed");
         assert!(after.1 > before.1 + 10 && after.2 > before.2 + 10, "{kind}: {before:?} {after:?}");
         assert!(run.oldest <= millis(10_100), "{kind}: {:?}", run.oldest);
-        let (skipped, discarded) = run.told(2);
+        let (skipped, discarded) = run.skipped_and_discarded(2);
         assert_eq!((skipped, discarded), (run.figures(1).skipped_frames, run.figures(1).discarded_packets));
-        // And it comes back to life.
+        // It recovers afterwards.
         run.feedback = true;
         run.until(at(300_000));
         let frames = run.received(2).frames;
@@ -109,7 +109,7 @@ fn without_any_feedback_nothing_locks_up() {
 }
 
 #[test]
-fn a_clock_that_jumps_an_hour_ahead_and_back_does_no_harm() {
+fn clock_jumps_of_an_hour_are_tolerated() {
     for kind in Algorithm::all() {
         let streams = vec![
             audio(1),
@@ -123,7 +123,7 @@ fn a_clock_that_jumps_an_hour_ahead_and_back_does_no_harm() {
         run.until(now + TimeDelta::from_seconds(5));
         let sent: usize = run.sent.iter().filter(|(at, _)| *at >= now).count();
         assert!((250..20_000).contains(&sent), "{kind}: {sent}");
-        // Backwards, it stands until it is again where it was.
+        // A clock that runs backwards stands still until it reaches its former value.
         for millis in [0, 3_000_000, 1_000_000] {
             run.ends[0].handle_timeout(at(millis));
             while run.ends[0].poll_transmit(at(millis)).is_some() {}
@@ -140,7 +140,7 @@ fn a_clock_that_jumps_an_hour_ahead_and_back_does_no_harm() {
 }
 
 #[test]
-fn no_stream_at_all_and_fifty_of_them() {
+fn zero_and_fifty_streams_work() {
     for kind in Algorithm::all() {
         let mut run = Run::of(kind, limits(), Vec::new());
         run.until(at(5000));
@@ -157,16 +157,16 @@ fn no_stream_at_all_and_fifty_of_them() {
         run.until(at(10_000));
         let figures: Vec<_> = run.sender().figures(run.now).collect();
         let packets: Vec<u64> = figures.iter().map(|figures| figures.packets).collect();
-        let (least, most) = (packets.iter().min().unwrap(), packets.iter().max().unwrap());
-        // Each source takes a message of its own in the draft's feedback, which is to take no more than 75 kbit/s: each is heard of
-        // less than four times a second, and the window waits for that.
+        let (min, max) = (packets.iter().min().unwrap(), packets.iter().max().unwrap());
+        // With the draft's feedback each source takes its own message, within 75 kbit/s in total. Each is
+        // reported fewer than four times per second, and the window waits for the reports.
         let enough = if kind.name().starts_with("scream:d00") { 100 } else { 200 };
-        assert!(*least >= enough && most - least <= 40, "{kind}: {packets:?}");
+        assert!(*min >= enough && max - min <= 40, "{kind}: {packets:?}");
     }
 }
 
 #[test]
-fn priorities_that_are_none_do_no_harm() {
+fn invalid_priorities_are_tolerated() {
     let odd = [1e9, 1e-9, f64::NAN, f64::INFINITY, f64::MAX, 0.0, -1.0, f64::MIN_POSITIVE];
     for kind in [algorithm("scream:v2"), algorithm("gcc:libwebrtc+giusto")] {
         let streams = odd.iter().zip(1..).map(|(&priority, ssrc)| video(ssrc, priority, (50, 5000)));
@@ -174,7 +174,7 @@ fn priorities_that_are_none_do_no_harm() {
         run.rate = kbps(2000);
         run.until(at(20_000));
         let frames: Vec<u64> = (1..=8).map(|ssrc| run.received(ssrc).frames).collect();
-        assert!(frames.iter().all(|&frames| frames > 200), "{kind}: each gets its least rate: {frames:?}");
+        assert!(frames.iter().all(|&frames| frames > 200), "{kind}: each gets its minimum rate: {frames:?}");
 
         let two = vec![video(1, 1e9, (50, 5000)), video(2, 1e-9, (50, 5000))];
         let mut run = Run::of(kind, limits(), two);
@@ -187,7 +187,7 @@ fn priorities_that_are_none_do_no_harm() {
 }
 
 #[test]
-fn least_rates_that_the_link_cannot_carry_are_borne() {
+fn minimum_rates_above_the_link_rate_are_tolerated() {
     for kind in SCREAM.map(algorithm) {
         let streams = [1, 2, 3]
             .map(|ssrc| limited(video(ssrc, 1.0, (500, 1000)), Some(millis(200)), Some(millis(1000))));
@@ -198,7 +198,7 @@ fn least_rates_that_the_link_cannot_carry_are_borne() {
         let before = [1, 2, 3].map(|ssrc| run.received(ssrc).frames);
         assert!(before.iter().all(|&frames| frames > 100), "{kind}: {before:?}");
         assert!([0, 1, 2].iter().all(|&stream| run.figures(stream).skipped_frames > 600), "{kind}");
-        // The link can carry it again.
+        // The link can carry the rate again.
         run.rate = kbps(6000);
         run.until(at(90_000));
         let skipped = [0, 1, 2].map(|stream| run.figures(stream).skipped_frames);
@@ -213,14 +213,13 @@ fn least_rates_that_the_link_cannot_carry_are_borne() {
 }
 
 #[test]
-fn without_any_feedback_the_least_rate_is_sent_however_long_it_lasts() {
-    // The least window each interval, and two packets of 1248 bytes more where what left a minute ago is forgotten. Three packets each
-    // 480 ms; and each 500 ms three windows of 3000 bytes, which is what the second version lets be in flight.
-    let most = |window: f64, interval: f64| (window + 2.0 * 1248.0) * 8.0 / interval;
-    for (kind, most) in
-        SCREAM.into_iter().zip([most(3744.0, 480.0), most(3744.0, 480.0), most(9000.0, 500.0)])
-    {
-        // Two sources that make 1 Mbit/s at least, for five minutes.
+fn without_feedback_the_minimum_rate_is_sent() {
+    // The minimum window per interval, plus two packets of 1248 bytes when packets sent a minute ago are
+    // discarded. Three packets per 480 ms; for the second version per 500 ms three windows of 3000 bytes,
+    // which it permits in flight.
+    let max = |window: f64, interval: f64| (window + 2.0 * 1248.0) * 8.0 / interval;
+    for (kind, max) in SCREAM.into_iter().zip([max(3744.0, 480.0), max(3744.0, 480.0), max(9000.0, 500.0)]) {
+        // Two sources with a minimum of 1 Mbit/s in total, for five minutes.
         let limits = Limits { min: kbps(1000), start: kbps(2000), max: kbps(5000) };
         let mut run =
             Run::of(algorithm(kind), limits, vec![video(2, 1.0, (500, 2000)), video(3, 1.0, (500, 2000))]);
@@ -232,7 +231,7 @@ fn without_any_feedback_the_least_rate_is_sent_however_long_it_lasts() {
             let sent = run.sent.iter().filter(|(at, _)| (from..until).contains(at));
             let bytes: u64 = sent.map(|(_, datagram)| (datagram.size() + UDP).as_bytes()).sum();
             let rate = bytes as f64 * 8.0 / 10e3;
-            assert!((50.0..=most).contains(&rate), "{kind}: {rate} kbit/s from second {second}");
+            assert!((50.0..=max).contains(&rate), "{kind}: {rate} kbit/s from second {second}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Feedback that lies.
+//! Tests with false feedback.
 
 use giusto_congestion::{Algorithm, Limits};
 use giusto_rtp::{
@@ -12,7 +12,7 @@ use giusto_units::Ecn;
 
 use super::link::{Run, algorithm, at, audio, kbps, rtp, video};
 
-/// Numbers without end (Marsaglia, 2003).
+/// A random generator (Marsaglia, 2003).
 struct Numbers(u64);
 
 impl Numbers {
@@ -24,7 +24,7 @@ impl Numbers {
     }
 }
 
-/// A message on one of the sources, about the packets that were sent last, of which nothing but their numbers is true.
+/// A message about the latest packets of one source, in which only the numbers are true.
 fn lie(run: &Run, kind: Algorithm, numbers: &mut Numbers) -> Vec<u8> {
     let ssrc = [1, 2, 3, 4][numbers.next() as usize % 4];
     let latest = run.sent.iter().rev().filter_map(|(_, datagram)| rtp(datagram)).find(|rtp| rtp.ssrc == ssrc);
@@ -54,15 +54,15 @@ fn lie(run: &Run, kind: Algorithm, numbers: &mut Numbers) -> Vec<u8> {
             let ecn = Ecn::from_bits((bits >> place) as u8 & 3);
             (bits >> (place / 2) & 1 == 1).then_some(PacketReception { ecn, offset })
         };
-        let told = StreamFeedback { ssrc, begin_sequence: near, packets: (0..32).map(reception).collect() };
+        let stream = StreamFeedback { ssrc, begin_sequence: near, packets: (0..32).map(reception).collect() };
         let time = NtpShort::from_bits(time);
-        CongestionFeedback { sender_ssrc: 9999, streams: vec![told], time }.write(&mut bytes).unwrap();
+        CongestionFeedback { sender_ssrc: 9999, streams: vec![stream], time }.write(&mut bytes).unwrap();
     }
     bytes
 }
 
 #[test]
-fn whoever_has_lied_for_ten_seconds_is_forgotten_ten_seconds_later() {
+fn it_recovers_within_10_s_from_10_s_of_false_feedback() {
     for kind in [algorithm("scream:rfc8298+giusto"), algorithm("scream:d00+giusto"), algorithm("scream:v2")] {
         for seed in 1..=3 {
             let limits = Limits { min: kbps(100), start: kbps(500), max: kbps(5000) };

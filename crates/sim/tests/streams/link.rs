@@ -1,4 +1,4 @@
-//! A sender and a receiver with a bottleneck between them, and the sources and controllers that the tests put in.
+//! A sender and a receiver with a bottleneck between them, and scripted sources and controllers.
 
 use std::{
     collections::VecDeque,
@@ -41,7 +41,7 @@ pub(crate) fn millis(millis: i64) -> TimeDelta {
 /// A stream and its encoder.
 pub(crate) type Encoded = (MediaStream, Box<dyn MediaSource>);
 
-/// A video stream of another encoder.
+/// A video stream with another encoder.
 pub(crate) fn stream(ssrc: u32, source: impl MediaSource + 'static) -> Encoded {
     let stream = MediaStream {
         timestamp_offset: 65_000,
@@ -51,7 +51,7 @@ pub(crate) fn stream(ssrc: u32, source: impl MediaSource + 'static) -> Encoded {
     (stream, Box::new(source))
 }
 
-/// The same that skips and discards.
+/// A stream that skips frames and discards packets.
 pub(crate) fn limited(
     (stream, source): Encoded,
     skip: Option<TimeDelta>,
@@ -111,16 +111,16 @@ pub(crate) fn receiver(kind: Algorithm) -> MediaReceiver {
     .unwrap()
 }
 
-/// What a source was asked and what it gave.
+/// Requests to a source, and its frames.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) frames: u64,
     pub(crate) keys: u64,
-    /// Key frames asked for.
+    /// Number of key frames requested.
     pub(crate) requests: u64,
 }
 
-/// A source that notes what happens to it.
+/// A source that records the calls to it.
 #[derive(Debug)]
 pub(crate) struct Spy<S>(pub(crate) S, pub(crate) Arc<Mutex<Seen>>);
 
@@ -153,52 +153,52 @@ impl<S: MediaSource> MediaSource for Spy<S> {
     }
 }
 
-/// What a [`Puppet`] says and hears.
+/// Input and output of a [`ScriptedController`].
 #[derive(Debug, Default)]
-pub(crate) struct Strings {
+pub(crate) struct Script {
     pub(crate) target: Target,
     pub(crate) each: Vec<DataRate>,
     pub(crate) sent: Vec<SentPacket>,
     pub(crate) streams: Vec<StreamState>,
-    /// The whole queue, as told with the streams of the same moment.
+    /// The whole queue, as reported together with the streams.
     pub(crate) queue: QueueState,
-    /// Whether the streams were told before each time.
-    pub(crate) told: bool,
+    /// Whether the streams were reported before each call.
+    pub(crate) streams_reported: bool,
 }
 
-/// A controller that says what the test says, and is asked every 20 ms.
+/// A controller whose output the test sets, with a deadline every 20 ms.
 #[derive(Debug)]
-pub(crate) struct Puppet {
-    strings: Arc<Mutex<Strings>>,
+pub(crate) struct ScriptedController {
+    script: Arc<Mutex<Script>>,
     target: Target,
     each: Vec<DataRate>,
     next: Timestamp,
     decision: Decision,
 }
 
-impl Puppet {
-    pub(crate) fn new(target: Target) -> (Self, Arc<Mutex<Strings>>) {
-        let strings = Arc::new(Mutex::new(Strings { target, told: true, ..Strings::default() }));
+impl ScriptedController {
+    pub(crate) fn new(target: Target) -> (Self, Arc<Mutex<Script>>) {
+        let script = Arc::new(Mutex::new(Script { target, streams_reported: true, ..Script::default() }));
         let (each, next, decision) = (Vec::new(), Timestamp::ZERO, Decision::default());
-        (Self { strings: strings.clone(), target, each, next, decision }, strings)
+        (Self { script: script.clone(), target, each, next, decision }, script)
     }
 }
 
-impl Controller for Puppet {
+impl Controller for ScriptedController {
     fn on_sent(&mut self, _: Timestamp, packet: &SentPacket) {
-        self.strings.lock().unwrap().sent.push(*packet);
+        self.script.lock().unwrap().sent.push(*packet);
     }
     fn on_feedback(&mut self, _: Timestamp, _: &Feedback<'_>) {}
     fn on_streams(&mut self, _: Timestamp, streams: &[StreamState]) {
-        self.strings.lock().unwrap().streams = streams.to_vec();
+        self.script.lock().unwrap().streams = streams.to_vec();
     }
     fn on_timeout(&mut self, now: Timestamp, queue: &QueueState) {
-        let mut strings = self.strings.lock().unwrap();
-        let waits: DataSize = strings.streams.iter().map(|stream| stream.queue.size).sum();
-        strings.told &= waits == queue.size;
-        strings.queue = *queue;
-        self.target = strings.target;
-        self.each = strings.each.clone();
+        let mut script = self.script.lock().unwrap();
+        let queued: DataSize = script.streams.iter().map(|stream| stream.queue.size).sum();
+        script.streams_reported &= queued == queue.size;
+        script.queue = *queue;
+        self.target = script.target;
+        self.each = script.each.clone();
         self.next = now + millis(20);
     }
     fn next_timeout(&self) -> Option<Timestamp> {
@@ -217,22 +217,22 @@ impl Controller for Puppet {
     }
 }
 
-/// Both ends, a bottleneck towards the receiver, and a delay on the way back.
+/// Both ends, a bottleneck towards the receiver, and a delay on the return path.
 pub(crate) struct Run {
     pub(crate) ends: [EncodedEndpoint; 2],
     pub(crate) rate: DataRate,
     pub(crate) delay: TimeDelta,
-    /// What would wait for longer at the bottleneck is dropped.
+    /// Maximum queueing delay at the bottleneck; further packets are dropped.
     pub(crate) buffer: TimeDelta,
-    /// Whether anything comes back.
+    /// Whether feedback is delivered.
     pub(crate) feedback: bool,
     free: Timestamp,
     on_the_way: [VecDeque<(Timestamp, Datagram)>; 2],
     pub(crate) now: Timestamp,
     pub(crate) events: [Vec<MediaEvent>; 2],
-    /// What the sender has sent, and when.
+    /// Datagrams of the sender, with their times.
     pub(crate) sent: Vec<(Timestamp, Datagram)>,
-    /// The oldest that ever waited.
+    /// Maximum age of a queued packet.
     pub(crate) oldest: TimeDelta,
 }
 
@@ -315,7 +315,7 @@ impl Run {
         sources.find(|source| source.ssrc == ssrc).unwrap_or_default()
     }
 
-    /// What of each of `ssrcs` arrives until `end`, in bytes.
+    /// Bytes of each of `ssrcs` that arrive until `end`.
     pub(crate) fn bytes(&mut self, ssrcs: &[u32], end: Timestamp) -> Vec<f64> {
         let all = |run: &Self| -> Vec<u64> {
             ssrcs.iter().map(|&ssrc| run.received(ssrc).size.as_bytes()).collect()
@@ -325,8 +325,8 @@ impl Run {
         all(self).iter().zip(before).map(|(after, before)| (after - before) as f64).collect()
     }
 
-    /// Skipped frames and discarded packets of a source, as events tell.
-    pub(crate) fn told(&self, of: u32) -> (u64, u64) {
+    /// Skipped frames and discarded packets of a source, according to events.
+    pub(crate) fn skipped_and_discarded(&self, of: u32) -> (u64, u64) {
         self.events[0].iter().fold((0, 0), |(skipped, discarded), event| match event {
             MediaEvent::Skipped { ssrc, .. } if *ssrc == of => (skipped + 1, discarded),
             MediaEvent::Discarded { ssrc, packets, .. } if *ssrc == of => (skipped, discarded + packets),
@@ -334,7 +334,7 @@ impl Run {
         })
     }
 
-    /// Sequence numbers and RTP timestamps of what a source has sent.
+    /// Sequence numbers and RTP timestamps of a source's packets.
     pub(crate) fn numbers(&self, ssrc: u32) -> Vec<(u16, u32)> {
         let headers = self.sent.iter().filter_map(|(_, datagram)| rtp(datagram));
         headers
@@ -344,7 +344,7 @@ impl Run {
     }
 }
 
-/// The header of a packet of media.
+/// The header of a media packet.
 pub(crate) fn rtp(datagram: &Datagram) -> Option<giusto_rtp::RtpHeader> {
     if matches!(datagram.head.get(1), Some(192..=223)) {
         return None;

@@ -1,4 +1,4 @@
-//! Several streams of one sender: how they share, skip, discard and pause.
+//! Several streams of one sender: sharing, skipping, discarding and pausing.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
 
 mod bad_input;

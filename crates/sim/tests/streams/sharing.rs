@@ -1,11 +1,13 @@
-//! Who gets how much?
+//! Shares of the rate.
 
 use giusto_congestion::{Limits, Target};
 use giusto_session::media::MediaSenderConfig;
 
-use super::link::{Puppet, Run, algorithm, at, audio, kbps, limited, millis, near, receiver, video};
+use super::link::{
+    Run, ScriptedController, algorithm, at, audio, kbps, limited, millis, near, receiver, video,
+};
 
-/// Under the first, each source has a rate control of its own, and messages of its own come back.
+/// With the first one, each source has its own rate control and its own feedback messages.
 const KINDS: [&str; 4] = ["scream:d00+giusto", "scream:v2", "scream:rfc8298+giusto", "gcc:libwebrtc+giusto"];
 
 fn limits() -> Limits {
@@ -37,7 +39,7 @@ fn three_streams_share_a_bottleneck_by_priority() {
 }
 
 #[test]
-fn two_equal_streams_get_the_same() {
+fn two_equal_streams_get_equal_rates() {
     for kind in KINDS.map(algorithm) {
         let mut run = Run::of(kind, limits(), vec![video(1, 1.0, (50, 2000)), video(2, 1.0, (50, 2000))]);
         run.rate = kbps(1500);
@@ -48,13 +50,13 @@ fn two_equal_streams_get_the_same() {
 }
 
 #[test]
-fn where_encoders_do_not_obey_the_scheduler_alone_shares_by_priority() {
-    // Each makes 1 Mbit/s whatever it is asked for; 1 Mbit/s leaves.
+fn without_adaptation_the_scheduler_shares_by_priority() {
+    // Each produces 1 Mbit/s, whatever its target; 1 Mbit/s is sent.
     let streams = [(1, 2.0), (2, 1.0), (3, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, (1000, 1000)));
     let streams = streams.map(|stream| limited(stream, Some(millis(400)), None));
     let target = Target { media: kbps(1000), pacing: kbps(1000), ..Target::default() };
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
-    let sender = near(config, Box::new(Puppet::new(target).0), streams.into());
+    let sender = near(config, Box::new(ScriptedController::new(target).0), streams.into());
     let mut run = Run::new(sender, receiver(algorithm("fixed")));
     run.until(at(5000));
     let bytes = run.bytes(&[1, 2, 3], at(25_000));
@@ -65,47 +67,48 @@ fn where_encoders_do_not_obey_the_scheduler_alone_shares_by_priority() {
 }
 
 #[test]
-fn a_controller_with_a_rate_for_each_stream_is_obeyed_and_knows_the_streams() {
+fn rates_per_stream_from_the_controller_are_applied() {
     let target = Target { media: kbps(5000), pacing: kbps(20_000), ..Target::default() };
-    let (puppet, strings) = Puppet::new(target);
-    strings.lock().unwrap().each = vec![kbps(100), kbps(1000), kbps(300)];
+    let (controller, script) = ScriptedController::new(target);
+    script.lock().unwrap().each = vec![kbps(100), kbps(1000), kbps(300)];
     let streams = vec![audio(1), video(2, 2.0, (100, 3000)), video(3, 0.5, (500, 3000))];
-    let sender = near(MediaSenderConfig::default(), Box::new(puppet), streams);
+    let sender = near(MediaSenderConfig::default(), Box::new(controller), streams);
     let mut run = Run::new(sender, receiver(algorithm("fixed")));
     run.until(at(5000));
     {
-        let strings = strings.lock().unwrap();
-        assert!(strings.told, "what waits of all is what waits of each");
-        let said: Vec<_> = strings.streams.iter().map(|stream| (stream.priority, stream.paused)).collect();
+        let script = script.lock().unwrap();
+        assert!(script.streams_reported, "the total queue is the sum of the queues");
+        let said: Vec<_> = script.streams.iter().map(|stream| (stream.priority, stream.paused)).collect();
         assert_eq!(said, [(1.0, false), (2.0, false), (0.5, false)]);
-        let usable = strings.streams[1].usable;
+        let usable = script.streams[1].usable;
         assert!(usable.0 > kbps(101) && usable.0 < kbps(120), "with headers: {usable:?}");
-        assert!(strings.streams[0].usable.0 == strings.streams[0].usable.1, "sound does not adapt");
-        assert!(strings.sent.len() > 500);
+        assert!(script.streams[0].usable.0 == script.streams[0].usable.1, "audio does not adapt");
+        assert!(script.sent.len() > 500);
     }
-    // With headers of 20 + 28 bytes on packets of some 1050: what leaves is what it says; the third cannot do with so little.
+    // With headers of 20 + 28 bytes on packets of about 1050 bytes: the sent rate is the rate that the
+    // controller sets, except for the third stream, whose minimum is higher.
     let bytes = run.bytes(&[2, 3], at(25_000));
     let packets: f64 = bytes[0] / 1080.0;
     let wire = (bytes[0] + 28.0 * packets) * 8.0 / 20_000.0;
     assert!((970.0..=1010.0).contains(&wire), "{wire}");
     assert_eq!(run.figures(2).rate, kbps(500));
-    // It has a rate for each no more: then priority divides.
-    strings.lock().unwrap().each.clear();
+    // It no longer sets a rate for each stream: the rate is divided by priority.
+    script.lock().unwrap().each.clear();
     run.until(at(30_000));
     assert!(run.figures(1).rate > kbps(2900) && run.figures(2).rate > kbps(900));
-    // A rate for each, but not for each of these streams, is none.
-    strings.lock().unwrap().each = vec![kbps(100)];
+    // Rates that do not match the number of streams are ignored.
+    script.lock().unwrap().each = vec![kbps(100)];
     run.until(at(31_000));
     assert!(run.figures(1).rate > kbps(2900));
 }
 
 #[test]
-fn a_stream_that_pauses_leaves_its_part_to_the_others_and_its_queue_drains() {
+fn the_rate_of_a_paused_stream_goes_to_the_others() {
     let target = Target { media: kbps(2000), pacing: kbps(1000), ..Target::default() };
-    let (puppet, strings) = Puppet::new(target);
+    let (controller, script) = ScriptedController::new(target);
     let streams = vec![video(1, 1.0, (50, 3000)), video(2, 1.0, (50, 3000))];
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
-    let mut run = Run::new(near(config, Box::new(puppet), streams), receiver(algorithm("fixed")));
+    let mut run = Run::new(near(config, Box::new(controller), streams), receiver(algorithm("fixed")));
     run.until(at(2000));
     let waits = run.figures(0).queue.size;
     assert!(waits > giusto_units::DataSize::from_bytes(20_000), "{waits:?}");
@@ -113,10 +116,10 @@ fn a_stream_that_pauses_leaves_its_part_to_the_others_and_its_queue_drains() {
     let sent = run.figures(0).packets;
     run.until(at(4000));
     assert_eq!(run.figures(0).queue.size, giusto_units::DataSize::ZERO);
-    assert!(run.figures(0).packets > sent, "what waited has left, and was not thrown away");
+    assert!(run.figures(0).packets > sent, "the queue was sent and not discarded");
     assert!(run.figures(1).rate > kbps(1800), "{:?}", run.figures(1));
-    assert!(strings.lock().unwrap().streams[0].paused);
-    // Back again: both have the same, and it has saved nothing while it was away.
+    assert!(script.lock().unwrap().streams[0].paused);
+    // After resuming both have the same rate; the stream has gained no credit during the pause.
     run.ends[0].set_paused(run.now, 0, false);
     run.until(at(4500));
     let bytes = run.bytes(&[1, 2], at(6500));

@@ -1,10 +1,10 @@
-//! Sound passes window and pacer, and is accounted for.
+//! Audio is exempt from window and pacer, but counts for both.
 
 use giusto_congestion::Target;
 use giusto_session::media::MediaSenderConfig;
 use giusto_units::DataSize;
 
-use super::link::{Puppet, Run, algorithm, at, audio, kbps, near, receiver, rtp, video};
+use super::link::{Run, ScriptedController, algorithm, at, audio, kbps, near, receiver, rtp, video};
 
 fn bytes_sent(run: &Run, ssrc: u32) -> u64 {
     let ours = run.sent.iter().filter(|(_, datagram)| rtp(datagram).is_some_and(|rtp| rtp.ssrc == ssrc));
@@ -12,7 +12,7 @@ fn bytes_sent(run: &Run, ssrc: u32) -> u64 {
 }
 
 #[test]
-fn sound_passes_a_full_window_and_pictures_wait_for_that_much_more() {
+fn audio_is_exempt_from_a_full_window() {
     let window = 40_000;
     let target = Target {
         media: kbps(2000),
@@ -20,47 +20,47 @@ fn sound_passes_a_full_window_and_pictures_wait_for_that_much_more() {
         window: Some(DataSize::from_bytes(window)),
         ..Target::default()
     };
-    let (puppet, strings) = Puppet::new(target);
+    let (controller, script) = ScriptedController::new(target);
     let streams = vec![audio(1), video(2, 1.0, (500, 1500))];
-    let sender = near(MediaSenderConfig::default(), Box::new(puppet), streams);
+    let sender = near(MediaSenderConfig::default(), Box::new(controller), streams);
     let mut run = Run::new(sender, receiver(algorithm("fixed")));
     run.feedback = false;
-    // Two seconds of sound alone are in flight.
+    // Two seconds of audio alone are in flight.
     run.ends[0].set_paused(at(0), 1, true);
     run.until(at(2000));
-    let sound = bytes_sent(&run, 1);
-    assert_eq!(run.sender().in_flight().as_bytes(), sound);
-    assert!((5_000..20_000).contains(&sound), "{sound}");
-    // Pictures fill what sound has left of the window, and no more.
+    let audio = bytes_sent(&run, 1);
+    assert_eq!(run.sender().in_flight().as_bytes(), audio);
+    assert!((5_000..20_000).contains(&audio), "{audio}");
+    // Video fills the rest of the window, and no more.
     run.ends[0].set_paused(run.now, 1, false);
     run.until(at(4000));
-    let (sound_then, pictures) = (bytes_sent(&run, 1), bytes_sent(&run, 2));
-    assert!(pictures <= window - sound && pictures > window - sound_then - 1300, "{pictures} {sound}");
-    // The window is full, and sound goes on as before.
+    let (audio_then, video) = (bytes_sent(&run, 1), bytes_sent(&run, 2));
+    assert!(video <= window - audio && video > window - audio_then - 1300, "{video} {audio}");
+    // The window is full, and audio continues as before.
     run.until(at(6000));
-    assert_eq!(bytes_sent(&run, 2), pictures);
-    let sound_now = bytes_sent(&run, 1);
-    assert!(sound_now > sound_then + sound * 9 / 10, "{sound_now} {sound_then}");
-    assert_eq!(run.sender().in_flight().as_bytes(), sound_now + pictures);
+    assert_eq!(bytes_sent(&run, 2), video);
+    let audio_now = bytes_sent(&run, 1);
+    assert!(audio_now > audio_then + audio * 9 / 10, "{audio_now} {audio_then}");
+    assert_eq!(run.sender().in_flight().as_bytes(), audio_now + video);
     assert!(run.sender().in_flight().as_bytes() > window);
     assert_eq!(run.figures(0).queue.size, DataSize::ZERO);
-    // The controller hears of each packet, whatever it is.
-    let strings = strings.lock().unwrap();
-    let heard: u64 = strings.sent.iter().map(|sent| sent.size.as_bytes()).sum();
-    assert_eq!(heard, sound_now + pictures);
-    assert_eq!(strings.sent.last().unwrap().in_flight.as_bytes(), heard);
+    // Every packet is reported to the controller.
+    let script = script.lock().unwrap();
+    let counted: u64 = script.sent.iter().map(|sent| sent.size.as_bytes()).sum();
+    assert_eq!(counted, audio_now + video);
+    assert_eq!(script.sent.last().unwrap().in_flight.as_bytes(), counted);
 }
 
 #[test]
-fn the_pacer_has_sound_on_its_account() {
+fn audio_counts_for_the_pacer() {
     let target = Target { media: kbps(2000), pacing: kbps(200), ..Target::default() };
     let streams = vec![audio(1), video(2, 1.0, (500, 1500))];
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
-    let sender = near(config, Box::new(Puppet::new(target).0), streams);
+    let sender = near(config, Box::new(ScriptedController::new(target).0), streams);
     let mut run = Run::new(sender, receiver(algorithm("fixed")));
     run.until(at(10_000));
-    let (sound, pictures) = (bytes_sent(&run, 1), bytes_sent(&run, 2));
-    assert!(sound > 25_000, "it waits for nothing: {sound}");
-    let whole = (sound + pictures) as f64 * 8.0 / 10_000.0;
-    assert!((195.0..=202.0).contains(&whole), "{whole} kbit/s together, {sound} and {pictures} bytes");
+    let (audio, video) = (bytes_sent(&run, 1), bytes_sent(&run, 2));
+    assert!(audio > 25_000, "audio is not delayed: {audio}");
+    let whole = (audio + video) as f64 * 8.0 / 10_000.0;
+    assert!((195.0..=202.0).contains(&whole), "{whole} kbit/s together, {audio} and {video} bytes");
 }

@@ -1,7 +1,8 @@
-//! The trend against a threshold that follows it.
+//! Compares the delay trend with an adaptive threshold.
 //!
-//! Over-use is a trend above the threshold for some time that does not fall; under-use is one below minus the threshold. A
-//! trend above the threshold that does not satisfy the rest leaves the signal as it was: it does not make it normal.
+//! Over-use is signalled if the trend has been above the threshold for some time and does not fall. Under-use
+//! is signalled if the trend is below minus the threshold. If the trend is above the threshold but the other
+//! conditions do not hold, the signal stays as it was; it does not become normal.
 //!
 //! | here | draft-ietf-rmcat-gcc-02 §5.4 |
 //! |---|---|
@@ -12,63 +13,67 @@
 //!
 //! # Two opposite presets
 //!
-//! In the draft the threshold rises 55 times faster than it falls, so as not to be starved by TCP. In libwebrtc it falls 4.5
-//! times faster than it rises, and with groups more than 1 / 0.039 = 26 ms apart a step downwards *oversteps* the trend that
-//! it falls towards. That is kept as it is.
+//! In the draft the threshold rises 55 times faster than it falls, so that the flow is not starved by TCP. In
+//! libwebrtc it falls 4.5 times faster than it rises. If the groups are more than 1 / 0.039 = 26 ms apart, a
+//! downward step of the threshold overshoots the trend. We keep that behaviour.
 //!
-//! Time is the far end's, of arrivals: the groups of one feedback message come at one moment of ours.
+//! Times are arrival times on the receiver's clock: all groups of one feedback message reach the sender at
+//! the same time.
 
 use giusto_units::{PeerTimestamp, TimeDelta};
 
 use super::filter::FilterOutput;
 use crate::target::{Cause, Signal};
 
-/// When a trend is over-use, and how the threshold follows.
+/// Condition for over-use and adaptation of the threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DetectorConfig {
-    /// The first threshold, in milliseconds. Default 12.5 (draft-ietf-rmcat-gcc-02 §5.4; libwebrtc,
+    /// Initial threshold, in milliseconds. Default 12.5 (draft-ietf-rmcat-gcc-02 §5.4; libwebrtc,
     /// `trendline_estimator.cc`).
     pub initial_threshold_ms: f64,
-    /// The least threshold, in milliseconds, above 0. Default 6 (as before).
-    pub least_threshold_ms: f64,
-    /// The greatest threshold, in milliseconds. Default 600 (as before).
-    pub greatest_threshold_ms: f64,
-    /// How much of the distance to a trend beyond it the threshold makes up, per millisecond; at least 0. Default 0.0087
-    /// (libwebrtc, `trendline_estimator.cc`); draft-ietf-rmcat-gcc-02 §5.4: 0.01.
+    /// Minimum threshold, in milliseconds, above 0. Default 6 (same sources).
+    pub min_threshold_ms: f64,
+    /// Maximum threshold, in milliseconds. Default 600 (same sources).
+    pub max_threshold_ms: f64,
+    /// Gain of the threshold per millisecond while the trend is outside the threshold; at least 0. Default
+    /// 0.0087 (libwebrtc, `trendline_estimator.cc`); draft-ietf-rmcat-gcc-02 §5.4: 0.01.
     pub rise: f64,
-    /// The same for a trend within it. Default 0.039 (libwebrtc, `trendline_estimator.cc`); draft-ietf-rmcat-gcc-02 §5.4:
-    /// 0.00018.
+    /// Gain of the threshold per millisecond while the trend is within the threshold; at least 0. Default
+    /// 0.039 (libwebrtc, `trendline_estimator.cc`); draft-ietf-rmcat-gcc-02 §5.4: 0.00018.
     pub fall: f64,
-    /// A trend that exceeds the threshold by more than this is a spike, and leaves it alone, in milliseconds; at least 0.
-    /// Default 15 (draft-ietf-rmcat-gcc-02 §5.4; libwebrtc, `trendline_estimator.cc`).
+    /// A trend that exceeds the threshold by more than this is a spike and does not change the threshold. In
+    /// milliseconds, at least 0. Default 15 (draft-ietf-rmcat-gcc-02 §5.4; libwebrtc,
+    /// `trendline_estimator.cc`).
     pub spike_ms: f64,
-    /// At most so much time of arrivals counts for one step of the threshold. Default 100 ms (libwebrtc,
-    /// `trendline_estimator.cc`). The draft knows no cap; this one keeps its `K_u · Δt` at 1 or below.
+    /// Maximum time between arrivals that counts for one step of the threshold. Default 100 ms (libwebrtc,
+    /// `trendline_estimator.cc`). The draft has no maximum; this one keeps its `K_u · Δt` at 1 or below.
     pub longest_step: TimeDelta,
-    /// The trend has to be above the threshold for longer than this, by the time of departures. The first group counts
-    /// half. Default 10 ms (libwebrtc, `trendline_estimator.cc`); draft-ietf-rmcat-gcc-02 §5.4 says "at least", and not how
-    /// the first group counts.
+    /// The trend must be above the threshold for longer than this, measured by departure times. The first
+    /// group counts half. Default 10 ms (libwebrtc, `trendline_estimator.cc`). draft-ietf-rmcat-gcc-02 §5.4
+    /// says "at least" and does not say how the first group counts.
     pub over_use_time: TimeDelta,
-    /// And for so many groups. Default 2 (libwebrtc, `trendline_estimator.cc`); the draft asks for none.
+    /// Minimum number of groups above the threshold. Default 2 (libwebrtc, `trendline_estimator.cc`); the
+    /// draft has no minimum.
     pub over_use_groups: u32,
-    /// Nothing is said before the filter has seen so many groups. Default 2 (libwebrtc, `trendline_estimator.cc`).
-    pub least_samples: u32,
+    /// Minimum number of groups that the filter must have processed before a signal is given. Default 2
+    /// (libwebrtc, `trendline_estimator.cc`).
+    pub min_samples: u32,
 }
 
 impl DetectorConfig {
-    /// What libwebrtc does.
+    /// The constants of libwebrtc.
     pub const fn libwebrtc() -> Self {
         Self {
             initial_threshold_ms: 12.5,
-            least_threshold_ms: 6.0,
-            greatest_threshold_ms: 600.0,
+            min_threshold_ms: 6.0,
+            max_threshold_ms: 600.0,
             rise: 0.0087,
             fall: 0.039,
             spike_ms: 15.0,
             longest_step: TimeDelta::from_millis(100),
             over_use_time: TimeDelta::from_millis(10),
             over_use_groups: 2,
-            least_samples: 2,
+            min_samples: 2,
         }
     }
 
@@ -84,19 +89,19 @@ impl Default for DetectorConfig {
     }
 }
 
-/// What the detector found, and from what.
+/// Result of the detector and the values that it is based on.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Detection {
-    /// What it says.
+    /// The signal.
     pub signal: Signal,
     /// The trend, in milliseconds.
     pub trend_ms: f64,
-    /// The threshold that it was compared with, in milliseconds.
+    /// The threshold with which it was compared, in milliseconds.
     pub threshold_ms: f64,
 }
 
 impl Detection {
-    /// The same as the cause of a decision.
+    /// The detection as the cause of a decision.
     pub fn cause(&self) -> Cause {
         Cause::Delay { signal: self.signal, trend_ms: self.trend_ms, threshold_ms: self.threshold_ms }
     }
@@ -109,13 +114,13 @@ pub struct Detector {
     threshold_ms: f64,
     adapted_at: Option<PeerTimestamp>,
     previous_raw: f64,
-    /// How long and for how many groups the trend is above the threshold.
+    /// Time and number of groups for which the trend has been above the threshold.
     above: Option<(TimeDelta, u32)>,
     detection: Detection,
 }
 
 impl Detector {
-    /// Nothing is signalled.
+    /// A detector in the normal state.
     pub fn new(config: DetectorConfig) -> Self {
         let threshold_ms = config.initial_threshold_ms;
         Self {
@@ -128,21 +133,22 @@ impl Detector {
         }
     }
 
-    /// What was found last.
+    /// The latest detection.
     pub fn detection(&self) -> Detection {
         self.detection
     }
 
-    /// The threshold that the next trend is compared with, in milliseconds.
+    /// The threshold for the next trend, in milliseconds.
     pub fn threshold_ms(&self) -> f64 {
         self.threshold_ms
     }
 
-    /// Takes what the filter says of a group that left `departure` after the one before and arrived `at`.
+    /// Processes the filter's output for a group that left `departure` after the previous one and arrived at
+    /// `at`.
     pub fn on_output(&mut self, output: FilterOutput, departure: TimeDelta, at: PeerTimestamp) -> Signal {
         let trend_ms = output.trend_ms;
         self.detection = Detection { threshold_ms: self.threshold_ms, trend_ms, ..self.detection };
-        if output.samples < self.config.least_samples {
+        if output.samples < self.config.min_samples {
             self.detection.signal = Signal::Normal;
             return Signal::Normal;
         }
@@ -160,10 +166,11 @@ impl Detector {
         self.detection.signal
     }
 
-    /// Whether a trend above the threshold is over-use. If it is, the counting begins anew.
+    /// Whether a trend above the threshold is over-use. If so, the time and the group count restart.
     fn is_over_use(&mut self, raw: f64, departure: TimeDelta) -> bool {
         let departure = departure.max(TimeDelta::ZERO);
-        // When it rose above the threshold within the first interval is not known: half of it is a guess (libwebrtc).
+        // When the trend crossed the threshold within the first interval is unknown: libwebrtc assumes half
+        // of it.
         let (time, groups) =
             self.above.map_or((departure / 2, 1), |(time, groups)| (time + departure, groups + 1));
         let found = time > self.config.over_use_time
@@ -183,8 +190,8 @@ impl Detector {
         let per_ms = if distance_ms < 0.0 { self.config.fall } else { self.config.rise };
         let elapsed_ms = elapsed.min(self.config.longest_step).max(TimeDelta::ZERO).as_millis();
         self.threshold_ms = (self.threshold_ms + per_ms * distance_ms * elapsed_ms)
-            .min(self.config.greatest_threshold_ms)
-            .max(self.config.least_threshold_ms);
+            .min(self.config.max_threshold_ms)
+            .max(self.config.min_threshold_ms);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Packets in, a signal out: grouping, filter and detector composed.
+//! Delay estimator: converts packets to a signal by grouping, filter and detector.
 //!
 //! # Example
 //!
@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{feedback::PacketReport, target::Signal};
 
-/// Which filter, and how.
+/// The filter and its constants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FilterConfig {
     /// Least squares (libwebrtc, sender).
@@ -41,21 +41,22 @@ pub enum FilterConfig {
     KalmanTwoState(KalmanTwoStateConfig),
 }
 
-/// How the signal is formed.
+/// Configuration of the three stages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DelayConfig {
-    /// How packets become groups.
+    /// How packets are grouped.
     pub grouping: GroupingConfig,
-    /// How the trend is taken out of the noise.
+    /// How the trend is filtered from the noise.
     pub filter: FilterConfig,
-    /// How the trend becomes a signal.
+    /// How the trend is converted to a signal.
     pub detector: DetectorConfig,
-    /// If nothing is heard for longer than this, all begins anew; above 0. Default 2 s (libwebrtc, `delay_based_bwe.cc`).
+    /// Time without packets after which the estimator is reset; above 0. Default 2 s (libwebrtc,
+    /// `delay_based_bwe.cc`).
     pub stream_timeout: TimeDelta,
 }
 
 impl DelayConfig {
-    /// What libwebrtc's sender does.
+    /// The constants of libwebrtc's sender.
     pub fn libwebrtc() -> Self {
         Self {
             grouping: GroupingConfig::libwebrtc(),
@@ -65,7 +66,7 @@ impl DelayConfig {
         }
     }
 
-    /// draft-ietf-rmcat-gcc-02 to the letter, where it has one. It is blind to small overloads; see
+    /// draft-ietf-rmcat-gcc-02 as published, with a filter. It does not detect small overloads; see
     /// [`kalman`](super::kalman).
     pub fn draft_02() -> Self {
         Self {
@@ -76,21 +77,21 @@ impl DelayConfig {
         }
     }
 
-    /// The same with the amplification that libwebrtc had.
+    /// `draft_02` with the amplification that libwebrtc used.
     pub fn draft_02_amplified() -> Self {
         Self { filter: FilterConfig::Kalman(KalmanConfig::amplified()), ..Self::draft_02() }
     }
 
-    /// What libwebrtc's receiver does before it tells its estimate.
+    /// The constants of libwebrtc's receiver-side estimator.
     pub fn receive_side() -> Self {
         Self { filter: FilterConfig::KalmanTwoState(KalmanTwoStateConfig::default()), ..Self::libwebrtc() }
     }
 
-    /// Whether every constant is within its range.
+    /// Checks that every constant is within its range.
     ///
     /// # Errors
     ///
-    /// Names the first constant that is not.
+    /// Names the first constant that is out of range.
     pub fn validate(&self) -> Result<(), DelayConfigError> {
         let positive = |span: TimeDelta| if span > TimeDelta::ZERO { 1.0 } else { 0.0 };
         check("stream_timeout", "above 0 s", positive(self.stream_timeout), |sign| sign > 0.0)?;
@@ -104,7 +105,7 @@ impl DelayConfig {
                 check("process_variance", "above 0", kalman.process_variance, |v| v > 0.0)?;
                 check("initial_error_variance", "at least 0", kalman.initial_error_variance, |v| v >= 0.0)?;
                 check("initial_noise_variance", "at least 0", kalman.initial_noise_variance, |v| v >= 0.0)?;
-                check("least_noise_variance", "above 0", kalman.least_noise_variance, |v| v > 0.0)?;
+                check("min_noise_variance", "above 0", kalman.min_noise_variance, |v| v > 0.0)?;
                 check("noise_smoothing", "between 0 and 1", kalman.noise_smoothing, inside_one)?;
                 check("outlier_deviations", "above 0", kalman.outlier_deviations, |n| n > 0.0)?;
             }
@@ -116,7 +117,7 @@ impl DelayConfig {
                 }
                 check("turning_boost", "at least 0", kalman.turning_boost, |v| v >= 0.0)?;
                 check("initial_noise_variance", "at least 0", kalman.initial_noise_variance, |v| v >= 0.0)?;
-                check("least_noise_variance", "above 0", kalman.least_noise_variance, |v| v > 0.0)?;
+                check("min_noise_variance", "above 0", kalman.min_noise_variance, |v| v > 0.0)?;
                 check("outlier_deviations", "above 0", kalman.outlier_deviations, |n| n > 0.0)?;
                 check(
                     "startup_noise_smoothing",
@@ -128,13 +129,11 @@ impl DelayConfig {
             }
         }
         let detector = &self.detector;
-        let (least, greatest) = (detector.least_threshold_ms, detector.greatest_threshold_ms);
-        check("least_threshold_ms", "above 0", least, |v| v > 0.0)?;
-        check("greatest_threshold_ms", "at least the least", greatest, |v| v >= least)?;
+        let (min, max) = (detector.min_threshold_ms, detector.max_threshold_ms);
+        check("min_threshold_ms", "above 0", min, |v| v > 0.0)?;
+        check("max_threshold_ms", "at least the minimum", max, |v| v >= min)?;
         let first = detector.initial_threshold_ms;
-        check("initial_threshold_ms", "from the least to the greatest", first, |v| {
-            v >= least && v <= greatest
-        })?;
+        check("initial_threshold_ms", "from the minimum to the maximum", first, |v| v >= min && v <= max)?;
         check("rise", "at least 0", detector.rise, |v| v >= 0.0)?;
         check("fall", "at least 0", detector.fall, |v| v >= 0.0)?;
         check("spike_ms", "at least 0", detector.spike_ms, |v| v >= 0.0)
@@ -151,31 +150,32 @@ impl Default for DelayConfig {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("delay-based congestion control: {name} must be {range}, found {found}")]
 pub struct DelayConfigError {
-    /// Which.
+    /// The constant.
     pub name: &'static str,
-    /// What it may be.
+    /// Its valid range.
     pub range: &'static str,
-    /// What it is.
+    /// Its value.
     pub found: f64,
 }
 
-/// Hears of packets and says whether a queue grows.
+/// Detects from packet arrivals whether a queue grows.
 #[derive(Debug, Clone)]
 pub struct DelayEstimator {
     config: DelayConfig,
     grouping: Grouping,
     filter: Filter,
     detector: Detector,
-    heard_at: Option<Timestamp>,
+    last_packet_at: Option<Timestamp>,
     last_reset: Option<(Timestamp, Reset)>,
     recovered: bool,
     output: FilterOutput,
-    /// One feedback message: arrival, sending, sequence, size; kept for its memory.
+    /// Packets of one feedback message: arrival time, send time, sequence number, size. Kept to reuse the
+    /// allocation.
     by_arrival: Vec<(PeerTimestamp, Timestamp, u64, DataSize)>,
 }
 
 impl DelayEstimator {
-    /// Nothing was heard.
+    /// An estimator without packets.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl DelayEstimator {
             grouping: Grouping::new(config.grouping),
             filter: Filter::new(&config.filter),
             detector: Detector::new(config.detector),
-            heard_at: None,
+            last_packet_at: None,
             last_reset: None,
             recovered: false,
             output: FilterOutput::default(),
@@ -195,7 +195,7 @@ impl DelayEstimator {
         })
     }
 
-    /// Takes in what one feedback message reports, in any order; what did not arrive says nothing here.
+    /// Processes the packets of one feedback message, in any order. Lost packets are ignored.
     pub fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) -> Signal {
         let mut by_arrival = std::mem::take(&mut self.by_arrival);
         by_arrival.clear();
@@ -214,14 +214,14 @@ impl DelayEstimator {
         self.signal()
     }
 
-    /// Takes in one packet, of which we learn `now`: on the receive side, as it arrives.
+    /// Processes one packet that became known at `now`. At the receiver this is its arrival time.
     pub fn on_packet(&mut self, now: Timestamp, packet: ReceivedPacket) -> Signal {
         let before = self.signal();
-        if self.heard_at.is_some_and(|heard| now.saturating_since(heard) > self.config.stream_timeout) {
+        if self.last_packet_at.is_some_and(|last| now.saturating_since(last) > self.config.stream_timeout) {
             self.begin_anew();
             self.last_reset = Some((now, Reset::StreamTimeout));
         }
-        self.heard_at = self.heard_at.max(Some(now));
+        self.last_packet_at = self.last_packet_at.max(Some(now));
         match self.grouping.on_packet(now, packet) {
             Grouped::Delta(delta) => {
                 self.output = self.filter.on_delta(&delta, self.detector.detection().signal);
@@ -235,27 +235,28 @@ impl DelayEstimator {
         self.signal()
     }
 
-    /// What the delay says.
+    /// The current signal.
     pub fn signal(&self) -> Signal {
         self.detector.detection().signal
     }
 
-    /// What it says, the trend, and the threshold that held then.
+    /// The current signal, the trend, and the threshold at that time.
     pub fn detection(&self) -> Detection {
         self.detector.detection()
     }
 
-    /// What the filter said last.
+    /// The latest output of the filter.
     pub fn output(&self) -> FilterOutput {
         self.output
     }
 
-    /// Whether, in the last call, a queue had drained: under-use became normal.
+    /// Whether a queue drained during the last call: the signal changed from under-use to normal.
     pub fn recovered(&self) -> bool {
         self.recovered
     }
 
-    /// When groups were last forgotten, and why. Only a [`Reset::StreamTimeout`] makes filter and threshold new as well.
+    /// When and why the groups were last reset. Only a [`Reset::StreamTimeout`] also resets the filter and
+    /// the threshold.
     pub fn last_reset(&self) -> Option<(Timestamp, Reset)> {
         self.last_reset
     }
@@ -292,7 +293,8 @@ impl Filter {
         }
     }
 
-    /// The time by which the threshold adapts: the group's arrival in the draft, the closing packet's in libwebrtc.
+    /// The time by which the threshold adapts: the group's arrival in the draft; the arrival of the packet
+    /// that closes it in libwebrtc.
     fn time_of(&self, delta: &GroupDelta) -> PeerTimestamp {
         match self {
             Self::Kalman(_) => delta.arrived_at,

@@ -1,18 +1,18 @@
-//! What the filters of the delay have in common.
+//! Types and functions that the delay filters share.
 
-/// What a filter says after a delta.
+/// Output of a filter after one delay variation.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FilterOutput {
-    /// The trend as the filter estimates it: milliseconds of delay per group (Kalman filters), or milliseconds per
-    /// millisecond (trend line). Whether it falls is judged by this.
+    /// The estimated trend: milliseconds of delay per group (Kalman filters), or milliseconds per millisecond
+    /// (trend line). Used to decide whether the trend falls.
     pub raw: f64,
-    /// What is compared with the threshold, in milliseconds: `raw` times the filter's gains.
+    /// The value that is compared with the threshold, in milliseconds: `raw` times the filter's gains.
     pub trend_ms: f64,
-    /// How many deltas the estimate rests on.
+    /// Number of delay variations that the estimate is based on.
     pub samples: u32,
 }
 
-/// `min(samples, limit)`: by how much a filter amplifies what it estimates; 1 without a limit.
+/// `min(samples, limit)`: the factor by which a filter amplifies its estimate. 1 without a limit.
 pub(super) fn amplification(samples: u32, limit: Option<u32>) -> f64 {
     limit.map_or(1.0, |limit| f64::from(samples.min(limit)))
 }

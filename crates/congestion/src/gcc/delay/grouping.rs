@@ -1,49 +1,52 @@
-//! Packets become groups, and groups differences.
+//! Groups packets and computes the differences between groups.
 //!
-//! What is sent together is delayed together, so a burst counts as one. Its departure is that of its packet sent last, its
-//! arrival that of its packet received last (draft-ietf-rmcat-gcc-02 §5.1). A group is known to be complete once a packet of
-//! the next one has arrived: the difference of two groups comes with the first packet of a third.
+//! Packets that are sent together are delayed together, so a burst counts as one group. The departure time of
+//! a group is that of its last packet sent, its arrival time that of its last packet received
+//! (draft-ietf-rmcat-gcc-02 §5.1). A group is complete once a packet of the next one has arrived. The
+//! difference between two groups is therefore known when the first packet of a third group arrives.
 //!
 //! A packet stays in the current group if
 //!
 //! - it left within [`send_time`](GroupingConfig::send_time) of the first packet of the group, or
-//! - it arrived within [`burst_gap`](GroupingConfig::burst_gap) of the packet before, and took less time on its way than
-//!   that one: something has held both back and lets them go at once (draft-ietf-rmcat-gcc-02 §5.2), or
-//! - it left at the very moment at which the group's last one did (libwebrtc).
+//! - it arrived within [`burst_gap`](GroupingConfig::burst_gap) of the previous packet and had a lower
+//!   one-way delay: both packets were delayed and then released together (draft-ietf-rmcat-gcc-02 §5.2), or
+//! - it left at exactly the same time as the last packet of the group (libwebrtc).
 //!
 //! A packet that left before its group began is out of order and ignored.
 //!
 //! # Resets
 //!
-//! Differences across a break in a clock would be taken for queues. So everything is forgotten ([`Reset`]) when the clock of
-//! the far end jumps ahead of ours, and when it was found several times in a row that it runs backwards. The packet that
-//! shows it is forgotten too. One group that arrived before its predecessor yields no difference; neither group is replaced,
-//! so that, as in libwebrtc, the packets which follow find the same again until the count is full.
+//! After a jump of a clock, differences would look like queueing delay. Therefore all groups are discarded
+//! ([`Reset`]) when the receiver's clock jumps ahead of ours, or when it runs backwards several times in a
+//! row. The packet that reveals the jump is discarded too. A single group that arrived before its predecessor
+//! yields no difference. As in libwebrtc, neither group is replaced, so the following packets find the same
+//! condition until the count is reached.
 
 use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 /// How packets are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupingConfig {
-    /// Packets sent at most so long after the first of a group belong to it. Default 5 ms (draft-ietf-rmcat-gcc-02 §5.6,
-    /// `burst_time`; libwebrtc, `delay_based_bwe.cc`).
+    /// A packet sent at most this long after the first packet of a group belongs to the group. Default 5 ms
+    /// (draft-ietf-rmcat-gcc-02 §5.6, `burst_time`; libwebrtc, `delay_based_bwe.cc`).
     pub send_time: TimeDelta,
-    /// A packet that gains on the one before joins its group if it arrives at most so long after it. Default 5 ms
-    /// (libwebrtc, `inter_arrival_delta.cc`); draft-ietf-rmcat-gcc-02 §5.2 asks for *less* than 5 ms.
+    /// A packet with a lower one-way delay than the previous packet joins its group if it arrives at most
+    /// this long after it. Default 5 ms (libwebrtc, `inter_arrival_delta.cc`); draft-ietf-rmcat-gcc-02 §5.2
+    /// requires *less* than 5 ms.
     pub burst_gap: TimeDelta,
-    /// It joins only within less than this time since the group's first arrival; `None`: always. Default 100 ms
-    /// (libwebrtc, `inter_arrival_delta.cc`); the draft knows no such limit.
+    /// It joins only if it arrives less than this time after the first arrival of the group; `None`: always.
+    /// Default 100 ms (libwebrtc, `inter_arrival_delta.cc`); the draft has no such limit.
     pub burst_duration: Option<TimeDelta>,
-    /// So many findings in a row that a group arrived before its predecessor are a reset; `None`: never. Default 3
-    /// (libwebrtc, `inter_arrival_delta.h`). The draft says nothing of it.
+    /// Number of consecutive findings that a group arrived before its predecessor after which everything is
+    /// reset; `None`: never. Default 3 (libwebrtc, `inter_arrival_delta.h`). Not specified in the draft.
     pub reordered_limit: Option<u32>,
-    /// That the far end's clock advances so much more than ours between two groups is a reset; `None`: never. Default 3 s
-    /// (libwebrtc, `inter_arrival_delta.h`). The draft says nothing of it.
+    /// Everything is reset if the receiver's clock advances by this much more than ours between two groups;
+    /// `None`: never. Default 3 s (libwebrtc, `inter_arrival_delta.h`). Not specified in the draft.
     pub clock_jump: Option<TimeDelta>,
 }
 
 impl GroupingConfig {
-    /// What libwebrtc does.
+    /// The constants of libwebrtc.
     pub const fn libwebrtc() -> Self {
         Self {
             send_time: TimeDelta::from_millis(5),
@@ -54,8 +57,8 @@ impl GroupingConfig {
         }
     }
 
-    /// The rules of draft-ietf-rmcat-gcc-02 §5.2, with libwebrtc's resets: without any, a clock that is once set back would
-    /// silence the estimator until it has caught up.
+    /// The rules of draft-ietf-rmcat-gcc-02 §5.2, with libwebrtc's resets. Without resets, a clock that is
+    /// set back once would disable the estimator until it has caught up.
     pub const fn draft_02() -> Self {
         Self { burst_gap: TimeDelta::from_nanos(4_999_999), burst_duration: None, ..Self::libwebrtc() }
     }
@@ -70,57 +73,58 @@ impl Default for GroupingConfig {
 /// A packet that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceivedPacket {
-    /// When it left.
+    /// Send time.
     pub sent: Timestamp,
-    /// When it arrived, by the far end's clock.
+    /// Arrival time on the receiver's clock.
     pub arrival: PeerTimestamp,
-    /// Its size.
+    /// Packet size.
     pub size: DataSize,
 }
 
-/// How a group differs from the one before.
+/// Difference between a group and the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupDelta {
-    /// How much later it left; below zero if a burst was joined out of order.
+    /// Difference of the departure times. Negative if a burst was joined out of order.
     pub departure: TimeDelta,
-    /// How much later it arrived; never below zero.
+    /// Difference of the arrival times. Never negative.
     pub arrival: TimeDelta,
-    /// By how many bytes it is larger.
+    /// Difference of the sizes, in bytes.
     pub size_bytes: i64,
-    /// When its last packet arrived: `t(i)` of draft-ietf-rmcat-gcc-02 §5.1.
+    /// Arrival time of its last packet: `t(i)` of draft-ietf-rmcat-gcc-02 §5.1.
     pub arrived_at: PeerTimestamp,
-    /// When the packet arrived that showed it to be complete: the time that libwebrtc's filters see.
+    /// Arrival time of the packet that completed it: the time that libwebrtc's filters use.
     pub closed_at: PeerTimestamp,
 }
 
 impl GroupDelta {
-    /// How much longer it was on its way than the group before: `d(i)` of draft-ietf-rmcat-gcc-02 §5.1.
+    /// The delay variation: one-way delay of this group minus that of the previous group. `d(i)` of
+    /// draft-ietf-rmcat-gcc-02 §5.1.
     pub fn variation(&self) -> TimeDelta {
         self.arrival - self.departure
     }
 }
 
-/// Why everything was forgotten.
+/// Reason for a reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reset {
-    /// The far end's clock has jumped ahead.
+    /// The receiver's clock jumped ahead.
     ClockJump,
-    /// Groups arrived before their predecessors, too often in a row.
+    /// Groups arrived before their predecessors too many times in a row.
     Reordered,
-    /// Nothing arrived for too long.
+    /// No packet arrived for too long.
     StreamTimeout,
 }
 
-/// What became of a packet.
+/// Result of processing a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouped {
-    /// It is part of a group that is not complete, or the first of the second one.
+    /// It belongs to an incomplete group, or is the first packet of the second group.
     Pending,
-    /// It began a group, and the one before can be compared.
+    /// It started a new group, and the previous group was compared with the one before.
     Delta(GroupDelta),
-    /// It was ignored, being out of order or following a group that was.
+    /// It was ignored, because it or the group before it was out of order.
     OutOfOrder,
-    /// It showed that nothing before can be compared with anything after.
+    /// It revealed a clock jump: earlier and later packets cannot be compared.
     Reset(Reset),
 }
 
@@ -134,7 +138,7 @@ impl Grouped {
     }
 }
 
-/// Groups packets, which come by arrival.
+/// Groups packets in order of arrival.
 #[derive(Debug, Clone)]
 pub struct Grouping {
     config: GroupingConfig,
@@ -149,7 +153,8 @@ impl Grouping {
         Self { config, previous: None, current: None, reordered: 0 }
     }
 
-    /// Takes a packet of which we learn `now`. Packets of one feedback message come by arrival.
+    /// Processes a packet that became known at `now`. Packets of one feedback message must be in order of
+    /// arrival.
     pub fn on_packet(&mut self, now: Timestamp, packet: ReceivedPacket) -> Grouped {
         let Some(current) = &mut self.current else {
             self.current = Some(Group::begin(now, packet));
@@ -186,14 +191,15 @@ impl Grouping {
         outcome
     }
 
-    /// Forgets all packets.
+    /// Discards all packets.
     pub fn clear(&mut self) {
         *self = Self::new(self.config);
     }
 }
 
 impl GroupingConfig {
-    /// What `current` is to `previous`, once a packet that arrived at `closed_at` has closed it.
+    /// The difference between `current` and `previous`, after a packet that arrived at `closed_at` has closed
+    /// `current`.
     fn compare(&self, previous: Group, current: Group, closed_at: PeerTimestamp) -> Grouped {
         let arrival = current.last_arrival - previous.last_arrival;
         let ours = current.last_known.saturating_since(previous.last_known);
@@ -242,7 +248,7 @@ impl Group {
         let gains = arrival < departure;
         let lasts = packet.arrival - self.first_arrival;
         departure == TimeDelta::ZERO
-            || (gains && arrival <= config.burst_gap && config.burst_duration.is_none_or(|most| lasts < most))
+            || (gains && arrival <= config.burst_gap && config.burst_duration.is_none_or(|max| lasts < max))
             || packet.sent - self.first_sent <= config.send_time
     }
 

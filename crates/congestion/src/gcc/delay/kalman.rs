@@ -1,7 +1,7 @@
-//! The trend as the state of a scalar Kalman filter.
+//! Estimates the trend as the state of a scalar Kalman filter.
 //!
-//! The mean of the delay variation walks at random; what is measured is the mean and noise. How noisy is estimated along the
-//! way, from what the filter did not foresee.
+//! The mean of the delay variation is modelled as a random walk. The measurement is the mean plus noise. The
+//! variance of the noise is estimated from the innovations.
 //!
 //! | here | draft-ietf-rmcat-gcc-02 §5.3 |
 //! |---|---|
@@ -15,17 +15,18 @@
 //! | [`noise_smoothing`](KalmanConfig::noise_smoothing) | `chi` |
 //! | [`rate_history`](KalmanConfig::rate_history) | `K` |
 //!
-//! # Where the draft is open
+//! # What the draft leaves open
 //!
-//! - `alpha = (1 − chi)^(30 / (1000 · f_max))`: with `f_max` per millisecond, `1000 · f_max` is the highest group rate in Hz,
-//!   and at 30 groups per second `alpha` is `1 − chi`. The highest rate is one over the least inter-departure time, `T` in
-//!   the draft's notation, although its prose says "received". Differences that are not above zero are no rate and are left
-//!   out.
-//! - Only the noise variance sees the innovation bounded to three standard deviations; the estimate sees all of it. The
-//!   bound holds on both sides.
-//! - The draft compares `m_hat` with a threshold of 12.5 ms as it is. A steady overload of a share x yields x times the group
-//!   interval, and so stays below it for ever with short groups and small overloads. libwebrtc multiplied the estimate by
-//!   min(n, 60) when it used such a filter (`overuse_detector.cc`). [`KalmanConfig::amplification`] is that switch.
+//! - `alpha = (1 − chi)^(30 / (1000 · f_max))`: with `f_max` per millisecond, `1000 · f_max` is the highest
+//!   group rate in Hz, and at 30 groups per second `alpha` is `1 − chi`. The highest rate is the inverse of
+//!   the minimum inter-departure time, `T` in the draft's notation, although its text says "received".
+//!   Differences that are not above zero are ignored.
+//! - The innovation is limited to three standard deviations for the noise variance only; the estimate uses
+//!   the full innovation. The limit applies to both signs.
+//! - The draft compares `m_hat` with a threshold of 12.5 ms without amplification. A constant overload of a
+//!   share x yields x times the group interval. With short groups and small overloads this stays below the
+//!   threshold for ever. libwebrtc multiplied the estimate by min(n, 60) when it used such a filter
+//!   (`overuse_detector.cc`). [`KalmanConfig::amplification`] enables this.
 
 use std::collections::VecDeque;
 
@@ -37,38 +38,38 @@ use super::{
 /// The constants of the filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KalmanConfig {
-    /// How far the mean walks per group: a variance in ms², above 0. Default 1e-3 (draft-ietf-rmcat-gcc-02 §5.3).
+    /// Variance of the random walk of the mean per group, in ms², above 0. Default 1e-3
+    /// (draft-ietf-rmcat-gcc-02 §5.3).
     pub process_variance: f64,
-    /// The variance of the first estimate, in ms², at least 0. Default 0.1 (draft-ietf-rmcat-gcc-02 §5.6).
+    /// Variance of the initial estimate, in ms², at least 0. Default 0.1 (draft-ietf-rmcat-gcc-02 §5.6).
     pub initial_error_variance: f64,
-    /// The variance of the noise before anything was measured, in ms². Default 1: the draft names none, and this is its
-    /// least.
+    /// Initial variance of the noise, in ms². Default 1: the draft specifies none, and this is its minimum.
     pub initial_noise_variance: f64,
-    /// The least variance of the noise, in ms², above 0. Default 1 (draft-ietf-rmcat-gcc-02 §5.3).
-    pub least_noise_variance: f64,
-    /// How much a group counts for the variance of the noise, at 30 groups per second: above 0, below 1. Default 0.001, of
-    /// the 0.001 to 0.1 of draft-ietf-rmcat-gcc-02 §5.3: with more, a ramp counts as noise, the estimate becomes slow, and
-    /// over-use is signalled seconds beyond its end.
+    /// Minimum variance of the noise, in ms², above 0. Default 1 (draft-ietf-rmcat-gcc-02 §5.3).
+    pub min_noise_variance: f64,
+    /// Weight of a group in the variance of the noise, at 30 groups per second: above 0, below 1. Default
+    /// 0.001; draft-ietf-rmcat-gcc-02 §5.3 gives 0.001 to 0.1. With a larger value, a ramp counts as noise,
+    /// the estimate becomes slow, and over-use is signalled seconds after the ramp has ended.
     pub noise_smoothing: f64,
-    /// What differs by more than so many standard deviations counts as so many for the variance of the noise, above 0.
-    /// Default 3 (draft-ietf-rmcat-gcc-02 §5.3).
+    /// Limit of a deviation for the variance of the noise, in standard deviations, above 0. Default 3
+    /// (draft-ietf-rmcat-gcc-02 §5.3).
     pub outlier_deviations: f64,
-    /// Groups over which the highest rate is taken, at least 1. Default 60: the draft names none, this is libwebrtc's
-    /// (`overuse_estimator.cc`).
+    /// Number of groups over which the highest rate is determined, at least 1. Default 60: the draft
+    /// specifies none; this is libwebrtc's (`overuse_estimator.cc`).
     pub rate_history: usize,
-    /// The estimate is multiplied by the number of groups seen, up to this one; `None`: it is compared as it is.
-    /// Default `None` (draft-ietf-rmcat-gcc-02 §5.4); libwebrtc, `overuse_detector.cc`: 60.
+    /// The estimate is multiplied by the number of groups processed, up to this number; `None`: no
+    /// multiplication. Default `None` (draft-ietf-rmcat-gcc-02 §5.4); libwebrtc, `overuse_detector.cc`: 60.
     pub amplification: Option<u32>,
 }
 
 impl KalmanConfig {
-    /// The draft, to the letter.
+    /// The draft as published.
     pub const fn draft_02() -> Self {
         Self {
             process_variance: 1e-3,
             initial_error_variance: 0.1,
             initial_noise_variance: 1.0,
-            least_noise_variance: 1.0,
+            min_noise_variance: 1.0,
             noise_smoothing: 0.001,
             outlier_deviations: 3.0,
             rate_history: 60,
@@ -104,18 +105,18 @@ impl Kalman {
         Self {
             config,
             error_variance: config.initial_error_variance,
-            noise_variance: config.initial_noise_variance.max(config.least_noise_variance),
+            noise_variance: config.initial_noise_variance.max(config.min_noise_variance),
             intervals: LeastInterval::new(config.rate_history),
             output: FilterOutput::default(),
         }
     }
 
-    /// The variance of the noise as estimated, in ms².
+    /// The estimated variance of the noise, in ms².
     pub fn noise_variance(&self) -> f64 {
         self.noise_variance
     }
 
-    /// Takes one difference in.
+    /// Processes one delay variation.
     pub fn on_delta(&mut self, delta: &GroupDelta) -> FilterOutput {
         let innovation = delta.variation().as_millis() - self.output.raw;
         self.update_noise(innovation, delta.departure.as_millis());
@@ -131,25 +132,25 @@ impl Kalman {
     }
 
     fn update_noise(&mut self, innovation: f64, interval_ms: f64) {
-        let Some(least_ms) = self.intervals.push(interval_ms) else { return };
-        let kept = kept_share(self.config.noise_smoothing, least_ms);
+        let Some(min_ms) = self.intervals.push(interval_ms) else { return };
+        let kept = kept_share(self.config.noise_smoothing, min_ms);
         let bound = self.config.outlier_deviations * self.noise_variance.sqrt();
         let bounded = innovation.clamp(-bound, bound);
         self.noise_variance = (kept * self.noise_variance + (1.0 - kept) * bounded * bounded)
-            .max(self.config.least_noise_variance);
+            .max(self.config.min_noise_variance);
     }
 }
 
-/// What stays of an average after a group, if `share` goes at 30 groups per second and the groups come every
-/// `interval_ms` (draft-ietf-rmcat-gcc-02 §5.3, `alpha`; libwebrtc, `overuse_estimator.cc`).
+/// Factor by which an average decays per group, if `share` is lost at 30 groups per second and groups come
+/// every `interval_ms` (draft-ietf-rmcat-gcc-02 §5.3, `alpha`; libwebrtc, `overuse_estimator.cc`).
 pub(super) fn kept_share(share: f64, interval_ms: f64) -> f64 {
     (1.0 - share).powf(interval_ms * 30.0 / 1000.0)
 }
 
-/// The least of the last intervals that were above zero, in milliseconds.
+/// Minimum of the latest intervals above zero, in milliseconds.
 #[derive(Debug, Clone)]
 pub(super) struct LeastInterval {
-    /// Those that are or may still become the least, with their number; ever longer ones.
+    /// Intervals that are or may become the minimum, with their number, in increasing order.
     candidates: VecDeque<(u64, f64)>,
     count: u64,
     length: u64,
@@ -161,7 +162,7 @@ impl LeastInterval {
         Self { candidates: VecDeque::with_capacity(length), count: 0, length: length as u64 }
     }
 
-    /// Takes an interval in, and says the least; `None` before any was above zero.
+    /// Adds an interval and returns the minimum; `None` before any interval was above zero.
     pub(super) fn push(&mut self, interval_ms: f64) -> Option<f64> {
         if interval_ms > 0.0 {
             self.count += 1;
@@ -174,7 +175,7 @@ impl LeastInterval {
             }
             self.candidates.push_back((self.count, interval_ms));
         }
-        self.candidates.front().map(|&(_, least)| least)
+        self.candidates.front().map(|&(_, min)| min)
     }
 }
 
@@ -185,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// A hundredth per group at 30 per second, so that the noise moves.
+    /// 1 % per group at 30 groups per second, so that the noise estimate changes.
     fn config() -> KalmanConfig {
         KalmanConfig { noise_smoothing: 0.01, ..KalmanConfig::draft_02() }
     }
@@ -201,7 +202,7 @@ mod tests {
         }
     }
 
-    /// The same filter in information form: precisions add up, and the estimate is the mean weighted by them.
+    /// The same filter in information form: precisions add up, and the estimate is their weighted mean.
     #[test]
     fn it_agrees_with_the_information_form() {
         let mut kalman = Kalman::new(config());
@@ -227,7 +228,8 @@ mod tests {
         assert!((50.0..=100.0).contains(&noise), "{noise}");
     }
 
-    /// At the least noise the error variance P solves P = P R / (P + R) + q, and the gain is P / (P + R) = 0.0311.
+    /// At the minimum noise the error variance P solves P = P R / (P + R) + q, and the gain is P / (P + R) =
+    /// 0.0311.
     #[test]
     fn without_noise_the_gain_is_that_of_the_riccati_equation() {
         let mut kalman = Kalman::new(config());
@@ -240,17 +242,19 @@ mod tests {
         assert!((stepped / 0.5 - gain).abs() < 1e-6, "{} and {gain}", stepped / 0.5);
     }
 
-    /// `alpha` at one group interval: a single difference of 2 ms moves the variance from 1 by (1 − alpha) (4 − 1).
+    /// `alpha` at one group interval: a single difference of 2 ms changes the variance from 1 by (1 − alpha)
+    /// (4 − 1).
     #[test]
     fn the_noise_follows_by_the_highest_group_rate_of_the_history() {
-        // At 30 groups per second a group counts chi; at 300, a tenth of the logarithm.
+        // At 30 groups per second the weight of a group is chi; at 300 it is a tenth of that in the
+        // logarithm.
         for (interval_ms, expected) in [(1000.0 / 30.0, 0.01), (1000.0 / 300.0, 1.0 - 0.99_f64.powf(0.1))] {
             let mut kalman = Kalman::new(config());
             kalman.on_delta(&delta(interval_ms, 2.0));
             let found = (kalman.noise_variance() - 1.0) / 3.0;
             assert!((found - expected).abs() < 1e-6, "{interval_ms} ms: {found} and {expected}");
         }
-        // The fast pair rules for as long as the history, and no longer.
+        // The pair with the short interval determines the rate for the length of the history, and no longer.
         let mut kalman = Kalman::new(KalmanConfig { rate_history: 2, ..config() });
         kalman.on_delta(&delta(10.0, 0.0));
         let mut steps = Vec::new();
@@ -266,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outlier_moves_the_noise_by_three_deviations_and_the_estimate_by_all() {
+    fn an_outlier_is_limited_for_the_noise_only() {
         let mut bounded = Kalman::new(config());
         let output = bounded.on_delta(&delta(1000.0 / 30.0, -1000.0));
         assert!(
@@ -291,12 +295,12 @@ mod tests {
     }
 
     #[test]
-    fn the_least_interval_is_that_of_the_last_ones() {
+    fn the_minimum_interval_is_of_the_latest_intervals() {
         let intervals: Vec<f64> = (0..500_u64).map(|n| ((n * n * 31 + n * 17) % 97) as f64 - 5.0).collect();
-        let mut least = LeastInterval::new(7);
+        let mut min = LeastInterval::new(7);
         for seen in 1..=intervals.len() {
             let last = intervals[..seen].iter().rev().copied().filter(|&interval| interval > 0.0).take(7);
-            assert_eq!(least.push(intervals[seen - 1]), last.reduce(f64::min), "{seen}");
+            assert_eq!(min.push(intervals[seen - 1]), last.reduce(f64::min), "{seen}");
         }
     }
 

@@ -1,8 +1,9 @@
-//! The trend as the offset in a Kalman filter of two states.
+//! Estimates the trend as the offset of a Kalman filter with two states.
 //!
-//! A larger group takes longer on a link. So the delay variation is modelled as `slope · size difference + offset`: the slope
-//! is one over the capacity, and the offset is what the queue gains per group. It is the filter of libwebrtc's receive side
-//! (`overuse_estimator.cc`) and of the drafts before draft-ietf-rmcat-gcc, as of draft-alvestrand-rmcat-congestion-02.
+//! A larger group takes longer on a link. The delay variation is therefore modelled as
+//! `slope · size difference + offset`. The slope is the inverse of the capacity, and the offset is the growth
+//! of the queue per group. libwebrtc uses this filter at the receiver (`overuse_estimator.cc`), as did the
+//! drafts before draft-ietf-rmcat-gcc, such as draft-alvestrand-rmcat-congestion-02.
 //!
 //! | here | libwebrtc, `overuse_estimator.h` |
 //! |---|---|
@@ -11,8 +12,8 @@
 //! | covariance | `E_` |
 //! | noise mean and variance | `avg_noise_`, `var_noise_` |
 //!
-//! libwebrtc lets the covariance lose its definiteness to rounding and logs it. Here it is updated in Joseph's form,
-//! `(I − K h) E (I − K h)ᵀ + K R Kᵀ`: the same in exact arithmetic, and a sum of squares.
+//! In libwebrtc rounding may make the covariance indefinite, which it logs. Here it is updated in Joseph's
+//! form, `(I − K h) E (I − K h)ᵀ + K R Kᵀ`, which is equal in exact arithmetic and a sum of squares.
 
 use super::{
     filter::{FilterOutput, amplification},
@@ -21,34 +22,38 @@ use super::{
 };
 use crate::target::Signal;
 
-/// The constants of the filter; all of libwebrtc's `overuse_estimator.{h,cc}` unless said otherwise.
+/// Constants of the filter. All are from libwebrtc's `overuse_estimator.{h,cc}` unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KalmanTwoStateConfig {
-    /// The first slope, in milliseconds per byte. Default 8/512: a link of 512 kbit/s.
+    /// Initial slope, in milliseconds per byte. Default 8/512: a link of 512 kbit/s.
     pub initial_slope: f64,
-    /// Variances of the first slope, in (ms/byte)², and of the first offset, in ms²; at least 0. Default 100 and 0.1.
+    /// Variances of the initial slope, in (ms/byte)², and of the initial offset, in ms²; at least 0. Default
+    /// 100 and 0.1.
     pub initial_variances: [f64; 2],
-    /// How far the slope and the offset walk per group: variances in (ms/byte)² and ms²; at least 0. Default 1e-13 and 1e-3.
+    /// Variances of the random walk of slope and offset per group, in (ms/byte)² and ms²; at least 0. Default
+    /// 1e-13 and 1e-3.
     pub process_variances: [f64; 2],
-    /// So much more often is the offset's walk added while it turns against what is signalled: over-use while it falls,
-    /// under-use while it rises. At least 0. Default 10.
+    /// Factor on the process variance of the offset while the offset contradicts the signal: over-use while
+    /// it falls, under-use while it rises. At least 0. Default 10.
     pub turning_boost: f64,
-    /// The variance of the noise before anything was measured, in ms². Default 50.
+    /// Initial variance of the noise, in ms². Default 50.
     pub initial_noise_variance: f64,
-    /// The least variance of the noise, in ms², above 0. Default 1.
-    pub least_noise_variance: f64,
-    /// What differs by more than so many standard deviations counts as so many for the noise, above 0. Default 3.
+    /// Minimum variance of the noise, in ms², above 0. Default 1.
+    pub min_noise_variance: f64,
+    /// Limit of a deviation for the variance of the noise, in standard deviations, above 0. Default 3.
     pub outlier_deviations: f64,
-    /// How much a group counts for the noise at 30 groups per second, while starting: above 0, below 1. Default 0.01.
+    /// Weight of a group in the noise during start-up, at 30 groups per second: above 0, below 1. Default
+    /// 0.01.
     pub startup_noise_smoothing: f64,
-    /// The same later. Default 0.002.
+    /// The same after start-up. Default 0.002.
     pub noise_smoothing: f64,
-    /// For so many groups the filter is starting. Default 300.
+    /// Length of the start-up, in groups. Default 300.
     pub startup_groups: u32,
-    /// Groups over which the least interval is taken, at least 1. Default 60 and the current one.
+    /// Number of groups over which the minimum interval is determined, at least 1. Default 60 and the current
+    /// one.
     pub rate_history: usize,
-    /// The offset is multiplied by the number of groups seen, up to this one; `None`: by 1. Default 60 (libwebrtc,
-    /// `overuse_detector.cc`).
+    /// The offset is multiplied by the number of groups processed, up to this number; `None`: by 1. Default
+    /// 60 (libwebrtc, `overuse_detector.cc`).
     pub amplification: Option<u32>,
 }
 
@@ -60,7 +65,7 @@ impl Default for KalmanTwoStateConfig {
             process_variances: [1e-13, 1e-3],
             turning_boost: 10.0,
             initial_noise_variance: 50.0,
-            least_noise_variance: 1.0,
+            min_noise_variance: 1.0,
             outlier_deviations: 3.0,
             startup_noise_smoothing: 0.01,
             noise_smoothing: 0.002,
@@ -94,33 +99,34 @@ impl KalmanTwoState {
             previous_offset: 0.0,
             covariance: Covariance { slope, offset, mixed: 0.0 },
             noise_mean: 0.0,
-            noise_variance: config.initial_noise_variance.max(config.least_noise_variance),
+            noise_variance: config.initial_noise_variance.max(config.min_noise_variance),
             intervals: LeastInterval::new(config.rate_history),
             output: FilterOutput::default(),
         }
     }
 
-    /// The time that a byte takes, in milliseconds.
+    /// The transmission time of a byte, in milliseconds.
     pub fn slope(&self) -> f64 {
         self.slope
     }
 
-    /// The variance of the noise as estimated, in ms².
+    /// The estimated variance of the noise, in ms².
     pub fn noise_variance(&self) -> f64 {
         self.noise_variance
     }
 
-    /// Takes one difference in. `signal` is what the detector says until now: noise is learned only while it is normal.
+    /// Processes one delay variation. `signal` is the current signal of the detector: the noise is learned
+    /// only while it is normal.
     pub fn on_delta(&mut self, delta: &GroupDelta, signal: Signal) -> FilterOutput {
         let offset = self.output.raw;
         let samples = self.output.samples.saturating_add(1);
         let size = delta.size_bytes as f64;
         let innovation = delta.variation().as_millis() - self.slope * size - offset;
-        let least_ms = self.intervals.push(delta.departure.as_millis());
+        let min_ms = self.intervals.push(delta.departure.as_millis());
         if signal == Signal::Normal
-            && let Some(least_ms) = least_ms
+            && let Some(min_ms) = min_ms
         {
-            self.update_noise(innovation, least_ms, samples);
+            self.update_noise(innovation, min_ms, samples);
         }
 
         let turns = match signal {
@@ -151,7 +157,7 @@ impl KalmanTwoState {
         self.noise_mean = kept * self.noise_mean + (1.0 - kept) * bounded;
         let deviation = self.noise_mean - bounded;
         self.noise_variance = (kept * self.noise_variance + (1.0 - kept) * deviation * deviation)
-            .max(self.config.least_noise_variance);
+            .max(self.config.min_noise_variance);
     }
 }
 
@@ -164,7 +170,8 @@ struct Covariance {
 }
 
 impl Covariance {
-    /// Takes a measurement of `slope · size + offset` with noise of variance `noise` in; the gains of slope and offset.
+    /// Processes a measurement of `slope · size + offset` with noise variance `noise`. Returns the gains of
+    /// slope and offset.
     fn update(&mut self, size: f64, noise: f64) -> [f64; 2] {
         let Self { slope, offset, mixed } = *self;
         let slope_seen = slope * size + mixed;
@@ -178,11 +185,11 @@ impl Covariance {
         self.offset = c * c * slope + 2.0 * c * d * mixed + d * d * offset + offset_gain.powi(2) * noise;
         let cross =
             a * c * slope + (a * d + b * c) * mixed + b * d * offset + slope_gain * offset_gain * noise;
-        // Rounding may leave a trace below zero, or a correlation a trace above one.
+        // Rounding may make a variance slightly negative, or a correlation slightly larger than one.
         self.slope = self.slope.max(0.0);
         self.offset = self.offset.max(0.0);
-        let most = (self.slope * self.offset).sqrt();
-        self.mixed = cross.clamp(-most, most);
+        let max = (self.slope * self.offset).sqrt();
+        self.mixed = cross.clamp(-max, max);
         gains
     }
 }
@@ -205,8 +212,9 @@ mod tests {
         }
     }
 
-    /// Without a walk and at a fixed noise (none is learned in over-use), the filter is ridge regression:
-    /// the least of Σ (d − s·h − o)² / R + (s − s₀)² / S + o² / O, whose normal equations are solved here at the end.
+    /// Without a random walk and at a fixed noise (none is learned during over-use), the filter is ridge
+    /// regression: the minimum of Σ (d − s·h − o)² / R + (s − s₀)² / S + o² / O. The test solves its normal
+    /// equations at the end.
     #[test]
     fn without_a_walk_it_is_ridge_regression() {
         let config =
@@ -221,7 +229,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let size = ((state >> 40) % 4001) as i64 - 2000;
             let noise_us = ((state >> 20) % 6001) as i64 - 3000;
-            // A link of 1 Mbit/s, 8 µs per byte, and a queue that gains 2 ms per group.
+            // A link of 1 Mbit/s, 8 µs per byte, with a queue that grows by 2 ms per group.
             let variation_us = 8 * size + 2_000 + noise_us;
             output = kalman.on_delta(&delta(33, variation_us, size), Signal::OverUse);
             let (size, variation) = (size as f64, variation_us as f64 / 1e3);
@@ -249,7 +257,7 @@ mod tests {
             }
             kalman.noise_variance()
         };
-        // Quiet: 50 ms² × 0.99^0.99 for 300 groups, and the least by then.
+        // Normal: 50 ms² × 0.99^0.99 for 300 groups, which reaches the minimum.
         assert!((1.0..5.0).contains(&learn(Signal::Normal)), "{}", learn(Signal::Normal));
         assert_eq!(learn(Signal::OverUse), 50.0);
         assert_eq!(learn(Signal::UnderUse), 50.0);
@@ -264,7 +272,7 @@ mod tests {
             }
             (0..30).map(|_| kalman.on_delta(&delta(33, -5_000, 0), signal).raw).last().unwrap()
         };
-        // Falling: over-use is contradicted, under-use is not. Noise is frozen in both.
+        // Falling: this contradicts over-use, but not under-use. The noise is frozen in both.
         assert!(
             turn(Signal::OverUse) < turn(Signal::UnderUse) - 0.1,
             "{} {}",

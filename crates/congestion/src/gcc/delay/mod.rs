@@ -1,18 +1,20 @@
-//! Does a queue grow? What Google Congestion Control reads from delays.
+//! Delay-based part of Google Congestion Control: detects whether a queue grows.
 //!
-//! Packets become groups, and two groups in a row a *delay variation*: how much longer the later one was on its way. A
-//! filter takes the trend out of the noise, and a detector compares it with a threshold that follows it.
+//! Packets are grouped. Two consecutive groups give a *delay variation*: the difference of their one-way
+//! delays. A filter separates the trend from the noise, and a detector compares the trend with an adaptive
+//! threshold.
 //!
 //! | part | module | source |
 //! |---|---|---|
-//! | packets to groups to differences | [`grouping`] | draft-ietf-rmcat-gcc-02 §5.1, §5.2; libwebrtc |
+//! | grouping of packets, and differences of groups | [`grouping`] | draft-ietf-rmcat-gcc-02 §5.1, §5.2; libwebrtc |
 //! | filter: least squares over a window | [`trend_line`] | libwebrtc |
 //! | filter: scalar Kalman | [`kalman`] | draft-ietf-rmcat-gcc-02 §5.3 |
 //! | filter: Kalman of slope and offset | [`kalman_two_state`] | libwebrtc, receive side |
 //! | threshold and signal | [`detector`] | draft-ietf-rmcat-gcc-02 §5.4; libwebrtc |
-//! | all of them, composed | [`estimator`] | |
+//! | all of them combined | [`estimator`] | |
 //!
-//! "libwebrtc" is its state of July 2026. Nothing here has a clock, and nothing allocates once its windows are full.
+//! "libwebrtc" is its state of July 2026. Nothing here reads a clock, and nothing allocates once the windows
+//! are full.
 
 pub mod detector;
 pub mod estimator;

@@ -1,8 +1,8 @@
-//! The trend as the slope of a line through smoothed delays.
+//! Estimates the trend as the slope of a line through smoothed delays.
 //!
-//! The delay variations are summed up, smoothed, and fitted against the time of arrival by least squares over the last
-//! groups. The slope is what the queue gains per time: with a bottleneck of capacity C that is sent more than it carries,
-//! (rate − C) / rate. Before the window is full it is zero.
+//! The delay variations are accumulated and smoothed. A line is fitted to them over arrival time by least
+//! squares, over the latest groups. The slope is the growth of the queue per time: (rate − C) / rate for a
+//! bottleneck of capacity C with a higher input rate. It is zero until the window is full.
 //!
 //! | here | libwebrtc, `trendline_estimator.cc` |
 //! |---|---|
@@ -11,8 +11,9 @@
 //! | [`gain`](TrendLineConfig::gain) | `kDefaultTrendlineThresholdGain` |
 //! | [`amplification`](TrendLineConfig::amplification) | `kMinNumDeltas` |
 //!
-//! Its two options that are off by default, to sort the window and to cap the slope, are not offered. Arrival times are
-//! taken to the nanosecond, not rounded to milliseconds: rounding alone can look like over-use.
+//! libwebrtc's two options that are off by default, to sort the window and to limit the slope, are not
+//! supported. Arrival times have nanosecond resolution and are not rounded to milliseconds: rounding alone
+//! can look like over-use.
 
 use giusto_units::PeerTimestamp;
 
@@ -21,16 +22,18 @@ use super::{
     grouping::GroupDelta,
 };
 
-/// How the line is fitted.
+/// Configuration of the fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrendLineConfig {
-    /// Groups that the line goes through, at least 2. Default 20 (libwebrtc, `trendline_estimator.h`).
+    /// Number of groups in the window, at least 2. Default 20 (libwebrtc, `trendline_estimator.h`).
     pub window: usize,
-    /// How much of the smoothed delay stays at each group, 0 to below 1. Default 0.9 (libwebrtc, `trendline_estimator.cc`).
+    /// Smoothing factor of the delay: the share of the previous value, 0 to below 1. Default 0.9 (libwebrtc,
+    /// `trendline_estimator.cc`).
     pub smoothing: f64,
-    /// The slope is multiplied by this, above 0, in milliseconds. Default 4 (libwebrtc, `trendline_estimator.cc`).
+    /// Factor on the slope, above 0, in milliseconds. Default 4 (libwebrtc, `trendline_estimator.cc`).
     pub gain: f64,
-    /// And by the number of groups seen, up to this one; `None`: by 1. Default 60 (libwebrtc, `trendline_estimator.cc`).
+    /// The slope is also multiplied by the number of groups processed, up to this number; `None`: by 1.
+    /// Default 60 (libwebrtc, `trendline_estimator.cc`).
     pub amplification: Option<u32>,
 }
 
@@ -40,21 +43,21 @@ impl Default for TrendLineConfig {
     }
 }
 
-/// A line through the smoothed delays of the last groups.
+/// A line through the smoothed delays of the latest groups.
 #[derive(Debug, Clone)]
 pub struct TrendLine {
     config: TrendLineConfig,
     accumulated_ms: f64,
     smoothed_ms: f64,
-    /// When the group was closed, and the smoothed delay then, in milliseconds.
+    /// Time at which the group was closed, and the smoothed delay at that time, in milliseconds.
     window: Vec<(PeerTimestamp, f64)>,
-    /// The same as counted from the oldest; kept for its memory.
+    /// The window relative to its oldest point. Kept to reuse the allocation.
     points: Vec<(f64, f64)>,
     output: FilterOutput,
 }
 
 impl TrendLine {
-    /// A line through nothing. A window below 2 counts as 2.
+    /// A filter without groups. A window below 2 counts as 2.
     pub fn new(config: TrendLineConfig) -> Self {
         let config = TrendLineConfig { window: config.window.max(2), ..config };
         Self {
@@ -67,7 +70,7 @@ impl TrendLine {
         }
     }
 
-    /// Takes one difference in.
+    /// Processes one delay variation.
     pub fn on_delta(&mut self, delta: &GroupDelta) -> FilterOutput {
         self.accumulated_ms += delta.variation().as_millis();
         let kept = self.config.smoothing;
@@ -85,9 +88,10 @@ impl TrendLine {
         self.output
     }
 
-    /// The slope of the full window by least squares; `None` where all arrived at one moment.
+    /// The slope of the full window by least squares; `None` if all groups arrived at the same time.
     fn slope(&mut self) -> Option<f64> {
-        // Times are counted from the oldest, so that equal ones are exactly equal and large ones keep their digits.
+        // Times are relative to the oldest, so that equal ones are exactly equal and large ones keep their
+        // precision.
         let &(origin, base) = self.window.first()?;
         let (mut sum_x, mut sum_y) = (0.0, 0.0);
         for (point, &(at, delay)) in self.points.iter_mut().zip(&self.window) {
@@ -134,8 +138,8 @@ mod tests {
         let full = line.on_delta(&delta(10_000, 9_000, 40_000));
         assert!((full.raw - 3.0 / 140.0).abs() < 1e-15, "{full:?}");
         assert!((full.trend_ms - 6.0 / 140.0).abs() < 1e-15, "{full:?}");
-        // The oldest leaves: delays 3, 2, 6 ms at 20, 40, 50 ms. Means 110/3 and 11/3; products 100/9 − 50/9 + 280/9 =
-        // 330/9, squares (2500 + 100 + 1600)/9 = 4200/9.
+        // The oldest point leaves: delays 3, 2, 6 ms at 20, 40, 50 ms. Means 110/3 and 11/3; products 100/9 −
+        // 50/9 + 280/9 = 330/9, squares (2500 + 100 + 1600)/9 = 4200/9.
         let next = line.on_delta(&delta(6_000, 10_000, 50_000));
         assert!((next.raw - 330.0 / 4200.0).abs() < 1e-14, "{next:?}");
     }
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_long_ramp_the_slope_is_the_overload_and_the_gain_sixty_times_four() {
+    fn on_a_long_ramp_the_slope_is_the_overload() {
         let mut line = TrendLine::new(TrendLineConfig::default());
         let mut output = FilterOutput::default();
         for group in 1..=300 {

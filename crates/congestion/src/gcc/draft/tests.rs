@@ -1,4 +1,4 @@
-//! How the controllers of the draft behave.
+//! Behaviour of the draft's controllers.
 
 use super::*;
 use crate::{
@@ -27,8 +27,8 @@ fn the_presets_differ_by_the_amplification_alone() {
 }
 
 #[test]
-fn without_loss_it_rises_by_five_percent_a_second() {
-    // The loss rule binds: ×1.05 a second, where the delay would permit ×1.08.
+fn without_loss_it_grows_by_5_percent_per_second() {
+    // The loss rule limits the rate: ×1.05 per second, where the delay-based rule would permit ×1.08.
     let outcome = run(amplified(), Scenario { seconds: 31, ..Scenario::default() });
     let ratio = outcome.target(30.0) / outcome.target(10.0);
     let expected = 1.05_f64.powi(20);
@@ -36,38 +36,38 @@ fn without_loss_it_rises_by_five_percent_a_second() {
 }
 
 #[test]
-fn with_the_amplification_it_fills_a_link_and_hardly_queues() {
+fn with_amplification_it_fills_a_link_with_little_queueing() {
     let outcome = run(amplified(), Scenario { limits: limits(2_000_000), ..Scenario::default() });
     assert!((2.4..=3.0).contains(&outcome.mbps(10.0, 60.0)), "{}", outcome.mbps(10.0, 60.0));
-    assert!(outcome.wait_p95(0.0, 60.0) < 100.0, "{}", outcome.wait_p95(0.0, 60.0));
+    assert!(outcome.queue_delay_p95(0.0, 60.0) < 100.0, "{}", outcome.queue_delay_p95(0.0, 60.0));
     assert_eq!(outcome.dropped, 0);
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Delay { signal: Signal::OverUse, .. })));
 }
 
 #[test]
-fn to_the_letter_it_is_blind_and_fills_the_queue() {
+fn as_published_it_fills_the_queue() {
     let outcome = run(published(), Scenario { limits: limits(2_000_000), ..Scenario::default() });
-    assert!(outcome.wait_p95(10.0, 60.0) > 200.0, "{}", outcome.wait_p95(10.0, 60.0));
+    assert!(outcome.queue_delay_p95(10.0, 60.0) > 200.0, "{}", outcome.queue_delay_p95(10.0, 60.0));
     assert!(outcome.dropped > 0);
 }
 
 #[test]
-fn random_loss_of_a_fifth_starves_it() {
-    // Above 10 % the rate falls with each report, whatever the cause: the draft §6.
+fn random_loss_of_20_percent_reduces_it_to_the_minimum() {
+    // Above 10 % loss the rate falls with each report, whatever the cause (draft §6).
     let outcome = run(amplified(), Scenario { loss: 0.2, ..Scenario::default() });
     assert!(outcome.target(59.0) < 0.05, "{}", outcome.target(59.0));
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Loss { .. })));
 }
 
 #[test]
-fn silence_lowers_the_rate_and_feedback_brings_it_back() {
+fn missing_feedback_reduces_the_rate_and_feedback_restores_it() {
     let link = |t| if (20.0..30.0).contains(&t) { 0.0 } else { 3.0 };
     let outcome = run(amplified(), Scenario { link, limits: limits(2_000_000), ..Scenario::default() });
     assert!(outcome.target(30.0) < 0.3 * outcome.target(20.0), "{}", outcome.target(30.0));
     assert!(outcome.has_cause(|cause| *cause == Cause::Silence));
     // Ten seconds of loss lower it further at first.
-    let (least, _) = outcome.targets(30.0, 40.0);
-    assert!(outcome.target(59.0) > 1.5 * least, "{least} {}", outcome.target(59.0));
+    let (min, _) = outcome.targets(30.0, 40.0);
+    assert!(outcome.target(59.0) > 1.5 * min, "{min} {}", outcome.target(59.0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! How the controller behaves.
+//! Behaviour of the controller.
 
 use giusto_pace::media::PacerConfig;
 use giusto_units::{DataSize, Ecn, PeerTimestamp};
@@ -29,7 +29,7 @@ fn ms(millis: u64) -> Timestamp {
 }
 
 #[test]
-fn the_defaults_are_valid_and_what_is_not_is_named() {
+fn defaults_are_valid_and_errors_name_the_constant() {
     assert_eq!(LibwebrtcConfig::default().validate(), Ok(()));
     assert_eq!(LibwebrtcConfig::within(Limits::default()).validate(), Ok(()));
     let error = |config: LibwebrtcConfig| Libwebrtc::new(config).unwrap_err().to_string();
@@ -47,7 +47,7 @@ fn unit() -> Libwebrtc {
 }
 
 #[test]
-fn it_begins_at_the_start_rate_with_two_probes() {
+fn it_starts_at_the_start_rate_with_two_probes() {
     // InitializeTargetRateOnFirstProcessInterval: 60 kbit/s of at most 300.
     let mut controller = unit();
     controller.on_timeout(ms(123_456), &QueueState::default());
@@ -58,7 +58,7 @@ fn it_begins_at_the_start_rate_with_two_probes() {
 }
 
 #[test]
-fn in_the_beginning_it_follows_the_receivers_estimate() {
+fn initially_it_follows_the_receivers_estimate() {
     // ReactsToChangedNetworkConditions
     let mut controller = unit();
     controller.on_timeout(ms(123), &QueueState::default());
@@ -72,7 +72,8 @@ fn in_the_beginning_it_follows_the_receivers_estimate() {
     }
 }
 
-/// Packets of 1000 bytes each 50 ms for 6 s, each so many milliseconds longer on its way than the one before.
+/// Sends packets of 1000 bytes every 50 ms for 6 s. The one-way delay grows by a constant number of
+/// milliseconds per packet.
 fn transmit(controller: &mut Libwebrtc, now: &mut u64, growth: u64) -> DataRate {
     let (mut delay, end) = (0, *now + 6000);
     while *now < end {
@@ -119,15 +120,15 @@ fn the_target_follows_the_link_as_published() {
 }
 
 #[test]
-fn it_swings_as_published() {
+fn the_target_oscillates_as_published() {
     // StableEstimateDoesNotVaryInSteadyState: drops by at least 15 %.
     let scenario = Scenario { link: |_| 0.5, delay: |_| 100.0, ..Scenario::default() };
-    let (least, greatest) = run(kind(), scenario).targets(30.0, 50.0);
-    assert!(least / greatest < 0.85 && least > 0.3 && greatest < 0.6, "{least} {greatest}");
+    let (min, max) = run(kind(), scenario).targets(30.0, 50.0);
+    assert!(min / max < 0.85 && min > 0.3 && max < 0.6, "{min} {max}");
 }
 
 #[test]
-fn a_tenth_of_loss_is_borne_as_published() {
+fn ten_percent_loss_is_tolerated_as_published() {
     // LossBasedControlDoesModestBackoffToHighLoss: above 100 kbit/s after 120 s of 10 % on 2 Mbit/s.
     let scenario = Scenario {
         link: |_| 2.0,
@@ -141,33 +142,33 @@ fn a_tenth_of_loss_is_borne_as_published() {
     assert!(target > 0.1 && target <= 1.5, "{target}");
 }
 
-// Closed loops on 3 Mbit/s, 50 ms of round trip, a queue of 300 ms.
+// Closed loops on 3 Mbit/s, RTT 50 ms, a queue of 300 ms.
 
 fn summary(outcome: &Outcome) -> String {
     format!(
         "{:.3} Mbit/s, {:.1} ms, dropped {:.4}",
         outcome.mbps(10.0, 60.0),
-        outcome.wait_p95(0.0, 60.0),
+        outcome.queue_delay_p95(0.0, 60.0),
         outcome.dropped_share()
     )
 }
 
 #[test]
-fn it_fills_a_link_within_five_seconds_and_queues_little() {
+fn it_fills_a_link_within_5_s_with_little_queueing() {
     let outcome = run(kind(), Scenario::default());
     assert!(outcome.reaches(0.0, 2.7).is_some_and(|at| at <= 4.0), "{:?}", outcome.reaches(0.0, 2.7));
     assert!((2.7..=3.0).contains(&outcome.mbps(10.0, 60.0)), "{}", summary(&outcome));
-    assert!(outcome.wait_p95(0.0, 60.0) < 100.0 && outcome.dropped == 0, "{}", summary(&outcome));
+    assert!(outcome.queue_delay_p95(0.0, 60.0) < 100.0 && outcome.dropped == 0, "{}", summary(&outcome));
     assert!(outcome.targets(0.0, 60.0).1 < 3.6, "{:?}", outcome.targets(0.0, 60.0));
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Probe { .. })));
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Delay { signal: Signal::OverUse, .. })));
 }
 
 #[test]
-fn bursts_of_40_ms_blind_the_detector() {
-    // Why [`Algorithm::pacer`] has them not.
+fn bursts_of_40_ms_delay_the_detector() {
+    // The reason why [`Algorithm::pacer`] does not use bursts.
     let outcome = run_paced(kind(), PacerConfig::libwebrtc(), Scenario::default());
-    assert!(outcome.wait_p95(0.0, 60.0) > 120.0, "{}", summary(&outcome));
+    assert!(outcome.queue_delay_p95(0.0, 60.0) > 120.0, "{}", summary(&outcome));
 }
 
 #[test]
@@ -176,15 +177,15 @@ fn a_start_at_four_times_the_link_loses_little() {
     let outcome = run(kind(), scenario);
     assert!(outcome.dropped_share() < 0.01, "{}", outcome.dropped_share());
     assert!((2.4..=3.0).contains(&outcome.mbps(5.0, 30.0)), "{}", outcome.mbps(5.0, 30.0));
-    assert!(outcome.wait_p95(5.0, 30.0) < 120.0, "{}", outcome.wait_p95(5.0, 30.0));
+    assert!(outcome.queue_delay_p95(5.0, 30.0) < 120.0, "{}", outcome.queue_delay_p95(5.0, 30.0));
 }
 
 #[test]
-fn a_step_to_five_times_the_link_is_found_in_25_s() {
+fn a_fivefold_link_rate_is_reached_in_25_s() {
     let link = |t| if t < 30.0 { 0.6 } else { 3.0 };
     let outcome = run(kind(), Scenario { link, seconds: 70, ..Scenario::default() });
     let reached = outcome.reaches(30.0, 2.7);
-    // By 8 % a second alone, from 0.6 to 2.7, it takes 19.5 s.
+    // With growth of 8 % per second alone, from 0.6 to 2.7 Mbit/s takes 19.5 s.
     assert!(reached.is_some_and(|at| at > 49.0 && at <= 55.0), "{reached:?}");
 }
 
@@ -192,21 +193,21 @@ fn a_step_to_five_times_the_link_is_found_in_25_s() {
 fn a_fall_to_a_fifth_of_the_link_is_followed() {
     let link = |t| if t < 30.0 { 3.0 } else { 0.6 };
     let outcome = run(kind(), Scenario { link, ..Scenario::default() });
-    let (least, greatest) = outcome.targets(35.0, 60.0);
-    assert!(least > 0.3 && greatest < 0.72, "{least} {greatest}");
+    let (min, max) = outcome.targets(35.0, 60.0);
+    assert!(min > 0.3 && max < 0.72, "{min} {max}");
     assert!(outcome.dropped_share() < 0.03, "{}", outcome.dropped_share());
     assert!(outcome.mbps(35.0, 60.0) > 0.48, "{}", outcome.mbps(35.0, 60.0));
 }
 
 #[test]
-fn five_percent_of_random_loss_leave_four_fifths_and_a_fifth_of_loss_a_tenth() {
+fn random_loss_reduces_the_rate_as_expected() {
     for seed in 1..=6 {
         let scenario = |loss| Scenario { loss, seed, seconds: 120, ..Scenario::default() };
         let few = run(kind(), scenario(0.05)).mbps(10.0, 120.0);
         assert!((2.4..2.86).contains(&few), "{few} Mbit/s at 5 %, seed {seed}");
         let many = run(kind(), scenario(0.2));
         let (all, late) = (many.mbps(0.0, 120.0), many.mbps(60.0, 120.0));
-        // 200 kbit/s over (0.2 - 0.05), of which 0.8 arrive, are 1.07 Mbit/s.
+        // 200 kbit/s over (0.2 - 0.05), of which 0.8 arrive, is 1.07 Mbit/s.
         assert!(
             (0.3..1.07).contains(&all) && (0.3..1.07).contains(&late),
             "{all}, {late} Mbit/s at 20 %, seed {seed}"
@@ -216,8 +217,8 @@ fn five_percent_of_random_loss_leave_four_fifths_and_a_fifth_of_loss_a_tenth() {
 }
 
 #[test]
-fn libwebrtcs_own_loss_model_starves_at_a_fifth_of_loss() {
-    // Why two of its constants are not its own.
+fn libwebrtcs_loss_model_fails_at_20_percent_loss() {
+    // The reason why `+giusto` changes two of the constants.
     let scenario = Scenario { loss: 0.2, ..Scenario::default() };
     let controller = Libwebrtc::new(LibwebrtcConfig::within(scenario.limits)).unwrap();
     let late = run_with(Box::new(controller), kind(), scenario).mbps(40.0, 60.0);
@@ -225,12 +226,12 @@ fn libwebrtcs_own_loss_model_starves_at_a_fifth_of_loss() {
 }
 
 #[test]
-fn silence_lowers_the_rate_step_by_step_and_feedback_brings_it_back() {
+fn missing_feedback_reduces_the_rate_stepwise() {
     let link = |t| if (20.0..30.0).contains(&t) { 0.0 } else { 3.0 };
     let outcome = run(kind(), Scenario { link, ..Scenario::default() });
     let before = outcome.target(20.0);
     assert!((outcome.target(22.9) - before).abs() < 0.05 * before);
-    // From 23 s on a step each second: seven or eight by 30 s.
+    // From 23 s on one step per second: seven or eight by 30 s.
     let left = outcome.target(30.0) / before;
     assert!(left < 0.8_f64.powi(6) && left > 0.8_f64.powi(9), "{left}");
     assert!(outcome.has_cause(|cause| *cause == Cause::Silence));
@@ -240,9 +241,9 @@ fn silence_lowers_the_rate_step_by_step_and_feedback_brings_it_back() {
 }
 
 #[test]
-fn a_source_with_little_to_send_does_not_inflate_the_target_without_end() {
+fn the_target_is_bounded_when_application_limited() {
     let outcome = run(kind(), Scenario { media: DataRate::from_bps(400_000), ..Scenario::default() });
-    // The initial probes find the link; nothing may go beyond half again what is sent but they.
+    // The initial probes measure the link; otherwise the target may not exceed 1.5 times the sent rate.
     assert!(outcome.targets(1.0, 60.0).1 < 3.6, "{:?}", outcome.targets(1.0, 60.0));
     assert!(outcome.targets(30.0, 60.0).0 > 0.4, "{:?}", outcome.targets(30.0, 60.0));
 }
@@ -267,13 +268,14 @@ fn reports_alone_drive_the_threshold_rule() {
 }
 
 #[test]
-fn a_probe_that_was_forbidden_is_told() {
+fn a_suppressed_probe_is_reported() {
     let mut config = LibwebrtcConfig::giusto(limits(30, 300, 5000));
     config.probing.probe_while_limited = true;
     let mut controller = Libwebrtc::new(config).unwrap();
     controller.on_timeout(ms(0), &QueueState::default());
-    // Hardly anything is sent, for long enough to be limited by the application, and the last of it takes ever longer.
-    let mut told = false;
+    // Almost nothing is sent, for long enough to count as application-limited. The delay of the last packets
+    // keeps growing.
+    let mut suppressed = false;
     for i in 0..400_u64 {
         let now = ms(i * 50 + 100 * i.saturating_sub(100));
         let size = DataSize::from_bytes(100);
@@ -286,22 +288,22 @@ fn a_probe_that_was_forbidden_is_told() {
         let decision = controller.decision();
         if decision.cause == Cause::ProbeSuppressed {
             assert_eq!(decision.from, decision.to);
-            told = true;
+            suppressed = true;
         }
     }
-    assert!(told);
+    assert!(suppressed);
 }
 
 #[test]
-fn padding_is_wanted_only_while_losses_let_the_rate_rise() {
+fn padding_is_requested_only_while_the_rate_rises_after_loss() {
     let scenario = Scenario { loss: 0.1, ..Scenario::default() };
     let outcome = run(kind(), scenario);
-    assert!(outcome.padded > 0.5 && outcome.padded < 50.0, "{} s", outcome.padded);
-    assert!(run(kind(), Scenario::default()).padded < 5.0);
+    assert!(outcome.padding_seconds > 0.5 && outcome.padding_seconds < 50.0, "{} s", outcome.padding_seconds);
+    assert!(run(kind(), Scenario::default()).padding_seconds < 5.0);
 }
 
 #[test]
-fn it_wants_to_begin_at_once_and_then_to_give_up_waiting_for_the_probes() {
+fn the_first_deadlines_are_the_start_and_the_probe_timeout() {
     let mut controller = Libwebrtc::new(LibwebrtcConfig::giusto(limits(30, 300, 5000))).unwrap();
     assert_eq!(controller.next_timeout(), Some(Timestamp::ZERO));
     controller.on_timeout(ms(100), &QueueState::default());

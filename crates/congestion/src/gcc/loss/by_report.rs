@@ -1,11 +1,12 @@
-//! A threshold rule on the share of packets that was lost.
+//! Loss-based rate by thresholds on the loss ratio of receiver reports.
 //!
-//! Little loss: more. Some loss: the same. Much loss: less, by half of the share that was lost.
+//! Below the low threshold the rate grows. Between the thresholds it is held. Above the high threshold it is
+//! reduced by half of the loss ratio.
 //!
 //! | preset | source | raises | lowers |
 //! |---|---|---|---|
-//! | [`ReportConfig::draft`] | the draft §6 | ×1.05 a report | once a report |
-//! | [`ReportConfig::libwebrtc`] | `send_side_bandwidth_estimation.cc`, what is used when no packet feedback comes | to 1.08 times the least of the last second, + 1 kbit/s | once a report and per 300 ms + round trip |
+//! | [`ReportConfig::draft`] | the draft §6 | ×1.05 per report | once per report |
+//! | [`ReportConfig::libwebrtc`] | `send_side_bandwidth_estimation.cc`, used without packet feedback | to 1.08 times the minimum of the last second, + 1 kbit/s | once per report and per 300 ms + RTT |
 
 use std::collections::VecDeque;
 
@@ -14,24 +15,24 @@ use giusto_units::{DataRate, TimeDelta, Timestamp};
 use crate::gcc::arithmetic::{UNLIMITED, scaled, sum};
 use crate::{feedback::LossReport, target::Cause};
 
-/// How a rate grows while little is lost.
+/// How the rate grows while loss is low.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Increase {
-    /// Times `factor` with each report, and `plus` on top (the draft §6: 1.05, and nothing).
+    /// Multiplied by `factor` with each report, plus `plus` (draft §6: 1.05 and 0).
     PerReport {
         /// Above 1.
         factor: f64,
-        /// So that a very low rate is not stuck.
+        /// Constant increase, so that a very low rate can grow.
         plus: DataRate,
     },
-    /// To `factor` times the least rate within the last `window`, and `plus` on top, whenever asked
-    /// (libwebrtc: 1.08, 1 s, 1 kbit/s). However often it is asked, a constant past gives the same answer.
-    OfRecentLeast {
+    /// `factor` times the minimum rate of the last `window`, plus `plus`, whenever called (libwebrtc: 1.08, 1
+    /// s, 1 kbit/s). Several calls with the same history give the same result.
+    OfRecentMin {
         /// Above 1.
         factor: f64,
-        /// How far back the least is looked for.
+        /// Window over which the minimum is taken.
         window: TimeDelta,
-        /// So that a very low rate is not stuck.
+        /// Constant increase, so that a very low rate can grow.
         plus: DataRate,
     },
 }
@@ -39,38 +40,40 @@ pub enum Increase {
 /// The constants of [`ByReport`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReportConfig {
-    /// Up to this share the rate grows: 0 to 1. Both sources: 0.02.
+    /// Loss ratio up to which the rate grows: 0 to 1. Both sources: 0.02.
     pub low_loss: f64,
-    /// Whether a share of exactly `low_loss` lets it grow. The draft says "less than 2%": `false`. libwebrtc: `true`.
+    /// Whether the rate grows at a loss ratio of exactly `low_loss`. The draft says "less than 2%": `false`.
+    /// libwebrtc: `true`.
     pub low_loss_inclusive: bool,
-    /// Above this share the rate falls: 0 to 1. Both sources: 0.1.
+    /// Loss ratio above which the rate falls: 0 to 1. Both sources: 0.1.
     pub high_loss: f64,
-    /// How it grows.
+    /// How the rate grows.
     pub increase: Increase,
-    /// What part of the lost share is taken off, 0 to 1: the rate becomes `rate * (1 - decrease * loss)`. Both sources: 0.5.
+    /// Strength of a decrease, 0 to 1: the rate becomes `rate * (1 - decrease * loss)`. Both sources: 0.5.
     pub decrease: f64,
-    /// The least time between two falls, apart from the round trip. The draft has none; libwebrtc: 300 ms.
+    /// Minimum time between two decreases, without the RTT. The draft has none; libwebrtc: 300 ms.
     pub decrease_interval: TimeDelta,
-    /// Whether the round trip is added to `decrease_interval`. The draft: `false`; libwebrtc: `true`.
+    /// Whether the RTT is added to `decrease_interval`. The draft: `false`; libwebrtc: `true`.
     pub decrease_waits_round_trip: bool,
-    /// Reports are gathered until they tell of at least so many packets. The draft has no such bound (1); libwebrtc: 20.
-    pub least_packets: u64,
-    /// The share is rounded down to multiples of one over this, and is less than 1; `None`: it is exact. libwebrtc: 256, as
-    /// receiver reports have it (RFC 3550 §6.4.1).
+    /// Minimum number of packets: reports are accumulated until they cover this many. The draft has no
+    /// minimum (1); libwebrtc: 20.
+    pub min_packets: u64,
+    /// Number of steps of the loss ratio: it is rounded down to a multiple of one over this, and is less than
+    /// 1. `None`: it is exact. libwebrtc: 256, as in receiver reports (RFC 3550 §6.4.1).
     pub loss_steps: Option<u32>,
-    /// After so much time without a report the rate is left alone. libwebrtc: 6 s, 1.2 times the longest interval of reports
-    /// that it expects. The draft acts on reports only and needs none.
+    /// Time without a report after which the rate is no longer changed. libwebrtc: 6 s, 1.2 times the longest
+    /// report interval that it expects. The draft acts on reports only and needs none.
     pub report_valid: TimeDelta,
-    /// For so long after the first report, while nothing was lost, the rate follows the delay-based one up. The draft: none;
-    /// libwebrtc: 2 s.
+    /// Time after the first report during which, without loss, the rate follows the delay-based rate upwards.
+    /// The draft: none; libwebrtc: 2 s.
     pub start_phase: TimeDelta,
-    /// Whether the delay-based rate also caps what is remembered, rather than only what is used. The draft §6 takes the
-    /// lesser of two independent estimates: `false`, whereby a long time without loss lifts this one to its limit. libwebrtc:
-    /// `true`.
+    /// Whether the delay-based rate also limits the stored rate, rather than only the resulting target. The
+    /// draft (§6) takes the minimum of two independent estimates: `false`, so that this one rises to its
+    /// limit during a long time without loss. libwebrtc: `true`.
     pub capped_by_delay: bool,
-    /// The least rate. libwebrtc (`bwe_defines.h`): 5 kbit/s; the draft names none.
+    /// Minimum rate. libwebrtc (`bwe_defines.h`): 5 kbit/s; the draft specifies none.
     pub min: DataRate,
-    /// The greatest rate. libwebrtc: 1 Gbit/s; the draft names none.
+    /// Maximum rate. libwebrtc: 1 Gbit/s; the draft specifies none.
     pub max: DataRate,
 }
 
@@ -85,7 +88,7 @@ impl ReportConfig {
             decrease: 0.5,
             decrease_interval: TimeDelta::ZERO,
             decrease_waits_round_trip: false,
-            least_packets: 1,
+            min_packets: 1,
             loss_steps: None,
             report_valid: TimeDelta::MAX,
             start_phase: TimeDelta::ZERO,
@@ -99,14 +102,14 @@ impl ReportConfig {
     pub const fn libwebrtc() -> Self {
         Self {
             low_loss_inclusive: true,
-            increase: Increase::OfRecentLeast {
+            increase: Increase::OfRecentMin {
                 factor: 1.08,
                 window: TimeDelta::from_seconds(1),
                 plus: DataRate::from_bps(1_000),
             },
             decrease_interval: TimeDelta::from_millis(300),
             decrease_waits_round_trip: true,
-            least_packets: 20,
+            min_packets: 20,
             loss_steps: Some(256),
             report_valid: TimeDelta::from_seconds(6),
             start_phase: TimeDelta::from_seconds(2),
@@ -122,11 +125,11 @@ impl Default for ReportConfig {
     }
 }
 
-/// A rate leaves the window of the recent past so much early, so that a timer that is slightly early does not miss it.
-/// libwebrtc: 1 ms.
+/// A rate leaves the window of recent rates this much early, so that a timer that fires slightly early does
+/// not miss it. libwebrtc: 1 ms.
 const RESOLUTION: TimeDelta = TimeDelta::from_millis(1);
 
-/// The threshold rule.
+/// Loss-based rate control by thresholds.
 ///
 /// Calls in any order are safe; time that runs backwards counts as no time.
 #[derive(Debug, Clone)]
@@ -135,7 +138,7 @@ pub struct ByReport {
     rate: DataRate,
     delay_based: Option<DataRate>,
     round_trip: TimeDelta,
-    /// The latest moment that was told.
+    /// The latest time passed in.
     now: Timestamp,
     loss: f64,
     gathered_expected: u64,
@@ -143,17 +146,17 @@ pub struct ByReport {
     first_report: Option<Timestamp>,
     last_loss: Option<Timestamp>,
     last_decrease: Option<Timestamp>,
-    /// A report has come that the rate has not fallen for yet.
+    /// Whether a report has arrived since the last decrease.
     may_decrease: bool,
-    /// A report has come that the rate has not grown for yet.
+    /// Whether a report has arrived since the last increase.
     may_increase: bool,
-    /// Rates and when they were held, both rising from front to back: its front is the least of the window.
+    /// Rates and their times, both increasing from front to back: the front is the minimum of the window.
     recent: VecDeque<(Timestamp, DataRate)>,
     cause: Option<Cause>,
 }
 
 impl ByReport {
-    /// Begins at `rate`, within the limits of `config`.
+    /// Starts at `rate`, within the limits of `config`.
     pub fn new(config: ReportConfig, rate: DataRate) -> Self {
         let mut this = Self {
             config,
@@ -182,22 +185,22 @@ impl ByReport {
         self.move_to(self.rate);
     }
 
-    /// What losses allow.
+    /// The loss-based rate.
     pub fn rate(&self) -> DataRate {
         self.rate
     }
 
-    /// The share of packets that was lost by the latest report, as the rule sees it: 0 to 1.
+    /// The loss ratio of the latest report, as the rule uses it: 0 to 1.
     pub fn loss_ratio(&self) -> f64 {
         self.loss
     }
 
-    /// Why the rate is what it is, once a report has moved it.
+    /// The cause of the current rate, once a report has changed it.
     pub fn cause(&self) -> Option<Cause> {
         self.cause
     }
 
-    /// The receiver says what it lost.
+    /// Handles a loss report of the receiver.
     pub fn on_report(&mut self, now: Timestamp, report: &LossReport, round_trip: Option<TimeDelta>) {
         let now = self.advance(now);
         self.first_report.get_or_insert(now);
@@ -207,11 +210,12 @@ impl ByReport {
         if report.expected_packets == 0 {
             return;
         }
-        // Whole packets again, for the ratio of two whole numbers is seldom exact. Not-a-number is no loss.
+        // A whole number of packets again: the ratio of two whole numbers is seldom exact. NaN counts as no
+        // loss.
         let lost = (report.ratio.clamp(-1.0, 1.0) * report.expected_packets as f64).round();
         self.gathered_lost += if lost.is_nan() { 0.0 } else { lost };
         self.gathered_expected = self.gathered_expected.saturating_add(report.expected_packets);
-        if self.gathered_expected < self.config.least_packets {
+        if self.gathered_expected < self.config.min_packets {
             return;
         }
         self.loss = self.share(self.gathered_lost.max(0.0), self.gathered_expected);
@@ -223,14 +227,14 @@ impl ByReport {
         self.on_time(now);
     }
 
-    /// What the delay allows has changed; `None`: it allows anything.
+    /// Handles a new delay-based rate; `None`: no limit.
     pub fn on_delay_based(&mut self, now: Timestamp, rate: Option<DataRate>) {
         self.advance(now);
         self.delay_based = rate;
         self.move_to(self.rate);
     }
 
-    /// Somebody else has set the rate, and the past no longer matters.
+    /// Sets the rate externally and discards the history.
     pub fn set_rate(&mut self, now: Timestamp, rate: DataRate) {
         self.advance(now);
         self.delay_based = None;
@@ -238,7 +242,8 @@ impl ByReport {
         self.recent.clear();
     }
 
-    /// Time has passed. libwebrtc asks every 25 ms; the draft's rule never moves without a report.
+    /// Handles the passing of time. libwebrtc calls it every 25 ms; the draft's rule changes the rate only
+    /// with a report.
     pub fn on_time(&mut self, now: Timestamp) {
         let now = self.advance(now);
         if self.follows_delay(now) {
@@ -262,7 +267,7 @@ impl ByReport {
         }
     }
 
-    /// The later of `now` and what was told before.
+    /// The later of `now` and the latest time passed in before.
     fn advance(&mut self, now: Timestamp) -> Timestamp {
         self.now = self.now.max(now);
         self.now
@@ -276,7 +281,8 @@ impl ByReport {
         }
     }
 
-    /// In the beginning, while nothing is lost, the delay-based rate is believed. Says whether that moved the rate.
+    /// At the start, while there is no loss, the rate follows the delay-based rate. Returns whether that
+    /// changed the rate.
     fn follows_delay(&mut self, now: Timestamp) -> bool {
         let starting =
             self.first_report.is_none_or(|first| now.saturating_since(first) < self.config.start_phase);
@@ -290,9 +296,9 @@ impl ByReport {
         true
     }
 
-    /// Keeps what is needed to name the least rate of the window.
+    /// Stores what is needed for the minimum rate of the window.
     fn remember(&mut self, now: Timestamp) {
-        let Increase::OfRecentLeast { window, .. } = self.config.increase else { return };
+        let Increase::OfRecentMin { window, .. } = self.config.increase else { return };
         let expired = |&(held, _): &(Timestamp, DataRate)| now.saturating_since(held) + RESOLUTION > window;
         while self.recent.front().is_some_and(expired) {
             self.recent.pop_front();
@@ -311,11 +317,11 @@ impl ByReport {
                 }
                 sum(scaled(self.rate, factor), plus)
             }
-            Increase::OfRecentLeast { factor, plus, .. } => {
-                let least = self.recent.front().map_or(self.rate, |&(_, rate)| rate);
-                // What followed the delay-based rate up may be above that. libwebrtc then falls, to follow up again with the next
-                // look.
-                sum(scaled(least, factor), plus).max(self.rate)
+            Increase::OfRecentMin { factor, plus, .. } => {
+                let min = self.recent.front().map_or(self.rate, |&(_, rate)| rate);
+                // A rate that followed the delay-based rate may be above that. libwebrtc then reduces it and
+                // raises it again with the next call.
+                sum(scaled(min, factor), plus).max(self.rate)
             }
         };
         self.move_to(to);
@@ -363,7 +369,7 @@ mod tests {
 
     #[test]
     fn the_draft_moves_once_a_report_as_its_section_6_says() {
-        // Lost of 1000, and the rate thereafter, by hand from 1 Mbit/s.
+        // Lost packets of 1000, and the resulting rate, calculated by hand from 1 Mbit/s.
         let steps = [
             (19.0, 1_050_000),  // below 2 %
             (20.0, 1_050_000),  // 2 %: no longer less than 2 %
@@ -401,7 +407,7 @@ mod tests {
 
     /// The same file, `InitialDelayBasedBweWithProbing` and `FractionLossIsNotOverflowed`.
     #[test]
-    fn the_delay_is_believed_for_two_seconds() {
+    fn the_delay_based_rate_is_followed_for_two_seconds() {
         let config = ReportConfig { min: kbps(100), max: kbps(1500), ..ReportConfig::libwebrtc() };
         let mut rule = ByReport::new(config, kbps(200));
         rule.on_report(at(0), &report(0.0, 1), Some(TimeDelta::from_millis(50)));
@@ -417,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn libwebrtc_grows_by_eight_percent_of_the_least_of_a_second_however_often_it_is_asked() {
+    fn libwebrtc_growth_does_not_depend_on_the_update_interval() {
         let config = ReportConfig { start_phase: TimeDelta::ZERO, ..ReportConfig::libwebrtc() };
         let mut rule = ByReport::new(config, kbps(100));
         for millis in (0..1000).step_by(25) {
@@ -426,13 +432,13 @@ mod tests {
         }
         rule.on_time(at(1000));
         assert_eq!(rule.rate().as_bps(), 118_720); // 109 × 1.08 + 1
-        // Six seconds without a report: nothing any more.
+        // Six seconds without a report: no change any more.
         rule.on_time(at(6975));
         assert_eq!(rule.rate().as_bps(), 118_720);
     }
 
     #[test]
-    fn few_packets_are_gathered_first_and_falls_keep_their_distance() {
+    fn few_packets_are_accumulated_and_decreases_have_an_interval() {
         let mut rule = ByReport::new(ReportConfig::libwebrtc(), kbps(1000));
         let round_trip = Some(TimeDelta::from_millis(100));
         rule.on_report(at(0), &report(19.0, 19), round_trip);
@@ -466,7 +472,8 @@ mod tests {
                 prop_assert!((kbps(50)..=kbps(5000)).contains(&rule.rate()));
                 prop_assert!((0.0..=1.0).contains(&rule.loss_ratio()));
                 if call < 2 && !libwebrtc {
-                    // One report at worst halves it. (libwebrtc's growth begins from a past that may have been lower.)
+                    // One report at worst halves the rate. (libwebrtc's growth starts from the window's
+                    // minimum, which may be lower.)
                     prop_assert!(rule.rate().as_bps() >= before.as_bps() / 2);
                 }
             }

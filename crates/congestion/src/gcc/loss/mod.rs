@@ -1,18 +1,19 @@
-//! What do losses allow?
+//! Loss-based part of Google Congestion Control.
 //!
-//! Two answers, neither of which knows of the other or of the delay controller, except that each is told what the delay allows:
+//! Two algorithms that do not depend on each other or on the delay controller, except that each receives the
+//! delay-based rate:
 //!
-//! | part | module | hears |
+//! | part | module | input |
 //! |---|---|---|
-//! | a threshold rule, one step a report | [`by_report`] | the share of packets that was lost |
-//! | a model of the path, fitted to what became of each packet | [`model`] | every packet |
+//! | a threshold rule, one step per report | [`by_report`] | the loss ratio |
+//! | a model of the path, fitted to the fate of each packet | [`model`] | every packet |
 //!
 //! # Sources
 //!
 //! - "the draft": Holmer, Lundin, Carlucci, De Cicco and Mascolo, "A Google Congestion Control Algorithm for Real-Time
 //!   Communication", draft-ietf-rmcat-gcc-02, July 2016.
-//! - "libwebrtc": its `modules/congestion_controller/goog_cc` in July 2026 (signalapp/webrtc at `bd635df`), by file name.
-//!   What it does is told here in our own words; where we differ, it is said.
+//! - "libwebrtc": its `modules/congestion_controller/goog_cc` in July 2026 (signalapp/webrtc at `bd635df`),
+//!   cited by file name. The text is our own description; differences are stated.
 
 pub mod by_report;
 pub mod model;

@@ -1,4 +1,4 @@
-//! What rate does the delay permit?
+//! The delay-based rate.
 
 mod config;
 #[cfg(test)]
@@ -12,43 +12,44 @@ use super::{capacity::Capacity, convergence::Convergence};
 use crate::gcc::arithmetic::Forward;
 use crate::target::{Cause, Decision, Signal};
 
-/// What the detector of over-use says.
+/// Result of the over-use detector.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DelayReading {
-    /// Its verdict.
+    /// The signal.
     pub signal: Signal,
-    /// The trend of the delay, in milliseconds as the detector scales them.
+    /// The delay trend, in the detector's scaled milliseconds.
     pub trend_ms: f64,
-    /// The threshold that it was held against, in the same.
+    /// The threshold with which it was compared, in the same unit.
     pub threshold_ms: f64,
 }
 
-/// What is known when the rate is looked at again.
+/// Input of a rate update.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Observation {
-    /// What the delay says.
+    /// The result of the delay detector.
     pub delay: DelayReading,
-    /// What arrives, if it is known.
+    /// The received rate, if known.
     pub acknowledged: Option<DataRate>,
-    /// What a probe has just measured.
+    /// The result of a probe that has just completed.
     pub probe: Option<DataRate>,
-    /// Whether the sender is limited by its application.
+    /// Whether the sender is application-limited.
     pub application_limited: bool,
 }
 
-/// What the rate control is about.
+/// State of the rate control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Waiting for queues to drain.
+    /// Hold the rate until queues have drained.
     Hold,
-    /// Looking for more.
+    /// Increase the rate.
     Increase,
-    /// Giving way.
+    /// Decrease the rate.
     Decrease,
 }
 
-/// The rate that the delay permits: up by a share or by a step while the delay is normal, down to a share of what arrives when it
-/// grows (draft-ietf-rmcat-gcc-02 §5.5, and as libwebrtc has since changed it: see [`AimdConfig`]).
+/// The delay-based rate. It increases multiplicatively or additively while the delay is normal, and is set to
+/// a share of the received rate on over-use (draft-ietf-rmcat-gcc-02 §5.5, with libwebrtc's later changes:
+/// see [`AimdConfig`]).
 ///
 /// | signal \ state | hold | increase | decrease |
 /// |---|---|---|---|
@@ -56,9 +57,9 @@ pub enum State {
 /// | normal | increase | | hold |
 /// | under-use | | hold | hold |
 ///
-/// The draft begins in increase, libwebrtc in hold. Symbols of the draft: A is [`rate`](Self::rate), R is
-/// [`acknowledged`](Observation::acknowledged), β is [`decrease`](AimdConfig::decrease), η the multiplicative increase, α the
-/// share of a packet.
+/// The draft starts in increase, libwebrtc in hold. Symbols of the draft: A is [`rate`](Self::rate), R is
+/// [`acknowledged`](Observation::acknowledged), β is [`decrease`](AimdConfig::decrease), η the multiplicative
+/// increase, α the share of a packet.
 ///
 /// # Example
 ///
@@ -81,13 +82,14 @@ pub struct Aimd {
     state: State,
     past: Past,
     round_trip: TimeDelta,
-    /// What arrived when it was last known, in bit/s; at first, as if all did, so that the ceiling holds from the beginning.
+    /// The latest known received rate, in bit/s. Initially the start rate, so that the ceiling applies from
+    /// the beginning.
     acknowledged: f64,
-    /// When the rate was last moved, or begun to be moved.
+    /// Time of the last change of the rate, or of the start of the current increase.
     changed: Option<Timestamp>,
 }
 
-/// What is remembered of former decreases.
+/// What is stored about earlier decreases.
 #[derive(Debug, Clone)]
 enum Past {
     Convergence(Convergence),
@@ -95,7 +97,7 @@ enum Past {
 }
 
 impl Aimd {
-    /// Beginning at `start`, or at the limit next to it.
+    /// Starts at `start`, or at the nearest limit.
     pub fn new(config: AimdConfig, start: DataRate) -> Self {
         let (past, state) = match config.near {
             Near::Convergence(config) => (Past::Convergence(Convergence::new(config)), State::Increase),
@@ -114,12 +116,12 @@ impl Aimd {
         }
     }
 
-    /// The round trip is `round_trip` now. A negative one is none at all.
+    /// Sets the RTT. A negative value is ignored.
     pub fn on_round_trip(&mut self, round_trip: TimeDelta) {
         self.round_trip = round_trip.max(TimeDelta::ZERO);
     }
 
-    /// Sets the rate from outside, as when another controller or a new route has decided.
+    /// Sets the rate externally, for example after a route change or a decision of another controller.
     pub fn set_rate(&mut self, now: Timestamp, rate: DataRate) {
         self.changed = Some(self.clock.clamp(now));
         self.rate = within(&self.config, rate.as_bps() as f64);
@@ -131,7 +133,8 @@ impl Aimd {
         self.rate = within(&self.config, self.rate);
     }
 
-    /// Looks at the rate again. The decision is made in any case: where it leaves the rate as it was, its cause says what held it.
+    /// Updates the rate. There is a decision in any case. If the rate does not change, its cause states what
+    /// prevented the change.
     pub fn update(&mut self, now: Timestamp, seen: &Observation) -> Decision {
         let now = self.clock.clamp(now);
         let from = self.rate();
@@ -164,22 +167,22 @@ impl Aimd {
         };
         let rate = if rate.is_finite() { rate } else { self.rate };
         self.rate = within(&self.config, rate);
-        // Half a bit: the limits are whole, rates are not.
+        // Half a bit: limits are whole numbers, rates are not.
         let limited = (self.rate - rate).abs() > 0.5;
         Decision { at: now, from, to: self.rate(), cause: if limited { Cause::Limit } else { cause } }
     }
 
-    /// The rate that the delay permits.
+    /// The delay-based rate.
     pub fn rate(&self) -> DataRate {
         DataRate::from_bps(self.rate.round() as u64)
     }
 
-    /// What the rate control is about.
+    /// The state of the rate control.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Where the path was full before, if that is known.
+    /// The estimated capacity, if known.
     pub fn capacity(&self) -> Option<DataRate> {
         match &self.past {
             Past::Convergence(convergence) => convergence.mean(),
@@ -187,15 +190,15 @@ impl Aimd {
         }
     }
 
-    /// What a second of additive increases adds at this rate, in bit/s: a share of a packet in each response time.
+    /// Additive increase per second at this rate, in bit/s: a share of a packet per response time.
     ///
-    /// What the least step of an update may add to it is left out.
+    /// The minimum increase per update is not included.
     pub fn additive_slope_bps(&self) -> f64 {
         let slope = self.config.packet_share * self.packet_bits() / self.response_seconds();
         slope.max(self.config.min_slope.as_bps() as f64)
     }
 
-    /// The packet that a source at this rate usually sends: a picture, cut into as few packets as will hold it.
+    /// Size of a typical packet at this rate: a frame, divided into the minimum number of packets.
     fn packet_bits(&self) -> f64 {
         let frame = self.rate / self.config.frame_rate;
         frame / (frame / self.config.packet_size.as_bits() as f64).ceil().max(1.0)
@@ -206,12 +209,12 @@ impl Aimd {
     }
 
     fn may_decrease(&self, now: Timestamp, acknowledged: Option<f64>) -> bool {
-        let (Some((least, most)), Some(changed)) = (self.config.again, self.changed) else { return true };
-        now - changed >= self.round_trip.min(most).max(least)
+        let (Some((min, max)), Some(changed)) = (self.config.again, self.changed) else { return true };
+        now - changed >= self.round_trip.min(max).max(min)
             || acknowledged.is_some_and(|rate| rate < self.config.again_below * self.rate)
     }
 
-    /// Where a probe sends the rate: to its result, but not far below what arrives anyway.
+    /// Rate after a probe: its result, but not far below the received rate.
     fn probed(&self, probe: DataRate, acknowledged: Option<f64>) -> f64 {
         let floor = acknowledged.map_or(0.0, |rate| (rate * self.config.probe_floor).min(self.rate));
         (probe.as_bps() as f64).max(floor)
@@ -221,7 +224,8 @@ impl Aimd {
         self.state = match (signal, self.state) {
             (Signal::OverUse, _) => State::Decrease,
             (Signal::Normal, State::Hold) => {
-                // libwebrtc counts from here; the draft from the last update, which a hold is too.
+                // libwebrtc counts from here. The draft counts from the last update, which may also be a
+                // hold.
                 if self.config.decrease_once {
                     self.changed = Some(now);
                 }
@@ -237,7 +241,7 @@ impl Aimd {
 
     fn increase(&mut self, now: Timestamp, application_limited: bool, delay: Cause) -> (f64, Cause) {
         let near = self.is_near();
-        // The first update of all has nothing to count from: no time has passed.
+        // The first update has no start time: no time has passed.
         let elapsed = self.changed.replace(now).map_or(TimeDelta::ZERO, |changed| now - changed);
         if application_limited && !self.config.rise_while_limited {
             return (self.rate, Cause::ApplicationLimited);

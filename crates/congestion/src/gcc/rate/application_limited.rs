@@ -1,19 +1,20 @@
-//! Does the sender use what it may?
+//! Detects whether the sender uses its target rate.
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::gcc::arithmetic::{Forward, scaled};
 
-/// What is settable of [`ApplicationLimited`]. The defaults are libwebrtc's (`goog_cc/alr_detector.h`, `pacing/interval_budget.cc`).
+/// Configuration of [`ApplicationLimited`]. The defaults are libwebrtc's (`goog_cc/alr_detector.h`,
+/// `pacing/interval_budget.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ApplicationLimitedConfig {
-    /// The share of the estimate that fills the budget. Default 0.65.
+    /// Share of the estimate at which the budget fills. Default 0.65.
     pub share: f64,
-    /// For how long at that rate the budget saves up, or goes into debt. Default 500 ms.
+    /// Size of the budget, positive and negative, in time at that rate. Default 500 ms.
     pub window: TimeDelta,
-    /// Above this share of a full budget, the sender is limited by its application. Default 0.8.
+    /// Share of a full budget above which the sender is application-limited. Default 0.8.
     pub start: f64,
-    /// Below this share, it no longer is. Default 0.5.
+    /// Share below which it is no longer application-limited. Default 0.5.
     pub stop: f64,
 }
 
@@ -23,11 +24,13 @@ impl Default for ApplicationLimitedConfig {
     }
 }
 
-/// Tells whether the sender is limited by its application: it sends so much less than it may that nothing can be learned.
+/// Detects whether the sender is application-limited: it sends so much less than permitted that nothing can
+/// be learned.
 ///
-/// A budget fills at a share of the estimate and is spent by what is sent. It is judged when a packet leaves, so silence shows
-/// with the packet that ends it. The budget is kept in exact time: libwebrtc cuts each gap between two packets to whole
-/// milliseconds, by which a sender of more than 1000 packets a second never fills it.
+/// A budget fills at a share of the estimate and is used up by the packets sent. It is checked when a packet
+/// is sent, so a pause has an effect with the packet that ends it. The budget is computed in exact time.
+/// libwebrtc truncates each gap between two packets to whole milliseconds, so a sender of more than 1000
+/// packets per second never fills the budget.
 ///
 /// # Example
 ///
@@ -47,14 +50,14 @@ pub struct ApplicationLimited {
     config: ApplicationLimitedConfig,
     clock: Forward,
     target: DataRate,
-    /// Bytes; between minus and plus what a full budget holds.
+    /// In bytes; between minus and plus a full budget.
     budget: f64,
     last_sent: Option<Timestamp>,
     since: Option<Timestamp>,
 }
 
 impl ApplicationLimited {
-    /// Not limited, with no estimate yet.
+    /// Not application-limited, without an estimate.
     pub fn new(config: ApplicationLimitedConfig) -> Self {
         Self {
             config,
@@ -66,13 +69,13 @@ impl ApplicationLimited {
         }
     }
 
-    /// The sender may send at `estimate`.
+    /// Sets the estimate of the permitted rate.
     pub fn on_estimate(&mut self, estimate: DataRate) {
         self.target = scaled(estimate, self.config.share);
         self.add(0.0);
     }
 
-    /// A packet of `size` left. The answer is whether [`since`](Self::since) changed by it.
+    /// Handles a sent packet of `size`. Returns whether [`since`](Self::since) changed.
     pub fn on_sent(&mut self, now: Timestamp, size: DataSize) -> bool {
         let now = self.clock.clamp(now);
         let Some(last) = self.last_sent.replace(now) else { return false };
@@ -87,12 +90,12 @@ impl ApplicationLimited {
         true
     }
 
-    /// Since when the sender has been limited by its application; `None` while it is not.
+    /// Time since which the sender has been application-limited; `None` if it is not.
     pub fn since(&self) -> Option<Timestamp> {
         self.since
     }
 
-    /// How full the budget is, −1 to 1; zero before an estimate.
+    /// Level of the budget, −1 to 1; zero before an estimate.
     pub fn level(&self) -> f64 {
         let full = self.full();
         if full > 0.0 { self.budget / full } else { 0.0 }
@@ -119,7 +122,7 @@ mod tests {
 
     const ESTIMATE: u64 = 300_000;
 
-    /// Sends for a time at a percentage of the estimate of 300 kbit/s, a packet each 10 ms.
+    /// Sends for a given time at a percentage of the estimate of 300 kbit/s, a packet every 10 ms.
     struct Sender {
         limited: ApplicationLimited,
         now: Timestamp,
@@ -144,7 +147,7 @@ mod tests {
     // libwebrtc `goog_cc/alr_detector_unittest.cc`: AlrDetection, ShortSpike, BandwidthEstimateChanges, ParseAlrSpecificFieldTrial.
 
     #[test]
-    fn it_begins_at_little_use_and_ends_at_full_use() {
+    fn it_starts_at_low_and_ends_at_full_utilisation() {
         let mut sender = Sender::new(ApplicationLimitedConfig::default());
         assert!(!sender.send(1000, 90));
         assert!(sender.send(1500, 20));
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_falling_estimate_ends_it_only_by_what_is_sent_then() {
+    fn a_lower_estimate_ends_it_only_with_packets_sent_later() {
         let mut sender = Sender::new(ApplicationLimitedConfig::default());
         assert!(sender.send(1000, 20));
         sender.limited.on_estimate(DataRate::from_bps(ESTIMATE / 5));
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn other_levels_can_be_set() {
+    fn the_levels_are_configurable() {
         let config = ApplicationLimitedConfig { share: 0.9, start: 0.0, stop: -0.1, ..Default::default() };
         let mut sender = Sender::new(config);
         assert!(!sender.send(1000, 100));
@@ -177,8 +180,8 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_fills_in_the_time_that_arithmetic_says() {
-        // Nothing but a byte now and then: 0.8 of a full budget is 0.8 · 500 ms = 400 ms of filling.
+    fn the_budget_fills_in_the_calculated_time() {
+        // Only a byte now and then: 0.8 of a full budget takes 0.8 · 500 ms = 400 ms.
         let mut limited = ApplicationLimited::new(ApplicationLimitedConfig::default());
         limited.on_estimate(DataRate::from_bps(1_000_000_000));
         for ms in 0..=500 {
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn many_small_packets_fill_it_too() {
+    fn many_small_packets_also_fill_the_budget() {
         let mut limited = ApplicationLimited::new(ApplicationLimitedConfig::default());
         limited.on_estimate(DataRate::from_bps(100_000_000));
         (0..2000).for_each(|i| {
@@ -199,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_level_stays_within_one(steps in prop::collection::vec((0u64..10_000_000_000, 0u64..100_000, 0u64..1_000_000_000), 0..100)) {
+        fn the_level_stays_within_its_range(steps in prop::collection::vec((0u64..10_000_000_000, 0u64..100_000, 0u64..1_000_000_000), 0..100)) {
             let mut limited = ApplicationLimited::new(ApplicationLimitedConfig::default());
             for (at, size, estimate) in steps {
                 limited.on_sent(Timestamp::from_nanos(at), DataSize::from_bytes(size));

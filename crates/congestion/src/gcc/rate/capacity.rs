@@ -1,19 +1,20 @@
-//! Where was the path full? As libwebrtc remembers it.
+//! Estimate of the path's capacity, as in libwebrtc.
 
 use giusto_units::DataRate;
 
-/// What is settable of [`Capacity`]. The defaults are libwebrtc's (`goog_cc/link_capacity_estimator.cc`).
+/// Configuration of [`Capacity`]. The defaults are libwebrtc's (`goog_cc/link_capacity_estimator.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CapacityConfig {
-    /// The weight of what arrived at an over-use, 0 to 1. Default 0.05.
+    /// Weight of the received rate at over-use, 0 to 1. Default 0.05.
     pub over_use_weight: f64,
-    /// The weight of what a probe measured, 0 to 1. Default 0.5.
+    /// Weight of a probe result, 0 to 1. Default 0.5.
     pub probe_weight: f64,
-    /// The least variance over mean, in kbit/s. Default 0.4: a deviation of 14 kbit/s at 500 kbit/s. Also where it begins.
+    /// Minimum of variance over mean, in kbit/s. Default 0.4: a deviation of 14 kbit/s at 500 kbit/s. Also
+    /// the initial value.
     pub min_variance: f64,
-    /// The most variance over mean, in kbit/s. Default 2.5: a deviation of 35 kbit/s at 500 kbit/s.
+    /// Maximum of variance over mean, in kbit/s. Default 2.5: a deviation of 35 kbit/s at 500 kbit/s.
     pub max_variance: f64,
-    /// How many deviations around the mean still count as near. Default 3.
+    /// Distance from the mean that counts as near, in deviations. Default 3.
     pub deviations: f64,
 }
 
@@ -29,35 +30,35 @@ impl Default for CapacityConfig {
     }
 }
 
-/// A moving mean of what arrived when the path was over-used, and how far such samples lie from it.
+/// Moving mean of the received rate at over-use, and the variance of these samples.
 ///
-/// The variance is kept over the mean, so that the deviation grows with the root of the rate. A sample's error is taken against
-/// the mean *after* the sample, as libwebrtc does it.
+/// The variance is divided by the mean, so that the deviation grows with the square root of the rate. The
+/// error of a sample is its distance from the mean *after* the sample, as in libwebrtc.
 #[derive(Debug, Clone)]
 pub struct Capacity {
     config: CapacityConfig,
     mean_kbps: Option<f64>,
-    /// Variance over mean, in kbit/s. It outlives a [`reset`](Self::reset).
+    /// Variance over mean, in kbit/s. A [`reset`](Self::reset) does not change it.
     variance: f64,
 }
 
 impl Capacity {
-    /// Nothing known.
+    /// An estimator without samples.
     pub fn new(config: CapacityConfig) -> Self {
         Self { config, mean_kbps: None, variance: config.min_variance }
     }
 
-    /// `acknowledged` arrived when the path was over-used.
+    /// Adds the received rate at over-use.
     pub fn on_over_use(&mut self, acknowledged: DataRate) {
         self.add(acknowledged, self.config.over_use_weight);
     }
 
-    /// A probe measured `rate`.
+    /// Adds a probe result.
     pub fn on_probe(&mut self, rate: DataRate) {
         self.add(rate, self.config.probe_weight);
     }
 
-    /// Forgets the mean: what arrives lies too far from it.
+    /// Discards the mean: the received rate is too far from it.
     pub fn reset(&mut self) {
         self.mean_kbps = None;
     }
@@ -67,12 +68,12 @@ impl Capacity {
         self.mean_kbps.map(from_kbps)
     }
 
-    /// The rate below which a sample tells of another path; `None` while nothing is known.
+    /// Rate below which a sample belongs to a different path; `None` if there is no mean.
     pub fn lower(&self) -> Option<DataRate> {
         self.mean_kbps.map(|mean| from_kbps(mean - self.width(mean)))
     }
 
-    /// The rate above which a sample tells of another path; `None` while nothing is known.
+    /// Rate above which a sample belongs to a different path; `None` if there is no mean.
     pub fn upper(&self) -> Option<DataRate> {
         self.mean_kbps.map(|mean| from_kbps(mean + self.width(mean)))
     }
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sample_is_the_mean_with_the_least_deviation() {
+    fn one_sample_is_the_mean_with_the_minimum_deviation() {
         let mut capacity = Capacity::new(CapacityConfig::default());
         assert_eq!((capacity.lower(), capacity.estimate(), capacity.upper()), (None, None, None));
         capacity.on_over_use(kbps(500));
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_sample_moves_the_mean_by_a_twentieth_and_a_probe_by_half() {
+    fn samples_weigh_5_percent_and_probes_50_percent() {
         let mut capacity = Capacity::new(CapacityConfig::default());
         capacity.on_over_use(kbps(500));
         capacity.on_over_use(kbps(460));
@@ -128,28 +129,28 @@ mod tests {
     }
 
     #[test]
-    fn a_wild_sample_is_held_to_the_greatest_deviation_which_a_reset_does_not_forget() {
+    fn an_outlier_gives_the_maximum_deviation_even_after_a_reset() {
         let mut capacity = Capacity::new(CapacityConfig::default());
         capacity.on_over_use(kbps(500));
         capacity.on_over_use(kbps(5000));
         capacity.reset();
         assert_eq!(capacity.estimate(), None);
         capacity.on_over_use(kbps(500));
-        // The wild sample set it to 2.5, then 0.95·2.5 = 2.375 with no error: 3·sqrt(2.375·500) = 103.380.
+        // The outlier set it to 2.5, then 0.95·2.5 = 2.375 with no error: 3·sqrt(2.375·500) = 103.380.
         assert_eq!(capacity.upper(), Some(DataRate::from_bps(603_380)));
     }
 
     proptest! {
         #[test]
-        fn the_mean_lies_between_its_bounds(samples in prop::collection::vec(0u64..10_000_000_000, 1..50)) {
+        fn the_mean_is_between_its_bounds(samples in prop::collection::vec(0u64..10_000_000_000, 1..50)) {
             let mut capacity = Capacity::new(CapacityConfig::default());
-            let (least, most) = (*samples.iter().min().unwrap(), *samples.iter().max().unwrap());
+            let (min, max) = (*samples.iter().min().unwrap(), *samples.iter().max().unwrap());
             for sample in samples {
                 capacity.on_over_use(DataRate::from_bps(sample));
             }
             let mean = capacity.estimate().unwrap();
             prop_assert!(capacity.lower().unwrap() <= mean && mean <= capacity.upper().unwrap());
-            prop_assert!((least.saturating_sub(1)..=most + 1).contains(&mean.as_bps()));
+            prop_assert!((min.saturating_sub(1)..=max + 1).contains(&mean.as_bps()));
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Where was the path full? As the draft remembers it.
+//! Estimate of the path's capacity, as in the draft.
 
 use giusto_units::DataRate;
 
-/// What is settable of [`Convergence`]. The defaults are draft-ietf-rmcat-gcc-02 §5.5.
+/// Configuration of [`Convergence`]. The defaults are those of draft-ietf-rmcat-gcc-02 §5.5.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ConvergenceConfig {
-    /// The share of the old mean that a new sample leaves, 0 to 1. Default 0.95 (§5.5: "smoothing factor").
+    /// Weight of the old mean at a new sample, 0 to 1. Default 0.95 (§5.5: "smoothing factor").
     pub smoothing: f64,
-    /// How many deviations around the mean are close. Default 3 (§5.5).
+    /// Distance from the mean that counts as near, in deviations. Default 3 (§5.5).
     pub deviations: f64,
-    /// How many samples make the statistics valid. Default 2: the draft asks for "valid estimates" and does not say when they
-    /// are; one sample has no deviation.
+    /// Number of samples from which the statistics are valid. Default 2: the draft requires "valid estimates"
+    /// without a definition; one sample has no deviation.
     pub samples: u32,
 }
 
@@ -20,9 +20,10 @@ impl Default for ConvergenceConfig {
     }
 }
 
-/// An exponential mean and deviation of what arrived while the rate was being lowered (draft-ietf-rmcat-gcc-02 §5.5).
+/// Exponential mean and deviation of the received rate during decreases (draft-ietf-rmcat-gcc-02 §5.5).
 ///
-/// The draft gives the smoothing factor and no recursion. Here, with `d` the sample less the mean and `a` the smoothing:
+/// The draft gives the smoothing factor but no recursion. Here, with `d` the sample minus the mean and `a`
+/// the smoothing factor:
 ///
 /// ```text
 /// mean     ← mean + (1 − a)·d
@@ -37,12 +38,12 @@ pub struct Convergence {
 }
 
 impl Convergence {
-    /// Nothing known.
+    /// An estimator without samples.
     pub fn new(config: ConvergenceConfig) -> Self {
         Self { config, samples: 0, mean_bps: 0.0, variance: 0.0 }
     }
 
-    /// `received` arrived while the rate was being lowered.
+    /// Adds the received rate at a decrease.
     pub fn on_decrease(&mut self, received: DataRate) {
         let sample = received.as_bps() as f64;
         if self.samples == 0 {
@@ -55,7 +56,7 @@ impl Convergence {
         self.samples = self.samples.saturating_add(1);
     }
 
-    /// Whether `received` is close to where the path was full. What lies above that makes the past void: it is forgotten.
+    /// Whether `received` is near the mean. A rate above that range resets the statistics.
     pub fn is_near(&mut self, received: DataRate) -> bool {
         if self.samples < self.config.samples {
             return false;
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sample_is_not_enough_and_two_are() {
+    fn two_samples_are_enough_and_one_is_not() {
         assert!(!after(&[1_000_000]).is_near(DataRate::from_bps(1_000_000)));
         assert!(after(&[1_000_000, 900_000]).is_near(DataRate::from_bps(1_000_000)));
     }
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_above_makes_the_past_void_and_what_lies_below_does_not() {
+    fn a_sample_above_the_range_resets_the_statistics() {
         let mut convergence = after(&[1_000_000, 900_000]);
         assert!(!convergence.is_near(DataRate::from_bps(500_000)));
         assert!(convergence.is_near(DataRate::from_bps(995_000)));

@@ -1,22 +1,23 @@
-//! How the rate moves: what Google congestion control does once the delay has been read.
+//! Rate control of Google Congestion Control: how the rate changes with the delay signal.
 //!
-//! Each part stands alone, hears events with their time and answers; none calls another except [`aimd`], which asks either
-//! [`capacity`] or [`convergence`] whether the rate is near the place where the path was full before. Time that runs backwards
-//! counts as no time.
+//! The parts are independent. Each handles events with their time and returns results. None calls another,
+//! except that [`aimd`] asks either [`capacity`] or [`convergence`] whether the rate is near the capacity.
+//! Time that runs backwards counts as no time.
 //!
-//! | question | module |
+//! | task | module |
 //! |---|---|
-//! | what rate does the delay permit? | [`aimd`] |
-//! | where was the path full, as libwebrtc remembers it? | [`capacity`] |
-//! | where was it full, as the draft remembers it? | [`convergence`] |
-//! | what arrives? | [`throughput`], and [`windowed`] as the draft has it |
-//! | does the sender use what it may? | [`application_limited`] |
-//! | when to send faster, to learn more? | [`probing`] |
-//! | what did that show? | [`probe_rate`] |
-//! | is the round trip too long to go on? | [`round_trip`] |
+//! | delay-based rate | [`aimd`] |
+//! | estimate of the capacity, as in libwebrtc | [`capacity`] |
+//! | estimate of the capacity, as in the draft | [`convergence`] |
+//! | received rate | [`throughput`]; as in the draft: [`windowed`] |
+//! | detection of an application-limited sender | [`application_limited`] |
+//! | decision when to probe | [`probing`] |
+//! | result of a probe | [`probe_rate`] |
+//! | reduction at a high RTT | [`round_trip`] |
 //!
-//! Sources: *draft* is draft-ietf-rmcat-gcc-02 (July 2016); *libwebrtc* is its `goog_cc` in the state of July 2026, with no field
-//! trial set; *thesis* is the draft with the parameters of a student's simulation ([`AimdConfig::thesis`]).
+//! Sources: *draft* is draft-ietf-rmcat-gcc-02 (July 2016); *libwebrtc* is its `goog_cc` in the state of July
+//! 2026, without field trials; *thesis* is the draft with the parameters of a student's simulation
+//! ([`AimdConfig::thesis`]).
 
 pub mod aimd;
 pub mod application_limited;

@@ -1,4 +1,4 @@
-//! What did the probe show?
+//! Computes the rate that a probe has measured.
 
 use std::collections::VecDeque;
 
@@ -7,22 +7,22 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 use crate::gcc::arithmetic::scaled;
 use crate::{feedback::PacketReport, target::Probe};
 
-/// What is settable of [`ProbeRate`]. The defaults are libwebrtc's (`goog_cc/probe_bitrate_estimator.cc`).
+/// Configuration of [`ProbeRate`]. The defaults are libwebrtc's (`goog_cc/probe_bitrate_estimator.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProbeRateConfig {
-    /// The share of a cluster's packets that must have arrived, rounded down to packets. Default 0.8.
+    /// Share of a cluster's packets that must have arrived, rounded down to packets. Default 0.8.
     pub packets: f64,
-    /// The share of its bytes. Default 0.8.
+    /// Share of a cluster's bytes that must have arrived. Default 0.8.
     pub bytes: f64,
-    /// The most that it may have arrived faster than it was sent. Default 2.
+    /// Maximum ratio of received rate to sent rate. Default 2.
     pub max_ratio: f64,
-    /// If it arrived at less than this share of the rate of sending, the path was full. Default 0.9.
+    /// If the received rate is below this share of the sent rate, the path was saturated. Default 0.9.
     pub unsaturated: f64,
-    /// The share of a full path that is to be used. Default 0.95.
+    /// Share of a saturated path's rate that is used. Default 0.95.
     pub utilization: f64,
-    /// The longest that a cluster may take to be sent, or to arrive. Default 1 s.
+    /// Maximum duration of sending and of receiving a cluster. Default 1 s.
     pub interval: TimeDelta,
-    /// A cluster is begun anew by a packet that arrives later than its last one by more than this. Default 1 s.
+    /// A cluster restarts if a packet arrives later than its last one by more than this. Default 1 s.
     pub history: TimeDelta,
 }
 
@@ -40,18 +40,18 @@ impl Default for ProbeRateConfig {
     }
 }
 
-/// What a packet adds to what its probe shows.
+/// Result of a packet for its probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ProbeResult {
-    /// It belongs to no probe that is known, or it did not arrive.
+    /// It belongs to no known probe, or it did not arrive.
     None,
-    /// Too little of the cluster has arrived.
-    Waiting,
-    /// The path carries this.
+    /// Too little of the cluster has arrived yet.
+    Incomplete,
+    /// The measured rate.
     Rate(DataRate),
-    /// All was sent or arrived at one moment, or it took too long.
+    /// Invalid: all packets were sent or arrived at the same time, or it took too long.
     Interval,
-    /// It arrived faster than it can have been sent: this many times.
+    /// Invalid: the received rate was this multiple of the sent rate.
     Ratio(f64),
 }
 
@@ -62,15 +62,15 @@ impl ProbeResult {
     }
 }
 
-/// From the packets of a probe, the rate of the path: the lesser of the rates of sending and arriving, or a little less than the rate
-/// of arriving where that is clearly the lesser.
+/// Computes the rate of the path from the packets of a probe: the minimum of sent and received rate, or
+/// slightly less than the received rate if that is clearly the minimum.
 ///
-/// The last packet sent and the first received are left out of the sums, as each rate is that of the intervals between. A cluster may
-/// give a rate several times, better with each packet.
+/// The last packet sent and the first one received are not counted, because a rate covers the intervals
+/// between packets. A cluster may give a rate several times, more precisely with each packet.
 #[derive(Debug, Clone)]
 pub struct ProbeRate {
     config: ProbeRateConfig,
-    /// By their beginning.
+    /// In order of their start.
     clusters: VecDeque<Cluster>,
 }
 
@@ -82,7 +82,7 @@ struct Cluster {
     seen: Option<Seen>,
 }
 
-/// What arrived of a cluster.
+/// Received packets of a cluster.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     sent: (Timestamp, Timestamp),
@@ -93,7 +93,7 @@ struct Seen {
     packets: u64,
 }
 
-/// How many clusters are remembered.
+/// Number of clusters that are stored.
 const CLUSTERS: usize = 32;
 
 impl ProbeRate {
@@ -102,7 +102,7 @@ impl ProbeRate {
         Self { config, clusters: VecDeque::with_capacity(CLUSTERS) }
     }
 
-    /// `probe` is being sent. The latest 32 are remembered.
+    /// Handles the start of `probe`. The latest 32 are stored.
     pub fn on_probe(&mut self, probe: &Probe) {
         if self.clusters.len() >= CLUSTERS {
             self.clusters.pop_front();
@@ -116,7 +116,7 @@ impl ProbeRate {
         });
     }
 
-    /// A packet is reported.
+    /// Handles the report of a packet.
     pub fn on_packet(&mut self, report: &PacketReport) -> ProbeResult {
         let (Some(id), Some(arrival)) = (report.sent.probe, report.arrival) else { return ProbeResult::None };
         let Some(cluster) = self.clusters.iter_mut().rev().find(|cluster| cluster.id == id) else {
@@ -126,7 +126,7 @@ impl ProbeRate {
         let seen = seen.map_or_else(|| Seen::new(report, arrival), |seen| seen.and(report, arrival));
         cluster.seen = Some(seen);
         if seen.packets < cluster.min_packets || (seen.size.as_bytes() as f64) < cluster.min_bytes {
-            return ProbeResult::Waiting;
+            return ProbeResult::Incomplete;
         }
         self.judge(&seen)
     }
@@ -186,7 +186,8 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    //! Numbers of libwebrtc's `goog_cc/probe_bitrate_estimator_unittest.cc`, told again; the name of each is in the test.
+    //! Numbers of libwebrtc's `goog_cc/probe_bitrate_estimator_unittest.cc`; each test states the name of its
+    //! case.
 
     use giusto_units::Ecn;
     use proptest::prelude::*;
@@ -194,10 +195,10 @@ mod tests {
     use super::*;
     use crate::feedback::SentPacket;
 
-    /// Size in bytes, sent and received in milliseconds.
+    /// Size in bytes, send time and arrival time in milliseconds.
     type Row = (u64, u64, u64);
 
-    /// A probe that asks for so many packets and bytes.
+    /// A probe that requires this many packets and bytes.
     fn asking(cluster: u32, packets: u32, bytes: u64) -> Probe {
         let (rate, duration) = (DataRate::from_bps(bytes * 8), TimeDelta::from_seconds(1));
         Probe { cluster, rate, duration, packets, batch: TimeDelta::from_millis(2) }
@@ -211,15 +212,15 @@ mod tests {
         PacketReport { sent, arrival, ecn: Ecn::NotEct }
     }
 
-    /// What the last of the packets shows.
-    fn hear(rate: &mut ProbeRate, cluster: u32, rows: &[Row]) -> ProbeResult {
+    /// The result of the last packet.
+    fn result(rate: &mut ProbeRate, cluster: u32, rows: &[Row]) -> ProbeResult {
         rows.iter().fold(ProbeResult::None, |_, &row| rate.on_packet(&report(cluster, row)))
     }
 
     fn one(packets: u32, bytes: u64, rows: &[Row]) -> ProbeResult {
         let mut rate = ProbeRate::default();
         rate.on_probe(&asking(0, packets, bytes));
-        hear(&mut rate, 0, rows)
+        result(&mut rate, 0, rows)
     }
 
     fn bps(bps: u64) -> ProbeResult {
@@ -229,12 +230,12 @@ mod tests {
     const PLAIN: [Row; 4] = [(1000, 0, 10), (1000, 10, 20), (1000, 20, 30), (1000, 30, 40)];
 
     #[test]
-    fn four_of_five_packets_are_enough_and_three_are_not() {
+    fn four_of_five_packets_suffice() {
         // OneCluster, OneClusterTooFewProbes, OneClusterTooFewBytes
         assert_eq!(one(5, 5000, &PLAIN), bps(800_000));
-        assert_eq!(one(5, 5000, &[(2000, 0, 10), (2000, 10, 20), (2000, 20, 30)]), ProbeResult::Waiting);
+        assert_eq!(one(5, 5000, &[(2000, 0, 10), (2000, 10, 20), (2000, 20, 30)]), ProbeResult::Incomplete);
         let small = [(800, 0, 10), (800, 10, 20), (800, 20, 30), (800, 30, 40), (800, 40, 50)];
-        assert_eq!(one(5, 6000, &small), ProbeResult::Waiting);
+        assert_eq!(one(5, 6000, &small), ProbeResult::Incomplete);
         assert_eq!(one(5, 5000, &small), bps(640_000));
     }
 
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn arriving_faster_is_borne_up_to_twice() {
+    fn the_received_rate_may_be_twice_the_sent_rate() {
         // FastReceive, TooFastReceive, BurstReceive
         assert_eq!(
             one(5, 5000, &[(1000, 0, 15), (1000, 10, 30), (1000, 20, 35), (1000, 30, 40)]),
@@ -261,37 +262,37 @@ mod tests {
     }
 
     #[test]
-    fn a_full_path_is_used_to_95_percent() {
+    fn a_saturated_path_gives_95_percent_of_its_rate() {
         // SlowReceive
         let slow = [(1000, 0, 10), (1000, 10, 40), (1000, 20, 70), (1000, 30, 85)];
         assert_eq!(one(5, 5000, &slow), bps(304_000));
     }
 
     #[test]
-    fn clusters_are_judged_apart_and_each_packet_betters_the_rate() {
+    fn each_cluster_gives_its_rate_and_improves_with_each_packet() {
         // MultipleClusters
         let mut rate = ProbeRate::default();
         rate.on_probe(&asking(0, 5, 5000));
         rate.on_probe(&asking(1, 5, 5000));
         let first = [(1000, 0, 10), (1000, 10, 20), (1000, 20, 30), (1000, 40, 60)];
-        assert_eq!(hear(&mut rate, 0, &first), bps(456_000));
-        assert_eq!(hear(&mut rate, 0, &[(1000, 50, 60)]), bps(640_000));
+        assert_eq!(result(&mut rate, 0, &first), bps(456_000));
+        assert_eq!(result(&mut rate, 0, &[(1000, 50, 60)]), bps(640_000));
         let second = [(1000, 60, 70), (1000, 65, 77), (1000, 70, 84), (1000, 75, 90)];
-        assert_eq!(hear(&mut rate, 1, &second), bps(1_140_000));
-        assert_eq!(hear(&mut rate, 2, &second), ProbeResult::None);
+        assert_eq!(result(&mut rate, 1, &second), bps(1_140_000));
+        assert_eq!(result(&mut rate, 2, &second), ProbeResult::None);
     }
 
     #[test]
-    fn an_old_cluster_is_begun_anew() {
+    fn an_old_cluster_restarts() {
         // IgnoreOldClusters
         let mut rate = ProbeRate::default();
         rate.on_probe(&asking(0, 5, 5000));
-        assert_eq!(hear(&mut rate, 0, &PLAIN[..3]), ProbeResult::Waiting);
-        assert_eq!(hear(&mut rate, 0, &[(1000, 6040, 6060)]), ProbeResult::Waiting);
+        assert_eq!(result(&mut rate, 0, &PLAIN[..3]), ProbeResult::Incomplete);
+        assert_eq!(result(&mut rate, 0, &[(1000, 6040, 6060)]), ProbeResult::Incomplete);
     }
 
     #[test]
-    fn the_last_sent_and_the_first_received_are_left_out() {
+    fn the_last_sent_and_first_received_packets_do_not_count() {
         // IgnoreSizeLastSendPacket, IgnoreSizeFirstReceivePacket
         let mut rows = PLAIN.to_vec();
         rows.push((1500, 40, 50));
@@ -302,12 +303,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_packets_are_safe_and_what_they_show_is_bounded(rows in prop::collection::vec((1u64..2000, 0u64..3000, 0u64..3000), 0..60)) {
+        fn any_packets_are_safe_and_the_rate_is_bounded(rows in prop::collection::vec((1u64..2000, 0u64..3000, 0u64..3000), 0..60)) {
             let mut rate = ProbeRate::default();
             rate.on_probe(&asking(0, 5, 5000));
             for &row in &rows {
                 if let Some(shown) = rate.on_packet(&report(0, row)).rate() {
-                    // All of 60 packets of 2000 bytes within the least interval of 1 ms.
+                    // At most 60 packets of 2000 bytes within the minimum interval of 1 ms.
                     prop_assert!(shown.as_bps() <= 60 * 2000 * 8 * 1000);
                 }
             }

@@ -1,4 +1,4 @@
-//! When to send faster, to learn more?
+//! Decides when to send probes.
 
 mod config;
 #[cfg(test)]
@@ -13,55 +13,57 @@ use giusto_units::{DataRate, TimeDelta, Timestamp};
 use crate::gcc::arithmetic::{Forward, scaled};
 use crate::target::{Cause, Probe};
 
-/// What holds the estimate where it is.
+/// What limits the estimate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Constraint {
-    /// Nothing that speaks against a probe.
+    /// Nothing that prevents a probe.
     #[default]
     None,
     /// The delay grows, or a queue drains: no probe.
     Delay,
-    /// The round trip is too long: no probe.
+    /// The RTT is above its limit: no probe.
     RoundTrip,
-    /// Losses lower the rate, or padding tries whether they go on: no probe.
+    /// Losses reduce the rate, or padding tests whether they continue: no probe.
     LossFalling,
-    /// Losses hold the rate back while it rises: a probe may go a little beyond it.
+    /// Losses limit the rate while it rises: a probe may exceed it slightly.
     LossRising,
 }
 
-/// What came of an event.
+/// Result of an event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum ProbeOutcome {
     /// No probe was due.
     #[default]
     None,
-    /// So many clusters wait to be [taken](Probing::next_probe) that did not before.
+    /// This many additional clusters can be [taken](Probing::next_probe).
     Probing(u32),
-    /// A probe was due, and this forbade it. Told once, until the constraint changes or a probe is sent.
+    /// A probe was due, and this constraint suppressed it. Returned once, until the constraint changes or a
+    /// probe is sent.
     Suppressed(Constraint),
 }
 
 impl ProbeOutcome {
-    /// [`Cause::ProbeSuppressed`], where a probe was forbidden.
+    /// [`Cause::ProbeSuppressed`] if a probe was suppressed.
     pub fn cause(self) -> Option<Cause> {
         matches!(self, Self::Suppressed(_)).then_some(Cause::ProbeSuppressed)
     }
 }
 
-/// Decides when to probe, and how fast (libwebrtc's `goog_cc/probe_controller.cc`; draft-ietf-rmcat-gcc-02 knows no probes).
+/// Decides when to probe, and at what rate (libwebrtc's `goog_cc/probe_controller.cc`;
+/// draft-ietf-rmcat-gcc-02 has no probes).
 ///
-/// | occasion | how fast |
+/// | occasion | rate |
 /// |---|---|
-/// | [the beginning](Self::start) | 3 and 6 times the start rate |
-/// | the result is above 0.7 of what was tried | twice the result, and so on |
-/// | the sender is limited by its application (opt-in) | twice the estimate, each 5 s |
-/// | more was allocated while it is so limited | once and twice that, up to twice the estimate |
-/// | a drop below 0.66 in the last 5 s has passed, while or shortly after it was so limited | 0.85 of the rate before |
-/// | the most that may be sent has grown | that |
+/// | [the start](Self::start) | 3 and 6 times the start rate |
+/// | a result above 0.7 of the probe's rate | twice the result, repeatedly |
+/// | the sender is application-limited (opt-in) | twice the estimate, every 5 s |
+/// | a higher allocation while application-limited | once and twice the allocation, up to twice the estimate |
+/// | the end of a drop below 0.66 within the last 5 s, while or shortly after being application-limited | 0.85 of the rate before |
+/// | a higher maximum rate | the maximum rate |
 ///
-/// No cluster is faster than the most that may be sent, nor than twice what was allocated. Of libwebrtc, what only field trials switch on
-/// is left out.
+/// No cluster is faster than the maximum rate or twice the allocated rate. Features of libwebrtc that only
+/// field trials enable are not implemented.
 #[derive(Debug, Clone)]
 pub struct Probing {
     config: ProbingConfig,
@@ -77,8 +79,8 @@ pub struct Probing {
     limited_since: Option<Timestamp>,
     limited_until: Option<Timestamp>,
     drop: Drop,
-    /// Whether it was told that the constraint forbids what is due.
-    told: bool,
+    /// Whether the current suppression has already been returned.
+    is_suppression_reported: bool,
     clusters: u32,
     queue: VecDeque<Probe>,
 }
@@ -86,8 +88,8 @@ pub struct Probing {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     Beginning,
-    /// A result above this rate lets it go on.
-    Waiting(DataRate),
+    /// A result above this rate triggers a further probe.
+    AwaitingResult(DataRate),
     Complete,
 }
 
@@ -96,15 +98,15 @@ enum State {
 struct Drop {
     at: Timestamp,
     before: DataRate,
-    /// When a probe last tried whether it had passed; at first, the beginning.
+    /// Time of the last probe that tested whether the drop had passed; initially the start.
     probed: Timestamp,
 }
 
-/// How many clusters wait at most: what is not sent by then is out of date.
+/// Maximum number of queued clusters. Older ones are out of date.
 const QUEUE: usize = 8;
 
 impl Probing {
-    /// With nothing known. The most that may be sent is the configured default.
+    /// A controller without state. The maximum rate is the configured default.
     pub fn new(config: ProbingConfig) -> Self {
         Self {
             config,
@@ -119,15 +121,16 @@ impl Probing {
             limited_since: None,
             limited_until: None,
             drop: Drop::default(),
-            told: false,
+            is_suppression_reported: false,
             clusters: 0,
             queue: VecDeque::with_capacity(QUEUE),
         }
     }
 
-    /// The path is there; sending begins at `start`, and `max` is the most that may be sent (`None`: the configured default).
+    /// Starts probing on an available path. Sending begins at the rate `start`; `max` is the maximum rate
+    /// (`None`: the configured default).
     ///
-    /// Called again, it changes the two.
+    /// Later calls change both rates.
     pub fn start(&mut self, now: Timestamp, start: DataRate, max: Option<DataRate>) -> ProbeOutcome {
         let now = self.clock.clamp(now);
         let before = std::mem::replace(&mut self.max, max.unwrap_or(self.config.max));
@@ -153,7 +156,8 @@ impl Probing {
         ProbeOutcome::None
     }
 
-    /// Forgets what was learned of the path. Call [`start`](Self::start) next; numbers of clusters go on.
+    /// Discards what was learned about the path. Call [`start`](Self::start) next. The numbering of clusters
+    /// continues.
     pub fn reset(&mut self) {
         *self = Self {
             clock: self.clock,
@@ -163,11 +167,11 @@ impl Probing {
         };
     }
 
-    /// The estimate is `rate` now, and this is what holds it there.
+    /// Sets the estimate `rate` and what limits it.
     pub fn on_estimate(&mut self, now: Timestamp, rate: DataRate, constraint: Constraint) -> ProbeOutcome {
         let now = self.clock.clamp(now);
         if constraint != self.constraint {
-            self.told = false;
+            self.is_suppression_reported = false;
         }
         self.constraint = constraint;
         if rate < scaled(self.estimate, self.config.drop) {
@@ -175,14 +179,14 @@ impl Probing {
         }
         self.estimate = rate;
         match self.state {
-            State::Waiting(further) if rate > further => {
+            State::AwaitingResult(further) if rate > further => {
                 self.probe(now, &[scaled(rate, self.config.further)], true)
             }
             _ => ProbeOutcome::None,
         }
     }
 
-    /// All streams together want `rate` at most; `None`: that is not known.
+    /// Sets the maximum rate that all streams together can use; `None`: unknown.
     pub fn on_allocation(&mut self, now: Timestamp, rate: Option<DataRate>) -> ProbeOutcome {
         let now = self.clock.clamp(now);
         let rate = rate.filter(|&rate| rate > DataRate::ZERO);
@@ -193,35 +197,36 @@ impl Probing {
             && self.limited_since.is_some()
             && self.estimate < self.max.min(rate);
         if !due || self.config.allocation_first <= 0.0 {
-            // There is something to send now: the estimate need not be found with probes alone.
+            // There is media to send now: the estimate can rise without repeated probes.
             self.repeat_until = None;
             return ProbeOutcome::None;
         }
-        let most = scaled(self.estimate, self.config.allocation_limit);
+        let max = scaled(self.estimate, self.config.allocation_limit);
         let [first, second] =
             [self.config.allocation_first, self.config.allocation_second].map(|factor| scaled(rate, factor));
-        if first > most {
-            self.probe(now, &[most], true)
-        } else if second.min(most) > first {
-            self.probe(now, &[first, second.min(most)], second > most)
+        if first > max {
+            self.probe(now, &[max], true)
+        } else if second.min(max) > first {
+            self.probe(now, &[first, second.min(max)], second > max)
         } else {
-            self.probe(now, &[first], second > most)
+            self.probe(now, &[first], second > max)
         }
     }
 
-    /// Since when the sender has been limited by its application; `None`: it is not.
+    /// Sets the time since which the sender has been application-limited; `None` if it is not.
     pub fn on_application_limited(&mut self, now: Timestamp, since: Option<Timestamp>) {
         let now = self.clock.clamp(now);
         if self.limited_since.is_some() && since.is_none() {
             self.limited_until = Some(now);
         }
         if self.limited_since != since {
-            self.told = false;
+            self.is_suppression_reported = false;
         }
         self.limited_since = since;
     }
 
-    /// The delay is normal again after a queue has drained: a drop that was none of the path's may be undone.
+    /// Handles the end of under-use: a queue has drained, and a drop that the path did not cause may be
+    /// reverted.
     pub fn on_recovered(&mut self, now: Timestamp) -> ProbeOutcome {
         let now = self.clock.clamp(now);
         let recently = self.limited_until.is_some_and(|until| now - until < self.config.limited_ended);
@@ -238,10 +243,10 @@ impl Probing {
         ProbeOutcome::None
     }
 
-    /// Time has passed.
+    /// Handles the deadline.
     pub fn on_timeout(&mut self, now: Timestamp) -> ProbeOutcome {
         let now = self.clock.clamp(now);
-        if matches!(self.state, State::Waiting(_))
+        if matches!(self.state, State::AwaitingResult(_))
             && self.probed.is_none_or(|probed| now - probed > self.config.timeout)
         {
             self.state = State::Complete;
@@ -259,21 +264,25 @@ impl Probing {
         }
     }
 
-    /// When [`on_timeout`](Self::on_timeout) is wanted; `None` while it could do nothing.
+    /// Time at which [`on_timeout`](Self::on_timeout) must be called; `None` if it would have no effect.
     pub fn next_timeout(&self) -> Option<Timestamp> {
         match self.state {
             State::Beginning => None,
-            State::Waiting(_) => {
+            State::AwaitingResult(_) => {
                 self.probed.map(|probed| probed + self.config.timeout + TimeDelta::from_nanos(1))
             }
-            State::Complete if self.told || self.estimate == DataRate::ZERO || self.max == DataRate::ZERO => {
+            State::Complete
+                if self.is_suppression_reported
+                    || self.estimate == DataRate::ZERO
+                    || self.max == DataRate::ZERO =>
+            {
                 None
             }
             State::Complete => [self.repeat_due(), self.limited_due()].into_iter().flatten().min(),
         }
     }
 
-    /// Takes the next cluster that is to be sent.
+    /// Takes the next cluster to send.
     pub fn next_probe(&mut self) -> Option<Probe> {
         self.queue.pop_front()
     }
@@ -288,23 +297,28 @@ impl Probing {
         Some(self.probed.map_or(since, |probed| since.max(probed)) + self.config.limited_interval)
     }
 
-    /// Sends clusters at `rates`, held to what is permitted. `further`: a good result lets another follow.
+    /// Queues clusters at `rates`, limited to what is permitted. `further`: a good result triggers another
+    /// cluster.
     fn probe(&mut self, now: Timestamp, rates: &[DataRate], mut further: bool) -> ProbeOutcome {
-        let mut most =
+        let mut max =
             self.allocated.map_or(self.max, |rate| self.max.min(scaled(rate, self.config.over_allocation)));
         match self.constraint {
             Constraint::None => {}
-            Constraint::LossRising => most = most.min(scaled(self.estimate, self.config.loss_limited)),
+            Constraint::LossRising => max = max.min(scaled(self.estimate, self.config.loss_limited)),
             forbidding => {
-                let told = std::mem::replace(&mut self.told, true);
-                return if told { ProbeOutcome::None } else { ProbeOutcome::Suppressed(forbidding) };
+                let is_suppression_reported = std::mem::replace(&mut self.is_suppression_reported, true);
+                return if is_suppression_reported {
+                    ProbeOutcome::None
+                } else {
+                    ProbeOutcome::Suppressed(forbidding)
+                };
             }
         }
         let mut count = 0;
         let mut highest = DataRate::ZERO;
         for &rate in rates {
-            further &= rate < most;
-            let rate = rate.min(most);
+            further &= rate < max;
+            let rate = rate.min(max);
             if rate > DataRate::ZERO {
                 self.push(now, rate);
                 highest = rate;
@@ -314,10 +328,10 @@ impl Probing {
         if count == 0 {
             return ProbeOutcome::None;
         }
-        self.told = false;
+        self.is_suppression_reported = false;
         self.probed = Some(now);
         self.state = if further {
-            State::Waiting(scaled(highest, self.config.further_above))
+            State::AwaitingResult(scaled(highest, self.config.further_above))
         } else {
             State::Complete
         };

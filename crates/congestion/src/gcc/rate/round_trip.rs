@@ -1,4 +1,4 @@
-//! Is the round trip too long to go on?
+//! Reduces the rate while the RTT is above its limit.
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
@@ -8,16 +8,17 @@ use crate::{
     target::{Cause, Decision},
 };
 
-/// What is settable of [`RoundTripBackOff`]. The defaults are libwebrtc's (`goog_cc/send_side_bandwidth_estimation.cc`).
+/// Configuration of [`RoundTripBackOff`]. The defaults are libwebrtc's
+/// (`goog_cc/send_side_bandwidth_estimation.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundTripConfig {
-    /// A round trip above this is too long. Default 3 s.
+    /// RTT above which the rate is reduced. Default 3 s.
     pub limit: TimeDelta,
-    /// What one step leaves of the rate. Default 0.8.
+    /// Factor on the rate per step. Default 0.8.
     pub factor: f64,
-    /// The time between two steps. Default 1 s.
+    /// Interval between two steps. Default 1 s.
     pub interval: TimeDelta,
-    /// No step goes below this. Default 5 kbit/s.
+    /// Minimum rate after a step. Default 5 kbit/s.
     pub floor: DataRate,
 }
 
@@ -32,78 +33,80 @@ impl Default for RoundTripConfig {
     }
 }
 
-/// Lowers the rate step by step while the round trip is too long, or while packets leave and nothing comes back.
+/// Reduces the rate step by step while the RTT is above its limit, or while packets are sent without
+/// feedback.
 ///
-/// The round trip is taken as what the last feedback showed, and as much longer as sending has gone on since. When nothing is
-/// sent, nothing is missed.
+/// The RTT is that of the last feedback plus the time for which packets have been sent since. While nothing
+/// is sent, no feedback is missing.
 #[derive(Debug, Clone)]
 pub struct RoundTripBackOff {
     config: RoundTripConfig,
     clock: Forward,
     round_trip: TimeDelta,
-    /// When feedback last came; at first, when the first packet left.
-    heard: Option<Timestamp>,
+    /// Time of the last feedback; initially the time of the first packet.
+    feedback_at: Option<Timestamp>,
     sent: Timestamp,
     lowered: Option<Timestamp>,
 }
 
 impl RoundTripBackOff {
-    /// With nothing sent yet.
+    /// A controller before the first packet.
     pub fn new(config: RoundTripConfig) -> Self {
         Self {
             config,
             clock: Forward::default(),
             round_trip: TimeDelta::ZERO,
-            heard: None,
+            feedback_at: None,
             sent: Timestamp::ZERO,
             lowered: None,
         }
     }
 
-    /// Sets the rate below which no step goes.
+    /// Sets the minimum rate after a step.
     pub fn set_floor(&mut self, floor: DataRate) {
         self.config.floor = floor;
     }
 
-    /// A packet left.
+    /// Handles a sent packet.
     pub fn on_sent(&mut self, now: Timestamp) {
         let (now, last) = (self.clock.clamp(now), self.sent);
-        // What follows a long pause begins anew: nothing was sent, so nothing is missed.
-        if self.heard.is_none() || now - last > self.config.limit {
-            self.heard = Some(now);
+        // After a long pause it restarts: nothing was sent, so no feedback is missing.
+        if self.feedback_at.is_none() || now - last > self.config.limit {
+            self.feedback_at = Some(now);
         }
         self.sent = now;
     }
 
-    /// Feedback came that shows this `round_trip`; see [`propagation`].
+    /// Handles feedback with this RTT; see [`propagation`].
     pub fn on_round_trip(&mut self, now: Timestamp, round_trip: TimeDelta) {
-        self.heard = Some(self.clock.clamp(now));
+        self.feedback_at = Some(self.clock.clamp(now));
         self.round_trip = round_trip.max(TimeDelta::ZERO);
     }
 
-    /// Another part has lowered the rate: the next step waits for a whole interval from here.
+    /// Another part has reduced the rate: the next step comes a full interval later.
     pub fn on_decrease(&mut self, now: Timestamp) {
         self.lowered = Some(self.clock.clamp(now));
     }
 
-    /// The round trip, with the time that nothing came back.
+    /// The RTT, including the time without feedback.
     pub fn round_trip(&self) -> TimeDelta {
-        self.round_trip + self.heard.map_or(TimeDelta::ZERO, |heard| self.sent.saturating_since(heard))
+        self.round_trip
+            + self.feedback_at.map_or(TimeDelta::ZERO, |feedback_at| self.sent.saturating_since(feedback_at))
     }
 
-    /// Whether it is too long: then the rate may not rise, and no probe may be sent.
+    /// Whether the RTT is above its limit: then the rate may not increase, and no probe may be sent.
     pub fn is_too_long(&self) -> bool {
         self.round_trip() > self.config.limit
     }
 
-    /// A step down from `rate`, if one is due.
+    /// The rate reduced by a step, if one is due.
     pub fn update(&mut self, now: Timestamp, rate: DataRate) -> Option<Decision> {
         let now = self.clock.clamp(now);
         let due = self.lowered.is_none_or(|lowered| now - lowered >= self.config.interval);
         if !self.is_too_long() || !due {
             return None;
         }
-        // At the floor too: otherwise the next step would stay due for ever.
+        // Also at the minimum: otherwise the next step would stay due for ever.
         self.lowered = Some(now);
         if rate <= self.config.floor {
             return None;
@@ -112,7 +115,7 @@ impl RoundTripBackOff {
         Some(Decision { at: now, from: rate, to, cause: Cause::RoundTrip })
     }
 
-    /// When [`update`](Self::update) may have a step to tell; `None` while the round trip is short enough.
+    /// Time at which [`update`](Self::update) may have a step; `None` while the RTT is below its limit.
     pub fn next_timeout(&self) -> Option<Timestamp> {
         let due = self.lowered.map_or(self.sent, |lowered| lowered + self.config.interval);
         self.is_too_long().then_some(due)
@@ -125,9 +128,9 @@ impl Default for RoundTripBackOff {
     }
 }
 
-/// The round trip of the path alone: of the packets that one feedback message reports, the least time from sending to `now`, less the
-/// time that the receiver held its report back, which is the time from the packet's arrival to the last one's. `None` if nothing
-/// arrived.
+/// RTT of the path alone. Over the packets of a feedback message: the minimum time from sending to `now`,
+/// minus the delay of the report at the receiver (the time from the packet's arrival to the last packet's
+/// arrival). `None` if no packet arrived.
 pub fn propagation(now: Timestamp, packets: &[PacketReport]) -> Option<TimeDelta> {
     let last = packets.iter().filter_map(|report| report.arrival).max()?;
     let times = packets.iter().filter_map(|report| Some((now - report.sent.at) - (last - report.arrival?)));
@@ -152,7 +155,7 @@ mod tests {
     const RATE: DataRate = DataRate::from_bps(100_000);
 
     #[test]
-    fn three_seconds_are_borne_and_a_little_more_is_not() {
+    fn an_rtt_of_3_s_is_tolerated_and_not_more() {
         let mut back_off = RoundTripBackOff::default();
         back_off.on_sent(at(0));
         back_off.on_round_trip(at(100), ms(3000));
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn each_second_takes_a_fifth_down_to_the_floor() {
+    fn each_second_reduces_the_rate_by_20_percent_to_the_floor() {
         let mut back_off = RoundTripBackOff::default();
         back_off.on_sent(at(0));
         back_off.on_round_trip(at(0), ms(5000));
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_part_took_delays_the_step() {
+    fn a_decrease_by_another_part_delays_the_step() {
         let mut back_off = RoundTripBackOff::default();
         back_off.on_round_trip(at(0), ms(5000));
         back_off.on_decrease(at(500));
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_counts_only_while_packets_leave() {
+    fn missing_feedback_counts_only_while_packets_are_sent() {
         let mut back_off = RoundTripBackOff::default();
         back_off.on_sent(at(1000));
         assert_eq!(back_off.clone().update(at(60_000), RATE), None);
@@ -206,13 +209,13 @@ mod tests {
         assert!(back_off.is_too_long());
         back_off.on_round_trip(at(4002), ms(50));
         assert!(!back_off.is_too_long());
-        // A clock that goes back is no silence.
+        // Time that runs backwards does not count as missing feedback.
         back_off.on_sent(at(0));
         assert_eq!(back_off.round_trip(), ms(50));
     }
 
     #[test]
-    fn the_receivers_own_delay_is_not_the_paths() {
+    fn the_receivers_report_delay_does_not_count() {
         let report = |sent, arrival: Option<u64>| PacketReport {
             sent: SentPacket {
                 sequence: 0,
@@ -224,7 +227,8 @@ mod tests {
             arrival: arrival.map(|ms| PeerTimestamp::from_nanos(ms * 1_000_000)),
             ecn: Ecn::NotEct,
         };
-        // 110 − 0 ms, of which 60 were waited for the second; the second took 110 − 45.
+        // 110 − 0 ms, of which 60 ms the report was delayed at the receiver for the second packet; the second
+        // took 110 − 45 ms.
         let packets = [report(0, Some(1020)), report(20, None), report(45, Some(1080))];
         assert_eq!(propagation(at(110), &packets), Some(ms(50)));
         assert_eq!(propagation(at(110), &packets[1..2]), None);

@@ -1,4 +1,4 @@
-//! What arrives?
+//! Received rate from packet reports.
 
 use std::collections::VecDeque;
 
@@ -6,21 +6,22 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 use crate::feedback::PacketReport;
 
-/// What is settable of [`RobustThroughput`]. The defaults are libwebrtc's (`goog_cc/acknowledged_bitrate_estimator_interface.h`,
-/// `robust_throughput_estimator.cc`).
+/// Configuration of [`RobustThroughput`]. The defaults are libwebrtc's
+/// (`goog_cc/acknowledged_bitrate_estimator_interface.h`, `robust_throughput_estimator.cc`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RobustThroughputConfig {
-    /// The window holds at least so many packets, and more while it is shorter than `min_window`. Default 20.
+    /// Minimum number of packets in the window; more while it is shorter than `min_window`. Default 20.
     pub packets: usize,
-    /// It holds no more than these. Default 500.
+    /// Maximum number of packets in the window. Default 500.
     pub max_packets: usize,
-    /// It is at least so long, if there are packets enough. Default 1 s.
+    /// Minimum length of the window, if there are enough packets. Default 1 s.
     pub min_window: TimeDelta,
-    /// It is no longer than this. Default 5 s.
+    /// Maximum length of the window. Default 5 s.
     pub max_window: TimeDelta,
-    /// There is no rate below so many packets; 2 are the least that give one. Default 10.
+    /// Minimum number of packets for a rate, at least 2. Default 10.
     pub required: usize,
-    /// An arrival earlier than the latest one by more than this tells of another clock: the window begins anew. Default 1 s.
+    /// An arrival earlier than the latest one by more than this indicates a clock jump: the window is
+    /// cleared. Default 1 s.
     pub reordering: TimeDelta,
 }
 
@@ -37,21 +38,24 @@ impl Default for RobustThroughputConfig {
     }
 }
 
-/// The rate at which what was sent arrives: the lesser of the rates at which the same packets were sent and arrived.
+/// The rate at which sent packets arrive: the minimum of the sent rate and the received rate of the same
+/// packets.
 ///
-/// The largest gap between two arrivals counts as the second largest, so that a path that stops for a moment and then delivers all at
-/// once does not look slow. That may read high, which the rate of sending bounds. `n` packets span `n − 1` intervals: the
-/// first to arrive and the last to be sent are left out of the sums.
+/// The largest gap between two arrivals is replaced by the second largest, so that a path which stops briefly
+/// and then delivers all packets at once does not appear slow. The result may be too high; the sent rate
+/// limits it. `n` packets span `n − 1` intervals: the first packet to arrive and the last one sent are not
+/// counted.
 ///
-/// Packets that were sent before one that has left the window are late ones; they say nothing of the rate of sending.
+/// Packets that were sent before one that has already left the window are late and do not count towards the
+/// sent rate.
 #[derive(Debug, Clone)]
 pub struct RobustThroughput {
     config: RobustThroughputConfig,
-    /// By arrival.
+    /// In order of arrival.
     window: VecDeque<Packet>,
-    /// One feedback message, by arrival; kept for its memory.
+    /// One feedback message in order of arrival. Kept to reuse the allocation.
     sorted: Vec<Packet>,
-    /// The latest that was sent of what has left the window.
+    /// Latest send time of the packets that have left the window.
     left: Option<Timestamp>,
 }
 
@@ -62,8 +66,8 @@ struct Packet {
     size: DataSize,
 }
 
-/// The rate at which packets were sent, which are given from the latest arrival to the earliest: so that most were sent before the
-/// ones before, which is quick to find.
+/// Computes the sent rate. Packets are added from the latest arrival to the earliest, so most were sent
+/// before the ones added earlier, which is fast to check.
 #[derive(Debug)]
 struct Span {
     since: Timestamp,
@@ -74,16 +78,16 @@ struct Span {
     packets: usize,
 }
 
-/// Below it, a span is taken to be of this length.
+/// Minimum length of a span; shorter spans count as this.
 const SHORTEST: TimeDelta = TimeDelta::from_millis(1);
 
 impl RobustThroughput {
-    /// With nothing heard.
+    /// An estimator without packets.
     pub fn new(config: RobustThroughputConfig) -> Self {
         Self { config, window: VecDeque::new(), sorted: Vec::new(), left: None }
     }
 
-    /// What one feedback message reports, in any order; what did not arrive says nothing.
+    /// Handles the packets of one feedback message, in any order. Lost packets are ignored.
     pub fn on_feedback(&mut self, packets: &[PacketReport]) {
         self.sorted.clear();
         self.sorted.extend(packets.iter().filter_map(|report| {
@@ -105,7 +109,7 @@ impl RobustThroughput {
         }
     }
 
-    /// The rate; `None` while too few packets are in the window. The work is that of a pass over the window.
+    /// The rate; `None` if there are too few packets in the window. Takes one pass over the window.
     pub fn rate(&self) -> Option<DataRate> {
         let required = self.config.required.max(2);
         let (first, last) = (self.window.front()?, self.window.back()?);
@@ -113,7 +117,7 @@ impl RobustThroughput {
             return None;
         }
         let (mut arrived, mut sent) = (DataSize::ZERO, Span::since(self.left.unwrap_or(Timestamp::ZERO)));
-        // In their order no gap is below zero.
+        // In arrival order no gap is negative.
         let (mut gaps, mut after) = ([0, 0], last.arrival.as_nanos());
         let (older, newer) = self.window.as_slices();
         for slice in [newer, older] {
@@ -132,7 +136,7 @@ impl RobustThroughput {
         if sent.packets < required { Some(arrived) } else { Some(arrived.min(sent.rate()?)) }
     }
 
-    /// How many packets are in the window.
+    /// Number of packets in the window.
     pub fn packets(&self) -> usize {
         self.window.len()
     }
@@ -153,18 +157,18 @@ impl Default for RobustThroughput {
 }
 
 impl Span {
-    /// Of packets that were sent at `since` or later.
+    /// For packets sent at `since` or later.
     fn since(since: Timestamp) -> Self {
         let first = Timestamp::from_nanos(u64::MAX);
         Self { since, first, last: since, last_size: DataSize::ZERO, sum: DataSize::ZERO, packets: 0 }
     }
 
-    /// Takes in a packet that arrived no later than the one before.
+    /// Adds a packet that arrived no later than the previous one.
     fn add(&mut self, packet: &Packet) {
         if packet.sent < self.since {
             return;
         }
-        // Of those that were sent last, the one that arrived first counts.
+        // Of several packets sent last at the same time, the one that arrived first counts.
         if packet.sent >= self.last {
             (self.last, self.last_size) = (packet.sent, packet.size);
         }
@@ -178,7 +182,7 @@ impl Span {
     }
 }
 
-/// Puts `packet` after all that arrived no later: at the end, but for a few of a message that comes out of order.
+/// Inserts `packet` in order of arrival: at the end, except for some packets of reordered messages.
 fn insert(window: &mut VecDeque<Packet>, packet: Packet) {
     if window.back().is_none_or(|last| last.arrival <= packet.arrival) {
         window.push_back(packet);
@@ -190,8 +194,8 @@ fn insert(window: &mut VecDeque<Packet>, packet: Packet) {
 
 #[cfg(test)]
 mod tests {
-    //! Numbers of libwebrtc's `goog_cc/robust_throughput_estimator_unittest.cc`, told again; the name of each is in the test. Its rates are
-    //! bytes per second: 100 000 there is 800 kbit/s here.
+    //! Numbers of libwebrtc's `goog_cc/robust_throughput_estimator_unittest.cc`; each test states the name of
+    //! its case. The rates there are in bytes per second: 100 000 there is 800 kbit/s here.
 
     use giusto_units::Ecn;
     use proptest::prelude::*;
@@ -199,7 +203,7 @@ mod tests {
     use super::*;
     use crate::feedback::SentPacket;
 
-    /// Packets of 1000 bytes, sent and received at rates of their own.
+    /// Packets of 1000 bytes, with independent sent and received rates.
     struct Path {
         sent: Timestamp,
         arrival: PeerTimestamp,
@@ -239,13 +243,13 @@ mod tests {
                 .collect()
         }
 
-        /// Sends them, and answers the rate in kbit/s.
+        /// Sends packets and returns the estimate in kbit/s.
         fn run(&mut self, count: usize, send_kbps: u64, receive_kbps: u64) -> Option<f64> {
             let packets = self.packets(count, send_kbps, receive_kbps);
-            self.hear(&packets)
+            self.on_feedback(&packets)
         }
 
-        fn hear(&mut self, packets: &[PacketReport]) -> Option<f64> {
+        fn on_feedback(&mut self, packets: &[PacketReport]) -> Option<f64> {
             self.throughput.on_feedback(packets);
             self.throughput.rate().map(|rate| rate.as_bps() as f64 / 1e3)
         }
@@ -278,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn the_slower_of_sending_and_receiving_counts() {
+    fn the_minimum_of_sent_and_received_rate_counts() {
         // CappedByReceiveRate, CappedBySendRate
         assert!(about(Path::new(1000).run(20, 800, 200), 200.0));
         assert!(about(Path::new(1000).run(20, 400, 800), 400.0));
     }
 
     #[test]
-    fn a_delay_spike_does_not_show() {
+    fn a_delay_spike_has_no_effect() {
         // DelaySpike
         let mut path = Path::new(500);
         assert_eq!(path.run(20, 800, 800), Some(800.0));
@@ -295,22 +299,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_does_not_count() {
+    fn lost_packets_do_not_count() {
         // HighLoss
         let mut path = Path::new(1000);
         let mut packets = path.packets(20, 800, 800);
         packets.iter_mut().skip(1).step_by(2).for_each(|report| report.arrival = None);
-        assert!(about(path.hear(&packets), 400.0));
+        assert!(about(path.on_feedback(&packets), 400.0));
     }
 
     #[test]
-    fn feedback_out_of_order_lowers_the_rate_only_until_it_is_whole() {
+    fn reordered_feedback_reduces_the_rate_temporarily() {
         // ReorderedFeedback
         let mut path = Path::new(1000);
         assert_eq!(path.run(20, 800, 800), Some(800.0));
         let (late, early) = (path.packets(10, 800, 800), path.packets(10, 800, 800));
-        assert!(path.hear(&early).is_some_and(|kbps| kbps < 800.0));
-        assert_eq!(path.hear(&late), Some(800.0));
+        assert!(path.on_feedback(&early).is_some_and(|kbps| kbps < 800.0));
+        assert_eq!(path.on_feedback(&late), Some(800.0));
         assert!((0..10).all(|_| path.run(15, 800, 800) == Some(800.0)));
     }
 
@@ -321,12 +325,12 @@ mod tests {
         let mut late = path.packets(1, 800, 800);
         assert!((0..10).all(|_| path.run(10, 800, 800) == Some(800.0)));
         late[0].arrival = Some(path.arrival);
-        assert!(about(path.hear(&late), 800.0));
+        assert!(about(path.on_feedback(&late), 800.0));
         assert!((0..10).all(|_| about(path.run(10, 800, 800), 800.0)));
     }
 
     #[test]
-    fn a_receive_clock_that_jumps_back_begins_anew() {
+    fn a_backward_jump_of_the_receive_clock_resets_the_window() {
         // ResetsIfReceiveClockChangeBackwards
         let mut path = Path::new(1000);
         assert_eq!(path.run(20, 800, 800), Some(800.0));
@@ -336,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minute_of_silence_is_forgotten() {
+    fn a_pause_of_a_minute_is_ignored() {
         // StreamPausedAndResumed
         let mut path = Path::new(1000);
         assert!(about(path.run(20, 800, 800), 800.0));
@@ -346,7 +350,7 @@ mod tests {
         assert!((0..4).all(|_| path.run(5, 800, 800) == Some(800.0)));
     }
 
-    /// The definition, word by word: sums and gaps over the packets of a window, by arrival.
+    /// The definition, literally: sums and gaps over the packets of a window, in order of arrival.
     fn by_definition(throughput: &RobustThroughput) -> Option<DataRate> {
         let window: Vec<Packet> = throughput.window.iter().copied().collect();
         let mut gaps: Vec<_> = window.windows(2).map(|pair| pair[1].arrival - pair[0].arrival).collect();
@@ -363,7 +367,7 @@ mod tests {
         if sent.len() < 10 {
             return Some(arrived);
         }
-        // Of those sent at one moment, the first to arrive is the last: the sort keeps the order.
+        // Of packets sent at the same time, the first to arrive is the last: the sort is stable.
         sent.sort_by_key(|packet| std::cmp::Reverse(packet.sent));
         let time = sent[0].sent - sent[sent.len() - 1].sent;
         Some(arrived.min(DataRate::of(size(&sent[1..]), time.max(SHORTEST))?))
@@ -404,7 +408,7 @@ mod tests {
                 throughput.on_feedback(&batch);
                 prop_assert!(throughput.packets() <= 500);
                 prop_assert_eq!(throughput.rate().is_some(), throughput.packets() >= 10);
-                // At most 500 packets of 2000 bytes in the least span of 1 ms.
+                // At most 500 packets of 2000 bytes in the minimum span of 1 ms.
                 prop_assert!(throughput.rate().is_none_or(|rate| rate.as_bps() <= 8_000_000_000));
             }
         }

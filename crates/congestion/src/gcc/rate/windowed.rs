@@ -1,16 +1,18 @@
-//! What arrives, as the draft measures it.
+//! Received rate, as the draft measures it.
 
 use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta};
 
-/// What arrived in the last `T`, over `T` (draft-ietf-rmcat-gcc-02 §5.5: between 0.5 and 1 s is recommended).
+/// Data received in the last `T`, divided by `T` (draft-ietf-rmcat-gcc-02 §5.5 recommends 0.5 to 1 s).
 ///
-/// The window ends with the latest arrival and is open at its beginning. There is no rate before one window has passed since the
-/// first arrival: the sum over `T` would read low. The draft counts payload; this counts what it is given.
+/// The window ends with the latest arrival and excludes its start. There is no rate until one window has
+/// passed since the first arrival, because the sum over `T` would be too low. The draft counts payload; this
+/// counts the sizes that it is given.
 ///
-/// An arrival earlier than the latest one counts as if it came with it; one that is earlier by more than the window tells of
-/// another clock, and begins anew. Memory is what arrives in one window.
+/// An arrival earlier than the latest one counts as if it came at the same time. If it is earlier by more
+/// than the window, it indicates a clock jump, and the measurement restarts. Memory is bounded by the packets
+/// that arrive in one window.
 #[derive(Debug, Clone)]
 pub struct WindowedRate {
     window: TimeDelta,
@@ -20,13 +22,13 @@ pub struct WindowedRate {
 }
 
 impl WindowedRate {
-    /// With a `window` of this length; below 1 ms it is 1 ms.
+    /// A meter with this window; below 1 ms it is 1 ms.
     pub fn new(window: TimeDelta) -> Self {
         let window = window.max(TimeDelta::from_millis(1));
         Self { window, first: None, packets: VecDeque::new(), sum: 0 }
     }
 
-    /// A packet of `size` arrived.
+    /// Handles the arrival of a packet of `size`.
     pub fn on_packet(&mut self, arrival: PeerTimestamp, size: DataSize) {
         let latest = self.packets.back().map_or(arrival, |&(latest, _)| latest);
         if latest - arrival > self.window {
@@ -47,7 +49,7 @@ impl WindowedRate {
         }
     }
 
-    /// The rate; `None` before a window has passed.
+    /// The rate; `None` until one window has passed.
     pub fn rate(&self) -> Option<DataRate> {
         let (latest, _) = self.packets.back()?;
         let full = *latest - self.first? >= self.window;
@@ -56,7 +58,7 @@ impl WindowedRate {
 }
 
 impl Default for WindowedRate {
-    /// With a window of 1 s.
+    /// A window of 1 s.
     fn default() -> Self {
         Self::new(TimeDelta::from_seconds(1))
     }
@@ -71,8 +73,8 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_stream_reads_its_rate_once_a_window_has_passed() {
-        // 1000 B each 10 ms is 800 kbit/s.
+    fn a_steady_stream_has_its_rate_after_one_window() {
+        // 1000 bytes every 10 ms is 800 kbit/s.
         let mut rate = WindowedRate::new(TimeDelta::from_millis(500));
         for i in 0..200 {
             rate.on_packet(at(i * 10), DataSize::from_bytes(1000));
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_a_little_is_held_and_far_back_begins_anew() {
+    fn a_large_backward_jump_of_the_clock_restarts() {
         let mut rate = WindowedRate::default();
         (0..=100).for_each(|i| rate.on_packet(at(5000 + i * 10), DataSize::from_bytes(1000)));
         let before = rate.rate();

@@ -1,19 +1,19 @@
-//! What arrives, as libwebrtc's receiver measures it.
+//! Received rate, as libwebrtc's receiver measures it.
 
 use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-/// The bytes of one millisecond are one bucket (libwebrtc, `rate_statistics.cc`).
+/// A bucket counts the bytes of one millisecond (libwebrtc, `rate_statistics.cc`).
 const BUCKET: TimeDelta = TimeDelta::from_millis(1);
-/// The longest window, so that memory stays bounded.
+/// Maximum window, so that memory stays bounded.
 const LONGEST_WINDOW: TimeDelta = TimeDelta::from_seconds(60);
 
-/// What arrived in the last window, over the window, or over the time since the first arrival while that is shorter (libwebrtc,
-/// `rate_statistics.cc`).
+/// Data received in the last window, divided by the window, or by the time since the first arrival while that
+/// is shorter (libwebrtc, `rate_statistics.cc`).
 ///
-/// Memory is one bucket for each millisecond of the window, whatever arrives. An arrival earlier than the latest one counts as if
-/// it came with it.
+/// Memory is one bucket per millisecond of the window, independent of the packets. An arrival earlier than
+/// the latest one counts as if it came at the same time.
 ///
 /// # Example
 ///
@@ -32,7 +32,7 @@ const LONGEST_WINDOW: TimeDelta = TimeDelta::from_seconds(60);
 pub struct IncomingRate {
     /// In milliseconds.
     window: u64,
-    /// When the oldest arrival that the rate rests on came.
+    /// Time of the oldest arrival that the rate includes.
     since: Option<u64>,
     /// In order of time.
     buckets: VecDeque<Bucket>,
@@ -40,7 +40,7 @@ pub struct IncomingRate {
     packets: u64,
 }
 
-/// What arrived in one millisecond.
+/// Data received in one millisecond.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     at: u64,
@@ -49,7 +49,7 @@ struct Bucket {
 }
 
 impl IncomingRate {
-    /// With a `window` of this length, between 1 ms and 60 s.
+    /// A meter with this `window`, between 1 ms and 60 s.
     pub fn new(window: TimeDelta) -> Self {
         let window = window.clamp(BUCKET, LONGEST_WINDOW);
         Self {
@@ -61,7 +61,7 @@ impl IncomingRate {
         }
     }
 
-    /// A packet of `size` arrived.
+    /// Handles the arrival of a packet of `size`.
     pub fn on_packet(&mut self, now: Timestamp, size: DataSize) {
         let now = self.latest(now);
         self.forget(now);
@@ -80,8 +80,8 @@ impl IncomingRate {
         self.packets += 1;
     }
 
-    /// The rate at `now`; `None` while there is nothing in the window, or one packet in less than a whole window, or no more than
-    /// a millisecond to divide by.
+    /// The rate at `now`; `None` if the window is empty, contains one packet in less than a full window, or
+    /// spans at most one millisecond.
     pub fn rate(&mut self, now: Timestamp) -> Option<DataRate> {
         let now = self.latest(now);
         self.forget(now);
@@ -91,7 +91,7 @@ impl IncomingRate {
         if too_little { None } else { DataRate::of(DataSize::from_bytes(self.sum), time) }
     }
 
-    /// The millisecond of `now`, or of the latest arrival where that is later.
+    /// The millisecond of `now`, or of the latest arrival if that is later.
     fn latest(&self, now: Timestamp) -> u64 {
         let now = now.as_nanos() / BUCKET.as_nanos().unsigned_abs();
         self.buckets.back().map_or(now, |latest| now.max(latest.at))

@@ -1,12 +1,12 @@
-//! What may be sent here? Google Congestion Control at the receiver.
+//! Google Congestion Control at the receiver: estimates the available rate.
 //!
 //! | part | module |
 //! |---|---|
-//! | what is settable | [`ReceiveSideConfig`] |
-//! | what the delay says | [`DelayEstimator`] |
-//! | what arrives | [`IncomingRate`] |
-//! | packets sent in pace, at the beginning | `probes` |
-//! | how the rate moves | [`Aimd`] |
+//! | configuration | [`ReceiveSideConfig`] |
+//! | delay detector | [`DelayEstimator`] |
+//! | received rate | [`IncomingRate`] |
+//! | detection of initial probes | `probes` |
+//! | rate control | [`Aimd`] |
 
 mod config;
 mod incoming;
@@ -26,14 +26,15 @@ use super::{
 };
 use crate::target::{Cause, Decision, Signal};
 
-/// The message whose share of the estimate says how often it is looked at (libwebrtc, `aimd_rate_control.cc`).
+/// Size of the feedback message from which the update interval is computed (libwebrtc,
+/// `aimd_rate_control.cc`).
 const MESSAGE: DataSize = DataSize::from_bytes(80);
 
-/// The receiver's estimate of what it may be sent.
+/// The receiver's estimate of the available rate.
 ///
-/// The estimate is looked at when a packet arrives: at intervals, and at once where the delay says over-use. Where the rate
-/// control itself does not hold back a further decrease ([`AimdConfig::again`](super::rate::AimdConfig::again) is `None`), only the
-/// beginning of an over-use counts as such; then the intervals do.
+/// The estimate is updated when a packet arrives: at intervals, and at once on over-use. If the rate control
+/// does not limit repeated decreases ([`AimdConfig::again`](super::rate::AimdConfig::again) is `None`), only
+/// the start of over-use triggers an immediate update; then the intervals apply.
 ///
 /// # Example
 ///
@@ -62,19 +63,19 @@ pub struct ReceiveSide {
     /// Whether there is an estimate.
     known: bool,
     first_packet: Option<Timestamp>,
-    /// Since when it is known what arrives.
+    /// Time since which the received rate has been known.
     rate_since: Option<Timestamp>,
     looked: Option<Timestamp>,
     decision: Decision,
-    told: Option<(Timestamp, DataRate)>,
+    last_sent: Option<(Timestamp, DataRate)>,
 }
 
 impl ReceiveSide {
-    /// Nothing has come.
+    /// An estimator without packets.
     ///
     /// # Errors
     ///
-    /// A constant of the delay's configuration is outside its range.
+    /// A constant of the delay configuration is out of range.
     pub fn new(config: ReceiveSideConfig) -> Result<Self, DelayConfigError> {
         let start = config.start.unwrap_or(config.aimd.max);
         let aimd = Aimd::new(config.aimd, start);
@@ -93,18 +94,18 @@ impl ReceiveSide {
             rate_since: None,
             looked: None,
             decision,
-            told: None,
+            last_sent: None,
         })
     }
 
-    /// A packet came that was `sent` then by the sender's clock.
+    /// Handles the arrival of a packet that was `sent` at this time on the sender's clock.
     pub fn on_packet(&mut self, now: Timestamp, sent: PeerTimestamp, size: DataSize) {
         self.now = self.now.max(now);
         let now = self.now;
         self.incoming.on_packet(now, size);
         let probed = self.probed(now, sent, size);
         let before = self.delay.signal();
-        // The estimator calls the clock "ours" that packets are sent by. Here that is the far end's.
+        // The estimator's local clock is the one by which packets are sent. Here that is the remote clock.
         let packet = ReceivedPacket {
             sent: Timestamp::from_nanos(sent.as_nanos()),
             arrival: PeerTimestamp::from_nanos(now.as_nanos()),
@@ -117,14 +118,14 @@ impl ReceiveSide {
             && incoming.is_some()
             && (before != Signal::OverUse || self.config.aimd.again.is_some());
         if probed && signal != Signal::OverUse {
-            // libwebrtc looks here too, and adds its least step of 1 kbit/s to what the probe has found.
+            // libwebrtc also updates here, and adds its minimum step of 1 kbit/s to the result of the probe.
             self.looked = Some(now);
         } else if probed || is_due || over_use {
             self.look(now, signal, incoming);
         }
     }
 
-    /// The round trip is known.
+    /// Sets the RTT.
     pub fn on_round_trip(&mut self, round_trip: TimeDelta) {
         self.aimd.on_round_trip(round_trip);
     }
@@ -139,32 +140,32 @@ impl ReceiveSide {
         &self.decision
     }
 
-    /// The estimate that is to be told now, if one is due: at once where it fell, otherwise now and then.
+    /// The estimate to send now, if one is due: at once after a decrease, otherwise at intervals.
     pub fn poll_estimate(&mut self, now: Timestamp) -> Option<DataRate> {
         self.now = self.now.max(now);
         self.next_timeout().filter(|due| *due <= self.now)?;
-        self.tell(now)
+        self.take_estimate(now)
     }
 
-    /// The estimate, if there is one, told now whether or not it is due: with a report that leaves anyway.
-    pub fn tell(&mut self, now: Timestamp) -> Option<DataRate> {
+    /// The estimate, if there is one, to send now with a report that is sent anyway. Counts as sent.
+    pub fn take_estimate(&mut self, now: Timestamp) -> Option<DataRate> {
         self.now = self.now.max(now);
         let estimate = self.estimate()?;
-        self.told = Some((self.now, estimate));
+        self.last_sent = Some((self.now, estimate));
         Some(estimate)
     }
 
-    /// When [`poll_estimate`](Self::poll_estimate) is wanted next.
+    /// Time at which [`poll_estimate`](Self::poll_estimate) should be called next.
     pub fn next_timeout(&self) -> Option<Timestamp> {
         let estimate = self.estimate()?;
-        let Some((at, told)) = self.told else { return Some(self.now) };
-        let fell = estimate.as_bps() as f64 * self.config.fallen <= told.as_bps() as f64;
-        // Nothing is told twice at one moment, whatever is configured.
+        let Some((at, last_sent)) = self.last_sent else { return Some(self.now) };
+        let fell = estimate.as_bps() as f64 * self.config.fallen <= last_sent.as_bps() as f64;
+        // No estimate is sent twice at the same time, whatever the configuration.
         let soon = TimeDelta::from_millis(1);
-        Some(match (fell, estimate == told) {
+        Some(match (fell, estimate == last_sent) {
             (true, false) => self.decision.at.max(at + soon),
-            (false, false) => at + self.config.least_told.max(soon),
-            (_, true) => at + self.config.most_told.max(soon),
+            (false, false) => at + self.config.min_send_interval.max(soon),
+            (_, true) => at + self.config.max_send_interval.max(soon),
         })
     }
 
@@ -188,7 +189,8 @@ impl ReceiveSide {
                 self.begin(now, rate, Cause::AcknowledgedRate { rate_bps: rate.as_bps() as f64 });
             }
         }
-        // An over-use gives even the first estimate; nothing else moves what is not known (libwebrtc, `aimd_rate_control.cc`).
+        // Over-use also gives the first estimate; nothing else changes an unknown estimate (libwebrtc,
+        // `aimd_rate_control.cc`).
         if !self.known && (signal != Signal::OverUse || incoming.is_none()) {
             return;
         }
@@ -211,10 +213,10 @@ impl ReceiveSide {
         self.decision = Decision { at: now, from, to: self.aimd.rate(), cause };
     }
 
-    /// How often the estimate is looked at (libwebrtc, `aimd_rate_control.cc`).
+    /// Update interval of the estimate (libwebrtc, `aimd_rate_control.cc`).
     fn interval(&self) -> TimeDelta {
         let bits = self.aimd.rate().as_bps() as f64 * self.config.feedback_share;
         let time = TimeDelta::from_seconds_f64(MESSAGE.as_bits() as f64 / bits);
-        time.min(self.config.most_interval).max(self.config.least_interval)
+        time.min(self.config.max_interval).max(self.config.min_interval)
     }
 }

@@ -1,30 +1,30 @@
-//! How fast did packets come that were sent in pace? The probes of a beginning.
+//! Detects probes at the receiver and computes their rate.
 //!
-//! Nothing marks a probe on the way to the receiver, so packets count as one where several in a row left at the same distance
+//! Probes are not marked, so packets count as a probe if several in a row were sent at the same interval
 //! (libwebrtc, `remote_bitrate_estimator_abs_send_time.cc`).
 
 use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-/// Smaller packets are not paced (libwebrtc).
-const LEAST_SIZE: DataSize = DataSize::from_bytes(201);
-/// A distance is of a cluster if it differs by less than this from the cluster's mean (libwebrtc).
+/// Minimum packet size; smaller packets are not paced (libwebrtc).
+const MIN_SIZE: DataSize = DataSize::from_bytes(201);
+/// An interval belongs to a cluster if it differs from the cluster's mean by less than this (libwebrtc).
 const SPREAD: TimeDelta = TimeDelta::from_micros(2500);
-/// A cluster has so many distances (libwebrtc, `kMinClusterSize`).
-const LEAST_CLUSTER: i64 = 4;
-/// Distances below this tell nothing (libwebrtc, `kMinClusterDelta`).
-const LEAST_DISTANCE: TimeDelta = TimeDelta::from_millis(1);
-/// A cluster may come so much slower than it was sent (libwebrtc).
-const MOST_SLOWER: TimeDelta = TimeDelta::from_millis(2);
-/// And so much faster (libwebrtc).
-const MOST_FASTER: TimeDelta = TimeDelta::from_millis(5);
-/// Without a cluster, so many packets are looked at (libwebrtc, `kMaxProbePackets`).
-const MOST_UNCLUSTERED: usize = 15;
-/// With so many clusters, all that was looked at is done with (libwebrtc, `kExpectedNumberOfProbes`).
-const MOST_CLUSTERS: usize = 3;
-/// So many packets are looked at in any case; libwebrtc sets no limit.
-const MOST_PACKETS: usize = 256;
+/// Minimum number of intervals of a cluster (libwebrtc, `kMinClusterSize`).
+const MIN_CLUSTER: i64 = 4;
+/// Minimum interval that is used (libwebrtc, `kMinClusterDelta`).
+const MIN_DISTANCE: TimeDelta = TimeDelta::from_millis(1);
+/// Maximum difference by which a cluster may arrive more slowly than it was sent (libwebrtc).
+const MAX_SLOWER: TimeDelta = TimeDelta::from_millis(2);
+/// Maximum difference by which it may arrive faster (libwebrtc).
+const MAX_FASTER: TimeDelta = TimeDelta::from_millis(5);
+/// Maximum number of packets that are examined without finding a cluster (libwebrtc, `kMaxProbePackets`).
+const MAX_UNCLUSTERED: usize = 15;
+/// Number of clusters after which all examined packets are discarded (libwebrtc, `kExpectedNumberOfProbes`).
+const MAX_CLUSTERS: usize = 3;
+/// Maximum number of packets that are examined; libwebrtc has no limit.
+const MAX_PACKETS: usize = 256;
 
 /// Packets that may be probes.
 #[derive(Debug, Clone, Default)]
@@ -39,7 +39,7 @@ struct Packet {
     size: DataSize,
 }
 
-/// Neighbours that were sent at one distance: sums over all of them.
+/// Consecutive packets sent at the same interval: sums over all of them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cluster {
     sent: TimeDelta,
@@ -50,7 +50,7 @@ struct Cluster {
 }
 
 impl Probes {
-    /// A packet came. Gives the rate of the best cluster, if that is above `estimate`.
+    /// Handles the arrival of a packet. Returns the rate of the best cluster, if it is above `estimate`.
     pub(super) fn on_packet(
         &mut self,
         now: Timestamp,
@@ -58,24 +58,24 @@ impl Probes {
         size: DataSize,
         estimate: DataRate,
     ) -> Option<DataRate> {
-        if size < LEAST_SIZE {
+        if size < MIN_SIZE {
             return None;
         }
-        if self.packets.len() >= MOST_PACKETS {
+        if self.packets.len() >= MAX_PACKETS {
             self.packets.pop_front();
         }
         self.packets.push_back(Packet { sent, at: now, size });
         let clusters = self.clusters();
         if clusters.is_empty() {
-            if self.packets.len() >= MOST_UNCLUSTERED {
+            if self.packets.len() >= MAX_UNCLUSTERED {
                 self.packets.pop_front();
             }
             return None;
         }
-        // The first cluster that fails ends the search, as in libwebrtc.
+        // The first invalid cluster ends the search, as in libwebrtc.
         let rates = clusters.iter().map_while(Cluster::rate);
         let best = rates.max().filter(|rate| *rate > estimate);
-        if best.is_none() && clusters.len() >= MOST_CLUSTERS {
+        if best.is_none() && clusters.len() >= MAX_CLUSTERS {
             self.packets.clear();
         }
         best
@@ -86,8 +86,8 @@ impl Probes {
         let mut open = Cluster::default();
         for (before, packet) in self.packets.iter().zip(self.packets.iter().skip(1)) {
             let (sent, received) = (packet.sent - before.sent, packet.at - before.at);
-            // libwebrtc counts the distance that ends a cluster for the one that it ends.
-            if sent >= LEAST_DISTANCE && received >= LEAST_DISTANCE {
+            // libwebrtc assigns the interval that ends a cluster to the cluster that it ends.
+            if sent >= MIN_DISTANCE && received >= MIN_DISTANCE {
                 open.telling += 1;
             }
             if !open.takes(sent) {
@@ -111,15 +111,15 @@ impl Cluster {
 
     fn complete(self) -> Option<Self> {
         let is_one =
-            self.count >= LEAST_CLUSTER && self.sent > TimeDelta::ZERO && self.received > TimeDelta::ZERO;
+            self.count >= MIN_CLUSTER && self.sent > TimeDelta::ZERO && self.received > TimeDelta::ZERO;
         is_one.then_some(self)
     }
 
-    /// The slower of the rates that it was sent and received with; `None` where it came too unevenly.
+    /// The minimum of the sent and the received rate; `None` if the intervals of arrival differ too much.
     fn rate(&self) -> Option<DataRate> {
         let slower = (self.received - self.sent) / self.count;
         let tells = self.telling > self.count / 2;
-        if !tells || slower > MOST_SLOWER || -slower > MOST_FASTER {
+        if !tells || slower > MAX_SLOWER || -slower > MAX_FASTER {
             return None;
         }
         DataRate::of(self.size, self.sent.max(self.received))

@@ -7,7 +7,7 @@ fn at(ms: u64) -> Timestamp {
     Timestamp::from_nanos(ms * 1_000_000)
 }
 
-/// A path of one rate with an endless queue, and a sender of packets at a distance.
+/// A path of constant rate with an unlimited queue, and a sender at constant packet intervals.
 struct Path {
     capacity: DataRate,
     free_at: Timestamp,
@@ -19,7 +19,7 @@ impl Path {
         Self { capacity, free_at: Timestamp::ZERO, sent: Timestamp::ZERO }
     }
 
-    /// Sends at `rate` for so long; gives the estimates that were told, with their times.
+    /// Sends at `rate` for the given time. Returns the estimates that were sent, with their times.
     fn send(
         &mut self,
         side: &mut ReceiveSide,
@@ -27,17 +27,17 @@ impl Path {
         time: TimeDelta,
     ) -> Vec<(Timestamp, DataRate)> {
         let size = DataSize::from_bytes(1250);
-        let mut told = Vec::new();
+        let mut estimates = Vec::new();
         let end = self.sent + time;
         while self.sent < end {
             let begin = self.free_at.max(self.sent + TimeDelta::from_millis(20));
             self.free_at = begin + self.capacity.time_for(size).unwrap();
             side.on_packet(self.free_at, PeerTimestamp::from_nanos(self.sent.as_nanos()), size);
-            told.extend(side.poll_estimate(self.free_at).map(|rate| (self.free_at, rate)));
-            assert!(side.next_timeout().is_none_or(|due| due > self.free_at), "it is told, but due");
+            estimates.extend(side.poll_estimate(self.free_at).map(|rate| (self.free_at, rate)));
+            assert!(side.next_timeout().is_none_or(|due| due > self.free_at), "it is estimates, but due");
             self.sent += rate.time_for(size).unwrap();
         }
-        told
+        estimates
     }
 }
 
@@ -46,7 +46,7 @@ fn mbps(rate: f64) -> DataRate {
 }
 
 #[test]
-fn an_overload_brings_the_estimate_below_what_the_path_carries_and_is_told_at_once() {
+fn overload_reduces_the_estimate_which_is_sent_at_once() {
     for aimd in [AimdConfig::libwebrtc(), AimdConfig::draft()] {
         let config = ReceiveSideConfig { aimd, ..ReceiveSideConfig::libwebrtc() };
         let mut side = ReceiveSide::new(config).unwrap();
@@ -56,9 +56,9 @@ fn an_overload_brings_the_estimate_below_what_the_path_carries_and_is_told_at_on
         assert!(before > mbps(2.2) && before < mbps(2.8), "{before}");
 
         let overload = path.sent;
-        let told = path.send(&mut side, mbps(3.0), TimeDelta::from_seconds(3));
+        let estimates = path.send(&mut side, mbps(3.0), TimeDelta::from_seconds(3));
         let (fell_at, fell) =
-            *told.windows(2).find(|pair| pair[1].1 < pair[0].1).map(|pair| &pair[1]).unwrap();
+            *estimates.windows(2).find(|pair| pair[1].1 < pair[0].1).map(|pair| &pair[1]).unwrap();
         assert!(fell_at - overload < TimeDelta::from_millis(800), "{}", fell_at - overload);
         assert!(fell < mbps(1.9) && fell > mbps(0.9), "{fell}");
         let estimate = side.estimate().unwrap();
@@ -72,7 +72,7 @@ fn an_overload_brings_the_estimate_below_what_the_path_carries_and_is_told_at_on
 }
 
 #[test]
-fn it_rises_eight_percent_a_second_up_to_one_and_a_half_times_what_arrives() {
+fn it_grows_by_8_percent_up_to_1_5_times_the_received_rate() {
     let config =
         ReceiveSideConfig { start: Some(mbps(0.3)), probing_time: None, ..ReceiveSideConfig::libwebrtc() };
     let mut side = ReceiveSide::new(config).unwrap();
@@ -81,29 +81,29 @@ fn it_rises_eight_percent_a_second_up_to_one_and_a_half_times_what_arrives() {
     let first = side.estimate().unwrap().as_bps() as f64;
     path.send(&mut side, mbps(1.0), TimeDelta::from_seconds(10));
     let grown = side.estimate().unwrap().as_bps() as f64 / first;
-    // libwebrtc adds at least 1 kbit/s with each look, 1.6 % a second of 300 kbit/s, but 8 % is more.
+    // libwebrtc adds at least 1 kbit/s per update, which is 1.6 % per second at 300 kbit/s; but 8 % is more.
     assert!((grown / 1.08_f64.powi(10) - 1.0).abs() < 0.05, "{grown}");
     path.send(&mut side, mbps(1.0), TimeDelta::from_seconds(40));
-    let most = side.estimate().unwrap();
-    assert!(most > mbps(1.40) && most < mbps(1.55), "{most}");
+    let max = side.estimate().unwrap();
+    assert!(max > mbps(1.40) && max < mbps(1.55), "{max}");
 }
 
 #[test]
-fn without_probes_what_arrives_is_the_first_estimate_after_five_seconds() {
+fn without_probes_the_first_estimate_comes_after_5_s() {
     let config = ReceiveSideConfig { probing_time: None, ..ReceiveSideConfig::libwebrtc() };
     let mut side = ReceiveSide::new(config).unwrap();
     let mut path = Path::new(mbps(20.0));
     assert_eq!(path.send(&mut side, mbps(1.0), TimeDelta::from_millis(4900)), []);
     assert_eq!((side.estimate(), side.next_timeout()), (None, None));
-    let told = path.send(&mut side, mbps(1.0), TimeDelta::from_millis(400));
-    let (first, rate) = told[0];
+    let estimates = path.send(&mut side, mbps(1.0), TimeDelta::from_millis(400));
+    let (first, rate) = estimates[0];
     assert!(first > at(5000) && first < at(5100), "{first}");
     assert!(rate > mbps(0.98) && rate < mbps(1.1), "{rate}");
 }
 
-/// By hand: five packets of 1250 bytes, sent each 4 ms (2.5 Mbit/s) and received each 5 ms (2 Mbit/s).
+/// By hand: five packets of 1250 bytes, sent every 4 ms (2.5 Mbit/s) and received every 5 ms (2 Mbit/s).
 #[test]
-fn the_slower_of_sending_and_receiving_is_what_a_probe_tells() {
+fn a_probe_gives_the_minimum_of_sent_and_received_rate() {
     let mut side = ReceiveSide::new(ReceiveSideConfig::libwebrtc()).unwrap();
     let size = DataSize::from_bytes(1250);
     for packet in 0..5 {
@@ -112,7 +112,8 @@ fn the_slower_of_sending_and_receiving_is_what_a_probe_tells() {
     }
     assert_eq!(side.estimate(), Some(mbps(2.0)));
     assert_eq!(side.decision().cause, Cause::Probe { rate_bps: 2e6 });
-    // Small packets are none, and neither are those that come 3 ms further apart than they were sent.
+    // Small packets are not probes. Neither are packets whose arrival interval is 3 ms longer than the send
+    // interval.
     for (size, distance) in [(200, 5), (1250, 7)] {
         let mut side = ReceiveSide::new(ReceiveSideConfig::libwebrtc()).unwrap();
         for packet in 0..10 {
@@ -125,7 +126,7 @@ fn the_slower_of_sending_and_receiving_is_what_a_probe_tells() {
 }
 
 #[test]
-fn an_unchanged_estimate_is_told_each_second_and_a_rise_after_200_ms() {
+fn unchanged_estimates_are_sent_each_second_others_in_200_ms() {
     let config =
         ReceiveSideConfig { start: Some(mbps(1.0)), probing_time: None, ..ReceiveSideConfig::libwebrtc() };
     let mut side = ReceiveSide::new(config).unwrap();
@@ -134,25 +135,25 @@ fn an_unchanged_estimate_is_told_each_second_and_a_rise_after_200_ms() {
     assert_eq!(side.poll_estimate(at(1010)), Some(mbps(1.0)));
     let mut path = Path::new(mbps(20.0));
     path.sent = at(2000);
-    let told = path.send(&mut side, mbps(1.0), TimeDelta::from_seconds(5));
-    let gaps: Vec<_> = told.windows(2).map(|pair| (pair[1].0 - pair[0].0).as_millis()).collect();
+    let estimates = path.send(&mut side, mbps(1.0), TimeDelta::from_seconds(5));
+    let gaps: Vec<_> = estimates.windows(2).map(|pair| (pair[1].0 - pair[0].0).as_millis()).collect();
     assert!(gaps.len() > 15 && gaps.iter().all(|gap| (200.0..=420.0).contains(gap)), "{gaps:?}");
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_constants_are_rejected() {
     let delay = DelayConfig { stream_timeout: TimeDelta::ZERO, ..DelayConfig::receive_side() };
     assert!(ReceiveSide::new(ReceiveSideConfig { delay, ..ReceiveSideConfig::libwebrtc() }).is_err());
 }
 
 #[test]
-fn the_incoming_rate_begins_early_and_ends_with_its_window() {
+fn the_incoming_rate_starts_early_and_ends_with_its_window() {
     let mut rate = IncomingRate::new(TimeDelta::from_seconds(1));
     assert_eq!(rate.rate(at(0)), None);
     rate.on_packet(at(100), DataSize::from_bytes(1000));
     assert_eq!(rate.rate(at(500)), None);
     rate.on_packet(at(199), DataSize::from_bytes(250));
-    // 1250 bytes in the 100 ms so far.
+    // 1250 bytes in 100 ms.
     assert_eq!(rate.rate(at(199)), Some(DataRate::from_bps(100_000)));
     assert_eq!(rate.rate(at(1099)), Some(DataRate::from_bps(10_000)));
     assert_eq!(rate.rate(at(1100)), Some(DataRate::from_bps(2000)));
@@ -161,7 +162,7 @@ fn the_incoming_rate_begins_early_and_ends_with_its_window() {
 
 proptest! {
     #[test]
-    fn nothing_makes_it_panic_leave_its_limits_or_stay_due(
+    fn any_input_keeps_limits_and_deadlines(
         packets in prop::collection::vec((0_u64..10_000_000_000, any::<u64>(), 0_u64..100_000, 0_u8..8), 0..300),
         thesis: bool,
     ) {

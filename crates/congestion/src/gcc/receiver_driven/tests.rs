@@ -1,4 +1,4 @@
-//! How the sender of `gcc:remb` behaves.
+//! Behaviour of the sender of `gcc:remb`.
 
 use giusto_units::DataSize;
 
@@ -16,8 +16,8 @@ fn kbps(kbps: u64) -> DataRate {
     DataRate::from_bps(kbps * 1000)
 }
 
-/// The receiver estimates so much, and has lost so many of 100 packets.
-fn told(estimate: u64, lost: u64) -> Feedback<'static> {
+/// Feedback with this estimate and `lost` of 100 packets lost.
+fn feedback(estimate: u64, lost: u64) -> Feedback<'static> {
     Feedback {
         receiver_estimate: Some(kbps(estimate)),
         loss: Some(LossReport { ratio: lost as f64 / 100.0, expected_packets: 100 }),
@@ -31,34 +31,34 @@ fn send(controller: &mut ReceiverDriven, ms: u64) {
 }
 
 #[test]
-fn the_lesser_of_estimate_and_losses_rules() {
+fn the_minimum_of_estimate_and_loss_based_rate_applies() {
     let config = ReceiverDrivenConfig { reports: ReportConfig::draft(), ..ReceiverDrivenConfig::default() };
     let mut controller = ReceiverDriven::new(config);
     assert_eq!(controller.target().media, kbps(300));
-    // The draft's rule: 300 · 1.05 = 315 kbit/s, which the estimate permits, and the next does not.
-    controller.on_feedback(at(1000), &told(1000, 0));
+    // The draft's rule: 300 · 1.05 = 315 kbit/s, which is below the first estimate but above the next one.
+    controller.on_feedback(at(1000), &feedback(1000, 0));
     assert_eq!(
         (controller.target().media, controller.target().pacing),
         (kbps(315), DataRate::from_bps(787_500))
     );
     assert_eq!(controller.decision().cause, Cause::Loss { ratio: 0.0 });
-    controller.on_feedback(at(2000), &told(200, 0));
+    controller.on_feedback(at(2000), &feedback(200, 0));
     assert_eq!(controller.target().media, kbps(200));
     assert_eq!(controller.decision().cause, Cause::ReceiverEstimate);
     // 330.75 · (1 − 0.5 · 0.5)
-    controller.on_feedback(at(3000), &told(1000, 50));
+    controller.on_feedback(at(3000), &feedback(1000, 50));
     assert_eq!(controller.target().media, DataRate::from_bps(248_062));
     assert_eq!(controller.decision().cause, Cause::Loss { ratio: 0.5 });
-    controller.on_feedback(at(4000), &told(1, 0));
+    controller.on_feedback(at(4000), &feedback(1, 0));
     assert_eq!(controller.target().media, kbps(30));
     assert_eq!(controller.decision().cause, Cause::Limit);
 }
 
 #[test]
-fn three_seconds_without_a_report_are_borne_and_then_each_second_takes_a_fifth() {
+fn after_3_s_without_report_each_second_takes_20_percent() {
     let mut controller = ReceiverDriven::new(ReceiverDrivenConfig::default());
-    controller.on_feedback(at(0), &told(1000, 0));
-    // libwebrtc's rule follows the estimate in its first two seconds.
+    controller.on_feedback(at(0), &feedback(1000, 0));
+    // libwebrtc's rule follows the estimate during its first two seconds.
     assert_eq!(controller.target().media, kbps(1000));
     let mut seen = Vec::new();
     for ms in (0..6200).step_by(20) {
@@ -72,15 +72,15 @@ fn three_seconds_without_a_report_are_borne_and_then_each_second_takes_a_fifth()
     }
     assert_eq!(seen, [(0, 1_000_000), (3, 800_000), (4, 640_000), (5, 512_000), (6, 409_600)]);
     assert_eq!(controller.decision().cause, Cause::Silence);
-    controller.on_feedback(at(6300), &told(900, 0));
+    controller.on_feedback(at(6300), &feedback(900, 0));
     assert_eq!(controller.target().media, kbps(900));
 }
 
 #[test]
-fn who_sends_nothing_misses_nothing() {
+fn no_feedback_is_missing_while_nothing_is_sent() {
     let mut controller = ReceiverDriven::new(ReceiverDrivenConfig::default());
     send(&mut controller, 0);
-    controller.on_feedback(at(100), &told(1000, 0));
+    controller.on_feedback(at(100), &feedback(1000, 0));
     let before = controller.target();
     for ms in (100..60_000).step_by(25) {
         controller.on_timeout(at(ms), &QueueState::default());

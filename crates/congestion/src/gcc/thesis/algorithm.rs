@@ -1,34 +1,37 @@
 //! The algorithm of a thesis: Hoang Thanh Tam, "An Implementation of Receiver-side Real-time Congestion Control for
 //! Simulations using `SimPy`", Vietnam National University, Hanoi, 2017.
 //!
-//! It is draft-ietf-rmcat-gcc-02 with deviations, in the first of that draft's two arrangements: both controllers are at the
-//! sender, and a report each 3 s tells when each packet arrived (§2.2.2.2, §3.4.3.1, §5.2). What is not printed there is taken from
-//! the draft, which it cites.
+//! It is draft-ietf-rmcat-gcc-02 with deviations, in the first of that draft's two arrangements: both
+//! controllers are at the sender, and a report every 3 s gives the arrival time of each packet (§2.2.2.2,
+//! §3.4.3.1, §5.2). What the thesis does not specify is taken from the draft, which it cites.
 //!
-//! | here | there | where |
+//! | here | thesis | section |
 //! |---|---|---|
 //! | delay variation | `d(i) = t(i) − t(i−1) − (T(i) − T(i−1))`, of packets, without groups | §3.4.3.1 |
-//! | of a lost packet | that of the packet before | §3.3 |
+//! | delay variation of a lost packet | that of the previous packet | §3.3 |
 //! | trend | `m(i)` of `d = dL/C + m + v`, a Kalman filter of `1/C` and `m` | §2.2.2.3 |
 //! | threshold | `th(i) = th(i−1) + (t(i) − t(i−1))·K(i)·(|m(i)| − th(i−1))`; first 12.5 ms | §3.4.3.1, Table 6 |
-//! | its gains | K_u = 0.01 for a trend beyond it, K_d = 0.00018 within; the prose has them the other way round | Table 6 |
-//! | over-use | `m(i) > th(i)`, unless `m(i) < m(i−1)`; at once, for the thesis names no least time | §3.4.3.1 |
+//! | its gains | K_u = 0.01 for a trend outside it, K_d = 0.00018 within; the text exchanges them | Table 6 |
+//! | over-use | `m(i) > th(i)`, unless `m(i) < m(i−1)`; immediate, because the thesis specifies no minimum time | §3.4.3.1 |
 //! | under-use | `m(i) < −th(i)` | §3.4.3.1 |
 //! | states | as in the draft | Table 1 |
-//! | "when m(i) is zero … the old rate is kept" | the estimate is left alone then | §2.2.2.3 |
-//! | increase | ×1.08^min(Δt, 1 s), or half a packet each 100 ms + round trip, at least 1000 bit/s | §2.2.2.3 |
+//! | "when m(i) is zero … the old rate is kept" | then the estimate does not change | §2.2.2.3 |
+//! | increase | ×1.08^min(Δt, 1 s), or half a packet per 100 ms + RTT, at least 1000 bit/s | §2.2.2.3 |
 //! | decrease | `A_r = β·R`, β = 0.95, R over T = 0.5 s | §2.2.2.3, Table 6 |
 //! | loss | `A_s = 1.05·A_s + 1000`, `A_s`, `A_s·(1 − 0.5·p)` for p < 2 %, up to 10 %, and above | §2.2.2.4 |
 //! | rate | `A = min(A_s, A_r)`, between 3 and 10 Mbit/s | §2.2.2.2, Table 7 |
 //!
-//! # Where the thesis is open
+//! # What the thesis leaves open
 //!
-//! - The constants of its filter, for which it used a library. Here they are the draft's ([`filter`]). Its packets are all of one
-//!   size, so `1/C` is never learned and the filter is one of `m` alone.
-//! - Whether the state moves with each packet or with each report ([`Pace`]). With a report, the signal is that of its last packet.
-//! - Over what `p` is taken ([`LossWindow`]): Table 6 says 0.5 s, §3.4.3.1 the last `RTCP_limit` packets, a number that it never gives.
-//! - The threshold's bounds and the guard against spikes: the draft's, 6 to 600 ms and 15 ms.
-//! - A ceiling of 1.5·R. The draft has it, the thesis does not print it: [`aimd`] is without, [`AimdConfig::thesis`] with it.
+//! - The constants of its filter, for which it used a library. Here they are the draft's ([`filter`]). Its
+//!   packets all have the same size, so `1/C` is never learned, and the filter estimates `m` alone.
+//! - Whether the state changes with each packet or with each report ([`Pace`]). With a report, the signal is
+//!   that of its last packet.
+//! - The packets over which `p` is computed ([`LossWindow`]): Table 6 says 0.5 s, §3.4.3.1 the last
+//!   `RTCP_limit` packets, a number that is not given.
+//! - The limits of the threshold and the exclusion of spikes: the draft's, 6 to 600 ms and 15 ms.
+//! - A ceiling of 1.5·R. The draft has it, the thesis does not mention it: [`aimd`] does not use it,
+//!   [`AimdConfig::thesis`] does.
 //!
 //! # Example
 //!
@@ -68,33 +71,33 @@ use crate::{
     target::Signal,
 };
 
-/// How often a report comes (Table 7).
+/// Interval of reports (Table 7).
 pub const REPORT_INTERVAL: TimeDelta = TimeDelta::from_seconds(3);
 
-/// Where the rate begins (Table 7).
+/// Initial rate (Table 7).
 pub const START: DataRate = DataRate::from_bps(7_200_000);
 
-/// `T`: over what R is measured (§3.4.3.1), and over what p is (Table 6).
+/// `T`: the window of R (§3.4.3.1) and of p (Table 6).
 pub const WINDOW: TimeDelta = TimeDelta::from_millis(500);
 
-/// How soon the state and the delay-based estimate move.
+/// When the state and the delay-based estimate are updated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Pace {
-    /// Once with each report, by what its last packet made of the signal.
+    /// Once per report, with the signal after its last packet.
     #[default]
     Report,
-    /// With each packet of a report, as if it had been told of at once.
+    /// With each packet of a report, as if it had been reported immediately.
     Packet,
 }
 
-/// Over which packets the lost share is taken; of those that were reported.
+/// The reported packets over which the loss ratio is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LossWindow {
-    /// Those that left within so much time before the last one (Table 6: 0.5 s).
+    /// Packets sent within this time before the last one (Table 6: 0.5 s).
     Last(TimeDelta),
-    /// Those of the report.
+    /// Packets of the latest report.
     Report,
-    /// All so far.
+    /// All packets.
     All,
 }
 
@@ -103,17 +106,17 @@ pub enum LossWindow {
 pub struct ThesisConfig {
     /// The filter of the delay variation.
     pub filter: KalmanTwoStateConfig,
-    /// The threshold that its trend is compared with.
+    /// The detector that compares the trend with a threshold.
     pub detector: DetectorConfig,
-    /// How the delay-based estimate moves.
+    /// The delay-based rate control.
     pub aimd: AimdConfig,
-    /// How the loss-based estimate moves.
+    /// The loss-based rate control.
     pub loss: ReportConfig,
-    /// Over what the received rate is measured. Default 0.5 s (Table 6).
+    /// Window of the received rate. Default 0.5 s (Table 6).
     pub window: TimeDelta,
-    /// Over what the lost share is taken. Default 0.5 s (Table 6).
+    /// Window of the loss ratio. Default 0.5 s (Table 6).
     pub loss_window: LossWindow,
-    /// How soon the delay-based estimate moves. Default with each report.
+    /// When the delay-based estimate is updated. Default with each report.
     pub pace: Pace,
 }
 
@@ -131,8 +134,9 @@ impl Default for ThesisConfig {
     }
 }
 
-/// The filter: that of `1/C` and `m` (§2.2.2.3), with the constants of draft-ietf-rmcat-gcc-02 §5.3 and §5.6, as far as a filter of
-/// one state can lend them: `q` 1e-3, `e(0)` 0.1, the noise from 1 ms² on, `chi` 0.001, nothing amplified.
+/// The filter of `1/C` and `m` (§2.2.2.3), with the constants of draft-ietf-rmcat-gcc-02 §5.3 and §5.6 as far
+/// as those of a filter with one state apply: `q` 1e-3, `e(0)` 0.1, initial noise 1 ms², `chi` 0.001, no
+/// amplification.
 pub fn filter() -> KalmanTwoStateConfig {
     KalmanTwoStateConfig {
         process_variances: [1e-13, 1e-3],
@@ -147,27 +151,27 @@ pub fn filter() -> KalmanTwoStateConfig {
     }
 }
 
-/// The threshold (Table 6), and over-use at once.
+/// The threshold (Table 6), with immediate over-use.
 pub fn detector() -> DetectorConfig {
     DetectorConfig {
         initial_threshold_ms: 12.5,
         rise: 0.01,
         fall: 0.000_18,
         longest_step: TimeDelta::MAX,
-        // "Longer than": none at all is longer than a negative time.
+        // "Longer than": a time of zero is longer than a negative time.
         over_use_time: TimeDelta::from_nanos(-1),
         over_use_groups: 1,
-        least_samples: 1,
+        min_samples: 1,
         ..DetectorConfig::draft_02()
     }
 }
 
-/// What the delay permits (§2.2.2.3, Tables 6 and 7): [`AimdConfig::thesis`] without the draft's ceiling.
+/// Delay-based rate control (§2.2.2.3, Tables 6 and 7): [`AimdConfig::thesis`] without the draft's ceiling.
 pub fn aimd() -> AimdConfig {
     AimdConfig { ceiling: 0.0, ceiling_offset: DataRate::from_bps(1_000_000_000_000), ..AimdConfig::thesis() }
 }
 
-/// What losses allow (§2.2.2.4), within the bounds of Table 7.
+/// Loss-based rate control (§2.2.2.4), within the limits of Table 7.
 pub fn loss() -> ReportConfig {
     ReportConfig {
         increase: Increase::PerReport { factor: 1.05, plus: DataRate::from_bps(1000) },
@@ -177,10 +181,11 @@ pub fn loss() -> ReportConfig {
     }
 }
 
-/// Filter and threshold for a [`DelayEstimator`](crate::gcc::delay::DelayEstimator), each packet a group of its own.
+/// Filter and threshold for a [`DelayEstimator`](crate::gcc::delay::DelayEstimator), with one packet per
+/// group.
 ///
-/// What such an estimator does otherwise than [`Thesis`]: it knows nothing of lost packets, and a trend above the threshold that
-/// falls leaves the signal as it was.
+/// Differences between such an estimator and [`Thesis`]: it ignores lost packets, and a falling trend above
+/// the threshold leaves the signal as it was.
 pub fn delay() -> DelayConfig {
     DelayConfig {
         grouping: GroupingConfig {
@@ -196,7 +201,7 @@ pub fn delay() -> DelayConfig {
     }
 }
 
-/// Both controllers, at the sender: reports in, a rate out.
+/// Both controllers at the sender. Input: reports. Output: a rate.
 ///
 /// Each packet is reported once, in the order of sending. Time that runs backwards counts as no time.
 #[derive(Debug, Clone)]
@@ -205,15 +210,15 @@ pub struct Thesis {
     delay: Delay,
     aimd: Aimd,
     loss: ByReport,
-    /// When each reported packet left, and whether it was lost: as many as the window of losses holds.
+    /// Send time of each reported packet, and whether it was lost, for the packets in the window of losses.
     fates: VecDeque<(Timestamp, bool)>,
-    /// Of all that were ever reported: how many, and how many were lost.
+    /// Total number of reported packets, and how many of them were lost.
     all: (u64, u64),
     loss_ratio: f64,
 }
 
 impl Thesis {
-    /// Both estimates at `start`.
+    /// Both estimates start at `start`.
     pub fn new(config: ThesisConfig, start: DataRate) -> Self {
         Self {
             config,
@@ -226,18 +231,18 @@ impl Thesis {
         }
     }
 
-    /// Sets new limits, and moves both estimates within them.
+    /// Sets new limits and applies them to both estimates.
     pub fn set_limits(&mut self, min: DataRate, max: DataRate) {
         self.aimd.set_limits(min, max);
         self.loss.set_limits(min, max);
     }
 
-    /// The round trip is `round_trip`.
+    /// Sets the RTT.
     pub fn on_round_trip(&mut self, round_trip: TimeDelta) {
         self.aimd.on_round_trip(round_trip);
     }
 
-    /// A report tells what became of `packets`. Without packets it changes nothing.
+    /// Handles a report with the fate of `packets`. Without packets it has no effect.
     pub fn on_report(&mut self, now: Timestamp, packets: &[PacketReport]) {
         if packets.is_empty() {
             return;
@@ -256,32 +261,32 @@ impl Thesis {
         self.loss.on_report(now, &report, None);
     }
 
-    /// `A`: the lesser of both estimates.
+    /// `A`: the minimum of both estimates.
     pub fn rate(&self) -> DataRate {
         self.delay_based().min(self.loss_based())
     }
 
-    /// `A_r`: what the delay permits.
+    /// `A_r`: the delay-based rate.
     pub fn delay_based(&self) -> DataRate {
         self.aimd.rate()
     }
 
-    /// `A_s`: what losses allow.
+    /// `A_s`: the loss-based rate.
     pub fn loss_based(&self) -> DataRate {
         self.loss.rate()
     }
 
-    /// `p`: the share that was lost, 0 to 1, as of the last report.
+    /// `p`: the loss ratio as of the last report, 0 to 1.
     pub fn loss_ratio(&self) -> f64 {
         self.loss_ratio
     }
 
-    /// What the delay said last.
+    /// The latest delay detection.
     pub fn detection(&self) -> Detection {
         Detection { signal: self.delay.signal, ..self.delay.detector.detection() }
     }
 
-    /// How many packets made the signal over-use so far.
+    /// Number of packets so far whose signal was over-use.
     pub fn over_uses(&self) -> u64 {
         self.delay.over_uses
     }
@@ -297,7 +302,7 @@ impl Thesis {
         self.aimd.update(now, &Observation { delay, acknowledged, ..Observation::default() });
     }
 
-    /// How many of the window were lost, after `packets` have come to it.
+    /// Number of lost packets in the window, after `packets` were added.
     fn count(&mut self, packets: &[PacketReport]) -> LossReport {
         let is_lost = |packet: &PacketReport| packet.arrival.is_none();
         let lost = packets.iter().filter(|packet| is_lost(packet)).count() as u64;
@@ -318,15 +323,15 @@ impl Thesis {
     }
 }
 
-/// What is read from the delays: a signal.
+/// Converts delays to a signal.
 #[derive(Debug, Clone)]
 struct Delay {
     filter: KalmanTwoState,
     detector: Detector,
     received: WindowedRate,
-    /// The last packet that arrived: when it left, when it came, how large it was.
+    /// The last packet that arrived: send time, arrival time, size.
     last: Option<(Timestamp, PeerTimestamp, DataSize)>,
-    /// The last difference, for those that are lost.
+    /// The last difference, used for lost packets.
     delta: Option<GroupDelta>,
     trend: f64,
     signal: Signal,
@@ -357,14 +362,16 @@ impl Delay {
                 self.delta = delta.or(self.delta);
                 delta
             }
-            // §3.3: "the inter-group delay variation of this packet is assigned with the value of the previous packet (except the
-            // first one)". No time passes for the threshold: nothing arrived.
+            // §3.3: "the inter-group delay variation of this packet is assigned with the value of the
+            // previous packet (except the first one)". The threshold's time does not advance, because nothing
+            // arrived.
             None => self.delta,
         };
         let Some(delta) = delta else { return };
         let output = self.filter.on_delta(&delta, self.signal);
         let signal = self.detector.on_output(output, delta.departure, delta.arrived_at);
-        // §3.4.3.1: what is neither over-use nor under-use is normal, so a trend that falls is no longer over-use.
+        // §3.4.3.1: everything but over-use and under-use is normal, so a falling trend is no longer
+        // over-use.
         let falls = output.raw < self.trend;
         self.trend = output.raw;
         self.signal = if signal == Signal::OverUse && falls { Signal::Normal } else { signal };
@@ -409,8 +416,8 @@ mod tests {
         Timestamp::from_nanos(seconds * 1_000_000_000)
     }
 
-    /// A report of 60 packets, one each 50 ms (7.2 Mbit/s), of which the last `lost` of each ten are lost, each a little later than
-    /// the one before.
+    /// A report of 60 packets, one every 50 ms (7.2 Mbit/s). The last `lost` of each ten are lost. The delay
+    /// grows slightly from packet to packet.
     fn report(number: u64, lost: u64) -> Vec<PacketReport> {
         (number * 60..(number + 1) * 60)
             .map(|k| packet(k, k * 50_000, (k % 10 < 10 - lost).then_some(k * 50_000 + 10_000 + k % 2)))
@@ -428,7 +435,7 @@ mod tests {
             thesis.on_report(seconds(3 * (number + 1)), &report(number, lost));
             assert!((thesis.loss_ratio() - lost as f64 / 10.0).abs() < 1e-12);
             assert_eq!(thesis.loss_based().as_bps(), rate, "after {lost} of 10");
-            // Nothing moves without a report.
+            // The rate does not change without a report.
             thesis.on_report(seconds(3 * (number + 1) + 1), &[]);
             assert_eq!(thesis.loss_based().as_bps(), rate);
         }
@@ -447,12 +454,13 @@ mod tests {
         assert_eq!(thesis.rate().as_bps(), 10_000_000);
     }
 
-    /// η = 1.08 at most with each report, for they are 3 s apart and a second counts; the first has nothing to count from.
+    /// η is at most 1.08 per report: reports are 3 s apart, and an update covers at most one second. The
+    /// first one covers no time.
     #[test]
-    fn the_delay_controller_rises_by_eight_percent_a_report_or_a_second() {
+    fn the_delay_based_rate_grows_by_8_percent_per_report() {
         for (pace, rates) in [
             (Pace::Report, [7_200_000.0, 7_776_000.0, 8_398_080.0]),
-            // From the second packet on, 50 ms each: 58 steps, then 118.
+            // From the second packet on, 50 ms per packet: 58 steps, then 118.
             (Pace::Packet, [58, 118, 178].map(|steps| 7.2e6 * 1.08_f64.powf(f64::from(steps) * 0.05))),
         ] {
             let mut thesis = Thesis::new(ThesisConfig { pace, ..ThesisConfig::default() }, START);
@@ -483,10 +491,10 @@ mod tests {
         }
     }
 
-    /// Each packet 40 ms later than the one before: m comes close to 40, which is above 12.5 and above 15 more, so the threshold
-    /// stays where it is and `A_r` is β·R. Arrivals are 90 ms apart: six within 0.5 s, 4.32 Mbit/s.
+    /// The delay grows by 40 ms per packet. m approaches 40, which is more than 15 above 12.5, so the
+    /// threshold does not change, and `A_r` is β·R. Arrivals are 90 ms apart: six within 0.5 s, 4.32 Mbit/s.
     #[test]
-    fn a_queue_that_grows_by_more_than_the_threshold_with_each_packet_is_over_use() {
+    fn growth_above_the_threshold_per_packet_is_over_use() {
         let mut thesis = Thesis::new(ThesisConfig::default(), START);
         let packets: Vec<_> = (0..60).map(|k| packet(k, k * 50_000, Some(k * 90_000 + 10_000))).collect();
         thesis.on_report(seconds(3), &packets);
@@ -500,7 +508,8 @@ mod tests {
 
     #[test]
     fn a_trend_that_falls_is_normal_even_above_the_threshold() {
-        // The second takes a second longer than the first, which is a spike for the threshold; the third takes as long as the second.
+        // The second packet takes a second longer than the first, which is a spike for the threshold; the
+        // third takes as long as the second.
         let packets = [
             packet(0, 0, Some(10_000)),
             packet(1, 50_000, Some(1_060_000)),
@@ -516,13 +525,13 @@ mod tests {
         assert_eq!((signal, thesis.delay_based()), (Signal::Normal, START));
     }
 
-    /// The threshold follows `th + Δt·K·(|m| − th)`, as an independent filter's m has it.
+    /// The threshold follows `th + Δt·K·(|m| − th)`, where m comes from an independent filter.
     #[test]
     fn the_threshold_moves_by_table_6() {
         let mut thesis = Thesis::new(ThesisConfig::default(), START);
         let mut filter = KalmanTwoState::new(super::filter());
         let mut threshold: f64 = 12.5;
-        // Later by a pattern that stays within the threshold, and then beyond it by less than 15 ms.
+        // The delay varies within the threshold, and then exceeds it by less than 15 ms.
         let mut arrival = 10_000;
         let mut packets = vec![packet(0, 0, Some(arrival))];
         for k in 1..200_u64 {
@@ -552,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_packet_inherits_the_delay_variation_of_the_one_before() {
+    fn a_lost_packet_repeats_the_previous_delay_variation() {
         let run = |lost: bool| {
             let mut thesis = Thesis::new(ThesisConfig::default(), START);
             let mut packets = vec![packet(0, 0, Some(10_000)), packet(1, 50_000, Some(90_000))];
@@ -564,7 +573,7 @@ mod tests {
         };
         let (without, mut filter) = run(false);
         let (with, _) = run(true);
-        // 30 ms four times more.
+        // 30 ms, four times more.
         let delta = GroupDelta {
             departure: TimeDelta::from_millis(50),
             arrival: TimeDelta::from_millis(80),
@@ -574,7 +583,7 @@ mod tests {
         };
         let again = (0..4).map(|_| filter.on_delta(&delta, Signal::Normal).raw).last().unwrap();
         assert!(with > without && (with - again).abs() < 1e-12, "{without}, {with}, {again}");
-        // Losses before any difference say nothing.
+        // Losses before any difference have no effect.
         let mut thesis = Thesis::new(ThesisConfig::default(), START);
         thesis.on_report(
             seconds(3),
@@ -584,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_losses_is_as_told() {
+    fn the_loss_window_is_as_configured() {
         for (window, ratio) in
             [(LossWindow::Last(WINDOW), 0.0), (LossWindow::Report, 0.1), (LossWindow::All, 0.3)]
         {
@@ -601,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn the_values_for_an_estimator_are_within_their_ranges_and_group_nothing() {
+    fn the_preset_for_an_estimator_is_valid_and_does_not_group() {
         assert_eq!(delay().validate(), Ok(()));
         let mut estimator = DelayEstimator::new(delay()).unwrap();
         for k in 0..60_u64 {

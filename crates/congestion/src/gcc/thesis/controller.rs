@@ -1,4 +1,4 @@
-//! `gcc:thesis`: the thesis's algorithm as a controller.
+//! `gcc:thesis`: the algorithm of the thesis as a controller.
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
@@ -15,33 +15,33 @@ use crate::{
     target::{Cause, Decision, Target},
 };
 
-/// No pacer (the thesis has none): packets leave as fast as this.
+/// No pacer (the thesis has none): packets are sent at this rate.
 const UNPACED: DataRate = DataRate::from_bps(1_000_000_000);
 
-/// So many reported packets wait for the next report at most; what exceeds them is left out.
-const MOST_PACKETS: usize = 1 << 16;
+/// Maximum number of packet reports that are stored for the next report. Further ones are dropped.
+const MAX_PACKETS: usize = 1 << 16;
 
-/// Both controllers of the thesis, heard once each 3 s.
+/// Both controllers of the thesis, updated every 3 s.
 ///
-/// What feedback tells in between is gathered, so that the algorithm sees reports as the thesis has them (Table 7), however often
-/// the far end writes. Unlike the thesis, it backs off where nothing comes back at all
-/// ([`RoundTripBackOff`](crate::gcc::rate::RoundTripBackOff)), for otherwise it would go on for ever: after three reports
-/// that did not come.
+/// Packet reports are collected in between, so that the algorithm receives reports as in the thesis (Table
+/// 7), whatever the feedback interval of the receiver. Unlike the thesis, it reduces the rate if feedback is
+/// missing ([`RoundTripBackOff`](crate::gcc::rate::RoundTripBackOff)): after three missing reports. Otherwise
+/// it would never stop sending.
 #[derive(Debug, Clone)]
 pub struct ThesisController {
     config: ThesisConfig,
     limits: Limits,
     thesis: Thesis,
     settled: Settled,
-    /// By sequence.
+    /// In order of sequence numbers.
     gathered: Vec<PacketReport>,
-    /// Up to where packets were gathered.
-    told: Option<u64>,
+    /// Sequence number up to which packets were collected.
+    collected_to: Option<u64>,
     report_at: Timestamp,
 }
 
 impl ThesisController {
-    /// Its requirements.
+    /// What it requires of the sender and the receiver.
     pub const REQUIREMENTS: Requirements = Requirements::DEFAULT;
 
     /// `gcc:thesis`: the constants of the thesis, within `limits`.
@@ -62,7 +62,7 @@ impl ThesisController {
             thesis: Thesis::new(config, limits.start),
             settled: Settled::new(limits, back_off),
             gathered: Vec::new(),
-            told: None,
+            collected_to: None,
             report_at: Timestamp::MAX,
         }
     }
@@ -80,7 +80,7 @@ impl ThesisController {
         now
     }
 
-    /// The report of the thesis: what was gathered since the last one.
+    /// The report of the thesis: all packets collected since the last one.
     fn report(&mut self, now: Timestamp) {
         self.report_at = now + REPORT_INTERVAL;
         if self.gathered.is_empty() {
@@ -110,23 +110,23 @@ impl Controller for ThesisController {
         let round_trip = feedback.round_trip.or_else(|| propagation(now, feedback.packets));
         if let Some(round_trip) = round_trip {
             self.thesis.on_round_trip(round_trip);
-            // Receiver reports do not hide that packets are no longer reported.
-            if self.told.is_none() || !feedback.packets.is_empty() {
+            // Receiver reports do not hide that packet reports are missing.
+            if self.collected_to.is_none() || !feedback.packets.is_empty() {
                 self.settled.on_round_trip(now, round_trip);
             }
         }
         for &packet in feedback.packets {
             let sequence = packet.sent.sequence;
-            if self.told.is_none_or(|told| sequence > told) {
-                if self.gathered.len() < MOST_PACKETS {
+            if self.collected_to.is_none_or(|collected_to| sequence > collected_to) {
+                if self.gathered.len() < MAX_PACKETS {
                     self.gathered.push(packet);
                 }
-                self.told = Some(sequence);
+                self.collected_to = Some(sequence);
             } else if let Ok(place) =
                 self.gathered.binary_search_by_key(&sequence, |packet| packet.sent.sequence)
                 && let Some(known) = self.gathered.get_mut(place)
             {
-                // Late, but before the report.
+                // Late, but still before the report.
                 *known = packet;
             }
         }
@@ -169,7 +169,7 @@ impl Controller for ThesisController {
         let now = self.begin(now);
         let mut fresh = Self::new(self.config, self.limits);
         std::mem::swap(&mut fresh.settled, &mut self.settled);
-        *self = Self { told: self.told, report_at: now + REPORT_INTERVAL, ..fresh };
+        *self = Self { collected_to: self.collected_to, report_at: now + REPORT_INTERVAL, ..fresh };
         self.settled.restart(now, self.limits);
     }
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn feedback_counts_each_three_seconds_and_as_one_report() {
+    fn feedback_is_processed_every_3_s_as_one_report() {
         let mut controller = ThesisController::new(ThesisConfig::default(), LIMITS);
         let mut alone = Thesis::new(ThesisConfig::default(), LIMITS.start);
         controller.on_timeout(Timestamp::ZERO, &QueueState::default());
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(controller.next_timeout(), Some(at(3)));
         controller.on_timeout(at(3), &QueueState::default());
         alone.on_report(at(3), &packets);
-        // As by hand in the example of the module: 7.2 Mbit/s times 1 − 0.5 · 0.5.
+        // As calculated by hand in the module's example: 7.2 Mbit/s times 1 − 0.5 · 0.5.
         assert_eq!(
             (controller.target().media, alone.rate()),
             (DataRate::from_bps(5_400_000), DataRate::from_bps(5_400_000))
@@ -237,7 +237,8 @@ mod tests {
 
     #[test]
     fn its_detector_lets_the_queue_fill() {
-        // Why the thesis's constants are history: the trend is not amplified, and reports are 3 s apart.
+        // Why the constants of the thesis are obsolete: the trend is not amplified, and reports are 3 s
+        // apart.
         let limits = Limits {
             min: DataRate::from_bps(100_000),
             start: DataRate::from_bps(2_000_000),
@@ -246,7 +247,7 @@ mod tests {
         let outcome =
             run("gcc:thesis".parse().unwrap(), Scenario { limits, seconds: 120, ..Scenario::default() });
         let mut waits: Vec<f64> =
-            outcome.waits.iter().filter(|(at, _)| *at > 30.0).map(|&(_, wait)| wait).collect();
+            outcome.queue_delays.iter().filter(|(at, _)| *at > 30.0).map(|&(_, wait)| wait).collect();
         waits.sort_by(f64::total_cmp);
         let p95 = waits[waits.len() * 95 / 100];
         assert!((250.0..=310.0).contains(&p95), "{p95}");

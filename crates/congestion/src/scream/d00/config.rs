@@ -4,51 +4,53 @@ use giusto_units::{DataRate, DataSize, TimeDelta};
 
 use crate::limits::Limits;
 
-/// What is settable of [`ScreamD00`](super::ScreamD00). The defaults are those of the draft, §9.1.2 to §9.1.6, where it has any.
+/// Configuration of [`ScreamD00`](super::ScreamD00). The defaults are those of the draft, §9.1.2 to §9.1.6,
+/// where it has any.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct D00Config {
-    /// Within what the media rate may move (`scaleFactorMin`, `scaleFactorMax`: not specified), and where it begins.
+    /// Range (`scaleFactorMin`, `scaleFactorMax`: not specified) and initial value of the media rate.
     pub limits: Limits,
-    /// How long packets should queue. `OWD_TARGET`: 80 ms.
+    /// Target of the queueing delay. `OWD_TARGET`: 80 ms.
     pub delay_target: TimeDelta,
-    /// The greatest target where others fill the queue. The draft has none: 0.4 s, `QDELAY_TARGET_HI` of RFC 8298 §4.1.1.1.
-    pub delay_target_most: TimeDelta,
-    /// Whether the target follows flows that compete (§3.1, "Adaptive delay target"). The draft has no rule: that of RFC 8298 §4.1.2.3.
-    /// Default true.
+    /// Maximum delay target when other flows fill the queue. The draft has none: 0.4 s, `QDELAY_TARGET_HI` of
+    /// RFC 8298 §4.1.1.1.
+    pub max_delay_target: TimeDelta,
+    /// Whether the target adapts to competing flows (§3.1, "Adaptive delay target"). The draft has no rule:
+    /// that of RFC 8298 §4.1.2.3. Default true.
     pub compensate: bool,
-    /// The target rises only while the delay is above this multiple of it, which shows that other flows fill the queue. Default `None`:
-    /// whenever RFC 8298 §4.1.2.3 says so; 1.1 in [`giusto`](Self::giusto).
+    /// The target rises only while the delay is above this multiple of it, which shows that other flows fill
+    /// the queue. Default `None`: as RFC 8298 §4.1.2.3 specifies; 1.1 in [`giusto`](Self::giusto).
     pub evidence: Option<f64>,
-    /// Whether the window follows the received rate while the queueing delay is above its target. Default `false`; `true` in
-    /// [`giusto`](Self::giusto): the draft wants to react within a round-trip time (§1.1), but its window falls by a few packets in
-    /// one.
+    /// Whether the window follows the received rate while the queueing delay is above its target. Default
+    /// `false`; `true` in [`giusto`](Self::giusto): the draft requires a reaction within an RTT (§1.1), but
+    /// its window falls by a few packets per RTT.
     pub follow: bool,
-    /// How much lower than the window what is in flight may be for the window to grow, at the delay target and at no delay.
-    /// `cwndHeadroomMin`, `cwndHeadroomMax`: 1 and 2.
+    /// Maximum ratio of window to bytes in flight at which the window may grow, at the delay target and at
+    /// zero delay. `cwndHeadroomMin`, `cwndHeadroomMax`: 1 and 2.
     pub head_room: (f64, f64),
-    /// How fast the window grows. `gainUp`: 1.
+    /// Gain of the window's growth. `gainUp`: 1.
     pub gain_up: f64,
-    /// How fast it falls. `gainDown`: 1.
+    /// Gain of its reduction. `gainDown`: 1.
     pub gain_down: f64,
-    /// What a loss event leaves of the window. `beta`: 0.8.
+    /// Factor on the window at a loss event. `beta`: 0.8.
     pub beta: f64,
-    /// What a loss event leaves of the media rate. The draft has none: 0.9, `BETA_R` of RFC 8298 §4.1.1.1; 1 is the draft to the
-    /// letter.
+    /// Factor on the media rate at a loss event. The draft has none: 0.9, `BETA_R` of RFC 8298 §4.1.1.1; 1 is
+    /// the draft as published.
     pub beta_rate: f64,
     /// The share of the delay target that ends fast start. The draft says "a given threshold" (§3.1): 0.2, where "owd shows a
     /// tendency to increase" (§9.1.6).
     pub fast_start: f64,
-    /// For how long a window of which less than half is used stays as it is; then it is halved. The draft names draft-ietf-tcpm-newcwv
-    /// alone (§3.1): 5 minutes, RFC 7661 §4.4.3.
+    /// Time after which a window is halved if less than half of it is used. The draft cites only
+    /// draft-ietf-tcpm-newcwv (§3.1): 5 minutes, RFC 7661 §4.4.3.
     pub validity: TimeDelta,
-    /// The largest packet that is expected; a larger one that is sent raises it. `MSS_INIT`: 1200 bytes.
+    /// Expected maximum packet size; a larger packet raises it. `MSS_INIT`: 1200 bytes.
     pub packet: DataSize,
-    /// The least pacing rate (§9.1.2): 50 kbit/s.
+    /// Minimum pacing rate (§9.1.2): 50 kbit/s.
     pub min_pacing: DataRate,
-    /// `framePeriod`: not specified; that of 30 pictures a second.
+    /// `framePeriod`: not specified; that of 30 frames per second.
     pub frame_period: TimeDelta,
-    /// How long the media rate takes from nothing to the most. `rampUpTime` is not specified: 4 s, for "within 3 to 5 seconds"
-    /// (§3.1).
+    /// Time in which the media rate rises from zero to the maximum. `rampUpTime` is not specified: 4 s, for
+    /// "within 3 to 5 seconds" (§3.1).
     pub ramp_up: TimeDelta,
 }
 
@@ -58,7 +60,7 @@ impl D00Config {
         Self {
             limits,
             delay_target: TimeDelta::from_millis(80),
-            delay_target_most: TimeDelta::from_millis(400),
+            max_delay_target: TimeDelta::from_millis(400),
             compensate: true,
             evidence: None,
             follow: false,

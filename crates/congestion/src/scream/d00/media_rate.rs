@@ -1,4 +1,4 @@
-//! What may the media take? (draft-johansson-rmcat-scream-cc-00 §9.1.6)
+//! Media rate of one source (draft-johansson-rmcat-scream-cc-00 §9.1.6).
 
 use std::collections::VecDeque;
 
@@ -8,16 +8,17 @@ use super::config::D00Config;
 
 /// `ageHistSizeMax`.
 const AGES: usize = 5;
-/// No step raises the rate by more than this share of it, or of a tenth of the most (§9.1.6).
+/// Maximum step of an increase, as a share of the rate or of a tenth of the maximum (§9.1.6).
 const STEP: f64 = 0.2;
 const LITTLE: f64 = 0.1;
-/// The rise is slowed by 5 for each delay target by which the delay exceeds a fifth of it, and by 5 at most; it recovers by a tenth
-/// with each step (§9.1.6).
+/// The increase is slowed by 5 for each delay target by which the delay exceeds a fifth of it, and by 5 at
+/// most. The slow-down decays by a tenth with each step (§9.1.6).
 const SLOWED: f64 = 5.0;
 const ENOUGH: f64 = 0.2;
 const RECOVERY: f64 = 0.9;
 
-/// The media rate, in bit/s: what the draft calls a scale factor, for a source whose pictures are scaled by it (§5).
+/// The media rate, in bit/s. The draft calls it a scale factor, for a source whose frames are scaled by it
+/// (§5).
 #[derive(Debug, Clone)]
 pub(super) struct MediaRate {
     config: D00Config,
@@ -25,17 +26,17 @@ pub(super) struct MediaRate {
     max: f64,
     rate: f64,
     ages: VecDeque<f64>,
-    /// Their mean, as of the latest adjustment.
+    /// Mean age at the latest adjustment.
     age: f64,
     /// `rampUpSlowDown`.
     slowed: f64,
     adjusted: Option<Timestamp>,
-    /// Something was sent since then.
+    /// Whether a packet was sent since then.
     used: bool,
 }
 
 impl MediaRate {
-    /// At `rate`, between `min` and `max`.
+    /// Starts at `rate`, between `min` and `max`.
     pub(super) fn new(config: D00Config, (min, max): (f64, f64), rate: f64) -> Self {
         Self {
             config,
@@ -50,34 +51,35 @@ impl MediaRate {
         }
     }
 
-    /// It is at `rate`, between `min` and `max`, from now on.
+    /// Sets the rate and its limits.
     pub(super) fn set(&mut self, (min, max): (f64, f64), rate: f64) {
         (self.min, self.max) = (min, max);
         self.rate = rate.min(max).max(min);
     }
 
-    /// A packet left.
+    /// Handles a sent packet.
     pub(super) fn on_sent(&mut self) {
         self.used = true;
     }
 
-    /// There is a loss event, or the receiver asks for less.
+    /// Handles a loss event or source quench.
     pub(super) fn on_loss(&mut self) {
         self.rate = (self.rate * self.config.beta_rate).max(self.min);
     }
 
-    /// Nothing is heard.
+    /// Handles missing feedback.
     pub(super) fn on_silence(&mut self) {
         self.rate = (self.rate * 0.5).max(self.min);
     }
 
-    /// For how long the oldest packet has waited, over the last round trips, in seconds.
+    /// Age of the oldest packet over the last round trips, in seconds.
     pub(super) fn age(&self) -> f64 {
         self.age
     }
 
-    /// `adjustVideoBitrate`, once in a round trip, and no more often than once a picture: the oldest packet has waited for `age`, and
-    /// packets queue for this share of the delay target. Says whether the rate was lowered, if it was adjusted.
+    /// `adjustVideoBitrate`, at most once per RTT and once per frame. `age` is the age of the oldest packet,
+    /// and the queueing delay is given as a share of the delay target. Returns whether the rate was reduced,
+    /// if it was adjusted.
     pub(super) fn update(
         &mut self,
         now: Timestamp,
@@ -125,7 +127,7 @@ impl MediaRate {
 mod tests {
     use super::*;
 
-    /// At 1 Mbit/s of at most 4, with five ages known.
+    /// At 1 Mbit/s with a maximum of 4 Mbit/s, with five ages known.
     fn begun(age: i64) -> MediaRate {
         let mut rate = MediaRate::new(D00Config::default(), (100e3, 4e6), 1e6);
         for step in 0..5 {
@@ -134,7 +136,7 @@ mod tests {
         rate
     }
 
-    /// A step each 100 ms, the round trip.
+    /// One step every 100 ms, which is the RTT.
     fn update(rate: &mut MediaRate, step: i64, age: i64, queued: f64) -> Option<bool> {
         rate.on_sent();
         let now = Timestamp::ZERO + TimeDelta::from_millis(100 * step);
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn it_rises_to_the_most_in_the_ramp_up_time() {
+    fn it_rises_to_the_maximum_in_the_ramp_up_time() {
         let mut rate = begun(0);
         // 4 Mbit/s in 4 s.
         assert_eq!(update(&mut rate, 5, 0, 0.0), Some(false));
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_slows_the_rise_and_is_forgotten_slowly() {
+    fn a_delay_slows_the_rise_for_some_time() {
         let mut rate = begun(0);
         // 1 + 5 · (0.6 − 0.2) is 3.
         update(&mut rate, 5, 0, 0.6);
@@ -168,27 +170,27 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_wait_lower_it_by_their_age_in_seconds() {
+    fn queued_packets_reduce_it_by_their_age_in_seconds() {
         let mut rate = begun(50);
         assert_eq!(update(&mut rate, 5, 50, 0.0), Some(true));
         assert!((rate.bps() - 950e3).abs() < 1.0, "{}", rate.bps());
-        // Half of a picture is borne.
+        // Half of a frame is tolerated.
         let mut rate = begun(16);
         assert_eq!(update(&mut rate, 5, 16, 0.0), Some(false));
-        // More than a second leaves the least.
+        // More than a second reduces it to the minimum.
         let mut rate = begun(1500);
         update(&mut rate, 5, 1500, 0.0);
         assert_eq!(rate.bps(), 100e3);
     }
 
     #[test]
-    fn it_is_adjusted_once_in_a_round_trip() {
+    fn it_is_adjusted_once_per_rtt() {
         let mut rate = begun(0);
         rate.on_sent();
         let now = Timestamp::ZERO + TimeDelta::from_millis(499);
         assert_eq!(rate.update(now, 0.1, TimeDelta::ZERO, 0.0), None);
         assert_eq!(rate.update(now + TimeDelta::from_millis(1), 0.1, TimeDelta::ZERO, 0.0), Some(false));
-        // With nothing to send nothing is learned.
+        // With an empty queue nothing is learned.
         assert_eq!(rate.update(now + TimeDelta::from_seconds(1), 0.1, TimeDelta::ZERO, 0.0), None);
     }
 }

@@ -1,13 +1,16 @@
-//! What may each source of media take? Each has a rate control of its own (draft-johansson-rmcat-scream-cc-00 §3, Figure 2).
+//! Media rates of several sources. Each has its own rate control (draft-johansson-rmcat-scream-cc-00 §3,
+//! Figure 2).
 //!
-//! With one source that adapts, or where nobody tells of sources, there is one media rate, that of all. With several
+//! With one adaptive source, or without information about sources, there is one media rate for all. With
+//! several
 //!
 //! - each has the rate control of §9.1.6 and reacts to the age of its own queue;
-//! - sources that do not adapt, which is sound mostly, come first; the least and the most that is left are divided by priority, what
-//!   one cannot use goes to the others, and each moves within its parts. So each rises in proportion to its part;
-//! - a loss event, silence and source quench are of the path, and lower all;
-//! - if one of them pauses or goes on, what there was is divided anew; what those that are left cannot use is kept for those that come
-//!   back.
+//! - sources that do not adapt, such as audio, come first. Their needs are subtracted from the minimum and
+//!   the maximum rate, and the rest is divided by priority. What one source cannot use goes to the others.
+//!   Each source moves within its shares, so each rises in proportion to its share;
+//! - a loss event, missing feedback and source quench concern the path, and reduce all rates;
+//! - when a source pauses or resumes, the total is divided again. What the remaining sources cannot use is
+//!   kept for those that resume.
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
@@ -19,10 +22,10 @@ use crate::feedback::{QueueState, StreamState};
 pub(super) struct MediaRates {
     config: D00Config,
     limits: (f64, f64),
-    /// Where there is one for all.
+    /// The common rate, if there is only one.
     whole: MediaRate,
     streams: Vec<Stream>,
-    /// What there was when it was last divided, and nobody could use.
+    /// Rate that no source could use at the last division.
     spare: f64,
     targets: Vec<DataRate>,
 }
@@ -30,12 +33,12 @@ pub(super) struct MediaRates {
 #[derive(Debug, Clone)]
 struct Stream {
     state: StreamState,
-    /// Of one that adapts.
+    /// Only for adaptive sources.
     rate: Option<MediaRate>,
 }
 
 impl Stream {
-    /// Whether it shares in what is left.
+    /// Whether it receives a share of the remaining rate.
     fn is_open(&self) -> bool {
         self.rate.is_some() && !self.state.paused
     }
@@ -50,8 +53,8 @@ impl Stream {
     }
 
     fn usable(&self) -> (f64, f64) {
-        let (least, most) = self.state.usable;
-        (least.as_bps() as f64, most.max(least).as_bps() as f64)
+        let (min, max) = self.state.usable;
+        (min.as_bps() as f64, max.max(min).as_bps() as f64)
     }
 
     fn priority(&self) -> f64 {
@@ -61,13 +64,13 @@ impl Stream {
 }
 
 impl MediaRates {
-    /// One for all, at `rate`, between the `limits`.
+    /// One common rate, starting at `rate`, within `limits`.
     pub(super) fn new(config: D00Config, limits: (f64, f64), rate: f64) -> Self {
         let whole = MediaRate::new(config, limits, rate);
         Self { config, limits, whole, streams: Vec::new(), spare: 0.0, targets: Vec::new() }
     }
 
-    /// Moves all rates within new limits.
+    /// Applies new limits to all rates.
     pub(super) fn set_limits(&mut self, limits: (f64, f64)) {
         self.limits = limits;
         self.whole.set(limits, self.whole.bps());
@@ -77,7 +80,7 @@ impl MediaRates {
         }
     }
 
-    /// These are the sources there are.
+    /// Sets the sources.
     pub(super) fn on_streams(&mut self, states: &[StreamState]) {
         let adapts = |state: &StreamState| state.usable.0 != state.usable.1;
         if states.iter().filter(|state| adapts(state)).count() < 2 {
@@ -99,14 +102,14 @@ impl MediaRates {
             let begun = || MediaRate::new(self.config, self.limits, 0.0);
             self.streams.push(Stream { state, rate: adapts(&state).then(|| rate.unwrap_or_else(begun)) });
         }
-        let [least, most] = [self.limits.0, self.limits.1].map(|bps| self.parts(bps));
+        let [min, max] = [self.limits.0, self.limits.1].map(|bps| self.parts(bps));
         let anew = (!are_same).then(|| self.parts(now));
         for (place, stream) in self.streams.iter_mut().enumerate() {
             let open = stream.is_open();
             if let Some(rate) = stream.rate.as_mut().filter(|_| open) {
                 let part = |parts: &[f64]| parts.get(place).copied().unwrap_or(0.0);
                 let bps = anew.as_ref().map_or_else(|| rate.bps(), |parts| part(parts));
-                rate.set((part(&least), part(&most)), bps);
+                rate.set((part(&min), part(&max)), bps);
             }
         }
         if anew.is_some() {
@@ -115,66 +118,67 @@ impl MediaRates {
         self.aim();
     }
 
-    /// A packet left.
+    /// Handles a sent packet.
     pub(super) fn on_sent(&mut self) {
         self.each(MediaRate::on_sent);
     }
 
-    /// There is a loss event, or the receiver asks for less.
+    /// Handles a loss event or source quench.
     pub(super) fn on_loss(&mut self) {
         self.spare *= self.config.beta_rate;
         self.each(MediaRate::on_loss);
     }
 
-    /// Nothing is heard.
+    /// Handles missing feedback.
     pub(super) fn on_silence(&mut self) {
         self.spare *= 0.5;
         self.each(MediaRate::on_silence);
     }
 
-    /// Adjusts what is due: `waiting` is all that waits at the sender, `round_trip` in seconds, `queued` the share of the delay target
-    /// for which packets queue. Says whether a rate was lowered, if one was adjusted.
+    /// Adjusts the rates that are due. `waiting` is the sender's queue, `round_trip` is in seconds, `queued`
+    /// is the queueing delay as a share of the delay target. Returns whether a rate was reduced, if one was
+    /// adjusted.
     pub(super) fn update(
         &mut self,
         now: Timestamp,
         round_trip: f64,
-        waiting: &QueueState,
+        queue: &QueueState,
         queued: f64,
     ) -> Option<bool> {
         if self.streams.is_empty() {
-            return self.whole.update(now, round_trip, waiting.oldest, queued);
+            return self.whole.update(now, round_trip, queue.oldest, queued);
         }
         let mut lowered = None;
         for stream in self.streams.iter_mut().filter(|stream| stream.is_open()) {
             let age = stream.state.queue.oldest.max(TimeDelta::ZERO);
-            let told = stream.rate.as_mut().and_then(|rate| rate.update(now, round_trip, age, queued));
-            lowered = lowered.max(told);
+            let reduced = stream.rate.as_mut().and_then(|rate| rate.update(now, round_trip, age, queued));
+            lowered = lowered.max(reduced);
         }
         self.aim();
         lowered
     }
 
-    /// For how long the oldest packet has waited, over the last round trips, in seconds: of the source where it has waited longest.
+    /// Maximum over the sources of the age of the oldest packet over the last round trips, in seconds.
     pub(super) fn age(&self) -> f64 {
         let ages = self.streams.iter().filter_map(|stream| Some(stream.rate.as_ref()?.age()));
         if self.streams.is_empty() { self.whole.age() } else { ages.fold(0.0, f64::max) }
     }
 
-    /// What all of them take, those that do not adapt included.
+    /// Total rate, including sources that do not adapt.
     pub(super) fn bps(&self) -> f64 {
         if self.streams.is_empty() { self.whole.bps() } else { self.streams.iter().map(Stream::bps).sum() }
     }
 
-    /// What each takes, where there are several that adapt.
+    /// Rate of each source, if several adapt.
     pub(super) fn targets(&self) -> &[DataRate] {
         &self.targets
     }
 
-    fn each(&mut self, tell: impl Fn(&mut MediaRate)) {
+    fn each(&mut self, action: impl Fn(&mut MediaRate)) {
         if self.streams.is_empty() {
-            tell(&mut self.whole);
+            action(&mut self.whole);
         }
-        self.streams.iter_mut().filter_map(|stream| stream.rate.as_mut()).for_each(tell);
+        self.streams.iter_mut().filter_map(|stream| stream.rate.as_mut()).for_each(action);
         self.aim();
     }
 
@@ -184,21 +188,22 @@ impl MediaRates {
             .extend(self.streams.iter().map(|stream| DataRate::from_bps(stream.bps().round() as u64)));
     }
 
-    /// Divides `bps`, what does not adapt first, then by priority among those that do.
+    /// Divides `bps`: first to sources that do not adapt, then by priority to the others.
     fn parts(&self, bps: f64) -> Vec<f64> {
         let fixed: f64 = self.streams.iter().filter(|stream| !stream.is_open()).map(Stream::bps).sum();
         let mut left = (bps - fixed).max(0.0);
         let mut parts = vec![0.0; self.streams.len()];
         let mut open: Vec<(&Stream, &mut f64)> =
             self.streams.iter().zip(&mut parts).filter(|(stream, _)| stream.is_open()).collect();
-        // Whoever would get more than it can use gets that, and so does whoever would get too little; the rest is divided anew. Where
-        // more is missing than left over those in need are settled first.
+        // A source whose share is above its maximum gets the maximum; one whose share is below its minimum
+        // gets the minimum. The rest is divided again. If more is missing than left over, the sources below
+        // their minimum are settled first.
         while !open.is_empty() {
             let weights: f64 = open.iter().map(|(stream, _)| stream.priority()).sum();
             let wanted = |stream: &Stream| left * stream.priority() / weights;
             let within = |stream: &Stream| {
-                let (least, most) = stream.usable();
-                wanted(stream).max(least).min(most)
+                let (min, max) = stream.usable();
+                wanted(stream).max(min).min(max)
             };
             let over: f64 = open.iter().map(|(stream, _)| wanted(stream) - within(stream)).sum();
             let settles = |stream: &Stream| {

@@ -1,4 +1,4 @@
-//! How the first SCReAM behaves.
+//! Behaviour of `scream:d00`.
 
 use super::*;
 use crate::{
@@ -11,7 +11,7 @@ fn kind() -> Algorithm {
     "scream:d00+giusto".parse().unwrap()
 }
 
-/// From 150 kbit/s to at most `max`, with feedback as often as there are pictures (§10).
+/// From 150 kbit/s to at most `max`, with one feedback message per frame (§10).
 fn scenario(link: fn(f64) -> f64, max: u64) -> Scenario {
     let [min, start, max] = [150_000, 150_000, max].map(DataRate::from_bps);
     Scenario {
@@ -22,14 +22,14 @@ fn scenario(link: fn(f64) -> f64, max: u64) -> Scenario {
     }
 }
 
-/// When the media rate first reaches nine tenths of 3 Mbit/s, in seconds.
+/// Time at which the media rate first reaches 90 % of 3 Mbit/s, in seconds.
 fn ramp(link: fn(f64) -> f64) -> f64 {
     let outcome = run(kind(), scenario(link, 3_000_000));
     outcome.targets.iter().position(|&target| target >= 2_700_000).unwrap() as f64 / 10.0
 }
 
 #[test]
-fn it_ramps_up_within_three_to_five_seconds() {
+fn it_ramps_up_within_3_to_5_s() {
     // §3.1, "within 3 to 5 seconds".
     for link in [(|_| 3.0) as fn(f64) -> f64, |_| 10.0] {
         let reached = ramp(link);
@@ -38,8 +38,8 @@ fn it_ramps_up_within_three_to_five_seconds() {
 }
 
 #[test]
-fn what_the_media_can_use_is_used_and_hardly_queues() {
-    for (link, max, most) in [
+fn the_media_maximum_is_reached_with_little_queueing() {
+    for (link, max, max_wait) in [
         ((|_| 3.0) as fn(f64) -> f64, 3_000_000, 40.0),
         (|_| 10.0, 3_000_000, 5.0),
         (|_| 10.0, 10_000_000, 40.0),
@@ -47,20 +47,20 @@ fn what_the_media_can_use_is_used_and_hardly_queues() {
         let outcome = run(kind(), scenario(link, max));
         let share = outcome.mbps(10.0, 60.0) * 1e6 / max as f64;
         assert!((0.97..=1.01).contains(&share), "{share}");
-        assert!(outcome.wait_p95(10.0, 60.0) < most, "{}", outcome.wait_p95(10.0, 60.0));
-        // Half a picture waits at most before the rate falls (§9.1.6).
-        assert!(outcome.age_p95(10.0, 60.0) < 16.7, "{}", outcome.age_p95(10.0, 60.0));
+        assert!(outcome.queue_delay_p95(10.0, 60.0) < max_wait, "{}", outcome.queue_delay_p95(10.0, 60.0));
+        // At most half of a frame is queued before the rate falls (§9.1.6).
+        assert!(outcome.sender_delay_p95(10.0, 60.0) < 16.7, "{}", outcome.sender_delay_p95(10.0, 60.0));
         assert_eq!(outcome.dropped, 0);
     }
 }
 
 #[test]
-fn a_link_that_carries_less_is_filled_and_queues_for_about_the_target() {
-    // It ramps to 10 Mbit/s in 4 s, finds its packets waiting, and falls: a saw.
+fn a_slower_link_is_filled_with_about_the_target_delay() {
+    // It ramps to 10 Mbit/s in 4 s, detects queued packets, and falls: a sawtooth.
     let outcome = run(kind(), scenario(|_| 3.0, 10_000_000));
     assert!((2.0..=3.0).contains(&outcome.mbps(10.0, 60.0)), "{}", outcome.mbps(10.0, 60.0));
-    // OWD_TARGET is 80 ms; two reports and as many packets come on top.
-    let wait = outcome.wait_p95(10.0, 60.0);
+    // OWD_TARGET is 80 ms; two reports and two packets are added.
+    let wait = outcome.queue_delay_p95(10.0, 60.0);
     assert!((60.0..=80.0 + 66.7).contains(&wait), "{wait}");
     assert_eq!(outcome.dropped, 0);
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::SenderQueue { .. })));
@@ -68,7 +68,7 @@ fn a_link_that_carries_less_is_filled_and_queues_for_about_the_target() {
 }
 
 #[test]
-fn random_loss_lowers_it_as_one_event_in_a_round_trip() {
+fn random_loss_counts_as_one_event_per_rtt() {
     let outcome = run(kind(), Scenario { loss: 0.05, ..scenario(|_| 3.0, 3_000_000) });
     let rate = outcome.mbps(20.0, 60.0);
     assert!((0.3..=1.5).contains(&rate), "{rate}");
@@ -76,36 +76,37 @@ fn random_loss_lowers_it_as_one_event_in_a_round_trip() {
 }
 
 #[test]
-fn after_a_drop_of_the_capacity_the_window_follows_within_a_second_and_otherwise_as_slowly_as_ledbat_allows()
-{
-    // As is worked out for RFC 8298, by a packet in each round trip it would take 8 s; round trips above 0.2 s count twice here
-    // (§9.1.4, `rttFactor`), which makes it 4.
+fn after_a_capacity_drop_only_the_variant_follows_within_1_s() {
+    // As calculated for RFC 8298, one packet per RTT would take 8 s. RTTs above 0.2 s count twice here
+    // (§9.1.4, `rttFactor`), which gives 4 s.
     for (follow, from, to) in [(true, 30.0, 31.0), (false, 30.5, 34.0)] {
         let scenario = scenario(|t| if t < 30.0 { 3.0 } else { 1.5 }, 3_000_000);
         let controller = ScreamD00::new(D00Config { follow, ..D00Config::giusto(scenario.limits) });
         let outcome = run_with(Box::new(controller), kind(), scenario);
-        // Not what is long in the queue already, as the link falls.
+        // Without the packets that are already in the queue when the link rate falls.
         let tenths = (1..200).map(|tenth| 30.0 + f64::from(tenth) / 10.0);
-        let calm = tenths.into_iter().find(|&t| outcome.wait_p95(t, t + 0.5) < 100.0);
+        let calm = tenths.into_iter().find(|&t| outcome.queue_delay_p95(t, t + 0.5) < 100.0);
         assert!(calm.is_some_and(|t| (from..to).contains(&t)), "{follow}: {calm:?}");
         assert!((0.9..=1.5).contains(&outcome.mbps(45.0, 60.0)), "{}", outcome.mbps(45.0, 60.0));
     }
 }
 
 #[test]
-fn with_marks_the_queue_is_below_100_ms_a_second_after_the_capacity_has_halved() {
+fn with_marks_the_queue_is_short_1_s_after_a_capacity_drop() {
     let (ecn, mark_above) = (Ecn::Ect0, 5.0);
     let link = |t| if t < 30.0 { 3.0 } else { 1.5 };
     let outcome = run(kind(), Scenario { ecn, mark_above, ..scenario(link, 10_000_000) });
-    assert!(outcome.wait_p95(31.0, 32.0) < 100.0, "{}", outcome.wait_p95(31.0, 32.0));
+    assert!(outcome.queue_delay_p95(31.0, 32.0) < 100.0, "{}", outcome.queue_delay_p95(31.0, 32.0));
     assert!((0.6..=1.5).contains(&outcome.mbps(40.0, 60.0)), "{}", outcome.mbps(40.0, 60.0));
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Marks { .. })));
 }
 
 #[test]
-fn without_feedback_it_sends_about_50_kbit_per_second_and_recovers() {
-    let outcome =
-        run(kind(), Scenario { deaf: |t| (20.0..30.0).contains(&t), ..scenario(|_| 3.0, 3_000_000) });
+fn without_feedback_it_sends_about_50_kbps_and_recovers() {
+    let outcome = run(
+        kind(),
+        Scenario { is_feedback_lost: |t| (20.0..30.0).contains(&t), ..scenario(|_| 3.0, 3_000_000) },
+    );
     let quiet = outcome.mbps(23.0, 30.0);
     assert!((0.045..=0.085).contains(&quiet), "{quiet}");
     assert_eq!(outcome.target(25.0), 0.15);
@@ -113,7 +114,7 @@ fn without_feedback_it_sends_about_50_kbit_per_second_and_recovers() {
     assert!((32.0..=40.0).contains(&back), "{back}");
 }
 
-/// With a window of 24 000 bytes that is in use, at 1 Mbit/s, and a round trip of 100 ms; gives how many were sent.
+/// With a used window of 24 000 bytes at 1 Mbit/s and an RTT of 100 ms. Returns the number of packets sent.
 fn opened() -> (ScreamD00, u64) {
     let [min, start, max] = [150_000, 1_000_000, 3_000_000].map(DataRate::from_bps);
     let mut controller = ScreamD00::new(D00Config::giusto(Limits { min, start, max }));
@@ -131,14 +132,14 @@ fn opened() -> (ScreamD00, u64) {
             })
             .collect();
         sent += 1;
-        let heard = at + TimeDelta::from_millis(100);
-        controller.on_feedback(heard, &Feedback { packets: &packets, ..Feedback::default() });
+        let feedback_at = at + TimeDelta::from_millis(100);
+        controller.on_feedback(feedback_at, &Feedback { packets: &packets, ..Feedback::default() });
     }
     (controller, sent)
 }
 
 #[test]
-fn source_quench_counts_as_a_loss_once_in_a_round_trip() {
+fn source_quench_counts_as_one_loss_per_rtt() {
     let (mut controller, sent) = opened();
     let (window, rate) = (controller.congestion_window().as_bytes() as f64, controller.target().media);
     let begin = Timestamp::ZERO + TimeDelta::from_millis(100 * sent as i64 + 200);
@@ -154,9 +155,9 @@ fn source_quench_counts_as_a_loss_once_in_a_round_trip() {
 }
 
 #[test]
-fn a_queue_that_others_fill_raises_the_delay_target_unless_it_is_turned_off() {
-    // With evidence alone the delay is less than 1.1 times the target in the end.
-    for (compensate, evidence, least, most) in
+fn competing_flows_raise_the_delay_target_unless_disabled() {
+    // With evidence, the delay is less than 1.1 times the target at the end.
+    for (compensate, evidence, min, max) in
         [(true, None, 200.0, 250.0), (true, Some(1.1), 200.0 / 1.1, 200.0), (false, None, 80.0, 80.0)]
     {
         let mut controller =
@@ -166,20 +167,20 @@ fn a_queue_that_others_fill_raises_the_delay_target_unless_it_is_turned_off() {
             let at = Timestamp::ZERO + TimeDelta::from_millis(30 * number as i64);
             let sent = SentPacket { sequence: number, at, size, probe: None, in_flight: size };
             controller.on_sent(at, &sent);
-            // 200 ms in the queue, but for the first packet.
+            // 200 ms in the queue, except for the first packet.
             let queued = if number == 0 { 20_000_000 } else { 220_000_000 };
             let arrival = Some(giusto_units::PeerTimestamp::from_nanos(at.as_nanos() + queued));
             let packets = [crate::PacketReport { sent, arrival, ecn: Ecn::NotEct }];
-            let heard = at + TimeDelta::from_millis(250);
-            controller.on_feedback(heard, &Feedback { packets: &packets, ..Feedback::default() });
+            let feedback_at = at + TimeDelta::from_millis(250);
+            controller.on_feedback(feedback_at, &Feedback { packets: &packets, ..Feedback::default() });
         }
         let target = controller.queue_delay_target().as_millis();
-        assert!((least..=most).contains(&target), "{target}");
+        assert!((min..=max).contains(&target), "{target}");
     }
 }
 
 #[test]
-fn a_second_of_silence_halves_the_rate_and_is_told() {
+fn a_second_without_feedback_halves_the_rate() {
     let [min, start, max] = [150_000, 1_000_000, 3_000_000].map(DataRate::from_bps);
     let mut controller = ScreamD00::new(D00Config::giusto(Limits { min, start, max }));
     let size = DataSize::from_bytes(1200);
@@ -193,6 +194,6 @@ fn a_second_of_silence_halves_the_rate_and_is_told() {
     controller.on_timeout(at(1000), &QueueState::default());
     assert_eq!(controller.target().media.as_bps(), 500_000);
     assert_eq!(controller.decision().cause, Cause::Silence);
-    // Three packets, besides the one that is given up.
+    // Three packets, besides the one that was written off.
     assert_eq!(controller.target().window, Some(size * 4));
 }

@@ -1,28 +1,29 @@
-//! How much may be in flight? (draft-johansson-rmcat-scream-cc-00 §9.1.4)
+//! Congestion window (draft-johansson-rmcat-scream-cc-00 §9.1.4).
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::config::D00Config;
 
-/// No packet over UDP is larger.
+/// Maximum size of a UDP packet.
 const LARGEST: f64 = 65_535.0;
-/// What was in flight is remembered for three round trips, or for so long (RFC 7661 §4.2, "pipeACK Sampling Period"), and for as long
-/// again at most.
+/// The maximum of the bytes in flight is kept for three RTTs, at least for this time (RFC 7661 §4.2, "pipeACK
+/// Sampling Period"), and at most twice as long.
 const SAMPLING: TimeDelta = TimeDelta::from_seconds(1);
 const SAMPLING_ROUND_TRIPS: f64 = 3.0;
-/// A window is validated if so much of it is used (RFC 7661 §4.3).
+/// Share of the window that must be used for the window to be validated (RFC 7661 §4.3).
 const VALIDATED: f64 = 0.5;
-/// `offTarget` counts as no less (§9.1.4).
+/// Minimum value of `offTarget` (§9.1.4).
 const FURTHEST: f64 = -3.0;
 
 /// The congestion window, in bytes.
 ///
 /// # Validation
 ///
-/// A window that is not used says nothing of the path (§3.1, after draft-ietf-tcpm-newcwv, which has become RFC 7661). As there, one of
-/// which less than half is used is not validated: it does not grow, which is what a `cwndHeadroomMax` of 2 comes to; a loss event
-/// leaves β of what was used (§4.4.1; half of it there, for TCP's β); and after five minutes it is halved (§4.4.3). What is used is
-/// what was in flight at most, as `updateCwnd` counts it, not what was acknowledged.
+/// A window that is not used contains no information about the path (§3.1, after draft-ietf-tcpm-newcwv,
+/// which became RFC 7661). As in that RFC, a window of which less than half is used is not validated. It does
+/// not grow, which results from a `cwndHeadroomMax` of 2. A loss event sets it to β times the used part
+/// (§4.4.1; half of it there, for TCP's β). After five minutes it is halved (§4.4.3). The used part is the
+/// maximum of the bytes in flight, as `updateCwnd` counts it, not the acknowledged bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
     config: D00Config,
@@ -31,34 +32,34 @@ pub(super) struct Window {
     last_delay: f64,
     fast: bool,
     used: InFlight,
-    /// When it last was.
+    /// Time at which it was last validated.
     validated: Option<Timestamp>,
 }
 
-/// The most that was in flight lately.
+/// Recent maximum of the bytes in flight.
 #[derive(Debug, Clone, Copy, Default)]
 struct InFlight {
-    /// In this period, which has begun then, and in the one before.
+    /// Maximum in the current period, which began at this time, and in the previous one.
     periods: (f64, f64),
     since: Timestamp,
 }
 
-/// What there is to know at an acknowledgement.
+/// Input of the window at an acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Acknowledged {
-    /// What has left the flight.
+    /// Bytes that are no longer in flight.
     pub(super) bytes: DataSize,
-    /// What was in flight before.
+    /// Bytes in flight before the acknowledgement.
     pub(super) in_flight: DataSize,
-    /// How long packets queue, and the smoothed round trip, in seconds.
+    /// Queueing delay and smoothed RTT, in seconds.
     pub(super) delay: f64,
     pub(super) round_trip: f64,
-    /// How long packets should queue, in seconds.
+    /// Target of the queueing delay, in seconds.
     pub(super) delay_target: f64,
 }
 
 impl Window {
-    /// The least window, in fast start.
+    /// The minimum window, in fast start.
     pub(super) fn new(config: D00Config) -> Self {
         let packet = (config.packet.as_bytes() as f64).clamp(1.0, LARGEST);
         Self {
@@ -72,54 +73,55 @@ impl Window {
         }
     }
 
-    /// So much is enough: no more from now on.
+    /// Limits the window to `enough`.
     pub(super) fn follow(&mut self, enough: f64) {
         if self.bytes > enough {
             self.fast = false;
-            self.bytes = enough.max(self.least());
+            self.bytes = enough.max(self.min());
         }
     }
 
-    /// A packet left.
+    /// Handles a sent packet.
     pub(super) fn on_sent(&mut self, size: DataSize) {
         self.packet = self.packet.max((size.as_bytes() as f64).min(LARGEST));
-        self.bytes = self.bytes.max(self.least());
+        self.bytes = self.bytes.max(self.min());
     }
 
-    /// So much is in flight: as feedback comes, before what it acknowledges is taken off. `round_trip` in seconds.
+    /// Sets the bytes in flight when feedback arrives, before the acknowledged bytes are subtracted.
+    /// `round_trip` in seconds.
     pub(super) fn on_in_flight(&mut self, now: Timestamp, in_flight: DataSize, round_trip: f64) {
         let period = TimeDelta::from_seconds_f64(SAMPLING_ROUND_TRIPS * round_trip).max(SAMPLING);
         self.used.on_sample(now, in_flight.as_bytes() as f64, period);
     }
 
-    /// Time has passed: a window that was not used for long is halved (RFC 7661 §4.4.3).
+    /// Handles the passing of time: a window that was unused for long is halved (RFC 7661 §4.4.3).
     pub(super) fn validate(&mut self, now: Timestamp) {
         let validated = *self.validated.get_or_insert(now);
         if self.is_validated() {
             self.validated = Some(now);
         } else if now.saturating_since(validated) >= self.config.validity.max(SAMPLING) {
-            self.bytes = (self.bytes / 2.0).max(self.least());
+            self.bytes = (self.bytes / 2.0).max(self.min());
             self.validated = Some(now);
         }
     }
 
-    /// There is a loss event, or the receiver asks for less.
+    /// Handles a loss event or source quench.
     pub(super) fn on_loss(&mut self) {
-        let valid = if self.is_validated() { self.bytes } else { self.used.most() };
+        let valid = if self.is_validated() { self.bytes } else { self.used.max() };
         self.cut_to(valid * self.config.beta);
     }
 
-    /// Nothing is heard: the least.
+    /// Handles missing feedback: sets the minimum window.
     pub(super) fn on_silence(&mut self) {
         self.cut_to(0.0);
     }
 
-    /// `updateCwnd`, where there is no loss event.
+    /// `updateCwnd` without a loss event.
     pub(super) fn on_acknowledged(&mut self, seen: &Acknowledged) {
         let target = seen.delay_target;
         let off_target = (target - seen.delay) / target;
-        let (least_room, most_room) = self.config.head_room;
-        let head_room = least_room + off_target.max(0.0) * (most_room - least_room);
+        let (min_room, max_room) = self.config.head_room;
+        let head_room = min_room + off_target.max(0.0) * (max_room - min_room);
         let acknowledged = seen.bytes.as_bytes() as f64;
         let used = seen.in_flight.as_bytes() as f64 * head_room > self.bytes;
         self.fast &= seen.delay <= self.config.fast_start * target;
@@ -129,12 +131,12 @@ impl Window {
                 self.bytes += if self.fast { acknowledged } else { self.config.gain_up * off_target * step };
             }
         } else {
-            // Quickly while the delay stays or grows, half as quickly while it falls.
+            // Fast while the delay is constant or grows, half as fast while it falls.
             let by_round_trip = (seen.round_trip.max(0.1) / 0.1).min(2.0);
             let speed = if seen.delay >= self.last_delay { by_round_trip } else { by_round_trip / 2.0 };
             self.bytes += self.config.gain_down * speed * off_target.max(FURTHEST) * step;
         }
-        self.bytes = self.bytes.max(self.least());
+        self.bytes = self.bytes.max(self.min());
         self.last_delay = seen.delay;
     }
 
@@ -150,15 +152,15 @@ impl Window {
 
     fn cut_to(&mut self, bytes: f64) {
         self.fast = false;
-        self.bytes = bytes.max(self.least());
+        self.bytes = bytes.max(self.min());
     }
 
     fn is_validated(&self) -> bool {
-        self.used.most() >= self.bytes * VALIDATED
+        self.used.max() >= self.bytes * VALIDATED
     }
 
     /// 3 · `mtuMax`, which is more than the 2 · `mss` of `cwndMin`.
-    fn least(&self) -> f64 {
+    fn min(&self) -> f64 {
         3.0 * self.packet
     }
 }
@@ -173,7 +175,7 @@ impl InFlight {
         self.periods.0 = self.periods.0.max(bytes);
     }
 
-    fn most(&self) -> f64 {
+    fn max(&self) -> f64 {
         self.periods.0.max(self.periods.1)
     }
 }
@@ -197,7 +199,7 @@ mod tests {
         window.validate(at(seconds));
     }
 
-    /// After fast start to 24 000 bytes.
+    /// After fast start, at 24 000 bytes.
     fn opened() -> Window {
         let mut window = Window::new(D00Config::default());
         for _ in 0..17 {
@@ -207,11 +209,11 @@ mod tests {
     }
 
     #[test]
-    fn fast_start_adds_what_is_acknowledged_until_the_delay_grows() {
+    fn fast_start_adds_acknowledged_bytes_until_the_delay_grows() {
         let mut window = opened();
         assert_eq!(window.bytes(), 24_000.0);
         assert!(window.is_fast());
-        // 16 ms are a fifth of the target; beyond, ¾ of a packet for each window: 1200 · 1200 / 24 000 · ¾.
+        // 16 ms is a fifth of the target. Beyond that, ¾ of a packet per window: 1200 · 1200 / 24 000 · ¾.
         window.on_acknowledged(&acknowledged(1200, 30_000, 0.02));
         assert!(!window.is_fast());
         assert!((window.bytes() - 24_045.0).abs() < 1e-9, "{}", window.bytes());
@@ -220,9 +222,9 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_only_where_it_is_used() {
+    fn it_grows_only_while_it_is_used() {
         let mut window = opened();
-        // At no delay twice what was in flight has to exceed it.
+        // At zero delay, twice the bytes in flight must exceed the window.
         window.on_acknowledged(&acknowledged(1200, 12_000, 0.0));
         assert_eq!(window.bytes(), 24_000.0);
         window.on_acknowledged(&acknowledged(1200, 12_001, 0.0));
@@ -239,14 +241,14 @@ mod tests {
         window.on_acknowledged(&acknowledged(1200, 30_000, 0.159_999));
         let expected = 0.5 * 1200.0 * 1200.0 / before;
         assert!((before - window.bytes() - expected).abs() < 0.01, "{}", window.bytes());
-        // Ten times the target counts as four times.
+        // Ten times the target counts as four times the target.
         let before = window.bytes();
         window.on_acknowledged(&acknowledged(1200, 30_000, 0.8));
         assert!((before - window.bytes() - 3.0 * 1200.0 * 1200.0 / before).abs() < 1e-9);
     }
 
     #[test]
-    fn a_loss_leaves_four_fifths_and_three_packets_at_least() {
+    fn a_loss_reduces_it_by_20_percent_to_at_least_3_packets() {
         let mut window = opened();
         used(&mut window, 1, 24_000);
         window.on_loss();
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_leaves_four_fifths_of_what_was_used_where_that_is_less_than_half() {
+    fn a_loss_reduces_an_unused_window_to_80_percent_of_its_use() {
         let mut window = opened();
         used(&mut window, 1, 12_000);
         window.on_loss();
@@ -272,13 +274,13 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_not_used_is_halved_each_five_minutes() {
+    fn an_unused_window_is_halved_every_5_minutes() {
         let mut window = opened();
         used(&mut window, 0, 24_000);
         for second in 1..=300 {
             used(&mut window, second, 6000);
         }
-        // What was in flight in the first second counts for another.
+        // The bytes in flight of the first second count for another period.
         assert_eq!(window.bytes(), 24_000.0);
         used(&mut window, 301, 6000);
         assert_eq!(window.bytes(), 12_000.0);
@@ -294,12 +296,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_in_flight_counts_for_two_periods_at_most() {
+    fn the_bytes_in_flight_count_for_at_most_two_periods() {
         let mut used = InFlight::default();
         let period = TimeDelta::from_seconds(1);
-        for (second, bytes, most) in [(1, 9.0, 9.0), (2, 5.0, 9.0), (3, 4.0, 5.0), (9, 1.0, 1.0)] {
+        for (second, bytes, max) in [(1, 9.0, 9.0), (2, 5.0, 9.0), (3, 4.0, 5.0), (9, 1.0, 1.0)] {
             used.on_sample(at(second), bytes, period);
-            assert_eq!(used.most(), most, "{second}");
+            assert_eq!(used.max(), max, "{second}");
         }
     }
 }

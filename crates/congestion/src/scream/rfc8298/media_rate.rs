@@ -1,4 +1,4 @@
-//! What may the media take? (RFC 8298 §4.1.3)
+//! Media rate (RFC 8298 §4.1.3).
 
 use std::collections::VecDeque;
 
@@ -7,9 +7,9 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 use super::config::Rfc8298Config;
 use crate::feedback::QueueState;
 
-/// `rate_media_median` spans more than 10 s (§4.1.1.2): so many intervals of 0.2 s.
+/// `rate_media_median` spans more than 10 s (§4.1.1.2), in intervals of 0.2 s.
 const MEDIAN: usize = 51;
-/// The rise is never slowed to less than this share near the last known point of congestion.
+/// Minimum share of the ramp near the last congestion point.
 const SLOWEST: f64 = 0.2;
 
 /// The media rate, in bit/s.
@@ -19,20 +19,20 @@ pub(super) struct MediaRate {
     min: f64,
     max: f64,
     target: f64,
-    /// `target_bitrate_last_max`: where congestion was last met.
+    /// `target_bitrate_last_max`: the rate at the last congestion.
     inflection: f64,
-    /// The rate has risen since then.
+    /// Whether the rate has increased since then.
     risen: bool,
     begun: Option<Timestamp>,
     sent: DataSize,
     acknowledged: DataSize,
-    /// What waited when the interval began, and the least since.
+    /// Queue size at the beginning of the interval, and its minimum since.
     waiting: DataSize,
-    least_waiting: Option<DataSize>,
+    min_waiting: Option<DataSize>,
     media: VecDeque<f64>,
 }
 
-/// What the congestion control knows.
+/// Input from the congestion control.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Congestion {
     /// `in_fast_increase`.
@@ -42,19 +42,19 @@ pub(super) struct Congestion {
     pub(super) peak: f64,
 }
 
-/// What has moved the rate.
+/// Result of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// It may rise.
+    /// No limit on the increase.
     Up,
-    /// Packets wait at the sender for too long.
+    /// The queueing delay at the sender is too long.
     Down,
-    /// The media gives less than it may.
+    /// The media rate is limited by the application.
     Limited,
 }
 
 impl MediaRate {
-    /// At `target`, between `min` and `max`.
+    /// Starts at `target`, between `min` and `max`.
     pub(super) fn new(config: Rfc8298Config, (min, max): (f64, f64), target: f64) -> Self {
         Self {
             config,
@@ -67,31 +67,31 @@ impl MediaRate {
             sent: DataSize::ZERO,
             acknowledged: DataSize::ZERO,
             waiting: DataSize::ZERO,
-            least_waiting: None,
+            min_waiting: None,
             media: VecDeque::new(),
         }
     }
 
-    /// Moves the rate within new limits.
+    /// Applies new limits to the rate.
     pub(super) fn set_limits(&mut self, (min, max): (f64, f64)) {
         (self.min, self.max) = (min, max);
         self.target = self.target.min(max).max(min);
     }
 
-    /// A packet left.
+    /// Handles a sent packet.
     pub(super) fn on_sent(&mut self, size: DataSize) {
         self.sent += size;
     }
 
-    /// A packet has arrived.
+    /// Handles the arrival of a packet.
     pub(super) fn on_arrival(&mut self, size: DataSize) {
         self.acknowledged += size;
     }
 
-    /// So much waits at the sender.
+    /// Handles the state of the sender's queue.
     pub(super) fn on_queue(&mut self, queue: &QueueState) {
-        let least = self.least_waiting.map_or(queue.size, |least| least.min(queue.size));
-        self.least_waiting = Some(least);
+        let min = self.min_waiting.map_or(queue.size, |min| min.min(queue.size));
+        self.min_waiting = Some(min);
     }
 
     /// `on loss`.
@@ -104,26 +104,26 @@ impl MediaRate {
         self.cut(self.config.beta_mark);
     }
 
-    /// So much arrives, in bit/s, and no more will.
+    /// Limits the rate to the received rate, in bit/s.
     pub(super) fn follow(&mut self, arrives: f64) {
         if self.target > arrives {
             self.cut(arrives / self.target);
         }
     }
 
-    /// Nothing is heard.
+    /// Handles missing feedback.
     pub(super) fn on_silence(&mut self) {
         self.cut(0.5);
     }
 
-    /// Congestion was met at the present rate.
+    /// Stores the current rate as the congestion point.
     pub(super) fn on_congestion(&mut self) {
         if std::mem::take(&mut self.risen) {
             self.inflection = self.target.max(1.0);
         }
     }
 
-    /// Adjusts the rate if an interval has passed and something was learned in it.
+    /// Adjusts the rate if an interval has passed and there were measurements in it.
     pub(super) fn update(&mut self, now: Timestamp, queue: &QueueState, seen: Congestion) -> Option<Moved> {
         let begun = *self.begun.get_or_insert(now);
         let time = now.saturating_since(begun);
@@ -132,7 +132,7 @@ impl MediaRate {
         }
         let measured = self.measure(time, queue);
         (self.begun, self.sent, self.acknowledged) = (Some(now), DataSize::ZERO, DataSize::ZERO);
-        (self.waiting, self.least_waiting) = (queue.size, None);
+        (self.waiting, self.min_waiting) = (queue.size, None);
         let measured = measured?;
         let before = self.target;
         let mut moved = self.adjust(&measured, seen);
@@ -161,13 +161,14 @@ impl MediaRate {
             self.target += step * scale;
             return Moved::Up;
         }
-        // As in the text: what waits, in bits, is taken from bits per second, as if it had to leave in a second.
+        // As in the text: the queue in bits is subtracted from bits per second, as if it had to be sent
+        // within a second.
         let mut delta =
             measured.current * (1.0 - config.guard * seen.trend) - config.queue_factor * measured.waiting;
         if delta > 0.0 {
             delta = (delta * scale).min(step);
         }
-        // Where nothing leaves, what waits does so for ever.
+        // If nothing is sent, the queueing delay is infinite.
         let too_long = measured.waiting > measured.current * config.queue_threshold.as_seconds();
         if too_long {
             let kept = config.queue_scale;
@@ -179,11 +180,12 @@ impl MediaRate {
         if delta < 0.0 { Moved::Down } else { Moved::Up }
     }
 
-    /// What the interval shows; nothing where there was nothing to send, for then nothing can be learned.
+    /// Measurements of the interval; `None` if the queue was empty and nothing was sent, because then nothing
+    /// can be learned.
     fn measure(&mut self, time: TimeDelta, queue: &QueueState) -> Option<Measured> {
         let rate = |size: DataSize| size.as_bytes() as f64 * 8.0 / time.as_seconds();
         let produced = (self.sent + queue.size).saturating_sub(self.waiting);
-        let waiting = self.least_waiting.unwrap_or(queue.size).min(queue.size);
+        let waiting = self.min_waiting.unwrap_or(queue.size).min(queue.size);
         if self.sent + self.acknowledged + waiting == DataSize::ZERO {
             return None;
         }
@@ -208,7 +210,7 @@ impl MediaRate {
     }
 }
 
-/// What an interval shows, in bit/s and bits.
+/// Measurements of an interval, in bit/s and bits.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     /// `current_rate_t`.
@@ -227,14 +229,14 @@ mod tests {
     const CALM: Congestion = Congestion { fast: false, trend: 0.0, peak: 0.0 };
     const FAST: Congestion = Congestion { fast: true, ..CALM };
 
-    /// One that has begun at zero, with `kbps`.
+    /// Started at time zero, at `kbps`.
     fn begun(kbps: f64) -> MediaRate {
         let mut rate = MediaRate::new(Rfc8298Config::default(), (30e3, 10e6), kbps * 1e3);
         assert_eq!(rate.update(Timestamp::ZERO, &QueueState::default(), CALM), None);
         rate
     }
 
-    /// An interval in which so many bytes were sent and arrived, and so many wait all the time.
+    /// An interval with this many bytes sent and received, and a constant queue size.
     fn interval(
         rate: &mut MediaRate,
         number: i64,
@@ -250,31 +252,31 @@ mod tests {
     }
 
     #[test]
-    fn fast_increase_adds_the_ramp_and_less_at_a_low_rate() {
+    fn fast_increase_adds_the_ramp_or_less_at_a_low_rate() {
         let mut rate = begun(1000.0);
         assert_eq!(interval(&mut rate, 1, (25_000, 0), FAST), Some(Moved::Up));
         assert!((rate.bps() - 1.04e6).abs() < 1.0, "{}", rate.bps());
-        // Half of 200 kbit/s a second.
+        // Half of 200 kbit/s per second.
         let mut rate = begun(200.0);
         interval(&mut rate, 1, (5_000, 0), FAST);
         assert!((rate.bps() - 220e3).abs() < 1.0, "{}", rate.bps());
     }
 
     #[test]
-    fn packets_that_wait_for_more_than_20_ms_lower_it() {
+    fn a_queue_of_more_than_20_ms_reduces_it() {
         // 25 000 bytes in 0.2 s are 1 Mbit/s: 2500 bytes are 20 ms.
         let mut rate = begun(1000.0);
         assert_eq!(interval(&mut rate, 1, (25_000, 2500), CALM), Some(Moved::Up));
         assert!((rate.bps() - 1.04e6).abs() < 1.0, "{}", rate.bps());
         assert_eq!(interval(&mut rate, 2, (25_000, 2501), CALM), Some(Moved::Down));
         assert!((rate.bps() - 1.08e6 * 0.95).abs() < 1.0, "{}", rate.bps());
-        // Nothing leaves: no division by zero, and it falls to the least.
+        // Nothing is sent: no division by zero, and the rate falls to the minimum.
         assert_eq!(interval(&mut rate, 3, (0, 250_000), CALM), Some(Moved::Down));
         assert_eq!(rate.bps(), 30e3);
     }
 
     #[test]
-    fn a_picture_that_has_just_been_queued_is_no_queue() {
+    fn a_frame_just_queued_does_not_count_as_a_queue() {
         let mut rate = begun(1000.0);
         rate.on_queue(&QueueState::default());
         let queue = QueueState { size: DataSize::from_bytes(50_000), ..QueueState::default() };
@@ -284,14 +286,14 @@ mod tests {
     }
 
     #[test]
-    fn near_the_last_congestion_it_rises_by_a_fifth_of_the_ramp() {
+    fn near_the_last_congestion_it_rises_at_20_percent_of_the_ramp() {
         let mut rate = begun(1000.0);
         rate.on_loss();
         assert!((rate.bps() - 900e3).abs() < 1.0);
-        // A tenth below: (4 · 0.1)² is 0.16, so the least of 0.2 holds.
+        // 10 % below: (4 · 0.1)² is 0.16, so the minimum of 0.2 applies.
         interval(&mut rate, 1, (25_000, 0), FAST);
         assert!((rate.bps() - 908e3).abs() < 1.0, "{}", rate.bps());
-        // Twice above: the whole ramp.
+        // A factor of two above: the full ramp.
         let mut rate = begun(1000.0);
         rate.on_congestion();
         rate.target = 2e6;
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_of_congestion_does_not_follow_a_falling_rate() {
+    fn the_congestion_point_does_not_follow_a_falling_rate() {
         let mut rate = begun(1000.0);
         rate.on_loss();
         rate.on_loss();
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_what_arrives_downwards_alone() {
+    fn it_follows_the_received_rate_only_downwards() {
         let mut rate = begun(1000.0);
         rate.follow(2e6);
         assert_eq!((rate.bps(), rate.inflection), (1e6, 1.0));
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_at_most_twice_what_the_media_gives_and_less_after_congestion() {
+    fn it_is_at_most_twice_the_media_rate() {
         let mut rate = begun(1000.0);
         assert_eq!(interval(&mut rate, 1, (5_000, 0), CALM), Some(Moved::Limited));
         assert!((rate.bps() - 400e3).abs() < 1.0, "{}", rate.bps());
@@ -334,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn with_nothing_to_send_nothing_is_learned() {
+    fn an_empty_queue_gives_no_measurement() {
         let mut rate = begun(1000.0);
         assert_eq!(interval(&mut rate, 1, (0, 0), FAST), None);
         assert_eq!(rate.bps(), 1e6);

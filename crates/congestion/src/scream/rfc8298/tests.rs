@@ -1,4 +1,4 @@
-//! How SCReAM of RFC 8298 behaves.
+//! Behaviour of `scream:rfc8298`.
 
 use super::*;
 use crate::{
@@ -19,12 +19,13 @@ fn limits(start: u64) -> Limits {
     }
 }
 
-/// From 150 kbit/s, with feedback as often as §4.2.2 prefers at high rates.
+/// From 150 kbit/s, with feedback at the interval that §4.2.2 prefers at high rates.
 fn scenario(link: fn(f64) -> f64) -> Scenario {
     Scenario { link, limits: limits(150_000), feedback: TimeDelta::from_millis(20), ..Scenario::default() }
 }
 
-/// How long the ramp of §4.1.3 takes between two rates in bit/s: 200 kbit/s a second, but half of the rate at most, each 0.2 s.
+/// Duration of the ramp of §4.1.3 between two rates in bit/s: 200 kbit/s per second, but at most half of the
+/// rate, every 0.2 s.
 fn ramp(mut from: f64, to: f64) -> f64 {
     let mut steps = 0;
     while from < to {
@@ -46,15 +47,16 @@ fn it_ramps_up_as_fast_as_its_limit_allows() {
 }
 
 #[test]
-fn it_fills_a_link_and_queues_for_about_its_target() {
+fn it_fills_a_link_with_about_the_target_delay() {
     let outcome = run(kind(), scenario(|_| 3.0));
     assert!((2.7..=3.0).contains(&outcome.mbps(20.0, 60.0)), "{}", outcome.mbps(20.0, 60.0));
-    // QDELAY_TARGET_LO is 100 ms; a packet and the 20 ms between two reports come on top.
-    let wait = outcome.wait_p95(20.0, 60.0);
+    // QDELAY_TARGET_LO is 100 ms; a packet and the 20 ms between two reports are added.
+    let wait = outcome.queue_delay_p95(20.0, 60.0);
     assert!((50.0..=123.2).contains(&wait), "{wait}");
-    // To the letter its own queue is taken for that of others (§4.1.2.3), and the target creeps up; 0.4 s is the most.
+    // As published, its own queue is attributed to other flows (§4.1.2.3), and the target rises; 0.4 s is the
+    // maximum.
     let literal = ScreamRfc8298::new(Rfc8298Config::within(limits(150_000)));
-    let literal = run_with(Box::new(literal), kind(), scenario(|_| 3.0)).wait_p95(20.0, 60.0);
+    let literal = run_with(Box::new(literal), kind(), scenario(|_| 3.0)).queue_delay_p95(20.0, 60.0);
     assert!((wait + 10.0..=310.0).contains(&literal), "{wait} {literal}");
     assert_eq!(outcome.dropped, 0);
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::SenderQueue { .. })));
@@ -62,38 +64,38 @@ fn it_fills_a_link_and_queues_for_about_its_target() {
 }
 
 #[test]
-fn a_link_that_carries_more_than_the_media_has_no_queue() {
+fn a_link_faster_than_the_media_has_no_queue() {
     let limits = Limits { max: DataRate::from_bps(2_000_000), ..limits(150_000) };
     let outcome = run(kind(), Scenario { limits, ..scenario(|_| 10.0) });
     let rate = outcome.mbps(20.0, 60.0);
     assert!((1.95..=2.05).contains(&rate), "{rate}");
-    assert!(outcome.wait_p95(20.0, 60.0) < 10.0, "{}", outcome.wait_p95(20.0, 60.0));
-    // RTP_QDELAY_TH: what waits at the sender leaves within 20 ms.
-    assert!(outcome.age_p95(20.0, 60.0) < 20.0, "{}", outcome.age_p95(20.0, 60.0));
+    assert!(outcome.queue_delay_p95(20.0, 60.0) < 10.0, "{}", outcome.queue_delay_p95(20.0, 60.0));
+    // RTP_QDELAY_TH: the sender's queue is sent within 20 ms.
+    assert!(outcome.sender_delay_p95(20.0, 60.0) < 20.0, "{}", outcome.sender_delay_p95(20.0, 60.0));
     assert_eq!(outcome.target(59.0), 2.0);
 }
 
 #[test]
-fn without_compensation_it_queues_for_its_target_and_no_longer() {
-    // QDELAY_TARGET_LO is 100 ms; a packet and the 20 ms between two reports come on top.
+fn without_compensation_the_delay_is_at_most_the_target() {
+    // QDELAY_TARGET_LO is 100 ms; a packet and the 20 ms between two reports are added.
     let config = Rfc8298Config { compensate: false, ..Rfc8298Config::giusto(limits(150_000)) };
     let outcome = run_with(Box::new(ScreamRfc8298::new(config)), kind(), scenario(|_| 3.0));
-    let wait = outcome.wait_p95(20.0, 60.0);
+    let wait = outcome.queue_delay_p95(20.0, 60.0);
     assert!((50.0..=123.2).contains(&wait), "{wait}");
     assert!((2.7..=3.0).contains(&outcome.mbps(20.0, 60.0)), "{}", outcome.mbps(20.0, 60.0));
 }
 
 #[test]
-fn a_link_of_a_tenth_of_a_megabit_is_borne() {
+fn it_works_on_a_link_of_0_1_mbps() {
     let limits = Limits { min: DataRate::from_bps(30_000), ..limits(150_000) };
     let outcome = run(kind(), Scenario { limits, ..scenario(|_| 0.1) });
     assert!((0.06..=0.102).contains(&outcome.mbps(10.0, 60.0)), "{}", outcome.mbps(10.0, 60.0));
-    // A least window of 3000 bytes alone is 240 ms at this rate: nothing less can be asked.
+    // The minimum window of 3000 bytes alone is 240 ms at this rate: the delay cannot be lower.
     assert!(outcome.dropped_share() < 0.15, "{}", outcome.dropped_share());
 }
 
 #[test]
-fn random_loss_lowers_it_as_one_event_in_a_round_trip() {
+fn random_loss_counts_as_one_event_per_rtt() {
     let outcome = run(kind(), Scenario { loss: 0.05, ..scenario(|_| 3.0) });
     let rate = outcome.mbps(20.0, 60.0);
     assert!((0.3..=1.2).contains(&rate), "{rate}");
@@ -101,19 +103,21 @@ fn random_loss_lowers_it_as_one_event_in_a_round_trip() {
 }
 
 #[test]
-fn marks_keep_the_queue_at_their_threshold() {
+fn marks_keep_the_queue_at_the_marking_threshold() {
     let (ecn, mark_above) = (Ecn::Ect0, 5.0);
     let outcome = run(kind(), Scenario { ecn, mark_above, ..scenario(|_| 3.0) });
     assert!((1.8..=3.0).contains(&outcome.mbps(20.0, 60.0)), "{}", outcome.mbps(20.0, 60.0));
-    assert!(outcome.wait_p95(20.0, 60.0) < 15.0, "{}", outcome.wait_p95(20.0, 60.0));
+    assert!(outcome.queue_delay_p95(20.0, 60.0) < 15.0, "{}", outcome.queue_delay_p95(20.0, 60.0));
     assert!(outcome.marked > 0 && outcome.dropped == 0);
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Marks { .. })));
 }
 
 #[test]
-fn without_feedback_it_sends_50_kbit_per_second_and_recovers() {
-    let outcome = run(kind(), Scenario { deaf: |t| (20.0..30.0).contains(&t), ..scenario(|_| 3.0) });
-    // RATE_PACE_MIN, once in 0.48 s and a wake-up of 50 ms, in whole packets of 1200 bytes up to 4200.
+fn without_feedback_it_sends_50_kbps_and_recovers() {
+    let outcome =
+        run(kind(), Scenario { is_feedback_lost: |t| (20.0..30.0).contains(&t), ..scenario(|_| 3.0) });
+    // RATE_PACE_MIN, once per 0.48 s and a deadline of 50 ms, in whole packets of 1200 bytes up to 4200
+    // bytes.
     let quiet = outcome.mbps(23.0, 30.0);
     assert!((0.045..=0.085).contains(&quiet), "{quiet}");
     assert_eq!(outcome.target(25.0), 0.15);
@@ -122,7 +126,7 @@ fn without_feedback_it_sends_50_kbit_per_second_and_recovers() {
 }
 
 #[test]
-fn a_second_of_silence_halves_the_rate_and_is_told() {
+fn a_second_without_feedback_halves_the_rate() {
     let mut controller = ScreamRfc8298::new(Rfc8298Config::giusto(limits(1_000_000)));
     let size = DataSize::from_bytes(1200);
     let at = |millis| Timestamp::ZERO + TimeDelta::from_millis(millis);
@@ -143,15 +147,17 @@ fn a_second_of_silence_halves_the_rate_and_is_told() {
     );
 }
 
-/// To the letter §4.1.2.2 takes a packet from the window in each round trip, times how far the delay is off its target: where 65 kB are
-/// in flight and 32 kB should be, 27 packets at off-targets from 2 to 0, in round trips of 0.35 to 0.17 s.
+/// As published, §4.1.2.2 reduces the window per RTT by one packet times the off-target. With 65 kB in flight
+/// instead of 32 kB, these are 27 packets at off-targets from 2 to 0, in RTTs of 0.35 to 0.17 s.
 #[test]
-fn after_a_drop_of_the_capacity_the_window_follows_within_a_second_and_to_the_letter_it_takes_several() {
+fn after_a_capacity_drop_only_the_variant_follows_within_1_s() {
     let calm = |config, link| {
         let outcome = run_with(Box::new(ScreamRfc8298::new(config)), kind(), scenario(link));
         let rate = outcome.mbps(45.0, 60.0) / link(45.0);
         assert!((0.8..=1.01).contains(&rate), "{rate}");
-        (0..200).map(|tenth| f64::from(tenth) / 10.0).find(|t| outcome.wait_p95(30.0 + t, 32.0 + t) < 100.0)
+        (0..200)
+            .map(|tenth| f64::from(tenth) / 10.0)
+            .find(|t| outcome.queue_delay_p95(30.0 + t, 32.0 + t) < 100.0)
     };
     let links: [fn(f64) -> f64; 3] = [
         |t| if t < 30.0 { 3.0 } else { 1.5 },
@@ -167,9 +173,9 @@ fn after_a_drop_of_the_capacity_the_window_follows_within_a_second_and_to_the_le
 }
 
 #[test]
-fn with_marks_the_queue_is_below_100_ms_a_second_after_the_capacity_has_halved() {
+fn with_marks_the_queue_is_short_1_s_after_a_capacity_drop() {
     let (ecn, mark_above) = (Ecn::Ect0, 5.0);
     let outcome = run(kind(), Scenario { ecn, mark_above, ..scenario(|t| if t < 30.0 { 3.0 } else { 1.5 }) });
-    assert!(outcome.wait_p95(31.0, 32.0) < 100.0, "{}", outcome.wait_p95(31.0, 32.0));
+    assert!(outcome.queue_delay_p95(31.0, 32.0) < 100.0, "{}", outcome.queue_delay_p95(31.0, 32.0));
     assert!((0.9..=1.5).contains(&outcome.mbps(40.0, 60.0)), "{}", outcome.mbps(40.0, 60.0));
 }

@@ -1,16 +1,16 @@
-//! Does the queue delay move? (RFC 8298 §4.1.2, `update_variables`)
+//! Trend of the queueing delay (RFC 8298 §4.1.2, `update_variables`).
 
 use std::collections::VecDeque;
 
-/// `qdelay_fraction_hist` holds so many samples.
+/// Number of samples in `qdelay_fraction_hist`.
 const HISTORY: usize = 20;
-/// No share counts as more, lest squares overflow.
+/// Maximum share, so that squares do not overflow.
 const LARGEST: f64 = 1e6;
-/// How the peak-hold fades with each sample.
+/// Decay of the peak per sample.
 const FADING: f64 = 0.99;
 
-/// A measure of incipient congestion, 0 to 1: how much the last samples of the queue delay resemble the one before each
-/// (autocorrelation at lag 1), times the moving average of the delay as a share of its target.
+/// A measure of incipient congestion, 0 to 1: the autocorrelation at lag 1 of the latest samples of the
+/// queueing delay, times the moving average of the delay as a share of its target.
 #[derive(Debug, Clone)]
 pub(super) struct Trend {
     weight: f64,
@@ -21,12 +21,12 @@ pub(super) struct Trend {
 }
 
 impl Trend {
-    /// With no delay seen. `weight` is that of a sample in the mean.
+    /// A trend without samples. `weight` is the weight of a sample in the mean.
     pub(super) fn new(weight: f64) -> Self {
         Self { weight, mean: 0.0, samples: VecDeque::from([0.0; HISTORY]), latest: 0.0, peak: 0.0 }
     }
 
-    /// The queue delay is this share of its target.
+    /// Adds the queueing delay as a share of its target.
     pub(super) fn on_sample(&mut self, fraction: f64) {
         let fraction = fraction.clamp(0.0, LARGEST);
         self.mean += self.weight * (fraction - self.mean);
@@ -37,7 +37,7 @@ impl Trend {
         let following = from_mean.clone().skip(1);
         let power: f64 = from_mean.clone().map(|sample| sample * sample).sum();
         let lagged: f64 = from_mean.zip(following).map(|(one, next)| one * next).sum();
-        // Where the delay is flat the text divides nothing by nothing: there is no trend.
+        // At a constant delay the text divides zero by zero: there is no trend.
         let likeness = if power > f64::EPSILON { lagged / power } else { 0.0 };
         self.latest = (likeness * self.mean).clamp(0.0, 1.0);
         self.peak = (FADING * self.peak).max(self.latest);
@@ -48,7 +48,7 @@ impl Trend {
         self.latest
     }
 
-    /// `qdelay_trend_mem`: the trend, and a memory of what it was at most.
+    /// `qdelay_trend_mem`: the decaying maximum of the trend.
     pub(super) fn peak(&self) -> f64 {
         self.peak
     }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_delay_has_no_trend_however_long_it_is() {
+    fn a_constant_delay_has_no_trend() {
         assert_eq!(after([3.0; 100]).trend(), 0.0);
         assert_eq!(after([0.0; 100]).trend(), 0.0);
     }
@@ -81,7 +81,7 @@ mod tests {
         let mut trend = after((0..20).map(|n| f64::from(n) / 100.0));
         let mean = (0..20).fold(0.0, |mean, n| 0.9 * mean + 0.1 * f64::from(n) / 100.0);
         assert!((trend.trend() - expected * mean).abs() < 1e-12, "{}", trend.trend());
-        // What alternates resembles its opposite: that is no trend.
+        // An alternating delay is negatively correlated: that is no trend.
         for n in 0..40 {
             trend.on_sample(f64::from(n % 2));
         }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_is_held_and_fades_by_a_hundredth() {
+    fn a_peak_decays_by_1_percent() {
         let mut trend = after((0..20).map(|n| f64::from(n) / 10.0));
         let peak = trend.peak();
         assert!(peak >= 0.2 && peak == trend.trend(), "{peak}");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_never_outside_its_range() {
+    fn it_stays_within_its_range() {
         for sample in [f64::MAX, 1e300, 9e9, 0.0] {
             let trend = after([0.0, sample, sample, 0.0, sample]);
             assert!((0.0..=1.0).contains(&trend.trend()), "{}", trend.trend());

@@ -1,4 +1,4 @@
-//! How much may be in flight? (RFC 8298 §4.1.2.2)
+//! Congestion window (RFC 8298 §4.1.2.2).
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::config::Rfc8298Config;
 
-/// `max_bytes_in_flight` looks back so far (§4.1.2.2), in steps of a tenth of a second.
+/// History of `max_bytes_in_flight` (§4.1.2.2), in steps of 100 ms.
 const LOOK_BACK: TimeDelta = TimeDelta::from_seconds(5);
 const STEP: TimeDelta = TimeDelta::from_millis(100);
-/// No packet over UDP is larger.
+/// Maximum size of a UDP packet.
 const LARGEST: f64 = 65_535.0;
 
 /// The congestion window, in bytes.
@@ -18,60 +18,60 @@ pub(super) struct Window {
     config: Rfc8298Config,
     bytes: f64,
     packet: f64,
-    /// What was in flight at most in each step: since when, and how much.
-    most: VecDeque<(Timestamp, f64)>,
+    /// Maximum of the bytes in flight in each step, with the start time of the step.
+    max: VecDeque<(Timestamp, f64)>,
     fast: bool,
 }
 
-/// What there is to know at an acknowledgement, in bytes and seconds.
+/// Input of the window at an acknowledgement, in bytes and seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Acknowledged {
-    /// What has left the flight, lost or not (§4.1.2).
+    /// Bytes that are no longer in flight, lost or not (§4.1.2).
     pub(super) bytes: DataSize,
-    /// What is still in flight.
+    /// Bytes still in flight.
     pub(super) in_flight: DataSize,
-    /// How long packets queue, and how long they should.
+    /// Queueing delay, and its target.
     pub(super) delay: f64,
     pub(super) delay_target: f64,
     pub(super) trend: f64,
 }
 
 impl Window {
-    /// The least window, in fast increase.
+    /// The minimum window, in fast increase.
     pub(super) fn new(config: Rfc8298Config) -> Self {
         let (bytes, packet) = (config.min_window.as_bytes() as f64, config.packet.as_bytes() as f64);
-        Self { config, bytes, packet: packet.min(LARGEST), most: VecDeque::new(), fast: true }
+        Self { config, bytes, packet: packet.min(LARGEST), max: VecDeque::new(), fast: true }
     }
 
-    /// A packet left; with it, so much is in flight.
+    /// Handles a sent packet, after which `in_flight` bytes are in flight.
     pub(super) fn on_sent(&mut self, now: Timestamp, size: DataSize, in_flight: DataSize) {
         self.packet = self.packet.max((size.as_bytes() as f64).min(LARGEST));
         let in_flight = in_flight.as_bytes() as f64;
-        while self.most.front().is_some_and(|&(since, _)| now.saturating_since(since) > LOOK_BACK) {
-            self.most.pop_front();
+        while self.max.front().is_some_and(|&(since, _)| now.saturating_since(since) > LOOK_BACK) {
+            self.max.pop_front();
         }
-        match self.most.back_mut() {
-            Some((since, most)) if now.saturating_since(*since) < STEP => *most = most.max(in_flight),
-            _ => self.most.push_back((now, in_flight)),
+        match self.max.back_mut() {
+            Some((since, max)) if now.saturating_since(*since) < STEP => *max = max.max(in_flight),
+            _ => self.max.push_back((now, in_flight)),
         }
     }
 
-    /// `on congestion event`: there is a loss.
+    /// `on congestion event` with a loss.
     pub(super) fn on_loss(&mut self) {
         self.cut(self.config.beta_loss);
     }
 
-    /// `on congestion event`: there is a mark and no loss.
+    /// `on congestion event` with a mark and no loss.
     pub(super) fn on_mark(&mut self) {
         self.cut(self.config.beta_mark);
     }
 
-    /// Nothing is heard: the least.
+    /// Handles missing feedback: sets the minimum window.
     pub(super) fn on_silence(&mut self) {
         self.cut(0.0);
     }
 
-    /// `update_cwnd`. Says whether fast increase has ended.
+    /// `update_cwnd`. Returns whether fast increase has ended.
     pub(super) fn on_acknowledged(&mut self, seen: &Acknowledged) -> bool {
         let (acknowledged, in_flight) = (seen.bytes.as_bytes() as f64, seen.in_flight.as_bytes() as f64);
         let ends = self.fast && seen.trend >= self.config.trend_threshold;
@@ -89,23 +89,23 @@ impl Window {
         if off_target <= 0.0 || used {
             self.bytes += self.config.gain * off_target * acknowledged * self.packet / self.bytes;
         }
-        let most = self.most.iter().map(|&(_, most)| most).fold(0.0, f64::max);
-        self.bytes = self.bytes.min(most * self.config.head_room);
-        self.bytes = self.bytes.max(self.least());
+        let max = self.max.iter().map(|&(_, max)| max).fold(0.0, f64::max);
+        self.bytes = self.bytes.min(max * self.config.head_room);
+        self.bytes = self.bytes.max(self.min());
         ends
     }
 
-    /// So much is enough: no more from now on. Says whether that is less than it was.
+    /// Limits the window to `enough`. Returns whether that reduced it.
     pub(super) fn follow(&mut self, enough: f64) -> bool {
         let falls = self.bytes > enough;
         if falls {
             self.fast = false;
-            self.bytes = enough.max(self.least());
+            self.bytes = enough.max(self.min());
         }
         falls
     }
 
-    /// Fast increase may resume.
+    /// Resumes fast increase.
     pub(super) fn resume(&mut self) {
         self.fast = true;
     }
@@ -120,17 +120,17 @@ impl Window {
         self.bytes
     }
 
-    /// What may be in flight (§4.1.2.5): a packet more where the delay is within its target.
+    /// Maximum bytes in flight (§4.1.2.5): one packet more while the delay is within its target.
     pub(super) fn allowed(&self, delay: f64, delay_target: f64) -> f64 {
         if delay <= delay_target { self.bytes + self.packet } else { self.bytes }
     }
 
     fn cut(&mut self, to: f64) {
         self.fast = false;
-        self.bytes = (self.bytes * to).max(self.least());
+        self.bytes = (self.bytes * to).max(self.min());
     }
 
-    fn least(&self) -> f64 {
+    fn min(&self) -> f64 {
         self.config.min_window.as_bytes().max(1) as f64
     }
 }
@@ -152,7 +152,7 @@ mod tests {
         Acknowledged { bytes: bytes(size), in_flight: bytes(in_flight), delay, delay_target: 0.1, trend }
     }
 
-    /// In fast increase up to 20 000 bytes, with as much in flight.
+    /// In fast increase up to 20 000 bytes, with the window fully used.
     fn opened() -> Window {
         let mut window = Window::new(Rfc8298Config::default());
         for _ in 0..17 {
@@ -163,10 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn fast_increase_adds_what_is_acknowledged_while_the_window_is_used() {
+    fn fast_increase_adds_acknowledged_bytes_while_used() {
         let mut window = opened();
         assert_eq!(window.bytes(), 20_000.0);
-        // 12 000 · 1.5 + 1000 is 19 000: too little is in flight.
+        // 12 000 · 1.5 + 1000 is 19 000: too few bytes are in flight.
         window.on_acknowledged(&acknowledged(1000, 12_000, 0.0, 0.0));
         assert_eq!(window.bytes(), 20_000.0);
         window.on_acknowledged(&acknowledged(2001, 12_000, 0.0, 0.0));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn without_it_the_window_moves_as_ledbat_does() {
+    fn without_fast_increase_the_window_moves_as_in_ledbat() {
         let mut window = opened();
         assert!(
             window.on_acknowledged(&acknowledged(2000, 20_000, 0.05, 0.2)),
@@ -185,7 +185,7 @@ mod tests {
         let before = window.bytes();
         window.on_acknowledged(&acknowledged(2000, 20_000, 0.3, 0.0));
         assert!((before - window.bytes() - 2.0 * 2000.0 * 1000.0 / before).abs() < 1e-9);
-        // Used too little, it does not grow, but it would fall.
+        // If too little is used it does not grow, but it may fall.
         let before = window.bytes();
         window.on_acknowledged(&acknowledged(1000, 10_000, 0.0, 0.0));
         assert_eq!(window.bytes(), before);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_by_what_was_in_flight_in_five_seconds() {
+    fn it_is_limited_by_the_bytes_in_flight_of_the_last_5_s() {
         let mut window = opened();
         window.on_sent(at(4000), bytes(1000), bytes(10_000));
         window.on_acknowledged(&acknowledged(0, 10_000, 0.1, 1.0));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_and_marks_cut_it_to_the_least_at_most() {
+    fn losses_and_marks_reduce_it_to_no_less_than_the_minimum() {
         let mut window = opened();
         window.on_mark();
         assert_eq!((window.bytes(), window.is_fast()), (18_000.0, false));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_downwards_to_the_least_and_never_upwards() {
+    fn it_follows_downwards_to_the_minimum_and_never_upwards() {
         let mut window = opened();
         assert!(!window.follow(20_000.0));
         assert!(window.is_fast());
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_more_may_be_in_flight_while_the_delay_is_within_its_target() {
+    fn one_more_packet_may_be_in_flight_within_the_delay_target() {
         let mut window = opened();
         assert_eq!((window.allowed(0.1, 0.1), window.allowed(0.11, 0.1)), (21_000.0, 20_000.0));
         window.on_sent(at(0), bytes(1228), bytes(0));

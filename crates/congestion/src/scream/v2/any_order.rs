@@ -1,4 +1,5 @@
-//! Whatever is told in whatever order, it stays within its limits, and never waits for ever.
+//! Property tests: with calls in any order the target stays within its limits, and packets are never blocked
+//! for ever.
 
 use giusto_units::PeerTimestamp;
 use proptest::prelude::*;
@@ -71,7 +72,7 @@ fn limits() -> impl Strategy<Value = Limits> {
     })
 }
 
-/// The text's, and each number of them anything.
+/// The text's configuration, with any of its numbers replaced.
 fn config() -> impl Strategy<Value = ScreamV2Config> {
     let number = prop_oneof![Just(0.0), Just(1.0), Just(-1.0), Just(1e300), Just(f64::NAN), 0.0..2.0];
     let wild =
@@ -98,7 +99,7 @@ fn config() -> impl Strategy<Value = ScreamV2Config> {
     prop_oneof![3 => Just(ScreamV2Config::default()), 1 => wild]
 }
 
-fn hear(controller: &mut ScreamV2, now: Timestamp, call: Call) {
+fn apply(controller: &mut ScreamV2, now: Timestamp, call: Call) {
     match call {
         Call::Sent(packet) => controller.on_sent(now, &packet.sent()),
         Call::Packets(packets, in_flight, round_trip) => {
@@ -140,7 +141,7 @@ proptest! {
             let now = Timestamp::from_nanos(now);
             latest = latest.max(now);
             let is_timeout = matches!(call, Call::Timeout(..));
-            hear(&mut controller, now, call);
+            apply(&mut controller, now, call);
             if is_timeout {
                 let next = controller.next_timeout();
                 prop_assert!(next.is_some_and(|next| next > latest || latest == Timestamp::MAX), "{next:?} {latest}");
@@ -155,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_was_heard_packets_leave_again_without_feedback(
+    fn packets_are_sent_again_without_feedback(
         limits in limits(),
         calls in prop::collection::vec((0_u64..20_000_000_000, call()), 0..40),
         size in 1_u64..65_000,
@@ -163,10 +164,10 @@ proptest! {
     ) {
         let mut controller = ScreamV2::new(ScreamV2Config::within(limits));
         for (now, call) in calls {
-            hear(&mut controller, Timestamp::from_nanos(now), call);
+            apply(&mut controller, Timestamp::from_nanos(now), call);
         }
-        // A packet waits, and nothing is heard any more: one must leave each two intervals of at most 3 s, at no less than the
-        // least pacing rate.
+        // A packet is queued, and there is no more feedback: one must be sent per two intervals of at most 3
+        // s, at the minimum pacing rate or more.
         let mut now = Timestamp::from_nanos(u64::MAX / 2);
         let mut flight = DataSize::from_bytes(in_flight);
         let size = DataSize::from_bytes(size);

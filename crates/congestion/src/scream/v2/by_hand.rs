@@ -1,10 +1,10 @@
-//! What single reports bring about.
+//! Effects of single reports.
 
 use giusto_units::PeerTimestamp;
 
 use super::*;
 
-/// A path of 50 ms both ways together, with reports each 25 ms, on which what is in flight never hinders growth.
+/// A path with an RTT of 50 ms and reports every 25 ms, on which the bytes in flight never limit growth.
 struct Hand {
     controller: ScreamV2,
     now: u64,
@@ -19,12 +19,12 @@ impl Hand {
         let limits = Limits { start: START, max: DataRate::from_bps(1_000_000_000), ..Limits::default() };
         let mut hand =
             Self { controller: ScreamV2::new(ScreamV2Config { limits, ..*config }), now: 1000, sequence: 0 };
-        hand.hear(0, &[Some(Ecn::Ect0)]);
+        hand.report(0, &[Some(Ecn::Ect0)]);
         hand
     }
 
-    /// A report of packets with these codepoints, that waited for so long; `None`: missing.
-    fn hear(&mut self, wait: u64, packets: &[Option<Ecn>]) {
+    /// Reports packets with these codepoints and this queueing delay; `None`: missing.
+    fn report(&mut self, wait: u64, packets: &[Option<Ecn>]) {
         self.now += 25;
         let sent = Timestamp::from_nanos((self.now - 50 - wait) * MS);
         let arrival = PeerTimestamp::from_nanos((self.now - 25) * MS);
@@ -66,7 +66,8 @@ const MARK: Option<Ecn> = Some(Ecn::Ce);
 
 #[test]
 fn the_first_report_keeps_the_start_rate() {
-    // 2 Mbit/s in 50 ms are 12.5 kB; the rate is the window's divided by 1.2 · 1.02, a packet being a share below a tenth.
+    // 2 Mbit/s in 50 ms are 12.5 kB; the rate is the window's divided by 1.2 · 1.02, since a packet is less
+    // than a tenth of the window.
     let window = hand().window();
     assert!((12_500.0 * 1.2 * 1.02 / window - 1.0).abs() < 0.08, "{window}");
     assert!(
@@ -77,39 +78,39 @@ fn the_first_report_keeps_the_start_rate() {
 }
 
 #[test]
-fn a_classic_mark_takes_a_fifth_and_a_second_in_the_round_trip_nothing() {
+fn only_one_classic_mark_per_rtt_reduces_the_window() {
     let mut hand = hand();
     let before = hand.window();
-    hand.hear(0, &[MARK]);
+    hand.report(0, &[MARK]);
     assert!((hand.window() / before - 0.8).abs() < 1e-9, "{}", hand.window() / before);
     assert!(matches!(hand.cause(), Cause::Marks { ratio } if ratio > 0.9), "{:?}", hand.cause());
-    hand.hear(0, &[MARK]);
+    hand.report(0, &[MARK]);
     assert!((hand.window() / before - 0.8).abs() < 1e-9);
-    hand.hear(0, &[MARK]);
+    hand.report(0, &[MARK]);
     assert!((hand.window() / before - 0.64).abs() < 1e-9);
 }
 
 #[test]
-fn graded_marks_take_half_of_their_average_share_over_the_round_trips() {
+fn graded_marks_reduce_it_by_half_of_their_average_share() {
     let mut hand = hand();
-    hand.hear(0, &[Some(Ecn::Ect1)]);
+    hand.report(0, &[Some(Ecn::Ect1)]);
     let before = hand.window();
-    hand.hear(0, &[MARK]);
-    // An eighth of all is the average; half of that, and half again for the round trip of two virtual ones. It is far from where it met congestion
-    // last, which is nowhere.
+    hand.report(0, &[MARK]);
+    // The average is one eighth. The reduction is half of that, and half again because an RTT has two virtual
+    // RTTs. The window is far from the last congestion, because there was none.
     let expected = 1.0 - 1.0 / 8.0 / 2.0 / 2.0;
     assert!((hand.window() / before - expected).abs() < 1e-9, "{}", hand.window() / before);
 }
 
 #[test]
-fn one_loss_is_borne_and_with_a_queue_it_is_not() {
+fn one_loss_is_ignored_only_without_a_queue() {
     for (wait, kept) in [(0, 1.0), (40, 0.7)] {
         let mut hand = hand();
-        hand.hear(wait, &[GOOD]);
-        hand.hear(wait, &[GOOD]);
+        hand.report(wait, &[GOOD]);
+        hand.report(wait, &[GOOD]);
         let before = hand.window();
-        hand.hear(wait, &[None]);
-        // What is told of as lost is what left, and lets the window grow too.
+        hand.report(wait, &[None]);
+        // Packets reported as lost also leave the flight, and let the window grow.
         let left = hand.window() / before;
         assert!((kept..kept + 0.1).contains(&left), "{wait} ms: {left}");
         assert_eq!(matches!(hand.cause(), Cause::Loss { .. }), wait > 0, "{:?}", hand.cause());
@@ -117,19 +118,19 @@ fn one_loss_is_borne_and_with_a_queue_it_is_not() {
 }
 
 #[test]
-fn a_loss_of_the_links_own_hides_no_mark() {
+fn a_link_loss_does_not_hide_a_mark() {
     let mut hand = hand();
     let before = hand.window();
-    hand.hear(0, &[None, MARK]);
+    hand.report(0, &[None, MARK]);
     assert!((0.8..0.87).contains(&(hand.window() / before)), "{}", hand.window() / before);
 }
 
 #[test]
-fn losses_without_a_queue_are_a_policers_and_its_limit_outlasts_them() {
+fn losses_without_a_queue_set_a_policer_limit() {
     let after = |config: &ScreamV2Config| {
         let mut hand = Hand::new(config);
-        (0..200).for_each(|_| hand.hear(0, &[GOOD, GOOD, GOOD, None]));
-        (0..400).for_each(|_| hand.hear(0, &[GOOD; 20]));
+        (0..200).for_each(|_| hand.report(0, &[GOOD, GOOD, GOOD, None]));
+        (0..400).for_each(|_| hand.report(0, &[GOOD; 20]));
         hand.window()
     };
     let losses = LossesConfig { policer_threshold: 1.0, ..LossesConfig::default() };
@@ -140,13 +141,13 @@ fn losses_without_a_queue_are_a_policers_and_its_limit_outlasts_them() {
 }
 
 #[test]
-fn a_queue_that_never_empties_is_drained_at_half_the_rate_and_the_base_delay_found_anew() {
+fn a_standing_queue_is_drained_to_measure_the_base_delay() {
     let mut hand = hand();
-    // 20 ms are below half the target, so the window does not heed them, and above a quarter: the average is there after 256 · ln 4
-    // round trips of 70 ms, 355 in all.
+    // 20 ms is below half of the target, so the window is not reduced, and above a quarter: the average
+    // reaches it after 256 · ln 4 RTTs of 70 ms, 355 in all.
     let mut rates = Vec::new();
     for _ in 0..1100 {
-        hand.hear(20, &[GOOD]);
+        hand.report(20, &[GOOD]);
         rates.push((hand.now, hand.controller.target().media.as_bps() as f64));
     }
     let halved: Vec<u64> = rates
@@ -167,9 +168,9 @@ fn a_queue_that_never_empties_is_drained_at_half_the_rate_and_the_base_delay_fou
 }
 
 #[test]
-fn what_a_silence_lost_is_no_policers() {
+fn losses_of_an_outage_do_not_count_as_policing() {
     let mut hand = hand();
-    (0..40).for_each(|_| hand.hear(0, &[GOOD; 4]));
+    (0..40).for_each(|_| hand.report(0, &[GOOD; 4]));
     let sent = |hand: &mut Hand| {
         let packet = SentPacket {
             sequence: hand.sequence,
@@ -190,7 +191,7 @@ fn what_a_silence_lost_is_no_policers() {
     assert_eq!(hand.cause(), Cause::Silence);
     let mut packets = vec![None; 300];
     packets.push(GOOD);
-    hand.hear(0, &packets);
+    hand.report(0, &packets);
     assert!(hand.controller.losses.rate() < 0.001 && hand.controller.losses.rate() >= 0.0);
     assert!(hand.window() > 0.49 * before);
 }

@@ -1,33 +1,34 @@
-//! What is in flight, for how long, and how much of it arrives?
+//! Bytes in flight, RTT and received rate.
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-/// The smoothed round trip, the most that was in flight, and the rate that arrives.
+/// The smoothed RTT, the maximum bytes in flight, and the received rate.
 #[derive(Debug, Clone)]
 pub struct Flight {
-    /// `None` until there is a sample. In seconds.
+    /// In seconds. `None` before the first sample.
     round_trip: Option<f64>,
     presumed: TimeDelta,
-    /// The most in flight in the present round trip, and in the one before.
-    most: [DataSize; 2],
+    /// Maximum bytes in flight in the current round trip and in the previous one.
+    max: [DataSize; 2],
     round: Option<Timestamp>,
     arrived: DataSize,
     since: Option<Timestamp>,
     rate: f64,
 }
 
-/// How fast the round trip is followed (RFC 6298 §2.3).
+/// Gain of the smoothed RTT (RFC 6298 §2.3).
 const ROUND_TRIP_GAIN: f64 = 1.0 / 8.0;
-/// The shortest round trip: clocks are no better, and rates end somewhere. As in the authors' implementation.
+/// Minimum RTT: limited by the resolution of clocks, and keeps rates finite. As in the authors'
+/// implementation.
 const SHORTEST: f64 = 0.001;
 
 impl Flight {
-    /// Nothing has been sent; the round trip is taken for `presumed`.
+    /// Before the first packet. The initial RTT is `presumed`.
     pub fn new(presumed: TimeDelta) -> Self {
         Self {
             round_trip: None,
             presumed,
-            most: [DataSize::ZERO; 2],
+            max: [DataSize::ZERO; 2],
             round: None,
             arrived: DataSize::ZERO,
             since: None,
@@ -35,9 +36,9 @@ impl Flight {
         }
     }
 
-    /// So much is in flight. Says whether a round trip has ended.
+    /// Sets the bytes in flight. Returns whether a round trip has ended.
     pub fn on_in_flight(&mut self, now: Timestamp, in_flight: DataSize) -> bool {
-        let [present, before] = &mut self.most;
+        let [present, before] = &mut self.max;
         let has_ended = self.round.is_some_and(|round| {
             now.saturating_since(round).as_seconds() >= self.round_trip.unwrap_or(self.presumed.as_seconds())
         });
@@ -51,7 +52,7 @@ impl Flight {
         has_ended
     }
 
-    /// The newest packet of a feedback message was sent so long ago. Says whether it is the first.
+    /// Adds an RTT sample of the newest packet of a feedback message. Returns whether it is the first.
     pub fn on_round_trip(&mut self, sample: TimeDelta) -> bool {
         let sample = sample.as_seconds().max(SHORTEST);
         match &mut self.round_trip {
@@ -64,7 +65,7 @@ impl Flight {
         false
     }
 
-    /// So much is newly reported as arrived; the rate is taken over `span` or more.
+    /// Adds newly received bytes; the rate is averaged over `span` or more.
     pub fn on_arrived(&mut self, now: Timestamp, size: DataSize, span: TimeDelta) {
         let Some(since) = self.since else {
             self.since = Some(now);
@@ -78,20 +79,20 @@ impl Flight {
         }
     }
 
-    /// The smoothed round trip (`s_rtt`).
+    /// The smoothed RTT (`s_rtt`).
     pub fn round_trip(&self) -> TimeDelta {
         self.round_trip
             .map_or(self.presumed, TimeDelta::from_seconds_f64)
             .max(TimeDelta::from_seconds_f64(SHORTEST))
     }
 
-    /// The most in flight in this round trip and the one before; and in the one before alone.
-    pub fn most(&self) -> (DataSize, DataSize) {
-        let [present, before] = self.most;
+    /// Maximum bytes in flight in this round trip and the previous one; and in the previous one alone.
+    pub fn max(&self) -> (DataSize, DataSize) {
+        let [present, before] = self.max;
         (present.max(before), before)
     }
 
-    /// The rate that arrives (`acked_bitrate`), in bit/s; zero until it is known.
+    /// The received rate (`acked_bitrate`), in bit/s; zero until it is known.
     pub fn rate(&self) -> f64 {
         self.rate
     }
@@ -113,9 +114,9 @@ mod tests {
     const ROUND: TimeDelta = TimeDelta::from_millis(50);
 
     #[test]
-    fn the_most_in_flight_is_of_two_round_trips() {
+    fn the_maximum_in_flight_covers_two_round_trips() {
         let mut flight = Flight::new(ROUND);
-        for (now, in_flight, most) in [
+        for (now, in_flight, max) in [
             (0, 5, (5, 0)),
             (49, 3, (5, 0)),
             (50, 2, (5, 5)),
@@ -124,12 +125,12 @@ mod tests {
             (150, 1, (1, 1)),
         ] {
             flight.on_in_flight(at(now), size(in_flight));
-            assert_eq!(flight.most(), (size(most.0), size(most.1)), "at {now} ms");
+            assert_eq!(flight.max(), (size(max.0), size(max.1)), "at {now} ms");
         }
     }
 
     #[test]
-    fn the_round_trip_is_the_first_sample_and_then_moves_by_an_eighth() {
+    fn the_rtt_starts_at_the_first_sample_with_gain_1_8() {
         let mut flight = Flight::new(ROUND);
         assert_eq!(flight.round_trip(), ROUND);
         assert!(flight.on_round_trip(ROUND * 2));
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_is_averaged_over_a_span() {
+    fn the_received_rate_is_averaged_over_a_span() {
         let mut flight = Flight::new(ROUND);
         flight.on_arrived(at(0), size(90_000), ROUND);
         flight.on_arrived(at(30), size(500), ROUND);

@@ -1,23 +1,27 @@
-//! Is a packet lost, or only late? And how many are?
+//! Loss detection and loss rate.
 
 use std::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-/// What is settable of [`Losses`].
+/// Configuration of [`Losses`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossesConfig {
-    /// The reordering window, which follows what is seen, is at most so long. Default 30 ms, as in the authors' implementation:
-    /// §"Detecting Lost Data Units" names no bound, and a packet that is late once would make the sender slow for ever.
+    /// Maximum of the reordering window, which adapts to late packets. Default 30 ms, as in the authors'
+    /// implementation: §"Detecting Lost Data Units" gives no limit, and one very late packet would slow the
+    /// sender down for ever.
     pub reordering: TimeDelta,
-    /// Up to this share, losses are taken for the link's own, while the queue is short. Default 1 % (§"Link layer losses and rate
-    /// policers", `LOSS_RATE_THRESHOLD`). Zero: each loss counts, as in §"Reference Window Reduction" without it.
+    /// Up to this loss rate, losses are attributed to the link and not to congestion, while the queue is
+    /// short. Default 1 % (§"Link layer losses and rate policers", `LOSS_RATE_THRESHOLD`). Zero: each loss
+    /// counts, as in §"Reference Window Reduction" without that section.
     pub threshold: f64,
-    /// Above this share a policer is at work, if the queue is short. Default 10 % (`LOSS_RATE_THRESHOLD_POLICER`).
+    /// Above this loss rate a policer is detected, if the queue is short. Default 10 %
+    /// (`LOSS_RATE_THRESHOLD_POLICER`).
     pub policer_threshold: f64,
-    /// What a policer leaves of the window, as its limit. Default 0.9 (`BETA_LOSS_POLICER`).
+    /// Factor on the window when a policer is detected; the result becomes a limit. Default 0.9
+    /// (`BETA_LOSS_POLICER`).
     pub policer_beta: f64,
-    /// By how much that limit is lifted each round trip. Default 0.001 (same section, "for instance").
+    /// Relative increase of that limit per RTT. Default 0.001 (same section, "for instance").
     pub policer_lift: f64,
 }
 
@@ -33,25 +37,26 @@ impl Default for LossesConfig {
     }
 }
 
-/// So many packets may be missing and not yet given up; of more, the oldest are given up.
-const MOST: usize = 1024;
+/// Maximum number of missing packets that are not yet regarded as lost; beyond that, the oldest are regarded
+/// as lost.
+const MAX: usize = 1024;
 
-/// Packets that are missing, and the share that stays so.
+/// Missing packets, and the loss rate.
 #[derive(Debug, Clone)]
 pub struct Losses {
     config: LossesConfig,
-    /// Those that may yet come, and since when they are missed.
+    /// Packets that may still arrive, and since when they have been missing.
     missing: VecDeque<(u64, Timestamp)>,
-    /// Those that were given up lately: they may yet show that it was too early.
+    /// Packets recently regarded as lost: if they arrive, the window was too short.
     given_up: VecDeque<(u64, Timestamp)>,
-    /// The highest that was ever missed: what is above it was not.
+    /// The highest packet that was ever missing: no packet above it was.
     highest: Option<u64>,
     window: TimeDelta,
     rate: f64,
 }
 
 impl Losses {
-    /// Nothing is missed.
+    /// No packets are missing.
     pub fn new(config: LossesConfig) -> Self {
         Self {
             config,
@@ -63,13 +68,13 @@ impl Losses {
         }
     }
 
-    /// A packet is reported as not received.
+    /// Handles a packet that is reported as not received.
     pub fn on_missing(&mut self, now: Timestamp, sequence: u64) {
         self.missing.push_back((sequence, now));
         self.highest = self.highest.max(Some(sequence));
     }
 
-    /// A packet is reported as received; `share` is that of one packet in the average.
+    /// Handles a packet that is reported as received; `share` is the weight of one packet in the average.
     pub fn on_arrival(&mut self, now: Timestamp, sequence: u64, share: f64) {
         self.rate -= self.share(share) * self.rate;
         if self.highest < Some(sequence) {
@@ -85,12 +90,13 @@ impl Losses {
         }
     }
 
-    /// Gives up what has been missed for the reordering window, and says whether that was anything. `share` is that of one packet.
+    /// Declares packets lost that have been missing for the reordering window. Returns whether there were
+    /// any. `share` is the weight of one packet.
     pub fn update(&mut self, now: Timestamp, share: f64) -> bool {
         let share = self.share(share);
         let mut any = false;
         while let Some(&(sequence, since)) = self.missing.front() {
-            if now.saturating_since(since) < self.window && self.missing.len() <= MOST {
+            if now.saturating_since(since) < self.window && self.missing.len() <= MAX {
                 break;
             }
             self.missing.pop_front();
@@ -98,30 +104,30 @@ impl Losses {
             self.rate += share * (1.0 - self.rate);
             any = true;
         }
-        while self.given_up.len() > MOST {
+        while self.given_up.len() > MAX {
             self.given_up.pop_front();
         }
         any
     }
 
-    /// The weight of one packet: that of an average over two round trips, and over so many packets at least that one loss alone
-    /// stays below the threshold (§"Link layer losses and rate policers").
+    /// Weight of one packet: an average over two RTTs, and over enough packets that a single loss stays below
+    /// the threshold (§"Link layer losses and rate policers").
     fn share(&self, share: f64) -> f64 {
-        let most = if self.config.threshold > 0.0 { self.config.threshold / 4.0 } else { 0.0025 };
-        (share / 2.0).min(most)
+        let max = if self.config.threshold > 0.0 { self.config.threshold / 4.0 } else { 0.0025 };
+        (share / 2.0).min(max)
     }
 
-    /// The average share of lost packets (`loss_rate`), 0 to 1.
+    /// The average loss rate (`loss_rate`), 0 to 1.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Whether losses are more than the link's own.
+    /// Whether the loss rate indicates congestion.
     pub fn is_congestion(&self) -> bool {
         self.config.threshold <= 0.0 || self.rate > self.config.threshold
     }
 
-    /// Whether losses are so many that, with a short queue, they are a policer's.
+    /// Whether the loss rate, with a short queue, indicates a policer.
     pub fn is_policer(&self) -> bool {
         self.rate > self.config.policer_threshold
     }
@@ -136,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn one_packet_in_a_thousand_is_the_links_own_and_three_in_a_hundred_are_not() {
+    fn loss_of_3_percent_is_congestion_and_0_1_percent_is_not() {
         for (every, congestion) in [(1000, false), (33, true)] {
             let mut losses = Losses::new(LossesConfig::default());
             let (mut sum, mut exceeded) = (0.0, 0);
@@ -160,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_loss_stays_below_the_threshold_and_five_at_once_exceed_it() {
+    fn one_loss_is_below_the_threshold_and_five_exceed_it() {
         // A quarter of the threshold each.
         let mut losses = Losses::new(LossesConfig::default());
         for n in 0..5 {
@@ -172,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_teaches_to_wait_and_no_longer_than_the_bound() {
+    fn late_packets_widen_the_window_up_to_its_maximum() {
         let mut losses = Losses::new(LossesConfig::default());
         losses.on_missing(at(0), 1);
         assert!(losses.update(at(0), 0.1), "at first nothing is waited for");
@@ -187,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_the_window_is_no_loss() {
+    fn a_packet_within_the_reordering_window_is_not_lost() {
         let mut losses = Losses::new(LossesConfig::default());
         losses.on_missing(at(0), 1);
         losses.update(at(0), 0.1);

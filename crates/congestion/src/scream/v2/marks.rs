@@ -1,15 +1,15 @@
-//! What share of the packets is marked?
+//! Average share of marked packets.
 
 use giusto_units::{TimeDelta, Timestamp};
 
-/// What is settable of [`Marks`].
+/// Configuration of [`Marks`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MarksConfig {
-    /// How fast the average rises. Default 1/8 (§"Receiving ECN-CE for L4S", `L4S_AVG_G_UP`).
+    /// Gain of an increase of the average. Default 1/8 (§"Receiving ECN-CE for L4S", `L4S_AVG_G_UP`).
     pub up: f64,
-    /// How fast it falls. Default 1/128 (`L4S_AVG_G_DOWN`).
+    /// Gain of a decrease. Default 1/128 (`L4S_AVG_G_DOWN`).
     pub down: f64,
-    /// It moves at most once in so much time, or in a round trip where that is shorter. Default 10 ms (same section).
+    /// Minimum update interval, or one RTT if that is shorter. Default 10 ms (same section).
     pub interval: TimeDelta,
 }
 
@@ -19,7 +19,7 @@ impl Default for MarksConfig {
     }
 }
 
-/// The average share of packets that were marked (`l4s_alpha`): quick to rise, slow to fall.
+/// The average share of marked packets (`l4s_alpha`): rises fast, falls slowly.
 #[derive(Debug, Clone)]
 pub struct Marks {
     config: MarksConfig,
@@ -31,22 +31,22 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Nothing is marked.
+    /// No packet is marked.
     pub fn new(config: MarksConfig) -> Self {
         Self { config, delivered: 0, marked: 0, updated: None, average: 0.0, latest: 0.0 }
     }
 
-    /// A packet arrived.
+    /// Handles a received packet.
     pub fn on_packet(&mut self, is_marked: bool) {
         self.delivered += 1;
         self.marked += u64::from(is_marked);
     }
 
-    /// A feedback message has been heard whole.
+    /// Handles the end of a feedback message.
     pub fn update(&mut self, now: Timestamp, round_trip: TimeDelta) {
         let interval = self.config.interval.min(round_trip);
         let due = self.updated.is_none_or(|updated| now.saturating_since(updated) >= interval);
-        // Where nothing was delivered there is no share; the text would divide by zero.
+        // If nothing was delivered there is no share; the text would divide by zero.
         if !due || self.delivered == 0 {
             return;
         }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn it_rises_by_an_eighth_and_falls_by_a_128th() {
+    fn it_rises_with_gain_1_8_and_falls_with_1_128() {
         let mut marks = Marks::new(MarksConfig::default());
         for (n, marked) in [(0, true), (1, true), (2, false)] {
             marks.on_packet(marked);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn within_ten_milliseconds_packets_are_gathered() {
+    fn packets_within_10_ms_are_accumulated() {
         let mut marks = Marks::new(MarksConfig::default());
         marks.on_packet(false);
         marks.update(at(0), ROUND);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn without_packets_nothing_is_learned() {
+    fn without_packets_the_average_does_not_change() {
         let mut marks = Marks::new(MarksConfig::default());
         marks.on_packet(true);
         marks.update(at(0), ROUND);

@@ -1,39 +1,40 @@
-//! How long do packets wait in the network?
+//! Queueing delay in the network.
 
 use std::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-/// What is settable of [`QueueDelay`].
+/// Configuration of [`QueueDelay`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueDelayConfig {
-    /// The delay at which the congestion that it stands for is total; half of it is none. Default 60 ms (§"Reference Window Update",
-    /// `QDELAY_TARGET_LO`).
+    /// Delay that counts as 100 % marks; up to half of it counts as none. Default 60 ms (§"Reference Window
+    /// Update", `QDELAY_TARGET_LO`).
     pub target: TimeDelta,
-    /// How much of a rise the average takes over at once; of a fall it takes all. Default 1/4 (§"Detecting Increased Queue Delay",
-    /// `QDELAY_AVG_G`).
+    /// Gain of the average for an increase; a decrease is taken over fully. Default 1/4 (§"Detecting
+    /// Increased Queue Delay", `QDELAY_AVG_G`).
     pub gain: f64,
-    /// The base delay is the least of so many minima. Default 10 (RFC 6817 §2.5, `BASE_HISTORY`).
+    /// Number of minima from which the base delay is computed. Default 10 (RFC 6817 §2.5, `BASE_HISTORY`).
     pub minima: usize,
-    /// For so long each of the minima is taken. Default 1 min (RFC 6817 §2.4.2).
+    /// Time over which each minimum is taken. Default 1 min (RFC 6817 §2.4.2).
     pub minimum: TimeDelta,
-    /// Whether growth and send window heed how much the delay varies. Default: no (`REDUCE_JITTER`).
+    /// Whether jitter limits growth and the send window. Default: no (`REDUCE_JITTER`).
     pub reduce_jitter: bool,
-    /// How fast the averages of least and greatest delay approach each other. Default 1/16 (`QDELAY_MIN_MAX_AVG_G`).
+    /// Gain with which the averages of minimum and maximum delay approach each other. Default 1/16
+    /// (`QDELAY_MIN_MAX_AVG_G`).
     pub min_max_gain: f64,
-    /// How fast the average of their difference moves. Default 1/32 (`QDELAY_DEV_AVG_G`).
+    /// Gain of the average of their difference. Default 1/32 (`QDELAY_DEV_AVG_G`).
     pub deviation_gain: f64,
     /// The difference that stops growth. Default 10 ms (`QDELAY_DEV_THRESHOLD`).
     pub deviation_threshold: TimeDelta,
-    /// How fast the average of the least delay of each round trip moves. Default 1/256 (§"Clock drift issues and remedies",
+    /// Gain of the average of the minimum delay per RTT. Default 1/256 (§"Clock drift issues and remedies",
     /// `QDELAY_MIN_AVG_ALPHA`).
     pub drift_gain: f64,
-    /// This share of the target, if that average exceeds it, is not a queue but a clock that drifts, or a queue that never
-    /// empties. Default 1/4 (same section).
+    /// Share of the target; if that average exceeds it, the cause is a drifting clock or a queue that never
+    /// drains. Default 1/4 (same section).
     pub drift_share: f64,
 }
 
-/// What feedback can be wrong by: its steps of 1/1024 s (RFC 8888 §3.1), and a clock that is corrected.
+/// Maximum error of the feedback: its resolution of 1/1024 s (RFC 8888 §3.1), and clock corrections.
 const INEXACT: TimeDelta = TimeDelta::from_millis(10);
 
 impl Default for QueueDelayConfig {
@@ -53,28 +54,29 @@ impl Default for QueueDelayConfig {
     }
 }
 
-/// The one-way delay above its least, as LEDBAT measures it (RFC 6817 §2.4.2), and its averages.
+/// The one-way delay minus its minimum, as LEDBAT measures it (RFC 6817 §2.4.2), and its averages.
 #[derive(Debug, Clone)]
 pub struct QueueDelay {
     config: QueueDelayConfig,
-    /// The least apparent delay of each of the last minutes, the present one last, and when that began.
+    /// The minimum apparent delay of each of the last minutes, the current one last, and the start of the
+    /// current one.
     minima: VecDeque<TimeDelta>,
     minute: Timestamp,
-    /// In seconds, as all that follows.
+    /// In seconds, like the following fields.
     latest: f64,
     average: f64,
     averaged: Option<Timestamp>,
-    greatest: f64,
-    least: f64,
+    max: f64,
+    min: f64,
     deviation: f64,
-    /// The least of the present round trip, and when that began.
-    round_least: Option<f64>,
+    /// The minimum of the current round trip, and its start.
+    round_min: Option<f64>,
     round: Option<Timestamp>,
     drift: f64,
 }
 
 impl QueueDelay {
-    /// Nothing has arrived.
+    /// Before the first packet.
     pub fn new(config: QueueDelayConfig) -> Self {
         Self {
             config,
@@ -83,23 +85,25 @@ impl QueueDelay {
             latest: 0.0,
             average: 0.0,
             averaged: None,
-            greatest: config.target.as_seconds(),
-            least: 0.0,
+            max: config.target.as_seconds(),
+            min: 0.0,
             deviation: 0.0,
-            round_least: None,
+            round_min: None,
             round: None,
             drift: 0.0,
         }
     }
 
-    /// A packet took `apparent` by two clocks of unknown offset, and it is `since` it left. The last packet of a feedback message is what
-    /// counts; the others tell of the base delay and of jitter.
+    /// Handles a packet with the one-way delay `apparent` by two clocks of unknown offset, sent `since` ago.
+    /// The last packet of a feedback message gives the delay; the others are used for the base delay and the
+    /// jitter.
     ///
-    /// No packet queues for longer than it is since it left: where it seems to, a clock has jumped, and the base delay is learned
-    /// anew. This rule is ours; the text has its drift guard alone, which takes a jump of 150 ms for congestion until then.
+    /// The queueing delay cannot exceed the time since the packet was sent. If it appears to, a clock has
+    /// jumped, and the base delay is measured again. This rule is ours. The text has only its drift
+    /// detection, and treats a jump of 150 ms as congestion until that triggers.
     pub fn on_packet(&mut self, now: Timestamp, apparent: TimeDelta, since: TimeDelta) {
         let jumped = self.minima.iter().min().is_some_and(|&base| apparent - base > since + INEXACT);
-        // Idle for so long that nothing that is remembered holds (RFC 6817 §2.4.2).
+        // The pause was so long that all stored minima are out of date (RFC 6817 §2.4.2).
         let memory = self.config.minimum * i64::try_from(self.config.minima).unwrap_or(i64::MAX);
         if jumped || now.saturating_since(self.minute) >= memory {
             self.minima.clear();
@@ -116,13 +120,13 @@ impl QueueDelay {
         }
         let base = self.minima.iter().min().copied().unwrap_or(apparent);
         self.latest = (apparent - base).max(TimeDelta::ZERO).as_seconds();
-        self.round_least = Some(self.round_least.unwrap_or(self.latest).min(self.latest));
-        self.greatest = self.latest.max(self.greatest).min(self.target());
-        self.least = self.latest.min(self.least);
+        self.round_min = Some(self.round_min.unwrap_or(self.latest).min(self.latest));
+        self.max = self.latest.max(self.max).min(self.target());
+        self.min = self.latest.min(self.min);
     }
 
-    /// A feedback message has been heard whole: the averages move, at most once in `interval`. Says whether the base delay was found
-    /// wrong, and begun anew.
+    /// Handles the end of a feedback message: updates the averages, at most once per `interval`. Returns
+    /// whether the base delay was wrong and is measured again.
     pub fn update(&mut self, now: Timestamp, interval: TimeDelta, round_trip: TimeDelta) -> bool {
         if self.averaged.is_none_or(|averaged| now.saturating_since(averaged) >= interval) {
             self.averaged = Some(now);
@@ -137,8 +141,8 @@ impl QueueDelay {
             return false;
         }
         self.round = Some(now);
-        let Some(least) = self.round_least.take() else { return false };
-        self.drift += self.config.drift_gain * (least - self.drift);
+        let Some(min) = self.round_min.take() else { return false };
+        self.drift += self.config.drift_gain * (min - self.drift);
         let drifts = self.drift > self.config.drift_share * self.target();
         if drifts {
             self.drift = 0.0;
@@ -149,12 +153,12 @@ impl QueueDelay {
 
     fn follow_jitter(&mut self) {
         let QueueDelayConfig { min_max_gain, deviation_gain, .. } = self.config;
-        self.greatest -= self.greatest * min_max_gain;
-        self.least += min_max_gain * (self.greatest - self.least);
-        self.deviation += deviation_gain * (self.greatest - self.least - self.deviation);
+        self.max -= self.max * min_max_gain;
+        self.min += min_max_gain * (self.max - self.min);
+        self.deviation += deviation_gain * (self.max - self.min - self.deviation);
     }
 
-    /// The latest (`qdelay`), in seconds.
+    /// The latest queueing delay (`qdelay`), in seconds.
     pub fn latest(&self) -> f64 {
         self.latest
     }
@@ -164,13 +168,14 @@ impl QueueDelay {
         self.average
     }
 
-    /// What the average stands for, as a share of packets marked (`l4s_alpha_v_t`): none up to half the target, all at the target.
+    /// The average as an equivalent share of marked packets (`l4s_alpha_v_t`): zero up to half of the target,
+    /// one at the target.
     pub fn virtual_marks(&self) -> f64 {
         let half = self.target() / 2.0;
         if self.average <= half { 0.0 } else { ((self.average - half) / half).min(1.0) }
     }
 
-    /// 1 where the delay is steady, 0 where it varies by the threshold or more (`ref_wnd_delay_scale`).
+    /// 1 if the delay is constant, 0 if it varies by the threshold or more (`ref_wnd_delay_scale`).
     pub fn steadiness(&self) -> f64 {
         let threshold = self.config.deviation_threshold.as_seconds();
         if !self.config.reduce_jitter || self.deviation <= 0.0 {
@@ -199,90 +204,91 @@ mod tests {
         TimeDelta::from_millis(ms)
     }
 
-    fn hear(delay: &mut QueueDelay, now: u64, apparent: i64) -> bool {
+    fn feedback(delay: &mut QueueDelay, now: u64, apparent: i64) -> bool {
         delay.on_packet(at(now), ms(apparent), ms(1000));
         delay.update(at(now), ms(25), ms(50))
     }
 
     #[test]
-    fn a_constant_offset_of_the_clocks_is_no_queue() {
+    fn a_constant_clock_offset_does_not_count_as_queueing() {
         for offset in [-5_000_000, 0, 7_000_000] {
             let mut delay = QueueDelay::new(QueueDelayConfig::default());
-            hear(&mut delay, 0, offset);
-            hear(&mut delay, 50, offset + 40);
+            feedback(&mut delay, 0, offset);
+            feedback(&mut delay, 50, offset + 40);
             assert_eq!((delay.latest(), delay.average()), (0.040, 0.010));
-            hear(&mut delay, 100, offset + 5);
+            feedback(&mut delay, 100, offset + 5);
             assert_eq!(delay.average(), 0.005, "a fall is believed at once");
         }
     }
 
     #[test]
-    fn marks_rise_from_half_the_target_to_all_at_the_target() {
+    fn virtual_marks_rise_from_half_the_target_to_the_target() {
         let mut delay = QueueDelay::new(QueueDelayConfig { gain: 1.0, ..QueueDelayConfig::default() });
-        hear(&mut delay, 0, 100);
+        feedback(&mut delay, 0, 100);
         for (now, (queue, marks)) in
             (1..).zip([(30, 0.0), (45, 0.5), (54, 0.8), (60, 1.0), (500, 1.0), (0, 0.0)])
         {
-            hear(&mut delay, now * 50, 100 + queue);
+            feedback(&mut delay, now * 50, 100 + queue);
             assert!((delay.virtual_marks() - marks).abs() < 1e-9, "{queue} ms: {}", delay.virtual_marks());
         }
     }
 
     #[test]
-    fn the_base_is_forgotten_after_ten_minutes_and_not_before() {
+    fn the_base_delay_is_kept_for_10_minutes() {
         let mut delay = QueueDelay::new(QueueDelayConfig { drift_gain: 0.0, ..QueueDelayConfig::default() });
-        hear(&mut delay, 0, 20);
+        feedback(&mut delay, 0, 20);
         for minute in 1..10 {
-            hear(&mut delay, minute * 60_000, 28);
+            feedback(&mut delay, minute * 60_000, 28);
             assert_eq!(delay.latest(), 0.008, "minute {minute}");
         }
-        hear(&mut delay, 600_000, 28);
+        feedback(&mut delay, 600_000, 28);
         assert_eq!(delay.latest(), 0.0);
     }
 
     #[test]
-    fn after_a_long_idle_time_the_base_is_learned_anew() {
+    fn a_long_idle_time_resets_the_base_delay() {
         for (idle, latest) in [(599_000, 0.03), (600_000, 0.0)] {
             let mut delay = QueueDelay::new(QueueDelayConfig::default());
-            hear(&mut delay, 0, 20);
-            hear(&mut delay, idle, 50);
+            feedback(&mut delay, 0, 20);
+            feedback(&mut delay, idle, 50);
             assert_eq!(delay.latest(), latest, "{idle} ms");
         }
     }
 
     #[test]
-    fn a_clock_that_drifts_is_found_out() {
-        // 1 ms in 10 s, 100 ppm: the tenth minute would bring 60 ms. A quarter of the target is 15 ms; the average lags by 256
-        // round trips of 50 ms, which is 1.3 ms of drift.
+    fn clock_drift_is_detected() {
+        // 1 ms in 10 s, 100 ppm: the tenth minute would give 60 ms. A quarter of the target is 15 ms; the
+        // average lags by 256 RTTs of 50 ms, which is 1.3 ms of drift.
         let mut delay = QueueDelay::new(QueueDelayConfig::default());
-        let resets: Vec<u64> = (0..6000).filter(|&n| hear(&mut delay, n * 50, n as i64 / 200)).collect();
+        let resets: Vec<u64> = (0..6000).filter(|&n| feedback(&mut delay, n * 50, n as i64 / 200)).collect();
         assert!((155..=175).contains(&(resets[0] / 20)), "{resets:?}");
         assert_eq!(resets.len(), 1, "{resets:?}");
         assert!(delay.latest() < 0.015);
     }
 
     #[test]
-    fn a_clock_that_jumps_is_no_queue() {
+    fn a_clock_jump_does_not_count_as_queueing() {
         let mut delay = QueueDelay::new(QueueDelayConfig::default());
-        let mut heard = |now, apparent| {
+        let mut delay_after = |now, apparent| {
             delay.on_packet(at(now), ms(apparent), ms(120));
             delay.latest()
         };
-        assert_eq!([heard(0, 500), heard(50, 590), heard(100, 505)], [0.0, 0.09, 0.005]);
-        // 150 ms cannot have been waited in 120; then it is measured from there, as after a jump back.
-        assert_eq!([heard(150, 650), heard(200, 740), heard(250, 655)], [0.0, 0.09, 0.005]);
-        assert_eq!([heard(300, -9000), heard(350, -8910)], [0.0, 0.09]);
+        assert_eq!([delay_after(0, 500), delay_after(50, 590), delay_after(100, 505)], [0.0, 0.09, 0.005]);
+        // A delay of 150 ms is impossible 120 ms after sending. It is then measured from there, as after a
+        // jump back.
+        assert_eq!([delay_after(150, 650), delay_after(200, 740), delay_after(250, 655)], [0.0, 0.09, 0.005]);
+        assert_eq!([delay_after(300, -9000), delay_after(350, -8910)], [0.0, 0.09]);
     }
 
     #[test]
-    fn jitter_beyond_the_threshold_stops_growth_where_it_is_heeded() {
+    fn jitter_above_the_threshold_stops_growth_if_enabled() {
         for (reduce_jitter, jitter, range) in
             [(true, 0, 0.9..=1.0), (true, 5, 0.3..=0.7), (true, 50, 0.0..=0.0), (false, 50, 1.0..=1.0)]
         {
             let mut delay =
                 QueueDelay::new(QueueDelayConfig { reduce_jitter, ..QueueDelayConfig::default() });
             for n in 0..1000 {
-                hear(&mut delay, n * 25, 20 + (n as i64 % 2) * jitter);
+                feedback(&mut delay, n * 25, 20 + (n as i64 % 2) * jitter);
             }
             assert!(range.contains(&delay.steadiness()), "{jitter} ms: {}", delay.steadiness());
         }

@@ -1,72 +1,77 @@
-//! What if no feedback comes?
+//! Reaction to missing feedback.
 //!
-//! The text promises a least sending rate without feedback (§"Security Considerations") and has no rule for it. This is ours:
+//! The text promises a minimum send rate without feedback (§"Security Considerations") and specifies no rule.
+//! This rule is ours:
 //!
-//! 1. If something is in flight and nothing has been heard for the interval, all that is in flight is written off: as much as the
-//!    window allows may leave besides it. So a window's worth, at least the least window, leaves each interval, whatever is lost.
-//! 2. Each time, the window is halved, if something was sent since the last time: RFC 8888 §5 wants a rapid reduction where several
-//!    reports in a row are missing. The rate is that of the window over the time that nothing was heard.
-//! 3. If nothing could leave all the same (a packet larger than the window), the window is no bound until something has left.
-//! 4. Feedback ends it; what is in flight counts again.
+//! 1. If packets are in flight and no feedback has arrived for the interval, all bytes in flight are written
+//!    off, and as many bytes as the window permits may be sent again. So one window, at least the minimum
+//!    window, is sent per interval, whatever is lost.
+//! 2. Each time, the window is halved if something was sent since the last time: RFC 8888 §5 requires a rapid
+//!    reduction if several consecutive reports are missing. The rate is that of the window over the time
+//!    without feedback.
+//! 3. If still nothing could be sent (a packet larger than the window), the window does not limit the next
+//!    packet.
+//! 4. Feedback ends this; bytes in flight count again.
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-/// What is settable of silence.
+/// Configuration of the reaction to missing feedback.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SilenceConfig {
-    /// The interval is two round trips, and at least this. Default 500 ms, after which the authors' implementation takes nothing
-    /// to be in flight.
-    pub least: TimeDelta,
-    /// And at most this. Default 3 s.
-    pub most: TimeDelta,
-    /// What the first and each further interval leaves of the window. Default 0.5, as a retransmission timeout leaves of what is in
+    /// The interval is two RTTs, and at least this. Default 500 ms, after which the authors' implementation
+    /// assumes that nothing is in flight.
+    pub min: TimeDelta,
+    /// Maximum interval. Default 3 s.
+    pub max: TimeDelta,
+    /// Factor on the window per interval. Default 0.5, as a retransmission timeout does with the bytes in
     /// flight (RFC 5681 §3.1).
     pub beta: f64,
 }
 
 impl Default for SilenceConfig {
     fn default() -> Self {
-        Self { least: TimeDelta::from_millis(500), most: TimeDelta::from_seconds(3), beta: 0.5 }
+        Self { min: TimeDelta::from_millis(500), max: TimeDelta::from_seconds(3), beta: 0.5 }
     }
 }
 
-/// What is missed.
+/// State of the reaction to missing feedback.
 #[derive(Debug, Clone)]
 pub struct Silence {
     config: SilenceConfig,
     in_flight: DataSize,
     written_off: DataSize,
-    /// Since when an answer is waited for.
+    /// Time since which feedback has been expected.
     since: Option<Timestamp>,
-    /// When an answer last came, or the first packet left.
-    heard: Option<Timestamp>,
-    /// Whether something was sent since the last interval ended, or since the last answer.
+    /// Time of the last feedback; initially of the first packet.
+    feedback_at: Option<Timestamp>,
+    /// Whether a packet was sent since the end of the last interval, or since the last feedback.
     has_sent: bool,
     is_silent: bool,
     is_lifted: bool,
 }
 
 impl Silence {
-    /// Nothing was sent.
+    /// Before the first packet.
     pub fn new(config: SilenceConfig) -> Self {
         Self {
             config,
             in_flight: DataSize::ZERO,
             written_off: DataSize::ZERO,
             since: None,
-            heard: None,
+            feedback_at: None,
             has_sent: false,
             is_silent: false,
             is_lifted: false,
         }
     }
 
-    /// A packet of `size` has left; with it, so much is in flight.
+    /// Handles a sent packet of `size`, after which `in_flight` bytes are in flight.
     ///
-    /// The sender forgets what nobody has told of for a minute, the oldest first, which is what is written off: the window that it had
-    /// besides may not stay, or it would let through as much again.
+    /// The sender discards packets that were not reported for a minute, the oldest first. These are the ones
+    /// that were written off. The write-off is reduced by them; otherwise the window would permit the same
+    /// amount again.
     pub fn on_sent(&mut self, now: Timestamp, size: DataSize, in_flight: DataSize) {
-        self.heard.get_or_insert(now);
+        self.feedback_at.get_or_insert(now);
         self.since.get_or_insert(now);
         let forgotten = (self.in_flight + size).saturating_sub(in_flight);
         self.written_off = self.written_off.saturating_sub(forgotten).min(in_flight);
@@ -75,16 +80,17 @@ impl Silence {
         self.is_lifted = false;
     }
 
-    /// Packets were reported; so much is in flight still.
-    pub fn on_heard(&mut self, now: Timestamp, in_flight: DataSize) {
+    /// Handles packet reports, after which `in_flight` bytes are in flight.
+    pub fn on_feedback(&mut self, now: Timestamp, in_flight: DataSize) {
         self.in_flight = in_flight;
         self.written_off = DataSize::ZERO;
-        self.heard = Some(now);
+        self.feedback_at = Some(now);
         self.since = (in_flight > DataSize::ZERO).then_some(now);
         (self.has_sent, self.is_silent, self.is_lifted) = (in_flight > DataSize::ZERO, false, false);
     }
 
-    /// Time has passed, and something `waits` or not. Says whether the window is to be halved.
+    /// Handles the passing of time. `waits`: whether the sender's queue is not empty. Returns whether the
+    /// window must be halved.
     pub fn update(&mut self, now: Timestamp, round_trip: TimeDelta, waits: bool) -> bool {
         let interval = self.interval(round_trip);
         if self.since.is_none_or(|since| now.saturating_since(since) < interval) {
@@ -93,30 +99,30 @@ impl Silence {
         let has_sent = std::mem::replace(&mut self.has_sent, false);
         self.written_off = self.in_flight;
         self.is_lifted = waits && !has_sent;
-        // If nothing waits, nothing is missed until something is sent.
+        // If the queue is empty, no feedback is missing until something is sent.
         self.since = waits.then_some(now);
         self.is_silent |= has_sent;
         has_sent
     }
 
-    /// What is left of the window after each interval.
+    /// Factor on the window per interval.
     pub fn beta(&self) -> f64 {
         self.config.beta
     }
 
-    /// For how long nothing was heard, if too long.
+    /// Time without feedback, if it is above the limit.
     pub fn lasts(&self, now: Timestamp) -> Option<TimeDelta> {
-        let heard = self.heard.filter(|_| self.is_silent)?;
-        Some(now.saturating_since(heard))
+        let last = self.feedback_at.filter(|_| self.is_silent)?;
+        Some(now.saturating_since(last))
     }
 
-    /// What may be in flight, where `window` may that is not written off; `None`: there is no bound.
+    /// Maximum bytes in flight: `window` plus the written-off bytes; `None`: no limit.
     pub fn window(&self, window: DataSize) -> Option<DataSize> {
         (!self.is_lifted).then_some(self.written_off + window)
     }
 
     fn interval(&self, round_trip: TimeDelta) -> TimeDelta {
-        (round_trip * 2).min(self.config.most).max(self.config.least)
+        (round_trip * 2).min(self.config.max).max(self.config.min)
     }
 }
 
@@ -135,14 +141,14 @@ mod tests {
         DataSize::from_bytes(bytes)
     }
 
-    /// A packet leaves, and with it so much is in flight; nothing is forgotten.
+    /// Sends a packet, after which this many bytes are in flight; none are discarded.
     fn sent(silence: &mut Silence, now: u64, in_flight: u64) {
         let packet = size(in_flight).saturating_sub(silence.in_flight);
         silence.on_sent(at(now), packet, size(in_flight));
     }
 
     #[test]
-    fn a_window_leaves_each_half_second_and_each_halves() {
+    fn each_half_second_a_window_is_sent_and_then_halved() {
         let mut silence = Silence::new(SilenceConfig::default());
         sent(&mut silence, 0, 9000);
         assert_eq!((silence.update(at(499), ROUND, true), silence.window(WINDOW)), (false, Some(WINDOW)));
@@ -157,18 +163,18 @@ mod tests {
             (silence.update(at(1000), ROUND, true), silence.window(WINDOW)),
             (true, Some(size(27_000)))
         );
-        silence.on_heard(at(1100), size(0));
+        silence.on_feedback(at(1100), size(0));
         assert_eq!((silence.lasts(at(1200)), silence.window(WINDOW)), (None, Some(WINDOW)));
     }
 
     #[test]
-    fn who_sends_nothing_misses_nothing() {
+    fn no_feedback_is_missing_while_nothing_is_sent() {
         let mut silence = Silence::new(SilenceConfig::default());
         assert!(!silence.update(at(10_000), ROUND, false));
         sent(&mut silence, 10_000, 1000);
-        silence.on_heard(at(10_050), size(0));
+        silence.on_feedback(at(10_050), size(0));
         assert!(!silence.update(at(60_000), ROUND, false));
-        // The last packet of a talk is lost: that is told once.
+        // The last packet of a talk spurt is lost: that is reported once.
         sent(&mut silence, 60_000, 1000);
         let fired =
             (60_000..70_000).step_by(100).filter(|&now| silence.update(at(now), ROUND, false)).count();
@@ -176,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_leaves_after_two_intervals() {
+    fn a_packet_larger_than_the_window_is_sent_after_2_intervals() {
         let mut silence = Silence::new(SilenceConfig::default());
         sent(&mut silence, 0, 1000);
         assert!(silence.update(at(500), ROUND, true));
@@ -188,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn long_round_trips_are_waited_for_and_endless_ones_are_not() {
+    fn the_interval_follows_the_rtt_up_to_its_maximum() {
         for (round_trip, due) in [(10, 500), (400, 800), (60_000, 3000)] {
             let mut silence = Silence::new(SilenceConfig::default());
             sent(&mut silence, 0, 1000);
@@ -199,12 +205,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sender_forgets_is_written_off_no_more() {
+    fn discarded_packets_are_no_longer_written_off() {
         let mut silence = Silence::new(SilenceConfig::default());
         sent(&mut silence, 0, 5000);
         assert!(silence.update(at(500), ROUND, true));
         assert_eq!(silence.window(WINDOW), Some(size(14_000)));
-        // Of what is written off 2000 bytes are forgotten, and then all.
+        // Of the written-off bytes 2000 are discarded, and then all.
         silence.on_sent(at(60_000), size(1000), size(4000));
         assert_eq!(silence.window(WINDOW), Some(size(12_000)));
         silence.on_sent(at(130_000), size(1000), size(1000));

@@ -1,40 +1,44 @@
-//! How much should be in flight? The reference window.
+//! The reference window.
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-/// What is settable of [`ReferenceWindow`]. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
+/// Configuration of [`ReferenceWindow`]. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WindowConfig {
-    /// The least. Default 3000 B (§"Reference Window Update", `MIN_REF_WND`).
+    /// Minimum window. Default 3000 B (§"Reference Window Update", `MIN_REF_WND`).
     pub min: DataSize,
-    /// The largest packet (`MSS`), by which the window grows in a round trip. Default 1000 B (same section).
+    /// Maximum packet size (`MSS`), by which the window grows per RTT. Default 1000 B (same section).
     pub segment: DataSize,
-    /// The window may grow to a packet more than this multiple of what was in flight. Default 1.5 (`BYTES_IN_FLIGHT_HEAD_ROOM`).
+    /// The window may grow up to this multiple of the bytes in flight, plus a packet. Default 1.5
+    /// (`BYTES_IN_FLIGHT_HEAD_ROOM`).
     pub head_room: f64,
-    /// What a loss leaves. Default 0.7 (`BETA_LOSS`).
+    /// Factor on the window at a loss. Default 0.7 (`BETA_LOSS`).
     pub beta_loss: f64,
-    /// What a mark leaves where marks are classic. Default 0.8 (`BETA_ECN`).
+    /// Factor on the window at a classic mark. Default 0.8 (`BETA_ECN`).
     pub beta_ecn: f64,
-    /// For so many round trips after congestion, growth by a factor is held back. Default 100 (`POST_CONGESTION_DELAY_RTT`).
+    /// Number of RTTs after congestion for which multiplicative growth is reduced. Default 100
+    /// (`POST_CONGESTION_DELAY_RTT`).
     pub post_congestion_rounds: f64,
-    /// By which share of itself the window grows in a round trip, besides a packet. Default 0.02 (`MUL_INCREASE_FACTOR`).
+    /// Multiplicative growth per RTT as a share of the window, besides a packet. Default 0.02
+    /// (`MUL_INCREASE_FACTOR`).
     pub multiplicative: f64,
-    /// Shorter round trips count as this: they gain nothing. Default 25 ms (`VIRTUAL_RTT`).
+    /// Minimum RTT in the formulas: a shorter RTT gives no advantage. Default 25 ms (`VIRTUAL_RTT`).
     pub virtual_round_trip: TimeDelta,
-    /// Near the window that last met congestion, growth and back-off are this share of the usual at least. Default 0.25
+    /// Minimum share of growth and reduction near the window at the last congestion. Default 0.25
     /// (§"Reference Window Increase", where the prose has 0.1 and the code 0.25).
     pub inflection_floor: f64,
-    /// What counts as near: the distance, relative to that window, times this, squared. Default 8 (§"Reference Window Reduction").
-    pub inflection_scale: f64,
-    /// Where delay varies, growth is this share of the usual at least. Default 0.1 (§"Reference Window Increase").
-    pub jitter_floor: f64,
-    /// A mark after so many quiet round trips brings the window down to what is in flight first. Default 100 (§"Reference Window
+    /// Factor on the relative distance to that window, before squaring. Default 8 (§"Reference Window
     /// Reduction").
+    pub inflection_scale: f64,
+    /// Minimum share of growth while the delay varies. Default 0.1 (§"Reference Window Increase").
+    pub jitter_floor: f64,
+    /// Number of RTTs without congestion after which a mark first reduces the window to the bytes in flight.
+    /// Default 100 (§"Reference Window Reduction").
     pub quiet_rounds: f64,
-    /// A target below this share of what arrives was lowered already, by the round trip. Default 0.8 (§"Reference window undershoot
-    /// at congestion", `ACKED_BITRATE_MARGIN`). Zero: not heeded.
+    /// If the target is below this share of the received rate, it was already reduced by the RTT. Default 0.8
+    /// (§"Reference window undershoot at congestion", `ACKED_BITRATE_MARGIN`). Zero: off.
     pub acknowledged_margin: f64,
-    /// Then the window backs off by this share of the usual. Default 0.25 (`BACKOFF_SCALE_LOW_TARGET_RATE`).
+    /// Share of the usual reduction in that case. Default 0.25 (`BACKOFF_SCALE_LOW_TARGET_RATE`).
     pub low_target_scale: f64,
 }
 
@@ -59,34 +63,34 @@ impl Default for WindowConfig {
     }
 }
 
-/// Why the window is to be reduced.
+/// Congestion signal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Congestion {
     /// Packets were lost.
     Loss,
-    /// Packets were marked, and one mark counts as congestion.
+    /// Packets were marked; each mark counts as congestion.
     Mark,
-    /// Packets were marked in this average share, where marks are graded (L4S).
+    /// Packets were marked; the average share, for graded marks (L4S).
     Marks(f64),
-    /// The delay stands for marks in this share.
+    /// The delay, as an equivalent share of marks.
     Delay(f64),
 }
 
-/// What the path looks like, besides congestion.
+/// State of the path, besides congestion.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Path {
-    /// The smoothed round trip.
+    /// The smoothed RTT.
     pub round_trip: TimeDelta,
-    /// The most that was in flight in this round trip and the one before, and in the one before.
+    /// Maximum bytes in flight in this round trip and the previous one, and in the previous one alone.
     pub in_flight: (DataSize, DataSize),
-    /// Whether the queue is short: no more than a quarter of the delay's target.
+    /// Whether the queue is short: at most a quarter of the delay target.
     pub is_short: bool,
-    /// 1 where the delay is steady, 0 where it varies too much.
+    /// 1 if the delay is constant, 0 if it varies too much.
     pub steadiness: f64,
-    /// Whether the target was lowered already, to less than the margin's share of what arrives.
+    /// Whether the target was already reduced to less than the margin's share of the received rate.
     pub is_low: bool,
-    /// Whether the target is as high as it may be: growth gains nothing.
-    pub is_at_most: bool,
+    /// Whether the target is at its maximum: growth has no effect.
+    pub is_at_max: bool,
 }
 
 /// The reference window (§"Reference Window Update").
@@ -94,25 +98,26 @@ pub struct Path {
 /// | here | in the text |
 /// |---|---|
 /// | window | `ref_wnd` |
-/// | inflection | `ref_wnd_i`, the window that last met congestion |
+/// | inflection | `ref_wnd_i`, the window at the last congestion |
 /// | limit | `max_policed_ref_wnd` |
 ///
-/// The text's comment has the inflection moved before the distance to it is taken, its code after. The code is followed: by
-/// the comment each first reaction would be to a distance of none, and a window far above would back off by a quarter.
+/// In the text's comment the inflection point is updated before the distance to it is computed; in its code,
+/// after. We follow the code. According to the comment, the distance at each first reaction would be zero,
+/// and a window far above would be reduced by a quarter of the usual share.
 #[derive(Debug, Clone)]
 pub struct ReferenceWindow {
     config: WindowConfig,
-    /// In bytes, as is all that follows.
+    /// In bytes, like the following fields.
     window: f64,
     inflection: f64,
     may_move: bool,
     limit: f64,
-    /// When packets were last lost or marked.
+    /// Time at which packets were last lost or marked.
     detected: Option<Timestamp>,
-    /// When the window last was reduced, and when by a fixed factor.
+    /// Time of the last reduction, and of the last reduction by a fixed factor.
     reacted: Option<Timestamp>,
     cut: Option<Timestamp>,
-    /// The nearness to the inflection, 0.1 (near) to 1, as of the last [`react`](Self::react).
+    /// Distance to the inflection point, 0.1 (near) to 1, at the last [`react`](Self::react).
     distance: f64,
 }
 
@@ -134,33 +139,33 @@ impl ReferenceWindow {
         this
     }
 
-    /// The window, in bytes: never below the least.
+    /// The window, in bytes: at least the minimum.
     pub fn size(&self) -> f64 {
         self.window
     }
 
-    /// How much of the window one packet is, at most all (`ref_wnd_ratio`).
+    /// Share of the window that one packet takes, at most 1 (`ref_wnd_ratio`).
     pub fn segment_share(&self) -> f64 {
         (self.config.segment.as_bytes() as f64 / self.window).min(1.0)
     }
 
-    /// Whether a reaction to congestion is due: one each virtual round trip, or each round trip where that is shorter.
+    /// Whether a reaction to congestion is due: once per virtual RTT, or per RTT if that is shorter.
     pub fn is_due(&self, now: Timestamp, round_trip: TimeDelta) -> bool {
         let interval = self.config.virtual_round_trip.min(round_trip);
         self.reacted.is_none_or(|reacted| now.saturating_since(reacted) >= interval)
     }
 
-    /// Whether a reaction by a fixed factor is due: one each round trip.
+    /// Whether a reaction by a fixed factor is due: once per RTT.
     pub fn is_cut_due(&self, now: Timestamp, round_trip: TimeDelta) -> bool {
         self.cut.is_none_or(|cut| now.saturating_since(cut) >= round_trip)
     }
 
-    /// Packets were lost or marked.
+    /// Handles lost or marked packets.
     pub fn on_detected(&mut self, now: Timestamp) {
         self.detected = Some(now);
     }
 
-    /// Backs off from `congestion`, if there is any.
+    /// Reduces the window for `congestion`, if there is any.
     pub fn react(&mut self, now: Timestamp, congestion: Option<Congestion>, path: &Path) {
         let relative = (self.window - self.inflection) / self.inflection * self.config.inflection_scale;
         self.distance = (relative * relative).clamp(0.1, 1.0);
@@ -190,16 +195,16 @@ impl ReferenceWindow {
         self.reacted = Some(now);
     }
 
-    /// By which share the window falls where so many packets are marked. Longer round trips see more than one reaction each, which
-    /// they share.
+    /// Share by which the window is reduced at this share of marked packets. With longer RTTs there is more
+    /// than one reaction per RTT, which divide the reduction.
     fn back_off(&self, marked: f64, path: &Path) -> f64 {
         let rounds = (path.round_trip.as_seconds() / self.virtual_round_trip()).max(1.0);
         let low = if path.is_low { self.config.low_target_scale } else { 1.0 };
         marked / 2.0 / rounds * low
     }
 
-    /// After long without congestion the window may be far above what is in flight. What was in flight never being nothing is ours: there
-    /// is none before the second round trip.
+    /// After a long time without congestion the window may be far above the bytes in flight. Our addition: a
+    /// value of zero is ignored, because the bytes in flight are unknown before the second round trip.
     fn come_down(&mut self, now: Timestamp, path: &Path) {
         let quiet = self.config.quiet_rounds * self.round_trip(path);
         let is_long = self.reacted.is_none_or(|reacted| now.saturating_since(reacted).as_seconds() > quiet);
@@ -209,7 +214,8 @@ impl ReferenceWindow {
         }
     }
 
-    /// Grows for so much that arrived unmarked. Says whether the window may have been too large for what is in flight to grow.
+    /// Grows by the bytes that were acknowledged without a mark. Returns whether the window may have been too
+    /// large for the bytes in flight to grow.
     pub fn grow(&mut self, now: Timestamp, acknowledged: f64, path: &Path) -> bool {
         let segment = self.config.segment.as_bytes() as f64;
         let wait = self.config.post_congestion_rounds * self.round_trip(path);
@@ -223,35 +229,35 @@ impl ReferenceWindow {
             * self.distance.max(self.config.inflection_floor)
             * path.steadiness.max(self.config.jitter_floor)
             * factor;
-        let most = segment + path.in_flight.0.as_bytes() as f64 * self.config.head_room;
+        let max = segment + path.in_flight.0.as_bytes() as f64 * self.config.head_room;
         let wanted = self.window + increment;
-        let is_limited = wanted > most;
-        if increment > 0.0 && !is_limited && !path.is_at_most {
+        let is_limited = wanted > max;
+        if increment > 0.0 && !is_limited && !path.is_at_max {
             self.set(wanted);
             self.may_move = true;
         }
         is_limited
     }
 
-    /// Brings the window down to `most` where it is above.
-    pub fn cap(&mut self, most: f64) {
-        self.set(self.window.min(most));
+    /// Reduces the window to `max` if it is larger.
+    pub fn cap(&mut self, max: f64) {
+        self.set(self.window.min(max));
     }
 
-    /// A policer is found: the window stays below this for long.
+    /// Handles a detected policer: the window is limited to less than this for a long time.
     pub fn police(&mut self, beta: f64) {
         self.limit = self.window * beta;
     }
 
-    /// A round trip has passed: the limit of the policer is lifted by a little.
+    /// Handles the end of a round trip: the policer limit is raised slightly.
     pub fn lift(&mut self, share: f64) {
         self.limit *= 1.0 + share;
     }
 
-    /// A window of `size`, within its bounds.
+    /// Sets the window to `size`, within its limits.
     pub fn set(&mut self, size: f64) {
-        let least = (self.config.min.as_bytes() as f64).max(1.0);
-        self.window = size.min(self.limit).min(MOST).max(least);
+        let min = (self.config.min.as_bytes() as f64).max(1.0);
+        self.window = size.min(self.limit).min(MAX).max(min);
     }
 
     fn virtual_round_trip(&self) -> f64 {
@@ -263,8 +269,8 @@ impl ReferenceWindow {
     }
 }
 
-/// The largest window, in bytes: arithmetic with it stays exact. 1 PB.
-const MOST: f64 = 1e15;
+/// The maximum window, in bytes, so that arithmetic stays exact. 1 PB.
+const MAX: f64 = 1e15;
 
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "these figures are exact")]
@@ -286,7 +292,7 @@ mod tests {
             is_short: true,
             steadiness: 1.0,
             is_low: false,
-            is_at_most: false,
+            is_at_max: false,
         }
     }
 
@@ -295,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn each_congestion_takes_its_part() {
+    fn each_congestion_signal_reduces_it_by_its_share() {
         for (congestion, round_trip, kept) in [
             (Congestion::Loss, 25, 0.7),
             (Congestion::Mark, 25, 0.8),
@@ -313,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graded_reaction_is_due_each_virtual_round_trip_and_a_cut_each_round_trip() {
+    fn graded_reactions_are_per_virtual_rtt_and_cuts_per_rtt() {
         let round_trip = TimeDelta::from_millis(80);
         let mut window = window(100_000.0);
         assert!(window.is_due(at(0), round_trip) && window.is_cut_due(at(0), round_trip));
@@ -325,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn near_the_last_congestion_marks_take_a_quarter_and_only_while_the_queue_is_short() {
+    fn near_the_last_congestion_marks_reduce_it_less() {
         for (is_short, kept) in [(true, 0.9375), (false, 0.75)] {
             let mut window = window(100_000.0);
             window.react(at(0), Some(Congestion::Marks(0.0)), &path(25));
@@ -335,15 +341,15 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_was_lowered_already_takes_a_quarter() {
+    fn an_already_reduced_target_backs_off_by_a_quarter() {
         let mut window = window(100_000.0);
         window.react(at(0), Some(Congestion::Delay(1.0)), &Path { is_low: true, ..path(25) });
         assert!((window.size() - 87_500.0).abs() < 1e-6, "{}", window.size());
     }
 
     #[test]
-    fn a_round_trip_after_congestion_brings_a_quarter_of_a_packet_and_far_from_it_a_whole_one() {
-        // Right after congestion there is no growth by a factor.
+    fn growth_per_rtt_is_lower_near_the_last_congestion() {
+        // There is no multiplicative growth immediately after congestion.
         for (below, packets) in [(1.0, 0.25), (0.5, 1.0)] {
             let mut window = window(100_000.0);
             window.react(at(0), Some(Congestion::Marks(0.0)), &path(25));
@@ -351,7 +357,7 @@ mod tests {
             window.on_detected(at(100));
             window.react(at(100), None, &path(25));
             let before = window.size();
-            // What one round trip acknowledges is the window.
+            // One RTT acknowledges one window.
             window.grow(at(100), before, &path(25));
             assert!(
                 (window.size() - before - packets * 1000.0).abs() < 1e-6,
@@ -362,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn long_after_congestion_it_grows_by_two_percent_and_a_packet() {
+    fn long_after_congestion_it_grows_by_2_percent_and_a_packet() {
         let mut window = window(100_000.0);
         window.react(at(0), None, &path(25));
         window.grow(at(0), 100_000.0, &path(25));
@@ -370,8 +376,9 @@ mod tests {
     }
 
     #[test]
-    fn two_marks_a_round_trip_hold_it() {
-        // The text: "2 marked data units per RTT". A round trip of 25 ms and 50 packets: two in fifty are marked, one reaction.
+    fn two_marks_per_rtt_keep_it_constant() {
+        // The text: "2 marked data units per RTT". An RTT of 25 ms and 50 packets: two in fifty are marked,
+        // one reaction.
         let mut window = window(50_000.0);
         for round in 0..400 {
             let now = at(round * 25);
@@ -384,18 +391,18 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_beyond_what_is_used_nor_where_nothing_is_gained() {
+    fn it_does_not_grow_while_unused_or_at_the_maximum() {
         let used = Path { in_flight: (size(10_000), size(10_000)), ..path(25) };
         let mut window = window(15_000.0);
         while !window.grow(at(0), 1000.0, &used) {}
         assert!((15_800.0..=16_000.0).contains(&window.size()), "{}", window.size());
         let before = window.size();
-        assert!(!window.grow(at(0), 1000.0, &Path { is_at_most: true, ..path(25) }));
+        assert!(!window.grow(at(0), 1000.0, &Path { is_at_max: true, ..path(25) }));
         assert_eq!(window.size(), before);
     }
 
     #[test]
-    fn after_long_quiet_a_mark_brings_it_to_what_was_in_flight() {
+    fn after_a_long_time_a_mark_sets_it_to_the_bytes_in_flight() {
         for (quiet, expected) in [(2400, 100_000.0), (2600, 40_000.0)] {
             let mut window = window(100_000.0);
             window.react(at(0), Some(Congestion::Marks(0.0)), &path(25));
@@ -407,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policers_limit_holds_and_is_lifted_slowly() {
+    fn a_policer_limit_applies_and_rises_slowly() {
         let mut window = window(100_000.0);
         window.police(0.9);
         window.set(1e9);
@@ -422,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_brings_it_below_the_least() {
+    fn it_stays_at_or_above_the_minimum() {
         let mut window = window(0.0);
         window.police(0.0);
         window.react(at(0), Some(Congestion::Loss), &path(25));

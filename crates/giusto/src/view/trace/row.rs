@@ -3,7 +3,7 @@
 use giusto_congestion::{Cause, Decision, Signal};
 use giusto_sim::{
     packet::DropReason,
-    trace::{Event, Note, Waiting},
+    trace::{Backlog, Event, Note},
 };
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 
@@ -153,9 +153,9 @@ impl Row {
         }
     }
 
-    fn queue(&self) -> Option<Waiting> {
+    fn queue(&self) -> Option<Backlog> {
         match self.what {
-            What::Event(Event::Queued { waiting, .. } | Event::Dequeued { waiting, .. }) => Some(waiting),
+            What::Event(Event::Queued { backlog, .. } | Event::Dequeued { backlog, .. }) => Some(backlog),
             _ => None,
         }
     }

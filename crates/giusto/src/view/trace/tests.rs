@@ -205,11 +205,11 @@ mod parquet_files {
             assert_eq!(text(3), event.link().map(|link| ["narrow", "wide"][link.0 as usize]));
             assert_eq!((integer(4), integer(5)), (Some(packet.sequence as i64), Some(100)));
             assert_eq!(text(6), Some("not-ect"));
-            let (kind, reason, sojourn, delay, waiting) = match event {
+            let (kind, reason, sojourn, delay, backlog) = match event {
                 Event::Sent { .. } => ("sent", None, None, None, None),
-                Event::Queued { waiting, .. } => ("queued", None, None, None, Some(waiting)),
-                Event::Dequeued { sojourn, waiting, .. } => {
-                    ("dequeued", None, Some(*sojourn), None, Some(waiting))
+                Event::Queued { backlog, .. } => ("queued", None, None, None, Some(backlog)),
+                Event::Dequeued { sojourn, backlog, .. } => {
+                    ("dequeued", None, Some(*sojourn), None, Some(backlog))
                 }
                 Event::Dropped { reason: DropReason::Loss, .. } => {
                     ("dropped", Some("loss"), None, None, None)
@@ -224,8 +224,8 @@ mod parquet_files {
                 (integer(8), integer(9)),
                 (sojourn.map(TimeDelta::as_nanos), delay.map(TimeDelta::as_nanos))
             );
-            assert_eq!(integer(10), waiting.map(|waiting| waiting.packets as i64));
-            assert_eq!(integer(11), waiting.map(|waiting| waiting.size.as_bytes() as i64));
+            assert_eq!(integer(10), backlog.map(|backlog| backlog.packets as i64));
+            assert_eq!(integer(11), backlog.map(|backlog| backlog.size.as_bytes() as i64));
         }
         assert_eq!(kinds.len(), 6, "{kinds:?}");
     }

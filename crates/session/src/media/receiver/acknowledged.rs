@@ -1,49 +1,53 @@
-//! The feedback of draft-johansson-rmcat-scream-cc-00: which of the latest packets of each source arrived.
+//! Feedback of draft-johansson-rmcat-scream-cc-00: which of the latest packets of each source arrived.
 //!
-//! # When a message leaves
+//! # When a message is sent
 //!
-//! The draft has a message for each packet, of which the newest replaces those that RTCP's bandwidth has not let leave (§9.2.1), and
-//! which leave for each picture in effect (§10, AVPF early mode). Here a message on a source is due
+//! In the draft there is a message for each packet. A newer one replaces those that the RTCP bandwidth did
+//! not permit to send (§9.2.1), and in effect there is one per frame (§10, AVPF early mode). Here a message
+//! about a source is due
 //!
-//! 1. at once after a marker, or when 16 packets are untold: half of what a message tells of, so that one may be lost;
-//! 2. otherwise 40 ms after the first untold packet.
+//! 1. at once after a marker, or when 16 packets are not reported: half of what a message covers, so that one
+//!    message may be lost;
+//! 2. otherwise 40 ms after the first unreported packet.
 //!
-//! Those that are due leave in one datagram, each as new as can be, unless 75 kbit/s are used up (Table 1, "RTCP BW"): then they
-//! wait, but no longer than until a further packet could fall out of the 33 that a message tells of. With 30 pictures a second that
-//! is 12 kbit/s, IP and UDP included, as in §10.
+//! All due messages are sent in one datagram, with the state at that time. If they exceed 75 kbit/s (Table 1,
+//! "RTCP BW"), they are delayed, but only until another packet could leave the 33 that a message covers. With
+//! 30 frames per second this takes 12 kbit/s including IP and UDP, as in §10.
 
 use std::collections::VecDeque;
 
 use giusto_rtp::rtcp::{ReceptionTime, ScreamFeedback};
 use giusto_units::{DataRate, DataSize, Ecn, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
-/// Ours: half of the packets that a message tells of.
-const MOST_UNTOLD: u32 = 16;
-/// Ours: a little more than a picture of 30 in a second.
-const LONGEST_WAIT: TimeDelta = TimeDelta::from_millis(40);
+/// Chosen by us: half of the packets that a message covers.
+const MAX_UNREPORTED: u32 = 16;
+/// Chosen by us: slightly more than the frame interval at 30 frames per second.
+const MAX_DELAY: TimeDelta = TimeDelta::from_millis(40);
 /// draft-johansson-rmcat-scream-cc-00 §10, Table 1.
-const MOST_RATE: DataRate = DataRate::from_bps(75_000);
-/// The longest silence that makes up for messages in excess of that rate. Ours.
-const LONGEST_DEBT: TimeDelta = TimeDelta::from_millis(100);
+const MAX_RATE: DataRate = DataRate::from_bps(75_000);
+/// Maximum silence that compensates for messages above that rate. Chosen by us.
+const MAX_DEBT: TimeDelta = TimeDelta::from_millis(100);
 /// UDP over IPv4.
 const OVERHEAD: DataSize = DataSize::from_bytes(28);
-/// As many sources as a receiver report has blocks for; where there are more, the one silent for longest is forgotten.
-const MOST_SOURCES: usize = 31;
-/// So many in a row that are too late to be told of, and the sender has begun to count anew.
-const MOST_STRAYS: u32 = 64;
+/// Maximum number of sources: as many as a receiver report has blocks. Beyond that, the source that has been
+/// silent for longest is removed.
+const MAX_SOURCES: usize = 31;
+/// Number of consecutive packets too old to report after which the sender is assumed to have restarted its
+/// numbering.
+const MAX_TOO_OLD: u32 = 64;
 /// The packets that a message covers.
 const PACKETS: i32 = ScreamFeedback::PACKETS as i32;
-/// The number of parts in which the last second is counted.
+/// Number of parts into which the last second is divided.
 const PARTS: u64 = 100;
 
-/// Collects arrivals and tells of them.
+/// Collects arrivals and writes feedback.
 #[derive(Debug)]
 pub(super) struct AcknowledgementReporter {
     sender_ssrc: u32,
     quench_above: Option<DataRate>,
     received: LastSecond,
     sources: Vec<Source>,
-    /// The next datagram leaves then at the earliest, unless it must.
+    /// Earliest time of the next datagram, unless a message must be sent.
     earliest: Timestamp,
 }
 
@@ -51,50 +55,50 @@ pub(super) struct AcknowledgementReporter {
 #[derive(Debug, Clone, Copy)]
 struct Source {
     ssrc: u32,
-    heard_at: Timestamp,
+    last_packet_at: Timestamp,
     latest: Latest,
-    /// Packets marked, modulo 256.
+    /// Number of marked packets, modulo 256.
     marks: u8,
-    untold: Untold,
-    /// The latest of those that were too late to be told of, and how many in a row there were.
-    strays: Option<(Latest, u32)>,
+    unreported: Unreported,
+    /// The latest packets that were too old to report, and their number in a row.
+    too_old: Option<(Latest, u32)>,
 }
 
 /// The packets that a message covers.
 #[derive(Debug, Clone, Copy)]
 struct Latest {
-    /// The highest number, and when its packet came.
+    /// The highest number, and the arrival time of its packet.
     highest: u16,
     highest_at: Timestamp,
-    /// Of the 32 before it: the highest bit is the one before it.
+    /// Bitmap of the 32 packets before it: the highest bit is the packet directly before it.
     received: u32,
 }
 
-/// The place of a number relative to the latest.
+/// Position of a number relative to the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// So far above the highest, which it is from now on.
+    /// Above the highest by this distance; becomes the highest.
     Above(i16),
-    /// Among the 32 before it or itself, and there for the first time or not.
+    /// The highest or one of the 32 before it, for the first time or not.
     Among { is_new: bool },
-    /// Too far back to be told of.
-    Stray,
+    /// Too old to report.
+    TooOld,
 }
 
-/// What is not reported yet of a source.
+/// Unreported arrivals of a source.
 #[derive(Debug, Clone, Copy, Default)]
-struct Untold {
+struct Unreported {
     packets: u32,
-    /// When a message is due.
+    /// Time at which a message is due.
     due: Option<Timestamp>,
-    /// Since when it must leave.
+    /// Time at which it must be sent.
     must: Option<Timestamp>,
-    /// How far the numbers have come since the last message; the first one counts as one.
+    /// Increase of the numbers since the last message; the first one counts as one.
     span: i32,
 }
 
 impl AcknowledgementReporter {
-    /// It asks for less while more than `quench_above` is received.
+    /// It requests a lower rate while more than `quench_above` is received.
     pub(super) fn new(sender_ssrc: u32, quench_above: Option<DataRate>) -> Self {
         Self {
             sender_ssrc,
@@ -105,35 +109,35 @@ impl AcknowledgementReporter {
         }
     }
 
-    /// A packet of a source came.
+    /// Handles a packet of a source.
     pub(super) fn on_packet(&mut self, now: Timestamp, (ssrc, sequence): (u32, u16), marker: bool, ecn: Ecn) {
         if let Some(source) = self.source(now, (ssrc, sequence)) {
-            source.heard_at = now;
+            source.last_packet_at = now;
             source.on_packet(now, sequence, marker, ecn);
         }
     }
 
-    /// So much came.
+    /// Handles received bytes.
     pub(super) fn on_received(&mut self, now: Timestamp, size: DataSize) {
         self.received.add(now, size);
     }
 
-    /// When a message is due, if there is something to tell.
+    /// Time at which a message is due, if there is anything to report.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        let due = self.sources.iter().filter_map(|source| source.untold.deadline(self.earliest));
+        let due = self.sources.iter().filter_map(|source| source.unreported.deadline(self.earliest));
         due.min()
     }
 
-    /// Tells what is due.
+    /// Writes the messages that are due.
     pub(super) fn write(&mut self, now: Timestamp, datagrams: &mut VecDeque<Vec<u8>>) {
         let received = self.received.size(now).as_bits();
-        let source_quench = self.quench_above.is_some_and(|most| received > most.as_bps());
+        let source_quench = self.quench_above.is_some_and(|max| received > max.as_bps());
         let mut datagram = Vec::new();
         for source in &mut self.sources {
-            if source.untold.due.is_none_or(|due| due > now) {
+            if source.unreported.due.is_none_or(|due| due > now) {
                 continue;
             }
-            source.untold = Untold::default();
+            source.unreported = Unreported::default();
             let message = ScreamFeedback {
                 sender_ssrc: self.sender_ssrc,
                 media_ssrc: source.ssrc,
@@ -150,24 +154,24 @@ impl AcknowledgementReporter {
             return;
         }
         let size = OVERHEAD + DataSize::from_bytes(datagram.len() as u64);
-        let time = MOST_RATE.time_for(size).unwrap_or(LONGEST_DEBT);
-        self.earliest = (self.earliest.max(now) + time).min(now + LONGEST_DEBT);
+        let time = MAX_RATE.time_for(size).unwrap_or(MAX_DEBT);
+        self.earliest = (self.earliest.max(now) + time).min(now + MAX_DEBT);
         datagrams.push_back(datagram);
     }
 
-    /// Nobody is there: nothing is told. What was counted stays, for whoever comes back.
-    pub(super) fn forget_untold(&mut self) {
+    /// No sender is active: nothing is reported. The counts are kept in case a sender returns.
+    pub(super) fn discard_unreported(&mut self) {
         for source in &mut self.sources {
-            source.untold = Untold::default();
+            source.unreported = Unreported::default();
         }
     }
 
-    /// The source, made if need be: with one packet before the one that has just come, which has not.
+    /// The source, created if necessary, with the state before the packet that has just arrived.
     fn source(&mut self, now: Timestamp, (ssrc, sequence): (u32, u16)) -> Option<&mut Source> {
         let known = self.sources.iter().position(|source| source.ssrc == ssrc);
         let place = known.unwrap_or_else(|| {
-            let longest = self.sources.iter().enumerate().min_by_key(|(_, source)| source.heard_at);
-            if let Some((longest, _)) = longest.filter(|_| self.sources.len() >= MOST_SOURCES) {
+            let longest = self.sources.iter().enumerate().min_by_key(|(_, source)| source.last_packet_at);
+            if let Some((longest, _)) = longest.filter(|_| self.sources.len() >= MAX_SOURCES) {
                 self.sources.remove(longest);
             }
             self.sources.push(Source::before(now, ssrc, sequence));
@@ -178,15 +182,15 @@ impl AcknowledgementReporter {
 }
 
 impl Source {
-    /// Before the first packet, which will be the next and the highest.
+    /// The state before the first packet, which will be the next and the highest.
     const fn before(now: Timestamp, ssrc: u32, first: u16) -> Self {
         Self {
             ssrc,
-            heard_at: now,
+            last_packet_at: now,
             latest: Latest::of(now, first.wrapping_sub(ScreamFeedback::PACKETS)),
             marks: 0,
-            untold: Untold { packets: 0, due: None, must: None, span: 1 - PACKETS },
-            strays: None,
+            unreported: Unreported { packets: 0, due: None, must: None, span: 1 - PACKETS },
+            too_old: None,
         }
     }
 
@@ -195,31 +199,32 @@ impl Source {
         self.marks = self.marks.wrapping_add(u8::from(marked));
         let is_new = match self.latest.note(now, sequence) {
             Place::Above(step) => {
-                self.untold.span = self.untold.span.saturating_add(i32::from(step));
+                self.unreported.span = self.unreported.span.saturating_add(i32::from(step));
                 true
             }
             Place::Among { is_new } => is_new,
-            Place::Stray => {
-                self.on_stray(now, sequence, marker);
+            Place::TooOld => {
+                self.on_too_old(now, sequence, marker);
                 return;
             }
         };
-        self.strays = None;
+        self.too_old = None;
         if is_new || marked {
-            self.untold.on_packet(now, marker);
+            self.unreported.on_packet(now, marker);
         }
     }
 
-    /// It came too late to be told of; after many of them the sender has begun to count anew, and they are what is told of.
-    fn on_stray(&mut self, now: Timestamp, sequence: u16, marker: bool) {
-        let (mut latest, count) = self.strays.unwrap_or((Latest::of(now, sequence), 0));
-        if latest.note(now, sequence) == Place::Stray {
+    /// Handles a packet that is too old to report. After many of them the sender is assumed to have
+    /// restarted, and they are reported.
+    fn on_too_old(&mut self, now: Timestamp, sequence: u16, marker: bool) {
+        let (mut latest, count) = self.too_old.unwrap_or((Latest::of(now, sequence), 0));
+        if latest.note(now, sequence) == Place::TooOld {
             latest = Latest::of(now, sequence);
         }
-        self.strays = Some((latest, count + 1));
-        if count + 1 >= MOST_STRAYS {
-            (self.latest, self.strays, self.untold) = (latest, None, Untold::default());
-            self.untold.on_packet(now, marker);
+        self.too_old = Some((latest, count + 1));
+        if count + 1 >= MAX_TOO_OLD {
+            (self.latest, self.too_old, self.unreported) = (latest, None, Unreported::default());
+            self.unreported.on_packet(now, marker);
         }
     }
 }
@@ -234,14 +239,14 @@ impl Latest {
         let ahead = sequence.wrapping_sub(self.highest) as i16;
         let distance = u32::from(ahead.unsigned_abs());
         if ahead > 0 {
-            // The highest of before and the 32 before it, as many places further back.
+            // The previous highest and the 32 before it, shifted by the distance.
             let before = 1 << 32 | u64::from(self.received);
             let received = before.checked_shr(distance).map_or(0, |bits| bits as u32);
             *self = Self { highest: sequence, highest_at: now, received };
             return Place::Above(ahead);
         }
         if ahead <= -(PACKETS as i16) {
-            return Place::Stray;
+            return Place::TooOld;
         }
         let bit = (1_u64 << (32 - distance)) as u32;
         let is_new = distance > 0 && self.received & bit == 0;
@@ -250,13 +255,14 @@ impl Latest {
     }
 }
 
-impl Untold {
+impl Unreported {
     fn on_packet(&mut self, now: Timestamp, marker: bool) {
         self.packets += 1;
-        let at_once = marker || self.packets >= MOST_UNTOLD;
-        let due = if at_once { now } else { now + LONGEST_WAIT };
+        let at_once = marker || self.packets >= MAX_UNREPORTED;
+        let due = if at_once { now } else { now + MAX_DELAY };
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
-        // One packet more is told of as well, and where that is lost perhaps none of these.
+        // One more packet would be covered by the message; if that message were lost, perhaps none of these
+        // would be reported.
         if self.packets > 1 && self.span >= PACKETS - 1 {
             (self.due, self.must) = (Some(now), self.must.or(Some(now)));
         }
@@ -267,10 +273,10 @@ impl Untold {
     }
 }
 
-/// The bytes received in the last second, to a hundredth of it.
+/// The bytes received in the last second, with a resolution of 10 ms.
 #[derive(Debug, Clone, Default)]
 struct LastSecond {
-    /// Which hundredth, and what came in it.
+    /// Index of each part, and the bytes received in it.
     parts: VecDeque<(u64, DataSize)>,
 }
 
@@ -288,7 +294,7 @@ impl LastSecond {
         self.parts.iter().map(|(_, size)| *size).sum()
     }
 
-    /// Gives the hundredth that it is.
+    /// Removes old parts. Returns the current index.
     fn forget(parts: &mut VecDeque<(u64, DataSize)>, now: Timestamp) -> u64 {
         let part = now.as_nanos() / (NANOS_PER_SECOND / PARTS);
         while parts.front().is_some_and(|(first, _)| part.saturating_sub(*first) >= PARTS) {

@@ -1,16 +1,17 @@
-//! The clock of the sender and of its media, from its reports.
+//! The clocks of the sender and of its media, from its reports.
 
 use giusto_measure::InterarrivalJitter;
 use giusto_rtp::{NtpDelay, NtpShort, NtpTimestamp, rtcp::SenderReport};
 use giusto_units::{NANOS_PER_SECOND, PeerTimestamp, TimeDelta, Timestamp};
 
-/// Two reports teach the clock rate if they were made so long one after the other: a tick of 90 kHz is then 22 ppm at most.
-const LEAST_BASE: TimeDelta = TimeDelta::from_millis(500);
-/// A first timestamp is taken as if it had wrapped once, so that earlier ones lie above zero.
+/// Minimum time between two reports from which the clock rate is determined: a tick of 90 kHz is then at most
+/// 22 ppm.
+const MIN_BASE: TimeDelta = TimeDelta::from_millis(500);
+/// The first timestamp is treated as if it had wrapped once, so that earlier ones are above zero.
 const FIRST_CYCLE: u64 = 1 << 32;
 
-/// So many reports in a row that go back in time are those of a sender that has begun anew.
-const MOST_STALE: u32 = 5;
+/// Number of consecutive reports with earlier times after which the sender is assumed to have restarted.
+const MAX_STALE: u32 = 5;
 
 /// The clocks of a sender, from its reports (RFC 3550 §6.4.1).
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,7 +19,7 @@ pub(super) struct SenderClock {
     first: Option<Reported>,
     last: Option<Reported>,
     learnt_rate: Option<u32>,
-    /// How many reports in a row were no later than the last one that counted.
+    /// Number of consecutive reports that were not later than the last one used.
     stale: u32,
 }
 
@@ -32,10 +33,10 @@ struct Reported {
 impl SenderClock {
     pub(super) fn on_report(&mut self, now: Timestamp, report: &SenderReport) {
         let reported = Reported { time: report.time, rtp_timestamp: report.rtp_timestamp, at: now };
-        // A repeat, or one that was overtaken, says nothing; many of them in a row are another clock.
+        // A repeated or reordered report is ignored; many of them in a row mean a new clock.
         if self.last.is_some_and(|last| report.time.to_bits() <= last.time.to_bits()) {
             self.stale += 1;
-            if self.stale < MOST_STALE {
+            if self.stale < MAX_STALE {
                 return;
             }
             *self = Self::default();
@@ -47,14 +48,14 @@ impl SenderClock {
             return;
         }
         let span = reported.time.to_peer() - first.time.to_peer();
-        if span >= LEAST_BASE {
+        if span >= MIN_BASE {
             let ticks = reported.rtp_timestamp.wrapping_sub(first.rtp_timestamp);
             let rate = (f64::from(ticks) / span.as_seconds()).round();
             self.learnt_rate = (rate >= 1.0).then_some(rate as u32);
         }
     }
 
-    /// Ticks of the media clock in a second, as two reports have it.
+    /// Ticks of the media clock per second, determined from two reports.
     pub(super) const fn learnt_rate(&self) -> Option<u32> {
         self.learnt_rate
     }
@@ -66,7 +67,8 @@ impl SenderClock {
         })
     }
 
-    /// When media with this timestamp was captured, on the sender's clock, by its last report; `None` before the first.
+    /// Capture time of media with this timestamp, on the sender's clock, by its last report; `None` before
+    /// the first.
     pub(super) fn capture(&self, timestamp: u32, rate: u32) -> Option<PeerTimestamp> {
         let last = self.last?;
         let ticks = i128::from(timestamp.wrapping_sub(last.rtp_timestamp) as i32);
@@ -85,7 +87,7 @@ pub(super) struct MediaJitter {
 }
 
 impl MediaJitter {
-    /// A packet came, in the order of arrival. Another clock rate begins anew.
+    /// Handles a packet, in the order of arrival. A different clock rate restarts the estimate.
     pub(super) fn on_packet(&mut self, now: Timestamp, timestamp: u32, rate: u32) {
         if rate != self.rate {
             *self = Self { rate, ..Self::default() };
@@ -106,10 +108,10 @@ impl MediaJitter {
         self.jitter.jitter()
     }
 
-    /// The same in units of the timestamp, rounded down; zero before the second packet.
+    /// The jitter in units of the timestamp, rounded down; zero before the second packet.
     pub(super) fn ticks(&self) -> u32 {
         let ticks = self.jitter().unwrap_or_default().as_seconds() * f64::from(self.rate);
-        // What does not fit is the largest.
+        // Larger values are limited to the maximum.
         ticks as u32
     }
 }

@@ -1,10 +1,10 @@
-//! The receiver's estimate of the available rate (REMB), from the departure times of packets.
+//! The receiver's estimate of the available rate (REMB), from the send times of packets.
 
 use giusto_congestion::gcc::{ReceiveSide, ReceiveSideConfig, delay::DelayConfigError};
 use giusto_rtp::{AbsSendTime, AbsSendTimeUnwrapper};
 use giusto_units::{DataSize, Timestamp};
 
-/// Follows the sender's clock in the packets, and asks Google Congestion Control.
+/// Unwraps the send times in the packets, and runs the receive side of Google Congestion Control.
 #[derive(Debug)]
 pub(super) struct Estimator {
     unwrapper: AbsSendTimeUnwrapper,
@@ -16,10 +16,12 @@ impl Estimator {
         Ok(Self { unwrapper: AbsSendTimeUnwrapper::new(), receive_side: ReceiveSide::new(*config)? })
     }
 
-    /// A packet came that left then. Its streams share the clock, so they count together.
+    /// Handles a packet that was sent at this time. The streams share the clock, so they are processed
+    /// together.
     pub(super) fn on_packet(&mut self, now: Timestamp, sent: AbsSendTime, size: DataSize) {
         let unwrapped = self.unwrapper.unwrap(sent).or_else(|| {
-            // Before zero lies nothing that can be compared: the clock was set back, or was not heard for half its range.
+            // A time before zero cannot be compared: the clock was set back, or there was no packet for half
+            // of its range.
             self.unwrapper = AbsSendTimeUnwrapper::new();
             self.unwrapper.unwrap(sent)
         });

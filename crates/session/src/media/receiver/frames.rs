@@ -1,9 +1,10 @@
 //! Reassembles frames from the packets of one source.
 //!
-//! A frame is whole once all its packets have arrived, from its first to the one with the marker. An RTP header does not mark the
-//! first packet of a frame: it is the one after the last packet of the frame before. So if the packet between two frames is lost,
-//! the second of them is dropped, because the lost packet may have been its first. The first frame of a source has no frame
-//! before: it begins with the packet whose sequence number is the lower 16 bits of the timestamp, as our sender sends it.
+//! A frame is complete when all its packets have arrived, from its first to the one with the marker. An RTP
+//! header does not mark the first packet of a frame: it is the one after the last packet of the previous
+//! frame. If the last packet of a frame is lost, the next frame is therefore dropped too, because the lost
+//! packet may have been its first. The first frame of a source has no predecessor: it starts with the packet
+//! whose sequence number is the lower 16 bits of the timestamp, as our sender sends it.
 
 use std::collections::VecDeque;
 
@@ -11,32 +12,33 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use crate::media::payload::Payload;
 
-/// Frames that are reassembled at once; beyond that the oldest is dropped. Ours.
+/// Maximum number of incomplete frames; beyond that the oldest is dropped. Chosen by us.
 const MAX_OPEN: usize = 64;
-/// A frame is dropped if it is not whole so long after its first packet arrived. Ours.
+/// Maximum time from the first packet of a frame until it is complete; then it is dropped. Chosen by us.
 const MAX_WAIT: TimeDelta = TimeDelta::from_seconds(2);
-/// Memory of incomplete frames; beyond that the oldest is dropped. Ours: twice the largest frame of our sender.
+/// Maximum memory of incomplete frames; beyond that the oldest is dropped. Chosen by us: twice the largest
+/// frame of our sender.
 const MAX_OPEN_BYTES: usize = 16_000_000;
-/// The memory of a packet besides its payload, rounded up.
+/// Memory of a packet besides its payload, rounded up.
 const PIECE_BYTES: usize = 64;
 
 /// A packet of a frame.
 #[derive(Debug, Clone)]
 pub(super) struct FramePacket {
-    /// Its sequence number, without wraps.
+    /// Its unwrapped sequence number.
     pub(super) number: u64,
     pub(super) timestamp: u32,
     pub(super) marker: bool,
     pub(super) payload: Payload,
 }
 
-/// A frame whose packets have all arrived.
+/// A complete frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WholeFrame {
     /// The number of its first packet.
     pub(super) number: u64,
     pub(super) timestamp: u32,
-    /// When the last of its packets arrived.
+    /// Arrival time of its last packet.
     pub(super) at: Timestamp,
     pub(super) packets: u64,
     pub(super) payload: Payload,
@@ -45,13 +47,13 @@ pub(super) struct WholeFrame {
 /// Reassembles the frames of one source.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// In the order of their numbers. Frames that are whole stay until all before them are done with.
+    /// In order of their numbers. Complete frames remain until all earlier ones are complete or dropped.
     open: VecDeque<Open>,
-    /// The last number of the frames that are done with; `None` before the first.
+    /// The last number of the frames that are complete or dropped; `None` before the first.
     done: Option<u64>,
     /// The memory of the frames in `open`.
     bytes: usize,
-    whole: u64,
+    complete: u64,
     dropped: u64,
 }
 
@@ -62,7 +64,7 @@ struct Open {
     highest: u64,
     /// The number of the packet with the marker.
     end: Option<u64>,
-    /// In the order of their numbers; none once the frame is whole.
+    /// In order of their numbers; empty once the frame is complete.
     pieces: Vec<(u64, Payload)>,
     first_at: Timestamp,
     last_at: Timestamp,
@@ -83,14 +85,14 @@ impl Open {
         }
     }
 
-    /// Whether the packet is of this frame. Behind the marker, the same timestamp is another frame.
+    /// Whether the packet belongs to this frame. After the marker, the same timestamp is another frame.
     fn holds(&self, packet: &FramePacket) -> bool {
         self.timestamp == packet.timestamp
             && self.end.is_none_or(|end| packet.number <= end)
             && (!self.is_whole || packet.number >= self.lowest)
     }
 
-    /// Adds a packet; gives the memory that it takes: none for a duplicate.
+    /// Adds a packet. Returns the memory that it takes: zero for a duplicate.
     fn add(&mut self, now: Timestamp, packet: FramePacket) -> usize {
         let FramePacket { number, marker, payload, .. } = packet;
         if self.is_whole {
@@ -114,7 +116,7 @@ impl Open {
         self.pieces.iter().map(|(_, payload)| payload.len().saturating_add(PIECE_BYTES)).sum()
     }
 
-    /// Whether all packets are there, behind a frame that ends with number `before`.
+    /// Whether all packets have arrived, after a frame that ends with number `before`.
     fn is_complete(&self, before: Option<u64>) -> bool {
         let begins = match before {
             Some(before) => before + 1 == self.lowest,
@@ -125,24 +127,24 @@ impl Open {
 }
 
 impl Frames {
-    /// Frames that arrived whole.
-    pub(super) const fn whole(&self) -> u64 {
-        self.whole
+    /// Number of complete frames.
+    pub(super) const fn complete_frames(&self) -> u64 {
+        self.complete
     }
 
-    /// Frames that arrived in part and were dropped.
+    /// Number of incomplete frames that were dropped.
     pub(super) const fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Each packet is a frame.
+    /// Handles a packet that is a frame.
     pub(super) fn on_single(&mut self, now: Timestamp, packet: FramePacket) -> WholeFrame {
-        self.whole += 1;
+        self.complete += 1;
         let FramePacket { number, timestamp, payload, .. } = packet;
         WholeFrame { number, timestamp, at: now, packets: 1, payload }
     }
 
-    /// A packet arrived; gives the frames that are whole by it: at most its own, and the one behind it.
+    /// Handles a packet. Returns the frames that it completes: at most its own and the next one.
     pub(super) fn on_packet(&mut self, now: Timestamp, packet: FramePacket) -> [Option<WholeFrame>; 2] {
         self.clean(now);
         if self.done.is_some_and(|done| packet.number <= done) {
@@ -154,14 +156,14 @@ impl Frames {
         found
     }
 
-    /// The sequence has ended: incomplete frames are dropped.
+    /// Handles the end of the sequence: incomplete frames are dropped.
     pub(super) fn end(&mut self) {
         self.dropped += self.open.iter().filter(|frame| !frame.is_whole).count() as u64;
         self.open.clear();
         (self.done, self.bytes) = (None, 0);
     }
 
-    /// Adds the packet to its frame; gives the place of the frame.
+    /// Adds the packet to its frame. Returns the index of the frame.
     fn place(&mut self, now: Timestamp, packet: FramePacket) -> usize {
         let known = self.open.iter().rposition(|frame| frame.holds(&packet));
         let place = known.unwrap_or_else(|| {
@@ -175,7 +177,7 @@ impl Frames {
         place
     }
 
-    /// The frame at `place`, if it is whole by now and was not before.
+    /// The frame at `place`, if it has just become complete.
     fn complete(&mut self, place: usize) -> Option<WholeFrame> {
         let before = match place.checked_sub(1) {
             Some(before) => self.open.get(before).map(|frame| frame.highest),
@@ -186,7 +188,7 @@ impl Frames {
             return None;
         }
         frame.is_whole = true;
-        self.whole += 1;
+        self.complete += 1;
         self.bytes = self.bytes.saturating_sub(frame.bytes());
         let pieces = std::mem::take(&mut frame.pieces);
         let payload = Payload::joined(pieces.iter().map(|(_, payload)| payload));
@@ -194,7 +196,7 @@ impl Frames {
         Some(WholeFrame { number, timestamp, at, packets: pieces.len() as u64, payload })
     }
 
-    /// Removes the frames at the front that are whole, too old, or too many.
+    /// Removes frames at the front that are complete, too old, or too many.
     fn clean(&mut self, now: Timestamp) {
         while let Some(frame) = self.open.front() {
             let is_old = now.saturating_since(frame.first_at) > MAX_WAIT;

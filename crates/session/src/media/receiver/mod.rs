@@ -1,4 +1,4 @@
-//! The end that receives media and reports on it.
+//! The receiving half: receives media and sends reports.
 //!
 //! | module | task |
 //! |---|---|
@@ -9,26 +9,27 @@
 //! | [`acknowledged`] | feedback of draft-johansson-rmcat-scream-cc-00 |
 //! | [`estimate`] | the receiver's estimate, REMB |
 //! | [`frames`] | reassembly of frames |
-//! | [`window`] | arrivals that are not reported yet |
+//! | [`window`] | unreported arrivals |
 //!
 //! # Which datagrams it sends
 //!
-//! A receiver report is a compound: report, then source description (RFC 3550 §6.1). Feedback on single packets leaves between
-//! the reports, alone and of reduced size (RFC 5506), as libwebrtc does it. An estimate leaves as part of a compound: with each
-//! report, and in between with one that has no blocks, so that the intervals which blocks tell of keep their length.
+//! A receiver report is a compound: report, then source description (RFC 3550 §6.1). Packet feedback is sent
+//! between the reports as reduced-size RTCP (RFC 5506), as in libwebrtc. An estimate is part of a compound:
+//! with each report, and in between with a report without blocks, so that the intervals that the blocks cover
+//! keep their length.
 //!
-//! | feedback | leaves |
+//! | feedback | interval |
 //! |---|---|
-//! | transport-wide | 50 to 250 ms after the one before, taking 5 % of what is received |
+//! | transport-wide | 50 to 250 ms, taking 5 % of the received rate |
 //! | RFC 8888 | after a marker, 16 packets or 40 ms, at most 500 kbit/s |
-//! | draft-johansson-rmcat-scream-cc-00 | after a marker or 16 packets at once, else after 40 ms; 75 kbit/s, or what it takes to leave nothing untold |
-//! | estimate | when it falls by 3 % at once, else when it changes after 200 ms, else each second |
-//! | receiver report | each second |
+//! | draft-johansson-rmcat-scream-cc-00 | at once after a marker or 16 packets, otherwise after 40 ms; at most 75 kbit/s unless packets would remain unreported |
+//! | estimate | at once if it falls by 3 %, 200 ms if it changes, otherwise 1 s |
+//! | receiver report | 1 s |
 //!
-//! A packet that comes more than half a second after a higher number was told of is not told of itself: whether it came before is
-//! forgotten by then.
+//! A packet that arrives more than half a second after a higher number was reported is not reported, because
+//! it is no longer known whether it arrived before.
 //!
-//! The round trip, which the rate control of the estimate would like to know, a receiver that sends nothing cannot measure.
+//! The rate control of the estimate could use the RTT, but a receiver that sends no media cannot measure it.
 
 mod acknowledged;
 mod clock;
@@ -67,32 +68,33 @@ use super::{
     payload::Payload,
 };
 
-/// The shortest report interval. Ours.
-const LEAST_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
-/// The longest name (RFC 3550 §6.5).
-const MOST_NAME_BYTES: usize = 255;
+/// The minimum report interval. Chosen by us.
+const MIN_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
+/// Maximum length of the name (RFC 3550 §6.5).
+const MAX_NAME_BYTES: usize = 255;
 
-/// The settings of a [`MediaReceiver`].
+/// Configuration of a [`MediaReceiver`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaReceiverConfig {
     /// Its own SSRC, for its reports.
     pub ssrc: u32,
-    /// Its name (RFC 3550 §6.5.1); what exceeds 255 bytes is left out.
+    /// Its name (RFC 3550 §6.5.1). Bytes beyond 255 are cut off.
     pub cname: String,
     /// The feedback that it sends to the sender's controller.
     pub feedback: FeedbackKind,
-    /// The constants of its estimate, with [`FeedbackKind::ReceiverEstimate`].
+    /// Configuration of its estimate, with [`FeedbackKind::ReceiverEstimate`].
     pub receive_side: ReceiveSideConfig,
-    /// With [`FeedbackKind::ScreamDraft`]: while more than this was received in the last second, headers included, it asks for less (the
-    /// Q bit of draft-johansson-rmcat-scream-cc-00 §3). Default `None`: never. The draft has the bit for a receiver that balances many
-    /// hosts, its "exact behavior" to be determined; this rule is ours.
+    /// With [`FeedbackKind::ScreamDraft`]: while more than this was received in the last second, headers
+    /// included, it requests a lower rate (the Q bit of draft-johansson-rmcat-scream-cc-00 §3). Default
+    /// `None`: never. In the draft the bit is for a receiver that balances many hosts, with an "exact
+    /// behavior" to be determined; this rule is ours.
     pub quench_above: Option<DataRate>,
-    /// How often it sends a receiver report; at least 10 ms. Default 1 s, as libwebrtc does for video. The first one leaves after
-    /// half of it (RFC 3550 §6.2). Unlike there, it is not varied at random.
+    /// Interval of its receiver reports; at least 10 ms. Default 1 s, as libwebrtc does for video. The first
+    /// report is sent after half of it (RFC 3550 §6.2). Unlike there, it is not randomised.
     pub report_interval: TimeDelta,
     /// Header bytes below RTP that count towards the rates, as at the sender: 28 for UDP over IPv4. Default 28.
     pub overhead: DataSize,
-    /// The payload types that it knows. Packets of others are taken for video. Default: none.
+    /// The known payload types. Packets of others are treated as video. Default: none.
     pub payloads: Vec<PayloadFormat>,
 }
 
@@ -117,7 +119,7 @@ impl MediaReceiverConfig {
     }
 }
 
-/// Makes the feedback between the reports.
+/// Writes the packet feedback between the reports.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one in a session")]
 enum Reporter {
@@ -125,18 +127,18 @@ enum Reporter {
     Congestion(CongestionReporter),
     Acknowledgement(AcknowledgementReporter),
     Estimate(Estimator),
-    Nothing,
+    None,
 }
 
 /// Receives media.
 #[derive(Debug)]
 pub struct MediaReceiver {
     config: MediaReceiverConfig,
-    /// The latest time that was seen.
+    /// The latest time passed in.
     now: Timestamp,
     sources: Sources,
     reporter: Reporter,
-    /// While somebody is there.
+    /// `None` while no sender is active.
     report_due: Option<Timestamp>,
     outgoing: VecDeque<Vec<u8>>,
     events: Events,
@@ -144,16 +146,16 @@ pub struct MediaReceiver {
 }
 
 impl MediaReceiver {
-    /// A receiver that has received nothing.
+    /// A receiver before the first packet.
     ///
     /// # Errors
     ///
-    /// With [`FeedbackKind::ReceiverEstimate`], a constant of [`receive_side`](MediaReceiverConfig::receive_side) is outside its
-    /// range.
+    /// With [`FeedbackKind::ReceiverEstimate`], a constant of
+    /// [`receive_side`](MediaReceiverConfig::receive_side) is out of range.
     pub fn new(mut config: MediaReceiverConfig) -> Result<Self, DelayConfigError> {
-        config.report_interval = config.report_interval.max(LEAST_REPORT_INTERVAL);
-        let fits = (0..=MOST_NAME_BYTES).rev().find(|end| config.cname.is_char_boundary(*end)).unwrap_or(0);
-        if config.cname.len() > MOST_NAME_BYTES {
+        config.report_interval = config.report_interval.max(MIN_REPORT_INTERVAL);
+        let fits = (0..=MAX_NAME_BYTES).rev().find(|end| config.cname.is_char_boundary(*end)).unwrap_or(0);
+        if config.cname.len() > MAX_NAME_BYTES {
             config.cname.truncate(fits);
         }
         Ok(Self {
@@ -168,12 +170,12 @@ impl MediaReceiver {
         })
     }
 
-    /// Figures of each source that has sent.
+    /// Statistics of each source that has sent.
     pub fn sources(&self) -> impl Iterator<Item = SourceFigures> {
         self.sources.figures()
     }
 
-    /// The last change of its estimate and why, with [`FeedbackKind::ReceiverEstimate`].
+    /// The latest decision about its estimate, with [`FeedbackKind::ReceiverEstimate`].
     pub fn decision(&self) -> Option<&Decision> {
         match &self.reporter {
             Reporter::Estimate(estimator) => Some(estimator.receive_side.decision()),
@@ -181,12 +183,13 @@ impl MediaReceiver {
         }
     }
 
-    /// Datagrams that were not RTP.
+    /// Number of datagrams that were not RTP.
     pub fn damaged(&self) -> u64 {
         self.damaged
     }
 
-    /// An RTP packet came: its bytes are `head`, which has at least the whole header, and then `payload`.
+    /// Handles an RTP packet: its bytes are `head`, which contains at least the whole header, followed by
+    /// `payload`.
     pub fn handle_rtp(&mut self, now: Timestamp, head: &[u8], payload: &Payload, ecn: Ecn) {
         let now = self.forward(now);
         let size = DataSize::from_bytes(head.len() as u64) + payload.size();
@@ -195,22 +198,22 @@ impl MediaReceiver {
             return;
         };
         let format = self.config.format(header.payload_type);
-        let mut whole = [None, None];
-        if let Some(source) = self.sources.heard(now, header.ssrc)
+        let mut frames = [None, None];
+        if let Some(source) = self.sources.on_media(now, header.ssrc)
             && let Some(number) = source.on_packet(now, &header, size, format.clock_rate)
         {
             let RtpHeader { timestamp, marker, .. } = header;
             let payload = match head.get(content) {
                 None | Some([]) => payload.clone(),
-                Some(_) if format.framing == Framing::Nothing => Payload::default(),
+                Some(_) if format.framing == Framing::None => Payload::default(),
                 Some(begin) => Payload::joined(
                     [&Payload::from(begin), payload].into_iter().filter(|part| !part.is_empty()),
                 ),
             };
-            whole = source.on_frame_packet(now, FramePacket { number, timestamp, marker, payload }, format);
+            frames = source.on_frame_packet(now, FramePacket { number, timestamp, marker, payload }, format);
         }
-        for frame in whole.into_iter().flatten() {
-            self.events.tell(MediaEvent::Frame(frame));
+        for frame in frames.into_iter().flatten() {
+            self.events.push(MediaEvent::Frame(frame));
         }
         if !self.sources.any_live() {
             return;
@@ -237,11 +240,11 @@ impl MediaReceiver {
                     estimator.on_packet(now, sent, size);
                 }
             }
-            Reporter::Nothing => {}
+            Reporter::None => {}
         }
     }
 
-    /// An RTCP packet came.
+    /// Handles an RTCP packet.
     pub fn handle_rtcp(&mut self, now: Timestamp, packet: &Packet) {
         let now = self.forward(now);
         match packet {
@@ -249,20 +252,20 @@ impl MediaReceiver {
             Packet::Bye(bye) => {
                 for &ssrc in &bye.sources {
                     if self.sources.on_bye(now, ssrc) {
-                        self.events.tell(MediaEvent::Ended { ssrc });
+                        self.events.push(MediaEvent::Ended { ssrc });
                     }
                 }
-                self.rest_if_alone();
+                self.stop_if_no_source();
             }
             _ => {}
         }
     }
 
-    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come.
+    /// Handles the deadline of [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Timestamp) {
         let now = self.forward(now);
         self.sources.expire(now);
-        self.rest_if_alone();
+        self.stop_if_no_source();
     }
 
     /// The next datagram of reports, if one is due.
@@ -274,7 +277,8 @@ impl MediaReceiver {
         self.outgoing.pop_front().map(Datagram::rtcp)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted next. `None` while nobody is there to report on.
+    /// Time at which [`handle_timeout`](Self::handle_timeout) must be called next. `None` while there is no
+    /// source to report on.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         if !self.outgoing.is_empty() {
             return Some(self.now);
@@ -289,10 +293,10 @@ impl MediaReceiver {
         self.events.take()
     }
 
-    /// Makes what is due.
+    /// Writes what is due.
     fn report(&mut self, now: Timestamp) {
         self.sources.expire(now);
-        self.rest_if_alone();
+        self.stop_if_no_source();
         let Some(report_due) = self.report_due else { return };
         let is_due = report_due <= now;
         if is_due {
@@ -301,7 +305,7 @@ impl MediaReceiver {
         }
         let feedback_due = self.reporter.deadline().is_some_and(|at| at <= now);
         let estimate = match &mut self.reporter {
-            Reporter::Estimate(estimator) if is_due => estimator.receive_side.tell(now),
+            Reporter::Estimate(estimator) if is_due => estimator.receive_side.take_estimate(now),
             Reporter::Estimate(estimator) => estimator.receive_side.poll_estimate(now),
             _ => None,
         };
@@ -319,7 +323,7 @@ impl MediaReceiver {
         }
     }
 
-    /// A compound of a report, a name, and perhaps an estimate.
+    /// Writes a compound of a report, a name, and optionally an estimate.
     fn write_report(&mut self, report: ReceiverReport, estimate: Option<DataRate>) {
         let ssrc = self.config.ssrc;
         let name = Description { ssrc, cname: Some(self.config.cname.clone()) };
@@ -337,8 +341,8 @@ impl MediaReceiver {
         }
     }
 
-    /// Where nobody is left, nothing more is sent.
-    fn rest_if_alone(&mut self) {
+    /// If no source is left, nothing more is sent.
+    fn stop_if_no_source(&mut self) {
         if !self.sources.any_live() && self.report_due.take().is_some() {
             self.outgoing.clear();
             self.reporter.forget(self.config.ssrc);
@@ -361,7 +365,7 @@ impl Reporter {
             FeedbackKind::ScreamDraft => {
                 Self::Acknowledgement(AcknowledgementReporter::new(config.ssrc, config.quench_above))
             }
-            FeedbackKind::ReceiverReports => Self::Nothing,
+            FeedbackKind::ReceiverReports => Reporter::None,
         })
     }
 
@@ -371,17 +375,17 @@ impl Reporter {
             Self::Congestion(congestion) => congestion.deadline(),
             Self::Acknowledgement(acknowledgement) => acknowledgement.deadline(),
             Self::Estimate(estimator) => estimator.receive_side.next_timeout(),
-            Self::Nothing => None,
+            Reporter::None => None,
         }
     }
 
-    /// Forgets what has not been told. An estimate is of the path, and stays.
+    /// Discards what has not been reported. An estimate describes the path and is kept.
     fn forget(&mut self, ssrc: u32) {
         match self {
             Self::Transport(transport) => *transport = TransportReporter::new(ssrc),
             Self::Congestion(congestion) => *congestion = CongestionReporter::new(ssrc),
-            Self::Acknowledgement(acknowledgement) => acknowledgement.forget_untold(),
-            Self::Estimate(_) | Self::Nothing => {}
+            Self::Acknowledgement(acknowledgement) => acknowledgement.discard_unreported(),
+            Self::Estimate(_) | Reporter::None => {}
         }
     }
 }
@@ -394,7 +398,7 @@ struct Extensions {
 }
 
 impl Extensions {
-    /// Elements that are damaged, or mean something else, are passed over.
+    /// Damaged or unknown elements are ignored.
     fn read(header: &RtpHeader, head: &[u8]) -> Self {
         let mut read = Self::default();
         let Some(extension) = header.extension else { return read };

@@ -17,19 +17,20 @@ use crate::media::{
     format::{Framing, PayloadFormat},
 };
 
-/// The most sources that are known at once: as many as a report has blocks for (RFC 3550 §6.4.1).
-const MOST_SOURCES: usize = 31;
-/// A source that was silent for so many report intervals has left (RFC 3550 §6.3.5).
+/// Maximum number of sources: as many as a report has blocks (RFC 3550 §6.4.1).
+const MAX_SOURCES: usize = 31;
+/// A source that was silent for this many report intervals has left (RFC 3550 §6.3.5).
 const SILENT_INTERVALS: i64 = 5;
-/// A source is reported if it was heard within so many report intervals.
+/// A source is reported if it sent within this many report intervals.
 const REPORTED_INTERVALS: i64 = 2;
-/// A number further ahead than this is bad, unless the one after it follows (RFC 3550 A.1, `MAX_DROPOUT`).
-const MOST_AHEAD: i16 = 3000;
-/// And so is one further behind. RFC 3550 A.1 has 100 (`MAX_MISORDER`), two seconds at its 50 packets/s; pictures come with
-/// thousands of packets a second.
-const MOST_BEHIND: i16 = 3000;
+/// A number further ahead than this is invalid, unless the next packet follows it (RFC 3550 A.1,
+/// `MAX_DROPOUT`).
+const MAX_AHEAD: i16 = 3000;
+/// A number further behind than this is also invalid. RFC 3550 A.1 has 100 (`MAX_MISORDER`), two seconds at
+/// its 50 packets/s; video has thousands of packets per second.
+const MAX_BEHIND: i16 = 3000;
 
-/// Figures of one source, for display.
+/// Statistics of one source, for display.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SourceFigures {
     /// Its synchronisation source.
@@ -40,17 +41,17 @@ pub struct SourceFigures {
     pub size: DataSize,
     /// Packets that have not arrived.
     pub lost: u64,
-    /// Further copies of packets received.
+    /// Duplicates of received packets.
     pub duplicates: u64,
     /// Interarrival jitter (RFC 3550 §6.4.1); `None` before two packets with a known clock rate.
     pub jitter: Option<TimeDelta>,
-    /// Frames that arrived whole.
+    /// Complete frames.
     pub frames: u64,
-    /// Frames that arrived in part and were dropped.
+    /// Incomplete frames that were dropped.
     pub dropped_frames: u64,
 }
 
-/// The sources that were heard.
+/// The known sources.
 #[derive(Debug)]
 pub(super) struct Sources {
     list: Vec<Source>,
@@ -58,29 +59,30 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Nobody was heard. Reports are made at this interval.
+    /// No sources. Reports are sent at this interval.
     pub(super) const fn new(interval: TimeDelta) -> Self {
         Self { list: Vec::new(), interval }
     }
 
-    /// Whether anybody is there who was heard and has not left.
+    /// Whether any source is active.
     pub(super) fn any_live(&self) -> bool {
         self.list.iter().any(|source| source.presence == Presence::Live)
     }
 
-    /// The source of a packet of media that has just come; `None` where it has said goodbye, or where there are too many.
-    pub(super) fn heard(&mut self, now: Timestamp, ssrc: u32) -> Option<&mut Source> {
+    /// The source of a received media packet; `None` if it has sent a BYE, or if there are too many sources.
+    pub(super) fn on_media(&mut self, now: Timestamp, ssrc: u32) -> Option<&mut Source> {
         let stragglers = self.interval * SILENT_INTERVALS;
         let source = self.entry(now, ssrc)?;
         if let Presence::Ended(at) = source.presence {
-            // Packets that a goodbye has overtaken do not bring its source back (RFC 3550 §6.2.1).
+            // Packets that were sent before the BYE and arrive after it do not restart the source (RFC 3550
+            // §6.2.1).
             if now.saturating_since(at) < stragglers {
                 return None;
             }
             *source = Source::new(ssrc, now);
         }
         source.presence = Presence::Live;
-        source.heard_at = now;
+        source.last_packet_at = now;
         Some(source)
     }
 
@@ -90,7 +92,7 @@ impl Sources {
         }
     }
 
-    /// The source says goodbye; true if it had been heard, and had not said so before.
+    /// Handles a BYE. Returns whether the source was known and active.
     pub(super) fn on_bye(&mut self, now: Timestamp, ssrc: u32) -> bool {
         let known = self.list.iter_mut().find(|source| source.ssrc == ssrc && source.highest.is_some());
         let Some(source) = known.filter(|source| !matches!(source.presence, Presence::Ended(_))) else {
@@ -101,47 +103,48 @@ impl Sources {
         true
     }
 
-    /// Those that have been silent for too long have left (RFC 3550 §6.3.5).
+    /// Removes sources that have been silent for too long (RFC 3550 §6.3.5).
     pub(super) fn expire(&mut self, now: Timestamp) {
         let longest = self.interval * SILENT_INTERVALS;
         for source in self.list.iter_mut().filter(|source| source.presence == Presence::Live) {
-            if now.saturating_since(source.heard_at) >= longest {
+            if now.saturating_since(source.last_packet_at) >= longest {
                 source.presence = Presence::Silent;
             }
         }
     }
 
-    /// Those that are there.
+    /// The active sources.
     pub(super) fn live(&self) -> impl Iterator<Item = u32> {
         self.list.iter().filter(|source| source.presence == Presence::Live).map(|source| source.ssrc)
     }
 
-    /// A block for each source that was heard within the last two intervals.
+    /// A block for each source that sent within the last two intervals.
     pub(super) fn blocks(&mut self, now: Timestamp) -> Vec<ReportBlock> {
         let longest = self.interval * REPORTED_INTERVALS;
-        let heard = self.list.iter_mut().filter(|source| {
-            source.presence == Presence::Live && now.saturating_since(source.heard_at) <= longest
+        let recent = self.list.iter_mut().filter(|source| {
+            source.presence == Presence::Live && now.saturating_since(source.last_packet_at) <= longest
         });
-        heard.filter_map(|source| source.block(now)).collect()
+        recent.filter_map(|source| source.block(now)).collect()
     }
 
     pub(super) fn figures(&self) -> impl Iterator<Item = SourceFigures> {
         self.list.iter().filter(|source| source.highest.is_some()).map(Source::figures)
     }
 
-    /// The source, made if need be. Of those that are not there, the one silent for longest gives way.
+    /// The source, created if necessary. If there are too many, it replaces the inactive one that has been
+    /// silent for longest.
     fn entry(&mut self, now: Timestamp, ssrc: u32) -> Option<&mut Source> {
         let known = self.list.iter().position(|source| source.ssrc == ssrc);
         let place = match known {
             Some(place) => place,
-            None if self.list.len() < MOST_SOURCES => {
+            None if self.list.len() < MAX_SOURCES => {
                 self.list.push(Source::new(ssrc, now));
                 self.list.len() - 1
             }
             None => {
                 let absent =
                     self.list.iter().enumerate().filter(|(_, source)| source.presence != Presence::Live);
-                let (place, _) = absent.min_by_key(|(_, source)| source.heard_at)?;
+                let (place, _) = absent.min_by_key(|(_, source)| source.last_packet_at)?;
                 *self.list.get_mut(place)? = Source::new(ssrc, now);
                 place
             }
@@ -154,9 +157,9 @@ impl Sources {
 enum Presence {
     /// It sends media.
     Live,
-    /// It has sent none, or none for long.
+    /// It has sent no media, or none for a long time.
     Silent,
-    /// It has said goodbye.
+    /// It has sent a BYE.
     Ended(Timestamp),
 }
 
@@ -165,13 +168,13 @@ enum Presence {
 pub(super) struct Source {
     ssrc: u32,
     presence: Presence,
-    heard_at: Timestamp,
-    /// The highest sequence number, made wide.
+    last_packet_at: Timestamp,
+    /// The highest sequence number, unwrapped.
     highest: Option<u64>,
-    /// The number that would confirm the bad number just before (RFC 3550 A.1, `bad_seq`).
+    /// The number that would confirm the last invalid number (RFC 3550 A.1, `bad_seq`).
     awaited: Option<u16>,
     tracker: SequenceTracker,
-    /// The counts of earlier trackers, whose sequence was broken off.
+    /// The counts of earlier trackers, before restarts of the sequence.
     settled: SourceFigures,
     /// Packets expected and received at the last report.
     reported: (u64, u64),
@@ -185,7 +188,7 @@ impl Source {
         Self {
             ssrc,
             presence: Presence::Silent,
-            heard_at: now,
+            last_packet_at: now,
             highest: None,
             awaited: None,
             tracker: tracker(),
@@ -197,7 +200,8 @@ impl Source {
         }
     }
 
-    /// A packet came, of media whose clock has this rate. Gives its sequence number made wide, if it came for the first time.
+    /// Handles a packet of media with this clock rate. Returns its unwrapped sequence number if it is not a
+    /// duplicate.
     pub(super) fn on_packet(
         &mut self,
         now: Timestamp,
@@ -219,19 +223,19 @@ impl Source {
         Some(number)
     }
 
-    /// A packet that came for the first time is put into its frame; gives those that are whole by it, with the time from capture.
+    /// Adds a new packet to its frame. Returns the frames that it completes, with their frame delay.
     pub(super) fn on_frame_packet(
         &mut self,
         now: Timestamp,
         packet: FramePacket,
         format: PayloadFormat,
     ) -> [Option<FrameArrival>; 2] {
-        let whole = match format.framing {
+        let complete = match format.framing {
             Framing::Marker => self.frames.on_packet(now, packet),
             Framing::Packet => [Some(self.frames.on_single(now, packet)), None],
-            Framing::Nothing => [None, None],
+            Framing::None => [None, None],
         };
-        whole.map(|frame| {
+        complete.map(|frame| {
             let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, payload } = frame?;
             let rate = format.clock_rate.or(self.clock.learnt_rate());
             let captured = rate.and_then(|rate| self.clock.capture(rtp_timestamp, rate));
@@ -240,13 +244,13 @@ impl Source {
         })
     }
 
-    /// Whether the number is near the others (RFC 3550 A.1). Two in a row that are not, but follow each other, are a sequence
-    /// that began anew.
+    /// Whether the number is near the others (RFC 3550 A.1). Two consecutive numbers that are not near are a
+    /// restarted sequence.
     fn check_number(&mut self, sequence: u16) -> Option<()> {
         let awaited = self.awaited.take();
         let Some(highest) = self.highest else { return Some(()) };
         let step = sequence.wrapping_sub(highest as u16) as i16;
-        if (-MOST_BEHIND..=MOST_AHEAD).contains(&step) {
+        if (-MAX_BEHIND..=MAX_AHEAD).contains(&step) {
             return Some(());
         }
         if awaited != Some(sequence) {
@@ -260,7 +264,7 @@ impl Source {
         Some(())
     }
 
-    /// Its block of a receiver report (RFC 3550 A.3); this begins the next interval.
+    /// Its block of a receiver report (RFC 3550 A.3). Starts the next interval.
     fn block(&mut self, now: Timestamp) -> Option<ReportBlock> {
         let highest = self.highest?;
         let expected = self.tracker.losses().expected;
@@ -288,14 +292,14 @@ impl Source {
             lost: self.settled.lost + self.tracker.losses().lost,
             duplicates: self.settled.duplicates + self.tracker.duplicates(),
             jitter: self.jitter.jitter(),
-            frames: self.frames.whole(),
+            frames: self.frames.complete_frames(),
             dropped_frames: self.frames.dropped(),
             ..self.settled
         }
     }
 }
 
-/// Sources begin anywhere; how far a number may jump is judged before.
+/// Sources start at any number; the permitted jump is checked before.
 fn tracker() -> SequenceTracker {
     SequenceTracker::new(SequenceConfig { first: None, ..SequenceConfig::default() })
 }

@@ -21,7 +21,7 @@ pub(super) fn receiver(feedback: FeedbackKind) -> MediaReceiver {
     MediaReceiver::new(MediaReceiverConfig::new(1, "receiver", feedback)).unwrap()
 }
 
-/// A packet of 1000 bytes, with the extensions that are asked for.
+/// A packet of 1000 bytes, with the given extensions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sent {
     pub(super) header: RtpHeader,
@@ -52,7 +52,7 @@ impl Sent {
     }
 }
 
-/// All that the receiver has to send now, read.
+/// All datagrams that the receiver sends now, parsed.
 pub(super) fn drain(receiver: &mut MediaReceiver, now: Timestamp) -> Vec<Vec<Packet>> {
     let mut datagrams = Vec::new();
     while let Some(datagram) = receiver.poll_transmit(now) {
@@ -90,7 +90,7 @@ pub(super) fn blocks(datagrams: &[Vec<Packet>]) -> Vec<ReportBlock> {
 }
 
 #[test]
-fn nothing_is_sent_before_something_came_or_after_all_have_left() {
+fn reports_are_sent_only_while_sources_are_active() {
     let mut receiver = receiver(FeedbackKind::TransportWide);
     assert_eq!(receiver.poll_timeout(), None);
     assert_eq!(drain(&mut receiver, at(5000)), Vec::<Vec<Packet>>::new());
@@ -104,7 +104,7 @@ fn nothing_is_sent_before_something_came_or_after_all_have_left() {
     receiver.handle_rtcp(at(6050), &bye);
     assert_eq!(receiver.poll_event(), Some(MediaEvent::Ended { ssrc: 7 }));
     assert_eq!((receiver.poll_event(), receiver.poll_timeout()), (None, None));
-    // What the goodbye has overtaken changes nothing; much later it is somebody else.
+    // Packets that arrive after the BYE have no effect; much later they are a new source.
     sent.arrive(&mut receiver, at(6060));
     assert_eq!((receiver.poll_timeout(), drain(&mut receiver, at(9000)).len()), (None, 0));
     sent.arrive(&mut receiver, at(11_050));
@@ -137,7 +137,7 @@ fn a_report_has_a_name_and_a_block_with_the_last_sender_report() {
     assert_eq!(block.last_sender_report, Some(time.short()));
     let since = block.delay_since_last.to_delta();
     assert!((since.as_millis() - 490.0).abs() < 0.1, "{since}");
-    // The rest of the sender's silence: reports without blocks, then none.
+    // The rest of the timeout of the sender: reports without blocks, then none.
     let times: Vec<_> = std::iter::from_fn(|| {
         let at = receiver.poll_timeout()?;
         receiver.handle_timeout(at);

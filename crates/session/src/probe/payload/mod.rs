@@ -1,7 +1,7 @@
 //! Payload sizes of the datagrams of a stream.
 //!
-//! A [`PayloadSizes`] says where sizes come from: one size, a distribution or a recorded trace. A [`SizeSource`] gives them one
-//! by one, within limits, drawing from a source of random numbers that the caller has seeded.
+//! A [`PayloadSizes`] is the origin of sizes: one size, a distribution or a recorded trace. A [`SizeSource`]
+//! draws sizes within limits, from a random generator that the caller has seeded.
 //!
 //! | text | sizes |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | `pareto:100,1.5` | Pareto with smallest size 100 and shape 1.5 |
 //! | `choice:200*3,1200*1` | 200 three times as often as 1200 |
 //!
-//! A draw outside the limits gives the limit, so the mean of what is sent is not always the mean that was written:
-//! [`SizeSource::mean`] is the one of what is sent.
+//! A size outside the limits is replaced by the limit. The mean of the sent sizes may therefore differ from
+//! the configured mean: [`SizeSource::mean`] is that of the sent sizes.
 //!
 //! # Example
 //!
@@ -43,7 +43,7 @@ use rand_distr::{Distribution, Exp1, StandardNormal};
 pub use self::{error::PayloadError, trace::PayloadTrace};
 use giusto_units::DataSize;
 
-/// The payload sizes that a datagram can have: at least its own header, at most what the path carries.
+/// Limits of a datagram's payload size: at least its own header, at most what the path supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeLimits {
     min: DataSize,
@@ -74,21 +74,21 @@ impl SizeLimits {
         size.clamp(self.min, self.max)
     }
 
-    /// `bytes` to the nearest byte within the limits.
+    /// `bytes` rounded to a byte within the limits.
     fn clamp_f64(&self, bytes: f64) -> f64 {
         bytes.round().clamp(self.min.as_bytes() as f64, self.max.as_bytes() as f64)
     }
 }
 
-/// Where payload sizes come from; read from text, see the [module](self).
+/// Origin of payload sizes. For its text form see the [module](self).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum PayloadSizes {
     /// Always the same size.
     Fixed(DataSize),
-    /// Each size drawn independently of the others.
+    /// Sizes drawn independently.
     Drawn(SizeDistribution),
-    /// The sizes of a trace in their order, over and over.
+    /// The sizes of a trace in order, repeated.
     Trace(PayloadTrace),
 }
 
@@ -118,17 +118,17 @@ enum Shape {
         smallest: f64,
         shape: f64,
     },
-    /// With the sum of the weights up to each size, the last one above zero.
+    /// With the cumulative weights, the last one above zero.
     Choice(Vec<(DataSize, f64)>),
 }
 
 impl FromStr for PayloadSizes {
     type Err = PayloadError;
-    /// Reads the texts of the [module](self)'s table.
+    /// Reads the text forms in the [module](self)'s table.
     ///
     /// # Errors
     ///
-    /// [`PayloadError`] names the text and what would have been taken.
+    /// [`PayloadError`] names the text and gives valid examples.
     fn from_str(text: &str) -> Result<Self, PayloadError> {
         let Some((kind, parameters)) = text.split_once(':') else {
             let known = text.trim().starts_with(|c: char| c.is_ascii_digit());
@@ -202,7 +202,7 @@ fn pair(text: &str) -> Option<(&str, &str)> {
     text.split_once(',').filter(|(_, second)| !second.contains(','))
 }
 
-/// Mean and deviation of the logarithm, from those of the size itself.
+/// Mean and deviation of the logarithm, from those of the size.
 fn log_normal(mean: f64, deviation: f64) -> Option<Shape> {
     let variance = (1.0 + (deviation / mean).powi(2)).ln();
     (mean > 0.0 && variance.is_finite())
@@ -221,7 +221,7 @@ fn choice(text: &str, wrong: impl Fn(&'static str) -> PayloadError) -> Result<Sh
     if total > 0.0 { Ok(Shape::Choice(sizes)) } else { Err(wrong("one weight must be above 0")) }
 }
 
-/// The quantity that a draw is made from, by a formula for each shape.
+/// The random variable from which a size is computed, by a formula for each distribution.
 #[derive(Clone, Copy)]
 enum Base {
     Normal,
@@ -229,7 +229,7 @@ enum Base {
 }
 
 impl Shape {
-    /// The size in bytes that a draw `z` of the base quantity stands for, unlimited; `None` for the discrete shapes.
+    /// The size in bytes for a draw `z`, without limits; `None` for the discrete distributions.
     fn value(&self, z: f64) -> Option<f64> {
         match *self {
             Self::Normal { mean, deviation } => Some(mean + deviation * z),
@@ -267,7 +267,7 @@ impl Shape {
         }
     }
 
-    /// The mean within the limits: exact for the discrete shapes, else by integration over the base quantity.
+    /// The mean within the limits: exact for the discrete distributions, otherwise by integration.
     fn mean(&self, limits: SizeLimits) -> f64 {
         let (min, max) = (limits.min.as_bytes() as f64, limits.max.as_bytes() as f64);
         match self {
@@ -294,8 +294,8 @@ impl Shape {
     }
 }
 
-/// The expectation of `value` over the base quantity, by the midpoint rule on a fine grid; what lies outside the grid weighs
-/// less than 1e-15.
+/// The expectation of `value` by the midpoint rule on a fine grid; the probability outside the grid is below
+/// 1e-15.
 fn integrate(base: Base, value: impl Fn(f64) -> f64) -> f64 {
     const STEPS: u32 = 20_000;
     let (from, to) = match base {
@@ -316,7 +316,7 @@ fn integrate(base: Base, value: impl Fn(f64) -> f64) -> f64 {
     sum / weights
 }
 
-/// Gives payload sizes one by one.
+/// Draws payload sizes one by one.
 #[derive(Debug, Clone)]
 pub struct SizeSource {
     sizes: PayloadSizes,
@@ -356,7 +356,7 @@ impl SizeSource {
         }
     }
 
-    /// The largest size that can come.
+    /// The largest possible size.
     pub fn max(&self) -> DataSize {
         let largest = match &self.sizes {
             PayloadSizes::Fixed(size) => *size,
@@ -370,7 +370,7 @@ impl SizeSource {
         self.limits.clamp(largest)
     }
 
-    /// The size, where it is always the same one.
+    /// The size, if it is always the same.
     pub fn is_fixed(&self) -> Option<DataSize> {
         match &self.sizes {
             PayloadSizes::Fixed(size) => Some(self.limits.clamp(*size)),
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_is_that_of_the_distribution_where_the_limits_are_wide() {
+    fn with_wide_limits_the_mean_is_that_of_the_distribution() {
         let table = [
             ("1200", 1200.0),
             ("uniform:200-1200", 700.0),
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_has_the_mean_that_is_told_also_within_narrow_limits() {
+    fn drawn_sizes_have_the_expected_mean_within_any_limits() {
         for text in [
             "500",
             "uniform:10-2000",
@@ -432,10 +432,10 @@ mod tests {
         ] {
             for (min, max) in [(100, 1472), (0, 100_000), (300, 300)] {
                 let mut source = source(text, min, max);
-                let (told, drawn) = (source.mean(), drawn_mean(&mut source));
+                let (expected, drawn) = (source.mean(), drawn_mean(&mut source));
                 assert!(
-                    (told - drawn).abs() < told * 0.015,
-                    "{text} in {min}..{max}: {told} told, {drawn} drawn"
+                    (expected - drawn).abs() < expected * 0.015,
+                    "{text} in {min}..{max}: {expected} expected, {drawn} drawn"
                 );
             }
         }
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_size_is_known_beforehand() {
+    fn a_fixed_size_is_known() {
         assert_eq!(source("1.2 kB", 0, 1472).is_fixed(), Some(DataSize::from_bytes(1200)));
         assert_eq!(source("9000", 0, 1472).is_fixed(), Some(DataSize::from_bytes(1472)));
         assert_eq!(source("uniform:5-5", 0, 1472).is_fixed(), None);
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_with_its_mend() {
+    fn errors_name_the_text_and_the_fix() {
         let message = |text: &str| text.parse::<PayloadSizes>().unwrap_err().to_string();
         assert_eq!(
             message("uniform:1200-200"),
@@ -514,7 +514,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_size_lies_within_the_limits(
+        fn every_size_is_within_the_limits(
             kind in 0_usize..6, a in 1_u32..5000, b in 1_u32..5000, min in 0_u64..2000, more in 0_u64..2000, seed: u64,
         ) {
             let text = match kind {
@@ -536,7 +536,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parser_panic(text: String, kind in 0_usize..6) {
+        fn any_text_is_parsed_without_panic(text: String, kind in 0_usize..6) {
             let _ = text.parse::<PayloadSizes>();
             let kind = ["uniform", "normal", "exp", "lognormal", "pareto", "choice"][kind];
             let _ = format!("{kind}:{text}").parse::<PayloadSizes>();

@@ -1,4 +1,4 @@
-//! Payload sizes recorded elsewhere.
+//! Recorded payload sizes.
 
 use giusto_units::{DataSize, TimeDelta};
 
@@ -8,7 +8,7 @@ const TIME_COLUMN: &str = "time_s";
 const SIZE_COLUMN: &str = "size_bytes";
 const COLUMNS: &str = "write one size in bytes per line, or the columns time_s,size_bytes";
 
-/// A recorded series of payload sizes, and where it was recorded with them, of departure times.
+/// A recorded series of payload sizes, optionally with departure times.
 ///
 /// # Example
 ///
@@ -27,7 +27,7 @@ pub struct PayloadTrace {
     departures: Option<Vec<TimeDelta>>,
 }
 
-/// Where the columns of a trace are.
+/// Positions of the columns of a trace.
 #[derive(Clone, Copy, PartialEq)]
 struct Columns {
     time: Option<usize>,
@@ -36,22 +36,23 @@ struct Columns {
 }
 
 impl PayloadTrace {
-    /// Reads the text of a file called `name`: one size in bytes on each line, or the columns time in seconds and size in bytes.
+    /// Reads the text of a file called `name`: one size in bytes per line, or the columns time in seconds and
+    /// size in bytes.
     ///
-    /// A first line of `size_bytes` or of `time_s` and `size_bytes` in any order names the columns. Empty lines and what
-    /// follows a `#` are left out.
+    /// A first line of `size_bytes`, or of `time_s` and `size_bytes` in any order, names the columns. Empty
+    /// lines and text after a `#` are ignored.
     ///
     /// # Errors
     ///
-    /// [`PayloadError::Line`] names file, line and mend: for what is no size, for times that run backwards, for columns that
-    /// change. [`PayloadError::EmptyTrace`] where no line has a size.
+    /// [`PayloadError::Line`] names file, line and fix for an invalid size, for times that run backwards, and
+    /// for a changed number of columns. [`PayloadError::EmptyTrace`] if no line has a size.
     pub fn parse(text: &str, name: &str) -> Result<Self, PayloadError> {
         let mut columns: Option<Columns> = None;
         let mut sizes = Vec::new();
         let mut times: Vec<TimeDelta> = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let wrong =
-                |what: String, mend| PayloadError::Line { file: name.to_owned(), line: number, what, mend };
+                |what: String, fix| PayloadError::Line { file: name.to_owned(), line: number, what, fix };
             let content = line.split('#').next().unwrap_or_default().trim_start_matches('\u{feff}').trim();
             if content.is_empty() {
                 continue;
@@ -74,13 +75,13 @@ impl PayloadTrace {
             }
             let field = |index: usize| fields.get(index).copied().unwrap_or_default();
             let size: u64 = field(columns.size).parse().map_err(|_| {
-                wrong(format!("\"{}\" is no size", field(columns.size)), "write whole bytes, such as 1200")
+                wrong(format!("\"{}\" is not a size", field(columns.size)), "write whole bytes, such as 1200")
             })?;
             sizes.push(DataSize::from_bytes(size));
             if let Some(index) = columns.time {
                 let time = seconds(field(index)).ok_or_else(|| {
                     wrong(
-                        format!("\"{}\" is no time", field(index)),
+                        format!("\"{}\" is not a time", field(index)),
                         "write seconds of at least 0, such as 0.02",
                     )
                 })?;
@@ -98,19 +99,20 @@ impl PayloadTrace {
         Ok(Self { sizes, departures: timed.then_some(times) })
     }
 
-    /// The sizes in their order, at least one.
+    /// The sizes in order, at least one.
     pub fn sizes(&self) -> &[DataSize] {
         &self.sizes
     }
 
-    /// When each of the [`sizes`](Self::sizes) left, as the trace counts time, never backwards; `None` where it has no times.
+    /// Departure times of the [`sizes`](Self::sizes) on the trace's time scale, in increasing order; `None`
+    /// if it has no times.
     pub fn departures(&self) -> Option<&[TimeDelta]> {
         self.departures.as_deref()
     }
 }
 
 impl Columns {
-    /// From the first line of content, and whether that line is a header.
+    /// From the first line of content. Also returns whether that line is a header.
     fn of(fields: &[&str]) -> Option<(Self, bool)> {
         let count = fields.len();
         let is_number = |field: &&str| field.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
@@ -152,16 +154,19 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_named_with_its_place_and_mend() {
+    fn an_error_names_file_line_and_fix() {
         let message = |text| PayloadTrace::parse(text, "sizes.csv").unwrap_err().to_string();
-        assert_eq!(message("100\nbig\n"), "sizes.csv:2: \"big\" is no size: write whole bytes, such as 1200");
+        assert_eq!(
+            message("100\nbig\n"),
+            "sizes.csv:2: \"big\" is not a size: write whole bytes, such as 1200"
+        );
         assert_eq!(
             message("# header\n0.2,100\n0.1,100\n"),
             "sizes.csv:3: time runs backwards to 0.1 s: order the lines by time"
         );
         assert_eq!(
             message("-1,100"),
-            "sizes.csv:1: \"-1\" is no time: write seconds of at least 0, such as 0.02"
+            "sizes.csv:1: \"-1\" is not a time: write seconds of at least 0, such as 0.02"
         );
         assert_eq!(
             message("0,100\n100\n"),
@@ -170,9 +175,9 @@ mod tests {
         );
         assert!(message("bytes\n100\n").starts_with("sizes.csv:1: \"bytes\" names no known columns"));
         assert!(message("1,2,3\n").starts_with("sizes.csv:1: "));
-        assert!(message("-5\n").contains("is no size"));
-        assert!(message("1.5\n").contains("is no size"));
-        assert!(message("nan,5\n").contains("is no time"));
+        assert!(message("-5\n").contains("is not a size"));
+        assert!(message("1.5\n").contains("is not a size"));
+        assert!(message("nan,5\n").contains("is not a time"));
         for empty in ["", "\n\n", "# nothing\n", "size_bytes\n"] {
             assert!(message(empty).starts_with("sizes.csv: no sizes"), "{empty:?}");
         }
@@ -180,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic(text in "[0-9.,#\\-+a-z_\n ]{0,80}") {
+        fn any_text_is_parsed_without_panic(text in "[0-9.,#\\-+a-z_\n ]{0,80}") {
             if let Ok(trace) = PayloadTrace::parse(&text, "t.csv") {
                 prop_assert!(!trace.sizes().is_empty());
                 prop_assert!(trace.departures().is_none_or(|times| times.len() == trace.sizes().len()));

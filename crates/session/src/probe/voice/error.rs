@@ -9,15 +9,15 @@ pub(super) const TELEPHONE_RATE: u32 = 8_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VoiceSourceError {
-    /// Samples that cannot be turned into 8000 Hz.
+    /// Audio that cannot be resampled to 8000 Hz.
     #[error("audio of {channels} channels at {rate} Hz: write 1 to 64 channels at 1000 to 384000 Hz")]
     Audio {
-        /// Samples of one channel in a second.
+        /// Samples per second and channel.
         rate: u32,
         /// Channels.
         channels: u16,
     },
-    /// There is no sample to send.
+    /// There are no samples.
     #[error("there is no audio: give at least one sample")]
     NoAudio,
     /// The packet does not fit the buffer.

@@ -1,9 +1,9 @@
 //! A source of voice packets.
 //!
-//! [`VoiceSource`] makes the packets of a [`VoiceFormat`](giusto_rtp::voice::VoiceFormat). G.711 packets carry audio that can be
-//! listened to, a tone unless samples are given. Packets of the other codecs have the right size, payload type, timestamps and
-//! (Opus) first byte, but a counted pattern instead of coded speech: a network cannot tell the difference, a decoder would play
-//! noise.
+//! [`VoiceSource`] makes the packets of a [`VoiceFormat`](giusto_rtp::voice::VoiceFormat). G.711 packets
+//! contain real audio, a tone unless samples are given. Packets of the other codecs have the right size,
+//! payload type, timestamps and (Opus) first byte, but a counting pattern instead of coded speech: a network
+//! cannot tell the difference; a decoder would play noise.
 //!
 //! # Example
 //!

@@ -1,11 +1,12 @@
-//! Audio of any rate as 8000 samples a second in one channel.
+//! Resamples audio to 8000 Hz in one channel.
 
 use super::error::{TELEPHONE_RATE, VoiceSourceError};
 
-/// Zero crossings of the sinc on each side: the length of the filter against the sharpness of its edge.
+/// Zero crossings of the sinc on each side: a trade-off between the length of the filter and the sharpness of
+/// its edge.
 const HALF_CROSSINGS: f64 = 16.0;
-/// The edge of the passband as part of the lower of both Nyquist frequencies: 3600 Hz for telephone speech, whose band ends at
-/// 3400 Hz (ITU-T G.712 §3).
+/// Edge of the passband as a share of the lower Nyquist frequency: 3600 Hz for telephone speech, whose band
+/// ends at 3400 Hz (ITU-T G.712 §3).
 const CUTOFF: f64 = 0.9;
 /// The shape of the Kaiser window: side lobes some 70 dB down, below G.711's own noise (Kaiser & Schafer 1980, with
 /// A = 70 dB, β = 0.1102 (A − 8.7)).
@@ -13,16 +14,16 @@ const KAISER_BETA: f64 = 6.755;
 const RATES: std::ops::RangeInclusive<u32> = 1_000..=384_000;
 const CHANNELS: std::ops::RangeInclusive<u16> = 1..=64;
 
-/// `samples`, whose `channels` are interleaved, at 8000 samples a second in one channel: the mean of the channels, through a
-/// low-pass filter that keeps what 8000 Hz cannot carry from folding back.
+/// Resamples `samples`, whose `channels` are interleaved, to 8000 Hz in one channel: the mean of the
+/// channels, through a low-pass filter against aliasing.
 ///
-/// The filter is a windowed sinc in as many phases as the two rates need. Its edge lies at 3600 Hz; from 4000 Hz on at least
-/// 60 dB are removed. The result begins with the first sample; the filter adds no delay. An incomplete last group of channels
-/// is dropped.
+/// The filter is a windowed sinc with as many phases as the two rates need. Its edge is at 3600 Hz;
+/// frequencies from 4000 Hz on are attenuated by at least 60 dB. The result starts with the first sample; the
+/// filter adds no delay. An incomplete last group of channels is dropped.
 ///
 /// # Errors
 ///
-/// [`VoiceSourceError::Audio`] for rates outside 1000 to 384000 Hz and for no channel or more than 64.
+/// [`VoiceSourceError::Audio`] for rates outside 1000 to 384000 Hz, and unless there are 1 to 64 channels.
 pub fn resample_to_8k(samples: &[i16], rate: u32, channels: u16) -> Result<Vec<i16>, VoiceSourceError> {
     if !RATES.contains(&rate) || !CHANNELS.contains(&channels) {
         return Err(VoiceSourceError::Audio { rate, channels });
@@ -43,7 +44,8 @@ pub fn resample_to_8k(samples: &[i16], rate: u32, channels: u16) -> Result<Vec<i
         if taps.is_empty() {
             *taps = filter.phase(phase);
         }
-        // Tap k weighs the sample at centre + 1 + k - half; before the beginning and behind the end is silence.
+        // Tap k weighs the sample at centre + 1 + k - half; there is silence before the start and after the
+        // end.
         let first = (centre + 1).checked_sub(filter.half);
         let skipped = filter.half.saturating_sub(centre + 1);
         let from = mono.get(first.unwrap_or(0)..).unwrap_or_default();
@@ -73,9 +75,9 @@ fn gcd(mut a: u32, mut b: u32) -> u32 {
 
 /// A windowed sinc between two rates.
 struct Filter {
-    /// Samples on each side of the moment that is asked for.
+    /// Samples on each side of the output time.
     half: usize,
-    /// Cycles per input sample at the edge of the passband, twice: the argument of the sinc.
+    /// Twice the edge of the passband, in cycles per input sample: the argument of the sinc.
     bandwidth: f64,
     up: f64,
 }
@@ -87,7 +89,8 @@ impl Filter {
         Self { half: (HALF_CROSSINGS / bandwidth).ceil() as usize, bandwidth, up: up as f64 }
     }
 
-    /// The weights at `phase / up` of a sample behind the centre. They sum to one, so that a constant stays itself.
+    /// The weights at `phase / up` of a sample after the centre. They sum to one, so that a constant is
+    /// preserved.
     fn phase(&self, phase: u64) -> Vec<f32> {
         let offset = phase as f64 / self.up;
         let half = self.half as f64;
@@ -128,7 +131,7 @@ mod tests {
         (0..count).map(|n| (10_000.0 * (step * f64::from(n)).sin()).round() as i16).collect()
     }
 
-    /// The amplitude of `hz` in `samples` of 8000 Hz, its edges left out.
+    /// The amplitude of `hz` in `samples` at 8000 Hz, without the edges.
     fn amplitude(samples: &[i16], hz: f64) -> f64 {
         let middle = &samples[400..samples.len() - 400];
         let (mut re, mut im) = (0.0, 0.0);
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tone_of_the_telephone_band_keeps_level_frequency_and_time() {
+    fn a_telephone_band_tone_keeps_level_frequency_and_time() {
         for rate in [8_000, 11_025, 16_000, 22_050, 44_100, 48_000, 96_000] {
             for hz in [200.0, 1020.0, 3000.0] {
                 let resampled = resample_to_8k(&sine(hz, rate, 0.5), rate, 1).unwrap();
@@ -161,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_8000_hz_cannot_carry_does_not_fold_back() {
+    fn frequencies_above_4000_hz_cause_no_aliasing() {
         for rate in [16_000, 44_100, 48_000] {
             for hz in [4_400.0, 5_000.0, 7_000.0] {
                 let resampled = resample_to_8k(&sine(hz, rate, 0.5), rate, 1).unwrap();
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_low_rate_is_raised_without_images() {
+    fn upsampling_causes_no_images() {
         let resampled = resample_to_8k(&sine(500.0, 4_000, 0.5), 4_000, 1).unwrap();
         assert_eq!(resampled.len(), 4000);
         assert!((amplitude(&resampled, 500.0) - 10_000.0).abs() < 100.0);
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_averaged_and_a_constant_stays() {
+    fn channels_are_averaged_and_a_constant_is_kept() {
         let stereo: Vec<i16> = std::iter::repeat_n([1000, 3000], 24_000).flatten().collect();
         let resampled = resample_to_8k(&stereo, 48_000, 2).unwrap();
         assert_eq!(resampled.len(), 4000);
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn loud_audio_saturates_and_odd_rates_are_refused() {
+    fn loud_audio_saturates_and_invalid_rates_are_rejected() {
         let square: Vec<i16> = (0..4800).map(|n| if n / 40 % 2 == 0 { i16::MAX } else { i16::MIN }).collect();
         let resampled = resample_to_8k(&square, 48_000, 1).unwrap();
         assert!(resampled.contains(&i16::MAX) && resampled.contains(&i16::MIN));

@@ -9,7 +9,8 @@ use giusto_units::TimeDelta;
 use super::error::{TELEPHONE_RATE, VoiceSourceError};
 use crate::probe::g711;
 
-/// Where a stream's numbers begin. They should be drawn at random (RFC 3550 §5.1), from a source that the caller has seeded.
+/// Initial numbers of a stream. They should be random (RFC 3550 §5.1), from a generator that the caller has
+/// seeded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamStart {
     /// The sequence number of the first packet.
@@ -20,26 +21,27 @@ pub struct StreamStart {
     pub ssrc: u32,
 }
 
-/// The frequency of the tone: the reference of ITU-T O.6, for no divisor of 8000 Hz meets every code of G.711.
+/// Frequency of the tone: the reference of ITU-T O.6, because a divisor of 8000 Hz would not use every code
+/// of G.711.
 const TONE_HZ: f64 = 1020.0;
 /// One loop of the tone: 51 periods in 50 ms.
 const TONE_SAMPLES: u32 = 400;
-/// How far the tone, at −10 dBm0, lies below a sine that just fills the A-law, at +3.14 dBm0 (G.711 §4).
+/// Level of the tone, −10 dBm0, below a sine that just fills the A-law, at +3.14 dBm0 (G.711 §4).
 const TONE_BELOW_FULL_SCALE_DB: f64 = 13.14;
 
-/// A tone of 1020 Hz at −10 dBm0, as 8000 samples a second: a whole number of periods, made to be repeated.
+/// A tone of 1020 Hz at −10 dBm0, sampled at 8000 Hz: a whole number of periods, so that it can be repeated.
 pub fn tone() -> Vec<i16> {
     let peak = 32_768.0 * 10_f64.powf(-TONE_BELOW_FULL_SCALE_DB / 20.0);
     let step = std::f64::consts::TAU * TONE_HZ / f64::from(TELEPHONE_RATE);
     (0..TONE_SAMPLES).map(|n| (peak * (step * f64::from(n)).sin()).round() as i16).collect()
 }
 
-/// Makes the packets of one voice stream, one packet time after the other, without pause.
+/// Makes the packets of one voice stream, without pauses.
 #[derive(Debug, Clone)]
 pub struct VoiceSource {
     format: VoiceFormat,
     next: RtpHeader,
-    /// Coded audio, repeated; empty where the codec is not here.
+    /// Coded audio, repeated; empty for codecs without an encoder.
     audio: Vec<u8>,
     position: usize,
     packets: u64,
@@ -51,11 +53,12 @@ impl VoiceSource {
         Self::build(format, start, &tone())
     }
 
-    /// A source whose G.711 payload is `samples`, 8000 a second in one channel, repeated. Other codecs do not use them.
+    /// A source whose G.711 payload is `samples`, at 8000 Hz in one channel, repeated. Other codecs do not
+    /// use them.
     ///
     /// # Errors
     ///
-    /// [`VoiceSourceError::NoAudio`] where there is no sample.
+    /// [`VoiceSourceError::NoAudio`] if there are no samples.
     pub fn with_audio(
         format: VoiceFormat,
         start: StreamStart,
@@ -75,7 +78,7 @@ impl VoiceSource {
             _ => Vec::new(),
         };
         let next = RtpHeader {
-            // The first packet begins a talkspurt, and it never ends (RFC 3551 §4.1).
+            // The first packet begins a talkspurt that never ends (RFC 3551 §4.1).
             marker: true,
             payload_type: format.profile().payload_type(),
             sequence: start.sequence,
@@ -91,21 +94,21 @@ impl VoiceSource {
         &self.format
     }
 
-    /// Packets made so far.
+    /// Number of packets so far.
     pub const fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The capture moment of the next packet's first sample, from the beginning of the stream.
+    /// Capture time of the next packet's first sample, relative to the start of the stream.
     pub fn media_time(&self) -> TimeDelta {
         self.format.packet_time() * i64::try_from(self.packets).unwrap_or(i64::MAX)
     }
 
-    /// Writes the next packet, header and payload, to the front of `buffer`; gives its length.
+    /// Writes the next packet, header and payload, to the front of `buffer`. Returns its length.
     ///
     /// # Errors
     ///
-    /// [`VoiceSourceError::BufferTooSmall`]; the packet is not used up.
+    /// [`VoiceSourceError::BufferTooSmall`]; the packet is not consumed.
     pub fn next_packet(&mut self, buffer: &mut [u8]) -> Result<usize, VoiceSourceError> {
         let (needed, found) = (self.format.packet_size().as_bytes() as usize, buffer.len());
         let packet = buffer.get_mut(..needed).ok_or(VoiceSourceError::BufferTooSmall { needed, found })?;
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_count_on_and_only_the_first_is_marked() {
+    fn packets_are_numbered_and_only_the_first_is_marked() {
         for profile in VoiceProfile::ALL {
             let format = VoiceFormat::new(profile);
             let mut source = VoiceSource::new(format, start());
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_buffer_does_not_use_up_the_packet() {
+    fn a_small_buffer_does_not_consume_the_packet() {
         let mut source = VoiceSource::new(VoiceFormat::new(VoiceProfile::G729), start());
         let mut buffer = [0; 32];
         let error = VoiceSourceError::BufferTooSmall { needed: 32, found: 31 };
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn g711_carries_the_samples_given_over_and_over() {
+    fn g711_repeats_the_given_samples() {
         let samples: Vec<i16> = (0..250).map(|n| n * 100 - 12_500).collect();
         let mut source =
             VoiceSource::with_audio(VoiceFormat::new(VoiceProfile::G711Alaw), start(), &samples).unwrap();
@@ -193,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tone_has_its_level_and_frequency_and_repeats_without_a_click() {
+    fn the_tone_has_its_level_and_frequency_and_repeats() {
         let tone = tone();
         let power = tone.iter().map(|&s| f64::from(s).powi(2)).sum::<f64>() / tone.len() as f64;
         let full_scale_sine = 32_768.0_f64.powi(2) / 2.0;

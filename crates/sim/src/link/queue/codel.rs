@@ -52,7 +52,7 @@ pub struct CoDel {
 }
 
 impl CoDelConfig {
-    /// Checks every field against its range.
+    /// Checks that every field is within its range.
     ///
     /// # Errors
     ///
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drop_rate_is_forgotten_after_sixteen_intervals() {
+    fn the_drop_rate_is_reset_after_16_intervals() {
         let mut overdue = Overdue::new(2000, Ecn::NotEct);
         assert_eq!(overdue.signals(10..390).len(), 5);
         // The next drop was due at 433.17 ms, so 16 intervals end at 2033.17 ms.

@@ -106,11 +106,11 @@ pub struct DualPi2 {
 }
 
 impl DualPi2Config {
-    /// Checks every field against its range.
+    /// Checks that every field is within its range.
     ///
     /// # Errors
     ///
-    /// [`QueueError::Range`] for a field outside its range.
+    /// [`QueueError::Range`] for a field that is out of range.
     pub fn validate(&self) -> Result<(), QueueError> {
         let check = Check("DualPI2");
         check.positive_time("target", self.target)?;
@@ -133,11 +133,12 @@ impl DualPi2Config {
 }
 
 impl DualPi2 {
-    /// An empty queue. A [`Limit::Time`] admits nothing before the link has told its rate ([`Queue::on_rate`]).
+    /// Creates an empty queue. With [`Limit::Time`] it admits no packet until [`Queue::on_rate`] has been
+    /// called.
     ///
     /// # Errors
     ///
-    /// [`QueueError::Range`] for a field outside its range.
+    /// [`QueueError::Range`] for a field that is out of range.
     pub fn new(config: DualPi2Config) -> Result<Self, QueueError> {
         config.validate()?;
         Ok(Self {
@@ -241,8 +242,8 @@ impl Recurrence {
 
 impl Queue for DualPi2 {
     fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) {
-        // Requires room for an MTU whatever the packet size, so that large packets are at no disadvantage. A packet above
-        // the MTU requires room for itself.
+        // Requires space for an MTU whatever the packet size, so that large packets are at no disadvantage. A
+        // packet above the MTU requires space for itself.
         let bytes = u64::from(packet.bytes).max(self.config.mtu.as_bytes());
         let room = Packet { bytes: u32::try_from(bytes).unwrap_or(u32::MAX), ..packet };
         if !self.config.limit.admits(&room, self.packets(), self.size(), self.classic.drain()) {

@@ -80,11 +80,11 @@ pub struct FqCodel {
 }
 
 impl FqCodelConfig {
-    /// Checks every field against its range.
+    /// Checks that every field is within its range.
     ///
     /// # Errors
     ///
-    /// [`QueueError::Range`] for a field outside its range.
+    /// [`QueueError::Range`] for a field that is out of range.
     pub fn validate(&self) -> Result<(), QueueError> {
         let check = Check("FQ-CoDel");
         self.law()?;
@@ -106,11 +106,11 @@ impl FqCodelConfig {
 }
 
 impl FqCodel {
-    /// An empty queue; `random` salts the hash.
+    /// Creates an empty queue; `random` salts the hash.
     ///
     /// # Errors
     ///
-    /// [`QueueError::Range`] for a field outside its range.
+    /// [`QueueError::Range`] for a field that is out of range.
     pub fn new(config: FqCodelConfig, mut random: Random) -> Result<Self, QueueError> {
         config.validate()?;
         let law = config.law()?;

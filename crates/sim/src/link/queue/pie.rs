@@ -125,11 +125,11 @@ pub struct Pie {
 }
 
 impl PieConfig {
-    /// Checks every field against its range.
+    /// Checks that every field is within its range.
     ///
     /// # Errors
     ///
-    /// [`QueueError::Range`] for a field outside its range.
+    /// [`QueueError::Range`] for a field that is out of range.
     pub fn validate(&self) -> Result<(), QueueError> {
         let check = Check("PIE");
         check.positive_time("target", self.target)?;
@@ -148,12 +148,12 @@ impl PieConfig {
 }
 
 impl Pie {
-    /// An empty queue; `random` draws which packets bear the signal. A [`Limit::Time`] admits nothing before the link has
-    /// told its rate ([`Queue::on_rate`]).
+    /// Creates an empty queue; `random` selects the packets to signal. With [`Limit::Time`] it admits no
+    /// packet until [`Queue::on_rate`] has been called.
     ///
     /// # Errors
     ///
-    /// [`QueueError::Range`] for a field outside its range.
+    /// [`QueueError::Range`] for a field that is out of range.
     pub fn new(config: PieConfig, random: Random) -> Result<Self, QueueError> {
         config.validate()?;
         let departures = match config.latency {

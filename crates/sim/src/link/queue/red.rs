@@ -100,11 +100,12 @@ pub struct Red {
 }
 
 impl RedConfig {
-    /// Checks every field against its range.
+    /// Checks that every field is within its range.
     ///
     /// # Errors
     ///
-    /// [`QueueError::Range`] for a field outside its range, [`QueueError::Order`] if the upper threshold is not above the lower.
+    /// [`QueueError::Range`] for a field that is out of range, [`QueueError::Order`] if the upper threshold
+    /// is not above the lower.
     pub fn validate(&self) -> Result<(), QueueError> {
         let check = Check("RED");
         check.share("max_probability", self.max_probability)?;
@@ -136,12 +137,13 @@ impl RedConfig {
 }
 
 impl Red {
-    /// An empty queue; `random` draws which packets bear the signal. It needs the link's rate ([`Queue::on_rate`]) to forget
-    /// while idle, as does a [`Limit::Time`] to admit anything.
+    /// Creates an empty queue; `random` selects the packets to signal. The average decays while idle only
+    /// after [`Queue::on_rate`] has been called, and a [`Limit::Time`] admits no packet before.
     ///
     /// # Errors
     ///
-    /// [`QueueError::Range`] for a field outside its range, [`QueueError::Order`] if the upper threshold is not above the lower.
+    /// [`QueueError::Range`] for a field that is out of range, [`QueueError::Order`] if the upper threshold
+    /// is not above the lower.
     pub fn new(config: RedConfig, random: Random) -> Result<Self, QueueError> {
         config.validate()?;
         let (min, max, _) = config.bounds();
@@ -183,7 +185,7 @@ impl Red {
         self.average += weight * (length - self.average);
     }
 
-    /// `p_b` as a function of the average: `None` below the lower threshold, 1 where every packet is signalled.
+    /// `p_b` as a function of the average: `None` below the lower threshold, 1 if every packet is signalled.
     fn base_probability(&self) -> Option<f64> {
         let max_probability = self.config.max_probability;
         if self.average < self.min {

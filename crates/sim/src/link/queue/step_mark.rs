@@ -48,7 +48,7 @@ pub struct StepMark {
 }
 
 impl StepMarkConfig {
-    /// Checks every field against its range.
+    /// Checks that every field is within its range.
     ///
     /// # Errors
     ///
@@ -62,7 +62,8 @@ impl StepMarkConfig {
 }
 
 impl StepMark {
-    /// An empty queue. A [`Limit::Time`] admits nothing before the link has told its rate ([`Queue::on_rate`]).
+    /// Creates an empty queue. With [`Limit::Time`] it admits no packet until [`Queue::on_rate`] has been
+    /// called.
     ///
     /// # Errors
     ///
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
     use crate::link::queue::tests::{at_micros, packet};
 
-    /// Which of five packets are marked. They arrive at once and leave 500 µs apart.
+    /// Which of five packets are marked. They arrive at the same time and leave 500 µs apart.
     fn marks(threshold: MarkThreshold, ecn: Ecn) -> Vec<bool> {
         let mut queue = StepMark::new(StepMarkConfig { threshold, ..Default::default() }).unwrap();
         let mut drops = Vec::new();

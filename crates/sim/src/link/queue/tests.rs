@@ -23,7 +23,7 @@ pub(super) fn packet(flow: u32, sequence: u64, bytes: u32, ecn: Ecn) -> Packet {
         sequence,
         sent,
         queued,
-        waited_ns: 0,
+        queue_delay_ns: 0,
         body: BodyId::NONE,
         hop: 0,
         ecn,

@@ -1,4 +1,4 @@
-//! Bursts that are repaid: a large frame, then smaller ones until the average is the target again.
+//! Bursts that are repaid: after a large frame, frames are smaller until the average is the target again.
 
 use giusto_units::{DataRate, DataSize};
 
@@ -8,20 +8,20 @@ use super::{
     frame::FRAME_MIN,
 };
 
-/// How large a burst frame or a key frame is.
+/// Size of a burst frame or a key frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum BurstSize {
-    /// This size at every rate.
+    /// A fixed size at every rate.
     Fixed(DataSize),
-    /// So many times the mean frame at the current rate; 1 to 1000.
+    /// A multiple of the mean frame at the current rate; 1 to 1000.
     Frames(f64),
 }
 
 impl BurstSize {
     pub(super) fn check(self) -> Result<(), SourceError> {
         if let Self::Frames(times) = self {
-            parameter("a burst in mean frames", times, 1.0..=1e3, "1 to 1000")?;
+            parameter("burst in mean frames", times, 1.0..=1e3, "1 to 1000")?;
         }
         Ok(())
     }
@@ -36,15 +36,16 @@ impl BurstSize {
 
 /// Frame sizes whose sum follows the target to the byte.
 ///
-/// A burst of `n` frames has the budget of `n` mean frames, less what an earlier burst has left unpaid. Its first frame is
-/// the large one, but leaves [`FRAME_MIN`] for each of the others, which share the rest evenly. For a burst on its own these
-/// are the frames of RFC 8593 §5.2.
+/// A burst of `n` frames has the budget of `n` mean frames, minus what an earlier burst has not repaid. Its
+/// first frame is the large one, but leaves [`FRAME_MIN`] for each of the others, which share the rest
+/// evenly. For a single burst these are the frames of RFC 8593 §5.2.
 #[derive(Debug, Clone)]
 pub(super) struct FrameAccount {
     frame_rate: FrameRate,
-    /// The bytes given beyond the target, in shares (see [`FrameRate::share`]); below zero, a part of a byte not yet given.
+    /// Bytes sent beyond the target, in shares (see [`FrameRate::share`]). A negative value is a fraction of
+    /// a byte not yet sent.
     debt: i128,
-    /// Frames of the burst that are still to come.
+    /// Remaining frames of the burst.
     left: u32,
 }
 
@@ -53,7 +54,7 @@ impl FrameAccount {
         Self { frame_rate, debt: 0, left: 0 }
     }
 
-    /// The first frame of a burst of `frames` frames, itself included, at `rate`.
+    /// The first frame of a burst of `frames` frames, including this one, at `rate`.
     pub(super) fn open(&mut self, rate: DataRate, frames: u32, burst: BurstSize) -> u64 {
         let (mean, byte) = (self.frame_rate.share(rate), self.frame_rate.share_of_a_byte());
         let rest = i128::from(frames.saturating_sub(1));
@@ -63,17 +64,17 @@ impl FrameAccount {
         self.give(bytes, mean)
     }
 
-    /// The next of the smaller frames; nothing once the burst is repaid.
+    /// The next of the smaller frames; `None` once the burst is repaid.
     pub(super) fn repay(&mut self, rate: DataRate) -> Option<u64> {
         (self.left > 0).then(|| self.next(rate))
     }
 
-    /// The next frame: one that repays, or the mean at `rate` with what earlier frames were rounded down by.
+    /// The next frame: one that repays, or the mean at `rate` plus the rounding error of earlier frames.
     pub(super) fn next(&mut self, rate: DataRate) -> u64 {
         let (mean, byte) = (self.frame_rate.share(rate), self.frame_rate.share_of_a_byte());
         let bytes = ((mean - self.debt / i128::from(self.left.max(1))).div_euclid(byte)).max(smallest());
         let given = self.give(bytes, mean);
-        // The rate may have fallen since the burst: then it takes more frames than were meant.
+        // The rate may have fallen since the burst: then repaying takes more frames than planned.
         self.left = self.left.saturating_sub(1).max(u32::from(self.left > 0 && self.debt >= byte));
         given
     }
@@ -102,8 +103,9 @@ mod tests {
     }
 
     #[test]
-    fn the_example_burst_is_followed_by_seven_frames_of_two_thirds() {
-        // RFC 8593 Figure 2: 8 frames of 1 Mbit/s / 8 / 30 Hz are 33 333 1/3 bytes; less 13 500, seven of 2833 1/3
+    fn the_example_burst_is_followed_by_seven_smaller_frames() {
+        // RFC 8593 Figure 2: 8 frames of 1 Mbit/s / 8 / 30 Hz are 33 333 1/3 bytes; minus 13 500, seven of
+        // 2833 1/3
         let sizes = burst(1_000_000, 8, EXAMPLE);
         assert_eq!((sizes.len(), sizes[0]), (8, 13_500));
         assert!(sizes[1..].iter().all(|size| (2833..=2834).contains(size)), "{sizes:?}");
@@ -111,8 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_beyond_the_budget_gives_way() {
-        // eight frames of 150 kbit/s / 8 / 30 Hz = 625 bytes are 5000; seven frames keep ten bytes each
+    fn a_burst_above_the_budget_is_reduced() {
+        // eight frames of 150 kbit/s / 8 / 30 Hz = 625 bytes are 5000; seven frames have ten bytes each
         assert_eq!(burst(150_000, 8, EXAMPLE), [4930, 10, 10, 10, 10, 10, 10, 10]);
         assert_eq!(burst(150_000, 1, EXAMPLE), [625]);
         assert_eq!(burst(150_000, 8, BurstSize::Frames(3.0))[0], 1875);
@@ -124,7 +126,7 @@ mod tests {
         let rate = DataRate::from_bps(1_200_000); // 5000 bytes a frame
         assert_eq!(account.open(rate, 4, BurstSize::Frames(2.0)), 10_000);
         assert_eq!(account.repay(rate), Some(3333)); // 5000 − 5000/3
-        // 3333 unpaid: four frames have 20 000 − 3333
+        // 3333 not repaid: four frames have 20 000 − 3333
         assert_eq!(account.open(rate, 4, BurstSize::Frames(2.0)), 10_000);
         let rest: Vec<_> = std::iter::from_fn(|| account.repay(rate)).collect();
         assert_eq!(rest.len(), 3);
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_repaid_in_full_also_where_the_rate_falls_behind_it() {
+    fn a_burst_is_repaid_even_if_the_rate_falls() {
         let mut account = FrameAccount::new(FrameRate::HZ_30);
         let (high, low) = (DataRate::from_bps(1_200_000), DataRate::from_bps(120_000));
         let mut sum = account.open(high, 4, BurstSize::Frames(3.0));
@@ -140,13 +142,13 @@ mod tests {
         while let Some(size) = account.repay(low) {
             (sum, frames) = (sum + size, frames + 1);
         }
-        // 10 000 bytes beyond the target, 490 saved by each frame of ten bytes
+        // 10 000 bytes beyond the target, of which each frame of ten bytes repays 490
         assert_eq!(frames, 21);
         assert_eq!(sum, 5000 + 21 * 500);
     }
 
     #[test]
-    fn plain_frames_carry_the_part_of_a_byte() {
+    fn frames_carry_fractions_of_a_byte() {
         let mut account = FrameAccount::new(FrameRate::HZ_30);
         let sizes: Vec<_> = (0..6).map(|_| account.next(DataRate::from_bps(1_000_000))).collect();
         assert_eq!(sizes, [4166, 4167, 4167, 4166, 4167, 4167]);

@@ -1,4 +1,4 @@
-//! Audio at a constant rate: one frame for each packet time.
+//! Audio at a constant rate: one frame per packet time.
 
 use giusto_rtp::voice::DEFAULT_PACKET_TIME;
 use giusto_session::media::RateRange;
@@ -11,14 +11,14 @@ use super::{
     model::MediaSource,
 };
 
-/// The settings of an [`Audio`] source.
+/// Configuration of an [`Audio`] source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AudioConfig {
     /// The rate of the frames, headers not included. Default: 20 kbit/s (RFC 8867 §4.3).
     pub rate: DataRate,
     /// The time that one frame covers, 1 ms to 1 s. Default: 20 ms (RFC 3551 §4.2).
     pub packet_time: TimeDelta,
-    /// Units of the RTP clock in a second. Default: 48 000, that of Opus (RFC 7587 §4.1).
+    /// Units of the RTP clock per second. Default: 48 000, as for Opus (RFC 7587 §4.1).
     pub clock: u32,
 }
 
@@ -28,10 +28,11 @@ impl Default for AudioConfig {
     }
 }
 
-/// A source of audio at a constant rate, the companion of each video flow in RFC 8867 §4.3: by default 50 bytes every 20 ms.
+/// A source of audio at a constant rate, as it accompanies each video flow in RFC 8867 §4.3: by default 50
+/// bytes every 20 ms.
 ///
-/// Every frame has the same size: where the rate gives no whole number of bytes in a packet time, the next smaller one.
-/// [`target`](MediaSource::target) is the rate that results.
+/// Every frame has the same size, rounded down to a whole number of bytes per packet time.
+/// [`target`](MediaSource::target) is the resulting rate.
 #[derive(Debug, Clone)]
 pub struct Audio {
     cadence: Cadence,
@@ -40,12 +41,12 @@ pub struct Audio {
 }
 
 impl Audio {
-    /// Frames from `start` on.
+    /// A source whose first frame is due at `start`.
     ///
     /// # Errors
     ///
-    /// [`SourceError::Parameter`] for a packet time outside 1 ms to 1 s; [`SourceError::Packets`] where the rate gives a
-    /// packet time less than one byte or more than 65535.
+    /// [`SourceError::Parameter`] for a packet time outside 1 ms to 1 s; [`SourceError::Packets`] unless the
+    /// rate gives 1 to 65535 bytes per packet time.
     pub fn new(config: AudioConfig, start: Timestamp) -> Result<Self, SourceError> {
         let AudioConfig { rate, packet_time, clock } = config;
         let period = Period::of_time(packet_time)?;
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twenty_kilobits_are_fifty_bytes_every_twenty_milliseconds() {
+    fn twenty_kbps_are_50_bytes_every_20_ms() {
         let mut audio = Audio::new(AudioConfig::default(), Timestamp::ZERO).unwrap();
         let mut at = Timestamp::ZERO;
         for n in 0..100 {
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_gives_no_whole_bytes_is_told_as_it_is() {
+    fn a_rate_without_whole_bytes_is_rounded_down() {
         let config = AudioConfig { rate: DataRate::from_bps(6_599), ..AudioConfig::default() };
         let audio = Audio::new(config, Timestamp::ZERO).unwrap();
         assert_eq!(audio.target(), DataRate::from_bps(6_400)); // 16 bytes in 20 ms
@@ -117,7 +118,10 @@ mod tests {
         assert!(Audio::new(slow, Timestamp::ZERO).is_err());
         let long = AudioConfig { packet_time: TimeDelta::from_millis(1001), ..config };
         assert!(
-            Audio::new(long, Timestamp::ZERO).unwrap_err().to_string().contains("packet time in ms of 1001")
+            Audio::new(long, Timestamp::ZERO)
+                .unwrap_err()
+                .to_string()
+                .contains("packet time in ms must be 1 to 1000, found 1001")
         );
     }
 }

@@ -1,4 +1,4 @@
-//! When frames come: an exact grid, or intervals around one.
+//! Times of frames: an exact grid, or varying intervals.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::{
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Frames per second, to the thousandth.
+/// Frames per second, with a resolution of 0.001.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameRate {
     millihertz: u32,
@@ -34,7 +34,7 @@ impl FrameRate {
     /// 50 frames per second.
     pub const HZ_50: Self = Self { millihertz: 50_000 };
 
-    /// `hertz` frames per second, to the nearest thousandth.
+    /// `hertz` frames per second, rounded to 0.001.
     ///
     /// # Errors
     ///
@@ -58,7 +58,8 @@ impl FrameRate {
         TimeDelta::from_nanos(1_000_000_000_000 / i64::from(self.millihertz))
     }
 
-    /// A frame's part of `rate`, exactly: in units of which a byte has [`share_of_a_byte`](Self::share_of_a_byte).
+    /// A frame's share of `rate`, exactly: in units of which a byte has
+    /// [`share_of_a_byte`](Self::share_of_a_byte).
     #[expect(clippy::unused_self, reason = "the unit of the answer depends on it")]
     pub(super) fn share(self, rate: DataRate) -> i128 {
         i128::from(rate.as_bps()) * 1_000
@@ -68,7 +69,7 @@ impl FrameRate {
         8 * i128::from(self.millihertz)
     }
 
-    /// Checks that even the lowest rate gives every frame its smallest size.
+    /// Checks that the lowest rate gives at least the minimum frame size.
     pub(super) fn check(self, limits: RateRange) -> Result<(), SourceError> {
         if self.share(limits.min()) < i128::from(FRAME_MIN.as_bytes()) * self.share_of_a_byte() {
             return Err(SourceError::FrameTooSmall { rate: limits.min(), hertz: self.as_hertz() });
@@ -112,13 +113,13 @@ impl Period {
         if (1_000_000..=1_000_000_000).contains(&nanos) {
             Ok(Self { numerator: nanos as u128, denominator: 1 })
         } else {
-            let (what, range) = ("a packet time in ms", "1 to 1000");
+            let (what, range) = ("packet time in ms", "1 to 1000");
             Err(SourceError::Parameter { what, found: time.as_millis(), range })
         }
     }
 }
 
-/// The clock of a source: which frame is due when, and what it is called.
+/// The clock of a source: due times, numbers and timestamps of frames.
 #[derive(Debug, Clone)]
 pub(super) struct Cadence {
     period: Period,
@@ -129,13 +130,13 @@ pub(super) struct Cadence {
     remainder: u128,
     latest: Timestamp,
     paused: bool,
-    /// The next moment cannot be named.
+    /// The next time exceeds the range of timestamps.
     ended: bool,
     frames: u64,
 }
 
 impl Cadence {
-    /// Frames from `start` on, whose timestamps count `clock` units in a second.
+    /// The first frame is due at `start`; timestamps count `clock` units per second.
     pub(super) fn new(start: Timestamp, period: Period, clock: u32) -> Self {
         let due = start.as_nanos();
         Self {
@@ -151,7 +152,7 @@ impl Cadence {
         }
     }
 
-    /// `now`, or the latest moment seen where that is later.
+    /// `now`, or the latest time seen if that is later.
     pub(super) fn observe(&mut self, now: Timestamp) -> Timestamp {
         self.latest = self.latest.max(now);
         self.latest
@@ -161,7 +162,7 @@ impl Cadence {
         (!self.paused && !self.ended).then_some(Timestamp::from_nanos(self.due))
     }
 
-    /// Whether a frame is due at `now`, which has been observed. Leaves out those that are too old.
+    /// Whether a frame is due at `now`, which has been observed. Skips frames that are too old.
     pub(super) fn is_due(&mut self, now: Timestamp) -> bool {
         if self.paused || self.ended {
             return false;
@@ -176,7 +177,7 @@ impl Cadence {
         true
     }
 
-    /// The frame that is due; [`advance`](Self::advance) moves on to the next.
+    /// The due frame; [`advance`](Self::advance) moves to the next one.
     pub(super) fn frame(&mut self, bytes: u64, key: bool) -> EncodedFrame {
         let since = u128::from(self.due - self.start);
         let frame = EncodedFrame {
@@ -190,12 +191,12 @@ impl Cadence {
         frame
     }
 
-    /// To the next frame on the exact grid.
+    /// Advances to the next frame on the exact grid.
     pub(super) fn advance(&mut self) {
         self.forward(self.period.numerator);
     }
 
-    /// To the next frame, `factor` periods on; at least a nanosecond.
+    /// Advances by `factor` periods, at least by a nanosecond.
     pub(super) fn advance_by(&mut self, factor: f64) {
         let steps = (self.period.numerator as f64 * factor).round() as u128;
         self.forward(steps.max(self.period.denominator));
@@ -210,7 +211,7 @@ impl Cadence {
         self.due = next.unwrap_or(u64::MAX);
     }
 
-    /// Whether this let the source go on.
+    /// Pauses or resumes. Returns whether the source has resumed.
     pub(super) fn set_paused(&mut self, now: Timestamp, paused: bool) -> bool {
         let now = self.observe(now).as_nanos();
         let resumed = self.paused && !paused;
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_third_of_a_nanosecond_is_not_lost() {
+    fn fractions_of_a_nanosecond_are_not_lost() {
         let mut cadence = thirty();
         for _ in 0..30 * 3600 {
             cadence.advance();
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_the_last_hundred_milliseconds_are_still_given_and_older_ones_are_not() {
+    fn a_late_poll_returns_frames_of_the_last_100_ms() {
         let mut cadence = thirty();
         let now = Timestamp::from_nanos(10_010_000_000);
         let mut captured = Vec::new();
@@ -257,14 +258,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_source_gives_the_last_frame_however_late() {
+    fn a_slow_source_returns_its_last_frame_at_any_time() {
         let mut cadence = Cadence::new(Timestamp::ZERO, FrameRate::from_hertz(1.0).unwrap().period(), 90_000);
         assert!(cadence.is_due(Timestamp::from_nanos(7_900_000_000)));
         assert_eq!(cadence.frame(1, false).captured, Timestamp::from_nanos(7_000_000_000));
     }
 
     #[test]
-    fn a_pause_moves_the_grid_and_gives_no_frame_before_its_time() {
+    fn a_pause_shifts_the_grid() {
         let mut cadence = thirty();
         cadence.advance();
         let early = Timestamp::from_nanos(1_000);
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_after_the_end_of_time() {
+    fn there_are_no_frames_after_the_end_of_time() {
         let mut cadence = thirty();
         let end = Timestamp::MAX;
         let mut frames = 0;
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_rates_that_do_not_exist_are_refused() {
+    fn invalid_frame_rates_are_rejected() {
         for hertz in [0.0, -25.0, 0.5, 1001.0, f64::NAN, f64::INFINITY] {
             assert!(FrameRate::from_hertz(hertz).is_err(), "{hertz}");
         }

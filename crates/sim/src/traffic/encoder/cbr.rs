@@ -1,4 +1,4 @@
-//! Packets of one size at one rate.
+//! Packets of constant size at a constant rate.
 
 use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, Timestamp};
@@ -10,11 +10,11 @@ use super::{
     model::MediaSource,
 };
 
-/// A source of packets of one size at one rate, which ignores its target.
+/// A source of packets of constant size at a constant rate, which ignores its target.
 ///
-/// The baseline against which rate adaptation is judged: the sender of Hoang Thanh Tam, "An Implementation of Receiver-Side
-/// Real-Time Congestion Control for Simulations Using `SimPy`", 2017, §3.4.3.2, sends at 7.2 Mbit/s throughout. Also the
-/// background UDP of RFC 8868 §5.3. Its times lie on an exact grid.
+/// A baseline without rate adaptation: the sender of Hoang Thanh Tam, "An Implementation of Receiver-Side
+/// Real-Time Congestion Control for Simulations Using `SimPy`", 2017, §3.4.3.2, always sends at 7.2 Mbit/s.
+/// Also the background UDP of RFC 8868 §5.3. Its times are on an exact grid.
 ///
 /// # Example
 ///
@@ -37,11 +37,11 @@ pub struct Cbr {
 }
 
 impl Cbr {
-    /// Packets of `size` at `rate` from `start` on; timestamps on the video clock.
+    /// Packets of `size` at `rate`, the first at `start`; timestamps on the video clock.
     ///
     /// # Errors
     ///
-    /// [`SourceError::Packets`] where `size` is not 1 to 65535 bytes or the packets are not 1 µs to 1 h apart.
+    /// [`SourceError::Packets`] unless `size` is 1 to 65535 bytes and the interval is 1 µs to 1 h.
     pub fn new(rate: DataRate, size: DataSize, start: Timestamp) -> Result<Self, SourceError> {
         let cadence = Cadence::new(start, Period::of(size, rate)?, VIDEO_CLOCK);
         Ok(Self { cadence, rate, size })

@@ -1,23 +1,23 @@
-//! Why there is no such encoder model.
+//! Errors of encoder models.
 
 use giusto_session::media::RateRangeError;
 use giusto_units::{DataRate, DataSize};
 
 use super::frame::FRAME_MIN;
 
-/// Why there is no such media source.
+/// An invalid media source.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// The limits leave no rate.
+    /// Invalid limits.
     #[error(transparent)]
     Rates(#[from] RateRangeError),
     /// The frame rate is outside 1 to 1000 Hz.
-    #[error("a frame rate of {0} Hz: it must be 1 to 1000 Hz")]
+    #[error("frame rate must be 1 to 1000 Hz, found {0} Hz")]
     FrameRate(f64),
-    /// Frames at the lowest rate would be smaller than the smallest frame.
+    /// Frames at the lowest rate would be smaller than the minimum frame size.
     #[error(
-        "{rate} at {hertz} Hz leaves less than {FRAME_MIN} to a frame: raise the lowest rate, or lower the frame rate"
+        "{rate} at {hertz} Hz gives frames below {FRAME_MIN}: raise the lowest rate, or lower the frame rate"
     )]
     FrameTooSmall {
         /// The lowest rate.
@@ -25,8 +25,8 @@ pub enum SourceError {
         /// Frames per second.
         hertz: f64,
     },
-    /// Packets of this size at this rate come too fast, too slowly, or do not exist.
-    #[error("packets of {size} at {rate}: write 1 to 65535 B, and a rate that sends one every 1 us to 1 h")]
+    /// The interval of packets of this size at this rate is out of range.
+    #[error("packets of {size} at {rate}: the size must be 1 to 65535 B, and the interval 1 us to 1 h")]
     Packets {
         /// The size of one packet.
         size: DataSize,
@@ -34,21 +34,21 @@ pub enum SourceError {
         rate: DataRate,
     },
     /// A number is outside its range.
-    #[error("{what} of {found}: it must be {range}")]
+    #[error("{what} must be {range}, found {found}")]
     Parameter {
-        /// What the number is.
+        /// Name of the parameter.
         what: &'static str,
-        /// The number.
+        /// Its value.
         found: f64,
-        /// The range in words.
+        /// Its valid range.
         range: &'static str,
     },
-    /// The traces do not make a ladder.
-    #[error("the ladder of traces is of no use: {0}")]
+    /// The traces do not form a ladder.
+    #[error("invalid ladder of traces: {0}")]
     Ladder(&'static str),
 }
 
-/// `found` where it lies in the range.
+/// `found`, if it is in the range.
 pub(super) fn parameter(
     what: &'static str,
     found: f64,

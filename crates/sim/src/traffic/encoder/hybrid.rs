@@ -13,10 +13,11 @@ use super::{
     transient::{StatisticalConfig, Transients},
 };
 
-/// The hybrid model of a live video encoder (RFC 8593 §7): the frames of a trace in the steady state, the bursts and the
-/// damped reaction of the statistical model at abrupt changes, its uneven intervals in between.
+/// The hybrid model of a live video encoder (RFC 8593 §7): the frames of a trace in the steady state; the
+/// bursts and the damped reaction of the statistical model at abrupt changes; its varying intervals in the
+/// steady state.
 ///
-/// A key frame on demand is a burst, as in the [`StatisticalEncoder`](super::StatisticalEncoder).
+/// A requested key frame is a burst, as in the [`StatisticalEncoder`](super::StatisticalEncoder).
 #[derive(Debug, Clone)]
 pub struct HybridEncoder<R> {
     transients: Transients<R>,
@@ -24,8 +25,8 @@ pub struct HybridEncoder<R> {
 }
 
 impl<R: Rng> HybridEncoder<R> {
-    /// An encoder whose first frame is due at `start`. It takes its frame rate and the sizes of the steady state from
-    /// `ladder`, where every repetition leaves out the first `skip_frames` (20 in RFC 8593 §6.2.1).
+    /// An encoder whose first frame is due at `start`. Its frame rate and the sizes in the steady state are
+    /// those of `ladder`, whose first `skip_frames` are skipped in every repetition (20 in RFC 8593 §6.2.1).
     ///
     /// # Errors
     ///
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transient_is_the_statistical_models_and_what_follows_the_traces() {
+    fn a_transient_is_statistical_and_the_rest_from_the_trace() {
         let sizes = (0..40).map(|n| DataSize::from_bytes(5000 + n)).collect();
         let rate = DataRate::from_bps;
         let ladder = TraceLadder::new(FrameRate::HZ_25, vec![(rate(1_000_000), sizes)]).unwrap();
@@ -106,23 +107,23 @@ mod tests {
         let bytes =
             |frames: &[EncodedFrame]| frames.iter().map(|frame| frame.size.as_bytes()).collect::<Vec<_>>();
 
-        // eight frames of 5000 bytes less the burst are 26 500: a seventh is 3785.7, a sixth of what then remains 3785.8,
-        // a fifth of the rest 3786
+        // eight frames of 5000 bytes minus the burst are 26 500: a seventh is 3785.7, a sixth of the rest
+        // 3785.8, a fifth of the rest 3786
         let begin = frames(12, None);
         assert!(begin[0].key);
         assert_eq!(bytes(&begin), [13_500, 3785, 3785, 3786, 3786, 3786, 3786, 3786, 5008, 5009, 5010, 5011]);
         let steady: Vec<_> = begin[8..].windows(2).map(|pair| pair[1].captured - pair[0].captured).collect();
         assert!(steady.iter().all(|interval| *interval != TimeDelta::from_millis(40)), "{steady:?}");
 
-        // a tenth less is no abrupt change: the trace goes on, scaled
+        // a reduction by 10 % is not abrupt: the trace continues, scaled
         assert_eq!(bytes(&frames(2, Some(900_000))), [4511, 4512]); // 0.9 · 5012 and 5013
-        // half of it is, once the latency of that reaction is over
+        // a reduction by half is abrupt, after the latency of the previous reaction
         assert_eq!(bytes(&frames(5, None)), [4513, 4514, 4514, 4515, 4516]);
         let fall = frames(10, Some(450_000));
-        // eight frames of 2250 less the burst are 4500, for seven
+        // eight frames of 2250 minus the burst are 4500, for seven frames
         assert_eq!(fall[0].size.as_bytes(), 13_500);
         assert!(bytes(&fall)[1..8].iter().all(|size| (642..=643).contains(size)), "{fall:?}");
-        // index 19 was the first of the transient, 27 and 28 follow it
+        // index 19 was the first of the transient; 27 and 28 follow it
         assert_eq!(bytes(&fall)[8..], [2262, 2263]); // 0.45 · 5027 and 5028
     }
 }

@@ -12,22 +12,22 @@ use super::{
 
 /// One scene, encoded at several rates: for each rate the sizes of its frames (RFC 8593 §6.1, the map `Traces`).
 ///
-/// The traces belong to whoever recorded them; none comes with this crate. [`TraceLadder::synthetic`] makes up what a trace
-/// might look like.
+/// No recorded traces are part of this crate. [`TraceLadder::synthetic`] generates synthetic ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceLadder {
     frame_rate: FrameRate,
-    /// By ascending rate, all of one length.
+    /// By ascending rate, all of the same length.
     rungs: Vec<(DataRate, Vec<DataSize>)>,
 }
 
 impl TraceLadder {
-    /// A ladder of traces with `frame_rate`: each a rate and the sizes of the frames encoded at it, first to last.
+    /// A ladder of traces with `frame_rate`: each has a rate and the sizes of the frames encoded at it, in
+    /// order.
     ///
     /// # Errors
     ///
-    /// [`SourceError::Ladder`] unless there is at least one rung, rates ascend from above zero, and all rungs have the same
-    /// number of frames, at least one.
+    /// [`SourceError::Ladder`] unless there is at least one rung, rates are above zero and ascending, and all
+    /// rungs have the same number of frames, at least one.
     pub fn new(frame_rate: FrameRate, rungs: Vec<(DataRate, Vec<DataSize>)>) -> Result<Self, SourceError> {
         let first = rungs.first().ok_or(SourceError::Ladder("it has no rungs"))?;
         let frames = first.1.len();
@@ -35,26 +35,28 @@ impl TraceLadder {
             return Err(SourceError::Ladder("it has no frames"));
         }
         if first.0 == DataRate::ZERO {
-            return Err(SourceError::Ladder("its lowest rate is zero"));
+            return Err(SourceError::Ladder("the lowest rate must be above 0 bit/s, found zero"));
         }
         if rungs.iter().any(|(_, sizes)| sizes.len() != frames) {
-            return Err(SourceError::Ladder("its rungs differ in their number of frames"));
+            return Err(SourceError::Ladder("all rungs must have the same number of frames"));
         }
         if !rungs.is_sorted_by(|low, high| low.0 < high.0) {
-            return Err(SourceError::Ladder("its rates do not ascend"));
+            return Err(SourceError::Ladder("the rates must be ascending"));
         }
         Ok(Self { frame_rate, rungs })
     }
 
-    /// A made-up scene encoded at each of `rates`.
+    /// A synthetic scene encoded at each of `rates`.
     ///
-    /// It is synthetic: nobody has recorded it. The first frame is a key frame; the others follow the scene's activity, which
-    /// wanders around its mean with some memory and is the same at every rate. The frames up to
-    /// [`settled_after`](SyntheticScene::settled_after) have the rung's rate on average, and so have those after them.
+    /// The first frame is a key frame. The others follow the activity of the scene, a random process with
+    /// some correlation that is the same at every rate. The frames up to
+    /// [`settled_after`](SyntheticScene::settled_after) have the rung's mean rate, and so have those after
+    /// them.
     ///
     /// # Errors
     ///
-    /// [`SourceError::Parameter`] for a scene out of range, [`SourceError::Ladder`] for rates as in [`TraceLadder::new`].
+    /// [`SourceError::Parameter`] for a scene out of range, [`SourceError::Ladder`] for rates as in
+    /// [`TraceLadder::new`].
     pub fn synthetic<R: Rng>(
         frame_rate: FrameRate,
         rates: &[DataRate],
@@ -71,12 +73,12 @@ impl TraceLadder {
         Self::new(frame_rate, rates.iter().map(rung).collect())
     }
 
-    /// Frames per second, the same on all rungs.
+    /// Frames per second, the same for all rungs.
     pub const fn frame_rate(&self) -> FrameRate {
         self.frame_rate
     }
 
-    /// Frames of the scene.
+    /// Number of frames.
     pub fn frames(&self) -> usize {
         self.rungs.first().map_or(0, |(_, sizes)| sizes.len())
     }
@@ -86,8 +88,8 @@ impl TraceLadder {
         self.rungs.iter().map(|(rate, _)| *rate)
     }
 
-    /// The size of frame `index`, modulo the length, at `rate` (RFC 8593 §6.2.1): interpolated between the two rungs around
-    /// it, or scaled from the nearer end of the ladder, within [`FRAME_MIN`] and [`FRAME_MAX`].
+    /// The size of frame `index`, modulo the length, at `rate` (RFC 8593 §6.2.1): interpolated between the
+    /// adjacent rungs, or scaled from the nearest end of the ladder, within [`FRAME_MIN`] and [`FRAME_MAX`].
     pub fn size(&self, rate: DataRate, index: usize) -> DataSize {
         let index = index % self.frames().max(1);
         let above = self.rungs.partition_point(|(rung, _)| *rung <= rate);
@@ -115,20 +117,21 @@ fn interpolate(low: (u64, u64), high: (u64, u64), rate: u64) -> u64 {
     u64::try_from(size.max(0)).unwrap_or(u64::MAX)
 }
 
-/// The parameters of a synthetic scene; see [`TraceLadder::synthetic`]. The defaults are our own, chosen to look alive: they were
-/// fitted to nothing.
+/// Parameters of a synthetic scene; see [`TraceLadder::synthetic`]. The defaults are our choice and were not
+/// fitted to recordings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SyntheticScene {
-    /// Its length, more than `settled_after`, at most 1 000 000. Default: 3600, two minutes at 30 Hz (RFC 8593 §6.1 asks for
-    /// two to four).
+    /// Number of frames, more than `settled_after`, at most 1 000 000. Default: 3600, two minutes at 30 Hz
+    /// (RFC 8593 §6.1 requires two to four).
     pub frames: usize,
-    /// After how many frames, at least 2, the first key frame is repaid. Default: 20, the `SkipFrames` of RFC 8593 §6.2.1.
+    /// Number of frames, at least 2, after which the first key frame is repaid. Default: 20, the `SkipFrames`
+    /// of RFC 8593 §6.2.1.
     pub settled_after: usize,
-    /// The key frame in mean frames, at least 1 and less than `settled_after`. Default: 6.
+    /// Size of the key frame in mean frames, at least 1 and less than `settled_after`. Default: 6.
     pub key_frame: f64,
     /// The standard deviation of the logarithm of the activity, 0 to 1. Default: 0.2.
     pub spread: f64,
-    /// The correlation of one frame's activity with the next one's, 0 to 0.999. Default: 0.9.
+    /// The correlation of consecutive frames' activity, 0 to 0.999. Default: 0.9.
     pub memory: f64,
 }
 
@@ -142,22 +145,22 @@ impl SyntheticScene {
     /// The frame sizes in mean frames.
     fn weights<R: Rng>(self, rng: &mut R) -> Result<Vec<f64>, SourceError> {
         let Self { frames, settled_after, key_frame, spread, memory } = self;
-        parameter("a spread", spread, 0.0..=1.0, "0 to 1")?;
-        parameter("a memory", memory, 0.0..=0.999, "0 to 0.999")?;
-        parameter("a settling time in frames", settled_after as f64, 2.0..=1e6, "2 to 1000000")?;
+        parameter("spread", spread, 0.0..=1.0, "0 to 1")?;
+        parameter("memory", memory, 0.0..=0.999, "0 to 0.999")?;
+        parameter("settling time in frames", settled_after as f64, 2.0..=1e6, "2 to 1000000")?;
         let longer = settled_after as f64 + 1.0;
         parameter(
-            "a length in frames",
+            "length in frames",
             frames as f64,
             longer..=1e6,
-            "longer than it settles, at most 1000000",
+            "more than the settling time, at most 1000000",
         )?;
-        let most = settled_after as f64 - 0.5;
+        let max = settled_after as f64 - 0.5;
         parameter(
-            "a key frame in mean frames",
+            "key frame in mean frames",
             key_frame,
-            1.0..=most,
-            "at least 1, less than what repays it",
+            1.0..=max,
+            "at least 1 and below the settling time",
         )?;
 
         let mut state: f64 = StandardNormal.sample(rng);
@@ -233,17 +236,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ladder_is_refused() {
-        let refused = |rungs| TraceLadder::new(FrameRate::HZ_25, rungs).unwrap_err().to_string();
-        assert!(refused(vec![]).contains("no rungs"));
-        assert!(refused(vec![(kbps(1), vec![])]).contains("no frames"));
-        assert!(refused(vec![(kbps(0), sizes(&[1]))]).contains("zero"));
-        assert!(refused(vec![(kbps(2), sizes(&[1])), (kbps(2), sizes(&[1]))]).contains("ascend"));
-        assert!(refused(vec![(kbps(1), sizes(&[1])), (kbps(2), sizes(&[1, 2]))]).contains("differ"));
+    fn invalid_ladders_are_rejected() {
+        let rejected = |rungs| TraceLadder::new(FrameRate::HZ_25, rungs).unwrap_err().to_string();
+        assert!(rejected(vec![]).contains("no rungs"));
+        assert!(rejected(vec![(kbps(1), vec![])]).contains("no frames"));
+        assert!(rejected(vec![(kbps(0), sizes(&[1]))]).contains("zero"));
+        assert!(rejected(vec![(kbps(2), sizes(&[1])), (kbps(2), sizes(&[1]))]).contains("ascend"));
+        assert!(
+            rejected(vec![(kbps(1), sizes(&[1])), (kbps(2), sizes(&[1, 2]))])
+                .contains("same number of frames")
+        );
     }
 
     #[test]
-    fn a_synthetic_scene_has_the_rates_of_its_rungs_and_the_memory_asked_for() {
+    fn a_synthetic_scene_has_its_rates_and_correlation() {
         let (rates, scene) =
             ([kbps(150), kbps(1500)], SyntheticScene { frames: 20_000, ..Default::default() });
         let ladder =
@@ -266,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scene_that_cannot_be_made_is_refused() {
+    fn invalid_scenes_are_rejected() {
         let base = SyntheticScene::default();
         for scene in [
             SyntheticScene { frames: 20, ..base },

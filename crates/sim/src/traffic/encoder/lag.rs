@@ -1,11 +1,11 @@
-//! A target that is heard late: every request is acted upon no sooner than a lag after it was made.
+//! A delayed target: every request takes effect after a lag.
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-/// Requests on their way through an encoder.
+/// Requests within the lag of an encoder.
 ///
-/// It remembers two: the one that comes next, and the last one. Of many requests within one lag some in the middle are passed
-/// over; the last one is always acted upon, exactly one lag after it.
+/// It stores two: the next one to take effect, and the last one. Of many requests within one lag, some in the
+/// middle are skipped; the last one always takes effect, exactly one lag after it.
 #[derive(Debug, Clone)]
 pub(super) struct Lag {
     delay: TimeDelta,
@@ -25,7 +25,7 @@ impl Lag {
         if self.next.is_none() { self.next = request } else { self.last = request }
     }
 
-    /// The rate at which the encoder works at `now`.
+    /// The rate of the encoder at `now`.
     pub(super) fn rate(&mut self, now: Timestamp) -> DataRate {
         while let Some((_, rate)) = self.next.filter(|(due, _)| *due <= now) {
             self.current = rate;
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_acted_upon_after_the_lag_and_the_last_of_many_too() {
+    fn a_request_takes_effect_after_the_lag() {
         let rate = DataRate::from_bps;
         let mut lag = Lag::new(TimeDelta::from_millis(100), rate(1));
         lag.request(at(0), rate(2));
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_lag_a_request_is_acted_upon_at_once() {
+    fn without_a_lag_a_request_takes_effect_at_once() {
         let mut lag = Lag::new(TimeDelta::ZERO, DataRate::from_bps(1));
         lag.request(at(5), DataRate::from_bps(2));
         assert_eq!(lag.rate(at(5)), DataRate::from_bps(2));

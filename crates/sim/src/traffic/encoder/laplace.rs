@@ -5,15 +5,16 @@ use rand_distr::{Distribution, Exp1};
 
 use super::error::{SourceError, parameter};
 
-/// The largest deviation: a hundredth of the reference remains, and twice the reference is nearly reached.
+/// The maximum deviation: between 1 % and almost twice the reference.
 ///
-/// RFC 8593 does not bound the deviation, but below −1 there is no frame. The bound is the same on both sides, so the mean
-/// stays zero. At the example scale of 0.15 it is met by one draw in 735.
+/// RFC 8593 does not limit the deviation, but below −1 there is no frame. The limit is symmetric, so the mean
+/// stays zero. At the example scale of 0.15 one draw in 735 reaches it.
 pub(super) const DEVIATION_MAX: f64 = 0.99;
 
-/// A draw from the zero-mean Laplacian distribution of this scale, clipped at ±[`DEVIATION_MAX`].
+/// A draw from the zero-mean Laplacian distribution of this scale, limited to ±[`DEVIATION_MAX`].
 ///
-/// The magnitude of a Laplacian variable is exponential with the scale as its mean, and both signs are alike.
+/// The magnitude of a Laplacian variable is exponential with the scale as its mean; both signs are equally
+/// likely.
 pub(super) fn deviation<R: Rng>(scale: f64, rng: &mut R) -> f64 {
     let magnitude: f64 = Exp1.sample(rng);
     let magnitude = (magnitude * scale).min(DEVIATION_MAX);
@@ -31,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_moments_are_those_of_the_clipped_laplacian() {
+    fn the_moments_match_the_clipped_laplacian() {
         const DRAWS: u32 = 400_000;
         for scale in [0.05, 0.15, 0.5] {
             let mut rng = StdRng::seed_from_u64(11);
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_of_zero_is_no_noise() {
+    fn a_scale_of_zero_gives_no_noise() {
         let mut rng = StdRng::seed_from_u64(1);
         assert!((0..100).all(|_| deviation(0.0, &mut rng).abs() < f64::MIN_POSITIVE));
     }

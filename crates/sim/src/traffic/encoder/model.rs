@@ -5,37 +5,39 @@ use giusto_units::{DataRate, Timestamp};
 
 use super::frame::EncodedFrame;
 
-/// An encoder that makes frames at its own times and is asked for a rate.
+/// An encoder that makes frames at its own times and follows a target rate.
 ///
-/// Wait until [`next_frame_at`](Self::next_frame_at), then call [`poll_frame`](Self::poll_frame) until it gives nothing more.
-/// After that the next moment lies in the future. Calls in any order are safe; time that runs backwards counts as no time;
-/// every call takes constant time.
+/// At [`next_frame_at`](Self::next_frame_at), call [`poll_frame`](Self::poll_frame) until it returns `None`.
+/// After that the next time is in the future. Calls in any order are safe; time that runs backwards counts as
+/// no time; every call takes constant time.
 ///
-/// Who polls late still gets the frames of the last [`LATENESS_MAX`](super::LATENESS_MAX), each with the time at which it was due; older ones are
-/// lost, as with a camera, and leave no gap in the ids. A frame that the sender leaves out before encoding it (RFC 8593 §4,
-/// "instant frame skipping") is one that it throws away: nothing refers to it, so nobody needs to be told.
+/// A late poll still returns the frames of the last [`LATENESS_MAX`](super::LATENESS_MAX), each with its due
+/// time. Older ones are lost, as with a camera, without a gap in the ids. If the sender skips a frame before
+/// encoding (RFC 8593 §4, "instant frame skipping"), it polls the frame and discards it: no other frame
+/// refers to it.
 pub trait MediaSource: Send + std::fmt::Debug {
-    /// When the next frame is due; nothing while the source is paused, and at the end of time.
+    /// Time of the next frame; `None` while the source is paused, and at the end of the time range.
     fn next_frame_at(&self) -> Option<Timestamp>;
 
     /// The frame that is due, if one is.
     fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame>;
 
-    /// Asks for a rate of media, headers not included; what lies outside the [`limits`](Self::limits) gives the nearer one.
+    /// Sets the target rate of the media, headers not included. A value outside the [`limits`](Self::limits)
+    /// gives the nearest limit.
     fn set_target(&mut self, now: Timestamp, target: DataRate);
 
-    /// The rate that was last asked for, within the limits. The encoder may not have reacted to it yet.
+    /// The latest target, within the limits. The encoder may not have reacted to it yet.
     fn target(&self) -> DataRate;
 
     /// The rates that the encoder can produce.
     fn limits(&self) -> RateRange;
 
-    /// Asks that the next frame be a key frame, as a Full Intra Request does (RFC 5104 §3.5.1). Requests before that frame are
-    /// one request; sources without key frames do nothing.
+    /// Requests that the next frame be a key frame, as a Full Intra Request does (RFC 5104 §3.5.1). Several
+    /// requests before that frame count as one; sources without key frames ignore them.
     fn request_key_frame(&mut self, now: Timestamp);
 
-    /// Stops the source or lets it go on (RFC 8867 §5.8). It goes on with a key frame, at once unless the frame before was
-    /// less than an interval ago.
+    /// Pauses or resumes the source (RFC 8867 §5.8). It resumes with a key frame, at once unless the previous
+    /// frame was less than an interval ago.
     fn set_paused(&mut self, now: Timestamp, paused: bool);
 }
 

@@ -11,10 +11,10 @@ use super::{
     model::MediaSource,
 };
 
-/// A source whose frames are those of another one, each larger or smaller by a random part of itself.
+/// A source that changes the frame sizes of another source by random deviations.
 ///
-/// The deviations are independent and Laplacian (RFC 8593 §5.3), so the mean rate stays what it was. No frame is smaller than
-/// [`FRAME_MIN`], unless it was so before.
+/// The deviations are independent and Laplacian (RFC 8593 §5.3), so the mean rate does not change. No frame
+/// is reduced below [`FRAME_MIN`].
 #[derive(Debug, Clone)]
 pub struct Noisy<S, R> {
     source: S,
@@ -27,9 +27,9 @@ impl<S: MediaSource, R: Rng> Noisy<S, R> {
     ///
     /// # Errors
     ///
-    /// [`SourceError::Parameter`] for another scale.
+    /// [`SourceError::Parameter`] if the scale is out of range.
     pub fn new(source: S, scale: f64, rng: R) -> Result<Self, SourceError> {
-        check_scale("a scale of frame sizes", scale)?;
+        check_scale("scale of frame sizes", scale)?;
         Ok(Self { source, scale, rng })
     }
 }

@@ -12,18 +12,19 @@ use super::{
     model::MediaSource,
 };
 
-/// How a [`PerfectEncoder`] works.
+/// Configuration of a [`PerfectEncoder`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PerfectConfig {
     /// The rates that it can produce. Default: 150 kbit/s to 1.5 Mbit/s (RFC 8867 §4.3).
     pub limits: RateRange,
-    /// The target before any is set, taken into the limits. Default: 150 kbit/s (RFC 8867 §4.3).
+    /// The initial target, clamped to the limits. Default: 150 kbit/s (RFC 8867 §4.3).
     pub start_rate: DataRate,
     /// Frames per second. Default: 30 Hz.
     pub frame_rate: FrameRate,
-    /// How long after a request it is acted upon. Default: 100 ms (RFC 8867 §4.3).
+    /// Delay until a request takes effect. Default: 100 ms (RFC 8867 §4.3).
     pub lag: TimeDelta,
-    /// Whether key frames are larger than others. Default: they are not, and come first and on demand.
+    /// Size and interval of key frames. Default: they have the size of other frames, and are made only first
+    /// and on request.
     pub key_frames: Option<KeyFrames>,
 }
 
@@ -39,21 +40,22 @@ impl Default for PerfectConfig {
     }
 }
 
-/// Key frames that are larger than the others, which are smaller in return.
+/// Key frames that are larger than other frames, which are smaller in return.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KeyFrames {
     /// The size of a key frame.
     pub size: BurstSize,
-    /// In how many frames, the key frame included, the average is the target again. At least 2, or there is no one to repay.
+    /// Number of frames, including the key frame, after which the average is the target again. At least 2, so
+    /// that a frame can repay.
     pub repaid_in: u32,
-    /// From one key frame to the next, in frames; without it key frames come only first and on demand.
+    /// Interval of key frames, in frames; `None`: only first and on request.
     pub interval: Option<u32>,
 }
 
-/// An encoder that meets its target to the byte: every frame is the target over the frame rate, remainders carried, and what
-/// a key frame has beyond that the next frames have less.
+/// An encoder that meets its target to the byte. Every frame is the target over the frame rate, with
+/// remainders carried. The excess of a key frame is subtracted from the next frames.
 ///
-/// No real encoder is like this. It is for tests, where what one sees shall come from the controller.
+/// No real encoder works like this. It is for tests in which all effects should come from the controller.
 #[derive(Debug, Clone)]
 pub struct PerfectEncoder {
     cadence: Cadence,
@@ -63,7 +65,7 @@ pub struct PerfectEncoder {
     account: FrameAccount,
     key_frames: Option<KeyFrames>,
     key_wanted: bool,
-    /// Frames since the last key frame.
+    /// Number of frames since the last key frame.
     since_key: u32,
 }
 
@@ -72,15 +74,15 @@ impl PerfectEncoder {
     ///
     /// # Errors
     ///
-    /// [`SourceError::FrameTooSmall`] where the lowest rate does not fill the smallest frames; [`SourceError::Parameter`] for
-    /// key frames that cannot be repaid.
+    /// [`SourceError::FrameTooSmall`] if the lowest rate gives less than the minimum frame size;
+    /// [`SourceError::Parameter`] for key frames that cannot be repaid.
     pub fn new(config: PerfectConfig, start: Timestamp) -> Result<Self, SourceError> {
         let PerfectConfig { limits, start_rate, frame_rate, lag, key_frames } = config;
         frame_rate.check(limits)?;
         if let Some(KeyFrames { size, repaid_in, interval }) = key_frames {
             size.check()?;
             for (what, frames) in
-                [("frames to repay a key frame", repaid_in), ("a key-frame interval", interval.unwrap_or(2))]
+                [("frames to repay a key frame", repaid_in), ("key-frame interval", interval.unwrap_or(2))]
             {
                 if !(2..=1_000_000).contains(&frames) {
                     return Err(SourceError::Parameter { what, found: frames.into(), range: "2 to 1000000" });
@@ -167,15 +169,15 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_the_target_is_met_from_the_first_frame_after_the_lag() {
+    fn a_new_target_applies_to_the_first_frame_after_the_lag() {
         let mut encoder = encoder(PerfectConfig { frame_rate: FrameRate::HZ_25, ..PerfectConfig::default() });
         let sizes: Vec<_> = frames(&mut encoder, 5).iter().map(|frame| frame.size.as_bytes()).collect();
-        // frames at 0, 40, 80, 120, 160 ms; the step at 0 is heard at 100 ms
+        // frames at 0, 40, 80, 120, 160 ms; the change at 0 takes effect at 100 ms
         assert_eq!(sizes, [750, 750, 750, 6000, 6000]);
     }
 
     #[test]
-    fn key_frames_come_at_their_interval_and_are_repaid_before_the_next() {
+    fn key_frames_are_periodic_and_repaid() {
         let keys = KeyFrames { size: BurstSize::Frames(4.0), repaid_in: 10, interval: Some(10) };
         let config = PerfectConfig {
             frame_rate: FrameRate::HZ_25,
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_frame_on_demand_is_the_next_frame_and_requests_before_it_are_one() {
+    fn a_requested_key_frame_is_the_next_frame() {
         let keys =
             KeyFrames { size: BurstSize::Fixed(DataSize::from_bytes(15_000)), repaid_in: 4, interval: None };
         let config = PerfectConfig {
@@ -225,7 +227,7 @@ mod tests {
             assert!(frame.key && frame.size.as_bytes() >= 10);
             total += frame.size.as_bytes();
         }
-        // 100 s at 1.2 Mbit/s, and at most what thirty frames repay
+        // 100 s at 1.2 Mbit/s, plus at most what thirty frames repay
         assert!((15_000_000..=15_000_000 + 30 * 5000).contains(&total), "{total}");
     }
 
@@ -242,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn what_no_encoder_can_do_is_refused() {
-        let refused = |config| PerfectEncoder::new(config, Timestamp::ZERO).unwrap_err().to_string();
+    fn invalid_encoders_are_rejected() {
+        let rejected = |config| PerfectEncoder::new(config, Timestamp::ZERO).unwrap_err().to_string();
         let limits = RateRange::new(DataRate::from_bps(2_399), DataRate::from_bps(5_000)).unwrap();
-        let message = refused(PerfectConfig { limits, ..PerfectConfig::default() });
-        assert!(message.starts_with("2.399 kbit/s at 30 Hz leaves less than 10 B to a frame"), "{message}");
+        let message = rejected(PerfectConfig { limits, ..PerfectConfig::default() });
+        assert!(message.starts_with("2.399 kbit/s at 30 Hz gives frames below 10 B"), "{message}");
         let keys = KeyFrames { size: BurstSize::Frames(2.0), repaid_in: 1, interval: None };
-        let message = refused(PerfectConfig { key_frames: Some(keys), ..PerfectConfig::default() });
-        assert_eq!(message, "frames to repay a key frame of 1: it must be 2 to 1000000");
+        let message = rejected(PerfectConfig { key_frames: Some(keys), ..PerfectConfig::default() });
+        assert_eq!(message, "frames to repay a key frame must be 2 to 1000000, found 1");
     }
 }

@@ -1,20 +1,20 @@
-//! RFC 8593 §5.1: an encoder that has just reacted does not react again for a while.
+//! RFC 8593 §5.1: after a reaction the encoder does not react again for a while.
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-/// The treatment of a request that comes too soon after a reaction.
+/// Treatment of a request too soon after a reaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meanwhile {
-    /// The last one is acted upon as soon as the encoder reacts again. Our reading: with controllers that ask only at a change
-    /// (RFC 8593 §4 has them), the target is reached all the same.
+    /// The last one takes effect as soon as the encoder reacts again. Our interpretation: also controllers
+    /// that request a rate only when it changes (as in RFC 8593 §4) reach their target.
     #[default]
     Remembered,
-    /// It is lost, which is the text of RFC 8593 §5.1. For controllers that repeat their request.
+    /// It is ignored, as in the text of RFC 8593 §5.1. For controllers that repeat their requests.
     Ignored,
 }
 
-/// From which rate to which.
+/// Change from one rate to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Transition {
     pub(super) from: DataRate,
@@ -22,20 +22,20 @@ pub(super) struct Transition {
 }
 
 impl Transition {
-    /// By more than `threshold` of the previous rate (RFC 8593 §7).
+    /// Whether it changes the rate by more than `threshold` of the previous rate (RFC 8593 §7).
     pub(super) fn is_abrupt(self, threshold: f64) -> bool {
         let (from, to) = (self.from.as_bps() as f64, self.to.as_bps() as f64);
         (to - from).abs() > threshold * from
     }
 }
 
-/// The rate at which the encoder works, and when it may change.
+/// The rate of the encoder, and when it may change.
 #[derive(Debug, Clone)]
 pub(super) struct Reaction {
     latency: TimeDelta,
     meanwhile: Meanwhile,
     rate: DataRate,
-    /// When it last changed.
+    /// Time of the last change.
     reacted: Option<Timestamp>,
     remembered: Option<DataRate>,
 }
@@ -49,7 +49,7 @@ impl Reaction {
         self.rate
     }
 
-    /// A request; the transition, where the encoder reacts at once.
+    /// Handles a request. Returns the transition if the encoder reacts at once.
     pub(super) fn request(&mut self, now: Timestamp, rate: DataRate) -> Option<Transition> {
         if self.is_damped(now) {
             if self.meanwhile == Meanwhile::Remembered {
@@ -61,7 +61,7 @@ impl Reaction {
         self.react(now, rate)
     }
 
-    /// The transition to what was remembered, once its time has come.
+    /// The transition to the stored request, once the latency is over.
     pub(super) fn poll(&mut self, now: Timestamp) -> Option<Transition> {
         if self.remembered.is_none() || self.is_damped(now) {
             return None;
@@ -74,7 +74,7 @@ impl Reaction {
         self.reacted.is_some_and(|reacted| now < reacted + self.latency)
     }
 
-    /// A request for the present rate is no transition, and begins no latency.
+    /// A request for the current rate is not a transition, and starts no latency.
     fn react(&mut self, now: Timestamp, to: DataRate) -> Option<Transition> {
         let from = std::mem::replace(&mut self.rate, to);
         (from != to).then(|| {
@@ -107,14 +107,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_request_is_acted_upon_at_once_and_the_next_after_the_latency() {
-        // remembered: 400 at 200 ms, so 500 waits until 400 ms; ignored: nothing at 200 ms, so 500 is heard at 350 ms
+    fn later_requests_take_effect_after_the_latency() {
+        // remembered: 400 at 200 ms, so 500 waits until 400 ms; ignored: none at 200 ms, so 500 takes effect
+        // at 350 ms
         assert_eq!(rates(Meanwhile::Remembered), [200, 200, 200, 400, 400, 500]);
         assert_eq!(rates(Meanwhile::Ignored), [200, 200, 200, 200, 500, 500]);
     }
 
     #[test]
-    fn asking_for_the_present_rate_begins_no_latency() {
+    fn a_request_for_the_current_rate_starts_no_latency() {
         let mut reaction =
             Reaction::new(TimeDelta::from_millis(200), Meanwhile::Ignored, DataRate::from_bps(100));
         assert_eq!(reaction.request(at(0), DataRate::from_bps(100)), None);
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_tenth_is_abrupt() {
+    fn a_change_of_more_than_10_percent_is_abrupt() {
         let change = |to| Transition { from: DataRate::from_bps(1000), to: DataRate::from_bps(to) };
         let abrupt: Vec<_> = [899, 900, 1100, 1101].map(|to| change(to).is_abrupt(0.1)).into();
         assert_eq!(abrupt, [true, false, false, true]);

@@ -14,22 +14,22 @@ use super::{
 
 /// The statistical reference model of a live video encoder (RFC 8593 §5).
 ///
-/// In the steady state, frame sizes and intervals deviate from the target's by independent Laplacian parts (§5.3). An abrupt
-/// change of the target, a key frame on demand and the beginning start a transient: a burst frame, then smaller ones, so that
-/// the average is the target (§5.2). After a reaction the encoder does not react again for a while (§5.1). Where the text
-/// leaves a choice, the [module](super) says which one was made.
+/// In the steady state, frame sizes and intervals have independent Laplacian deviations (§5.3). An abrupt
+/// change of the target, a requested key frame and the start begin a transient: a burst frame, then smaller
+/// ones, so that the average is the target (§5.2). After a reaction the encoder does not react again for a
+/// while (§5.1). The [module](super) documents our choices where the text leaves one.
 #[derive(Debug, Clone)]
 pub struct StatisticalEncoder<R> {
     transients: Transients<R>,
 }
 
 impl<R: Rng> StatisticalEncoder<R> {
-    /// An encoder whose first frame is due at `start`, and whose deviations come from `rng`.
+    /// An encoder whose first frame is due at `start`, with deviations drawn from `rng`.
     ///
     /// # Errors
     ///
-    /// [`SourceError::Parameter`] names what is out of range; [`SourceError::FrameTooSmall`] where the lowest rate does not
-    /// fill the smallest frames.
+    /// [`SourceError::Parameter`] names the parameter out of range; [`SourceError::FrameTooSmall`] if the
+    /// lowest rate gives less than the minimum frame size.
     pub fn new(config: StatisticalConfig, start: Timestamp, rng: R) -> Result<Self, SourceError> {
         Ok(Self { transients: Transients::new(config, start, rng)? })
     }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_with_a_key_frame_and_the_transient_of_the_example() {
+    fn it_starts_with_a_key_frame_and_the_example_transient() {
         let frames = frames(&mut encoder(at_a_megabit()), 9);
         let sizes = bytes(&frames);
         assert!(frames[0].key && !frames[1].key);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abrupt_change_begins_a_transient_at_the_next_frame_and_a_small_one_does_not() {
+    fn only_an_abrupt_change_starts_a_transient() {
         let config = StatisticalConfig { size_scale: 0.0, interval_scale: 0.0, ..at_a_megabit() };
         let mut encoder = encoder(config);
         frames(&mut encoder, 30);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_request_is_met_when_the_latency_is_over_and_not_before() {
+    fn a_second_request_takes_effect_after_the_latency() {
         for (meanwhile, expected) in [(Meanwhile::Remembered, 2250), (Meanwhile::Ignored, 4500)] {
             let config = StatisticalConfig {
                 size_scale: 0.0,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_frame_on_demand_is_a_burst() {
+    fn a_requested_key_frame_is_a_burst() {
         let config = StatisticalConfig { burst_size: BurstSize::Frames(3.0), ..at_a_megabit() };
         let mut encoder = encoder(config);
         frames(&mut encoder, 100);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_intervals_of_the_steady_state_have_the_deviations_of_the_example() {
+    fn steady_state_deviations_match_the_example() {
         const FRAMES: usize = 100_000;
         let mut encoder = encoder(at_a_megabit());
         frames(&mut encoder, 8);
@@ -173,14 +173,14 @@ mod tests {
             let count = deviations.len() as f64;
             let mean = deviations.iter().sum::<f64>() / count;
             let variance = deviations.iter().map(|x| x * x).sum::<f64>() / count;
-            // Laplacian of scale 0.15: variance 2 · 0.15² = 0.045, of which clipping at 0.99 takes 1.03 %
+            // Laplacian of scale 0.15: variance 2 · 0.15² = 0.045, which the limit at 0.99 reduces by 1.03 %
             assert!(mean.abs() < 5.0 * (0.045 / count).sqrt(), "{what}: mean {mean}");
             assert!((variance / (0.045 * 0.9897) - 1.0).abs() < 0.03, "{what}: variance {variance}");
         }
     }
 
     #[test]
-    fn a_second_of_the_example_deviates_by_five_and_a_half_percent() {
+    fn the_rate_of_one_second_deviates_by_5_6_percent() {
         let mut encoder = encoder(at_a_megabit());
         frames(&mut encoder, 100);
         let mut bits = vec![0.0; 3000];
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn transients_that_cut_each_other_short_do_not_raise_the_rate() {
+    fn interrupted_transients_do_not_raise_the_rate() {
         let config =
             StatisticalConfig { size_scale: 0.0, interval_scale: 0.0, ..StatisticalConfig::default() };
         let mut encoder = encoder(config);
@@ -214,25 +214,31 @@ mod tests {
     }
 
     #[test]
-    fn parameters_out_of_range_are_refused() {
-        let refused = |config| {
+    fn parameters_out_of_range_are_rejected() {
+        let rejected = |config| {
             StatisticalEncoder::new(config, Timestamp::ZERO, StdRng::seed_from_u64(1))
                 .unwrap_err()
                 .to_string()
         };
         let base = StatisticalConfig::default();
         let table = [
-            (StatisticalConfig { size_scale: -0.1, ..base }, "a scale of frame sizes of -0.1"),
-            (StatisticalConfig { interval_scale: f64::NAN, ..base }, "a scale of frame intervals of NaN"),
-            (StatisticalConfig { burst_frames: 0, ..base }, "frames of a burst of 0"),
+            (
+                StatisticalConfig { size_scale: -0.1, ..base },
+                "scale of frame sizes must be 0 to 1, found -0.1",
+            ),
+            (
+                StatisticalConfig { interval_scale: f64::NAN, ..base },
+                "scale of frame intervals must be 0 to 1, found NaN",
+            ),
+            (StatisticalConfig { burst_frames: 0, ..base }, "frames per burst must be 1 to 1000, found 0"),
             (
                 StatisticalConfig { burst_size: BurstSize::Frames(0.5), ..base },
-                "a burst in mean frames of 0.5",
+                "burst in mean frames must be 1 to 1000, found 0.5",
             ),
-            (StatisticalConfig { abrupt_change: -1.0, ..base }, "an abrupt change of -1"),
+            (StatisticalConfig { abrupt_change: -1.0, ..base }, "abrupt change must be at least 0, found -1"),
         ];
         for (config, start) in table {
-            let message = refused(config);
+            let message = rejected(config);
             assert!(message.starts_with(start), "{message}");
         }
     }

@@ -49,7 +49,7 @@ fn rate_of(frames: &[EncodedFrame], time: TimeDelta) -> f64 {
 }
 
 #[test]
-fn the_long_run_mean_is_the_target_within_a_hundredth() {
+fn the_long_run_mean_is_within_1_percent_of_the_target() {
     for name in SOURCES {
         for target in [150, 437, 1000, 1500] {
             let mut source = source(name, Timestamp::ZERO, 17);
@@ -69,7 +69,7 @@ fn the_long_run_mean_is_the_target_within_a_hundredth() {
 }
 
 #[test]
-fn a_step_of_the_target_is_met_within_half_a_second_up_and_down() {
+fn a_new_target_is_reached_within_half_a_second() {
     const RUNS: u64 = 1000;
     for name in ["perfect", "noisy", "statistical", "trace", "hybrid"] {
         for (from, to) in [(300, 1200), (1200, 300)] {
@@ -92,7 +92,8 @@ fn a_step_of_the_target_is_met_within_half_a_second_up_and_down() {
                 sum[1] += rate_of(&after, time) / RUNS as f64;
             }
             for (rate, target) in sum.into_iter().zip([from, to]) {
-                // One run's two seconds of made-up trace deviate by some 12 %, the mean of a thousand by 0.4 %; noise by less.
+                // In one run, two seconds of a synthetic trace deviate by some 12 %, the mean of a thousand
+                // runs by 0.4 %; noise by less.
                 let error = rate / kbps(target).as_bps() as f64 - 1.0;
                 assert!(error.abs() < 0.015, "{name}, {from} to {to}: {rate} for {target}");
             }
@@ -101,7 +102,7 @@ fn a_step_of_the_target_is_met_within_half_a_second_up_and_down() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_frames_and_another_seed_others() {
+fn the_seed_determines_the_frames() {
     for name in ["noisy", "statistical", "trace", "hybrid"] {
         let run = |seed| {
             frames_until(&mut *source(name, Timestamp::ZERO, seed), Timestamp::from_nanos(10_000_000_000))
@@ -112,7 +113,7 @@ fn the_same_seed_gives_the_same_frames_and_another_seed_others() {
 }
 
 #[test]
-fn a_paused_source_gives_nothing_and_goes_on_with_a_key_frame() {
+fn a_paused_source_resumes_with_a_key_frame() {
     for name in SOURCES {
         let mut source = source(name, Timestamp::ZERO, 1);
         let (pause, resume) = (Timestamp::from_nanos(3_000_000_000), Timestamp::from_nanos(9_000_000_000));
@@ -165,14 +166,15 @@ proptest! {
         for (step, call) in calls {
             now += TimeDelta::from_nanos(step);
             latest = latest.max(now);
-            let most = match call {
+            let max = match call {
                 Call::Poll => 1,
-                // the last 100 ms: 75 packets of 1.35 ms, or frames a hundredth of 33 ms apart at the very worst
+                // the last 100 ms: 75 packets of 1.35 ms, or frames at 1 % of the interval of 33 ms in the
+                // worst case
                 Call::Drain => 400,
                 _ => 0,
             };
             let mut frames = 0;
-            while frames < most {
+            while frames < max {
                 let Some(frame) = source.poll_frame(now) else { break };
                 frames += 1;
                 prop_assert!(frame.size > DataSize::ZERO && frame.captured <= latest);
@@ -182,7 +184,7 @@ proptest! {
             }
             match call {
                 Call::Drain => {
-                    prop_assert!(frames < most, "more than a bounded number of frames");
+                    prop_assert!(frames < max, "more than a bounded number of frames");
                     prop_assert!(source.next_frame_at().is_none_or(|due| due > latest));
                 }
                 Call::Target(bps) => {

@@ -11,15 +11,15 @@ use super::{
     model::MediaSource,
 };
 
-/// How a [`TraceEncoder`] uses its traces.
+/// Configuration of a [`TraceEncoder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// The rates that may be asked for. They may reach beyond the ladder. Default: 150 kbit/s to 1.5 Mbit/s.
+    /// Range of the target, which may exceed the ladder. Default: 150 kbit/s to 1.5 Mbit/s.
     pub limits: RateRange,
-    /// The target before any is set, taken into the limits. Default: 150 kbit/s (RFC 8867 §4.3).
+    /// The initial target, clamped to the limits. Default: 150 kbit/s (RFC 8867 §4.3).
     pub start_rate: DataRate,
-    /// Frames at the beginning of the traces that are left out at every repetition, so that there is no periodic key frame.
-    /// Default: 20 (RFC 8593 §6.2.1, `SkipFrames`).
+    /// Number of frames at the start of the traces that are skipped in every repetition, so that there is no
+    /// periodic key frame. Default: 20 (RFC 8593 §6.2.1, `SkipFrames`).
     pub skip_frames: usize,
 }
 
@@ -29,7 +29,7 @@ impl Default for TraceConfig {
     }
 }
 
-/// Where in the traces we are: `t_current` of RFC 8593 §6.2.1.
+/// Current position in the traces: `t_current` of RFC 8593 §6.2.1.
 #[derive(Debug, Clone)]
 pub(super) struct Player {
     ladder: TraceLadder,
@@ -40,12 +40,12 @@ pub(super) struct Player {
 impl Player {
     pub(super) fn new(ladder: TraceLadder, skip: usize) -> Result<Self, SourceError> {
         if skip >= ladder.frames() {
-            return Err(SourceError::Ladder("it has no frames beyond those that are skipped"));
+            return Err(SourceError::Ladder("it has only skipped frames"));
         }
         Ok(Self { ladder, skip, position: 0 })
     }
 
-    /// The next frame at `rate`, and whether it is the key frame at the beginning of the traces.
+    /// The next frame at `rate`, and whether it is the key frame at the start of the traces.
     pub(super) fn next(&mut self, rate: DataRate) -> (DataSize, bool) {
         let (size, key) = (self.ladder.size(rate, self.position), self.position == 0);
         let next = self.position + 1;
@@ -53,7 +53,7 @@ impl Player {
         (size, key)
     }
 
-    /// Back to the key frame (RFC 8593 §6.2.2).
+    /// Returns to the key frame (RFC 8593 §6.2.2).
     pub(super) fn restart(&mut self) {
         self.position = 0;
     }
@@ -61,8 +61,8 @@ impl Player {
 
 /// The trace-driven model of a live video encoder (RFC 8593 §6).
 ///
-/// It follows the target at once, as §6.2.1 has it, and is as steady as the traces are. A key frame on demand goes back to
-/// the beginning of the traces (§6.2.2).
+/// It follows the target at once, as in §6.2.1; its rate varies as the traces do. A requested key frame
+/// restarts the traces (§6.2.2).
 #[derive(Debug, Clone)]
 pub struct TraceEncoder {
     cadence: Cadence,
@@ -76,7 +76,7 @@ impl TraceEncoder {
     ///
     /// # Errors
     ///
-    /// [`SourceError::Ladder`] where the traces are not longer than the frames that are skipped.
+    /// [`SourceError::Ladder`] if the traces are not longer than the skipped frames.
     pub fn new(config: TraceConfig, ladder: TraceLadder, start: Timestamp) -> Result<Self, SourceError> {
         let TraceConfig { limits, start_rate, skip_frames } = config;
         let cadence = Cadence::new(start, ladder.frame_rate().period(), VIDEO_CLOCK);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_traces_are_repeated_without_the_frames_that_are_skipped() {
+    fn the_traces_repeat_without_the_skipped_frames() {
         let indices = |skip, count| -> Vec<u64> {
             frames(&mut encoder(skip), count).iter().map(|(size, _)| size / 2 - 100).collect()
         };
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_frame_on_demand_goes_back_to_the_beginning() {
+    fn a_requested_key_frame_restarts_the_traces() {
         let mut encoder = encoder(2);
         assert_eq!(frames(&mut encoder, 4), [(200, true), (202, false), (204, false), (206, false)]);
         encoder.request_key_frame(Timestamp::ZERO);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_target_holds_from_the_next_frame_on_also_beyond_the_ladder() {
+    fn a_new_target_applies_to_the_next_frame() {
         let mut encoder = encoder(0);
         encoder.set_target(Timestamp::ZERO, DataRate::from_bps(600_000));
         assert_eq!(frames(&mut encoder, 1), [(600, true)]);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn traces_that_are_skipped_altogether_are_refused() {
+    fn traces_without_remaining_frames_are_rejected() {
         let ladder = encoder(0).player.ladder;
         let config = TraceConfig { skip_frames: 5, ..TraceConfig::default() };
         assert!(TraceEncoder::new(config, ladder, Timestamp::ZERO).is_err());

@@ -1,4 +1,5 @@
-//! Shared by the statistical and the hybrid encoder: a damped reaction, bursts at abrupt changes, and uneven intervals.
+//! Shared by the statistical and the hybrid encoder: a damped reaction, bursts at abrupt changes, and varying
+//! intervals.
 
 use giusto_session::media::RateRange;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
@@ -18,7 +19,7 @@ use super::{
 /// | symbol | field | default |
 /// |---|---|---|
 /// | `R_min`, `R_max` | `limits` | 150 kbit/s, 1.5 Mbit/s |
-/// | `R_v` at first | `start_rate` | 150 kbit/s |
+/// | initial `R_v` | `start_rate` | 150 kbit/s |
 /// | `FPS`, `1/t0` | `frame_rate` | 30 Hz |
 /// | `tau_v` | `reaction_latency` | 200 ms |
 /// | `K_d` | `burst_frames` | 8 |
@@ -26,8 +27,9 @@ use super::{
 /// | `SCALE_t` | `interval_scale` | 0.15 |
 /// | `SCALE_B` | `size_scale` | 0.15 |
 ///
-/// `B0`, the reference frame size, is the target over the frame rate. The start rate is that of RFC 8867 §4.3, which also
-/// asks for a reaction within 100 ms; Figure 2's `R_v` of 1 Mbit/s is an example of a request.
+/// `B0`, the reference frame size, is the target over the frame rate. The start rate is that of RFC 8867
+/// §4.3, which also requires a reaction within 100 ms; Figure 2's `R_v` of 1 Mbit/s is an example of a
+/// request.
 ///
 /// With both scales at 0.15 the rate of one second has a standard deviation of 5.6 %, more than the ±5 % of RFC 8867 §4.3; with
 /// both at 0.055, two standard deviations are 4.9 %.
@@ -35,23 +37,23 @@ use super::{
 pub struct StatisticalConfig {
     /// The rates that the encoder can produce (§5.4).
     pub limits: RateRange,
-    /// The target before any is set, taken into the limits.
+    /// The initial target, clamped to the limits.
     pub start_rate: DataRate,
-    /// Frames per second; a [`HybridEncoder`](super::HybridEncoder) takes those of its trace instead.
+    /// Frames per second; a [`HybridEncoder`](super::HybridEncoder) uses those of its trace instead.
     pub frame_rate: FrameRate,
-    /// How long after a reaction no other one follows (§5.1).
+    /// Time after a reaction in which no other one follows (§5.1).
     pub reaction_latency: TimeDelta,
     /// The treatment of requests in that time.
     pub meanwhile: Meanwhile,
-    /// A change by more than this part of the previous target is abrupt and begins a transient. Default: 0.1 (§7).
+    /// Relative change of the target above which it is abrupt and starts a transient. Default: 0.1 (§7).
     pub abrupt_change: f64,
     /// Frames of a transient, the burst frame included, 1 to 1000 (§5.2).
     pub burst_frames: u32,
-    /// The first frame of a transient (§5.2). Smaller where the budget does not suffice.
+    /// Size of the first frame of a transient (§5.2). Reduced if the budget is too small.
     pub burst_size: BurstSize,
     /// The scale of the deviations in normalised frame intervals, 0 to 1 (§5.3).
     pub interval_scale: f64,
-    /// The scale of the deviations in normalised frame sizes, 0 to 1 (§5.3); of no use to a hybrid encoder.
+    /// The scale of the deviations in normalised frame sizes, 0 to 1 (§5.3); ignored by a hybrid encoder.
     pub size_scale: f64,
 }
 
@@ -72,7 +74,7 @@ impl Default for StatisticalConfig {
     }
 }
 
-/// The state of an encoder with transients; what it gives in the steady state is left to its owner.
+/// The state of an encoder with transients. Its owner makes the frames of the steady state.
 #[derive(Debug, Clone)]
 pub(super) struct Transients<R> {
     config: StatisticalConfig,
@@ -89,10 +91,10 @@ impl<R: Rng> Transients<R> {
     pub(super) fn new(config: StatisticalConfig, start: Timestamp, rng: R) -> Result<Self, SourceError> {
         config.frame_rate.check(config.limits)?;
         config.burst_size.check()?;
-        check_scale("a scale of frame intervals", config.interval_scale)?;
-        check_scale("a scale of frame sizes", config.size_scale)?;
-        parameter("frames of a burst", config.burst_frames.into(), 1.0..=1e3, "1 to 1000")?;
-        parameter("an abrupt change", config.abrupt_change, 0.0..=f64::MAX, "at least 0")?;
+        check_scale("scale of frame intervals", config.interval_scale)?;
+        check_scale("scale of frame sizes", config.size_scale)?;
+        parameter("frames per burst", config.burst_frames.into(), 1.0..=1e3, "1 to 1000")?;
+        parameter("abrupt change", config.abrupt_change, 0.0..=f64::MAX, "at least 0")?;
         let target = config.limits.clamp(config.start_rate);
         Ok(Self {
             config,
@@ -118,8 +120,8 @@ impl<R: Rng> Transients<R> {
         self.cadence.next_frame_at()
     }
 
-    /// The frame that is due. `steady` is asked for every frame at the present rate, and tells a size and whether it is a key
-    /// frame; in a transient its answer is not used, but the same random numbers are drawn.
+    /// The due frame. `steady` is called for every frame at the current rate and returns a size and whether
+    /// it is a key frame; in a transient its result is discarded, but the same random numbers are drawn.
     pub(super) fn poll_frame(
         &mut self,
         now: Timestamp,

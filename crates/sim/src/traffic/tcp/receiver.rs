@@ -49,7 +49,7 @@ pub struct Receiver {
     /// `TS.Recent` and `Last.ACK.sent` (RFC 7323 §4.3).
     recent_stamp: Timestamp,
     last_acknowledged: u64,
-    /// Data handed to the application that no note has told yet, and the flow on which it came.
+    /// Data delivered to the application that has not been reported by a note, and its flow.
     handed_over: Option<(FlowId, u64)>,
     stats: ReceiverStats,
 }
@@ -311,7 +311,7 @@ mod tests {
                 sequence: 0,
                 sent: Timestamp::ZERO,
                 queued: Timestamp::ZERO,
-                waited_ns: 0,
+                queue_delay_ns: 0,
                 body: BodyId::NONE,
                 hop: 0,
                 ecn: Ecn::NotEct,

@@ -152,13 +152,13 @@ mod tests {
     #[test]
     fn back_off_doubles_the_timeout_up_to_a_minute() {
         let mut rto = RtoEstimator::new(RtoFloor::RFC_6298);
-        let waits: Vec<_> = (0..8)
+        let timeouts: Vec<_> = (0..8)
             .map(|_| {
                 rto.back_off();
                 rto.timeout().as_seconds()
             })
             .collect();
-        assert_eq!(waits, [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]);
+        assert_eq!(timeouts, [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]);
         rto.on_sample(ms(100));
         assert_eq!(rto.timeout(), ms(1000));
     }

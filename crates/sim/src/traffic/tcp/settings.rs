@@ -1,4 +1,4 @@
-//! Settings of a connection.
+//! Configuration of a connection.
 
 use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use super::{
     segment::{SackBlocks, TIMESTAMPS_BYTES},
 };
 
-/// The settings of a connection, the same at both ends.
+/// Configuration of a connection, the same at both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[expect(clippy::struct_excessive_bools, reason = "each switches a mechanism of its own, as in a real stack")]
@@ -92,11 +92,11 @@ pub struct SettingsError {
 }
 
 impl Settings {
-    /// Checks every field against its range.
+    /// Checks that every field is within its range.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] names the first field out of its range.
+    /// [`SettingsError`] names the first field that is out of range.
     pub fn validate(&self) -> Result<(), SettingsError> {
         let check = |holds: bool, setting, range, found: &dyn ToString| {
             if holds { Ok(()) } else { Err(SettingsError { setting, range, found: found.to_string() }) }

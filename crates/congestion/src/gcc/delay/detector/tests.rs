@@ -16,20 +16,22 @@ fn over_use_takes_more_than_ten_milliseconds_and_two_groups() {
         let mut detector = Detector::new(DetectorConfig::draft_02());
         (1..100).find(|&group| detector.on_output(output(100.0), departure, at_ms(group)) == Signal::OverUse)
     };
-    // The first group counts half: 5 + 10 > 10; 2 + 4 + 4 = 10 is not more, 14 is; and never at the first.
+    // The first group counts half: 5 + 10 > 10; 2 + 4 + 4 = 10 is not above 10, but 14 is. The first group
+    // alone is never over-use.
     assert_eq!(groups_until(MS_10), Some(2));
     assert_eq!(groups_until(TimeDelta::from_millis(4)), Some(4));
     assert_eq!(groups_until(TimeDelta::from_millis(500)), Some(2));
 }
 
 #[test]
-fn a_falling_trend_is_no_over_use_and_leaves_the_signal_as_it_was() {
+fn a_falling_trend_does_not_change_the_signal() {
     let mut detector = Detector::new(DetectorConfig::draft_02());
     for step in 0..50 {
         let falling = output(100.0 - step as f64);
         assert_eq!(detector.on_output(falling, MS_10, at_ms(step)), Signal::Normal, "{step}");
     }
-    // It holds still: over-use at once, as the time has long passed. Then it falls, and over-use stays.
+    // The trend stays constant: over-use at once, since the time has long passed. Then the trend falls, and
+    // over-use stays.
     assert_eq!(detector.on_output(output(51.0), MS_10, at_ms(60)), Signal::OverUse);
     for step in 0..20 {
         let falling = output(50.0 - step as f64);
@@ -40,7 +42,7 @@ fn a_falling_trend_is_no_over_use_and_leaves_the_signal_as_it_was() {
 }
 
 #[test]
-fn an_interruption_begins_the_time_anew() {
+fn an_interruption_restarts_the_over_use_time() {
     let mut detector = Detector::new(DetectorConfig::draft_02());
     let span = TimeDelta::from_millis(6);
     for round in 0..20 {
@@ -72,18 +74,18 @@ fn the_threshold_steps_as_the_equation_says() {
 }
 
 #[test]
-fn a_spike_leaves_the_threshold_alone_and_takes_its_time_with_it() {
+fn a_spike_does_not_change_the_threshold() {
     let mut detector = Detector::new(DetectorConfig::draft_02());
     detector.on_output(output(0.0), MS_10, at_ms(0));
     detector.on_output(output(12.5 + 15.1), MS_10, at_ms(90));
     assert_eq!(detector.threshold_ms(), 12.5);
-    // 10 ms since the spike, not 100; and 15 ms above is no spike yet.
+    // 10 ms since the spike, not 100 ms. A trend 15 ms above the threshold is not a spike yet.
     detector.on_output(output(12.5 + 15.0), MS_10, at_ms(100));
     assert!((detector.threshold_ms() - (12.5 + 0.1 * 15.0)).abs() < 1e-12);
 }
 
 #[test]
-fn a_step_counts_a_tenth_of_a_second_at_most_and_backward_time_as_none() {
+fn a_threshold_step_covers_at_most_100_ms() {
     let mut detector = Detector::new(DetectorConfig::draft_02());
     detector.on_output(output(20.0), MS_10, at_ms(1_000));
     detector.on_output(output(20.0), MS_10, at_ms(900));
@@ -105,7 +107,8 @@ fn the_threshold_keeps_to_its_limits() {
     assert_eq!(high.threshold_ms(), 600.0);
 }
 
-/// 1 / 0.039 = 25.6 ms: below, a step falls short of the trend; above, it goes past it.
+/// 1 / 0.039 = 25.6 ms: with shorter intervals a step ends short of the trend, with longer ones it
+/// overshoots.
 #[test]
 fn libwebrtc_oversteps_the_trend_when_groups_are_far_apart() {
     let after = |apart_ms| {
@@ -127,8 +130,8 @@ fn the_cause_names_trend_and_threshold() {
     assert_eq!(detector.detection().cause(), cause);
 }
 
-/// libwebrtc, `overuse_detector_unittest.cc`, `ThresholdAdapts`: batches of offsets (times 60), 5 ms apart, departures of 3 s;
-/// whether over-use is signalled in each.
+/// libwebrtc, `overuse_detector_unittest.cc`, `ThresholdAdapts`: batches of offsets (times 60), 5 ms apart,
+/// over 3 s of departures; whether over-use is signalled in each batch.
 #[test]
 fn the_threshold_follows_as_libwebrtc_publishes() {
     let batches = [
@@ -143,7 +146,7 @@ fn the_threshold_follows_as_libwebrtc_publishes() {
 
 /// libwebrtc, `overuse_detector_unittest.cc`, `DoesntAdaptToSpikes`: 100 ms pass before the spike.
 #[test]
-fn spikes_change_nothing_as_libwebrtc_publishes() {
+fn spikes_have_no_effect_as_in_libwebrtc() {
     run_batches(&[(10, 1.0, true), (3, 20.0, true), (10, 1.0, true)], &[1]);
 }
 

@@ -1,4 +1,4 @@
-//! A bottleneck that is sent too much, and nothing else: no noise. How much queue builds up before over-use is signalled?
+//! An overloaded bottleneck without noise. How much queue builds up before over-use is signalled?
 
 use giusto_units::DataSize;
 
@@ -10,8 +10,8 @@ const INTERVALS_US: [u64; 4] = [10_000, 16_667, 20_000, 33_333];
 /// Overloads of 5 to 25 %.
 const SMALL_PERCENT: [u64; 5] = [5, 10, 15, 20, 25];
 
-/// Groups of one packet, `quiet` of them at no overload and then for 300 s at one of `percent`: the queue that the filter has
-/// seen when over-use is first signalled, in milliseconds.
+/// Sends groups of one packet: `quiet` groups without overload, then 300 s at an overload of `percent`.
+/// Returns the queue at the time of the first over-use signal, in milliseconds.
 fn queue_after_quiet(config: DelayConfig, quiet: u64, interval_us: u64, percent: u64) -> Option<f64> {
     let mut estimator = DelayEstimator::new(config).unwrap();
     (0..quiet + 300_000_000 / interval_us).find_map(|index| {
@@ -33,7 +33,7 @@ fn queue(config: DelayConfig, interval_us: u64, percent: u64) -> Option<f64> {
     queue_after_quiet(config, 0, interval_us, percent)
 }
 
-/// The draft's filter with a share of the range that it leaves for `chi`, amplified or not.
+/// The draft's filter with a given `chi`, whose value the draft leaves open, with or without amplification.
 fn draft(noise_smoothing: f64, amplification: Option<u32>) -> DelayConfig {
     let kalman = KalmanConfig { noise_smoothing, amplification, ..KalmanConfig::draft_02() };
     DelayConfig { filter: FilterConfig::Kalman(kalman), ..DelayConfig::draft_02() }
@@ -44,21 +44,22 @@ fn over_all(config: DelayConfig, percents: &[u64]) -> Vec<Option<f64>> {
     INTERVALS_US.iter().flat_map(each).collect()
 }
 
-/// The mean variation is the overload times the interval, at most 8.3 ms here: below 12.5 ms.
+/// The mean variation is the overload times the interval. It is at most 8.3 ms here, below the threshold of
+/// 12.5 ms.
 #[test]
-fn to_the_letter_and_with_slow_noise_the_draft_never_sees_a_quarter_too_much() {
+fn draft_with_small_chi_never_detects_25_percent_overload() {
     let config = draft(0.001, None);
     assert!(over_all(config, &SMALL_PERCENT).iter().all(Option::is_none));
     assert_eq!(queue(config, 10_000, 100), None, "nor twice too much in groups of 10 ms");
-    // 20 ms per group is above 12.5 ms; the filter takes 16 groups to say so.
+    // 20 ms per group is above 12.5 ms; the filter needs 16 groups to report it.
     let seen = queue(config, 20_000, 100).unwrap();
     assert!((200.0..=400.0).contains(&seen), "{seen}");
 }
 
-/// With faster noise the ramp itself counts as noise, the estimate becomes slow, and meanwhile the threshold falls towards
-/// it: over-use is signalled after all, seconds of queue too late.
+/// With a larger `chi` the ramp itself counts as noise, the estimate becomes slow, and the threshold falls
+/// towards it. Over-use is signalled, but only after seconds of queue.
 #[test]
-fn to_the_letter_and_with_fast_noise_the_draft_sees_some_of_it_seconds_late() {
+fn draft_with_large_chi_detects_overload_seconds_late() {
     let middle = over_all(draft(0.01, None), &SMALL_PERCENT);
     let seen: Vec<f64> = middle.iter().copied().flatten().collect();
     assert_eq!(seen.len(), 1, "a quarter, in groups of 33 ms: {middle:?}");
@@ -68,13 +69,13 @@ fn to_the_letter_and_with_fast_noise_the_draft_sees_some_of_it_seconds_late() {
 }
 
 #[test]
-fn amplified_the_draft_signals_after_sixteen_to_fifty_milliseconds_of_queue() {
+fn amplified_draft_signals_after_16_to_50_ms_of_queue() {
     let all = over_all(draft(0.001, Some(60)), &SMALL_PERCENT);
     let seen: Vec<f64> = all.iter().copied().flatten().collect();
     assert_eq!(seen.len(), all.len(), "{all:?}");
     assert!(seen.iter().all(|queue| (16.0..=50.0).contains(queue)), "{seen:?}");
     assert_eq!(all, over_all(DelayConfig::draft_02_amplified(), &SMALL_PERCENT), "the preset");
-    // With faster noise it is later at large variations, and as early at small ones.
+    // With a larger `chi` the signal comes later at large variations, and as early at small ones.
     let middle = over_all(draft(0.01, Some(60)), &SMALL_PERCENT);
     assert!(middle.iter().all(|queue| queue.is_some_and(|ms| (16.0..=60.0).contains(&ms))), "{middle:?}");
     let fast = over_all(draft(0.1, Some(60)), &SMALL_PERCENT);
@@ -82,9 +83,9 @@ fn amplified_the_draft_signals_after_sixteen_to_fifty_milliseconds_of_queue() {
     assert!(fast.iter().copied().flatten().any(|ms| ms > 100.0), "{fast:?}");
 }
 
-/// Twice too much in groups of 33 ms: 20 differences fill the window, and over-use takes a second one.
+/// 100 % overload with groups of 33 ms: 20 differences fill the window, and over-use needs a second group.
 #[test]
-fn a_cold_trend_line_says_nothing_for_twenty_groups() {
+fn a_new_trend_line_gives_no_signal_for_20_groups() {
     assert_eq!(queue(DelayConfig::libwebrtc(), 33_000, 100), Some(21.0 * 33.0));
     for percent in [25, 50, 100] {
         for interval_us in INTERVALS_US {
@@ -102,7 +103,8 @@ fn the_trend_line_is_blind_below_two_and_a_half_percent() {
     assert!(small.iter().all(|queue| queue.is_some_and(|ms| (15.0..=62.0).contains(&ms))), "{small:?}");
 }
 
-/// What was quiet for 500 groups has full gains: a trend of one step is multiplied by 60 at once.
+/// After 500 groups without overload the filter has its full gain: the trend of one step is multiplied by 60
+/// at once.
 #[test]
 fn after_quiet_every_filter_but_the_literal_draft_is_quick() {
     let cases = [

@@ -35,8 +35,8 @@ fn report(sequence: u64, sent_us: u64, arrival_us: Option<u64>) -> PacketReport 
     }
 }
 
-/// libwebrtc, `trendline_estimator_unittest.cc`: 25 packets sent each 20 ms and received 0 or 10 % slower or 15 % faster,
-/// at whole milliseconds. It differs at most once from normal.
+/// libwebrtc, `trendline_estimator_unittest.cc`: 25 packets, sent every 20 ms and received at a rate 0 or 10
+/// % lower or 15 % higher, with arrivals in whole milliseconds. The signal changes from normal at most once.
 #[test]
 fn the_trend_line_signals_as_libwebrtc_publishes() {
     let cases = [(20.0, Signal::Normal), (1.1 * 20.0, Signal::OverUse), (0.85 * 20.0, Signal::UnderUse)];
@@ -59,7 +59,7 @@ fn the_trend_line_signals_as_libwebrtc_publishes() {
     }
 }
 
-/// The generator of libwebrtc's tests: xorshift64* of Vigna and the transform of Box and Muller.
+/// The random generator of libwebrtc's tests: xorshift64* by Vigna with the transform by Box and Muller.
 struct Gaussian(u64);
 
 impl Gaussian {
@@ -76,11 +76,11 @@ impl Gaussian {
     }
 }
 
-/// One of the published cases: packets per frame, frame interval, drift per frame and deviation in ms.
+/// A published case: packets per frame, frame interval, drift per frame and standard deviation, in ms.
 type Case = (u32, i64, i64, f64);
 
-/// Frames as `overuse_detector_unittest.cc` has them: 100 000 without drift, and then until over-use. How often over-use
-/// began in the former, and after how many frames of the latter.
+/// Frames as in `overuse_detector_unittest.cc`: 100 000 without drift, then until over-use. Returns how often
+/// over-use began in the first part, and the number of frames until over-use in the second.
 fn over_uses((packets, interval, drift, deviation): Case) -> (u32, Option<i32>) {
     let mut estimator = estimator(DelayConfig::receive_side());
     let mut random = Gaussian(123_456_789);
@@ -104,9 +104,9 @@ fn over_uses((packets, interval, drift, deviation): Case) -> (u32, Option<i32>) 
     (begun, (1..=1000).find(|_| frame(drift)))
 }
 
-/// libwebrtc, `overuse_detector_unittest.cc`: the numbers of frames until over-use, none before.
+/// libwebrtc, `overuse_detector_unittest.cc`: the number of frames until over-use; there is none before.
 #[test]
-fn the_two_state_filter_takes_as_many_slow_frames_as_libwebrtc_publishes() {
+fn two_state_filter_needs_as_many_frames_as_in_libwebrtc() {
     let cases: [(Case, i32); 10] = [
         ((6, 33, 1, 0.0), 7),
         ((1, 100, 1, 0.0), 7),
@@ -157,10 +157,10 @@ fn alternating_jitter_is_normal_as_libwebrtc_publishes() {
 }
 
 #[test]
-fn a_queue_that_grows_and_drains_is_seen_and_its_end_is_told_once() {
+fn a_draining_queue_is_reported_once() {
     for config in presets() {
         let mut estimator = estimator(config);
-        // Per group of 20 ms: 10 ms more for 30 groups, 10 ms less for 30, and then none.
+        // Per group of 20 ms: 10 ms more for 30 groups, 10 ms less for 30, then no change.
         let delay_ms = |index: u64| match index {
             200..230 => 10 * (index - 199),
             230..260 => 10 * (259 - index),
@@ -177,7 +177,7 @@ fn a_queue_that_grows_and_drains_is_seen_and_its_end_is_told_once() {
         let at = |wanted| signals.iter().position(|&signal| signal == wanted);
         assert!(signals[..202].iter().all(|&signal| signal == Signal::Normal), "{config:?}");
         if config == DelayConfig::draft_02() {
-            // 10 ms per group is below 12.5 ms: to the letter, the draft sees nothing of it.
+            // 10 ms per group is below 12.5 ms: the draft as published does not detect it.
             assert_eq!((at(Signal::OverUse), recoveries), (None, 0));
             continue;
         }
@@ -191,10 +191,10 @@ fn a_queue_that_grows_and_drains_is_seen_and_its_end_is_told_once() {
     }
 }
 
-/// The same queue, 30 groups up and 30 down, with `chi` at either end of the draft's range and in the middle: how many groups
-/// after the queue is empty over-use is last signalled.
+/// The same queue, growing for 30 groups and draining for 30, with `chi` at both ends and in the middle of
+/// the draft's range. Counts the groups between the end of the queue and the last over-use signal.
 #[test]
-fn with_fast_noise_the_amplified_draft_signals_over_use_long_after_the_queue_is_gone() {
+fn amplified_draft_with_large_chi_signals_long_after_the_queue() {
     let last_over_use = |noise_smoothing| {
         let kalman = KalmanConfig { noise_smoothing, ..KalmanConfig::amplified() };
         let mut estimator =
@@ -212,7 +212,7 @@ fn with_fast_noise_the_amplified_draft_signals_over_use_long_after_the_queue_is_
 }
 
 #[test]
-fn within_one_message_order_is_of_no_account_and_losses_neither() {
+fn order_within_a_message_and_losses_have_no_effect() {
     for config in presets() {
         let mut sorted = estimator(config);
         let mut shuffled = estimator(config);
@@ -221,7 +221,7 @@ fn within_one_message_order_is_of_no_account_and_losses_neither() {
                 .map(|place| {
                     let index = message * 10 + place;
                     let sent = index * 7_000;
-                    // Every third swaps its arrival with its neighbour's, and some are held back.
+                    // Every third packet swaps its arrival with its neighbour, and some are delayed.
                     let arrival = sent + (index % 3) * 9_000 + index * index % 13 * 700;
                     report(index, sent, (index % 11 != 0).then_some(arrival))
                 })
@@ -241,7 +241,7 @@ fn within_one_message_order_is_of_no_account_and_losses_neither() {
 }
 
 #[test]
-fn after_two_seconds_of_silence_all_begins_anew() {
+fn two_seconds_without_packets_reset_the_estimator() {
     for (silence_ms, expected) in [(2_000, None), (2_001, Some(Reset::StreamTimeout))] {
         let mut estimator = estimator(DelayConfig::libwebrtc());
         for index in 0..50_u64 {
@@ -253,7 +253,7 @@ fn after_two_seconds_of_silence_all_begins_anew() {
         let now = Timestamp::from_nanos(arrival * 1_000_000);
         let signal = estimator.on_packet(now, packet(sent * 1_000, arrival * 1_000));
         assert_eq!(estimator.last_reset(), expected.map(|reset| (now, reset)));
-        // Normal in either case: on a gap of 2 s the slope is flat. But only the reset makes all new.
+        // Normal in both cases: after a gap of 2 s the slope is flat. Only the reset discards all state.
         assert_eq!(signal, Signal::Normal);
         let (samples, threshold_ms) = (estimator.output().samples, estimator.detector.threshold_ms());
         if expected.is_some() {
@@ -265,7 +265,7 @@ fn after_two_seconds_of_silence_all_begins_anew() {
 }
 
 #[test]
-fn our_clock_running_backwards_is_no_silence() {
+fn a_backward_local_clock_does_not_reset_the_estimator() {
     let mut estimator = estimator(DelayConfig::libwebrtc());
     for index in 0..40_u64 {
         let now = Timestamp::from_nanos(if index % 2 == 0 { 5_000_000_000 } else { 0 });
@@ -283,12 +283,13 @@ fn a_set_back_clock_forgets_groups_but_not_the_trend() {
         estimator.on_packet(Timestamp::from_nanos(index * 20_000_000), packet(index * 20_000, arrival));
     }
     assert_eq!(estimator.last_reset().map(|(_, reset)| reset), Some(Reset::Reordered));
-    // 38 differences with the first 40 packets, one of the burst that the 41st joined, and those from the 47th on.
+    // 38 differences from the first 40 packets, one from the burst that packet 41 joined, and those from
+    // packet 47 on.
     assert!((48..=53).contains(&estimator.output().samples), "{:?}", estimator.output());
 }
 
 #[test]
-fn what_is_out_of_range_is_named() {
+fn the_error_names_the_invalid_constant() {
     let with_line = |line| DelayConfig { filter: FilterConfig::TrendLine(line), ..DelayConfig::libwebrtc() };
     let with_kalman =
         |kalman| DelayConfig { filter: FilterConfig::Kalman(kalman), ..DelayConfig::libwebrtc() };
@@ -302,10 +303,7 @@ fn what_is_out_of_range_is_named() {
         (with_kalman(KalmanConfig { process_variance: f64::NAN, ..Default::default() }), "process_variance"),
         (with_kalman(KalmanConfig { noise_smoothing: 1.0, ..Default::default() }), "noise_smoothing"),
         (with_states(KalmanTwoStateConfig { turning_boost: -1.0, ..Default::default() }), "turning_boost"),
-        (
-            with_detector(DetectorConfig { greatest_threshold_ms: 5.0, ..Default::default() }),
-            "greatest_threshold_ms",
-        ),
+        (with_detector(DetectorConfig { max_threshold_ms: 5.0, ..Default::default() }), "max_threshold_ms"),
         (
             with_detector(DetectorConfig { initial_threshold_ms: 5.0, ..Default::default() }),
             "initial_threshold_ms",
@@ -319,11 +317,11 @@ fn what_is_out_of_range_is_named() {
         assert_eq!(config.validate(), Ok(()));
     }
     let error = DelayEstimator::new(with_line(TrendLineConfig { smoothing: 1.5, ..Default::default() }));
-    let told = "delay-based congestion control: smoothing must be 0 to below 1, found 1.5";
-    assert_eq!(error.unwrap_err().to_string(), told);
+    let expected = "delay-based congestion control: smoothing must be 0 to below 1, found 1.5";
+    assert_eq!(error.unwrap_err().to_string(), expected);
 }
 
-/// A time: any at all, or one of few that are near each other.
+/// Any time at all, or one of a few that are close together.
 fn time() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), (0..400_u64).prop_map(|step| step * 2_500_000), Just(0), Just(u64::MAX)]
 }
@@ -340,7 +338,8 @@ fn any_report() -> impl Strategy<Value = PacketReport> {
 }
 
 proptest! {
-    /// Whatever is reported whenever, all is finite, the threshold keeps to its limits, and work is bounded by the packets.
+    /// With any reports at any time, all values are finite, the threshold stays within its limits, and the
+    /// work is bounded by the number of packets.
     #[test]
     fn any_order_is_safe(
         messages in prop::collection::vec((time(), prop::collection::vec(any_report(), 0..40)), 1..12),
@@ -351,8 +350,8 @@ proptest! {
             for (now, reports) in &messages {
                 let signal = estimator.on_packets(Timestamp::from_nanos(*now), reports);
                 packets += reports.len();
-                let Detection { signal: told, trend_ms, threshold_ms } = estimator.detection();
-                prop_assert_eq!(told, signal);
+                let Detection { signal: detected, trend_ms, threshold_ms } = estimator.detection();
+                prop_assert_eq!(detected, signal);
                 prop_assert!(trend_ms.is_finite() && estimator.output().raw.is_finite());
                 prop_assert!((6.0..=600.0).contains(&threshold_ms));
                 prop_assert!((6.0..=600.0).contains(&estimator.detector.threshold_ms()));
@@ -361,9 +360,9 @@ proptest! {
         }
     }
 
-    /// The same two clocks, set differently, tell the same.
+    /// A constant offset between the two clocks does not change the result.
     #[test]
-    fn the_offset_of_the_clocks_is_of_no_account(
+    fn the_clock_offset_has_no_effect(
         steps in prop::collection::vec((1..40_u64, 0..60_u64), 30..200), offset in 0..1_u64 << 50,
     ) {
         for config in presets() {

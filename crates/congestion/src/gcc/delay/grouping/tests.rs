@@ -1,6 +1,7 @@
 use super::*;
 
-/// The unit tests of libwebrtc's `inter_arrival_unittest.cc` send a group each 5.02 ms and have packets 20 µs apart in one.
+/// The unit tests of libwebrtc's `inter_arrival_unittest.cc` send a group every 5.02 ms, with packets 20 µs
+/// apart within a group.
 const NEW_GROUP: u64 = 5_020;
 const STEP: u64 = 20;
 
@@ -12,7 +13,7 @@ fn packet(sent_us: u64, arrival_ms: u64, bytes: u64) -> ReceivedPacket {
     }
 }
 
-/// Takes a packet in that is known as it arrives; the difference in µs, ms and bytes.
+/// Processes a packet that becomes known on arrival. Returns the difference in µs, ms and bytes.
 fn take(grouping: &mut Grouping, sent_us: u64, arrival_ms: u64, bytes: u64) -> Option<(i64, i64, i64)> {
     let now = Timestamp::from_nanos(arrival_ms * 1_000_000);
     let delta = grouping.on_packet(now, packet(sent_us, arrival_ms, bytes)).delta()?;
@@ -45,9 +46,9 @@ fn packets_of_a_group_add_up() {
     assert_eq!(take(&mut grouping, 2 * NEW_GROUP, 500, 100), Some((5_220, 83 - 17, 11)));
 }
 
-/// `OutOfOrderPacket`, `OutOfOrderWithinGroup`: only what left before the group is out of order.
+/// `OutOfOrderPacket`, `OutOfOrderWithinGroup`: only packets sent before the group are out of order.
 #[test]
-fn order_within_a_group_is_free_and_what_left_before_it_is_ignored() {
+fn only_packets_sent_before_the_group_are_ignored() {
     for descending in [false, true] {
         let mut grouping = libwebrtc();
         take(&mut grouping, 0, 17, 1);
@@ -64,7 +65,7 @@ fn order_within_a_group_is_free_and_what_left_before_it_is_ignored() {
 
 /// `TwoBursts`: 30 ms apart when sent, 5 ms apart when received.
 #[test]
-fn what_was_held_back_and_let_go_at_once_is_one_group() {
+fn packets_released_in_a_burst_are_one_group() {
     let mut grouping = libwebrtc();
     take(&mut grouping, 0, 17, 1);
     for place in 1..=10 {
@@ -82,9 +83,10 @@ fn six_milliseconds_apart_is_no_burst() {
     assert_eq!(take(&mut grouping, NEW_GROUP + 30_000, 34, 100), Some((5_020, 11, 1)));
 }
 
-/// `RtpTimestampWrap`, `AbsSendTimeWrap` and the same out of order: numbers come unwrapped here, so a wrap is nothing special.
+/// `RtpTimestampWrap`, `AbsSendTimeWrap` and their out-of-order variants: numbers are unwrapped here, so a
+/// wrap has no effect.
 #[test]
-fn nothing_happens_where_a_wire_format_wraps() {
+fn wrapping_wire_formats_have_no_effect() {
     for wrap in [47_721_858_827_u64, 63_999_995, (u64::MAX / 1_000 - 2 * NEW_GROUP) / 4 * 4] {
         for descending in [false, true] {
             let mut grouping = libwebrtc();
@@ -93,7 +95,7 @@ fn nothing_happens_where_a_wire_format_wraps() {
             let quarter = (wrap / 4) as i64;
             let near = |found: Option<(i64, i64, i64)>, departure: i64, arrival, size| {
                 let (left, arrived, larger) = found.unwrap();
-                // Quarters are not whole; the published tests allow a tick of the wire format likewise.
+                // Quarters are not whole numbers; the published tests also allow one tick of the wire format.
                 assert!((left - departure).abs() <= 3, "{left} and {departure}");
                 assert_eq!((arrived, larger), (arrival, size));
             };
@@ -112,7 +114,7 @@ fn nothing_happens_where_a_wire_format_wraps() {
     }
 }
 
-/// Sends a packet each 30 ms and says what became of each; the far end's clock is set by `shift_ms`.
+/// Sends a packet every 30 ms and returns the result of each. The receiver's clock is shifted by `shift_ms`.
 fn with_a_jump(before: u64, after: u64, shift_ms: i64) -> Vec<Grouped> {
     let mut grouping = libwebrtc();
     (1..=before + after)
@@ -133,8 +135,8 @@ fn is_thirty(outcome: &Grouped) -> bool {
     })
 }
 
-/// `PositiveArrivalTimeJump`: the packet after the jump still closes a good difference, the next one shows the jump, and two
-/// more begin anew.
+/// `PositiveArrivalTimeJump`: the packet after the jump still completes a valid difference, the next one
+/// reveals the jump, and the two after it start again.
 #[test]
 fn a_clock_that_jumps_ahead_is_a_reset() {
     let outcomes = with_a_jump(2, 5, 3_000);
@@ -143,13 +145,14 @@ fn a_clock_that_jumps_ahead_is_a_reset() {
     assert_eq!(outcomes[3], Grouped::Reset(Reset::ClockJump));
     assert_eq!(outcomes[4..6], [Grouped::Pending; 2]);
     assert!(is_thirty(&outcomes[6]), "{outcomes:?}");
-    // Anything less is a delay.
+    // A smaller jump counts as delay.
     let smaller = with_a_jump(2, 5, 2_999);
     assert_eq!(smaller[3].delta().unwrap().arrival, TimeDelta::from_millis(3_029));
 }
 
-/// `NegativeArrivalTimeJump`: three times out of order is a reset, then two packets begin anew; the seventh is good again.
-/// libwebrtc's first packet after the jump joins the group before as a burst, and so closes nothing.
+/// `NegativeArrivalTimeJump`: three out-of-order findings cause a reset, then two packets start again; the
+/// seventh is valid again. libwebrtc's first packet after the jump joins the previous group as a burst, and
+/// so completes nothing.
 #[test]
 fn a_clock_that_is_set_back_is_a_reset_at_the_third_finding() {
     let outcomes = with_a_jump(3, 7, -1_000);
@@ -161,9 +164,10 @@ fn a_clock_that_is_set_back_is_a_reset_at_the_third_finding() {
     assert!(is_thirty(&outcomes[9]), "{outcomes:?}");
 }
 
-/// Packets 10 ms apart that arrive every 4 ms: libwebrtc ends the group 100 ms after its first arrival, the draft does not.
+/// Packets sent 10 ms apart that arrive every 4 ms: libwebrtc ends the group 100 ms after its first arrival;
+/// the draft does not end it.
 #[test]
-fn libwebrtc_ends_a_burst_after_a_tenth_of_a_second_and_the_draft_never() {
+fn libwebrtc_ends_a_burst_after_100_ms_and_the_draft_never() {
     let group_of = |config| {
         let mut grouping = Grouping::new(config);
         take(&mut grouping, 0, 0, 1);
@@ -178,7 +182,7 @@ fn libwebrtc_ends_a_burst_after_a_tenth_of_a_second_and_the_draft_never() {
 }
 
 #[test]
-fn the_draft_asks_for_less_than_five_milliseconds_and_libwebrtc_for_five() {
+fn burst_gap_of_5_ms_counts_in_libwebrtc_but_not_in_the_draft() {
     let joins = |config| {
         let mut grouping = Grouping::new(config);
         take(&mut grouping, 0, 0, 1);
@@ -190,12 +194,12 @@ fn the_draft_asks_for_less_than_five_milliseconds_and_libwebrtc_for_five() {
 }
 
 #[test]
-fn five_milliseconds_of_departures_are_a_group_and_a_nanosecond_more_is_not() {
+fn a_group_spans_at_most_5_ms_of_departures() {
     for config in [GroupingConfig::libwebrtc(), GroupingConfig::draft_02()] {
         for (later, expected) in [(5_000_000, None), (5_000_001, Some(100_000_000))] {
             let mut grouping = Grouping::new(config);
             let sent = [0, 100_000_000, 100_000_000 + later];
-            // Each takes longer than the one before, so that none is part of a burst.
+            // Each has a higher delay than the previous one, so that none is part of a burst.
             let last = sent.map(|nanos| {
                 let arrival = PeerTimestamp::from_nanos(nanos * 2);
                 let packet =

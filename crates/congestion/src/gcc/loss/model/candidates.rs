@@ -1,4 +1,4 @@
-//! Which bandwidths are tried?
+//! The candidate bandwidths.
 
 use giusto_units::{DataRate, TimeDelta};
 
@@ -6,8 +6,8 @@ use super::LossModel;
 use crate::gcc::arithmetic::{scaled, sum};
 
 impl LossModel {
-    /// Writes the bandwidths that are to be compared to `found`: some multiples of the present one, what arrives, what the
-    /// delay allows. None is above what the present bandwidth may grow to.
+    /// Writes the candidate bandwidths to `found`: multiples of the current bandwidth, the acknowledged rate,
+    /// and the delay-based rate. None exceeds the limit to which the current bandwidth may grow.
     pub(super) fn candidates(&self, application_limited: bool, found: &mut Vec<DataRate>) {
         let (config, present) = (&self.config, self.path.bandwidth);
         found.clear();
@@ -23,13 +23,13 @@ impl LossModel {
         if application_limited && config.try_upper_bound_when_limited && present > upper {
             found.push(upper);
         }
-        let greatest = present.max(self.candidate_limit());
+        let max = present.max(self.candidate_limit());
         for bandwidth in found {
-            *bandwidth = greatest.min(*bandwidth);
+            *bandwidth = max.min(*bandwidth);
         }
     }
 
-    /// What a candidate may not exceed, unless the present bandwidth already does.
+    /// Upper limit of a candidate, unless the current bandwidth already exceeds it.
     fn candidate_limit(&self) -> DataRate {
         let config = &self.config;
         let limit = self.progress.window_limit().unwrap_or(config.max);

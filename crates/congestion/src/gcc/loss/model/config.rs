@@ -1,8 +1,8 @@
-//! The constants of the model, and what is wrong with some values of them.
+//! Constants of the model, and their validation.
 
 use giusto_units::{DataRate, TimeDelta};
 
-/// What is counted as lost.
+/// Unit in which loss is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Measure {
     /// Thousands of bytes. The average leaves out the best and the worst observation.
@@ -19,112 +19,123 @@ pub enum Measure {
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of the source, each settable there")]
 pub struct ModelConfig {
-    /// An observation spans at least so much send time; above zero. 250 ms \[`ObservationDurationLowerBound`\].
+    /// Minimum send time that an observation spans; above zero. 250 ms \[`ObservationDurationLowerBound`\].
     pub observation_duration: TimeDelta,
-    /// So many observations are kept, at least 2. 15 \[`ObservationWindowSize`\].
+    /// Number of observations kept, at least 2. 15 \[`ObservationWindowSize`\].
     pub observations_kept: usize,
-    /// So many are needed before the model speaks, at least 1. 3 \[`MinNumObservations`\].
+    /// Number of observations needed before the model gives an estimate, at least 1. 3
+    /// \[`MinNumObservations`\].
     pub observations_needed: u64,
-    /// What is counted. Bytes \[`UseByteLossRate`\].
+    /// Unit in which loss is counted. Bytes \[`UseByteLossRate`\].
     pub measure: Measure,
-    /// An observation's send rate is this much of the one before and the rest its own: 0 up to but not 1. 0
+    /// Smoothing of the send rate: weight of the previous observation's send rate, 0 to below 1. 0
     /// \[`SendingRateSmoothingFactor`\].
     pub send_rate_smoothing: f64,
-    /// In the likelihood an observation weighs this much of the one after it: above 0, up to 1. 0.9 \[`TemporalWeightFactor`\].
+    /// Weight of an observation in the likelihood, relative to the next newer one: above 0, up to 1. 0.9
+    /// \[`TemporalWeightFactor`\].
     pub temporal_weight: f64,
     /// The same in the average loss. 0.9 \[`InstantUpperBoundTemporalWeightFactor`\].
     pub average_weight: f64,
-    /// The average leaves out the extremes only while the observation of the greatest loss was sent at less than this many
-    /// times the median rate: otherwise it was we who sent too much. 2 \[`MedianSendingRateFactor`\].
+    /// The average leaves out the extremes only if the send rate of the observation with the highest loss is
+    /// below this multiple of the median rate. Otherwise the loss was caused by our own send rate. 2
+    /// \[`MedianSendingRateFactor`\].
     pub median_send_rate_factor: f64,
-    /// The average leaves out the extremes only once there are more observations than this. 3 (not settable there).
+    /// The average leaves out the extremes only if there are more observations than this. 3 (not configurable
+    /// there).
     pub extremes_kept_up_to: u64,
 
-    /// Multiples of the present bandwidth that are tried, each above 0. 1.02, 1.0, 0.95 \[`CandidateFactors`\].
+    /// Factors on the current bandwidth that give candidates, each above 0. 1.02, 1.0, 0.95
+    /// \[`CandidateFactors`\].
     pub candidate_factors: Vec<f64>,
-    /// Whether what arrives is tried. Yes \[`AckedRateCandidate`\].
+    /// Whether the acknowledged rate is a candidate. Yes \[`AckedRateCandidate`\].
     pub try_acknowledged: bool,
-    /// What arrives is tried times this, up to 1. 1 \[`BwBackoffLowerBoundFactor`\].
+    /// Factor on the acknowledged rate as a candidate, up to 1. 1 \[`BwBackoffLowerBoundFactor`\].
     pub backoff_factor: f64,
-    /// Whether what arrives is *not* tried while the sender is application-limited and sends no padding. Yes
-    /// \[`NotUseAckedRateInAlr`\].
+    /// Whether the acknowledged rate is *not* a candidate while the sender is application-limited and sends
+    /// no padding. Yes \[`NotUseAckedRateInAlr`\].
     pub ignore_acknowledged_when_limited: bool,
-    /// Whether the delay-based rate is tried where it is above the present bandwidth. Yes \[`DelayBasedCandidate`\].
+    /// Whether the delay-based rate is a candidate if it is above the current bandwidth. Yes
+    /// \[`DelayBasedCandidate`\].
     pub try_delay_based: bool,
-    /// Whether the instant upper bound is tried while the sender is application-limited. No \[`UpperBoundCandidateInAlr`\].
+    /// Whether the instant upper bound is a candidate while the sender is application-limited. No
+    /// \[`UpperBoundCandidateInAlr`\].
     pub try_upper_bound_when_limited: bool,
-    /// In this long after the last fall, the growth that candidates are allowed rises from nothing to
-    /// `acceleration_factor` times what arrives; above zero. 60 s \[`BwRampupAccelMaxoutTime`\].
+    /// Time after the last decrease in which the permitted growth of candidates rises from zero to
+    /// `acceleration_factor` times the acknowledged rate; above zero. 60 s \[`BwRampupAccelMaxoutTime`\].
     pub acceleration_time: TimeDelta,
     /// See `acceleration_time`; at least 0. 0: off \[`BwRampupAccelMaxFactor`\].
     pub acceleration_factor: f64,
 
-    /// The inherent loss at first, 0 up to but not 1. 0.01 \[`InitialInherentLossEstimate`\].
+    /// Initial inherent loss, 0 to below 1. 0.01 \[`InitialInherentLossEstimate`\].
     pub initial_inherent_loss: f64,
-    /// The least inherent loss, 0 up to but not 1. 0.001 \[`InherentLossLowerBound`\].
+    /// Minimum inherent loss, 0 to below 1. 0.001 \[`InherentLossLowerBound`\].
     pub inherent_loss_min: f64,
-    /// The greatest inherent loss at a very great bandwidth, from the least one up to but not 1. 0.05
+    /// Maximum inherent loss at a very high bandwidth, from the minimum to below 1. 0.05
     /// \[`InherentLossUpperBoundOffset`\].
     pub inherent_loss_offset: f64,
-    /// The greatest inherent loss is higher by this over the bandwidth; above 0. 100 kbit/s
+    /// The maximum inherent loss is increased by this over the bandwidth; above 0. 100 kbit/s
     /// \[`InherentLossUpperBoundBwBalance`\].
     pub inherent_loss_balance: DataRate,
-    /// How many Newton steps, at least 1. 1 \[`NewtonIterations`\].
+    /// Number of Newton steps, at least 1. 1 \[`NewtonIterations`\].
     pub newton_steps: u32,
-    /// What part of a Newton step is taken; above 0. 0.75 \[`NewtonStepSize`\].
+    /// Share of a Newton step that is applied; above 0. 0.75 \[`NewtonStepSize`\].
     pub newton_step_size: f64,
-    /// What a kbit/s of bandwidth adds to the objective for each unit of data, where the average loss is far below
+    /// Bias of the objective per kbit/s of bandwidth and unit of data, when the average loss is far below
     /// `preference_threshold`; at least 0. 0.0002 \[`HigherBwBiasFactor`\].
     pub bias: f64,
-    /// The same for the logarithm of the bandwidth in kbit/s. 0.02 \[`HigherLogBwBiasFactor`\].
+    /// The same per natural logarithm of the bandwidth in kbit/s. 0.02 \[`HigherLogBwBiasFactor`\].
     pub log_bias: f64,
-    /// Where the average loss is above this, more bandwidth is disliked: 0 up to but not 1. 0.2
+    /// Average loss above which lower bandwidths are preferred: 0 to below 1. 0.2
     /// \[`LossThresholdOfHighBandwidthPreference`\].
     pub preference_threshold: f64,
-    /// How gradual liking turns into dislike: above 0, up to 1. 0.002 \[`BandwidthPreferenceSmoothingFactor`\].
+    /// Width of the transition of the preference: above 0, up to 1. 0.002
+    /// \[`BandwidthPreferenceSmoothingFactor`\].
     pub preference_smoothing: f64,
 
-    /// The average loss at which the instant upper bound begins, 0 up to but not 1. 0.05 \[`InstantUpperBoundLossOffset`\].
+    /// The average loss above which the instant upper bound applies, 0 to below 1. 0.05
+    /// \[`InstantUpperBoundLossOffset`\].
     pub upper_bound_offset: f64,
-    /// The upper bound is this over the average loss beyond the offset; above 0. 100 kbit/s \[`InstantUpperBoundBwBalance`\].
+    /// The instant upper bound is this divided by the average loss beyond the offset; above 0. 100 kbit/s
+    /// \[`InstantUpperBoundBwBalance`\].
     pub upper_bound_balance: DataRate,
-    /// The estimate is at least this much of what arrives; at least 0, where 0 is off. 1
+    /// The estimate is at least this multiple of the acknowledged rate; at least 0, where 0 is off. 1
     /// \[`LowerBoundByAckedRateFactor`\].
     pub lower_bound_factor: f64,
-    /// Whether the bounds also hold for what is remembered. Yes \[`BoundBestCandidate`\].
+    /// Whether the bounds also apply to the stored bandwidth. Yes \[`BoundBestCandidate`\].
     pub bound_memory: bool,
     /// Whether the bandwidth may not grow while the average loss is above the inherent loss. Yes
     /// \[`NotIncreaseIfInherentLossLessThanAverageLoss`\].
     pub no_increase_above_inherent_loss: bool,
 
-    /// While limited by loss, the bandwidth grows within `increase_window` at most by this factor; above 0. 1.3
+    /// Maximum growth factor within `increase_window` while limited by loss; above 0. 1.3
     /// \[`MaxIncreaseFactor`\].
     pub max_increase: f64,
     /// See `max_increase`; above zero. 300 ms \[`DelayedIncreaseWindow`\].
     pub increase_window: TimeDelta,
-    /// While limited by loss, the bandwidth grows at most to this many times what arrives; above 1. 1.5
+    /// Maximum bandwidth while limited by loss, as a multiple of the acknowledged rate; above 1. 1.5
     /// \[`BwRampupUpperBoundFactor`\].
     pub ramp_up: f64,
-    /// The same while what arrives is below `hold_threshold` times the rate that was held. 1.2
+    /// The same while the acknowledged rate is below `hold_threshold` times the held rate. 1.2
     /// \[`BwRampupUpperBoundInHoldFactor`\].
     pub ramp_up_in_hold: f64,
     /// See `ramp_up_in_hold`; at least 0. 1.3 \[`BwRampupUpperBoundHoldThreshold`\].
     pub hold_threshold: f64,
-    /// For how long a first fall is held. 300 ms (`kInitHoldDuration`).
+    /// Duration of the first hold after a decrease. 300 ms (`kInitHoldDuration`).
     pub hold: TimeDelta,
-    /// Each further fall is held this many times longer, until the delay rules again; 0: nothing is held. 2
-    /// \[`HoldDurationFactor`\].
+    /// Factor on the hold duration with each further decrease, until the delay limits the rate again; 0: no
+    /// hold. 2 \[`HoldDurationFactor`\].
     pub hold_factor: f64,
-    /// The longest hold. 60 s (`kMaxHoldDuration`).
+    /// Maximum hold duration. 60 s (`kMaxHoldDuration`).
     pub hold_max: TimeDelta,
-    /// For how long after the last growth padding is asked for; zero: never. 2 s \[`PaddingDuration`\].
+    /// Time after the last increase during which padding is requested; zero: never. 2 s
+    /// \[`PaddingDuration`\].
     pub padding_duration: TimeDelta,
 
-    /// The least rate. 5 kbit/s (`bwe_defines.h`, `kCongestionControllerMinBitrate`).
+    /// Minimum rate. 5 kbit/s (`bwe_defines.h`, `kCongestionControllerMinBitrate`).
     pub min: DataRate,
-    /// The greatest rate. 1 Gbit/s (`send_side_bandwidth_estimation.cc`, `kDefaultMaxBitrate`).
+    /// Maximum rate. 1 Gbit/s (`send_side_bandwidth_estimation.cc`, `kDefaultMaxBitrate`).
     pub max: DataRate,
-    /// What the limit of `max_increase` never falls below. 5 kbit/s (`kCongestionControllerMinBitrate`).
+    /// Minimum of the limit set by `max_increase`. 5 kbit/s (`kCongestionControllerMinBitrate`).
     pub increase_floor: DataRate,
 }
 
@@ -179,24 +190,25 @@ impl Default for ModelConfig {
     }
 }
 
-/// A constant that the model cannot work with.
+/// An invalid constant of the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("loss model: {field} must be {range}, found {found}")]
 pub struct InvalidConfig {
-    /// Which.
+    /// The field.
     pub field: &'static str,
-    /// What it may be.
+    /// Its valid range.
     pub range: &'static str,
-    /// What it is.
+    /// Its value.
     pub found: String,
 }
 
 impl ModelConfig {
-    /// Whether the model can work with this. The ranges are libwebrtc's (`IsConfigValid`), and not-a-number is in none.
+    /// Checks that every constant is within its range. The ranges are libwebrtc's (`IsConfigValid`); NaN is
+    /// in none.
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`] names the first constant that is out of its range.
+    /// [`InvalidConfig`] names the first constant that is out of range.
     pub fn validate(&self) -> Result<(), InvalidConfig> {
         let below_one = |value: f64| (0.0..1.0).contains(&value);
         let share = |value: f64| value > 0.0 && value <= 1.0;
@@ -302,9 +314,9 @@ fn require(
 mod tests {
     use super::*;
 
-    /// The cases of `loss_based_bwe_v2_test.cc` whose names begin with `Disabled`, and not-a-number.
+    /// The cases of `loss_based_bwe_v2_test.cc` whose names begin with `Disabled`, and NaN.
     #[test]
-    fn what_cannot_work_is_named() {
+    fn the_error_names_the_invalid_field() {
         let refused = |change: fn(&mut ModelConfig)| {
             let mut config = ModelConfig::default();
             change(&mut config);

@@ -1,23 +1,24 @@
-//! A model of the path, fitted to what became of each packet.
+//! A model of the path, fitted to the fate of each packet.
 //!
-//! Each quarter of a second makes one observation: how fast was sent, how much was lost. The model supposes that the path
-//! loses a share of everything, whatever is sent, and all that exceeds its bandwidth. It compares a few bandwidths around the
-//! present one, fits the inherent loss of each, and takes the one that explains the observations best. So losses that do not
-//! depend on the send rate lower it little, and losses that come with the rate lower it much.
+//! Each 250 ms of send time give one observation: the send rate and the loss. The model assumes that the path
+//! loses a constant share of all packets (the inherent loss) and everything that exceeds its bandwidth. It
+//! compares a few candidate bandwidths around the current one, fits the inherent loss of each, and selects
+//! the candidate that explains the observations best. Losses that do not depend on the send rate therefore
+//! reduce it little, and losses that grow with the send rate reduce it much.
 //!
-//! Instant bounds then hold whatever the fit says: an upper one where much is lost, a lower one at what arrives. While losses
-//! rule, the rate returns slowly.
+//! Instant bounds then apply independently of the fit: an upper bound if loss is high, and a lower bound at
+//! the acknowledged rate. While the rate is limited by loss, it rises slowly.
 //!
 //! | part | file |
 //! |---|---|
 //! | observations and their average loss | `observations` |
 //! | the likelihood and its Newton step | `objective` |
-//! | the bandwidths that are tried | `candidates` |
-//! | what rules, holds and ramps | `state` |
+//! | the candidate bandwidths | `candidates` |
+//! | the limiting factor, holds and ramps | `state` |
 //! | the constants | `config` |
 //!
-//! The source is libwebrtc's `loss_based_bwe_v2.cc`, which is on by default there and documented nowhere else. Rates are
-//! rounded to the nearest bit per second, where libwebrtc cuts some off.
+//! The source is libwebrtc's `loss_based_bwe_v2.cc`, which is enabled by default there and not documented
+//! elsewhere. Rates are rounded to the nearest bit per second; libwebrtc truncates some of them.
 //!
 //! # Example
 //!
@@ -54,17 +55,17 @@ use state::{Bounds, Progress};
 use crate::gcc::arithmetic::{UNLIMITED, scaled};
 use crate::{feedback::PacketReport, target::Cause};
 
-/// What losses allow.
+/// The loss-based estimate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LossEstimate {
-    /// The rate: within the configured limits and never above the delay-based one. `None`: nothing is known yet, not even of
-    /// the delay.
+    /// The rate: within the configured limits and never above the delay-based rate. `None` if neither is
+    /// known yet.
     pub rate: Option<DataRate>,
-    /// What rules it.
+    /// What limits the rate.
     pub state: LossState,
 }
 
-/// The model.
+/// The loss model.
 ///
 /// Its clock is the send time of the packets that are reported, so no call takes `now`. Calls in any order are safe; packets
 /// may be reported in any order. The work of an update is bounded by the packets that it is given and the observations kept.
@@ -72,23 +73,23 @@ pub struct LossEstimate {
 pub struct LossModel {
     config: ModelConfig,
     observations: Observations,
-    /// The present belief; its bandwidth means nothing before `begun`.
+    /// The current path estimate. Its bandwidth is valid only once `begun`.
     path: Path,
     begun: bool,
     progress: Progress,
     acknowledged: Option<DataRate>,
     delay_based: Option<DataRate>,
-    /// When the bandwidth last fell.
+    /// Time of the last decrease of the bandwidth.
     reduced: Option<Timestamp>,
     scratch: Vec<DataRate>,
 }
 
 impl LossModel {
-    /// Knows nothing yet.
+    /// A model without observations.
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`] names a constant that is out of its range.
+    /// [`InvalidConfig`] names a constant that is out of range.
     pub fn new(config: ModelConfig) -> Result<Self, InvalidConfig> {
         config.validate()?;
         Ok(Self {
@@ -104,28 +105,29 @@ impl LossModel {
         })
     }
 
-    /// The rate may not leave `min` to `max`; a `max` below `min` counts as `min`.
+    /// Limits the rate to `min` to `max`. A `max` below `min` counts as `min`.
     pub fn set_limits(&mut self, min: DataRate, max: DataRate) {
         self.config.min = min;
         self.config.max = max.max(min);
     }
 
-    /// So much arrives.
+    /// Sets the acknowledged rate.
     pub fn set_acknowledged(&mut self, rate: DataRate) {
         self.acknowledged = Some(rate);
     }
 
-    /// Begins anew at `rate`, as the delay would have it. What was observed, and what is believed of the inherent loss, stays.
+    /// Restarts at `rate`, as if the delay-based controller had set it. The observations and the estimate of
+    /// the inherent loss are kept.
     pub fn set_rate(&mut self, rate: DataRate) {
         self.path.bandwidth = rate;
         self.begun = true;
         self.progress.begin(rate);
     }
 
-    /// What became of `packets`; what the delay allows, if it says anything; and whether the sender has less to send than it
-    /// may. Says whether an observation was completed, which alone moves the estimate.
+    /// Processes the fate of `packets`, with the delay-based rate, if known, and whether the sender is
+    /// application-limited. Returns whether an observation was completed. Only then does the estimate change.
     ///
-    /// Packets that were reported as lost and came after all should be reported again.
+    /// Packets that were reported as lost and arrived later should be reported again.
     pub fn update(
         &mut self,
         packets: &[PacketReport],
@@ -168,7 +170,7 @@ impl LossModel {
         true
     }
 
-    /// What losses allow. Before [`is_ready`](Self::is_ready), what the delay does.
+    /// The loss-based rate. Before [`is_ready`](Self::is_ready), the delay-based rate.
     pub fn estimate(&self) -> LossEstimate {
         let delay_based = self.delay_based.unwrap_or(UNLIMITED);
         let within = |rate: DataRate| rate.min(delay_based).min(self.config.max).max(self.config.min);
@@ -179,33 +181,34 @@ impl LossModel {
         }
     }
 
-    /// Whether there are observations enough to speak.
+    /// Whether there are enough observations for an estimate.
     pub fn is_ready(&self) -> bool {
         self.begun && self.observations.made() >= self.config.observations_needed
     }
 
-    /// Why the rate is what it is: the average loss, while losses rule.
+    /// The cause of the rate: the average loss, while the rate is limited by loss.
     pub fn cause(&self) -> Option<Cause> {
         let limited = self.estimate().state != LossState::DelayBased;
         limited.then(|| Cause::Loss { ratio: self.average_loss() })
     }
 
-    /// The share that was lost over the observations, the later ones weighing more, the extremes left out: 0 to 1.
+    /// The average loss over the observations, with higher weight on newer ones and without the extremes: 0
+    /// to 1.
     pub fn average_loss(&self) -> f64 {
         self.observations.average_loss()
     }
 
-    /// The share that the path is believed to lose whatever is sent: 0 to 1.
+    /// The estimated share of packets that the path loses at any send rate: 0 to 1.
     pub fn inherent_loss(&self) -> f64 {
         self.path.inherent_loss
     }
 
-    /// The clock: the send time that the observations reach to.
+    /// The model's clock: the end of the latest observation in send time.
     fn end(&self) -> Timestamp {
         self.observations.end().unwrap_or(Timestamp::ZERO)
     }
 
-    /// The candidate that explains the observations best; of equals, the one with more bandwidth.
+    /// The candidate that explains the observations best; of equal ones, the one with the higher bandwidth.
     fn best(&mut self, application_limited: bool) -> Path {
         let mut candidates = std::mem::take(&mut self.scratch);
         self.candidates(application_limited, &mut candidates);
@@ -222,7 +225,7 @@ impl LossModel {
         best.1
     }
 
-    /// The bandwidth of `best` as far as it may be grown to at once.
+    /// The bandwidth of `best`, limited to the growth that is permitted at once.
     fn restrained(&self, best: Path) -> DataRate {
         let (config, present) = (&self.config, self.path.bandwidth);
         let mut bandwidth = best.bandwidth;
@@ -233,7 +236,7 @@ impl LossModel {
         self.progress.ramped(config, self.acknowledged, present, bandwidth)
     }
 
-    /// Where much is lost, no fit is believed.
+    /// Upper bound at high loss, independent of the fit.
     fn upper_bound(&self) -> DataRate {
         let beyond = self.average_loss() - self.config.upper_bound_offset;
         if self.observations.made() > 0 && beyond > 0.0 {
@@ -243,7 +246,7 @@ impl LossModel {
         }
     }
 
-    /// What arrives was not too much.
+    /// Lower bound: the acknowledged rate.
     fn lower_bound(&self) -> DataRate {
         let acknowledged =
             self.acknowledged.map_or(DataRate::ZERO, |rate| scaled(rate, self.config.lower_bound_factor));

@@ -1,32 +1,33 @@
-//! How well does a supposed path explain what was seen?
+//! Objective function: how well a candidate path explains the observations.
 //!
-//! The path loses a share of all packets whatever is sent, its *inherent loss*, and everything beyond its *bandwidth*. With
-//! the send rate `s`, the inherent loss `i` and the bandwidth `b`, a packet is lost with the probability
+//! The path loses a share of all packets at any rate, its *inherent loss*, and everything beyond its
+//! *bandwidth*. With the send rate `s`, the inherent loss `i` and the bandwidth `b`, a packet is lost with
+//! the probability
 //!
 //! ```text
 //! p = i                      where s ≤ b
 //! p = i + (1 - i)(s - b)/s   where s > b
 //! ```
 //!
-//! kept between 10⁻⁶ and 1 - 10⁻⁶. What was lost (`l`) and received (`r`) in an observation then has the log-likelihood
-//! `l ln p + r ln (1 - p)`. The objective is the sum of these over all observations, weighted by age, and of a bias for more
-//! bandwidth.
+//! limited to 10⁻⁶ to 1 - 10⁻⁶. The lost (`l`) and received (`r`) data of an observation then have the
+//! log-likelihood `l ln p + r ln (1 - p)`. The objective is the sum of these over all observations, weighted
+//! by age, plus a bias for higher bandwidth.
 
 use giusto_units::DataRate;
 
 use super::{config::ModelConfig, observations::Observations};
 
-/// What the path is supposed to be.
+/// Assumed properties of the path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Path {
-    /// What it loses at any rate, 0 to 1.
+    /// Share that it loses at any rate, 0 to 1.
     pub(super) inherent_loss: f64,
-    /// Beyond what it loses everything.
+    /// Rate beyond which it loses everything.
     pub(super) bandwidth: DataRate,
 }
 
 impl Path {
-    /// How likely it is that a packet is lost when so much is sent.
+    /// Probability that a packet is lost at this send rate.
     fn loss_probability(self, send_rate: DataRate) -> f64 {
         let inherent = self.inherent_loss.clamp(0.0, 1.0);
         let beyond = send_rate.as_bps().saturating_sub(self.bandwidth.as_bps());
@@ -35,14 +36,14 @@ impl Path {
     }
 }
 
-/// No loss is certain, and none impossible. libwebrtc (`GetLossProbability`): 10⁻⁶.
+/// Minimum probability of both loss and arrival. libwebrtc (`GetLossProbability`): 10⁻⁶.
 const NEVER: f64 = 1e-6;
 
 /// The derivatives of the log-likelihood with respect to the loss *probability*.
 ///
-/// Where less is sent than the bandwidth, that is the inherent loss. Where more is sent, the derivative with respect to the
-/// inherent loss would be smaller by `b/s` (and the second one by its square): libwebrtc takes no account of that, and
-/// neither do we.
+/// If the send rate is below the bandwidth, this is the inherent loss. Above it, the derivative with respect
+/// to the inherent loss would be smaller by `b/s` (and the second one by its square). libwebrtc ignores that
+/// factor, and so do we.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Derivatives {
     first: f64,
@@ -57,11 +58,11 @@ pub(super) struct Objective<'a> {
 }
 
 impl Objective<'_> {
-    /// The greater, the better `path` explains what was seen.
+    /// The objective. A higher value means that `path` explains the observations better.
     pub(super) fn value(&self, path: Path) -> f64 {
         let bias = self.bias(path.bandwidth);
         let mut sum = 0.0;
-        // All that was sent below the bandwidth is lost with one probability: its logarithms are taken once.
+        // Below the bandwidth the loss probability is constant: its logarithms are computed once.
         let (mut known, mut logarithms) = (None, (0.0, 0.0));
         for (weight, observation) in self.observations.weighted() {
             let counts = observation.counts;
@@ -76,7 +77,7 @@ impl Objective<'_> {
         sum
     }
 
-    /// `path` with an inherent loss that explains what was seen better: some Newton steps towards the maximum.
+    /// `path` with a better inherent loss, after some Newton steps towards the maximum.
     pub(super) fn refined(&self, mut path: Path) -> Path {
         if self.observations.made() == 0 {
             return path;
@@ -89,17 +90,17 @@ impl Objective<'_> {
         path
     }
 
-    /// `path` with an inherent loss within its bounds. The upper one falls as the bandwidth grows: where there is much, losses
-    /// are not put down to the path.
+    /// `path` with its inherent loss within the bounds. The upper bound falls as the bandwidth grows: at high
+    /// bandwidth, losses are not attributed to the path.
     pub(super) fn feasible(&self, path: Path) -> Path {
         let config = self.config;
-        let greatest = if path.bandwidth == DataRate::ZERO {
+        let max = if path.bandwidth == DataRate::ZERO {
             1.0
         } else {
             let balance = config.inherent_loss_balance.as_bps() as f64 / path.bandwidth.as_bps() as f64;
             (config.inherent_loss_offset + balance).min(1.0)
         };
-        Path { inherent_loss: path.inherent_loss.max(config.inherent_loss_min).min(greatest), ..path }
+        Path { inherent_loss: path.inherent_loss.max(config.inherent_loss_min).min(max), ..path }
     }
 
     fn derivatives(&self, path: Path) -> Derivatives {
@@ -111,14 +112,14 @@ impl Objective<'_> {
             slope.first += weight * (counts.lost / lost - counts.received / received);
             slope.second -= weight * (counts.lost / lost.powi(2) + counts.received / received.powi(2));
         }
-        // Only where nothing was sent at all.
+        // Only if nothing was sent at all.
         if slope.second >= 0.0 {
             slope.second = -NEVER;
         }
         slope
     }
 
-    /// What `bandwidth` adds for each unit of data: more is better while little is lost, and worse while much is.
+    /// Bias of `bandwidth` per unit of data: positive at low loss, negative at high loss.
     fn bias(&self, bandwidth: DataRate) -> f64 {
         let kbps = (bandwidth.as_bps().saturating_add(500) / 1000) as f64;
         let distance = self.config.preference_threshold - self.observations.average_loss();
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
     use crate::gcc::loss::model::{Measure, tests::packet};
 
-    /// Observations of 250 ms: so many packets of 1000 bytes, of which so many are lost.
+    /// Observations of 250 ms: number of packets of 1000 bytes, and how many of them are lost.
     fn observed(config: &ModelConfig, seen: &[(u64, u64)]) -> Observations {
         let mut observations = Observations::new(config);
         let first = packet(0, Timestamp::ZERO, 0, true);
@@ -158,7 +159,7 @@ mod tests {
     fn the_loss_is_inherent_below_the_bandwidth_and_total_beyond_it() {
         let rate = |kbps: u64| DataRate::from_bps(kbps * 1000);
         assert_eq!(path(0.1, 500).loss_probability(rate(500)), 0.1);
-        // Half is beyond: 0.1 + 0.9 × 0.5.
+        // Half of the packets exceed the bandwidth: 0.1 + 0.9 × 0.5.
         assert!((path(0.1, 500).loss_probability(rate(1000)) - 0.55).abs() < 1e-12);
         assert_eq!(path(0.0, 500).loss_probability(rate(100)), 1e-6);
         assert_eq!(path(1.0, 0).loss_probability(rate(100)), 1.0 - 1e-6);
@@ -166,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn the_objective_is_what_a_pocket_calculator_says() {
-        // Two of 20 packets lost, then none of 10, at 640 and 320 kbit/s, supposing 5 % at 1000 kbit/s.
+    fn the_objective_matches_a_manual_calculation() {
+        // Two of 20 packets lost, then none of 10, at 640 and 320 kbit/s, with an assumed 5 % at 1000 kbit/s.
         let config = ModelConfig { bias: 0.0, log_bias: 0.0, ..ModelConfig::default() };
         let observations = observed(&config, &[(20, 2), (10, 0)]);
         let objective = Objective { config: &config, observations: &observations };
@@ -176,7 +177,8 @@ mod tests {
         assert!((expected - -6.736_202).abs() < 1e-6, "{expected}"); // 1.8 × -2.995732 + 26.2 × -0.051293
         assert!((objective.value(path(0.05, 1000)) - expected).abs() < 1e-9);
 
-        // The bias by hand: the average loss is 1.8 / 28, so that the liking is d / (0.002 + d) with d = 0.2 - 1.8/28.
+        // The bias by hand: the average loss is 1.8 / 28, so the preference is d / (0.002 + d) with d = 0.2 -
+        // 1.8/28.
         let config = ModelConfig::default();
         let objective = Objective { config: &config, observations: &observations };
         let distance = 0.2 - 1.8 / 28.0;
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bias_turns_where_a_fifth_is_lost() {
+    fn the_bias_changes_sign_at_20_percent_loss() {
         let config = ModelConfig::default();
         let bias = |lost: u64| {
             let observations = observed(&config, &[(100, lost)]);
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_inherent_loss_is_bounded_more_narrowly_where_there_is_more_bandwidth() {
+    fn the_inherent_loss_limit_falls_with_the_bandwidth() {
         let config = ModelConfig::default();
         let observations = Observations::new(&config);
         let objective = Objective { config: &config, observations: &observations };
@@ -210,8 +212,8 @@ mod tests {
     }
 
     #[test]
-    fn newton_finds_the_share_that_was_lost() {
-        // Below the bandwidth the maximum is where the inherent loss is what was lost: 8 of 100.
+    fn newton_converges_to_the_loss_ratio() {
+        // Below the bandwidth the maximum is where the inherent loss equals the loss ratio: 8 of 100.
         let config = ModelConfig { newton_steps: 60, ..ModelConfig::default() };
         let observations = observed(&config, &[(100, 8)]);
         let objective = Objective { config: &config, observations: &observations };
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_bandwidth_the_derivative_is_with_respect_to_the_probability() {
+    fn above_the_bandwidth_the_derivative_is_by_the_probability() {
         // 640 kbit/s sent over 320 kbit/s: the true derivative is half as large.
         let config = ModelConfig { bias: 0.0, log_bias: 0.0, ..ModelConfig::default() };
         let observations = observed(&config, &[(20, 12)]);
@@ -255,7 +257,7 @@ mod tests {
                 seen.into_iter().map(|(packets, share)| (packets, (packets as f64 * share) as u64)).collect();
             let observations = observed(&config, &seen);
             let objective = Objective { config: &config, observations: &observations };
-            // Never more than 50 packets of 1000 bytes in 250 ms: 1.6 Mbit/s.
+            // At most 50 packets of 1000 bytes in 250 ms: 1.6 Mbit/s.
             let at = path(inherent_loss, 2000);
             let value = |inherent_loss: f64| objective.value(Path { inherent_loss, ..at });
             let h = 1e-4 * inherent_loss.min(1.0 - inherent_loss);

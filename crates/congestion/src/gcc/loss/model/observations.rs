@@ -1,4 +1,4 @@
-//! What became of the packets of each quarter of a second, and how much was lost on average.
+//! Packet fates per 250 ms of send time, and the average loss.
 
 use giusto_units::{DataRate, DataSize, Timestamp};
 
@@ -8,22 +8,22 @@ use crate::{
     gcc::arithmetic::{scaled, sum},
 };
 
-/// What became of the packets of one stretch of send time.
+/// The fate of the packets in one interval of send time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Observation {
-    /// Counts from zero.
+    /// Number, starting at zero.
     id: u64,
     packets: u64,
     lost_packets: u64,
     size: DataSize,
     lost_size: DataSize,
-    /// What it counts for.
+    /// Amounts of data sent and lost.
     pub(super) counts: Counts,
-    /// How fast they were sent.
+    /// Their send rate.
     pub(super) send_rate: DataRate,
 }
 
-/// What an observation counts for: packets, or thousands of bytes.
+/// Data of an observation: packets, or thousands of bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Counts {
     pub(super) lost: f64,
@@ -32,7 +32,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Packets and their size: all of them, and what was lost.
+    /// Counts packets or their size: all of them, and the lost ones.
     fn of(measure: Measure, all: (u64, DataSize), lost: (u64, DataSize)) -> Self {
         let (lost, received, all) = match measure {
             Measure::Bytes => (thousands(lost.1), thousands(all.1.saturating_sub(lost.1)), thousands(all.1)),
@@ -42,21 +42,22 @@ impl Counts {
     }
 }
 
-/// The observations that are kept, and the one that is being made.
+/// The stored observations, and the incomplete one.
 #[derive(Debug, Clone)]
 pub(super) struct Observations {
-    /// The observation `id` is at `id` modulo the length.
+    /// Observation `id` is stored at `id` modulo the length.
     kept: Vec<Option<Observation>>,
-    /// What they weigh in the objective and in the average, by their age.
+    /// Weights in the objective and in the average, by age.
     weights: Vec<f64>,
     average_weights: Vec<f64>,
-    /// How many were ever made.
+    /// Total number of completed observations.
     made: u64,
-    /// The send time of the last packet of the latest observation; before the first one, of the first packet.
+    /// Send time of the last packet of the latest observation. Before the first observation: of the first
+    /// packet.
     end: Option<Timestamp>,
     packets: u64,
     size: DataSize,
-    /// The packets that are lost as far as it is known, by sequence.
+    /// Packets that are currently regarded as lost, by sequence number.
     lost: Vec<(u64, DataSize)>,
     /// Scratch space for the median.
     rates: Vec<DataRate>,
@@ -83,22 +84,22 @@ impl Observations {
         }
     }
 
-    /// How many were ever made.
+    /// Total number of completed observations.
     pub(super) fn made(&self) -> u64 {
         self.made
     }
 
-    /// The send time that the latest observation reaches to: the clock of the model.
+    /// The end of the latest observation in send time: the clock of the model.
     pub(super) fn end(&self) -> Option<Timestamp> {
         self.end
     }
 
-    /// The share that was lost over all observations, the later ones weighing more: 0 to 1.
+    /// The average loss over all observations, with higher weight on newer ones: 0 to 1.
     pub(super) fn average_loss(&self) -> f64 {
         self.average_loss
     }
 
-    /// Those that are kept, each with its weight in the objective.
+    /// The stored observations, each with its weight in the objective.
     pub(super) fn weighted(&self) -> impl Iterator<Item = (f64, &Observation)> {
         self.by_age(&self.weights)
     }
@@ -111,9 +112,10 @@ impl Observations {
         })
     }
 
-    /// Takes what became of `packets`; says whether that completed an observation.
+    /// Processes the fate of `packets`. Returns whether that completed an observation.
     ///
-    /// A packet that is reported as lost and then as received counts as received, but twice as sent: so does libwebrtc.
+    /// A packet that is reported as lost and then as received counts as received, but is counted twice as
+    /// sent. libwebrtc does the same.
     pub(super) fn take(&mut self, config: &ModelConfig, packets: &[PacketReport]) -> bool {
         let Some(any) = packets.first().map(|packet| packet.sent.at) else { return false };
         let (mut first, mut last) = (any, any);
@@ -187,8 +189,9 @@ impl Observations {
         ratio(lost, all)
     }
 
-    /// The average without the best and the worst observation, for a single spike says little; unless the worst was sent much
-    /// faster than usual, which explains it.
+    /// The average without the observations of lowest and highest loss, because a single spike has little
+    /// significance. The extremes are kept if the one with the highest loss was sent much faster than usual,
+    /// which explains its loss.
     fn average_bytes(&mut self, config: &ModelConfig) -> f64 {
         let mut sum = Weighed::default();
         let mut best: Option<(f64, Weighed)> = None;
@@ -201,7 +204,8 @@ impl Observations {
                 continue;
             }
             let loss = ratio(observation.lost_size.as_bytes() as f64, observation.size.as_bytes() as f64);
-            // An observation without any loss is no worst one, and one without any arrival no best one.
+            // An observation without any loss cannot be the highest, and one without any arrival cannot be
+            // the lowest.
             if loss > worst.map_or(0.0, |(worst, ..)| worst) {
                 worst = Some((loss, weighed, observation.send_rate));
             }
@@ -234,7 +238,7 @@ impl Observations {
     }
 }
 
-/// Weighted bytes, to the nearest whole one.
+/// Weighted bytes, rounded to a whole number.
 #[derive(Debug, Clone, Copy, Default)]
 struct Weighed {
     all: u64,
@@ -255,7 +259,7 @@ fn thousands(size: DataSize) -> f64 {
     size.as_bytes() as f64 / 1000.0
 }
 
-/// Zero where there is nothing.
+/// `part / whole`, or zero if `whole` is zero.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
@@ -268,7 +272,7 @@ mod tests {
     use super::*;
     use crate::{feedback::SentPacket, gcc::loss::model::tests::packet};
 
-    /// One observation of 250 ms: `packets` of 1000 bytes, the first `lost` of them lost.
+    /// One observation of 250 ms: `packets` of 1000 bytes, the first `lost` of which are lost.
     fn observe(observations: &mut Observations, config: &ModelConfig, packets: u64, lost: u64) {
         let begin = observations.end().unwrap_or(Timestamp::ZERO);
         let sequence = observations.made() * 1000;
@@ -290,7 +294,7 @@ mod tests {
         assert!(!observations.take(&config, &[]));
         assert!(!observations.take(&config, &[packet(0, at(1000), 1000, true)]));
         assert!(!observations.take(&config, &[packet(1, at(1249), 1000, false)]));
-        // Backwards is no time at all.
+        // Time that runs backwards counts as no time.
         assert!(!observations.take(&config, &[packet(2, at(10), 1000, true)]));
         assert!(observations.take(&config, &[packet(3, at(1250), 1000, true)]));
         let (weight, only) = observations.weighted().next().unwrap();
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_comes_after_all_was_not_lost() {
+    fn a_packet_that_arrives_late_is_not_lost() {
         let config = ModelConfig::default();
         let mut observations = Observations::new(&config);
         let late = packet(7, Timestamp::ZERO, 1000, false);
@@ -316,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_weighs_the_recent_more() {
+    fn the_average_gives_newer_observations_more_weight() {
         let config = ModelConfig { measure: Measure::Packets, ..ModelConfig::default() };
         let mut observations = Observations::new(&config);
         observe(&mut observations, &config, 10, 5);
@@ -326,18 +330,18 @@ mod tests {
     }
 
     #[test]
-    fn a_single_spike_is_left_out_unless_we_sent_it_faster() {
+    fn a_spike_is_ignored_unless_caused_by_the_send_rate() {
         let config = ModelConfig { average_weight: 1.0, ..ModelConfig::default() };
         let mut observations = Observations::new(&config);
         for lost in [1, 0, 2, 10] {
             observe(&mut observations, &config, 10, lost);
         }
-        // Without the best (0 of 10) and the worst (10 of 10): 3 of 20.
+        // Without the lowest (0 of 10) and the highest (10 of 10): 3 of 20.
         assert!((observations.average_loss() - 3.0 / 20.0).abs() < 1e-12);
-        // Of two that lost all, the first is the worst: 13 and 20 lost, less its 10.
+        // If two have lost all, the first one is the extreme: 13 of 20 lost, minus its 10.
         observe(&mut observations, &config, 20, 20);
         assert!((observations.average_loss() - 23.0 / 40.0).abs() < 1e-12);
-        // Where the worst was sent at twice the median rate, nothing is left out.
+        // If the extreme was sent at twice the median rate, nothing is left out.
         let mut fresh = Observations::new(&config);
         for (packets, lost) in [(10, 1), (10, 0), (10, 2), (10, 0), (20, 20)] {
             observe(&mut fresh, &config, packets, lost);
@@ -346,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten() {
+    fn the_oldest_observations_are_discarded() {
         let config =
             ModelConfig { observations_kept: 3, measure: Measure::Packets, ..ModelConfig::default() };
         let mut observations = Observations::new(&config);

@@ -1,39 +1,40 @@
-//! What rules, loss or delay, and how slowly a limit is lifted again.
+//! State of the loss model: what limits the rate, and how slowly the limit is raised again.
 //!
-//! | state | means | leaves it when |
+//! | state | meaning | ends when |
 //! |---|---|---|
-//! | [`DelayBased`](LossState::DelayBased) | losses do not matter | the bounded estimate is below both the delay-based rate and the maximum |
+//! | [`DelayBased`](LossState::DelayBased) | losses have no effect | the bounded estimate is below both the delay-based rate and the maximum |
 //! | [`Decreasing`](LossState::Decreasing) | losses limit the rate | the hold is over and the estimate rises |
-//! | [`IncreasingWithPadding`](LossState::IncreasingWithPadding) | it rises, and padding would show whether it may | it has not risen for as long as padding lasts |
-//! | [`Increasing`](LossState::Increasing) | the same where padding is switched off | it falls |
+//! | [`IncreasingWithPadding`](LossState::IncreasingWithPadding) | the rate rises, and padding tests whether it may | the rate has not risen for the duration of padding |
+//! | [`Increasing`](LossState::Increasing) | the same without padding | the rate falls |
 //!
-//! All return to `DelayBased` where the estimate reaches the delay-based rate or the maximum.
+//! All states change to `DelayBased` when the estimate reaches the delay-based rate or the maximum.
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::config::ModelConfig;
 use crate::gcc::arithmetic::{UNLIMITED, scaled, sum};
 
-/// What rules the rate.
+/// What limits the rate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum LossState {
-    /// The delay. Losses do not matter.
+    /// The delay. Losses have no effect.
     #[default]
     DelayBased,
-    /// Losses do, and the rate rises.
+    /// Loss; the rate rises.
     Increasing,
-    /// Losses do, the rate rises, and padding should fill what the media does not: so it is learned whether the path carries
-    /// it.
+    /// Loss; the rate rises, and padding should fill the difference between media and target, to learn
+    /// whether the path carries it.
     IncreasingWithPadding,
-    /// Losses do, and the rate falls or is held.
+    /// Loss; the rate falls or is held.
     Decreasing,
 }
 
-/// A fall is held for a while, so that the rate does not return at once to where it caused losses.
+/// Holds the rate for a while after a decrease, so that it does not return at once to the rate that caused
+/// losses.
 #[derive(Debug, Clone, Copy)]
 struct Hold {
     until: Option<Timestamp>,
-    /// How long the next one is.
+    /// Duration of the next hold.
     next: TimeDelta,
     rate: Option<DataRate>,
 }
@@ -44,21 +45,21 @@ impl Hold {
     }
 }
 
-/// The highest rate since it rose, and when it was reached.
+/// The highest rate since the last increase, and its time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Padding {
     rate: Option<DataRate>,
     since: Option<Timestamp>,
 }
 
-/// What the growth within a window may not exceed.
+/// Limit of the growth within a window.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     since: Timestamp,
     limit: DataRate,
 }
 
-/// The rate that was settled on, what rules it, and the memory of how it came about.
+/// The current rate, what limits it, and the history that is needed to update it.
 #[derive(Debug, Clone)]
 pub(super) struct Progress {
     pub(super) state: LossState,
@@ -68,14 +69,14 @@ pub(super) struct Progress {
     window: Option<Window>,
 }
 
-/// What the estimate is held against.
+/// Limits of the estimate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// The estimate after the instant bounds.
     pub(super) estimate: DataRate,
     /// The instant lower bound.
     pub(super) lower: DataRate,
-    /// What the delay allows.
+    /// The delay-based rate.
     pub(super) delay_based: DataRate,
 }
 
@@ -90,36 +91,37 @@ impl Progress {
         }
     }
 
-    /// The delay rules, at `rate`.
+    /// Sets the rate; the delay limits it.
     pub(super) fn begin(&mut self, rate: DataRate) {
         self.rate = rate;
         self.state = LossState::DelayBased;
     }
 
-    /// Whether losses rule.
+    /// Whether loss limits the rate.
     pub(super) fn is_limited(&self) -> bool {
         self.state != LossState::DelayBased
     }
 
-    /// What the growth of the present window may not exceed, while losses rule.
+    /// Limit of the growth in the current window, while loss limits the rate.
     pub(super) fn window_limit(&self) -> Option<DataRate> {
         self.window.filter(|_| self.is_limited()).map(|window| window.limit)
     }
 
-    /// Whether padding was asked for recently.
+    /// Whether padding was requested recently.
     pub(super) fn pads(&self, config: &ModelConfig, now: Timestamp) -> bool {
         config.padding_duration > TimeDelta::ZERO
             && self.padding.since.is_some_and(|since| since + config.padding_duration >= now)
     }
 
-    /// `candidate`, or the limit of the window that is open, if that is less.
+    /// `candidate`, limited by the current window.
     pub(super) fn slowed(&self, config: &ModelConfig, now: Timestamp, candidate: DataRate) -> DataRate {
         let open =
             self.window.filter(|window| self.is_limited() && window.since + config.increase_window > now);
         candidate.min(open.map_or(UNLIMITED, |window| window.limit))
     }
 
-    /// While losses rule: `candidate` as far as what arrives lets a present bandwidth of `present` rise. A fall passes.
+    /// While loss limits the rate: `candidate`, limited by the growth from `present` that the acknowledged
+    /// rate permits. A decrease is not limited.
     pub(super) fn ramped(
         &self,
         config: &ModelConfig,
@@ -138,14 +140,14 @@ impl Progress {
         };
         let ramped = candidate.min(scaled(acknowledged, factor)).max(present);
         if self.state == LossState::Decreasing && ramped == present {
-            // The least rise there is, so that the state turns and padding is asked for.
+            // The smallest possible increase, so that the state changes and padding is requested.
             sum(present, DataRate::from_bps(1))
         } else {
             ramped
         }
     }
 
-    /// Settles on a rate and on what rules; `bandwidth` is the one remembered.
+    /// Sets the rate and the state; `bandwidth` is the stored one.
     pub(super) fn settle(
         &mut self,
         config: &ModelConfig,
@@ -205,13 +207,14 @@ impl Progress {
         self.state = LossState::Decreasing;
     }
 
-    /// While losses rule: whether going from `old` to `new` is a rise. No change is one while the rate is rising.
+    /// While loss limits the rate: whether the change from `old` to `new` counts as an increase. An unchanged
+    /// rate counts as one while the rate is rising.
     fn rises(&self, old: DataRate, new: DataRate) -> bool {
         let rising = matches!(self.state, LossState::Increasing | LossState::IncreasingWithPadding);
         self.is_limited() && (old < new || (old == new && rising))
     }
 
-    /// Padding ends some time after the last growth.
+    /// Padding ends some time after the last increase.
     fn may_keep_rising(&self, config: &ModelConfig, now: Timestamp, estimate: DataRate) -> bool {
         config.padding_duration == TimeDelta::ZERO
             || self.state != LossState::IncreasingWithPadding

@@ -1,4 +1,4 @@
-//! How the model behaves.
+//! Behaviour of the model.
 
 use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta};
 use proptest::prelude::*;
@@ -21,13 +21,13 @@ fn kbps(kbps: u64) -> DataRate {
     DataRate::from_bps(kbps * 1000)
 }
 
-/// A sender with a model: feedback each 50 ms, the acknowledged rate over the last second.
+/// A sender with a model: feedback every 50 ms, acknowledged rate over the last second.
 struct Run {
     model: LossModel,
     random: StdRng,
     sequence: u64,
     now: Timestamp,
-    /// Of the present interval.
+    /// End of the current interval.
     end: Timestamp,
     /// Bytes that arrived in each of the last twenty intervals.
     arrived: Vec<u64>,
@@ -48,8 +48,8 @@ impl Run {
         }
     }
 
-    /// For `millis`, sends at what `rate` says of the estimate and loses what `loss` says of the sequence; gives the
-    /// least, the mean and the greatest estimate of the second half.
+    /// Sends for `millis` at the rate `rate(estimate)` and loses packets as given by `loss(sequence)`.
+    /// Returns the minimum, mean and maximum estimate of the second half.
     fn go(
         &mut self,
         millis: i64,
@@ -57,7 +57,7 @@ impl Run {
         rate: impl Fn(DataRate) -> DataRate,
         loss: f64,
     ) -> [DataRate; 3] {
-        let (mut least, mut greatest, mut total) = (UNLIMITED, DataRate::ZERO, 0);
+        let (mut min, mut max, mut total) = (UNLIMITED, DataRate::ZERO, 0);
         for step in 0..millis / 50 {
             let estimate = self.model.estimate().rate.unwrap_or(delay_based);
             let spacing = rate(estimate).time_for(DataSize::from_bytes(SIZE)).unwrap();
@@ -78,56 +78,59 @@ impl Run {
             self.model.update(&reports, Some(delay_based), false);
             let estimate = self.model.estimate().rate.unwrap();
             if step >= millis / 100 {
-                (least, greatest) = (least.min(estimate), greatest.max(estimate));
+                (min, max) = (min.min(estimate), max.max(estimate));
                 total += estimate.as_bps();
             }
         }
         let counted = (millis / 50 - millis / 100) as u64;
-        [least, DataRate::from_bps(total / counted), greatest]
+        [min, DataRate::from_bps(total / counted), max]
     }
 }
 
 #[test]
-fn five_percent_of_random_loss_leaves_most_of_what_the_delay_allows() {
+fn random_loss_of_5_percent_reduces_the_rate_little() {
     let mut run = Run::new();
-    let [least, mean, greatest] = run.go(60_000, kbps(1000), |_| kbps(1000), 0.05);
-    // What arrives, 950 kbit/s on average, is the floor; what the delay allows is the ceiling.
-    assert!(least >= kbps(880), "{least}");
+    let [min, mean, max] = run.go(60_000, kbps(1000), |_| kbps(1000), 0.05);
+    // The acknowledged rate, 950 kbit/s on average, is the lower bound; the delay-based rate is the upper
+    // bound.
+    assert!(min >= kbps(880), "{min}");
     assert!(mean >= kbps(950), "{mean}");
-    assert_eq!(greatest, kbps(1000));
+    assert_eq!(max, kbps(1000));
     assert!((0.02..0.1).contains(&run.model.average_loss()));
 }
 
 #[test]
-fn a_fifth_of_random_loss_at_a_constant_rate_leaves_what_arrives() {
+fn at_20_percent_random_loss_the_estimate_is_the_received_rate() {
     let mut run = Run::new();
-    let [least, mean, greatest] = run.go(40_000, kbps(20_000), |_| kbps(10_000), 0.2);
-    // The upper bound is 100 kbit/s / (0.2 - 0.05), far below the 8 Mbit/s that arrive: they are the lower bound, which wins.
-    // Of the 1042 packets of a second 833 arrive, with a standard deviation of 13; four of them are 6 %.
-    assert!(least >= kbps(7_500), "{least}");
+    let [min, mean, max] = run.go(40_000, kbps(20_000), |_| kbps(10_000), 0.2);
+    // The upper bound is 100 kbit/s / (0.2 - 0.05), far below the 8 Mbit/s that arrive. The lower bound,
+    // which is the acknowledged rate, prevails. Of 1042 packets per second 833 arrive, with a standard
+    // deviation of 13; four standard deviations are 6 %.
+    assert!(min >= kbps(7_500), "{min}");
     assert!((kbps(7_900)..=kbps(8_100)).contains(&mean), "{mean}");
-    assert!(greatest <= kbps(8_500), "{greatest}");
+    assert!(max <= kbps(8_500), "{max}");
     assert_eq!(run.model.estimate().state, LossState::Decreasing);
     assert!(matches!(run.model.cause(), Some(Cause::Loss { ratio }) if (0.17..0.23).contains(&ratio)));
 }
 
 #[test]
-fn a_sender_that_obeys_stays_near_the_upper_bound_until_a_fifth_is_lost() {
+fn a_sender_stays_near_the_upper_bound_up_to_20_percent_loss() {
     let obeying = |loss| {
         let mut run = Run::new();
         run.go(120_000, kbps(10_000), |estimate| estimate, loss)
     };
-    // The upper bound is 100 kbit/s over the loss beyond 5 %: 2 Mbit/s and 1 Mbit/s. It moves with the average loss.
-    let [least, mean, greatest] = obeying(0.1);
-    assert!(least >= kbps(667) && greatest <= kbps(4000), "{least} to {greatest}");
+    // The upper bound is 100 kbit/s over the loss beyond 5 %: 2 Mbit/s and 1 Mbit/s. It changes with the
+    // average loss.
+    let [min, mean, max] = obeying(0.1);
+    assert!(min >= kbps(667) && max <= kbps(4000), "{min} to {max}");
     assert!((kbps(1333)..=kbps(2000)).contains(&mean), "{mean}");
-    let [least, mean, greatest] = obeying(0.15);
-    assert!(least >= kbps(250) && greatest <= kbps(2000), "{least} to {greatest}");
+    let [min, mean, max] = obeying(0.15);
+    assert!(min >= kbps(250) && max <= kbps(2000), "{min} to {max}");
     assert!((kbps(500)..=kbps(1000)).contains(&mean), "{mean}");
-    // Beyond a fifth the bias prefers less bandwidth, whatever the fit says, and what arrives is always less than what was
-    // sent: the rate falls towards the minimum, and does not pass it.
-    let [least, mean, greatest] = obeying(0.25);
-    assert!(least >= kbps(5) && greatest <= kbps(500), "{least} to {greatest}");
+    // Above 20 % loss the bias prefers less bandwidth, whatever the fit, and the acknowledged rate is always
+    // below the sent rate: the rate falls to the minimum and stays there.
+    let [min, mean, max] = obeying(0.25);
+    assert!(min >= kbps(5) && max <= kbps(500), "{min} to {max}");
     assert!(mean <= kbps(100), "{mean}");
 }
 
@@ -138,21 +141,21 @@ fn a_burst_of_loss_is_recovered_from() {
     assert_eq!(run.go(5_000, delay_based, |estimate| estimate, 0.0), [delay_based; 3]);
     run.go(2_000, delay_based, |estimate| estimate, 0.5);
     let fallen = run.model.estimate().rate.unwrap();
-    // Half of 1 Mbit/s arrived in the second before, or less, for less was sent.
+    // Half of 1 Mbit/s arrived in the previous second, or less, because less was sent.
     assert!((kbps(100)..kbps(650)).contains(&fallen), "{fallen}");
     assert_eq!(run.model.estimate().state, LossState::Decreasing);
-    let mut waited = 0;
+    let mut elapsed = 0;
     while run.model.estimate().state != LossState::DelayBased {
         run.go(250, delay_based, |estimate| estimate, 0.0);
-        waited += 250;
-        assert!(waited <= 30_000, "{:?}", run.model.estimate());
+        elapsed += 250;
+        assert!(elapsed <= 30_000, "{:?}", run.model.estimate());
     }
     assert_eq!(run.model.estimate().rate, Some(delay_based));
-    assert!(waited >= 500, "holds and ramps take their time: {waited} ms");
+    assert!(elapsed >= 500, "recovery is slow: {elapsed} ms");
 }
 
 #[test]
-fn the_hold_doubles_with_each_fall_and_ends_with_the_rule_of_the_delay() {
+fn the_hold_doubles_until_the_delay_limits_the_rate() {
     let config = ModelConfig::default();
     let mut progress = Progress::new(&config);
     let bounds = |kbit: u64| Bounds { estimate: kbps(kbit), lower: config.min, delay_based: kbps(5000) };
@@ -176,7 +179,7 @@ fn the_hold_doubles_with_each_fall_and_ends_with_the_rule_of_the_delay() {
     assert_eq!(progress.state, LossState::IncreasingWithPadding);
 }
 
-/// Something that is done to a model.
+/// An operation on a model.
 #[derive(Debug, Clone)]
 enum Call {
     Packets(Vec<(u64, u64, u64, bool)>, Option<u64>, bool),

@@ -1,43 +1,44 @@
-//! The cases of libwebrtc's `loss_based_bwe_v2_test.cc`: their numbers, as data. A case keeps the name that it has there.
+//! The cases of libwebrtc's `loss_based_bwe_v2_test.cc` as data, with their original names.
 
 use giusto_units::TimeDelta;
 
 use super::{tests::packet, *};
 
-/// How an observation's packets fare; 15 kB each. Times count in observations of 250 ms.
+/// The fate of an observation's packets of 15 kB each. Times are in observations of 250 ms.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     /// Two packets, one observation apart: both arrive.
     Received,
-    /// The same: the second is lost.
+    /// Two packets, one observation apart: the second is lost.
     Half,
-    /// So many: all are lost. They leave 10 ms apart, the last one an observation after the first.
+    /// This number of packets, all lost. They are sent 10 ms apart, the last one an observation after the
+    /// first.
     AllLost(u64),
-    /// Ten packets, one observation apart each: the last, of so many bytes, is lost.
+    /// Ten packets, one observation apart each: the last, of this size in bytes, is lost.
     Tenth(u64),
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Do {
-    /// Begin at kbit/s.
+    /// Start at this rate in kbit/s.
     Begin(u64),
-    /// So many kbit/s arrive.
+    /// Acknowledged rate in kbit/s.
     Acknowledged(u64),
-    /// The estimate at [`Mark`](Do::Mark), times this, arrives.
+    /// The acknowledged rate, as a factor on the estimate at [`Mark`](Do::Mark).
     AcknowledgedOfMark(f64),
-    /// Least and greatest, kbit/s.
+    /// Minimum and maximum, kbit/s.
     Limits(u64, u64),
-    /// Packets from this many milliseconds on.
+    /// Packets, starting at this time in milliseconds.
     Feed(Fate, u64),
-    /// Packets from the next observation on, until the state is so.
+    /// Packets, starting with the next observation, until the model is in this state.
     FeedUntil(Fate, LossState),
-    /// What the delay allows from here on, kbit/s.
+    /// The delay-based rate from here on, kbit/s.
     Delay(Option<u64>),
-    /// What the delay allows: the estimate at the mark, plus bit/s.
+    /// The delay-based rate: the estimate at the mark times the factor, plus bit/s.
     DelayOfMark(f64, u64),
-    /// The sender has too little to send from here on.
+    /// The sender is application-limited from here on.
     Limited,
-    /// Remember the estimate.
+    /// Store the estimate.
     Mark,
 }
 
@@ -52,13 +53,13 @@ enum Then {
     Above(u64),
     Below(u64),
     AtMost(u64),
-    /// The mark times this plus bit/s.
+    /// The mark times this factor, plus bit/s.
     OfMark(f64, u64),
     AtMostOfMark(f64),
     AtLeastOfMark(f64),
-    /// Within kbit/s of the mark.
+    /// The mark, within this many kbit/s.
     NearMark(u64),
-    /// No estimate at all.
+    /// No estimate.
     Nothing,
     In(LossState),
     NotIn(LossState),
@@ -86,7 +87,7 @@ fn reports(fate: Fate, sequence: &mut u64, from: u64) -> Vec<PacketReport> {
     }
 }
 
-/// Carries out `steps`; each check holds after the steps before it.
+/// Runs `steps`; each check holds after the steps before it.
 fn run(name: &str, config: ModelConfig, steps: &[(&[Do], &[Then])]) {
     let mut model = LossModel::new(config).unwrap();
     let (mut sequence, mut next, mut delay, mut limited, mut mark) = (0, 0, None, false, DataRate::ZERO);
@@ -143,7 +144,7 @@ fn sum(rate: DataRate, bps: u64) -> DataRate {
     DataRate::from_bps(rate.as_bps() + bps)
 }
 
-/// As the class stands by itself there: from 1 kbit/s, without a maximum.
+/// The defaults of the class there: from 1 kbit/s, without a maximum.
 fn base() -> ModelConfig {
     ModelConfig { min: DataRate::from_bps(1000), max: UNLIMITED, ..ModelConfig::default() }
 }
@@ -181,7 +182,7 @@ fn without_upper_bound(config: &mut ModelConfig) {
 }
 
 #[test]
-fn it_begins_and_waits_as_published() {
+fn it_starts_as_published() {
     run(
         "ReturnsDelayBasedEstimateWhenDisabled",
         full(),
@@ -319,7 +320,7 @@ fn it_falls_as_published() {
 }
 
 #[test]
-fn a_tenth_that_is_lost_is_weighed_as_published() {
+fn ten_percent_loss_is_handled_as_published() {
     let twice = |delay| [Begin(600), Delay(delay), Feed(Tenth(PACKET), 0), Feed(Tenth(PACKET), 250)];
     run(
         "NotIncreaseIfInherentLossLessThanAverageLoss",
@@ -339,7 +340,7 @@ fn a_tenth_that_is_lost_is_weighed_as_published() {
 }
 
 #[test]
-fn it_returns_as_published() {
+fn it_recovers_as_published() {
     run(
         "IncreaseByHoldFactorAfterLossBasedBweBacksOff",
         short(|_| ()),
@@ -421,7 +422,7 @@ fn it_returns_as_published() {
 }
 
 #[test]
-fn its_windows_and_bounds_work_as_published() {
+fn windows_and_bounds_work_as_published() {
     let begun: &[Do] =
         &[Begin(600), Acknowledged(300), Delay(Some(5000)), Feed(Received, 0), Acknowledged(5000)];
     run(
@@ -534,7 +535,7 @@ fn padding_lasts_a_second_and_an_observation() {
     };
     let padded = until(&mut model, IncreasingWithPadding);
     let ended = until(&mut model, Decreasing);
-    // There the beginning is read off one observation later, so that it says 1000 ms.
+    // There the start is read one observation later, so that it gives 1000 ms.
     assert_eq!(ended - padded, 1000 + STEP);
 }
 
@@ -568,7 +569,7 @@ fn spikes_are_ignored_as_published() {
 
 /// `EstimateDoesNotBackOffDueToPacketReorderingBetweenFeedback`.
 #[test]
-fn a_packet_that_was_only_late_does_no_harm() {
+fn a_reordered_packet_does_not_reduce_the_rate() {
     let mut model = LossModel::new(short(|_| ())).unwrap();
     let rate = DataRate::from_bps(2_500_000);
     model.set_rate(rate);

@@ -1,95 +1,99 @@
-//! What is settable of the rate control, and the three sets of values.
+//! Configuration of the rate control, and its three presets.
 
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
 use crate::gcc::rate::{capacity::CapacityConfig, convergence::ConvergenceConfig};
 
-/// How the rate control knows that it is near the place where the path was full.
+/// How the rate control detects that it is near the capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Near {
-    /// As the draft does (§5.5).
+    /// As specified in the draft (§5.5).
     Convergence(ConvergenceConfig),
-    /// As libwebrtc does.
+    /// As implemented in libwebrtc.
     Capacity(CapacityConfig),
 }
 
-/// What is settable of [`Aimd`](super::Aimd).
+/// Configuration of [`Aimd`](super::Aimd).
 ///
-/// *draft* is draft-ietf-rmcat-gcc-02 §5.5 (with §5.6 for β), *libwebrtc* `remote_bitrate_estimator/aimd_rate_control.cc` and, for the
-/// pace of decreases, `goog_cc/delay_based_bwe.cc`.
+/// *draft* is draft-ietf-rmcat-gcc-02 §5.5 (with §5.6 for β), *libwebrtc*
+/// `remote_bitrate_estimator/aimd_rate_control.cc` and, for the time between decreases,
+/// `goog_cc/delay_based_bwe.cc`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a difference between two sources, and can be set alone"
 )]
 pub struct AimdConfig {
-    /// The least rate. libwebrtc 5 kbit/s; the draft names none and takes the same here.
+    /// Minimum rate. libwebrtc 5 kbit/s; the draft specifies none and takes the same here.
     pub min: DataRate,
-    /// The most. 1 Gbit/s in all but the thesis: libwebrtc bounds the target, not this estimate.
+    /// Maximum rate. 1 Gbit/s in all but the thesis: libwebrtc limits the target, not this estimate.
     pub max: DataRate,
-    /// How to know that the rate is near the place where the path was full: then it rises by addition.
+    /// How to detect that the rate is near the capacity. There it increases additively.
     pub near: Near,
-    /// Whether one decrease is a whole stay in [`State::Decrease`](super::State): the state is hold when the update ends. libwebrtc
-    /// yes. Draft no: it decreases with every update until the over-use ends, and then needs two normal updates to rise again.
+    /// Whether the state returns to hold after one decrease ([`State::Decrease`](super::State) ends with the
+    /// update). libwebrtc yes. Draft no: it decreases with every update until the over-use ends, and then
+    /// needs two normal updates to increase again.
     pub decrease_once: bool,
-    /// The factor of a second's multiplicative increase. 1.08 in both.
+    /// Factor of the multiplicative increase per second. 1.08 in both.
     pub growth: f64,
-    /// The most time that one multiplicative increase accounts for. 1 s in both.
+    /// Maximum time that one multiplicative increase covers. 1 s in both.
     pub growth_time: TimeDelta,
-    /// The least multiplicative increase of one update. libwebrtc 1 kbit/s; draft none.
+    /// Minimum multiplicative increase per update. libwebrtc 1 kbit/s; draft none.
     pub min_growth: DataRate,
-    /// How much of a packet an additive increase adds in one response time. 0.5 in both.
+    /// Share of a packet that an additive increase adds per response time. 0.5 in both.
     pub packet_share: f64,
-    /// What the response time has above the round trip: the time that the detector takes. 100 ms in both.
+    /// Response time minus RTT: the time that the detector needs. 100 ms in both.
     pub response: TimeDelta,
-    /// Whether one additive increase accounts for no more than one response time. Draft yes; libwebrtc no.
+    /// Whether one additive increase covers at most one response time. Draft yes; libwebrtc no.
     pub additive_once: bool,
-    /// The least additive increase of one update. Draft 1000 bit/s, however often updates come: at 20 a second this alone is
-    /// 20 kbit/s each second. libwebrtc none.
+    /// Minimum additive increase per update. Draft 1000 bit/s regardless of the update interval: at 20
+    /// updates per second this alone adds 20 kbit/s each second. libwebrtc none.
     pub min_additive: DataRate,
-    /// The least additive increase of one second. libwebrtc 4 kbit/s; draft none.
+    /// Minimum additive increase per second. libwebrtc 4 kbit/s; draft none.
     pub min_slope: DataRate,
-    /// From which the usual packet is inferred: pictures in a second. 30 in both.
+    /// Frame rate from which the typical packet size is derived, in frames per second. 30 in both.
     pub frame_rate: f64,
-    /// From which the usual packet is inferred: the most that one holds. 1200 bytes in both.
+    /// Maximum packet size from which the typical packet size is derived. 1200 bytes in both.
     pub packet_size: DataSize,
-    /// The round trip before one is known. libwebrtc 200 ms; the draft names none and takes the same here.
+    /// Initial RTT. libwebrtc 200 ms; the draft specifies none and takes the same here.
     pub round_trip: TimeDelta,
-    /// The rate may rise to this multiple of what arrives. 1.5 in both.
+    /// Maximum rate as a multiple of the received rate. 1.5 in both.
     pub ceiling: f64,
-    /// And so much more. libwebrtc 10 kbit/s; draft none.
+    /// Offset added to that maximum. libwebrtc 10 kbit/s; draft none.
     pub ceiling_offset: DataRate,
-    /// Whether a rising rate that is above the ceiling is cut to it. Draft yes (its bound is on the estimate); libwebrtc no: the
-    /// rate then stays.
+    /// Whether an increase reduces a rate above the ceiling to the ceiling. Draft yes (the ceiling applies to
+    /// the estimate); libwebrtc no: the rate stays.
     pub ceiling_cuts: bool,
-    /// Whether the rate may rise while the sender is limited by its application. Yes in both; libwebrtc has a field trial that
-    /// forbids it.
+    /// Whether the rate may increase while the sender is application-limited. Yes in both; libwebrtc has a
+    /// field trial that forbids it.
     pub rise_while_limited: bool,
-    /// At an over-use, the rate becomes this share of what arrives. 0.85 in both (draft: 0.8 to 0.95); thesis 0.95.
+    /// Factor on the received rate at over-use. 0.85 in both (draft: 0.8 to 0.95); thesis 0.95.
     pub decrease: f64,
-    /// And so much less, where more than that is left. libwebrtc 5 kbit/s; draft none.
+    /// Subtracted from the result, if the result is larger. libwebrtc 5 kbit/s; draft none.
     pub decrease_offset: DataRate,
-    /// Whether an over-use may raise the rate, where the share of what arrives is above it. Draft yes, as its formula reads;
-    /// libwebrtc no.
+    /// Whether over-use may increase the rate, if the share of the received rate is above it. Draft yes,
+    /// according to its formula; libwebrtc no.
     pub over_use_may_raise: bool,
-    /// How soon the rate may be lowered again, in round trips held within these bounds; `None`: with every update. libwebrtc
-    /// 10 ms to 200 ms; draft none.
+    /// Minimum time between decreases: one RTT, limited to this range; `None`: the rate may decrease with
+    /// every update. libwebrtc 10 ms to 200 ms; draft none.
     pub again: Option<(TimeDelta, TimeDelta)>,
-    /// It may be lowered again at once if less than this share of it arrives. libwebrtc 0.5. Without bounds in `again`, no matter.
+    /// An earlier decrease is permitted if the received rate is below this share of the rate. libwebrtc 0.5.
+    /// Without effect if `again` is `None`.
     pub again_below: f64,
-    /// What an over-use leaves of the rate while nothing is known of what arrives; `None`: as if the rate
-    /// that it began with still arrived.
+    /// Factor on the rate at over-use if the received rate is unknown; `None`: as if the initial rate were
+    /// still received.
     ///
-    /// libwebrtc 0.5, with *every* update: its comment speaks of one in 200 ms, but it compares a little less than half the
-    /// estimate with half the estimate, so that the interval never holds it back.
+    /// libwebrtc 0.5, with *every* update. Its comment says one decrease per 200 ms, but it compares slightly
+    /// less than half of the estimate with half of the estimate, so that the interval never prevents a
+    /// decrease.
     pub unknown: Option<f64>,
-    /// A probe's result lowers the rate to no less than this share of what arrives. libwebrtc 0.85 (`goog_cc_network_control.cc`). The
-    /// draft knows no probes.
+    /// A probe result does not reduce the rate below this share of the received rate. libwebrtc 0.85
+    /// (`goog_cc_network_control.cc`). The draft has no probes.
     pub probe_floor: f64,
 }
 
 impl AimdConfig {
-    /// As libwebrtc has it.
+    /// The constants of libwebrtc.
     pub fn libwebrtc() -> Self {
         Self {
             near: Near::Capacity(CapacityConfig::default()),
@@ -108,7 +112,7 @@ impl AimdConfig {
         }
     }
 
-    /// As draft-ietf-rmcat-gcc-02 has it.
+    /// The constants of draft-ietf-rmcat-gcc-02.
     pub fn draft() -> Self {
         Self {
             min: DataRate::from_bps(5000),
@@ -142,8 +146,8 @@ impl AimdConfig {
 
     /// The draft with the values of the thesis: β 0.95 (its Table 6), 3 to 10 Mbit/s (its Table 7).
     ///
-    /// Its other deviation, 1.05·A + 1000, is of its *loss* controller (§2.2.2.4) and not to be found here; its delay controller rises
-    /// as the draft's does.
+    /// Its other deviation, 1.05·A + 1000, concerns its *loss* controller (§2.2.2.4) and is not part of this
+    /// preset. Its delay controller increases as in the draft.
     pub fn thesis() -> Self {
         Self {
             min: DataRate::from_bps(3_000_000),

@@ -46,7 +46,7 @@ fn the_additive_slope_is_half_a_packet_in_a_response_time() {
 }
 
 #[test]
-fn an_over_use_leaves_085_of_what_arrives_less_5_kbps() {
+fn over_use_sets_085_of_the_received_rate_minus_5_kbps() {
     // ExpectedPeriodAfterTypicalDrop: 0.85 · 260 000 − 5000.
     let mut aimd = libwebrtc(264_000);
     let decision = aimd.update(at(100), &seen(Signal::OverUse, Some(260_000)));
@@ -57,7 +57,7 @@ fn an_over_use_leaves_085_of_what_arrives_less_5_kbps() {
 }
 
 #[test]
-fn the_rate_rises_to_half_again_what_arrives_and_10_kbps() {
+fn the_ceiling_is_1_5_times_the_received_rate_plus_10_kbps() {
     // BweLimitedByAckedBitrate, BweNotLimitedByDecreasingAckedBitrate
     let mut aimd = libwebrtc(10_000);
     (0..200).for_each(|i| {
@@ -69,7 +69,7 @@ fn the_rate_rises_to_half_again_what_arrives_and_10_kbps() {
 }
 
 #[test]
-fn the_ceiling_holds_while_nothing_is_known_of_what_arrives() {
+fn the_ceiling_applies_before_the_received_rate_is_known() {
     // SendingRateBoundedWhenThroughputNotEstimated
     let mut aimd = libwebrtc(123_000);
     (0..200).for_each(|i| {
@@ -79,7 +79,7 @@ fn the_ceiling_holds_while_nothing_is_known_of_what_arrives() {
 }
 
 #[test]
-fn a_limited_application_may_be_kept_from_rising_but_not_from_a_probe() {
+fn application_limit_blocks_growth_but_not_probe_results() {
     // EstimateDoesNotIncreaseInAlr, SetEstimateIncreaseBweInAlr, EstimateIncreaseWhileNotInAlr
     let config = AimdConfig { rise_while_limited: false, ..AimdConfig::libwebrtc() };
     let mut aimd = Aimd::new(config, bps(123_000));
@@ -96,41 +96,41 @@ fn a_limited_application_may_be_kept_from_rising_but_not_from_a_probe() {
 // ---- libwebrtc: by hand -----------------------------------------------------------------------------------------------------------
 
 #[test]
-fn eight_percent_a_second_until_an_over_use_has_been() {
+fn growth_is_8_percent_per_second_before_any_over_use() {
     let mut aimd = libwebrtc(1_000_000);
-    // The step from hold to increase counts no time: the least step of 1 kbit/s.
+    // The change from hold to increase covers no time: the minimum step of 1 kbit/s.
     assert_eq!(aimd.step(0, Signal::Normal, 1_000_000), 1_001_000);
     assert_eq!(aimd.step(1000, Signal::Normal, 1_000_000), 1_081_080);
-    // However long the pause, no more than a second's.
+    // However long the pause, at most the increase of one second.
     assert_eq!(aimd.step(9000, Signal::Normal, 1_000_000), 1_167_566);
 }
 
 #[test]
-fn after_an_over_use_it_rises_by_its_slope_until_more_arrives_than_before() {
+fn after_over_use_growth_is_additive_up_to_the_capacity() {
     let mut aimd = libwebrtc(1_000_000);
     assert_eq!(aimd.step(0, Signal::OverUse, 1_000_000), 845_000);
     assert_eq!(aimd.capacity(), Some(bps(1_000_000)));
     assert_eq!(aimd.step(1000, Signal::Normal, 845_000), 845_000);
     // 845 000/30 bit in 3 packets of 9388.9 bit each, half of one in 300 ms.
     assert_eq!(aimd.step(2000, Signal::Normal, 845_000), 860_648);
-    // Above 1000 + 3·sqrt(0.4·1000) = 1060 kbit/s the capacity is forgotten.
+    // Above 1000 + 3·sqrt(0.4·1000) = 1060 kbit/s the capacity estimate is reset.
     assert_eq!(aimd.step(3000, Signal::Normal, 1_061_000), 929_500);
     assert_eq!(aimd.capacity(), None);
 }
 
 #[test]
-fn an_over_use_never_raises_the_rate() {
+fn over_use_never_increases_the_rate() {
     let mut aimd = libwebrtc(100_000);
     let decision = aimd.update(at(0), &seen(Signal::OverUse, Some(1_000_000)));
     assert_eq!(decision.to, bps(100_000));
-    // With a capacity known, what arrives may lie: a share of the capacity counts.
+    // With a known capacity the received rate may be misleading: a share of the capacity is used.
     let mut aimd = libwebrtc(100_000);
     assert_eq!(aimd.step(0, Signal::OverUse, 100_000), 80_000);
     assert_eq!(aimd.step(1000, Signal::OverUse, 110_000), 80_000);
 }
 
 #[test]
-fn the_next_decrease_waits_for_a_round_trip_or_for_half_the_rate() {
+fn the_next_decrease_comes_after_an_rtt_or_at_half_the_rate() {
     let over_use_again = |ms, round_trip, arrives| {
         let mut aimd = libwebrtc(1_000_000);
         aimd.on_round_trip(TimeDelta::from_millis(round_trip));
@@ -145,7 +145,7 @@ fn the_next_decrease_waits_for_a_round_trip_or_for_half_the_rate() {
 }
 
 #[test]
-fn without_an_acknowledged_rate_each_over_use_halves() {
+fn without_a_received_rate_each_over_use_halves_the_rate() {
     let mut aimd = libwebrtc(1_000_000);
     let halved: Vec<_> =
         (0..3).map(|i| aimd.update(at(i), &seen(Signal::OverUse, None)).to.as_bps()).collect();
@@ -153,7 +153,7 @@ fn without_an_acknowledged_rate_each_over_use_halves() {
 }
 
 #[test]
-fn a_probe_sets_the_rate_unless_the_path_is_over_used_or_more_arrives() {
+fn a_probe_sets_the_rate_except_on_over_use() {
     let probed = |signal, probe| {
         let mut aimd = libwebrtc(1_000_000);
         aimd.update(at(0), &Observation { probe: Some(bps(probe)), ..seen(signal, Some(800_000)) })
@@ -196,14 +196,14 @@ fn the_states_follow_the_table_of_the_draft() {
 }
 
 #[test]
-fn the_draft_rises_by_eight_percent_a_second_and_falls_to_085_of_what_arrives() {
+fn the_draft_grows_by_8_percent_and_backs_off_to_085() {
     let mut aimd = draft(1_000_000);
     assert_eq!(aimd.step(0, Signal::Normal, 1_000_000), 1_000_000);
     assert_eq!(aimd.step(1000, Signal::Normal, 1_000_000), 1_080_000);
     // 1.08^0.5 = 1.0392305
     assert_eq!(aimd.step(1500, Signal::Normal, 1_000_000), 1_122_369);
     assert_eq!(aimd.step(1600, Signal::OverUse, 1_000_000), 850_000);
-    // As its formula reads, an over-use may raise the rate.
+    // According to the draft's formula, over-use may increase the rate.
     assert_eq!(aimd.step(1700, Signal::OverUse, 1_200_000), 1_020_000);
 }
 
@@ -213,17 +213,18 @@ fn the_draft_adds_half_a_packet_near_convergence() {
     aimd.step(0, Signal::OverUse, 1_000_000);
     aimd.step(100, Signal::OverUse, 900_000);
     assert_eq!(aimd.step(200, Signal::Normal, 990_000), 765_000);
-    // 765 000/30 in 3 packets of 8500 bit; 150 of 300 ms: 0.25 of one. Then at most 0.5 of one, however long.
+    // 765 000/30 in 3 packets of 8500 bit; 150 of 300 ms: 0.25 packets. Then at most 0.5 packets, however
+    // long the interval.
     assert_eq!(aimd.step(350, Signal::Normal, 990_000), 767_125);
     assert_eq!(aimd.step(5350, Signal::Normal, 990_000), 771_387);
-    // At least 1000 bit/s with each update.
+    // At least 1000 bit/s per update.
     assert_eq!(aimd.step(5351, Signal::Normal, 990_000), 772_387);
-    // Above three deviations (1 060 383) it multiplies again.
+    // Above three deviations (1 060 383) the increase is multiplicative again.
     assert_eq!(aimd.step(6351, Signal::Normal, 1_070_000), 834_178);
 }
 
 #[test]
-fn the_drafts_ceiling_cuts() {
+fn the_drafts_ceiling_reduces_the_rate() {
     let mut aimd = draft(1_000_000);
     let decision = aimd.update(at(0), &seen(Signal::Normal, Some(400_000)));
     assert_eq!(decision.to, bps(600_000));
@@ -231,7 +232,7 @@ fn the_drafts_ceiling_cuts() {
 }
 
 #[test]
-fn the_thesis_gives_way_less_and_keeps_to_its_limits() {
+fn the_thesis_backs_off_less_and_stays_within_its_limits() {
     let mut aimd = Aimd::new(AimdConfig::thesis(), bps(7_200_000));
     assert_eq!(aimd.step(0, Signal::OverUse, 6_000_000), 5_700_000);
     let decision = aimd.update(at(3000), &seen(Signal::OverUse, Some(1_000_000)));
@@ -240,14 +241,15 @@ fn the_thesis_gives_way_less_and_keeps_to_its_limits() {
 
 // ---- all ----------------------------------------------------------------------------------------------------------------------------
 
-/// A full link is a queue: its delay grows by what is too much, and the detector speaks at 50 ms of it.
+/// A full link has a queue: its delay grows with the excess rate, and the detector signals over-use at 50 ms.
 ///
-/// While the rate grows by 8 % a second, it takes 1.1 s to pile these up, in which the rate comes 9 % above the link's; additive
-/// growth, and the draft's 10 kbit/s each second of least steps, stay below that. With one update each 100 ms the delay comes to no more
-/// than 70 ms before the rate falls below the link's, and the rate to no more than 1.15 of it. What lies below the link's is lost: at most
-/// the share that a decrease leaves out, less what is regained.
+/// At a growth of 8 % per second it takes 1.1 s to build up this queue. In this time the rate rises to 9 %
+/// above the link rate. Additive growth, and the draft's minimum steps of 10 kbit/s per second, stay below
+/// that. With one update per 100 ms, the queueing delay stays below 70 ms until the rate is below the link
+/// rate, and the rate below 1.15 times the link rate. Below the link rate, at most the share that a decrease
+/// takes away is unused, minus what is regained.
 #[test]
-fn each_set_of_values_fills_a_link_and_hardly_more() {
+fn each_preset_fills_a_link_with_little_excess() {
     for (config, left) in
         [(AimdConfig::libwebrtc(), 0.845), (AimdConfig::draft(), 0.85), (AimdConfig::thesis(), 0.95)]
     {
@@ -287,7 +289,7 @@ fn any_signal() -> impl Strategy<Value = Signal> {
 
 proptest! {
     #[test]
-    fn the_rate_stays_within_its_limits_whatever_comes(
+    fn the_rate_stays_within_its_limits_for_any_input(
         config in any_config(),
         start in 0u64..20_000_000_000,
         steps in prop::collection::vec(
@@ -313,14 +315,14 @@ proptest! {
             }
             if let (Signal::Normal, Some(acknowledged), None) = (signal, acknowledged, probe) {
                 let ceiling = 1.5 * acknowledged as f64 + config.ceiling_offset.as_bps() as f64;
-                let most = before.max(config.min).as_bps() as f64;
-                prop_assert!(decision.to.as_bps() as f64 <= most.max(ceiling + 1.0));
+                let max = before.max(config.min).as_bps() as f64;
+                prop_assert!(decision.to.as_bps() as f64 <= max.max(ceiling + 1.0));
             }
         }
     }
 
     #[test]
-    fn time_that_runs_backwards_is_no_time(config in any_config(), back in 0u64..10_000) {
+    fn time_that_runs_backwards_has_no_effect(config in any_config(), back in 0u64..10_000) {
         let run = |second| {
             let mut aimd = Aimd::new(config, bps(5_000_000));
             aimd.step(10_000, Signal::Normal, 5_000_000);

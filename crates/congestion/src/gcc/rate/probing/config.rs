@@ -1,64 +1,65 @@
-//! What is settable of the probing.
+//! Configuration of the probing.
 
 use giusto_units::{DataRate, TimeDelta};
 
-/// What is settable of [`Probing`](super::Probing). The defaults are libwebrtc's (`goog_cc/probe_controller.cc`).
+/// Configuration of [`Probing`](super::Probing). The defaults are libwebrtc's
+/// (`goog_cc/probe_controller.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProbingConfig {
-    /// The first cluster, in start rates. Default 3.
+    /// Rate of the first cluster, as a multiple of the start rate. Default 3.
     pub first: f64,
-    /// The second, in start rates; 0: none. Default 6.
+    /// Rate of the second cluster, as a multiple of the start rate; 0: none. Default 6.
     pub second: f64,
-    /// A cluster that follows a good result, in results. Default 2.
+    /// Rate of a cluster that follows a good result, as a multiple of the result. Default 2.
     pub further: f64,
-    /// A result is good above this share of the fastest cluster. Default 0.7.
+    /// A result is good above this share of the fastest cluster's rate. Default 0.7.
     pub further_above: f64,
-    /// A result that takes longer is no longer waited for. Default 1 s.
+    /// Maximum time to wait for a result. Default 1 s.
     pub timeout: TimeDelta,
-    /// A cluster's least packets. Default 5.
+    /// Minimum number of packets per cluster. Default 5.
     pub packets: u32,
-    /// A cluster's least duration. Default 15 ms.
+    /// Minimum duration of a cluster. Default 15 ms.
     pub duration: TimeDelta,
-    /// The time between two batches of its packets. Default 2 ms.
+    /// Interval between two batches of a cluster's packets. Default 2 ms.
     pub batch: TimeDelta,
-    /// The most that may be sent, where the application names nothing. Default 5 Mbit/s.
+    /// Maximum rate, if the application sets none. Default 5 Mbit/s.
     pub max: DataRate,
-    /// How far above what was allocated a probe may go, as a factor. Default 2.
+    /// Maximum rate of a probe, as a multiple of the allocated rate. Default 2.
     pub over_allocation: f64,
-    /// Whether to probe while the sender is limited by its application. Default no.
+    /// Whether to probe while the sender is application-limited. Default no.
     pub probe_while_limited: bool,
-    /// Such a cluster, in estimates. Default 2.
+    /// Rate of such a cluster, as a multiple of the estimate. Default 2.
     pub limited: f64,
-    /// The time between two of these. Default 5 s.
+    /// Interval of these clusters. Default 5 s.
     pub limited_interval: TimeDelta,
-    /// The first cluster after a new allocation, in allocations; 0: none. Default 1.
+    /// Rate of the first cluster after a new allocation, as a multiple of the allocation; 0: none. Default 1.
     pub allocation_first: f64,
-    /// The second, in allocations; 0: none. Default 2.
+    /// Rate of the second cluster, as a multiple of the allocation; 0: none. Default 2.
     pub allocation_second: f64,
-    /// The most of either, in estimates. Default 2.
+    /// Maximum rate of both, as a multiple of the estimate. Default 2.
     pub allocation_limit: f64,
-    /// The estimate has dropped if it is below this share of the one before. Default 0.66.
+    /// The estimate has dropped if it is below this share of the previous one. Default 0.66.
     pub drop: f64,
-    /// A cluster after a drop, in estimates before it. Default 0.85.
+    /// Rate of the cluster after a drop, as a multiple of the estimate before the drop. Default 0.85.
     pub drop_probe: f64,
-    /// It is sent no later than this after the drop. Default 5 s.
+    /// It is sent at most this long after the drop. Default 5 s.
     pub drop_timeout: TimeDelta,
-    /// The time between two of these, and before the first. Default 5 s.
+    /// Minimum interval of these clusters, and minimum time before the first. Default 5 s.
     pub drop_interval: TimeDelta,
-    /// It is sent only if the result, should it fall short of the cluster by this share, would still be above the estimate.
-    /// Default 0.05.
+    /// It is sent only if its result would exceed the estimate even if it were lower than the cluster's rate
+    /// by this share. Default 0.05.
     pub uncertainty: f64,
-    /// For so long after the sender was limited by its application, it counts as if it still were. Default 3 s.
+    /// The sender still counts as application-limited for this long after it was. Default 3 s.
     pub limited_ended: TimeDelta,
-    /// The most of a cluster while losses hold the rate back, in estimates. Default 1.5.
+    /// Maximum rate of a cluster while losses limit the rate, as a multiple of the estimate. Default 1.5.
     pub loss_limited: f64,
-    /// Whether to probe again and again in the beginning, until something is allocated. Default no.
+    /// Whether to repeat the initial probes until a rate is allocated. Default no.
     pub repeat_initial: bool,
-    /// For how long. Default 5 s.
+    /// Duration of the repetition. Default 5 s.
     pub repeat_for: TimeDelta,
-    /// The least duration of a cluster in that time. Default 100 ms.
+    /// Minimum duration of a repeated cluster. Default 100 ms.
     pub repeat_duration: TimeDelta,
-    /// The time between two batches of its packets. Default 20 ms.
+    /// Interval between two batches of a repeated cluster's packets. Default 20 ms.
     pub repeat_batch: TimeDelta,
 }
 

@@ -1,5 +1,5 @@
-//! Numbers of libwebrtc's `goog_cc/probe_controller_unittest.cc`, told again; the name of each is in the test. It starts at 300 bit/s
-//! and may send 10 kbit/s.
+//! Numbers of libwebrtc's `goog_cc/probe_controller_unittest.cc`; each test states the name of its case. The
+//! start rate is 300 bit/s and the maximum 10 kbit/s.
 
 use super::*;
 use proptest::prelude::*;
@@ -76,7 +76,7 @@ fn periodic() -> ProbingConfig {
 const NONE: [u64; 0] = [];
 
 #[test]
-fn it_begins_with_two_clusters_of_five_packets_and_15_ms() {
+fn it_starts_with_two_clusters_of_5_packets_and_15_ms() {
     // SetsDefaultTargetDurationAndTargetProbeCount
     let mut probing = Probing::default();
     assert_eq!(probing.start(Timestamp::ZERO, bps(START), Some(bps(MAX))), ProbeOutcome::Probing(2));
@@ -93,14 +93,14 @@ fn it_begins_with_two_clusters_of_five_packets_and_15_ms() {
 }
 
 #[test]
-fn the_second_cluster_can_be_left_out() {
+fn the_second_cluster_can_be_disabled() {
     // DisableSecondInitialProbeIfRateFactorZero
     let mut bench = Bench::new(ProbingConfig { second: 0.0, ..ProbingConfig::default() });
     assert_eq!(bench.start(START, MAX), [900]);
 }
 
 #[test]
-fn a_good_result_doubles_and_a_poor_one_does_not() {
+fn only_a_good_result_triggers_a_further_probe() {
     // TestExponentialProbing: the bound is 0.7 · 6 · 300 = 1260.
     let mut bench = Bench::started(ProbingConfig::default());
     assert_eq!(bench.estimate(1000, Constraint::None), NONE);
@@ -109,7 +109,7 @@ fn a_good_result_doubles_and_a_poor_one_does_not() {
 }
 
 #[test]
-fn a_result_that_comes_too_late_counts_for_nothing() {
+fn a_late_result_is_ignored() {
     // InitialProbingTimeout
     let mut bench = Bench::started(ProbingConfig::default());
     bench.pass(5000);
@@ -118,7 +118,7 @@ fn a_result_that_comes_too_late_counts_for_nothing() {
 }
 
 #[test]
-fn a_higher_maximum_is_tried() {
+fn a_higher_maximum_is_probed() {
     // InitiatesProbingOnMaxBitrateIncrease
     let mut bench = Bench::started(ProbingConfig::default());
     bench.pass(5000);
@@ -129,10 +129,11 @@ fn a_higher_maximum_is_tried() {
 }
 
 #[test]
-fn a_new_allocation_is_tried_only_while_the_application_limits() {
-    // ProbesOnMaxAllocatedBitrateIncreaseOnlyWhenInAlr: both clusters are held to the maximum.
+fn a_new_allocation_is_probed_only_when_application_limited() {
+    // ProbesOnMaxAllocatedBitrateIncreaseOnlyWhenInAlr: both clusters are limited to the maximum.
     let mut bench = Bench::started(ProbingConfig::default());
-    // As in the source, a result this near the maximum lets one more follow, held to the maximum, with which it is complete.
+    // As in the source, a result this close to the maximum triggers one more cluster, limited to the maximum.
+    // Then probing is complete.
     assert_eq!(bench.estimate(MAX - 1, Constraint::None), [MAX]);
     bench.pass(5000);
     assert_eq!(bench.timeout(), NONE);
@@ -143,7 +144,7 @@ fn a_new_allocation_is_tried_only_while_the_application_limits() {
 }
 
 #[test]
-fn a_new_allocation_is_tried_up_to_twice_the_estimate() {
+fn a_new_allocation_is_probed_up_to_twice_the_estimate() {
     // ProbesOnMaxAllocatedBitrateLimitedByCurrentBwe
     let mut bench = Bench::started(ProbingConfig::default());
     assert_eq!(bench.estimate(START, Constraint::None), NONE);
@@ -155,7 +156,7 @@ fn a_new_allocation_is_tried_up_to_twice_the_estimate() {
 }
 
 #[test]
-fn while_the_application_limits_it_probes_each_five_seconds_if_asked_to() {
+fn when_application_limited_it_can_probe_every_5_s() {
     // PeriodicProbing
     let mut bench = Bench::started(periodic());
     assert_eq!(bench.estimate(500, Constraint::None), NONE);
@@ -193,7 +194,7 @@ fn clusters_stay_below_twice_the_allocation() {
 }
 
 #[test]
-fn after_a_drop_the_old_rate_is_tried_while_it_is_fresh() {
+fn after_a_recent_drop_the_old_rate_is_probed() {
     // RequestProbeInAlr, RequestProbeWhenBweDropNotRecent
     for (wait, expected) in [(0, vec![425]), (4999, vec![425]), (5000, vec![])] {
         let mut bench = Bench::started(ProbingConfig::default());
@@ -209,7 +210,7 @@ fn after_a_drop_the_old_rate_is_tried_while_it_is_fresh() {
 }
 
 #[test]
-fn after_a_drop_it_matters_that_the_application_limited_not_long_ago() {
+fn after_a_drop_a_recent_application_limit_counts() {
     // RequestProbeWhenAlrEndedRecently, RequestProbeWhenAlrNotEndedRecently
     for (wait, expected) in [(2999, vec![425]), (3000, vec![])] {
         let mut bench = Bench::started(ProbingConfig::default());
@@ -225,7 +226,7 @@ fn after_a_drop_it_matters_that_the_application_limited_not_long_ago() {
 }
 
 #[test]
-fn while_losses_hold_the_rate_back_a_cluster_is_half_again_as_fast() {
+fn while_loss_limited_a_cluster_has_1_5_times_the_rate() {
     // LimitAlrProbeWhenLossBasedBweLimited
     let mut bench = Bench::started(periodic());
     assert_eq!(bench.estimate(500, Constraint::None), NONE);
@@ -241,7 +242,7 @@ fn while_losses_hold_the_rate_back_a_cluster_is_half_again_as_fast() {
 }
 
 #[test]
-fn what_forbids_a_probe_is_told_once_and_the_probe_follows_when_it_has_gone() {
+fn a_suppressed_probe_is_reported_once_and_sent_later() {
     // DontProbeIfDelayIncreased, DontProbeIfHighRtt
     for constraint in [Constraint::Delay, Constraint::RoundTrip, Constraint::LossFalling] {
         let mut bench = Bench::started(periodic());
@@ -262,7 +263,7 @@ fn what_forbids_a_probe_is_told_once_and_the_probe_follows_when_it_has_gone() {
 }
 
 #[test]
-fn if_asked_to_it_probes_each_second_for_the_first_five() {
+fn repeated_initial_probes_last_5_s() {
     // RepeatedInitialProbingSendsNewProbeAfterTimeout, RepeatedInitialProbingStopIfMaxAllocatedBitrateSet
     let config = ProbingConfig { repeat_initial: true, ..ProbingConfig::default() };
     let mut bench = Bench::started(config);
@@ -287,7 +288,7 @@ fn if_asked_to_it_probes_each_second_for_the_first_five() {
 
 proptest! {
     #[test]
-    fn no_cluster_is_faster_than_what_may_be_sent(
+    fn no_cluster_exceeds_the_maximum_rate(
         events in prop::collection::vec((0u8..7, 0u64..60_000, 0u64..20_000), 0..200),
     ) {
         let mut probing = Probing::new(periodic());
@@ -310,7 +311,7 @@ proptest! {
                 5 => probing.on_recovered(now),
                 _ => {
                     let outcome = probing.on_timeout(now);
-                    // No timer may be due still: it would be set for ever.
+                    // No deadline may be due now: it would stay due for ever.
                     prop_assert!(probing.next_timeout().is_none_or(|due| due > probing.clock.0));
                     outcome
                 }

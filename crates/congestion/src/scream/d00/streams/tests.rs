@@ -19,7 +19,7 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::ZERO + TimeDelta::from_millis(millis)
 }
 
-/// Usable in kbit/s, and for how many milliseconds its oldest packet has waited.
+/// Usable rates in kbit/s, and age of the oldest packet in milliseconds.
 fn stream(priority: f64, usable: (u64, u64), age: i64) -> StreamState {
     let queue = QueueState { size: DataSize::from_bytes(1200), oldest: TimeDelta::from_millis(age) };
     StreamState { priority, usable: (kbps(usable.0), kbps(usable.1)), paused: false, queue }
@@ -34,7 +34,7 @@ fn targets(rates: &MediaRates) -> Vec<u64> {
     rates.targets().iter().map(|rate| (rate.as_bps() + 500) / 1000).collect()
 }
 
-/// Six steps of 100 ms, the last of which is the first that moves.
+/// Six steps of 100 ms. The last one is the first that changes a rate.
 fn step(rates: &mut MediaRates, streams: &[StreamState]) {
     for number in 0..6 {
         rates.on_sent();
@@ -44,17 +44,17 @@ fn step(rates: &mut MediaRates, streams: &[StreamState]) {
 }
 
 #[test]
-fn one_that_adapts_has_the_rate_of_all() {
+fn a_single_adaptive_stream_has_the_total_rate() {
     let mut rates = begun(1000);
     rates.on_streams(&[stream(1.0, (20, 20), 500), stream(1.0, (150, 1500), 500)]);
     assert_eq!((rates.targets().len(), rates.bps()), (0, 1e6));
-    // Its queue is that of the sender.
+    // Its queue is the sender's queue.
     step(&mut rates, &[stream(1.0, (20, 20), 500), stream(1.0, (150, 1500), 500)]);
     assert!(rates.bps() > 1e6, "{}", rates.bps());
 }
 
 #[test]
-fn what_there_is_at_first_is_divided_by_priority_and_sound_comes_first() {
+fn the_start_rate_is_divided_by_priority_after_audio() {
     let mut rates = begun(1020);
     let sound = stream(1.0, (20, 20), 0);
     rates.on_streams(&[
@@ -64,7 +64,7 @@ fn what_there_is_at_first_is_divided_by_priority_and_sound_comes_first() {
         stream(1.0, (50, 3000), 0),
     ]);
     assert_eq!(targets(&rates), [500, 20, 250, 250]);
-    // What the first cannot use goes to the others, and what it needs comes from them.
+    // The others get what the first one cannot use, and give what it needs.
     rates = begun(1000);
     rates.on_streams(&[stream(2.0, (50, 400), 0), stream(1.0, (50, 3000), 0), stream(1.0, (50, 3000), 0)]);
     assert_eq!(targets(&rates), [400, 300, 300]);
@@ -74,7 +74,7 @@ fn what_there_is_at_first_is_divided_by_priority_and_sound_comes_first() {
 }
 
 #[test]
-fn each_rises_to_its_part_of_the_most_in_the_ramp_up_time() {
+fn each_rises_to_its_share_in_the_ramp_up_time() {
     let mut rates = begun(1000);
     let streams = [stream(2.0, (50, 5000), 0), stream(1.0, (50, 5000), 0), stream(1.0, (50, 5000), 0)];
     step(&mut rates, &streams);
@@ -89,15 +89,15 @@ fn each_rises_to_its_part_of_the_most_in_the_ramp_up_time() {
 }
 
 #[test]
-fn a_stream_that_overshoots_lowers_only_itself() {
+fn a_stream_that_overshoots_reduces_only_its_own_rate() {
     let mut rates = begun(1000);
     let streams =
         |age| [stream(2.0, (50, 5000), 0), stream(1.0, (50, 5000), age), stream(1.0, (50, 5000), 0)];
     step(&mut rates, &streams(100));
-    // 1 − 0.1 of 250; the others rise.
+    // 1 − 0.1 of 250; the others increase.
     assert_eq!(targets(&rates), [550, 225, 275]);
     assert!((rates.bps() - 1_050e3).abs() < 1.0);
-    // A loss is of the path.
+    // A loss concerns the path.
     rates.on_loss();
     assert_eq!(targets(&rates), [495, 203, 248]);
     rates.on_silence();
@@ -105,7 +105,7 @@ fn a_stream_that_overshoots_lowers_only_itself() {
 }
 
 #[test]
-fn where_one_pauses_what_there_was_is_divided_anew() {
+fn a_pause_divides_the_total_again() {
     let mut rates = begun(1000);
     let mut streams = [stream(2.0, (50, 5000), 0), stream(1.0, (50, 5000), 0), stream(1.0, (50, 5000), 0)];
     rates.on_streams(&streams);
@@ -115,13 +115,13 @@ fn where_one_pauses_what_there_was_is_divided_anew() {
     streams[0].paused = false;
     rates.on_streams(&streams);
     assert_eq!(targets(&rates), [500, 250, 250]);
-    // One is left.
+    // One source remains.
     rates.on_streams(&streams[..1]);
     assert_eq!((rates.targets().len(), rates.bps()), (0, 1e6));
 }
 
 #[test]
-fn what_nobody_can_use_while_some_pause_is_kept_for_when_they_go_on() {
+fn the_unusable_rate_is_kept_during_a_pause() {
     let mut rates = begun(3000);
     let mut streams = [stream(1.0, (50, 1500), 0), stream(1.0, (50, 1500), 0)];
     let mut pausing = |rates: &mut MediaRates, paused: [bool; 2]| {
@@ -132,12 +132,12 @@ fn what_nobody_can_use_while_some_pause_is_kept_for_when_they_go_on() {
     assert_eq!(pausing(&mut rates, [false, false]), [1500, 1500]);
     assert_eq!(pausing(&mut rates, [true, false]), [0, 1500]);
     assert_eq!(pausing(&mut rates, [false, false]), [1500, 1500]);
-    // All of them pause, one after the other.
+    // All sources pause, one after the other.
     assert_eq!(pausing(&mut rates, [true, false]), [0, 1500]);
     assert_eq!(pausing(&mut rates, [true, true]), [0, 0]);
     assert_eq!(pausing(&mut rates, [false, true]), [1500, 0]);
     assert_eq!(pausing(&mut rates, [false, false]), [1500, 1500]);
-    // A loss and a silence are of the path, which will be there for them as well: 0.9 · 0.5 · 3000 are left.
+    // A loss and missing feedback concern the path, and so also the paused sources: 0.9 · 0.5 · 3000 remain.
     pausing(&mut rates, [true, true]);
     rates.on_loss();
     rates.on_silence();
@@ -146,21 +146,22 @@ fn what_nobody_can_use_while_some_pause_is_kept_for_when_they_go_on() {
 
 const SIZE: DataSize = DataSize::from_bytes(1200);
 
-/// Three cameras of 30 pictures a second whose packets leave by priority through one link of 3 Mbit/s, 25 ms each way.
+/// Three cameras at 30 frames per second. Their packets are sent by priority through one link of 3 Mbit/s
+/// with a one-way delay of 25 ms.
 struct Loop {
     controller: ScreamD00,
     priorities: [f64; 3],
-    /// Since when its packets wait; what is left over of a picture, in bits; what was sent, over its priority.
+    /// Queueing times of its packets; remaining bits of a frame; sent data divided by priority.
     cameras: [(VecDeque<Timestamp>, f64, f64); 3],
-    /// Bits that may leave, by the pacer.
+    /// Bits that the pacer permits to send.
     allowance: f64,
-    /// Until when the link is busy.
+    /// Time until which the link is busy.
     busy: Timestamp,
     flight: VecDeque<(SentPacket, Timestamp)>,
     returning: VecDeque<(Timestamp, Vec<PacketReport>)>,
     in_flight: DataSize,
     sequence: u64,
-    /// The sum of the targets of each millisecond from 20 s on, in bit/s.
+    /// Sum of the targets per millisecond from 20 s on, in bit/s.
     sums: [f64; 3],
 }
 
@@ -202,8 +203,8 @@ impl Loop {
         }
         while self.returning.front().is_some_and(|(at, _)| *at <= now) {
             let (_, packets) = self.returning.pop_front().unwrap();
-            let told = packets.last().unwrap().sent.sequence;
-            self.in_flight = SIZE * (self.sequence - told - 1);
+            let last = packets.last().unwrap().sent.sequence;
+            self.in_flight = SIZE * (self.sequence - last - 1);
             let in_flight = self.in_flight;
             self.controller
                 .on_feedback(now, &Feedback { packets: &packets, in_flight, ..Feedback::default() });
@@ -238,7 +239,8 @@ impl Loop {
         let target = self.controller.target();
         self.allowance = (self.allowance + target.pacing.as_bps() as f64 * 1e-3).min(SIZE.as_bits() as f64);
         while self.allowance > 0.0 && target.window.is_none_or(|window| self.in_flight + SIZE <= window) {
-            // Who has had the least for its priority; whoever has waited for nothing has no claim from that.
+            // The camera with the least data sent relative to its priority. A camera without queued packets
+            // gains no credit.
             let waiting = (0..3).filter(|&place| !self.cameras[place].0.is_empty());
             let Some(next) = waiting.min_by(|&a, &b| self.cameras[a].2.total_cmp(&self.cameras[b].2)) else {
                 return;
@@ -306,7 +308,7 @@ fn any_stream() -> impl Strategy<Value = StreamState> {
 
 proptest! {
     #[test]
-    fn whatever_streams_there_are_the_target_stays_within_its_limits(
+    fn the_target_stays_within_its_limits_for_any_streams(
         limits in (any::<u64>(), any::<u64>(), any::<u64>()),
         calls in prop::collection::vec((prop::collection::vec(any_stream(), 0..6), 0_i64..1000, 0_u8..4), 1..40),
     ) {
@@ -332,15 +334,16 @@ proptest! {
                 prop_assert!(!stream.paused || *rate == DataRate::ZERO);
             }
             if several {
-                // No more than the most together, unless what does not adapt and the least of the others are more than that: then it
-                // is these. In floating point, and each rounded to a bit a second.
+                // At most the total maximum, unless the needs of non-adaptive streams and the minimum of the
+                // others exceed it. Floating-point sums, each rounded to 1 bit/s.
                 let needs = streams.iter().filter(|stream| !stream.paused).map(|stream| {
                     stream.usable.0.as_bps() as f64
                 });
-                let most = needs.sum::<f64>().max(limits.max.max(limits.min).as_bps() as f64);
+                let max = needs.sum::<f64>().max(limits.max.max(limits.min).as_bps() as f64);
                 let sum: f64 = controller.stream_targets().iter().map(|rate| rate.as_bps() as f64).sum();
-                prop_assert!(sum <= most * (1.0 + 1e-9) + streams.len() as f64, "{sum} of {most}");
-                // What is told of all is what is told of each, within the limits, but for what is too little to be a decision.
+                prop_assert!(sum <= max * (1.0 + 1e-9) + streams.len() as f64, "{sum} of {max}");
+                // The total target is the sum of the stream targets, within the limits, except for changes
+                // that are too small for a decision.
                 let (media, count) = (target.media.as_bps() as f64, streams.len() as f64);
                 let (min, max) = (limits.min.as_bps() as f64, limits.max.max(limits.min).as_bps() as f64);
                 let clamped = sum.max(min).min(max);

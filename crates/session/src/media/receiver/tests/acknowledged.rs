@@ -15,7 +15,7 @@ fn messages(datagrams: &[Vec<Packet>]) -> Vec<ScreamFeedback> {
     packets.collect()
 }
 
-fn told(receiver: &mut MediaReceiver, ms: u64) -> Vec<ScreamFeedback> {
+fn messages_at(receiver: &mut MediaReceiver, ms: u64) -> Vec<ScreamFeedback> {
     messages(&drain(receiver, at(ms)))
 }
 
@@ -24,38 +24,38 @@ fn came(message: &ScreamFeedback) -> Vec<u16> {
 }
 
 #[test]
-fn a_marker_or_sixteen_packets_bring_a_message_and_otherwise_it_waits_40_ms() {
+fn a_message_is_due_after_a_marker_16_packets_or_40_ms() {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
     packet(7, 65_535, false).arrive(&mut receiver, at(100));
     assert_eq!(receiver.poll_timeout(), Some(at(140)));
     packet(7, 0, false).arrive(&mut receiver, at(110));
-    assert!(told(&mut receiver, 139).is_empty());
-    let [message] = told(&mut receiver, 140)[..] else { panic!() };
+    assert!(messages_at(&mut receiver, 139).is_empty());
+    let [message] = messages_at(&mut receiver, 140)[..] else { panic!() };
     assert_eq!((message.sender_ssrc, message.media_ssrc, came(&message)), (1, 7, vec![0, 65_535]));
-    // 110 ms in ticks of 90 kHz: when the highest came, not when the message leaves.
+    // 110 ms in ticks of 90 kHz: the arrival of the highest packet, not the time of the message.
     assert_eq!(message.time.to_bits(), 9900);
     packet(7, 1, true).arrive(&mut receiver, at(150));
     assert_eq!(receiver.poll_timeout(), Some(at(150)));
-    assert_eq!(told(&mut receiver, 150).len(), 1);
+    assert_eq!(messages_at(&mut receiver, 150).len(), 1);
     for number in 2..17 {
         packet(7, number, false).arrive(&mut receiver, at(200));
     }
-    assert_eq!((told(&mut receiver, 200).len(), receiver.poll_timeout()), (0, Some(at(240))));
+    assert_eq!((messages_at(&mut receiver, 200).len(), receiver.poll_timeout()), (0, Some(at(240))));
     packet(7, 17, false).arrive(&mut receiver, at(200));
-    let [message] = told(&mut receiver, 200)[..] else { panic!() };
+    let [message] = messages_at(&mut receiver, 200)[..] else { panic!() };
     assert_eq!(came(&message), (0..18).rev().chain([65_535]).collect::<Vec<_>>());
-    assert!(receiver.poll_timeout() > Some(at(500)), "it is told");
+    assert!(receiver.poll_timeout() > Some(at(500)), "it is reported");
 }
 
 #[test]
-fn a_late_packet_is_told_with_the_time_of_the_highest_and_a_copy_only_if_it_is_marked() {
+fn late_packets_and_marked_duplicates_are_reported() {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
     for (number, ms) in [(10, 0), (12, 50), (43, 100)] {
         packet(7, number, true).arrive(&mut receiver, at(ms));
-        assert_eq!(told(&mut receiver, ms).len(), 1);
+        assert_eq!(messages_at(&mut receiver, ms).len(), 1);
     }
     packet(7, 11, false).arrive(&mut receiver, at(150));
-    let [message] = told(&mut receiver, 190)[..] else { panic!() };
+    let [message] = messages_at(&mut receiver, 190)[..] else { panic!() };
     assert_eq!((came(&message), message.time.to_bits()), (vec![43, 12, 11], 9000), "10 is one too far back");
     packet(7, 43, true).arrive(&mut receiver, at(200));
     packet(7, 10, true).arrive(&mut receiver, at(200));
@@ -63,7 +63,7 @@ fn a_late_packet_is_told_with_the_time_of_the_highest_and_a_copy_only_if_it_is_m
     for (number, ecn) in [(43, Ecn::Ce), (44, Ecn::Ce), (45, Ecn::Ect1)] {
         receiver.handle_rtp(at(300), &packet(7, number, false).head(), &Payload::default(), ecn);
     }
-    let [message] = told(&mut receiver, 340)[..] else { panic!() };
+    let [message] = messages_at(&mut receiver, 340)[..] else { panic!() };
     assert_eq!((message.highest_sequence, message.ecn_echo), (45, 2));
 }
 
@@ -74,13 +74,15 @@ fn marks_are_counted_modulo_256() {
     for number in 0..300 {
         let head = packet(7, number, true).head();
         receiver.handle_rtp(at(u64::from(number) * 10), &head, &Payload::default(), Ecn::Ce);
-        last = told(&mut receiver, u64::from(number) * 10).last().map_or(last, |message| message.ecn_echo);
+        last = messages_at(&mut receiver, u64::from(number) * 10)
+            .last()
+            .map_or(last, |message| message.ecn_echo);
     }
     assert_eq!(last, 44);
 }
 
 #[test]
-fn sources_that_are_due_together_share_a_datagram() {
+fn messages_due_together_share_a_datagram() {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
     packet(7, 1, false).arrive(&mut receiver, at(0));
     packet(8, 1, false).arrive(&mut receiver, at(0));
@@ -92,8 +94,8 @@ fn sources_that_are_due_together_share_a_datagram() {
     assert_eq!(receiver.poll_timeout(), Some(at(60)));
 }
 
-/// Bytes of messages, IP and UDP included, and the longest gap in which a number could be untold, with `rate` packets a second for ten
-/// seconds, each `frame`th of which has a marker.
+/// Rate of messages, IP and UDP included, and whether every number was reported, with `rate` packets per
+/// second for ten seconds, where each `frame`th has a marker.
 fn load(rate: u64, frame: u64) -> (f64, bool) {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
     let (mut bytes, mut acknowledged) = (0, std::collections::BTreeSet::new());
@@ -112,7 +114,7 @@ fn load(rate: u64, frame: u64) -> (f64, bool) {
 }
 
 #[test]
-fn messages_take_the_12_kbit_per_second_of_the_draft_with_30_pictures() {
+fn messages_take_12_kbps_at_30_frames_per_second() {
     // §10: "~12kbps (including IP and UDP)".
     for packets in [1, 4, 12] {
         let (rate, complete) = load(30 * packets, packets);
@@ -121,17 +123,18 @@ fn messages_take_the_12_kbit_per_second_of_the_draft_with_30_pictures() {
 }
 
 #[test]
-fn messages_take_75_kbit_per_second_until_a_packet_would_stay_untold() {
-    // Each packet has a marker: 1000 messages a second would be 416 kbit/s. 52 bytes each 5.5 ms leave with the next packet, each 6.
+fn messages_take_75_kbps_unless_a_packet_would_be_lost() {
+    // Each packet has a marker: 1000 messages per second would be 416 kbit/s. Datagrams of 52 bytes every 5.5
+    // ms are sent with the next packet, so every 6 ms.
     let (rate, complete) = load(1000, 1);
     assert!((69_000.0..=69_500.0).contains(&rate) && complete, "{rate}");
-    // Of 6000 packets a second one message tells of 32: 78 kbit/s.
+    // Of 6000 packets per second one message covers 32: 78 kbit/s.
     let (rate, complete) = load(6000, 100);
     assert!((75_000.0..=82_000.0).contains(&rate) && complete, "{rate}");
 }
 
 #[test]
-fn what_had_to_leave_is_made_up_for_by_a_tenth_of_a_second() {
+fn excess_messages_delay_others_by_at_most_100_ms() {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
     for step in 0..20_000_u64 {
         let now = Timestamp::from_nanos(step * 50_000);
@@ -144,44 +147,46 @@ fn what_had_to_leave_is_made_up_for_by_a_tenth_of_a_second() {
 }
 
 #[test]
-fn it_asks_for_less_while_more_than_the_bound_is_received() {
+fn it_requests_a_lower_rate_while_above_the_bound() {
     let config = MediaReceiverConfig {
         quench_above: Some(DataRate::from_bps(500_000)),
         ..MediaReceiverConfig::new(1, "", FeedbackKind::ScreamDraft)
     };
     let mut receiver = MediaReceiver::new(config).unwrap();
     let mut asked = Vec::new();
-    // 1028 bytes each 20 ms are 411 kbit/s; each 10 ms, 822 kbit/s.
+    // 1028 bytes every 20 ms are 411 kbit/s; every 10 ms, 822 kbit/s.
     let times = (0..100).map(|n| n * 20).chain((200..400).map(|n| n * 10)).chain((200..400).map(|n| n * 20));
     for (number, ms) in (0..).zip(times) {
         packet(7, number, true).arrive(&mut receiver, at(ms));
-        asked.extend(told(&mut receiver, ms).iter().map(|message| (ms, message.source_quench)));
+        asked.extend(messages_at(&mut receiver, ms).iter().map(|message| (ms, message.source_quench)));
     }
     let from = asked.iter().find(|(_, asked)| *asked).unwrap().0;
     let until = asked.iter().rfind(|(_, asked)| *asked).unwrap().0;
-    // 500 kbit/s lie between the two: at a fifth of the second over which it is measured, and four fifths.
+    // 500 kbit/s is between the two: reached after a fifth of the second over which it is measured, and left
+    // after four fifths.
     assert!((2100..=2400).contains(&from) && (4600..=4950).contains(&until), "{from} {until}");
 }
 
 #[test]
-fn a_sender_that_counts_anew_is_followed_after_64_packets() {
+fn a_restarted_numbering_is_accepted_after_64_packets() {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
     packet(7, 30_000, true).arrive(&mut receiver, at(0));
-    told(&mut receiver, 0);
+    messages_at(&mut receiver, 0);
     for number in (0..64).filter(|&number| number != 40) {
         packet(7, 1000 + number, true).arrive(&mut receiver, at(100));
     }
-    assert!(told(&mut receiver, 100).is_empty());
+    assert!(messages_at(&mut receiver, 100).is_empty());
     packet(7, 1064, true).arrive(&mut receiver, at(100));
-    // They came, but for one: the sender is not told that they are lost.
-    let [message] = told(&mut receiver, 100)[..] else { panic!() };
+    // All but one arrived: they are not reported to the sender as lost.
+    let [message] = messages_at(&mut receiver, 100)[..] else { panic!() };
     assert_eq!(came(&message), (1032..=1064).rev().filter(|&number| number != 1040).collect::<Vec<_>>());
 }
 
 proptest! {
-    /// Whatever is lost, doubled and displaced: the highest is the highest, and what is told of is what came.
+    /// With lost, duplicated and reordered packets: the highest number is the highest, and exactly the
+    /// received packets are reported.
     #[test]
-    fn messages_tell_the_truth(
+    fn messages_report_exactly_the_received_packets(
         start: u16,
         steps in prop::collection::vec((0_u64..30_000_000, 0_u16..60, -4_i16..40, any::<bool>()), 1..300),
     ) {

@@ -14,8 +14,8 @@ pub(super) fn reports(datagrams: &[Vec<Packet>]) -> Vec<CongestionFeedback> {
     packets.collect()
 }
 
-/// Sequence number, mark and milliseconds before the report of what was received; `None` for the rest.
-fn told(stream: &StreamFeedback) -> Vec<(u16, Option<(Ecn, f64)>)> {
+/// Sequence number, mark and milliseconds before the report of received packets; `None` for the others.
+fn reported(stream: &StreamFeedback) -> Vec<(u16, Option<(Ecn, f64)>)> {
     let packets = stream.iter().map(|(number, packet)| {
         (number, packet.map(|one| (one.ecn, one.offset.to_delta().unwrap().as_millis().floor())))
     });
@@ -27,7 +27,7 @@ fn streams(receiver: &mut MediaReceiver, ms: u64) -> Vec<StreamFeedback> {
 }
 
 #[test]
-fn a_marker_brings_the_report_and_without_one_it_waits_40_ms_or_for_16_packets() {
+fn a_report_is_due_after_a_marker_16_packets_or_40_ms() {
     let mut receiver = receiver(FeedbackKind::CongestionControl);
     packet(7, 0, false).arrive(&mut receiver, at(100));
     assert_eq!(receiver.poll_timeout(), Some(at(140)));
@@ -44,30 +44,30 @@ fn a_marker_brings_the_report_and_without_one_it_waits_40_ms_or_for_16_packets()
 }
 
 #[test]
-fn what_was_missing_is_told_once_more_and_marks_on_copies_count() {
+fn missing_packets_are_reported_twice_and_marked_copies_count() {
     let mut receiver = receiver(FeedbackKind::CongestionControl);
     for number in [65_535, 1, 2] {
         packet(7, number, true).arrive(&mut receiver, at(0));
     }
     let nect = |ms| Some((Ecn::NotEct, ms));
     let [first] = &streams(&mut receiver, 0)[..] else { panic!() };
-    assert_eq!(told(first), [(65_535, nect(0.0)), (0, None), (1, nect(0.0)), (2, nect(0.0))]);
+    assert_eq!(reported(first), [(65_535, nect(0.0)), (0, None), (1, nect(0.0)), (2, nect(0.0))]);
     packet(7, 3, true).arrive(&mut receiver, at(30));
     let [second] = &streams(&mut receiver, 40)[..] else { panic!() };
-    assert_eq!(told(second), [(0, None), (1, nect(39.0)), (2, nect(39.0)), (3, nect(9.0))]);
-    // Twice is enough. A copy is news only if it is marked.
+    assert_eq!(reported(second), [(0, None), (1, nect(39.0)), (2, nect(39.0)), (3, nect(9.0))]);
+    // Two reports are enough. A duplicate is reported only if it is marked.
     receiver.handle_rtp(at(80), &packet(7, 2, true).head(), &Payload::default(), Ecn::Ect1);
     assert!(receiver.poll_timeout() > Some(at(200)));
     receiver.handle_rtp(at(80), &packet(7, 2, true).head(), &Payload::default(), Ecn::Ce);
     packet(8, 4, false).arrive(&mut receiver, at(80));
     let [third, other] = &streams(&mut receiver, 80)[..] else { panic!() };
     // 1024ths of a second, rounded down.
-    assert_eq!(told(third), [(2, Some((Ecn::Ce, 79.0))), (3, nect(49.0))]);
-    assert_eq!((other.ssrc, told(other)), (8, vec![(4, nect(0.0))]));
+    assert_eq!(reported(third), [(2, Some((Ecn::Ce, 79.0))), (3, nect(49.0))]);
+    assert_eq!((other.ssrc, reported(other)), (8, vec![(4, nect(0.0))]));
 }
 
 #[test]
-fn reports_take_at_most_500_kbit_s() {
+fn reports_take_at_most_500_kbps() {
     let mut receiver = receiver(FeedbackKind::CongestionControl);
     let mut bytes = 0;
     let mut times = Vec::new();
@@ -89,14 +89,14 @@ fn reports_take_at_most_500_kbit_s() {
 }
 
 #[test]
-fn a_long_gap_parts_a_report() {
+fn a_long_gap_divides_a_report() {
     let mut receiver = receiver(FeedbackKind::CongestionControl);
     for number in [0, 20_000, 21_000] {
         packet(7, number, false).arrive(&mut receiver, at(0));
     }
     let streams = streams(&mut receiver, 40);
-    assert_eq!(told(&streams[0]), [(0, Some((Ecn::NotEct, 39.0)))]);
+    assert_eq!(reported(&streams[0]), [(0, Some((Ecn::NotEct, 39.0)))]);
     let rest: Vec<_> =
-        streams[1..].iter().flat_map(told).map(|(number, what)| (number, what.is_some())).collect();
+        streams[1..].iter().flat_map(reported).map(|(number, what)| (number, what.is_some())).collect();
     assert_eq!(rest, (20_000..=21_000).map(|number| (number, number % 1000 == 0)).collect::<Vec<_>>());
 }

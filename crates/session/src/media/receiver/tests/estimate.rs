@@ -2,36 +2,36 @@ use super::*;
 
 fn send(receiver: &mut MediaReceiver, ms: u64, number: u16) -> Vec<Vec<Packet>> {
     let header = RtpHeader { ssrc: 7, sequence: number, ..RtpHeader::default() };
-    // From 60 s on by the sender's clock: over a wrap of its 64 s.
+    // From 60 s on the sender's clock: over its wrap at 64 s.
     let sent = Sent { header, transport: None, send_time: Some(at(60_000 + ms)) };
     sent.arrive(receiver, at(ms + 30));
     drain(receiver, at(ms + 30))
 }
 
 #[test]
-fn estimates_are_compounds_at_most_a_second_apart() {
+fn estimates_are_compounds_at_most_1_s_apart() {
     let mut receiver = receiver(FeedbackKind::ReceiverEstimate);
-    let mut told = Vec::new();
-    // 1000 and 28 bytes each 10 ms: 822.4 kbit/s.
+    let mut estimates = Vec::new();
+    // 1028 bytes every 10 ms: 822.4 kbit/s.
     for step in 0..2000_u16 {
         let ms = u64::from(step) * 10;
         for datagram in send(&mut receiver, ms, step) {
             assert!(matches!(datagram[..2], [Packet::ReceiverReport(_), Packet::SourceDescription(_)]));
             let Some(Packet::Remb(remb)) = datagram.get(2) else { continue };
             assert_eq!((remb.sender_ssrc, remb.sources.as_slice()), (1, &[7][..]));
-            told.push((ms, remb.bitrate));
+            estimates.push((ms, remb.bitrate));
         }
     }
-    assert!(told.windows(2).all(|pair| pair[1].0 - pair[0].0 <= 1000));
-    let (first, rate) = told[0];
+    assert!(estimates.windows(2).all(|pair| pair[1].0 - pair[0].0 <= 1000));
+    let (first, rate) = estimates[0];
     assert!(first < 100 && rate == Remb::quantised(DataRate::from_bps(822_400)), "{first} {rate}");
-    let last = told.last().unwrap().1;
+    let last = estimates.last().unwrap().1;
     assert!(last > DataRate::from_bps(1_100_000) && last < DataRate::from_bps(1_300_000), "{last}");
     assert!(receiver.decision().is_some());
 }
 
 #[test]
-fn blocks_come_with_reports_alone() {
+fn only_reports_contain_blocks() {
     let mut receiver = receiver(FeedbackKind::ReceiverEstimate);
     let mut times = Vec::new();
     for step in 0..1000_u16 {
@@ -39,6 +39,6 @@ fn blocks_come_with_reports_alone() {
         let datagrams = send(&mut receiver, ms, step);
         times.extend(blocks(&datagrams).iter().map(|_| ms + 30));
     }
-    // The first after half a second, by packets of 10 ms.
+    // The first report after half a second, at a packet interval of 10 ms.
     assert_eq!(times, (0..10).map(|i| 530 + i * 1000).collect::<Vec<_>>());
 }

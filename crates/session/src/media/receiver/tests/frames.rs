@@ -23,12 +23,12 @@ fn timestamps(receiver: &mut MediaReceiver) -> Vec<u32> {
 }
 
 #[test]
-fn a_frame_is_whole_with_its_last_packet_and_its_delay_is_from_capture() {
+fn a_frame_is_complete_with_its_last_packet() {
     let mut receiver = receiver();
     let time = NtpTimestamp::from_timestamp(at(5000));
     let report = SenderReport { ssrc: 7, time, rtp_timestamp: 65_535 + 3600, ..SenderReport::default() };
     receiver.handle_rtcp(at(1000), &Packet::SenderReport(report));
-    // Captured 40 ms before the report's time, 4960 ms by the sender's clock; the clocks differ by 4 s.
+    // Captured 40 ms before the report's time, 4960 ms on the sender's clock; the clocks differ by 4 s.
     for (sequence, marker, ms) in [(65_535, false, 1000), (1, true, 1001), (0, false, 1012)] {
         assert_eq!(frames(&mut receiver), []);
         packet(sequence, 65_535, marker).arrive(&mut receiver, at(ms));
@@ -40,14 +40,14 @@ fn a_frame_is_whole_with_its_last_packet_and_its_delay_is_from_capture() {
         at: at(1012),
         delay: Some(TimeDelta::from_millis(1012 - 4960)),
         packets: 3,
-        // 16 bytes of 1000 are the header, with an extension that is empty.
+        // 16 of 1000 bytes are the header, with an empty extension.
         payload: Payload::zeros(DataSize::from_bytes(3 * 984)),
     };
     assert_eq!(frames(&mut receiver), [frame]);
 }
 
 #[test]
-fn a_loss_within_costs_one_frame_and_one_between_costs_two() {
+fn a_loss_within_a_frame_drops_one_and_between_frames_two() {
     let mut receiver = receiver();
     let all = |lost: u16| {
         let packets = (0..15_u16).filter(move |number| *number != lost);
@@ -56,12 +56,13 @@ fn a_loss_within_costs_one_frame_and_one_between_costs_two() {
     for (lost, whole) in
         [(100, vec![0, 1, 2, 3, 4]), (4, vec![0, 2, 3, 4]), (5, vec![0, 3, 4]), (3, vec![0, 2, 3, 4])]
     {
-        // Without the first packet of a frame: the one before has its marker, so it is clear whose it was.
+        // Without the first packet of a frame: the previous frame has its marker, so the lost packet is not
+        // part of it.
         all(lost).for_each(|packet| packet.arrive(&mut receiver, at(0)));
         assert_eq!(timestamps(&mut receiver), whole, "{lost}");
         receiver = super::frames::receiver();
     }
-    // Late, it makes both whole; the second came before.
+    // A late packet completes both frames; the second one arrived before.
     all(5).enumerate().for_each(|(step, packet)| packet.arrive(&mut receiver, at(step as u64)));
     timestamps(&mut receiver);
     packet(5, 1, true).arrive(&mut receiver, at(50));
@@ -73,7 +74,7 @@ fn a_loss_within_costs_one_frame_and_one_between_costs_two() {
 }
 
 #[test]
-fn a_frame_whose_first_packet_is_unknown_is_dropped() {
+fn a_frame_with_unknown_first_packet_is_dropped() {
     let mut receiver = receiver();
     // The first packet of the stream, number 3000 with timestamp 3000, is lost.
     for (sequence, timestamp) in [(3001, 3000), (3002, 3000), (3003, 6000), (3004, 6000)] {
@@ -82,7 +83,7 @@ fn a_frame_whose_first_packet_is_unknown_is_dropped() {
     assert_eq!(timestamps(&mut receiver), [6000]);
     packet(3000, 3000, false).arrive(&mut receiver, at(30));
     assert_eq!(timestamps(&mut receiver), [3000], "it was only late");
-    // Two frames with one timestamp are two frames.
+    // Two frames with the same timestamp are two frames.
     for sequence in [3005, 3006] {
         packet(sequence, 9000, true).arrive(&mut receiver, at(40));
     }
@@ -107,7 +108,7 @@ fn incomplete_frames_are_dropped_after_two_seconds() {
     let mut receiver = receiver();
     for frame in 0..200_u16 {
         let first = frame * 3;
-        // Each second frame lacks its middle.
+        // Every second frame lacks its middle packet.
         for number in (first..first + 3).filter(|number| frame % 2 == 0 || *number != first + 1) {
             packet(number, u32::from(frame), number == first + 2)
                 .arrive(&mut receiver, at(u64::from(frame) * 40));
@@ -115,7 +116,7 @@ fn incomplete_frames_are_dropped_after_two_seconds() {
     }
     let figures = receiver.sources().next().unwrap();
     assert_eq!(figures.frames, 100);
-    // Those of the last 2 s may still come.
+    // The packets of the last 2 s may still arrive.
     assert_eq!(
         figures.dropped_frames,
         (0..200).filter(|frame| frame % 2 == 1 && frame * 40 + 2000 < 199 * 40).count() as u64
@@ -126,7 +127,7 @@ fn incomplete_frames_are_dropped_after_two_seconds() {
 }
 
 #[test]
-fn each_packet_of_sound_is_a_frame_and_padding_is_none() {
+fn each_audio_packet_is_a_frame_and_padding_is_not() {
     let mut receiver = receiver();
     for (payload_type, ssrc, expected) in [(97, 8, vec![0, 960, 2880]), (98, 9, vec![])] {
         for number in [0, 1, 3, 3] {

@@ -8,9 +8,9 @@ use super::{congestion::reports, *};
 
 #[derive(Debug, Clone)]
 enum Operation {
-    /// Bytes that may be anything.
+    /// Arbitrary bytes.
     Noise(Vec<u8>),
-    /// A packet, so much of it.
+    /// A packet, truncated to this length.
     Media {
         ssrc: u32,
         sequence: u16,
@@ -77,7 +77,7 @@ fn kind() -> impl Strategy<Value = FeedbackKind> {
 
 proptest! {
     #[test]
-    fn nothing_makes_it_panic_and_it_always_drains(
+    fn any_input_is_safe_and_the_output_ends(
         kind in kind(), operations in prop::collection::vec(operation(), 0..200),
     ) {
         let mut config = MediaReceiverConfig::new(1, &"ü".repeat(200), kind);
@@ -109,7 +109,7 @@ proptest! {
                     let latest = receiver.now.max(time);
                     drain(&mut receiver, if latest == Timestamp::MAX { continue } else { latest });
                 }
-                // The last moments that can be named have no later ones to wait for.
+                // At the latest representable times there is no later deadline.
                 Operation::Time(step) => now = now.saturating_add_signed(step).min(u64::MAX / 2),
             }
         }
@@ -117,9 +117,9 @@ proptest! {
         prop_assert!(counted <= fed, "{} of {}", counted, fed);
     }
 
-    /// A sender's packets, lost, doubled and displaced; what the feedback tells is what came.
+    /// A sender's packets, lost, duplicated and reordered: the feedback reports what arrived.
     #[test]
-    fn feedback_tells_the_truth(
+    fn feedback_reports_exactly_the_received_packets(
         start: u16,
         steps in prop::collection::vec((0_u64..30_000_000, 0_u16..10, -3_i32..6), 1..400),
         by_stream: bool,
@@ -128,8 +128,8 @@ proptest! {
         let mut receiver = receiver(kind);
         let mut unwrapper = TransportFeedbackUnwrapper::new();
         let mut clock = NtpShortUnwrapper::new();
-        // By the 16 bits: numbers do not come near to a wrap of their own.
-        let (mut came, mut told) = (BTreeMap::new(), BTreeMap::<u16, Option<PeerTimestamp>>::new());
+        // By the 16 bits: the numbers do not wrap within the test.
+        let (mut came, mut reported) = (BTreeMap::new(), BTreeMap::<u16, Option<PeerTimestamp>>::new());
         let (mut now, mut number) = (0, start);
         let end = now + 1_000_000_000_000;
         for (wait, lost, displaced) in steps.into_iter().chain([(end, 0, 1)]) {
@@ -137,19 +137,20 @@ proptest! {
             while let Some(due) = receiver.poll_timeout().filter(|due| due.as_nanos() <= now) {
                 let datagrams = drain(&mut receiver, due);
                 for one in feedback(&datagrams) {
-                    told.extend(unwrapper.unwrap(&one).unwrap().map(|(number, at)| (number as u16, at)));
+                    reported.extend(unwrapper.unwrap(&one).unwrap().map(|(number, at)| (number as u16, at)));
                 }
                 for report in reports(&datagrams) {
                     let report_at = clock.unwrap(report.time).unwrap();
                     for stream in &report.streams {
                         let packets = stream.iter();
-                        told.extend(packets.map(|(n, one)| (n, one.and_then(|one| one.offset.arrival(report_at)))));
+                        reported.extend(packets.map(|(n, one)| (n, one.and_then(|one| one.offset.arrival(report_at)))));
                     }
                 }
-                // Nothing that had come by then is told as lost, and nothing that had not as come. A report alone tells neither.
+                // No packet that had arrived is reported as lost, and none that had not as received. A
+                // receiver report alone contains neither.
                 let is_feedback = !feedback(&datagrams).is_empty() || !reports(&datagrams).is_empty();
-                for (number, told) in told.iter().filter(|_| is_feedback) {
-                    prop_assert_eq!(told.is_some(), came.contains_key(number), "{}", number);
+                for (number, reported) in reported.iter().filter(|_| is_feedback) {
+                    prop_assert_eq!(reported.is_some(), came.contains_key(number), "{}", number);
                 }
                 receiver.handle_timeout(due);
             }
@@ -162,10 +163,10 @@ proptest! {
             Sent { header, transport: Some(sent), send_time: None }.arrive(&mut receiver, Timestamp::from_nanos(now));
             came.entry(sent).or_insert(now);
         }
-        let most = if by_stream { 1_000_000 } else { 125_000 };
+        let max = if by_stream { 1_000_000 } else { 125_000 };
         for (number, at) in came {
-            let told = told.get(&number).copied().flatten().map(PeerTimestamp::as_nanos);
-            prop_assert!(told.is_some_and(|told| told.abs_diff(at) <= most), "{} at {}: {:?}", number, at, told);
+            let reported = reported.get(&number).copied().flatten().map(PeerTimestamp::as_nanos);
+            prop_assert!(reported.is_some_and(|reported| reported.abs_diff(at) <= max), "{} at {}: {:?}", number, at, reported);
         }
     }
 }

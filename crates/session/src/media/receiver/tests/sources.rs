@@ -19,9 +19,9 @@ fn with_clock(rate: u32) -> MediaReceiver {
     MediaReceiver::new(config).unwrap()
 }
 
-/// RFC 3550 A.3 step by step: expected and received of each interval, lost · 256 / expected.
+/// RFC 3550 A.3 step by step: expected and received packets of each interval, lost · 256 / expected.
 #[test]
-fn each_report_tells_of_the_interval_since_the_one_before() {
+fn each_report_covers_the_interval_since_the_previous_one() {
     let mut receiver = receiver(FeedbackKind::ReceiverReports);
     let arrive = |receiver: &mut MediaReceiver, numbers: &[u16], now| {
         for number in numbers {
@@ -30,13 +30,14 @@ fn each_report_tells_of_the_interval_since_the_one_before() {
         let block = report(receiver);
         (block.fraction_lost, block.cumulative_lost, block.highest_sequence)
     };
-    // 65533, 65535 of 65533 to 0: 1 of 4 lost. The cycle counts.
+    // 65533, 65535 of 65533 to 0: 1 of 4 lost. The cycle is counted.
     assert_eq!(arrive(&mut receiver, &[65_533, 65_535, 0], 0), (64, 1, 65_536));
     // 1 to 3 lost of 1 to 10.
     assert_eq!(arrive(&mut receiver, &[4, 5, 6, 7, 8, 9, 10], 600), (76, 4, 65_546));
-    // Late ones count in the interval in which they come: 11 expected, and 2 of before: none lost.
+    // Late packets count in the interval in which they arrive: 11 expected, and 2 of the previous interval:
+    // none lost.
     assert_eq!(arrive(&mut receiver, &[1, 2, 11], 1600), (0, 2, 65_547));
-    // So do duplicates, and what is lost may fall below zero.
+    // Duplicates count likewise, so the number of lost packets may be negative.
     assert_eq!(arrive(&mut receiver, &[11, 11, 11, 12], 2600), (0, -1, 65_548));
     let figures: Vec<_> = receiver.sources().collect();
     let [one] = figures[..] else { panic!("{figures:?}") };
@@ -45,7 +46,7 @@ fn each_report_tells_of_the_interval_since_the_one_before() {
 }
 
 #[test]
-fn a_sequence_that_begins_anew_is_taken_up_after_two_packets() {
+fn a_restarted_sequence_is_accepted_after_two_packets() {
     let mut receiver = receiver(FeedbackKind::ReceiverReports);
     for number in [10, 11, 20_000, 12, 40_000, 40_001, 40_002] {
         media(number, 0).arrive(&mut receiver, at(0));
@@ -56,7 +57,7 @@ fn a_sequence_that_begins_anew_is_taken_up_after_two_packets() {
 }
 
 #[test]
-fn one_too_many_sources_replaces_nobody_who_is_there() {
+fn a_further_source_does_not_replace_an_active_one() {
     let mut receiver = receiver(FeedbackKind::ReceiverReports);
     for ssrc in 0..40 {
         let header = RtpHeader { ssrc, ..RtpHeader::default() };
@@ -72,7 +73,7 @@ fn one_too_many_sources_replaces_nobody_who_is_there() {
 }
 
 #[test]
-fn a_source_that_was_silent_is_reported_again_when_it_is_heard() {
+fn a_silent_source_is_reported_again_when_it_sends() {
     let mut receiver = receiver(FeedbackKind::ReceiverReports);
     media(0, 0).arrive(&mut receiver, at(0));
     let mut latest = at(0);
@@ -90,7 +91,7 @@ fn a_source_that_was_silent_is_reported_again_when_it_is_heard() {
 }
 
 #[test]
-fn a_session_of_two_goes_on_when_one_leaves() {
+fn a_session_continues_when_one_of_two_sources_leaves() {
     for kind in [FeedbackKind::TransportWide, FeedbackKind::CongestionControl, FeedbackKind::ReceiverEstimate]
     {
         let mut receiver = super::receiver(kind);
@@ -104,7 +105,7 @@ fn a_session_of_two_goes_on_when_one_leaves() {
         let datagrams = drain(&mut receiver, at(600));
         let reported: Vec<_> = blocks(&datagrams).iter().map(|block| block.ssrc).collect();
         assert_eq!(reported, [8], "{kind:?}");
-        // What is not told by now is never told.
+        // Packets that are unreported at this time are never reported.
         let header = RtpHeader { ssrc: 8, sequence: 2, ..RtpHeader::default() };
         Sent { header, transport: Some(2), send_time: Some(at(600)) }.arrive(&mut receiver, at(601));
         receiver.handle_rtcp(at(602), &Packet::Bye(Bye { sources: vec![8], reason: None }));
@@ -113,7 +114,7 @@ fn a_session_of_two_goes_on_when_one_leaves() {
 }
 
 #[test]
-fn a_clock_rate_is_learnt_from_two_reports_a_second_apart() {
+fn a_clock_rate_is_determined_from_two_reports() {
     let mut receiver = receiver(FeedbackKind::ReceiverReports);
     for second in 0..3_u64 {
         let time = NtpTimestamp::from_timestamp(at(100_000 + second * 1000));
@@ -121,7 +122,7 @@ fn a_clock_rate_is_learnt_from_two_reports_a_second_apart() {
         let report = SenderReport { ssrc: 7, time, rtp_timestamp, ..SenderReport::default() };
         receiver.handle_rtcp(at(second * 1000), &Packet::SenderReport(report));
     }
-    // 20 ms of 8 kHz apart, the second 36 ms after the first: 16 ms / 16, in units of 1/8000 s.
+    // 20 ms apart at 8 kHz, the second 36 ms after the first: 16 ms / 16, in units of 1/8000 s.
     media(0, 0).arrive(&mut receiver, at(3000));
     media(1, 160).arrive(&mut receiver, at(3036));
     assert_eq!(report(&mut receiver).jitter, 8);
@@ -130,14 +131,14 @@ fn a_clock_rate_is_learnt_from_two_reports_a_second_apart() {
 proptest! {
     /// RFC 3550 A.8 in its integer form, with times in units of the timestamp.
     #[test]
-    fn jitter_is_that_of_the_rfc(steps in prop::collection::vec((1_u32..400, 0_u32..800), 2..100)) {
+    fn jitter_matches_rfc_3550(steps in prop::collection::vec((1_u32..400, 0_u32..800), 2..100)) {
         let mut receiver = with_clock(8000);
         let (mut timestamp, mut arrived) = (u32::MAX - 1000, 0_u32);
         let (mut transit, mut jitter) = (None, 0_i64);
         for (number, (sent, delay)) in steps.into_iter().enumerate() {
             timestamp = timestamp.wrapping_add(sent);
             arrived += delay;
-            // 125 µs are a unit of 8 kHz.
+            // 125 µs are one unit at 8 kHz.
             let now = Timestamp::from_nanos(u64::from(arrived) * 125_000);
             media(number as u16, timestamp).arrive(&mut receiver, now);
             let passed = i64::from(arrived.wrapping_sub(timestamp) as i32);

@@ -9,8 +9,8 @@ fn packet(transport: u16) -> Sent {
     Sent { header, transport: Some(transport), send_time: None }
 }
 
-/// Numbers and times that feedback tells of, in order.
-fn told(
+/// Numbers and times in feedback messages, in order.
+fn reported(
     unwrapper: &mut TransportFeedbackUnwrapper,
     datagrams: &[Vec<Packet>],
 ) -> Vec<(u64, Option<PeerTimestamp>)> {
@@ -18,7 +18,7 @@ fn told(
 }
 
 #[test]
-fn arrivals_are_told_once_and_late_ones_again_from_their_number() {
+fn arrivals_are_reported_once_and_again_from_a_late_one() {
     let mut receiver = receiver(FeedbackKind::TransportWide);
     for (ms, number) in [(0, 65_534), (10, 65_535), (20, 1)] {
         packet(number).arrive(&mut receiver, at(ms));
@@ -26,19 +26,20 @@ fn arrivals_are_told_once_and_late_ones_again_from_their_number() {
     assert!(feedback(&drain(&mut receiver, at(99))).is_empty());
     let mut unwrapper = TransportFeedbackUnwrapper::new();
     let time = |ms: u64| Some(PeerTimestamp::from_nanos(ms * 1_000_000));
-    let first = told(&mut unwrapper, &drain(&mut receiver, at(100)));
+    let first = reported(&mut unwrapper, &drain(&mut receiver, at(100)));
     assert_eq!(first, [(65_534, time(0)), (65_535, time(10)), (65_536, None), (65_537, time(20))]);
     packet(2).arrive(&mut receiver, at(120));
     packet(0).arrive(&mut receiver, at(130));
     packet(1).arrive(&mut receiver, at(140));
     let due = receiver.poll_timeout().unwrap();
-    let second = told(&mut unwrapper, &drain(&mut receiver, due));
+    let second = reported(&mut unwrapper, &drain(&mut receiver, due));
     assert_eq!(second, [(65_536, time(130)), (65_537, time(20)), (65_538, time(120))]);
 }
 
-/// 5 % of what arrives for 68 bytes, by hand for packets of 1028: 250 ms up to 43.5 kbit/s, 50 ms from 217.6 kbit/s on.
+/// 5 % of the received rate for 68 bytes, calculated for packets of 1028 bytes: 250 ms up to 43.5 kbit/s, 50
+/// ms from 217.6 kbit/s on.
 #[test]
-fn the_interval_takes_five_percent_within_its_bounds() {
+fn feedback_takes_5_percent_within_its_interval_bounds() {
     for (gap_ms, expected_ms) in [(1000, 250.0), (125, 165.4), (100, 132.3), (50, 66.1), (10, 50.0)] {
         let mut receiver = receiver(FeedbackKind::TransportWide);
         let mut times = Vec::new();
@@ -50,7 +51,7 @@ fn the_interval_takes_five_percent_within_its_bounds() {
             times.extend(feedback(&drain(&mut receiver, now)).iter().map(|_| step as f64));
         }
         let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).skip(times.len() / 2).collect();
-        // Feedback waits for something to tell.
+        // Feedback is sent only if there is something to report.
         let expected: f64 = if gap_ms == 1000 { 1000.0 } else { expected_ms };
         for gap in gaps {
             assert!(
@@ -62,7 +63,7 @@ fn the_interval_takes_five_percent_within_its_bounds() {
 }
 
 #[test]
-fn a_jump_and_much_loss_stay_within_datagrams() {
+fn a_jump_and_high_loss_fit_into_datagrams() {
     let mut receiver = receiver(FeedbackKind::TransportWide);
     let numbers = (0..3000_u16).map(|i| i * 3).chain([32_000, 32_001]);
     let mut sent = BTreeMap::new();
@@ -72,13 +73,13 @@ fn a_jump_and_much_loss_stay_within_datagrams() {
         sent.insert(u64::from(number), now);
     }
     let mut unwrapper = TransportFeedbackUnwrapper::new();
-    let told = told(&mut unwrapper, &drain(&mut receiver, at(100)));
-    assert_eq!(told.len(), 32_002);
-    for (number, arrival) in told {
+    let reported = reported(&mut unwrapper, &drain(&mut receiver, at(100)));
+    assert_eq!(reported.len(), 32_002);
+    for (number, arrival) in reported {
         let arrival = arrival.map(PeerTimestamp::as_nanos);
         let sent = sent.get(&number).map(|at| at.as_nanos());
         assert!(
-            arrival.zip(sent).map_or(arrival == sent, |(told, at)| told.abs_diff(at) <= 125_000),
+            arrival.zip(sent).map_or(arrival == sent, |(reported, at)| reported.abs_diff(at) <= 125_000),
             "{number}"
         );
     }

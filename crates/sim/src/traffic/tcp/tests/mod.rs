@@ -288,7 +288,7 @@ fn packet(segment: &Segment, ecn: Ecn) -> Packet {
         sequence: 0,
         sent: Timestamp::ZERO,
         queued: Timestamp::ZERO,
-        waited_ns: 0,
+        queue_delay_ns: 0,
         body: BodyId::NONE,
         hop: 0,
         ecn,

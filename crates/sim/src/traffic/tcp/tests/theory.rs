@@ -120,9 +120,9 @@ fn new_reno_matches_mathis_under_periodic_loss() {
 /// Simple Model and its Empirical Validation", 1998, with one acknowledgement per `b` packets and a timeout of `timeout`
 /// RTTs.
 fn padhye(loss: f64, b: f64, timeout: f64) -> f64 {
-    let waiting =
+    let backlog =
         timeout * (3.0 * (3.0 * b * loss / 8.0).sqrt()).min(1.0) * loss * (1.0 + 32.0 * loss * loss);
-    1.0 / ((2.0 * b * loss / 3.0).sqrt() + waiting)
+    1.0 / ((2.0 * b * loss / 3.0).sqrt() + backlog)
 }
 
 #[test]
