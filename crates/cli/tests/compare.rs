@@ -139,7 +139,7 @@ fn out_writes_the_result_and_a_self_contained_page() {
     }
     assert_eq!(without, json(&output));
     assert_eq!(written["runs"][1]["feedback"]["call"], "remb");
-    let note = "gcc:remb hears nothing in transport-wide, which the scenario gives call: it is given remb.";
+    let note = "gcc:remb cannot use transport-wide, the feedback of call in the scenario: it gets remb.";
     assert_eq!(written["notes"], serde_json::json!([note]));
     let html = fs::read_to_string(folder.path("out/report.html")).unwrap();
     for part in ["fixed: target and rates", "gcc:remb: target and rates", "decision in force", note] {
@@ -194,7 +194,7 @@ fn a_setting_that_some_controllers_lack_stops_none_of_them() {
     assert_eq!(result["runs"].as_array().unwrap().len(), 2);
     let notes = result["notes"].as_array().unwrap();
     assert!(
-        matches!(&notes[..], [note] if note.as_str().unwrap().ends_with("aimed at: fixed.")),
+        matches!(&notes[..], [note] if note.as_str().unwrap().ends_with("at no delay: fixed.")),
         "{notes:?}"
     );
     // The controller that supports it gets it: its run equals that of `giusto sim`.

@@ -680,6 +680,9 @@ mod tests {
           "sent_packets": 6250,
           "received_packets": 6250,
           "lost_packets": 0,
+          "unsent_packets": null,
+          "too_old_packets": null,
+          "implausible_packets": null,
           "duplicate_packets": 0,
           "reordered_packets": 0,
           "tx_rate_bps": 1000000.1,
@@ -726,6 +729,7 @@ mod tests {
           "burst_bound": null,
           "slips": {
             "caught_up_packets": 0,
+            "largest_burst_packets": 0,
             "skipped_packets": 0,
             "reanchors": 0
           },
@@ -735,7 +739,8 @@ mod tests {
           "ended": null,
           "from": null,
           "format": null,
-          "repeats": null
+          "repeats": null,
+          "doubts": []
         }
         "#);
         let read_back: RunResult = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();

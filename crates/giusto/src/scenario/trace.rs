@@ -108,26 +108,30 @@ mod tests {
 
     #[test]
     fn errors_name_file_and_line() {
-        let told = |read: fn(&Path) -> Result<RateProfile, String>, text: &str| {
+        let error_of = |read: fn(&Path) -> Result<RateProfile, String>, text: &str| {
             let file = file(text);
             let complaint = read(file.path()).unwrap_err();
             complaint.replace(&file.path().display().to_string(), "FILE")
         };
         let rates: fn(&Path) -> _ = |path| rates(path, None);
-        assert_eq!(told(rates, "# nothing\n"), format!("FILE:1: the trace is empty: {COLUMNS}"));
+        assert_eq!(error_of(rates, "# nothing\n"), format!("FILE:1: the trace is empty: {COLUMNS}"));
         assert_eq!(
-            told(rates, "0,1000\n3,2000\n2,1000\n"),
+            error_of(rates, "0,1000\n3,2000\n2,1000\n"),
             "FILE:3: times must increase, found 2 s after 3 s"
         );
         assert_eq!(
-            told(rates, "0;1000\n"),
+            error_of(rates, "0;1000\n"),
             format!("FILE:1: expected two columns, found \"0;1000\": {COLUMNS}")
         );
-        assert!(told(rates, "0,1000\n1,0\n").starts_with("FILE:2: rate must be above 0 bit/s, found \"0\""));
-        assert!(told(rates, "0,inf\n").starts_with("FILE:1: expected a number of at least 0, found \"inf\""));
-        assert_eq!(told(mahimahi, "5\n4\n"), "FILE:2: times must not decrease, found 4 ms after 5 ms");
-        assert!(told(mahimahi, "0.5\n").starts_with("FILE:1: expected milliseconds, found \"0.5\""));
-        assert!(told(mahimahi, "0\n").starts_with("FILE:1: it repeats after 0 ns"));
-        assert!(told(mahimahi, "").starts_with("FILE:1: the trace is empty"));
+        assert!(
+            error_of(rates, "0,1000\n1,0\n").starts_with("FILE:2: rate must be above 0 bit/s, found \"0\"")
+        );
+        assert!(
+            error_of(rates, "0,inf\n").starts_with("FILE:1: expected a number of at least 0, found \"inf\"")
+        );
+        assert_eq!(error_of(mahimahi, "5\n4\n"), "FILE:2: times must not decrease, found 4 ms after 5 ms");
+        assert!(error_of(mahimahi, "0.5\n").starts_with("FILE:1: expected milliseconds, found \"0.5\""));
+        assert!(error_of(mahimahi, "0\n").starts_with("FILE:1: it repeats after 0 ns"));
+        assert!(error_of(mahimahi, "").starts_with("FILE:1: the trace is empty"));
     }
 }

@@ -58,7 +58,7 @@ pub enum SenderError {
     #[error("the receiver rejected the stream: {0}")]
     Refused(Refusal),
     /// The receiver answered before, but no longer does.
-    #[error("no message from the receiver for {}", .0)]
+    #[error("the receiver has disappeared: no message from it for {:.1}", .0)]
     ReceiverLost(TimeDelta),
     /// The receiver was stopped.
     #[error("the receiver was stopped")]

@@ -141,17 +141,17 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
         for (flow, setting) in removed {
             let (key, why) = match setting {
                 Unsupported::Feedback(given) => {
-                    let heard = feedback.get(flow).map_or("its own", String::as_str);
+                    let used = feedback.get(flow).map_or("its own", String::as_str);
                     let given = feedback_name(*given);
                     notes.push(format!(
-                        "{controller} hears nothing in {given}, which the scenario gives {flow}: it is given {heard}."
+                        "{controller} cannot use {given}, the feedback of {flow} in the scenario: it gets {used}."
                     ));
                     continue;
                 }
                 Unsupported::ReceiverLimit => {
                     ("receiver-limit", "only scream:d00 and scream:d00+giusto with scream-draft support it")
                 }
-                Unsupported::DelayTarget => ("delay-target", "no such delay is aimed at"),
+                Unsupported::DelayTarget => ("delay-target", "they aim at no delay"),
             };
             let group = (key, flow.as_str(), why);
             match without.iter_mut().find(|(known, _)| *known == group) {
@@ -161,7 +161,7 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
         }
     }
     notes.extend(without.into_iter().map(|((key, flow, why), controllers)| {
-        format!("Without the {key} that the scenario gives {flow}, since {why}: {}.", controllers.join(", "))
+        format!("The {key} of {flow} in the scenario is left out, since {why}: {}.", controllers.join(", "))
     }));
     notes
 }

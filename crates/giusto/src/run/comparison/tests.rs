@@ -73,19 +73,19 @@ fn every_media_flow_or_the_one_that_is_named_gets_the_controller() {
 }
 
 #[test]
-fn feedback_that_a_controller_does_not_hear_gives_way_and_is_told() {
+fn feedback_that_a_controller_does_not_hear_gives_way_and_is_note() {
     let controllers = "gcc:remb,scream:v2,gcc:libwebrtc+giusto".parse().unwrap();
     let found = contenders(&document(), &[], &controllers, None).unwrap();
     let feedback = |place: usize| found[place].feedback.values().map(String::as_str).collect::<Vec<_>>();
     assert_eq!([feedback(0), feedback(1)], [["remb", "remb"], ["rfc8888", "rfc8888"]]);
     // What it hears stays, though it would have asked for something else.
     assert_eq!(feedback(2), ["rfc8888", "transport-wide"]);
-    let told = "gcc:remb hears nothing in rfc8888, which the scenario gives call: it is given remb.";
-    assert_eq!(notes(&found), [told]);
+    let note = "gcc:remb cannot use rfc8888, the feedback of call in the scenario: it gets remb.";
+    assert_eq!(notes(&found), [note]);
 }
 
 #[test]
-fn what_a_controller_cannot_have_is_left_out_and_told_once() {
+fn unsupported_settings_are_removed_and_noted_once() {
     // The file's own controller, gcc:libwebrtc+giusto, cannot have the first.
     let settings: [Setting; 3] =
         ["call.delay-target=30ms", "call.receiver-limit=1M", "call.feedback=scream-draft"]
@@ -106,10 +106,10 @@ fn what_a_controller_cannot_have_is_left_out_and_told_once() {
     }
     let notes = notes(&found);
     let about = |what: &str| notes.iter().filter(|note| note.contains(what)).collect::<Vec<_>>();
-    let deaf = Algorithm::all().filter(|kind| !kind.requirements().accepts(FeedbackKind::ScreamDraft));
-    assert_eq!(about("hears nothing in scream-draft").len(), deaf.count());
+    let unable = Algorithm::all().filter(|kind| !kind.requirements().accepts(FeedbackKind::ScreamDraft));
+    assert_eq!(about("cannot use scream-draft").len(), unable.count());
     let without =
-        "Without the delay-target that the scenario gives call, since no such delay is aimed at: fixed, gcc:";
+        "The delay-target of call in the scenario is left out, since they aim at no delay: fixed, gcc:";
     assert!(matches!(about("delay-target")[..], [note] if note.starts_with(without)), "{notes:?}");
     assert!(matches!(about("receiver-limit")[..], [note] if note.ends_with("scream:v2.")), "{notes:?}");
     // What is wrong under any controller that can have it stays an error.

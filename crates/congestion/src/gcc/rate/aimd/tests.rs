@@ -31,7 +31,7 @@ impl Aimd {
     }
 }
 
-// ---- libwebrtc: `remote_bitrate_estimator/aimd_rate_control_unittest.cc`, the numbers told again --------------------------------
+// ---- libwebrtc: `remote_bitrate_estimator/aimd_rate_control_unittest.cc`, its numbers --------------------------------
 
 #[test]
 fn the_additive_slope_is_half_a_packet_in_a_response_time() {

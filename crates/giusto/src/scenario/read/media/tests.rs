@@ -124,9 +124,9 @@ fn every_model_can_be_named_with_parameters() {
         repaid_in: 30,
         interval: Some(300),
     });
-    let told = "{ model = \"perfect\", lag = \"0 s\", noise = 0.1, key-frames = { size = \"20 kB\", repaid-in = 30, interval = 300 } }";
-    let told_so = PerfectConfig { lag: TimeDelta::ZERO, key_frames, ..perfect };
-    assert_eq!(video(told), VideoSpec::Perfect(told_so, Some(0.1)));
+    let every_key = "{ model = \"perfect\", lag = \"0 s\", noise = 0.1, key-frames = { size = \"20 kB\", repaid-in = 30, interval = 300 } }";
+    let expected = PerfectConfig { lag: TimeDelta::ZERO, key_frames, ..perfect };
+    assert_eq!(video(every_key), VideoSpec::Perfect(expected, Some(0.1)));
     let fixed = |size| VideoSpec::Fixed { rate: rate("1 Mbit/s"), size: DataSize::from_bytes(size) };
     assert_eq!(video("{ model = \"fixed\", rate = \"1 Mbit/s\" }"), fixed(1200));
     assert_eq!(video("{ model = \"fixed\", rate = \"1 Mbit/s\", size = \"500 B\" }"), fixed(500));

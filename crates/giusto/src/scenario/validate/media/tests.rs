@@ -29,8 +29,8 @@ fn only_sessions_that_can_be_built_are_valid() {
     assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(2))], ..good.clone() }), "pauses");
     let limits = Limits { start: DataRate::from_bps(1), ..good.limits };
     assert_eq!(key(MediaSpec { limits, ..good.clone() }), "start-rate");
-    let deaf = (algorithm("gcc:draft-02+giusto"), Some(FeedbackKind::ReceiverEstimate));
-    assert_eq!(key(MediaSpec { controller: deaf.0, feedback: deaf.1, ..good.clone() }), "feedback");
+    let refusing = (algorithm("gcc:draft-02+giusto"), Some(FeedbackKind::ReceiverEstimate));
+    assert_eq!(key(MediaSpec { controller: refusing.0, feedback: refusing.1, ..good.clone() }), "feedback");
     let aims = |controller, millis| MediaSpec {
         controller,
         delay_target: Some(TimeDelta::from_millis(millis)),
@@ -65,8 +65,8 @@ fn a_new_controller_removes_only_what_it_lacks() {
         let mut media = given.clone();
         let removed = media.set_controller(controller);
         assert_eq!(check(&media), Ok(()), "{controller}");
-        let deaf = !controller.requirements().accepts(FeedbackKind::ScreamDraft);
-        assert_eq!(media.feedback.is_none(), deaf, "{controller}");
+        let refusing = !controller.requirements().accepts(FeedbackKind::ScreamDraft);
+        assert_eq!(media.feedback.is_none(), refusing, "{controller}");
         assert_eq!(media.receiver_limit.is_some(), controller.requirements().receiver_limit, "{controller}");
         assert_eq!(media.delay_target.is_some(), controller.requirements().delay_target, "{controller}");
         let gone = [media.feedback.is_none(), media.receiver_limit.is_none(), media.delay_target.is_none()];
@@ -80,7 +80,7 @@ fn no_fix_leads_to_another_error() {
         receiver_limit: Some(DataRate::from_bps(1_000_000)),
         ..MediaSpec::new(Some(VideoSpec::default()), None)
     };
-    let told = |controller| check(&MediaSpec { controller, ..media.clone() }).unwrap_err().2;
+    let message = |controller| check(&MediaSpec { controller, ..media.clone() }).unwrap_err().2;
     let other = MediaSpec {
         feedback: Some(FeedbackKind::CongestionControl),
         controller: algorithm("scream:d00+giusto"),
@@ -88,10 +88,11 @@ fn no_fix_leads_to_another_error() {
     };
     let fix = "receiver-limit: it needs feedback = \"scream-draft\": add that, or remove this";
     assert_eq!(check(&other).unwrap_err().2, fix);
-    for deaf in [algorithm("scream:v2"), algorithm("fixed")] {
-        let told = told(deaf);
-        let fix = format!("{deaf} does not support it: remove it, or use scream:d00 or scream:d00+giusto");
-        assert!(told.ends_with(&fix), "{told}");
+    for refusing in [algorithm("scream:v2"), algorithm("fixed")] {
+        let message = message(refusing);
+        let fix =
+            format!("{refusing} does not support it: remove it, or use scream:d00 or scream:d00+giusto");
+        assert!(message.ends_with(&fix), "{message}");
     }
 }
 
