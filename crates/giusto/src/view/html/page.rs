@@ -113,7 +113,7 @@ pub fn verdict(run: &RunResult) -> String {
 }
 
 fn accuracy_verdict(runs: &[RunResult]) -> String {
-    let doubtful: Vec<_> = runs.iter().flat_map(|run| run.doubts.first()).collect();
+    let doubtful: Vec<_> = runs.iter().filter_map(|run| run.doubts.first()).collect();
     if let Some(first) = doubtful.first() {
         return format!(
             "{} of {} cannot be trusted: {first}.",
