@@ -11,7 +11,7 @@ use super::{
         AS_THE_REFERENCE, Expected, FAIR_OVER_5S, FAIR_OVER_20S, MARKED_DELAY, MARKED_GOODPUT, NOT_STARVED,
         PRIORITY, STEADY,
     },
-    metrics::constant_rate,
+    metrics::{Bottleneck, constant_rate},
 };
 
 /// Name and text of a file in `scenarios/rfc8867`.
@@ -20,9 +20,6 @@ macro_rules! file {
         (concat!($name, ".toml"), include_str!(concat!("../../../scenarios/rfc8867/", $name, ".toml")))
     };
 }
-
-/// A bottleneck and the media flows that cross it.
-type Bottleneck = (&'static str, &'static [&'static str]);
 
 const ONE: &[Bottleneck] = &[("bottleneck", &["s1"])];
 const TWO: &[Bottleneck] = &[("bottleneck", &["s1", "s2"])];

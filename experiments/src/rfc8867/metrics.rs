@@ -14,7 +14,6 @@ use giusto_sim::{link::rate::RateProfile, traffic::Departures};
 use giusto_units::{TimeDelta, Timestamp};
 use serde::Serialize;
 
-use super::cases::Case;
 use crate::item::mean_and_deviation;
 use giusto::{
     record::{FlowTimeline, RunRecord, TimelineOptions},
@@ -116,8 +115,11 @@ fn frame_bytes(flow: &FlowTimeline) -> Vec<u64> {
     (0..flow.sent_bytes.len()).map(in_interval).collect()
 }
 
+/// A link, and the media flows that cross it.
+pub(super) type Bottleneck = (&'static str, &'static [&'static str]);
+
 /// The metrics of one run, which has a [`timeline`].
-pub(super) fn metrics(case: &Case, scenario: &Scenario, record: &RunRecord) -> Metrics {
+pub(super) fn metrics(bottlenecks: &[Bottleneck], scenario: &Scenario, record: &RunRecord) -> Metrics {
     let timelines = record.timeline.as_ref().map(|timeline| &timeline.flows[..]).unwrap_or_default();
     let flows = record.flows.iter().filter_map(|flow| {
         let spec = scenario.flows().iter().find(|spec| spec.id == flow.group)?;
@@ -137,7 +139,7 @@ pub(super) fn metrics(case: &Case, scenario: &Scenario, record: &RunRecord) -> M
         })
     });
     let periods = static_periods(scenario);
-    let at = case.bottlenecks.iter().flat_map(|(link, media)| {
+    let at = bottlenecks.iter().flat_map(|(link, media)| {
         periods.iter().map(|period| at_bottleneck(scenario, timelines, (link, media), period.clone()))
     });
     Metrics { flows: flows.collect(), periods: at.filter(|period| !period.flows.is_empty()).collect() }

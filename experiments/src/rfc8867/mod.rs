@@ -206,7 +206,7 @@ impl Run {
         let scenario = case.scenario(controller, variant)?;
         let options = RecordOptions::with_timeline(metrics::timeline());
         let mut record = run::simulate_watched(&scenario, seed, options, &mut (), |_| watch());
-        let metrics = metrics::metrics(case, &scenario, &record);
+        let metrics = metrics::metrics(case.bottlenecks, &scenario, &record);
         let series = is_drawn.then(|| page::series(case, &scenario, &record));
         // The timelines of all runs together would fill the memory.
         record.timeline = None;

@@ -1,13 +1,15 @@
 //! Findings of runs, in one sentence each.
 
-use super::{
-    format::{percent, plural, rate},
-    simulation::ms,
-};
+use super::format::{percent, plural, rate, time_us};
 use crate::{
     record::{Check, Distribution, FlowRecord, RunRecord},
     view::{comparison::bottleneck, tables::found},
 };
+
+/// A time in the unit that fits its size.
+pub(super) fn ms(value: f64) -> String {
+    time_us(value * 1e3)
+}
 
 /// Whether a flow has the figures of media.
 pub(super) fn is_media(flow: &FlowRecord) -> bool {

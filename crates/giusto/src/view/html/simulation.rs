@@ -10,7 +10,7 @@ use super::{
     Block, Card, Cell, Points, Prose, Report, Section, Table, Tone,
     drawing::{Drawing, Link},
     embedded::{has_values, keep_drawn, to_json},
-    finding::{finding, is_media, unmet},
+    finding::{finding, is_media, ms, unmet},
     format::{count, or_unknown, percent, plural, rate, short, time_us},
 };
 use crate::{
@@ -161,11 +161,6 @@ fn cards(record: &RunRecord) -> Vec<Card> {
         cards.push(Card::new("Highest loss", percent(ratio), note));
     }
     cards
-}
-
-/// A time in the unit that fits its size.
-pub(super) fn ms(value: f64) -> String {
-    time_us(value * 1e3)
 }
 
 /// Median, 95th and 99th percentile and maximum in one cell.
