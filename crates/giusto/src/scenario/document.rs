@@ -3,7 +3,6 @@
 mod setting;
 
 use std::{
-    fs,
     ops::Range,
     path::{Path, PathBuf},
 };
@@ -15,11 +14,14 @@ use toml::{
 
 pub use self::setting::Setting;
 use super::{
-    error::{ScenarioError, unreadable},
+    error::{ScenarioError, read_text},
     model::{FlowSpec, Scenario},
     read::{self, Node, Problem},
     validate,
 };
+
+/// The most problems that an error lists.
+const MAX_PROBLEMS: usize = 50;
 
 /// A scenario file whose values know their places.
 #[derive(Debug, Clone)]
@@ -61,8 +63,7 @@ impl Document {
     /// [`ScenarioError`]: it cannot be read, or is not TOML.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ScenarioError> {
         let path = path.as_ref();
-        let text =
-            fs::read_to_string(path).map_err(|error| ScenarioError::new(vec![unreadable(path, &error)]))?;
+        let text = read_text(path, true).map_err(|error| ScenarioError::new(vec![error]))?;
         let mut document = Self::parse(&text, &path.display().to_string())?;
         document.folder = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(document)
@@ -153,8 +154,14 @@ impl Document {
         });
         scenario.map_err(|mut problems| {
             problems.sort_by_key(|problem| problem.span.start);
+            let left_out = problems.len().saturating_sub(MAX_PROBLEMS);
+            problems.truncate(MAX_PROBLEMS);
             let line = |problem: Problem| format!("{}: {}", place(&problem.span), problem.text);
-            ScenarioError::new(problems.into_iter().map(line).collect())
+            let mut lines: Vec<_> = problems.into_iter().map(line).collect();
+            if left_out > 0 {
+                lines.push(format!("{}: {left_out} more problems are not listed", self.name));
+            }
+            ScenarioError::new(lines)
         })
     }
 }

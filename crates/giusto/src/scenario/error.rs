@@ -1,6 +1,11 @@
 //! Errors of a scenario and their places.
 
-use std::{fmt, io::ErrorKind, path::Path};
+use std::{
+    fmt,
+    fs::{self, File},
+    io::{ErrorKind, Read},
+    path::Path,
+};
 
 /// All problems of a scenario, one a line, each with its place, the value and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,13 +79,30 @@ pub(super) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
     format!("unknown {what} \"{word}\": {hint}use one of {}", known.join(", "))
 }
 
-/// Says that a file cannot be read.
-pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> String {
-    let fix = match error.kind() {
-        ErrorKind::NotFound => "check the name",
-        ErrorKind::PermissionDenied => "make it readable",
-        ErrorKind::InvalidData => "it must be UTF-8 text",
-        _ => "use a file that can be read",
+/// The largest file that is read, in bytes: a trace of rates for a day, ten times a second, has a fifth of it.
+const MAX_FILE_BYTES: u64 = 100_000_000;
+
+/// The text of a file. A scenario may come through a pipe, which a shell makes for `<(command)`; a file that a scenario names may
+/// not, for it may never be written to.
+pub(super) fn read_text(path: &Path, may_be_pipe: bool) -> Result<String, String> {
+    let unreadable = |error: std::io::Error| {
+        let fix = match error.kind() {
+            ErrorKind::NotFound => "check the name",
+            ErrorKind::PermissionDenied => "make it readable",
+            ErrorKind::InvalidData => "it must be UTF-8 text",
+            _ => "use a file that can be read",
+        };
+        format!("{}: cannot be read ({error}): {fix}", path.display())
     };
-    format!("{}: cannot be read ({error}): {fix}", path.display())
+    let found = fs::metadata(path).map_err(unreadable)?;
+    if !found.is_file() && !found.is_dir() && !may_be_pipe {
+        return Err(format!("{}: is a pipe or a device: copy it to a file first", path.display()));
+    }
+    let mut text = String::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("{}: must be at most {} MB long", path.display(), MAX_FILE_BYTES / 1_000_000));
+    }
+    Ok(text)
 }

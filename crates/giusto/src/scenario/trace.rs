@@ -1,11 +1,11 @@
 //! Trace files of link rates.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use giusto_sim::link::rate::RateProfile;
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::error::unreadable;
+use super::error::read_text;
 
 /// Bytes per delivery opportunity: Mahimahi's manual, `mm-link(1)`.
 const OPPORTUNITY_BYTES: u32 = 1504;
@@ -65,7 +65,7 @@ fn profile<T>(
     read: impl Fn(&str, &[T]) -> Result<Option<T>, String>,
     make: impl FnOnce(Vec<T>) -> RateProfile,
 ) -> Result<RateProfile, String> {
-    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let text = read_text(path, false)?;
     let at = |number: usize, what: String| format!("{}:{number}: {what}", path.display());
     let mut values = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -133,5 +133,8 @@ mod tests {
         assert!(error_of(mahimahi, "0.5\n").starts_with("FILE:1: expected milliseconds, found \"0.5\""));
         assert!(error_of(mahimahi, "0\n").starts_with("FILE:1: it repeats after 0 ns"));
         assert!(error_of(mahimahi, "").starts_with("FILE:1: the trace is empty"));
+        // It would never end.
+        let endless = super::rates(Path::new("/dev/zero"), None).unwrap_err();
+        assert_eq!(endless, "/dev/zero: is a pipe or a device: copy it to a file first");
     }
 }

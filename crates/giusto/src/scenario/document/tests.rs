@@ -1,3 +1,5 @@
+use std::fs;
+
 use super::*;
 
 const FILE: &str = "duration = \"5 s\"
@@ -132,4 +134,18 @@ fn the_fingerprint_depends_on_the_content_of_traces() {
     let before = with_trace("0,1000000\n1,2000000\n");
     assert_eq!(with_trace("time_s,rate_bps\n0,1e6 # first\n1,2e6\n"), before);
     assert_ne!(with_trace("0,1000000\n1,2000001\n"), before);
+}
+
+#[test]
+fn an_error_lists_a_bounded_number_of_problems() {
+    let keys: String = (0..20_000).map(|n| format!("key-{n} = {n}\n")).collect();
+    let error = Scenario::parse(&format!("{FILE}\n[settings]\n{keys}"), "s.toml").unwrap_err();
+    assert_eq!(error.to_string().lines().count(), 1, "a table is one problem");
+    let flows: String = (0..20_000).map(|n| format!("[[flow]]\nid = \"f{n}\"\nkind = \"none\"\n")).collect();
+    let error = Scenario::parse(&format!("{FILE}\n{flows}"), "s.toml").unwrap_err().to_string();
+    assert_eq!(error.lines().count(), MAX_PROBLEMS + 1);
+    assert!(
+        error.ends_with(&format!("s.toml: {} more problems are not listed", 20_000 - MAX_PROBLEMS)),
+        "{error}"
+    );
 }
