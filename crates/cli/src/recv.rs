@@ -182,7 +182,10 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         ));
     }
     outcome?;
-    Ok(ExitCode::SUCCESS)
+    if args.once && abandoned {
+        anyhow::bail!("the sender disappeared: nothing came from it for {}", args.idle);
+    }
+    Ok(ExitCode::from(if doubtful { console::DOUBTFUL } else { 0 }))
 }
 
 fn passive(kind: &str) -> Passive {

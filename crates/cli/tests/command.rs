@@ -364,6 +364,45 @@ fn a_lost_receiver_ends_the_run_with_an_error() {
 }
 
 #[test]
+fn a_stopped_sender_counts_what_it_never_sent() {
+    let receiver = Receiver::start(&["--json"]);
+    let args = ["--rate", "1M", "--size", "200", "--duration", "2s", "--json"];
+    let mut send = giusto(&[&["send", &receiver.to()], &args[..]].concat());
+    let sender = send.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    receiver.wait_for_stream();
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&sender, "STOP");
+    std::thread::sleep(Duration::from_millis(2500));
+    signal(&sender, "CONT");
+    let output = sender.wait_with_output().unwrap();
+    let sent = json(&output);
+    let [packets, skipped] =
+        [&sent["sent_packets"], &sent["slips"]["skipped_packets"]].map(|n| n.as_u64().unwrap());
+    // 625 datagrams a second for two seconds.
+    assert_eq!(packets + skipped, 1250, "{sent}");
+    assert!((250..=1249).contains(&skipped), "{sent}");
+    assert_eq!((&sent["lost_packets"], output.status.code()), (&Value::from(0), Some(3)), "{sent}");
+    assert!(sent["doubts"][0].as_str().unwrap().starts_with("this machine was overloaded"), "{sent}");
+}
+
+#[test]
+fn a_sender_that_disappears_is_an_error_of_recv_once() {
+    let receiver = Receiver::start(&["--once", "--json", "--idle", "1s"]);
+    let args = ["--rate", "100k", "--size", "200", "--duration", "60s"];
+    let mut send = giusto(&[&["send", &receiver.to()], &args[..]].concat());
+    let mut sender = send.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    receiver.wait_for_stream();
+    std::thread::sleep(Duration::from_millis(300));
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    let (received, code) = receiver.output();
+    assert_eq!(code, 1, "{received}");
+    assert!(received["received_packets"].as_u64().unwrap() > 0);
+    // Whether more was sent is unknown.
+    assert_eq!((&received["lost_packets"], &received["loss_ratio"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
 fn an_interrupted_sender_prints_its_result() {
     for name in ["INT", "TERM"] {
         let receiver = Receiver::start(&["--once", "--json"]);
