@@ -1,11 +1,9 @@
-//! Google Congestion Control in a program with its own RTP stack. Input: sent packets and RTCP. Output: rates
-//! and probes.
+//! Google Congestion Control beside an RTP stack. Input: sent packets and RTCP. Output: rates and probes.
 
 use giusto_congestion::{Algorithm, History, Limits, OutgoingPacket, QueueState, Target};
 use giusto_units::{DataSize, Timestamp};
 
-/// Transport-wide feedback: packets 10 to 19 arrived about 25 ms after they left, except packet 14, which was
-/// lost.
+/// Transport-wide feedback: packets 10 to 19 arrived about 25 ms after they left; packet 14 was lost.
 const RTCP: [u8; 32] = [
     0x8f, 205, 0, 7, 0, 0, 0, 1, 0, 0, 0, 2, 0, 10, 0, 10, 0, 0, 1, 0, 0xbd, 0xf0, 100, 20, 20, 20, 40, 20,
     20, 20, 20, 0,
