@@ -1,7 +1,7 @@
 //! Flags that several commands share, and the parsing of their values.
 
 use std::{
-    net::{SocketAddr, ToSocketAddrs},
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
     str::FromStr,
 };
 
@@ -66,23 +66,32 @@ pub(crate) struct PacingArgs {
     pub(crate) realtime: Option<u8>,
 }
 
-/// The first address of `HOST:PORT`.
+/// The port of `giusto recv`, close to those of RTP.
+pub(crate) const DEFAULT_PORT: u16 = 5005;
+
+/// The first address of `HOST` or `HOST:PORT`.
 ///
 /// # Errors
 ///
-/// [`UsageError`] where the port is missing or the host is unknown.
+/// [`UsageError`] where the host is unknown or the port is not one.
 pub(crate) fn resolve(target: &str) -> Result<SocketAddr, UsageError> {
-    let well_formed = target
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
-    if !well_formed {
+    let bare = target.trim_start_matches('[').trim_end_matches(']');
+    let (host, port) = match target.rsplit_once(':') {
+        _ if bare.parse::<IpAddr>().is_ok() => (bare, Some(DEFAULT_PORT)),
+        Some((host, port)) => {
+            let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+            (host, port.parse().ok().filter(|port| *port > 0))
+        }
+        None => (target, Some(DEFAULT_PORT)),
+    };
+    let Some(port) = port.filter(|_| !host.is_empty()) else {
         misuse!(
-            "expected HOST:PORT, such as 192.0.2.7:5005, [2001:db8::7]:5005 or host.example:5005, found \"{target}\""
+            "expected HOST or HOST:PORT, such as 192.0.2.7:5005 or [2001:db8::7]:5005, found \"{target}\""
         );
-    }
+    };
     let unknown =
         |why: &str| UsageError::new(format!("unknown host in \"{target}\" ({why}): check the name"));
-    let mut addresses = target.to_socket_addrs().map_err(|error| unknown(&error.to_string()))?;
+    let mut addresses = (host, port).to_socket_addrs().map_err(|error| unknown(&error.to_string()))?;
     addresses.next().ok_or_else(|| unknown("it has no address"))
 }
 
@@ -98,6 +107,29 @@ impl PacingArgs {
             max_burst_rate: self.max_burst_rate,
             spin: self.spin,
             realtime: self.realtime,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_may_lack_its_port() {
+        let resolved =
+            |text| resolve(text).map(|address| address.to_string()).map_err(|error| error.to_string());
+        for (text, address) in [
+            ("127.0.0.1", "127.0.0.1:5005"),
+            ("127.0.0.1:7", "127.0.0.1:7"),
+            ("::1", "[::1]:5005"),
+            ("[::1]", "[::1]:5005"),
+            ("[::1]:7", "[::1]:7"),
+        ] {
+            assert_eq!(resolved(text), Ok(address.to_owned()));
+        }
+        for text in ["", ":", ":7", "host:", "host:0", "host:65536", "host:port"] {
+            assert!(resolved(text).unwrap_err().starts_with("expected HOST or HOST:PORT"), "{text}");
         }
     }
 }

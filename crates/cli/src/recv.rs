@@ -1,6 +1,7 @@
 //! `giusto recv`: receives streams and measures each of them.
 
 use std::{
+    collections::VecDeque,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     process::ExitCode,
     sync::atomic::AtomicBool,
@@ -16,7 +17,7 @@ use giusto_units::{DataRate, TimeDelta};
 use serde_json::json;
 
 use crate::{
-    args,
+    args::{self, DEFAULT_PORT},
     console::{self, Progress, print_json, print_text},
     usage::{UsageError, misuse},
 };
@@ -28,10 +29,7 @@ use giusto::{
     view::{format::plural, table},
 };
 
-/// The default port, close to those of RTP.
-const DEFAULT_PORT: u16 = 5005;
-
-/// The maximum number of results kept until the end, so that other hosts cannot exhaust the memory.
+/// The number of results kept until the end, the newest, so that other hosts cannot exhaust the memory.
 const MAX_RESULTS: usize = 10_000;
 
 /// How long a receiver with --once answers its sender, which asks again where the final report was lost.
@@ -112,7 +110,8 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         reception.socket.local_addr()
     ));
     let granted = reception.socket.granted().clone();
-    let mut results = Vec::new();
+    let mut results = VecDeque::new();
+    let mut first = None;
     let mut omitted: u64 = 0;
     let mut counters = Counters::default();
     let mut printed = Ok(());
@@ -123,10 +122,13 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         counters = receiver.counters();
         match event {
             Some(ReceiverEvent::Opened(id)) => {
+                first.get_or_insert(id);
                 if let Some(stream) = receiver.stream(id) {
                     progress.note(&format!("{}: {}", stream.from(), describe(stream)));
                 }
             }
+            // With --once the stream of somebody else ends nothing, and is not shown.
+            Some(ReceiverEvent::Closed(id, _)) if args.once && first != Some(id) => {}
             Some(ReceiverEvent::Closed(_, mut stream)) => {
                 let result = recv::result(&mut stream, receiver.cpu_ratio(), &granted);
                 doubtful |= !result.doubts.is_empty();
@@ -137,10 +139,12 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                     if let Err(error) = text {
                         printed = Err(error);
                     }
-                } else if results.len() < MAX_RESULTS {
-                    results.push(result);
                 } else {
-                    omitted += 1;
+                    if results.len() >= MAX_RESULTS {
+                        results.pop_front();
+                        omitted += 1;
+                    }
+                    results.push_back(result);
                 }
                 if args.once {
                     let finished = stream.ended() == Some(Ended::Finished);
@@ -159,7 +163,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     printed?;
     let Counters { foreign, malformed, corrupt, other_version, forged, late, refused } = counters;
     if args.json {
-        match &results[..] {
+        match &*results.make_contiguous() {
             [one] if args.once => print_json(one)?,
             runs => print_json(&json!({
                 "runs": runs,

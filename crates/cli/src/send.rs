@@ -46,8 +46,8 @@ const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
   giusto send 192.0.2.7:4000 --one-way --rtp --count 1000")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct SendArgs {
-    /// Address and port of `giusto recv`
-    #[arg(value_name = "HOST:PORT")]
+    /// Address of `giusto recv`; the port is 5005 if not given
+    #[arg(value_name = "HOST[:PORT]")]
     target: String,
 
     /// Rate at the layer given by --layer, such as 64k, 3M or "2.5 Gbit/s"; max: as fast as the machine can

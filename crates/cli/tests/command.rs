@@ -109,7 +109,7 @@ fn wrong_usage_is_one_line_and_exit_status_2() {
         (&["send", "127.0.0.1:9", "--burst", "0"], "0"),
         (&["send", "127.0.0.1:9", "--dscp", "64"], "64"),
         (&["send", "127.0.0.1:9", "--duratoin", "1s"], "--duration"),
-        (&["send", "127.0.0.1"], "HOST:PORT"),
+        (&["send", "127.0.0.1:"], "HOST:PORT"),
         (&["send", "127.0.0.1:0"], "HOST:PORT"),
         (&["send", "no-such-host.invalid:5005"], "no-such-host.invalid"),
         (&["recv", &taken], "choose another port"),
@@ -383,6 +383,21 @@ fn a_stopped_sender_counts_what_it_never_sent() {
     assert!((250..=1249).contains(&skipped), "{sent}");
     assert_eq!((&sent["lost_packets"], output.status.code()), (&Value::from(0), Some(3)), "{sent}");
     assert!(sent["doubts"][0].as_str().unwrap().starts_with("this machine was overloaded"), "{sent}");
+}
+
+#[test]
+fn a_stranger_does_not_end_recv_once() {
+    let receiver = Receiver::start(&["--once", "--json"]);
+    let args = ["--rate", "100k", "--size", "200", "--duration", "2s", "--json"];
+    let mut send = giusto(&[&["send", &receiver.to()], &args[..]].concat());
+    let sender = send.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    receiver.wait_for_stream();
+    let stranger = giusto(&["send", &receiver.to(), "--count", "3", "--json"]).output().unwrap();
+    assert_eq!(json(&stranger)["received_packets"], 3);
+    let sent = json(&sender.wait_with_output().unwrap());
+    assert_eq!((&sent["received_packets"], &sent["ended"]), (&Value::from(125), &Value::from("all sent")));
+    let (received, code) = receiver.output();
+    assert_eq!((&received["received_packets"], code), (&Value::from(125), 0));
 }
 
 #[test]
