@@ -25,6 +25,7 @@ use giusto::{
     measured::{
         RunError,
         recv::{self, Reception, ReceptionConfig},
+        result::RunResult,
     },
     view::{format::plural, table},
 };
@@ -110,9 +111,8 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         reception.socket.local_addr()
     ));
     let granted = reception.socket.granted().clone();
-    let mut results = VecDeque::new();
+    let mut results = Results::default();
     let mut first = None;
-    let mut omitted: u64 = 0;
     let mut counters = Counters::default();
     let mut printed = Ok(());
     let (mut doubtful, mut abandoned) = (false, false);
@@ -133,18 +133,10 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                 let result = recv::result(&mut stream, receiver.cpu_ratio(), &granted);
                 doubtful |= !result.doubts.is_empty();
                 abandoned |= stream.request().is_some() && stream.ended() == Some(Ended::Idle);
-                if !args.json {
-                    let text = console::print_doubts(std::slice::from_ref(&result), false)
-                        .and_then(|()| print_text(&table::run(&result)));
-                    if let Err(error) = text {
-                        printed = Err(error);
-                    }
-                } else {
-                    if results.len() >= MAX_RESULTS {
-                        results.pop_front();
-                        omitted += 1;
-                    }
-                    results.push_back(result);
+                if args.json {
+                    results.keep(result);
+                } else if let Err(error) = print_result(&result) {
+                    printed = Err(error);
                 }
                 if args.once {
                     let finished = stream.ended() == Some(Ended::Finished);
@@ -161,13 +153,46 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     });
     progress.clear();
     printed?;
-    let Counters { foreign, malformed, corrupt, other_version, forged, late, refused } = counters;
     if args.json {
-        match &*results.make_contiguous() {
-            [one] if args.once => print_json(one)?,
+        results.print(counters, args.once)?;
+    } else if counters != Counters::default() {
+        progress.note(&outside_streams(counters));
+    }
+    outcome?;
+    if args.once && abandoned {
+        anyhow::bail!("the sender disappeared: nothing came from it for {}", args.idle);
+    }
+    Ok(ExitCode::from(if doubtful { console::DOUBTFUL } else { 0 }))
+}
+
+fn print_result(result: &RunResult) -> anyhow::Result<()> {
+    console::print_doubts(std::slice::from_ref(result), false)?;
+    print_text(&table::run(result))
+}
+
+/// The results that are printed at the end.
+#[derive(Default)]
+struct Results {
+    newest: VecDeque<RunResult>,
+    omitted: u64,
+}
+
+impl Results {
+    fn keep(&mut self, result: RunResult) {
+        if self.newest.len() >= MAX_RESULTS {
+            self.newest.pop_front();
+            self.omitted += 1;
+        }
+        self.newest.push_back(result);
+    }
+
+    fn print(&mut self, counters: Counters, once: bool) -> anyhow::Result<()> {
+        let Counters { foreign, malformed, corrupt, other_version, forged, late, refused } = counters;
+        match &*self.newest.make_contiguous() {
+            [one] if once => print_json(one),
             runs => print_json(&json!({
                 "runs": runs,
-                "omitted_runs": omitted,
+                "omitted_runs": self.omitted,
                 "unmeasured_datagrams": {
                     "foreign": foreign,
                     "malformed": malformed,
@@ -177,19 +202,17 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                     "late": late,
                     "refused": refused,
                 },
-            }))?,
+            })),
         }
-    } else if counters != Counters::default() {
-        progress.note(&format!(
-            "datagrams outside streams: {foreign} foreign, {malformed} malformed, {corrupt} corrupt, {other_version} of another version, \
-             {forged} forged, {late} late; streams refused: {refused}"
-        ));
     }
-    outcome?;
-    if args.once && abandoned {
-        anyhow::bail!("the sender disappeared: nothing came from it for {}", args.idle);
-    }
-    Ok(ExitCode::from(if doubtful { console::DOUBTFUL } else { 0 }))
+}
+
+fn outside_streams(counters: Counters) -> String {
+    let Counters { foreign, malformed, corrupt, other_version, forged, late, refused } = counters;
+    format!(
+        "datagrams outside streams: {foreign} foreign, {malformed} malformed, {corrupt} corrupt, {other_version} of another \
+         version, {forged} forged, {late} late; streams refused: {refused}"
+    )
 }
 
 fn passive(kind: &str) -> Passive {
