@@ -48,7 +48,7 @@ pub(crate) struct PacingArgs {
     #[arg(long, default_value = "burst", value_name = "RULE")]
     pub(crate) catch_up: CatchUp,
 
-    /// Largest burst to catch up: datagrams (4), a size (4800 B) or a time (5 ms) [default: by --mode]
+    /// Largest burst to catch up, unless the machine wakes the sender late: datagrams (4), a size (4800 B) or a time (5 ms) [default: by --mode]
     #[arg(long, value_name = "BOUND")]
     pub(crate) burst: Option<BurstBound>,
 

@@ -69,7 +69,7 @@ pub(crate) struct RecvArgs {
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_streams: u16,
 
-    /// Maximum number of simultaneous streams from one address
+    /// Maximum number of simultaneous streams from one IPv4 address or one IPv6 prefix of 64 bits
     #[arg(long, default_value_t = 128, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_streams_per_host: u16,
 
