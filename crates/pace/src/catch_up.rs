@@ -1,6 +1,6 @@
 //! The catch-up rule for late cycles, and the burst bound.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, num::NonZeroU64, str::FromStr};
 
 use giusto_units::{DataSize, TimeDelta};
 
@@ -115,7 +115,7 @@ impl fmt::Display for BurstBoundError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "\"{}\" is not a burst bound: write datagrams, bytes or a time, such as \"10 packets\", \"16 kB\" or \"5 ms\"",
+            "\"{}\" is not a burst bound: write datagrams, bytes or a time, such as \"10\", \"16 kB\" or \"5 ms\"",
             self.text
         )
     }
@@ -125,7 +125,7 @@ impl std::error::Error for BurstBoundError {}
 
 impl FromStr for BurstBound {
     type Err = BurstBoundError;
-    /// Reads `"10 packets"`, `"16 kB"` or `"5 ms"`; a number without a unit is ambiguous and rejected.
+    /// Reads `"10 packets"`, `"16 kB"` or `"5 ms"`; a whole number above 0 without a unit counts packets.
     ///
     /// # Errors
     ///
@@ -137,6 +137,8 @@ impl FromStr for BurstBound {
             number.trim().parse().ok().map(Self::Packets)
         } else if trimmed.ends_with('B') {
             trimmed.parse().ok().map(Self::Bytes)
+        } else if let Ok(packets) = trimmed.parse::<NonZeroU64>() {
+            Some(Self::Packets(packets.get()))
         } else {
             trimmed.parse().ok().map(Self::Time)
         };
@@ -176,7 +178,8 @@ mod tests {
         ] {
             assert_eq!(bound.to_string().parse(), Ok(bound));
         }
-        for text in ["10", "", "packets", "-1 packets", "5 m", "ten B"] {
+        assert_eq!("4".parse(), Ok(BurstBound::Packets(4)));
+        for text in ["0", "4.5", "", "packets", "-1 packets", "5 m", "ten B"] {
             assert!(text.parse::<BurstBound>().is_err(), "{text:?} was taken");
         }
         for rule in CatchUp::ALL {
