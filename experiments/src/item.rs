@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use giusto::{measured::result::median, view::html::Report};
+use giusto::{measured::median::median, view::html::Report};
 
 /// The result of a reproduction, in each form that can be printed or written.
 pub trait Findings {

@@ -21,9 +21,10 @@ use crate::{
 use giusto::{
     measured::{
         loopback::{self, LoopbackRun},
+        median::median_of,
         peer::{Iperf3, PeerRun},
         plan::{ResolvedPlan, StreamPlan},
-        result::{RunResult, median_of},
+        result::RunResult,
     },
     view::{format::asked_rate, html, table},
 };

@@ -28,8 +28,8 @@ use crate::{
 use giusto::{
     measured::{
         RunError,
+        median::voice_scores,
         plan::{Layout, Media, StreamPlan, Tempo},
-        result::voice_scores,
         send::{self, Destination, Live},
     },
     view::table,
@@ -44,7 +44,7 @@ const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
   giusto send 192.0.2.7:5005 --profile g711 --streams 20
   giusto send 192.0.2.7:5005 --rate 2M --payload uniform:200-1400 --layer ip --dscp 46
   giusto send 192.0.2.7:4000 --one-way --rtp --count 1000")]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct SendArgs {
     /// Address of `giusto recv`; the port is 5005 if not given
     #[arg(value_name = "HOST[:PORT]")]

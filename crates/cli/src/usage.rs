@@ -11,7 +11,7 @@ pub(crate) struct UsageError(String);
 
 impl UsageError {
     /// An error with this text.
-    #[allow(clippy::needless_pass_by_value, reason = "errors are passed by `map_err`")]
+    #[expect(clippy::needless_pass_by_value, reason = "errors are passed by `map_err`")]
     pub(crate) fn new(text: impl ToString) -> Self {
         Self(text.to_string())
     }

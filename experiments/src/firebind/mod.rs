@@ -17,8 +17,9 @@ pub use published::{PUBLISHED, PUBLISHED_DURATION, PUBLISHED_REPEATS, Row, link_
 use crate::item::{Item, Reproduction, Rule, Spread, Statement};
 use giusto::{
     measured::{
+        median::{median, median_of},
         plan::StreamPlan,
-        result::{RunResult, median, median_of, rate_error_ppm},
+        result::{RunResult, rate_error_ppm},
     },
     view::format::{count, percent, ppm, rate, time_us},
 };

@@ -10,7 +10,7 @@ use crate::{
     page::{bars, figure, ranges, table},
 };
 use giusto::{
-    measured::result::{median, rate_error_ppm},
+    measured::{median::median, result::rate_error_ppm},
     view::{
         format::{grouped, or_unknown, plural, ppm, short},
         html::{Card, Chart, Mark, Report, Section, Series, Table},

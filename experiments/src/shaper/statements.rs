@@ -9,7 +9,7 @@ use super::simulated::{
     Trial, burst_trial, machine, sizes,
 };
 use crate::item::{Item, Rule, Spread};
-use giusto::measured::result::median;
+use giusto::measured::median::median;
 
 /// How far a number may be off, as a share of it; also how far from ideal "close" is.
 const CLOSE: f64 = 0.05;

@@ -7,7 +7,6 @@ use giusto_net::{Asked, Granted};
 use giusto_session::probe::wire::{StreamRequest, VoiceReport};
 use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Number, Value};
 
 /// One run: one sender, one receiver, one rate and size. In JSON it is one entry of `runs`.
 ///
@@ -42,7 +41,7 @@ pub struct RunResult {
     pub lost_packets: Option<u64>,
     /// Datagrams that the system did not take: the send buffer was full, or sending failed. They are not among the lost ones.
     pub unsent_packets: Option<u64>,
-    /// Datagrams that arrived too late to be told from copies. They are among the lost ones.
+    /// Datagrams that arrived too late to be distinguished from duplicates. They are among the lost ones.
     pub too_old_packets: Option<u64>,
     /// Datagrams that were ignored because the sender cannot have come to their sequence number.
     pub implausible_packets: Option<u64>,
@@ -137,36 +136,6 @@ impl RunResult {
             let sent = self.sent_packets.filter(|&sent| sent > 0)?;
             Some(self.lost_packets? as f64 / sent as f64)
         })
-    }
-
-    pub(super) fn find_doubts(&self) -> Vec<String> {
-        // Later than any jitter buffer forgives, and a hundred times as late as an idle machine.
-        const LATE_US: f64 = 5_000.0;
-        const SKIPPED: f64 = 0.01;
-        let mut doubts = Vec::new();
-        let late_us = self.schedule_error_us.p50.filter(|late| self.strategy == "grid" && *late >= LATE_US);
-        let (sent, skipped) =
-            (self.sent_packets.unwrap_or(0), self.slips.map_or(0, |slips| slips.skipped_packets));
-        let planned = sent + skipped;
-        let skips = skipped as f64 > SKIPPED * planned as f64;
-        let late = late_us.map(|us| format!("the sender ran {:.0} ms late at the median", us / 1e3));
-        let left = skips.then(|| format!("{skipped} of {planned} datagrams were never sent"));
-        let signs: Vec<_> = [late, left].into_iter().flatten().collect();
-        if !signs.is_empty() {
-            doubts.push(format!(
-                "this machine was overloaded: {}; try --realtime, fewer streams or a lower rate",
-                signs.join(" and ")
-            ));
-        }
-        if let (Some(sent), Some(received), Some(lost)) =
-            (self.sent_packets, self.received_packets, self.lost_packets)
-            && sent != received + lost
-        {
-            doubts.push(format!(
-                "the counts do not add up: {sent} sent, but {received} received and {lost} lost;                  datagrams were damaged or forged on the way"
-            ));
-        }
-        doubts
     }
 
     /// What the announcement of a stream determines.
@@ -361,12 +330,6 @@ impl From<&VoiceReport> for VoiceFigures {
     }
 }
 
-/// The median and the lowest mean opinion score of `runs`; `None` without voice.
-pub fn voice_scores(runs: &[RunResult]) -> Option<(f64, f64)> {
-    let scores = || runs.iter().filter_map(|run| run.voice.as_ref()?.mos);
-    Some((median(scores())?, scores().reduce(f64::min)?))
-}
-
 /// What the operating system granted, as far as it could be asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SystemGranted {
@@ -513,128 +476,9 @@ pub fn rate_error_ppm(rate_bps: f64, target_bps: f64) -> Option<f64> {
     (target_bps > 0.0 && rate_bps.is_finite()).then(|| (rate_bps - target_bps) / target_bps * 1e6)
 }
 
-/// The median of the finite numbers among `values`: the middle one, or the mean of the middle two.
-pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
-    let upper = *values.get(values.len() / 2)?;
-    let lower = *values.get(values.len().saturating_sub(1) / 2)?;
-    Some(lower + (upper - lower) / 2.0)
-}
-
-/// The median of repeated runs of one configuration, number by number.
-///
-/// Unknown numbers are left out; counts are rounded to whole numbers; texts are those of the first run. Without runs nothing
-/// is known.
-pub fn median_of(runs: &[RunResult]) -> RunResult {
-    let Some(first) = runs.first() else { return RunResult::default() };
-    // The JSON form lets one rule serve all fields.
-    let values: Vec<Value> = runs.iter().filter_map(|run| serde_json::to_value(run).ok()).collect();
-    let result: RunResult = serde_json::from_value(median_value(&values)).unwrap_or_else(|_| first.clone());
-    // What is true of most runs. Medians of counts need not add up.
-    let doubtful = runs.iter().filter(|run| !run.doubts.is_empty()).map(|run| &run.doubts);
-    let doubts = doubtful.clone().nth(runs.len() / 2).cloned().unwrap_or_default();
-    RunResult { repeats: u32::try_from(runs.len()).ok().filter(|&runs| runs > 1), doubts, ..result }
-}
-
-fn median_value(values: &[Value]) -> Value {
-    let known: Vec<&Value> = values.iter().filter(|value| !value.is_null()).collect();
-    match known.first() {
-        None => Value::Null,
-        Some(Value::Number(_)) => median_number(&known),
-        Some(Value::Object(first)) => {
-            let field = |name: &String| {
-                let of_each: Vec<Value> = known.iter().filter_map(|value| value.get(name)).cloned().collect();
-                (name.clone(), median_value(&of_each))
-            };
-            Value::Object(first.keys().map(field).collect::<Map<_, _>>())
-        }
-        Some(first) => (*first).clone(),
-    }
-}
-
-fn median_number(values: &[&Value]) -> Value {
-    let Some(middle) = median(values.iter().filter_map(|value| value.as_f64())) else { return Value::Null };
-    if values.iter().all(|value| value.is_u64()) {
-        return Value::Number(Number::from(middle.round() as u64));
-    }
-    Number::from_f64(middle).map_or(Value::Null, Value::Number)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_late_sender_or_a_wrong_sum_is_doubted() {
-        let good = RunResult {
-            strategy: "grid".to_owned(),
-            sent_packets: Some(1000),
-            received_packets: Some(990),
-            lost_packets: Some(10),
-            schedule_error_us: Quantiles { p50: Some(4_999.0), ..Quantiles::default() },
-            slips: Some(SlipFigures { skipped_packets: 10, ..SlipFigures::default() }),
-            ..RunResult::default()
-        };
-        assert_eq!(good.find_doubts(), [""; 0]);
-        let late = Quantiles { p50: Some(412_000.0), ..Quantiles::default() };
-        let slips = Some(SlipFigures { skipped_packets: 11, ..SlipFigures::default() });
-        let doubts = RunResult { schedule_error_us: late, slips, ..good.clone() }.find_doubts();
-        assert_eq!(
-            doubts,
-            [
-                "this machine was overloaded: the sender ran 412 ms late at the median and 11 of 1011 datagrams were never \
-              sent; try --realtime, fewer streams or a lower rate"
-            ]
-        );
-        // Published strategies drift: that is no fault of the machine.
-        let drifts = RunResult { strategy: "send-sleep".to_owned(), schedule_error_us: late, ..good.clone() };
-        assert_eq!(drifts.find_doubts(), [""; 0]);
-        let forged = RunResult { received_packets: Some(991), ..good };
-        assert_eq!(forged.find_doubts().len(), 1);
-        let two_of_three = [forged.clone(), RunResult::default(), forged.clone()]
-            .map(|run| RunResult { doubts: run.find_doubts(), ..run });
-        assert_eq!(median_of(&two_of_three).doubts, forged.find_doubts());
-        assert_eq!(median_of(&two_of_three[..2]).doubts, [""; 0]);
-    }
-
-    fn run(rx_rate_bps: f64, lost_packets: u64, p99: Option<f64>) -> RunResult {
-        RunResult {
-            strategy: "grid".to_owned(),
-            rate_bps: Some(1_000_000),
-            rx_rate_bps: Some(rx_rate_bps),
-            lost_packets: Some(lost_packets),
-            gap_error_us: Quantiles { p99, ..Quantiles::default() },
-            ..RunResult::default()
-        }
-    }
-
-    #[test]
-    fn the_median_is_taken_field_by_field() {
-        let runs = [run(3.5, 7, Some(1.0)), run(1.5, 9, None), run(2.5, 0, Some(2.0))];
-        let middle = median_of(&runs);
-        assert_eq!(middle.strategy, "grid");
-        assert_eq!(middle.rate_bps, Some(1_000_000));
-        assert_eq!(middle.rx_rate_bps, Some(2.5));
-        assert_eq!(middle.lost_packets, Some(7));
-        assert_eq!(middle.gap_error_us.p99, Some(1.5));
-        assert_eq!(middle.jitter_ms, None);
-        assert_eq!(middle.repeats, Some(3));
-        let two = median_of(&[run(1.0, 2, None), run(2.0, 5, Some(3.0))]);
-        assert_eq!(
-            (two.rx_rate_bps, two.lost_packets, two.gap_error_us.p99),
-            (Some(1.5), Some(4), Some(3.0))
-        );
-    }
-
-    #[test]
-    fn the_median_of_one_run_is_that_run() {
-        assert_eq!(median_of(&[]), RunResult::default());
-        let one = run(1e6 + 0.125, 3, Some(0.1));
-        assert_eq!(median_of(std::slice::from_ref(&one)), one);
-        assert_eq!(median([]), None);
-        assert_eq!(median([f64::NAN, 4.0]), Some(4.0));
-    }
 
     #[test]
     fn a_rate_error_needs_a_rate_and_a_target() {

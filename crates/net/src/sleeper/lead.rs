@@ -9,9 +9,11 @@ const BETWEEN_LOOKS: usize = 16;
 /// lead that is too long for a short period would never shrink; one in 128 affects no quantile below 0.992.
 const SPINS_BETWEEN_DARES: u32 = 128;
 
-/// Where the quantile is above this many times the longest lead, the machine is busy: waking early and spinning would cost CPU
-/// time, for which the scheduler takes the processor away, and would hardly ever reach the deadline.
-const BUSY: u32 = 4;
+/// A wake-up this late, in nanoseconds, met another thread on the processor: no idle processor takes so long.
+const VERY_LATE: u32 = 1_000_000;
+/// The machine is busy if more than one in this many of the latest wake-ups is very late. Then waking early and
+/// spinning cost CPU time, for which the scheduler takes the processor away, and often miss the deadline.
+const BUSY_SHARE: usize = 8;
 
 /// A quantile of the latest wake latencies, in nanoseconds.
 ///
@@ -57,7 +59,7 @@ impl Lead {
         left / 2
     }
 
-    /// Whether the latest wake-ups were too late for any lead.
+    /// Whether many of the latest wake-ups were late by a millisecond or more.
     pub(super) const fn is_busy(&self) -> bool {
         self.busy
     }
@@ -78,7 +80,8 @@ impl Lead {
             let latencies = latencies.get_mut(..self.filled).unwrap_or_default();
             let rank = (latencies.len().saturating_sub(1) as f64 * self.quantile).round() as usize;
             let (_, &mut latency, _) = latencies.select_nth_unstable(rank);
-            self.busy = latency > self.longest.saturating_mul(BUSY);
+            let very_late = latencies.iter().filter(|&&latency| latency >= VERY_LATE).count();
+            self.busy = very_late * BUSY_SHARE > latencies.len();
             self.nanos = if self.busy { 0 } else { latency.min(self.longest) };
         }
     }
@@ -108,12 +111,26 @@ mod tests {
 
     #[test]
     fn the_lead_follows_a_changing_machine() {
-        let mut lead = Lead::new(0.9, 50_000, 1_000_000);
-        for (late, expected) in [(90_000, 90_000), (4_000_000, 1_000_000), (4_000_001, 0), (10_000, 10_000)] {
+        let mut lead = Lead::new(0.9, 50_000, 500_000);
+        for (late, expected) in [(90_000, 90_000), (999_999, 500_000), (1_000_000, 0), (10_000, 10_000)] {
             for _ in 0..REMEMBERED {
                 lead.learn(late);
             }
             assert_eq!((lead.nanos(), lead.is_busy()), (expected, expected == 0));
+        }
+    }
+
+    #[test]
+    fn a_machine_is_busy_if_more_than_one_wake_up_in_eight_is_very_late() {
+        // Whatever the longest lead of the class: 30 µs is that of short sleeps.
+        for longest in [30_000, 400_000] {
+            for (every, busy) in [(9, false), (7, true)] {
+                let mut lead = Lead::new(0.88, 10_000, longest);
+                for n in 0..1024 {
+                    lead.learn(if n % every == 0 { VERY_LATE } else { 200_000 });
+                }
+                assert_eq!(lead.is_busy(), busy, "one in {every}");
+            }
         }
     }
 

@@ -184,9 +184,9 @@ impl Sleeper {
     /// It is before the deadline only where the stop flag ended the sleep. Except in `Eco` it is less than a microsecond after
     /// the deadline, unless the machine woke the thread later than its lead.
     ///
-    /// While wake-ups are late by milliseconds again and again, the machine is busy: spinning would only cost the thread its
-    /// claim on the processor. Then it neither spins nor sleeps for less than [`BUSY_SLEEP`](Self::BUSY_SLEEP), and the schedule
-    /// catches up in larger bursts. It recovers once wake-ups are on time again.
+    /// The machine is busy while more than one in eight of the latest wake-ups is late by a millisecond or more. Then
+    /// the sleeper does not spin, because the scheduler takes the processor from a thread that does, and sleeps for at
+    /// least [`BUSY_SLEEP`](Self::BUSY_SLEEP).
     pub fn until(&mut self, clock: Clock, deadline: Timestamp) -> Timestamp {
         let mut now = clock.now();
         if now >= deadline {
