@@ -13,7 +13,7 @@ const SPINS_BETWEEN_DARES: u32 = 128;
 const VERY_LATE: u32 = 1_000_000;
 /// The machine is busy if more than one in this many of the latest wake-ups is very late. Then waking early and
 /// spinning cost CPU time, for which the scheduler takes the processor away, and often miss the deadline.
-const BUSY_SHARE: usize = 8;
+const BUSY_SHARE: usize = 16;
 
 /// A quantile of the latest wake latencies, in nanoseconds.
 ///
@@ -121,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_busy_if_more_than_one_wake_up_in_eight_is_very_late() {
+    fn a_machine_is_busy_if_more_than_one_wake_up_in_sixteen_is_very_late() {
         // Whatever the longest lead of the class: 30 µs is that of short sleeps.
         for longest in [30_000, 400_000] {
-            for (every, busy) in [(9, false), (7, true)] {
+            for (every, busy) in [(17, false), (15, true)] {
                 let mut lead = Lead::new(0.88, 10_000, longest);
                 for n in 0..1024 {
                     lead.learn(if n % every == 0 { VERY_LATE } else { 200_000 });

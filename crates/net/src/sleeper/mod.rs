@@ -184,7 +184,7 @@ impl Sleeper {
     /// It is before the deadline only where the stop flag ended the sleep. Except in `Eco` it is less than a microsecond after
     /// the deadline, unless the machine woke the thread later than its lead.
     ///
-    /// The machine is busy while more than one in eight of the latest wake-ups is late by a millisecond or more. Then
+    /// The machine is busy while more than one in sixteen of the latest wake-ups is late by a millisecond or more. Then
     /// the sleeper does not spin, because the scheduler takes the processor from a thread that does, and sleeps for at
     /// least [`BUSY_SLEEP`](Self::BUSY_SLEEP).
     pub fn until(&mut self, clock: Clock, deadline: Timestamp) -> Timestamp {
