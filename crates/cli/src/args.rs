@@ -2,12 +2,14 @@
 
 use std::{
     net::{IpAddr, SocketAddr, ToSocketAddrs},
+    path::Path,
     str::FromStr,
 };
 
 use clap::Args;
 use giusto_net::SleepMode;
 use giusto_pace::{BurstBound, CatchUp, Strategy};
+use giusto_session::keys::KeyRing;
 use giusto_units::{DataRate, UnitError};
 
 use crate::usage::{UsageError, misuse};
@@ -30,6 +32,19 @@ impl FromStr for RateOrMax {
             Err(error) => Err(error.to_string()),
         }
     }
+}
+
+/// Reads a file of shared keys.
+///
+/// # Errors
+///
+/// [`UsageError`] names the file and the line, never a key.
+pub(crate) fn read_keys(path: &Path) -> Result<KeyRing, UsageError> {
+    let unusable =
+        |why: &dyn std::fmt::Display| UsageError::new(format!("--key-file {}: {why}", path.display()));
+    let text =
+        std::fs::read_to_string(path).map_err(|error| unusable(&format!("cannot read it: {error}")))?;
+    KeyRing::parse(&text).map_err(|error| unusable(&error))
 }
 
 /// The timing of departures.

@@ -3,14 +3,12 @@
 use std::{
     collections::VecDeque,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
     process::ExitCode,
     sync::atomic::AtomicBool,
 };
 
-use clap::{
-    Args,
-    builder::{PossibleValuesParser, TypedValueParser},
-};
+use clap::Args;
 use giusto_net::driver::Verdict;
 use giusto_session::probe::{Counters, Ended, Passive, ReceiverConfig, ReceiverEvent, Stream};
 use giusto_units::{DataRate, TimeDelta};
@@ -19,6 +17,7 @@ use serde_json::json;
 use crate::{
     args::{self, DEFAULT_PORT},
     console::{self, Progress, print_json, print_text},
+    iperf3, stamp,
     usage::{UsageError, misuse},
 };
 use giusto::{
@@ -47,23 +46,28 @@ const MIN_IDLE: TimeDelta = TimeDelta::from_millis(100);
 pub(crate) struct RecvArgs {
     /// Address and port to listen on, or a port alone [default: port 5005 of every address]
     #[arg(value_name = "ADDR")]
-    address: Option<String>,
+    pub(crate) address: Option<String>,
 
     /// End with the first stream
     #[arg(long)]
-    once: bool,
+    pub(crate) once: bool,
 
-    /// Also measure datagrams that no giusto sender announced: RTP only, or of any content (raw); each source address is a stream
-    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(["rtp", "raw"]).map(|kind| passive(&kind)))]
-    accept: Option<Passive>,
+    /// Also measure datagrams that no giusto sender announced: RTP only, or of any content (raw); each source address is a
+    /// stream. Or serve other programs instead: iperf3 clients in UDP mode, or STAMP senders (RFC 8762)
+    #[arg(long, value_name = "KIND")]
+    accept: Option<Accept>,
+
+    /// File of keys that both ends share, a line "ID KEY" for each: only authenticated datagrams count
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
 
     /// End a stream after this time without a datagram
     #[arg(long, default_value = "5s", value_name = "TIME")]
-    idle: TimeDelta,
+    pub(crate) idle: TimeDelta,
 
     /// End after this time
     #[arg(long, value_name = "TIME")]
-    duration: Option<TimeDelta>,
+    pub(crate) duration: Option<TimeDelta>,
 
     /// Maximum number of simultaneous streams; a stream takes up to 2 MB of memory
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -75,7 +79,7 @@ pub(crate) struct RecvArgs {
 
     /// Refuse streams that announce a higher rate
     #[arg(long, value_name = "RATE")]
-    max_rate: Option<DataRate>,
+    pub(crate) max_rate: Option<DataRate>,
 
     /// Read every datagram by itself instead of in runs, so that each has its own kernel timestamp
     #[arg(long)]
@@ -83,10 +87,26 @@ pub(crate) struct RecvArgs {
 
     /// Print one JSON object: that of the stream with --once, else {"runs": […]} at the end
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
+}
+
+/// Whom to serve besides giusto.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Accept {
+    Rtp,
+    Raw,
+    Iperf3,
+    Stamp,
 }
 
 pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let passive = match args.accept {
+        None => None,
+        Some(Accept::Rtp) => Some(Passive::Rtp),
+        Some(Accept::Raw) => Some(Passive::Raw),
+        Some(Accept::Iperf3) => return iperf3::serve(args, stop),
+        Some(Accept::Stamp) => return stamp::reflect(args, stop),
+    };
     let address = listen_address(args.address.as_deref())?;
     if args.idle < MIN_IDLE {
         misuse!("--idle: must be at least {MIN_IDLE}, found {}", args.idle);
@@ -99,7 +119,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             max_streams_per_host: args.max_streams_per_host.into(),
             max_rate: args.max_rate,
             idle_timeout: args.idle,
-            passive: args.accept,
+            passive,
             ..ReceptionConfig::default().receiver
         },
     };
@@ -213,10 +233,6 @@ fn outside_streams(counters: Counters) -> String {
         "datagrams outside streams: {foreign} foreign, {malformed} malformed, {corrupt} corrupt, {other_version} of another \
          version, {forged} forged, {late} late; streams refused: {refused}"
     )
-}
-
-fn passive(kind: &str) -> Passive {
-    if kind == "rtp" { Passive::Rtp } else { Passive::Raw }
 }
 
 /// Listens as configured; on a machine without IPv6, on every IPv4 address where no address was asked for.

@@ -23,6 +23,7 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta};
 use crate::{
     args::{PacingArgs, RateOrMax, resolve},
     console::{self, Progress, print_json, print_text},
+    iperf3, stamp,
     usage::{UsageError, misuse},
 };
 use giusto::{
@@ -48,33 +49,33 @@ const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
 pub(crate) struct SendArgs {
     /// Address of `giusto recv`; the port is 5005 if not given
     #[arg(value_name = "HOST[:PORT]")]
-    target: String,
+    pub(crate) target: String,
 
     /// Rate at the layer given by --layer, such as 64k, 3M or "2.5 Gbit/s"; max: as fast as the machine can
     /// [default: 1M, or the times of a trace that has them]
     #[arg(long, value_name = "RATE")]
-    rate: Option<RateOrMax>,
+    pub(crate) rate: Option<RateOrMax>,
 
     /// UDP payload of each datagram
     #[arg(long, default_value = "1200", value_name = "BYTES", conflicts_with_all = ["payload", "profile"])]
-    size: DataSize,
+    pub(crate) size: DataSize,
 
     /// Varying payload sizes: uniform:200-1200, normal:800,200, exp:600, choice:200*3,1200*1, or trace:FILE with one
     /// size a line, or one `time_s,size_bytes` a line; such a trace also sets the departure times unless --rate is given
     #[arg(long, value_name = "SPEC", conflicts_with = "profile")]
-    payload: Option<String>,
+    pub(crate) payload: Option<String>,
 
     /// Headers that the rate includes: payload, udp, ip or ethernet
     #[arg(long, default_value = "payload", value_name = "LAYER")]
-    layer: HeaderLayer,
+    pub(crate) layer: HeaderLayer,
 
     /// Transmit loop: grid, send-compare, send-sleep, send-sleep-deficit, or a traffic shaper of TR-99-77: dt0, dt1, dt2,
     /// dt2-live, at0, at1
     #[arg(long, default_value = "grid", value_name = "NAME")]
-    strategy: Strategy,
+    pub(crate) strategy: Strategy,
 
     #[command(flatten)]
-    pacing: PacingArgs,
+    pub(crate) pacing: PacingArgs,
 
     /// Send RTP (RFC 3550) instead of the giusto format
     #[arg(long, conflicts_with = "raw")]
@@ -98,40 +99,56 @@ pub(crate) struct SendArgs {
 
     /// Differentiated services code point of every datagram; 46 is expedited forwarding
     #[arg(long, default_value_t = 0, value_name = "0..63", value_parser = clap::value_parser!(u8).range(..64))]
-    dscp: u8,
+    pub(crate) dscp: u8,
 
     /// Explicit congestion notification of every datagram: ect0 for classic ECN, ect1 for L4S (RFC 9331)
     #[arg(long, default_value = "off", value_name = "ECN",
           value_parser = PossibleValuesParser::new(["off", "ect0", "ect1"]).map(|name| ecn(&name)))]
-    ecn: Ecn,
+    pub(crate) ecn: Ecn,
 
     /// Random seed of payload sizes and filler
     #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u64,
+    pub(crate) seed: u64,
 
     /// Time to send [default: 10 s unless --count, --bytes or a trace ends the stream]
     #[arg(long, value_name = "TIME")]
-    duration: Option<TimeDelta>,
+    pub(crate) duration: Option<TimeDelta>,
 
     /// Datagrams to send, for each stream
     #[arg(long, value_name = "N")]
-    count: Option<u64>,
+    pub(crate) count: Option<u64>,
 
     /// Payload to send, for each stream
     #[arg(long, value_name = "BYTES")]
-    bytes: Option<DataSize>,
+    pub(crate) bytes: Option<DataSize>,
 
     /// Number of simultaneous streams, each from a port of its own, their datagrams spread evenly over time
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    streams: u16,
+    pub(crate) streams: u16,
 
     /// Send without asking the receiver: for receivers other than giusto
     #[arg(long)]
-    one_way: bool,
+    pub(crate) one_way: bool,
+
+    /// Protocol of the far end: giusto recv, an iperf3 server in UDP mode, or a STAMP reflector (RFC 8762)
+    #[arg(long, default_value = "giusto", value_name = "NAME")]
+    protocol: Protocol,
+
+    /// File of keys that both ends share, a line "ID KEY" for each: only authenticated datagrams count
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
 
     /// Print the result as one JSON object
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
+}
+
+/// What the far end speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Protocol {
+    Giusto,
+    Iperf3,
+    Stamp,
 }
 
 /// The ECN codepoint of this name.
@@ -144,6 +161,11 @@ fn ecn(name: &str) -> Ecn {
 }
 
 pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    match args.protocol {
+        Protocol::Giusto => {}
+        Protocol::Iperf3 => return iperf3::send(args, stop),
+        Protocol::Stamp => return stamp::send(args, stop),
+    }
     let to = resolve(&args.target)?;
     let traffic_class = TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits());
     let plan = stream_plan(args)?.resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;

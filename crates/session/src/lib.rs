@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
 
+pub mod keys;
 pub mod media;
 pub mod probe;
