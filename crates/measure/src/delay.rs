@@ -61,6 +61,9 @@ pub enum DelayBasis {
         /// Maximum error of the estimate.
         uncertainty: TimeDelta,
     },
+    /// The sender stated the time of day, in RTCP sender reports for example: the delay is as wrong as the two clocks are, which
+    /// is unknown.
+    Stated,
     /// The offset is unknown: the delay is the excess over the minimum delay.
     Relative,
 }
@@ -110,6 +113,8 @@ pub struct DelaySummary {
 pub struct DelayMeter {
     relation: ClockRelation,
     estimate: Option<ClockEstimate>,
+    /// The estimate is what the sender stated.
+    stated: bool,
     /// Every delay, if it is known at once.
     exact: ErrorHistogram,
     sample: Sample,
@@ -166,6 +171,7 @@ impl DelayMeter {
         Self {
             relation,
             estimate: None,
+            stated: false,
             exact: ErrorHistogram::new(),
             sample: Sample::new(max_samples),
             extremes: Windows::new(MAX_WINDOWS, WINDOW),
@@ -211,7 +217,12 @@ impl DelayMeter {
     /// ones. It is ignored if the relation of the clocks is known.
     #[inline]
     pub fn on_clock(&mut self, estimate: &ClockEstimate) {
-        self.estimate = Some(*estimate);
+        (self.estimate, self.stated) = (Some(*estimate), false);
+    }
+
+    /// Like [`on_clock`](Self::on_clock), of a clock whose error is unknown because only its owner vouches for it.
+    pub fn on_stated_clock(&mut self, estimate: &ClockEstimate) {
+        (self.estimate, self.stated) = (Some(*estimate), true);
     }
 
     /// The current basis of the delays.
@@ -219,6 +230,7 @@ impl DelayMeter {
         match (self.relation, &self.estimate) {
             (ClockRelation::Same, _) => DelayBasis::SameClock,
             (ClockRelation::Synchronised { uncertainty }, _) => DelayBasis::Synchronised { uncertainty },
+            (ClockRelation::Unknown, Some(_)) if self.stated => DelayBasis::Stated,
             (ClockRelation::Unknown, Some(estimate)) => {
                 DelayBasis::Estimated { uncertainty: estimate.uncertainty }
             }

@@ -296,6 +296,11 @@ impl StreamMeter {
         self.delay.on_clock(estimate);
     }
 
+    /// Sets the relation of the two clocks that the sender stated: [`DelayMeter::on_stated_clock`].
+    pub fn on_stated_clock(&mut self, estimate: &ClockEstimate) {
+        self.delay.on_stated_clock(estimate);
+    }
+
     /// Sets the number of datagrams sent, so that losses at the end count too.
     #[inline]
     pub fn finish(&mut self, sent: u64) {

@@ -14,6 +14,8 @@ use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 use crate::unwrapper::SequenceUnwrapper;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
+/// Seconds from the epoch of NTP, 1 January 1900, to that of Unix time (RFC 5905, figure 4).
+const UNIX_EPOCH_SECONDS: u64 = 2_208_988_800;
 /// Units of [`NtpShort`] per second (RFC 3550 §4).
 const SHORT_PER_SECOND: u64 = 1 << 16;
 
@@ -33,6 +35,20 @@ impl NtpTimestamp {
     pub const fn from_timestamp(time: Timestamp) -> Self {
         let (seconds, nanos) = (time.as_nanos() / NANOS_PER_SECOND, time.as_nanos() % NANOS_PER_SECOND);
         Self(seconds << 32 | ((nanos << 32) / NANOS_PER_SECOND))
+    }
+
+    /// Nanoseconds since 1 January 1970, without leap seconds; until 7 February 2036, when the format wraps.
+    #[inline]
+    pub const fn from_unix_nanos(nanos: u64) -> Self {
+        let seconds = nanos / NANOS_PER_SECOND + UNIX_EPOCH_SECONDS;
+        Self(seconds << 32 | (((nanos % NANOS_PER_SECOND) << 32) / NANOS_PER_SECOND))
+    }
+
+    /// Nanoseconds since 1 January 1970, to the nearest one; `None` for an earlier time, such as that of a clock that counts
+    /// from its start.
+    #[inline]
+    pub fn to_unix_nanos(self) -> Option<u64> {
+        self.to_peer().as_nanos().checked_sub(UNIX_EPOCH_SECONDS * NANOS_PER_SECOND)
     }
 
     /// The 64 bits to write.
@@ -150,6 +166,15 @@ mod tests {
         assert_eq!(report.short().to_bits(), 0xb705_2000);
         assert_eq!(report.to_peer().as_nanos(), 0xb44d_b705 * NANOS_PER_SECOND + 125_000_000);
         assert_eq!(NtpDelay::from_bits(0x0005_4000).to_delta(), TimeDelta::from_millis(5250));
+    }
+
+    /// The same example: 1995-11-10 11:33:25.125 UTC is 816 003 205.125 s of Unix time (`date -u -d ... +%s`).
+    #[test]
+    fn unix_time_is_that_of_the_example() {
+        let report = NtpTimestamp::from_bits(0xb44d_b705_2000_0000);
+        assert_eq!(report.to_unix_nanos(), Some(816_003_205_125_000_000));
+        assert_eq!(NtpTimestamp::from_unix_nanos(816_003_205_125_000_000), report);
+        assert_eq!(NtpTimestamp::from_timestamp(Timestamp::from_nanos(9)).to_unix_nanos(), None);
     }
 
     #[test]

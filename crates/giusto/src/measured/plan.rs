@@ -294,6 +294,7 @@ impl ResolvedPlan {
             spin: pacing.spin,
             layer: self.plan.layer,
             ip: self.ip,
+            reports: None,
         })
     }
 

@@ -240,6 +240,7 @@ impl From<&DelaySummary> for OneWayDelay {
             DelayBasis::Estimated { uncertainty } => {
                 format!("absolute within {uncertainty:.1}: clock offset estimated")
             }
+            DelayBasis::Stated => "as its sender states its clock, whose error is unknown".to_owned(),
             DelayBasis::Relative => "relative to the shortest delay".to_owned(),
         };
         let [min, p50, p99, p999, max] =

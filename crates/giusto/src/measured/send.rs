@@ -17,7 +17,7 @@ use giusto_net::{
     },
 };
 use giusto_session::probe::{
-    SenderConfig, SenderError, SenderEvent,
+    SenderConfig, SenderError, SenderEvent, SenderReports,
     wire::{LastReport, Report, SenderFigures, StreamToken},
 };
 use giusto_units::{TimeDelta, Timestamp};
@@ -203,7 +203,10 @@ pub fn run(
     let start = clock.now() + RUN_UP;
     let mut flows = Vec::with_capacity(sockets.len());
     for (index, (socket, token)) in sockets.iter().zip(&tokens).enumerate() {
-        flows.push(plan.flow(socket, *token, start, (index, sockets.len()))?);
+        let flow = plan.flow(socket, *token, start, (index, sockets.len()))?;
+        let cname = format!("{:016x}", SysRng.try_next_u64().map_err(RunError::Random)?);
+        let reports = SenderReports::new(clock.origin_realtime_nanos(), cname, plan.rate());
+        flows.push(Flow { reports: Some(reports), ..flow });
     }
 
     let halt = Arc::new(AtomicBool::new(false));

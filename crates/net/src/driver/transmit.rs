@@ -7,7 +7,7 @@ use std::{
 
 use giusto_measure::{ErrorHistogram, RateMeter};
 use giusto_pace::{HeaderLayer, IpVersion, LateCycles, Schedule, Step};
-use giusto_session::probe::{Filled, Lengths, Outgoing};
+use giusto_session::probe::{Filled, Lengths, Outgoing, SenderReports};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use crate::{Clock, Grouping, SendError, Sleeper, SocketConfig, UdpSocket};
@@ -29,6 +29,8 @@ pub struct Flow<'a> {
     pub layer: HeaderLayer,
     /// The address family.
     pub ip: IpVersion,
+    /// RTCP reports of a stream that is sent as RTP, from the same socket.
+    pub reports: Option<SenderReports>,
 }
 
 /// Why a stream's sending ended.
@@ -145,7 +147,7 @@ pub fn transmit(
         }
         next.step(clock);
     }
-    flows.into_iter().map(Running::finish).collect()
+    flows.into_iter().map(|flow| flow.finish(clock)).collect()
 }
 
 impl<'a> Running<'a> {
@@ -206,6 +208,7 @@ impl<'a> Running<'a> {
                 }
                 self.outcome.schedule_error.record_many(now - cycle.due, packets as u64);
                 self.flow.schedule.on_sent(clock.now(), on_layer);
+                self.report(clock, false);
             }
             Step::SleepFor(span) => self.state = FlowState::For(span, clock.now() + span),
             Step::SleepUntil(at) => self.state = FlowState::Until(at),
@@ -219,7 +222,25 @@ impl<'a> Running<'a> {
         }
     }
 
-    fn finish(self) -> FlowOutcome {
+    fn report(&mut self, clock: Clock, last: bool) {
+        let Some((reports, timing)) = self.flow.reports.as_mut().zip(self.flow.outgoing.media_timing())
+        else {
+            return;
+        };
+        let (now, packets, payload) = (clock.now(), self.outcome.packets, self.outcome.payload);
+        let due = if last {
+            Some(reports.goodbye(now, timing, packets, payload))
+        } else {
+            reports.poll(now, timing, packets, payload)
+        };
+        if let Some(bytes) = due {
+            // A report that cannot be sent is like a lost one: the next one contains more.
+            let _ = self.flow.socket.send(&bytes);
+        }
+    }
+
+    fn finish(mut self, clock: Clock) -> FlowOutcome {
+        self.report(clock, true);
         FlowOutcome { late_cycles: self.flow.schedule.late_cycles(), ..self.outcome }
     }
 }

@@ -6,6 +6,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::{
     payload::SizeSource,
+    reports::MediaTiming,
     voice::VoiceSource,
     wire::{DATA_HEADER_BYTES, DataHeader, StreamToken},
 };
@@ -109,6 +110,7 @@ pub struct Outgoing {
     content: Content,
     rng: StdRng,
     sequence: u64,
+    timing: Option<MediaTiming>,
     buffer: Vec<u8>,
     lengths: Vec<usize>,
 }
@@ -120,6 +122,7 @@ impl Outgoing {
             content,
             rng: StdRng::seed_from_u64(seed),
             sequence: 0,
+            timing: None,
             buffer: Vec::new(),
             lengths: Vec::new(),
         }
@@ -140,6 +143,11 @@ impl Outgoing {
             self.buffer.resize(needed, 0);
             self.rng.fill_bytes(&mut self.buffer);
         }
+    }
+
+    /// The due time of the latest cycle in units of its RTP timestamps; `None` before the first cycle, or if it is not RTP.
+    pub fn media_timing(&self) -> Option<MediaTiming> {
+        self.timing
     }
 
     /// Number of datagrams so far.
@@ -180,6 +188,8 @@ impl Outgoing {
                 let units = u128::from(due.as_nanos()) * u128::from(RTP_CLOCK_HZ) / 1_000_000_000;
                 header.timestamp = first.timestamp.wrapping_add(units as u32);
                 header.sequence = first.sequence.wrapping_add(self.sequence as u16);
+                let RtpHeader { ssrc, timestamp, .. } = header;
+                self.timing = Some(MediaTiming { ssrc, clock_rate_hz: RTP_CLOCK_HZ, at: due, timestamp });
                 let equal = place.lay(sizes, packets, |datagram| {
                     // A datagram has space for its header, because sizes are limited by header_bytes.
                     let _ = header.write(datagram);
@@ -197,6 +207,7 @@ impl Outgoing {
             Content::Voice(source) => {
                 let length = source.format().packet_size().as_bytes() as usize;
                 self.buffer.resize(packets * length, 0);
+                self.timing = Some(source.timing(due));
                 for datagram in self.buffer.chunks_exact_mut(length.max(1)) {
                     // The chunk has exactly the length that the source needs.
                     let _ = source.next_packet(datagram);

@@ -298,7 +298,7 @@ impl Receiver {
             None => self.counters.foreign += 1,
             Some(_) if self.full(from).is_some() => self.counters.refused += 1,
             Some(format) => {
-                let mut stream = Stream::unannounced(now, from, format);
+                let mut stream = Stream::unannounced(now, from, format, &self.config.clock);
                 stream.begin_kernel_dropped(self.kernel_dropped);
                 stream.on_datagrams(&mut std::iter::once(datagram).peekable(), inbound, &mut self.counters);
                 self.insert(from, stream);
@@ -404,7 +404,7 @@ impl Receiver {
             return;
         };
         stream.last_heard = stream.last_heard.max(now);
-        stream.on_path(path);
+        stream.on_path(now, path);
         let pong = Message::Pong {
             token,
             ping_sent_ns: sent_ns,

@@ -3,13 +3,14 @@
 use std::{iter::Peekable, net::SocketAddr};
 
 use giusto_measure::{
-    Arrival, ClockRelation, MeterConfig, SequenceConfig, StreamMeter,
+    Arrival, ClockEstimate, ClockRelation, DelayBasis, MeterConfig, SequenceConfig, StreamMeter,
     mos::{VoicePath, VoiceQuality},
     playout::{Playout, PlayoutPolicy},
 };
 use giusto_pace::IpVersion;
 use giusto_rtp::{
-    RtpHeader, SequenceUnwrapper,
+    RtpError, RtpHeader,
+    rtcp::{Packet, Packets},
     voice::{VoiceFormat, VoiceProfile},
 };
 use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
@@ -17,6 +18,7 @@ use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 use super::{
     counters::Counters,
     inbound::Inbound,
+    media_clock::MediaClock,
     wire::{
         self, ClockIdentity, DataHeader, Kind, LastReport, PathEstimate, Report, SenderFigures, StreamFormat,
         StreamRequest, StreamToken, VoiceReport, WireError,
@@ -57,18 +59,17 @@ pub struct Stream {
     epoch_shift: i128,
     /// Sequence numbers below this one are known to be plausible.
     plausible_below: u64,
-    media: MediaClock,
+    media: MediaStreamState,
     playout: Option<Playout>,
     path: Option<PathEstimate>,
     sender: Option<SenderFigures>,
     ended: Option<Ended>,
 }
 
-/// Unwraps RTP's 16-bit and 32-bit numbers.
-#[derive(Debug, Default)]
-struct MediaClock {
-    sequence: SequenceUnwrapper,
-    timestamp: SequenceUnwrapper,
+/// What is known of an RTP stream, or of one without any header.
+#[derive(Debug)]
+struct MediaStreamState {
+    clock: MediaClock,
     ssrc: Option<u32>,
     first_sequence: Option<u64>,
     raw_count: u64,
@@ -84,8 +85,7 @@ impl Stream {
     ) -> Self {
         let (clocks, epoch_shift) = match request.format {
             StreamFormat::Giusto => relation(&request.clock, ours),
-            // An RTP timestamp starts at a random value (RFC 3550 §5.1) and is not a time of the sender's
-            // clock.
+            // An RTP timestamp starts at a random value (RFC 3550 §5.1): only sender reports relate it to a clock.
             StreamFormat::Rtp { .. } | StreamFormat::Raw => (ClockRelation::Unknown, 0),
         };
         let mut stream =
@@ -97,12 +97,19 @@ impl Stream {
     }
 
     /// An unannounced stream.
-    pub(super) fn unannounced(now: Timestamp, from: SocketAddr, format: StreamFormat) -> Self {
-        Self::new(now, from, format, MeterConfig::default())
+    pub(super) fn unannounced(
+        now: Timestamp,
+        from: SocketAddr,
+        format: StreamFormat,
+        ours: &ClockIdentity,
+    ) -> Self {
+        Self { clock: *ours, ..Self::new(now, from, format, MeterConfig::default()) }
     }
 
     fn new(now: Timestamp, from: SocketAddr, format: StreamFormat, config: MeterConfig) -> Self {
         let voice = matches!(format, StreamFormat::Rtp { voice: Some(_), .. });
+        let clock_rate_hz =
+            if let StreamFormat::Rtp { clock_rate_hz, .. } = format { clock_rate_hz } else { 0 };
         // RTP sequence numbers start at a random value (RFC 3550 §5.1).
         let first = if matches!(format, StreamFormat::Rtp { .. }) { None } else { Some(0) };
         let config = MeterConfig { sequence: SequenceConfig { first, ..config.sequence }, ..config };
@@ -122,7 +129,12 @@ impl Stream {
             meter: StreamMeter::new(&config),
             epoch_shift: 0,
             plausible_below: 0,
-            media: MediaClock::default(),
+            media: MediaStreamState {
+                clock: MediaClock::new(clock_rate_hz),
+                ssrc: None,
+                first_sequence: None,
+                raw_count: 0,
+            },
             playout: voice.then(|| Playout::new(PlayoutPolicy::default())),
             path: None,
             sender: None,
@@ -191,7 +203,7 @@ impl Stream {
             let verdict = match self.format {
                 StreamFormat::Giusto => self.on_ours(datagram, inbound, &mut run),
                 _ if is_message(datagram) => Verdict::Message,
-                StreamFormat::Rtp { clock_rate_hz, .. } => self.on_rtp(datagram, clock_rate_hz, inbound),
+                StreamFormat::Rtp { .. } => self.on_rtp(datagram, inbound),
                 StreamFormat::Raw => self.on_raw(datagram, inbound),
             };
             match verdict {
@@ -233,33 +245,98 @@ impl Stream {
         Verdict::Measured
     }
 
-    fn on_rtp(&mut self, datagram: &[u8], clock_rate_hz: u32, inbound: &Inbound<'_>) -> Verdict {
-        let Ok((header, _payload)) = RtpHeader::parse(datagram) else { return Verdict::Foreign };
+    fn on_rtp(&mut self, datagram: &[u8], inbound: &Inbound<'_>) -> Verdict {
+        let header = match RtpHeader::parse(datagram) {
+            Ok((header, _payload)) => header,
+            Err(RtpError::Rtcp(_)) => return self.on_rtcp(datagram, inbound.at),
+            Err(_) => return Verdict::Foreign,
+        };
         if *self.media.ssrc.get_or_insert(header.ssrc) != header.ssrc {
             return Verdict::Forged;
         }
-        let sequence = self.media.sequence.unwrap_u16(header.sequence);
-        let units = self.media.timestamp.unwrap_u32(header.timestamp);
         // Ignored: sent before the first datagram that arrived.
-        let (Some(sequence), Some(units)) = (sequence, units) else { return Verdict::Malformed };
-        let media_ns = u128::from(units) * 1_000_000_000 / u128::from(clock_rate_hz.max(1));
-        let media_ns = u64::try_from(media_ns).unwrap_or(u64::MAX);
+        let Some((sequence, media_time)) = self.media.clock.unwrap(header.sequence, header.timestamp) else {
+            return Verdict::Malformed;
+        };
         self.meter.on_arrival(&Arrival {
             at: inbound.at,
             sequence,
             size: DataSize::from_bytes(datagram.len() as u64),
             scheduled: None,
-            sent: Some(PeerTimestamp::from_nanos(media_ns)),
+            sent: Some(media_time),
             tos: inbound.tos,
         });
         if let Some(playout) = &mut self.playout {
             let first = *self.media.first_sequence.get_or_insert(sequence);
-            let media_time = TimeDelta::from_nanos(i64::try_from(media_ns).unwrap_or(i64::MAX));
+            let media_time = TimeDelta::from_nanos(i64::try_from(media_time.as_nanos()).unwrap_or(i64::MAX));
             if let Some(ordinal) = sequence.checked_sub(first) {
                 playout.on_packet(ordinal, media_time, inbound.at);
             }
         }
         Verdict::Measured
+    }
+
+    /// RTCP on the port of the media (RFC 5761).
+    fn on_rtcp(&mut self, datagram: &[u8], now: Timestamp) -> Verdict {
+        let Ok(packets) = Packets::new(datagram) else { return Verdict::Malformed };
+        for packet in packets.flatten() {
+            if let Packet::SenderReport(report) = packet
+                && self.media.ssrc == Some(report.ssrc)
+            {
+                self.media.clock.on_report(&report);
+            }
+        }
+        self.relate_media_clock(now);
+        Verdict::Measured
+    }
+
+    /// Applies what the latest sender report says of the media clock, so that delays are those since the sampling time.
+    fn relate_media_clock(&mut self, now: Timestamp) {
+        /// A clock that is farther off does not state the time of day.
+        const FARTHEST: TimeDelta = TimeDelta::from_seconds(10);
+        let Some(reported) = self.media.clock.reported() else { return };
+        let since = |origin_unix_ns: u64| i128::from(reported.unix_ns) - i128::from(origin_unix_ns);
+        let exact = ClockEstimate {
+            at: now,
+            offset: TimeDelta::ZERO,
+            uncertainty: TimeDelta::ZERO,
+            drift: None,
+            samples: 0,
+        };
+        let theirs = self.request.as_ref().map(|request| &request.clock);
+        // The report's time on our clock, and the estimate that it relies on.
+        let (ours, estimate) = match (theirs, theirs.map(|theirs| relation(theirs, &self.clock)), &self.path)
+        {
+            (Some(theirs), Some((ClockRelation::Same, shift)), _) => {
+                (since(theirs.origin_unix_ns) + shift, exact)
+            }
+            (Some(theirs), Some((ClockRelation::Synchronised { uncertainty }, shift)), _) => {
+                (since(theirs.origin_unix_ns) + shift, ClockEstimate { uncertainty, ..exact })
+            }
+            (Some(theirs), _, Some(path)) => {
+                let offset = path.clock.offset_at(now).as_nanos();
+                (since(theirs.origin_unix_ns) - i128::from(offset), path.clock)
+            }
+            (Some(_), ..) => return,
+            (None, ..) => (since(self.clock.origin_unix_ns), exact),
+        };
+        let offset = i128::from(reported.media.as_nanos()) - ours;
+        let (Ok(ours), Ok(offset)) = (i64::try_from(ours), i64::try_from(offset)) else { return };
+        let from_now = TimeDelta::from_nanos(ours) - (now - Timestamp::ZERO);
+        if from_now > FARTHEST || from_now < -FARTHEST {
+            return;
+        }
+        let relation = ClockEstimate {
+            at: now,
+            offset: TimeDelta::from_nanos(offset),
+            uncertainty: estimate.uncertainty + self.media.clock.unit(),
+            ..estimate
+        };
+        if theirs.is_some() {
+            self.meter.on_clock(&relation);
+        } else {
+            self.meter.on_stated_clock(&relation);
+        }
     }
 
     fn on_raw(&mut self, datagram: &[u8], inbound: &Inbound<'_>) -> Verdict {
@@ -293,7 +370,7 @@ impl Stream {
         PeerTimestamp::from_nanos(u64::try_from(shifted).unwrap_or(u64::MAX))
     }
 
-    pub(super) fn on_path(&mut self, path: Option<PathEstimate>) {
+    pub(super) fn on_path(&mut self, now: Timestamp, path: Option<PathEstimate>) {
         if let Some(path) = path {
             // The sender measured: its result is converted to our side.
             let clock = path.clock.reversed();
@@ -301,6 +378,7 @@ impl Stream {
                 self.meter.on_clock(&clock);
             }
             self.path = Some(PathEstimate { clock, ..path });
+            self.relate_media_clock(now);
         }
     }
 
@@ -349,9 +427,10 @@ impl Stream {
             .and_then(|time| VoiceFormat::with_packet_time(profile, time).ok())
             .unwrap_or_else(|| VoiceFormat::new(profile));
         let playout = self.playout.as_ref()?.summary(self.meter.sequence().losses().expected);
-        // RTP contains no send time that another clock could use, so half of the RTT is used as the network
-        // delay.
-        let network_delay = self.path.as_ref().map_or(TimeDelta::ZERO, |path| path.round_trip / 2);
+        // Until a sender report relates the clocks, half of the round-trip time stands for the network delay.
+        let measured = self.meter.delay().summary().filter(|delay| delay.basis != DelayBasis::Relative);
+        let half_way = || self.path.as_ref().map_or(TimeDelta::ZERO, |path| path.round_trip / 2);
+        let network_delay = measured.map_or_else(half_way, |delay| delay.mean.max(TimeDelta::ZERO));
         let quality = VoiceQuality::of(&format, &VoicePath::new(network_delay, &playout));
         Some(VoiceReport { playout, quality })
     }

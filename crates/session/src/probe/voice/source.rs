@@ -4,10 +4,10 @@ use giusto_rtp::{
     RTP_HEADER_BYTES, RtpHeader,
     voice::{VoiceFormat, VoiceProfile},
 };
-use giusto_units::TimeDelta;
+use giusto_units::{TimeDelta, Timestamp};
 
 use super::error::{TELEPHONE_RATE, VoiceSourceError};
-use crate::probe::g711;
+use crate::probe::{MediaTiming, g711};
 
 /// Initial numbers of a stream. They should be random (RFC 3550 §5.1), from a generator that the caller has
 /// seeded.
@@ -92,6 +92,16 @@ impl VoiceSource {
     /// The stream's format.
     pub const fn format(&self) -> &VoiceFormat {
         &self.format
+    }
+
+    /// The timestamp of the next packet, which is due at `due`.
+    pub(in crate::probe) fn timing(&self, due: Timestamp) -> MediaTiming {
+        MediaTiming {
+            ssrc: self.next.ssrc,
+            clock_rate_hz: self.format.profile().clock_rate(),
+            at: due,
+            timestamp: self.next.timestamp,
+        }
     }
 
     /// Number of packets so far.
