@@ -67,9 +67,9 @@ fn anybodys_delay_is_as_right_as_the_stated_time() {
     assert_eq!((delay.basis, delay.count), (DelayBasis::Stated, 300));
     assert!((delay.p50 - DELAY).as_seconds().abs() < 12e-6, "within a unit of 90 kHz: {delay:?}");
     let late = of_anybody(-TimeDelta::from_seconds(2));
-    assert_eq!((late.p50 - DELAY).as_seconds().round(), 2.0, "{late:?}");
+    assert!(((late.p50 - DELAY).as_seconds() - 2.0).abs() < 1e-3, "{late:?}");
     let absurd = of_anybody(TimeDelta::from_seconds(11));
-    assert_eq!((absurd.basis, absurd.p50.as_seconds().round()), (DelayBasis::Relative, 0.0));
+    assert!(absurd.basis == DelayBasis::Relative && absurd.p50.as_seconds() < 1e-3, "{absurd:?}");
 }
 
 /// The delays of an announced stream whose ends say that their clocks are `synchronised_within_ns`.
