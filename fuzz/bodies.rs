@@ -11,7 +11,7 @@ use giusto_rtp::{
     voice::VoiceProfile,
 };
 use giusto_session::probe::{
-    Inbound, Passive, Receiver, ReceiverConfig,
+    Inbound, LocalClock, Passive, Receiver, ReceiverConfig,
     payload::{PayloadSizes, PayloadTrace},
     wire::{
         self, ClockIdentity, DataHeader, FINISH_BYTES, Message, OPENING_BYTES, PacingNote, StreamFormat,
@@ -67,7 +67,7 @@ pub(crate) fn session(bytes: &[u8]) {
         _ => None,
     };
     let config =
-        ReceiverConfig { passive, max_streams: 4, ..ReceiverConfig::new([5; 32], ClockIdentity::default()) };
+        ReceiverConfig { passive, max_streams: 4, ..ReceiverConfig::new([5; 32], LocalClock::default()) };
     let mut receiver = Receiver::new(config);
     let mut now = Timestamp::from_nanos(1_000_000_000);
     // By address: the budget of one address must not be used for another.
@@ -149,6 +149,7 @@ fn request() -> StreamRequest {
         size: None,
         gap: None,
         packets: None,
+        ssrc: None,
         pacing: PacingNote::default(),
         clock: ClockIdentity::default(),
     }

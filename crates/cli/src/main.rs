@@ -9,6 +9,7 @@ mod console;
 mod demo;
 mod files;
 mod iperf3;
+mod printer;
 mod recv;
 mod reproduce;
 mod send;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
     process::ExitCode,
     sync::atomic::AtomicBool,
@@ -10,14 +10,19 @@ use std::{
 
 use clap::Args;
 use giusto_net::driver::Verdict;
-use giusto_session::probe::{Counters, Ended, Passive, ReceiverConfig, ReceiverEvent, Stream};
-use giusto_units::{DataRate, TimeDelta};
+use giusto_session::probe::{
+    Counters, Ended, Passive, Prefixes, ReceiverConfig, ReceiverEvent, Stream, StreamLimits,
+};
+use giusto_units::{DataRate, DataSize, TimeDelta};
+use ipnet::IpNet;
 use serde_json::json;
 
 use crate::{
     args::{self, DEFAULT_PORT},
-    console::{self, Progress, print_json, print_text},
-    iperf3, stamp,
+    console::{self, Progress},
+    iperf3,
+    printer::Printer,
+    stamp,
     usage::{UsageError, misuse},
 };
 use giusto::{
@@ -61,6 +66,18 @@ pub(crate) struct RecvArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 
+    /// With --key-file, also serve senders without keys; a quarter of the streams is kept for those with keys
+    #[arg(long, requires = "key_file")]
+    accept_unauthenticated: bool,
+
+    /// Serve only these addresses: prefixes such as 192.0.2.0/24,2001:db8::/32
+    #[arg(long, value_name = "PREFIXES", value_delimiter = ',', value_parser = prefix)]
+    allow: Vec<IpNet>,
+
+    /// Do not answer these addresses
+    #[arg(long, value_name = "PREFIXES", value_delimiter = ',', value_parser = prefix)]
+    deny: Vec<IpNet>,
+
     /// End a stream after this time without a datagram
     #[arg(long, default_value = "5s", value_name = "TIME")]
     pub(crate) idle: TimeDelta,
@@ -77,7 +94,19 @@ pub(crate) struct RecvArgs {
     #[arg(long, default_value_t = 128, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_streams_per_host: u16,
 
-    /// Refuse streams that announce a higher rate
+    /// Maximum number of simultaneous streams that --accept measures, beside the announced ones
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_unannounced: u16,
+
+    /// End streams that carry more payload
+    #[arg(long, value_name = "BYTES")]
+    max_bytes: Option<DataSize>,
+
+    /// End streams that last longer
+    #[arg(long, value_name = "TIME")]
+    max_lifetime: Option<TimeDelta>,
+
+    /// Refuse streams that announce a higher rate, and end those that are faster
     #[arg(long, value_name = "RATE")]
     pub(crate) max_rate: Option<DataRate>,
 
@@ -117,7 +146,11 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         receiver: ReceiverConfig {
             max_streams: args.max_streams.into(),
             max_streams_per_host: args.max_streams_per_host.into(),
-            max_rate: args.max_rate,
+            max_unannounced: args.max_unannounced.into(),
+            limits: StreamLimits { rate: args.max_rate, size: args.max_bytes, lifetime: args.max_lifetime },
+            keys: args.key_file.as_deref().map(args::read_keys).transpose()?,
+            accept_unauthenticated: args.accept_unauthenticated,
+            prefixes: Prefixes { allow: args.allow.clone(), deny: args.deny.clone() },
             idle_timeout: args.idle,
             passive,
             ..ReceptionConfig::default().receiver
@@ -125,8 +158,8 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     };
     let mut reception = open(&config, args.address.as_deref())?;
 
-    let progress = Progress::live();
-    progress.note(&format!(
+    let mut printer = Printer::start(Progress::live())?;
+    printer.note(format!(
         "listening on {} (UDP); Ctrl-C ends and prints the result",
         reception.socket.local_addr()
     ));
@@ -134,8 +167,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let mut results = Results::default();
     let mut first = None;
     let mut counters = Counters::default();
-    let mut printed = Ok(());
-    let (mut doubtful, mut abandoned) = (false, false);
+    let (mut doubtful, mut abandoned, mut limited) = (false, false, None);
     let clock = reception.clock;
     let mut end = args.duration.map(|duration| clock.now() + duration);
     let outcome = reception.run(stop, |receiver, event| {
@@ -144,7 +176,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             Some(ReceiverEvent::Opened(id)) => {
                 first.get_or_insert(id);
                 if let Some(stream) = receiver.stream(id) {
-                    progress.note(&format!("{}: {}", stream.from(), describe(stream)));
+                    printer.note(format!("{}: {}", stream.from(), describe(stream)));
                 }
             }
             // With --once the stream of somebody else ends nothing, and is not shown.
@@ -153,10 +185,13 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                 let result = recv::result(&mut stream, receiver.cpu_ratio(), &granted);
                 doubtful |= !result.doubts.is_empty();
                 abandoned |= stream.request().is_some() && stream.ended() == Some(Ended::Idle);
+                if let Some(Ended::Limit(limit)) = stream.ended() {
+                    limited = Some(limit);
+                }
                 if args.json {
                     results.keep(result);
-                } else if let Err(error) = print_result(&result) {
-                    printed = Err(error);
+                } else {
+                    printer.result(result_text(&result));
                 }
                 if args.once {
                     let finished = stream.ended() == Some(Ended::Finished);
@@ -166,28 +201,37 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             _ => {
                 let live = recv::live(receiver);
                 let streams = plural(live.streams as u64, "stream", "streams");
-                progress.say(format!("{streams}: {}", console::live_line(&live)));
+                printer.live(format!("{streams}: {}", console::live_line(&live)));
             }
         }
         if end.is_some_and(|end| clock.now() >= end) { Verdict::Stop } else { Verdict::Continue }
     });
-    progress.clear();
-    printed?;
     if args.json {
-        results.print(counters, args.once)?;
+        printer.result(results.text(counters, args.once)?);
     } else if counters != Counters::default() {
-        progress.note(&outside_streams(counters));
+        printer.note(outside_streams(counters));
     }
+    printer.finish(stop)?;
     outcome?;
     if args.once && abandoned {
         anyhow::bail!("the sender disappeared: nothing came from it for {}", args.idle);
     }
+    if let Some(limit) = limited.filter(|_| args.once) {
+        anyhow::bail!("the stream was ended: {limit}");
+    }
     Ok(ExitCode::from(if doubtful { console::DOUBTFUL } else { 0 }))
 }
 
-fn print_result(result: &RunResult) -> anyhow::Result<()> {
-    console::print_doubts(std::slice::from_ref(result), false)?;
-    print_text(&table::run(result))
+/// A prefix of addresses; a single address is one, too.
+fn prefix(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from);
+    let wrong = |_| format!("expected an address or a prefix such as 192.0.2.0/24, found \"{text}\"");
+    text.parse().or_else(|_| address()).map_err(wrong)
+}
+
+fn result_text(result: &RunResult) -> String {
+    let doubts: String = result.doubts.iter().map(|doubt| format!("warning: {doubt}\n\n")).collect();
+    doubts + &table::run(result)
 }
 
 /// The results that are printed at the end.
@@ -206,11 +250,23 @@ impl Results {
         self.newest.push_back(result);
     }
 
-    fn print(&mut self, counters: Counters, once: bool) -> anyhow::Result<()> {
-        let Counters { foreign, malformed, corrupt, other_version, forged, late, refused } = counters;
+    fn text(&mut self, counters: Counters, once: bool) -> serde_json::Result<String> {
+        let Counters {
+            foreign,
+            malformed,
+            corrupt,
+            other_version,
+            forged,
+            unauthenticated,
+            other_source,
+            probation,
+            denied,
+            late,
+            refused,
+        } = counters;
         match &*self.newest.make_contiguous() {
-            [one] if once => print_json(one),
-            runs => print_json(&json!({
+            [one] if once => serde_json::to_string_pretty(one),
+            runs => serde_json::to_string_pretty(&json!({
                 "runs": runs,
                 "omitted_runs": self.omitted,
                 "unmeasured_datagrams": {
@@ -219,6 +275,10 @@ impl Results {
                     "corrupt": corrupt,
                     "other_version": other_version,
                     "forged": forged,
+                    "unauthenticated": unauthenticated,
+                    "other_source": other_source,
+                    "probation": probation,
+                    "denied": denied,
                     "late": late,
                     "refused": refused,
                 },
@@ -227,12 +287,27 @@ impl Results {
     }
 }
 
+/// The counts that are not zero.
 fn outside_streams(counters: Counters) -> String {
-    let Counters { foreign, malformed, corrupt, other_version, forged, late, refused } = counters;
-    format!(
-        "datagrams outside streams: {foreign} foreign, {malformed} malformed, {corrupt} corrupt, {other_version} of another \
-         version, {forged} forged, {late} late; streams refused: {refused}"
-    )
+    let counts = [
+        (counters.foreign, "foreign"),
+        (counters.malformed, "malformed"),
+        (counters.corrupt, "corrupt"),
+        (counters.other_version, "of another version"),
+        (counters.forged, "forged"),
+        (counters.unauthenticated, "not authenticated"),
+        (counters.other_source, "of another RTP source"),
+        (counters.probation, "of RTP not confirmed yet"),
+        (counters.denied, "from addresses not allowed"),
+        (counters.late, "late"),
+    ];
+    let counts: Vec<_> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let counts = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
+    format!("datagrams outside streams: {counts}; streams refused: {}", counters.refused)
 }
 
 /// Listens as configured; on a machine without IPv6, on every IPv4 address where no address was asked for.

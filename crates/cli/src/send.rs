@@ -21,7 +21,7 @@ use giusto_session::probe::{
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta};
 
 use crate::{
-    args::{PacingArgs, RateOrMax, resolve},
+    args::{PacingArgs, RateOrMax, read_keys, resolve},
     console::{self, Progress, print_json, print_text},
     iperf3, stamp,
     usage::{UsageError, misuse},
@@ -169,7 +169,14 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let to = resolve(&args.target)?;
     let traffic_class = TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits());
     let plan = stream_plan(args)?.resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
-    let destination = Destination { to, streams: args.streams.into(), one_way: args.one_way, traffic_class };
+    let keys = args.key_file.as_deref().map(read_keys).transpose()?;
+    if keys.is_some() && args.one_way {
+        misuse!(
+            "--key-file: cannot be used with --one-way, for the receiver is not asked: leave out one of them"
+        );
+    }
+    let destination =
+        Destination { to, streams: args.streams.into(), one_way: args.one_way, traffic_class, keys };
 
     let progress = Progress::live();
     let outcome = send::run(&plan, &destination, stop, |live| progress.say(live_line(live)));
@@ -217,6 +224,7 @@ fn stream_plan(args: &SendArgs) -> anyhow::Result<StreamPlan> {
         let layout = match (args.rtp, args.raw) {
             (true, _) => Layout::Rtp,
             (_, true) => Layout::Raw,
+            _ if args.key_file.is_some() => Layout::Authenticated,
             _ => Layout::Giusto,
         };
         let sizes = args.payload.as_deref().map(payload_sizes).transpose()?;

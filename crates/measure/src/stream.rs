@@ -307,6 +307,12 @@ impl StreamMeter {
         self.sequence.finish(sent);
     }
 
+    /// The UDP payload of all datagrams received, without duplicates.
+    #[inline]
+    pub fn received_bytes(&self) -> DataSize {
+        self.received_bytes
+    }
+
     /// The measurements so far. Reads windows and histograms: do not call it for every datagram.
     pub fn summary(&self) -> StreamSummary {
         let loss = self.sequence.losses();

@@ -89,6 +89,12 @@ impl KeyRing {
         self.keyed(id, parts).is_some_and(|keyed| keyed.verify_truncated_left(mac).is_ok())
     }
 
+    /// The key for one purpose: HMAC-SHA-256 of `purpose` under the key `id`, as a key; `None` without a key of this id.
+    pub fn derive(&self, id: KeyId, purpose: &[&[u8]]) -> Option<MacKey> {
+        let keyed = Hmac::new_from_slice(&self.mac(id, purpose)?).ok()?;
+        Some(MacKey { id, keyed })
+    }
+
     /// The ids of all keys.
     pub fn ids(&self) -> impl Iterator<Item = KeyId> {
         self.keys.keys().copied()
@@ -100,6 +106,49 @@ impl KeyRing {
             mac.update(part);
         }
         Some(mac)
+    }
+}
+
+/// A key that was derived from a shared one for a single purpose, with its HMAC's state computed beforehand.
+#[derive(Clone)]
+pub struct MacKey {
+    id: KeyId,
+    keyed: Hmac<Sha256>,
+}
+
+impl MacKey {
+    /// Bytes of a MAC: HMAC-SHA-256 cut to 128 bits, as in RFC 4868 §2.6 and RFC 8762 §4.1.2.
+    pub const MAC_BYTES: usize = 16;
+
+    /// The shared key that it was derived from.
+    pub fn id(&self) -> KeyId {
+        self.id
+    }
+
+    /// The MAC of `parts`, one after the other.
+    pub fn mac(&self, parts: &[&[u8]]) -> [u8; Self::MAC_BYTES] {
+        let whole = self.keyed(parts).finalize().into_bytes();
+        whole.first_chunk().copied().unwrap_or_default()
+    }
+
+    /// Whether `mac` is that of `parts`; in constant time.
+    pub fn verify(&self, parts: &[&[u8]], mac: &[u8; Self::MAC_BYTES]) -> bool {
+        self.keyed(parts).verify_truncated_left(mac).is_ok()
+    }
+
+    fn keyed(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
+        let mut mac = self.keyed.clone();
+        for part in parts {
+            mac.update(part);
+        }
+        mac
+    }
+}
+
+impl fmt::Debug for MacKey {
+    /// The id, never the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MacKey").field(&self.id).finish()
     }
 }
 

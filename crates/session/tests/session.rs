@@ -8,8 +8,8 @@ use std::{
 
 use giusto_pace::HeaderLayer;
 use giusto_session::probe::{
-    Ended, Inbound, Passive, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderError,
-    SenderEvent, Stream,
+    Ended, Inbound, LocalClock, Passive, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig,
+    SenderError, SenderEvent, Stream, StreamLimits,
     wire::{
         ClockIdentity, DATA_HEADER_BYTES, DataHeader, FINISH_BYTES, Message, OPENING_BYTES, PacingNote,
         Refusal, SenderFigures, StreamFormat, StreamRequest, StreamToken,
@@ -33,13 +33,14 @@ fn request() -> StreamRequest {
         size: Some(DataSize::from_bytes(SIZE as u64)),
         gap: None,
         packets: Some(1_000_000),
+        ssrc: None,
         pacing: PacingNote::default(),
         clock: ClockIdentity::default(),
     }
 }
 
 fn receiver_config() -> ReceiverConfig {
-    ReceiverConfig::new([3; 32], ClockIdentity::default())
+    ReceiverConfig::new([3; 32], LocalClock::default())
 }
 
 /// One receiver and its senders; every datagram takes 1 ms.
@@ -417,7 +418,10 @@ fn caps_hold_and_silent_streams_are_forgotten() {
 
 #[test]
 fn a_rate_above_the_limit_is_rejected() {
-    let config = ReceiverConfig { max_rate: Some(DataRate::from_bps(RATE_BPS - 1)), ..receiver_config() };
+    let config = ReceiverConfig {
+        limits: StreamLimits { rate: Some(DataRate::from_bps(RATE_BPS - 1)), ..StreamLimits::default() },
+        ..receiver_config()
+    };
     let mut net = Net::new(config);
     let mut sender = Sender::new(net.now, SenderConfig::new(request(), 1));
     let events = net.converse(address(5000), &mut sender, TimeDelta::from_millis(20));
@@ -517,7 +521,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         (1_u16..4, proptest::collection::vec(any::<u8>(), 0..80)).prop_map(|(port, mut bytes)| {
             // Most datagrams begin with the giusto prefix; otherwise only the first check would be tested.
-            for (place, byte) in bytes.iter_mut().zip(b"giu\x11") {
+            for (place, byte) in bytes.iter_mut().zip(b"giu\x31") {
                 *place = *byte;
             }
             Operation::Bytes(port, bytes)

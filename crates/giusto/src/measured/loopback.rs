@@ -52,8 +52,13 @@ pub fn run(
 ) -> Result<LoopbackRun, RunError> {
     let mut reception = Reception::open(&ReceptionConfig::default())?;
     let traffic_class = TrafficClass::default();
-    let destination =
-        Destination { to: reception.socket.local_addr(), streams: 1, one_way: false, traffic_class };
+    let destination = Destination {
+        to: reception.socket.local_addr(),
+        streams: 1,
+        one_way: false,
+        traffic_class,
+        keys: None,
+    };
     let granted = reception.socket.granted().clone();
     let sent = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -42,6 +42,9 @@ pub enum RunError {
         /// Why the stream was not opened.
         reason: SenderError,
     },
+    /// There are keys, but no room for authentication in the datagrams.
+    #[error("datagrams of Layout::Giusto carry no authentication: use Layout::Authenticated with keys")]
+    Layout,
     /// The run was interrupted before it began.
     #[error("interrupted before the first datagram")]
     Interrupted,

@@ -8,12 +8,16 @@ use giusto_pace::{
     PlanError, Replay, Schedule, Strategy, StrategyOptions, Unpaced,
 };
 use giusto_rtp::{RTP_HEADER_BYTES, voice::VoiceFormat};
-use giusto_session::probe::{
-    Content, Outgoing, RTP_CLOCK_HZ,
-    payload::{PayloadError, PayloadSizes, SizeLimits, SizeSource},
-    voice::{StreamStart, VoiceSource},
-    wire::{
-        ClockIdentity, DATA_HEADER_BYTES, PacingNote, StreamFormat, StreamRequest, StreamToken, TimeKeeping,
+use giusto_session::{
+    keys::MacKey,
+    probe::{
+        Content, Outgoing, RTP_CLOCK_HZ,
+        payload::{PayloadError, PayloadSizes, SizeLimits, SizeSource},
+        voice::{StreamStart, VoiceSource},
+        wire::{
+            ClockIdentity, DATA_HEADER_BYTES, PacingNote, SEALED_DATA_HEADER_BYTES, StreamFormat,
+            StreamRequest, StreamToken, TimeKeeping,
+        },
     },
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
@@ -44,6 +48,8 @@ const fn burst_bound(mode: SleepMode) -> BurstBound {
 pub enum Layout {
     /// The giusto header, which carries the sender's times, and filler.
     Giusto,
+    /// The giusto header with its authentication, for receivers that share a key, and filler.
+    Authenticated,
     /// An RTP header (RFC 3550) and filler.
     Rtp,
     /// Filler alone.
@@ -55,11 +61,23 @@ impl Layout {
     const fn smallest(self) -> (DataSize, &'static str) {
         let (bytes, content) = match self {
             Self::Giusto => (DATA_HEADER_BYTES, "giusto header"),
+            Self::Authenticated => (SEALED_DATA_HEADER_BYTES, "giusto header with its authentication"),
             Self::Rtp => (RTP_HEADER_BYTES, "RTP header"),
             Self::Raw => (1, "filler"),
         };
         (DataSize::from_bytes(bytes as u64), content)
     }
+}
+
+/// What the opening of a stream gave it.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// Issued by the receiver.
+    pub(super) token: StreamToken,
+    /// Authenticates the datagrams.
+    pub(super) key: Option<MacKey>,
+    /// The synchronisation source of RTP.
+    pub(super) ssrc: u32,
 }
 
 /// The contents of the datagrams.
@@ -98,7 +116,7 @@ pub struct StreamPlan {
     pub pacing: Pacing,
     /// When sending ends.
     pub limits: Limits,
-    /// Seed of random sizes, of filler, and of RTP's initial sequence number, timestamp and SSRC.
+    /// Seed of random sizes, of filler, and of RTP's initial sequence number and timestamp.
     pub seed: u64,
 }
 
@@ -268,6 +286,11 @@ impl ResolvedPlan {
         self.size
     }
 
+    /// Whether its datagrams have room for authentication, if they are of the giusto format.
+    pub(super) fn has_room_for_keys(&self) -> bool {
+        !matches!(self.body, Body::Filler(Layout::Giusto, _))
+    }
+
     /// The time from one cycle to the next; `None` where no rate sets it.
     pub fn period(&self) -> Option<TimeDelta> {
         self.cycle.as_ref().map(CyclePlan::period)
@@ -277,7 +300,7 @@ impl ResolvedPlan {
     pub(super) fn flow<'a>(
         &self,
         socket: &'a UdpSocket,
-        token: StreamToken,
+        opened: Opened,
         start: Timestamp,
         (index, streams): (usize, usize),
     ) -> Result<Flow<'a>, PlanError> {
@@ -288,7 +311,7 @@ impl ResolvedPlan {
             && (pacing.strategy == Strategy::Grid || self.rate.is_none());
         Ok(Flow {
             schedule: self.schedule(start, index, streams)?,
-            outgoing: self.outgoing(token, index),
+            outgoing: self.outgoing(opened, index),
             socket,
             grouping: if grouped { Grouping::Offload } else { Grouping::Each },
             spin: pacing.spin,
@@ -342,12 +365,12 @@ impl ResolvedPlan {
     }
 
     /// The announcement of the stream to the receiver.
-    pub(super) fn request(&self, clock: ClockIdentity) -> StreamRequest {
+    pub(super) fn request(&self, ssrc: Option<u32>) -> StreamRequest {
         let rtp = |clock_rate_hz, voice| StreamFormat::Rtp { clock_rate_hz, voice };
         let (format, size, gap) = match &self.body {
             Body::Filler(layout, sizes) => {
                 let format = match layout {
-                    Layout::Giusto => StreamFormat::Giusto,
+                    Layout::Giusto | Layout::Authenticated => StreamFormat::Giusto,
                     Layout::Rtp => rtp(RTP_CLOCK_HZ, None),
                     Layout::Raw => StreamFormat::Raw,
                 };
@@ -370,16 +393,20 @@ impl ResolvedPlan {
                 packets_per_cycle: self.packets_per_cycle,
                 period: self.period(),
             },
-            clock,
+            ssrc: ssrc.filter(|_| matches!(format, StreamFormat::Rtp { .. })),
+            // Set when the stream is opened.
+            clock: ClockIdentity::default(),
         }
     }
 
-    fn outgoing(&self, token: StreamToken, index: usize) -> Outgoing {
+    fn outgoing(&self, opened: Opened, index: usize) -> Outgoing {
         let seed = self.plan.seed.wrapping_add(index as u64);
         let mut rng = StdRng::seed_from_u64(seed);
-        let start = StreamStart { sequence: rng.random(), timestamp: rng.random(), ssrc: rng.random() };
+        let start = StreamStart { sequence: rng.random(), timestamp: rng.random(), ssrc: opened.ssrc };
         let content = match self.body.clone() {
-            Body::Filler(Layout::Giusto, sizes) => Content::Giusto { token, sizes },
+            Body::Filler(Layout::Giusto | Layout::Authenticated, sizes) => {
+                Content::Giusto { token: opened.token, key: opened.key, sizes }
+            }
             Body::Filler(Layout::Rtp, sizes) => {
                 let first = Content::rtp_header(start.sequence, start.timestamp, start.ssrc);
                 Content::Rtp { first, sizes }
@@ -404,7 +431,7 @@ impl ResolvedPlan {
             size_bytes: Some(self.size.as_bytes()),
             mode: Some(self.plan.pacing.mode.to_string()),
             burst_bound: Some(self.plan.pacing.burst_bound().to_string()),
-            ..RunResult::requested(&self.request(ClockIdentity::default()))
+            ..RunResult::requested(&self.request(None))
         }
     }
 }
@@ -424,8 +451,10 @@ mod tests {
 
     #[test]
     fn a_payload_holds_its_header_and_fits_a_datagram() {
-        // 40 B as in the wire format, 12 B as in RFC 3550 §5.1, 65 535 − 20 − 8 as in RFC 791 and RFC 768.
-        for (layout, min) in [(Layout::Giusto, 40), (Layout::Rtp, 12), (Layout::Raw, 1)] {
+        // 40 B and 56 B as in the wire format, 12 B as in RFC 3550 §5.1, 65 535 − 20 − 8 as in RFC 791 and RFC 768.
+        for (layout, min) in
+            [(Layout::Giusto, 40), (Layout::Authenticated, 56), (Layout::Rtp, 12), (Layout::Raw, 1)]
+        {
             assert!(resolve(layout, min, None).is_ok());
             let error = resolve(layout, min - 1, None).unwrap_err();
             assert!(matches!(error, StreamPlanError::PayloadTooSmall { .. }), "{error}");

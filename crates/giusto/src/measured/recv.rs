@@ -8,11 +8,11 @@ use std::{
 use giusto_measure::RatePoint;
 use giusto_net::{
     Clock, Granted, SocketConfig, UdpSocket,
-    driver::{ReceiveDriver, Verdict, clock_identity},
+    driver::{ReceiveDriver, Verdict, local_clock},
 };
 use giusto_session::probe::{
-    Ended, Receiver, ReceiverConfig, ReceiverEvent, Stream,
-    wire::{ClockIdentity, SenderFigures, StreamFormat},
+    Ended, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, Stream,
+    wire::{SenderFigures, StreamFormat},
 };
 use rand::{TryRng, rngs::SysRng};
 
@@ -37,7 +37,7 @@ impl Default for ReceptionConfig {
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             offload: true,
-            receiver: ReceiverConfig::new([0; 32], ClockIdentity::default()),
+            receiver: ReceiverConfig::new([0; 32], LocalClock::default()),
         }
     }
 }
@@ -62,7 +62,7 @@ impl Reception {
         let socket_config = SocketConfig { gro: config.offload, ..SocketConfig::default() };
         let socket = UdpSocket::bind(config.address, &socket_config)?;
         let clock = Clock::start();
-        let mut receiver = ReceiverConfig { clock: clock_identity(clock), ..config.receiver.clone() };
+        let mut receiver = ReceiverConfig { clock: local_clock(clock), ..config.receiver.clone() };
         SysRng.try_fill_bytes(&mut receiver.secret).map_err(RunError::Random)?;
         Ok(Self { socket, clock, receiver: Receiver::new(receiver) })
     }
@@ -126,11 +126,13 @@ pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) ->
     result.receiver_cpu_ratio = cpu_ratio.map(f64::from);
     result.voice = report.voice.as_ref().map(Into::into);
     let ended = stream.ended().map(|ended| match ended {
-        Ended::Finished => "finished by the sender",
-        Ended::Idle => "idle timeout",
-        Ended::Stopped => "receiver stopped",
+        Ended::Finished => "finished by the sender".to_owned(),
+        Ended::Idle => "idle timeout".to_owned(),
+        Ended::Stopped => "receiver stopped".to_owned(),
+        Ended::Limit(limit) => format!("ended by the receiver: {limit}"),
     });
-    result.ended = ended.map(str::to_owned);
+    result.ended = ended;
+    result.authenticated = Some(stream.is_authenticated());
     result.format = Some(match stream.format() {
         StreamFormat::Giusto => "giusto".to_owned(),
         StreamFormat::Raw => "raw".to_owned(),

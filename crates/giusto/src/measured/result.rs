@@ -104,6 +104,8 @@ pub struct RunResult {
     pub ended: Option<String>,
     /// The sender's address and port, as the receiver saw them.
     pub from: Option<String>,
+    /// Whether every datagram that counts was authenticated with a shared key.
+    pub authenticated: Option<bool>,
     /// The format of the datagrams: `giusto`, `rtp`, with the codec if it is known, or `raw`.
     pub format: Option<String>,
     /// How many runs this result is the median of; `None` for one run.

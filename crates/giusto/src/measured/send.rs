@@ -12,20 +12,21 @@ use std::{
 use giusto_measure::{ClockEstimate, ErrorHistogram};
 use giusto_net::{
     Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, ThreadCpu, TrafficClass, UdpSocket,
-    driver::{
-        Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, clock_identity, rehearse, transmit,
-    },
+    driver::{Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, local_clock, rehearse, transmit},
 };
-use giusto_session::probe::{
-    SenderConfig, SenderError, SenderEvent, SenderReports,
-    wire::{LastReport, Report, SenderFigures, StreamToken},
+use giusto_session::{
+    keys::KeyRing,
+    probe::{
+        SenderConfig, SenderError, SenderEvent, SenderReports,
+        wire::{LastReport, Report, SenderFigures, StreamFormat, StreamToken},
+    },
 };
 use giusto_units::{TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
     RunError,
-    plan::{Pacing, ResolvedPlan},
+    plan::{Opened, Pacing, ResolvedPlan},
     result::{LiveFigures, Quantiles, RunResult, SlipFigures, SystemGranted},
 };
 
@@ -44,6 +45,8 @@ pub struct Destination {
     pub one_way: bool,
     /// DSCP and ECN of every datagram.
     pub traffic_class: TrafficClass,
+    /// Keys shared with the receiver: with them, only what is authenticated is sent and believed.
+    pub keys: Option<KeyRing>,
 }
 
 /// The state of a run in progress.
@@ -96,6 +99,8 @@ pub struct Transmission {
     pub granted: Granted,
     /// The run was interrupted.
     pub interrupted: bool,
+    /// Both ends proved that they share a key.
+    pub authenticated: bool,
 }
 
 impl Transmission {
@@ -144,6 +149,8 @@ impl Transmission {
             };
             why.to_owned()
         }));
+        let is_giusto = plan.request(None).format == StreamFormat::Giusto;
+        result.authenticated = Some(self.authenticated && is_giusto);
         result.system = Some(self.system(plan));
         result.clock = stream.clock.as_ref().map(Into::into);
         result.round_trip_ms = Quantiles::millis(&stream.round_trips);
@@ -181,16 +188,26 @@ pub fn run(
     stop: &AtomicBool,
     mut on_live: impl FnMut(&Live),
 ) -> Result<Transmission, RunError> {
+    if destination.keys.is_some() && !plan.has_room_for_keys() {
+        return Err(RunError::Layout);
+    }
     let config = SocketConfig { traffic_class: destination.traffic_class, ..SocketConfig::default() };
     let sockets = (0..destination.streams)
         .map(|_| UdpSocket::connected(destination.to, &config))
         .collect::<Result<Vec<_>, _>>()?;
     let clock = Clock::start();
-    let request = plan.request(clock_identity(clock));
     let mut configs = Vec::with_capacity(sockets.len());
+    let mut sources = Vec::with_capacity(sockets.len());
     for _ in &sockets {
         let nonce = SysRng.try_next_u64().map_err(RunError::Random)?;
-        configs.push(SenderConfig::new(request.clone(), nonce));
+        // Who cannot read the announcement must not guess the source.
+        let ssrc = SysRng.try_next_u32().map_err(RunError::Random)?;
+        sources.push(ssrc);
+        configs.push(SenderConfig {
+            clock: local_clock(clock),
+            keys: destination.keys.clone(),
+            ..SenderConfig::new(plan.request(Some(ssrc)), nonce)
+        });
     }
     let asked = if destination.one_way { 0 } else { sockets.len() };
     let mut conversation = Conversation::new(clock, sockets.iter().zip(configs).take(asked));
@@ -202,8 +219,9 @@ pub fn run(
 
     let start = clock.now() + RUN_UP;
     let mut flows = Vec::with_capacity(sockets.len());
-    for (index, (socket, token)) in sockets.iter().zip(&tokens).enumerate() {
-        let flow = plan.flow(socket, *token, start, (index, sockets.len()))?;
+    for (index, ((socket, token), ssrc)) in sockets.iter().zip(tokens).zip(sources).enumerate() {
+        let opened = Opened { token, key: conversation.data_key(index), ssrc };
+        let flow = plan.flow(socket, opened, start, (index, sockets.len()))?;
         let cname = format!("{:016x}", SysRng.try_next_u64().map_err(RunError::Random)?);
         let reports = SenderReports::new(clock.origin_realtime_nanos(), cname, plan.rate());
         flows.push(Flow { reports: Some(reports), ..flow });
@@ -249,6 +267,7 @@ pub fn run(
         sleeper: sent.sleeper.report(),
         granted,
         interrupted: stop.load(Ordering::Relaxed),
+        authenticated: destination.keys.is_some() && !destination.one_way,
     })
 }
 

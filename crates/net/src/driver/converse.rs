@@ -8,9 +8,12 @@ use std::{
 };
 
 use giusto_measure::{ClockEstimate, ErrorHistogram};
-use giusto_session::probe::{
-    Sender, SenderConfig, SenderError, SenderEvent,
-    wire::{SenderFigures, StreamToken},
+use giusto_session::{
+    keys::MacKey,
+    probe::{
+        Sender, SenderConfig, SenderError, SenderEvent,
+        wire::{SenderFigures, StreamToken},
+    },
 };
 use nix::{
     poll::{PollFd, PollFlags, ppoll},
@@ -120,6 +123,11 @@ impl<'a> Conversation<'a> {
             }
             self.wait();
         }
+    }
+
+    /// The key that authenticates the datagrams of one stream, once it is accepted; `None` without keys.
+    pub fn data_key(&self, stream: usize) -> Option<MacKey> {
+        self.talks.get(stream).and_then(|talk| talk.sender.data_key().cloned())
     }
 
     /// The estimate of the receiver's clock, of one stream.

@@ -14,24 +14,25 @@ pub use converse::{Conversation, ConversationEvent};
 pub use receive::{ReceiveDriver, ReceiveError, Verdict};
 pub use transmit::{Flow, FlowEnd, FlowOutcome, rehearse, transmit};
 
-use giusto_session::probe::wire::ClockIdentity;
+use giusto_session::probe::LocalClock;
 
 use crate::Clock;
 
-/// The identity of our clock, for the other end.
-pub fn clock_identity(clock: Clock) -> ClockIdentity {
+/// Our clock, with what the other end of a session must not know.
+pub fn local_clock(clock: Clock) -> LocalClock {
     let synchronised = Clock::synchronisation().ok().filter(|state| state.synchronised);
-    ClockIdentity {
-        machine: machine(),
+    LocalClock {
+        boot: boot_id(),
         origin_monotonic_ns: clock.origin_monotonic_nanos(),
         origin_unix_ns: clock.origin_realtime_nanos(),
         synchronised_within_ns: synchronised.map(|state| state.maximum_error_us.saturating_mul(1_000)),
     }
 }
 
-/// An identifier of this machine since its boot; 0 if the system provides none.
-fn machine() -> u64 {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: String = boot.chars().filter(char::is_ascii_hexdigit).take(16).collect();
-    u64::from_str_radix(&digits, 16).unwrap_or(0)
+/// The random identifier of this machine since its boot, 122 of its 128 bits random; `None` if the system provides none.
+fn boot_id() -> Option<[u8; 16]> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    (digits.len() == 32).then_some(())?;
+    u128::from_str_radix(&digits, 16).ok().filter(|id| *id != 0).map(u128::to_be_bytes)
 }

@@ -68,7 +68,8 @@ impl CookieJar {
         Cookie { issued_ns, proof: std::array::from_fn(|place| hash.get(place).copied().unwrap_or(0)) }
     }
 
-    /// The token of the stream that this cookie opens, the same however often it is shown; `None` where the cookie was not issued
+    /// The token of the stream that this cookie opens, the same however often it is shown, and another one for a `sealed` request,
+    /// so that a forged one without authentication does not use up the cookie; `None` where the cookie was not issued
     /// here for this address and nonce, or too long ago.
     pub(super) fn verify(
         &mut self,
@@ -76,6 +77,7 @@ impl CookieJar {
         from: SocketAddr,
         nonce: u64,
         cookie: &Cookie,
+        sealed: bool,
     ) -> Option<StreamToken> {
         self.rotate(now);
         let age = now - Timestamp::from_nanos(cookie.issued_ns);
@@ -84,9 +86,9 @@ impl CookieJar {
         }
         let current = Some(&self.key).filter(|key| key.since_ns <= cookie.issued_ns);
         let key = current.or(self.before.as_ref())?;
-        let hash = |label| key.hash(label, from, nonce, cookie.issued_ns);
+        let hash = |label: &[u8]| key.hash(label, from, nonce, cookie.issued_ns);
         hash(b"cookie").verify_truncated_left(&cookie.proof).ok()?;
-        let token = hash(b"token").finalize().into_bytes();
+        let token = hash(if sealed { b"sealed token" } else { b"token" }).finalize().into_bytes();
         Some(StreamToken(token.iter().take(8).fold(0, |token, &byte| token << 8 | u64::from(byte))))
     }
 
@@ -125,7 +127,7 @@ mod tests {
         let issued = Timestamp::from_nanos(5_000_000_000);
         let cookie = jar().issue(issued, here, 42);
         let is_valid = |mut jar: CookieJar, now, from, nonce, cookie: &Cookie| {
-            jar.verify(now, from, nonce, cookie).is_some()
+            jar.verify(now, from, nonce, cookie, false).is_some()
         };
         assert!(is_valid(jar(), issued, here, 42, &cookie));
         assert!(is_valid(jar(), issued + COOKIE_LIFE, here, 42, &cookie));
@@ -144,15 +146,16 @@ mod tests {
         let here = SocketAddr::from(([127, 0, 0, 1], 5000));
         let at = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
         let mut jar = jar();
-        let mut token = |issued, nonce, shown| {
+        let mut token = |issued, nonce, shown, sealed| {
             let cookie = jar.issue(at(issued), here, nonce);
-            jar.verify(at(shown), here, nonce, &cookie)
+            jar.verify(at(shown), here, nonce, &cookie, sealed)
         };
-        let first = token(5, 1, 5);
+        let first = token(5, 1, 5, false);
         assert!(first.is_some());
-        assert_eq!(token(5, 1, 6), first);
-        assert_ne!(token(6, 1, 6), first, "the same nonce, asked later");
-        assert_ne!(token(5, 2, 5), first);
+        assert_eq!(token(5, 1, 6, false), first);
+        assert_ne!(token(6, 1, 6, false), first, "the same nonce, asked later");
+        assert_ne!(token(5, 2, 5, false), first);
+        assert_ne!(token(5, 1, 6, true), first, "asked with authentication");
     }
 
     #[test]
@@ -166,7 +169,7 @@ mod tests {
             let mut later = CookieJar { key: jar.key.clone(), before: jar.before.clone(), ..jar };
             for age in [0, 15, 30] {
                 let shown = issued + TimeDelta::from_seconds(age);
-                assert!(later.verify(shown, here, 1, &cookie).is_some(), "{second} s, {age} s");
+                assert!(later.verify(shown, here, 1, &cookie, false).is_some(), "{second} s, {age} s");
             }
         }
         assert_ne!(jar.key.keyed.finalize().into_bytes(), first_key.finalize().into_bytes());

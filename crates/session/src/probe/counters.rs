@@ -13,6 +13,14 @@ pub struct Counters {
     pub other_version: u64,
     /// With a token or cookie that was not issued to its address.
     pub forged: u64,
+    /// Without the authentication that is required here, or with a wrong one.
+    pub unauthenticated: u64,
+    /// RTP of another synchronisation source than that of its address's stream.
+    pub other_source: u64,
+    /// RTP that no announcement precedes, before a second datagram in sequence confirmed the stream.
+    pub probation: u64,
+    /// From an address that is not allowed, or denied.
+    pub denied: u64,
     /// For a stream that has ended.
     pub late: u64,
     /// Rejected streams.

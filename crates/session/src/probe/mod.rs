@@ -20,6 +20,9 @@
 //! Until an address is verified, it gets one answer per datagram, which is shorter than the datagram.
 //! Afterwards a stream gets at most as many bytes as it has sent.
 
+mod admission;
+mod auth;
+mod clock;
 mod cookie;
 mod counters;
 pub mod g711;
@@ -35,6 +38,8 @@ mod transmit;
 pub mod voice;
 pub mod wire;
 
+pub use admission::{Prefixes, StreamLimits};
+pub use clock::LocalClock;
 pub use counters::Counters;
 pub use inbound::Inbound;
 pub use outgoing::{Content, Filled, Lengths, Outgoing, RTP_CLOCK_HZ};

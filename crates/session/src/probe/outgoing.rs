@@ -8,8 +8,9 @@ use super::{
     payload::SizeSource,
     reports::MediaTiming,
     voice::VoiceSource,
-    wire::{DATA_HEADER_BYTES, DataHeader, StreamToken},
+    wire::{DATA_HEADER_BYTES, DataHeader, SEALED_DATA_HEADER_BYTES, StreamToken},
 };
+use crate::keys::MacKey;
 
 /// The RTP payload type for unknown codecs: the first dynamic one (RFC 3551 §6).
 const DYNAMIC_PAYLOAD_TYPE: u8 = 96;
@@ -24,6 +25,8 @@ pub enum Content {
     Giusto {
         /// Issued by the receiver.
         token: StreamToken,
+        /// Authenticates each datagram.
+        key: Option<MacKey>,
         /// Payload sizes.
         sizes: SizeSource,
     },
@@ -59,7 +62,8 @@ impl Content {
     /// Header bytes per datagram.
     pub fn header_bytes(&self) -> DataSize {
         DataSize::from_bytes(match self {
-            Self::Giusto { .. } => DATA_HEADER_BYTES as u64,
+            Self::Giusto { key: None, .. } => DATA_HEADER_BYTES as u64,
+            Self::Giusto { key: Some(_), .. } => SEALED_DATA_HEADER_BYTES as u64,
             Self::Rtp { .. } | Self::Voice(_) => RTP_HEADER_BYTES as u64,
             Self::Raw { .. } => 1,
         })
@@ -167,7 +171,7 @@ impl Outgoing {
     pub fn fill(&mut self, now: Timestamp, due: Timestamp, packets: u32) -> Filled<'_> {
         let packets = packets as usize;
         match &mut self.content {
-            Content::Giusto { token, sizes } => {
+            Content::Giusto { token, key, sizes } => {
                 let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng);
                 let mut header = DataHeader {
                     token: *token,
@@ -176,7 +180,10 @@ impl Outgoing {
                     sent_ns: now.as_nanos(),
                 };
                 let equal = place.lay(sizes, packets, |datagram| {
-                    header.write(datagram);
+                    match key {
+                        Some(key) => header.write_sealed(datagram, key),
+                        None => header.write(datagram),
+                    };
                     header.sequence += 1;
                 });
                 self.sequence += packets as u64;
@@ -297,7 +304,8 @@ mod tests {
 
     #[test]
     fn datagrams_contain_a_count_and_both_times() {
-        let mut outgoing = Outgoing::new(Content::Giusto { token: StreamToken(7), sizes: sizes("200") }, 1);
+        let mut outgoing =
+            Outgoing::new(Content::Giusto { token: StreamToken(7), key: None, sizes: sizes("200") }, 1);
         outgoing.fill(at(10), at(5), 3);
         let filled = outgoing.fill(at(30), at(25), 2);
         let headers: Vec<_> = filled.bytes.chunks(200).map(|d| DataHeader::parse(d).unwrap()).collect();
@@ -311,8 +319,10 @@ mod tests {
 
     #[test]
     fn drawn_sizes_divide_the_buffer() {
-        let mut outgoing =
-            Outgoing::new(Content::Giusto { token: StreamToken(7), sizes: sizes("uniform:40-1472") }, 1);
+        let mut outgoing = Outgoing::new(
+            Content::Giusto { token: StreamToken(7), key: None, sizes: sizes("uniform:40-1472") },
+            1,
+        );
         for _ in 0..50 {
             let filled = outgoing.fill(at(1), at(0), 4);
             let mut rest = filled.bytes;

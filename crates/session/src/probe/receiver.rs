@@ -1,35 +1,37 @@
 //! The receiving endpoint: many streams, each measured separately.
 
+mod messages;
+mod slots;
+
 use std::{
     collections::{BTreeMap, VecDeque},
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
 };
 
-use giusto_units::{DataRate, TimeDelta, Timestamp};
+use giusto_rtp::RtpHeader;
+use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
-    cookie::{COOKIE_LIFE, CookieJar},
+    admission::{Prefixes, StreamLimits},
+    auth::StreamKeys,
+    clock::LocalClock,
+    cookie::CookieJar,
     counters::Counters,
     inbound::Inbound,
     stream::{Ended, Stream},
     transmit::Transmit,
     wire::{
-        self, ClockIdentity, Cookie, DataHeader, Kind, MAX_MESSAGE_BYTES, Message, OPENING_BYTES,
-        PathEstimate, Refusal, SenderFigures, StreamFormat, StreamRequest, StreamToken, WireError,
+        self, DataHeader, Kind, MAX_MESSAGE_BYTES, Message, SenderFigures, StreamFormat, StreamToken,
+        WireError,
     },
 };
+use crate::keys::KeyRing;
 
 /// Time for which an ended stream still answers its sender's repeated requests.
 const LINGER: TimeDelta = TimeDelta::from_seconds(3);
 
-/// Minimum time before an address may replace its stream by a new one.
-const SHORTEST_STREAM: TimeDelta = TimeDelta::from_seconds(1);
-
-/// How many streams may follow each other in a slot while their cookies are valid: it bounds what is remembered of them.
-const STREAMS_PER_SLOT: usize = 16;
-
-/// How long the end of a stream waits for datagrams that it may have overtaken.
-const OVERTAKEN: TimeDelta = TimeDelta::from_millis(150);
+/// Addresses whose first RTP datagram is remembered.
+const MAX_PROBATION: usize = 1024;
 
 /// Configuration of a [`Receiver`].
 #[derive(Debug, Clone)]
@@ -37,13 +39,21 @@ pub struct ReceiverConfig {
     /// Secret from which cookies and tokens are computed. No default; use random bytes of the system.
     pub secret: [u8; 32],
     /// Our clock.
-    pub clock: ClockIdentity,
-    /// Maximum number of streams; further ones are rejected. Default 256.
+    pub clock: LocalClock,
+    /// Keys shared with senders: with them, only authenticated messages and datagrams count. Default: none.
+    pub keys: Option<KeyRing>,
+    /// With keys, senders without are served too, but a quarter of the streams is kept for those with keys. Default: false.
+    pub accept_unauthenticated: bool,
+    /// The addresses that are served; others get no answer. Default: all.
+    pub prefixes: Prefixes,
+    /// Maximum number of announced streams; further ones are rejected. Default 256.
     pub max_streams: usize,
     /// Streams at once from one IPv4 address or one IPv6 prefix of 64 bits. Default 128.
     pub max_streams_per_host: usize,
-    /// Streams that announce a higher rate are rejected; `None`: no limit. Default: no limit.
-    pub max_rate: Option<DataRate>,
+    /// Maximum number of unannounced streams, beside the announced ones. Default 64.
+    pub max_unannounced: usize,
+    /// What one stream may use. Default: no limits.
+    pub limits: StreamLimits,
     /// A stream ends if no datagram arrives for this time. Default 5 s.
     pub idle_timeout: TimeDelta,
     /// Interval of reports to a stream's sender. Default 500 ms.
@@ -55,7 +65,8 @@ pub struct ReceiverConfig {
 /// How unannounced datagrams are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passive {
-    /// RTP: other datagrams are counted as foreign.
+    /// RTP: other datagrams are counted as foreign. A stream begins with its second datagram in sequence (RFC 3550 §A.1:
+    /// `MIN_SEQUENTIAL` 2).
     Rtp,
     /// Any datagram.
     Raw,
@@ -63,13 +74,17 @@ pub enum Passive {
 
 impl ReceiverConfig {
     /// The defaults, with a secret and a clock.
-    pub fn new(secret: [u8; 32], clock: ClockIdentity) -> Self {
+    pub fn new(secret: [u8; 32], clock: LocalClock) -> Self {
         Self {
             secret,
             clock,
+            keys: None,
+            accept_unauthenticated: false,
+            prefixes: Prefixes::default(),
             max_streams: 256,
             max_streams_per_host: 128,
-            max_rate: None,
+            max_unannounced: 64,
+            limits: StreamLimits::default(),
             idle_timeout: TimeDelta::from_seconds(5),
             report_interval: TimeDelta::from_millis(500),
             passive: None,
@@ -94,7 +109,9 @@ pub enum ReceiverEvent {
 /// A finished stream: its final report, in case the sender did not receive it.
 #[derive(Debug)]
 struct Lingering {
-    token: StreamToken,
+    /// `None` for an unannounced stream that a limit has ended: its datagrams do not begin another one at once.
+    token: Option<StreamToken>,
+    keys: Option<StreamKeys>,
     report: Vec<u8>,
     credit: u64,
     forget_at: Timestamp,
@@ -104,7 +121,7 @@ struct Lingering {
 ///
 /// Pass every datagram to [`handle`](Self::handle), call [`handle_timeout`](Self::handle_timeout) at the time
 /// of [`next_timeout`](Self::next_timeout), and send the datagrams of [`poll_transmit`](Self::poll_transmit).
-/// Each call does bounded work. Memory is bounded by [`ReceiverConfig::max_streams`].
+/// Each call does bounded work. Memory is bounded by [`ReceiverConfig::max_streams`] and [`ReceiverConfig::max_unannounced`].
 #[derive(Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
@@ -112,8 +129,10 @@ pub struct Receiver {
     /// By source address: datagrams from one address never count for another stream.
     streams: BTreeMap<SocketAddr, (StreamId, Stream)>,
     lingering: BTreeMap<SocketAddr, Lingering>,
-    /// The tokens of streams whose cookies are still valid, and until when they are.
-    used: BTreeMap<StreamToken, Timestamp>,
+    /// The tokens of streams whose cookies are still valid: until when, and whose they are.
+    used: BTreeMap<StreamToken, (Timestamp, IpAddr)>,
+    /// The last RTP datagram of addresses without a stream: source and sequence number.
+    probation: BTreeMap<SocketAddr, (u32, u16)>,
     next_id: u64,
     outbox: VecDeque<Transmit>,
     events: VecDeque<ReceiverEvent>,
@@ -132,6 +151,7 @@ impl Receiver {
             streams: BTreeMap::new(),
             lingering: BTreeMap::new(),
             used: BTreeMap::new(),
+            probation: BTreeMap::new(),
             next_id: 0,
             outbox: VecDeque::new(),
             events: VecDeque::new(),
@@ -179,6 +199,10 @@ impl Receiver {
                 stream.on_kernel_dropped(total);
             }
         }
+        if !self.config.prefixes.admit(inbound.from.ip()) {
+            self.counters.denied += inbound.bytes.len().div_ceil(segment).max(1) as u64;
+            return;
+        }
         if inbound.truncated {
             self.counters.malformed += 1;
             return;
@@ -194,6 +218,9 @@ impl Receiver {
             // The common case: all datagrams belong to one stream, with one look-up.
             if let Some((_, stream)) = self.streams.get_mut(&inbound.from) {
                 stream.on_datagrams(&mut datagrams, inbound, &mut self.counters);
+                if let Some(limit) = stream.usage.exceeded(self.latest, &self.config.limits) {
+                    self.retire(inbound.from, Ended::Limit(limit), None);
+                }
             }
             // Not a datagram of a stream: a message, or a foreign datagram. It may begin or end a stream.
             if let Some(datagram) = datagrams.next() {
@@ -207,7 +234,12 @@ impl Receiver {
         let live = self.streams.values().map(|(_, stream)| {
             let idle = stream.last_heard + self.config.idle_timeout;
             // Senders that did not open a stream get no reports.
-            if stream.token.is_some() { idle.min(stream.next_report) } else { idle }
+            let report = stream.token.map(|_| stream.next_report);
+            [Some(idle), report, stream.usage.ends_at(&self.config.limits)]
+                .into_iter()
+                .flatten()
+                .min()
+                .unwrap_or(idle)
         });
         live.chain(self.lingering.values().map(|lingering| lingering.forget_at)).min()
     }
@@ -217,10 +249,12 @@ impl Receiver {
         self.latest = self.latest.max(now);
         let now = self.latest;
         self.lingering.retain(|_, lingering| lingering.forget_at > now);
-        let mut silent = Vec::new();
+        let (mut silent, mut over) = (Vec::new(), Vec::new());
         for (from, (_, stream)) in &mut self.streams {
             if stream.last_heard + self.config.idle_timeout <= now {
                 silent.push(*from);
+            } else if let Some(limit) = stream.usage.exceeded(now, &self.config.limits) {
+                over.push((*from, limit));
             } else if stream.token.is_some() && stream.next_report <= now {
                 stream.next_report = now + self.config.report_interval;
                 send_report(&mut self.outbox, stream, self.cpu_ratio);
@@ -228,6 +262,9 @@ impl Receiver {
         }
         for from in silent {
             self.close(from, Ended::Idle);
+        }
+        for (from, limit) in over {
+            self.retire(from, Ended::Limit(limit), None);
         }
     }
 
@@ -262,10 +299,11 @@ impl Receiver {
         let from = inbound.from;
         match wire::kind(datagram) {
             Ok(Kind::Control) => match Message::decode(datagram) {
-                Ok(message) => self.handle_message(now, message, datagram.len(), inbound),
+                Ok(message) => self.handle_plain(now, message, datagram.len(), inbound),
                 Err(WireError::Corrupt) => self.counters.corrupt += 1,
                 Err(_) => self.counters.malformed += 1,
             },
+            Ok(Kind::SealedControl) => self.handle_sealed(now, datagram, inbound),
             // Data without a stream, or of a stream that has been forgotten.
             Ok(Kind::Data) => match DataHeader::parse(datagram) {
                 Ok(_) if self.lingering.contains_key(&from) => self.counters.late += 1,
@@ -273,183 +311,50 @@ impl Receiver {
                 Err(WireError::Corrupt) => self.counters.corrupt += 1,
                 Err(_) => self.counters.malformed += 1,
             },
+            Ok(Kind::SealedData) if self.lingering.contains_key(&from) => self.counters.late += 1,
+            Ok(Kind::SealedData) | Err(WireError::Unauthenticated) => self.counters.unauthenticated += 1,
             Err(WireError::Corrupt) => self.counters.corrupt += 1,
             Err(WireError::Version(_)) => self.counters.other_version += 1,
             Err(WireError::Malformed) => self.counters.malformed += 1,
-            Err(WireError::Foreign) => self.handle_unannounced(now, from, datagram, inbound),
+            Err(WireError::Foreign) => self.handle_unannounced(now, datagram, inbound),
         }
     }
 
-    fn handle_unannounced(
-        &mut self,
-        now: Timestamp,
-        from: SocketAddr,
-        datagram: &[u8],
-        inbound: &Inbound<'_>,
-    ) {
-        let format = match self.config.passive {
-            Some(Passive::Raw) if !datagram.is_empty() => Some(StreamFormat::Raw),
-            Some(Passive::Rtp) => giusto_rtp::RtpHeader::parse(datagram)
-                .ok()
-                .map(|(header, _)| Stream::rtp_format(header.payload_type)),
-            _ => None,
-        };
-        match format {
-            None => self.counters.foreign += 1,
-            Some(_) if self.full(from).is_some() => self.counters.refused += 1,
-            Some(format) => {
-                let mut stream = Stream::unannounced(now, from, format, &self.config.clock);
-                stream.begin_kernel_dropped(self.kernel_dropped);
-                stream.on_datagrams(&mut std::iter::once(datagram).peekable(), inbound, &mut self.counters);
-                self.insert(from, stream);
-            }
-        }
-    }
-
-    fn handle_message(&mut self, now: Timestamp, message: Message, length: usize, inbound: &Inbound<'_>) {
+    fn handle_unannounced(&mut self, now: Timestamp, datagram: &[u8], inbound: &Inbound<'_>) {
         let from = inbound.from;
-        match message {
-            Message::Hello { nonce } => {
-                let challenge = Message::Challenge { nonce, cookie: self.jar.issue(now, from, nonce) };
-                self.answer(from, length, &challenge);
-            }
-            Message::Open { nonce, cookie, request } => {
-                self.handle_open(now, (from, length), (nonce, cookie), request);
-            }
-            Message::Ping { token, sent_ns, path } => self.handle_ping(now, token, (sent_ns, path), inbound),
-            Message::Finish { token, figures } => self.handle_finish(now, (from, length), token, figures),
-            // Messages that only a receiver sends.
-            Message::Challenge { .. }
-            | Message::Accepted { .. }
-            | Message::Refused { .. }
-            | Message::Pong { .. }
-            | Message::Report { .. } => self.counters.foreign += 1,
-        }
-    }
-
-    fn handle_open(
-        &mut self,
-        now: Timestamp,
-        (from, length): (SocketAddr, usize),
-        (nonce, cookie): (u64, Cookie),
-        request: StreamRequest,
-    ) {
-        let Some(token) = self.jar.verify(now, from, nonce, &cookie) else {
-            self.counters.forged += 1;
-            self.answer(from, length, &Message::Refused { nonce, why: Refusal::Cookie });
-            return;
+        let format = match self.config.passive {
+            Some(Passive::Raw) if !datagram.is_empty() => StreamFormat::Raw,
+            Some(Passive::Rtp) => match RtpHeader::parse(datagram) {
+                Ok((header, _)) => {
+                    let last = self.probation.get(&from);
+                    if last != Some(&(header.ssrc, header.sequence.wrapping_sub(1))) {
+                        self.counters.probation += 1;
+                        if self.probation.len() >= MAX_PROBATION {
+                            self.probation.clear();
+                        }
+                        self.probation.insert(from, (header.ssrc, header.sequence));
+                        return;
+                    }
+                    Stream::rtp_format(header.payload_type)
+                }
+                Err(_) => return self.counters.foreign += 1,
+            },
+            _ => return self.counters.foreign += 1,
         };
-        let accepted = Message::Accepted { nonce, token, clock: self.config.clock };
-        if let Some((_, stream)) = self.streams.get(&from)
-            && stream.token == Some(token)
-        {
-            // Our answer was lost; the stream continues.
-            self.answer(from, length, &accepted);
-            return;
-        }
-        if self.lingering.get(&from).is_some_and(|lingering| lingering.token == token) {
+        if self.lingering.contains_key(&from) {
             self.counters.late += 1;
-            return;
-        }
-        // A cookie opens one stream: a copy of an old Open begins nothing.
-        if self.used.contains_key(&token) {
-            self.counters.late += 1;
-            return;
-        }
-        // The address speaks for itself again: its former stream is over. Not too often, or each would leave a result.
-        if let Some((_, stream)) = self.streams.get(&from) {
-            if now - stream.opened() < SHORTEST_STREAM {
-                self.counters.refused += 1;
-                return;
-            }
-            self.close(from, Ended::Idle);
-        }
-        let too_fast = match (self.config.max_rate, request.rate_bps) {
-            (Some(max), Some(asked)) => asked > max.as_bps(),
-            (Some(_), None) => true,
-            (None, _) => false,
-        };
-        self.used.retain(|_, forget_at| *forget_at > now);
-        let refusal = if too_fast {
-            Some(Refusal::Rate)
-        } else if self.used.len() >= self.config.max_streams.saturating_mul(STREAMS_PER_SLOT) {
-            Some(Refusal::Full)
+        } else if self.room_for_unannounced(from) {
+            self.probation.remove(&from);
+            let mut stream = Stream::unannounced(now, from, format, &self.config.clock);
+            stream.begin_kernel_dropped(self.kernel_dropped);
+            stream.on_datagrams(&mut std::iter::once(datagram).peekable(), inbound, &mut self.counters);
+            self.insert(from, stream);
         } else {
-            self.full(from)
-        };
-        if let Some(why) = refusal {
             self.counters.refused += 1;
-            self.answer(from, length, &Message::Refused { nonce, why });
-            return;
-        }
-        self.used.insert(token, now + COOKIE_LIFE);
-        let mut stream = Stream::requested(now, from, request, &self.config.clock);
-        stream.token = Some(token);
-        stream.next_report = now + self.config.report_interval;
-        stream.begin_kernel_dropped(self.kernel_dropped);
-        // The answer first: it counts against the Open message, not the stream's budget.
-        self.answer(from, length, &accepted);
-        self.insert(from, stream);
-    }
-
-    fn handle_ping(
-        &mut self,
-        now: Timestamp,
-        token: StreamToken,
-        (sent_ns, path): (u64, Option<PathEstimate>),
-        inbound: &Inbound<'_>,
-    ) {
-        let Some(stream) = proven(&mut self.streams, inbound.from, token) else {
-            self.counters.forged += 1;
-            return;
-        };
-        stream.last_heard = stream.last_heard.max(now);
-        stream.on_path(now, path);
-        let pong = Message::Pong {
-            token,
-            ping_sent_ns: sent_ns,
-            received_ns: inbound.at.as_nanos(),
-            sent_ns: now.as_nanos(),
-        };
-        send_within_credit(&mut self.outbox, stream, &pong);
-    }
-
-    fn handle_finish(
-        &mut self,
-        now: Timestamp,
-        (from, length): (SocketAddr, usize),
-        token: StreamToken,
-        figures: SenderFigures,
-    ) {
-        if let Some(lingering) = self.lingering.get_mut(&from).filter(|lingering| lingering.token == token) {
-            lingering.credit = lingering.credit.saturating_add(length as u64);
-            if lingering.report.len() as u64 <= lingering.credit {
-                lingering.credit -= lingering.report.len() as u64;
-                self.outbox.push_back(Transmit { to: from, bytes: lingering.report.clone() });
-            }
-            return;
-        }
-        let Some(stream) = proven(&mut self.streams, from, token) else {
-            self.counters.forged += 1;
-            return;
-        };
-        // If the path reorders, missing datagrams may still arrive; the sender asks again.
-        let asked = *stream.finish_asked.get_or_insert(now);
-        if stream.meter().sequence().received() < figures.packets && now - asked < OVERTAKEN {
-            return;
-        }
-        if let Some((id, mut stream)) = self.streams.remove(&from) {
-            stream.end(Ended::Finished, Some(figures));
-            let report = Message::Report { token, report: Box::new(stream.report(self.cpu_ratio)) };
-            send_within_credit(&mut self.outbox, &mut stream, &report);
-            if self.lingering.len() < self.config.max_streams {
-                let (report, credit) = (report.encode(0), stream.credit);
-                self.lingering.insert(from, Lingering { token, report, credit, forget_at: now + LINGER });
-            }
-            self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
         }
     }
 
+    /// Ends a stream without a word to its sender.
     fn close(&mut self, from: SocketAddr, why: Ended) {
         if let Some((id, mut stream)) = self.streams.remove(&from) {
             stream.end(why, None);
@@ -457,16 +362,24 @@ impl Receiver {
         }
     }
 
-    /// Why no further stream from this address is accepted, if so.
-    fn full(&self, from: SocketAddr) -> Option<Refusal> {
-        let from_host = self.streams.keys().filter(|address| host(address.ip()) == host(from.ip())).count();
-        if self.streams.len() >= self.config.max_streams {
-            Some(Refusal::Full)
-        } else if from_host >= self.config.max_streams_per_host {
-            Some(Refusal::HostFull)
-        } else {
-            None
+    /// Ends a stream and sends its sender the final report, which is kept for a while in case it is lost.
+    fn retire(&mut self, from: SocketAddr, why: Ended, figures: Option<SenderFigures>) {
+        let Some((id, mut stream)) = self.streams.remove(&from) else { return };
+        stream.end(why, figures);
+        let report = stream.token.map(|token| {
+            let report = Message::Report { token, report: Box::new(stream.report(self.cpu_ratio)) };
+            encode(&mut stream, &report)
+        });
+        let report = report.unwrap_or_default();
+        let (token, forget_at) = (stream.token, self.latest + LINGER);
+        if token.is_some() {
+            send_within_credit(&mut self.outbox, &mut stream, report.clone());
         }
+        if self.lingering.len() < self.config.max_streams.saturating_add(self.config.max_unannounced) {
+            let (keys, credit) = (stream.keys.clone(), stream.credit);
+            self.lingering.insert(from, Lingering { token, keys, report, credit, forget_at });
+        }
+        self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
     }
 
     fn insert(&mut self, from: SocketAddr, stream: Stream) {
@@ -475,53 +388,26 @@ impl Receiver {
         self.streams.insert(from, (id, stream));
         self.events.push_back(ReceiverEvent::Opened(id));
     }
-
-    /// Answers a single datagram, whose source address may be forged: never with more bytes than were
-    /// received.
-    fn answer(&mut self, to: SocketAddr, length: usize, message: &Message) {
-        let bytes = message.encode(0);
-        if length < OPENING_BYTES || bytes.len() > length {
-            return;
-        }
-        // Bytes from a stream's own address are already in its budget.
-        if let Some((_, stream)) = self.streams.get_mut(&to) {
-            let Some(left) = stream.credit.checked_sub(bytes.len() as u64) else { return };
-            stream.credit = left;
-        }
-        self.outbox.push_back(Transmit { to, bytes });
-    }
-}
-
-/// What counts as one host: an IPv4 address, or an IPv6 prefix of 64 bits, of which one host may use every address (RFC 4291
-/// §2.5.4).
-fn host(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
-            Some(mapped) => mapped.into(),
-            None => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
-        },
-    }
-}
-
-fn proven(
-    streams: &mut BTreeMap<SocketAddr, (StreamId, Stream)>,
-    from: SocketAddr,
-    token: StreamToken,
-) -> Option<&mut Stream> {
-    streams.get_mut(&from).map(|(_, stream)| stream).filter(|stream| stream.token == Some(token))
 }
 
 fn send_report(outbox: &mut VecDeque<Transmit>, stream: &mut Stream, cpu_ratio: Option<f32>) {
     if let Some(token) = stream.token {
         let report = Box::new(stream.report(cpu_ratio));
-        send_within_credit(outbox, stream, &Message::Report { token, report });
+        let bytes = encode(stream, &Message::Report { token, report });
+        send_within_credit(outbox, stream, bytes);
+    }
+}
+
+/// A message to the sender of a stream, with the authentication that the stream has.
+fn encode(stream: &mut Stream, message: &Message) -> Vec<u8> {
+    match &mut stream.keys {
+        Some(keys) => keys.seal_to_sender(message, 0),
+        None => message.encode(0),
     }
 }
 
 /// Sends to a verified address what its byte budget permits.
-fn send_within_credit(outbox: &mut VecDeque<Transmit>, stream: &mut Stream, message: &Message) {
-    let bytes = message.encode(0);
+fn send_within_credit(outbox: &mut VecDeque<Transmit>, stream: &mut Stream, bytes: Vec<u8>) {
     if bytes.len() <= MAX_MESSAGE_BYTES && bytes.len() as u64 <= stream.credit {
         stream.credit -= bytes.len() as u64;
         outbox.push_back(Transmit { to: stream.from(), bytes });

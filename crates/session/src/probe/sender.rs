@@ -5,16 +5,25 @@ use std::collections::VecDeque;
 use giusto_measure::{ClockEstimate, ClockEstimator, ClockSample, ErrorHistogram};
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
-use super::wire::{
-    ClockIdentity, Cookie, FINISH_BYTES, LastReport, Message, OPENING_BYTES, PathEstimate, Refusal, Report,
-    SenderFigures, StreamRequest, StreamToken, WireError,
+use super::{
+    auth::{StreamKeys, opening_key},
+    clock::LocalClock,
+    wire::{
+        self, ClockIdentity, Cookie, FINISH_BYTES, Kind, LastReport, Message, OPENING_BYTES, PathEstimate,
+        Refusal, Report, Sealed, SenderFigures, StreamLimit, StreamRequest, StreamToken, WireError,
+    },
 };
+use crate::keys::{KeyId, KeyRing, MacKey};
 
 /// Configuration of a [`Sender`].
 #[derive(Debug, Clone)]
 pub struct SenderConfig {
-    /// The stream that will be sent.
+    /// The stream that will be sent. Its clock is set from `clock`.
     pub request: StreamRequest,
+    /// Our clock. Default: one that the receiver cannot compare with its own.
+    pub clock: LocalClock,
+    /// Keys shared with the receiver: with them, only authenticated messages are sent and believed. Default: none.
+    pub keys: Option<KeyRing>,
     /// Random number that identifies the request; use random bytes of the system.
     pub nonce: u64,
     /// Interval at which requests and the end are repeated. Default 200 ms.
@@ -34,6 +43,8 @@ impl SenderConfig {
     pub fn new(request: StreamRequest, nonce: u64) -> Self {
         Self {
             request,
+            clock: LocalClock::default(),
+            keys: None,
             nonce,
             retry_interval: TimeDelta::from_millis(200),
             open_timeout: TimeDelta::from_seconds(3),
@@ -57,6 +68,12 @@ pub enum SenderError {
     /// The receiver rejected the stream.
     #[error("the receiver rejected the stream: {0}")]
     Refused(Refusal),
+    /// The receiver proved no common key; this is what it said without.
+    #[error("the receiver did not prove that it has the same key; without proof it answered: {0}")]
+    Unauthenticated(Refusal),
+    /// The receiver ended the stream because of a limit.
+    #[error("the receiver ended the stream: {0}")]
+    Limit(StreamLimit),
     /// The receiver answered before, but no longer does.
     #[error("the receiver has disappeared: no message from it for {:.1}", .0)]
     ReceiverLost(TimeDelta),
@@ -89,6 +106,44 @@ enum State {
     Over,
 }
 
+/// The authentication of a sender's messages.
+#[derive(Debug)]
+struct Seal {
+    ring: KeyRing,
+    /// Keys that may be tried if the receiver does not have this one.
+    untried: Vec<KeyId>,
+    opening: MacKey,
+    /// Once the receiver's cookie is known.
+    stream: Option<StreamKeys>,
+}
+
+impl Seal {
+    fn new(ring: KeyRing) -> Self {
+        let first = ring.signing();
+        let opening = opening_key(&ring, first).expect("a ring holds the key that it signs with");
+        let untried = ring.ids().filter(|id| *id != first).collect();
+        Self { opening, ring, untried, stream: None }
+    }
+
+    fn open(&mut self, datagram: &[u8]) -> Result<Message, WireError> {
+        if wire::kind(datagram)? != Kind::SealedControl {
+            return Err(WireError::Unauthenticated);
+        }
+        let sealed = Sealed::parse(datagram)?;
+        let believed = match &mut self.stream {
+            Some(keys) => keys.admits_to_sender(&sealed),
+            None => sealed.verify(&self.opening),
+        };
+        if believed { sealed.message() } else { Err(WireError::Unauthenticated) }
+    }
+
+    /// Goes over to a key that was not tried yet, as while keys are rotated; false if there is none.
+    fn try_another(&mut self) -> bool {
+        let next = self.untried.pop().and_then(|id| opening_key(&self.ring, id));
+        next.map(|key| self.opening = key).is_some()
+    }
+}
+
 /// Control messages of the sending endpoint, without socket or clock. The measured datagrams themselves do
 /// not pass through it.
 ///
@@ -109,6 +164,9 @@ pub struct Sender {
     refused_since: Option<Timestamp>,
     outbox: VecDeque<Vec<u8>>,
     ping_due: bool,
+    seal: Option<Seal>,
+    /// How to end if no answer can be believed: after an answer that could not be.
+    hint: Option<SenderError>,
     /// The send times of the latest pings that have not been answered.
     pings: VecDeque<u64>,
     events: VecDeque<SenderEvent>,
@@ -121,6 +179,8 @@ impl Sender {
     /// A conversation that begins now.
     pub fn new(now: Timestamp, config: SenderConfig) -> Self {
         let mut sender = Self {
+            seal: config.keys.clone().map(Seal::new),
+            hint: None,
             config,
             state: State::Greeting,
             began: now,
@@ -142,7 +202,7 @@ impl Sender {
 
     /// The measured relation of the two calendar clocks.
     pub fn clock_estimate(&self) -> Option<ClockEstimate> {
-        Some(self.config.request.clock.calendar(self.peer_clock.as_ref()?, self.clocks.estimate()?))
+        Some(self.config.clock.identity().calendar(self.peer_clock.as_ref()?, self.clocks.estimate()?))
     }
 
     /// The round-trip times of all clock requests.
@@ -155,6 +215,11 @@ impl Sender {
         Some(PathEstimate { clock: self.clocks.estimate()?, round_trip })
     }
 
+    /// The key that authenticates the measured datagrams; `None` without keys, or before the stream is accepted.
+    pub fn data_key(&self) -> Option<&MacKey> {
+        self.seal.as_ref()?.stream.as_ref().map(|keys| &keys.to_receiver)
+    }
+
     /// The receiver's clock.
     pub fn peer_clock(&self) -> Option<&ClockIdentity> {
         self.peer_clock.as_ref()
@@ -162,16 +227,13 @@ impl Sender {
 
     /// Handles a received datagram; `at` is its arrival time.
     pub fn handle_datagram(&mut self, now: Timestamp, datagram: &[u8], at: Timestamp) {
-        let message = match Message::decode(datagram) {
-            Ok(message) => message,
-            Err(error @ WireError::Version(_)) if self.opening() => {
-                return self.end(Err(SenderError::Wire(error)));
-            }
-            Err(_) => return,
-        };
+        let Some(message) = self.read(now, datagram) else { return };
         match (message, self.state) {
             (Message::Challenge { nonce, cookie }, State::Greeting) if nonce == self.config.nonce => {
                 self.state = State::Opening(cookie);
+                if let Some(seal) = &mut self.seal {
+                    seal.stream = StreamKeys::derive(&seal.ring, seal.opening.id(), nonce, &cookie);
+                }
                 self.on_receiver_message(now);
                 self.next_timeout = now;
                 self.handle_timeout(now);
@@ -183,7 +245,9 @@ impl Sender {
                 self.next_timeout = now;
                 self.events.push_back(SenderEvent::Accepted(token));
             }
-            (Message::Refused { nonce, why }, State::Opening(_)) if nonce == self.config.nonce => {
+            (Message::Refused { nonce, why }, State::Greeting | State::Opening(_))
+                if nonce == self.config.nonce =>
+            {
                 self.end(Err(SenderError::Refused(why)));
             }
             (
@@ -254,11 +318,13 @@ impl Sender {
         }
         match self.state {
             State::Greeting | State::Opening(_) if now - self.began >= self.config.open_timeout => {
-                self.end(Err(SenderError::NoAnswer(self.config.open_timeout)));
+                let why = self.hint.take().unwrap_or(SenderError::NoAnswer(self.config.open_timeout));
+                self.end(Err(why));
             }
             State::Greeting => self.say(now, &Message::Hello { nonce: self.config.nonce }, OPENING_BYTES),
             State::Opening(cookie) => {
-                let request = self.config.request.clone();
+                let clock = self.config.clock.identity_in(self.config.nonce, &cookie);
+                let request = StreamRequest { clock, ..self.config.request.clone() };
                 self.say(now, &Message::Open { nonce: self.config.nonce, cookie, request }, OPENING_BYTES);
             }
             State::Running(_) if now - self.last_heard >= self.config.silence_timeout => {
@@ -293,7 +359,7 @@ impl Sender {
                 }
                 self.pings.push_back(now.as_nanos());
                 let ping = Message::Ping { token, sent_ns: now.as_nanos(), path: self.path() };
-                Some(ping.encode(PONG_BYTES))
+                Some(self.encode(&ping, PONG_BYTES))
             }
             _ => None,
         }
@@ -316,6 +382,55 @@ impl Sender {
             None => {}
             Some(LastReport::Finished) => self.end(Ok(())),
             Some(LastReport::ReceiverStopped) => self.end(Err(SenderError::ReceiverStopped)),
+            Some(LastReport::Limit(limit)) => self.end(Err(SenderError::Limit(limit))),
+        }
+    }
+
+    fn encode(&mut self, message: &Message, padded_to: usize) -> Vec<u8> {
+        match &mut self.seal {
+            None => message.encode(padded_to),
+            Some(Seal { stream: Some(keys), .. }) => keys.seal_to_receiver(message, padded_to),
+            Some(Seal { opening, .. }) => message.seal(padded_to, opening, 0),
+        }
+    }
+
+    /// The message in a datagram, if it can be believed.
+    fn read(&mut self, now: Timestamp, datagram: &[u8]) -> Option<Message> {
+        let believed = match &mut self.seal {
+            None => Message::decode(datagram),
+            Some(seal) => seal.open(datagram),
+        };
+        match believed {
+            Ok(message) => return Some(message),
+            Err(error @ WireError::Version(_)) if self.opening() => {
+                let error = SenderError::Wire(error);
+                if self.seal.is_some() {
+                    self.hint = Some(error);
+                } else {
+                    self.end(Err(error));
+                }
+            }
+            Err(WireError::Unauthenticated) if self.opening() => {
+                if let Ok(Message::Refused { nonce, why }) = Message::decode(datagram)
+                    && nonce == self.config.nonce
+                {
+                    self.on_hint(now, why);
+                }
+            }
+            Err(_) => {}
+        }
+        None
+    }
+
+    /// Handles a refusal that anybody may have sent: it ends nothing, but it may be true.
+    fn on_hint(&mut self, now: Timestamp, why: Refusal) {
+        self.hint = Some(SenderError::Unauthenticated(why));
+        if why == Refusal::Key
+            && self.state == State::Greeting
+            && self.seal.as_mut().is_some_and(Seal::try_another)
+        {
+            self.next_timeout = now;
+            self.handle_timeout(now);
         }
     }
 
@@ -329,7 +444,8 @@ impl Sender {
     }
 
     fn say(&mut self, now: Timestamp, message: &Message, padded_to: usize) {
-        self.outbox.push_back(message.encode(padded_to));
+        let bytes = self.encode(message, padded_to);
+        self.outbox.push_back(bytes);
         self.next_timeout = now + self.config.retry_interval;
     }
 

@@ -16,12 +16,15 @@ use giusto_rtp::{
 use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
+    admission::Usage,
+    auth::StreamKeys,
+    clock::LocalClock,
     counters::Counters,
     inbound::Inbound,
     media_clock::MediaClock,
     wire::{
         self, ClockIdentity, DataHeader, Kind, LastReport, PathEstimate, Report, SenderFigures, StreamFormat,
-        StreamRequest, StreamToken, VoiceReport, WireError,
+        StreamLimit, StreamRequest, StreamToken, VoiceReport, WireError,
     },
 };
 
@@ -34,6 +37,8 @@ pub enum Ended {
     Idle,
     /// The receiver was stopped.
     Stopped,
+    /// The receiver ended it because of a limit.
+    Limit(StreamLimit),
 }
 
 /// One stream, measured separately.
@@ -41,8 +46,12 @@ pub enum Ended {
 pub struct Stream {
     from: SocketAddr,
     /// The local clock.
-    clock: ClockIdentity,
+    clock: LocalClock,
     pub(super) token: Option<StreamToken>,
+    /// The keys shared with its sender.
+    pub(super) keys: Option<StreamKeys>,
+    /// What it used of the receiver.
+    pub(super) usage: Usage,
     format: StreamFormat,
     request: Option<StreamRequest>,
     opened: Timestamp,
@@ -57,6 +66,8 @@ pub struct Stream {
     meter: StreamMeter,
     /// Offset in nanoseconds that converts the sender's times to our time scale.
     epoch_shift: i128,
+    /// The sender's time zero on our monotonic clock, if it is on this machine.
+    their_origin: Option<u64>,
     /// Sequence numbers below this one are known to be plausible.
     plausible_below: u64,
     media: MediaStreamState,
@@ -76,15 +87,17 @@ struct MediaStreamState {
 }
 
 impl Stream {
-    /// A requested stream, from a verified address.
+    /// A requested stream, from a verified address. `their_origin` is the sender's time zero on our monotonic clock, if it is on
+    /// this machine.
     pub(super) fn requested(
         now: Timestamp,
         from: SocketAddr,
         request: StreamRequest,
-        ours: &ClockIdentity,
+        ours: &LocalClock,
+        their_origin: Option<u64>,
     ) -> Self {
         let (clocks, epoch_shift) = match request.format {
-            StreamFormat::Giusto => relation(&request.clock, ours),
+            StreamFormat::Giusto => relation(&request.clock, their_origin, ours),
             // An RTP timestamp starts at a random value (RFC 3550 §5.1): only sender reports relate it to a clock.
             StreamFormat::Rtp { .. } | StreamFormat::Raw => (ClockRelation::Unknown, 0),
         };
@@ -92,6 +105,8 @@ impl Stream {
             Self::new(now, from, request.format, MeterConfig { clocks, ..meter_config(&request, from) });
         stream.epoch_shift = epoch_shift;
         stream.clock = *ours;
+        stream.their_origin = their_origin;
+        stream.media.ssrc = request.ssrc;
         stream.request = Some(request);
         stream
     }
@@ -101,7 +116,7 @@ impl Stream {
         now: Timestamp,
         from: SocketAddr,
         format: StreamFormat,
-        ours: &ClockIdentity,
+        ours: &LocalClock,
     ) -> Self {
         Self { clock: *ours, ..Self::new(now, from, format, MeterConfig::default()) }
     }
@@ -115,8 +130,10 @@ impl Stream {
         let config = MeterConfig { sequence: SequenceConfig { first, ..config.sequence }, ..config };
         Self {
             from,
-            clock: ClockIdentity::default(),
+            clock: LocalClock::default(),
             token: None,
+            keys: None,
+            usage: Usage::new(now),
             format,
             request: None,
             opened: now,
@@ -128,6 +145,7 @@ impl Stream {
             kernel_dropped: 0,
             meter: StreamMeter::new(&config),
             epoch_shift: 0,
+            their_origin: None,
             plausible_below: 0,
             media: MediaStreamState {
                 clock: MediaClock::new(clock_rate_hz),
@@ -170,12 +188,17 @@ impl Stream {
     /// The sender's measurement of the round-trip time and of the two calendar clocks, converted to our side.
     pub fn path(&self) -> Option<PathEstimate> {
         let (path, request) = (self.path?, self.request.as_ref()?);
-        Some(PathEstimate { clock: self.clock.calendar(&request.clock, path.clock), ..path })
+        Some(PathEstimate { clock: self.clock.identity().calendar(&request.clock, path.clock), ..path })
     }
 
     /// The sender's own statistics, once it has finished.
     pub fn sender(&self) -> Option<&SenderFigures> {
         self.sender.as_ref()
+    }
+
+    /// Whether every datagram that counts was authenticated.
+    pub fn is_authenticated(&self) -> bool {
+        self.keys.is_some() && self.format == StreamFormat::Giusto
     }
 
     /// Why it ended, if it has ended.
@@ -199,6 +222,7 @@ impl Stream {
         counters: &mut Counters,
     ) {
         let mut run = Run::default();
+        let (packets, bytes) = (self.meter.sequence().received(), self.meter.received_bytes());
         while let Some(datagram) = datagrams.peek() {
             let verdict = match self.format {
                 StreamFormat::Giusto => self.on_ours(datagram, inbound, &mut run),
@@ -207,26 +231,37 @@ impl Stream {
                 StreamFormat::Raw => self.on_raw(datagram, inbound),
             };
             match verdict {
-                // Only datagrams that belong to the stream keep it alive.
-                Verdict::Measured => self.last_heard = self.last_heard.max(inbound.at),
+                Verdict::Measured => {}
                 Verdict::Message => break,
                 Verdict::Foreign => counters.foreign += 1,
                 Verdict::Malformed => counters.malformed += 1,
                 Verdict::Corrupt => counters.corrupt += 1,
                 Verdict::Forged => counters.forged += 1,
+                Verdict::Unauthenticated => counters.unauthenticated += 1,
+                Verdict::OtherSource => counters.other_source += 1,
             }
             datagrams.next();
         }
         run.end(&mut self.meter);
+        // Only new datagrams of the stream keep it alive: copies of old ones do not.
+        if self.meter.sequence().received() > packets {
+            self.last_heard = self.last_heard.max(inbound.at);
+            self.usage.add(inbound.at, self.meter.received_bytes().saturating_sub(bytes));
+        }
     }
 
     fn on_ours(&mut self, datagram: &[u8], inbound: &Inbound<'_>, run: &mut Run) -> Verdict {
-        let header = match DataHeader::parse(datagram) {
+        let header = match &self.keys {
+            Some(keys) => DataHeader::open(datagram, &keys.to_receiver),
+            None => DataHeader::parse(datagram),
+        };
+        let header = match header {
             Ok(header) if Some(header.token) == self.token => header,
             Ok(_) => return Verdict::Forged,
             Err(_) if is_message(datagram) => return Verdict::Message,
             Err(WireError::Foreign) => return Verdict::Foreign,
             Err(WireError::Corrupt) => return Verdict::Corrupt,
+            Err(WireError::Unauthenticated) => return Verdict::Unauthenticated,
             Err(_) => return Verdict::Malformed,
         };
         if header.sequence >= self.plausible_below && !self.is_plausible(header.sequence, inbound.at) {
@@ -252,7 +287,7 @@ impl Stream {
             Err(_) => return Verdict::Foreign,
         };
         if *self.media.ssrc.get_or_insert(header.ssrc) != header.ssrc {
-            return Verdict::Forged;
+            return Verdict::OtherSource;
         }
         // Ignored: sent before the first datagram that arrived.
         let Some((sequence, media_time)) = self.media.clock.unwrap(header.sequence, header.timestamp) else {
@@ -305,21 +340,22 @@ impl Stream {
         };
         let theirs = self.request.as_ref().map(|request| &request.clock);
         // The report's time on our clock, and the estimate that it relies on.
-        let (ours, estimate) = match (theirs, theirs.map(|theirs| relation(theirs, &self.clock)), &self.path)
-        {
-            (Some(theirs), Some((ClockRelation::Same, shift)), _) => {
-                (since(theirs.origin_unix_ns) + shift, exact)
-            }
-            (Some(theirs), Some((ClockRelation::Synchronised { uncertainty }, shift)), _) => {
-                (since(theirs.origin_unix_ns) + shift, ClockEstimate { uncertainty, ..exact })
-            }
-            (Some(theirs), _, Some(path)) => {
-                let offset = path.clock.offset_at(now).as_nanos();
-                (since(theirs.origin_unix_ns) - i128::from(offset), path.clock)
-            }
-            (Some(_), ..) => return,
-            (None, ..) => (since(self.clock.origin_unix_ns), exact),
-        };
+        let (ours, estimate) =
+            match (theirs, theirs.map(|theirs| relation(theirs, self.their_origin, &self.clock)), &self.path)
+            {
+                (Some(theirs), Some((ClockRelation::Same, shift)), _) => {
+                    (since(theirs.origin_unix_ns) + shift, exact)
+                }
+                (Some(theirs), Some((ClockRelation::Synchronised { uncertainty }, shift)), _) => {
+                    (since(theirs.origin_unix_ns) + shift, ClockEstimate { uncertainty, ..exact })
+                }
+                (Some(theirs), _, Some(path)) => {
+                    let offset = path.clock.offset_at(now).as_nanos();
+                    (since(theirs.origin_unix_ns) - i128::from(offset), path.clock)
+                }
+                (Some(_), ..) => return,
+                (None, ..) => (since(self.clock.origin_unix_ns), exact),
+            };
         let offset = i128::from(reported.media.as_nanos()) - ours;
         let (Ok(ours), Ok(offset)) = (i64::try_from(ours), i64::try_from(offset)) else { return };
         let from_now = TimeDelta::from_nanos(ours) - (now - Timestamp::ZERO);
@@ -411,6 +447,7 @@ impl Stream {
             last: match self.ended {
                 None => None,
                 Some(Ended::Stopped) => Some(LastReport::ReceiverStopped),
+                Some(Ended::Limit(limit)) => Some(LastReport::Limit(limit)),
                 Some(Ended::Finished | Ended::Idle) => Some(LastReport::Finished),
             },
             summary: self.meter.summary(),
@@ -445,11 +482,13 @@ enum Verdict {
     Malformed,
     Corrupt,
     Forged,
+    Unauthenticated,
+    OtherSource,
 }
 
 /// Whether it is a message, or of another version, which may be one.
 fn is_message(datagram: &[u8]) -> bool {
-    matches!(wire::kind(datagram), Ok(Kind::Control) | Err(WireError::Version(_)))
+    matches!(wire::kind(datagram), Ok(Kind::Control | Kind::SealedControl) | Err(WireError::Version(_)))
 }
 
 /// Consecutive datagrams that are otherwise equal: they are measured together.
@@ -504,10 +543,10 @@ fn meter_config(request: &StreamRequest, from: SocketAddr) -> MeterConfig {
 }
 
 /// The relation of two clocks, and the offset that converts their times to our time scale.
-fn relation(theirs: &ClockIdentity, ours: &ClockIdentity) -> (ClockRelation, i128) {
+fn relation(theirs: &ClockIdentity, their_origin: Option<u64>, ours: &LocalClock) -> (ClockRelation, i128) {
     let between = |their_origin: u64, our_origin: u64| i128::from(their_origin) - i128::from(our_origin);
-    if theirs.machine != 0 && theirs.machine == ours.machine {
-        return (ClockRelation::Same, between(theirs.origin_monotonic_ns, ours.origin_monotonic_ns));
+    if let Some(their_origin) = their_origin {
+        return (ClockRelation::Same, between(their_origin, ours.origin_monotonic_ns));
     }
     match (theirs.synchronised_within_ns, ours.synchronised_within_ns) {
         (Some(their_error), Some(our_error)) => {
@@ -523,23 +562,22 @@ fn relation(theirs: &ClockIdentity, ours: &ClockIdentity) -> (ClockRelation, i12
 mod tests {
     use super::*;
 
-    fn identity(machine: u64, monotonic: u64, unix: u64, within: Option<u64>) -> ClockIdentity {
-        ClockIdentity {
-            machine,
-            origin_monotonic_ns: monotonic,
-            origin_unix_ns: unix,
-            synchronised_within_ns: within,
-        }
-    }
-
     #[test]
     fn only_clocks_of_one_machine_are_regarded_as_the_same() {
-        let ours = identity(7, 1_000, 50_000, Some(20));
-        let related = |theirs| relation(&theirs, &ours);
-        assert_eq!(related(identity(7, 1_500, 0, None)), (ClockRelation::Same, 500));
+        let ours = LocalClock {
+            boot: None,
+            origin_monotonic_ns: 1_000,
+            origin_unix_ns: 50_000,
+            synchronised_within_ns: Some(20),
+        };
+        let theirs = |origin_unix_ns, synchronised_within_ns| ClockIdentity {
+            machine: None,
+            origin_unix_ns,
+            synchronised_within_ns,
+        };
+        assert_eq!(relation(&theirs(0, None), Some(1_500), &ours), (ClockRelation::Same, 500));
         let within = ClockRelation::Synchronised { uncertainty: TimeDelta::from_nanos(30) };
-        assert_eq!(related(identity(8, 0, 49_000, Some(10))), (within, -1_000));
-        assert_eq!(related(identity(8, 0, 49_000, None)), (ClockRelation::Unknown, 0));
-        assert_eq!(relation(&identity(0, 1, 1, None), &identity(0, 1, 1, None)).0, ClockRelation::Unknown);
+        assert_eq!(relation(&theirs(49_000, Some(10)), None, &ours), (within, -1_000));
+        assert_eq!(relation(&theirs(49_000, None), None, &ours), (ClockRelation::Unknown, 0));
     }
 }

@@ -7,7 +7,7 @@
 //!    0                   1                   2                   3
 //!    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //!   +---------------+---------------+---------------+---------------+
-//!   |      'g'      |      'i'      |      'u'      |  0x20 (data)  |
+//!   |      'g'      |      'i'      |      'u'      |  0x30 (data)  |
 //!   +---------------+---------------+---------------+---------------+
 //!   |                         token (64 bit)                        |
 //!   +---------------------------------------------------------------+
@@ -22,8 +22,12 @@
 //!   |                            filler ...                         |
 //! ```
 //!
-//! All integers are big-endian. Control messages (kind `0x21`) are the CRC-32C of all that follows (4 bytes), a [`Message`] in
+//! All integers are big-endian. Control messages (kind `0x31`) are the CRC-32C of all that follows (4 bytes), a [`Message`] in
 //! postcard's encoding, and padding. The checksums find damage that the checksum of UDP misses; they stop no attacker.
+//!
+//! Between ends that share keys, the id of the key (32 bit) and a MAC (128 bit) replace the checksum: of measured datagrams (kind
+//! `0x32`) after the times, over the bytes before and the datagram's length; of control messages (kind `0x33`) after the kind with
+//! the message's number (64 bit) between them, over all other bytes.
 
 use std::fmt;
 
@@ -32,6 +36,8 @@ use giusto_pace::{HeaderLayer, Strategy};
 use giusto_rtp::voice::VoiceProfile;
 use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
+
+use crate::keys::{KeyId, MacKey};
 
 /// Bytes that a measured datagram of ours needs at the least.
 pub const DATA_HEADER_BYTES: usize = 40;
@@ -45,12 +51,26 @@ pub const FINISH_BYTES: usize = 1100;
 /// Maximum size of a control message, padding included.
 pub const MAX_MESSAGE_BYTES: usize = 1200;
 
+/// Bytes that an authenticated measured datagram needs at the least.
+pub const SEALED_DATA_HEADER_BYTES: usize = 56;
+
+/// How much longer an authenticated control message is.
+pub const SEAL_BYTES: usize = SEALED_CONTROL_HEADER_BYTES - CONTROL_HEADER_BYTES;
+
 /// The bytes of a control message before the encoded [`Message`].
 const CONTROL_HEADER_BYTES: usize = 8;
 
+/// The same of an authenticated one: kind, id of the key, number, MAC.
+const SEALED_CONTROL_HEADER_BYTES: usize = 32;
+
+/// The bytes of an authenticated measured datagram before the MAC.
+const SEALED_DATA_BYTES: usize = SEALED_DATA_HEADER_BYTES - MacKey::MAC_BYTES;
+
 const MAGIC: [u8; 3] = *b"giu";
-const DATA: u8 = 0x20;
-const CONTROL: u8 = 0x21;
+const DATA: u8 = 0x30;
+const CONTROL: u8 = 0x31;
+const SEALED_DATA: u8 = 0x32;
+const SEALED_CONTROL: u8 = 0x33;
 
 /// Error of parsing a giusto datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -66,8 +86,11 @@ pub enum WireError {
     #[error("a corrupted giusto datagram: its bytes do not match their checksum")]
     Corrupt,
     /// It is of a version that this program does not speak.
-    #[error("giusto wire version {0}; this program speaks version 2: use the same release at both ends")]
+    #[error("giusto wire version {0}; this program speaks version 3: use the same release at both ends")]
     Version(u8),
+    /// It carries no authentication, or one that does not verify.
+    #[error("a giusto datagram that is not authenticated")]
+    Unauthenticated,
 }
 
 /// Identifies a stream; known only to the receiver and to the holder of the stream's verified address.
@@ -81,6 +104,10 @@ pub enum Kind {
     Data,
     /// A [`Message`].
     Control,
+    /// An authenticated measured datagram.
+    SealedData,
+    /// An authenticated [`Message`].
+    SealedControl,
 }
 
 /// The kind of `datagram`, according to its first bytes.
@@ -92,6 +119,8 @@ pub fn kind(datagram: &[u8]) -> Result<Kind, WireError> {
     match datagram {
         [a, b, c, DATA, ..] if [*a, *b, *c] == MAGIC => Ok(Kind::Data),
         [a, b, c, CONTROL, ..] if [*a, *b, *c] == MAGIC => Ok(Kind::Control),
+        [a, b, c, SEALED_DATA, ..] if [*a, *b, *c] == MAGIC => Ok(Kind::SealedData),
+        [a, b, c, SEALED_CONTROL, ..] if [*a, *b, *c] == MAGIC => Ok(Kind::SealedControl),
         [a, b, c, kind, ..] if [*a, *b, *c] == MAGIC && kind >> 4 != DATA >> 4 => {
             Err(WireError::Version(kind >> 4))
         }
@@ -100,7 +129,7 @@ pub fn kind(datagram: &[u8]) -> Result<Kind, WireError> {
     }
 }
 
-/// Writes the checksum of a datagram of ours that has been changed.
+/// Writes the checksum of a datagram of ours that has been changed. Authenticated ones have none.
 pub fn seal(datagram: &mut [u8]) {
     let parts = match kind(datagram) {
         Ok(Kind::Data) => datagram
@@ -110,7 +139,7 @@ pub fn seal(datagram: &mut [u8]) {
         Ok(Kind::Control) => datagram
             .split_first_chunk_mut::<CONTROL_HEADER_BYTES>()
             .and_then(|(header, body)| Some((header.last_chunk_mut::<4>()?, body))),
-        Err(_) => None,
+        Ok(Kind::SealedData | Kind::SealedControl) | Err(_) => None,
     };
     if let Some((checksum, checked)) = parts {
         *checksum = crc32c::crc32c(checked).to_be_bytes();
@@ -134,32 +163,76 @@ impl DataHeader {
     /// Writes the header to the start of `datagram`. Returns false and writes nothing if it is too short.
     pub fn write(&self, datagram: &mut [u8]) -> bool {
         let Some(header) = datagram.first_chunk_mut::<DATA_HEADER_BYTES>() else { return false };
+        self.write_fields(DATA, header);
+        seal(header);
+        true
+    }
+
+    /// Writes the header, with its authentication, to the start of `datagram`, whose length it authenticates. Returns false and
+    /// writes nothing if it is too short.
+    pub fn write_sealed(&self, datagram: &mut [u8], key: &MacKey) -> bool {
+        let length = datagram_length(datagram);
+        let Some(header) = datagram.first_chunk_mut::<SEALED_DATA_HEADER_BYTES>() else { return false };
+        let Some((covered, mac)) = header.split_first_chunk_mut::<SEALED_DATA_BYTES>() else { return false };
+        self.write_fields(SEALED_DATA, covered);
+        covered[36..40].copy_from_slice(&key.id().0.to_be_bytes());
+        mac.copy_from_slice(&key.mac(&[covered, &length]));
+        true
+    }
+
+    fn write_fields(&self, kind: u8, header: &mut [u8; DATA_HEADER_BYTES]) {
         header[..3].copy_from_slice(&MAGIC);
-        header[3] = DATA;
+        header[3] = kind;
         header[4..12].copy_from_slice(&self.token.0.to_be_bytes());
         header[12..20].copy_from_slice(&self.sequence.to_be_bytes());
         header[20..28].copy_from_slice(&self.scheduled_ns.to_be_bytes());
         header[28..36].copy_from_slice(&self.sent_ns.to_be_bytes());
-        seal(header);
-        true
     }
 
     /// Reads the header from the start of `datagram`.
     ///
     /// # Errors
     ///
-    /// [`WireError`] if it is not a measured datagram in giusto format.
+    /// [`WireError`] if it is not a measured datagram in giusto format, without authentication.
     #[inline]
     pub fn parse(datagram: &[u8]) -> Result<Self, WireError> {
-        if kind(datagram)? != Kind::Data {
-            return Err(WireError::Malformed);
+        match kind(datagram)? {
+            Kind::Data => {}
+            Kind::SealedData => return Err(WireError::Unauthenticated),
+            Kind::Control | Kind::SealedControl => return Err(WireError::Malformed),
         }
         let header: &[u8; DATA_HEADER_BYTES] = datagram.first_chunk().ok_or(WireError::Malformed)?;
         let (checked, checksum) = header.split_last_chunk().ok_or(WireError::Malformed)?;
         if crc32c::crc32c(checked) != u32::from_be_bytes(*checksum) {
             return Err(WireError::Corrupt);
         }
-        let (_, rest) = checked.split_first_chunk::<4>().ok_or(WireError::Malformed)?;
+        Self::read_fields(header)
+    }
+
+    /// Reads the header from the start of `datagram`, and verifies its authentication.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError`] if it is not a measured datagram in giusto format, or not authenticated with `key`.
+    #[inline]
+    pub fn open(datagram: &[u8], key: &MacKey) -> Result<Self, WireError> {
+        match kind(datagram)? {
+            Kind::SealedData => {}
+            Kind::Data => return Err(WireError::Unauthenticated),
+            Kind::Control | Kind::SealedControl => return Err(WireError::Malformed),
+        }
+        let header: &[u8; SEALED_DATA_HEADER_BYTES] = datagram.first_chunk().ok_or(WireError::Malformed)?;
+        let (covered, mac) = header.split_first_chunk::<SEALED_DATA_BYTES>().ok_or(WireError::Malformed)?;
+        let (_, id) = covered.split_last_chunk().ok_or(WireError::Malformed)?;
+        let mac = mac.first_chunk().ok_or(WireError::Malformed)?;
+        if u32::from_be_bytes(*id) != key.id().0 || !key.verify(&[covered, &datagram_length(datagram)], mac) {
+            return Err(WireError::Unauthenticated);
+        }
+        Self::read_fields(covered)
+    }
+
+    fn read_fields(header: &[u8; DATA_HEADER_BYTES]) -> Result<Self, WireError> {
+        let (_, rest) = header.split_first_chunk::<4>().ok_or(WireError::Malformed)?;
         let (token, rest) = rest.split_first_chunk().ok_or(WireError::Malformed)?;
         let (sequence, rest) = rest.split_first_chunk().ok_or(WireError::Malformed)?;
         let (scheduled, rest) = rest.split_first_chunk().ok_or(WireError::Malformed)?;
@@ -170,6 +243,60 @@ impl DataHeader {
             scheduled_ns: u64::from_be_bytes(*scheduled),
             sent_ns: u64::from_be_bytes(*sent),
         })
+    }
+}
+
+/// The length of a UDP payload, which 16 bits hold.
+fn datagram_length(datagram: &[u8]) -> [u8; 2] {
+    (datagram.len() as u16).to_be_bytes()
+}
+
+/// A control message with authentication that has not been verified yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Sealed<'a> {
+    /// The shared key that the MAC's key was derived from.
+    pub id: KeyId,
+    /// The number of the message among those of its sender in this stream, from 1; 0 before there is a stream.
+    pub number: u64,
+    /// Kind, id and number, as they are in the datagram.
+    head: &'a [u8; 16],
+    mac: &'a [u8; MacKey::MAC_BYTES],
+    /// The encoded message, and padding.
+    body: &'a [u8],
+}
+
+impl<'a> Sealed<'a> {
+    /// Reads the parts of a datagram of the kind [`Kind::SealedControl`].
+    ///
+    /// # Errors
+    ///
+    /// [`WireError`] if it is not one, or too short or too long.
+    pub fn parse(datagram: &'a [u8]) -> Result<Self, WireError> {
+        if kind(datagram)? != Kind::SealedControl || datagram.len() > MAX_MESSAGE_BYTES {
+            return Err(WireError::Malformed);
+        }
+        let (head, rest) = datagram.split_first_chunk::<16>().ok_or(WireError::Malformed)?;
+        let (mac, body) = rest.split_first_chunk().ok_or(WireError::Malformed)?;
+        let [_, _, _, _, id @ .., _, _, _, _, _, _, _, _] = head;
+        let [.., a, b, c, d, e, f, g, h] = *head;
+        let number = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        Ok(Self { id: KeyId(u32::from_be_bytes(*id)), number, head, mac, body })
+    }
+
+    /// Whether the authentication is by `key`.
+    pub fn verify(&self, key: &MacKey) -> bool {
+        self.id == key.id() && key.verify(&[self.head, self.body], self.mac)
+    }
+
+    /// The message, whose content nobody vouches for until [`verify`](Self::verify) has returned true.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError`] if it is not a control message.
+    pub fn message(&self) -> Result<Message, WireError> {
+        postcard::take_from_bytes(self.body)
+            .map(|(message, _padding)| message)
+            .map_err(|_| WireError::Malformed)
     }
 }
 
@@ -198,14 +325,20 @@ pub enum StreamFormat {
     Raw,
 }
 
-/// Identity of a side's clock, so that the other side can interpret a difference of times.
+/// Proves to a program on the same machine that it is the same, and tells it the sender's time zero on the common monotonic
+/// clock. To others it is a random number, and another one in each session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineProof {
+    pub(super) proof: [u8; 16],
+    /// The time zero, plus a number that only programs on the machine can compute.
+    pub(super) masked_origin_ns: u64,
+}
+
+/// What the other side may know of a side's clock, so that it can interpret a difference of times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockIdentity {
-    /// Identifies the machine since its boot; 0 if unknown. Two sides with the same value share one monotonic
-    /// clock.
-    pub machine: u64,
-    /// The machine's monotonic clock at the time zero of this side.
-    pub origin_monotonic_ns: u64,
+    /// Tells programs on the same machine that they share one monotonic clock, and others nothing.
+    pub machine: Option<MachineProof>,
     /// Unix time at the time zero of this side.
     pub origin_unix_ns: u64,
     /// Error bound that the system reports for its clock, if the clock is synchronised.
@@ -276,6 +409,8 @@ pub struct StreamRequest {
     pub gap: Option<TimeDelta>,
     /// How many datagrams it has at most; nothing where it has no such limit.
     pub packets: Option<u64>,
+    /// The synchronisation source of RTP datagrams (RFC 3550 §5.1): those of another one are not of this stream.
+    pub ssrc: Option<u32>,
     /// How they are paced; of no consequence for what is measured.
     pub pacing: PacingNote,
     /// The sender's clock.
@@ -320,6 +455,26 @@ pub enum LastReport {
     Finished,
     /// The receiver was stopped.
     ReceiverStopped,
+    /// The receiver ended the stream because of a limit.
+    Limit(StreamLimit),
+}
+
+/// A limit of the receiver that ends a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamLimit {
+    /// It came faster than allowed.
+    #[error("its rate was above the receiver's maximum (--max-rate)")]
+    Rate,
+    /// It carried more than allowed.
+    #[error("it carried more than the receiver's maximum of bytes (--max-bytes)")]
+    Size,
+    /// It lasted longer than allowed.
+    #[error("it lasted for the receiver's maximum time (--max-lifetime)")]
+    Lifetime,
+    /// Another sender needed its slot.
+    #[error("it sent far less than announced, and another sender needed its slot (--max-streams)")]
+    Slot,
 }
 
 /// Estimated voice quality.
@@ -356,6 +511,22 @@ pub enum Refusal {
     /// The cookie is invalid or has expired.
     #[error("the proof of address was not valid: try again")]
     Cookie,
+    /// The receiver has keys, and the sender used none.
+    #[error("it accepts only authenticated senders: give both ends the same keys (--key-file)")]
+    KeyRequired,
+    /// The receiver has no keys, and the sender used one.
+    #[error("it has no keys: give both ends the same keys (--key-file)")]
+    NoKeys,
+    /// The receiver has another key of this id, or none.
+    #[error(
+        "it does not have this key, or another one under its id: give both ends the same keys (--key-file)"
+    )]
+    Key,
+    /// The format of the stream has no room for authentication.
+    #[error(
+        "RTP and raw datagrams carry no authentication: it accepts them only with --accept-unauthenticated"
+    )]
+    Format,
 }
 
 /// A control message.
@@ -448,14 +619,35 @@ impl Message {
         bytes
     }
 
-    /// Reads a message from a datagram; padding is ignored.
+    /// The message as an authenticated datagram of at least `padded_to` + [`SEAL_BYTES`] bytes. `number` must be new under `key`;
+    /// it is 0 where there is no stream yet.
+    pub fn seal(&self, padded_to: usize, key: &MacKey, number: u64) -> Vec<u8> {
+        let [m0, m1, m2] = MAGIC;
+        let mut bytes = vec![m0, m1, m2, SEALED_CONTROL];
+        bytes.extend(key.id().0.to_be_bytes());
+        bytes.extend(number.to_be_bytes());
+        bytes.extend([0; MacKey::MAC_BYTES]);
+        // As in `encode`.
+        let mut bytes = postcard::to_extend(self, bytes).unwrap_or_default();
+        bytes.resize(bytes.len().max(padded_to + SEAL_BYTES), 0);
+        if let Some((head, rest)) = bytes.split_first_chunk_mut::<16>()
+            && let Some((mac, body)) = rest.split_first_chunk_mut()
+        {
+            *mac = key.mac(&[head, body]);
+        }
+        bytes
+    }
+
+    /// Reads a message from a datagram without authentication; padding is ignored.
     ///
     /// # Errors
     ///
     /// [`WireError`] if it is not a giusto control message.
     pub fn decode(datagram: &[u8]) -> Result<Self, WireError> {
-        if kind(datagram)? != Kind::Control || datagram.len() > MAX_MESSAGE_BYTES {
-            return Err(WireError::Malformed);
+        match kind(datagram)? {
+            Kind::Control if datagram.len() <= MAX_MESSAGE_BYTES => {}
+            Kind::SealedControl => return Err(WireError::Unauthenticated),
+            _ => return Err(WireError::Malformed),
         }
         let (_, checked) = datagram.split_first_chunk::<4>().ok_or(WireError::Malformed)?;
         let (checksum, body) = checked.split_first_chunk().ok_or(WireError::Malformed)?;
@@ -482,7 +674,7 @@ mod tests {
         };
         let mut datagram = [0xEE; DATA_HEADER_BYTES + 1];
         assert!(header.write(&mut datagram));
-        assert_eq!(&datagram[..8], b"giu\x20\x01\x02\x03\x04");
+        assert_eq!(&datagram[..8], b"giu\x30\x01\x02\x03\x04");
         assert_eq!(datagram[12..20], [0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]);
         assert_eq!(datagram[28..36], [0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38]);
         assert_eq!(datagram[40], 0xEE);
@@ -524,16 +716,17 @@ mod tests {
     fn what_is_not_ours_is_told_apart() {
         assert_eq!(kind(b"\x80\x00rtp"), Err(WireError::Foreign));
         assert_eq!(kind(b""), Err(WireError::Foreign));
-        assert_eq!(kind(b"giu\x10"), Err(WireError::Version(1)));
-        assert_eq!(kind(b"giu\x2f"), Err(WireError::Malformed));
-        assert_eq!(kind(b"giu\x21"), Ok(Kind::Control));
+        assert_eq!(kind(b"giu\x20"), Err(WireError::Version(2)));
+        assert_eq!(kind(b"giu\x3f"), Err(WireError::Malformed));
+        assert_eq!(kind(b"giu\x31"), Ok(Kind::Control));
+        assert_eq!(kind(b"giu\x32"), Ok(Kind::SealedData));
+        assert_eq!(kind(b"giu\x33"), Ok(Kind::SealedControl));
     }
 
     #[test]
     fn answers_are_shorter_than_their_requests() {
         let clock = ClockIdentity {
-            machine: u64::MAX,
-            origin_monotonic_ns: u64::MAX,
+            machine: Some(MachineProof { proof: [0xFF; 16], masked_origin_ns: u64::MAX }),
             origin_unix_ns: u64::MAX,
             synchronised_within_ns: Some(u64::MAX),
         };
@@ -553,6 +746,7 @@ mod tests {
             size: Some(DataSize::from_bytes(u64::MAX)),
             gap: Some(TimeDelta::MAX),
             packets: Some(u64::MAX),
+            ssrc: Some(u32::MAX),
             pacing: PacingNote {
                 keeping: TimeKeeping::Strategy(giusto_pace::Strategy::Unpaced),
                 packets_per_cycle: u32::MAX,

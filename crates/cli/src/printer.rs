@@ -1,0 +1,136 @@
+//! Output from a thread of its own: an unread pipe or a stopped terminal blocks nobody else.
+
+use std::{
+    io::{self, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{self, SyncSender, TrySendError},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use crate::console::{Progress, print_text};
+
+/// Pieces of output that wait at most.
+const QUEUE: usize = 1024;
+
+/// How long the end waits for output that nobody reads, once the user has asked to stop.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+enum Piece {
+    /// To standard output.
+    Text(String),
+    /// A line on standard error.
+    Note(String),
+    /// The progress line.
+    Live(String),
+}
+
+/// Prints from a thread of its own. What does not fit in its queue is dropped and counted.
+pub(crate) struct Printer {
+    queue: Option<SyncSender<Piece>>,
+    thread: Option<JoinHandle<anyhow::Result<()>>>,
+    written: Arc<AtomicU64>,
+    queued: u64,
+    dropped_results: u64,
+    dropped_notes: u64,
+}
+
+impl Printer {
+    /// A printer with the progress line of `progress`.
+    ///
+    /// # Errors
+    ///
+    /// Where the system gives no thread.
+    pub(crate) fn start(progress: Progress) -> io::Result<Self> {
+        let (queue, pieces) = mpsc::sync_channel(QUEUE);
+        let written = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&written);
+        let thread = thread::Builder::new().name("output".to_owned()).spawn(move || {
+            let mut outcome = Ok(());
+            for piece in pieces {
+                match piece {
+                    // The first error is reported at the end; the pieces that follow are discarded.
+                    Piece::Text(text) if outcome.is_ok() => outcome = print_text(&text),
+                    Piece::Text(_) => {}
+                    Piece::Note(line) => progress.note(&line),
+                    Piece::Live(line) => progress.say(line),
+                }
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            progress.clear();
+            outcome
+        })?;
+        Ok(Self {
+            queue: Some(queue),
+            thread: Some(thread),
+            written,
+            queued: 0,
+            dropped_results: 0,
+            dropped_notes: 0,
+        })
+    }
+
+    /// Prints a result on standard output.
+    pub(crate) fn result(&mut self, text: String) {
+        self.dropped_results += u64::from(!self.put(Piece::Text(text)));
+    }
+
+    /// Prints a line on standard error.
+    pub(crate) fn note(&mut self, line: String) {
+        self.dropped_notes += u64::from(!self.put(Piece::Note(line)));
+    }
+
+    /// Shows the progress, unless something else waits to be printed.
+    pub(crate) fn live(&mut self, line: String) {
+        if self.queued == self.written.load(Ordering::Relaxed) {
+            self.put(Piece::Live(line));
+        }
+    }
+
+    /// Waits until all is printed, and says how much did not fit. Once `stop` is set it waits only while something is read.
+    ///
+    /// # Errors
+    ///
+    /// Where standard output cannot be written, or is not read.
+    pub(crate) fn finish(mut self, stop: &AtomicBool) -> anyhow::Result<()> {
+        self.queue = None;
+        let mut progress = (self.written.load(Ordering::Relaxed), Instant::now());
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            let written = self.written.load(Ordering::Relaxed);
+            if written != progress.0 || !stop.load(Ordering::Relaxed) {
+                progress = (written, Instant::now());
+            }
+            if progress.1.elapsed() > PATIENCE {
+                let left = self.queued - written + self.dropped_results + self.dropped_notes;
+                anyhow::bail!("standard output is not read: {left} results and notes were not printed");
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let outcome = self.thread.take().map(JoinHandle::join);
+        for (dropped, what) in [(self.dropped_results, "results"), (self.dropped_notes, "notes")] {
+            if dropped > 0 {
+                // Standard error may be what is not read, but nothing waits for it any more.
+                let _ = writeln!(
+                    io::stderr(),
+                    "warning: {dropped} {what} were not printed, because the output was not read in time"
+                );
+            }
+        }
+        match outcome {
+            Some(Ok(outcome)) => outcome,
+            _ => anyhow::bail!("the output thread failed; please report this"),
+        }
+    }
+
+    fn put(&mut self, piece: Piece) -> bool {
+        let taken = match self.queue.as_ref().map(|queue| queue.try_send(piece)) {
+            Some(Ok(())) => true,
+            Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) | None => false,
+        };
+        self.queued += u64::from(taken);
+        taken
+    }
+}

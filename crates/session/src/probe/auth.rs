@@ -1,0 +1,134 @@
+//! Authentication of sessions: keys for the opening and for each stream, message numbers, and the replay window.
+
+use crate::keys::{KeyId, KeyRing, MacKey};
+
+use super::wire::{Cookie, Message, Sealed};
+
+/// The purpose of keys that authenticate the messages before a stream's own keys exist: Hello and Challenge.
+const OPENING: &[u8] = b"giusto 3 opening";
+/// The purposes of a stream's keys.
+const TO_RECEIVER: &[u8] = b"giusto 3 to receiver";
+const TO_SENDER: &[u8] = b"giusto 3 to sender";
+
+/// The key of the opening messages; `None` without a key of this id.
+pub(super) fn opening_key(ring: &KeyRing, id: KeyId) -> Option<MacKey> {
+    ring.derive(id, &[OPENING])
+}
+
+/// The keys and message numbers of one stream, at one end.
+///
+/// The keys are derived from the shared key, the sender's nonce and the receiver's cookie: both ends have contributed something
+/// fresh, so nothing of another stream verifies here. There is one key for each direction, so nothing can be sent back to its
+/// origin.
+#[derive(Debug, Clone)]
+pub(super) struct StreamKeys {
+    pub(super) to_receiver: MacKey,
+    pub(super) to_sender: MacKey,
+    /// Messages that this end has sent.
+    sent: u64,
+    heard: ReplayWindow,
+}
+
+impl StreamKeys {
+    /// `None` without a key of this id.
+    pub(super) fn derive(ring: &KeyRing, id: KeyId, nonce: u64, cookie: &Cookie) -> Option<Self> {
+        let (nonce, issued) = (nonce.to_be_bytes(), cookie.issued_ns.to_be_bytes());
+        let derive = |purpose| ring.derive(id, &[purpose, &nonce, &issued, &cookie.proof]);
+        Some(Self {
+            to_receiver: derive(TO_RECEIVER)?,
+            to_sender: derive(TO_SENDER)?,
+            sent: 0,
+            heard: ReplayWindow::default(),
+        })
+    }
+
+    /// The receiver's next message, as a datagram.
+    pub(super) fn seal_to_sender(&mut self, message: &Message, padded_to: usize) -> Vec<u8> {
+        self.sent += 1;
+        message.seal(padded_to, &self.to_sender, self.sent)
+    }
+
+    /// The sender's next message, as a datagram.
+    pub(super) fn seal_to_receiver(&mut self, message: &Message, padded_to: usize) -> Vec<u8> {
+        self.sent += 1;
+        message.seal(padded_to, &self.to_receiver, self.sent)
+    }
+
+    /// Whether the message is from this stream's sender, and was not there before.
+    pub(super) fn admits_to_receiver(&mut self, message: &Sealed<'_>) -> bool {
+        message.verify(&self.to_receiver) && self.heard.admits(message.number)
+    }
+
+    /// Whether the message is from this stream's receiver, and was not there before.
+    pub(super) fn admits_to_sender(&mut self, message: &Sealed<'_>) -> bool {
+        message.verify(&self.to_sender) && self.heard.admits(message.number)
+    }
+}
+
+/// The numbers of the messages that were there, as in RFC 4303 §3.4.3: the latest 64 one by one, all before as there.
+#[derive(Debug, Clone, Copy, Default)]
+struct ReplayWindow {
+    highest: u64,
+    /// Bit n is the number `highest − n`.
+    seen: u64,
+}
+
+impl ReplayWindow {
+    /// Takes note of a number; false if it was there before, or may have been. Numbers begin at 1.
+    fn admits(&mut self, number: u64) -> bool {
+        if number > self.highest {
+            let shift = number - self.highest;
+            self.seen = if shift < 64 { self.seen << shift } else { 0 } | 1;
+            self.highest = number;
+            return true;
+        }
+        let age = self.highest - number;
+        let is_new = number > 0 && age < 64 && self.seen & (1 << age) == 0;
+        if is_new {
+            self.seen |= 1 << age;
+        }
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ring() -> KeyRing {
+        KeyRing::parse(&format!("1 {}\n2 {}", "11".repeat(32), "22".repeat(32))).unwrap()
+    }
+
+    #[test]
+    fn keys_differ_by_stream_direction_and_shared_key() {
+        let cookie = |byte| Cookie { issued_ns: 1, proof: [byte; 16] };
+        let derive = |id, nonce, byte| StreamKeys::derive(&ring(), KeyId(id), nonce, &cookie(byte)).unwrap();
+        let mut macs = BTreeSet::new();
+        for keys in [derive(1, 1, 1), derive(2, 1, 1), derive(1, 2, 1), derive(1, 1, 2)] {
+            for key in [keys.to_receiver, keys.to_sender] {
+                assert!(macs.insert(key.mac(&[b"x"])));
+            }
+        }
+        assert!(macs.insert(opening_key(&ring(), KeyId(1)).unwrap().mac(&[b"x"])));
+        assert!(StreamKeys::derive(&ring(), KeyId(3), 1, &cookie(1)).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn a_number_is_admitted_at_most_once(numbers in prop::collection::vec(0_u64..300, 0..300)) {
+            let (mut window, mut seen) = (ReplayWindow::default(), BTreeSet::new());
+            for number in numbers {
+                let highest = seen.last().copied().unwrap_or(0);
+                let expected = number > 0 && number + 64 > highest && !seen.contains(&number);
+                prop_assert_eq!(window.admits(number), expected, "{} after {:?}", number, seen);
+                if expected {
+                    seen.insert(number);
+                }
+            }
+        }
+    }
+}

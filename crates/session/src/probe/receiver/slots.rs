@@ -1,0 +1,115 @@
+//! Which streams get a slot, and which lose theirs.
+
+use std::net::SocketAddr;
+
+use giusto_units::Timestamp;
+
+use super::{Receiver, Stream};
+use crate::probe::{
+    admission::host,
+    stream::Ended,
+    wire::{Refusal, StreamLimit, StreamToken},
+};
+
+/// How many streams may follow each other in a slot while their cookies are valid: it bounds what is remembered of them.
+const STREAMS_PER_SLOT: usize = 16;
+
+/// What a sender has proved. A later one is worth more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    /// Nothing: its address may be forged.
+    Unannounced,
+    /// That it receives at its address.
+    Verified,
+    /// That it has a key.
+    Authenticated,
+}
+
+impl Standing {
+    fn of(stream: &Stream) -> Self {
+        match (&stream.token, &stream.keys) {
+            (None, _) => Self::Unannounced,
+            (Some(_), None) => Self::Verified,
+            (Some(_), Some(_)) => Self::Authenticated,
+        }
+    }
+}
+
+impl Receiver {
+    /// Whether there is a slot for an unannounced stream from this address.
+    pub(super) fn room_for_unannounced(&self, from: SocketAddr) -> bool {
+        self.config.passive.is_some() && self.full(from, Standing::Unannounced).is_none()
+    }
+
+    /// Makes room for a stream from this verified address; where there is no slot, one of a stream that does not need it.
+    pub(super) fn make_room(
+        &mut self,
+        now: Timestamp,
+        from: SocketAddr,
+        standing: Standing,
+    ) -> Result<(), Refusal> {
+        match self.full(from, standing) {
+            None => Ok(()),
+            Some(Refusal::Full) => {
+                let idle = self.streams.iter().filter_map(|(address, (_, stream))| {
+                    let of = Standing::of(stream);
+                    let is_of_use = of != Standing::Unannounced && of <= standing;
+                    let share = stream.usage.unneeded(now, stream.request()).filter(|_| is_of_use)?;
+                    Some((share, *address))
+                });
+                let (_, idlest) = idle.min_by(|(a, _), (b, _)| a.total_cmp(b)).ok_or(Refusal::Full)?;
+                self.retire(idlest, Ended::Limit(StreamLimit::Slot), None);
+                self.full(from, standing).map_or(Ok(()), Err)
+            }
+            Some(why) => Err(why),
+        }
+    }
+
+    /// Takes note of a cookie that is used up; an error where too many are.
+    pub(super) fn use_up(
+        &mut self,
+        token: StreamToken,
+        from: SocketAddr,
+        until: Timestamp,
+    ) -> Result<(), Refusal> {
+        let now = self.latest;
+        self.used.retain(|_, (forget_at, _)| *forget_at > now);
+        let host = host(from.ip());
+        let of_host = self.used.values().filter(|(_, whose)| *whose == host).count();
+        if self.used.len() >= self.config.max_streams.saturating_mul(STREAMS_PER_SLOT) {
+            return Err(Refusal::Full);
+        }
+        if of_host >= self.config.max_streams_per_host.saturating_mul(STREAMS_PER_SLOT) {
+            return Err(Refusal::HostFull);
+        }
+        self.used.insert(token, (until, host));
+        Ok(())
+    }
+
+    /// Why no further stream from this address is accepted, if so.
+    fn full(&self, from: SocketAddr, standing: Standing) -> Option<Refusal> {
+        let others = self.streams.values().map(|(_, stream)| (Standing::of(stream), stream.from()));
+        let from = host(from.ip());
+        let (mut announced, mut equals, mut of_host) = (0, 0, 0);
+        for (of, address) in others {
+            announced += usize::from(of != Standing::Unannounced);
+            equals += usize::from(of == standing);
+            // Streams that prove less may have forged this host's address.
+            of_host += usize::from(of == standing && host(address.ip()) == from);
+        }
+        let max = self.config.max_streams;
+        let is_full = match standing {
+            Standing::Unannounced => equals >= self.config.max_unannounced,
+            // A quarter is kept for those with keys.
+            Standing::Verified if self.config.keys.is_some() => announced >= max || equals >= max - max / 4,
+            Standing::Verified | Standing::Authenticated => announced >= max,
+        };
+        if is_full {
+            Some(Refusal::Full)
+        } else if of_host >= self.config.max_streams_per_host {
+            Some(Refusal::HostFull)
+        } else {
+            None
+        }
+    }
+}
