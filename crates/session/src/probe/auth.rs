@@ -98,6 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::probe::wire::{DataHeader, Refusal, StreamToken};
 
     fn ring() -> KeyRing {
         KeyRing::parse(&format!("1 {}\n2 {}", "11".repeat(32), "22".repeat(32))).unwrap()
@@ -115,6 +116,23 @@ mod tests {
         }
         assert!(macs.insert(opening_key(&ring(), KeyId(1)).unwrap().mac(&[b"x"])));
         assert!(StreamKeys::derive(&ring(), KeyId(3), 1, &cookie(1)).is_none());
+    }
+
+    #[test]
+    fn keys_and_macs_are_those_of_another_implementation() {
+        // Computed with Python's hmac and hashlib: hmac(hmac(0x11 × 32, purpose ‖ nonce ‖ issued ‖ proof), …)[:16].
+        let cookie = Cookie { issued_ns: 0x0102_0304_0506_0708, proof: [0xAA; 16] };
+        let keys = StreamKeys::derive(&ring(), KeyId(1), 0x1122_3344_5566_7788, &cookie).unwrap();
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let header = DataHeader { token: StreamToken(1), sequence: 2, scheduled_ns: 3, sent_ns: 4 };
+        let mut datagram = [0xEE; 100];
+        assert!(header.write_sealed(&mut datagram, &keys.to_receiver));
+        assert_eq!(hex(&datagram[40..56]), "50371369b150d9984b29b257d05cf0d4");
+        assert_eq!(DataHeader::open(&datagram, &keys.to_receiver), Ok(header));
+        let hello = Message::Hello { nonce: 5 }.seal(0, &opening_key(&ring(), KeyId(2)).unwrap(), 0);
+        assert_eq!(hex(&hello), "67697533000000020000000000000000a025b465c68f97185d146ac9bba9bd930005");
+        let refused = Message::Refused { nonce: 5, why: Refusal::Rate }.seal(3, &keys.to_sender, 9);
+        assert_eq!(hex(&refused), "6769753300000001000000000000000932e47142e11ce086934d6846e91a4a45040502");
     }
 
     proptest! {

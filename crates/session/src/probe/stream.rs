@@ -175,6 +175,11 @@ impl Stream {
         self.format
     }
 
+    /// What its datagrams and messages contain; `None` for an unannounced stream.
+    pub fn token(&self) -> Option<StreamToken> {
+        self.token
+    }
+
     /// Time at which it began.
     pub fn opened(&self) -> Timestamp {
         self.opened

@@ -1,0 +1,308 @@
+//! Who gets a stream and who keeps it, over a simulated network on a virtual clock.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+
+mod common;
+
+use std::net::SocketAddr;
+
+use common::{Net, SIZE, address, datagram, receiver_config, request};
+use giusto_rtp::RtpHeader;
+use giusto_session::{
+    keys::KeyRing,
+    probe::{
+        Ended, Passive, Prefixes, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent, StreamLimits,
+        wire::{DataHeader, Message, Refusal, StreamFormat, StreamLimit, StreamRequest, StreamToken},
+    },
+};
+use giusto_units::{DataRate, DataSize, TimeDelta};
+
+fn host(number: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, number], port))
+}
+
+fn ring() -> KeyRing {
+    KeyRing::parse(&format!("1 {}", "07".repeat(32))).unwrap()
+}
+
+/// A datagram that keeps a stream alive at the least cost.
+fn small(token: StreamToken, sequence: u64) -> Vec<u8> {
+    let mut datagram = vec![0; 40];
+    assert!(DataHeader { token, sequence, scheduled_ns: 0, sent_ns: 0 }.write(&mut datagram));
+    datagram
+}
+
+fn rtp(ssrc: u32, sequence: u16) -> Vec<u8> {
+    let header =
+        RtpHeader { marker: false, payload_type: 0, sequence, timestamp: 160, ssrc, extension: None };
+    let mut datagram = vec![0; 172];
+    header.write(&mut datagram).unwrap();
+    datagram
+}
+
+/// Tries to open a stream; the answer.
+fn try_open(net: &mut Net, from: SocketAddr, config: SenderConfig) -> Result<StreamToken, SenderError> {
+    let mut sender = Sender::new(net.now, config);
+    match &net.converse(from, &mut sender, TimeDelta::from_millis(20))[..] {
+        [SenderEvent::Accepted(token)] => Ok(*token),
+        [SenderEvent::Ended(Err(error))] => Err(error.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn plain(nonce: u64) -> SenderConfig {
+    SenderConfig::new(request(), nonce)
+}
+
+fn with_key(nonce: u64) -> SenderConfig {
+    SenderConfig { keys: Some(ring()), ..plain(nonce) }
+}
+
+/// So that no stream is idle while 256 are opened, one each 20 ms.
+fn patient() -> ReceiverConfig {
+    ReceiverConfig { idle_timeout: TimeDelta::from_seconds(15), ..receiver_config() }
+}
+
+/// All 256 slots, taken by two hosts.
+fn fill(net: &mut Net) -> Vec<(SocketAddr, StreamToken)> {
+    let places = (0..256_u16).map(|number| host((number / 128) as u8, 1000 + number));
+    places.map(|from| (from, net.open_with(from, plain(u64::from(from.port()))).1)).collect()
+}
+
+#[test]
+fn small_datagrams_do_not_hold_the_slots() {
+    let mut net = Net::new(patient());
+    let streams = fill(&mut net);
+    let stranger = host(9, 5000);
+    // A datagram of 40 bytes for each stream within the idle timeout: 51 a second.
+    for round in 0..3 {
+        for (from, token) in &streams {
+            net.deliver(*from, &small(*token, round));
+            net.now += TimeDelta::from_millis(18);
+        }
+    }
+    net.answers();
+    assert_eq!(net.receiver.streams().count(), 256, "nobody else has asked");
+    assert!(try_open(&mut net, stranger, plain(1)).is_ok());
+    let ended: Vec<_> = net.closed.iter().map(|stream| (stream.from(), stream.ended())).collect();
+    let [(loser, Some(Ended::Limit(StreamLimit::Slot)))] = ended[..] else { panic!("{ended:?}") };
+    assert!(streams.iter().any(|(from, ..)| *from == loser));
+}
+
+#[test]
+fn a_sender_that_loses_its_slot_is_told_why() {
+    let mut net = Net::new(ReceiverConfig { max_streams: 1, ..receiver_config() });
+    let (mut idle, _token) = net.open(address(1));
+    // It sends clock requests, but no data.
+    net.converse(address(1), &mut idle, TimeDelta::from_seconds(3));
+    assert!(try_open(&mut net, address(2), plain(1)).is_ok());
+    let events = net.converse(address(1), &mut idle, TimeDelta::from_seconds(1));
+    let expected = SenderEvent::Ended(Err(SenderError::Limit(StreamLimit::Slot)));
+    assert_eq!(events.last(), Some(&expected), "{events:?}");
+}
+
+#[test]
+fn streams_at_their_rate_and_new_ones_keep_their_slots() {
+    let mut net = Net::new(patient());
+    let slow = StreamRequest { rate_bps: Some(20_000), ..request() };
+    let mut streams = Vec::new();
+    for number in 0..256_u16 {
+        let from = host((number / 128) as u8, 1000 + number);
+        let config = SenderConfig::new(slow.clone(), u64::from(number));
+        streams.push((from, net.open_with(from, config).1));
+    }
+    // Half of what was announced: 4 s of 6 datagrams of 200 bytes a second.
+    for sequence in 0..24 {
+        for (from, token) in &streams {
+            net.deliver(*from, &datagram(*token, sequence, 0));
+        }
+        net.now += TimeDelta::from_millis(166);
+    }
+    let stranger = host(9, 5000);
+    assert_eq!(try_open(&mut net, stranger, plain(1)), Err(SenderError::Refused(Refusal::Full)));
+    // New streams that have sent nothing yet.
+    let mut net = Net::new(ReceiverConfig { max_streams: 2, ..receiver_config() });
+    net.open(address(1));
+    net.open(address(2));
+    assert_eq!(try_open(&mut net, stranger, plain(1)), Err(SenderError::Refused(Refusal::Full)));
+    net.wait(TimeDelta::from_seconds(2));
+    assert!(try_open(&mut net, stranger, plain(2)).is_ok());
+}
+
+#[test]
+fn a_quarter_of_the_slots_is_kept_for_those_with_keys() {
+    let config = ReceiverConfig {
+        keys: Some(ring()),
+        accept_unauthenticated: true,
+        max_streams: 8,
+        ..receiver_config()
+    };
+    let mut net = Net::new(config);
+    for number in 0..6 {
+        assert!(try_open(&mut net, host(number, 1), plain(1)).is_ok());
+    }
+    assert_eq!(try_open(&mut net, host(6, 1), plain(1)), Err(SenderError::Refused(Refusal::Full)));
+    assert!(try_open(&mut net, host(7, 1), with_key(1)).is_ok());
+    assert!(try_open(&mut net, host(8, 1), with_key(1)).is_ok());
+    assert_eq!(try_open(&mut net, host(9, 1), with_key(1)), Err(SenderError::Refused(Refusal::Full)));
+    // With keys, an idle slot of anybody; without, none of those with keys.
+    net.wait(TimeDelta::from_seconds(2));
+    assert!(try_open(&mut net, host(9, 1), with_key(2)).is_ok());
+    assert!(net.closed.iter().all(|stream| !stream.is_authenticated()));
+}
+
+#[test]
+fn forged_datagrams_fill_no_slots_of_announced_streams() {
+    for passive in [Passive::Raw, Passive::Rtp] {
+        let config = ReceiverConfig { passive: Some(passive), max_streams: 4, ..receiver_config() };
+        let mut net = Net::new(config);
+        for number in 0..300_u16 {
+            for sequence in 0..3 {
+                net.deliver(host((number % 250) as u8, 1000 + number), &rtp(1, sequence));
+            }
+        }
+        assert_eq!(net.receiver.streams().count(), 64, "their own maximum");
+        // From one of the forged addresses, too.
+        for from in [host(1, 4000), host(9, 4000), host(9, 4001)] {
+            assert!(try_open(&mut net, from, plain(1)).is_ok());
+        }
+        assert!(net.receiver.counters().refused >= 236);
+    }
+}
+
+#[test]
+fn an_unannounced_rtp_stream_begins_with_its_second_datagram_in_sequence() {
+    let mut net = Net::new(ReceiverConfig { passive: Some(Passive::Rtp), ..receiver_config() });
+    let from = address(1);
+    for (ssrc, sequence) in [(1, 10), (1, 12), (2, 13), (1, 14), (1, 14)] {
+        net.deliver(from, &rtp(ssrc, sequence));
+        assert_eq!(net.receiver.streams().count(), 0, "{ssrc} {sequence}");
+    }
+    assert_eq!(net.receiver.counters().probation, 5);
+    for sequence in 15..25 {
+        net.deliver(from, &rtp(1, sequence));
+    }
+    assert_eq!(net.stream().meter().summary().received_packets, 10);
+    // The sequence wraps.
+    net.deliver(address(2), &rtp(1, 65_535));
+    net.deliver(address(2), &rtp(1, 0));
+    assert_eq!(net.receiver.streams().count(), 2);
+    // 5000 further addresses are forgotten again.
+    for number in 0..5000 {
+        net.deliver(host((number / 250) as u8, 100 + number), &rtp(1, 1));
+    }
+    assert_eq!(net.receiver.streams().count(), 2);
+}
+
+#[test]
+fn rtp_of_another_source_is_counted_apart() {
+    let mut net = Net::new(receiver_config());
+    let from = address(5000);
+    let format = StreamFormat::Rtp { clock_rate_hz: 8000, voice: None };
+    let announced = StreamRequest { format, ssrc: Some(0xABCD), ..request() };
+    net.open_with(from, SenderConfig::new(announced, 1));
+    // Whoever forges the address and is first.
+    for sequence in 500..510 {
+        net.deliver(from, &rtp(0xFFFF, sequence));
+    }
+    for sequence in 0..20 {
+        net.deliver(from, &rtp(0xABCD, sequence));
+        net.deliver(from, &rtp(0xFFFF, sequence));
+    }
+    let summary = net.stream().meter().summary();
+    assert_eq!((summary.received_packets, summary.duplicate_packets, summary.lost_packets), (20, 0, 0));
+    assert_eq!(net.receiver.counters().other_source, 30);
+}
+
+#[test]
+fn limits_of_rate_size_and_time_end_a_stream_at_both_ends() {
+    let max = DataRate::from_bps(common::RATE_BPS);
+    let limits = [
+        (StreamLimits { rate: Some(max), ..StreamLimits::default() }, StreamLimit::Rate),
+        (StreamLimits { size: Some(DataSize::from_bytes(100_000)), ..StreamLimits::default() }, StreamLimit::Size),
+        (
+            StreamLimits { lifetime: Some(TimeDelta::from_seconds(1)), ..StreamLimits::default() },
+            StreamLimit::Lifetime,
+        ),
+    ];
+    for (limits, expected) in limits {
+        let mut net = Net::new(ReceiverConfig { limits, ..receiver_config() });
+        let from = address(5000);
+        let (mut sender, token) = net.open(from);
+        let mut sequence = 0;
+        let mut events = Vec::new();
+        while events.is_empty() && sequence < 100_000 {
+            // Five times the announced rate.
+            for _ in 0..5 {
+                net.deliver(from, &datagram(token, sequence, net.now.as_nanos()));
+                sequence += 1;
+            }
+            events = net.converse(from, &mut sender, TimeDelta::from_millis(1));
+            events.retain(|event| matches!(event, SenderEvent::Ended(_)));
+        }
+        assert_eq!(events, [SenderEvent::Ended(Err(SenderError::Limit(expected)))], "{expected}");
+        assert_eq!(net.closed[0].ended(), Some(Ended::Limit(expected)));
+        let received = net.closed[0].meter().received_bytes().as_bytes();
+        let passed = match expected {
+            // 5 s and 262,144 bytes above the rate of 200 kB/s: within 1.6 s at five times the rate.
+            StreamLimit::Rate => 1_300_000..1_800_000,
+            StreamLimit::Size => 100_001..101_001 + SIZE as u64,
+            _ => 900_000..1_100_000,
+        };
+        assert!(passed.contains(&received), "{expected}: {received}");
+        // Further datagrams begin nothing.
+        net.deliver(from, &datagram(token, sequence, 0));
+        assert_eq!(net.receiver.streams().count(), 0);
+    }
+}
+
+#[test]
+fn a_lost_last_word_is_repeated_to_a_sender_that_goes_on() {
+    let limits = StreamLimits { lifetime: Some(TimeDelta::from_seconds(1)), ..StreamLimits::default() };
+    let mut net = Net::new(ReceiverConfig { limits, ..receiver_config() });
+    let from = address(5000);
+    let (mut sender, token) = net.open(from);
+    net.send(from, token, 0..900);
+    net.wait(TimeDelta::from_millis(200));
+    assert_eq!(net.closed.len(), 1);
+    net.answers();
+    let events = net.converse(from, &mut sender, TimeDelta::from_seconds(1));
+    let expected = SenderEvent::Ended(Err(SenderError::Limit(StreamLimit::Lifetime)));
+    assert_eq!(events.last(), Some(&expected), "{events:?}");
+}
+
+#[test]
+fn denied_addresses_get_no_answer() {
+    let nets = |text: &str| vec![text.parse().unwrap()];
+    let prefixes = Prefixes { allow: nets("192.0.2.0/24"), deny: nets("192.0.2.7/32") };
+    let mut net = Net::new(ReceiverConfig { prefixes, passive: Some(Passive::Raw), ..receiver_config() });
+    for from in [host(7, 5000), address(5000)] {
+        net.deliver(from, &Message::Hello { nonce: 1 }.encode(256));
+        net.deliver(from, b"raw");
+        assert_eq!((net.answers().len(), net.receiver.streams().count()), (0, 0));
+    }
+    assert_eq!(net.receiver.counters().denied, 4);
+    assert!(try_open(&mut net, host(8, 5000), plain(1)).is_ok());
+}
+
+#[test]
+fn one_host_does_not_use_up_what_is_remembered_of_cookies() {
+    let config = ReceiverConfig { max_streams: 8, max_streams_per_host: 4, ..receiver_config() };
+    let mut net = Net::new(config);
+    // Streams that end at once, from one host.
+    let mut refused = None;
+    for number in 0..200 {
+        let from = host(1, 1000 + number);
+        match try_open(&mut net, from, plain(1)) {
+            Ok(token) => {
+                let figures = common::figures(0);
+                net.deliver(from, &Message::Finish { token, figures }.encode(1100));
+            }
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+    }
+    assert_eq!(refused, Some(SenderError::Refused(Refusal::HostFull)));
+    assert!(try_open(&mut net, host(2, 1000), plain(1)).is_ok());
+}

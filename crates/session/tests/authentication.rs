@@ -1,0 +1,281 @@
+//! What an attacker can do to ends that share a key, over a simulated network on a virtual clock.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+
+mod common;
+
+use std::net::SocketAddr;
+
+use common::{Net, SIZE, address, figures, receiver_config, request};
+use giusto_session::{
+    keys::{KeyId, KeyRing},
+    probe::{
+        Ended, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent,
+        wire::{
+            DataHeader, FINISH_BYTES, Kind, Message, OPENING_BYTES, Refusal, StreamFormat, StreamRequest, StreamToken,
+            kind,
+        },
+    },
+};
+use giusto_units::TimeDelta;
+
+/// A ring of these keys, each an id and the byte that it consists of.
+fn ring(keys: &[(u32, u8)]) -> KeyRing {
+    let line = |(id, byte): &(u32, u8)| format!("{id} {}\n", format!("{byte:02x}").repeat(32));
+    KeyRing::parse(&keys.iter().map(line).collect::<String>()).unwrap()
+}
+
+fn with_keys(keys: &[(u32, u8)]) -> ReceiverConfig {
+    ReceiverConfig { keys: Some(ring(keys)), ..receiver_config() }
+}
+
+fn sender_config(keys: &[(u32, u8)], nonce: u64) -> SenderConfig {
+    SenderConfig { keys: Some(ring(keys)), ..SenderConfig::new(request(), nonce) }
+}
+
+/// Tries to open a stream for 4 s. The error, if it is not accepted.
+fn open(net: &mut Net, config: SenderConfig) -> Result<(), SenderError> {
+    let mut sender = Sender::new(net.now, config);
+    let events = net.converse(address(5000), &mut sender, TimeDelta::from_seconds(4));
+    match &events[..] {
+        [SenderEvent::Accepted(_), ..] => Ok(()),
+        [SenderEvent::Ended(Err(error))] => Err(error.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sealed(net: &Net, sender: &Sender, token: StreamToken, sequence: u64) -> Vec<u8> {
+    let mut datagram = vec![0; SIZE];
+    let now = net.now.as_nanos();
+    let header = DataHeader { token, sequence, scheduled_ns: now, sent_ns: now };
+    assert!(header.write_sealed(&mut datagram, sender.data_key().unwrap()));
+    datagram
+}
+
+fn send(net: &mut Net, from: SocketAddr, sender: &Sender, token: StreamToken, sequences: std::ops::Range<u64>) {
+    for sequence in sequences {
+        let datagram = sealed(net, sender, token, sequence);
+        net.deliver(from, &datagram);
+        net.now += TimeDelta::from_millis(1);
+    }
+}
+
+#[test]
+fn ends_with_the_same_key_measure_an_authenticated_stream() {
+    let mut net = Net::new(with_keys(&[(1, 7)]));
+    let from = address(5000);
+    let (mut sender, token) = net.open_with(from, sender_config(&[(1, 7)], 1));
+    send(&mut net, from, &sender, token, 0..1000);
+    assert!(net.stream().is_authenticated());
+    sender.finish(net.now, figures(1001));
+    let events = net.converse(from, &mut sender, TimeDelta::from_millis(500));
+    let [.., SenderEvent::Report(report), SenderEvent::Ended(Ok(()))] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((report.summary.received_packets, report.summary.lost_packets), (1000, 1));
+    assert_eq!(net.receiver.counters().unauthenticated, 0);
+    let all = net.inward.iter().chain(&net.outward);
+    let plain = all.filter(|(_, bytes)| !matches!(kind(bytes), Ok(Kind::SealedData | Kind::SealedControl)));
+    assert_eq!(plain.count(), 0, "every datagram is authenticated");
+}
+
+#[test]
+fn a_changed_datagram_does_not_count() {
+    let mut net = Net::new(with_keys(&[(1, 7)]));
+    let from = address(5000);
+    let (sender, token) = net.open_with(from, sender_config(&[(1, 7)], 1));
+    send(&mut net, from, &sender, token, 0..10);
+    let good = sealed(&net, &sender, token, 10);
+    // Every bit from the token to the end of the MAC, and the length.
+    for bit in 32..56 * 8 {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        net.deliver(from, &bad);
+    }
+    net.deliver(from, &good[..SIZE - 1]);
+    net.deliver(from, &[&good[..], &[0]].concat());
+    // The same without authentication, under a valid checksum.
+    net.deliver(from, &common::datagram(token, 10, 0));
+    let summary = net.stream().meter().summary();
+    assert_eq!((summary.received_packets, summary.duplicate_packets), (10, 0));
+    assert_eq!(net.receiver.counters().unauthenticated, 52 * 8 + 3);
+    net.deliver(from, &good);
+    assert_eq!(net.stream().meter().summary().received_packets, 11);
+}
+
+#[test]
+fn without_a_common_key_both_ends_say_what_is_missing() {
+    let key: &[_] = &[(1, 7)];
+    let cases = [
+        (None, Some(key), SenderError::Unauthenticated(Refusal::NoKeys)),
+        (Some(key), None, SenderError::Refused(Refusal::KeyRequired)),
+        (Some(key), Some(&[(1, 8)][..]), SenderError::Unauthenticated(Refusal::Key)),
+        (Some(key), Some(&[(2, 7)][..]), SenderError::Unauthenticated(Refusal::Key)),
+    ];
+    for (receivers, senders, expected) in cases {
+        let mut net = Net::new(ReceiverConfig { keys: receivers.map(ring), ..receiver_config() });
+        let config = SenderConfig { keys: senders.map(ring), ..SenderConfig::new(request(), 1) };
+        assert_eq!(open(&mut net, config), Err(expected.clone()));
+        assert!(net.receiver.counters().unauthenticated > 0);
+        assert_eq!(net.receiver.streams().count(), 0);
+        assert!(net.bytes_out < net.bytes_in, "{expected}");
+    }
+    let mut net = Net::new(ReceiverConfig { accept_unauthenticated: true, ..with_keys(key) });
+    assert_eq!(open(&mut net, SenderConfig::new(request(), 1)), Ok(()));
+    assert!(!net.stream().is_authenticated());
+}
+
+#[test]
+fn old_and_new_keys_work_while_they_are_exchanged() {
+    let (old, new) = ((1, 7), (2, 8));
+    for receivers in [&[old, new][..], &[new, old]] {
+        for senders in [&[old][..], &[new], &[old, new], &[new, old]] {
+            assert_eq!(open(&mut Net::new(with_keys(receivers)), sender_config(senders, 1)), Ok(()));
+        }
+    }
+    // A sender with both tries one after the other.
+    for receivers in [&[old][..], &[new]] {
+        for senders in [&[old, new][..], &[new, old]] {
+            assert_eq!(open(&mut Net::new(with_keys(receivers)), sender_config(senders, 1)), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn a_sender_with_a_key_believes_no_unauthenticated_message() {
+    let mut net = Net::new(with_keys(&[(1, 7)]));
+    let from = address(5000);
+    let mut sender = Sender::new(net.now, sender_config(&[(1, 7)], 77));
+    let token = StreamToken(5);
+    let clock = giusto_session::probe::LocalClock::default().identity();
+    let cookie = giusto_session::probe::wire::Cookie { issued_ns: 1, proof: [1; 16] };
+    let forged = |sender: &mut Sender, net: &Net, token| {
+        for message in [
+            Message::Refused { nonce: 77, why: Refusal::Full },
+            Message::Challenge { nonce: 77, cookie },
+            Message::Accepted { nonce: 77, token, clock },
+            Message::Pong { token, ping_sent_ns: net.now.as_nanos(), received_ns: 0, sent_ns: 0 },
+        ] {
+            sender.handle_datagram(net.now, &message.encode(0), net.now);
+            // A key of the attacker's own, under the same id.
+            for purpose in [&b"giusto 3 opening"[..], b"giusto 3 to sender"] {
+                let key = ring(&[(1, 9)]).derive(KeyId(1), &[purpose]).unwrap();
+                sender.handle_datagram(net.now, &message.seal(0, &key, 1), net.now);
+            }
+        }
+        sender.handle_datagram(net.now, b"giu\x20 of another version", net.now);
+    };
+    forged(&mut sender, &net, token);
+    assert!(sender.poll_event().is_none());
+    let events = net.converse(from, &mut sender, TimeDelta::from_millis(20));
+    let [SenderEvent::Accepted(token)] = events[..] else { panic!("{events:?}") };
+    forged(&mut sender, &net, token);
+    // The receiver's own report, without its authentication.
+    let (mut other_net, other) = (Net::new(receiver_config()), address(5000));
+    let (_other_sender, other_token) = other_net.open(other);
+    other_net.send(other, other_token, 0..10);
+    other_net.receiver.stop(other_net.now);
+    let stopped = other_net.answers().pop_back().unwrap().1;
+    let Ok(Message::Report { report, .. }) = Message::decode(&stopped) else { panic!() };
+    assert_ne!(token, other_token);
+    sender.handle_datagram(net.now, &Message::Report { token, report }.encode(0), net.now);
+    assert!(sender.poll_event().is_none());
+    assert_eq!(sender.round_trips().count(), 0);
+}
+
+#[test]
+fn replayed_datagrams_change_nothing() {
+    let mut net = Net::new(with_keys(&[(1, 7)]));
+    let from = address(5000);
+    let (mut sender, token) = net.open_with(from, sender_config(&[(1, 7)], 1));
+    send(&mut net, from, &sender, token, 0..100);
+    net.converse(from, &mut sender, TimeDelta::from_seconds(1));
+    let path = net.stream().path();
+    // All of it again, and the receiver's messages sent back to it, into the same stream. Then for as long as it takes to be idle.
+    let tape: Vec<_> = net.inward.iter().chain(&net.outward).map(|(_, bytes)| bytes.clone()).collect();
+    for _ in 0..60 {
+        tape.iter().for_each(|bytes| net.deliver(from, bytes));
+        net.answers();
+        if let Some((_, stream)) = net.receiver.streams().next() {
+            let summary = stream.meter().summary();
+            assert_eq!((summary.received_packets, summary.lost_packets), (100, 0));
+            assert_eq!(stream.path(), path);
+        }
+        net.wait(TimeDelta::from_millis(100));
+    }
+    assert_eq!(net.closed.len(), 1, "copies keep no stream alive");
+    assert_eq!(net.closed[0].ended(), Some(Ended::Idle));
+    // Into the next stream of the same address, and after it.
+    let (mut second, second_token) = net.open_with(from, sender_config(&[(1, 7)], 2));
+    let before = net.receiver.counters().unauthenticated;
+    tape.iter().for_each(|bytes| net.deliver(from, bytes));
+    let summary = net.stream().meter().summary();
+    assert_eq!((summary.received_packets, summary.duplicate_packets, summary.too_old_packets), (0, 0, 0));
+    assert!(net.receiver.counters().unauthenticated > before + 100);
+    // What was sent to the sender, to the sender of the next stream.
+    for (_, bytes) in net.outward.clone() {
+        second.handle_datagram(net.now, &bytes, net.now);
+    }
+    assert_eq!(second.poll_event(), None);
+    second.finish(net.now, figures(0));
+    net.converse(from, &mut second, TimeDelta::from_millis(500));
+    assert_eq!(net.closed.len(), 2);
+    assert_ne!(token, second_token);
+    net.wait(TimeDelta::from_seconds(40));
+    tape.iter().for_each(|bytes| net.deliver(from, bytes));
+    assert_eq!((net.receiver.streams().count(), net.closed.len()), (0, 2));
+}
+
+#[test]
+fn who_knows_the_token_but_no_key_cannot_end_a_stream() {
+    for accept_unauthenticated in [false, true] {
+        let mut net = Net::new(ReceiverConfig { accept_unauthenticated, ..with_keys(&[(1, 7)]) });
+        let from = address(5000);
+        let (sender, token) = net.open_with(from, sender_config(&[(1, 7)], 1));
+        send(&mut net, from, &sender, token, 0..1500);
+        net.answers();
+        net.deliver(from, &Message::Finish { token, figures: figures(1500) }.encode(FINISH_BYTES));
+        net.deliver(from, &Message::Ping { token, sent_ns: 1, path: None }.encode(60));
+        assert_eq!(net.receiver.counters().unauthenticated, 2);
+        // From the stream's own address, with a cookie that is valid.
+        net.deliver(from, &Message::Hello { nonce: 3 }.encode(OPENING_BYTES));
+        for (_, bytes) in net.answers() {
+            if let Ok(Message::Challenge { nonce, cookie }) = Message::decode(&bytes) {
+                let request = request();
+                net.deliver(from, &Message::Open { nonce, cookie, request }.encode(OPENING_BYTES));
+            }
+        }
+        assert!(net.stream().is_authenticated());
+        send(&mut net, from, &sender, token, 1500..1501);
+        assert_eq!(net.stream().meter().summary().received_packets, 1501);
+        assert_eq!(net.closed.len(), 0);
+    }
+}
+
+#[test]
+fn a_copied_open_without_its_authentication_is_replaced() {
+    let mut net = Net::new(ReceiverConfig { accept_unauthenticated: true, ..with_keys(&[(1, 7)]) });
+    let from = address(5000);
+    let mut sender = Sender::new(net.now, sender_config(&[(1, 7)], 1));
+    net.deliver(from, &sender.poll_transmit(net.now).unwrap());
+    let challenge = net.answers().pop_front().unwrap().1;
+    sender.handle_datagram(net.now, &challenge, net.now);
+    let open = sender.poll_transmit(net.now).unwrap();
+    let copied = giusto_session::probe::wire::Sealed::parse(&open).unwrap().message().unwrap();
+    net.deliver(from, &copied.encode(OPENING_BYTES));
+    assert!(!net.stream().is_authenticated());
+    net.answers();
+    net.deliver(from, &open);
+    assert!(net.stream().is_authenticated());
+}
+
+#[test]
+fn formats_without_authentication_need_permission() {
+    let format = StreamFormat::Rtp { clock_rate_hz: 8000, voice: None };
+    let config =
+        || SenderConfig { request: StreamRequest { format, ..request() }, ..sender_config(&[(1, 7)], 1) };
+    assert_eq!(
+        open(&mut Net::new(with_keys(&[(1, 7)])), config()),
+        Err(SenderError::Refused(Refusal::Format))
+    );
+    let mut net = Net::new(ReceiverConfig { accept_unauthenticated: true, ..with_keys(&[(1, 7)]) });
+    assert_eq!(open(&mut net, config()), Ok(()));
+    assert!(!net.stream().is_authenticated(), "its datagrams are not");
+}

@@ -1,0 +1,211 @@
+//! One receiver and its senders over a simulated network, on a virtual clock.
+#![allow(dead_code, reason = "not every test uses all of it")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+};
+
+use giusto_pace::HeaderLayer;
+use giusto_session::probe::{
+    Inbound, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent, Stream,
+    wire::{
+        ClockIdentity, DataHeader, PacingNote, SenderFigures, StreamFormat, StreamRequest, StreamToken,
+    },
+};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
+
+pub(crate) const RATE_BPS: u64 = 1_600_000;
+pub(crate) const SIZE: usize = 200;
+
+pub(crate) fn address(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+pub(crate) fn request() -> StreamRequest {
+    StreamRequest {
+        format: StreamFormat::Giusto,
+        rate_bps: Some(RATE_BPS),
+        layer: HeaderLayer::Payload,
+        size: Some(DataSize::from_bytes(SIZE as u64)),
+        gap: None,
+        packets: Some(1_000_000),
+        ssrc: None,
+        pacing: PacingNote::default(),
+        clock: ClockIdentity::default(),
+    }
+}
+
+pub(crate) fn receiver_config() -> ReceiverConfig {
+    ReceiverConfig::new([3; 32], LocalClock::default())
+}
+
+/// One receiver and its senders; every datagram takes 1 ms.
+pub(crate) struct Net {
+    pub(crate) now: Timestamp,
+    pub(crate) receiver: Receiver,
+    /// Bytes received and sent by the receiver.
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    /// Bytes received minus bytes sent, per address.
+    pub(crate) budget: BTreeMap<SocketAddr, i64>,
+    /// Indices of the datagrams to drop, counted over both directions.
+    pub(crate) lost: Vec<usize>,
+    pub(crate) carried: usize,
+    pub(crate) closed: Vec<Stream>,
+    /// All datagrams that arrived at the receiver, and all that it sent.
+    pub(crate) inward: Vec<(SocketAddr, Vec<u8>)>,
+    pub(crate) outward: Vec<(SocketAddr, Vec<u8>)>,
+}
+
+impl Net {
+    pub(crate) fn new(config: ReceiverConfig) -> Self {
+        Self {
+            now: Timestamp::from_nanos(1_000_000_000),
+            receiver: Receiver::new(config),
+            bytes_in: 0,
+            bytes_out: 0,
+            budget: BTreeMap::new(),
+            lost: Vec::new(),
+            carried: 0,
+            closed: Vec::new(),
+            inward: Vec::new(),
+            outward: Vec::new(),
+        }
+    }
+
+    pub(crate) fn arrives(&mut self) -> bool {
+        self.carried += 1;
+        !self.lost.contains(&self.carried)
+    }
+
+    pub(crate) fn deliver(&mut self, from: SocketAddr, bytes: &[u8]) {
+        if self.arrives() {
+            self.bytes_in += bytes.len() as u64;
+            *self.budget.entry(from).or_default() += bytes.len() as i64;
+            let inbound = Inbound {
+                from,
+                bytes,
+                segment: bytes.len(),
+                at: self.now,
+                tos: None,
+                kernel_dropped: None,
+                truncated: false,
+            };
+            self.receiver.handle(self.now, &inbound);
+            self.inward.push((from, bytes.to_vec()));
+        }
+        self.collect();
+    }
+
+    pub(crate) fn collect(&mut self) {
+        while let Some(event) = self.receiver.poll_event() {
+            if let ReceiverEvent::Closed(_, stream) = event {
+                self.closed.push(*stream);
+            }
+        }
+    }
+
+    /// Datagrams of the receiver, with their destinations.
+    pub(crate) fn answers(&mut self) -> VecDeque<(SocketAddr, Vec<u8>)> {
+        let mut answers = VecDeque::new();
+        while let Some(transmit) = self.receiver.poll_transmit() {
+            self.bytes_out += transmit.bytes.len() as u64;
+            *self.budget.entry(transmit.to).or_default() -= transmit.bytes.len() as i64;
+            self.outward.push((transmit.to, transmit.bytes.clone()));
+            if self.arrives() {
+                answers.push_back((transmit.to, transmit.bytes));
+            }
+        }
+        answers
+    }
+
+    /// Runs `sender` and the receiver for `time`. Returns the sender's events.
+    pub(crate) fn converse(&mut self, from: SocketAddr, sender: &mut Sender, time: TimeDelta) -> Vec<SenderEvent> {
+        let end = self.now + time;
+        let mut events = Vec::new();
+        while self.now < end {
+            if sender.next_timeout().is_some_and(|at| at <= self.now) {
+                sender.handle_timeout(self.now);
+                assert!(
+                    sender.next_timeout().is_none_or(|at| at > self.now),
+                    "the sender asks for time again"
+                );
+            }
+            while let Some(bytes) = sender.poll_transmit(self.now) {
+                self.deliver(from, &bytes);
+            }
+            if self.receiver.next_timeout().is_some_and(|at| at <= self.now) {
+                self.receiver.handle_timeout(self.now);
+                assert!(
+                    self.receiver.next_timeout().is_none_or(|at| at > self.now),
+                    "the receiver asks for time again"
+                );
+                self.collect();
+            }
+            for (to, bytes) in self.answers() {
+                if to == from {
+                    sender.handle_datagram(self.now, &bytes, self.now);
+                }
+            }
+            while let Some(event) = sender.poll_event() {
+                events.push(event);
+            }
+            self.now += TimeDelta::from_millis(1);
+        }
+        events
+    }
+
+    /// Opens a stream and returns its token.
+    pub(crate) fn open(&mut self, from: SocketAddr) -> (Sender, StreamToken) {
+        self.open_with(from, SenderConfig::new(request(), u64::from(from.port())))
+    }
+
+    /// Opens a stream as configured and returns its token.
+    pub(crate) fn open_with(&mut self, from: SocketAddr, config: SenderConfig) -> (Sender, StreamToken) {
+        let mut sender = Sender::new(self.now, config);
+        let events = self.converse(from, &mut sender, TimeDelta::from_millis(20));
+        let Some(SenderEvent::Accepted(token)) = events.first() else { panic!("not accepted: {events:?}") };
+        (sender, *token)
+    }
+
+    /// The only stream.
+    pub(crate) fn stream(&self) -> &Stream {
+        let streams: Vec<_> = self.receiver.streams().collect();
+        let [(_, stream)] = streams[..] else { panic!("{} streams", streams.len()) };
+        stream
+    }
+
+    /// Lets time pass at the receiver alone.
+    pub(crate) fn wait(&mut self, time: TimeDelta) {
+        let end = self.now + time;
+        while let Some(at) = self.receiver.next_timeout().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            self.receiver.handle_timeout(self.now);
+            self.collect();
+        }
+        self.now = end;
+    }
+
+    /// Sends `sequences` at the nominal rate.
+    pub(crate) fn send(&mut self, from: SocketAddr, token: StreamToken, sequences: impl IntoIterator<Item = u64>) {
+        for sequence in sequences {
+            let due = self.now.as_nanos();
+            let datagram = datagram(token, sequence, due);
+            self.deliver(from, &datagram);
+            self.now += TimeDelta::from_millis(1);
+        }
+    }
+}
+
+pub(crate) fn datagram(token: StreamToken, sequence: u64, due: u64) -> Vec<u8> {
+    let mut datagram = vec![0; SIZE];
+    assert!(DataHeader { token, sequence, scheduled_ns: due, sent_ns: due + 500 }.write(&mut datagram));
+    datagram
+}
+
+pub(crate) fn figures(packets: u64) -> SenderFigures {
+    SenderFigures { packets, bytes: packets * SIZE as u64, ..SenderFigures::default() }
+}
+
