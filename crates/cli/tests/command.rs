@@ -303,7 +303,7 @@ fn hostile_datagrams_are_counted_and_harm_no_stream() {
     let sender = send.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     for _ in 0..20 {
         for datagram in
-            [&b"hello"[..], b"", &forged, &forged[..DATA_HEADER_BYTES - 1], b"giu\x21\xff\xff", b"giu\x31"]
+            [&b"hello"[..], b"", &forged, &forged[..DATA_HEADER_BYTES - 1], b"giu\x31\xff\xff", b"giu\x21"]
         {
             hostile.send_to(datagram, receiver.address).unwrap();
         }
