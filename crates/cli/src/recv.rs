@@ -129,6 +129,13 @@ pub(crate) enum Accept {
 }
 
 pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    if matches!(args.accept, Some(Accept::Iperf3 | Accept::Stamp))
+        && !(args.allow.is_empty() && args.deny.is_empty())
+    {
+        misuse!(
+            "--allow, --deny: not supported with --accept iperf3 or stamp: use a packet filter of the system"
+        );
+    }
     let passive = match args.accept {
         None => None,
         Some(Accept::Rtp) => Some(Passive::Rtp),

@@ -15,7 +15,8 @@ use std::{
 use common::{giusto, json, run, text};
 use giusto_pace::HeaderLayer;
 use giusto_session::probe::wire::{
-    ClockIdentity, FINISH_BYTES, Message, OPENING_BYTES, PacingNote, SenderFigures, StreamFormat, StreamRequest,
+    ClockIdentity, FINISH_BYTES, Message, OPENING_BYTES, PacingNote, SenderFigures, StreamFormat,
+    StreamRequest,
 };
 
 /// A `giusto recv` on a free port of loopback; killed at the end of the test.
@@ -178,7 +179,11 @@ fn both_ends_need_the_same_key() {
     let receiver = Receiver::start(&[]);
     let output = send(&receiver.address, &["--key-file", &key]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("without proof it answered: it has no keys"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("without proof it answered: it has no keys"),
+        "{}",
+        text(&output.stderr)
+    );
     let output = send(&receiver.address, &["--key-file", &key, "--one-way"]);
     assert_eq!(output.status.code(), Some(2));
 }

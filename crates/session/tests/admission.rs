@@ -10,7 +10,8 @@ use giusto_rtp::RtpHeader;
 use giusto_session::{
     keys::KeyRing,
     probe::{
-        Ended, Passive, Prefixes, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent, StreamLimits,
+        Ended, Passive, Prefixes, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent,
+        StreamLimits,
         wire::{DataHeader, Message, Refusal, StreamFormat, StreamLimit, StreamRequest, StreamToken},
     },
 };
@@ -218,7 +219,10 @@ fn limits_of_rate_size_and_time_end_a_stream_at_both_ends() {
     let max = DataRate::from_bps(common::RATE_BPS);
     let limits = [
         (StreamLimits { rate: Some(max), ..StreamLimits::default() }, StreamLimit::Rate),
-        (StreamLimits { size: Some(DataSize::from_bytes(100_000)), ..StreamLimits::default() }, StreamLimit::Size),
+        (
+            StreamLimits { size: Some(DataSize::from_bytes(100_000)), ..StreamLimits::default() },
+            StreamLimit::Size,
+        ),
         (
             StreamLimits { lifetime: Some(TimeDelta::from_seconds(1)), ..StreamLimits::default() },
             StreamLimit::Lifetime,

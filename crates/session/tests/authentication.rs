@@ -11,8 +11,8 @@ use giusto_session::{
     probe::{
         Ended, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent,
         wire::{
-            DataHeader, FINISH_BYTES, Kind, Message, OPENING_BYTES, Refusal, StreamFormat, StreamRequest, StreamToken,
-            kind,
+            DataHeader, FINISH_BYTES, Kind, Message, OPENING_BYTES, Refusal, StreamFormat, StreamRequest,
+            StreamToken, kind,
         },
     },
 };
@@ -51,7 +51,13 @@ fn sealed(net: &Net, sender: &Sender, token: StreamToken, sequence: u64) -> Vec<
     datagram
 }
 
-fn send(net: &mut Net, from: SocketAddr, sender: &Sender, token: StreamToken, sequences: std::ops::Range<u64>) {
+fn send(
+    net: &mut Net,
+    from: SocketAddr,
+    sender: &Sender,
+    token: StreamToken,
+    sequences: std::ops::Range<u64>,
+) {
     for sequence in sequences {
         let datagram = sealed(net, sender, token, sequence);
         net.deliver(from, &datagram);
@@ -68,7 +74,9 @@ fn ends_with_the_same_key_measure_an_authenticated_stream() {
     assert!(net.stream().is_authenticated());
     sender.finish(net.now, figures(1001));
     let events = net.converse(from, &mut sender, TimeDelta::from_millis(500));
-    let [.., SenderEvent::Report(report), SenderEvent::Ended(Ok(()))] = &events[..] else { panic!("{events:?}") };
+    let [.., SenderEvent::Report(report), SenderEvent::Ended(Ok(()))] = &events[..] else {
+        panic!("{events:?}")
+    };
     assert_eq!((report.summary.received_packets, report.summary.lost_packets), (1000, 1));
     assert_eq!(net.receiver.counters().unauthenticated, 0);
     let all = net.inward.iter().chain(&net.outward);
@@ -166,6 +174,11 @@ fn a_sender_with_a_key_believes_no_unauthenticated_message() {
     assert!(sender.poll_event().is_none());
     let events = net.converse(from, &mut sender, TimeDelta::from_millis(20));
     let [SenderEvent::Accepted(token)] = events[..] else { panic!("{events:?}") };
+    // A pong is awaited.
+    net.now += TimeDelta::from_millis(250);
+    sender.handle_timeout(net.now);
+    assert!(sender.poll_transmit(net.now).is_some());
+    let measured = sender.round_trips().count();
     forged(&mut sender, &net, token);
     // The receiver's own report, without its authentication.
     let (mut other_net, other) = (Net::new(receiver_config()), address(5000));
@@ -177,7 +190,7 @@ fn a_sender_with_a_key_believes_no_unauthenticated_message() {
     assert_ne!(token, other_token);
     sender.handle_datagram(net.now, &Message::Report { token, report }.encode(0), net.now);
     assert!(sender.poll_event().is_none());
-    assert_eq!(sender.round_trips().count(), 0);
+    assert_eq!(sender.round_trips().count(), measured);
 }
 
 #[test]
@@ -191,7 +204,7 @@ fn replayed_datagrams_change_nothing() {
     // All of it again, and the receiver's messages sent back to it, into the same stream. Then for as long as it takes to be idle.
     let tape: Vec<_> = net.inward.iter().chain(&net.outward).map(|(_, bytes)| bytes.clone()).collect();
     for _ in 0..60 {
-        tape.iter().for_each(|bytes| net.deliver(from, bytes));
+        net.deliver_all(from, &tape);
         net.answers();
         if let Some((_, stream)) = net.receiver.streams().next() {
             let summary = stream.meter().summary();
@@ -205,7 +218,7 @@ fn replayed_datagrams_change_nothing() {
     // Into the next stream of the same address, and after it.
     let (mut second, second_token) = net.open_with(from, sender_config(&[(1, 7)], 2));
     let before = net.receiver.counters().unauthenticated;
-    tape.iter().for_each(|bytes| net.deliver(from, bytes));
+    net.deliver_all(from, &tape);
     let summary = net.stream().meter().summary();
     assert_eq!((summary.received_packets, summary.duplicate_packets, summary.too_old_packets), (0, 0, 0));
     assert!(net.receiver.counters().unauthenticated > before + 100);
@@ -219,7 +232,7 @@ fn replayed_datagrams_change_nothing() {
     assert_eq!(net.closed.len(), 2);
     assert_ne!(token, second_token);
     net.wait(TimeDelta::from_seconds(40));
-    tape.iter().for_each(|bytes| net.deliver(from, bytes));
+    net.deliver_all(from, &tape);
     assert_eq!((net.receiver.streams().count(), net.closed.len()), (0, 2));
 }
 

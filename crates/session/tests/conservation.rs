@@ -217,14 +217,17 @@ fn run(format: Format, fates: &[Fate]) -> Result<(), TestCaseError> {
         prop_assert_eq!(summary.received_packets + summary.lost_packets, summary.loss.expected);
     }
     if is_open {
-        let reports = events.iter().filter_map(|event| match event {
+        let mut reports = events.iter().filter_map(|event| match event {
             SenderEvent::Report(report) => Some(report),
             _ => None,
         });
-        let Report { summary, .. } = &**reports.last().unwrap();
+        let Report { summary, .. } = &**reports.next_back().unwrap();
         prop_assert_eq!(summary.received_packets + summary.lost_packets, source.sent, "{:?}", summary);
         let last = streams.last().unwrap().meter().summary();
-        prop_assert_eq!((last.received_packets, last.lost_packets), (summary.received_packets, summary.lost_packets));
+        prop_assert_eq!(
+            (last.received_packets, last.lost_packets),
+            (summary.received_packets, summary.lost_packets)
+        );
     }
     Ok(())
 }

@@ -6,9 +6,13 @@ mod common;
 use std::net::SocketAddr;
 
 use common::{Net, RATE_BPS, SIZE, address, datagram, figures, receiver_config, request};
-use giusto_session::probe::{
-    Ended, Inbound, Passive, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent, StreamLimits,
-    wire::{DATA_HEADER_BYTES, FINISH_BYTES, Message, OPENING_BYTES, Refusal, StreamToken},
+use giusto_session::{
+    keys::{KeyId, KeyRing, MacKey},
+    probe::{
+        Ended, Inbound, Passive, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent,
+        StreamLimits,
+        wire::{DATA_HEADER_BYTES, FINISH_BYTES, Message, OPENING_BYTES, Refusal, Sealed, StreamToken},
+    },
 };
 use giusto_units::{DataRate, TimeDelta};
 use proptest::prelude::*;
@@ -336,10 +340,18 @@ fn unannounced_streams_are_measured_if_enabled() {
     assert!((rate - 8.0 * 8.0 * 50.0).abs() < 1e-6, "8 bytes each 20 ms are 3200 bit/s, not {rate}");
 }
 
+fn ring() -> KeyRing {
+    KeyRing::parse(&format!("1 {}", "07".repeat(32))).unwrap()
+}
+
+fn derived(purpose: &[u8], context: &[u8]) -> MacKey {
+    ring().derive(KeyId(1), &[purpose, context]).unwrap()
+}
+
 #[derive(Debug, Clone)]
 enum Operation {
     Bytes(u16, Vec<u8>),
-    Hello(u16, u64, usize),
+    Hello(u16, u64, usize, bool),
     Replay(usize),
     Data(u16, u64),
     Ping(u16),
@@ -357,8 +369,8 @@ fn operation() -> impl Strategy<Value = Operation> {
             }
             Operation::Bytes(port, bytes)
         }),
-        (1_u16..4, any::<u64>(), 0_usize..400)
-            .prop_map(|(port, nonce, pad)| Operation::Hello(port, nonce, pad)),
+        (1_u16..4, any::<u64>(), 0_usize..400, any::<bool>())
+            .prop_map(|(port, nonce, pad, sealed)| Operation::Hello(port, nonce, pad, sealed)),
         (0_usize..64).prop_map(Operation::Replay),
         (1_u16..4, any::<u64>()).prop_map(|(port, sequence)| Operation::Data(port, sequence)),
         (1_u16..4).prop_map(Operation::Ping),
@@ -371,8 +383,14 @@ fn operation() -> impl Strategy<Value = Operation> {
 proptest! {
     /// With any messages in any order: no panic, no more bytes sent than received, no endless deadlines.
     #[test]
-    fn a_receiver_never_amplifies(operations in proptest::collection::vec(operation(), 0..120)) {
-        let mut net = Net::new(receiver_config());
+    fn a_receiver_never_amplifies(
+        operations in proptest::collection::vec(operation(), 0..120),
+        (has_keys, accept_unauthenticated) in any::<(bool, bool)>(),
+    ) {
+        let keys = has_keys.then(ring);
+        let mut net = Net::new(ReceiverConfig { keys, accept_unauthenticated, ..receiver_config() });
+        let mut client_keys: [Option<MacKey>; 4] = [const { None }; 4];
+        let mut number = 0;
         let mut received: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
         let mut tokens = [None; 4];
         for operation in operations {
@@ -382,8 +400,11 @@ proptest! {
             };
             match operation {
                 Operation::Bytes(port, bytes) => say(&mut net, address(port), bytes),
-                Operation::Hello(port, nonce, pad) => {
-                    say(&mut net, address(port), Message::Hello { nonce }.encode(pad));
+                Operation::Hello(port, nonce, pad, sealed) => {
+                    let hello = Message::Hello { nonce };
+                    let bytes =
+                        if sealed { hello.seal(pad, &derived(b"giusto 3 opening", &[]), 0) } else { hello.encode(pad) };
+                    say(&mut net, address(port), bytes);
                 }
                 Operation::Replay(index) => {
                     if let Some((from, bytes)) = received.get(index).cloned() {
@@ -396,12 +417,20 @@ proptest! {
                 }
                 Operation::Ping(port) => {
                     let token = tokens[port as usize].unwrap_or(StreamToken(1));
-                    say(&mut net, address(port), Message::Ping { token, sent_ns: 0, path: None }.encode(48));
+                    let ping = Message::Ping { token, sent_ns: 0, path: None };
+                    number += 1;
+                    let key = client_keys[port as usize].as_ref();
+                    let bytes = key.map_or_else(|| ping.encode(48), |key| ping.seal(48, key, number));
+                    say(&mut net, address(port), bytes);
                 }
                 Operation::Finish(port, packets) => {
                     let token = tokens[port as usize].unwrap_or(StreamToken(1));
                     let finish = Message::Finish { token, figures: figures(packets) };
-                    say(&mut net, address(port), finish.encode(FINISH_BYTES));
+                    number += 1;
+                    let key = client_keys[port as usize].as_ref();
+                    let bytes =
+                        key.map_or_else(|| finish.encode(FINISH_BYTES), |key| finish.seal(FINISH_BYTES, key, number));
+                    say(&mut net, address(port), bytes);
                 }
                 Operation::Wait(nanos) => {
                     net.now += TimeDelta::from_nanos(i64::from(nanos));
@@ -411,20 +440,27 @@ proptest! {
                 Operation::Stop => net.receiver.stop(net.now),
             }
             // A correct client at each port follows the protocol.
-            for (to, bytes) in net.answers() {
-                match Message::decode(&bytes) {
-                    Ok(Message::Challenge { nonce, cookie }) => {
-                        let open = Message::Open { nonce, cookie, request: request() }.encode(OPENING_BYTES);
-                        net.deliver(to, &open);
-                        received.push((to, open));
+            for _ in 0..2 {
+                for (to, bytes) in net.answers() {
+                    let sealed = Sealed::parse(&bytes);
+                    let message = sealed.map_or_else(|_| Message::decode(&bytes), |sealed| sealed.message());
+                    match message {
+                        Ok(Message::Challenge { nonce, cookie }) => {
+                            let open = Message::Open { nonce, cookie, request: request() };
+                            let parts = [&nonce.to_be_bytes()[..], &cookie.issued_ns.to_be_bytes(), &cookie.proof];
+                            let key = sealed.is_ok().then(|| derived(b"giusto 3 to receiver", &parts.concat()));
+                            number += 1;
+                            let open = match &key {
+                                Some(key) => open.seal(OPENING_BYTES, key, number),
+                                None => open.encode(OPENING_BYTES),
+                            };
+                            client_keys[to.port() as usize] = key;
+                            net.deliver(to, &open);
+                            received.push((to, open));
+                        }
+                        Ok(Message::Accepted { token, .. }) => tokens[to.port() as usize] = Some(token),
+                        _ => {}
                     }
-                    Ok(Message::Accepted { token, .. }) => tokens[to.port() as usize] = Some(token),
-                    _ => {}
-                }
-            }
-            for (to, bytes) in net.answers() {
-                if let Ok(Message::Accepted { token, .. }) = Message::decode(&bytes) {
-                    tokens[to.port() as usize] = Some(token);
                 }
             }
             prop_assert!(net.budget.values().all(|left| *left >= 0), "more out than in: {:?}", net.budget);

@@ -123,7 +123,7 @@ mod tests {
         // Computed with Python's hmac and hashlib: hmac(hmac(0x11 × 32, purpose ‖ nonce ‖ issued ‖ proof), …)[:16].
         let cookie = Cookie { issued_ns: 0x0102_0304_0506_0708, proof: [0xAA; 16] };
         let keys = StreamKeys::derive(&ring(), KeyId(1), 0x1122_3344_5566_7788, &cookie).unwrap();
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
         let header = DataHeader { token: StreamToken(1), sequence: 2, scheduled_ns: 3, sent_ns: 4 };
         let mut datagram = [0xEE; 100];
         assert!(header.write_sealed(&mut datagram, &keys.to_receiver));

@@ -10,9 +10,7 @@ use std::{
 use giusto_pace::HeaderLayer;
 use giusto_session::probe::{
     Inbound, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent, Stream,
-    wire::{
-        ClockIdentity, DataHeader, PacingNote, SenderFigures, StreamFormat, StreamRequest, StreamToken,
-    },
+    wire::{ClockIdentity, DataHeader, PacingNote, SenderFigures, StreamFormat, StreamRequest, StreamToken},
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
@@ -99,6 +97,12 @@ impl Net {
         self.collect();
     }
 
+    pub(crate) fn deliver_all(&mut self, from: SocketAddr, datagrams: &[Vec<u8>]) {
+        for bytes in datagrams {
+            self.deliver(from, bytes);
+        }
+    }
+
     pub(crate) fn collect(&mut self) {
         while let Some(event) = self.receiver.poll_event() {
             if let ReceiverEvent::Closed(_, stream) = event {
@@ -122,7 +126,12 @@ impl Net {
     }
 
     /// Runs `sender` and the receiver for `time`. Returns the sender's events.
-    pub(crate) fn converse(&mut self, from: SocketAddr, sender: &mut Sender, time: TimeDelta) -> Vec<SenderEvent> {
+    pub(crate) fn converse(
+        &mut self,
+        from: SocketAddr,
+        sender: &mut Sender,
+        time: TimeDelta,
+    ) -> Vec<SenderEvent> {
         let end = self.now + time;
         let mut events = Vec::new();
         while self.now < end {
@@ -189,7 +198,12 @@ impl Net {
     }
 
     /// Sends `sequences` at the nominal rate.
-    pub(crate) fn send(&mut self, from: SocketAddr, token: StreamToken, sequences: impl IntoIterator<Item = u64>) {
+    pub(crate) fn send(
+        &mut self,
+        from: SocketAddr,
+        token: StreamToken,
+        sequences: impl IntoIterator<Item = u64>,
+    ) {
         for sequence in sequences {
             let due = self.now.as_nanos();
             let datagram = datagram(token, sequence, due);
@@ -208,4 +222,3 @@ pub(crate) fn datagram(token: StreamToken, sequence: u64, due: u64) -> Vec<u8> {
 pub(crate) fn figures(packets: u64) -> SenderFigures {
     SenderFigures { packets, bytes: packets * SIZE as u64, ..SenderFigures::default() }
 }
-

@@ -1,0 +1,238 @@
+//! What messages contain.
+
+use std::fmt;
+
+use giusto_measure::{ClockEstimate, Quantiles, StreamSummary, mos::VoiceQuality, playout::PlayoutSummary};
+use giusto_pace::{HeaderLayer, Strategy};
+use giusto_rtp::voice::VoiceProfile;
+use giusto_units::{DataSize, TimeDelta};
+use serde::{Deserialize, Serialize};
+
+/// Proof that its holder receives at the address to which it was issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cookie {
+    /// Time of issue on the receiver's clock.
+    pub issued_ns: u64,
+    /// The proof itself.
+    pub proof: [u8; 16],
+}
+
+/// Format of a stream's datagrams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StreamFormat {
+    /// With a [`DataHeader`].
+    Giusto,
+    /// RTP, RFC 3550.
+    Rtp {
+        /// Units of the RTP timestamp per second.
+        clock_rate_hz: u32,
+        /// The voice codec, if it is a known one.
+        voice: Option<VoiceProfile>,
+    },
+    /// Any datagrams: only counted and timed.
+    Raw,
+}
+
+/// Proves to a program on the same machine that it is the same, and tells it the sender's time zero on the common monotonic
+/// clock. To others it is a random number, and another one in each session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineProof {
+    pub(in crate::probe) proof: [u8; 16],
+    /// The time zero, plus a number that only programs on the machine can compute.
+    pub(in crate::probe) masked_origin_ns: u64,
+}
+
+/// What the other side may know of a side's clock, so that it can interpret a difference of times.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockIdentity {
+    /// Tells programs on the same machine that they share one monotonic clock, and others nothing.
+    pub machine: Option<MachineProof>,
+    /// Unix time at the time zero of this side.
+    pub origin_unix_ns: u64,
+    /// Error bound that the system reports for its clock, if the clock is synchronised.
+    pub synchronised_within_ns: Option<u64>,
+}
+
+impl ClockIdentity {
+    /// Converts an estimate of the other side's clock to the offset of the two *calendar* clocks, which does
+    /// not depend on when each side started.
+    #[must_use]
+    pub fn calendar(&self, theirs: &Self, estimate: ClockEstimate) -> ClockEstimate {
+        let origins = i128::from(theirs.origin_unix_ns) - i128::from(self.origin_unix_ns);
+        let origins = i64::try_from(origins).unwrap_or(if origins < 0 { i64::MIN } else { i64::MAX });
+        ClockEstimate { offset: estimate.offset + TimeDelta::from_nanos(origins), ..estimate }
+    }
+}
+
+/// How a sender schedules its datagrams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimeKeeping {
+    /// By a pacing strategy at a rate.
+    Strategy(Strategy),
+    /// Not at all: as fast as possible.
+    Max,
+    /// By recorded times.
+    Recorded,
+}
+
+impl Default for TimeKeeping {
+    fn default() -> Self {
+        Self::Strategy(Strategy::default())
+    }
+}
+
+impl fmt::Display for TimeKeeping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Strategy(strategy) => strategy.fmt(f),
+            Self::Max => f.pad("max"),
+            Self::Recorded => f.pad("recorded"),
+        }
+    }
+}
+
+/// Pacing of a sender.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacingNote {
+    /// How it schedules its datagrams.
+    pub keeping: TimeKeeping,
+    /// Datagrams that are sent together.
+    pub packets_per_cycle: u32,
+    /// The time from one cycle to the next; `None` without a rate.
+    pub period: Option<TimeDelta>,
+}
+
+/// The stream that a sender announces.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamRequest {
+    /// Format of the datagrams.
+    pub format: StreamFormat,
+    /// The rate at `layer`; `None`: as fast as possible.
+    pub rate_bps: Option<u64>,
+    /// Which headers the rate counts.
+    pub layer: HeaderLayer,
+    /// The payload size, if it is constant.
+    pub size: Option<DataSize>,
+    /// The time between datagrams, if it does not follow from rate and size.
+    pub gap: Option<TimeDelta>,
+    /// How many datagrams it has at most; nothing where it has no such limit.
+    pub packets: Option<u64>,
+    /// The synchronisation source of RTP datagrams (RFC 3550 §5.1): those of another one are not of this stream.
+    pub ssrc: Option<u32>,
+    /// How they are paced; of no consequence for what is measured.
+    pub pacing: PacingNote,
+    /// The sender's clock.
+    pub clock: ClockIdentity,
+}
+
+/// A sender's statistics of its own sending.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SenderFigures {
+    /// Datagrams handed to the system.
+    pub packets: u64,
+    /// Their payload.
+    pub bytes: u64,
+    /// Deviation of actual from scheduled send times.
+    pub schedule_error: Option<Quantiles>,
+    /// Rate at the layer of the request, by the (N−1) rule.
+    pub rate_bps: Option<f64>,
+    /// CPU time of the sending thread divided by the duration of sending.
+    pub cpu_ratio: Option<f32>,
+}
+
+/// A receiver's report of a stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Increases by one with each report.
+    pub number: u32,
+    /// Set in the last report.
+    pub last: Option<LastReport>,
+    /// The measurements so far.
+    pub summary: StreamSummary,
+    /// For voice.
+    pub voice: Option<VoiceReport>,
+    /// CPU time of the receiving thread divided by the time since the stream began; the thread serves all
+    /// streams.
+    pub cpu_ratio: Option<f32>,
+}
+
+/// Why a report is the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LastReport {
+    /// The sender finished.
+    Finished,
+    /// The receiver was stopped.
+    ReceiverStopped,
+    /// The receiver ended the stream because of a limit.
+    Limit(StreamLimit),
+}
+
+/// A limit of the receiver that ends a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamLimit {
+    /// It came faster than allowed.
+    #[error("its rate was above the receiver's maximum (--max-rate)")]
+    Rate,
+    /// It carried more than allowed.
+    #[error("it carried more than the receiver's maximum of bytes (--max-bytes)")]
+    Size,
+    /// It lasted longer than allowed.
+    #[error("it lasted for the receiver's maximum time (--max-lifetime)")]
+    Lifetime,
+    /// Another sender needed its slot.
+    #[error("it sent far less than announced, and another sender needed its slot (--max-streams)")]
+    Slot,
+}
+
+/// Estimated voice quality.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VoiceReport {
+    /// The modelled jitter buffer.
+    pub playout: PlayoutSummary,
+    /// The rating of the E-model.
+    pub quality: VoiceQuality,
+}
+
+/// A sender's result of its clock requests.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PathEstimate {
+    /// The other clock relative to the sender's.
+    pub clock: ClockEstimate,
+    /// The median round-trip time.
+    pub round_trip: TimeDelta,
+}
+
+/// Why a stream was rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The receiver has its maximum number of streams.
+    #[error("it has reached its maximum number of streams (--max-streams)")]
+    Full,
+    /// The receiver has its maximum number of streams from this host.
+    #[error("it has reached its maximum number of streams per host (--max-streams-per-host)")]
+    HostFull,
+    /// The rate is above the receiver's limit.
+    #[error("the rate is above its maximum (--max-rate)")]
+    Rate,
+    /// The cookie is invalid or has expired.
+    #[error("the proof of address was not valid: try again")]
+    Cookie,
+    /// The receiver has keys, and the sender used none.
+    #[error("it accepts only authenticated senders: give both ends the same keys (--key-file)")]
+    KeyRequired,
+    /// The receiver has no keys, and the sender used one.
+    #[error("it has no keys: give both ends the same keys (--key-file)")]
+    NoKeys,
+    /// The receiver has another key of this id, or none.
+    #[error(
+        "it does not have this key, or another one under its id: give both ends the same keys (--key-file)"
+    )]
+    Key,
+    /// The format of the stream has no room for authentication.
+    #[error(
+        "RTP and raw datagrams carry no authentication: it accepts them only with --accept-unauthenticated"
+    )]
+    Format,
+}
