@@ -8,12 +8,16 @@ use giusto_pace::{
     PlanError, Replay, Schedule, Strategy, StrategyOptions, Unpaced,
 };
 use giusto_rtp::{RTP_HEADER_BYTES, voice::VoiceFormat};
-use giusto_session::probe::{
-    Content, Outgoing, RTP_CLOCK_HZ,
-    payload::{PayloadError, PayloadSizes, SizeLimits, SizeSource},
-    voice::{StreamStart, VoiceSource},
-    wire::{
-        ClockIdentity, DATA_HEADER_BYTES, PacingNote, StreamFormat, StreamRequest, StreamToken, TimeKeeping,
+use giusto_session::{
+    iperf3::HEADER_BYTES,
+    probe::{
+        Content, Outgoing, RTP_CLOCK_HZ,
+        payload::{PayloadError, PayloadSizes, SizeLimits, SizeSource},
+        voice::{StreamStart, VoiceSource},
+        wire::{
+            ClockIdentity, DATA_HEADER_BYTES, PacingNote, StreamFormat, StreamRequest, StreamToken,
+            TimeKeeping,
+        },
     },
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
@@ -46,6 +50,11 @@ pub enum Layout {
     Giusto,
     /// An RTP header (RFC 3550) and filler.
     Rtp,
+    /// The header of iperf3 and filler; sequence numbers of 64 bits, or of 32.
+    Iperf3 {
+        /// Sequence numbers have 64 bits instead of 32.
+        wide_counters: bool,
+    },
     /// Filler alone.
     Raw,
 }
@@ -56,6 +65,7 @@ impl Layout {
         let (bytes, content) = match self {
             Self::Giusto => (DATA_HEADER_BYTES, "giusto header"),
             Self::Rtp => (RTP_HEADER_BYTES, "RTP header"),
+            Self::Iperf3 { .. } => (HEADER_BYTES, "iperf3 header"),
             Self::Raw => (1, "filler"),
         };
         (DataSize::from_bytes(bytes as u64), content)
@@ -290,6 +300,7 @@ impl ResolvedPlan {
             schedule: self.schedule(start, index, streams)?,
             outgoing: self.outgoing(token, index),
             socket,
+            to: None,
             grouping: if grouped { Grouping::Offload } else { Grouping::Each },
             spin: pacing.spin,
             layer: self.plan.layer,
@@ -349,7 +360,7 @@ impl ResolvedPlan {
                 let format = match layout {
                     Layout::Giusto => StreamFormat::Giusto,
                     Layout::Rtp => rtp(RTP_CLOCK_HZ, None),
-                    Layout::Raw => StreamFormat::Raw,
+                    Layout::Iperf3 { .. } | Layout::Raw => StreamFormat::Raw,
                 };
                 (format, sizes.is_fixed(), None)
             }
@@ -384,6 +395,7 @@ impl ResolvedPlan {
                 let first = Content::rtp_header(start.sequence, start.timestamp, start.ssrc);
                 Content::Rtp { first, sizes }
             }
+            Body::Filler(Layout::Iperf3 { wide_counters }, sizes) => Content::Iperf3 { wide_counters, sizes },
             Body::Filler(Layout::Raw, sizes) => Content::Raw { sizes },
             Body::Voice(format, samples) => {
                 // Without samples it is a tone.
@@ -425,7 +437,8 @@ mod tests {
     #[test]
     fn a_payload_holds_its_header_and_fits_a_datagram() {
         // 40 B as in the wire format, 12 B as in RFC 3550 §5.1, 65 535 − 20 − 8 as in RFC 791 and RFC 768.
-        for (layout, min) in [(Layout::Giusto, 40), (Layout::Rtp, 12), (Layout::Raw, 1)] {
+        let iperf3 = Layout::Iperf3 { wide_counters: false };
+        for (layout, min) in [(Layout::Giusto, 40), (Layout::Rtp, 12), (iperf3, 16), (Layout::Raw, 1)] {
             assert!(resolve(layout, min, None).is_ok());
             let error = resolve(layout, min - 1, None).unwrap_err();
             assert!(matches!(error, StreamPlanError::PayloadTooSmall { .. }), "{error}");
