@@ -44,7 +44,9 @@ pub(crate) fn send(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
         ("--key-file", args.key_file.is_some()),
     ];
     if let Some((flag, _)) = unsupported.iter().find(|(_, given)| *given) {
-        misuse!("{flag}: not possible with --protocol iperf3, whose datagrams have one size and a format of their own");
+        misuse!(
+            "{flag}: not possible with --protocol iperf3, whose datagrams have one size and a format of their own"
+        );
     }
     let streams = usize::from(args.streams);
     if streams > MAX_STREAMS {
@@ -103,31 +105,37 @@ fn print(results: &[RunResult], json: bool) -> anyhow::Result<()> {
     }
 }
 
-/// The far end's own figures of all streams, in lines that name the far end.
+/// The far end's own figures of all streams, named as such.
 fn told(results: &[RunResult]) -> String {
     let all: Vec<&FarEndFigures> = results.iter().filter_map(|result| result.far_end.as_ref()).collect();
     let Some(program) = all.first().map(|figures| &figures.program) else {
         return "\nThe far end told no figures of its own.\n".to_owned();
     };
-    let sum = |of: fn(&FarEndFigures) -> Option<u64>| {
-        let told: Vec<u64> = all.iter().filter_map(|figures| of(figures)).collect();
-        (!told.is_empty()).then(|| told.iter().sum::<u64>())
+    let (received, sent): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|figures| figures.received_packets.is_some());
+    let sum = |of: fn(&FarEndFigures) -> Option<u64>, all: &[&FarEndFigures]| {
+        all.iter().filter_map(|figures| of(figures)).sum::<u64>()
     };
-    let datagrams = |n| format!("{} {}", count(n), if n == 1 { "datagram" } else { "datagrams" });
-    let largest = |of: fn(&FarEndFigures) -> Option<f64>| {
-        all.iter().filter_map(|figures| of(figures)).reduce(f64::max)
-    };
-    let rates: f64 = all.iter().filter_map(|figures| figures.rate_bps).sum();
-    let several = if all.len() > 1 { " at most" } else { "" };
-    let parts = [
-        sum(|figures| figures.sent_packets).map(|n| format!("{} sent", datagrams(n))),
-        sum(|figures| figures.received_packets).map(|n| format!("{} received", datagrams(n))),
-        sum(|figures| figures.lost_packets).map(|n| format!("{} lost", count(n))),
-        largest(|figures| figures.jitter_ms).map(|ms| format!("jitter{several} {ms:.3} ms")),
-        (rates > 0.0).then(|| rate(rates)),
-    ];
-    let parts: Vec<_> = parts.into_iter().flatten().collect();
-    format!("\nTold by the {program}: {}\n", parts.join(", "))
+    let mean_rate = |all: &[&FarEndFigures]| rate(all.iter().filter_map(|figures| figures.rate_bps).sum());
+    let mut lines = vec![format!("\nFigures of the far end ({program})")];
+    if !sent.is_empty() {
+        let packets = count(sum(|figures| figures.sent_packets, &sent));
+        lines.push(format!("  sent      {packets} datagrams, {} over its test", mean_rate(&sent)));
+    }
+    if !received.is_empty() {
+        let [packets, lost] = [
+            sum(|figures| figures.received_packets, &received),
+            sum(|figures| figures.lost_packets, &received),
+        ]
+        .map(count);
+        let jitter = received.iter().filter_map(|figures| figures.jitter_ms).fold(0.0, f64::max);
+        let most = if received.len() > 1 { "at most " } else { "" };
+        let mean_rate = mean_rate(&received);
+        lines.push(format!(
+            "  received  {packets} datagrams, {lost} lost, jitter {most}{jitter:.3} ms, {mean_rate} over its test"
+        ));
+    }
+    lines.join("\n") + "\n"
 }
 
 /// Serves iperf3 clients.
@@ -155,14 +163,14 @@ pub(crate) fn serve(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCo
         opened = Iperf3Server::open(&Iperf3ServerConfig { address, ..config });
     }
     let mut server = opened.map_err(|error| {
-        anyhow::Error::from(UsageError::new(format!("{error}: choose another port, or port 0 for any free port")))
+        anyhow::Error::from(UsageError::new(format!(
+            "{error}: choose another port, or port 0 for any free port"
+        )))
     })?;
 
     let progress = Progress::live();
-    progress.note(&format!(
-        "listening on {} (iperf3); Ctrl-C ends and prints the result",
-        server.local_addr()
-    ));
+    progress
+        .note(&format!("listening on {} (iperf3); Ctrl-C ends and prints the result", server.local_addr()));
     let clock = server.clock();
     let end = args.duration.map(|duration| clock.now() + duration);
     let mut results = Results::default();
@@ -182,7 +190,9 @@ pub(crate) fn serve(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCo
                 }
                 failure = why;
                 if args.json {
-                    streams.into_iter().for_each(|result| results.keep(result));
+                    for result in streams {
+                        results.keep(result);
+                    }
                 } else if let Err(error) = print(&streams, false) {
                     printed = Err(error);
                 }
@@ -212,8 +222,9 @@ fn describe(parameters: &Parameters) -> String {
         (_, true) => "to the client",
         _ => "from the client",
     };
+    let each = if streams > 1 { ", each" } else { "" };
     let streams = plural(streams as u64, "stream", "streams");
-    format!("{streams} {direction}, each of {}", describe_stream(rate, Some(size)))
+    format!("{streams} {direction}{each}: {}", describe_stream(rate, Some(size)))
 }
 
 /// The address to listen on, and whether any address of this machine will do.
@@ -263,13 +274,17 @@ mod tests {
             ..FarEndFigures::default()
         };
         let result = RunResult { far_end: Some(figures), ..RunResult::default() };
+        let sent = FarEndFigures { sent_packets: Some(5), rate_bps: Some(2e6), ..FarEndFigures::default() };
+        let sent = RunResult { far_end: Some(sent), ..RunResult::default() };
         assert_eq!(
-            told(&[result.clone()]),
-            "\nTold by the iperf3 server: 1,000 datagrams received, 1 lost, jitter 0.012 ms, 1.000 Mbit/s\n"
+            told(std::slice::from_ref(&result)),
+            "\nFigures of the far end (iperf3 server)\n  received  1,000 datagrams, 1 lost, jitter 0.012 ms, 1.000 Mbit/s \
+             over its test\n"
         );
         assert_eq!(
-            told(&[result.clone(), result]),
-            "\nTold by the iperf3 server: 2,000 datagrams received, 2 lost, jitter at most 0.012 ms, 2.000 Mbit/s\n"
+            told(&[result.clone(), result, sent]),
+            "\nFigures of the far end (iperf3 server)\n  sent      5 datagrams, 2.000 Mbit/s over its test\n  \
+             received  2,000 datagrams, 2 lost, jitter at most 0.012 ms, 2.000 Mbit/s over its test\n"
         );
         assert_eq!(told(&[RunResult::default()]), "\nThe far end told no figures of its own.\n");
     }

@@ -299,7 +299,12 @@ pub(super) struct Sent {
 
 impl Sent {
     /// The run of a sender that gets no reports.
-    pub(super) fn unreported(self, start: Timestamp, mut granted: Granted, interrupted: bool) -> Transmission {
+    pub(super) fn unreported(
+        self,
+        start: Timestamp,
+        mut granted: Granted,
+        interrupted: bool,
+    ) -> Transmission {
         self.sleeper.describe(&mut granted);
         let streams = self.flows.into_iter().map(|sent| StreamOutcome {
             sent,

@@ -6,7 +6,8 @@ use giusto_session::probe::Inbound;
 
 use super::receive::{Nap, WrappingCount};
 use crate::{
-    Clock, Granted, ReceiveBatch, SleepMode, Sleeper, SleeperConfig, StampConverter, TrafficClass, UdpSocket, Wait,
+    Clock, Granted, ReceiveBatch, SleepMode, Sleeper, SleeperConfig, StampConverter, TrafficClass, UdpSocket,
+    Wait,
 };
 
 /// How many full batches are read from a socket before the others, and the caller, have their turn.
@@ -31,8 +32,7 @@ impl<'a> Gatherer<'a> {
         const MESSAGES: usize = 16;
         /// A run of datagrams is one message.
         const MESSAGE_BYTES: usize = 65_535;
-        let sockets: Vec<_> =
-            sockets.into_iter().map(|socket| (socket, WrappingCount::default())).collect();
+        let sockets: Vec<_> = sockets.into_iter().map(|socket| (socket, WrappingCount::default())).collect();
         let rooms = sockets.iter().filter_map(|(socket, _)| socket.granted().receive_buffer_bytes.as_ref());
         let room = rooms.map(|buffer| buffer.granted).min().unwrap_or(200_000);
         Self {

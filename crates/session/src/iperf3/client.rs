@@ -156,9 +156,11 @@ impl Client {
         }
         // A length begins with 0, and a failed server may send its state in place of it.
         if self.phase == Phase::Outcome && self.reader.first() == Some(0) {
-            match self.reader.json(MAX_OUTCOME_BYTES).and_then(|value| {
-                value.as_ref().map(Outcome::from_json).transpose()
-            }) {
+            match self
+                .reader
+                .json(MAX_OUTCOME_BYTES)
+                .and_then(|value| value.as_ref().map(Outcome::from_json).transpose())
+            {
                 Ok(None) => return false,
                 Ok(Some(outcome)) => {
                     self.events.push_back(ClientEvent::Outcome(outcome));

@@ -196,9 +196,10 @@ impl Server {
                 self.phase = Phase::Parameters;
             }
             Phase::Parameters => {
-                let parameters = self.reader.json(MAX_PARAMETERS_BYTES).and_then(|value| {
-                    value.as_ref().map(Parameters::from_json).transpose()
-                });
+                let parameters = self
+                    .reader
+                    .json(MAX_PARAMETERS_BYTES)
+                    .and_then(|value| value.as_ref().map(Parameters::from_json).transpose());
                 match parameters {
                     Ok(None) => return false,
                     Ok(Some(parameters)) => self.on_parameters(now, parameters),
@@ -206,9 +207,10 @@ impl Server {
                 }
             }
             Phase::Outcome => {
-                let outcome = self.reader.json(MAX_OUTCOME_BYTES).and_then(|value| {
-                    value.as_ref().map(Outcome::from_json).transpose()
-                });
+                let outcome = self
+                    .reader
+                    .json(MAX_OUTCOME_BYTES)
+                    .and_then(|value| value.as_ref().map(Outcome::from_json).transpose());
                 match outcome {
                     Ok(None) => return false,
                     Ok(Some(outcome)) => {
@@ -233,9 +235,8 @@ impl Server {
             let limit = self.config.max_streams;
             return self.refuse(ErrorCode::STREAMS, ServerError::Streams { streams, limit });
         }
-        let rate = parameters.rate.map(|rate| {
-            DataRate::from_bps(rate.as_bps().saturating_mul(streams as u64))
-        });
+        let rate =
+            parameters.rate.map(|rate| DataRate::from_bps(rate.as_bps().saturating_mul(streams as u64)));
         if let Some(limit) = self.config.max_rate
             && rate.is_none_or(|rate| rate > limit)
         {
@@ -289,9 +290,7 @@ impl Server {
 
     /// A datagram of the client arrived.
     pub fn on_data(&mut self, now: Timestamp) {
-        if self.phase == Phase::Running
-            && self.parameters.as_ref().is_some_and(Parameters::client_sends)
-        {
+        if self.phase == Phase::Running && self.parameters.as_ref().is_some_and(Parameters::client_sends) {
             self.deadline = Some(now + self.config.idle_timeout);
         }
     }

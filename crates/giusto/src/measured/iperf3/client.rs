@@ -238,15 +238,11 @@ impl Link {
 }
 
 /// Announces a stream, and waits for the server's answer.
-fn greet(
-    socket: &UdpSocket,
-    link: &mut Link,
-    stop: &AtomicBool,
-    to: SocketAddr,
-) -> Result<(), Iperf3Error> {
+fn greet(socket: &UdpSocket, link: &mut Link, stop: &AtomicBool, to: SocketAddr) -> Result<(), Iperf3Error> {
     let silent = Iperf3Error::NoStream { to };
     let deadline = link.clock.now() + GREET;
-    let mut batch = ReceiveBatch::new(4, 2048);
+    // One at a time: the first datagrams of the test may already follow the answer.
+    let mut batch = ReceiveBatch::new(1, 2048);
     if socket.send(&Greeting::Connect.bytes()).is_err() {
         link.leave();
         return Err(silent);
@@ -351,8 +347,7 @@ impl Test<'_> {
                 } else {
                     done.load(Ordering::Relaxed)
                 };
-                if finished || link.over || receiving.failed.is_some() || self.stop.load(Ordering::Relaxed)
-                {
+                if finished || link.over || receiving.failed.is_some() || self.stop.load(Ordering::Relaxed) {
                     break;
                 }
                 if now >= next_live {
@@ -375,7 +370,7 @@ impl Test<'_> {
         let sent = sent.map(|sent| sent.unreported(start, granted(), interrupted));
         let idle = sent.is_none() && self.is_idle(began, &receiving);
         self.end(link, sent.as_ref(), &mut receiving, cpu_ratio);
-        let failure = self.failure(link, &receiving, idle);
+        let failure = failure(link, &receiving, idle);
         Ok(ClientRun {
             results: self.results(link, sent.as_ref(), &mut receiving, cpu_ratio, failure.as_deref()),
             failure,
@@ -457,15 +452,6 @@ impl Test<'_> {
         }
     }
 
-    fn failure(&self, link: &Link, receiving: &Receiving<'_>, idle: bool) -> Option<String> {
-        let by_control = link.failure.as_ref().map(ToString::to_string);
-        let by_socket = receiving.failed.as_ref().map(|error| format!("cannot receive: {error}"));
-        let by_silence = idle.then(|| {
-            format!("no datagrams came from the iperf3 server for {} s; is UDP blocked on the way?", IDLE.as_seconds())
-        });
-        by_control.or(by_socket).or(by_silence)
-    }
-
     fn results(
         &self,
         link: &Link,
@@ -503,6 +489,19 @@ impl Test<'_> {
         }
         results
     }
+}
+
+/// Why a run ended early, if it did.
+fn failure(link: &Link, receiving: &Receiving<'_>, idle: bool) -> Option<String> {
+    let by_control = link.failure.as_ref().map(ToString::to_string);
+    let by_socket = receiving.failed.as_ref().map(|error| format!("cannot receive: {error}"));
+    let by_silence = idle.then(|| {
+        format!(
+            "no datagrams came from the iperf3 server for {} s; is UDP blocked on the way?",
+            IDLE.as_seconds()
+        )
+    });
+    by_control.or(by_socket).or(by_silence)
 }
 
 fn live(out: &[UdpSocket], receiving: &Receiving<'_>) -> Iperf3Live {

@@ -243,8 +243,8 @@ impl Iperf3Server {
             traffic_class: TrafficClass::from_byte(parameters.traffic_class),
             ..SocketConfig::default()
         };
-        let socket = UdpSocket::bind(local, &config)
-            .map_err(|error| (ErrorCode::STREAM_LISTEN, error.to_string()))?;
+        let socket =
+            UdpSocket::bind(local, &config).map_err(|error| (ErrorCode::STREAM_LISTEN, error.to_string()))?;
         let plan = parameters.client_receives().then(|| {
             let plan = plan(parameters).resolve(IpVersion::of(local.ip()));
             plan.map_err(|error| (ErrorCode::PARAMETERS, format!("refused: {error}")))
@@ -397,10 +397,87 @@ struct Test<'a> {
 }
 
 /// Where a test stands.
-#[derive(Default)]
-struct Progress {
+struct Running<'a> {
+    gatherer: Gatherer<'a>,
+    by_address: HashMap<SocketAddr, usize>,
+    streams: Vec<Incoming>,
+    start: Timestamp,
+    /// Until then nothing counts, if the client asked for that.
+    omit_until: Option<Timestamp>,
+    /// Datagrams that each stream had sent by then.
+    omitted_sent: u64,
+    cpu: ThreadCpu,
     ending: bool,
     client: Option<Outcome>,
+    exchanged: bool,
+}
+
+impl Running<'_> {
+    /// Reads the datagrams that have arrived.
+    fn read(&mut self, link: &mut Link, now: Timestamp) {
+        let mut heard = false;
+        let (streams, by_address) = (&mut self.streams, &self.by_address);
+        let read = self.gatherer.read(|_, inbound| {
+            let index = by_address.get(&inbound.from);
+            if let Some(stream) = index.and_then(|index| streams.get_mut(*index)) {
+                heard |= take(stream, inbound);
+            }
+        });
+        if let Err(error) = read {
+            link.server.fail(ErrorCode::NO_DATA, format!("cannot receive: {error}"));
+        }
+        if heard {
+            link.server.on_data(now);
+        }
+    }
+
+    /// Begins to count after the omitted time; each stream has sent `sent` datagrams so far.
+    fn end_omitted(&mut self, now: Timestamp, sent: u64) {
+        if self.omit_until.is_some_and(|until| now >= until) {
+            self.omit_until = None;
+            self.streams.iter_mut().for_each(Incoming::end_omitted);
+            self.omitted_sent = sent;
+        }
+    }
+
+    /// CPU time of this thread over elapsed time.
+    fn cpu_ratio(&self, now: Timestamp) -> f64 {
+        self.cpu.used().as_seconds() / now.saturating_since(self.start).as_seconds().max(1e-9)
+    }
+
+    /// Answers the client's figures with ours.
+    fn exchange(
+        &mut self,
+        link: &mut Link,
+        now: Timestamp,
+        transmission: Option<&Transmission>,
+        omit: TimeDelta,
+    ) {
+        let Some(told) = self.client.as_ref().filter(|_| !self.exchanged) else { return };
+        self.exchanged = true;
+        // What was on its way when the client ended the test has arrived with its figures, if at all.
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            if let Some(stream_told) = told.stream(stream_id(index)) {
+                stream.finish(stream_told.packets);
+            }
+        }
+        let span = figures::span(self.streams.iter());
+        let received = self.streams.iter().enumerate();
+        let received = received.map(|(index, stream)| stream.outcome(stream_id(index), span));
+        let (first_sent, omitted) = (self.streams.len(), self.omitted_sent);
+        let sent = transmission.into_iter().flat_map(|sent| {
+            let counted = (sent.duration - omit).max(TimeDelta::ZERO);
+            sent.streams.iter().enumerate().map(move |(index, stream)| {
+                figures::sent(stream, stream_id(first_sent + index), counted, omitted)
+            })
+        });
+        let ours = Outcome {
+            cpu_ratio: self.cpu_ratio(now) + figures::sender_cpu(transmission),
+            streams: received.chain(sent).collect(),
+        };
+        link.server.set_outcome(now, &ours);
+        link.flush();
+    }
 }
 
 impl Test<'_> {
@@ -413,113 +490,75 @@ impl Test<'_> {
     ) -> Vec<RunResult> {
         let clock = host.clock;
         let received = if self.parameters.client_sends() { self.parameters.streams } else { 0 };
-        let (sources, targets) =
-            self.addresses.split_at_checked(received).unwrap_or((&self.addresses, &[]));
-        let by_address: HashMap<SocketAddr, usize> =
-            sources.iter().enumerate().map(|(index, address)| (*address, index)).collect();
+        let (sources, targets) = self.addresses.split_at_checked(received).unwrap_or((&self.addresses, &[]));
         let config = IncomingConfig::new(self.parameters, clock.origin_monotonic_nanos());
-        let mut streams: Vec<_> = sources.iter().map(|_| Incoming::new(config)).collect();
         let start = clock.now();
-        let flows = match self.flows(targets, start) {
-            Ok(flows) => flows,
-            Err(error) => {
-                link.server.fail(ErrorCode::PARAMETERS, error.to_string());
-                Vec::new()
-            }
+        let omit = self.parameters.omit;
+        let mut running = Running {
+            gatherer: Gatherer::new([self.socket], clock),
+            by_address: sources.iter().enumerate().map(|(index, address)| (*address, index)).collect(),
+            streams: sources.iter().map(|_| Incoming::new(config)).collect(),
+            start,
+            omit_until: (omit > TimeDelta::ZERO).then_some(start + omit),
+            omitted_sent: 0,
+            cpu: ThreadCpu::start(),
+            ending: false,
+            client: None,
+            exchanged: false,
         };
-        let cpu = ThreadCpu::start();
+        let flows = self.flows(targets, start).unwrap_or_else(|error| {
+            link.server.fail(ErrorCode::PARAMETERS, error.to_string());
+            Vec::new()
+        });
         let halt = Arc::new(AtomicBool::new(false));
-        let mut gatherer = Gatherer::new([self.socket], clock);
-        let mut progress = Progress::default();
         let mut transmission = None;
-        let mut omitted_sent = 0;
-        let mut cpu_ratio = 0.0;
         // The answers to the greetings.
-        let already_sent = self.socket.send_counters().datagrams;
+        let greetings = self.socket.send_counters().datagrams;
         thread::scope(|scope| {
             let mut thread = (!flows.is_empty()).then(|| {
                 let halt = &halt;
-                scope.spawn(move || {
-                    self.plan.map(|plan| send::send(plan, flows, clock, start, halt))
-                })
+                scope.spawn(move || self.plan.map(|plan| send::send(plan, flows, clock, start, halt)))
             });
             let mut next_live = start;
-            let omit_until = start + self.parameters.omit;
-            let mut omitting = self.parameters.omit > TimeDelta::ZERO;
             loop {
-                let mut heard = false;
-                let read = gatherer.read(|_, inbound| {
-                    let index = by_address.get(&inbound.from);
-                    if let Some(stream) = index.and_then(|index| streams.get_mut(*index)) {
-                        heard |= take(stream, inbound);
-                    }
-                });
                 let now = clock.now();
-                if let Err(error) = read {
-                    link.server.fail(ErrorCode::NO_DATA, format!("cannot receive: {error}"));
-                }
-                if heard {
-                    link.server.on_data(now);
-                }
+                running.read(link, now);
                 host.pump(link, |event| match event {
-                    ServerEvent::Ending => progress.ending = true,
-                    ServerEvent::Outcome(outcome) => progress.client = Some(outcome),
+                    ServerEvent::Ending => running.ending = true,
+                    ServerEvent::Outcome(outcome) => running.client = Some(outcome),
                     _ => {}
                 });
-                let sent = self.socket.send_counters().datagrams.saturating_sub(already_sent);
-                if omitting && now >= omit_until {
-                    omitting = false;
-                    streams.iter_mut().for_each(Incoming::end_omitted);
-                    omitted_sent = sent / targets.len().max(1) as u64;
-                }
+                let sent = self.socket.send_counters().datagrams.saturating_sub(greetings);
+                running.end_omitted(now, sent / targets.len().max(1) as u64);
                 let mut go_on = true;
-                if now >= next_live && !progress.ending {
+                if now >= next_live && !running.ending {
                     next_live = now + LIVE;
-                    let received = (!streams.is_empty()).then(|| figures::live(streams.iter()));
-                    self.check_rate(host, link, received.map_or(0.0, |live| live.rate_bps));
+                    let received =
+                        (!running.streams.is_empty()).then(|| figures::live(running.streams.iter()));
+                    check_rate(host, link, received.map_or(0.0, |live| live.rate_bps));
                     let sent_packets = (!targets.is_empty()).then_some(sent);
                     go_on = on_notice(Notice::Live(&Iperf3Live { sent_packets, received }));
                 }
                 let stopped = link.must_end(stop, go_on);
-                if (progress.ending || stopped) && transmission.is_none() {
+                if (running.ending || stopped) && transmission.is_none() {
                     halt.store(true, Ordering::Relaxed);
-                    transmission = join(thread.take()).map(|sent| {
-                        sent.unreported(start, self.socket.granted().clone(), false)
-                    });
+                    let granted = self.socket.granted().clone();
+                    transmission = join(thread.take()).map(|sent| sent.unreported(start, granted, false));
                 }
-                if let Some(told) = &progress.client
-                    && !link.over
-                {
-                    // What was on its way when the client ended the test has arrived with its figures, if at all.
-                    for (index, stream) in streams.iter_mut().enumerate() {
-                        if let Some(stream_told) = told.stream(stream_id(index)) {
-                            stream.finish(stream_told.packets);
-                        }
-                    }
-                    let elapsed = now.saturating_since(start).as_seconds().max(1e-9);
-                    cpu_ratio = cpu.used().as_seconds() / elapsed;
-                    let duration = figures::span(streams.iter());
-                    let ours = outcome(&streams, transmission.as_ref(), cpu_ratio, duration, omitted_sent);
-                    link.server.set_outcome(now, &ours);
-                    link.flush();
-                }
+                running.exchange(link, now, transmission.as_ref(), omit);
                 if stopped {
                     break;
                 }
-                if streams.is_empty() || progress.ending {
+                if running.streams.is_empty() || running.ending {
                     link.connection.wait(SHORT_LOOK);
                 } else {
-                    gatherer.nap();
+                    running.gatherer.nap();
                 }
             }
         });
         // The reason of the end, where it came last.
         link.pump(clock, &mut |_| {});
-        if cpu_ratio == 0.0 {
-            let elapsed = clock.now().saturating_since(start).as_seconds().max(1e-9);
-            cpu_ratio = cpu.used().as_seconds() / elapsed;
-        }
-        self.results(link, &mut streams, transmission.as_ref(), progress.client.as_ref(), cpu_ratio)
+        self.results(link, running, transmission.as_ref(), clock.now())
     }
 
     fn flows(&self, targets: &[SocketAddr], start: Timestamp) -> Result<Vec<Flow<'_>>, StreamPlanError> {
@@ -535,24 +574,14 @@ impl Test<'_> {
             .collect()
     }
 
-    /// Ends a test that is faster than announced and than permitted.
-    fn check_rate(&self, host: &Iperf3Server, link: &mut Link, rate_bps: f64) {
-        if let Some(limit) = host.config.limits.max_rate
-            && rate_bps > limit.as_bps() as f64 * RATE_MARGIN
-        {
-            let why = format!("the client sent {rate_bps:.0} bit/s, at most {limit} is allowed");
-            link.server.fail(ErrorCode::RATE, why);
-        }
-    }
-
     fn results(
         &self,
         link: &Link,
-        streams: &mut [Incoming],
+        mut running: Running<'_>,
         transmission: Option<&Transmission>,
-        client: Option<&Outcome>,
-        cpu_ratio: f64,
+        now: Timestamp,
     ) -> Vec<RunResult> {
+        let cpu_ratio = running.cpu_ratio(now);
         let version = self.parameters.version.as_deref();
         let program = match version {
             // giusto states its own name.
@@ -563,9 +592,10 @@ impl Test<'_> {
             None => "iperf3".to_owned(),
         };
         let ended = link.failure.as_ref().map(ToString::to_string);
+        let client = running.client.as_ref();
         let told = |index| client.and_then(|client| client.stream(stream_id(index)));
         let mut results = Vec::with_capacity(self.addresses.len());
-        for (index, (stream, from)) in streams.iter_mut().zip(&self.addresses).enumerate() {
+        for (index, (stream, from)) in running.streams.iter_mut().zip(&self.addresses).enumerate() {
             let about = Reception {
                 parameters: self.parameters,
                 program: &program,
@@ -592,26 +622,13 @@ impl Test<'_> {
     }
 }
 
-/// The figures of this end, for the client.
-fn outcome(
-    streams: &[Incoming],
-    transmission: Option<&Transmission>,
-    cpu_ratio: f64,
-    duration: TimeDelta,
-    omitted_sent: u64,
-) -> Outcome {
-    let received =
-        streams.iter().enumerate().map(|(index, stream)| stream.outcome(stream_id(index), duration));
-    let sent = transmission.into_iter().flat_map(|sent| {
-        let streams_sent = sent.streams.iter().enumerate();
-        streams_sent.map(|(index, stream)| {
-            let id = stream_id(streams.len() + index);
-            figures::sent(stream, id, sent.duration, omitted_sent)
-        })
-    });
-    Outcome {
-        cpu_ratio: cpu_ratio + figures::sender_cpu(transmission),
-        streams: received.chain(sent).collect(),
+/// Ends a test that is faster than announced and than permitted.
+fn check_rate(host: &Iperf3Server, link: &mut Link, rate_bps: f64) {
+    if let Some(limit) = host.config.limits.max_rate
+        && rate_bps > limit.as_bps() as f64 * RATE_MARGIN
+    {
+        let why = format!("the client sent {rate_bps:.0} bit/s, at most {limit} is allowed");
+        link.server.fail(ErrorCode::RATE, why);
     }
 }
 
