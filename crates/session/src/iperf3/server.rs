@@ -15,6 +15,8 @@ use super::{
 const STEP: TimeDelta = TimeDelta::from_seconds(10);
 /// How long a test may take beyond its announced time: 10 steps of 4 s (`create_server_timers` in `iperf_server_api.c`).
 const GRACE: TimeDelta = TimeDelta::from_seconds(40);
+/// How long iperf3 waits for a datagram (`DEFAULT_NO_MSG_RCVD_TIMEOUT` in `iperf_api.h`).
+const LONGEST_IDLE: TimeDelta = TimeDelta::from_seconds(120);
 /// The longest test where none is announced (`MAX_TIME` in `iperf.h`).
 const LONGEST: TimeDelta = TimeDelta::from_seconds(86_400);
 
@@ -25,7 +27,8 @@ pub struct ServerConfig {
     pub max_streams: usize,
     /// The maximum rate of all streams together; tests of unlimited rate are refused where there is one. Default: none.
     pub max_rate: Option<DataRate>,
-    /// A test in which the client sends ends after this time without a datagram. Default: 5 s; iperf3 waits 120 s.
+    /// A test in which the client sends ends after this time, and after that of three datagrams, without one; after 120 s in any
+    /// case, as in iperf3. Default: 5 s.
     pub idle_timeout: TimeDelta,
 }
 
@@ -291,8 +294,17 @@ impl Server {
     /// A datagram of the client arrived.
     pub fn on_data(&mut self, now: Timestamp) {
         if self.phase == Phase::Running && self.parameters.as_ref().is_some_and(Parameters::client_sends) {
-            self.deadline = Some(now + self.config.idle_timeout);
+            self.deadline = Some(now + self.idle_timeout());
         }
+    }
+
+    /// Datagrams of a slow stream may be further apart than the configured time.
+    fn idle_timeout(&self) -> TimeDelta {
+        let gap = self.parameters.as_ref().and_then(|asked| {
+            asked.rate.map(|rate| asked.size.as_bytes() as f64 * 8.0 / rate.as_bps().max(1) as f64)
+        });
+        let three = TimeDelta::from_seconds_f64(gap.unwrap_or(0.0) * 3.0).min(LONGEST_IDLE);
+        self.config.idle_timeout.max(three)
     }
 
     /// Our figures, after those of the client.
@@ -330,7 +342,7 @@ impl Server {
             match self.phase {
                 Phase::Display => self.end(Ok(())),
                 Phase::Running => {
-                    let waited = self.config.idle_timeout;
+                    let waited = self.idle_timeout();
                     self.refuse(ErrorCode::NO_DATA, ServerError::Silent { phase, waited });
                 }
                 Phase::Streams => {

@@ -309,6 +309,15 @@ fn a_silent_client_does_not_hold_the_server() {
     assert_eq!(server_events(&mut receiving), []);
     receiving.handle_timeout(after(8));
     assert!(server_end(&mut receiving).to_string().contains("for 5 s during the test"));
+    // A kilobit a second of 1460 B is a datagram in 11.7 s.
+    let mut slow = server_with_cookie();
+    slow.handle_bytes(NOW, &message(&json!({"udp": true, "bandwidth": 1000})));
+    slow.on_ready();
+    slow.on_streams_open(NOW);
+    slow.handle_timeout(after(35));
+    assert_eq!(server_events(&mut slow).len(), 2, "opened and running");
+    slow.handle_timeout(after(36));
+    assert!(matches!(server_end(&mut slow), ServerError::Silent { .. }));
     // Where the server sends, the announced time bounds the test: 2 s and 40 s.
     let mut sending = running(true);
     sending.handle_timeout(after(41));
