@@ -193,7 +193,9 @@ pub(crate) fn serve(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCo
                     for result in streams {
                         results.keep(result);
                     }
-                } else if let Err(error) = print(&streams, false) {
+                } else if !streams.is_empty()
+                    && let Err(error) = print(&streams, false)
+                {
                     printed = Err(error);
                 }
                 if args.once {

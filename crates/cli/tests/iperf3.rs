@@ -458,7 +458,7 @@ fn limits_are_told_in_iperf3s_own_words() {
 #[test]
 fn hostile_connections_do_not_stop_the_server() {
     let server = Server::start(&["--json", "--once"]);
-    for bytes in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[0xff; 100_000]] {
+    for bytes in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[0xff; 10_000]] {
         let mut stream = TcpStream::connect(server.address).unwrap();
         let _ = stream.write_all(bytes);
         drop(stream);

@@ -512,6 +512,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a snapshot of every field")]
     fn json_names_carry_their_units() {
         let run = RunResult {
             strategy: "grid".to_owned(),

@@ -99,8 +99,9 @@ pub fn run(
     })?;
     let clock = Clock::start();
     let client = Client::new(clock.now(), parameters.clone(), &random);
-    let mut link = Link { client, connection, clock, failure: None, outcome: None, over: false };
-    link.until(stop, to, |event| matches!(event, ClientEvent::CreateStreams))?;
+    let mut link =
+        Link { client, connection, clock, failure: None, outcome: None, reached: Reached::Connected };
+    link.until(stop, to, Reached::CreateStreams)?;
     let config = SocketConfig { traffic_class: target.traffic_class, ..SocketConfig::default() };
     let mut sockets = Vec::with_capacity(parameters.all_streams());
     for _ in 0..parameters.all_streams() {
@@ -108,7 +109,7 @@ pub fn run(
         greet(&socket, &mut link, stop, to)?;
         sockets.push(socket);
     }
-    link.until(stop, to, |event| matches!(event, ClientEvent::Running))?;
+    link.until(stop, to, Reached::Running)?;
     let test = Test { plan, parameters: &parameters, to, clock, stop };
     test.run(&mut link, &sockets, on_live)
 }
@@ -144,6 +145,15 @@ fn parameters(plan: &ResolvedPlan, target: &Target) -> Result<Parameters, Iperf3
     })
 }
 
+/// How far the server has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reached {
+    Connected,
+    CreateStreams,
+    Running,
+    Over,
+}
+
 /// The control connection and its state machine.
 struct Link {
     client: Client,
@@ -151,14 +161,14 @@ struct Link {
     clock: Clock,
     failure: Option<ClientError>,
     outcome: Option<Outcome>,
-    over: bool,
+    reached: Reached,
 }
 
 impl Link {
-    /// Moves bytes and time. Returns the event that `wanted` accepts.
-    fn pump(&mut self, wanted: impl Fn(&ClientEvent) -> bool) -> Option<ClientEvent> {
+    /// Moves bytes and time.
+    fn pump(&mut self) {
         let mut buffer = [0; 4096];
-        while !self.over {
+        while !self.over() {
             match self.connection.receive(&mut buffer) {
                 Ok(Some(0)) | Err(_) => {
                     self.client.handle_close();
@@ -172,22 +182,22 @@ impl Link {
         }
         self.client.handle_timeout(self.clock.now());
         self.flush();
-        let mut found = None;
         while let Some(event) = self.client.poll_event() {
-            if wanted(&event) {
-                found = Some(event);
-                continue;
-            }
             match event {
+                ClientEvent::CreateStreams => self.reached = Reached::CreateStreams,
+                ClientEvent::Running => self.reached = Reached::Running,
                 ClientEvent::Outcome(outcome) => self.outcome = Some(outcome),
                 ClientEvent::Ended(how) => {
-                    self.over = true;
+                    self.reached = Reached::Over;
                     self.failure = how.err();
                 }
                 _ => {}
             }
         }
-        found
+    }
+
+    fn over(&self) -> bool {
+        self.reached == Reached::Over
     }
 
     fn flush(&mut self) {
@@ -201,18 +211,14 @@ impl Link {
         let _ = self.connection.send(&[]);
     }
 
-    /// Waits until the server comes to the event that `wanted` accepts.
-    fn until(
-        &mut self,
-        stop: &AtomicBool,
-        to: SocketAddr,
-        wanted: impl Fn(&ClientEvent) -> bool,
-    ) -> Result<(), Iperf3Error> {
+    /// Waits until the server has come to `wanted`.
+    fn until(&mut self, stop: &AtomicBool, to: SocketAddr, wanted: Reached) -> Result<(), Iperf3Error> {
         loop {
-            if self.pump(&wanted).is_some() {
+            self.pump();
+            self.check(stop, to)?;
+            if self.reached >= wanted {
                 return Ok(());
             }
-            self.check(stop, to)?;
             self.connection.wait(LOOK);
         }
     }
@@ -253,7 +259,7 @@ fn greet(socket: &UdpSocket, link: &mut Link, stop: &AtomicBool, to: SocketAddr)
         if batch.iter().any(|received| is_greeting(received.bytes)) {
             return Ok(());
         }
-        link.pump(|_| false);
+        link.pump();
         link.check(stop, to)?;
     }
     link.leave();
@@ -339,7 +345,7 @@ impl Test<'_> {
             });
             let mut next_live = began;
             loop {
-                link.pump(|_| false);
+                link.pump();
                 receiving.read();
                 let now = self.clock.now();
                 let finished = if out.is_empty() {
@@ -347,7 +353,8 @@ impl Test<'_> {
                 } else {
                     done.load(Ordering::Relaxed)
                 };
-                if finished || link.over || receiving.failed.is_some() || self.stop.load(Ordering::Relaxed) {
+                if finished || link.over() || receiving.failed.is_some() || self.stop.load(Ordering::Relaxed)
+                {
                     break;
                 }
                 if now >= next_live {
@@ -399,8 +406,8 @@ impl Test<'_> {
         receiving: &mut Receiving<'_>,
         cpu_ratio: f64,
     ) {
-        if sent.is_some() && !link.over {
-            self.wait(link, receiving, DRAIN, |link, _| link.over);
+        if sent.is_some() && !link.over() {
+            self.wait(link, receiving, DRAIN, |link, _| link.over());
         }
         let first_received = sent.map_or(0, |sent| sent.streams.len());
         let sent_streams = sent.into_iter().flat_map(|sent| {
@@ -417,7 +424,7 @@ impl Test<'_> {
         };
         link.client.finish(self.clock.now(), outcome);
         link.flush();
-        self.wait(link, receiving, TimeDelta::MAX, |link, _| link.over);
+        self.wait(link, receiving, TimeDelta::MAX, |link, _| link.over());
         link.connection.close();
         let Some(outcome) = link.outcome.clone() else { return };
         // Datagrams that were on their way when the server counted.
@@ -439,12 +446,12 @@ impl Test<'_> {
     ) {
         let began = self.clock.now();
         loop {
-            link.pump(|_| false);
+            link.pump();
             receiving.read();
             if over(link, receiving) || self.clock.now().saturating_since(began) >= limit {
                 return;
             }
-            if link.over {
+            if link.over() {
                 receiving.gatherer.nap();
             } else {
                 link.connection.wait(Duration::from_millis(2));
