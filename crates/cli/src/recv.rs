@@ -41,13 +41,14 @@ const MAX_RESULTS: usize = 10_000;
 const LINGER: TimeDelta = TimeDelta::from_millis(300);
 
 /// The shortest --idle.
-const MIN_IDLE: TimeDelta = TimeDelta::from_millis(100);
+pub(crate) const MIN_IDLE: TimeDelta = TimeDelta::from_millis(100);
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto recv
   giusto recv 127.0.0.1:5005 --once --json
-  giusto recv 0.0.0.0:6000 --accept rtp      measures RTP from any program")]
+  giusto recv 0.0.0.0:6000 --accept rtp      measures RTP from any program
+  giusto recv --accept iperf3                serves `iperf3 -u -c` on port 5201")]
 pub(crate) struct RecvArgs {
     /// Address and port to listen on, or a port alone [default: port 5005 of every address]
     #[arg(value_name = "ADDR")]
@@ -88,7 +89,7 @@ pub(crate) struct RecvArgs {
 
     /// Maximum number of simultaneous streams; a stream takes up to 2 MB of memory
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    max_streams: u16,
+    pub(crate) max_streams: u16,
 
     /// Maximum number of simultaneous streams from one IPv4 address or one IPv6 prefix of 64 bits
     #[arg(long, default_value_t = 128, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -112,7 +113,7 @@ pub(crate) struct RecvArgs {
 
     /// Read every datagram by itself instead of in runs, so that each has its own kernel timestamp
     #[arg(long)]
-    no_offload: bool,
+    pub(crate) no_offload: bool,
 
     /// Print one JSON object: that of the stream with --once, else {"runs": […]} at the end
     #[arg(long)]
@@ -243,18 +244,26 @@ fn result_text(result: &RunResult) -> String {
 
 /// The results that are printed at the end.
 #[derive(Default)]
-struct Results {
+pub(crate) struct Results {
     newest: VecDeque<RunResult>,
     omitted: u64,
 }
 
 impl Results {
-    fn keep(&mut self, result: RunResult) {
+    pub(crate) fn keep(&mut self, result: RunResult) {
         if self.newest.len() >= MAX_RESULTS {
             self.newest.pop_front();
             self.omitted += 1;
         }
         self.newest.push_back(result);
+    }
+
+    /// Prints them where there is nothing else to count.
+    pub(crate) fn print_alone(&mut self, once: bool) -> anyhow::Result<()> {
+        match &*self.newest.make_contiguous() {
+            [one] if once => console::print_json(one),
+            runs => console::print_json(&json!({ "runs": runs, "omitted_runs": self.omitted })),
+        }
     }
 
     fn text(&mut self, counters: Counters, once: bool) -> serde_json::Result<String> {
@@ -349,8 +358,12 @@ fn listen_address(text: Option<&str>) -> Result<SocketAddr, UsageError> {
 
 fn describe(stream: &Stream) -> String {
     let Some(request) = stream.request() else { return "unannounced stream".to_owned() };
-    let rate =
-        request.rate_bps.map_or("maximum rate".to_owned(), |rate| DataRate::from_bps(rate).to_string());
-    let size = request.size.map_or("varying sizes".to_owned(), |size| size.to_string());
-    format!("stream of {rate}, {size}")
+    format!("stream of {}", describe_stream(request.rate_bps.map(DataRate::from_bps), request.size))
+}
+
+/// The rate and the size of a stream, in words.
+pub(crate) fn describe_stream(rate: Option<DataRate>, size: Option<DataSize>) -> String {
+    let rate = rate.map_or("maximum rate".to_owned(), |rate| rate.to_string());
+    let size = size.map_or("varying sizes".to_owned(), |size| size.to_string());
+    format!("{rate}, {size}")
 }

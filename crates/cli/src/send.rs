@@ -44,7 +44,8 @@ const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
   giusto send 192.0.2.7:5005 --rate 5M --size 1200 --duration 10s
   giusto send 192.0.2.7:5005 --profile g711 --streams 20
   giusto send 192.0.2.7:5005 --rate 2M --payload uniform:200-1400 --layer ip --dscp 46
-  giusto send 192.0.2.7:4000 --one-way --rtp --count 1000")]
+  giusto send 192.0.2.7:4000 --one-way --rtp --count 1000
+  giusto send 192.0.2.7 --protocol iperf3 --rate 5M --reverse")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct SendArgs {
     /// Address of `giusto recv`; the port is 5005 if not given
@@ -79,15 +80,15 @@ pub(crate) struct SendArgs {
 
     /// Send RTP (RFC 3550) instead of the giusto format
     #[arg(long, conflicts_with = "raw")]
-    rtp: bool,
+    pub(crate) rtp: bool,
 
     /// Send filler without a header
     #[arg(long, conflicts_with = "profile")]
-    raw: bool,
+    pub(crate) raw: bool,
 
     /// Send voice as RTP: g711 (µ-law), g711a, g729, g722 or opus; sets rate, size and packet time
     #[arg(long, value_name = "CODEC", conflicts_with = "rate")]
-    profile: Option<VoiceProfile>,
+    pub(crate) profile: Option<VoiceProfile>,
 
     /// Packet time of --profile
     #[arg(long, value_name = "TIME", requires = "profile")]
@@ -134,6 +135,10 @@ pub(crate) struct SendArgs {
     #[arg(long, default_value = "giusto", value_name = "NAME")]
     protocol: Protocol,
 
+    /// The iperf3 server sends instead of this end, which measures
+    #[arg(short = 'R', long)]
+    pub(crate) reverse: bool,
+
     /// File of keys that both ends share, a line "ID KEY" for each: only authenticated datagrams count
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
@@ -162,6 +167,9 @@ fn ecn(name: &str) -> Ecn {
 
 pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     match args.protocol {
+        Protocol::Giusto | Protocol::Stamp if args.reverse => {
+            misuse!("--reverse: possible with --protocol iperf3 alone");
+        }
         Protocol::Giusto => {}
         Protocol::Iperf3 => return iperf3::send(args, stop),
         Protocol::Stamp => return stamp::send(args, stop),
@@ -230,6 +238,11 @@ fn stream_plan(args: &SendArgs) -> anyhow::Result<StreamPlan> {
         let sizes = args.payload.as_deref().map(payload_sizes).transpose()?;
         Media::Filler(layout, sizes.unwrap_or(PayloadSizes::Fixed(args.size)))
     };
+    base_plan(args, media)
+}
+
+/// The plan that the flags make for these contents.
+pub(crate) fn base_plan(args: &SendArgs, media: Media) -> anyhow::Result<StreamPlan> {
     let tempo = match (args.rate, &media) {
         (_, Media::Voice(..)) => Tempo::Media,
         (Some(RateOrMax(rate)), _) => rate.map_or(Tempo::Max, Tempo::Rate),

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod iperf3;
 pub mod keys;
 pub mod media;
 pub mod probe;

@@ -1,6 +1,6 @@
 //! What speaks against the figures of a run.
 
-use super::result::RunResult;
+use super::result::{FarEndFigures, RunResult};
 
 impl RunResult {
     /// Why the figures do not show what was asked for, a clause for each reason: the machine was too busy to send on time, or
@@ -34,6 +34,15 @@ impl RunResult {
             doubts.push(format!(
                 "the counts do not add up: {sent} sent, but {received} received and {lost} lost; \
                  datagrams were damaged or forged on the way"
+            ));
+        }
+        if let (Some(sent), Some(FarEndFigures { program, received_packets: Some(received), .. })) =
+            (self.sent_packets, &self.far_end)
+            && *received > sent
+        {
+            doubts.push(format!(
+                "the counts do not add up: {sent} sent, but {program} received {received}; datagrams were duplicated or \
+                 forged on the way"
             ));
         }
         doubts

@@ -5,10 +5,12 @@
 //! | [`plan`] | what to send, and how to pace it |
 //! | [`send`], [`recv`], [`loopback`] | the sending end, the receiving end, or both |
 //! | [`peer`] | other programs, measured by the same meter |
+//! | [`iperf3`] | iperf3 at the far end |
 //! | [`result`] | the result of a run, and what speaks against it |
 //! | [`median`] | the result of several runs |
 
 mod doubt;
+pub mod iperf3;
 pub mod loopback;
 pub mod median;
 pub mod peer;

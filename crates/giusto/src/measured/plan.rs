@@ -9,6 +9,7 @@ use giusto_pace::{
 };
 use giusto_rtp::{RTP_HEADER_BYTES, voice::VoiceFormat};
 use giusto_session::{
+    iperf3::HEADER_BYTES,
     keys::MacKey,
     probe::{
         Content, Outgoing, RTP_CLOCK_HZ,
@@ -52,6 +53,11 @@ pub enum Layout {
     Authenticated,
     /// An RTP header (RFC 3550) and filler.
     Rtp,
+    /// The header of iperf3 and filler; sequence numbers of 64 bits, or of 32.
+    Iperf3 {
+        /// Sequence numbers have 64 bits instead of 32.
+        wide_counters: bool,
+    },
     /// Filler alone.
     Raw,
 }
@@ -63,13 +69,14 @@ impl Layout {
             Self::Giusto => (DATA_HEADER_BYTES, "giusto header"),
             Self::Authenticated => (SEALED_DATA_HEADER_BYTES, "giusto header with its authentication"),
             Self::Rtp => (RTP_HEADER_BYTES, "RTP header"),
+            Self::Iperf3 { .. } => (HEADER_BYTES, "iperf3 header"),
             Self::Raw => (1, "filler"),
         };
         (DataSize::from_bytes(bytes as u64), content)
     }
 }
 
-/// What the opening of a stream gave it.
+/// What the opening of a stream gave it, if its protocol gives anything.
 #[derive(Debug)]
 pub(super) struct Opened {
     /// Issued by the receiver.
@@ -78,6 +85,11 @@ pub(super) struct Opened {
     pub(super) key: Option<MacKey>,
     /// The synchronisation source of RTP.
     pub(super) ssrc: u32,
+}
+
+impl Opened {
+    /// A stream of a protocol that gives nothing.
+    pub(super) const NOTHING: Self = Self { token: StreamToken(0), key: None, ssrc: 0 };
 }
 
 /// The contents of the datagrams.
@@ -313,6 +325,7 @@ impl ResolvedPlan {
             schedule: self.schedule(start, index, streams)?,
             outgoing: self.outgoing(opened, index),
             socket,
+            to: None,
             grouping: if grouped { Grouping::Offload } else { Grouping::Each },
             spin: pacing.spin,
             layer: self.plan.layer,
@@ -372,7 +385,7 @@ impl ResolvedPlan {
                 let format = match layout {
                     Layout::Giusto | Layout::Authenticated => StreamFormat::Giusto,
                     Layout::Rtp => rtp(RTP_CLOCK_HZ, None),
-                    Layout::Raw => StreamFormat::Raw,
+                    Layout::Iperf3 { .. } | Layout::Raw => StreamFormat::Raw,
                 };
                 (format, sizes.is_fixed(), None)
             }
@@ -411,6 +424,7 @@ impl ResolvedPlan {
                 let first = Content::rtp_header(start.sequence, start.timestamp, start.ssrc);
                 Content::Rtp { first, sizes }
             }
+            Body::Filler(Layout::Iperf3 { wide_counters }, sizes) => Content::Iperf3 { wide_counters, sizes },
             Body::Filler(Layout::Raw, sizes) => Content::Raw { sizes },
             Body::Voice(format, samples) => {
                 // Without samples it is a tone.
@@ -452,9 +466,14 @@ mod tests {
     #[test]
     fn a_payload_holds_its_header_and_fits_a_datagram() {
         // 40 B and 56 B as in the wire format, 12 B as in RFC 3550 §5.1, 65 535 − 20 − 8 as in RFC 791 and RFC 768.
-        for (layout, min) in
-            [(Layout::Giusto, 40), (Layout::Authenticated, 56), (Layout::Rtp, 12), (Layout::Raw, 1)]
-        {
+        let iperf3 = Layout::Iperf3 { wide_counters: false };
+        for (layout, min) in [
+            (Layout::Giusto, 40),
+            (Layout::Authenticated, 56),
+            (Layout::Rtp, 12),
+            (iperf3, 16),
+            (Layout::Raw, 1),
+        ] {
             assert!(resolve(layout, min, None).is_ok());
             let error = resolve(layout, min - 1, None).unwrap_err();
             assert!(matches!(error, StreamPlanError::PayloadTooSmall { .. }), "{error}");

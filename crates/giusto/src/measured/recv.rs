@@ -5,7 +5,7 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use giusto_measure::RatePoint;
+use giusto_measure::{RatePoint, StreamMeter};
 use giusto_net::{
     Clock, Granted, SocketConfig, UdpSocket,
     driver::{ReceiveDriver, Verdict, local_clock},
@@ -90,14 +90,14 @@ pub fn live(receiver: &Receiver) -> LiveFigures {
         all.streams += 1;
         all.received_packets += losses.received;
         all.lost_packets += losses.lost;
-        all.rate_bps += rate_of_last_second(stream);
+        all.rate_bps += rate_of_last_second(stream.meter());
     }
     all
 }
 
 /// The mean rate of the last ten complete intervals of 0.1 s.
-fn rate_of_last_second(stream: &Stream) -> f64 {
-    let points: Vec<_> = stream.meter().series().points().collect();
+pub(super) fn rate_of_last_second(meter: &StreamMeter) -> f64 {
+    let points: Vec<_> = meter.series().points().collect();
     let complete = points.len().saturating_sub(1);
     let last = points.get(complete.saturating_sub(10)..complete).unwrap_or_default();
     last.iter().map(RatePoint::rate_bps).sum::<f64>() / last.len().max(1) as f64

@@ -106,7 +106,11 @@ pub struct RunResult {
     pub from: Option<String>,
     /// Whether every datagram that counts was authenticated with a shared key.
     pub authenticated: Option<bool>,
-    /// The format of the datagrams: `giusto`, `rtp`, with the codec if it is known, or `raw`.
+    /// The receiver's address and port, where this end is a server that sends.
+    pub to: Option<String>,
+    /// What a far end that is not giusto told of the stream: its own figures, by its own rules.
+    pub far_end: Option<FarEndFigures>,
+    /// The format of the datagrams: `giusto`, `iperf3`, `rtp`, with the codec if it is known, or `raw`.
     pub format: Option<String>,
     /// How many runs this result is the median of; `None` for one run.
     pub repeats: Option<u32>,
@@ -333,6 +337,25 @@ impl From<&VoiceReport> for VoiceFigures {
     }
 }
 
+/// A stream as a program at the far end counted it. What it did not tell is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FarEndFigures {
+    /// The program, such as `iperf3 3.12`.
+    pub program: String,
+    /// Datagrams sent, at a sending far end.
+    pub sent_packets: Option<u64>,
+    /// Datagrams received, with duplicates, at a receiving far end.
+    pub received_packets: Option<u64>,
+    /// Datagrams lost before the last one that arrived; iperf3 counts each duplicate as one less.
+    pub lost_packets: Option<u64>,
+    /// Inter-arrival jitter, in ms (RFC 3550 §6.4.1).
+    pub jitter_ms: Option<f64>,
+    /// Payload over the time of the far end's test, in bit/s.
+    pub rate_bps: Option<f64>,
+    /// The time of the far end's test, in seconds.
+    pub duration_s: Option<f64>,
+}
+
 /// What the operating system granted, as far as it could be asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SystemGranted {
@@ -491,6 +514,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a snapshot of every field")]
     fn json_names_carry_their_units() {
         let run = RunResult {
             strategy: "grid".to_owned(),
@@ -585,6 +609,8 @@ mod tests {
           "system": null,
           "ended": null,
           "from": null,
+          "to": null,
+          "far_end": null,
           "format": null,
           "repeats": null,
           "doubts": []

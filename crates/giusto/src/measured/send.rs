@@ -32,7 +32,7 @@ use crate::measured::{
 
 /// The time before the first datagram in which the sending thread practises waking, so that the first datagram is as punctual
 /// as the others.
-const RUN_UP: TimeDelta = TimeDelta::from_millis(120);
+pub(super) const RUN_UP: TimeDelta = TimeDelta::from_millis(120);
 
 /// The receiver, and how it is addressed.
 #[derive(Debug, Clone)]
@@ -309,15 +309,43 @@ impl Replies {
 }
 
 /// The result of the sending thread.
-struct Sent {
-    flows: Vec<FlowOutcome>,
-    sleeper: Sleeper,
-    cpu_ratio: f64,
-    ended: Timestamp,
+pub(super) struct Sent {
+    pub(super) flows: Vec<FlowOutcome>,
+    pub(super) sleeper: Sleeper,
+    pub(super) cpu_ratio: f64,
+    pub(super) ended: Timestamp,
+}
+
+impl Sent {
+    /// The run of a sender that gets no reports.
+    pub(super) fn unreported(
+        self,
+        start: Timestamp,
+        mut granted: Granted,
+        interrupted: bool,
+    ) -> Transmission {
+        self.sleeper.describe(&mut granted);
+        let streams = self.flows.into_iter().map(|sent| StreamOutcome {
+            sent,
+            report: None,
+            clock: None,
+            round_trips: ErrorHistogram::new(),
+            error: None,
+        });
+        Transmission {
+            streams: streams.collect(),
+            duration: self.ended.saturating_since(start),
+            sender_cpu_ratio: self.cpu_ratio,
+            sleeper: self.sleeper.report(),
+            granted,
+            interrupted,
+            authenticated: false,
+        }
+    }
 }
 
 /// The sending thread.
-fn send(
+pub(super) fn send(
     plan: &ResolvedPlan,
     flows: Vec<Flow<'_>>,
     clock: Clock,

@@ -20,6 +20,7 @@ fn stream(run: &RunResult) -> Vec<Figure> {
     let period = |nanos| TimeDelta::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX)).to_string();
     vec![
         ("from", run.from.clone()),
+        ("to", run.to.clone()),
         ("format", run.format.clone()),
         ("sender", Some(run.sender().to_owned())),
         ("requested rate", Some(asked_rate(run.rate_bps))),

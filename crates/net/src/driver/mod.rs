@@ -4,13 +4,19 @@
 //! |---|---|
 //! | [`transmit`] | schedules, in the thread that sends on time |
 //! | [`Conversation`] | [`session::Sender`](giusto_session::probe::Sender): opening, clock requests, reports, the end |
+//! | [`Gatherer`] | state machines that take datagrams of several sockets |
+//! | [`ControlConnection`], [`ControlListener`] | state machines of iperf3's control connection |
 //! | [`ReceiveDriver`] | [`session::Receiver`](giusto_session::probe::Receiver): the receiving endpoint |
 
+mod control;
 mod converse;
+mod gather;
 mod receive;
 mod transmit;
 
+pub use control::{ControlConnection, ControlListener, LEAVING};
 pub use converse::{Conversation, ConversationEvent};
+pub use gather::Gatherer;
 pub use receive::{ReceiveDriver, ReceiveError, Verdict};
 pub use transmit::{Flow, FlowEnd, FlowOutcome, rehearse, transmit};
 

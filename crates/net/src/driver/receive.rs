@@ -192,7 +192,7 @@ impl<'a> ReceiveDriver<'a> {
 
 /// Time for which datagrams accumulate before they are read together.
 #[derive(Debug)]
-struct Nap {
+pub(super) struct Nap {
     /// The size of the socket's buffer.
     room: u64,
     /// The amount read since the last nap.
@@ -209,39 +209,53 @@ impl Nap {
     /// Approximate overhead that the kernel accounts for a queued message.
     const OVERHEAD: u64 = 768;
 
-    fn new(room: u64) -> Self {
+    pub(super) fn new(room: u64) -> Self {
         Self { room: room.max(1), held: 0, length: Self::MIN }
     }
 
-    fn wake_up(&mut self) {
+    pub(super) fn wake_up(&mut self) {
         self.length = Self::MIN;
     }
 
     /// The nap to take after `batch`, if any: longer while the buffer stays nearly empty, shorter as it fills.
     fn after(&mut self, batch: &ReceiveBatch) -> Option<TimeDelta> {
-        self.held += batch.iter().map(|received| received.bytes.len() as u64 + Self::OVERHEAD).sum::<u64>();
+        self.held += Self::account(batch);
         // A full batch means that there may be more messages: they are read first.
         if batch.is_full() {
             return None;
         }
         let held = std::mem::take(&mut self.held);
+        Some(self.adapt(held))
+    }
+
+    /// The nap to take where the buffer had held this much.
+    pub(super) fn adapt(&mut self, held: u64) -> TimeDelta {
         if held > self.room / 8 {
             self.length = (self.length / 2).max(Self::MIN);
         } else if held < self.room / 32 {
             self.length = (self.length * 2).min(Self::MAX);
         }
-        Some(self.length)
+        self.length
+    }
+
+    pub(super) fn length(&self) -> TimeDelta {
+        self.length
+    }
+
+    /// What the kernel accounts for these messages, about.
+    pub(super) fn account(batch: &ReceiveBatch) -> u64 {
+        batch.iter().map(|received| received.bytes.len() as u64 + Self::OVERHEAD).sum()
     }
 }
 
 /// Unwraps a count of 32 bits.
 #[derive(Debug, Default)]
-struct WrappingCount {
+pub(super) struct WrappingCount {
     total: u64,
 }
 
 impl WrappingCount {
-    fn unwrap(&mut self, count: u32) -> u64 {
+    pub(super) fn unwrap(&mut self, count: u32) -> u64 {
         let grown = count.wrapping_sub(self.total as u32);
         // A decreasing count is an older one that was read late.
         if grown < u32::MAX / 2 {

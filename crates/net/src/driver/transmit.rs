@@ -19,8 +19,10 @@ pub struct Flow<'a> {
     pub schedule: Box<dyn Schedule>,
     /// The datagrams.
     pub outgoing: Outgoing,
-    /// A connected socket.
+    /// The socket, connected unless there is `to`.
     pub socket: &'a UdpSocket,
+    /// The receiver, where the socket is not connected.
+    pub to: Option<SocketAddr>,
     /// How the datagrams of one cycle are passed to the kernel.
     pub grouping: Grouping,
     /// Whether relative sleeps spin instead.
@@ -187,7 +189,7 @@ impl<'a> Running<'a> {
                         sizes.iter().map(|size| layer.on_wire(DataSize::from_bytes(*size as u64), ip)).sum()
                     }
                 };
-                match send(self.flow.socket, &filled, self.flow.grouping) {
+                match send(self.flow.socket, self.flow.to, &filled, self.flow.grouping) {
                     Ok(()) => {
                         self.outcome.packets += packets as u64;
                         self.outcome.payload += payload;
@@ -245,9 +247,14 @@ impl<'a> Running<'a> {
     }
 }
 
-fn send(socket: &UdpSocket, filled: &Filled<'_>, grouping: Grouping) -> Result<(), SendError> {
+fn send(
+    socket: &UdpSocket,
+    to: Option<SocketAddr>,
+    filled: &Filled<'_>,
+    grouping: Grouping,
+) -> Result<(), SendError> {
     match filled.lengths {
-        Lengths::Equal(size) => socket.send_segments(None, filled.bytes, size, grouping).map(drop),
-        Lengths::Varied(sizes) => socket.send_varied(None, filled.bytes, sizes).map(drop),
+        Lengths::Equal(size) => socket.send_segments(to, filled.bytes, size, grouping).map(drop),
+        Lengths::Varied(sizes) => socket.send_varied(to, filled.bytes, sizes).map(drop),
     }
 }

@@ -10,7 +10,10 @@ use super::{
     voice::VoiceSource,
     wire::{DATA_HEADER_BYTES, DataHeader, SEALED_DATA_HEADER_BYTES, StreamToken},
 };
-use crate::keys::MacKey;
+use crate::{
+    iperf3::{self, HEADER_BYTES},
+    keys::MacKey,
+};
 
 /// The RTP payload type for unknown codecs: the first dynamic one (RFC 3551 §6).
 const DYNAMIC_PAYLOAD_TYPE: u8 = 96;
@@ -35,6 +38,13 @@ pub enum Content {
         /// The header of the first datagram.
         first: RtpHeader,
         /// Payload sizes, the RTP header included.
+        sizes: SizeSource,
+    },
+    /// The header of iperf3, then filler.
+    Iperf3 {
+        /// Sequence numbers have 64 bits instead of 32.
+        wide_counters: bool,
+        /// Payload sizes.
         sizes: SizeSource,
     },
     /// Filler.
@@ -65,6 +75,7 @@ impl Content {
             Self::Giusto { key: None, .. } => DATA_HEADER_BYTES as u64,
             Self::Giusto { key: Some(_), .. } => SEALED_DATA_HEADER_BYTES as u64,
             Self::Rtp { .. } | Self::Voice(_) => RTP_HEADER_BYTES as u64,
+            Self::Iperf3 { .. } => HEADER_BYTES as u64,
             Self::Raw { .. } => 1,
         })
     }
@@ -136,9 +147,10 @@ impl Outgoing {
     /// others.
     pub fn prepare(&mut self, packets: u32) {
         let largest = match &self.content {
-            Content::Giusto { sizes, .. } | Content::Rtp { sizes, .. } | Content::Raw { sizes } => {
-                sizes.max()
-            }
+            Content::Giusto { sizes, .. }
+            | Content::Rtp { sizes, .. }
+            | Content::Iperf3 { sizes, .. }
+            | Content::Raw { sizes } => sizes.max(),
             Content::Voice(source) => source.format().packet_size(),
         };
         let needed = largest.as_bytes() as usize * packets as usize;
@@ -201,6 +213,17 @@ impl Outgoing {
                     // A datagram has space for its header, because sizes are limited by header_bytes.
                     let _ = header.write(datagram);
                     header.sequence = header.sequence.wrapping_add(1);
+                });
+                self.sequence += packets as u64;
+                Self::filled(&self.buffer, &self.lengths, equal, packets)
+            }
+            Content::Iperf3 { wide_counters, sizes } => {
+                let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng);
+                // Numbers begin at 1, and the time of our clock tells nothing of this machine.
+                let mut header = iperf3::DataHeader::at(now, self.sequence.saturating_add(1));
+                let equal = place.lay(sizes, packets, |datagram| {
+                    header.write(datagram, *wide_counters);
+                    header.sequence = header.sequence.saturating_add(1);
                 });
                 self.sequence += packets as u64;
                 Self::filled(&self.buffer, &self.lengths, equal, packets)

@@ -21,7 +21,7 @@ use super::{
     PeerError, PeerMeasurement, PeerReport, PeerRun,
     process::Process,
     report::{complaint, one_line, version},
-    tally::{Tally, UdpHeader},
+    tally::{SHORTEST, Tally},
 };
 use crate::measured::result::LiveFigures;
 
@@ -96,7 +96,7 @@ impl Iperf3 {
         stop: &AtomicBool,
         mut on_live: impl FnMut(&LiveFigures),
     ) -> Result<PeerMeasurement, PeerError> {
-        if !(UdpHeader::SHORTEST..=LONGEST).contains(&run.size) {
+        if !(SHORTEST..=LONGEST).contains(&run.size) {
             return Err(PeerError::Size { size: run.size });
         }
         if run.rate == Some(DataRate::ZERO) {

@@ -5,7 +5,8 @@ use std::ops::Range;
 use giusto_measure::{Arrival, ClockRelation, MeterConfig, SequenceConfig, StreamMeter, StreamSummary};
 use giusto_net::{Clock, TrafficClass, emulate::Observed};
 use giusto_rtp::SequenceUnwrapper;
-use giusto_units::{DataSize, NANOS_PER_SECOND, PeerTimestamp};
+use giusto_session::iperf3::{DataHeader, HEADER_BYTES};
+use giusto_units::{DataSize, PeerTimestamp};
 
 use super::PeerRun;
 use crate::measured::result::LiveFigures;
@@ -13,29 +14,9 @@ use crate::measured::result::LiveFigures;
 /// Ages of a sender's timestamp in nanoseconds that are plausible if it reads our clock; below 0 is the noise of two readings.
 const PLAUSIBLE_AGE: Range<i64> = -10_000..1_000_000_000;
 
-/// The first bytes of each datagram, big-endian: seconds, microseconds, and a sequence number of 32 bits that begins at 1
-/// (`iperf_udp_send` in `iperf_udp.c`). On Linux the time is `CLOCK_MONOTONIC` since iperf3 3.7.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct UdpHeader {
-    sent_nanos: u64,
-    sequence: u32,
-}
-
-impl UdpHeader {
-    /// The shortest datagram of a stream (`MIN_UDP_BLOCKSIZE` in `iperf.h`). Shorter ones, such as the 4 bytes with which the
-    /// client introduces itself, are not part of the stream.
-    pub(super) const SHORTEST: DataSize = DataSize::from_bytes(16);
-
-    /// Reads the header; `None` where the datagram is too short to be part of a stream.
-    fn parse(datagram: &[u8]) -> Option<Self> {
-        let (&[s0, s1, s2, s3, u0, u1, u2, u3, n0, n1, n2, n3, ..], _) =
-            datagram.split_first_chunk::<16>()?;
-        let seconds = u64::from(u32::from_be_bytes([s0, s1, s2, s3]));
-        let micros = u64::from(u32::from_be_bytes([u0, u1, u2, u3]));
-        let sequence = u32::from_be_bytes([n0, n1, n2, n3]);
-        Some(Self { sent_nanos: seconds * NANOS_PER_SECOND + micros * 1_000, sequence })
-    }
-}
+/// The shortest datagram of a stream. Shorter ones, such as the 4 bytes with which the client introduces itself, are not part of the
+/// stream.
+pub(super) const SHORTEST: DataSize = DataSize::from_bytes(HEADER_BYTES as u64);
 
 /// Gives each of iperf3's datagrams to a meter.
 #[derive(Debug)]
@@ -65,9 +46,9 @@ impl Tally {
 
     pub(super) fn on_datagram(&mut self, datagram: &Observed<'_>) {
         self.kernel_dropped += u64::from(datagram.kernel_dropped);
-        let header = UdpHeader::parse(datagram.bytes).filter(|_| datagram.size() == self.size);
-        let Some(UdpHeader { sent_nanos, sequence }) = header else { return };
-        let Some(sequence) = self.unwrapper.unwrap_u32(sequence) else { return };
+        let header = DataHeader::parse(datagram.bytes, false).filter(|_| datagram.size() == self.size);
+        let Some(DataHeader { sent_ns: sent_nanos, sequence }) = header else { return };
+        let Some(sequence) = self.unwrapper.unwrap_u32(sequence as u32) else { return };
         if self.meter.is_none() {
             let origin = self.clock.origin_monotonic_nanos();
             let age = origin.saturating_add(datagram.at.as_nanos()).cast_signed() - sent_nanos.cast_signed();
@@ -114,7 +95,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use giusto_measure::DelayBasis;
-    use giusto_units::{DataRate, TimeDelta, Timestamp};
+    use giusto_units::{DataRate, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
     use super::*;
 
@@ -142,14 +123,6 @@ mod tests {
             traffic_class: None,
             kernel_dropped: 0,
         }
-    }
-
-    #[test]
-    fn headers_are_read_and_short_datagrams_are_ignored() {
-        let bytes = [7_u32, 999_999, 0x8000_0001, 0xffff_ffff].map(u32::to_be_bytes).concat();
-        let header = UdpHeader { sent_nanos: 7_999_999_000, sequence: 0x8000_0001 };
-        assert_eq!(UdpHeader::parse(&bytes), Some(header));
-        assert!((0..16).all(|len| UdpHeader::parse(&bytes[..len]).is_none()));
     }
 
     #[test]

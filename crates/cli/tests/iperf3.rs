@@ -1,0 +1,484 @@
+//! `giusto send --protocol iperf3` and `giusto recv --accept iperf3` against the installed iperf3, on loopback.
+//!
+//! `GIUSTO_TEST_IPERF3` names another iperf3, such as one of the newest version. No test depends on how fast this machine is.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
+
+mod common;
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use common::{giusto, json, run, text};
+use serde_json::Value;
+
+/// A process that is killed at the end of the test.
+struct Running(Child);
+
+impl Running {
+    fn signal(&self, name: &str) {
+        let sent =
+            Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.0.id())).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Its exit status and its output.
+    fn output(mut self) -> Output {
+        let mut stdout = Vec::new();
+        self.0.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+        Output { status: self.0.wait().unwrap(), stdout, stderr: Vec::new() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The iperf3 to test against. Where there is none, that is said in spite of captured output.
+fn iperf3() -> Option<Command> {
+    let program = std::env::var("GIUSTO_TEST_IPERF3").unwrap_or("iperf3".to_owned());
+    let found = Command::new(&program).arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !found {
+        let _ = writeln!(std::io::stderr(), "SKIPPED iperf3 interoperability: {program} is not installed");
+    }
+    found.then(|| {
+        let mut command = Command::new(program);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    })
+}
+
+/// An `iperf3 -s` on a free port of loopback, that listens.
+fn iperf3_server(args: &[&str]) -> Option<(Running, String)> {
+    for _ in 0..5 {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = iperf3()?;
+        command.args(["-s", "-B", "127.0.0.1", "-p", &port.to_string()]).args(args);
+        let mut server = Running(command.stderr(Stdio::null()).spawn().unwrap());
+        for _ in 0..600 {
+            if listens(port) {
+                return Some((server, format!("127.0.0.1:{port}")));
+            }
+            if server.0.try_wait().unwrap().is_some() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+    panic!("no free port for iperf3 -s");
+}
+
+/// Whether a socket listens there. A connection would take the place of the test's client.
+fn listens(port: u16) -> bool {
+    let sockets = fs::read_to_string("/proc/net/tcp").unwrap();
+    sockets.lines().any(|line| line.contains(&format!(":{port:04X} 00000000:0000 0A")))
+}
+
+/// A `giusto recv --accept iperf3` on a free port of loopback.
+struct Server {
+    process: Running,
+    address: SocketAddr,
+    /// Its further lines on standard error.
+    lines: mpsc::Receiver<String>,
+}
+
+impl Server {
+    fn start(args: &[&str]) -> Self {
+        let mut command = giusto(&["recv", "--accept", "iperf3", "127.0.0.1:0"]);
+        let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        let address = line.split_whitespace().nth(2).and_then(|word| word.parse().ok());
+        let address = address.unwrap_or_else(|| panic!("no address in {line:?}"));
+        let (found, lines) = mpsc::channel();
+        thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(found.send(line))));
+        Self { process: Running(child), address, lines }
+    }
+
+    fn next_line(&self) -> String {
+        self.lines.recv_timeout(Duration::from_secs(60)).unwrap()
+    }
+
+    fn client(&self, args: &[&str]) -> Option<Command> {
+        let mut command = iperf3()?;
+        let port = self.address.port().to_string();
+        command.args(["-c", "127.0.0.1", "-p", &port]).args(args);
+        Some(command)
+    }
+
+    /// Its JSON and its exit status.
+    fn result(self) -> (Value, i32) {
+        let output = self.process.output();
+        (json(&output), output.status.code().unwrap_or(-1))
+    }
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
+}
+
+/// Each datagram that was sent is received or lost, and something was received.
+fn assert_sum(run: &Value) {
+    let [sent, received, lost] =
+        ["sent_packets", "received_packets", "lost_packets"].map(|name| count(&run[name]));
+    assert_eq!(received + lost, sent, "{run}");
+    assert!(received > 0 && received <= sent, "{run}");
+    assert_eq!(run["doubts"], Value::Array(Vec::new()), "{run}");
+}
+
+/// Whether a JSON output of iperf3 is of UDP, and its sum of all streams.
+fn iperf3_sum(output: &[u8]) -> Value {
+    let value: Value =
+        serde_json::from_slice(output).unwrap_or_else(|error| panic!("{error}: {}", text(output)));
+    value["end"]["sum"].clone()
+}
+
+#[test]
+fn an_iperf3_server_receives_what_is_sent() {
+    let Some((server, to)) = iperf3_server(&["-1", "-J"]) else { return };
+    let args =
+        ["send", &to, "--protocol", "iperf3", "--rate", "2M", "--size", "500", "--duration", "1s", "--json"];
+    let output = run(&args);
+    let ours = json(&output);
+    assert!(output.status.success(), "{ours} {}", text(&output.stderr));
+    // 2 Mbit/s of 500 B for 1 s.
+    let sent = count(&ours["sent_packets"]);
+    assert!((495..=501).contains(&sent), "{ours}");
+    assert_eq!((ours["format"].as_str(), ours["strategy"].as_str()), (Some("iperf3"), Some("grid")));
+    assert_eq!((&ours["received_packets"], &ours["lost_packets"]), (&Value::Null, &Value::Null));
+    let far_end = &ours["far_end"];
+    assert_eq!(far_end["program"], "iperf3 server");
+    let received = count(&far_end["received_packets"]);
+    assert!(received > 0 && received + count(&far_end["lost_packets"]) <= sent, "{ours}");
+    assert!(far_end["jitter_ms"].as_f64().unwrap() >= 0.0);
+    // iperf3's own account of the same test.
+    let theirs: Value = serde_json::from_slice(&server.output().stdout).unwrap();
+    let intervals = theirs["intervals"].as_array().unwrap();
+    let sum = |name: &str| intervals.iter().map(|interval| count(&interval["sum"][name])).sum::<u64>();
+    assert_eq!(sum("bytes"), received * 500);
+    assert_eq!(sum("lost_packets"), count(&far_end["lost_packets"]));
+}
+
+#[test]
+fn an_iperf3_server_sends_with_reverse() {
+    let Some((server, to)) = iperf3_server(&["-1", "-J"]) else { return };
+    let output = run(&[
+        "send",
+        &to,
+        "--protocol",
+        "iperf3",
+        "-R",
+        "--rate",
+        "2M",
+        "--size",
+        "500",
+        "--duration",
+        "1s",
+        "--json",
+    ]);
+    let ours = json(&output);
+    assert!(output.status.success(), "{ours} {}", text(&output.stderr));
+    assert_sum(&ours);
+    assert_eq!(ours["peer"], "iperf3 server");
+    assert_eq!(ours["far_end"]["sent_packets"], ours["sent_packets"]);
+    assert!(ours["far_end"]["received_packets"].is_null());
+    // 2 Mbit/s of 500 B: at least a quarter on a busy machine, and no more than iperf3 says.
+    assert!((125..=600).contains(&count(&ours["received_packets"])), "{ours}");
+    assert_eq!(iperf3_sum(&server.output().stdout)["packets"], ours["sent_packets"]);
+}
+
+#[test]
+fn several_streams_go_either_way() {
+    for reverse in [false, true] {
+        let Some((_server, to)) = iperf3_server(&["-1"]) else { return };
+        let mut args = vec![
+            "send",
+            &to,
+            "--protocol",
+            "iperf3",
+            "--streams",
+            "3",
+            "--duration",
+            "500ms",
+            "--size",
+            "250",
+            "--json",
+        ];
+        args.extend(reverse.then_some("--reverse"));
+        let output = run(&args);
+        let ours = json(&output);
+        assert!(output.status.success(), "{ours} {}", text(&output.stderr));
+        let runs = ours["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 3);
+        for run in runs {
+            if reverse {
+                assert_sum(run);
+            } else {
+                let told = count(&run["far_end"]["received_packets"]);
+                assert!(told > 0 && told <= count(&run["sent_packets"]), "{run}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_count_ends_a_test_in_either_direction() {
+    for reverse in [false, true] {
+        let Some((_server, to)) = iperf3_server(&["-1"]) else { return };
+        let mut args = vec!["send", &to, "--protocol", "iperf3", "--count", "40", "--size", "250", "--json"];
+        args.extend(reverse.then_some("-R"));
+        let output = run(&args);
+        let ours = json(&output);
+        assert!(output.status.success(), "{ours}");
+        // The server sends until it is told to end.
+        let most = if reverse { 4000 } else { 40 };
+        assert!((40..=most).contains(&count(&ours["sent_packets"])), "{ours}");
+    }
+}
+
+#[test]
+fn a_killed_iperf3_server_is_an_error_with_figures() {
+    for reverse in [false, true] {
+        let Some((server, to)) = iperf3_server(&[]) else { return };
+        let mut command = giusto(&["send", &to, "--protocol", "iperf3", "--duration", "60s", "--json"]);
+        if reverse {
+            command.arg("-R");
+        }
+        let sender = Running(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+        thread::sleep(Duration::from_secs(2));
+        drop(server);
+        let output = sender.output();
+        assert_eq!(output.status.code(), Some(1));
+        let ours = json(&output);
+        assert!(ours["ended"].as_str().unwrap().contains("the iperf3 server"), "{ours}");
+        assert!(ours["lost_packets"].is_null() && ours["far_end"].is_null(), "{ours}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_test_with_both_figures() {
+    let Some((_server, to)) = iperf3_server(&[]) else { return };
+    let mut command = giusto(&["send", &to, "--protocol", "iperf3", "--duration", "60s", "--json"]);
+    let sender = Running(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    thread::sleep(Duration::from_secs(2));
+    sender.signal("INT");
+    let output = sender.output();
+    let ours = json(&output);
+    assert_eq!((output.status.code(), ours["ended"].as_str()), (Some(0), Some("interrupted")), "{ours}");
+    assert!(count(&ours["far_end"]["received_packets"]) > 0, "{ours}");
+}
+
+#[test]
+fn a_server_that_is_no_iperf3_or_is_busy_or_absent_is_an_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap().to_string();
+    let other = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"SSH-2.0-OpenSSH\r\n").unwrap();
+        // Until the client has gone.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let send = |to: &str| {
+        let output = run(&["send", to, "--protocol", "iperf3", "--duration", "1s"]);
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, error) = send(&to);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("this is no iperf3 server"), "{error}");
+    other.join().unwrap();
+    let (code, error) = send(&to);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("is `iperf3 -s` running there?"), "{error}");
+
+    let server = Server::start(&[]);
+    let _holds_it = TcpStream::connect(server.address).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let (code, error) = send(&server.address.to_string());
+    assert_eq!(code, Some(1));
+    assert!(error.contains("busy with another test"), "{error}");
+}
+
+#[test]
+fn flags_that_iperf3_does_not_know_are_refused() {
+    for args in [
+        &["send", "127.0.0.1", "--protocol", "iperf3", "--rtp"][..],
+        &["send", "127.0.0.1", "--protocol", "iperf3", "--payload", "uniform:100-200"],
+        &["send", "127.0.0.1", "--protocol", "iperf3", "--streams", "129"],
+        &["send", "127.0.0.1", "--protocol", "iperf3", "--size", "15"],
+        &["send", "127.0.0.1", "--reverse"],
+    ] {
+        let output = run(args);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.starts_with("error: --"), "{error}");
+    }
+}
+
+#[test]
+fn an_iperf3_client_is_served() {
+    let server = Server::start(&["--once", "--json"]);
+    let Some(mut client) = server.client(&["-u", "-b", "2M", "-l", "500", "-t", "1", "-J"]) else { return };
+    let theirs = iperf3_sum(&client.output().unwrap().stdout);
+    let (ours, code) = server.result();
+    assert_eq!(code, 0, "{ours}");
+    assert_sum(&ours);
+    assert!(ours["peer"].as_str().unwrap().starts_with("iperf3 3."), "{ours}");
+    assert_eq!((&ours["rate_bps"], &ours["size_bytes"]), (&Value::from(2_000_000), &Value::from(500)));
+    assert!(!ours["gap_error_us"]["p50"].is_null() && !ours["jitter_ms"].is_null(), "{ours}");
+    // iperf3 shows what giusto told it.
+    assert_eq!(theirs["packets"], ours["sent_packets"]);
+    assert_eq!(theirs["lost_packets"], ours["lost_packets"]);
+    let told = theirs["jitter_ms"].as_f64().unwrap();
+    assert!((told - ours["jitter_ms"].as_f64().unwrap()).abs() < 1e-3, "{theirs} {ours}");
+}
+
+#[test]
+fn an_iperf3_client_is_sent_to_with_reverse() {
+    let server = Server::start(&["--once", "--json"]);
+    let Some(mut client) = server.client(&["-u", "-R", "-b", "2M", "-l", "500", "-t", "1", "-J"]) else {
+        return;
+    };
+    let theirs = iperf3_sum(&client.output().unwrap().stdout);
+    let (ours, code) = server.result();
+    assert!(code == 0 || !ours["doubts"].as_array().unwrap().is_empty(), "{ours}");
+    assert_eq!(ours["strategy"], "grid");
+    let (sent, received) = (count(&ours["sent_packets"]), count(&ours["far_end"]["received_packets"]));
+    assert!(received > 0 && received <= sent, "{ours}");
+    assert_eq!(count(&theirs["bytes"]), received * 500, "{theirs}");
+    assert_eq!(theirs["lost_packets"], ours["far_end"]["lost_packets"]);
+}
+
+#[test]
+fn parallel_streams_and_both_directions_are_served() {
+    let server = Server::start(&["--once", "--json"]);
+    let args = ["-u", "-b", "1M", "-l", "250", "-t", "1", "-P", "2", "--bidir", "-J"];
+    let Some(mut client) = server.client(&args) else { return };
+    let output = client.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stdout));
+    let (ours, _) = server.result();
+    let runs = ours["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 4);
+    runs[..2].iter().for_each(assert_sum);
+    for run in &runs[2..] {
+        let received = count(&run["far_end"]["received_packets"]);
+        assert!(received > 0 && received <= count(&run["sent_packets"]), "{run}");
+    }
+    let ports: std::collections::BTreeSet<_> =
+        runs.iter().map(|run| run["from"].as_str().or(run["to"].as_str()).unwrap()).collect();
+    assert_eq!(ports.len(), 4, "each stream has a port of its own");
+}
+
+#[test]
+fn omitted_seconds_do_not_count() {
+    let server = Server::start(&["--once", "--json"]);
+    let Some(mut client) = server.client(&["-u", "-b", "1M", "-l", "250", "-t", "1", "-O", "1"]) else {
+        return;
+    };
+    assert!(client.output().unwrap().status.success());
+    let (ours, _) = server.result();
+    assert_sum(&ours);
+    // 500 datagrams a second, of which those of one second count.
+    assert!((250..750).contains(&count(&ours["sent_packets"])), "{ours}");
+}
+
+#[test]
+fn a_killed_iperf3_client_is_an_error_with_figures() {
+    let server = Server::start(&["--once", "--json"]);
+    let Some(mut client) = server.client(&["-u", "-t", "60"]) else { return };
+    let client = Running(client.spawn().unwrap());
+    assert!(server.next_line().contains("1 stream from the client"));
+    thread::sleep(Duration::from_secs(1));
+    drop(client);
+    let (ours, code) = server.result();
+    assert_eq!(code, 1, "{ours}");
+    assert!(ours["ended"].as_str().unwrap().contains("the client"), "{ours}");
+    assert!(count(&ours["received_packets"]) > 0 && ours["lost_packets"].is_null(), "{ours}");
+}
+
+#[test]
+fn an_interrupted_server_tells_its_client_and_prints_the_result() {
+    let server = Server::start(&["--json"]);
+    let Some(mut client) = server.client(&["-u", "-t", "60"]) else { return };
+    let client = client.spawn().unwrap();
+    assert!(server.next_line().contains("1 stream from the client"));
+    thread::sleep(Duration::from_secs(1));
+    server.process.signal("INT");
+    let (ours, code) = server.result();
+    assert_eq!(code, 0, "{ours}");
+    assert_eq!(ours["runs"][0]["ended"], "the server was stopped");
+    let output = client.wait_with_output().unwrap();
+    assert!(text(&output.stderr).contains("the server has terminated"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_second_client_is_told_that_the_server_is_busy() {
+    let server = Server::start(&["--json", "--once"]);
+    let Some(mut first) = server.client(&["-u", "-t", "3"]) else { return };
+    let first = Running(first.spawn().unwrap());
+    assert!(server.next_line().contains("1 stream from the client"));
+    let second = server.client(&["-u", "-t", "1"]).unwrap().output().unwrap();
+    assert!(text(&second.stderr).contains("the server is busy running a test"), "{}", text(&second.stderr));
+    assert!(first.output().status.success());
+    assert_eq!(server.result().1, 0);
+}
+
+#[test]
+fn limits_are_told_in_iperf3s_own_words() {
+    let server = Server::start(&["--max-rate", "5M", "--max-streams", "2"]);
+    for (args, words) in [
+        (&["-b", "3M", "-P", "2"][..], "total required bandwidth is larger than server"),
+        (&["-b", "1M", "-P", "3"], "number of parallel streams too large"),
+    ] {
+        let Some(mut client) = server.client(&["-u", "-t", "1"]) else { return };
+        let output = client.args(args).output().unwrap();
+        let error = text(&output.stderr).to_lowercase();
+        assert!(error.contains(words), "{error}");
+        assert!(server.next_line().contains("refused"));
+    }
+    let tcp = server.client(&["-t", "1"]).unwrap().output().unwrap();
+    assert!(text(&tcp.stderr).contains("protocol does not exist"), "{}", text(&tcp.stderr));
+    assert!(server.next_line().contains("only UDP is served"));
+    // It goes on serving.
+    let good = server.client(&["-u", "-t", "1", "-b", "1M"]).unwrap().output().unwrap();
+    assert!(good.status.success(), "{}", text(&good.stderr));
+}
+
+#[test]
+fn hostile_connections_do_not_stop_the_server() {
+    let server = Server::start(&["--json", "--once"]);
+    for bytes in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[0xff; 10_000]] {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        let _ = stream.write_all(bytes);
+        drop(stream);
+    }
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    let huge = [&[b'a'; 37][..], &u32::MAX.to_be_bytes(), &[b'{'; 1000]].concat();
+    let _ = stream.write_all(&huge);
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    // Asked for parameters, or busy with one of the connections before it.
+    assert!(matches!(answer.first(), Some(9 | 0xff)), "{answer:?}");
+    drop(stream);
+    thread::sleep(Duration::from_millis(500));
+    // Both ends are giusto's.
+    let to = server.address.to_string();
+    let output = run(&["send", &to, "--protocol", "iperf3", "--count", "50", "--rate", "1M", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let (ours, code) = server.result();
+    assert_eq!(code, 0, "{ours}");
+    assert_sum(&ours);
+    assert_eq!(ours["sent_packets"], 50);
+}

@@ -1,0 +1,521 @@
+//! giusto as the client of an iperf3 server.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use giusto_net::{
+    Clock, Granted, ReceiveBatch, SocketConfig, ThreadCpu, TrafficClass, UdpSocket, Wait,
+    driver::{ControlConnection, Gatherer},
+};
+use giusto_pace::{HeaderLayer, IpVersion};
+use giusto_session::{
+    iperf3::{
+        Client, ClientError, ClientEvent, Greeting, Incoming, IncomingConfig, Outcome, Parameters,
+        is_greeting, stream_id,
+    },
+    probe::{Inbound, payload::PayloadSizes},
+};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+use rand::{TryRng, rngs::SysRng};
+
+use super::{
+    Iperf3Error, Iperf3Live,
+    figures::{self, Reception},
+};
+use crate::measured::{
+    plan::{Layout, Media, Opened, ResolvedPlan, StreamPlanError},
+    result::RunResult,
+    send::{self, RUN_UP, RaisedOnDrop, Transmission},
+};
+
+/// How the far end is named: it does not tell its version.
+const PROGRAM: &str = "iperf3 server";
+/// How long to wait for the control connection.
+const CONNECT: TimeDelta = TimeDelta::from_seconds(5);
+/// How long to wait for the answer to the greeting of a stream. A lost greeting is not repeated: servers would count it as a
+/// datagram of the stream.
+const GREET: TimeDelta = TimeDelta::from_seconds(5);
+/// The time between the last datagram and the message that ends the test, after which iperf3 counts nothing.
+const DRAIN: TimeDelta = TimeDelta::from_millis(200);
+/// A receiving test ends after this time without a datagram.
+const IDLE: TimeDelta = TimeDelta::from_seconds(10);
+/// Time between two looks at the control connection while nothing is received.
+const LOOK: Duration = Duration::from_millis(20);
+/// Time between two calls with live figures.
+const LIVE: TimeDelta = TimeDelta::from_millis(200);
+
+/// The server, and what it is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// The address of its control connection; UDP has the same port.
+    pub to: SocketAddr,
+    /// Streams in each direction, 1 to 128.
+    pub streams: usize,
+    /// The server sends instead of this end.
+    pub reverse: bool,
+    /// Both ends send.
+    pub bidirectional: bool,
+    /// DSCP and ECN of every datagram, of both ends.
+    pub traffic_class: TrafficClass,
+}
+
+/// A run that began.
+#[derive(Debug)]
+pub struct ClientRun {
+    /// The streams that this end sent, then those that it received.
+    pub results: Vec<RunResult>,
+    /// The error that ended the run early, if one did: then the results cover the time until then.
+    pub failure: Option<String>,
+}
+
+/// Runs a test with an iperf3 server until the plan's limits are reached, `stop` is set, or the server is gone.
+///
+/// `on_live` is called several times a second from the calling thread.
+///
+/// # Errors
+///
+/// [`Iperf3Error`] where the test did not begin. Later errors are part of the run.
+pub fn run(
+    plan: &ResolvedPlan,
+    target: &Target,
+    stop: &AtomicBool,
+    on_live: impl FnMut(&Iperf3Live),
+) -> Result<ClientRun, Iperf3Error> {
+    let parameters = parameters(plan, target)?;
+    let mut random = [0; 36];
+    SysRng.try_fill_bytes(&mut random).map_err(Iperf3Error::Random)?;
+    let to = target.to;
+    let connection = ControlConnection::connect(to, CONNECT, stop).map_err(|source| match source.kind() {
+        io::ErrorKind::Interrupted => Iperf3Error::Interrupted,
+        _ => Iperf3Error::Connect { to, source },
+    })?;
+    let clock = Clock::start();
+    let client = Client::new(clock.now(), parameters.clone(), &random);
+    let mut link =
+        Link { client, connection, clock, failure: None, outcome: None, reached: Reached::Connected };
+    link.until(stop, to, Reached::CreateStreams)?;
+    let config = SocketConfig { traffic_class: target.traffic_class, ..SocketConfig::default() };
+    let mut sockets = Vec::with_capacity(parameters.all_streams());
+    for _ in 0..parameters.all_streams() {
+        let socket = UdpSocket::connected(to, &config)?;
+        greet(&socket, &mut link, stop, to)?;
+        sockets.push(socket);
+    }
+    link.until(stop, to, Reached::Running)?;
+    let test = Test { plan, parameters: &parameters, to, clock, stop };
+    test.run(&mut link, &sockets, on_live)
+}
+
+/// What the plan means in the words of iperf3.
+fn parameters(plan: &ResolvedPlan, target: &Target) -> Result<Parameters, Iperf3Error> {
+    let asked = plan.plan();
+    let Media::Filler(Layout::Iperf3 { wide_counters }, PayloadSizes::Fixed(_)) = asked.media else {
+        return Err(Iperf3Error::VaryingSize);
+    };
+    // iperf3 counts the payload alone.
+    let on_wire = asked.layer.on_wire(plan.size(), IpVersion::of(target.to.ip()));
+    let share = plan.size().as_bytes() as f64 / on_wire.as_bytes().max(1) as f64;
+    let rate = plan.rate().map(|rate| match asked.layer {
+        HeaderLayer::Payload => rate,
+        _ => DataRate::from_bps((rate.as_bps() as f64 * share).round() as u64),
+    });
+    let streams = target.streams as u64;
+    let bytes = asked.limits.size.map_or(0, |size| (size.as_bytes() as f64 * share) as u64);
+    Ok(Parameters {
+        duration: asked.limits.duration.unwrap_or_default(),
+        omit: TimeDelta::ZERO,
+        bytes: bytes.saturating_mul(streams),
+        packets: asked.limits.packets.unwrap_or(0).saturating_mul(streams),
+        streams: target.streams,
+        reverse: target.reverse,
+        bidirectional: target.bidirectional,
+        size: plan.size(),
+        rate,
+        traffic_class: target.traffic_class.byte(),
+        wide_counters,
+        version: None,
+    })
+}
+
+/// How far the server has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reached {
+    Connected,
+    CreateStreams,
+    Running,
+    Over,
+}
+
+/// The control connection and its state machine.
+struct Link {
+    client: Client,
+    connection: ControlConnection,
+    clock: Clock,
+    failure: Option<ClientError>,
+    outcome: Option<Outcome>,
+    reached: Reached,
+}
+
+impl Link {
+    /// Moves bytes and time.
+    fn pump(&mut self) {
+        let mut buffer = [0; 4096];
+        while !self.over() {
+            match self.connection.receive(&mut buffer) {
+                Ok(Some(0)) | Err(_) => {
+                    self.client.handle_close();
+                    break;
+                }
+                Ok(Some(count)) => {
+                    self.client.handle_bytes(self.clock.now(), buffer.get(..count).unwrap_or_default());
+                }
+                Ok(None) => break,
+            }
+        }
+        self.client.handle_timeout(self.clock.now());
+        self.flush();
+        while let Some(event) = self.client.poll_event() {
+            match event {
+                ClientEvent::CreateStreams => self.reached = Reached::CreateStreams,
+                ClientEvent::Running => self.reached = Reached::Running,
+                ClientEvent::Outcome(outcome) => self.outcome = Some(outcome),
+                ClientEvent::Ended(how) => {
+                    self.reached = Reached::Over;
+                    self.failure = how.err();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn over(&self) -> bool {
+        self.reached == Reached::Over
+    }
+
+    fn flush(&mut self) {
+        while let Some(bytes) = self.client.poll_transmit() {
+            if self.connection.send(&bytes).is_err() {
+                // The reason shows when the connection is read.
+                break;
+            }
+        }
+        // What could not be sent at once.
+        let _ = self.connection.send(&[]);
+    }
+
+    /// Waits until the server has come to `wanted`.
+    fn until(&mut self, stop: &AtomicBool, to: SocketAddr, wanted: Reached) -> Result<(), Iperf3Error> {
+        loop {
+            self.pump();
+            self.check(stop, to)?;
+            if self.reached >= wanted {
+                return Ok(());
+            }
+            self.connection.wait(LOOK);
+        }
+    }
+
+    /// Whether the test can still begin.
+    fn check(&mut self, stop: &AtomicBool, to: SocketAddr) -> Result<(), Iperf3Error> {
+        if let Some(source) = self.failure.take() {
+            return Err(Iperf3Error::Control { to, source });
+        }
+        if stop.load(Ordering::Relaxed) {
+            self.leave();
+            return Err(Iperf3Error::Interrupted);
+        }
+        Ok(())
+    }
+
+    /// Tells the server that the test is given up.
+    fn leave(&mut self) {
+        self.client.abandon();
+        self.flush();
+        self.connection.close();
+    }
+}
+
+/// Announces a stream, and waits for the server's answer.
+fn greet(socket: &UdpSocket, link: &mut Link, stop: &AtomicBool, to: SocketAddr) -> Result<(), Iperf3Error> {
+    let silent = Iperf3Error::NoStream { to };
+    let deadline = link.clock.now() + GREET;
+    // One at a time: the first datagrams of the test may already follow the answer.
+    let mut batch = ReceiveBatch::new(1, 2048);
+    if socket.send(&Greeting::Connect.bytes()).is_err() {
+        link.leave();
+        return Err(silent);
+    }
+    while link.clock.now() < deadline {
+        // A closed port shows as an error, which a server that is slow to open it may cause once.
+        let _ = socket.recv_batch(&mut batch, Wait::For(LOOK));
+        if batch.iter().any(|received| is_greeting(received.bytes)) {
+            return Ok(());
+        }
+        link.pump();
+        link.check(stop, to)?;
+    }
+    link.leave();
+    Err(silent)
+}
+
+/// A test that runs.
+struct Test<'a> {
+    plan: &'a ResolvedPlan,
+    parameters: &'a Parameters,
+    to: SocketAddr,
+    clock: Clock,
+    stop: &'a AtomicBool,
+}
+
+/// The receiving side of a test.
+struct Receiving<'a> {
+    gatherer: Gatherer<'a>,
+    streams: Vec<Incoming>,
+    failed: Option<io::Error>,
+}
+
+impl Receiving<'_> {
+    fn read(&mut self) {
+        let streams = &mut self.streams;
+        let outcome = self.gatherer.read(|index, inbound| {
+            if let Some(stream) = streams.get_mut(index) {
+                take(stream, inbound);
+            }
+        });
+        if let Err(error) = outcome {
+            self.failed = Some(error);
+        }
+    }
+
+    fn last_heard(&self) -> Option<Timestamp> {
+        self.streams.iter().filter_map(Incoming::last_heard).max()
+    }
+}
+
+/// Hands the datagrams of one receive call to their stream. Returns whether one belongs to it.
+pub(super) fn take(stream: &mut Incoming, inbound: &Inbound<'_>) -> bool {
+    let mut any = false;
+    for datagram in inbound.bytes.chunks(inbound.segment.max(1)) {
+        any |= stream.on_datagram(inbound.at, datagram, inbound.tos);
+    }
+    if let Some(total) = inbound.kernel_dropped {
+        stream.on_kernel_dropped(total);
+    }
+    any
+}
+
+impl Test<'_> {
+    fn run(
+        &self,
+        link: &mut Link,
+        sockets: &[UdpSocket],
+        mut on_live: impl FnMut(&Iperf3Live),
+    ) -> Result<ClientRun, Iperf3Error> {
+        let sending = if self.parameters.client_sends() { self.parameters.streams } else { 0 };
+        let (out, back) = sockets.split_at_checked(sending).unwrap_or((sockets, &[]));
+        let start = self.clock.now() + RUN_UP;
+        let mut flows = Vec::with_capacity(out.len());
+        for (index, socket) in out.iter().enumerate() {
+            let flow = self.plan.flow(socket, Opened::NOTHING, start, (index, out.len()));
+            flows.push(flow.map_err(StreamPlanError::from)?);
+        }
+        let config = IncomingConfig::new(self.parameters, self.clock.origin_monotonic_nanos());
+        let mut receiving = Receiving {
+            gatherer: Gatherer::new(back, self.clock),
+            streams: back.iter().map(|_| Incoming::new(config)).collect(),
+            failed: None,
+        };
+        let (began, cpu) = (self.clock.now(), ThreadCpu::start());
+        let halt = Arc::new(AtomicBool::new(false));
+        let done = AtomicBool::new(false);
+        let sent = thread::scope(|scope| {
+            let thread = (!out.is_empty()).then(|| {
+                scope.spawn(|| {
+                    let _ends_the_wait = RaisedOnDrop(&done);
+                    send::send(self.plan, flows, self.clock, start, &halt)
+                })
+            });
+            let mut next_live = began;
+            loop {
+                link.pump();
+                receiving.read();
+                let now = self.clock.now();
+                let finished = if out.is_empty() {
+                    self.has_received(began, now, &receiving)
+                } else {
+                    done.load(Ordering::Relaxed)
+                };
+                if finished || link.over() || receiving.failed.is_some() || self.stop.load(Ordering::Relaxed)
+                {
+                    break;
+                }
+                if now >= next_live {
+                    next_live = now + LIVE;
+                    on_live(&live(out, &receiving));
+                }
+                if back.is_empty() {
+                    link.connection.wait(LOOK);
+                } else {
+                    receiving.gatherer.nap();
+                }
+            }
+            halt.store(true, Ordering::Relaxed);
+            thread.map(|thread| thread.join().map_err(|_| Iperf3Error::Thread)).transpose()
+        })?;
+        let interrupted = self.stop.load(Ordering::Relaxed);
+        let elapsed = self.clock.now().saturating_since(began);
+        let cpu_ratio = cpu.used().as_seconds() / elapsed.as_seconds().max(1e-9);
+        let granted = || sockets.first().map_or_else(Granted::of_this_system, |s| s.granted().clone());
+        let sent = sent.map(|sent| sent.unreported(start, granted(), interrupted));
+        let idle = sent.is_none() && self.is_idle(began, &receiving);
+        self.end(link, sent.as_ref(), &mut receiving, cpu_ratio);
+        let failure = failure(link, &receiving, idle);
+        Ok(ClientRun {
+            results: self.results(link, sent.as_ref(), &mut receiving, cpu_ratio, failure.as_deref()),
+            failure,
+        })
+    }
+
+    /// Whether a test in which only the server sends has come to its end.
+    fn has_received(&self, began: Timestamp, now: Timestamp, receiving: &Receiving<'_>) -> bool {
+        let limits = self.plan.plan().limits;
+        let streams = &receiving.streams;
+        limits.duration.is_some_and(|duration| now.saturating_since(began) >= duration)
+            || limits.packets.is_some_and(|packets| streams.iter().all(|s| s.highest() >= packets))
+            || limits.size.is_some_and(|size| streams.iter().all(|s| s.bytes() >= size.as_bytes()))
+            || self.is_idle(began, receiving)
+    }
+
+    fn is_idle(&self, began: Timestamp, receiving: &Receiving<'_>) -> bool {
+        self.clock.now().saturating_since(receiving.last_heard().unwrap_or(began)) >= IDLE
+    }
+
+    /// Exchanges the figures with the server.
+    fn end(
+        &self,
+        link: &mut Link,
+        sent: Option<&Transmission>,
+        receiving: &mut Receiving<'_>,
+        cpu_ratio: f64,
+    ) {
+        if sent.is_some() && !link.over() {
+            self.wait(link, receiving, DRAIN, |link, _| link.over());
+        }
+        let first_received = sent.map_or(0, |sent| sent.streams.len());
+        let sent_streams = sent.into_iter().flat_map(|sent| {
+            let streams = sent.streams.iter().enumerate();
+            streams.map(|(index, stream)| figures::sent(stream, stream_id(index), sent.duration, 0))
+        });
+        let received_streams = receiving.streams.iter().enumerate();
+        let received_streams = received_streams.map(|(index, stream)| {
+            stream.outcome(stream_id(first_received + index), figures::span(std::iter::once(stream)))
+        });
+        let outcome = Outcome {
+            cpu_ratio: cpu_ratio + figures::sender_cpu(sent),
+            streams: sent_streams.chain(received_streams).collect(),
+        };
+        link.client.finish(self.clock.now(), outcome);
+        link.flush();
+        self.wait(link, receiving, TimeDelta::MAX, |link, _| link.over());
+        link.connection.close();
+        let Some(outcome) = link.outcome.clone() else { return };
+        // Datagrams that were on their way when the server counted.
+        self.wait(link, receiving, DRAIN, |_, receiving| {
+            receiving.streams.iter().enumerate().all(|(index, stream)| {
+                let told = outcome.stream(stream_id(first_received + index));
+                stream.highest() >= told.map_or(0, |told| told.packets)
+            })
+        });
+    }
+
+    /// Goes on receiving until `over`, at most this long.
+    fn wait(
+        &self,
+        link: &mut Link,
+        receiving: &mut Receiving<'_>,
+        limit: TimeDelta,
+        over: impl Fn(&Link, &Receiving<'_>) -> bool,
+    ) {
+        let began = self.clock.now();
+        loop {
+            link.pump();
+            receiving.read();
+            if over(link, receiving) || self.clock.now().saturating_since(began) >= limit {
+                return;
+            }
+            if link.over() {
+                receiving.gatherer.nap();
+            } else {
+                link.connection.wait(Duration::from_millis(2));
+            }
+        }
+    }
+
+    fn results(
+        &self,
+        link: &Link,
+        sent: Option<&Transmission>,
+        receiving: &mut Receiving<'_>,
+        cpu_ratio: f64,
+        failure: Option<&str>,
+    ) -> Vec<RunResult> {
+        let told = |index| link.outcome.as_ref().and_then(|outcome| outcome.stream(stream_id(index)));
+        let mut results = sent.map(|sent| sent.results(self.plan)).unwrap_or_default();
+        for (index, result) in results.iter_mut().enumerate() {
+            if let Some(failure) = failure {
+                result.ended = Some(failure.to_owned());
+            }
+            figures::add_receiver(result, PROGRAM, told(index), self.parameters);
+        }
+        let ended = match failure {
+            Some(failure) => failure,
+            None if self.stop.load(Ordering::Relaxed) => "interrupted",
+            None => "finished by the sender",
+        };
+        let first_received = results.len();
+        let granted = receiving.gatherer.granted();
+        for (index, stream) in receiving.streams.iter_mut().enumerate() {
+            let about = Reception {
+                parameters: self.parameters,
+                program: PROGRAM,
+                sender: told(first_received + index),
+                from: self.to.to_string(),
+                cpu_ratio,
+                granted: &granted,
+                ended: ended.to_owned(),
+            };
+            results.push(figures::received(stream, &about));
+        }
+        results
+    }
+}
+
+/// Why a run ended early, if it did.
+fn failure(link: &Link, receiving: &Receiving<'_>, idle: bool) -> Option<String> {
+    let by_control = link.failure.as_ref().map(ToString::to_string);
+    let by_socket = receiving.failed.as_ref().map(|error| format!("cannot receive: {error}"));
+    let by_silence = idle.then(|| {
+        format!(
+            "no datagrams came from the iperf3 server for {} s; is UDP blocked on the way?",
+            IDLE.as_seconds()
+        )
+    });
+    by_control.or(by_socket).or(by_silence)
+}
+
+fn live(out: &[UdpSocket], receiving: &Receiving<'_>) -> Iperf3Live {
+    // The greeting is no datagram of the stream.
+    let sent = out.iter().map(|socket| socket.send_counters().datagrams.saturating_sub(1)).sum();
+    Iperf3Live {
+        sent_packets: (!out.is_empty()).then_some(sent),
+        received: (!receiving.streams.is_empty()).then(|| figures::live(receiving.streams.iter())),
+    }
+}

@@ -1,0 +1,638 @@
+//! giusto as a server of iperf3 clients.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, ScopedJoinHandle},
+    time::Duration,
+};
+
+use giusto_net::{
+    Clock, SocketConfig, ThreadCpu, TrafficClass, UdpSocket,
+    driver::{ControlConnection, ControlListener, Flow, Gatherer, LEAVING},
+};
+use giusto_pace::{HeaderLayer, IpVersion, Limits};
+use giusto_session::{
+    iperf3::{
+        ErrorCode, Greeting, Incoming, IncomingConfig, Outcome, Parameters, Server, ServerConfig,
+        ServerError, ServerEvent, is_greeting, stream_id,
+    },
+    probe::payload::PayloadSizes,
+};
+use giusto_units::{TimeDelta, Timestamp};
+
+use super::{
+    Iperf3Error, Iperf3Live,
+    client::take,
+    figures::{self, Reception},
+};
+use crate::measured::{
+    plan::{Layout, Media, Opened, Pacing, ResolvedPlan, StreamPlan, StreamPlanError, Tempo},
+    result::RunResult,
+    send::{self, Sent, Transmission},
+};
+
+/// Maximum time between two looks at the stop flag.
+const LOOK: Duration = Duration::from_millis(100);
+/// The same while streams are opened or only sent.
+const SHORT_LOOK: Duration = Duration::from_millis(10);
+/// Time between two calls with live figures.
+const LIVE: TimeDelta = TimeDelta::from_millis(200);
+/// How many refused connections are kept until their clients have read why.
+const MAX_LEAVING: usize = 16;
+/// How far the received rate of all streams may exceed the limit, over a second: clients send in bursts.
+const RATE_MARGIN: f64 = 1.1;
+
+/// The configuration of a server.
+#[derive(Debug, Clone)]
+pub struct Iperf3ServerConfig {
+    /// The address of the control connection; the streams use its port, too.
+    pub address: SocketAddr,
+    /// The kernel may hand over runs of datagrams at once (GRO).
+    pub offload: bool,
+    /// The limits of a test.
+    pub limits: ServerConfig,
+}
+
+/// What a server tells while it runs.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Notice<'a> {
+    /// A test begins.
+    Opened {
+        /// The client.
+        from: SocketAddr,
+        /// What it asked for.
+        parameters: &'a Parameters,
+    },
+    /// The state of the test.
+    Live(&'a Iperf3Live),
+    /// Nothing new: several times a second while no client is served.
+    Waiting,
+    /// A client was refused, or its test failed before it ran.
+    Refused {
+        /// The client.
+        from: SocketAddr,
+        /// Why.
+        error: &'a ServerError,
+    },
+    /// A test has ended.
+    Closed {
+        /// The streams received, then those sent.
+        results: Vec<RunResult>,
+        /// The error that ended the test early, if one did.
+        failure: Option<ServerError>,
+    },
+}
+
+/// A server that serves one test at a time; other clients are told that it is busy.
+#[derive(Debug)]
+pub struct Iperf3Server {
+    listener: ControlListener,
+    address: SocketAddr,
+    config: Iperf3ServerConfig,
+    clock: Clock,
+    /// Connections that are closed on our side.
+    leaving: Vec<(ControlConnection, Timestamp)>,
+}
+
+impl Iperf3Server {
+    /// Listens.
+    ///
+    /// # Errors
+    ///
+    /// [`Iperf3Error::Listen`] where the TCP or the UDP port is not available.
+    pub fn open(config: &Iperf3ServerConfig) -> Result<Self, Iperf3Error> {
+        let listen = |address, source| Iperf3Error::Listen { address, source };
+        let listener =
+            ControlListener::bind(config.address).map_err(|error| listen(config.address, error))?;
+        let address = listener.local_addr().map_err(|error| listen(config.address, error))?;
+        // Streams get a socket with each test: here only whether there can be one.
+        UdpSocket::bind(address, &SocketConfig::default())?;
+        Ok(Self { listener, address, config: config.clone(), clock: Clock::start(), leaving: Vec::new() })
+    }
+
+    /// Its address.
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its clock.
+    pub const fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Serves one client after the other until `stop` is set or `on_notice` returns false. What it returns during a test ends
+    /// the test, as `stop` does.
+    pub fn run(&mut self, stop: &AtomicBool, mut on_notice: impl FnMut(Notice<'_>) -> bool) {
+        while !stop.load(Ordering::Relaxed) && on_notice(Notice::Waiting) {
+            self.listener.wait(LOOK);
+            self.forget_left();
+            let Some(connection) = self.listener.accept() else { continue };
+            let from = connection.peer_addr();
+            let mut link = Link {
+                server: Server::new(self.clock.now(), self.config.limits),
+                connection,
+                failure: None,
+                over: false,
+            };
+            let ended = self.serve(&mut link, stop, &mut on_notice);
+            let now = self.clock.now();
+            link.connection.close();
+            self.leave(link.connection, now);
+            let go_on = match (ended, &link.failure) {
+                (Some(results), _) => on_notice(Notice::Closed { results, failure: link.failure.clone() }),
+                (None, Some(error)) => on_notice(Notice::Refused { from, error }),
+                (None, None) => true,
+            };
+            if !go_on {
+                break;
+            }
+        }
+    }
+
+    fn leave(&mut self, connection: ControlConnection, now: Timestamp) {
+        if self.leaving.len() >= MAX_LEAVING {
+            self.leaving.remove(0);
+        }
+        self.leaving.push((connection, now + LEAVING));
+    }
+
+    fn forget_left(&mut self) {
+        let now = self.clock.now();
+        self.leaving.retain_mut(|(connection, until)| now < *until && !connection.discard());
+    }
+
+    /// Tells further clients that the server is busy.
+    fn turn_away(&mut self) {
+        self.forget_left();
+        while let Some(mut connection) = self.listener.accept() {
+            // A client that is gone already needs no answer.
+            let _ = connection.send(&Server::busy());
+            connection.close();
+            self.leave(connection, self.clock.now());
+        }
+    }
+
+    /// Moves bytes and time of the control connection; further clients are turned away.
+    fn pump(&mut self, link: &mut Link, mut on_event: impl FnMut(ServerEvent)) {
+        self.turn_away();
+        link.pump(self.clock, &mut on_event);
+    }
+
+    /// Serves one client. Returns the results of a test that ran.
+    fn serve(
+        &mut self,
+        link: &mut Link,
+        stop: &AtomicBool,
+        on_notice: &mut impl FnMut(Notice<'_>) -> bool,
+    ) -> Option<Vec<RunResult>> {
+        let mut parameters = None;
+        while parameters.is_none() {
+            self.pump(link, |event| {
+                if let ServerEvent::OpenStreams(asked) = event {
+                    parameters = Some(asked);
+                }
+            });
+            if link.must_end(stop, on_notice(Notice::Waiting)) {
+                link.pump(self.clock, &mut |_| {});
+                return None;
+            }
+            if parameters.is_none() {
+                link.connection.wait(SHORT_LOOK);
+            }
+        }
+        let parameters = parameters?;
+        let prepared = self.prepare(link, &parameters);
+        let (socket, plan) = match prepared {
+            Ok(prepared) => prepared,
+            Err((code, why)) => {
+                link.server.fail(code, why);
+                link.pump(self.clock, &mut |_| {});
+                return None;
+            }
+        };
+        link.send_state_of_streams();
+        let addresses = self.greet(link, &socket, &parameters, stop, on_notice)?;
+        on_notice(Notice::Opened { from: link.connection.peer_addr(), parameters: &parameters });
+        let test = Test { parameters: &parameters, plan: plan.as_ref(), socket: &socket, addresses };
+        Some(test.run(self, link, stop, on_notice))
+    }
+
+    /// The socket of the streams, and the plan of what this end sends.
+    fn prepare(
+        &self,
+        link: &Link,
+        parameters: &Parameters,
+    ) -> Result<(UdpSocket, Option<ResolvedPlan>), (ErrorCode, String)> {
+        // The address that the client has connected to, so that it accepts our datagrams.
+        let local = SocketAddr::new(link.connection.local_addr().ip(), self.address.port());
+        let local = match (link.connection.local_addr(), local) {
+            (SocketAddr::V6(scoped), SocketAddr::V6(mut v6)) => {
+                v6.set_scope_id(scoped.scope_id());
+                SocketAddr::V6(v6)
+            }
+            (_, local) => local,
+        };
+        let config = SocketConfig {
+            gro: self.config.offload,
+            traffic_class: TrafficClass::from_byte(parameters.traffic_class),
+            ..SocketConfig::default()
+        };
+        let socket =
+            UdpSocket::bind(local, &config).map_err(|error| (ErrorCode::STREAM_LISTEN, error.to_string()))?;
+        let plan = parameters.client_receives().then(|| {
+            let plan = plan(parameters).resolve(IpVersion::of(local.ip()));
+            plan.map_err(|error| (ErrorCode::PARAMETERS, format!("refused: {error}")))
+        });
+        Ok((socket, plan.transpose()?))
+    }
+
+    /// Answers the greetings of all streams. Returns their addresses, in the order of their greetings.
+    fn greet(
+        &mut self,
+        link: &mut Link,
+        socket: &UdpSocket,
+        parameters: &Parameters,
+        stop: &AtomicBool,
+        on_notice: &mut impl FnMut(Notice<'_>) -> bool,
+    ) -> Option<Vec<SocketAddr>> {
+        let host = link.connection.peer_addr().ip();
+        let mut addresses: Vec<SocketAddr> = Vec::with_capacity(parameters.all_streams());
+        let mut gatherer = Gatherer::new([socket], self.clock);
+        while addresses.len() < parameters.all_streams() {
+            let all = parameters.all_streams();
+            let read = gatherer.read(|_, inbound| {
+                // Only the client's own host: a test never sends to a third party.
+                let known = addresses.contains(&inbound.from);
+                if inbound.from.ip() != host
+                    || !is_greeting(inbound.bytes)
+                    || (addresses.len() >= all && !known)
+                {
+                    return;
+                }
+                if !known {
+                    addresses.push(inbound.from);
+                }
+                // A lost answer ends the client's test, as with iperf3.
+                let _ = socket.send_to(&Greeting::Reply.bytes(), inbound.from);
+            });
+            if let Err(error) = read {
+                link.server.fail(ErrorCode::STREAM_ACCEPT, format!("cannot receive: {error}"));
+            }
+            self.pump(link, |_| {});
+            if link.must_end(stop, on_notice(Notice::Waiting)) {
+                link.pump(self.clock, &mut |_| {});
+                return None;
+            }
+            if addresses.len() < all {
+                gatherer.nap();
+            }
+        }
+        link.server.on_streams_open(self.clock.now());
+        Some(addresses)
+    }
+}
+
+/// What the parameters ask this end to send.
+fn plan(parameters: &Parameters) -> StreamPlan {
+    /// As for the client's own end: iperf3 servers send until the client ends the test.
+    const BEYOND: TimeDelta = TimeDelta::from_seconds(40);
+    let duration = parameters.duration + parameters.omit + BEYOND;
+    StreamPlan {
+        media: Media::Filler(
+            Layout::Iperf3 { wide_counters: parameters.wide_counters },
+            PayloadSizes::Fixed(parameters.size),
+        ),
+        tempo: parameters.rate.map_or(Tempo::Max, Tempo::Rate),
+        layer: HeaderLayer::Payload,
+        pacing: Pacing::default(),
+        limits: Limits {
+            duration: (parameters.duration > TimeDelta::ZERO).then_some(duration),
+            ..Limits::default()
+        },
+        seed: 1,
+    }
+}
+
+/// A control connection and its state machine.
+struct Link {
+    server: Server,
+    connection: ControlConnection,
+    failure: Option<ServerError>,
+    over: bool,
+}
+
+impl Link {
+    fn pump(&mut self, clock: Clock, on_event: &mut impl FnMut(ServerEvent)) {
+        /// Reads in one turn, so that a client that sends without end does not hold the server.
+        const READS: usize = 16;
+        let mut buffer = [0; 4096];
+        for _ in 0..READS {
+            if self.over {
+                break;
+            }
+            match self.connection.receive(&mut buffer) {
+                Ok(Some(0)) | Err(_) => {
+                    self.server.handle_close();
+                    break;
+                }
+                Ok(Some(count)) => {
+                    self.server.handle_bytes(clock.now(), buffer.get(..count).unwrap_or_default());
+                }
+                Ok(None) => break,
+            }
+        }
+        self.server.handle_timeout(clock.now());
+        self.flush();
+        while let Some(event) = self.server.poll_event() {
+            if let ServerEvent::Ended(how) = event {
+                self.over = true;
+                self.failure = how.err();
+            } else {
+                on_event(event);
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        while let Some(bytes) = self.server.poll_transmit() {
+            if self.connection.send(&bytes).is_err() {
+                // The reason shows when the connection is read.
+                break;
+            }
+        }
+        // What could not be sent at once.
+        let _ = self.connection.send(&[]);
+    }
+
+    /// The streams can be opened.
+    fn send_state_of_streams(&mut self) {
+        self.server.on_ready();
+        self.flush();
+    }
+
+    /// Whether the client is gone, or the server is to stop; then the client is told.
+    fn must_end(&mut self, stop: &AtomicBool, go_on: bool) -> bool {
+        if !self.over && (stop.load(Ordering::Relaxed) || !go_on) {
+            self.server.stop();
+            self.flush();
+        }
+        self.over || stop.load(Ordering::Relaxed) || !go_on
+    }
+}
+
+/// A test that runs.
+struct Test<'a> {
+    parameters: &'a Parameters,
+    /// What this end sends, if it does.
+    plan: Option<&'a ResolvedPlan>,
+    socket: &'a UdpSocket,
+    /// The client's ports: first those that send, then those that receive.
+    addresses: Vec<SocketAddr>,
+}
+
+/// Where a test stands.
+struct Running<'a> {
+    gatherer: Gatherer<'a>,
+    by_address: HashMap<SocketAddr, usize>,
+    streams: Vec<Incoming>,
+    start: Timestamp,
+    /// Until then nothing counts, if the client asked for that.
+    omit_until: Option<Timestamp>,
+    /// Datagrams that each stream had sent by then.
+    omitted_sent: u64,
+    cpu: ThreadCpu,
+    ending: bool,
+    client: Option<Outcome>,
+    exchanged: bool,
+}
+
+impl Running<'_> {
+    /// Reads the datagrams that have arrived.
+    fn read(&mut self, link: &mut Link, now: Timestamp) {
+        let mut heard = false;
+        let (streams, by_address) = (&mut self.streams, &self.by_address);
+        let read = self.gatherer.read(|_, inbound| {
+            let index = by_address.get(&inbound.from);
+            if let Some(stream) = index.and_then(|index| streams.get_mut(*index)) {
+                heard |= take(stream, inbound);
+            }
+        });
+        if let Err(error) = read {
+            link.server.fail(ErrorCode::NO_DATA, format!("cannot receive: {error}"));
+        }
+        if heard {
+            link.server.on_data(now);
+        }
+    }
+
+    /// Begins to count after the omitted time; each stream has sent `sent` datagrams so far.
+    fn end_omitted(&mut self, now: Timestamp, sent: u64) {
+        if self.omit_until.is_some_and(|until| now >= until) {
+            self.omit_until = None;
+            self.streams.iter_mut().for_each(Incoming::end_omitted);
+            self.omitted_sent = sent;
+        }
+    }
+
+    /// CPU time of this thread over elapsed time.
+    fn cpu_ratio(&self, now: Timestamp) -> f64 {
+        self.cpu.used().as_seconds() / now.saturating_since(self.start).as_seconds().max(1e-9)
+    }
+
+    /// Answers the client's figures with ours.
+    fn exchange(
+        &mut self,
+        link: &mut Link,
+        now: Timestamp,
+        transmission: Option<&Transmission>,
+        omit: TimeDelta,
+    ) {
+        let Some(told) = self.client.as_ref().filter(|_| !self.exchanged) else { return };
+        self.exchanged = true;
+        // What was on its way when the client ended the test has arrived with its figures, if at all.
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            if let Some(stream_told) = told.stream(stream_id(index)) {
+                stream.finish(stream_told.packets);
+            }
+        }
+        let span = figures::span(self.streams.iter());
+        let received = self.streams.iter().enumerate();
+        let received = received.map(|(index, stream)| stream.outcome(stream_id(index), span));
+        let (first_sent, omitted) = (self.streams.len(), self.omitted_sent);
+        let sent = transmission.into_iter().flat_map(|sent| {
+            let counted = (sent.duration - omit).max(TimeDelta::ZERO);
+            sent.streams.iter().enumerate().map(move |(index, stream)| {
+                figures::sent(stream, stream_id(first_sent + index), counted, omitted)
+            })
+        });
+        let ours = Outcome {
+            cpu_ratio: self.cpu_ratio(now) + figures::sender_cpu(transmission),
+            streams: received.chain(sent).collect(),
+        };
+        link.server.set_outcome(now, &ours);
+        link.flush();
+    }
+}
+
+impl Test<'_> {
+    fn run(
+        &self,
+        host: &mut Iperf3Server,
+        link: &mut Link,
+        stop: &AtomicBool,
+        on_notice: &mut impl FnMut(Notice<'_>) -> bool,
+    ) -> Vec<RunResult> {
+        let clock = host.clock;
+        let received = if self.parameters.client_sends() { self.parameters.streams } else { 0 };
+        let (sources, targets) = self.addresses.split_at_checked(received).unwrap_or((&self.addresses, &[]));
+        let config = IncomingConfig::new(self.parameters, clock.origin_monotonic_nanos());
+        let start = clock.now();
+        let omit = self.parameters.omit;
+        let mut running = Running {
+            gatherer: Gatherer::new([self.socket], clock),
+            by_address: sources.iter().enumerate().map(|(index, address)| (*address, index)).collect(),
+            streams: sources.iter().map(|_| Incoming::new(config)).collect(),
+            start,
+            omit_until: (omit > TimeDelta::ZERO).then_some(start + omit),
+            omitted_sent: 0,
+            cpu: ThreadCpu::start(),
+            ending: false,
+            client: None,
+            exchanged: false,
+        };
+        let flows = self.flows(targets, start).unwrap_or_else(|error| {
+            link.server.fail(ErrorCode::PARAMETERS, error.to_string());
+            Vec::new()
+        });
+        let halt = Arc::new(AtomicBool::new(false));
+        let mut transmission = None;
+        // The answers to the greetings.
+        let greetings = self.socket.send_counters().datagrams;
+        thread::scope(|scope| {
+            let mut thread = (!flows.is_empty()).then(|| {
+                let halt = &halt;
+                scope.spawn(move || self.plan.map(|plan| send::send(plan, flows, clock, start, halt)))
+            });
+            let mut next_live = start;
+            loop {
+                let now = clock.now();
+                running.read(link, now);
+                host.pump(link, |event| match event {
+                    ServerEvent::Ending => running.ending = true,
+                    ServerEvent::Outcome(outcome) => running.client = Some(outcome),
+                    _ => {}
+                });
+                let sent = self.socket.send_counters().datagrams.saturating_sub(greetings);
+                running.end_omitted(now, sent / targets.len().max(1) as u64);
+                let mut go_on = true;
+                if now >= next_live && !running.ending {
+                    next_live = now + LIVE;
+                    let received =
+                        (!running.streams.is_empty()).then(|| figures::live(running.streams.iter()));
+                    check_rate(host, link, received.map_or(0.0, |live| live.rate_bps));
+                    let sent_packets = (!targets.is_empty()).then_some(sent);
+                    go_on = on_notice(Notice::Live(&Iperf3Live { sent_packets, received }));
+                }
+                let stopped = link.must_end(stop, go_on);
+                if (running.ending || stopped) && transmission.is_none() {
+                    halt.store(true, Ordering::Relaxed);
+                    let granted = self.socket.granted().clone();
+                    transmission = join(thread.take()).map(|sent| sent.unreported(start, granted, false));
+                }
+                running.exchange(link, now, transmission.as_ref(), omit);
+                if stopped {
+                    break;
+                }
+                if running.streams.is_empty() || running.ending {
+                    link.connection.wait(SHORT_LOOK);
+                } else {
+                    running.gatherer.nap();
+                }
+            }
+        });
+        // The reason of the end, where it came last.
+        link.pump(clock, &mut |_| {});
+        self.results(link, running, transmission.as_ref(), clock.now())
+    }
+
+    fn flows(&self, targets: &[SocketAddr], start: Timestamp) -> Result<Vec<Flow<'_>>, StreamPlanError> {
+        let Some(plan) = self.plan else { return Ok(Vec::new()) };
+        let streams = targets.len();
+        targets
+            .iter()
+            .enumerate()
+            .map(|(index, to)| {
+                let flow = plan.flow(self.socket, Opened::NOTHING, start, (index, streams))?;
+                Ok(Flow { to: Some(*to), ..flow })
+            })
+            .collect()
+    }
+
+    fn results(
+        &self,
+        link: &Link,
+        mut running: Running<'_>,
+        transmission: Option<&Transmission>,
+        now: Timestamp,
+    ) -> Vec<RunResult> {
+        let cpu_ratio = running.cpu_ratio(now);
+        let version = self.parameters.version.as_deref();
+        let program = match version {
+            // giusto states its own name.
+            Some(version) if version.starts_with(|first: char| first.is_ascii_digit()) => {
+                format!("iperf3 {version}")
+            }
+            Some(version) => version.to_owned(),
+            None => "iperf3".to_owned(),
+        };
+        let ended = link.failure.as_ref().map(ToString::to_string);
+        let client = running.client.as_ref();
+        let told = |index| client.and_then(|client| client.stream(stream_id(index)));
+        let mut results = Vec::with_capacity(self.addresses.len());
+        for (index, (stream, from)) in running.streams.iter_mut().zip(&self.addresses).enumerate() {
+            let about = Reception {
+                parameters: self.parameters,
+                program: &program,
+                sender: told(index),
+                from: from.to_string(),
+                cpu_ratio,
+                granted: self.socket.granted(),
+                ended: ended.clone().unwrap_or_else(|| "finished by the sender".to_owned()),
+            };
+            results.push(figures::received(stream, &about));
+        }
+        if let (Some(plan), Some(transmission)) = (self.plan, transmission) {
+            let first_sent = results.len();
+            let targets = self.addresses.iter().skip(first_sent);
+            for (index, (mut result, to)) in transmission.results(plan).into_iter().zip(targets).enumerate() {
+                let how = ended.clone().unwrap_or_else(|| "finished by the receiver".to_owned());
+                result.ended = Some(how);
+                figures::add_receiver(&mut result, &program, told(first_sent + index), self.parameters);
+                result.to = Some(to.to_string());
+                results.push(result);
+            }
+        }
+        results
+    }
+}
+
+/// Ends a test that is faster than announced and than permitted.
+fn check_rate(host: &Iperf3Server, link: &mut Link, rate_bps: f64) {
+    if let Some(limit) = host.config.limits.max_rate
+        && rate_bps > limit.as_bps() as f64 * RATE_MARGIN
+    {
+        let why = format!("the client sent {rate_bps:.0} bit/s, at most {limit} is allowed");
+        link.server.fail(ErrorCode::RATE, why);
+    }
+}
+
+/// The result of the sending thread; none if it panicked or never began.
+fn join(thread: Option<ScopedJoinHandle<'_, Option<Sent>>>) -> Option<Sent> {
+    thread.and_then(|thread| thread.join().ok()).flatten()
+}
