@@ -5,11 +5,14 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{self, SyncSender, TrySendError},
+        mpsc::{self, RecvTimeoutError, SyncSender, TrySendError},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use giusto_net::Clock;
+use giusto_units::TimeDelta;
 
 use crate::console::{Progress, print_text};
 
@@ -17,7 +20,7 @@ use crate::console::{Progress, print_text};
 const QUEUE: usize = 1024;
 
 /// How long the end waits for output that nobody reads, once the user has asked to stop.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: TimeDelta = TimeDelta::from_seconds(2);
 
 enum Piece {
     /// To standard output.
@@ -31,7 +34,9 @@ enum Piece {
 /// Prints from a thread of its own. What does not fit in its queue is dropped and counted.
 pub(crate) struct Printer {
     queue: Option<SyncSender<Piece>>,
-    thread: Option<JoinHandle<anyhow::Result<()>>>,
+    thread: JoinHandle<anyhow::Result<()>>,
+    /// Disconnected when the thread ends.
+    ended: mpsc::Receiver<()>,
     written: Arc<AtomicU64>,
     queued: u64,
     dropped_results: u64,
@@ -48,7 +53,9 @@ impl Printer {
         let (queue, pieces) = mpsc::sync_channel(QUEUE);
         let written = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&written);
+        let (ends, ended) = mpsc::sync_channel(0);
         let thread = thread::Builder::new().name("output".to_owned()).spawn(move || {
+            let _ends = ends;
             let mut outcome = Ok(());
             for piece in pieces {
                 match piece {
@@ -65,7 +72,8 @@ impl Printer {
         })?;
         Ok(Self {
             queue: Some(queue),
-            thread: Some(thread),
+            thread,
+            ended,
             written,
             queued: 0,
             dropped_results: 0,
@@ -96,20 +104,20 @@ impl Printer {
     ///
     /// Where standard output cannot be written, or is not read.
     pub(crate) fn finish(mut self, stop: &AtomicBool) -> anyhow::Result<()> {
+        const LOOK: Duration = Duration::from_millis(50);
         self.queue = None;
-        let mut progress = (self.written.load(Ordering::Relaxed), Instant::now());
-        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
-            let written = self.written.load(Ordering::Relaxed);
-            if written != progress.0 || !stop.load(Ordering::Relaxed) {
-                progress = (written, Instant::now());
-            }
-            if progress.1.elapsed() > PATIENCE {
+        let clock = Clock::start();
+        let mut last = (self.written.load(Ordering::Relaxed), clock.now());
+        while self.ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            let (written, now) = (self.written.load(Ordering::Relaxed), clock.now());
+            if written != last.0 || !stop.load(Ordering::Relaxed) {
+                last = (written, now);
+            } else if now - last.1 > PATIENCE {
                 let left = self.queued - written + self.dropped_results + self.dropped_notes;
                 anyhow::bail!("standard output is not read: {left} results and notes were not printed");
             }
-            thread::sleep(Duration::from_millis(5));
         }
-        let outcome = self.thread.take().map(JoinHandle::join);
+        let outcome = self.thread.join();
         for (dropped, what) in [(self.dropped_results, "results"), (self.dropped_notes, "notes")] {
             if dropped > 0 {
                 // Standard error may be what is not read, but nothing waits for it any more.
@@ -120,8 +128,8 @@ impl Printer {
             }
         }
         match outcome {
-            Some(Ok(outcome)) => outcome,
-            _ => anyhow::bail!("the output thread failed; please report this"),
+            Ok(outcome) => outcome,
+            Err(_) => anyhow::bail!("the output thread failed; please report this"),
         }
     }
 

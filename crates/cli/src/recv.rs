@@ -49,6 +49,7 @@ pub(crate) const MIN_IDLE: TimeDelta = TimeDelta::from_millis(100);
   giusto recv 127.0.0.1:5005 --once --json
   giusto recv 0.0.0.0:6000 --accept rtp      measures RTP from any program
   giusto recv --accept iperf3                serves `iperf3 -u -c` on port 5201")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct RecvArgs {
     /// Address and port to listen on, or a port alone [default: port 5005 of every address]
     #[arg(value_name = "ADDR")]
@@ -71,7 +72,7 @@ pub(crate) struct RecvArgs {
     #[arg(long, requires = "key_file")]
     accept_unauthenticated: bool,
 
-    /// Serve only these addresses: prefixes such as 192.0.2.0/24,2001:db8::/32
+    /// Serve only these addresses: prefixes such as 192.0.2.0/24, comma-separated
     #[arg(long, value_name = "PREFIXES", value_delimiter = ',', value_parser = prefix)]
     allow: Vec<IpNet>,
 
@@ -238,8 +239,8 @@ fn prefix(text: &str) -> Result<IpNet, String> {
 }
 
 fn result_text(result: &RunResult) -> String {
-    let doubts: String = result.doubts.iter().map(|doubt| format!("warning: {doubt}\n\n")).collect();
-    doubts + &table::run(result)
+    let doubts: Vec<_> = result.doubts.iter().map(|doubt| format!("warning: {doubt}\n\n")).collect();
+    doubts.concat() + &table::run(result)
 }
 
 /// The results that are printed at the end.
