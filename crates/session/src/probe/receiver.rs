@@ -322,6 +322,11 @@ impl Receiver {
 
     fn handle_unannounced(&mut self, now: Timestamp, datagram: &[u8], inbound: &Inbound<'_>) {
         let from = inbound.from;
+        // Of an RTP or raw stream that has ended.
+        if self.lingering.contains_key(&from) {
+            self.counters.late += 1;
+            return;
+        }
         let format = match self.config.passive {
             Some(Passive::Raw) if !datagram.is_empty() => StreamFormat::Raw,
             Some(Passive::Rtp) => match RtpHeader::parse(datagram) {
@@ -341,9 +346,7 @@ impl Receiver {
             },
             _ => return self.counters.foreign += 1,
         };
-        if self.lingering.contains_key(&from) {
-            self.counters.late += 1;
-        } else if self.room_for_unannounced(from) {
+        if self.room_for_unannounced(from) {
             self.probation.remove(&from);
             let mut stream = Stream::unannounced(now, from, format, &self.config.clock);
             stream.begin_kernel_dropped(self.kernel_dropped);
