@@ -3,3 +3,4 @@
 pub mod keys;
 pub mod media;
 pub mod probe;
+pub mod stamp;

@@ -5,13 +5,19 @@
 //! | [`transmit`] | schedules, in the thread that sends on time |
 //! | [`Conversation`] | [`session::Sender`](giusto_session::probe::Sender): opening, clock requests, reports, the end |
 //! | [`ReceiveDriver`] | [`session::Receiver`](giusto_session::probe::Receiver): the receiving endpoint |
+//! | [`AnswerDriver`] | [`session::Answers`](giusto_session::stamp::Answers): what comes back to a STAMP sender |
+//! | [`ReflectDriver`] | [`session::Reflector`](giusto_session::stamp::Reflector): a STAMP reflector |
 
+mod answers;
 mod converse;
 mod receive;
+mod reflect;
 mod transmit;
 
+pub use answers::AnswerDriver;
 pub use converse::{Conversation, ConversationEvent};
 pub use receive::{ReceiveDriver, ReceiveError, Verdict};
+pub use reflect::{ReflectDriver, stamp_clock};
 pub use transmit::{Flow, FlowEnd, FlowOutcome, rehearse, transmit};
 
 use giusto_session::probe::LocalClock;

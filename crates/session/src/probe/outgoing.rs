@@ -10,7 +10,7 @@ use super::{
     voice::VoiceSource,
     wire::{DATA_HEADER_BYTES, DataHeader, SEALED_DATA_HEADER_BYTES, StreamToken},
 };
-use crate::keys::MacKey;
+use crate::{keys::MacKey, stamp::ProbeSource};
 
 /// The RTP payload type for unknown codecs: the first dynamic one (RFC 3551 §6).
 const DYNAMIC_PAYLOAD_TYPE: u8 = 96;
@@ -44,6 +44,13 @@ pub enum Content {
     },
     /// Voice as RTP.
     Voice(Box<VoiceSource>),
+    /// Packets of a STAMP sender, then filler.
+    Stamp {
+        /// What writes them.
+        source: Box<ProbeSource>,
+        /// Payload size of each datagram.
+        size: DataSize,
+    },
 }
 
 impl Content {
@@ -66,6 +73,7 @@ impl Content {
             Self::Giusto { key: Some(_), .. } => SEALED_DATA_HEADER_BYTES as u64,
             Self::Rtp { .. } | Self::Voice(_) => RTP_HEADER_BYTES as u64,
             Self::Raw { .. } => 1,
+            Self::Stamp { source, .. } => source.mode().base_bytes() as u64,
         })
     }
 }
@@ -140,6 +148,7 @@ impl Outgoing {
                 sizes.max()
             }
             Content::Voice(source) => source.format().packet_size(),
+            Content::Stamp { size, .. } => *size,
         };
         let needed = largest.as_bytes() as usize * packets as usize;
         self.lengths.reserve(packets as usize);
@@ -220,6 +229,19 @@ impl Outgoing {
                     let _ = source.next_packet(datagram);
                 }
                 self.sequence += packets as u64;
+                Self::filled(&self.buffer, &self.lengths, Some(length), packets)
+            }
+            Content::Stamp { source, size } => {
+                let length = size.as_bytes() as usize;
+                let filled = self.buffer.len();
+                if filled < packets * length {
+                    self.buffer.resize(packets * length, 0);
+                    self.rng.fill_bytes(self.buffer.get_mut(filled..).unwrap_or_default());
+                }
+                for datagram in self.buffer.chunks_exact_mut(length.max(1)).take(packets) {
+                    source.write(now, self.sequence, datagram);
+                    self.sequence += 1;
+                }
                 Self::filled(&self.buffer, &self.lengths, Some(length), packets)
             }
         }
