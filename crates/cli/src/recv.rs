@@ -47,7 +47,8 @@ const MIN_IDLE: TimeDelta = TimeDelta::from_millis(100);
 #[command(after_help = "Examples:
   giusto recv
   giusto recv 127.0.0.1:5005 --once --json
-  giusto recv 0.0.0.0:6000 --accept rtp      measures RTP from any program")]
+  giusto recv 0.0.0.0:6000 --accept rtp      measures RTP from any program
+  giusto recv --accept stamp                 reflects STAMP and TWAMP Light on port 862")]
 pub(crate) struct RecvArgs {
     /// Address and port to listen on, or a port alone [default: port 5005 of every address]
     #[arg(value_name = "ADDR")]
@@ -87,12 +88,14 @@ pub(crate) struct RecvArgs {
     pub(crate) duration: Option<TimeDelta>,
 
     /// Maximum number of simultaneous streams; a stream takes up to 2 MB of memory
-    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    max_streams: u16,
+    #[arg(long, default_value = "256", default_value_if("accept", "stamp", "16384"), value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) max_streams: u16,
 
     /// Maximum number of simultaneous streams from one IPv4 address or one IPv6 prefix of 64 bits
-    #[arg(long, default_value_t = 128, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    max_streams_per_host: u16,
+    #[arg(long, default_value = "128", default_value_if("accept", "stamp", "1024"), value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) max_streams_per_host: u16,
 
     /// Maximum number of simultaneous streams that --accept measures, beside the announced ones
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -106,13 +109,18 @@ pub(crate) struct RecvArgs {
     #[arg(long, value_name = "TIME")]
     max_lifetime: Option<TimeDelta>,
 
-    /// Refuse streams that announce a higher rate, and end those that are faster
+    /// Refuse streams that announce a higher rate, and end those that are faster; with --accept stamp, the rate of answers to
+    /// one host [default: 100M]
     #[arg(long, value_name = "RATE")]
     pub(crate) max_rate: Option<DataRate>,
 
     /// Read every datagram by itself instead of in runs, so that each has its own kernel timestamp
     #[arg(long)]
     no_offload: bool,
+
+    /// With --accept stamp: copy the sender's numbers instead of counting each session's packets (RFC 8762 §4)
+    #[arg(long)]
+    pub(crate) stateless: bool,
 
     /// Print one JSON object: that of the stream with --once, else {"runs": […]} at the end
     #[arg(long)]
@@ -333,7 +341,7 @@ fn open(config: &ReceptionConfig, asked: Option<&str>) -> anyhow::Result<Recepti
     })
 }
 
-fn port_alone(text: &str) -> Option<u16> {
+pub(crate) fn port_alone(text: &str) -> Option<u16> {
     text.trim_start_matches(':').parse().ok()
 }
 

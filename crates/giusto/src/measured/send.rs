@@ -32,7 +32,7 @@ use crate::measured::{
 
 /// The time before the first datagram in which the sending thread practises waking, so that the first datagram is as punctual
 /// as the others.
-const RUN_UP: TimeDelta = TimeDelta::from_millis(120);
+pub(super) const RUN_UP: TimeDelta = TimeDelta::from_millis(120);
 
 /// The receiver, and how it is addressed.
 #[derive(Debug, Clone)]
@@ -309,15 +309,15 @@ impl Replies {
 }
 
 /// The result of the sending thread.
-struct Sent {
-    flows: Vec<FlowOutcome>,
+pub(super) struct Sent {
+    pub(super) flows: Vec<FlowOutcome>,
     sleeper: Sleeper,
-    cpu_ratio: f64,
-    ended: Timestamp,
+    pub(super) cpu_ratio: f64,
+    pub(super) ended: Timestamp,
 }
 
 /// The sending thread.
-fn send(
+pub(super) fn send(
     plan: &ResolvedPlan,
     flows: Vec<Flow<'_>>,
     clock: Clock,
