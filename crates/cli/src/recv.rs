@@ -69,15 +69,15 @@ pub(crate) struct RecvArgs {
 
     /// With --key-file, also serve senders without keys; a quarter of the streams is kept for those with keys
     #[arg(long, requires = "key_file")]
-    accept_unauthenticated: bool,
+    pub(crate) accept_unauthenticated: bool,
 
     /// Serve only these addresses: prefixes such as 192.0.2.0/24,2001:db8::/32
     #[arg(long, value_name = "PREFIXES", value_delimiter = ',', value_parser = prefix)]
-    allow: Vec<IpNet>,
+    pub(crate) allow: Vec<IpNet>,
 
     /// Do not answer these addresses
     #[arg(long, value_name = "PREFIXES", value_delimiter = ',', value_parser = prefix)]
-    deny: Vec<IpNet>,
+    pub(crate) deny: Vec<IpNet>,
 
     /// End a stream after this time without a datagram
     #[arg(long, default_value = "5s", value_name = "TIME")]
@@ -103,11 +103,11 @@ pub(crate) struct RecvArgs {
 
     /// End streams that carry more payload
     #[arg(long, value_name = "BYTES")]
-    max_bytes: Option<DataSize>,
+    pub(crate) max_bytes: Option<DataSize>,
 
     /// End streams that last longer
     #[arg(long, value_name = "TIME")]
-    max_lifetime: Option<TimeDelta>,
+    pub(crate) max_lifetime: Option<TimeDelta>,
 
     /// Refuse streams that announce a higher rate, and end those that are faster; with --accept stamp, the rate of answers to
     /// one host [default: 100M]
@@ -137,12 +137,8 @@ pub(crate) enum Accept {
 }
 
 pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    if matches!(args.accept, Some(Accept::Iperf3 | Accept::Stamp))
-        && !(args.allow.is_empty() && args.deny.is_empty())
-    {
-        misuse!(
-            "--allow, --deny: not supported with --accept iperf3 or stamp: use a packet filter of the system"
-        );
+    if args.accept == Some(Accept::Iperf3) && !(args.allow.is_empty() && args.deny.is_empty()) {
+        misuse!("--allow, --deny: not supported with --accept iperf3: use a packet filter of the system");
     }
     let passive = match args.accept {
         None => None,

@@ -19,6 +19,7 @@ use giusto::{
 };
 use giusto_net::{TrafficClass, driver::Verdict};
 use giusto_pace::IpVersion;
+use giusto_session::probe::Prefixes;
 use giusto_session::stamp::{
     ReflectorConfig, ReflectorCounters, STAMP_PORT, packet::Mode, time::TimestampFormat,
 };
@@ -134,6 +135,15 @@ pub(crate) fn reflect(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<Exit
     if args.once {
         misuse!("--once: does not go with --accept stamp, whose sessions have no end: use --duration");
     }
+    for (flag, given) in [
+        ("--accept-unauthenticated", args.accept_unauthenticated),
+        ("--max-bytes", args.max_bytes.is_some()),
+        ("--max-lifetime", args.max_lifetime.is_some()),
+    ] {
+        if given {
+            misuse!("{flag}: does not go with --accept stamp: remove one of them");
+        }
+    }
     if args.max_rate == Some(DataRate::ZERO) {
         misuse!("--max-rate: must be above 0 bit/s, found 0 bit/s");
     }
@@ -143,6 +153,7 @@ pub(crate) fn reflect(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<Exit
     let config = ReflectorConfig {
         stateful: !args.stateless,
         keys,
+        prefixes: Prefixes { allow: args.allow.clone(), deny: args.deny.clone() },
         max_sessions: args.max_streams.into(),
         max_sessions_per_source: args.max_streams_per_host.into(),
         max_rate: args.max_rate.unwrap_or(defaults.max_rate),
@@ -178,8 +189,17 @@ pub(crate) fn reflect(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<Exit
 const SHOWN_SESSIONS: u64 = 100;
 
 fn print_counters(counters: ReflectorCounters, unsent: u64, as_json: bool) -> anyhow::Result<()> {
-    let ReflectorCounters { reflected, sessions, malformed, forged, replayed, looped, over_rate, refused } =
-        counters;
+    let ReflectorCounters {
+        reflected,
+        sessions,
+        denied,
+        malformed,
+        forged,
+        replayed,
+        looped,
+        over_rate,
+        refused,
+    } = counters;
     if as_json {
         return print_json(&json!({
             "protocol": "stamp",
@@ -187,6 +207,7 @@ fn print_counters(counters: ReflectorCounters, unsent: u64, as_json: bool) -> an
             "reflected_packets": reflected,
             "unsent_packets": unsent,
             "unanswered_packets": {
+                "denied": denied,
                 "malformed": malformed,
                 "forged": forged,
                 "replayed": replayed,
@@ -202,6 +223,7 @@ fn print_counters(counters: ReflectorCounters, unsent: u64, as_json: bool) -> an
         plural(sessions, "session", "sessions")
     );
     let others = [
+        (denied, "from addresses not allowed"),
         (malformed, "malformed"),
         (forged, "not authentic"),
         (replayed, "replayed"),

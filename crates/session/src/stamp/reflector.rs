@@ -13,7 +13,10 @@ use super::{
     time::{ClockState, ErrorEstimate, WallTime},
     tlv,
 };
-use crate::keys::{KeyId, KeyRing};
+use crate::{
+    keys::{KeyId, KeyRing},
+    probe::Prefixes,
+};
 
 /// The number of authenticated packets that are remembered, so that a copy of one is not answered.
 const REMEMBERED: usize = 65_536;
@@ -35,6 +38,8 @@ pub struct ReflectorConfig {
     pub stateful: bool,
     /// Authenticated mode with these keys; `None`: unauthenticated mode. Default: `None`.
     pub keys: Option<KeyRing>,
+    /// The addresses that are answered. Default: all.
+    pub prefixes: Prefixes,
     /// The maximum number of sessions. Default: 16 384, about 3 MB.
     pub max_sessions: usize,
     /// The maximum number of sessions of one IPv4 address or one IPv6 prefix of 64 bits. Default: 1024.
@@ -50,6 +55,7 @@ impl Default for ReflectorConfig {
         Self {
             stateful: true,
             keys: None,
+            prefixes: Prefixes::default(),
             max_sessions: 16_384,
             max_sessions_per_source: 1_024,
             max_rate: DataRate::from_bps(100_000_000),
@@ -78,6 +84,8 @@ pub struct ReflectorCounters {
     pub reflected: u64,
     /// Sessions that began.
     pub sessions: u64,
+    /// From addresses that are not answered.
+    pub denied: u64,
     /// Too short for the mode, or for an answer that is no longer than they are.
     pub malformed: u64,
     /// No key verifies them.
@@ -132,6 +140,7 @@ pub struct Reflector {
 
 /// Why a packet is not answered.
 enum Refusal {
+    Denied,
     Malformed,
     Forged,
     Replayed,
@@ -187,6 +196,7 @@ impl Reflector {
             }
             Err(refusal) => {
                 let count = match refusal {
+                    Refusal::Denied => &mut self.counters.denied,
                     Refusal::Malformed => &mut self.counters.malformed,
                     Refusal::Forged => &mut self.counters.forged,
                     Refusal::Replayed => &mut self.counters.replayed,
@@ -202,6 +212,9 @@ impl Reflector {
 
     /// Writes the answer; returns whether a session began.
     fn answer(&mut self, now: Timestamp, wall: WallTime, arrived: &Arrived<'_>) -> Result<bool, Refusal> {
+        if !self.config.prefixes.admit(arrived.from.ip()) {
+            return Err(Refusal::Denied);
+        }
         let bytes = arrived.bytes;
         let (mode, key) = self.verify(bytes)?;
         let mut packet = SenderPacket::read(mode, bytes).map_err(|_| Refusal::Malformed)?;
@@ -528,6 +541,19 @@ mod tests {
         assert_eq!(ask(&mut reflector, 0, 7, &plain(1, 112)), None, "without HMAC");
         let ReflectorCounters { reflected, replayed, forged, malformed, .. } = reflector.counters();
         assert_eq!((reflected, replayed, forged, malformed), (1, 2, 2, 1));
+    }
+
+    #[test]
+    fn addresses_outside_the_prefixes_are_not_answered() {
+        for (allow, deny, served) in
+            [("192.0.2.0/24", "", true), ("", "192.0.2.1/32", false), ("192.0.2.2/32", "", false)]
+        {
+            let nets = |text: &str| text.split_whitespace().map(|net| net.parse().unwrap()).collect();
+            let prefixes = Prefixes { allow: nets(allow), deny: nets(deny) };
+            let mut reflector = reflector(ReflectorConfig { prefixes, ..ReflectorConfig::default() });
+            assert_eq!(ask(&mut reflector, 0, 7, &plain(0, 44)).is_some(), served);
+            assert_eq!(reflector.counters().denied, u64::from(!served));
+        }
     }
 
     #[test]

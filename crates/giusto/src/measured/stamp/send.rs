@@ -31,7 +31,7 @@ use rand::{TryRng, rngs::SysRng};
 use super::result::StampResult;
 use crate::measured::{
     RunError,
-    plan::{Layout, Media, Pacing, ResolvedPlan, StreamPlan, StreamPlanError, Tempo},
+    plan::{Layout, Media, Opened, Pacing, ResolvedPlan, StreamPlan, StreamPlanError, Tempo},
     send::{RUN_UP, RaisedOnDrop, send},
 };
 
@@ -173,7 +173,8 @@ pub fn run(
     let mut check = CountCheck::open(to, &config, clock, probe_source(plan, clock)?)?;
 
     let start = clock.now() + RUN_UP;
-    let mut flow = plan.stream.flow(&socket, StreamToken(0), start, (0, 1))?;
+    let unannounced = Opened { token: StreamToken(0), key: None, ssrc: 0 };
+    let mut flow = plan.stream.flow(&socket, unannounced, start, (0, 1))?;
     let content = Content::Stamp { source: Box::new(source.clone()), size: plan.stream.size() };
     flow.outgoing = Outgoing::new(content, plan.stream.plan().seed);
     flow.outgoing.prepare(1);
