@@ -18,10 +18,41 @@ use giusto_session::probe::{
         StreamRequest, StreamToken,
     },
 };
+use giusto_session::{
+    keys::KeyRing,
+    stamp::{
+        self, Answers, Arrived, Departures, ProbeSource, Reflector, ReflectorConfig,
+        time::{ClockState, ErrorEstimate, WallTime},
+    },
+};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+
+/// A reflector and a sender of STAMP, in both modes: an answer is as long as its packet.
+fn stamp(bytes: &[u8]) {
+    let ring = KeyRing::parse("1 00112233445566778899aabbccddeeff").expect("this is a key");
+    for keys in [None, Some(ring)] {
+        let mut bytes = bytes.to_vec();
+        if let Some(keys) = &keys {
+            stamp::packet::sign(&mut bytes, keys, keys.signing());
+        }
+        let clock = ClockState { synchronised: true, error: None, tai_offset_s: 37 };
+        let config = ReflectorConfig { keys: keys.clone(), ..ReflectorConfig::default() };
+        let from = SocketAddr::from(([127, 0, 0, 1], 862));
+        let arrived = Arrived { from, bytes: &bytes, at: WallTime::from_unix_nanos(1), ttl: None };
+        let mut reflector = Reflector::new(config, clock);
+        let answer = reflector.reflect(Timestamp::ZERO, WallTime::from_unix_nanos(2), &arrived);
+        if let Some(answer) = answer {
+            assert_eq!(answer.bytes.len(), bytes.len());
+        }
+        let departures = Departures::new(ErrorEstimate::default());
+        let source = ProbeSource { ssid: 1, keys, origin: WallTime::default(), tai_offset_s: 0, departures };
+        Answers::new(source, false).on_datagram(Timestamp::ZERO, &bytes);
+    }
+}
 
 /// All parsers of datagrams. A parsed datagram can be encoded again.
 pub(crate) fn datagram(bytes: &[u8]) {
+    stamp(bytes);
     let _ = RtpHeader::parse(bytes);
     let mut sealed = bytes.to_vec();
     wire::seal(&mut sealed);

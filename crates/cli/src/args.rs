@@ -90,14 +90,23 @@ pub(crate) const DEFAULT_PORT: u16 = 5005;
 ///
 /// [`UsageError`] where the host is unknown or the port is not one.
 pub(crate) fn resolve(target: &str) -> Result<SocketAddr, UsageError> {
+    resolve_with_port(target, DEFAULT_PORT)
+}
+
+/// As [`resolve`], with `default` where there is no port.
+///
+/// # Errors
+///
+/// As [`resolve`].
+pub(crate) fn resolve_with_port(target: &str, default: u16) -> Result<SocketAddr, UsageError> {
     let bare = target.trim_start_matches('[').trim_end_matches(']');
     let (host, port) = match target.rsplit_once(':') {
-        _ if bare.parse::<IpAddr>().is_ok() => (bare, Some(DEFAULT_PORT)),
+        _ if bare.parse::<IpAddr>().is_ok() => (bare, Some(default)),
         Some((host, port)) => {
             let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
             (host, port.parse().ok().filter(|port| *port > 0))
         }
-        None => (target, Some(DEFAULT_PORT)),
+        None => (target, Some(default)),
     };
     let Some(port) = port.filter(|_| !host.is_empty()) else {
         misuse!(

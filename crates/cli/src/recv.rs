@@ -48,7 +48,8 @@ pub(crate) const MIN_IDLE: TimeDelta = TimeDelta::from_millis(100);
   giusto recv
   giusto recv 127.0.0.1:5005 --once --json
   giusto recv 0.0.0.0:6000 --accept rtp      measures RTP from any program
-  giusto recv --accept iperf3                serves `iperf3 -u -c` on port 5201")]
+  giusto recv --accept iperf3                serves `iperf3 -u -c` on port 5201
+  giusto recv --accept stamp                 reflects STAMP and TWAMP Light on port 862")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct RecvArgs {
     /// Address and port to listen on, or a port alone [default: port 5005 of every address]
@@ -70,15 +71,15 @@ pub(crate) struct RecvArgs {
 
     /// With --key-file, also serve senders without keys; a quarter of the streams is kept for those with keys
     #[arg(long, requires = "key_file")]
-    accept_unauthenticated: bool,
+    pub(crate) accept_unauthenticated: bool,
 
     /// Serve only these addresses: prefixes such as 192.0.2.0/24, comma-separated
     #[arg(long, value_name = "PREFIXES", value_delimiter = ',', value_parser = prefix)]
-    allow: Vec<IpNet>,
+    pub(crate) allow: Vec<IpNet>,
 
     /// Do not answer these addresses
     #[arg(long, value_name = "PREFIXES", value_delimiter = ',', value_parser = prefix)]
-    deny: Vec<IpNet>,
+    pub(crate) deny: Vec<IpNet>,
 
     /// End a stream after this time without a datagram
     #[arg(long, default_value = "5s", value_name = "TIME")]
@@ -89,12 +90,14 @@ pub(crate) struct RecvArgs {
     pub(crate) duration: Option<TimeDelta>,
 
     /// Maximum number of simultaneous streams; a stream takes up to 2 MB of memory
-    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value = "256", default_value_if("accept", "stamp", "16384"), value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) max_streams: u16,
 
     /// Maximum number of simultaneous streams from one IPv4 address or one IPv6 prefix of 64 bits
-    #[arg(long, default_value_t = 128, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    max_streams_per_host: u16,
+    #[arg(long, default_value = "128", default_value_if("accept", "stamp", "1024"), value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) max_streams_per_host: u16,
 
     /// Maximum number of simultaneous streams that --accept measures, beside the announced ones
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -102,19 +105,24 @@ pub(crate) struct RecvArgs {
 
     /// End streams that carry more payload
     #[arg(long, value_name = "BYTES")]
-    max_bytes: Option<DataSize>,
+    pub(crate) max_bytes: Option<DataSize>,
 
     /// End streams that last longer
     #[arg(long, value_name = "TIME")]
-    max_lifetime: Option<TimeDelta>,
+    pub(crate) max_lifetime: Option<TimeDelta>,
 
-    /// Refuse streams that announce a higher rate, and end those that are faster
+    /// Refuse streams that announce a higher rate, and end those that are faster; with --accept stamp, the rate of answers to
+    /// one host [default: 100M]
     #[arg(long, value_name = "RATE")]
     pub(crate) max_rate: Option<DataRate>,
 
     /// Read every datagram by itself instead of in runs, so that each has its own kernel timestamp
     #[arg(long)]
     pub(crate) no_offload: bool,
+
+    /// With --accept stamp: copy the sender's numbers instead of counting each session's packets (RFC 8762 §4)
+    #[arg(long)]
+    pub(crate) stateless: bool,
 
     /// Print one JSON object: that of the stream with --once, else {"runs": […]} at the end
     #[arg(long)]
@@ -131,12 +139,8 @@ pub(crate) enum Accept {
 }
 
 pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    if matches!(args.accept, Some(Accept::Iperf3 | Accept::Stamp))
-        && !(args.allow.is_empty() && args.deny.is_empty())
-    {
-        misuse!(
-            "--allow, --deny: not supported with --accept iperf3 or stamp: use a packet filter of the system"
-        );
+    if args.accept == Some(Accept::Iperf3) && !(args.allow.is_empty() && args.deny.is_empty()) {
+        misuse!("--allow, --deny: not supported with --accept iperf3: use a packet filter of the system");
     }
     let passive = match args.accept {
         None => None,
@@ -343,7 +347,7 @@ fn open(config: &ReceptionConfig, asked: Option<&str>) -> anyhow::Result<Recepti
     })
 }
 
-fn port_alone(text: &str) -> Option<u16> {
+pub(crate) fn port_alone(text: &str) -> Option<u16> {
     text.trim_start_matches(':').parse().ok()
 }
 

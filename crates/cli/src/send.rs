@@ -45,7 +45,8 @@ const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
   giusto send 192.0.2.7:5005 --profile g711 --streams 20
   giusto send 192.0.2.7:5005 --rate 2M --payload uniform:200-1400 --layer ip --dscp 46
   giusto send 192.0.2.7:4000 --one-way --rtp --count 1000
-  giusto send 192.0.2.7 --protocol iperf3 --rate 5M --reverse")]
+  giusto send 192.0.2.7 --protocol iperf3 --rate 5M --reverse
+  giusto send 192.0.2.7 --protocol stamp            10 packets a second for 10 s to a STAMP reflector, port 862")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct SendArgs {
     /// Address of `giusto recv`; the port is 5005 if not given
@@ -57,8 +58,8 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "RATE")]
     pub(crate) rate: Option<RateOrMax>,
 
-    /// UDP payload of each datagram
-    #[arg(long, default_value = "1200", value_name = "BYTES", conflicts_with_all = ["payload", "profile"])]
+    /// UDP payload of each datagram [with --protocol stamp: 44, or 112 with --key-file]
+    #[arg(long, default_value = "1200", default_value_if("protocol", "stamp", "0"), value_name = "BYTES", conflicts_with_all = ["payload", "profile"])]
     pub(crate) size: DataSize,
 
     /// Varying payload sizes: uniform:200-1200, normal:800,200, exp:600, choice:200*3,1200*1, or trace:FILE with one
@@ -142,6 +143,10 @@ pub(crate) struct SendArgs {
     /// File of keys that both ends share, a line "ID KEY" for each: only authenticated datagrams count
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
+
+    /// Format of the timestamps of --protocol stamp: NTP (UTC), or truncated PTP (TAI, as far as the system knows it)
+    #[arg(long, default_value = "ntp", value_name = "FORMAT")]
+    pub(crate) timestamps: stamp::Timestamps,
 
     /// Print the result as one JSON object
     #[arg(long)]
@@ -262,7 +267,7 @@ pub(crate) fn base_plan(args: &SendArgs, media: Media) -> anyhow::Result<StreamP
 }
 
 /// The limits; a recorded stream ends by itself.
-fn limits(args: &SendArgs, recorded: bool) -> Result<Limits, UsageError> {
+pub(crate) fn limits(args: &SendArgs, recorded: bool) -> Result<Limits, UsageError> {
     for (flag, zero, is_zero) in [
         ("--duration", "0 s", args.duration == Some(TimeDelta::ZERO)),
         ("--count", "0", args.count == Some(0)),

@@ -1,13 +1,276 @@
 //! STAMP at the far end (RFC 8762, RFC 8972): session sender and reflector.
 
-use std::{process::ExitCode, sync::atomic::AtomicBool};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    process::ExitCode,
+    sync::atomic::AtomicBool,
+};
 
-use crate::{recv::RecvArgs, send::SendArgs, usage::misuse};
+use giusto::{
+    measured::{
+        RunError,
+        plan::Tempo,
+        stamp::{self, Reflection, StampLive, StampPacing, StampPlan, StampPlanError, StampResult},
+    },
+    view::{
+        format::{count, plural},
+        stamp::lines,
+    },
+};
+use giusto_net::{TrafficClass, driver::Verdict};
+use giusto_pace::IpVersion;
+use giusto_session::probe::Prefixes;
+use giusto_session::stamp::{
+    ReflectorConfig, ReflectorCounters, STAMP_PORT, packet::Mode, time::TimestampFormat,
+};
+use giusto_units::{DataRate, DataSize};
+use serde_json::json;
 
-pub(crate) fn send(_args: &SendArgs, _stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    misuse!("--protocol stamp: not available yet");
+use crate::{
+    args::{self, RateOrMax},
+    console::{self, Progress, print_json, print_text},
+    recv::{RecvArgs, port_alone},
+    send::{self, SendArgs},
+    usage::{UsageError, misuse},
+};
+
+/// The format of timestamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Timestamps {
+    Ntp,
+    Ptp,
 }
 
-pub(crate) fn reflect(_args: &RecvArgs, _stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    misuse!("--accept stamp: not available yet");
+pub(crate) fn send(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    for (flag, given) in [
+        ("--rtp", args.rtp),
+        ("--raw", args.raw),
+        ("--profile", args.profile.is_some()),
+        ("--payload", args.payload.is_some()),
+        ("--one-way", args.one_way),
+        ("--streams", args.streams != 1),
+    ] {
+        if given {
+            misuse!("{flag}: does not go with --protocol stamp: remove one of them");
+        }
+    }
+    let to = args::resolve_with_port(&args.target, STAMP_PORT)?;
+    let traffic_class = TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits());
+    let plan = plan(args, to)?;
+
+    let progress = Progress::live();
+    let outcome = stamp::run(&plan, to, traffic_class, stop, |live| progress.say(live_line(live)));
+    progress.clear();
+    let result = outcome.map_err(|error| match error {
+        RunError::Socket(error) => UsageError::new(error).into(),
+        error => anyhow::Error::from(error),
+    })?;
+
+    if args.json {
+        print_json(&result)?;
+    } else {
+        for doubt in &result.doubts {
+            print_text(&format!("warning: {doubt}\n"))?;
+        }
+        print_text(&lines(&result).join("\n"))?;
+    }
+    if result.answered_packets == 0 && result.sent_packets > 0 {
+        eprintln!("error: {to}: {}", why_nothing_came(&result, plan.mode()));
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::from(if result.doubts.is_empty() { 0 } else { console::DOUBTFUL }))
+}
+
+fn plan(args: &SendArgs, to: SocketAddr) -> Result<StampPlan, UsageError> {
+    let keys = args.key_file.as_deref().map(args::read_keys).transpose()?;
+    let size = (args.size != DataSize::ZERO).then_some(args.size);
+    let tempo = args.rate.map(|RateOrMax(rate)| rate.map_or(Tempo::Max, Tempo::Rate));
+    let pacing = StampPacing {
+        layer: args.layer,
+        pacing: args.pacing.pacing(args.strategy),
+        limits: send::limits(args, false)?,
+        ip: IpVersion::of(to.ip()),
+        seed: args.seed,
+        format: match args.timestamps {
+            Timestamps::Ntp => TimestampFormat::Ntp,
+            Timestamps::Ptp => TimestampFormat::Ptp,
+        },
+    };
+    StampPlan::new(size, tempo, keys, pacing).map_err(|error| match error {
+        StampPlanError::Stream(error) => error.into(),
+        error => UsageError::new(format!("--size: {error}")),
+    })
+}
+
+fn live_line(live: StampLive) -> String {
+    let [sent, answered] = [live.sent_packets, live.answered_packets].map(count);
+    let round_trip = live.round_trip.map_or_else(String::new, |time| format!(", round trip {time:.2}"));
+    format!("{sent} sent, {answered} answered{round_trip}")
+}
+
+/// The likely cause of a run without answers.
+fn why_nothing_came(result: &StampResult, mode: Mode) -> String {
+    if result.port_unreachable > 0 {
+        "no answer, the port is unreachable: is a STAMP reflector running there, such as `giusto recv --accept stamp`?"
+            .to_owned()
+    } else if result.forged_packets > 0 {
+        "no answer that a key of --key-file verifies: use the key of the reflector".to_owned()
+    } else if result.malformed_packets > 0 {
+        let fix = match mode {
+            Mode::Authenticated => "is the reflector in authenticated mode?",
+            Mode::Unauthenticated => "is it a STAMP reflector?",
+        };
+        format!("no answer, only datagrams that are too short for one: {fix}")
+    } else if result.unmatched_packets > 0 {
+        "no answer that repeats the number and the time of its packet: is it a STAMP reflector in the same mode?".to_owned()
+    } else if mode == Mode::Authenticated {
+        "no answer: the reflector does not run, has another key or is unauthenticated, or a firewall drops the packets".to_owned()
+    } else {
+        "no answer: the reflector does not run or wants a --key-file, or a firewall drops the packets"
+            .to_owned()
+    }
+}
+
+pub(crate) fn reflect(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    if args.once {
+        misuse!("--once: does not go with --accept stamp, whose sessions have no end: use --duration");
+    }
+    for (flag, given) in [
+        ("--accept-unauthenticated", args.accept_unauthenticated),
+        ("--max-bytes", args.max_bytes.is_some()),
+        ("--max-lifetime", args.max_lifetime.is_some()),
+    ] {
+        if given {
+            misuse!("{flag}: does not go with --accept stamp: remove one of them");
+        }
+    }
+    if args.max_rate == Some(DataRate::ZERO) {
+        misuse!("--max-rate: must be above 0 bit/s, found 0 bit/s");
+    }
+    let keys = args.key_file.as_deref().map(args::read_keys).transpose()?;
+    let authenticated = keys.is_some();
+    let defaults = ReflectorConfig::default();
+    let config = ReflectorConfig {
+        stateful: !args.stateless,
+        keys,
+        prefixes: Prefixes { allow: args.allow.clone(), deny: args.deny.clone() },
+        max_sessions: args.max_streams.into(),
+        max_sessions_per_source: args.max_streams_per_host.into(),
+        max_rate: args.max_rate.unwrap_or(defaults.max_rate),
+        session_timeout: defaults.session_timeout,
+    };
+    let mut reflection = open(args.address.as_deref(), &config)?;
+
+    let progress = Progress::live();
+    progress.note(&format!(
+        "listening on {} (UDP, STAMP{}); Ctrl-C ends and prints the counts",
+        reflection.socket.local_addr(),
+        if authenticated { ", authenticated" } else { "" }
+    ));
+    let clock = reflection.clock;
+    let end = args.duration.map(|duration| clock.now() + duration);
+    let outcome = reflection.run(stop, |reflector, new| {
+        let counters = reflector.counters();
+        // Addresses may be made up: only the first few are shown.
+        if let Some(from) = new.filter(|_| counters.sessions <= SHOWN_SESSIONS) {
+            progress.note(&format!("{from}: STAMP session"));
+        }
+        let sessions = plural(reflector.sessions() as u64, "session", "sessions");
+        progress.say(format!("{sessions}, {} reflected", count(counters.reflected)));
+        if end.is_some_and(|end| clock.now() >= end) { Verdict::Stop } else { Verdict::Continue }
+    });
+    progress.clear();
+    print_counters(reflection.reflector().counters(), reflection.unsent_packets(), args.json)?;
+    outcome?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The number of sessions that are announced.
+const SHOWN_SESSIONS: u64 = 100;
+
+fn print_counters(counters: ReflectorCounters, unsent: u64, as_json: bool) -> anyhow::Result<()> {
+    let ReflectorCounters {
+        reflected,
+        sessions,
+        denied,
+        malformed,
+        forged,
+        replayed,
+        looped,
+        over_rate,
+        refused,
+    } = counters;
+    if as_json {
+        return print_json(&json!({
+            "protocol": "stamp",
+            "sessions": sessions,
+            "reflected_packets": reflected,
+            "unsent_packets": unsent,
+            "unanswered_packets": {
+                "denied": denied,
+                "malformed": malformed,
+                "forged": forged,
+                "replayed": replayed,
+                "looped": looped,
+                "over_rate": over_rate,
+                "refused": refused,
+            },
+        }));
+    }
+    let mut text = format!(
+        "reflected {} of {}",
+        plural(reflected, "packet", "packets"),
+        plural(sessions, "session", "sessions")
+    );
+    let others = [
+        (denied, "from addresses not allowed"),
+        (malformed, "malformed"),
+        (forged, "not authentic"),
+        (replayed, "replayed"),
+        (looped, "from another reflector"),
+        (over_rate, "above the rate of a host"),
+        (refused, "without room for their session"),
+        (unsent, "not taken by the system"),
+    ];
+    let others: Vec<_> =
+        others.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", count(*n))).collect();
+    if !others.is_empty() {
+        text.push_str("; not answered: ");
+        text.push_str(&others.join(", "));
+    }
+    print_text(&text)
+}
+
+/// Listens as asked; without an address on port 862 of every address, on a machine without IPv6 on every IPv4 address.
+fn open(asked: Option<&str>, config: &ReflectorConfig) -> anyhow::Result<Reflection> {
+    let any = |port: u16| SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    let port = asked.map_or(Some(STAMP_PORT), port_alone);
+    let address = match (port, asked) {
+        (Some(port), _) => any(port),
+        (None, Some(text)) => listen_address(text)?,
+        (None, None) => any(STAMP_PORT),
+    };
+    let mut opened = Reflection::open(address, config.clone());
+    if opened.is_err() && port.is_some() {
+        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+        opened = Reflection::open(address, config.clone());
+    }
+    opened.map_err(|error| match error {
+        RunError::Socket(error) => {
+            let fix = "choose another port, such as 8620; ports below 1024 need privilege";
+            UsageError::new(format!("{error}: {fix}")).into()
+        }
+        error => error.into(),
+    })
+}
+
+/// An address with or without a port, 0 for any free one.
+fn listen_address(text: &str) -> Result<SocketAddr, UsageError> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, STAMP_PORT));
+    }
+    args::resolve_with_port(text, STAMP_PORT)
 }

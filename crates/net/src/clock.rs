@@ -64,8 +64,13 @@ impl Clock {
     ///
     /// The kernel's error; a sandbox may forbid the call.
     pub fn synchronisation() -> std::io::Result<Synchronisation> {
-        let (synchronised, estimated_us, maximum_us) = sys::clock_discipline()?;
-        Ok(Synchronisation { synchronised, estimated_error_us: estimated_us, maximum_error_us: maximum_us })
+        sys::clock_discipline()
+    }
+
+    /// The time of day on the system's clock, `CLOCK_REALTIME`, on which the kernel timestamps arrivals: nanoseconds since 1970.
+    /// Unlike [`now`](Self::now) it may be set at any time.
+    pub fn time_of_day_nanos() -> u64 {
+        read(ClockId::CLOCK_REALTIME)
     }
 }
 
@@ -78,6 +83,8 @@ pub struct Synchronisation {
     pub estimated_error_us: u64,
     /// A bound on the error, in microseconds. The kernel raises it by 500 ppm from one update to the next.
     pub maximum_error_us: u64,
+    /// TAI less UTC, in seconds: 37 since 2017. 0 where nobody has told the kernel.
+    pub tai_offset_s: i32,
 }
 
 fn nanos(time: TimeSpec) -> u64 {

@@ -16,6 +16,8 @@ use std::{
 
 use nix::errno::Errno;
 
+use crate::clock::Synchronisation;
+
 /// Maximum number of messages per call.
 pub(crate) const MESSAGES_PER_CALL: usize = 64;
 
@@ -101,17 +103,17 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 /// Bytes of the header of a control message: length, level, type.
 const CONTROL_HEADER: usize = mem::size_of::<usize>() + 8;
 
-/// Control messages of one datagram: space for a timestamp, a drop count, a stride and two traffic classes.
+/// Control messages of one datagram: space for a timestamp, a drop count, a stride, two traffic classes and a TTL.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct Control {
-    bytes: [u8; 160],
+    bytes: [u8; 192],
     len: usize,
 }
 
 impl Control {
     /// Space for control messages that the kernel writes.
-    pub(crate) const EMPTY: Self = Self { bytes: [0; 160], len: 0 };
+    pub(crate) const EMPTY: Self = Self { bytes: [0; 192], len: 0 };
 
     /// The control message that requests segments of `segment` bytes.
     fn segment_size(segment: u16) -> Self {
@@ -322,14 +324,18 @@ fn thread_attributes() -> io::Result<libc::sched_attr> {
     Ok(attributes)
 }
 
-/// The state of the kernel's clock: whether it is synchronised, and the estimated and the maximum error in
-/// microseconds.
-pub(crate) fn clock_discipline() -> io::Result<(bool, u64, u64)> {
+/// The state of the kernel's clock.
+pub(crate) fn clock_discipline() -> io::Result<Synchronisation> {
     // SAFETY: `timex` is integers, which may be zero; with no mode set the call only reads the kernel's state.
     let mut state: libc::timex = unsafe { mem::zeroed() };
     // SAFETY: `state` is a valid `timex` that the kernel may overwrite.
     let result = unsafe { libc::adjtimex(&raw mut state) };
     Errno::result(result)?;
     let synchronised = state.status & libc::STA_UNSYNC == 0 && result != libc::TIME_ERROR;
-    Ok((synchronised, u64::try_from(state.esterror).unwrap_or(0), u64::try_from(state.maxerror).unwrap_or(0)))
+    Ok(Synchronisation {
+        synchronised,
+        estimated_error_us: u64::try_from(state.esterror).unwrap_or(0),
+        maximum_error_us: u64::try_from(state.maxerror).unwrap_or(0),
+        tai_offset_s: state.tai,
+    })
 }

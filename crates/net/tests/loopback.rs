@@ -103,6 +103,24 @@ fn without_offload_support_datagrams_are_sent_one_by_one() {
 }
 
 #[test]
+fn the_ttl_is_reported_where_it_is_asked_for() {
+    for any in addresses() {
+        for receive_ttl in [true, false] {
+            let receiver =
+                UdpSocket::bind(any, &SocketConfig { receive_ttl, ..SocketConfig::default() }).unwrap();
+            let sender = UdpSocket::bind(any, &SocketConfig::default()).unwrap();
+            sender.send_to(b"x", receiver.local_addr()).unwrap();
+            let mut batch = ReceiveBatch::new(1, 16);
+            assert_eq!(receiver.recv_batch(&mut batch, SOON).unwrap(), 1);
+            // 64 is Linux's default TTL and hop limit.
+            let ttl = batch.iter().next().unwrap().ttl;
+            assert_eq!(ttl.is_some(), receive_ttl, "{any}");
+            assert!(ttl.is_none_or(|ttl| ttl > 1), "{any}: {ttl:?}");
+        }
+    }
+}
+
+#[test]
 fn kernel_timestamps_are_between_send_and_read() {
     for any in addresses() {
         let socket = UdpSocket::bind(any, &SocketConfig::default()).unwrap();

@@ -4,3 +4,4 @@ pub mod iperf3;
 pub mod keys;
 pub mod media;
 pub mod probe;
+pub mod stamp;

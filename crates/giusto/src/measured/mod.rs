@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`plan`] | what to send, and how to pace it |
 //! | [`send`], [`recv`], [`loopback`] | the sending end, the receiving end, or both |
+//! | [`stamp`] | STAMP: a session sender and a session reflector |
 //! | [`peer`] | other programs, measured by the same meter |
 //! | [`iperf3`] | iperf3 at the far end |
 //! | [`result`] | the result of a run, and what speaks against it |
@@ -18,6 +19,7 @@ pub mod plan;
 pub mod recv;
 pub mod result;
 pub mod send;
+pub mod stamp;
 
 use std::net::SocketAddr;
 

@@ -5,6 +5,7 @@ pub mod decision;
 pub mod figures;
 pub mod format;
 pub mod html;
+pub mod stamp;
 pub mod sweep;
 pub mod table;
 pub mod tables;

@@ -7,17 +7,23 @@
 //! | [`Gatherer`] | state machines that take datagrams of several sockets |
 //! | [`ControlConnection`], [`ControlListener`] | state machines of iperf3's control connection |
 //! | [`ReceiveDriver`] | [`session::Receiver`](giusto_session::probe::Receiver): the receiving endpoint |
+//! | [`AnswerDriver`] | [`session::Answers`](giusto_session::stamp::Answers): what comes back to a STAMP sender |
+//! | [`ReflectDriver`] | [`session::Reflector`](giusto_session::stamp::Reflector): a STAMP reflector |
 
+mod answers;
 mod control;
 mod converse;
 mod gather;
 mod receive;
+mod reflect;
 mod transmit;
 
+pub use answers::AnswerDriver;
 pub use control::{ControlConnection, ControlListener, LEAVING};
 pub use converse::{Conversation, ConversationEvent};
 pub use gather::Gatherer;
 pub use receive::{ReceiveDriver, ReceiveError, Verdict};
+pub use reflect::{ReflectDriver, stamp_clock};
 pub use transmit::{Flow, FlowEnd, FlowOutcome, rehearse, transmit};
 
 use giusto_session::probe::LocalClock;

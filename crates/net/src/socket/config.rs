@@ -27,6 +27,8 @@ pub struct SocketConfig {
     pub drop_counts: bool,
     /// The kernel reports DSCP and ECN with each message. Default: yes.
     pub receive_traffic_class: bool,
+    /// The kernel reports TTL or Hop Limit with each message. Default: no.
+    pub receive_ttl: bool,
     /// Maximum time for which a send waits for space in the send buffer. Default: 100 ms.
     pub send_timeout: Duration,
 }
@@ -41,6 +43,7 @@ impl Default for SocketConfig {
             kernel_timestamps: true,
             drop_counts: true,
             receive_traffic_class: true,
+            receive_ttl: false,
             send_timeout: Duration::from_millis(100),
         }
     }

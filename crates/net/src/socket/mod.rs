@@ -199,6 +199,13 @@ fn configure(socket: &Socket, v6: bool, config: &SocketConfig) -> Result<Granted
         socket.set_tclass_v6(class).map_err(failed)?;
         granted.receive_traffic_class &= socket.set_recv_tclass_v6(true).is_ok();
     }
+    if config.receive_ttl {
+        // Where the kernel refuses, the TTL of arrivals is unknown.
+        let _ = setsockopt(socket, sockopt::Ipv4RecvTtl, &true);
+        if v6 {
+            let _ = setsockopt(socket, sockopt::Ipv6RecvHopLimit, &true);
+        }
+    }
     Ok(granted)
 }
 

@@ -87,6 +87,7 @@ impl ReceiveBatch {
             from: slot.name.address().unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))),
             stamp: None,
             traffic_class: None,
+            ttl: None,
             // The kernel reports no count until there are drops.
             kernel_dropped: self.counts_drops.then_some(0),
             truncated: slot.flags & libc::MSG_TRUNC != 0,
@@ -112,6 +113,8 @@ pub struct Received<'a> {
     pub stamp: Option<u64>,
     /// DSCP and ECN on arrival.
     pub traffic_class: Option<TrafficClass>,
+    /// TTL (IPv4) or Hop Limit (IPv6) on arrival; only with [`SocketConfig::receive_ttl`](super::SocketConfig::receive_ttl).
+    pub ttl: Option<u8>,
     /// Messages that this socket had dropped before this one, since it was opened; it wraps. [`UdpSocket::dropped_messages`]
     /// also counts drops after which nothing arrived.
     pub kernel_dropped: Option<u32>,
@@ -149,6 +152,9 @@ impl<'a> Received<'a> {
             }
             (libc::IPPROTO_IP, libc::IP_TOS) => {
                 self.traffic_class = content.first().map(|&byte| TrafficClass::from_byte(byte));
+            }
+            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                self.ttl = head(content).map(i32::from_ne_bytes).and_then(|ttl| u8::try_from(ttl).ok());
             }
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                 let class = head(content).map(i32::from_ne_bytes);

@@ -17,6 +17,8 @@ pub(super) mod packet_type {
     pub(in super::super) const TRANSPORT_FEEDBACK: u8 = 205;
     /// Feedback about the payload (RFC 4585 §6.1).
     pub(in super::super) const PAYLOAD_FEEDBACK: u8 = 206;
+    /// RFC 3611 §2.
+    pub(in super::super) const EXTENDED_REPORT: u8 = 207;
 }
 
 const VERSION: u8 = 2;

@@ -13,6 +13,7 @@
 //! | [`ScreamFeedback`] | 205, 30 | draft-johansson-rmcat-scream-cc-00 §3 |
 //! | [`TransportFeedback`] | 205, 15 | draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1 |
 //! | [`Remb`] | 206, 15 | draft-alvestrand-rmcat-remb-03 §2.2 |
+//! | [`ExtendedReport`] | 207 | RFC 3611 §2, §4.7 |
 //!
 //! All packets start with the same four bytes (RFC 3550 §6.4.1):
 //!
@@ -35,6 +36,7 @@ mod scream_draft;
 mod twcc;
 mod twcc_chunks;
 mod twcc_encode;
+mod xr;
 
 pub use ccfb::{ArrivalOffset, CongestionFeedback, PacketReception, ReportCount, StreamFeedback};
 pub use description::{Bye, Description, SourceDescription};
@@ -45,3 +47,4 @@ pub use reports::{ReceiverReport, ReportBlock, SenderReport};
 pub use scream_draft::{ReceptionTime, ReceptionTimeUnwrapper, ScreamFeedback};
 pub use twcc::{ArrivalTicks, TransportFeedback, TransportFeedbackUnwrapper};
 pub use twcc_encode::{Arrival, Encoded, TransportFeedbackEncoder};
+pub use xr::{ExtendedReport, JitterBufferKind, LossConcealment, VoipMetrics};

@@ -9,6 +9,7 @@ use super::{
     reports::{ReceiverReport, SenderReport},
     scream_draft::{self, ScreamFeedback},
     twcc::{self, TransportFeedback},
+    xr::ExtendedReport,
 };
 
 /// A packet of a known type.
@@ -31,6 +32,8 @@ pub enum Packet {
     ScreamFeedback(ScreamFeedback),
     /// A receiver's estimate of the bitrate (REMB).
     Remb(Remb),
+    /// Metrics of voice streams (RFC 3611).
+    ExtendedReport(ExtendedReport),
 }
 
 impl Packet {
@@ -49,6 +52,7 @@ impl Packet {
             Self::CongestionFeedback(packet) => packet.write(buffer),
             Self::ScreamFeedback(packet) => packet.write(buffer),
             Self::Remb(packet) => packet.write(buffer),
+            Self::ExtendedReport(packet) => packet.write(buffer),
         }
     }
 }
@@ -138,6 +142,7 @@ impl<'a> Packets<'a> {
             (packet_type::TRANSPORT_FEEDBACK, scream_draft::FORMAT) => {
                 Packet::ScreamFeedback(ScreamFeedback::read(frame)?)
             }
+            (packet_type::EXTENDED_REPORT, _) => Packet::ExtendedReport(ExtendedReport::read(frame)?),
             (packet_type::PAYLOAD_FEEDBACK, remb::FORMAT) => return Ok(Remb::read(frame)?.map(Packet::Remb)),
             _ => return Ok(None),
         };

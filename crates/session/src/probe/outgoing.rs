@@ -13,6 +13,7 @@ use super::{
 use crate::{
     iperf3::{self, HEADER_BYTES},
     keys::MacKey,
+    stamp::ProbeSource,
 };
 
 /// The RTP payload type for unknown codecs: the first dynamic one (RFC 3551 §6).
@@ -54,6 +55,13 @@ pub enum Content {
     },
     /// Voice as RTP.
     Voice(Box<VoiceSource>),
+    /// Packets of a STAMP sender, then filler.
+    Stamp {
+        /// What writes them.
+        source: Box<ProbeSource>,
+        /// Payload size of each datagram.
+        size: DataSize,
+    },
 }
 
 impl Content {
@@ -77,6 +85,7 @@ impl Content {
             Self::Rtp { .. } | Self::Voice(_) => RTP_HEADER_BYTES as u64,
             Self::Iperf3 { .. } => HEADER_BYTES as u64,
             Self::Raw { .. } => 1,
+            Self::Stamp { source, .. } => source.mode().base_bytes() as u64,
         })
     }
 }
@@ -152,6 +161,7 @@ impl Outgoing {
             | Content::Iperf3 { sizes, .. }
             | Content::Raw { sizes } => sizes.max(),
             Content::Voice(source) => source.format().packet_size(),
+            Content::Stamp { size, .. } => *size,
         };
         let needed = largest.as_bytes() as usize * packets as usize;
         self.lengths.reserve(packets as usize);
@@ -243,6 +253,19 @@ impl Outgoing {
                     let _ = source.next_packet(datagram);
                 }
                 self.sequence += packets as u64;
+                Self::filled(&self.buffer, &self.lengths, Some(length), packets)
+            }
+            Content::Stamp { source, size } => {
+                let length = size.as_bytes() as usize;
+                let filled = self.buffer.len();
+                if filled < packets * length {
+                    self.buffer.resize(packets * length, 0);
+                    self.rng.fill_bytes(self.buffer.get_mut(filled..).unwrap_or_default());
+                }
+                for datagram in self.buffer.chunks_exact_mut(length.max(1)).take(packets) {
+                    source.write(now, self.sequence, datagram);
+                    self.sequence += 1;
+                }
                 Self::filled(&self.buffer, &self.lengths, Some(length), packets)
             }
         }

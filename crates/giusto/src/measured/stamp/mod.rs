@@ -1,0 +1,9 @@
+//! STAMP over real sockets (RFC 8762): a Session-Sender that is paced as every stream, and a Session-Reflector.
+
+mod reflect;
+mod result;
+mod send;
+
+pub use reflect::Reflection;
+pub use result::{StampExtensions, StampPath, StampResult, StampTtl};
+pub use send::{StampLive, StampPacing, StampPlan, StampPlanError, run};

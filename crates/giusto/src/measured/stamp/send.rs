@@ -1,0 +1,323 @@
+//! The sending end.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use giusto_net::{
+    Clock, ReceiveBatch, SocketConfig, TrafficClass, UdpSocket, Wait,
+    driver::{AnswerDriver, stamp_clock},
+};
+use giusto_pace::{HeaderLayer, IpVersion, Limits};
+use giusto_session::{
+    keys::KeyRing,
+    probe::{Content, Outgoing, payload::PayloadSizes, wire::StreamToken},
+    stamp::{
+        Answers, Departures, ProbeSource,
+        packet::Mode,
+        time::{ErrorEstimate, TimestampFormat, WallTime},
+        tlv::TLV_HEADER_BYTES,
+    },
+};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use rand::{TryRng, rngs::SysRng};
+
+use super::result::StampResult;
+use crate::measured::{
+    RunError,
+    plan::{Layout, Media, Opened, Pacing, ResolvedPlan, StreamPlan, StreamPlanError, Tempo},
+    send::{RUN_UP, RaisedOnDrop, send},
+};
+
+/// Maximum time between two checks of the stop flag.
+const LOOK: Duration = Duration::from_millis(100);
+/// Time between two updates of the error estimate.
+const CLOCK_INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
+/// The shortest and the longest time for which answers are awaited after the last packet.
+const GRACE: [TimeDelta; 2] = [TimeDelta::from_seconds(2), TimeDelta::from_seconds(10)];
+/// A run ends early after this time if nothing has come but "port unreachable".
+const GIVE_UP: TimeDelta = TimeDelta::from_seconds(2);
+
+/// What a Session-Sender sends.
+#[derive(Debug, Clone)]
+pub struct StampPlan {
+    stream: ResolvedPlan,
+    keys: Option<KeyRing>,
+    format: TimestampFormat,
+}
+
+/// Why a plan is impossible.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StampPlanError {
+    /// The size is not that of a packet.
+    #[error(
+        "a STAMP packet must have {base} bytes, or at least {} with an Extra Padding TLV (RFC 8972 §4.1), found {}",
+        base + TLV_HEADER_BYTES,
+        size.as_bytes()
+    )]
+    Size {
+        /// The size of the plan.
+        size: DataSize,
+        /// The length of a base packet.
+        base: usize,
+    },
+    /// The stream cannot be planned.
+    #[error(transparent)]
+    Stream(#[from] StreamPlanError),
+}
+
+impl StampPlan {
+    /// Packets per second if no rate is given.
+    pub const DEFAULT_PACKETS_PER_SECOND: u64 = 10;
+
+    /// A plan of packets of `size`, or of base packets; at `rate`, or at 10 packets a second. With `keys` in authenticated mode.
+    ///
+    /// # Errors
+    ///
+    /// [`StampPlanError`] where no packet has the size, and where the pacing cannot make the rate.
+    pub fn new(
+        size: Option<DataSize>,
+        tempo: Option<Tempo>,
+        keys: Option<KeyRing>,
+        pacing: StampPacing,
+    ) -> Result<Self, StampPlanError> {
+        let mode = if keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated };
+        let base = mode.base_bytes();
+        let size = size.unwrap_or(DataSize::from_bytes(base as u64));
+        let bytes = size.as_bytes();
+        if bytes != base as u64 && bytes < (base + TLV_HEADER_BYTES) as u64 {
+            return Err(StampPlanError::Size { size, base });
+        }
+        let StampPacing { layer, pacing, limits, ip, seed, format } = pacing;
+        let usual = || {
+            let bits = layer.on_wire(size, ip).as_bits();
+            Tempo::Rate(DataRate::from_bps(bits * Self::DEFAULT_PACKETS_PER_SECOND))
+        };
+        let stream = StreamPlan {
+            media: Media::Filler(Layout::Raw, PayloadSizes::Fixed(size)),
+            tempo: tempo.unwrap_or_else(usual),
+            layer,
+            pacing,
+            limits,
+            seed,
+        };
+        Ok(Self { stream: stream.resolve(ip)?, keys, format })
+    }
+
+    /// The plan of the stream.
+    pub fn stream(&self) -> &ResolvedPlan {
+        &self.stream
+    }
+
+    /// The mode of the packets.
+    pub fn mode(&self) -> Mode {
+        if self.keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated }
+    }
+}
+
+/// The circumstances of a [`StampPlan`].
+#[derive(Debug, Clone)]
+pub struct StampPacing {
+    /// The layer whose bytes the rate counts.
+    pub layer: HeaderLayer,
+    /// How departures are timed.
+    pub pacing: Pacing,
+    /// When sending ends.
+    pub limits: Limits,
+    /// The address family.
+    pub ip: IpVersion,
+    /// Seed of the padding.
+    pub seed: u64,
+    /// The format of timestamps.
+    pub format: TimestampFormat,
+}
+
+/// The state of a run in progress.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StampLive {
+    /// Packets handed to the system.
+    pub sent_packets: u64,
+    /// Packets with an answer.
+    pub answered_packets: u64,
+    /// The median round-trip time so far.
+    pub round_trip: Option<TimeDelta>,
+}
+
+/// Sends as planned until the limits are reached or `stop` is set, and measures the answers.
+///
+/// `on_live` is called several times a second from the calling thread.
+///
+/// # Errors
+///
+/// [`RunError`] where the run could not begin. A run without answers is a result.
+pub fn run(
+    plan: &StampPlan,
+    to: SocketAddr,
+    traffic_class: TrafficClass,
+    stop: &AtomicBool,
+    mut on_live: impl FnMut(StampLive),
+) -> Result<StampResult, RunError> {
+    let config = SocketConfig { traffic_class, ..SocketConfig::default() };
+    let socket = UdpSocket::connected(to, &config)?;
+    let clock = Clock::start();
+    let source = probe_source(plan, clock)?;
+    let local = socket.local_addr().ip();
+    let mut answers = Answers::new(source.clone(), to.ip().is_loopback() || to.ip() == local);
+    let mut check = CountCheck::open(to, &config, clock, probe_source(plan, clock)?)?;
+
+    let start = clock.now() + RUN_UP;
+    let unannounced = Opened { token: StreamToken(0), key: None, ssrc: 0 };
+    let mut flow = plan.stream.flow(&socket, unannounced, start, (0, 1))?;
+    let content = Content::Stamp { source: Box::new(source.clone()), size: plan.stream.size() };
+    flow.outgoing = Outgoing::new(content, plan.stream.plan().seed);
+    flow.outgoing.prepare(1);
+
+    let halt = Arc::new(AtomicBool::new(false));
+    let done = AtomicBool::new(false);
+    let mut driver = AnswerDriver::new(&socket, clock);
+    let mut next_clock = clock.now() + CLOCK_INTERVAL;
+    let mut turn = |answers: &mut Answers, driver: &mut AnswerDriver<'_>, wait: Duration| {
+        driver.turn(answers, wait)?;
+        check.turn(answers);
+        let now = clock.now();
+        if now >= next_clock {
+            next_clock = now + CLOCK_INTERVAL;
+            source.departures.set_error(ErrorEstimate::of(&stamp_clock(), plan.format));
+        }
+        on_live(StampLive {
+            sent_packets: socket.send_counters().datagrams,
+            answered_packets: answers.counters().answered,
+            round_trip: answers.round_trips().quantile(0.5),
+        });
+        Ok::<_, RunError>(())
+    };
+
+    let mut received = Ok(());
+    let sent = thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let _ends_the_loop = RaisedOnDrop(&done);
+            send(&plan.stream, vec![flow], clock, start, &halt)
+        });
+        while !done.load(Ordering::Relaxed) && received.is_ok() {
+            received = turn(&mut answers, &mut driver, LOOK);
+            let nobody = answers.counters().answered == 0 && driver.unreachable() > 0;
+            if stop.load(Ordering::Relaxed) || (nobody && clock.now() - start > GIVE_UP) {
+                halt.store(true, Ordering::Relaxed);
+            }
+        }
+        halt.store(true, Ordering::Relaxed);
+        sending.join().map_err(|_| RunError::Thread("sending"))
+    })?;
+
+    let packets = sent.flows.iter().map(|flow| flow.packets).sum();
+    let longest = answers.round_trips().max().unwrap_or_default();
+    let [shortest_grace, longest_grace] = GRACE;
+    let grace = (longest + longest).clamp(shortest_grace, longest_grace);
+    let until = clock.now() + grace;
+    let nobody = answers.counters().answered == 0 && driver.unreachable() > 0;
+    while received.is_ok() && !nobody && answers.counters().answered < packets && clock.now() < until {
+        received = turn(&mut answers, &mut driver, LOOK.min((until - clock.now()).to_std()));
+    }
+    let failure = received.err().map(|error| error.to_string());
+    let observed = Observed {
+        to,
+        ssid: source.ssid,
+        answers: &answers,
+        unreachable: driver.unreachable(),
+        clock_steps: driver.clock_steps(),
+        duration: sent.ended.saturating_since(start),
+        sender_cpu_ratio: sent.cpu_ratio,
+        interrupted: stop.load(Ordering::Relaxed),
+        failure,
+    };
+    Ok(StampResult::of(plan, sent.flows.first(), &observed))
+}
+
+/// What a run has observed, besides the sender's own figures.
+pub(super) struct Observed<'a> {
+    pub(super) to: SocketAddr,
+    pub(super) ssid: u16,
+    pub(super) answers: &'a Answers,
+    pub(super) unreachable: u64,
+    pub(super) clock_steps: u32,
+    pub(super) duration: TimeDelta,
+    pub(super) sender_cpu_ratio: f64,
+    pub(super) interrupted: bool,
+    pub(super) failure: Option<String>,
+}
+
+/// The source of a new session.
+fn probe_source(plan: &StampPlan, clock: Clock) -> Result<ProbeSource, RunError> {
+    let state = stamp_clock();
+    // Not 0, which is no identifier (RFC 8972 §3).
+    let ssid = (SysRng.try_next_u32().map_err(RunError::Random)? as u16).max(1);
+    Ok(ProbeSource {
+        ssid,
+        keys: plan.keys.clone(),
+        origin: WallTime::from_unix_nanos(clock.origin_realtime_nanos()),
+        tai_offset_s: state.tai_offset_s,
+        departures: Departures::new(ErrorEstimate::of(&state, plan.format)),
+    })
+}
+
+/// Finds out whether the reflector counts.
+///
+/// As long as no packet is lost on the way there, the numbers of a stateful reflector are those of a stateless one. So a session of
+/// its own begins with the number 2, as if two packets had been lost: the answer has the number 0 or the number 2.
+struct CountCheck {
+    socket: UdpSocket,
+    clock: Clock,
+    source: ProbeSource,
+    answers: Answers,
+    batch: ReceiveBatch,
+    sequence: u64,
+    next: Timestamp,
+}
+
+impl CountCheck {
+    const INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
+    const ATTEMPTS: u64 = 3;
+
+    fn open(
+        to: SocketAddr,
+        config: &SocketConfig,
+        clock: Clock,
+        source: ProbeSource,
+    ) -> Result<Self, RunError> {
+        let socket = UdpSocket::connected(to, config)?;
+        let answers = Answers::new(source.clone(), false);
+        let batch = ReceiveBatch::new(4, 2048);
+        Ok(Self { socket, clock, source, answers, batch, sequence: 2, next: Timestamp::ZERO })
+    }
+
+    /// Sends what is due, and tells `main` what has come of it.
+    fn turn(&mut self, main: &mut Answers) {
+        if self.answers.counters().answered > 0 {
+            return;
+        }
+        let now = self.clock.now();
+        if now >= self.next && self.sequence <= 2 * Self::ATTEMPTS {
+            self.next = now + Self::INTERVAL;
+            let mut packet = vec![0; self.source.mode().base_bytes()];
+            self.source.write(now, self.sequence, &mut packet);
+            self.sequence += 2;
+            // What cannot be sent is tried again, and the main session tells why.
+            let _ = self.socket.send(&packet);
+        }
+        // The main session tells of an error.
+        let _ = self.socket.recv_batch(&mut self.batch, Wait::Never);
+        for received in self.batch.iter() {
+            self.answers.on_datagram(now, received.bytes);
+        }
+        if self.answers.counters().answered > 0 {
+            main.set_stateful(self.answers.stateful() == Some(true));
+        }
+    }
+}

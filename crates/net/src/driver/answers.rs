@@ -1,0 +1,68 @@
+//! The answers to a STAMP sender, in a thread separate from the sending thread.
+
+use std::{io, time::Duration};
+
+use giusto_session::stamp::Answers;
+
+use super::ReceiveError;
+use crate::{Clock, ReceiveBatch, StampConverter, UdpSocket, Wait};
+
+/// Hands the answers on one connected socket to their [`Answers`].
+#[derive(Debug)]
+pub struct AnswerDriver<'a> {
+    socket: &'a UdpSocket,
+    clock: Clock,
+    stamps: StampConverter,
+    batch: ReceiveBatch,
+    unreachable: u64,
+}
+
+impl<'a> AnswerDriver<'a> {
+    /// A driver for a connected socket.
+    pub fn new(socket: &'a UdpSocket, clock: Clock) -> Self {
+        const MESSAGES: usize = 32;
+        const MESSAGE_BYTES: usize = 65_535;
+        Self {
+            socket,
+            clock,
+            stamps: StampConverter::new(clock),
+            batch: ReceiveBatch::new(MESSAGES, MESSAGE_BYTES),
+            unreachable: 0,
+        }
+    }
+
+    /// Waits for answers, at most for `wait`, and hands over those that are there.
+    ///
+    /// # Errors
+    ///
+    /// [`ReceiveError`] if the socket fails. An answer "port unreachable" is counted, and no error.
+    pub fn turn(&mut self, answers: &mut Answers, wait: Duration) -> Result<(), ReceiveError> {
+        match self.socket.recv_batch(&mut self.batch, Wait::For(wait)) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                self.unreachable += 1;
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let now = self.clock.now();
+        self.stamps.refresh(now);
+        for received in self.batch.iter() {
+            let at = received.stamp.map_or(now, |stamp| self.stamps.convert(stamp, now));
+            for datagram in received.datagrams() {
+                answers.on_datagram(at, datagram);
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers "port unreachable" of the far host.
+    pub fn unreachable(&self) -> u64 {
+        self.unreachable + self.socket.send_counters().unreachable
+    }
+
+    /// How often the system's clock was set since the start: after that, times of day from before and after do not compare.
+    pub fn clock_steps(&self) -> u32 {
+        self.stamps.steps()
+    }
+}

@@ -1,0 +1,285 @@
+//! The extensions behind a base packet (RFC 8972 §4).
+//!
+//! ```text
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! |U|M|I|R R R R R|     Type      |            Length             |
+//! ~                             Value                             ~
+//! ```
+
+use super::packet::{MAC_BYTES, field, put};
+use crate::keys::{KeyId, KeyRing};
+
+/// Bytes of flags, type and length.
+pub const TLV_HEADER_BYTES: usize = 4;
+
+/// U: not understood by the reflector.
+const UNRECOGNISED: u8 = 0x80;
+/// M: malformed.
+const MALFORMED: u8 = 0x40;
+/// I: the HMAC does not verify the extensions.
+const NOT_AUTHENTIC: u8 = 0x20;
+
+/// A reserved type (RFC 8972 §5.1).
+const RESERVED: u8 = 0;
+const EXTRA_PADDING: u8 = 1;
+const HMAC: u8 = 8;
+
+/// What a packet says of its extensions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TlvFlags {
+    /// There are extensions, and at least one is flagged as not understood.
+    pub unrecognised: bool,
+    /// At least one is flagged as malformed.
+    pub malformed: bool,
+    /// At least one is flagged as not authentic.
+    pub not_authentic: bool,
+}
+
+/// One extension.
+#[derive(Debug, Clone, Copy)]
+struct Tlv {
+    at: usize,
+    flags: u8,
+    kind: u8,
+    length: usize,
+    /// All of it is in the packet.
+    complete: bool,
+}
+
+/// The extensions in `bytes`; the last may be incomplete.
+fn tlvs(bytes: &[u8]) -> impl Iterator<Item = Tlv> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let flags = *bytes.get(at)?;
+        let tlv = match field::<TLV_HEADER_BYTES>(bytes, at) {
+            Some([flags, kind, high, low]) => {
+                let length = usize::from(u16::from_be_bytes([high, low]));
+                let complete = bytes.len() - at >= TLV_HEADER_BYTES + length;
+                Tlv { at, flags, kind, length, complete }
+            }
+            None => Tlv { at, flags, kind: RESERVED, length: 0, complete: false },
+        };
+        at = if tlv.complete { at + TLV_HEADER_BYTES + tlv.length } else { bytes.len() };
+        Some(tlv)
+    })
+}
+
+/// Writes the header of one Extra Padding TLV (RFC 8972 §4.1) that fills `bytes`; its value is left as it is.
+///
+/// Fewer than four bytes, and what exceeds 65 539 bytes, cannot be such a TLV: `false`, and nothing is written.
+pub fn write_padding(bytes: &mut [u8]) -> bool {
+    let length = bytes.len().checked_sub(TLV_HEADER_BYTES).and_then(|length| u16::try_from(length).ok());
+    let Some(length) = length else { return false };
+    let [high, low] = length.to_be_bytes();
+    // A sender sets U: a reflector without extensions leaves it.
+    put(bytes, 0, &[UNRECOGNISED, EXTRA_PADDING, high, low]);
+    true
+}
+
+/// The flags in the extensions of a reflected packet.
+pub fn flags(bytes: &[u8]) -> TlvFlags {
+    let mut all = TlvFlags::default();
+    for tlv in tlvs(bytes) {
+        all.unrecognised |= tlv.flags & UNRECOGNISED != 0;
+        all.malformed |= tlv.flags & MALFORMED != 0;
+        all.not_authentic |= tlv.flags & NOT_AUTHENTIC != 0;
+    }
+    all
+}
+
+/// How the extensions are authenticated (RFC 8972 §4.8).
+#[derive(Debug, Clone, Copy)]
+pub struct Integrity<'a> {
+    /// The keys.
+    pub keys: &'a KeyRing,
+    /// The one that verified the base packet.
+    pub key: KeyId,
+    /// Sequence number of the received packet, which its HMAC covers.
+    pub received_sequence: u32,
+    /// Sequence number of the reflected packet.
+    pub reflected_sequence: u32,
+}
+
+/// Turns the extensions of a received packet into those of the reflected one, which has the same length (RFC 8972 §4).
+///
+/// Extra Padding is understood, and in authenticated mode the HMAC. Any other type is copied with the flag U. From the first
+/// malformed TLV on, which gets the flag M, all is copied. If the HMAC does not verify, or lacks where it must not, every TLV is
+/// copied with the flag I. Without `integrity` an HMAC is a type that is not understood.
+///
+/// Bytes that begin with the reserved type 0 and without the flag U, which every sender of extensions sets, are the packet
+/// padding of TWAMP Light: they are copied as they are (RFC 8762 §4.6).
+pub fn reflect(bytes: &mut [u8], integrity: Option<&Integrity<'_>>) {
+    if tlvs(bytes).next().is_some_and(|first| first.kind == RESERVED && first.flags & UNRECOGNISED == 0) {
+        return;
+    }
+    let authentic = integrity.map(|integrity| authentic(bytes, integrity));
+    let mut at = 0;
+    // An extension is looked at after those before it have been changed: their flags alone, which move nothing.
+    while let Some(tlv) = bytes.get(at..).and_then(|rest| tlvs(rest).next()) {
+        let malformed = !tlv.complete || (tlv.kind == HMAC && authentic.is_some() && tlv.length != MAC_BYTES);
+        let understood = tlv.kind == EXTRA_PADDING || (tlv.kind == HMAC && authentic.is_some());
+        let mut flags = match authentic {
+            Some(false) => tlv.flags & UNRECOGNISED | NOT_AUTHENTIC,
+            _ if understood => 0,
+            _ => UNRECOGNISED,
+        };
+        if malformed {
+            flags |= MALFORMED;
+        }
+        put(bytes, at, &[flags]);
+        if malformed {
+            return;
+        }
+        at += TLV_HEADER_BYTES + tlv.length;
+    }
+    if let (Some(true), Some(integrity)) = (authentic, integrity) {
+        sign(bytes, integrity);
+    }
+}
+
+/// Whether the HMAC verifies the extensions: it is behind all of them except for Extra Padding, and only a single Extra Padding
+/// needs none.
+fn authentic(bytes: &[u8], integrity: &Integrity<'_>) -> bool {
+    let mut mac_at = None;
+    let mut count = 0;
+    for tlv in tlvs(bytes) {
+        count += 1;
+        match (tlv.kind, mac_at) {
+            _ if !tlv.complete => return false,
+            (EXTRA_PADDING, _) => {}
+            (HMAC, None) if tlv.length == MAC_BYTES => mac_at = Some(tlv.at),
+            (_, Some(_)) | (HMAC, None) => return false,
+            (_, None) => {}
+        }
+    }
+    let Some(at) = mac_at else {
+        return count == 0 || (count == 1 && tlvs(bytes).all(|tlv| tlv.kind == EXTRA_PADDING));
+    };
+    let sequence = integrity.received_sequence.to_be_bytes();
+    let (covered, rest) = bytes.split_at_checked(at).unwrap_or((bytes, &[]));
+    field::<MAC_BYTES>(rest, TLV_HEADER_BYTES)
+        .is_some_and(|mac| integrity.keys.verify(integrity.key, &[&sequence, covered], &mac))
+}
+
+/// Writes the HMAC of the reflected packet where the received one had its own.
+fn sign(bytes: &mut [u8], integrity: &Integrity<'_>) {
+    let Some(at) = tlvs(bytes).find(|tlv| tlv.kind == HMAC).map(|tlv| tlv.at) else { return };
+    let sequence = integrity.reflected_sequence.to_be_bytes();
+    let covered = bytes.get(..at).unwrap_or_default();
+    if let Some(mac) = integrity.keys.mac(integrity.key, &[&sequence, covered]) {
+        put(bytes, at + TLV_HEADER_BYTES, mac.get(..MAC_BYTES).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn keys() -> KeyRing {
+        KeyRing::parse("1 00112233445566778899aabbccddeeff").unwrap()
+    }
+
+    fn reflected(bytes: &[u8]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        reflect(&mut bytes, None);
+        bytes
+    }
+
+    fn reflected_with_key(bytes: &[u8]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        let keys = keys();
+        let integrity = Integrity { keys: &keys, key: KeyId(1), received_sequence: 7, reflected_sequence: 5 };
+        reflect(&mut bytes, Some(&integrity));
+        bytes
+    }
+
+    /// The HMAC TLV behind `covered`.
+    fn mac(sequence: u32, covered: &[u8]) -> Vec<u8> {
+        let mac = keys().mac(KeyId(1), &[&sequence.to_be_bytes(), covered]).unwrap();
+        [&[0x80, 8, 0, 16], &mac[..16]].concat()
+    }
+
+    #[test]
+    fn padding_is_understood_and_other_types_are_flagged() {
+        let received = [0x80, 1, 0, 2, 9, 9, 0x80, 77, 0, 1, 5, 0x80, 4, 0, 4, 1, 2, 3, 4];
+        let expected = [0, 1, 0, 2, 9, 9, 0x80, 77, 0, 1, 5, 0x80, 4, 0, 4, 1, 2, 3, 4];
+        assert_eq!(reflected(&received), expected);
+        // Flags that the sender set wrongly are corrected, and reserved bits are cleared.
+        assert_eq!(reflected(&[0x7f, 77, 0, 0]), [0x80, 77, 0, 0]);
+        assert_eq!(reflected(&[0x7f, 1, 0, 0]), [0, 1, 0, 0]);
+        // Without a key, an HMAC is not understood.
+        assert_eq!(reflected(&[0x80, 8, 0, 1, 9]), [0x80, 8, 0, 1, 9]);
+        let all = flags(&expected);
+        assert_eq!(all, TlvFlags { unrecognised: true, malformed: false, not_authentic: false });
+        assert_eq!(flags(&[0, 1, 0, 2, 9, 9]), TlvFlags::default());
+    }
+
+    #[test]
+    fn the_first_malformed_tlv_ends_the_processing() {
+        // It announces five bytes and has four, which would be a TLV themselves.
+        let received = [0x80, 1, 0, 0, 0x80, 1, 0, 5, 0x80, 77, 0, 0];
+        assert_eq!(reflected(&received), [0, 1, 0, 0, 0x40, 1, 0, 5, 0x80, 77, 0, 0]);
+        assert_eq!(reflected(&[0x80, 77, 0, 0, 0x80, 1, 0]), [0x80, 77, 0, 0, 0xc0, 1, 0]);
+        assert!(flags(&[0x40, 1, 0, 0]).malformed);
+    }
+
+    #[test]
+    fn the_padding_of_twamp_light_is_copied() {
+        for padding in [&[0; 27][..], &[0, 0, 9, 9, 9], &[0]] {
+            assert_eq!(reflected(padding), padding);
+        }
+    }
+
+    #[test]
+    fn an_authentic_hmac_is_answered_with_another() {
+        let tlvs = [0x80, 1, 0, 1, 9, 0x80, 77, 0, 0];
+        let padding = [0x80, 1, 0, 0];
+        let received = [&tlvs[..], &mac(7, &tlvs), &padding].concat();
+        let answer = [0, 1, 0, 1, 9, 0x80, 77, 0, 0];
+        let mut own_mac = mac(5, &answer);
+        own_mac[0] = 0;
+        assert_eq!(reflected_with_key(&received), [&answer[..], &own_mac, &[0, 1, 0, 0]].concat());
+    }
+
+    #[test]
+    fn extensions_that_are_not_authentic_are_flagged() {
+        let tlvs = [0x80, 77, 0, 1, 9];
+        let wrong_sequence = [&tlvs[..], &mac(8, &tlvs)].concat();
+        let in_front = [&mac(7, &[])[..], &tlvs].concat();
+        for received in [&tlvs[..], &wrong_sequence, &in_front] {
+            let answer = reflected_with_key(received);
+            assert_eq!(answer.len(), received.len());
+            let changed: Vec<_> = (0..answer.len()).filter(|&at| answer[at] != received[at]).collect();
+            let first_bytes: Vec<_> = super::tlvs(received).map(|tlv| tlv.at).collect();
+            assert_eq!(changed, first_bytes, "only the flags change");
+            assert!(changed.iter().all(|&at| answer[at] == 0xa0), "{answer:02x?}");
+        }
+        // A single Extra Padding needs no HMAC, two do (RFC 8972 §4.8).
+        assert_eq!(reflected_with_key(&[0x80, 1, 0, 0]), [0, 1, 0, 0]);
+        assert_eq!(reflected_with_key(&[0x80, 1, 0, 0, 0x80, 1, 0, 0]), [0xa0, 1, 0, 0, 0xa0, 1, 0, 0]);
+        // An HMAC of another length is malformed, too.
+        assert_eq!(reflected_with_key(&[0x80, 8, 0, 1, 9]), [0xe0, 8, 0, 1, 9]);
+    }
+
+    #[test]
+    fn padding_fills_its_space() {
+        let mut bytes = [7; 10];
+        assert!(write_padding(&mut bytes));
+        assert_eq!(bytes, [0x80, 1, 0, 6, 7, 7, 7, 7, 7, 7]);
+        assert!(!write_padding(&mut [0; 3]));
+        assert!(write_padding(&mut vec![0; 65_539]));
+        assert!(!write_padding(&mut vec![0; 65_540]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_reflected_at_their_length(bytes: Vec<u8>) {
+            prop_assert_eq!(reflected(&bytes).len(), bytes.len());
+            let once = reflected_with_key(&bytes);
+            prop_assert_eq!(once.len(), bytes.len());
+            flags(&once);
+        }
+    }
+}
