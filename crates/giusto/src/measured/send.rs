@@ -14,6 +14,7 @@ use giusto_net::{
     Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, ThreadCpu, TrafficClass, UdpSocket,
     driver::{Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, local_clock, rehearse, transmit},
 };
+use giusto_pace::WakePlanner;
 use giusto_session::{
     keys::KeyRing,
     probe::{
@@ -336,7 +337,7 @@ fn send(
 
 /// The lead of the sleeps between cycles: there is one for each class of sleep lengths.
 fn lead_for(sleeper: &SleeperReport, period: Option<TimeDelta>) -> f64 {
-    let [short, middle] = Sleeper::CLASSES;
+    let [short, middle] = WakePlanner::CLASSES;
     match period {
         Some(period) if period <= short => sleeper.short_sleep_lead_us,
         Some(period) if period > middle => sleeper.long_sleep_lead_us,
