@@ -112,10 +112,11 @@ impl Sleeper {
             self.note(now.saturating_since(wake.at));
             self.planner.on_woke(wake, now);
         }
-        match wake.spin_until {
-            Some(end) => self.spin_until(clock, now, end),
-            None => now,
+        if let Some(end) = wake.spin_until.filter(|&end| now < end) {
+            now = self.spin_until(clock, now, end);
+            self.planner.on_spun(wake, now);
         }
+        now
     }
 
     /// A plain relative sleep without correction of the wake latency, as published strategies use it. Returns

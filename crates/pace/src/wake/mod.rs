@@ -1,12 +1,14 @@
 //! When to wake: early by the machine's usual wake latency, unless the machine is busy.
 
 mod lead;
+mod load;
 
 use std::{fmt, str::FromStr};
 
 use giusto_units::{TimeDelta, Timestamp};
 
 use lead::Lead;
+use load::LoadDetector;
 
 /// How much CPU time a sender spends on precision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -101,10 +103,10 @@ impl Default for WakeConfig {
 ///
 /// # Busy machines
 ///
-/// The machine is busy while more than one in sixteen of the latest 256 wake-ups is late by a millisecond or more. Then
-/// there is no lead and no spinning, because a fair scheduler takes the processor from a thread that spins, and a sleep
-/// lasts at least [`BUSY_SLEEP`](Self::BUSY_SLEEP). Sleeps of each of three [classes](Self::CLASSES) of lengths are judged
-/// apart.
+/// The machine is busy when more than one in sixteen of the latest 256 wake-ups is late by a millisecond or more, or a spin ends so
+/// late. Then there is no lead and no spinning, because a fair scheduler takes the processor from a thread that spins, and a sleep
+/// lasts at least [`BUSY_SLEEP`](Self::BUSY_SLEEP). It ends when fewer are late, or none for half a second. In the next 256
+/// wake-ups, three late ones make the machine busy again: a sender that takes little time wakes punctually on a busy machine too.
 ///
 /// # Example
 ///
@@ -116,8 +118,9 @@ impl Default for WakeConfig {
 /// let (now, deadline) = (Timestamp::ZERO, Timestamp::ZERO + TimeDelta::from_millis(1));
 /// let wake = planner.plan(now, deadline).expect("the deadline has not passed");
 /// assert!(wake.at < deadline && wake.spin_until == Some(deadline));
-/// // Sleep until `wake.at`, report when the sleep has ended, then spin.
+/// // Sleep until `wake.at`, report when the sleep has ended, spin, and report when that has ended.
 /// planner.on_woke(wake, wake.at + TimeDelta::from_micros(20));
+/// planner.on_spun(wake, deadline);
 /// assert!(planner.plan(deadline, deadline).is_none());
 /// ```
 #[derive(Debug, Clone)]
@@ -125,6 +128,7 @@ pub struct WakePlanner {
     config: WakeConfig,
     /// One for each class of sleeps.
     leads: [Lead; 3],
+    load: LoadDetector,
 }
 
 /// A decision of a [`WakePlanner`].
@@ -149,7 +153,11 @@ impl WakePlanner {
     pub fn new(config: WakeConfig) -> Self {
         let [short, middle, long] = config.mode.longest_leads();
         let lead = |first, longest| Lead::new(config.mode.quantile(), first, longest);
-        Self { config, leads: [lead(10_000, short), lead(30_000, middle), lead(80_000, long)] }
+        Self {
+            config,
+            leads: [lead(10_000, short), lead(30_000, middle), lead(80_000, long)],
+            load: LoadDetector::new(),
+        }
     }
 
     /// When to wake for `deadline`; `None` if it has passed.
@@ -162,8 +170,9 @@ impl WakePlanner {
         let left = deadline - now;
         let class = Self::CLASSES.iter().filter(|&&longest| left > longest).count();
         let spin_until = (self.config.mode != SleepMode::Eco).then_some(deadline);
+        let falls_back = self.falls_back();
         let at = match self.leads.get_mut(class) {
-            Some(lead) if self.config.busy_fallback && lead.is_busy() => deadline.max(now + Self::BUSY_SLEEP),
+            Some(_) if falls_back => deadline.max(now + Self::BUSY_SLEEP),
             Some(lead) => {
                 let lead = lead.before(left.as_nanos().unsigned_abs());
                 deadline - TimeDelta::from_nanos(i64::try_from(lead).unwrap_or(i64::MAX))
@@ -175,25 +184,37 @@ impl WakePlanner {
 
     /// Handles the end of the sleep until `wake.at`.
     pub fn on_woke(&mut self, wake: Wake, now: Timestamp) {
+        let late = now.saturating_since(wake.at);
         if self.config.mode != SleepMode::Eco
             && let Some(lead) = self.leads.get_mut(wake.class)
         {
-            lead.learn(u32::try_from(now.saturating_since(wake.at).as_nanos()).unwrap_or(u32::MAX));
+            lead.learn(u32::try_from(late.as_nanos()).unwrap_or(u32::MAX));
+            self.load.on_woke(now, late);
         }
     }
 
-    /// The lead of each [class](Self::CLASSES) of sleeps, zero where the machine is busy.
-    pub fn leads(&self) -> [TimeDelta; 3] {
-        let [short, middle, long] = &self.leads;
-        [short, middle, long].map(|lead| {
-            let busy = self.config.busy_fallback && lead.is_busy();
-            TimeDelta::from_nanos(if busy { 0 } else { lead.nanos().into() })
-        })
+    /// Handles the end of the spin until `wake.spin_until`. A spin after a late wake-up need not be reported.
+    pub fn on_spun(&mut self, wake: Wake, now: Timestamp) {
+        if let Some(end) = wake.spin_until {
+            self.load.on_spun(now, now.saturating_since(end));
+        }
     }
 
-    /// Whether the machine is busy according to one of the classes.
-    pub fn is_busy(&self) -> bool {
-        self.leads.iter().any(Lead::is_busy)
+    /// The lead of each [class](Self::CLASSES) of sleeps, zero while the machine is busy.
+    pub fn leads(&self) -> [TimeDelta; 3] {
+        let [short, middle, long] = &self.leads;
+        let falls_back = self.falls_back();
+        [short, middle, long]
+            .map(|lead| TimeDelta::from_nanos(if falls_back { 0 } else { lead.nanos().into() }))
+    }
+
+    /// Whether the machine is busy.
+    pub const fn is_busy(&self) -> bool {
+        self.load.is_busy()
+    }
+
+    const fn falls_back(&self) -> bool {
+        self.config.busy_fallback && self.load.is_busy()
     }
 
     /// The mode.
@@ -227,7 +248,7 @@ mod tests {
     #[test]
     fn each_class_of_sleeps_has_its_own_lead() {
         let mut planner = practised(WakeConfig::default(), 1000, 17);
-        assert_eq!(planner.leads().map(TimeDelta::as_micros), [10.0, 17.0, 80.0]);
+        assert_eq!(planner.leads(), [10, 17, 80].map(TimeDelta::from_micros));
         for (length, lead) in [(200, 10), (201, 17), (5000, 17), (5001, 80)] {
             let wake = planner.plan(at(0), at(length)).unwrap();
             assert_eq!((wake.at, wake.spin_until), (at(length - lead), Some(at(length))));
