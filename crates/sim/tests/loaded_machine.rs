@@ -1,4 +1,5 @@
 //! The whole sender, its schedule and its wake-ups, on a machine that a fair scheduler shares with busy threads.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use giusto_pace::{
     Bounded, BurstBound, Cycle, CyclePlan, CycleRule, HeaderLayer, IpVersion, Limits, Schedule, SleepMode,
