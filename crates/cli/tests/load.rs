@@ -42,7 +42,11 @@ fn the_rate_holds_beside_twelve_busy_loops() {
     let mut ratios = runs.each_ref().map(|run| {
         let count = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("no {name} in {run}"));
         // 2 s at 10 Mbit/s in datagrams of 200 B.
-        assert_eq!(count("sent_packets") + run["slips"]["skipped_packets"].as_u64().unwrap(), 12_500, "{run}");
+        assert_eq!(
+            count("sent_packets") + run["slips"]["skipped_packets"].as_u64().unwrap(),
+            12_500,
+            "{run}"
+        );
         assert_eq!(count("received_packets") + count("lost_packets"), count("sent_packets"), "{run}");
         assert_eq!(count("duplicate_packets"), 0, "{run}");
         let rate = run["rx_rate_bps"].as_f64().unwrap() / 1e7;

@@ -21,7 +21,8 @@ fn seeds_of_the_relay() {
 #[test]
 fn multiplied_bytes() {
     for seed in 1..500_u32 {
-        let bytes: Vec<u8> = (0..90_u32).map(|n| (n.wrapping_mul(seed).wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let bytes: Vec<u8> =
+            (0..90_u32).map(|n| (n.wrapping_mul(seed).wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         emulator(&bytes);
     }
 }
