@@ -11,11 +11,11 @@ use giusto_rtp::{
     voice::VoiceProfile,
 };
 use giusto_session::probe::{
-    Inbound, LocalClock, Passive, Receiver, ReceiverConfig,
+    Inbound, LocalClock, Passive, Receiver, ReceiverConfig, Sender, SenderConfig, SenderEvent,
     payload::{PayloadSizes, PayloadTrace},
     wire::{
-        self, ClockIdentity, DataHeader, FINISH_BYTES, Message, OPENING_BYTES, PacingNote, StreamFormat,
-        StreamRequest, StreamToken,
+        self, ClockIdentity, DataHeader, FINISH_BYTES, MAX_MESSAGE_BYTES, Message, OPENING_BYTES, PacingNote,
+        SenderFigures, StreamFormat, StreamRequest, StreamToken,
     },
 };
 use giusto_session::{
@@ -169,6 +169,75 @@ fn with_token(datagram: &[u8], token: StreamToken) -> Vec<u8> {
         Ok(Message::Ping { sent_ns, path, .. }) => Message::Ping { token, sent_ns, path }.encode(52),
         Ok(Message::Finish { figures, .. }) => Message::Finish { token, figures }.encode(FINISH_BYTES),
         _ => datagram.to_vec(),
+    }
+}
+
+/// A sender whose receiver is hostile: each call does bounded work, deadlines advance, the session is accepted and ends at most once,
+/// reports are in order, and nothing follows the end.
+pub(crate) fn sender(bytes: &[u8]) {
+    const NONCE: u64 = 9;
+    let mut now = Timestamp::from_nanos(1_000_000_000);
+    let mut sender = Sender::new(now, SenderConfig::new(request(), NONCE));
+    let (mut token, mut pings, mut reported, mut ended) = (None, Vec::new(), None, false);
+    let mut rest = bytes;
+    while let [action, length, wait, tail @ ..] = rest {
+        let (datagram, following) = tail.split_at((4 * usize::from(*length)).min(tail.len()));
+        rest = following;
+        now += TimeDelta::from_millis(i64::from(*wait) * 10);
+        // Any time of arrival, before or after now.
+        let at = now + TimeDelta::from_millis((i64::from(*action) - 128) * 20);
+        match action % 8 {
+            0 => sender.handle_datagram(now, datagram, at),
+            1 => sender.handle_unreachable(now),
+            2 => sender.finish(now, SenderFigures::default()),
+            _ => {
+                let mut sealed = datagram.to_vec();
+                wire::seal(&mut sealed);
+                if let Ok(message) = Message::decode(&sealed) {
+                    // It knows what a receiver knows.
+                    let token = token.unwrap_or(StreamToken(7));
+                    let message = match message {
+                        Message::Challenge { cookie, .. } => Message::Challenge { nonce: NONCE, cookie },
+                        Message::Accepted { token, clock, .. } => {
+                            Message::Accepted { nonce: NONCE, token, clock }
+                        }
+                        Message::Refused { why, .. } => Message::Refused { nonce: NONCE, why },
+                        Message::Pong { received_ns, sent_ns, .. } => {
+                            let ping_sent_ns = pings.pop().unwrap_or(sent_ns);
+                            Message::Pong { token, ping_sent_ns, received_ns, sent_ns }
+                        }
+                        Message::Report { report, .. } => Message::Report { token, report },
+                        other => other,
+                    };
+                    sealed = message.encode(0);
+                }
+                sender.handle_datagram(now, &sealed, at);
+            }
+        }
+        sender.handle_timeout(now);
+        let was_over = ended;
+        for transmits in 0.. {
+            let Some(datagram) = sender.poll_transmit(now) else { break };
+            assert!(transmits < 4 && !was_over && datagram.len() <= MAX_MESSAGE_BYTES);
+            if let Message::Ping { sent_ns, .. } = Message::decode(&datagram).expect("it sends messages") {
+                pings.push(sent_ns);
+            }
+        }
+        while let Some(event) = sender.poll_event() {
+            assert!(!ended, "{event:?} after the end");
+            match event {
+                SenderEvent::Accepted(new) => assert_eq!(token.replace(new), None, "accepted twice"),
+                SenderEvent::Report(report) => {
+                    assert!(token.is_some() && reported < Some(report.number));
+                    reported = Some(report.number);
+                }
+                SenderEvent::Ended(_) => ended = true,
+                _ => {}
+            }
+        }
+        assert!(sender.next_timeout().map_or(ended, |at| at > now && !ended));
+        let _ = sender.clock_estimate();
+        let _ = sender.round_trips().quantiles();
     }
 }
 

@@ -67,6 +67,10 @@ pub(crate) struct CbrArgs {
     #[command(flatten)]
     pacing: PacingArgs,
 
+    /// Forbid fragments: a datagram that exceeds the MTU of the path ends the run with an error
+    #[arg(long)]
+    dont_fragment: bool,
+
     /// Also measure another program, by the same kernel timestamps and the same meter
     #[arg(long, value_name = "PROGRAM", value_parser = ["iperf3"])]
     against: Option<String>,
@@ -179,6 +183,7 @@ fn plans(args: &CbrArgs, duration: TimeDelta) -> Result<Vec<ResolvedPlan>, Usage
                 let limits = Limits { duration: Some(duration), ..Limits::default() };
                 let mut plan = StreamPlan::constant(rate.0, *size, limits);
                 plan.layer = args.layer;
+                plan.dont_fragment = args.dont_fragment;
                 plan.pacing = args.pacing.pacing(*strategy);
                 plans.push(plan.resolve(IpVersion::V4)?);
             }

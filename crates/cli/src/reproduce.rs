@@ -105,7 +105,8 @@ fn firebind(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     let mut meter = Meter::new(plan.runs() as u64, stop);
     let outcome = firebind::run(plan, |stream| meter.measure(stream));
     show(args, &meter.progress, &outcome)?;
-    meter.finish()
+    let finished = meter.finish()?;
+    Ok(if outcome.busy_cpu_ratio().is_some() { ExitCode::from(console::DOUBTFUL) } else { finished })
 }
 
 fn shaper(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {

@@ -108,6 +108,10 @@ pub(crate) struct SendArgs {
           value_parser = PossibleValuesParser::new(["off", "ect0", "ect1"]).map(|name| ecn(&name)))]
     pub(crate) ecn: Ecn,
 
+    /// Forbid fragments: a datagram that exceeds the MTU of the path ends the run with an error
+    #[arg(long)]
+    pub(crate) dont_fragment: bool,
+
     /// Random seed of payload sizes and filler
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
@@ -262,6 +266,7 @@ pub(crate) fn base_plan(args: &SendArgs, media: Media) -> anyhow::Result<StreamP
         tempo,
         layer: args.layer,
         pacing: args.pacing.pacing(args.strategy),
+        dont_fragment: args.dont_fragment,
         seed: args.seed,
     })
 }

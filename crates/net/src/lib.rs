@@ -20,7 +20,8 @@ mod sys;
 pub mod system;
 
 pub use clock::{Clock, StampConverter, Synchronisation};
-pub use sleeper::{SleepMode, Sleeper, SleeperConfig, SleeperReport};
+pub use giusto_pace::SleepMode;
+pub use sleeper::{Sleeper, SleeperConfig, SleeperReport};
 pub use socket::{
     Grouping, MESSAGE_BYTES, ReceiveBatch, Received, SEGMENTS, SendCounters, SendError, SocketConfig,
     SocketError, TrafficClass, UdpSocket, Wait,

@@ -288,6 +288,40 @@ pub(crate) fn dropped_messages(fd: BorrowedFd<'_>) -> io::Result<u32> {
     if len as usize == mem::size_of_val(&info) { Ok(drops) } else { Err(Errno::ENOPROTOOPT.into()) }
 }
 
+/// Has the system refuse what does not fit the path MTU of an IPv4 path, instead of fragmenting it: ip(7).
+pub(crate) fn forbid_fragments(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mode: libc::c_int = libc::IP_PMTUDISC_DO;
+    // SAFETY: the kernel reads `len` bytes of `mode`, which is that long.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            (&raw const mode).cast(),
+            mem::size_of_val(&mode) as libc::socklen_t,
+        )
+    };
+    Errno::result(result).map(drop).map_err(io::Error::from)
+}
+
+/// The path MTU of a socket that is connected over IPv6: ipv6(7).
+pub(crate) fn path_mtu_v6(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
+    let mut mtu: libc::c_int = 0;
+    let mut len = mem::size_of_val(&mtu) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `mtu`, which is that long, and `len` itself.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU,
+            (&raw mut mtu).cast(),
+            &raw mut len,
+        )
+    };
+    Errno::result(result)?;
+    Ok(mtu)
+}
+
 /// Requests the real-time class `SCHED_FIFO` at `priority` for the calling thread.
 pub(crate) fn ask_realtime(priority: u8) -> io::Result<()> {
     // SAFETY: `sched_param` is integers, which may be zero.

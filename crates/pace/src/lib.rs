@@ -25,6 +25,9 @@
 //!
 //! Two schedules wrap any other: [`BurstLimit`] limits the rate of its bursts, [`Bounded`] ends it.
 //!
+//! A thread that sleeps until the time of a [`Step::SleepUntil`] wakes late. A [`WakePlanner`] learns how late, and says when to wake
+//! and how long to spin.
+//!
 //! # Sources
 //!
 //! The documentation cites these by title:
@@ -55,6 +58,7 @@ mod tests;
 mod unpaced;
 #[cfg(test)]
 mod virtual_driver;
+mod wake;
 
 pub use absolute::{AbsoluteTime, SessionRule};
 pub use bounded::{Bounded, Limits};
@@ -70,3 +74,4 @@ pub use send_compare::SendCompare;
 pub use send_sleep::{Deficit, SendSleep};
 pub use strategy::{Strategy, StrategyOptions};
 pub use unpaced::Unpaced;
+pub use wake::{SleepMode, Wake, WakeConfig, WakePlanner};

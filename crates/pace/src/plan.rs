@@ -46,6 +46,40 @@ impl IpVersion {
             Self::V6 => 65_527,
         })
     }
+
+    /// The number of IP packets in which a datagram of `payload` crosses a link with an MTU of `mtu`; `None` if the MTU has no room
+    /// for a fragment.
+    ///
+    /// Fragments other than the last hold a multiple of 8 B (RFC 791 §3.2); in IPv6 each has a further header of 8 B (RFC 8200
+    /// §4.5).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use giusto_pace::IpVersion;
+    ///
+    /// assert_eq!(IpVersion::V4.fragments("1472 B".parse()?, "1500 B".parse()?), Some(1));
+    /// assert_eq!(IpVersion::V4.fragments("1473 B".parse()?, "1500 B".parse()?), Some(2));
+    /// assert_eq!(IpVersion::V6.fragments("4000 B".parse()?, "1280 B".parse()?), Some(4));
+    /// # Ok::<(), giusto_units::UnitError>(())
+    /// ```
+    pub fn fragments(self, payload: DataSize, mtu: DataSize) -> Option<u64> {
+        const FRAGMENT_UNIT: u64 = 8;
+        const FRAGMENT_HEADER_V6: u64 = 8;
+        let udp = payload.as_bytes().saturating_add(HeaderLayer::UDP_HEADER);
+        let room = mtu.as_bytes().saturating_sub(self.header().as_bytes());
+        if udp <= room {
+            return Some(1);
+        }
+        let room = match self {
+            Self::V4 => room,
+            Self::V6 => room.saturating_sub(FRAGMENT_HEADER_V6),
+        };
+        let whole = room / FRAGMENT_UNIT * FRAGMENT_UNIT;
+        // The last fragment may use the rest, too.
+        let before_last = udp.saturating_sub(room).checked_add(whole.checked_sub(1)?)?.checked_div(whole)?;
+        Some(before_last + 1)
+    }
 }
 
 /// The layer at which a rate is counted: which headers of each datagram count.

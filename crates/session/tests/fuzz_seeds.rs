@@ -32,6 +32,11 @@ fn seeds_of_sessions() {
 }
 
 #[test]
+fn seeds_of_senders() {
+    replay("sender", bodies::sender);
+}
+
+#[test]
 fn seeds_of_texts() {
     replay("text", bodies::text);
 }
@@ -42,6 +47,7 @@ proptest! {
         bodies::datagram(&bytes);
         bodies::rtcp(&bytes);
         bodies::session(&bytes);
+        bodies::sender(&bytes);
         bodies::text(&bytes);
     }
 }

@@ -10,7 +10,7 @@
 //! | [`packet`] | packet metadata and identifiers |
 //! | [`link`] | rate, queue, loss, delay |
 //! | [`traffic`] | sources, sinks, TCP, media endpoints |
-//! | [`machine`] | coarse clocks and sleeps |
+//! | [`machine`] | coarse clocks and sleeps, processors shared with other threads |
 //! | [`random`] | random number streams |
 //! | [`trace`] | trace events |
 //! | [`record`] | the record of a run: statistics and time series |

@@ -4,7 +4,7 @@ use giusto_pace::Strategy;
 
 use serde::Serialize;
 
-use super::{Firebind, Outcome, PUBLISHED_DURATION, TEXT};
+use super::{Firebind, Outcome, PUBLISHED_DURATION, Plan, TEXT};
 use crate::{
     item::{Findings, Item, Reproduction},
     page::{bars, figure, ranges, table},
@@ -12,32 +12,34 @@ use crate::{
 use giusto::{
     measured::{median::median, result::rate_error_ppm},
     view::{
-        format::{grouped, or_unknown, plural, ppm, short},
+        format::{grouped, load, or_unknown, plural, ppm, short},
         html::{Card, Chart, Mark, Report, Section, Series, Table},
         table::{Column, fitted},
     },
 };
 
 /// A row with its judgement.
-type Line = (Outcome, Item);
+type Line = (Outcome, Item, &'static str);
 
 /// The columns in the terminal and in the report.
 const COLUMNS: [Column<Line>; 10] = [
-    Column::words("strategy", 0, |(outcome, _)| outcome.row.strategy.name().to_owned()),
-    Column::number("rate", 0, |(outcome, _)| outcome.row.rate.to_string()),
-    Column::number("size\nB", 3, |(outcome, _)| outcome.row.size.as_bytes().to_string()),
-    Column::number("n", 3, |(outcome, _)| outcome.row.packets_per_cycle.to_string()),
-    Column::number("published\nbit/s", 0, |(_, item)| grouped(item.published)),
-    Column::number("predicted\nbit/s", 1, |(_, item)| known(item, "predicted_bps", grouped)),
-    Column::number("ours, their\nformula", 0, |(_, item)| or_unknown(item.ours, grouped)),
-    Column::number("ours, (N-1)\nbit/s", 2, |(_, item)| known(item, "ours_rx_rate_bps", grouped)),
-    Column::number("our error\nppm", 2, |(_, item)| known(item, "ours_error_ppm", ppm)),
-    Column::words("verdict", 0, |(_, item)| item.verdict().to_owned()),
+    Column::words("strategy", 0, |(outcome, ..)| outcome.row.strategy.name().to_owned()),
+    Column::number("rate", 0, |(outcome, ..)| outcome.row.rate.to_string()),
+    Column::number("size\nB", 3, |(outcome, ..)| outcome.row.size.as_bytes().to_string()),
+    Column::number("n", 3, |(outcome, ..)| outcome.row.packets_per_cycle.to_string()),
+    Column::number("published\nbit/s", 0, |(_, item, _)| grouped(item.published)),
+    Column::number("predicted\nbit/s", 1, |(_, item, _)| known(item, "predicted_bps", grouped)),
+    Column::number("ours, their\nformula", 0, |(_, item, _)| or_unknown(item.ours, grouped)),
+    Column::words("verdict", 0, |(_, item, _)| item.verdict().to_owned()),
+    Column::number("measured\n(N-1)", 4, |(_, item, _)| known(item, "ours_rx_rate_bps", grouped)),
+    Column::words("measured\nverdict", 2, |(outcome, _, measured)| {
+        if outcome.row.fits_link() { (*measured).to_owned() } else { "–".to_owned() }
+    }),
 ];
 
 /// Explains the columns.
-const LEGEND: &str = "Predicted: the reading by their formula of a sender on time, N over N-1 periods.\n\
-                      Our error: our rate, N-1 cycles over N-1 periods, against the target rate.";
+const LEGEND: &str = "Predicted: the reading by their formula of a sender on time, N over N-1 periods. Ours: in virtual time; above the\n\
+                      link's rate measured. Measured: our runs on this machine's clock, N-1 cycles over N-1 periods.";
 
 fn known(item: &Item, name: &str, write: impl Fn(f64) -> String) -> String {
     or_unknown(item.figures.get(name).copied(), write)
@@ -50,7 +52,8 @@ impl Findings for Firebind {
 
     fn table(&self, width: u16) -> String {
         let scaled = self.scaled().map(|text| format!("{text}\n")).unwrap_or_default();
-        format!("{}\n{LEGEND}\n{scaled}", fitted(&COLUMNS, &self.lines(), width))
+        let busy = self.busy().map(|text| format!("{text}\n")).unwrap_or_default();
+        format!("{}\n{LEGEND}\n{scaled}{busy}", fitted(&COLUMNS, &self.lines(), width))
     }
 
     fn markdown(&self) -> String {
@@ -82,7 +85,19 @@ impl Findings for Firebind {
 
 impl Firebind {
     fn lines(&self) -> Vec<Line> {
-        self.rows.iter().map(|outcome| (outcome.clone(), self.row_item(outcome))).collect()
+        let line =
+            |outcome: &Outcome| (outcome.clone(), self.row_item(outcome), self.measured_verdict(outcome));
+        self.rows.iter().map(line).collect()
+    }
+
+    /// Why runs on this machine's clock were not judged.
+    fn busy(&self) -> Option<String> {
+        self.busy_cpu_ratio().map(|ratio| {
+            format!(
+                "Not judged: this machine was busy. A sender that never sleeps had {} % of a core; run it again on a quiet machine.",
+                load(ratio)
+            )
+        })
     }
 
     fn scaled(&self) -> Option<String> {
@@ -100,7 +115,7 @@ impl Firebind {
              formula, which divides N cycles by N−1 periods.",
             rows().filter(|item| item.agrees).count(),
             rows().count(),
-            short(self.plan.bound_ppm())
+            short(Plan::FULL.bound_ppm())
         )
     }
 
@@ -108,7 +123,9 @@ impl Firebind {
         let row = |line: &Line| COLUMNS.iter().map(|column| (column.cell)(line)).collect::<Vec<_>>();
         let runs = plural(self.plan.repeats.max(1).into(), "run", "runs");
         let scaled = self.scaled().unwrap_or_default();
-        let caption = format!("Median of {runs} of {} for each row. {scaled} {LEGEND}", self.plan.duration);
+        let busy = self.busy().unwrap_or_default();
+        let caption =
+            format!("Median of {runs} of {} for each row. {scaled} {LEGEND} {busy}", self.plan.duration);
         let headers = COLUMNS.map(|column| {
             let sign = if column.alignment == comfy_table::CellAlignment::Right { "#" } else { "" };
             format!("{sign}{}", column.header.replace('\n', " "))

@@ -1,6 +1,8 @@
 //! Helpers of the tests of the command.
 #![allow(dead_code, reason = "each test program uses some of them")]
 
+pub(crate) mod namespace;
+
 use std::{
     fs,
     path::PathBuf,

@@ -128,6 +128,8 @@ pub struct StreamPlan {
     pub pacing: Pacing,
     /// When sending ends.
     pub limits: Limits,
+    /// Whether fragments are forbidden: then a datagram that exceeds the path MTU ends the run.
+    pub dont_fragment: bool,
     /// Seed of random sizes, of filler, and of RTP's initial sequence number and timestamp.
     pub seed: u64,
 }
@@ -208,6 +210,7 @@ impl StreamPlan {
             layer: HeaderLayer::Payload,
             pacing: Pacing::default(),
             limits,
+            dont_fragment: false,
             seed: 1,
         }
     }
@@ -306,6 +309,13 @@ impl ResolvedPlan {
     /// The time from one cycle to the next; `None` where no rate sets it.
     pub fn period(&self) -> Option<TimeDelta> {
         self.cycle.as_ref().map(CyclePlan::period)
+    }
+
+    /// In how many IP packets each datagram crosses a link with this MTU; `None` where the sizes vary.
+    pub(super) fn fragments(&self, mtu: DataSize) -> Option<u64> {
+        let varies =
+            matches!(&self.plan.media, Media::Filler(_, sizes) if !matches!(sizes, PayloadSizes::Fixed(_)));
+        if varies { None } else { self.ip.fragments(self.size, mtu) }
     }
 
     /// Stream `index` of `streams`, whose starts are spread over one period.

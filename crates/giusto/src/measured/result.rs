@@ -100,6 +100,10 @@ pub struct RunResult {
     pub voice: Option<VoiceFigures>,
     /// What the operating system granted.
     pub system: Option<SystemGranted>,
+    /// The MTU of the path at the end of the run, as far as the sender's system knows it, in bytes.
+    pub mtu_bytes: Option<u64>,
+    /// The number of IP packets in which each datagram was sent; `None` where sizes vary.
+    pub fragments_per_packet: Option<u64>,
     /// Why the run ended, such as `all sent` or `interrupted`.
     pub ended: Option<String>,
     /// The sender's address and port, as the receiver saw them.

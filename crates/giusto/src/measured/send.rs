@@ -14,6 +14,7 @@ use giusto_net::{
     Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, ThreadCpu, TrafficClass, UdpSocket,
     driver::{Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, local_clock, rehearse, transmit},
 };
+use giusto_pace::WakePlanner;
 use giusto_session::{
     keys::KeyRing,
     probe::{
@@ -21,7 +22,7 @@ use giusto_session::{
         wire::{LastReport, Report, SenderFigures, StreamFormat, StreamToken},
     },
 };
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
@@ -69,6 +70,8 @@ pub struct StreamOutcome {
     pub clock: Option<ClockEstimate>,
     /// Round-trip times.
     pub round_trips: ErrorHistogram,
+    /// The MTU of the path at the end, as far as the system knows it.
+    pub path_mtu: Option<DataSize>,
     /// The error that ended the stream, if one did.
     pub error: Option<SenderError>,
 }
@@ -151,6 +154,8 @@ impl Transmission {
         }));
         let is_giusto = plan.request(None).format == StreamFormat::Giusto;
         result.authenticated = Some(self.authenticated && is_giusto);
+        result.mtu_bytes = stream.path_mtu.map(DataSize::as_bytes);
+        result.fragments_per_packet = stream.path_mtu.and_then(|mtu| plan.fragments(mtu));
         result.system = Some(self.system(plan));
         result.clock = stream.clock.as_ref().map(Into::into);
         result.round_trip_ms = Quantiles::millis(&stream.round_trips);
@@ -191,7 +196,11 @@ pub fn run(
     if destination.keys.is_some() && !plan.has_room_for_keys() {
         return Err(RunError::Layout);
     }
-    let config = SocketConfig { traffic_class: destination.traffic_class, ..SocketConfig::default() };
+    let config = SocketConfig {
+        traffic_class: destination.traffic_class,
+        dont_fragment: plan.plan().dont_fragment,
+        ..SocketConfig::default()
+    };
     let sockets = (0..destination.streams)
         .map(|_| UdpSocket::connected(destination.to, &config))
         .collect::<Result<Vec<_>, _>>()?;
@@ -256,6 +265,7 @@ pub fn run(
     let streams = streams.map(|(index, ((sent, report), error))| StreamOutcome {
         sent,
         report,
+        path_mtu: sockets.get(index).and_then(UdpSocket::path_mtu),
         clock: conversation.clock_estimate(index),
         round_trips: conversation.round_trips(index),
         error,
@@ -364,7 +374,7 @@ pub(super) fn send(
 
 /// The lead of the sleeps between cycles: there is one for each class of sleep lengths.
 fn lead_for(sleeper: &SleeperReport, period: Option<TimeDelta>) -> f64 {
-    let [short, middle] = Sleeper::CLASSES;
+    let [short, middle] = WakePlanner::CLASSES;
     match period {
         Some(period) if period <= short => sleeper.short_sleep_lead_us,
         Some(period) if period > middle => sleeper.long_sleep_lead_us,

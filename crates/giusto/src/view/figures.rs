@@ -100,9 +100,16 @@ fn circumstances(run: &RunResult) -> Vec<Figure> {
             plural(slips.reanchors, "restart", "restarts")
         )
     });
+    let fragments = run.fragments_per_packet.filter(|&fragments| fragments > 1).map(|fragments| {
+        format!(
+            "each datagram was sent as {fragments} fragments: MTU {} B",
+            or_unknown(run.mtu_bytes, |mtu| mtu.to_string())
+        )
+    });
     let cpu = |ratio: Option<f64>| ratio.map(|ratio| format!("{} %", load(ratio)));
     vec![
         ("voice quality", voice),
+        ("fragments", fragments),
         ("ECN", ecn),
         ("DSCP", run.dscp.map(|dscp| dscp.to_string())),
         ("late datagrams", slips),

@@ -5,7 +5,9 @@
 
 mod connections;
 mod relay;
+mod run;
 mod shared;
 
 pub use relay::{Observed, RelayConfig, RelayReport, StampingRelay, free_port};
+pub use run::DatagramRun;
 pub use shared::RelayError;

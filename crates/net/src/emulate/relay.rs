@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::{
     connections,
+    run::DatagramRun,
     shared::{Counters, LOOK, RelayError, Shared, spawn},
 };
 use crate::{
@@ -33,8 +34,6 @@ const PORT_ATTEMPTS: usize = 32;
 /// Space for one datagram of any length. The odd multiple of a cache line distributes the starts of a batch's
 /// datagrams over the sets of the processor's caches.
 const STRIDE: usize = 65_536 + 5 * 64;
-/// Maximum number of bytes per send call.
-const RUN_BYTES: usize = 65_507;
 
 /// The configuration of a [`StampingRelay`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,7 +255,7 @@ fn relay_to_server(shared: &Arc<Shared>, clock: Clock, mut observe: impl FnMut(&
     let mut stamps = StampConverter::new(clock);
     let mut batch = ReceiveBatch::new(64, STRIDE);
     let mut clients: Vec<Client> = Vec::new();
-    let mut run = Run::default();
+    let mut run = DatagramRun::default();
     let mut dropped = 0_u32;
     let mut drain_until = None;
     loop {
@@ -285,12 +284,12 @@ fn relay_to_server(shared: &Arc<Shared>, clock: Clock, mut observe: impl FnMut(&
             let client = client_index(shared, &mut clients, datagram.from);
             let fits = run.fits(datagram.bytes.len()) && client == last_client;
             if !fits {
-                run.flush_to_server(shared, last_client.and_then(|index: usize| clients.get(index)));
+                flush_to_server(&mut run, shared, last_client.and_then(|index: usize| clients.get(index)));
             }
             last_client = client;
             run.push(datagram.bytes);
         }
-        run.flush_to_server(shared, last_client.and_then(|index| clients.get(index)));
+        flush_to_server(&mut run, shared, last_client.and_then(|index| clients.get(index)));
     }
     // Also if the socket failed: the threads of the clients wait for it.
     shared.stop.store(true, Relaxed);
@@ -317,7 +316,7 @@ fn client_index(shared: &Arc<Shared>, clients: &mut Vec<Client>, address: Socket
 /// Forwards the server's datagrams to `client`.
 fn relay_to_client(shared: &Shared, upstream: &UdpSocket, client: SocketAddr) {
     let mut batch = ReceiveBatch::new(16, STRIDE);
-    let mut run = Run::default();
+    let mut run = DatagramRun::default();
     while !shared.stop.load(Relaxed) {
         match upstream.recv_batch(&mut batch, Wait::For(LOOK)) {
             Ok(_) => {}
@@ -327,71 +326,49 @@ fn relay_to_client(shared: &Shared, upstream: &UdpSocket, client: SocketAddr) {
         }
         for datagram in batch.iter() {
             if !run.fits(datagram.bytes.len()) {
-                run.flush_to_client(shared, client);
+                flush_to_client(&mut run, shared, client);
             }
             run.push(datagram.bytes);
         }
-        run.flush_to_client(shared, client);
+        flush_to_client(&mut run, shared, client);
     }
 }
 
-/// Consecutive datagrams of equal length to the same destination.
-#[derive(Debug, Default)]
-struct Run {
-    bytes: Vec<u8>,
-    segment: usize,
-    packets: usize,
+/// Sends the run to the server; drops it if the client could not be added.
+fn flush_to_server(run: &mut DatagramRun, shared: &Shared, client: Option<&Client>) {
+    let sent = client.map_or(0, |client| send(run, &client.upstream, None));
+    shared.counters.to_server.fetch_add(sent as u64, Relaxed);
+    clear(run, shared, sent);
 }
 
-impl Run {
-    /// Whether a further datagram of `len` bytes fits.
-    fn fits(&self, len: usize) -> bool {
-        self.packets == 0 || (len == self.segment && len > 0 && self.bytes.len() + len <= RUN_BYTES)
-    }
+fn flush_to_client(run: &mut DatagramRun, shared: &Shared, client: SocketAddr) {
+    let sent = send(run, &shared.listener, Some(client));
+    shared.counters.to_client.fetch_add(sent as u64, Relaxed);
+    clear(run, shared, sent);
+}
 
-    fn push(&mut self, datagram: &[u8]) {
-        self.segment = datagram.len();
-        self.packets += 1;
-        self.bytes.extend_from_slice(datagram);
-    }
+fn clear(run: &mut DatagramRun, shared: &Shared, sent: usize) {
+    shared.counters.unforwarded.fetch_add(run.packets().saturating_sub(sent) as u64, Relaxed);
+    run.clear();
+}
 
-    /// Sends it to the server; drops it if the client could not be added.
-    fn flush_to_server(&mut self, shared: &Shared, client: Option<&Client>) {
-        let sent = client.map_or(0, |client| self.send(&client.upstream, None));
-        shared.counters.to_server.fetch_add(sent as u64, Relaxed);
-        self.clear(shared, sent);
-    }
-
-    fn flush_to_client(&mut self, shared: &Shared, client: SocketAddr) {
-        let sent = self.send(&shared.listener, Some(client));
-        shared.counters.to_client.fetch_add(sent as u64, Relaxed);
-        self.clear(shared, sent);
-    }
-
-    fn clear(&mut self, shared: &Shared, sent: usize) {
-        shared.counters.unforwarded.fetch_add(self.packets.saturating_sub(sent) as u64, Relaxed);
-        self.bytes.clear();
-        self.packets = 0;
-    }
-
-    /// Returns how many were sent.
-    fn send(&self, socket: &UdpSocket, to: Option<SocketAddr>) -> usize {
-        let send = |from: usize| {
-            let rest = self.bytes.get(from * self.segment..).unwrap_or(&[]);
-            match (self.packets, self.segment, to) {
-                (0, ..) => Ok(0),
-                (_, 0, Some(to)) => socket.send_to(&[], to).map(|()| 1),
-                (_, 0, None) => socket.send(&[]).map(|()| 1),
-                _ => socket.send_segments(to, rest, self.segment, Grouping::Offload),
-            }
-        };
-        match send(0) {
-            Ok(sent) => sent,
-            // The error concerns an earlier datagram: try this one once more.
-            Err(SendError::Refused { accepted }) => {
-                accepted + send(accepted).unwrap_or_else(|error| error.accepted())
-            }
-            Err(error) => error.accepted(),
+/// Returns how many were sent.
+fn send(run: &DatagramRun, socket: &UdpSocket, to: Option<SocketAddr>) -> usize {
+    let send = |from: usize| {
+        let rest = run.bytes().get(from * run.segment()..).unwrap_or(&[]);
+        match (run.packets(), run.segment(), to) {
+            (0, ..) => Ok(0),
+            (_, 0, Some(to)) => socket.send_to(&[], to).map(|()| 1),
+            (_, 0, None) => socket.send(&[]).map(|()| 1),
+            _ => socket.send_segments(to, rest, run.segment(), Grouping::Offload),
         }
+    };
+    match send(0) {
+        Ok(sent) => sent,
+        // The error concerns an earlier datagram: try this one once more.
+        Err(SendError::Refused { accepted }) => {
+            accepted + send(accepted).unwrap_or_else(|error| error.accepted())
+        }
+        Err(error) => error.accepted(),
     }
 }

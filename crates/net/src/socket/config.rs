@@ -19,6 +19,9 @@ pub struct SocketConfig {
     pub receive_buffer: Option<DataSize>,
     /// DSCP and ECN of every datagram sent. Default: best effort, not ECN-capable.
     pub traffic_class: TrafficClass,
+    /// Forbid fragments: a datagram that exceeds the path MTU is an error (`IP_PMTUDISC_DO`, `IPV6_DONTFRAG`). Default: no, the
+    /// system fragments such a datagram.
+    pub dont_fragment: bool,
     /// Receive runs of equal datagrams as one message (`UDP_GRO`). A run has one timestamp and one traffic class. Default: no.
     pub gro: bool,
     /// The kernel timestamps each message on arrival, in nanoseconds (`SO_TIMESTAMPNS`). Default: yes.
@@ -39,6 +42,7 @@ impl Default for SocketConfig {
             send_buffer: Some(DataSize::from_bytes(1_000_000)),
             receive_buffer: Some(DataSize::from_bytes(4_000_000)),
             traffic_class: TrafficClass::default(),
+            dont_fragment: false,
             gro: false,
             kernel_timestamps: true,
             drop_counts: true,

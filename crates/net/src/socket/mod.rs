@@ -15,7 +15,7 @@ use std::{
 
 pub use config::{SocketConfig, TrafficClass};
 use giusto_units::DataSize;
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 pub use receive::{ReceiveBatch, Received, Wait};
 pub use send::{Grouping, MESSAGE_BYTES, SEGMENTS, SendCounters, SendError};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -160,6 +160,20 @@ impl UdpSocket {
     }
 }
 
+impl UdpSocket {
+    /// The MTU of the path to the connected peer, as far as the system knows it: that of the first link, until a router reports a
+    /// smaller one. `None` if the socket is not connected.
+    pub fn path_mtu(&self) -> Option<DataSize> {
+        let v6 = self.v6 && self.socket.peer_addr().ok()?.as_socket_ipv6()?.ip().to_ipv4_mapped().is_none();
+        let mtu = if v6 {
+            sys::path_mtu_v6(self.as_fd())
+        } else {
+            getsockopt(self, sockopt::IpMtu).map_err(Into::into)
+        };
+        mtu.ok().and_then(|mtu| u64::try_from(mtu).ok()).map(DataSize::from_bytes)
+    }
+}
+
 impl AsFd for UdpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -190,6 +204,13 @@ fn configure(socket: &Socket, v6: bool, config: &SocketConfig) -> Result<Granted
     // A size of 0 changes nothing, and shows whether the kernel supports the option.
     granted.segmentation_offload = setsockopt(socket, sockopt::UdpGsoSegment, &0).is_ok();
 
+    if config.dont_fragment {
+        let failed = |source| SocketError::Option { option: "\"don't fragment\"", source };
+        sys::forbid_fragments(socket.as_fd()).map_err(failed)?;
+        if v6 {
+            setsockopt(socket, sockopt::Ipv6DontFrag, &true).map_err(|errno| failed(errno.into()))?;
+        }
+    }
     let class = u32::from(config.traffic_class.byte());
     let failed = |source| SocketError::Option { option: "the traffic class", source };
     // An IPv6 socket needs both: the IPv4 options apply to its IPv4 traffic.

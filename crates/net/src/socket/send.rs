@@ -26,7 +26,12 @@ use crate::{
 pub const MESSAGE_BYTES: usize = 65_507;
 /// Maximum number of datagrams per message: `UDP_MAX_SEGMENTS` before Linux 6.9, which doubled it.
 pub const SEGMENTS: usize = 64;
-/// How often in a row a datagram is tried again after "port unreachable": answers to a burst may come one after the other.
+/// Bytes of headers: RFC 768, RFC 791 §3.1 without options, RFC 8200 §3.
+const UDP_HEADER: u64 = 8;
+const IPV4_HEADER: u64 = 20;
+const IPV6_HEADER: u64 = 40;
+/// How often in a row a datagram is tried again after "port unreachable" or "fragmentation needed": answers to a burst may come one
+/// after the other.
 const MAX_REFUSALS: u32 = 8;
 
 /// How a run of datagrams is passed to the kernel.
@@ -53,7 +58,22 @@ pub enum SendError {
         /// Datagrams of this call that were sent before the error.
         accepted: usize,
     },
-    /// A datagram is longer than a message or, if fragmentation is forbidden, than the path MTU.
+    /// A datagram is longer than the path MTU, and fragments are forbidden.
+    #[error(
+        "a datagram of {bytes} B does not fit the path MTU of {mtu} B without fragments: lower --size to at most {most} B, or \
+         leave out --dont-fragment"
+    )]
+    AbovePathMtu {
+        /// The length of the datagram, in bytes of UDP payload.
+        bytes: usize,
+        /// The path MTU, in bytes.
+        mtu: u64,
+        /// The longest UDP payload that fits, in bytes.
+        most: u64,
+        /// Datagrams of this call that were sent before the error.
+        accepted: usize,
+    },
+    /// A datagram is longer than a message.
     #[error("a datagram of {bytes} B is too long to send: UDP over IPv4 carries at most {MESSAGE_BYTES} B")]
     TooLong {
         /// The length of the datagram.
@@ -84,6 +104,7 @@ impl SendError {
     pub const fn accepted(&self) -> usize {
         match self {
             Self::Refused { accepted }
+            | Self::AbovePathMtu { accepted, .. }
             | Self::TooLong { accepted, .. }
             | Self::Full { accepted, .. }
             | Self::Io { accepted, .. } => *accepted,
@@ -310,6 +331,8 @@ impl UdpSocket {
                     self.sending.unreachable.fetch_add(1, Relaxed);
                     refusals += 1;
                 }
+                // Likewise: a router has reported a smaller MTU, which the system knows from now on.
+                Err(Errno::EMSGSIZE) if segment.is_none() && refusals < MAX_REFUSALS => refusals += 1,
                 Err(errno @ (Errno::EAGAIN | Errno::ENOBUFS)) => {
                     let now = clock::read(ClockId::CLOCK_MONOTONIC);
                     let waited = Duration::from_nanos(now.saturating_sub(*waiting_since.get_or_insert(now)));
@@ -344,7 +367,15 @@ impl UdpSocket {
         if let Err(Cause::Kernel(Errno::ECONNREFUSED)) = outcome {
             self.sending.unreachable.fetch_add(1, Relaxed);
         }
-        outcome.map(|()| accepted).map_err(|cause| cause.error(next, accepted))
+        outcome.map(|()| accepted).map_err(|cause| match (cause.error(next, accepted), self.path_mtu()) {
+            (SendError::TooLong { bytes, accepted }, Some(mtu)) if self.config.dont_fragment => {
+                let v6 = self.local.is_ipv6();
+                let headers = UDP_HEADER + if v6 { IPV6_HEADER } else { IPV4_HEADER };
+                let mtu = mtu.as_bytes();
+                SendError::AbovePathMtu { bytes, mtu, most: mtu.saturating_sub(headers), accepted }
+            }
+            (error, _) => error,
+        })
     }
 }
 

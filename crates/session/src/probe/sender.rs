@@ -275,17 +275,18 @@ impl Sender {
 
     /// Handles a "port unreachable" message of the host.
     ///
-    /// While opening, this ends the session. A running stream tolerates it for a short time, because a router
-    /// may be wrong.
+    /// It ends the session only if it is repeated for half a second without a message of the receiver: a router may be wrong, and
+    /// anybody who knows the ports can forge it.
     pub fn handle_unreachable(&mut self, now: Timestamp) {
         const FORGIVEN: TimeDelta = TimeDelta::from_millis(500);
+        let since = *self.refused_since.get_or_insert(now);
+        if now - since < FORGIVEN {
+            return;
+        }
         match self.state {
             State::Greeting | State::Opening(_) => self.end(Err(SenderError::PortUnreachable)),
             State::Running(_) | State::Finishing(_) => {
-                let since = *self.refused_since.get_or_insert(now);
-                if now - since >= FORGIVEN {
-                    self.end(Err(SenderError::ReceiverLost(now.saturating_since(self.last_heard))));
-                }
+                self.end(Err(SenderError::ReceiverLost(now.saturating_since(self.last_heard))));
             }
             State::Over => {}
         }

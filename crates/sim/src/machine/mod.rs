@@ -1,6 +1,7 @@
-//! Simulation of a transmit schedule on a machine with a coarse clock, coarse sleeps and processing times.
+//! Simulation of a transmit schedule on a machine with a coarse clock, coarse sleeps and processing times, or with other threads.
 //!
-//! [`Machine`] is the timing model. [`Machine::run`] runs one schedule on it in virtual time.
+//! [`Machine`] is the timing model of an old machine. [`Machine::run`] runs one schedule on it in virtual time. [`SharedMachine`] is
+//! a modern machine that other threads load; on it a schedule runs together with the decisions when to wake.
 //!
 //! "The paper" is Chiu, Kadansky, Provino and Wesley, "Experiences in Programming a Traffic Shaper", Sun Microsystems
 //! Laboratories, SMLI TR-99-77, 1999.
@@ -25,6 +26,8 @@
 
 mod model;
 mod run;
+mod shared;
 
 pub use model::{Machine, SleepModel, Stall};
 pub use run::{Data, Departure, Record};
+pub use shared::{SharedMachine, SharedRecord};

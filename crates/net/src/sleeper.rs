@@ -1,19 +1,13 @@
 //! Waking on time: an absolute sleep that ends early by the machine's usual wake latency, then a short spin.
 
-mod lead;
-
-use std::{
-    fmt,
-    str::FromStr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
 };
 
+use giusto_pace::{SleepMode, WakeConfig, WakePlanner};
 use giusto_units::{NANOS_PER_SECOND, TimeDelta, Timestamp};
 use hdrhistogram::Histogram;
-use lead::Lead;
 use nix::{
     sys::{prctl, time::TimeSpec},
     time::{ClockId, ClockNanosleepFlags, clock_nanosleep},
@@ -25,61 +19,6 @@ use crate::{
     sys,
     system::{Asked, Granted},
 };
-
-/// How much CPU time a [`Sleeper`] spends on precision.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SleepMode {
-    /// Wakes early enough for all but the slowest wake-ups, and spins until the deadline.
-    Precise,
-    /// Wakes early enough for most wake-ups: needs little more CPU time than a plain sleep, without its usual
-    /// latency.
-    #[default]
-    Balanced,
-    /// Never spins: late by the wake latency.
-    Eco,
-}
-
-impl SleepMode {
-    /// The quantile of the wake latency that the lead covers.
-    const fn quantile(self) -> f64 {
-        match self {
-            Self::Precise => 0.97,
-            Self::Balanced => 0.88,
-            Self::Eco => 0.0,
-        }
-    }
-
-    /// Maximum lead for each class of sleeps, in nanoseconds. It limits the spinning on a machine with late
-    /// wake-ups.
-    const fn longest_leads(self) -> [u32; 3] {
-        match self {
-            Self::Precise => [60_000, 300_000, 400_000],
-            Self::Balanced => [30_000, 120_000, 150_000],
-            Self::Eco => [0; 3],
-        }
-    }
-}
-
-impl fmt::Display for SleepMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Precise => "precise",
-            Self::Balanced => "balanced",
-            Self::Eco => "eco",
-        })
-    }
-}
-
-impl FromStr for SleepMode {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Precise, Self::Balanced, Self::Eco]
-            .into_iter()
-            .find(|mode| mode.to_string() == text)
-            .ok_or_else(|| format!("expected precise, balanced or eco, found \"{text}\""))
-    }
-}
 
 /// The configuration of a [`Sleeper`].
 #[derive(Debug, Clone, Default)]
@@ -94,32 +33,15 @@ pub struct SleeperConfig {
 
 /// Wakes one thread on time.
 ///
-/// A sleep ends late by the wake latency of the processor: tens of microseconds, nearly constant on a quiet
-/// machine, with rare outliers of milliseconds. Therefore the sleep ends earlier by a *lead*, a quantile of
-/// the latest wake latencies, and the thread spins for the rest.
-///
-/// The choice of the quantile, at a period of 1 ms in a small shared virtual machine (medians of eight runs each):
-///
-/// | quantile | error p50 | error p90 | CPU time |
-/// |---|---|---|---|
-/// | plain sleep | 14 µs | 25 µs | 1.5 % |
-/// | 0.5 | 0.5 µs | 7.6 µs | 2.0 % |
-/// | 0.85 | 0.15 µs | 3.8 µs | 2.8 % |
-/// | 0.9 | 0.15 µs | 1.8 µs | 2.8 % |
-/// | 0.97 | 0.15 µs | 0.3 µs | 3.4 % |
-/// | 0.99 | 0.15 µs | 0.3 µs | 6.7 % |
-///
-/// Hence 0.88 for `Balanced`, which keeps a thousand sends per second below 3 % of a core, and 0.97 for
-/// `Precise`. Larger errors are caused by other threads on the processor; a short time slice helps against
-/// them, see [`adopt`](Self::adopt).
+/// A [`WakePlanner`] decides when each sleep ends and how long the thread spins afterwards. Larger errors are caused by other
+/// threads on the processor; a short time slice helps against them, see [`adopt`](Self::adopt).
 #[derive(Debug)]
 pub struct Sleeper {
     config: SleeperConfig,
     slack_ns: Option<u64>,
     slice_ns: Option<u64>,
     priority: Option<Asked<u8>>,
-    /// One for each class of sleeps.
-    leads: [Lead; 3],
+    planner: WakePlanner,
     latencies: Histogram<u64>,
     sleeps: u64,
     late_entries: u64,
@@ -127,13 +49,8 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// Sleeps up to the first length, up to the second, and longer ones have separate leads: a processor that
-    /// was idle for longer takes longer to wake. On one machine the medians were 4 µs, 15 µs and 60 µs.
-    pub const CLASSES: [TimeDelta; 2] = [TimeDelta::from_micros(200), TimeDelta::from_millis(5)];
     /// The minimum time slice that the kernel accepts, in nanoseconds: `sched-eevdf.rst`.
     const TIME_SLICE_NS: u64 = 100_000;
-    /// The shortest sleep on a busy machine: as the pacing timer of iperf3.
-    pub const BUSY_SLEEP: TimeDelta = TimeDelta::from_millis(1);
     /// A sleep with a stop flag is cut into pieces of this length ...
     const SLICE: TimeDelta = TimeDelta::from_millis(40);
     /// ... while more than this remains. The flag is thus noticed within the longer of the two.
@@ -141,15 +58,13 @@ impl Sleeper {
 
     /// A sleeper for the calling thread, which it [adopts](Self::adopt).
     pub fn new(config: SleeperConfig) -> Self {
-        let [short, middle, long] = config.mode.longest_leads();
-        let lead = |first, longest| Lead::new(config.mode.quantile(), first, longest);
-        let leads = [lead(10_000, short), lead(30_000, middle), lead(80_000, long)];
+        let planner = WakePlanner::new(WakeConfig { mode: config.mode, ..WakeConfig::default() });
         let mut sleeper = Self {
             config,
             slack_ns: None,
             slice_ns: None,
             priority: None,
-            leads,
+            planner,
             latencies: no_latencies(),
             sleeps: 0,
             late_entries: 0,
@@ -184,33 +99,22 @@ impl Sleeper {
     /// It is before the deadline only where the stop flag ended the sleep. Except in `Eco` it is less than a microsecond after
     /// the deadline, unless the machine woke the thread later than its lead.
     ///
-    /// The machine is busy while more than one in sixteen of the latest wake-ups is late by a millisecond or more. Then
-    /// the sleeper does not spin, because the scheduler takes the processor from a thread that does, and sleeps for at
-    /// least [`BUSY_SLEEP`](Self::BUSY_SLEEP).
+    /// On a busy machine it neither wakes early nor spins, and sleeps for at least [`WakePlanner::BUSY_SLEEP`].
     pub fn until(&mut self, clock: Clock, deadline: Timestamp) -> Timestamp {
         let mut now = clock.now();
-        if now >= deadline {
+        let Some(wake) = self.planner.plan(now, deadline) else {
             self.late_entries += 1;
             return now;
-        }
-        let left = deadline - now;
-        let class = Self::CLASSES.iter().filter(|&&longest| left > longest).count();
-        let lead = self.leads.get_mut(class);
-        let wake = match lead {
-            Some(lead) if lead.is_busy() => deadline.max(now + Self::BUSY_SLEEP),
-            Some(lead) => {
-                let lead = lead.before(left.as_nanos().unsigned_abs());
-                deadline - TimeDelta::from_nanos(lead as i64)
-            }
-            None => deadline,
         };
-        if wake > now {
-            let Some(woken) = self.sleep_until(clock, now, wake) else { return clock.now() };
+        if wake.at > now {
+            let Some(woken) = self.sleep_until(clock, now, wake.at) else { return clock.now() };
             now = woken;
-            self.learn(class, now.saturating_since(wake));
+            self.note(now.saturating_since(wake.at));
+            self.planner.on_woke(wake, now);
         }
-        if self.config.mode != SleepMode::Eco {
-            now = self.spin_until(clock, now, deadline);
+        if let Some(end) = wake.spin_until.filter(|&end| now < end) {
+            now = self.spin_until(clock, now, end);
+            self.planner.on_spun(wake, now);
         }
         now
     }
@@ -261,12 +165,12 @@ impl Sleeper {
     /// The leads, the wake latencies and the time spent spinning.
     pub fn report(&self) -> SleeperReport {
         let quantile = |quantile| self.latencies.value_at_quantile(quantile) as f64 / 1e3;
-        let [short, middle, long] = &self.leads;
+        let [short, middle, long] = self.planner.leads();
         SleeperReport {
             mode: self.config.mode,
-            short_sleep_lead_us: f64::from(short.nanos()) / 1e3,
-            lead_us: f64::from(middle.nanos()) / 1e3,
-            long_sleep_lead_us: f64::from(long.nanos()) / 1e3,
+            short_sleep_lead_us: short.as_micros(),
+            lead_us: middle.as_micros(),
+            long_sleep_lead_us: long.as_micros(),
             wake_latency_p50_us: quantile(0.5),
             wake_latency_p90_us: quantile(0.9),
             wake_latency_p99_us: quantile(0.99),
@@ -310,15 +214,6 @@ impl Sleeper {
         }
         self.spun += now - begin;
         now
-    }
-
-    fn learn(&mut self, class: usize, late: TimeDelta) {
-        self.note(late);
-        if self.config.mode != SleepMode::Eco
-            && let Some(lead) = self.leads.get_mut(class)
-        {
-            lead.learn(u32::try_from(late.as_nanos()).unwrap_or(u32::MAX));
-        }
     }
 
     fn note(&mut self, late: TimeDelta) {

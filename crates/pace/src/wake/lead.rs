@@ -9,12 +9,6 @@ const BETWEEN_LOOKS: usize = 16;
 /// lead that is too long for a short period would never shrink; one in 128 affects no quantile below 0.992.
 const SPINS_BETWEEN_DARES: u32 = 128;
 
-/// A wake-up this late, in nanoseconds, met another thread on the processor: no idle processor takes so long.
-const VERY_LATE: u32 = 1_000_000;
-/// The machine is busy if more than one in this many of the latest wake-ups is very late. Then waking early and
-/// spinning cost CPU time, for which the scheduler takes the processor away, and often miss the deadline.
-const BUSY_SHARE: usize = 16;
-
 /// A quantile of the latest wake latencies, in nanoseconds.
 ///
 /// Unlike a mean, a quantile does not change when a few wake-ups are late by milliseconds. After a fixed
@@ -28,7 +22,6 @@ pub(super) struct Lead {
     next: usize,
     filled: usize,
     spins: u32,
-    busy: bool,
 }
 
 impl Lead {
@@ -42,7 +35,6 @@ impl Lead {
             next: 0,
             filled: 0,
             spins: 0,
-            busy: false,
         }
     }
 
@@ -57,11 +49,6 @@ impl Lead {
         }
         self.spins = 0;
         left / 2
-    }
-
-    /// Whether many of the latest wake-ups were late by a millisecond or more.
-    pub(super) const fn is_busy(&self) -> bool {
-        self.busy
     }
 
     pub(super) const fn nanos(&self) -> u32 {
@@ -80,9 +67,7 @@ impl Lead {
             let latencies = latencies.get_mut(..self.filled).unwrap_or_default();
             let rank = (latencies.len().saturating_sub(1) as f64 * self.quantile).round() as usize;
             let (_, &mut latency, _) = latencies.select_nth_unstable(rank);
-            let very_late = latencies.iter().filter(|&&latency| latency >= VERY_LATE).count();
-            self.busy = very_late * BUSY_SHARE > latencies.len();
-            self.nanos = if self.busy { 0 } else { latency.min(self.longest) };
+            self.nanos = latency.min(self.longest);
         }
     }
 }
@@ -112,25 +97,11 @@ mod tests {
     #[test]
     fn the_lead_follows_a_changing_machine() {
         let mut lead = Lead::new(0.9, 50_000, 500_000);
-        for (late, expected) in [(90_000, 90_000), (999_999, 500_000), (1_000_000, 0), (10_000, 10_000)] {
+        for (late, expected) in [(90_000, 90_000), (1_000_000, 500_000), (10_000, 10_000)] {
             for _ in 0..REMEMBERED {
                 lead.learn(late);
             }
-            assert_eq!((lead.nanos(), lead.is_busy()), (expected, expected == 0));
-        }
-    }
-
-    #[test]
-    fn a_machine_is_busy_if_more_than_one_wake_up_in_sixteen_is_very_late() {
-        // Whatever the longest lead of the class: 30 µs is that of short sleeps.
-        for longest in [30_000, 400_000] {
-            for (every, busy) in [(17, false), (15, true)] {
-                let mut lead = Lead::new(0.88, 10_000, longest);
-                for n in 0..1024 {
-                    lead.learn(if n % every == 0 { VERY_LATE } else { 200_000 });
-                }
-                assert_eq!(lead.is_busy(), busy, "one in {every}");
-            }
+            assert_eq!(lead.nanos(), expected);
         }
     }
 
