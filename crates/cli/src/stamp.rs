@@ -91,6 +91,7 @@ fn plan(args: &SendArgs, to: SocketAddr) -> Result<StampPlan, UsageError> {
         limits: send::limits(args, false)?,
         ip: IpVersion::of(to.ip()),
         seed: args.seed,
+        dont_fragment: args.dont_fragment,
         format: match args.timestamps {
             Timestamps::Ntp => TimestampFormat::Ntp,
             Timestamps::Ptp => TimestampFormat::Ptp,

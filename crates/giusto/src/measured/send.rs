@@ -340,6 +340,7 @@ impl Sent {
             report: None,
             clock: None,
             round_trips: ErrorHistogram::new(),
+            path_mtu: None,
             error: None,
         });
         Transmission {

@@ -102,7 +102,11 @@ pub fn run(
     let mut link =
         Link { client, connection, clock, failure: None, outcome: None, reached: Reached::Connected };
     link.until(stop, to, Reached::CreateStreams)?;
-    let config = SocketConfig { traffic_class: target.traffic_class, ..SocketConfig::default() };
+    let config = SocketConfig {
+        traffic_class: target.traffic_class,
+        dont_fragment: plan.plan().dont_fragment,
+        ..SocketConfig::default()
+    };
     let mut sockets = Vec::with_capacity(parameters.all_streams());
     for _ in 0..parameters.all_streams() {
         let socket = UdpSocket::connected(to, &config)?;
@@ -374,7 +378,10 @@ impl Test<'_> {
         let elapsed = self.clock.now().saturating_since(began);
         let cpu_ratio = cpu.used().as_seconds() / elapsed.as_seconds().max(1e-9);
         let granted = || sockets.first().map_or_else(Granted::of_this_system, |s| s.granted().clone());
-        let sent = sent.map(|sent| sent.unreported(start, granted(), interrupted));
+        let mut sent = sent.map(|sent| sent.unreported(start, granted(), interrupted));
+        for (stream, socket) in sent.iter_mut().flat_map(|sent| &mut sent.streams).zip(sockets) {
+            stream.path_mtu = socket.path_mtu();
+        }
         let idle = sent.is_none() && self.is_idle(began, &receiving);
         self.end(link, sent.as_ref(), &mut receiving, cpu_ratio);
         let failure = failure(link, &receiving, idle);

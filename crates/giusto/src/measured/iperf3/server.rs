@@ -316,6 +316,7 @@ fn plan(parameters: &Parameters) -> StreamPlan {
             ..Limits::default()
         },
         seed: 1,
+        dont_fragment: false,
     }
 }
 

@@ -95,7 +95,7 @@ impl StampPlan {
         if bytes != base as u64 && bytes < (base + TLV_HEADER_BYTES) as u64 {
             return Err(StampPlanError::Size { size, base });
         }
-        let StampPacing { layer, pacing, limits, ip, seed, format } = pacing;
+        let StampPacing { layer, pacing, limits, ip, seed, dont_fragment, format } = pacing;
         let usual = || {
             let bits = layer.on_wire(size, ip).as_bits();
             Tempo::Rate(DataRate::from_bps(bits * Self::DEFAULT_PACKETS_PER_SECOND))
@@ -107,6 +107,7 @@ impl StampPlan {
             pacing,
             limits,
             seed,
+            dont_fragment,
         };
         Ok(Self { stream: stream.resolve(ip)?, keys, format })
     }
@@ -135,6 +136,8 @@ pub struct StampPacing {
     pub ip: IpVersion,
     /// Seed of the padding.
     pub seed: u64,
+    /// Packets that do not fit the path are not sent.
+    pub dont_fragment: bool,
     /// The format of timestamps.
     pub format: TimestampFormat,
 }
@@ -164,7 +167,11 @@ pub fn run(
     stop: &AtomicBool,
     mut on_live: impl FnMut(StampLive),
 ) -> Result<StampResult, RunError> {
-    let config = SocketConfig { traffic_class, ..SocketConfig::default() };
+    let config = SocketConfig {
+        traffic_class,
+        dont_fragment: plan.stream.plan().dont_fragment,
+        ..SocketConfig::default()
+    };
     let socket = UdpSocket::connected(to, &config)?;
     let clock = Clock::start();
     let source = probe_source(plan, clock)?;
