@@ -300,6 +300,33 @@ fn the_error_names_an_address_in_use() {
 }
 
 #[test]
+fn a_socket_beside_another_takes_what_its_peer_sends() {
+    for any in [SocketAddr::from(([0; 4], 0)), SocketAddr::from(([0_u16; 8], 0))] {
+        let config = SocketConfig::default();
+        let main = UdpSocket::bind(any, &config).unwrap();
+        let port = main.local_addr().port();
+        let to = SocketAddr::from(([127, 0, 0, 1], port));
+        let [peer, other] = [(); 2].map(|()| UdpSocket::connected(to, &config).unwrap());
+        let beside = main.beside(peer.local_addr(), &config).unwrap();
+        peer.send(b"peer").unwrap();
+        other.send(b"other").unwrap();
+        beside.send(b"answer").unwrap();
+        for (socket, bytes, from) in [
+            (&beside, &b"peer"[..], peer.local_addr()),
+            (&main, b"other", other.local_addr()),
+            (&peer, b"answer", to),
+        ] {
+            let mut batch = ReceiveBatch::new(4, 100);
+            assert_eq!(socket.recv_batch(&mut batch, SOON).unwrap(), 1, "{any}");
+            let received = batch.iter().next().unwrap();
+            assert_eq!((received.bytes, received.from), (bytes, from));
+        }
+        // The port is shared with nobody else.
+        assert!(matches!(UdpSocket::bind(main.local_addr(), &config), Err(SocketError::Bind { .. })));
+    }
+}
+
+#[test]
 fn granted_options_match_the_kernel() {
     let small = DataSize::from_bytes(100_000);
     let config = SocketConfig { receive_buffer: Some(small), send_buffer: None, ..SocketConfig::default() };

@@ -86,6 +86,11 @@ impl UdpSocket {
     ///
     /// [`SocketError`] names the address or the option, and the system's error.
     pub fn bind(address: SocketAddr, config: &SocketConfig) -> Result<Self, SocketError> {
+        Self::bind_shared(address, config, false)
+    }
+
+    /// `shared`: the port may be that of a socket that permits it at this moment.
+    fn bind_shared(address: SocketAddr, config: &SocketConfig, shared: bool) -> Result<Self, SocketError> {
         let v6 = address.is_ipv6();
         let domain = if v6 { Domain::IPV6 } else { Domain::IPV4 };
         let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
@@ -97,6 +102,9 @@ impl UdpSocket {
                 .map_err(|source| SocketError::Option { option: "dual stack", source })?;
         }
         let granted = configure(&socket, v6, config)?;
+        if shared {
+            share_port(&socket, true)?;
+        }
         socket.bind(&SockAddr::from(address)).map_err(|source| SocketError::Bind { address, source })?;
         let local = local_address(&socket).map_err(|source| SocketError::Bind { address, source })?;
         Ok(Self { socket, v6, local, config: config.clone(), granted, sending: send::Sending::default() })
@@ -116,6 +124,23 @@ impl UdpSocket {
         let mut socket = Self::bind(any, config)?;
         socket.connect(peer)?;
         Ok(socket)
+    }
+
+    /// A socket at the same port, connected to `peer`: the kernel then gives it what comes from there, and this one the rest. What
+    /// came from others while it was being connected is in its queue: the caller hands it on. No other program can share the
+    /// port.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind) and [`connect`](Self::connect).
+    pub fn beside(&self, peer: SocketAddr, config: &SocketConfig) -> Result<Self, SocketError> {
+        share_port(&self.socket, true)?;
+        let beside = Self::bind_shared(self.local, config, true);
+        share_port(&self.socket, false)?;
+        let mut beside = beside?;
+        beside.connect(peer)?;
+        share_port(&beside.socket, false)?;
+        Ok(beside)
     }
 
     /// Sends to `peer` and receives only from `peer`.
@@ -178,6 +203,13 @@ impl AsFd for UdpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Whether a socket with the same setting may be bound to the same port: checked while that one is bound (`udp_lib_lport_inuse` of
+/// Linux).
+fn share_port(socket: &Socket, share: bool) -> Result<(), SocketError> {
+    let failed = |source| SocketError::Option { option: "the sharing of the port", source };
+    socket.set_reuse_address(share).map_err(failed)
 }
 
 fn local_address(socket: &Socket) -> io::Result<SocketAddr> {
