@@ -85,6 +85,7 @@ fn announced(synchronised_within_ns: Option<u64>) -> DelaySummary {
         packets: None,
         ssrc: Some(7),
         pacing: PacingNote::default(),
+        reverse: None,
         clock: ClockIdentity::default(),
     };
     let mut receiver = Receiver::new(ReceiverConfig::new([3; 32], local(ORIGIN_NS, synchronised_within_ns)));

@@ -5,6 +5,7 @@
 //! | [`plan`] | what to send, and how to pace it |
 //! | [`send`], [`recv`], [`loopback`] | the sending end, the receiving end, or both |
 //! | [`stamp`] | STAMP: a session sender and a session reflector |
+//! | [`reverse`] | streams that the listening end sends, because it was asked to |
 //! | [`peer`] | other programs, measured by the same meter |
 //! | [`iperf3`] | iperf3 at the far end |
 //! | [`result`] | the result of a run, and what speaks against it |
@@ -18,6 +19,7 @@ pub mod peer;
 pub mod plan;
 pub mod recv;
 pub mod result;
+pub mod reverse;
 pub mod send;
 pub mod stamp;
 
@@ -49,6 +51,9 @@ pub enum RunError {
     /// There are keys, but no room for authentication in the datagrams.
     #[error("datagrams of Layout::Giusto carry no authentication: use Layout::Authenticated with keys")]
     Layout,
+    /// What a stream in the reverse direction should be like was not said, or cannot be.
+    #[error("the stream that was asked for cannot be sent: it needs one payload size that holds its header")]
+    Unplanned,
     /// The run was interrupted before it began.
     #[error("interrupted before the first datagram")]
     Interrupted,

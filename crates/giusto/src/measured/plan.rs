@@ -416,6 +416,7 @@ impl ResolvedPlan {
                 packets_per_cycle: self.packets_per_cycle,
                 period: self.period(),
             },
+            reverse: None,
             ssrc: ssrc.filter(|_| matches!(format, StreamFormat::Rtp { .. })),
             // Set when the stream is opened.
             clock: ClockIdentity::default(),

@@ -3,22 +3,26 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::atomic::AtomicBool,
+    thread,
 };
 
 use giusto_measure::{RatePoint, StreamMeter};
 use giusto_net::{
     Clock, Granted, SocketConfig, UdpSocket,
-    driver::{ReceiveDriver, Verdict, local_clock},
+    driver::{Conversation, ReceiveDriver, Verdict, local_clock},
 };
 use giusto_session::probe::{
-    Ended, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, Stream,
-    wire::{SenderFigures, StreamFormat},
+    Ended, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, SenderConfig, Stream,
+    wire::{ReverseLimits, SenderFigures, StreamFormat, StreamRequest},
 };
 use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
     RunError,
+    plan::ResolvedPlan,
     result::{LiveFigures, Quantiles, RunResult, SystemGranted},
+    reverse::ReverseRuns,
+    send::Destination,
 };
 
 /// The configuration of a receiving end.
@@ -49,6 +53,8 @@ pub struct Reception {
     pub socket: UdpSocket,
     /// The clock of all arrival times.
     pub clock: Clock,
+    /// The streams that it was asked to send.
+    pub reverse: ReverseRuns,
     receiver: Receiver,
 }
 
@@ -62,9 +68,45 @@ impl Reception {
         let socket_config = SocketConfig { gro: config.offload, ..SocketConfig::default() };
         let socket = UdpSocket::bind(config.address, &socket_config)?;
         let clock = Clock::start();
-        let mut receiver = ReceiverConfig { clock: local_clock(clock), ..config.receiver.clone() };
-        SysRng.try_fill_bytes(&mut receiver.secret).map_err(RunError::Random)?;
-        Ok(Self { socket, clock, receiver: Receiver::new(receiver) })
+        Self::over(socket, clock, config.receiver.clone())
+    }
+
+    fn over(socket: UdpSocket, clock: Clock, config: ReceiverConfig) -> Result<Self, RunError> {
+        let mut config = ReceiverConfig { clock: local_clock(clock), ..config };
+        SysRng.try_fill_bytes(&mut config.secret).map_err(RunError::Random)?;
+        let reverse = ReverseRuns::new(config.limits.lifetime, config.keys.clone());
+        Ok(Self { socket, clock, reverse, receiver: Receiver::new(config) })
+    }
+
+    /// Asks `destination` to send a stream as `plan` has it, from the port of its receiver to ours.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] if it does not answer, or refuses. [`RunError::Unplanned`] where the sizes of the plan vary.
+    pub fn ask(plan: &ResolvedPlan, destination: &Destination, stop: &AtomicBool) -> Result<Self, RunError> {
+        let config = SocketConfig { gro: true, ..SocketConfig::default() };
+        let socket = UdpSocket::connected(destination.to, &config)?;
+        let clock = Clock::start();
+        let limits = &plan.plan().limits;
+        let reverse = ReverseLimits { duration: limits.duration, payload: limits.size };
+        let request = StreamRequest { reverse: Some(reverse), ..plan.request(None) };
+        if request.size.is_none() {
+            return Err(RunError::Unplanned);
+        }
+        let nonce = SysRng.try_next_u64().map_err(RunError::Random)?;
+        let keys = destination.keys.clone();
+        let sender = SenderConfig {
+            clock: local_clock(clock),
+            keys: keys.clone(),
+            ..SenderConfig::new(request, nonce)
+        };
+        Conversation::new(clock, [(&socket, sender)]).open(stop).map_err(|error| match error {
+            Some(reason) => RunError::Refused { to: destination.to, reason },
+            None => RunError::Interrupted,
+        })?;
+        let config =
+            ReceiverConfig { keys, max_streams: 1, max_reverse: 0, ..ReceptionConfig::default().receiver };
+        Self::over(socket, clock, config)
     }
 
     /// Receives on the calling thread until `stop` is set or `on_event` returns [`Verdict::Stop`]. See
@@ -76,9 +118,26 @@ impl Reception {
     pub fn run(
         &mut self,
         stop: &AtomicBool,
-        on_event: impl FnMut(&mut Receiver, Option<ReceiverEvent>) -> Verdict,
+        mut on_event: impl FnMut(&mut Receiver, Option<ReceiverEvent>) -> Verdict,
     ) -> Result<(), RunError> {
-        Ok(ReceiveDriver::new(&self.socket, self.clock).run(&mut self.receiver, stop, on_event)?)
+        let (socket, clock, reverse) = (&self.socket, self.clock, &self.reverse);
+        let outcome = thread::scope(|scope| {
+            let outcome =
+                ReceiveDriver::new(socket, clock).run(&mut self.receiver, stop, |receiver, event| {
+                    reverse.note_ended(receiver);
+                    match event {
+                        Some(ReceiverEvent::Reverse(asked)) => {
+                            reverse.start(scope, *asked, (socket, clock), receiver);
+                            Verdict::Continue
+                        }
+                        event => on_event(receiver, event),
+                    }
+                });
+            reverse.halt();
+            outcome
+        });
+        reverse.note_ended(&mut self.receiver);
+        Ok(outcome?)
     }
 }
 

@@ -191,7 +191,7 @@ pub fn run(
     plan: &ResolvedPlan,
     destination: &Destination,
     stop: &AtomicBool,
-    mut on_live: impl FnMut(&Live),
+    on_live: impl FnMut(&Live),
 ) -> Result<Transmission, RunError> {
     if destination.keys.is_some() && !plan.has_room_for_keys() {
         return Err(RunError::Layout);
@@ -204,10 +204,25 @@ pub fn run(
     let sockets = (0..destination.streams)
         .map(|_| UdpSocket::connected(destination.to, &config))
         .collect::<Result<Vec<_>, _>>()?;
+    over(plan, destination, &sockets, stop, on_live)
+}
+
+/// Like [`run`], over sockets that are connected to the destination: one for each stream.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(super) fn over(
+    plan: &ResolvedPlan,
+    destination: &Destination,
+    sockets: &[UdpSocket],
+    stop: &AtomicBool,
+    mut on_live: impl FnMut(&Live),
+) -> Result<Transmission, RunError> {
     let clock = Clock::start();
     let mut configs = Vec::with_capacity(sockets.len());
     let mut sources = Vec::with_capacity(sockets.len());
-    for _ in &sockets {
+    for _ in sockets {
         let nonce = SysRng.try_next_u64().map_err(RunError::Random)?;
         // Who cannot read the announcement must not guess the source.
         let ssrc = SysRng.try_next_u32().map_err(RunError::Random)?;

@@ -22,7 +22,7 @@ pub use answers::AnswerDriver;
 pub use control::{ControlConnection, ControlListener, LEAVING};
 pub use converse::{Conversation, ConversationEvent};
 pub use gather::Gatherer;
-pub use receive::{ReceiveDriver, ReceiveError, Verdict};
+pub use receive::{ReceiveDriver, ReceiveError, Verdict, pass_on};
 pub use reflect::{ReflectDriver, stamp_clock};
 pub use transmit::{Flow, FlowEnd, FlowOutcome, rehearse, transmit};
 

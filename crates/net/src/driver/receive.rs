@@ -190,6 +190,20 @@ impl<'a> ReceiveDriver<'a> {
     }
 }
 
+/// Hands what waits in a socket [beside](UdpSocket::beside) that of the receiver to the receiver: it arrived while that socket was
+/// being connected.
+pub fn pass_on(socket: &UdpSocket, clock: Clock, receiver: &mut Receiver) {
+    let mut batch = ReceiveBatch::new(16, 2048);
+    while socket.recv_batch(&mut batch, Wait::Never).is_ok_and(|taken| taken > 0) {
+        for Received { bytes, segment, from, truncated, traffic_class, .. } in batch.iter() {
+            let now = clock.now();
+            let tos = traffic_class.map(TrafficClass::byte);
+            let inbound = Inbound { from, bytes, segment, at: now, tos, kernel_dropped: None, truncated };
+            receiver.handle(now, &inbound);
+        }
+    }
+}
+
 /// Time for which datagrams accumulate before they are read together.
 #[derive(Debug)]
 pub(super) struct Nap {

@@ -43,7 +43,7 @@ pub use clock::LocalClock;
 pub use counters::Counters;
 pub use inbound::Inbound;
 pub use outgoing::{Content, Filled, Lengths, Outgoing, RTP_CLOCK_HZ};
-pub use receiver::{Passive, Receiver, ReceiverConfig, ReceiverEvent, StreamId};
+pub use receiver::{Passive, Receiver, ReceiverConfig, ReceiverEvent, ReverseStream, StreamId};
 pub use reports::{MediaTiming, SenderReports};
 pub use sender::{Sender, SenderConfig, SenderError, SenderEvent};
 pub use stream::{Ended, Stream};

@@ -9,7 +9,7 @@ use std::{
 };
 
 use giusto_rtp::RtpHeader;
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
     admission::{Prefixes, StreamLimits},
@@ -21,8 +21,8 @@ use super::{
     stream::{Ended, Stream},
     transmit::Transmit,
     wire::{
-        self, DataHeader, Kind, MAX_MESSAGE_BYTES, Message, SenderFigures, StreamFormat, StreamToken,
-        WireError,
+        self, DataHeader, Kind, MAX_MESSAGE_BYTES, Message, SenderFigures, StreamFormat, StreamRequest,
+        StreamToken, WireError,
     },
 };
 use crate::keys::KeyRing;
@@ -52,6 +52,10 @@ pub struct ReceiverConfig {
     pub max_streams_per_host: usize,
     /// Maximum number of unannounced streams, beside the announced ones. Default 64.
     pub max_unannounced: usize,
+    /// Maximum number of streams in the reverse direction at the same time; 0: none is sent. Default 16.
+    pub max_reverse: usize,
+    /// Streams in the reverse direction are not sent faster to who has no key. Default 100 Mbit/s.
+    pub max_reverse_rate: DataRate,
     /// What one stream may use. Default: no limits.
     pub limits: StreamLimits,
     /// A stream ends if no datagram arrives for this time. Default 5 s.
@@ -84,6 +88,8 @@ impl ReceiverConfig {
             max_streams: 256,
             max_streams_per_host: 128,
             max_unannounced: 64,
+            max_reverse: 16,
+            max_reverse_rate: DataRate::from_bps(100_000_000),
             limits: StreamLimits::default(),
             idle_timeout: TimeDelta::from_seconds(5),
             report_interval: TimeDelta::from_millis(500),
@@ -104,6 +110,19 @@ pub enum ReceiverEvent {
     Opened(StreamId),
     /// A stream ended, with all its measurements.
     Closed(StreamId, Box<Stream>),
+    /// A stream is asked for: see [`Receiver::reverse_ended`].
+    Reverse(Box<ReverseStream>),
+}
+
+/// A stream that this end is to send, to a verified address.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReverseStream {
+    /// The address that asked for it.
+    pub to: SocketAddr,
+    /// The stream as asked for, within the limits of [`ReceiverConfig`].
+    pub request: StreamRequest,
+    /// Who asked proved to have a key.
+    pub authenticated: bool,
 }
 
 /// A finished stream: its final report, in case the sender did not receive it.
@@ -133,6 +152,8 @@ pub struct Receiver {
     used: BTreeMap<StreamToken, (Timestamp, IpAddr)>,
     /// The last RTP datagram of addresses without a stream: source and sequence number.
     probation: BTreeMap<SocketAddr, (u32, u16)>,
+    /// The addresses to which streams are sent, with the tokens of their requests.
+    reverse: BTreeMap<SocketAddr, StreamToken>,
     next_id: u64,
     outbox: VecDeque<Transmit>,
     events: VecDeque<ReceiverEvent>,
@@ -152,6 +173,7 @@ impl Receiver {
             lingering: BTreeMap::new(),
             used: BTreeMap::new(),
             probation: BTreeMap::new(),
+            reverse: BTreeMap::new(),
             next_id: 0,
             outbox: VecDeque::new(),
             events: VecDeque::new(),
@@ -276,8 +298,13 @@ impl Receiver {
             send_report(&mut self.outbox, &mut stream, self.cpu_ratio);
             self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
         }
-        self.config.max_streams = 0;
+        (self.config.max_streams, self.config.max_reverse) = (0, 0);
         self.config.passive = None;
+    }
+
+    /// A stream that [`ReceiverEvent::Reverse`] asked for has ended, or was not sent: there is room for another one.
+    pub fn reverse_ended(&mut self, to: SocketAddr) {
+        self.reverse.remove(&to);
     }
 
     /// The next datagram to send.

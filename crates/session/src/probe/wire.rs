@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 pub use types::{
     ClockIdentity, Cookie, LastReport, MachineProof, PacingNote, PathEstimate, Refusal, Report,
-    SenderFigures, StreamFormat, StreamLimit, StreamRequest, TimeKeeping, VoiceReport,
+    ReverseLimits, SenderFigures, StreamFormat, StreamLimit, StreamRequest, TimeKeeping, VoiceReport,
 };
 
 use crate::keys::{KeyId, MacKey};
@@ -527,6 +527,10 @@ mod tests {
                 packets_per_cycle: u32::MAX,
                 period: Some(TimeDelta::MAX),
             },
+            reverse: Some(ReverseLimits {
+                duration: Some(TimeDelta::MAX),
+                payload: Some(DataSize::from_bytes(u64::MAX)),
+            }),
             clock,
         };
         let open = Message::Open { nonce: u64::MAX, cookie, request };

@@ -31,6 +31,7 @@ pub(crate) fn request() -> StreamRequest {
         packets: Some(1_000_000),
         ssrc: None,
         pacing: PacingNote::default(),
+        reverse: None,
         clock: ClockIdentity::default(),
     }
 }

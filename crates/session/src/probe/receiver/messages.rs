@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::{Receiver, encode, send_within_credit, slots::Standing};
+use super::{Receiver, ReceiverEvent, ReverseStream, encode, send_within_credit, slots::Standing};
 use crate::probe::{
     auth::{StreamKeys, opening_key},
     cookie::COOKIE_LIFE,
@@ -165,6 +165,10 @@ impl Receiver {
             let bytes = encode(stream, &accepted);
             return self.answer(from, length, bytes);
         }
+        if self.reverse.get(&from) == Some(&token) {
+            let bytes = opening.encode(&accepted);
+            return self.answer(from, length, bytes);
+        }
         // A cookie opens one stream: a copy of an old Open begins nothing.
         if self.lingering.get(&from).is_some_and(|lingering| lingering.token == Some(token))
             || self.used.contains_key(&token)
@@ -186,6 +190,14 @@ impl Receiver {
             let refused = opening.encode(&Message::Refused { nonce, why });
             return self.answer(from, length, refused);
         }
+        if opening.request.reverse.is_some() {
+            let bytes = opening.encode(&accepted);
+            self.answer(from, length, bytes);
+            self.reverse.insert(from, token);
+            let (request, authenticated) = (opening.request, opening.keys.is_some());
+            let asked = Box::new(ReverseStream { to: from, request, authenticated });
+            return self.events.push_back(ReceiverEvent::Reverse(asked));
+        }
         let their_origin = self.config.clock.origin_of(&opening.request.clock, nonce, &cookie);
         // The answer first: it counts against the Open message, not the stream's budget.
         let bytes = opening.encode(&accepted);
@@ -201,6 +213,16 @@ impl Receiver {
     /// Whether the stream is accepted; then there is a slot for it, and its cookie is used up.
     fn admit(&mut self, now: Timestamp, opening: &Opening, token: StreamToken) -> Result<(), Refusal> {
         let Opening { from, request, keys, .. } = opening;
+        if request.reverse.is_some() {
+            let max_rate = self.config.max_reverse_rate;
+            let is_fast = request.rate_bps.is_none_or(|asked| asked > max_rate.as_bps());
+            if is_fast && keys.is_none() {
+                return Err(Refusal::ReverseRate(max_rate));
+            }
+            if self.reverse.len() >= self.config.max_reverse || self.reverse.contains_key(from) {
+                return Err(Refusal::Reverse);
+            }
+        }
         let is_too_fast = self
             .config
             .limits
@@ -212,6 +234,9 @@ impl Receiver {
         let counts = keys.is_none() || request.format == StreamFormat::Giusto;
         if !counts && !self.config.accept_unauthenticated {
             return Err(Refusal::Format);
+        }
+        if request.reverse.is_some() {
+            return self.use_up(token, *from, now + COOKIE_LIFE);
         }
         let standing = if keys.is_some() { Standing::Authenticated } else { Standing::Verified };
         self.make_room(now, *from, standing)?;

@@ -5,7 +5,7 @@ use std::fmt;
 use giusto_measure::{ClockEstimate, Quantiles, StreamSummary, mos::VoiceQuality, playout::PlayoutSummary};
 use giusto_pace::{HeaderLayer, Strategy};
 use giusto_rtp::voice::VoiceProfile;
-use giusto_units::{DataSize, TimeDelta};
+use giusto_units::{DataRate, DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
 
 /// Proof that its holder receives at the address to which it was issued.
@@ -121,8 +121,19 @@ pub struct StreamRequest {
     pub ssrc: Option<u32>,
     /// How they are paced; of no consequence for what is measured.
     pub pacing: PacingNote,
+    /// The receiver of the request is to send the stream, and the sender of the request measures it.
+    pub reverse: Option<ReverseLimits>,
     /// The sender's clock.
     pub clock: ClockIdentity,
+}
+
+/// When a stream in the reverse direction ends, beside its number of datagrams.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReverseLimits {
+    /// After this time.
+    pub duration: Option<TimeDelta>,
+    /// After this much payload.
+    pub payload: Option<DataSize>,
 }
 
 /// A sender's statistics of its own sending.
@@ -230,6 +241,12 @@ pub enum Refusal {
         "it does not have this key, or another one under its id: give both ends the same keys (--key-file)"
     )]
     Key,
+    /// It sends no streams, or has its maximum number of them.
+    #[error("it sends no stream now (--max-reverse)")]
+    Reverse,
+    /// It sends no stream as fast as that.
+    #[error("it sends at most {0}: ask for a lower --rate, or start it with a higher --max-rate")]
+    ReverseRate(DataRate),
     /// The format of the stream has no room for authentication.
     #[error(
         "RTP and raw datagrams carry no authentication: it accepts them only with --accept-unauthenticated"

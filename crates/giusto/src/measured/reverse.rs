@@ -1,0 +1,154 @@
+//! Streams in the reverse direction: the end that listens sends, and the one that asked measures.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::Scope,
+};
+
+use giusto_net::{Clock, SocketConfig, TrafficClass, UdpSocket, driver::pass_on};
+use giusto_pace::{IpVersion, Limits};
+use giusto_session::{
+    keys::KeyRing,
+    probe::{Receiver, ReverseStream, payload::PayloadSizes},
+};
+use giusto_units::{DataRate, TimeDelta};
+
+use crate::measured::{
+    RunError,
+    plan::{Layout, Media, Pacing, ResolvedPlan, StreamPlan, Tempo},
+    result::RunResult,
+    send::{self, Destination},
+};
+
+/// The longest stream that is sent to whoever asks for it.
+const LONGEST: TimeDelta = TimeDelta::from_seconds(3600);
+
+/// Results that are kept until somebody takes them: the newest.
+const MAX_RESULTS: usize = 1000;
+
+/// The streams that a receiving end sends because it was asked to.
+#[derive(Debug, Clone, Default)]
+pub struct ReverseRuns {
+    /// What a stream may last at most, if that is limited.
+    lifetime: Option<TimeDelta>,
+    keys: Option<KeyRing>,
+    ended: Arc<Mutex<Vec<Ended>>>,
+    running: Arc<AtomicUsize>,
+    halt: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    to: SocketAddr,
+    outcome: Result<RunResult, RunError>,
+    /// The receiver knows that there is room for another one.
+    noted: bool,
+}
+
+impl ReverseRuns {
+    /// None yet; each lasts `lifetime` at most.
+    pub(super) fn new(lifetime: Option<TimeDelta>, keys: Option<KeyRing>) -> Self {
+        Self { lifetime, keys, ..Self::default() }
+    }
+
+    /// The streams that have ended since the last call: where they went, and the sender's result or why there is none.
+    pub fn take(&self) -> Vec<(SocketAddr, Result<RunResult, RunError>)> {
+        let mut ended = self.lock();
+        let noted = ended.extract_if(.., |run| run.noted);
+        noted.map(|run| (run.to, run.outcome)).collect()
+    }
+
+    /// Whether none runs at this moment.
+    pub fn is_idle(&self) -> bool {
+        self.running.load(Ordering::Relaxed) == 0
+    }
+
+    /// Ends those that run.
+    pub(super) fn halt(&self) {
+        self.halt.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells the receiver which streams have ended.
+    pub(super) fn note_ended(&self, receiver: &mut Receiver) {
+        for run in self.lock().iter_mut().filter(|run| !run.noted) {
+            run.noted = true;
+            receiver.reverse_ended(run.to);
+        }
+    }
+
+    /// Sends a stream in a thread of its own, from the port of `socket`.
+    pub(super) fn start<'scope>(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        asked: ReverseStream,
+        (socket, clock): (&UdpSocket, Clock),
+        receiver: &mut Receiver,
+    ) {
+        let to = asked.to;
+        let beside = match socket.beside(to, &SocketConfig::default()) {
+            Ok(beside) => beside,
+            Err(error) => return self.end(to, Err(error.into())),
+        };
+        pass_on(&beside, clock, receiver);
+        let runs = self.clone();
+        runs.running.fetch_add(1, Ordering::Relaxed);
+        scope.spawn(move || {
+            let outcome = runs.send(&asked, beside);
+            runs.end(to, outcome);
+            runs.running.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+
+    fn send(&self, asked: &ReverseStream, socket: UdpSocket) -> Result<RunResult, RunError> {
+        let plan = self.plan(asked)?;
+        let destination = Destination {
+            to: asked.to,
+            streams: 1,
+            one_way: false,
+            traffic_class: TrafficClass::default(),
+            keys: self.keys.clone().filter(|_| asked.authenticated),
+        };
+        let run = send::over(&plan, &destination, &[socket], &self.halt, |_| {})?;
+        Ok(run.results(&plan).into_iter().next().unwrap_or_default())
+    }
+
+    fn plan(&self, asked: &ReverseStream) -> Result<ResolvedPlan, RunError> {
+        let request = &asked.request;
+        let limits = request.reverse.unwrap_or_default();
+        let longest = self.lifetime.unwrap_or(LONGEST).min(LONGEST);
+        let size = request.size.ok_or(RunError::Unplanned)?;
+        let layout = if asked.authenticated { Layout::Authenticated } else { Layout::Giusto };
+        let plan = StreamPlan {
+            media: Media::Filler(layout, PayloadSizes::Fixed(size)),
+            tempo: request.rate_bps.map_or(Tempo::Max, |rate| Tempo::Rate(DataRate::from_bps(rate))),
+            layer: request.layer,
+            pacing: Pacing::default(),
+            limits: Limits {
+                duration: Some(limits.duration.unwrap_or(longest).min(longest)),
+                packets: request.packets,
+                size: limits.payload,
+                ..Limits::default()
+            },
+            seed: 1,
+            dont_fragment: false,
+        };
+        plan.resolve(IpVersion::of(asked.to.ip())).map_err(|_| RunError::Unplanned)
+    }
+
+    fn end(&self, to: SocketAddr, outcome: Result<RunResult, RunError>) {
+        let mut ended = self.lock();
+        if ended.len() >= MAX_RESULTS {
+            ended.remove(0);
+        }
+        ended.push(Ended { to, outcome, noted: false });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Ended>> {
+        // The list is consistent after each change, even if a thread panicked while it held the lock.
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
