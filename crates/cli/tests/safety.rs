@@ -79,6 +79,7 @@ fn request() -> StreamRequest {
         packets: None,
         ssrc: None,
         pacing: PacingNote::default(),
+        reverse: None,
         clock: ClockIdentity::default(),
     }
 }
