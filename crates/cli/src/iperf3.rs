@@ -111,6 +111,7 @@ fn told(results: &[RunResult]) -> String {
     let Some(program) = all.first().map(|figures| &figures.program) else {
         return "\nThe far end told no figures of its own.\n".to_owned();
     };
+    let datagrams = |n| plural(n, "datagram", "datagrams");
     let (received, sent): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|figures| figures.received_packets.is_some());
     let sum = |of: fn(&FarEndFigures) -> Option<u64>, all: &[&FarEndFigures]| {
@@ -119,20 +120,17 @@ fn told(results: &[RunResult]) -> String {
     let mean_rate = |all: &[&FarEndFigures]| rate(all.iter().filter_map(|figures| figures.rate_bps).sum());
     let mut lines = vec![format!("\nFigures of the far end ({program})")];
     if !sent.is_empty() {
-        let packets = count(sum(|figures| figures.sent_packets, &sent));
-        lines.push(format!("  sent      {packets} datagrams, {} over its test", mean_rate(&sent)));
+        let packets = datagrams(sum(|figures| figures.sent_packets, &sent));
+        lines.push(format!("  sent      {packets}, {} over its test", mean_rate(&sent)));
     }
     if !received.is_empty() {
-        let [packets, lost] = [
-            sum(|figures| figures.received_packets, &received),
-            sum(|figures| figures.lost_packets, &received),
-        ]
-        .map(count);
+        let packets = datagrams(sum(|figures| figures.received_packets, &received));
+        let lost = count(sum(|figures| figures.lost_packets, &received));
         let jitter = received.iter().filter_map(|figures| figures.jitter_ms).fold(0.0, f64::max);
         let most = if received.len() > 1 { "at most " } else { "" };
         let mean_rate = mean_rate(&received);
         lines.push(format!(
-            "  received  {packets} datagrams, {lost} lost, jitter {most}{jitter:.3} ms, {mean_rate} over its test"
+            "  received  {packets}, {lost} lost, jitter {most}{jitter:.3} ms, {mean_rate} over its test"
         ));
     }
     lines.join("\n") + "\n"

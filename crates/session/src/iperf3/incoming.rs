@@ -52,6 +52,8 @@ pub struct Incoming {
     last_heard: Option<Timestamp>,
     omitted: Omitted,
     kernel_dropped: u64,
+    /// The sender's count, once it told it.
+    sent: u64,
 }
 
 /// What does not count because the client asked for it.
@@ -73,6 +75,7 @@ impl Incoming {
             last_heard: None,
             omitted: Omitted { packets: 0, lost: 0 },
             kernel_dropped: 0,
+            sent: 0,
         }
     }
 
@@ -147,6 +150,7 @@ impl Incoming {
 
     /// The sender's count of datagrams, those of the omitted time included: losses at the end count too.
     pub fn finish(&mut self, sent: u64) {
+        self.sent = sent;
         let counted = sent.saturating_sub(self.omitted.packets);
         self.meter_mut(1).finish(counted);
     }
@@ -176,7 +180,8 @@ impl Incoming {
         self.all_bytes
     }
 
-    /// Its figures for the far end.
+    /// Its figures for the far end; after [`finish`](Self::finish) its losses, and the number of datagrams, are those of the whole
+    /// stream.
     pub fn outcome(&self, id: i64, duration: TimeDelta) -> StreamOutcome {
         let summary = self.meter().map(StreamMeter::summary);
         let summary = summary.as_ref();
@@ -186,7 +191,7 @@ impl Incoming {
             jitter: summary.and_then(|summary| summary.jitter).unwrap_or_default(),
             lost_packets: self.omitted.lost + summary.map_or(0, |summary| summary.lost_packets),
             omitted_lost_packets: self.omitted.lost,
-            packets: self.highest(),
+            packets: self.highest().max(self.sent),
             omitted_packets: self.omitted.packets,
             duration,
         }

@@ -139,6 +139,7 @@ impl Iperf3Server {
                 connection,
                 failure: None,
                 over: false,
+                finishing: false,
             };
             let ended = self.serve(&mut link, stop, &mut on_notice);
             let now = self.clock.now();
@@ -180,8 +181,11 @@ impl Iperf3Server {
 
     /// Moves bytes and time of the control connection; further clients are turned away.
     fn pump(&mut self, link: &mut Link, mut on_event: impl FnMut(ServerEvent)) {
-        self.turn_away();
         link.pump(self.clock, &mut on_event);
+        // After its results a test is as good as over: the next client waits.
+        if !link.over && !link.finishing {
+            self.turn_away();
+        }
     }
 
     /// Serves one client. Returns the results of a test that ran.
@@ -326,6 +330,8 @@ struct Link {
     connection: ControlConnection,
     failure: Option<ServerError>,
     over: bool,
+    /// Our results have been sent.
+    finishing: bool,
 }
 
 impl Link {
@@ -414,8 +420,8 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Reads the datagrams that have arrived.
-    fn read(&mut self, link: &mut Link, now: Timestamp) {
+    /// Reads the datagrams that have arrived. Returns whether there may be more.
+    fn read(&mut self, link: &mut Link, now: Timestamp) -> bool {
         let mut heard = false;
         let (streams, by_address) = (&mut self.streams, &self.by_address);
         let read = self.gatherer.read(|_, inbound| {
@@ -424,12 +430,13 @@ impl Running<'_> {
                 heard |= take(stream, inbound);
             }
         });
-        if let Err(error) = read {
-            link.server.fail(ErrorCode::NO_DATA, format!("cannot receive: {error}"));
-        }
         if heard {
             link.server.on_data(now);
         }
+        read.unwrap_or_else(|error| {
+            link.server.fail(ErrorCode::NO_DATA, format!("cannot receive: {error}"));
+            false
+        })
     }
 
     /// Begins to count after the omitted time; each stream has sent `sent` datagrams so far.
@@ -454,9 +461,16 @@ impl Running<'_> {
         transmission: Option<&Transmission>,
         omit: TimeDelta,
     ) {
-        let Some(told) = self.client.as_ref().filter(|_| !self.exchanged) else { return };
+        /// Turns in which a full receive buffer is read; a client that goes on sending does not delay the results for longer.
+        const TURNS: usize = 64;
+        if self.exchanged || self.client.is_none() {
+            return;
+        }
         self.exchanged = true;
+        link.finishing = true;
         // What was on its way when the client ended the test has arrived with its figures, if at all.
+        (0..TURNS).find(|_| !self.read(link, now));
+        let Some(told) = &self.client else { return };
         for (index, stream) in self.streams.iter_mut().enumerate() {
             if let Some(stream_told) = told.stream(stream_id(index)) {
                 stream.finish(stream_told.packets);
