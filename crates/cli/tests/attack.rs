@@ -343,7 +343,6 @@ fn replayed_datagrams_are_duplicates_or_nothing() {
 }
 
 #[test]
-#[ignore = "a replayed Open opens another stream: cookies are not used once yet"]
 fn a_replayed_open_opens_no_second_stream() {
     in_namespace("attack: replayed Open", 65_536, || {
         let receiver = Receiver::start(&["--json"]);
@@ -458,7 +457,6 @@ fn hold_slots(target: SocketAddrV4, host: u8, streams: u32) -> Child {
 }
 
 #[test]
-#[ignore = "slots that small datagrams hold are not reclaimed yet"]
 fn slots_held_by_small_datagrams_are_reclaimed() {
     in_namespace("attack: slots", 65_536, || {
         let receiver = Receiver::start(&["--json", "--max-streams", "16"]);
@@ -476,7 +474,6 @@ fn slots_held_by_small_datagrams_are_reclaimed() {
 }
 
 #[test]
-#[ignore = "unannounced streams have no cap of their own yet"]
 fn spoofed_datagrams_do_not_fill_the_slots_of_announced_streams() {
     in_namespace("attack: spoofed sources", 65_536, || {
         let receiver = Receiver::start(&["--json", "--accept", "raw"]);
@@ -490,7 +487,6 @@ fn spoofed_datagrams_do_not_fill_the_slots_of_announced_streams() {
 }
 
 #[test]
-#[ignore = "output is not written by a thread of its own yet"]
 fn an_unread_pipe_does_not_make_the_receiver_deaf() {
     in_namespace("attack: an unread pipe", 65_536, || {
         let receiver = Receiver::start(&["--max-streams-per-host", "256"]);
@@ -501,7 +497,8 @@ fn an_unread_pipe_does_not_make_the_receiver_deaf() {
             let args =
                 ["send", &address, "--streams", "20", "--count", "2", "--rate", "100k", "--size", "40"];
             let output = giusto(&args).output().unwrap();
-            assert!(output.status.success(), "{}", text(&output.stderr));
+            // 3: this machine was overloaded.
+            assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
         }
         assert_unharmed(&whole(receiver.stream(receiver.address)));
     });

@@ -71,8 +71,8 @@ fn a_router_with_a_smaller_mtu_does_not_end_the_run() {
         // A receiver behind a router: the first link carries 1500 B, the second 1300 B.
         let script = "set -e
             ip link add near type veth peer name router0
-            unshare --net sleep 60 & router=$!
-            unshare --net sleep 60 & far=$!
+            unshare --net sleep 60 >/dev/null 2>&1 & router=$!
+            unshare --net sleep 60 >/dev/null 2>&1 & far=$!
             echo $router $far
             for pid in $router $far; do
                 until [ \"$(readlink /proc/$pid/ns/net)\" != \"$(readlink /proc/self/ns/net)\" ]; do sleep 0.01; done
@@ -87,7 +87,7 @@ fn a_router_with_a_smaller_mtu_does_not_end_the_run() {
             $in_router sysctl -qw net.ipv4.ip_forward=1
             $in_far ip address add 10.9.1.3/24 dev far0; $in_far ip link set far0 mtu 1300 up
             $in_far ip route add default via 10.9.1.2
-            exec >&2";
+            ";
         let mut setup = std::process::Command::new("sh");
         let output = setup.args(["-c", script]).stderr(Stdio::piped()).output().unwrap();
         let out = text(&output.stdout);
@@ -103,11 +103,12 @@ fn a_router_with_a_smaller_mtu_does_not_end_the_run() {
             .unwrap();
         let mut listening = String::new();
         BufReader::new(receiver.stderr.take().unwrap()).read_line(&mut listening).unwrap();
+        assert!(listening.contains("listening on"), "{listening}");
         let args = ["send", "10.9.1.3:5005", "--rate", "1M", "--size", "1400", "--count", "100", "--json"];
         let output = run(&args);
         // The first datagram does not pass the router, which reports the MTU; the others leave in two fragments.
         let sent = json(&output);
-        assert!(output.status.success(), "{} {sent}", text(&output.stderr));
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{} {sent}", text(&output.stderr));
         assert_eq!((&sent["sent_packets"], &sent["unsent_packets"]), (&Value::from(100), &Value::from(0)));
         assert_eq!(
             (&sent["mtu_bytes"], &sent["fragments_per_packet"]),

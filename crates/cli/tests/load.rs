@@ -1,16 +1,28 @@
 //! `giusto cbr` beside twelve threads that never sleep.
-//!
-//! The load makes the machine busy, so a machine that is busy anyway changes little.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail loudly")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+#![allow(clippy::disallowed_methods, reason = "the load and the control need the machine's clock")]
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{
+    io::Write,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
 
 use common::{giusto, json, text};
 use serde_json::Value;
 
-/// Raises the flag when it is dropped, also by a panic, so that the busy threads end with the test.
+/// 2 s at 10 Mbit/s in datagrams of 200 B.
+const ARGS: [&str; 8] = ["cbr", "--rate", "10M", "--size", "200", "--duration", "2s", "--json"];
+const PLANNED: u64 = 12_500;
+/// The load of the test delays a thread that only sleeps by less. Where it is delayed more, others load the machine, too: no program
+/// can keep a rate there, and the run is not judged.
+const LONGEST_DELAY: Duration = Duration::from_millis(50);
+const RUNS: usize = 8;
+
+/// Raises the flag when it is dropped, also by a panic, so that the threads end with the test.
 struct Load<'a>(&'a AtomicBool);
 
 impl Drop for Load<'_> {
@@ -21,8 +33,9 @@ impl Drop for Load<'_> {
 
 #[test]
 fn the_rate_holds_beside_twelve_busy_loops() {
-    let ended = AtomicBool::new(false);
-    let runs = std::thread::scope(|scope| {
+    let (ended, delay) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut judged = Vec::new();
+    thread::scope(|scope| {
         let _load = Load(&ended);
         for _ in 0..12 {
             scope.spawn(|| {
@@ -31,27 +44,48 @@ fn the_rate_holds_beside_twelve_busy_loops() {
                 }
             });
         }
-        let args = ["cbr", "--rate", "10M", "--size", "200", "--duration", "2s", "--json"];
-        [(); 3].map(|()| {
-            let output = giusto(&args).output().unwrap();
+        // The control: how late a thread wakes that only sleeps.
+        scope.spawn(|| {
+            while !ended.load(Relaxed) {
+                let begin = Instant::now();
+                thread::sleep(Duration::from_millis(5));
+                let late = begin.elapsed().saturating_sub(Duration::from_millis(5));
+                delay.fetch_max(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+            }
+        });
+        for _ in 0..RUNS {
+            delay.store(0, Relaxed);
+            let output = giusto(&ARGS).output().unwrap();
             // 3: measured, but this machine was overloaded.
             assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
-            json(&output)["runs"][0].clone()
-        })
+            let run = json(&output)["runs"][0].clone();
+            let quiet = Duration::from_nanos(delay.load(Relaxed)) <= LONGEST_DELAY;
+            let received = received(&run);
+            if quiet {
+                judged.push((received, run));
+            }
+            if judged.len() == 3 {
+                break;
+            }
+        }
     });
-    let mut ratios = runs.each_ref().map(|run| {
-        let count = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("no {name} in {run}"));
-        // 2 s at 10 Mbit/s in datagrams of 200 B.
-        assert_eq!(
-            count("sent_packets") + run["slips"]["skipped_packets"].as_u64().unwrap(),
-            12_500,
-            "{run}"
-        );
-        assert_eq!(count("received_packets") + count("lost_packets"), count("sent_packets"), "{run}");
-        assert_eq!(count("duplicate_packets"), 0, "{run}");
-        let rate = run["rx_rate_bps"].as_f64().unwrap() / 1e7;
-        rate.min(count("received_packets") as f64 / 12_500.0)
-    });
-    ratios.sort_by(f64::total_cmp);
-    assert!((0.995..1.02).contains(&ratios[1]), "{ratios:?}: {}", Value::from_iter(runs));
+    if judged.len() < 3 {
+        let _ = writeln!(std::io::stderr(), "SKIPPED the rate under load: other programs load this machine");
+        return;
+    }
+    judged.sort_by_key(|(received, _)| *received);
+    let (received, run) = &judged[1];
+    assert!((PLANNED * 995 / 1000..=PLANNED).contains(received), "{received} of {PLANNED}: {run}");
+    // What is owed at the end may take 250 ms longer.
+    let rate = run["rx_rate_bps"].as_f64().unwrap() / 1e7;
+    assert!((0.88..1.02).contains(&rate), "{run}");
+}
+
+/// The received datagrams of a run whose counts add up, whatever the machine did.
+fn received(run: &Value) -> u64 {
+    let count = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("no {name} in {run}"));
+    assert_eq!(count("sent_packets") + run["slips"]["skipped_packets"].as_u64().unwrap(), PLANNED, "{run}");
+    assert_eq!(count("received_packets") + count("lost_packets"), count("sent_packets"), "{run}");
+    assert_eq!(count("duplicate_packets"), 0, "{run}");
+    count("received_packets")
 }
