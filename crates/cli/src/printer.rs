@@ -8,16 +8,19 @@ use std::{
         mpsc::{self, SyncSender, TrySendError},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use crate::console::{Progress, print_text};
+use giusto_net::Clock;
+use giusto_units::TimeDelta;
+
+use crate::console::{Progress, print_live};
 
 /// Pieces of output that wait at most.
 const QUEUE: usize = 1024;
 
 /// How long the end waits for output that nobody reads, once the user has asked to stop.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: TimeDelta = TimeDelta::from_seconds(2);
 
 enum Piece {
     /// To standard output.
@@ -33,6 +36,7 @@ pub(crate) struct Printer {
     queue: Option<SyncSender<Piece>>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
     written: Arc<AtomicU64>,
+    closed: Arc<AtomicBool>,
     queued: u64,
     dropped_results: u64,
     dropped_notes: u64,
@@ -48,12 +52,18 @@ impl Printer {
         let (queue, pieces) = mpsc::sync_channel(QUEUE);
         let written = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&written);
+        let closed = Arc::new(AtomicBool::new(false));
+        let gone = Arc::clone(&closed);
         let thread = thread::Builder::new().name("output".to_owned()).spawn(move || {
             let mut outcome = Ok(());
             for piece in pieces {
                 match piece {
                     // The first error is reported at the end; the pieces that follow are discarded.
-                    Piece::Text(text) if outcome.is_ok() => outcome = print_text(&text),
+                    Piece::Text(text) if outcome.is_ok() => {
+                        let read = print_live(&text);
+                        gone.fetch_or(matches!(read, Ok(false)), Ordering::Relaxed);
+                        outcome = read.map(drop);
+                    }
                     Piece::Text(_) => {}
                     Piece::Note(line) => progress.note(&line),
                     Piece::Live(line) => progress.say(line),
@@ -67,10 +77,16 @@ impl Printer {
             queue: Some(queue),
             thread: Some(thread),
             written,
+            closed,
             queued: 0,
             dropped_results: 0,
             dropped_notes: 0,
         })
+    }
+
+    /// Whether the reader of standard output has closed it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// Prints a result on standard output.
@@ -97,17 +113,18 @@ impl Printer {
     /// Where standard output cannot be written, or is not read.
     pub(crate) fn finish(mut self, stop: &AtomicBool) -> anyhow::Result<()> {
         self.queue = None;
-        let mut progress = (self.written.load(Ordering::Relaxed), Instant::now());
+        let clock = Clock::start();
+        let mut progress = (self.written.load(Ordering::Relaxed), clock.now());
         while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
             let written = self.written.load(Ordering::Relaxed);
             if written != progress.0 || !stop.load(Ordering::Relaxed) {
-                progress = (written, Instant::now());
+                progress = (written, clock.now());
             }
-            if progress.1.elapsed() > PATIENCE {
+            if clock.now() - progress.1 > PATIENCE {
                 let left = self.queued - written + self.dropped_results + self.dropped_notes;
                 anyhow::bail!("standard output is not read: {left} results and notes were not printed");
             }
-            thread::sleep(Duration::from_millis(5));
+            thread::park_timeout(Duration::from_millis(5));
         }
         let outcome = self.thread.take().map(JoinHandle::join);
         for (dropped, what) in [(self.dropped_results, "results"), (self.dropped_notes, "notes")] {

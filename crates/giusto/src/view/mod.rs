@@ -5,6 +5,8 @@ pub mod decision;
 pub mod figures;
 pub mod format;
 pub mod html;
+pub mod rows;
+pub mod summary;
 pub mod sweep;
 pub mod table;
 pub mod tables;
