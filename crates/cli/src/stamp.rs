@@ -54,7 +54,7 @@ pub(crate) fn send(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
             misuse!("{flag}: does not go with --protocol stamp: remove one of them");
         }
     }
-    let to = args::resolve_with_port(&args.target, STAMP_PORT)?;
+    let to = args::resolve_first(&args.target, args.port, STAMP_PORT)?;
     let traffic_class = TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits());
     let plan = plan(args, to)?;
 
@@ -88,7 +88,7 @@ fn plan(args: &SendArgs, to: SocketAddr) -> Result<StampPlan, UsageError> {
     let pacing = StampPacing {
         layer: args.layer,
         pacing: args.pacing.pacing(args.strategy),
-        limits: send::limits(args, false)?,
+        limits: send::limits(args, false),
         ip: IpVersion::of(to.ip()),
         seed: args.seed,
         dont_fragment: args.dont_fragment,
@@ -273,5 +273,5 @@ fn listen_address(text: &str) -> Result<SocketAddr, UsageError> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Ok(SocketAddr::new(ip, STAMP_PORT));
     }
-    args::resolve_with_port(text, STAMP_PORT)
+    args::resolve_first(text, None, STAMP_PORT)
 }

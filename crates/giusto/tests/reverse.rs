@@ -33,7 +33,14 @@ fn plan(rate: Option<DataRate>, layout: Layout) -> ResolvedPlan {
 }
 
 fn destination(to: SocketAddr, keys: Option<KeyRing>) -> Destination {
-    Destination { to, streams: 1, one_way: false, traffic_class: TrafficClass::default(), keys }
+    Destination {
+        to,
+        streams: 1,
+        interval: None,
+        one_way: false,
+        traffic_class: TrafficClass::default(),
+        keys,
+    }
 }
 
 /// Runs a listening end while `ask` runs with its address. Returns what `ask` returns, and the streams that were sent.

@@ -108,6 +108,7 @@ impl ReverseRuns {
         let destination = Destination {
             to: asked.to,
             streams: 1,
+            interval: None,
             one_way: false,
             traffic_class: TrafficClass::default(),
             keys: self.keys.clone().filter(|_| asked.authenticated),
