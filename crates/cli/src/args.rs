@@ -191,17 +191,17 @@ pub(crate) fn resolve_first(target: &str, port: Option<u16>, default: u16) -> Re
         .ok_or_else(|| UsageError::new(format!("unknown host in \"{target}\": check the name")))
 }
 
-/// Every address of `HOST` or `HOST:PORT`, each once, in the order of the system; at least one. `port` is that of --port, `default` that of the protocol.
+/// Every address of `HOST` or `HOST:PORT`, each once, in the order of the system; at least one. `asked` is the port of --port,
+/// `default` that of the protocol.
 ///
 /// # Errors
 ///
 /// [`UsageError`] where the host is unknown, the port is not one, or two ports are given.
 pub(crate) fn resolve_all(
     target: &str,
-    port: Option<u16>,
+    asked: Option<u16>,
     default: u16,
 ) -> Result<Vec<SocketAddr>, UsageError> {
-    let asked = port;
     let bare = target.trim_start_matches('[').trim_end_matches(']');
     let (host, port) = match target.rsplit_once(':') {
         _ if bare.parse::<IpAddr>().is_ok() => (bare, Some(asked.unwrap_or(default))),

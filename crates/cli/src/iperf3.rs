@@ -78,7 +78,6 @@ pub(crate) fn send(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
     Ok(console::measured(&run.results))
 }
 
-/// `HOST:PORT`, with the port of iperf3 where none is given.
 fn live_line(live: &Iperf3Live) -> String {
     let sent = live.sent_packets.map(|sent| format!("{sent} sent"));
     let received = live.received.as_ref().map(console::live_line);
@@ -228,7 +227,7 @@ fn describe(parameters: &Parameters) -> String {
 fn listen_address(text: Option<&str>) -> Result<(SocketAddr, bool), UsageError> {
     let any = |port| (SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)), true);
     let Some(text) = text else { return Ok(any(DEFAULT_PORT)) };
-    if let Ok(port) = text.trim_start_matches(':').parse() {
+    if let Ok(port) = text.strip_prefix(':').unwrap_or(text).parse() {
         return Ok(any(port));
     }
     let address = text.parse().or_else(|_| resolve_first(text, None, DEFAULT_PORT));

@@ -159,9 +159,6 @@ pub(crate) enum Accept {
 
 #[expect(clippy::too_many_lines, reason = "one run, from its flags to its exit status")]
 pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    if args.accept == Some(Accept::Iperf3) && !(args.allow.is_empty() && args.deny.is_empty()) {
-        misuse!("--allow, --deny: not supported with --accept iperf3: use a packet filter of the system");
-    }
     if let Some(other @ (Accept::Iperf3 | Accept::Stamp)) = args.accept {
         check_other(args, &format!("--accept {other:?}").to_lowercase())?;
     }
@@ -294,6 +291,12 @@ impl RecvArgs {
 
 /// Refuses what other protocols do not support.
 fn check_other(args: &RecvArgs, protocol: &str) -> Result<(), UsageError> {
+    if args.accept == Some(Accept::Iperf3) && !(args.allow.is_empty() && args.deny.is_empty()) {
+        misuse!("--allow, --deny: not supported with --accept iperf3: use a packet filter of the system");
+    }
+    if args.accept == Some(Accept::Stamp) && args.port.is_some() {
+        misuse!("--port: give the port in the address with --accept stamp");
+    }
     args.output.refuse_for(protocol)
 }
 
@@ -464,7 +467,7 @@ fn open(config: &ReceptionConfig, asked: Option<&str>) -> anyhow::Result<Recepti
 }
 
 pub(crate) fn port_alone(text: &str) -> Option<u16> {
-    text.trim_start_matches(':').parse().ok()
+    text.strip_prefix(':').unwrap_or(text).parse().ok()
 }
 
 fn listen_address(text: Option<&str>, port: Option<u16>) -> Result<SocketAddr, UsageError> {

@@ -73,7 +73,8 @@ pub(crate) struct SendArgs {
     pub(crate) rate: Option<RateOrMax>,
 
     /// UDP payload of each datagram [with --protocol stamp: 44, or 112 with --key-file]
-    #[arg(short = 'l', long, default_value = "1200", default_value_if("protocol", "stamp", "0"), value_name = "BYTES", value_parser = quantity::<DataSize>, conflicts_with_all = ["payload", "profile"])]
+    #[arg(short = 'l', long, default_value = "1200", default_value_if("protocol", "stamp", "0"), value_name = "BYTES",
+          value_parser = quantity::<DataSize>, conflicts_with_all = ["payload", "profile"])]
     pub(crate) size: DataSize,
 
     /// Varying payload sizes: uniform:200-1200, normal:800,200, exp:600, choice:200*3,1200*1, or trace:FILE with one
