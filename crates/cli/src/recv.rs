@@ -169,26 +169,17 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         Some(Accept::Iperf3) => return iperf3::serve(args, stop),
         Some(Accept::Stamp) => return stamp::reflect(args, stop),
     };
+    if passive.is_some() && args.key_file.is_some() && !args.accept_unauthenticated {
+        misuse!(
+            "--accept: RTP and raw datagrams carry no authentication: add --accept-unauthenticated, or leave out --key-file"
+        );
+    }
     let address = listen_address(args.address.as_deref(), args.port)?;
     if args.idle < MIN_IDLE {
         misuse!("--idle: must be at least {MIN_IDLE}, found {}", args.idle);
     }
-    let config = ReceptionConfig {
-        address,
-        offload: !args.no_offload,
-        receiver: ReceiverConfig {
-            max_streams: args.max_streams.into(),
-            max_streams_per_host: args.max_streams_per_host.into(),
-            max_unannounced: args.max_unannounced.into(),
-            limits: StreamLimits { rate: args.max_rate, size: args.max_bytes, lifetime: args.max_lifetime },
-            keys: args.key_file.as_deref().map(args::read_keys).transpose()?,
-            accept_unauthenticated: args.accept_unauthenticated,
-            prefixes: Prefixes { allow: args.allow.clone(), deny: args.deny.clone() },
-            idle_timeout: args.idle,
-            passive,
-            ..ReceptionConfig::default().receiver
-        },
-    };
+    let config =
+        ReceptionConfig { address, offload: !args.no_offload, receiver: receiver_config(args, passive)? };
     let mut reception = open(&config, args.address.as_deref())?;
     let mut monitoring = args.metrics.map(Monitoring::start).transpose()?;
 
@@ -298,6 +289,21 @@ fn check_other(args: &RecvArgs, protocol: &str) -> Result<(), UsageError> {
         misuse!("--port: give the port in the address with --accept stamp");
     }
     args.output.refuse_for(protocol)
+}
+
+fn receiver_config(args: &RecvArgs, passive: Option<Passive>) -> Result<ReceiverConfig, UsageError> {
+    Ok(ReceiverConfig {
+        max_streams: args.max_streams.into(),
+        max_streams_per_host: args.max_streams_per_host.into(),
+        max_unannounced: args.max_unannounced.into(),
+        limits: StreamLimits { rate: args.max_rate, size: args.max_bytes, lifetime: args.max_lifetime },
+        keys: args.key_file.as_deref().map(args::read_keys).transpose()?,
+        accept_unauthenticated: args.accept_unauthenticated,
+        prefixes: Prefixes { allow: args.allow.clone(), deny: args.deny.clone() },
+        idle_timeout: args.idle,
+        passive,
+        ..ReceptionConfig::default().receiver
+    })
 }
 
 /// A prefix of addresses; a single address is one, too.

@@ -132,7 +132,7 @@ fn output_that_is_read_is_complete() {
     receiver.stop();
     assert_eq!(receiver.status(), 0);
     let text = reader.join().unwrap().unwrap();
-    let results = text.matches("finished by the sender").count();
+    let results = text.matches("\nloss     ").count();
     assert_eq!(results, 200, "{}", &text[..text.len().min(2000)]);
 }
 
@@ -221,4 +221,29 @@ fn denied_addresses_get_no_answer() {
     let wrong = run(&["recv", "--allow", "192.0.2.0/33"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("found \"192.0.2.0/33\""), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn the_service_unit_is_valid_and_hardened() {
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/giusto-recv.service");
+    let unit = fs::read_to_string(unit).unwrap();
+    // Its flags exist: what is missing is the key file.
+    let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    let (program, args) = command.split_once(' ').unwrap();
+    let output = run(&args.split(' ').collect::<Vec<_>>());
+    assert!(text(&output.stderr).contains("--key-file ${CREDENTIALS_DIRECTORY}/keys: cannot read it"));
+
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        eprintln!("SKIPPED the_service_unit_is_valid_and_hardened: no systemd-analyze");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("giusto-recv.service");
+    fs::write(&path, unit.replace(program, env!("CARGO_BIN_EXE_giusto"))).unwrap();
+    let analyze = |args: &[&str]| Command::new("systemd-analyze").args(args).arg(&path).output().unwrap();
+    let verified = analyze(&["verify"]);
+    assert!(verified.status.success(), "{}", text(&verified.stderr));
+    // An exposure of 0 is the best, one of 100 the worst.
+    let security = analyze(&["security", "--offline=true", "--threshold=25"]);
+    assert!(security.status.success(), "{}", text(&security.stdout));
 }

@@ -9,7 +9,7 @@ use common::{Net, SIZE, address, figures, receiver_config, request};
 use giusto_session::{
     keys::{KeyId, KeyRing},
     probe::{
-        Ended, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent,
+        Ended, Passive, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent,
         wire::{
             DataHeader, FINISH_BYTES, Kind, Message, OPENING_BYTES, Refusal, StreamFormat, StreamRequest,
             StreamToken, kind,
@@ -277,6 +277,19 @@ fn a_copied_open_without_its_authentication_is_replaced() {
     net.answers();
     net.deliver(from, &open);
     assert!(net.stream().is_authenticated());
+}
+
+#[test]
+fn unannounced_datagrams_need_permission() {
+    for accept_unauthenticated in [false, true] {
+        let passive = Some(Passive::Raw);
+        let config = ReceiverConfig { passive, accept_unauthenticated, ..with_keys(&[(1, 7)]) };
+        let mut net = Net::new(config);
+        net.deliver(address(1), b"anything");
+        let streams = net.receiver.streams().count();
+        assert_eq!(streams, usize::from(accept_unauthenticated));
+        assert_eq!(net.receiver.counters().unauthenticated, u64::from(!accept_unauthenticated));
+    }
 }
 
 #[test]

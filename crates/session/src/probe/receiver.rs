@@ -62,7 +62,8 @@ pub struct ReceiverConfig {
     pub idle_timeout: TimeDelta,
     /// Interval of reports to a stream's sender. Default 500 ms.
     pub report_interval: TimeDelta,
-    /// How unannounced datagrams are treated; `None`: they are only counted. Default: `None`.
+    /// How unannounced datagrams are treated; `None`: they are only counted. With keys they need `accept_unauthenticated`, too.
+    /// Default: `None`.
     pub passive: Option<Passive>,
 }
 
@@ -95,6 +96,10 @@ impl ReceiverConfig {
             report_interval: TimeDelta::from_millis(500),
             passive: None,
         }
+    }
+
+    fn authenticated_only(&self) -> bool {
+        self.keys.is_some() && !self.accept_unauthenticated
     }
 }
 
@@ -352,6 +357,10 @@ impl Receiver {
         // Of an RTP or raw stream that has ended.
         if self.lingering.contains_key(&from) {
             self.counters.late += 1;
+            return;
+        }
+        if self.config.passive.is_some() && self.config.authenticated_only() {
+            self.counters.unauthenticated += 1;
             return;
         }
         let format = match self.config.passive {

@@ -54,7 +54,7 @@ impl Receiver {
         inbound: &Inbound<'_>,
     ) {
         let from = inbound.from;
-        let authenticated_only = self.config.keys.is_some() && !self.config.accept_unauthenticated;
+        let authenticated_only = self.config.authenticated_only();
         match message {
             Message::Hello { nonce } if authenticated_only => {
                 self.counters.unauthenticated += 1;
