@@ -29,7 +29,7 @@ pub(crate) fn emulator(bytes: &[u8]) {
         let datagram: Vec<u8> = (0..length).map(|at| (at as u8).wrapping_add(*from)).collect();
         rest = tail;
         let from = Some(from % 3);
-        for _ in 0..scale / 64 + 1 {
+        for _ in 0..=scale / 64 {
             if !run.fits(length) || from != client {
                 flush(&mut run, client);
             }

@@ -63,12 +63,6 @@ impl Receiver {
         from.parse().unwrap_or_else(|_| panic!("no address in {line:?}"))
     }
 
-    /// Starts a sender to this receiver.
-    fn stream(&self, to: SocketAddrV4) -> Child {
-        let mut send = giusto(&[&["send", &to.to_string()], &STREAM[..]].concat());
-        send.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    }
-
     /// Ends it, if it does not end by itself, and returns its JSON and exit status.
     fn finish(mut self, interrupt: bool) -> (Value, Option<i32>) {
         if interrupt {
@@ -88,6 +82,12 @@ impl Drop for Receiver {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts the sender of the tests.
+fn stream(to: SocketAddrV4) -> Child {
+    let mut send = giusto(&[&["send", &to.to_string()], &STREAM[..]].concat());
+    send.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// The result of a sender that must have sent everything.
@@ -251,7 +251,7 @@ fn forged_data(sequence: u64) -> [u8; 200] {
 fn forged_messages_of_a_stranger_change_nothing() {
     in_namespace("attack: forgery", 65_536, || {
         let receiver = Receiver::start(&["--once", "--json"]);
-        let sender = receiver.stream(receiver.address);
+        let sender = stream(receiver.address);
         let (from, to) = (receiver.sender(), receiver.address);
         let stranger = UdpSocket::bind("127.0.0.9:0").unwrap();
         let spoofer = Spoofer::new();
@@ -278,7 +278,7 @@ fn forged_messages_of_a_stranger_change_nothing() {
 fn forged_datagrams_are_counted_as_such() {
     in_namespace("attack: counting of forgeries", 65_536, || {
         let receiver = Receiver::start(&["--json"]);
-        let sender = receiver.stream(receiver.address);
+        let sender = stream(receiver.address);
         let (from, to) = (receiver.sender(), receiver.address);
         let spoofer = Spoofer::new();
         for round in 0..100 {
@@ -304,7 +304,7 @@ fn replayed_datagrams_are_duplicates_or_nothing() {
                 capture.lock().unwrap().push(datagram.to_vec());
             }
         });
-        let sender = receiver.stream(relay.address);
+        let sender = stream(relay.address);
         receiver.sender();
         let stranger = UdpSocket::bind("127.0.0.9:0").unwrap();
         let (mut replayed, mut next) = (0_u64, 0);
@@ -353,7 +353,7 @@ fn a_replayed_open_opens_no_second_stream() {
                 capture.lock().unwrap().push(datagram.to_vec());
             }
         });
-        whole(receiver.stream(relay.address));
+        whole(stream(relay.address));
         for datagram in captured.lock().unwrap().iter() {
             relay.upstream.send(datagram).unwrap();
         }
@@ -381,7 +381,7 @@ fn flipped_bits_are_lost_or_harmless() {
             datagram[bit / 8] ^= 1 << (bit % 8);
             counted.fetch_add(u64::from(data), Relaxed);
         });
-        let sent = whole(receiver.stream(relay.address));
+        let sent = whole(stream(relay.address));
         let (received, _) = receiver.finish(true);
         let runs = received["runs"].as_array().unwrap();
         assert_eq!(runs.len(), 1, "{received}");
@@ -401,7 +401,7 @@ fn flipped_bits_are_lost_or_harmless() {
 fn forged_icmp_messages_keep_nothing_from_being_sent() {
     in_namespace("attack: ICMP", 65_536, || {
         let receiver = Receiver::start(&["--once", "--json"]);
-        let sender = receiver.stream(receiver.address);
+        let sender = stream(receiver.address);
         let from = receiver.sender();
         let spoofer = Spoofer::new();
         let sender = during(sender, |_| spoofer.port_unreachable(from, receiver.address));
@@ -462,7 +462,7 @@ fn slots_held_by_small_datagrams_are_reclaimed() {
         let receiver = Receiver::start(&["--json", "--max-streams", "16"]);
         let mut holder = hold_slots(receiver.address, 9, 16);
         thread::sleep(Duration::from_secs(2));
-        let sent = whole(receiver.stream(receiver.address));
+        let sent = whole(stream(receiver.address));
         holder.kill().unwrap();
         holder.wait().unwrap();
         assert_eq!(
@@ -482,7 +482,7 @@ fn spoofed_datagrams_do_not_fill_the_slots_of_announced_streams() {
             let host = Ipv4Addr::new(127, 1, (n >> 8) as u8, n as u8);
             spoofer.udp(SocketAddrV4::new(host, 4000 + n), receiver.address, b"spoofed");
         }
-        assert_unharmed(&whole(receiver.stream(receiver.address)));
+        assert_unharmed(&whole(stream(receiver.address)));
     });
 }
 
@@ -500,6 +500,6 @@ fn an_unread_pipe_does_not_make_the_receiver_deaf() {
             // 3: this machine was overloaded.
             assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
         }
-        assert_unharmed(&whole(receiver.stream(receiver.address)));
+        assert_unharmed(&whole(stream(receiver.address)));
     });
 }
