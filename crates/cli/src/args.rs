@@ -1,6 +1,7 @@
 //! Flags that several commands share, and the parsing of their values.
 
 use std::{
+    ffi::OsString,
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     path::Path,
     str::FromStr,
@@ -10,7 +11,7 @@ use clap::Args;
 use giusto_net::SleepMode;
 use giusto_pace::{BurstBound, CatchUp, Strategy};
 use giusto_session::keys::KeyRing;
-use giusto_units::{DataRate, UnitError};
+use giusto_units::{DataRate, TimeDelta, UnitError};
 
 use crate::usage::{UsageError, misuse};
 use giusto::measured::plan::Pacing;
@@ -19,19 +20,113 @@ use giusto::measured::plan::Pacing;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateOrMax(pub(crate) Option<DataRate>);
 
+/// The highest rate that can be asked for.
+const MAX_RATE: DataRate = DataRate::from_bps(1_000_000_000_000);
+
 impl FromStr for RateOrMax {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
+        if is_negative(text) {
+            return Err(format!("must be above 0 bit/s, found \"{text}\""));
+        }
         if text == "max" {
             return Ok(Self(None));
         }
         match text.parse::<DataRate>() {
             Ok(DataRate::ZERO) => Err(format!("must be above 0 bit/s, found \"{text}\"")),
+            // No interface is as fast; one cycle of datagrams must fit into memory.
+            Ok(rate) if rate > MAX_RATE => Err(format!(
+                "must be at most {MAX_RATE}, found \"{text}\": use max for as fast as the machine can"
+            )),
             Ok(rate) => Ok(Self(Some(rate))),
             Err(error @ UnitError::NotANumber { .. }) => Err(format!("{error}, or \"max\"")),
             Err(error) => Err(error.to_string()),
         }
     }
+}
+
+/// Whether a text is a number below 0. A lone minus sign is no number.
+fn is_negative(text: &str) -> bool {
+    text.trim_start().strip_prefix('-').is_some_and(is_number_like)
+}
+
+fn is_number_like(text: &str) -> bool {
+    let word = text.to_ascii_lowercase();
+    text.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        || word.starts_with("inf")
+        || word.starts_with("nan")
+}
+
+/// Joins a flag and the negative number that follows it: `--rate -5M` becomes `--rate=-5M`. No flag of ours looks like a number, so
+/// that the message is about the value, not about an unknown flag.
+pub(crate) fn join_negative_values(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    let mut only_values = false;
+    for word in words {
+        let flag = joined.last().and_then(|last| last.to_str()).is_some_and(|last| {
+            let name = last.strip_prefix("--").filter(|name| !name.is_empty());
+            let short = last.strip_prefix('-').filter(|name| name.len() == 1);
+            name.or(short).is_some_and(|name| {
+                !last.contains('=') && name.starts_with(|c: char| c.is_ascii_alphabetic())
+            })
+        });
+        match joined.last_mut() {
+            Some(last) if flag && !only_values && word.to_str().is_some_and(is_negative) => {
+                last.push("=");
+                last.push(word);
+            }
+            _ => {
+                only_values |= word == "--";
+                joined.push(word);
+            }
+        }
+    }
+    joined
+}
+
+/// A time; a number without a unit is in seconds.
+pub(crate) fn time(text: &str) -> Result<TimeDelta, String> {
+    let bare = text.trim();
+    let number = !is_negative(text)
+        && bare.contains(|c: char| c.is_ascii_digit())
+        && bare.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'+' | b'-'));
+    if number { quantity::<TimeDelta>(&format!("{bare} s")) } else { quantity(text) }
+}
+
+/// A time that is not 0.
+pub(crate) fn time_above_zero(text: &str) -> Result<TimeDelta, String> {
+    match time(text)? {
+        TimeDelta::ZERO => Err(format!("must be above 0 s, found \"{text}\"")),
+        time => Ok(time),
+    }
+}
+
+/// A rate, a size or a time that is not negative.
+pub(crate) fn quantity<T: FromStr<Err = UnitError>>(text: &str) -> Result<T, String> {
+    if is_negative(text) {
+        return Err(format!("must not be negative, found \"{}\"", text.trim()));
+    }
+    text.parse().map_err(|error: UnitError| error.to_string())
+}
+
+/// A whole number from `low` to `high`.
+pub(crate) fn whole<T: TryFrom<u64>>(
+    low: u64,
+    high: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.trim().parse::<u64>().ok().filter(|number| (low..=high).contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+            let range =
+                if high == u64::MAX { format!("{low} or more") } else { format!("from {low} to {high}") };
+            format!("must be a whole number, {range}, found \"{text}\"")
+        })
+    }
+}
+
+/// A port number.
+pub(crate) fn port(text: &str) -> Result<u16, String> {
+    whole(1, 65_535)(text)
 }
 
 /// Reads a file of shared keys.
@@ -56,7 +151,7 @@ pub(crate) struct PacingArgs {
     pub(crate) mode: SleepMode,
 
     /// Datagrams that leave together [default: by --mode for grid, the 16 KiB socket-buffer rule for other strategies]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 100_000))]
     pub(crate) packets_per_cycle: Option<u32>,
 
     /// Datagrams that are late beyond --burst: burst sends them later, skip drops them, reanchor restarts the schedule
@@ -68,7 +163,7 @@ pub(crate) struct PacingArgs {
     pub(crate) burst: Option<BurstBound>,
 
     /// Maximum rate within a burst
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = quantity::<DataRate>)]
     pub(crate) max_burst_rate: Option<DataRate>,
 
     /// Spin where send-sleep or a traffic shaper would sleep, as the Firebind program does by default
@@ -77,7 +172,7 @@ pub(crate) struct PacingArgs {
 
     /// Ask for real-time priority 1..99 (`SCHED_FIFO`); the result says whether it was granted
     #[arg(long, value_name = "PRIORITY", num_args = 0..=1, default_missing_value = "10",
-          value_parser = clap::value_parser!(u8).range(1..=99))]
+          value_parser = whole::<u8>(1, 99))]
     pub(crate) realtime: Option<u8>,
 }
 
@@ -89,24 +184,46 @@ pub(crate) const DEFAULT_PORT: u16 = 5005;
 /// # Errors
 ///
 /// [`UsageError`] where the host is unknown or the port is not one.
-pub(crate) fn resolve(target: &str) -> Result<SocketAddr, UsageError> {
-    resolve_with_port(target, DEFAULT_PORT)
+pub(crate) fn resolve_first(target: &str, port: Option<u16>) -> Result<SocketAddr, UsageError> {
+    first(target, resolve_all(target, port)?)
 }
 
-/// As [`resolve`], with `default` where there is no port.
+/// The first address of `HOST` or `HOST:PORT`, with `default` where there is no port.
 ///
 /// # Errors
 ///
-/// As [`resolve`].
+/// [`UsageError`] where the host is unknown or the port is not one.
 pub(crate) fn resolve_with_port(target: &str, default: u16) -> Result<SocketAddr, UsageError> {
+    first(target, addresses(target, None, default)?)
+}
+
+fn first(target: &str, all: Vec<SocketAddr>) -> Result<SocketAddr, UsageError> {
+    all.into_iter()
+        .next()
+        .ok_or_else(|| UsageError::new(format!("unknown host in \"{target}\": check the name")))
+}
+
+/// Every address of `HOST` or `HOST:PORT`, each once, in the order of the system; at least one. `port` is that of --port.
+///
+/// # Errors
+///
+/// [`UsageError`] where the host is unknown, the port is not one, or two ports are given.
+pub(crate) fn resolve_all(target: &str, port: Option<u16>) -> Result<Vec<SocketAddr>, UsageError> {
+    addresses(target, port, DEFAULT_PORT)
+}
+
+fn addresses(target: &str, asked: Option<u16>, default: u16) -> Result<Vec<SocketAddr>, UsageError> {
     let bare = target.trim_start_matches('[').trim_end_matches(']');
     let (host, port) = match target.rsplit_once(':') {
-        _ if bare.parse::<IpAddr>().is_ok() => (bare, Some(default)),
+        _ if bare.parse::<IpAddr>().is_ok() => (bare, Some(asked.unwrap_or(default))),
+        Some((_, port)) if asked.is_some_and(|asked| port.parse() != Ok(asked)) => {
+            misuse!("--port: \"{target}\" has another port: give one of them");
+        }
         Some((host, port)) => {
             let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
             (host, port.parse().ok().filter(|port| *port > 0))
         }
-        None => (target, Some(default)),
+        None => (target, Some(asked.unwrap_or(default))),
     };
     let Some(port) = port.filter(|_| !host.is_empty()) else {
         misuse!(
@@ -115,8 +232,14 @@ pub(crate) fn resolve_with_port(target: &str, default: u16) -> Result<SocketAddr
     };
     let unknown =
         |why: &str| UsageError::new(format!("unknown host in \"{target}\" ({why}): check the name"));
-    let mut addresses = (host, port).to_socket_addrs().map_err(|error| unknown(&error.to_string()))?;
-    addresses.next().ok_or_else(|| unknown("it has no address"))
+    let found = (host, port).to_socket_addrs().map_err(|error| unknown(&error.to_string()))?;
+    let mut addresses: Vec<SocketAddr> = Vec::new();
+    for address in found {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    if addresses.is_empty() { Err(unknown("it has no address")) } else { Ok(addresses) }
 }
 
 impl PacingArgs {
@@ -141,8 +264,9 @@ mod tests {
 
     #[test]
     fn a_target_may_lack_its_port() {
-        let resolved =
-            |text| resolve(text).map(|address| address.to_string()).map_err(|error| error.to_string());
+        let resolved = |text| {
+            resolve_first(text, None).map(|address| address.to_string()).map_err(|error| error.to_string())
+        };
         for (text, address) in [
             ("127.0.0.1", "127.0.0.1:5005"),
             ("127.0.0.1:7", "127.0.0.1:7"),

@@ -12,9 +12,10 @@ use giusto_units::{DataSize, TimeDelta};
 use serde_json::json;
 
 use crate::{
-    args::{PacingArgs, RateOrMax},
+    args::{PacingArgs, RateOrMax, quantity, time_above_zero, whole},
     command_line,
-    console::{self, Progress, print_json, print_text},
+    console::{self, Progress, print_text},
+    output::{FormArgs, Output},
     send::live_line,
     usage::{UsageError, misuse},
 };
@@ -27,6 +28,7 @@ use giusto::{
         result::RunResult,
     },
     view::{format::asked_rate, html, table},
+    whole_file::Content,
 };
 
 #[derive(Debug, Args)]
@@ -37,11 +39,11 @@ use giusto::{
   giusto cbr --rate max --size 1200 --json")]
 pub(crate) struct CbrArgs {
     /// Rates, comma-separated; max: as fast as the machine can
-    #[arg(long, default_value = "10k,1M,100M,1G", value_name = "RATES", value_delimiter = ',')]
+    #[arg(short = 'b', long, default_value = "10k,1M,100M,1G", value_name = "RATES", value_delimiter = ',')]
     rate: Vec<RateOrMax>,
 
     /// UDP payloads, comma-separated
-    #[arg(long, default_value = "200,1200", value_name = "SIZES", value_delimiter = ',')]
+    #[arg(short = 'l', long, default_value = "200,1200", value_name = "SIZES", value_parser = quantity::<DataSize>, value_delimiter = ',')]
     size: Vec<DataSize>,
 
     /// Strategies, comma-separated: grid, send-compare, send-sleep, send-sleep-deficit, dt0, dt1, dt2, dt2-live, at0, at1
@@ -49,11 +51,11 @@ pub(crate) struct CbrArgs {
     strategy: Vec<Strategy>,
 
     /// Time to send, for each run
-    #[arg(long, default_value = "10s", value_name = "TIME")]
+    #[arg(short = 't', long, default_value = "10s", value_name = "TIME", value_parser = time_above_zero)]
     duration: TimeDelta,
 
     /// Number of runs for each line of the table, which shows their median
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole::<u32>(1, 100))]
     repeat: u32,
 
     /// Send for one second in each run
@@ -83,21 +85,21 @@ pub(crate) struct CbrArgs {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
+    #[command(flatten)]
+    form: FormArgs,
+
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(short = 'J', long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let duration = if args.quick { TimeDelta::from_seconds(1) } else { args.duration };
-    if duration <= TimeDelta::ZERO {
-        misuse!("--duration: must be above 0 s, found 0 s");
-    }
     if args.against.is_some() && args.layer != HeaderLayer::Payload {
         misuse!("--layer: must be payload with --against, found {}", args.layer);
     }
     let plans = plans(args, duration)?;
-    args.out.as_deref().map(console::check_out).transpose()?;
+    args.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
     let peer = args.against.as_ref().map(|_| Iperf3::find(args.against_path.as_deref())).transpose();
     let peer = peer.map_err(UsageError::new)?;
 
@@ -141,11 +143,17 @@ pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     }
     progress.clear();
 
-    console::print_doubts(&runs, args.json)?;
-    if args.json {
-        print_json(&json!({ "runs": runs, "interrupted": stopped() }))?;
+    let mut output = Output::of_form(args.json, &args.form);
+    console::print_doubts(&runs, output.is_data())?;
+    if output.is_one_object() {
+        output.object(&json!({ "runs": runs, "interrupted": stopped() }))?;
+    } else if output.is_data() {
+        output.results(None, &runs)?;
     } else {
         print_text(&table::runs(&runs, console::width()))?;
+        if stopped() {
+            print_text(&console::interrupted(runs.len(), plans.len() + peers))?;
+        }
     }
     if let Some(path) = &args.out {
         html::accuracy(&runs, &command_line()).write(path)?;

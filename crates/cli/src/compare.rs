@@ -10,6 +10,7 @@ use clap::Args;
 use rayon::prelude::*;
 
 use crate::{
+    args::whole,
     command_line,
     console::{self, Progress, print_json, print_text},
     files::Files,
@@ -53,7 +54,7 @@ pub(crate) struct CompareArgs {
     flow: Option<String>,
 
     /// Random seed of every run [default: that of the scenario]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
     seed: Option<u64>,
 
     /// Change a value of the scenario, such as link.bottleneck.rate=5M or duration=10s; repeatable

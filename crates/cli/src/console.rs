@@ -1,6 +1,7 @@
 //! The terminal: signals, progress and results.
 
 use std::{
+    fs,
     io::{self, IsTerminal, Write},
     path::Path,
     process::ExitCode,
@@ -17,6 +18,7 @@ use crate::usage::UsageError;
 use giusto::{
     measured::result::{LiveFigures, RunResult},
     view::format::{asked_rate, count, rate},
+    whole_file::{Content, WholeFile, WriteError},
 };
 
 /// Sets `stop` on Ctrl-C and SIGTERM; the second signal ends the program at once.
@@ -48,10 +50,26 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
 ///
 /// Where standard output cannot be written.
 pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
-    match writeln!(io::stdout().lock(), "{}", text.trim_end()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
+    print_live(text).map(drop)
+}
+
+/// Prints text at once; a closed pipe is no error. Returns whether somebody reads.
+///
+/// # Errors
+///
+/// Where standard output cannot be written.
+pub(crate) fn print_live(text: &str) -> anyhow::Result<bool> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(anyhow::Error::from(error).context("standard output cannot be written")),
     }
+}
+
+/// Prints a line on standard error, which may be closed.
+pub(crate) fn complain(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// What speaks against the figures that follow, before these are printed; with `json` the figures have it.
@@ -73,6 +91,11 @@ pub(crate) fn print_doubts(runs: &[RunResult], json: bool) -> anyhow::Result<()>
     Ok(())
 }
 
+/// The line below a table whose runs were ended early.
+pub(crate) fn interrupted(lines: usize, planned: usize) -> String {
+    format!("interrupted: {lines} of {planned} lines; the last one may be of a part of its time")
+}
+
 /// The exit status of a measurement that came to its end.
 pub(crate) fn measured(runs: &[RunResult]) -> ExitCode {
     ExitCode::from(if runs.iter().all(|run| run.doubts.is_empty()) { 0 } else { DOUBTFUL })
@@ -81,22 +104,24 @@ pub(crate) fn measured(runs: &[RunResult]) -> ExitCode {
 /// The exit status of a measurement whose figures cannot be trusted.
 pub(crate) const DOUBTFUL: u8 = 3;
 
-/// Checks before a run that its report can be written.
+/// Checks before a run that its report can be written to `path`.
 ///
 /// # Errors
 ///
-/// [`UsageError`] names the directory that does not exist.
-pub(crate) fn check_out(path: &Path) -> Result<(), UsageError> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let problem = if !directory.is_dir() {
-        format!("there is no directory {}", directory.display())
-    } else if path.is_dir() {
-        "this is a directory".to_owned()
-    } else {
-        return Ok(());
+/// [`UsageError`] names the flag, the path and the fix.
+pub(crate) fn check_file(flag: &str, path: &Path, content: Content) -> Result<(), UsageError> {
+    let checked = match fs::metadata(path) {
+        // A device or a pipe: opening a pipe would wait for its reader.
+        Ok(there) if !there.is_file() && !there.is_dir() => Ok(()),
+        // It would be replaced: a file that may not be written is kept.
+        Ok(there) if there.is_file() => fs::File::options()
+            .append(true)
+            .open(path)
+            .map_err(|error| WriteError::io(path, content, error))
+            .and_then(|_| WholeFile::create(path, content).map(drop)),
+        _ => WholeFile::create(path, content).map(drop),
     };
-    let fix = "give a file in a directory that exists";
-    Err(UsageError::new(format!("--out {}: {problem}: {fix}", path.display())))
+    checked.map_err(|error| UsageError::new(format!("{flag} {error}")))
 }
 
 /// The width of a table: that of the terminal, or 120 columns.
@@ -156,7 +181,7 @@ impl Progress {
     /// Prints a line above the bar; to standard error in any case.
     pub(crate) fn note(&self, line: &str) {
         if self.bar.is_hidden() {
-            eprintln!("{line}");
+            complain(line);
         } else {
             self.bar.println(line);
         }

@@ -19,6 +19,7 @@ use crate::{
 use giusto::{
     measured::{plan::StreamPlan, result::RunResult},
     view::{html, table},
+    whole_file::Content,
 };
 
 #[derive(Debug, Args)]
@@ -35,7 +36,7 @@ pub(crate) struct DemoArgs {
     quick: bool,
 
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(short = 'J', long)]
     json: bool,
 }
 
@@ -52,7 +53,7 @@ const RUNS: [(u64, u64, Strategy, i64); 7] = [
 ];
 
 pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    console::check_out(&args.out)?;
+    console::check_file("--out", &args.out, Content::REPORT)?;
     let progress = Progress::new(RUNS.len() as u64);
     let measure = |(rate, size, strategy, seconds): (u64, u64, Strategy, i64)| {
         let duration = TimeDelta::from_seconds(if args.quick { 1 } else { seconds });
@@ -88,6 +89,9 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     } else {
         print_text(&format!("{}\n", report.headline))?;
         print_text(&table::runs(&results, console::width()))?;
+        if stop.load(Ordering::Relaxed) {
+            print_text(&console::interrupted(results.len(), RUNS.len()))?;
+        }
     }
     // The file comes last: the figures have been printed even where it cannot be written.
     report.write(&args.out)?;

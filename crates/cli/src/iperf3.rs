@@ -15,7 +15,7 @@ use giusto_session::{
 };
 
 use crate::{
-    args::resolve,
+    args::resolve_first,
     console::{self, Progress, print_json, print_text},
     recv::{MIN_IDLE, RecvArgs, Results, describe_stream},
     send::{SendArgs, base_plan},
@@ -29,7 +29,7 @@ use giusto::{
     },
     view::{
         format::{count, plural, rate},
-        table,
+        summary, table,
     },
 };
 
@@ -52,9 +52,12 @@ pub(crate) fn send(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
     if streams > MAX_STREAMS {
         misuse!("--streams: iperf3 servers accept at most {MAX_STREAMS}, found {streams}");
     }
-    let to = resolve(&with_port(&args.target))?;
+    let to = match args.port {
+        Some(_) => resolve_first(&args.target, args.port)?,
+        None => resolve_first(&with_port(&args.target), None)?,
+    };
     let media = Media::Filler(Layout::Iperf3 { wide_counters: true }, PayloadSizes::Fixed(args.size));
-    let plan = base_plan(args, media)?.resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
+    let plan = base_plan(args, media).resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
     let target = Target {
         to,
         streams,
@@ -70,9 +73,9 @@ pub(crate) fn send(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
         Iperf3Error::Socket(error) => UsageError::new(error).into(),
         error => anyhow::Error::from(error),
     })?;
-    print(&run.results, args.json)?;
+    print(&run.results, args.json, args.output.is_verbose())?;
     if let Some(failure) = run.failure {
-        eprintln!("error: {to}: {failure}; the figures cover the time until then");
+        console::complain(&format!("error: {to}: {failure}; the figures cover the time until then"));
         return Ok(ExitCode::FAILURE);
     }
     Ok(console::measured(&run.results))
@@ -95,13 +98,19 @@ fn live_line(live: &Iperf3Live) -> String {
 }
 
 /// Prints results of streams with iperf3 at the far end.
-fn print(results: &[RunResult], json: bool) -> anyhow::Result<()> {
+fn print(results: &[RunResult], json: bool, verbose: bool) -> anyhow::Result<()> {
     console::print_doubts(results, json)?;
     match (json, results) {
         (true, [one]) => print_json(one),
         (true, many) => print_json(&BTreeMap::from([("runs", many)])),
-        (false, [one]) => print_text(&(table::run(one) + &told(results))),
-        (false, many) => print_text(&(table::runs(many, console::width()) + &told(results))),
+        (false, results) => {
+            let every = match results {
+                _ if !verbose => String::new(),
+                [one] => format!("\n{}", table::run(one)),
+                many => format!("\n{}", table::runs(many, console::width())),
+            };
+            print_text(&(summary::text(results) + &told(results) + &every))
+        }
     }
 }
 
@@ -144,7 +153,7 @@ pub(crate) fn serve(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCo
     if args.key_file.is_some() {
         misuse!("--key-file: not possible with --accept iperf3, which knows no keys of giusto");
     }
-    let (address, any_address) = listen_address(args.address.as_deref())?;
+    let (address, any_address) = listen_address(args.place()?.as_deref())?;
     let config = Iperf3ServerConfig {
         address,
         offload: !args.no_offload,
@@ -192,7 +201,7 @@ pub(crate) fn serve(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCo
                         results.keep(result);
                     }
                 } else if !streams.is_empty()
-                    && let Err(error) = print(&streams, false)
+                    && let Err(error) = print(&streams, false, args.output.is_verbose())
                 {
                     printed = Err(error);
                 }
@@ -234,7 +243,7 @@ fn listen_address(text: Option<&str>) -> Result<(SocketAddr, bool), UsageError> 
     if let Ok(port) = text.trim_start_matches(':').parse() {
         return Ok(any(port));
     }
-    let address = text.parse().or_else(|_| resolve(&with_port(text)));
+    let address = text.parse().or_else(|_| resolve_first(&with_port(text), None));
     address.map(|address| (address, false))
 }
 

@@ -9,6 +9,7 @@ mod console;
 mod demo;
 mod files;
 mod iperf3;
+mod output;
 mod printer;
 mod recv;
 mod reproduce;
@@ -42,13 +43,15 @@ struct Cli {
     command: Command,
 }
 
-const EXIT_STATUS: &str = "Units: rates such as 64k, 3M or \"2.5 Gbit/s\", times such as 20ms or \"10 s\", sizes such as 1200 or \"1200 B\".
+const EXIT_STATUS: &str = "Units: rates such as 64k, 3M or \"2.5 Gbit/s\", times such as 20ms or \"10 s\", sizes such as 1200 or \"1.2 kB\".
+A number without a unit is in bit/s, seconds or bytes; scenario files need the unit of a time.
 
 Exit status:
-    0  success, also of a run that Ctrl-C ended early
-    1  failure, or an expectation that is not met
+    0  success, also of a run that Ctrl-C or a closed pipe ended early
+    1  failure, or an expectation that is not met (sim, sweep)
     2  wrong usage: a flag, an address or a file that cannot be used
-    3  measured, but the figures cannot be trusted: the machine was overloaded, or the counts do not add up
+    3  measured, but the figures cannot be trusted (send, recv, cbr, demo): the machine was overloaded, or the counts
+       do not add up
   130  ended by a second Ctrl-C
 
 Example:
@@ -93,14 +96,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(args::join_negative_values(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            eprintln!("error: no command given: start with `giusto demo`, or see `giusto --help`");
+            console::complain("error: no command given: start with `giusto demo`, or see `giusto --help`");
             return ExitCode::from(2);
         }
         Err(error) if error.use_stderr() => {
-            eprintln!("{}", one_line(&error.to_string()));
+            console::complain(&one_line(&error.to_string()));
             return ExitCode::from(2);
         }
         Err(help) => {
@@ -111,7 +114,8 @@ fn main() -> ExitCode {
     };
     let stop = Arc::new(AtomicBool::new(false));
     if let Err(error) = console::stop_on_signals(Arc::clone(&stop)) {
-        eprintln!("warning: cannot catch signals, so Ctrl-C will end the run without a result: {error}");
+        let loss = "warning: cannot catch signals, so Ctrl-C will end the run without a result";
+        console::complain(&format!("{loss}: {error}"));
     }
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(&args, &stop),
@@ -122,13 +126,13 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
-        Command::Completions { shell } => Ok(shell::completions(shell, Cli::command())),
+        Command::Completions { shell } => shell::completions(shell, Cli::command()),
         Command::Man { dir } => shell::man(&dir, Cli::command()),
     };
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", message(&error));
+            console::complain(&format!("error: {}", message(&error)));
             ExitCode::from(if error.downcast_ref::<UsageError>().is_some() { 2 } else { 1 })
         }
     }

@@ -14,7 +14,7 @@ use std::{
 use giusto_net::Clock;
 use giusto_units::TimeDelta;
 
-use crate::console::{Progress, print_text};
+use crate::console::{Progress, print_live};
 
 /// Pieces of output that wait at most.
 const QUEUE: usize = 1024;
@@ -38,6 +38,7 @@ pub(crate) struct Printer {
     /// Disconnected when the thread ends.
     ended: mpsc::Receiver<()>,
     written: Arc<AtomicU64>,
+    closed: Arc<AtomicBool>,
     queued: u64,
     dropped_results: u64,
     dropped_notes: u64,
@@ -54,13 +55,19 @@ impl Printer {
         let written = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&written);
         let (ends, ended) = mpsc::sync_channel(0);
+        let closed = Arc::new(AtomicBool::new(false));
+        let gone = Arc::clone(&closed);
         let thread = thread::Builder::new().name("output".to_owned()).spawn(move || {
             let _ends = ends;
             let mut outcome = Ok(());
             for piece in pieces {
                 match piece {
                     // The first error is reported at the end; the pieces that follow are discarded.
-                    Piece::Text(text) if outcome.is_ok() => outcome = print_text(&text),
+                    Piece::Text(text) if outcome.is_ok() => {
+                        let read = print_live(&text);
+                        gone.fetch_or(matches!(read, Ok(false)), Ordering::Relaxed);
+                        outcome = read.map(drop);
+                    }
                     Piece::Text(_) => {}
                     Piece::Note(line) => progress.note(&line),
                     Piece::Live(line) => progress.say(line),
@@ -75,10 +82,16 @@ impl Printer {
             thread,
             ended,
             written,
+            closed,
             queued: 0,
             dropped_results: 0,
             dropped_notes: 0,
         })
+    }
+
+    /// Whether the reader of standard output has closed it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// Prints a result on standard output.

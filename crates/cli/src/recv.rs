@@ -5,15 +5,15 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
     process::ExitCode,
-    sync::atomic::AtomicBool,
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use clap::Args;
-use giusto_net::driver::Verdict;
+use giusto_net::{driver::Verdict, http::TextServer};
 use giusto_session::probe::{
-    Counters, Ended, Passive, Prefixes, ReceiverConfig, ReceiverEvent, Stream, StreamLimits,
+    Counters, Ended, Passive, Prefixes, Receiver, ReceiverConfig, ReceiverEvent, Stream, StreamLimits,
 };
-use giusto_units::{DataRate, DataSize, TimeDelta};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use ipnet::IpNet;
 use serde_json::json;
 
@@ -21,6 +21,7 @@ use crate::{
     args::{self, DEFAULT_PORT},
     console::{self, Progress},
     iperf3,
+    output::{Output, OutputArgs},
     printer::Printer,
     stamp,
     usage::{UsageError, misuse},
@@ -28,10 +29,12 @@ use crate::{
 use giusto::{
     measured::{
         RunError,
+        interval::ReceptionIntervals,
+        metrics::{CONTENT_TYPE, Metrics, StreamTotals},
         recv::{self, Reception, ReceptionConfig},
         result::RunResult,
     },
-    view::{format::plural, table},
+    view::format::plural,
 };
 
 /// The number of results kept until the end, the newest, so that other hosts cannot exhaust the memory.
@@ -40,21 +43,30 @@ const MAX_RESULTS: usize = 10_000;
 /// How long a receiver with --once answers its sender, which asks again where the final report was lost.
 const LINGER: TimeDelta = TimeDelta::from_millis(300);
 
+/// The time between two live figures.
+const LIVE: TimeDelta = TimeDelta::from_millis(250);
+
 /// The shortest --idle.
 pub(crate) const MIN_IDLE: TimeDelta = TimeDelta::from_millis(100);
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto recv
+  giusto recv -i 1                           prints a line per second
   giusto recv 127.0.0.1:5005 --once --json
   giusto recv 0.0.0.0:6000 --accept rtp      measures RTP from any program
   giusto recv --accept iperf3                serves `iperf3 -u -c` on port 5201
-  giusto recv --accept stamp                 reflects STAMP and TWAMP Light on port 862")]
+  giusto recv --accept stamp                 reflects STAMP and TWAMP Light on port 862
+  giusto recv --metrics 127.0.0.1:9105       serves metrics for Prometheus")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct RecvArgs {
     /// Address and port to listen on, or a port alone [default: port 5005 of every address]
     #[arg(value_name = "ADDR")]
     pub(crate) address: Option<String>,
+
+    /// Port to listen on, if not in the address
+    #[arg(short, long, value_name = "PORT", value_parser = args::port)]
+    pub(crate) port: Option<u16>,
 
     /// End with the first stream
     #[arg(long)]
@@ -82,38 +94,38 @@ pub(crate) struct RecvArgs {
     pub(crate) deny: Vec<IpNet>,
 
     /// End a stream after this time without a datagram
-    #[arg(long, default_value = "5s", value_name = "TIME")]
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = args::time)]
     pub(crate) idle: TimeDelta,
 
     /// End after this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = args::time_above_zero)]
     pub(crate) duration: Option<TimeDelta>,
 
     /// Maximum number of simultaneous streams; a stream takes up to 2 MB of memory
     #[arg(long, default_value = "256", default_value_if("accept", "stamp", "16384"), value_name = "N",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = args::whole::<u16>(1, 65_535))]
     pub(crate) max_streams: u16,
 
     /// Maximum number of simultaneous streams from one IPv4 address or one IPv6 prefix of 64 bits
     #[arg(long, default_value = "128", default_value_if("accept", "stamp", "1024"), value_name = "N",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = args::whole::<u16>(1, 65_535))]
     pub(crate) max_streams_per_host: u16,
 
     /// Maximum number of simultaneous streams that --accept measures, beside the announced ones
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = args::whole::<u16>(1, 65_535))]
     max_unannounced: u16,
 
     /// End streams that carry more payload
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = args::quantity::<DataSize>)]
     pub(crate) max_bytes: Option<DataSize>,
 
     /// End streams that last longer
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = args::time_above_zero)]
     pub(crate) max_lifetime: Option<TimeDelta>,
 
     /// Refuse streams that announce a higher rate, and end those that are faster; with --accept stamp, the rate of answers to
     /// one host [default: 100M]
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = args::quantity::<DataRate>)]
     pub(crate) max_rate: Option<DataRate>,
 
     /// Read every datagram by itself instead of in runs, so that each has its own kernel timestamp
@@ -124,8 +136,15 @@ pub(crate) struct RecvArgs {
     #[arg(long)]
     pub(crate) stateless: bool,
 
+    /// Serve metrics for Prometheus by HTTP at this address, path /metrics; a port alone is one of 127.0.0.1
+    #[arg(long, value_name = "ADDR:PORT", value_parser = metrics_address)]
+    metrics: Option<SocketAddr>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+
     /// Print one JSON object: that of the stream with --once, else {"runs": […]} at the end
-    #[arg(long)]
+    #[arg(short = 'J', long)]
     pub(crate) json: bool,
 }
 
@@ -138,9 +157,10 @@ pub(crate) enum Accept {
     Stamp,
 }
 
+#[expect(clippy::too_many_lines, reason = "one run, from its flags to its exit status")]
 pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    if args.accept == Some(Accept::Iperf3) && !(args.allow.is_empty() && args.deny.is_empty()) {
-        misuse!("--allow, --deny: not supported with --accept iperf3: use a packet filter of the system");
+    if let Some(other @ (Accept::Iperf3 | Accept::Stamp)) = args.accept {
+        check_other(args, &format!("--accept {other:?}").to_lowercase())?;
     }
     let passive = match args.accept {
         None => None,
@@ -149,7 +169,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         Some(Accept::Iperf3) => return iperf3::serve(args, stop),
         Some(Accept::Stamp) => return stamp::reflect(args, stop),
     };
-    let address = listen_address(args.address.as_deref())?;
+    let address = listen_address(args.address.as_deref(), args.port)?;
     if args.idle < MIN_IDLE {
         misuse!("--idle: must be at least {MIN_IDLE}, found {}", args.idle);
     }
@@ -170,21 +190,31 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         },
     };
     let mut reception = open(&config, args.address.as_deref())?;
+    let mut monitoring = args.metrics.map(Monitoring::start).transpose()?;
 
     let mut printer = Printer::start(Progress::live())?;
-    printer.note(format!(
-        "listening on {} (UDP); Ctrl-C ends and prints the result",
-        reception.socket.local_addr()
-    ));
+    announce(&mut printer, &reception, monitoring.as_ref());
     let granted = reception.socket.granted().clone();
     let mut results = Results::default();
     let mut first = None;
     let mut counters = Counters::default();
+    let mut output = Output::new(args.json, &args.output, false).held();
+    let mut intervals = args.output.interval().map(ReceptionIntervals::new);
+    let mut printed = Ok(());
     let (mut doubtful, mut abandoned, mut limited) = (false, false, None);
     let clock = reception.clock;
+    let mut live_at = clock.now();
     let mut end = args.duration.map(|duration| clock.now() + duration);
     let outcome = reception.run(stop, |receiver, event| {
         counters = receiver.counters();
+        if let Some(monitoring) = &mut monitoring {
+            monitoring.on_event(clock.now(), receiver, event.as_ref());
+        }
+        let only = first.filter(|_| args.once);
+        let ended = intervals.as_mut().map(|all| all.on_event(clock.now(), receiver, event.as_ref(), only));
+        if let Some(figures) = ended.flatten() {
+            note(&mut printed, output.interval(&figures));
+        }
         match event {
             Some(ReceiverEvent::Opened(id)) => {
                 first.get_or_insert(id);
@@ -201,26 +231,34 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                 if let Some(Ended::Limit(limit)) = stream.ended() {
                     limited = Some(limit);
                 }
-                if args.json {
+                if output.is_one_object() {
                     results.keep(result);
                 } else {
-                    printer.result(result_text(&result));
+                    note(&mut printed, output.results(Some(&title(&result)), &[result]));
                 }
                 if args.once {
                     let finished = stream.ended() == Some(Ended::Finished);
                     end = Some(clock.now() + if finished { LINGER } else { TimeDelta::ZERO });
                 }
             }
+            _ if clock.now() < live_at => {}
             _ => {
+                live_at = clock.now() + LIVE;
                 let live = recv::live(receiver);
                 let streams = plural(live.streams as u64, "stream", "streams");
                 printer.live(format!("{streams}: {}", console::live_line(&live)));
             }
         }
+        output.take().into_iter().for_each(|text| printer.result(text));
+        if printer.is_closed() || printed.is_err() {
+            return Verdict::Stop;
+        }
         if end.is_some_and(|end| clock.now() >= end) { Verdict::Stop } else { Verdict::Continue }
     });
-    if args.json {
-        printer.result(results.text(counters, args.once)?);
+    printed?;
+    if output.is_one_object() {
+        results.print(&mut output, counters, args.once)?;
+        output.take().into_iter().for_each(|text| printer.result(text));
     } else if counters != Counters::default() {
         printer.note(outside_streams(counters));
     }
@@ -235,6 +273,33 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     Ok(ExitCode::from(if doubtful { console::DOUBTFUL } else { 0 }))
 }
 
+impl RecvArgs {
+    /// The address as text, with the port of --port.
+    pub(crate) fn place(&self) -> Result<Option<String>, UsageError> {
+        match (self.address.as_deref(), self.port) {
+            (address, None) => Ok(address.map(str::to_owned)),
+            (None, Some(port)) => Ok(Some(port.to_string())),
+            (Some(text), Some(port)) => match text.parse::<IpAddr>() {
+                Ok(ip) => Ok(Some(SocketAddr::new(ip, port).to_string())),
+                Err(_) => misuse!(
+                    "--port: give the port in the address, or --port and an IP address, found \"{text}\""
+                ),
+            },
+        }
+    }
+}
+
+/// Refuses what other protocols do not support.
+fn check_other(args: &RecvArgs, protocol: &str) -> Result<(), UsageError> {
+    if args.accept == Some(Accept::Iperf3) && !(args.allow.is_empty() && args.deny.is_empty()) {
+        misuse!("--allow, --deny: not supported with --accept iperf3: use a packet filter of the system");
+    }
+    if args.accept == Some(Accept::Stamp) && args.port.is_some() {
+        misuse!("--port: give the port in the address with --accept stamp");
+    }
+    args.output.refuse_for(protocol)
+}
+
 /// A prefix of addresses; a single address is one, too.
 fn prefix(text: &str) -> Result<IpNet, String> {
     let address = || text.parse::<IpAddr>().map(IpNet::from);
@@ -242,9 +307,63 @@ fn prefix(text: &str) -> Result<IpNet, String> {
     text.parse().or_else(|_| address()).map_err(wrong)
 }
 
-fn result_text(result: &RunResult) -> String {
-    let doubts: Vec<_> = result.doubts.iter().map(|doubt| format!("warning: {doubt}\n\n")).collect();
-    doubts.concat() + &table::run(result)
+fn announce(printer: &mut Printer, reception: &Reception, monitoring: Option<&Monitoring>) {
+    let address = reception.socket.local_addr();
+    printer.note(format!("listening on {address} (UDP); Ctrl-C ends and prints the result"));
+    if let Some(monitoring) = monitoring {
+        printer.note(format!("metrics at http://{}/metrics", monitoring.server.local_addr()));
+    }
+}
+
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let address = text.parse().ok().or_else(|| port_alone(text).map(local));
+    address.ok_or_else(|| format!("expected an address and a port, such as 127.0.0.1:9105, found \"{text}\""))
+}
+
+/// What --metrics needs.
+struct Monitoring {
+    metrics: Arc<Metrics>,
+    server: TextServer,
+    ended: StreamTotals,
+    update_at: Timestamp,
+}
+
+impl Monitoring {
+    fn start(address: SocketAddr) -> Result<Self, UsageError> {
+        let metrics = Arc::new(Metrics::new());
+        let shown = Arc::clone(&metrics);
+        let server = TextServer::start(address, "/metrics", CONTENT_TYPE, move || shown.text());
+        let server = server.map_err(|error| {
+            UsageError::new(format!("--metrics {address}: {error}: choose another address or port"))
+        })?;
+        Ok(Self { metrics, server, ended: StreamTotals::default(), update_at: Timestamp::ZERO })
+    }
+
+    fn on_event(&mut self, now: Timestamp, receiver: &Receiver, event: Option<&ReceiverEvent>) {
+        self.metrics.on_event(event);
+        self.ended.on_event(event);
+        if now >= self.update_at {
+            self.update_at = now + LIVE;
+            self.metrics.update(receiver, &self.ended);
+        }
+    }
+}
+
+/// Keeps the first error.
+fn note(all: &mut anyhow::Result<()>, this: anyhow::Result<()>) {
+    if all.is_ok() {
+        *all = this;
+    }
+}
+
+/// The line above a result: whose it is.
+fn title(result: &RunResult) -> String {
+    let from = result.from.as_deref().unwrap_or("unknown sender");
+    match result.duration_s {
+        Some(seconds) => format!("{from}, {seconds:.1} s:"),
+        None => format!("{from}:"),
+    }
 }
 
 /// The results that are printed at the end.
@@ -271,7 +390,7 @@ impl Results {
         }
     }
 
-    fn text(&mut self, counters: Counters, once: bool) -> serde_json::Result<String> {
+    fn print(&mut self, output: &mut Output, counters: Counters, once: bool) -> anyhow::Result<()> {
         let Counters {
             foreign,
             malformed,
@@ -286,8 +405,8 @@ impl Results {
             refused,
         } = counters;
         match &*self.newest.make_contiguous() {
-            [one] if once => serde_json::to_string_pretty(one),
-            runs => serde_json::to_string_pretty(&json!({
+            [one] if once => output.object(one),
+            runs => output.object(&json!({
                 "runs": runs,
                 "omitted_runs": self.omitted,
                 "unmeasured_datagrams": {
@@ -351,14 +470,21 @@ pub(crate) fn port_alone(text: &str) -> Option<u16> {
     text.trim_start_matches(':').parse().ok()
 }
 
-fn listen_address(text: Option<&str>) -> Result<SocketAddr, UsageError> {
+fn listen_address(text: Option<&str>, port: Option<u16>) -> Result<SocketAddr, UsageError> {
     let any = |port| SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-    let Some(text) = text else { return Ok(any(DEFAULT_PORT)) };
-    if let Some(port) = port_alone(text) {
-        return Ok(any(port));
+    let without_port = port.unwrap_or(DEFAULT_PORT);
+    let Some(text) = text else { return Ok(any(without_port)) };
+    let with_port = port_alone(text).map(any).or_else(|| text.parse().ok());
+    match (with_port, port) {
+        (Some(address), Some(port)) if address.port() != port => {
+            misuse!("--port: \"{text}\" has another port: give one of them")
+        }
+        (Some(address), _) => Ok(address),
+        (None, _) => match text.parse() {
+            Ok(ip) => Ok(SocketAddr::new(ip, without_port)),
+            Err(_) => args::resolve_first(text, port),
+        },
     }
-    let with_port = text.parse().or_else(|_| text.parse().map(|ip| SocketAddr::new(ip, DEFAULT_PORT)));
-    with_port.or_else(|_| args::resolve(text))
 }
 
 fn describe(stream: &Stream) -> String {

@@ -24,6 +24,9 @@ use giusto::{
 };
 use giusto_experiments::{Findings, firebind, rfc8867, rrtcc, shaper};
 
+/// The page of the documentation.
+const PAGE: Content = Content { name: "page", example: "page.md" };
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Publication {
     /// Both tables of the Firebind constant-bit-rate transmitter
@@ -82,6 +85,7 @@ pub(crate) fn run(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<Exi
 
 fn rfc8867(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     args.out.as_deref().map(make_folder).transpose()?;
+    check_markdown(args)?;
     let mut plan = rfc8867::Plan::new(args.quick);
     if !args.controller.is_empty() {
         plan.controllers.clone_from(&args.controller);
@@ -134,12 +138,16 @@ fn rrtcc(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
 }
 
 fn check_out(args: &ReproduceArgs) -> anyhow::Result<()> {
-    Ok(args.out.as_deref().map_or(Ok(()), console::check_out)?)
+    args.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
+    check_markdown(args)
+}
+
+fn check_markdown(args: &ReproduceArgs) -> anyhow::Result<()> {
+    Ok(args.markdown.as_deref().map_or(Ok(()), |page| console::check_file("--markdown", page, PAGE))?)
 }
 
 /// Removes the progress, prints the findings and writes the files that are asked for.
 fn show(args: &ReproduceArgs, progress: &Progress, findings: &impl Findings) -> anyhow::Result<()> {
-    const PAGE: Content = Content { name: "page", example: "page.md" };
     if args.json {
         let value = findings.printed();
         progress.clear();

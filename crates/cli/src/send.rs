@@ -1,10 +1,13 @@
 //! `giusto send`: sends a paced stream and prints what the receiver measured.
 
 use std::{
-    collections::BTreeMap,
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use clap::{
@@ -15,32 +18,36 @@ use giusto_net::TrafficClass;
 use giusto_pace::{HeaderLayer, IpVersion, Limits, Strategy};
 use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_session::probe::{
+    SenderError,
     payload::{PayloadSizes, PayloadTrace},
     voice::resample_to_8k,
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta};
+use serde_json::json;
 
 use crate::{
-    args::{PacingArgs, RateOrMax, read_keys, resolve},
-    console::{self, Progress, print_json, print_text},
-    iperf3, stamp,
+    args::{PacingArgs, RateOrMax, port, quantity, read_keys, resolve_all, time, time_above_zero, whole},
+    console::{self, Progress},
+    iperf3,
+    output::{Output, OutputArgs},
+    stamp,
     usage::{UsageError, misuse},
 };
-use giusto::{
-    measured::{
-        RunError,
-        median::voice_scores,
-        plan::{Layout, Media, StreamPlan, Tempo},
-        send::{self, Destination, Live},
-    },
-    view::table,
+use giusto::measured::{
+    RunError,
+    plan::{Layout, Media, ResolvedPlan, StreamPlan, Tempo},
+    send::{self, Destination, Live, Transmission},
 };
 
 const DEFAULT_RATE: DataRate = DataRate::from_bps(1_000_000);
 const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
 
+/// The time between two reports of a receiver.
+const REPORTS: TimeDelta = TimeDelta::from_millis(500);
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  giusto send 192.0.2.7 -b 5M -t 10 -i 1           sends 5 Mbit/s for 10 s, a line per second
   giusto send 192.0.2.7:5005 --rate 5M --size 1200 --duration 10s
   giusto send 192.0.2.7:5005 --profile g711 --streams 20
   giusto send 192.0.2.7:5005 --rate 2M --payload uniform:200-1400 --layer ip --dscp 46
@@ -53,13 +60,18 @@ pub(crate) struct SendArgs {
     #[arg(value_name = "HOST[:PORT]")]
     pub(crate) target: String,
 
+    /// Port of the far end, if not in the address
+    #[arg(short, long, value_name = "PORT", value_parser = port)]
+    pub(crate) port: Option<u16>,
+
     /// Rate at the layer given by --layer, such as 64k, 3M or "2.5 Gbit/s"; max: as fast as the machine can
     /// [default: 1M, or the times of a trace that has them]
-    #[arg(long, value_name = "RATE")]
+    #[arg(short = 'b', long, value_name = "RATE")]
     pub(crate) rate: Option<RateOrMax>,
 
     /// UDP payload of each datagram [with --protocol stamp: 44, or 112 with --key-file]
-    #[arg(long, default_value = "1200", default_value_if("protocol", "stamp", "0"), value_name = "BYTES", conflicts_with_all = ["payload", "profile"])]
+    #[arg(short = 'l', long, default_value = "1200", default_value_if("protocol", "stamp", "0"), value_name = "BYTES",
+          value_parser = quantity::<DataSize>, conflicts_with_all = ["payload", "profile"])]
     pub(crate) size: DataSize,
 
     /// Varying payload sizes: uniform:200-1200, normal:800,200, exp:600, choice:200*3,1200*1, or trace:FILE with one
@@ -92,7 +104,7 @@ pub(crate) struct SendArgs {
     pub(crate) profile: Option<VoiceProfile>,
 
     /// Packet time of --profile
-    #[arg(long, value_name = "TIME", requires = "profile")]
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "profile")]
     ptime: Option<TimeDelta>,
 
     /// WAV file that a G.711 profile sends in a loop [default: a tone]
@@ -100,7 +112,7 @@ pub(crate) struct SendArgs {
     wav: Option<PathBuf>,
 
     /// Differentiated services code point of every datagram; 46 is expedited forwarding
-    #[arg(long, default_value_t = 0, value_name = "0..63", value_parser = clap::value_parser!(u8).range(..64))]
+    #[arg(long, default_value_t = 0, value_name = "0..63", value_parser = whole::<u8>(0, 63))]
     pub(crate) dscp: u8,
 
     /// Explicit congestion notification of every datagram: ect0 for classic ECN, ect1 for L4S (RFC 9331)
@@ -113,23 +125,23 @@ pub(crate) struct SendArgs {
     pub(crate) dont_fragment: bool,
 
     /// Random seed of payload sizes and filler
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
     pub(crate) seed: u64,
 
     /// Time to send [default: 10 s unless --count, --bytes or a trace ends the stream]
-    #[arg(long, value_name = "TIME")]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = time_above_zero)]
     pub(crate) duration: Option<TimeDelta>,
 
     /// Datagrams to send, for each stream
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::MAX))]
     pub(crate) count: Option<u64>,
 
     /// Payload to send, for each stream
-    #[arg(long, value_name = "BYTES")]
+    #[arg(short = 'n', long, value_name = "BYTES", value_parser = bytes_above_zero)]
     pub(crate) bytes: Option<DataSize>,
 
     /// Number of simultaneous streams, each from a port of its own, their datagrams spread evenly over time
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = whole::<u16>(1, 1000))]
     pub(crate) streams: u16,
 
     /// Send without asking the receiver: for receivers other than giusto
@@ -152,8 +164,11 @@ pub(crate) struct SendArgs {
     #[arg(long, default_value = "ntp", value_name = "FORMAT")]
     pub(crate) timestamps: stamp::Timestamps,
 
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+
     /// Print the result as one JSON object
-    #[arg(long)]
+    #[arg(short = 'J', long)]
     pub(crate) json: bool,
 }
 
@@ -180,47 +195,102 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             misuse!("--reverse: possible with --protocol iperf3 alone");
         }
         Protocol::Giusto => {}
-        Protocol::Iperf3 => return iperf3::send(args, stop),
-        Protocol::Stamp => return stamp::send(args, stop),
+        Protocol::Iperf3 => {
+            args.output.refuse_for("--protocol iperf3")?;
+            return iperf3::send(args, stop);
+        }
+        Protocol::Stamp => {
+            args.output.refuse_for("--protocol stamp")?;
+            if args.port.is_some() {
+                misuse!("--port: give the port in the address with --protocol stamp");
+            }
+            return stamp::send(args, stop);
+        }
     }
-    let to = resolve(&args.target)?;
+    if args.output.interval().is_some_and(|interval| interval < REPORTS && !args.one_way) {
+        misuse!("--interval: must be at least {REPORTS}, the time between two reports of the receiver");
+    }
+    let addresses = resolve_all(&args.target, args.port)?;
+    let plan = stream_plan(args)?;
+    let mut output = Output::new(args.json, &args.output, true);
+    let mut printed = Ok(());
+    let progress = Progress::live();
+    let on_live = |live: &Live| {
+        progress.say(live_line(live));
+        if let (Some(figures), true) = (&live.interval, printed.is_ok()) {
+            printed = output.interval(figures);
+        }
+        if output.is_closed() || printed.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let outcome = send_to_first(args, &plan, &addresses, stop, on_live);
+    progress.clear();
+    let (to, plan, run) = outcome?;
+    printed?;
+
+    let results = run.results(&plan);
+    if output.is_one_object() {
+        match &results[..] {
+            [one] => output.object(one)?,
+            many => output.object(&json!({ "runs": many }))?,
+        }
+    } else {
+        let title = (results.len() > 1).then(|| format!("{} streams together:", results.len()));
+        output.results(title.as_deref(), &results)?;
+    }
+    if let Some(failure) = run.failure() {
+        console::complain(&format!("error: {to}: {failure}; the figures cover the time until then"));
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(console::measured(&results))
+}
+
+/// Sends to the first of the addresses of a host that answers.
+fn send_to_first(
+    args: &SendArgs,
+    plan: &StreamPlan,
+    addresses: &[SocketAddr],
+    stop: &AtomicBool,
+    mut on_live: impl FnMut(&Live),
+) -> anyhow::Result<(SocketAddr, ResolvedPlan, Transmission)> {
     let traffic_class = TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits());
-    let plan = stream_plan(args)?.resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
     let keys = args.key_file.as_deref().map(read_keys).transpose()?;
     if keys.is_some() && args.one_way {
         misuse!(
             "--key-file: cannot be used with --one-way, for the receiver is not asked: leave out one of them"
         );
     }
-    let destination =
-        Destination { to, streams: args.streams.into(), one_way: args.one_way, traffic_class, keys };
-
-    let progress = Progress::live();
-    let outcome = send::run(&plan, &destination, stop, |live| progress.say(live_line(live)));
-    progress.clear();
-    let run = outcome.map_err(|error| match error {
-        RunError::Socket(error) => UsageError::new(error).into(),
-        error => anyhow::Error::from(error),
-    })?;
-
-    let results = run.results(&plan);
-    console::print_doubts(&results, args.json)?;
-    match (args.json, &results[..]) {
-        (true, [one]) => print_json(one)?,
-        (true, many) => print_json(&BTreeMap::from([("runs", many)]))?,
-        (false, [one]) => print_text(&table::run(one))?,
-        (false, many) => {
-            print_text(&table::runs(many, console::width()))?;
-            if let Some((median, lowest)) = voice_scores(many) {
-                print_text(&format!("Voice quality: MOS {median:.2} median, {lowest:.2} lowest."))?;
+    let mut failed: Vec<String> = Vec::new();
+    for (index, to) in addresses.iter().copied().enumerate() {
+        let plan = plan.clone().resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
+        let destination = Destination {
+            to,
+            streams: args.streams.into(),
+            one_way: args.one_way,
+            traffic_class,
+            keys: keys.clone(),
+            interval: args.output.interval(),
+        };
+        let is_last = index + 1 == addresses.len();
+        match send::run(&plan, &destination, stop, &mut on_live) {
+            Ok(run) => return Ok((to, plan, run)),
+            Err(error) if !is_last && is_silent(&error) => failed.push(to.to_string()),
+            Err(RunError::Socket(error)) => return Err(UsageError::new(error).into()),
+            Err(error) if failed.is_empty() => return Err(error.into()),
+            Err(error) => {
+                let before = failed.join(", ");
+                return Err(anyhow::Error::from(error).context(format!("no giusto receiver at {before}")));
             }
         }
     }
-    if let Some(failure) = run.failure() {
-        eprintln!("error: {to}: {failure}; the figures cover the time until then");
-        return Ok(ExitCode::FAILURE);
-    }
-    Ok(console::measured(&results))
+    Err(UsageError::new(format!("unknown host in \"{}\": check the name", args.target)).into())
+}
+
+/// Whether another address of the host may answer.
+fn is_silent(error: &RunError) -> bool {
+    use SenderError::{NoAnswer, PortUnreachable};
+    matches!(error, RunError::Socket(_) | RunError::Refused { reason: NoAnswer(_) | PortUnreachable, .. })
 }
 
 /// The progress of a run, with the receiver's figures once they have come.
@@ -247,11 +317,11 @@ fn stream_plan(args: &SendArgs) -> anyhow::Result<StreamPlan> {
         let sizes = args.payload.as_deref().map(payload_sizes).transpose()?;
         Media::Filler(layout, sizes.unwrap_or(PayloadSizes::Fixed(args.size)))
     };
-    base_plan(args, media)
+    Ok(base_plan(args, media))
 }
 
 /// The plan that the flags make for these contents.
-pub(crate) fn base_plan(args: &SendArgs, media: Media) -> anyhow::Result<StreamPlan> {
+pub(crate) fn base_plan(args: &SendArgs, media: Media) -> StreamPlan {
     let tempo = match (args.rate, &media) {
         (_, Media::Voice(..)) => Tempo::Media,
         (Some(RateOrMax(rate)), _) => rate.map_or(Tempo::Max, Tempo::Rate),
@@ -260,31 +330,29 @@ pub(crate) fn base_plan(args: &SendArgs, media: Media) -> anyhow::Result<StreamP
         }
         (None, Media::Filler(..)) => Tempo::Rate(DEFAULT_RATE),
     };
-    Ok(StreamPlan {
-        limits: limits(args, matches!(tempo, Tempo::Recorded(_)))?,
+    StreamPlan {
+        limits: limits(args, matches!(tempo, Tempo::Recorded(_))),
         media,
         tempo,
         layer: args.layer,
         pacing: args.pacing.pacing(args.strategy),
         dont_fragment: args.dont_fragment,
         seed: args.seed,
-    })
+    }
 }
 
 /// The limits; a recorded stream ends by itself.
-pub(crate) fn limits(args: &SendArgs, recorded: bool) -> Result<Limits, UsageError> {
-    for (flag, zero, is_zero) in [
-        ("--duration", "0 s", args.duration == Some(TimeDelta::ZERO)),
-        ("--count", "0", args.count == Some(0)),
-        ("--bytes", "0 B", args.bytes == Some(DataSize::ZERO)),
-    ] {
-        if is_zero {
-            misuse!("{flag}: must be above {zero}, found {zero}");
-        }
-    }
+pub(crate) fn limits(args: &SendArgs, recorded: bool) -> Limits {
     let unbounded = args.count.is_none() && args.bytes.is_none() && !recorded;
     let duration = args.duration.or(unbounded.then_some(DEFAULT_DURATION));
-    Ok(Limits { duration, packets: args.count, size: args.bytes, ..Limits::default() })
+    Limits { duration, packets: args.count, size: args.bytes, ..Limits::default() }
+}
+
+fn bytes_above_zero(text: &str) -> Result<DataSize, String> {
+    match quantity(text)? {
+        DataSize::ZERO => Err(format!("must be above 0 B, found \"{text}\"")),
+        size => Ok(size),
+    }
 }
 
 fn payload_sizes(spec: &str) -> Result<PayloadSizes, UsageError> {

@@ -2,22 +2,26 @@
 
 use std::{fs, io, path::Path, process::ExitCode};
 
-use anyhow::Context;
 use clap::Command;
 use clap_complete::Shell;
 
+use crate::{console::print_text, usage::UsageError};
+
 /// Prints the completions of `command`.
-pub(crate) fn completions(shell: Shell, mut command: Command) -> ExitCode {
-    clap_complete::generate(shell, &mut command, "giusto", &mut io::stdout());
-    ExitCode::SUCCESS
+pub(crate) fn completions(shell: Shell, mut command: Command) -> anyhow::Result<ExitCode> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command, "giusto", &mut text);
+    print_text(&String::from_utf8_lossy(&text))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes a page for `command` and one for each of its subcommands to `directory`.
 pub(crate) fn man(directory: &Path, command: Command) -> anyhow::Result<ExitCode> {
-    let place = directory.display();
-    fs::create_dir_all(directory).with_context(|| format!("{place}: cannot make the directory"))?;
-    clap_mangen::generate_to(command, directory).with_context(|| {
-        format!("{place}: cannot write the pages: choose a directory that you may write to")
-    })?;
+    let unusable = |what: &str, error: io::Error| {
+        let fix = "choose a directory that you may write to";
+        UsageError::new(format!("{}: cannot {what}: {error}: {fix}", directory.display()))
+    };
+    fs::create_dir_all(directory).map_err(|error| unusable("make the directory", error))?;
+    clap_mangen::generate_to(command, directory).map_err(|error| unusable("write the pages", error))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,9 +10,10 @@ use std::{
 };
 
 use clap::Args;
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::Timestamp;
 
 use crate::{
+    args::{time, whole},
     command_line,
     console::{Progress, print_json, print_text},
     files::Files,
@@ -28,6 +29,7 @@ use giusto::{
         trace::{TraceFile, TraceNames},
         why,
     },
+    whole_file::{Content, WholeFile},
 };
 
 /// Flags of `giusto sim`.
@@ -47,7 +49,7 @@ pub(crate) struct SimArgs {
     files: Vec<PathBuf>,
 
     /// Random seed [default: that of the scenario]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
     seed: Option<u64>,
 
     /// Change a value of the scenario, such as link.bottleneck.rate=5M, tcp.count=3 or duration=10s; repeatable
@@ -155,8 +157,7 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     if text.trim_start().starts_with('-') {
         return Err("it lies before the start: use \"0 s\" or later".to_owned());
     }
-    let time: TimeDelta = text.parse().map_err(|error: giusto_units::UnitError| error.to_string())?;
-    Ok(Timestamp::ZERO + time)
+    Ok(Timestamp::ZERO + time(text)?)
 }
 
 /// Checks that --why can be answered.
@@ -202,11 +203,13 @@ fn folders(out: &Path, scenarios: &[Scenario]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Makes the directory `folder` unless it exists.
+/// Makes the directory `folder` unless it exists, and checks that files can be written to it.
 pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
     let place = folder.display();
     if folder.is_dir() {
-        return Ok(());
+        let result = folder.join("result.json");
+        let unusable = |error| UsageError::new(format!("--out {error}"));
+        return Ok(WholeFile::create(&result, Content::RESULT).map(drop).map_err(unusable)?);
     }
     if folder.exists() {
         misuse!("--out {place}: this is a file: give a folder");
@@ -217,6 +220,6 @@ pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
             ErrorKind::StorageFull => "free some space or choose another disk",
             _ => "choose a place that you may write to",
         };
-        anyhow::anyhow!("--out {place}: cannot make the folder: {error}: {fix}")
+        UsageError::new(format!("--out {place}: cannot make the folder: {error}: {fix}")).into()
     })
 }

@@ -88,7 +88,7 @@ fn plan(args: &SendArgs, to: SocketAddr) -> Result<StampPlan, UsageError> {
     let pacing = StampPacing {
         layer: args.layer,
         pacing: args.pacing.pacing(args.strategy),
-        limits: send::limits(args, false)?,
+        limits: send::limits(args, false),
         ip: IpVersion::of(to.ip()),
         seed: args.seed,
         dont_fragment: args.dont_fragment,

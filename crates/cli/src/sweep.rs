@@ -14,6 +14,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::{
+    args::whole,
     console::{Progress, print_json, print_text},
     quoted,
     sim::make_folder,
@@ -56,7 +57,7 @@ pub(crate) struct SweepArgs {
     seeds: Seeds,
 
     /// Number of runs at a time [default: one on each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1, 1024))]
     jobs: Option<u16>,
 
     /// Write the tables, and a journal of finished runs, to this directory

@@ -61,7 +61,9 @@ impl WriteError {
     /// The error of writing `content` to `path`.
     pub fn io(path: &Path, content: Content, source: io::Error) -> Self {
         let fix = match source.kind() {
-            io::ErrorKind::NotFound => "create the directory first",
+            io::ErrorKind::NotFound if !path.parent().is_some_and(Path::is_dir) => {
+                "create the directory first"
+            }
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 "choose a directory that you may write to"
             }

@@ -350,6 +350,24 @@ impl StreamMeter {
         &self.rate
     }
 
+    /// The header bytes of a datagram that rates include, as configured.
+    #[inline]
+    pub fn header(&self) -> DataSize {
+        self.header
+    }
+
+    /// The interarrival jitter at this time (RFC 3550 §6.4.1).
+    #[inline]
+    pub fn jitter(&self) -> Option<TimeDelta> {
+        self.jitter.jitter()
+    }
+
+    /// The arrival times of the first and of the latest datagram.
+    #[inline]
+    pub fn arrivals(&self) -> Option<(Timestamp, Timestamp)> {
+        self.first_arrival.map(|first| (first, self.latest))
+    }
+
     /// Received data and losses over time, header bytes included as configured.
     #[inline]
     pub fn series(&self) -> &RateSeries {

@@ -58,6 +58,7 @@ pub fn run(
         one_way: false,
         traffic_class,
         keys: None,
+        interval: None,
     };
     let granted = reception.socket.granted().clone();
     let sent = AtomicBool::new(false);

@@ -8,13 +8,17 @@
 //! | [`reverse`] | streams that the listening end sends, because it was asked to |
 //! | [`peer`] | other programs, measured by the same meter |
 //! | [`iperf3`] | iperf3 at the far end |
+//! | [`interval`] | the figures of the intervals of a run |
+//! | [`metrics`] | the state of a receiver for Prometheus |
 //! | [`result`] | the result of a run, and what speaks against it |
 //! | [`median`] | the result of several runs |
 
 mod doubt;
+pub mod interval;
 pub mod iperf3;
 pub mod loopback;
 pub mod median;
+pub mod metrics;
 pub mod peer;
 pub mod plan;
 pub mod recv;
@@ -41,7 +45,7 @@ pub enum RunError {
     #[error(transparent)]
     Receive(#[from] ReceiveError),
     /// The receiver refused the stream, or did not answer.
-    #[error("{to}: {reason}; is `giusto recv` running there? To send to another receiver, add --one-way")]
+    #[error("{to}: {reason}: {}", refusal_fix(reason))]
     Refused {
         /// The receiver's address.
         to: SocketAddr,
@@ -66,4 +70,17 @@ pub enum RunError {
     /// The sending or the receiving thread panicked: a defect of giusto.
     #[error("the {0} thread failed; please report this")]
     Thread(&'static str),
+}
+
+/// What to do where a stream was not opened.
+fn refusal_fix(reason: &SenderError) -> &'static str {
+    match reason {
+        SenderError::NoAnswer(_) | SenderError::PortUnreachable => {
+            "start `giusto recv` there, or check address, port and firewall; for other receivers use --protocol iperf3, \
+             --protocol stamp or --one-way"
+        }
+        SenderError::Refused(_) => "wait, or change what is asked for",
+        SenderError::Wire(_) => "use the same version of giusto at both ends",
+        _ => "is `giusto recv` still running there?",
+    }
 }

@@ -306,6 +306,11 @@ impl ResolvedPlan {
         !matches!(self.body, Body::Filler(Layout::Giusto, _))
     }
 
+    /// The header bytes of a datagram that the rate includes.
+    pub(super) fn header(&self) -> DataSize {
+        self.plan.layer.on_wire(self.size, self.ip).saturating_sub(self.size)
+    }
+
     /// The time from one cycle to the next; `None` where no rate sets it.
     pub fn period(&self) -> Option<TimeDelta> {
         self.cycle.as_ref().map(CyclePlan::period)

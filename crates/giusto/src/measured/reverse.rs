@@ -110,6 +110,7 @@ impl ReverseRuns {
             streams: 1,
             one_way: false,
             traffic_class: TrafficClass::default(),
+            interval: None,
             keys: self.keys.clone().filter(|_| asked.authenticated),
         };
         let run = send::over(&plan, &destination, &[socket], &self.halt, |_| {})?;

@@ -27,6 +27,7 @@ use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
     RunError,
+    interval::{IntervalFigures, SentCounts, TransmissionIntervals},
     plan::{Opened, Pacing, ResolvedPlan},
     result::{LiveFigures, Quantiles, RunResult, SlipFigures, SystemGranted},
 };
@@ -48,6 +49,8 @@ pub struct Destination {
     pub traffic_class: TrafficClass,
     /// Keys shared with the receiver: with them, only what is authenticated is sent and believed.
     pub keys: Option<KeyRing>,
+    /// The length of the intervals of [`Live::interval`]; `None`: there are none.
+    pub interval: Option<TimeDelta>,
 }
 
 /// The state of a run in progress.
@@ -57,6 +60,8 @@ pub struct Live {
     pub sent_packets: u64,
     /// The receiver's figures, once a report has come.
     pub far_end: Option<LiveFigures>,
+    /// An interval that has ended.
+    pub interval: Option<IntervalFigures>,
 }
 
 /// One stream of a run.
@@ -182,7 +187,7 @@ impl Transmission {
 
 /// Sends as planned until the limits are reached, `stop` is set, or a receiver is gone.
 ///
-/// `on_live` is called several times a second from the calling thread.
+/// `on_live` is called several times a second from the calling thread, and at the end with the last interval.
 ///
 /// # Errors
 ///
@@ -253,6 +258,16 @@ pub(super) fn over(
 
     let halt = Arc::new(AtomicBool::new(false));
     let done = AtomicBool::new(false);
+    let count = || {
+        let counters = sockets.iter().map(UdpSocket::send_counters);
+        counters.fold(SentCounts::default(), |all, counters| SentCounts {
+            packets: all.packets + counters.run_datagrams,
+            bytes: all.bytes + counters.run_bytes,
+        })
+    };
+    let mut intervals = destination.interval.map(|interval| {
+        TransmissionIntervals::new(interval, plan.header(), start, (sockets.len(), !destination.one_way))
+    });
     let mut replies = Replies { reports: vec![None; sockets.len()], errors: vec![None; sockets.len()] };
     let sent = thread::scope(|scope| {
         let sending = scope.spawn(|| {
@@ -261,18 +276,25 @@ pub(super) fn over(
         });
         conversation.accompany(&done, |event| {
             if let Some(event) = event {
+                note_report(&mut intervals, clock, &event);
                 replies.add(event);
             }
             if stop.load(Ordering::Relaxed) || replies.errors.iter().any(Option::is_some) {
                 halt.store(true, Ordering::Relaxed);
             }
-            let sent_packets = sockets.iter().map(|socket| socket.send_counters().datagrams).sum();
-            on_live(&Live { sent_packets, far_end: replies.live() });
+            let sent = count();
+            let interval = intervals.as_mut().and_then(|intervals| intervals.on_turn(clock.now(), sent));
+            on_live(&Live { sent_packets: sent.packets, far_end: replies.live(), interval });
         });
         sending.join().map_err(|_| RunError::Thread("sending"))
     })?;
-    conversation
-        .finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio)), |event| replies.add(event));
+    conversation.finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio)), |event| {
+        note_report(&mut intervals, clock, &event);
+        replies.add(event);
+    });
+    if let Some(interval) = intervals.and_then(|mut intervals| intervals.finish(sent.ended, count())) {
+        on_live(&Live { sent_packets: count().packets, far_end: replies.live(), interval: Some(interval) });
+    }
 
     let mut granted = sockets.first().map_or_else(Granted::of_this_system, |socket| socket.granted().clone());
     sent.sleeper.describe(&mut granted);
@@ -302,6 +324,13 @@ pub(super) struct RaisedOnDrop<'a>(pub(super) &'a AtomicBool);
 impl Drop for RaisedOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Gives a report to the intervals.
+fn note_report(intervals: &mut Option<TransmissionIntervals>, clock: Clock, event: &ConversationEvent) {
+    if let (Some(intervals), SenderEvent::Report(report)) = (intervals, &event.event) {
+        intervals.on_report(clock.now(), event.stream, &report.summary);
     }
 }
 

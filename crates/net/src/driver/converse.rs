@@ -23,7 +23,7 @@ use nix::{
 use crate::{Clock, ReceiveBatch, StampConverter, UdpSocket, Wait};
 
 /// Maximum time between two checks of the stop flag.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// An event of one stream.
 #[derive(Debug)]

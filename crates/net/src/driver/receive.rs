@@ -17,6 +17,9 @@ use crate::{
 /// Maximum time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// Minimum time between two calls without an event.
+const LIVE: TimeDelta = TimeDelta::from_millis(50);
+
 /// The system failed to receive.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot receive: {0}")]
@@ -74,8 +77,8 @@ impl<'a> ReceiveDriver<'a> {
 
     /// Receives until `stop` is set or `on_event` returns [`Verdict::Stop`].
     ///
-    /// `on_event` is called with every event and the receiver, and several times per second without an event,
-    /// for live display. All streams are ended, and their events delivered, before this returns.
+    /// `on_event` is called with every event and the receiver, and several times per second without an event, for live display: about 20 times while
+    /// streams are open. All streams are ended, and their events delivered, before this returns.
     ///
     /// # Errors
     ///
@@ -111,7 +114,7 @@ impl<'a> ReceiveDriver<'a> {
             }
             let now = self.clock.now();
             if now >= next_look {
-                next_look = now + TimeDelta::from_std(LOOK);
+                next_look = now + LIVE;
                 if on_event(receiver, None) == Verdict::Stop {
                     verdict = Verdict::Stop;
                 }

@@ -135,6 +135,11 @@ impl Cause {
 pub struct SendCounters {
     /// Datagrams accepted by the kernel.
     pub datagrams: u64,
+    /// Of these, the datagrams of runs ([`UdpSocket::send_segments`], [`UdpSocket::send_varied`]): those of a stream, without
+    /// control messages.
+    pub run_datagrams: u64,
+    /// The payload of the datagrams of runs, in bytes.
+    pub run_bytes: u64,
     /// System calls that sent them.
     pub calls: u64,
     /// How often the send buffer was full and a thread waited.
@@ -151,6 +156,8 @@ pub struct SendCounters {
 #[derive(Debug)]
 pub(super) struct Sending {
     datagrams: AtomicU64,
+    run_datagrams: AtomicU64,
+    run_bytes: AtomicU64,
     calls: AtomicU64,
     waits: AtomicU64,
     no_buffers: AtomicU64,
@@ -164,6 +171,8 @@ impl Default for Sending {
     fn default() -> Self {
         Self {
             datagrams: AtomicU64::new(0),
+            run_datagrams: AtomicU64::new(0),
+            run_bytes: AtomicU64::new(0),
             calls: AtomicU64::new(0),
             waits: AtomicU64::new(0),
             no_buffers: AtomicU64::new(0),
@@ -235,13 +244,17 @@ impl UdpSocket {
             accepted = (messages * group).min(count);
             match outcome {
                 Err(Cause::Kernel(errno)) if refuses_offload(errno) => self.sending.refuse(size),
-                Err(cause) => return self.report(accepted, Err(cause), segment),
+                Err(cause) => {
+                    self.count_run(accepted, bytes.len().min(accepted * segment));
+                    return self.report(accepted, Err(cause), segment);
+                }
                 Ok(()) => {}
             }
         }
         let (rest, outcome) = self.hand_over(name.as_ref(), None, |taken| {
             bytes.get((accepted + taken) * segment..).unwrap_or(&[]).chunks(segment)
         });
+        self.count_run(accepted + rest, bytes.len().min((accepted + rest) * segment));
         self.report(accepted + rest, outcome, segment)
     }
 
@@ -267,6 +280,7 @@ impl UdpSocket {
                 Some(datagram)
             })
         });
+        self.count_run(accepted, lengths.iter().take(accepted).sum());
         self.report(accepted, outcome, lengths.get(accepted).copied().unwrap_or(0))
     }
 
@@ -274,6 +288,8 @@ impl UdpSocket {
     pub fn send_counters(&self) -> SendCounters {
         SendCounters {
             datagrams: self.sending.datagrams.load(Relaxed),
+            run_datagrams: self.sending.run_datagrams.load(Relaxed),
+            run_bytes: self.sending.run_bytes.load(Relaxed),
             calls: self.sending.calls.load(Relaxed),
             waits: self.sending.waits.load(Relaxed),
             no_buffers: self.sending.no_buffers.load(Relaxed),
@@ -359,6 +375,12 @@ impl UdpSocket {
             // Whether there is space, a timeout or a signal: the send finds out.
             let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(timeout)), None);
         }
+    }
+
+    /// Counts datagrams of a run, and their payload.
+    fn count_run(&self, accepted: usize, bytes: usize) {
+        self.sending.run_datagrams.fetch_add(accepted as u64, Relaxed);
+        self.sending.run_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
     /// Counts the `accepted` datagrams and builds the result; `next` is the length of the datagram after them.

@@ -1,0 +1,252 @@
+//! Standard output of `send`, `recv` and `cbr`: text, JSON, JSON lines or CSV.
+
+use std::collections::VecDeque;
+
+use clap::Args;
+use giusto_units::TimeDelta;
+use serde::Serialize;
+
+use crate::{
+    args, console,
+    usage::{UsageError, misuse},
+};
+use giusto::{
+    measured::{interval::IntervalFigures, result::RunResult},
+    view::{
+        rows::{self, Record},
+        summary, table,
+    },
+};
+
+/// The number of intervals kept for `--json`, the newest.
+const MAX_INTERVALS: usize = 100_000;
+
+/// Forms of the output besides `--json`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FormArgs {
+    /// Print one JSON object per line: {"interval": {…}} with --interval, then {"result": {…}}
+    #[arg(long, conflicts_with = "json")]
+    json_lines: bool,
+
+    /// Print CSV: a header, a row for each interval with --interval, a row for each result
+    #[arg(long, conflicts_with_all = ["json", "json_lines"])]
+    csv: bool,
+}
+
+/// Flags of the output of one run.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OutputArgs {
+    /// Print a line for each interval of this length while streams last: time, transfer, rate, loss, jitter
+    #[arg(short, long, value_name = "TIME", value_parser = interval_length)]
+    interval: Option<TimeDelta>,
+
+    #[command(flatten)]
+    form: FormArgs,
+
+    /// Print every figure, not only rate, loss, jitter and delay
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+fn interval_length(text: &str) -> Result<TimeDelta, String> {
+    const MIN: TimeDelta = TimeDelta::from_millis(100);
+    match args::time(text)? {
+        short if short < MIN => Err(format!("must be at least {MIN}, found {short}")),
+        long => Ok(long),
+    }
+}
+
+impl OutputArgs {
+    /// The length of the intervals that are asked for.
+    pub(crate) fn interval(&self) -> Option<TimeDelta> {
+        self.interval
+    }
+
+    /// Whether every figure is asked for.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
+    /// Refuses what `protocol` does not support.
+    pub(crate) fn refuse_for(&self, protocol: &str) -> Result<(), UsageError> {
+        for (flag, given) in [
+            ("--interval", self.interval.is_some()),
+            ("--json-lines", self.form.json_lines),
+            ("--csv", self.form.csv),
+        ] {
+            if given {
+                misuse!("{flag}: not supported with {protocol}: leave it out or use --json");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The form of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `sender`: intervals have the rate at which it sends.
+    Text {
+        verbose: bool,
+        sender: bool,
+    },
+    Json,
+    JsonLines,
+    Csv,
+}
+
+/// A line of JSON lines.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Line<'a> {
+    Interval(&'a IntervalFigures),
+    Result(&'a RunResult),
+}
+
+/// One JSON object, with the intervals if there were any.
+#[derive(Debug, Serialize)]
+struct Object<'a, T> {
+    #[serde(flatten)]
+    object: &'a T,
+    #[serde(skip_serializing_if = "VecDeque::is_empty")]
+    intervals: &'a VecDeque<IntervalFigures>,
+}
+
+/// Writes intervals and results to standard output. A closed pipe is no error: [`is_closed`](Self::is_closed) says so.
+#[derive(Debug)]
+pub(crate) struct Output {
+    form: Form,
+    /// Whether the header of the rows that follow has been written.
+    headed: bool,
+    intervals: VecDeque<IntervalFigures>,
+    closed: bool,
+    /// What is not printed here, but by another thread.
+    held: Option<String>,
+}
+
+impl Output {
+    const TEXT: Form = Form::Text { verbose: false, sender: false };
+
+    /// The output of one run; `sender`: at the sending end.
+    pub(crate) fn new(json: bool, args: &OutputArgs, sender: bool) -> Self {
+        let mut output = Self::of_form(json, &args.form);
+        if output.form == Self::TEXT {
+            output.form = Form::Text { verbose: args.verbose, sender };
+        }
+        output
+    }
+
+    /// The output of a list of runs.
+    pub(crate) fn of_form(json: bool, form: &FormArgs) -> Self {
+        let form = match (json, form.json_lines, form.csv) {
+            (true, ..) => Form::Json,
+            (_, true, _) => Form::JsonLines,
+            (_, _, true) => Form::Csv,
+            _ => Self::TEXT,
+        };
+        Self { form, headed: false, intervals: VecDeque::new(), closed: false, held: None }
+    }
+
+    /// The same output, which is not printed but kept for [`take`](Self::take).
+    pub(crate) fn held(self) -> Self {
+        Self { held: Some(String::new()), ..self }
+    }
+
+    /// The text that is held, if there is any.
+    pub(crate) fn take(&mut self) -> Option<String> {
+        self.held.as_mut().map(std::mem::take).filter(|text| !text.is_empty())
+    }
+
+    /// Whether nobody reads it any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether a program reads it: then doubts are part of the results.
+    pub(crate) fn is_data(&self) -> bool {
+        !matches!(self.form, Form::Text { .. })
+    }
+
+    /// Whether it is one JSON object, which is printed at the end.
+    pub(crate) fn is_one_object(&self) -> bool {
+        self.form == Form::Json
+    }
+
+    /// An interval that has ended.
+    pub(crate) fn interval(&mut self, figures: &IntervalFigures) -> anyhow::Result<()> {
+        match self.form {
+            Form::Text { sender, .. } => {
+                if !std::mem::replace(&mut self.headed, true) {
+                    self.line(&summary::interval_header(sender))?;
+                }
+                self.line(&summary::interval(figures))
+            }
+            Form::Json => {
+                if self.intervals.len() >= MAX_INTERVALS {
+                    self.intervals.pop_front();
+                }
+                self.intervals.push_back(*figures);
+                Ok(())
+            }
+            Form::JsonLines => self.line(&serde_json::to_string(&Line::Interval(figures))?),
+            Form::Csv => self.row(Record::Interval(figures)),
+        }
+    }
+
+    /// The results of one run, which may have several streams, with `title` above the text. Not for [`Form::Json`].
+    pub(crate) fn results(&mut self, title: Option<&str>, runs: &[RunResult]) -> anyhow::Result<()> {
+        match self.form {
+            Form::Text { verbose, .. } => self.text(title, runs, verbose),
+            Form::Json => Ok(()),
+            Form::JsonLines => {
+                runs.iter().try_for_each(|run| self.line(&serde_json::to_string(&Line::Result(run))?))
+            }
+            Form::Csv => runs.iter().try_for_each(|run| self.row(Record::Result(run))),
+        }
+    }
+
+    /// One JSON object, with the intervals if there were any.
+    pub(crate) fn object(&mut self, object: &impl Serialize) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(&Object { object, intervals: &self.intervals })?;
+        self.line(&text)
+    }
+
+    fn text(&mut self, title: Option<&str>, runs: &[RunResult], verbose: bool) -> anyhow::Result<()> {
+        if std::mem::take(&mut self.headed) {
+            self.line("")?;
+        }
+        for (index, run) in runs.iter().enumerate() {
+            for doubt in &run.doubts {
+                let name = if runs.len() > 1 { format!("stream {}: ", index + 1) } else { String::new() };
+                self.line(&format!("warning: {name}{doubt}"))?;
+            }
+        }
+        if let Some(title) = title {
+            self.line(title)?;
+        }
+        self.line(&summary::text(runs))?;
+        match runs {
+            _ if !verbose => Ok(()),
+            [one] => self.line(&format!("\n{}", table::run(one))),
+            many => self.line(&format!("\n{}", table::runs(many, console::width()))),
+        }
+    }
+
+    fn row(&mut self, record: Record<'_>) -> anyhow::Result<()> {
+        if !std::mem::replace(&mut self.headed, true) {
+            self.line(&rows::header())?;
+        }
+        self.line(&rows::row(record))
+    }
+
+    /// Writes a line at once.
+    fn line(&mut self, line: &str) -> anyhow::Result<()> {
+        if let Some(held) = &mut self.held {
+            held.push_str(line.trim_end());
+            held.push('\n');
+        } else {
+            self.closed |= !console::print_live(line)?;
+        }
+        Ok(())
+    }
+}

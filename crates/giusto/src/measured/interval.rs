@@ -1,0 +1,515 @@
+//! The figures of the intervals of a run, from differences of counters.
+
+use std::collections::BTreeMap;
+
+use giusto_measure::{StreamMeter, StreamSummary};
+use giusto_session::probe::{Receiver, ReceiverEvent, StreamId};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// A datagram that arrived at most this long before the counters were read ends the interval: the receiver reads its socket about
+/// 50 times a second, so that the counters are as old as their last datagram.
+const RECENT: TimeDelta = TimeDelta::from_millis(50);
+
+/// How long before and after its time an interval may end, so that it ends with a report: reports come every 0.5 s.
+const REPORT_WINDOW: TimeDelta = TimeDelta::from_millis(270);
+
+/// The figures of one interval, of all streams together.
+///
+/// Counts are those of the interval alone. A quantity that is not known is `None`, in JSON `null`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IntervalFigures {
+    /// The interval begins here, in seconds since the first datagram.
+    pub start_s: f64,
+    /// The interval ends here, in seconds since the first datagram.
+    pub end_s: f64,
+    /// Streams in this interval.
+    pub streams: usize,
+    /// Datagrams handed to the network.
+    pub sent_packets: Option<u64>,
+    /// Their UDP payload, in bytes.
+    pub sent_bytes: Option<u64>,
+    /// The rate at the sender, in bit/s, at the layer that was asked for.
+    pub tx_rate_bps: Option<f64>,
+    /// The time that the received figures cover, in seconds: at the sender, the time between two reports.
+    pub received_span_s: Option<f64>,
+    /// Unique datagrams that arrived.
+    pub received_packets: Option<u64>,
+    /// Their UDP payload, in bytes.
+    pub received_bytes: Option<u64>,
+    /// The rate at the receiver, in bit/s, at the layer that was asked for.
+    pub rx_rate_bps: Option<f64>,
+    /// Datagrams newly missing less those that were missing and have arrived since: the sum over all intervals is the loss.
+    pub lost_packets: Option<i64>,
+    /// Lost over lost and received datagrams, 0 to 1; 0 where more were recovered than lost.
+    pub loss_ratio: Option<f64>,
+    /// Inter-arrival jitter at the end of the interval, in ms (RFC 3550 §6.4.1); the largest of the streams.
+    pub jitter_ms: Option<f64>,
+}
+
+/// The counters of one received stream at one time.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Counts {
+    /// When they were read, on the receiver's clock.
+    at: Timestamp,
+    /// The first and the latest arrival.
+    arrivals: Option<(Timestamp, Timestamp)>,
+    packets: u64,
+    payload: DataSize,
+    /// The header bytes of a datagram that the rate includes.
+    header: DataSize,
+    lost: u64,
+    jitter: Option<TimeDelta>,
+}
+
+impl Counts {
+    fn of_meter(at: Timestamp, meter: &StreamMeter) -> Self {
+        let losses = meter.sequence().losses();
+        Self {
+            at,
+            arrivals: meter.arrivals(),
+            packets: losses.received,
+            payload: meter.received_bytes(),
+            header: meter.header(),
+            lost: losses.lost,
+            jitter: meter.jitter(),
+        }
+    }
+
+    fn of_report(at: Timestamp, summary: &StreamSummary, header: DataSize) -> Self {
+        Self {
+            at,
+            arrivals: summary.first_arrival.zip(summary.last_arrival),
+            packets: summary.received_packets,
+            payload: summary.received_bytes,
+            header,
+            lost: summary.lost_packets,
+            jitter: summary.jitter,
+        }
+    }
+
+    /// The time up to which they count.
+    fn counted_until(&self) -> Timestamp {
+        match self.arrivals {
+            Some((_, latest)) if latest + RECENT >= self.at => latest,
+            _ => self.at,
+        }
+    }
+}
+
+/// One stream: its counters at the end of the last interval, and now.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    /// The first datagram begins the first interval and is not among those that fill it: N datagrams have N − 1 gaps.
+    begins: bool,
+    base_at: Timestamp,
+    base: Counts,
+    now: Counts,
+    closed: bool,
+}
+
+/// The received figures of one interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Arrived {
+    start: Timestamp,
+    end: Timestamp,
+    streams: usize,
+    packets: u64,
+    bytes: u64,
+    rate_bps: f64,
+    lost: i64,
+    jitter: Option<TimeDelta>,
+}
+
+/// The received streams of a run. Times are those of one clock, the receiver's.
+#[derive(Debug, Clone, Default)]
+struct Arrivals {
+    sides: BTreeMap<u64, Side>,
+    origin: Option<Timestamp>,
+    /// Where the last interval ended.
+    start: Timestamp,
+}
+
+impl Arrivals {
+    /// Takes the counters of stream `id`. Before its first datagram a stream does not count.
+    fn update(&mut self, id: u64, now: Counts, closed: bool) {
+        let Some((first, _)) = now.arrivals else { return };
+        let begins = self.origin.is_none();
+        if begins {
+            self.origin = Some(first);
+            self.start = first;
+        }
+        let base_at = self.start;
+        let side =
+            self.sides.entry(id).or_insert(Side { begins, base_at, base: Counts::default(), now, closed });
+        (side.now, side.closed) = (now, closed);
+    }
+
+    /// The figures since the last call, if there are any.
+    fn take(&mut self) -> Option<Arrived> {
+        let open = self.sides.values().filter(|side| !side.closed).map(|side| side.now.counted_until()).max();
+        let last = self.sides.values().filter_map(|side| side.now.arrivals).map(|(_, latest)| latest).max();
+        let end = open.or(last)?.max(self.start);
+        let mut all = Arrived { start: self.start, end, streams: self.sides.len(), ..Arrived::default() };
+        for side in self.sides.values_mut() {
+            let Side { now, base, begins, .. } = *side;
+            let until = if side.closed { end } else { now.counted_until().max(side.base_at) };
+            let packets = now.packets.saturating_sub(base.packets);
+            let payload = now.payload.saturating_sub(base.payload).as_bytes();
+            let counted = payload + now.header.as_bytes() * packets;
+            let filling = if begins && packets > 0 { (packets - 1) as f64 / packets as f64 } else { 1.0 };
+            let span = (until - side.base_at).as_seconds();
+            if span > 0.0 {
+                all.rate_bps += counted as f64 * 8.0 * filling / span;
+            }
+            all.packets += packets;
+            all.bytes += payload;
+            all.lost += now.lost as i64 - base.lost as i64;
+            all.jitter = all.jitter.max(now.jitter);
+            *side = Side { begins: begins && packets == 0, base_at: until, base: now, ..*side };
+        }
+        self.sides.retain(|_, side| !side.closed);
+        self.start = end;
+        Some(all)
+    }
+
+    fn origin(&self) -> Timestamp {
+        self.origin.unwrap_or_default()
+    }
+}
+
+impl IntervalFigures {
+    fn add_arrived(&mut self, arrived: &Arrived) {
+        let Arrived { start, end, packets, bytes, rate_bps, lost, jitter, .. } = *arrived;
+        let expected = packets.saturating_add_signed(lost);
+        self.received_span_s = Some((end - start).as_seconds());
+        self.received_packets = Some(packets);
+        self.received_bytes = Some(bytes);
+        self.rx_rate_bps = Some(rate_bps);
+        self.lost_packets = Some(lost);
+        self.loss_ratio = (expected > 0).then(|| lost.max(0) as f64 / expected as f64);
+        self.jitter_ms = jitter.map(TimeDelta::as_millis);
+    }
+}
+
+/// The intervals of a receiving end. They begin with the first datagram of the first stream, and end with the last stream.
+///
+/// # Example
+///
+/// ```
+/// use giusto::measured::interval::ReceptionIntervals;
+/// use giusto_units::TimeDelta;
+///
+/// let intervals = ReceptionIntervals::new(TimeDelta::from_seconds(1));
+/// # drop(intervals);
+/// ```
+#[derive(Debug, Clone)]
+pub struct ReceptionIntervals {
+    interval: TimeDelta,
+    arrivals: Arrivals,
+    due: Option<Timestamp>,
+}
+
+impl ReceptionIntervals {
+    /// Intervals of this length.
+    pub fn new(interval: TimeDelta) -> Self {
+        Self { interval, arrivals: Arrivals::default(), due: None }
+    }
+
+    /// Call it with every event, and now and then without one. Only stream `only` counts, if it is given. Returns the figures of an
+    /// interval that has ended.
+    pub fn on_event(
+        &mut self,
+        now: Timestamp,
+        receiver: &Receiver,
+        event: Option<&ReceiverEvent>,
+        only: Option<StreamId>,
+    ) -> Option<IntervalFigures> {
+        let counts = |id| only.is_none_or(|only| only == id);
+        if let Some(ReceiverEvent::Closed(id, stream)) = event
+            && counts(*id)
+        {
+            self.arrivals.update(id.0, Counts::of_meter(now, stream.meter()), true);
+            let ended = !receiver.streams().any(|(id, _)| counts(id));
+            return ended.then(|| self.end()).flatten();
+        }
+        if self.due.is_some_and(|due| now < due) {
+            return None;
+        }
+        for (id, stream) in receiver.streams().filter(|(id, _)| counts(*id)) {
+            self.arrivals.update(id.0, Counts::of_meter(now, stream.meter()), false);
+        }
+        let origin = self.arrivals.origin?;
+        let due = *self.due.get_or_insert(origin + self.interval);
+        if now < due {
+            return None;
+        }
+        self.due = Some(next_due(due, self.interval, now));
+        self.take()
+    }
+
+    /// The last interval, after which the times start again.
+    fn end(&mut self) -> Option<IntervalFigures> {
+        let last = self.take();
+        self.arrivals = Arrivals::default();
+        self.due = None;
+        last.filter(|last| last.received_packets != Some(0) || last.lost_packets != Some(0))
+    }
+
+    fn take(&mut self) -> Option<IntervalFigures> {
+        let arrived = self.arrivals.take()?;
+        let origin = self.arrivals.origin();
+        let mut figures = IntervalFigures {
+            start_s: (arrived.start - origin).as_seconds(),
+            end_s: (arrived.end - origin).as_seconds(),
+            streams: arrived.streams,
+            ..IntervalFigures::default()
+        };
+        figures.add_arrived(&arrived);
+        Some(figures)
+    }
+}
+
+/// The first end of an interval after `now`.
+fn next_due(due: Timestamp, interval: TimeDelta, now: Timestamp) -> Timestamp {
+    let step = interval.as_nanos().max(1);
+    let missed = now.saturating_since(due).as_nanos() / step;
+    due + TimeDelta::from_nanos(step.saturating_mul(missed + 1))
+}
+
+/// What a sender has sent, of all streams.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct SentCounts {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+}
+
+/// The end of an interval at the sender, which waits for the receiver's reports.
+#[derive(Debug, Clone, Copy)]
+struct Tick {
+    at: Timestamp,
+    sent: SentCounts,
+}
+
+/// The intervals of a sending end: its own figures, and the receiver's from the reports.
+#[derive(Debug)]
+pub(super) struct TransmissionIntervals {
+    interval: TimeDelta,
+    header: DataSize,
+    start: Timestamp,
+    due: Timestamp,
+    last: Tick,
+    arrivals: Arrivals,
+    /// For each stream: our clock less the receiver's, as far as reports show it, and when the latest report came. Empty where no
+    /// reports come.
+    reports: Vec<(Option<TimeDelta>, Option<Timestamp>)>,
+    /// A report has come since the last interval.
+    heard: bool,
+    streams: usize,
+}
+
+impl TransmissionIntervals {
+    /// Intervals of this length, of `streams` streams whose datagrams have `header` bytes that the rate counts. Sending begins at
+    /// `start`. `reported`: the receiver reports.
+    pub(super) fn new(
+        interval: TimeDelta,
+        header: DataSize,
+        start: Timestamp,
+        (streams, reported): (usize, bool),
+    ) -> Self {
+        Self {
+            interval,
+            header,
+            start,
+            due: start + interval,
+            last: Tick { at: start, sent: SentCounts::default() },
+            arrivals: Arrivals::default(),
+            reports: vec![(None, None); if reported { streams } else { 0 }],
+            heard: false,
+            streams,
+        }
+    }
+
+    /// Takes a report that came at `now`.
+    pub(super) fn on_report(&mut self, now: Timestamp, stream: usize, summary: &StreamSummary) {
+        let Some((offset, came)) = self.reports.get_mut(stream) else { return };
+        *came = Some(now);
+        self.heard = true;
+        let Some(latest) = summary.last_arrival else { return };
+        // The report was sent after its latest arrival: the smallest difference is the closest.
+        let difference = now - latest;
+        let offset = *offset.insert(offset.map_or(difference, |offset| offset.min(difference)));
+        let at = (Timestamp::ZERO + (now - Timestamp::ZERO - offset)).max(latest);
+        self.arrivals.update(stream as u64, Counts::of_report(at, summary, self.header), false);
+    }
+
+    /// The figures of an interval that has ended. Where the receiver reports, it ends with the report that is next to its time, so
+    /// that both ends' figures are those of the same time.
+    pub(super) fn on_turn(&mut self, now: Timestamp, sent: SentCounts) -> Option<IntervalFigures> {
+        let reports = !self.reports.is_empty();
+        let window = if reports { REPORT_WINDOW } else { TimeDelta::ZERO };
+        let reported =
+            self.reports.iter().all(|(_, came)| came.is_some_and(|came| came + window >= self.due));
+        let over = now + window >= self.due && reported;
+        if !over && now < self.due + window {
+            return None;
+        }
+        self.due = next_due(self.due, self.interval, now.max(self.due));
+        Some(self.close(Tick { at: now, sent }))
+    }
+
+    /// The last interval, after the last report.
+    pub(super) fn finish(&mut self, ended: Timestamp, sent: SentCounts) -> Option<IntervalFigures> {
+        // Nothing more comes: the received figures end with the last arrival.
+        self.arrivals.sides.values_mut().for_each(|side| side.closed = true);
+        let last = self.close(Tick { at: ended.max(self.last.at), sent });
+        let counts = [last.sent_packets, last.received_packets, last.lost_packets.map(i64::unsigned_abs)];
+        counts.into_iter().flatten().any(|count| count > 0).then_some(last)
+    }
+
+    fn close(&mut self, tick: Tick) -> IntervalFigures {
+        let Tick { at, sent } = tick;
+        let packets = sent.packets.saturating_sub(self.last.sent.packets);
+        let bytes = sent.bytes.saturating_sub(self.last.sent.bytes);
+        let span = (at - self.last.at).as_seconds();
+        let bits = (bytes + self.header.as_bytes() * packets) as f64 * 8.0;
+        let mut figures = IntervalFigures {
+            start_s: (self.last.at - self.start).as_seconds(),
+            end_s: (at - self.start).as_seconds(),
+            streams: self.streams,
+            sent_packets: Some(packets),
+            sent_bytes: Some(bytes),
+            tx_rate_bps: (span > 0.0).then(|| bits / span),
+            ..IntervalFigures::default()
+        };
+        if let Some(arrived) = std::mem::take(&mut self.heard).then(|| self.arrivals.take()).flatten() {
+            figures.add_arrived(&arrived);
+        }
+        self.last = tick;
+        figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_measure::{Arrival, MeterConfig};
+
+    use super::*;
+
+    const GAP: u64 = 10_000_000;
+
+    /// Datagrams of 1250 B, one every 10 ms, from number `from` on; those in `lost` do not arrive.
+    fn feed(meter: &mut StreamMeter, numbers: std::ops::Range<u64>, lost: &[u64]) {
+        for sequence in numbers.filter(|number| !lost.contains(number)) {
+            meter.on_arrival(&Arrival {
+                at: Timestamp::from_nanos(5_000_000_000 + sequence * GAP),
+                sequence,
+                size: DataSize::from_bytes(1250),
+                scheduled: None,
+                sent: None,
+                tos: None,
+            });
+        }
+    }
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn an_interval_has_its_own_rate_and_loss() {
+        let mut meter = StreamMeter::new(&MeterConfig::default());
+        let mut arrivals = Arrivals::default();
+        feed(&mut meter, 0..101, &[]);
+        arrivals.update(1, Counts::of_meter(at(6_015), &meter), false);
+        let first = arrivals.take().unwrap();
+        // 101 datagrams enclose 100 gaps of 10 ms.
+        assert_eq!((first.packets, first.lost, first.rate_bps), (101, 0, 1e6));
+        assert_eq!((first.start, first.end), (at(5_000), at(6_000)));
+        // Half of the next hundred are lost: the mean since the start would be 0.75 Mbit/s.
+        let odd: Vec<u64> = (101..201).filter(|number| number % 2 == 1).collect();
+        feed(&mut meter, 101..201, &odd);
+        arrivals.update(1, Counts::of_meter(at(7_005), &meter), false);
+        let second = arrivals.take().unwrap();
+        assert_eq!((second.packets, second.lost, second.rate_bps), (50, 50, 0.5e6));
+        // A second of silence, then a quarter of a second of datagrams.
+        arrivals.update(1, Counts::of_meter(at(8_000), &meter), false);
+        let silent = arrivals.take().unwrap();
+        assert_eq!((silent.packets, silent.rate_bps, silent.end), (0, 0.0, at(8_000)));
+        feed(&mut meter, 376..401, &[]);
+        arrivals.update(1, Counts::of_meter(at(9_001), &meter), true);
+        let last = arrivals.take().unwrap();
+        assert_eq!((last.packets, last.lost, last.bytes, last.rate_bps), (25, 175, 31_250, 0.25e6));
+        assert!(arrivals.take().is_none());
+    }
+
+    #[test]
+    fn recovered_datagrams_are_taken_back() {
+        let mut meter = StreamMeter::new(&MeterConfig::default());
+        let mut arrivals = Arrivals::default();
+        feed(&mut meter, 0..10, &[7]);
+        arrivals.update(1, Counts::of_meter(at(5_090), &meter), false);
+        assert_eq!(arrivals.take().unwrap().lost, 1);
+        feed(&mut meter, 7..8, &[]);
+        arrivals.update(1, Counts::of_meter(at(5_100), &meter), false);
+        let after = arrivals.take().unwrap();
+        assert_eq!((after.packets, after.lost), (1, -1));
+        let mut figures = IntervalFigures::default();
+        figures.add_arrived(&after);
+        assert_eq!((figures.lost_packets, figures.loss_ratio), (Some(-1), None));
+    }
+
+    #[test]
+    fn streams_add_up() {
+        let mut arrivals = Arrivals::default();
+        let mut meters: Vec<_> = (0..3).map(|_| StreamMeter::new(&MeterConfig::default())).collect();
+        let mut totals = (0, 0);
+        for second in 1..4 {
+            for (id, meter) in meters.iter_mut().enumerate() {
+                feed(meter, (second - 1) * 100 + u64::from(second > 1)..second * 100 + 1, &[]);
+                arrivals.update(id as u64, Counts::of_meter(at(5_000 + second * 1_000), meter), second == 3);
+            }
+            let all = arrivals.take().unwrap();
+            totals = (totals.0 + all.packets, totals.1 + all.lost);
+            assert!((3.0e6..3.03e6).contains(&all.rate_bps), "{all:?}");
+        }
+        assert_eq!(totals, (903, 0));
+    }
+
+    #[test]
+    fn intervals_of_a_sender_end_with_reports() {
+        let second = TimeDelta::from_seconds(1);
+        let sent = |packets| SentCounts { packets, bytes: packets * 1250 };
+        let mut intervals = TransmissionIntervals::new(second, DataSize::ZERO, at(100), (1, true));
+        // The receiver's clock differs by far.
+        let report = |received: u64, lost: u64| StreamSummary {
+            received_packets: received,
+            received_bytes: DataSize::from_bytes(1250 * received),
+            lost_packets: lost,
+            first_arrival: Some(at(77_000)),
+            last_arrival: Some(at(77_000 + (received + lost - 1) * 10)),
+            ..StreamMeter::new(&MeterConfig::default()).summary()
+        };
+        intervals.on_report(at(505), 0, &report(41, 0));
+        assert_eq!(intervals.on_turn(at(600), sent(50)), None);
+        intervals.on_report(at(1_005), 0, &report(91, 0));
+        let first = intervals.on_turn(at(1_010), sent(91)).unwrap();
+        assert_eq!((first.start_s, first.end_s, first.sent_packets), (0.0, 0.91, Some(91)));
+        assert_eq!((first.tx_rate_bps, first.rx_rate_bps), (Some(1e6), Some(1e6)));
+        assert_eq!((first.received_packets, first.lost_packets), (Some(91), Some(0)));
+        // Without reports only our own figures are known, after a while.
+        assert_eq!(intervals.on_turn(at(2_110), sent(201)), None);
+        let second = intervals.on_turn(at(2_410), sent(231)).unwrap();
+        assert_eq!((second.sent_packets, second.received_packets), (Some(140), None));
+        intervals.on_report(at(3_105), 0, &report(201, 100));
+        let last = intervals.finish(at(3_100), sent(301)).unwrap();
+        assert_eq!(
+            (last.sent_packets, last.received_packets, last.lost_packets),
+            (Some(70), Some(110), Some(100))
+        );
+        assert_eq!((last.received_span_s, last.end_s), (Some(2.1), 3.0));
+        assert_eq!(last.loss_ratio, Some(100.0 / 210.0));
+        assert_eq!(intervals.finish(at(3_100), sent(301)), None);
+    }
+}

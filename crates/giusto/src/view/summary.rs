@@ -1,0 +1,279 @@
+//! The result of a run in a few lines: rate, loss, jitter and delay.
+
+use crate::{
+    measured::{
+        interval::IntervalFigures,
+        result::{RunResult, VoiceFigures},
+    },
+    view::format::{UNKNOWN, asked_rate, buffer, count, or_unknown, percent, rate, time_us},
+};
+
+/// The result of one stream, or of several together: a line each for rate, loss, jitter and delay; voice quality and an early end
+/// where there are any. Lines have at most 80 characters.
+///
+/// # Example
+///
+/// ```
+/// use giusto::{measured::result::RunResult, view::summary};
+///
+/// let run = RunResult { rx_rate_bps: Some(1e6), lost_packets: Some(1), sent_packets: Some(50), ..RunResult::default() };
+/// assert!(summary::text(&[run]).contains("loss     1 of 50 datagrams (2.00 %)"));
+/// ```
+pub fn text(runs: &[RunResult]) -> String {
+    let lines = [
+        ("rate", Some(rates(runs))),
+        ("loss", Some(loss(runs))),
+        ("jitter", Some(jitter(runs))),
+        ("delay", Some(delay(runs))),
+        ("voice", voice(runs)),
+        ("ended", early_end(runs)),
+    ];
+    let known = lines.into_iter().filter_map(|(name, text)| Some(format!("{name:<8} {}\n", text?)));
+    known.collect()
+}
+
+const UNMEASURED: &str = "unknown: not measured";
+
+/// The sum over all runs, if each has the value.
+fn sum<T: std::iter::Sum>(runs: &[RunResult], of: impl Fn(&RunResult) -> Option<T>) -> Option<T> {
+    runs.iter().map(of).sum()
+}
+
+fn largest(runs: &[RunResult], of: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
+    runs.iter().filter_map(of).max_by(f64::total_cmp)
+}
+
+fn median(runs: &[RunResult], of: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
+    let mut values: Vec<f64> = runs.iter().filter_map(of).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+fn rates(runs: &[RunResult]) -> String {
+    let mut parts = Vec::new();
+    match (sum(runs, |run| run.rx_rate_bps), sum(runs, |run| run.tx_rate_bps)) {
+        (Some(received), _) => parts.push(format!("{} received", rate(received))),
+        (None, Some(sent)) => parts.push(format!("{} sent", rate(sent))),
+        (None, None) => parts.push("unknown: fewer than two datagrams".to_owned()),
+    }
+    if let Some(asked) = sum(runs, |run| run.rate_bps) {
+        parts.push(format!("{} requested", asked_rate(Some(asked))));
+    }
+    if let Some(layer) = runs.first().and_then(|run| run.layer.as_deref()).filter(|layer| *layer != "payload")
+    {
+        parts.push(format!("at layer {layer}"));
+    }
+    parts.join(", ")
+}
+
+fn loss(runs: &[RunResult]) -> String {
+    if runs.iter().any(|run| run.format.as_deref() == Some("raw")) {
+        let received = or_unknown(sum(runs, |run| run.received_packets), count);
+        return format!("unknown: the datagrams have no sequence numbers; {received} received");
+    }
+    let total = |run: &RunResult| {
+        let expected = run.received_packets.zip(run.lost_packets).map(|(received, lost)| received + lost);
+        run.sent_packets.or(expected)
+    };
+    let (Some(lost), Some(total)) = (sum(runs, |run| run.lost_packets), sum(runs, total)) else {
+        return match sum(runs, |run| run.received_packets) {
+            Some(received) => {
+                format!("unknown: no final report of the other end; {} received", count(received))
+            }
+            None => "unknown: the receiver did not report".to_owned(),
+        };
+    };
+    let share = if total > 0 { percent(lost as f64 / total as f64) } else { UNKNOWN.to_owned() };
+    format!("{} of {} datagrams ({share})", count(lost), count(total))
+}
+
+fn jitter(runs: &[RunResult]) -> String {
+    match largest(runs, |run| run.jitter_ms) {
+        Some(jitter) if runs.len() > 1 => format!("{} (largest of the streams)", time_us(jitter * 1e3)),
+        Some(jitter) => time_us(jitter * 1e3),
+        None => UNMEASURED.to_owned(),
+    }
+}
+
+fn delay(runs: &[RunResult]) -> String {
+    let us = |ms: Option<f64>| or_unknown(ms, |ms| time_us(ms * 1e3));
+    let absolute = |run: &RunResult| {
+        run.one_way_delay_ms.basis.as_deref().is_some_and(|basis| basis.starts_with("absolute"))
+    };
+    let round_trip =
+        median(runs, |run| run.round_trip_ms.p50).map(|ms| format!("round trip {}", us(Some(ms))));
+    let middle = median(runs, |run| run.one_way_delay_ms.quantiles.p50);
+    let high = largest(runs, |run| run.one_way_delay_ms.quantiles.p99);
+    let one_way = if middle.is_none() {
+        None
+    } else if runs.iter().all(absolute) {
+        let within = runs.first().and_then(|run| run.one_way_delay_ms.basis.as_deref()).and_then(|basis| {
+            Some(format!(" ± {}", basis.strip_prefix("absolute within ")?.split(':').next()?))
+        });
+        let within = within.unwrap_or_default();
+        Some(format!("{} median, {} p99 one way{within}", us(middle), us(high)))
+    } else {
+        Some(format!("{} median, {} p99 above the shortest", us(middle), us(high)))
+    };
+    let known: Vec<String> = [one_way, round_trip].into_iter().flatten().collect();
+    if known.is_empty() { UNMEASURED.to_owned() } else { known.join("; ") }
+}
+
+fn voice(runs: &[RunResult]) -> Option<String> {
+    let score =
+        |pick: fn(&VoiceFigures) -> Option<f64>| move |run: &RunResult| run.voice.as_ref().and_then(pick);
+    let mos = median(runs, score(|voice| voice.mos))?;
+    let lowest = runs.iter().filter_map(score(|voice| voice.mos)).min_by(f64::total_cmp)?;
+    Some(match runs {
+        [_] => format!(
+            "MOS {mos:.2}, R {}",
+            or_unknown(median(runs, score(|voice| voice.r_factor)), |r| format!("{r:.0}"))
+        ),
+        _ => format!("MOS {mos:.2} median, {lowest:.2} lowest"),
+    })
+}
+
+/// Why the run ended, unless everything was sent.
+fn early_end(runs: &[RunResult]) -> Option<String> {
+    let ended = runs.iter().filter_map(|run| run.ended.as_deref());
+    ended.filter(|why| !matches!(*why, "all sent" | "finished by the sender")).map(str::to_owned).next()
+}
+
+/// The header above the lines of intervals; `sender`: with the rate at which it sends.
+pub fn interval_header(sender: bool) -> String {
+    cells("interval s", sender.then_some("sent rate"), ["received", "rate", "lost", "jitter"])
+}
+
+/// One interval in a line.
+pub fn interval(figures: &IntervalFigures) -> String {
+    let sent = figures.sent_packets.map(|_| or_unknown(figures.tx_rate_bps, rate));
+    let lost = figures.lost_packets.map(|lost| {
+        let share = figures.loss_ratio.map_or_else(String::new, |ratio| format!(" ({})", percent(ratio)));
+        format!("{lost}{share}")
+    });
+    let received = [
+        or_unknown(figures.received_bytes, buffer),
+        or_unknown(figures.rx_rate_bps, rate),
+        lost.unwrap_or_else(|| UNKNOWN.to_owned()),
+        or_unknown(figures.jitter_ms, |ms| time_us(ms * 1e3)),
+    ];
+    let digits = if figures.end_s < 100.0 { 2 } else { 1 };
+    let span = format!("{:.digits$}-{:.digits$}", figures.start_s, figures.end_s);
+    cells(&span, sent.as_deref(), received.each_ref().map(String::as_str))
+}
+
+fn cells(span: &str, sent: Option<&str>, [transfer, rate, lost, jitter]: [&str; 4]) -> String {
+    let sent = sent.map_or_else(String::new, |sent| format!("{sent:>14}  "));
+    format!("{span:>13}  {sent}{transfer:>9}  {rate:>14}  {lost:>11}  {jitter:>9}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured::result::{OneWayDelay, Quantiles};
+
+    fn run() -> RunResult {
+        RunResult {
+            rate_bps: Some(5_000_000),
+            sent_packets: Some(5_208),
+            received_packets: Some(5_207),
+            lost_packets: Some(1),
+            duplicate_packets: Some(0),
+            reordered_packets: Some(2),
+            tx_rate_bps: Some(5e6),
+            rx_rate_bps: Some(4_999_998.0),
+            jitter_ms: Some(0.0123),
+            one_way_delay_ms: OneWayDelay {
+                basis: Some("absolute: one clock at both ends".to_owned()),
+                quantiles: Quantiles { p50: Some(0.045), p99: Some(0.0801), ..Quantiles::default() },
+            },
+            round_trip_ms: Quantiles { p50: Some(0.0902), ..Quantiles::default() },
+            ended: Some("all sent".to_owned()),
+            ..RunResult::default()
+        }
+    }
+
+    #[test]
+    fn a_result_leads_with_four_lines() {
+        insta::assert_snapshot!(text(&[run()]), @r"
+        rate     5.000 Mbit/s received, 5 Mbit/s requested
+        loss     1 of 5,208 datagrams (0.02 %)
+        jitter   12.3 µs
+        delay    45.0 µs median, 80.1 µs p99 one way; round trip 90.2 µs
+        ");
+        let many = [run(), RunResult { rx_rate_bps: Some(4e6), lost_packets: Some(9), ..run() }];
+        insta::assert_snapshot!(text(&many), @r"
+        rate     9.000 Mbit/s received, 10 Mbit/s requested
+        loss     10 of 10,416 datagrams (0.10 %)
+        jitter   12.3 µs (largest of the streams)
+        delay    45.0 µs median, 80.1 µs p99 one way; round trip 90.2 µs
+        ");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_zero() {
+        let one_way = RunResult {
+            received_packets: None,
+            lost_packets: None,
+            rx_rate_bps: None,
+            jitter_ms: None,
+            one_way_delay_ms: OneWayDelay::default(),
+            round_trip_ms: Quantiles::default(),
+            ended: Some("interrupted".to_owned()),
+            ..run()
+        };
+        insta::assert_snapshot!(text(&[one_way]), @r"
+        rate     5.000 Mbit/s sent, 5 Mbit/s requested
+        loss     unknown: the receiver did not report
+        jitter   unknown: not measured
+        delay    unknown: not measured
+        ended    interrupted
+        ");
+        let raw = RunResult { format: Some("raw".to_owned()), ..run() };
+        assert!(
+            text(&[raw]).contains("loss     unknown: the datagrams have no sequence numbers; 5,207 received")
+        );
+        assert_eq!(text(&[RunResult::default()]).lines().count(), 4);
+    }
+
+    #[test]
+    fn every_line_fits_into_80_columns() {
+        let wide = RunResult {
+            rate_bps: Some(123_456_789_000),
+            rx_rate_bps: Some(987_654_321_098.0),
+            layer: Some("ethernet".to_owned()),
+            sent_packets: Some(123_456_789_012),
+            lost_packets: Some(12_345_678_901),
+            duplicate_packets: Some(1_234_567),
+            reordered_packets: Some(1_234_567),
+            one_way_delay_ms: OneWayDelay {
+                basis: Some("absolute within 123.4 ms: clock offset estimated".to_owned()),
+                quantiles: Quantiles { p50: Some(123.4), p99: Some(98_765.4), ..Quantiles::default() },
+            },
+            ..run()
+        };
+        let relative = OneWayDelay {
+            basis: Some("relative to the shortest delay".to_owned()),
+            ..wide.one_way_delay_ms.clone()
+        };
+        let texts =
+            [text(std::slice::from_ref(&wide)), text(&[RunResult { one_way_delay_ms: relative, ..wide }])];
+        let interval = interval(&IntervalFigures {
+            start_s: 3_599.0,
+            end_s: 3_600.0,
+            sent_packets: Some(104_166),
+            tx_rate_bps: Some(999.1e6),
+            received_bytes: Some(124_000_000),
+            rx_rate_bps: Some(999e6),
+            lost_packets: Some(1_234),
+            loss_ratio: Some(0.0117),
+            jitter_ms: Some(123.4),
+            ..IntervalFigures::default()
+        });
+        let lines = texts.iter().flat_map(|text| text.lines());
+        for line in lines.chain([&interval[..], &interval_header(true)]) {
+            assert!(line.chars().count() <= 80, "{} characters: {line}", line.chars().count());
+        }
+        assert_eq!(interval_header(true).chars().count(), interval.chars().count(), "{interval}");
+    }
+}
