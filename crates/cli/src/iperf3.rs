@@ -240,7 +240,7 @@ fn describe(parameters: &Parameters) -> String {
 fn listen_address(text: Option<&str>) -> Result<(SocketAddr, bool), UsageError> {
     let any = |port| (SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)), true);
     let Some(text) = text else { return Ok(any(DEFAULT_PORT)) };
-    if let Ok(port) = text.trim_start_matches(':').parse() {
+    if let Ok(port) = text.strip_prefix(':').unwrap_or(text).parse() {
         return Ok(any(port));
     }
     let address = text.parse().or_else(|_| resolve_first(&with_port(text), None));

@@ -467,7 +467,7 @@ fn open(config: &ReceptionConfig, asked: Option<&str>) -> anyhow::Result<Recepti
 }
 
 pub(crate) fn port_alone(text: &str) -> Option<u16> {
-    text.trim_start_matches(':').parse().ok()
+    text.strip_prefix(':').unwrap_or(text).parse().ok()
 }
 
 fn listen_address(text: Option<&str>, port: Option<u16>) -> Result<SocketAddr, UsageError> {

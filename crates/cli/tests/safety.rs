@@ -132,7 +132,7 @@ fn output_that_is_read_is_complete() {
     receiver.stop();
     assert_eq!(receiver.status(), 0);
     let text = reader.join().unwrap().unwrap();
-    let results = text.matches("finished by the sender").count();
+    let results = text.matches("\nloss     ").count();
     assert_eq!(results, 200, "{}", &text[..text.len().min(2000)]);
 }
 
