@@ -13,6 +13,7 @@ mod output;
 mod printer;
 mod recv;
 mod reproduce;
+mod reverse;
 mod send;
 mod shell;
 mod sim;

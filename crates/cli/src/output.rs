@@ -120,6 +120,8 @@ pub(crate) struct Output {
     headed: bool,
     intervals: VecDeque<IntervalFigures>,
     closed: bool,
+    /// Whether text has been written, from which the next one is parted.
+    begun: bool,
     /// What is not printed here, but by another thread.
     held: Option<String>,
 }
@@ -144,7 +146,7 @@ impl Output {
             (_, _, true) => Form::Csv,
             _ => Self::TEXT,
         };
-        Self { form, headed: false, intervals: VecDeque::new(), closed: false, held: None }
+        Self { form, headed: false, intervals: VecDeque::new(), closed: false, begun: false, held: None }
     }
 
     /// The same output, which is not printed but kept for [`take`](Self::take).
@@ -212,7 +214,8 @@ impl Output {
     }
 
     fn text(&mut self, title: Option<&str>, runs: &[RunResult], verbose: bool) -> anyhow::Result<()> {
-        if std::mem::take(&mut self.headed) {
+        let intervals = std::mem::take(&mut self.headed);
+        if std::mem::replace(&mut self.begun, true) || intervals {
             self.line("")?;
         }
         for (index, run) in runs.iter().enumerate() {

@@ -115,6 +115,10 @@ pub(crate) struct RecvArgs {
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = args::whole::<u16>(1, 65_535))]
     max_unannounced: u16,
 
+    /// Maximum number of streams sent at the same time to ends that ask for them (`giusto send --reverse`); 0: none
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = args::whole::<u16>(0, 1000))]
+    max_reverse: u16,
+
     /// End streams that carry more payload
     #[arg(long, value_name = "BYTES", value_parser = args::quantity::<DataSize>)]
     pub(crate) max_bytes: Option<DataSize>,
@@ -186,6 +190,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let mut printer = Printer::start(Progress::live())?;
     announce(&mut printer, &reception, monitoring.as_ref());
     let granted = reception.socket.granted().clone();
+    let reverse = reception.reverse.clone();
     let mut results = Results::default();
     let mut first = None;
     let mut counters = Counters::default();
@@ -213,6 +218,11 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                     printer.note(format!("{}: {}", stream.from(), describe(stream)));
                 }
             }
+            Some(ReceiverEvent::Reverse(asked)) => {
+                let rate = asked.request.rate_bps.map(DataRate::from_bps);
+                let stream = format!("stream of {}", describe_stream(rate, asked.request.size));
+                printer.note(format!("{}: asks for a {stream}", asked.to));
+            }
             // With --once the stream of somebody else ends nothing, and is not shown.
             Some(ReceiverEvent::Closed(id, _)) if args.once && first != Some(id) => {}
             Some(ReceiverEvent::Closed(_, mut stream)) => {
@@ -238,6 +248,22 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                 let live = recv::live(receiver);
                 let streams = plural(live.streams as u64, "stream", "streams");
                 printer.live(format!("{streams}: {}", console::live_line(&live)));
+            }
+        }
+        for (to, outcome) in reverse.take() {
+            match outcome {
+                Ok(result) => {
+                    doubtful |= !result.doubts.is_empty();
+                    if output.is_one_object() {
+                        results.keep(result);
+                    } else {
+                        note(&mut printed, output.results(Some(&format!("sent to {to}:")), &[result]));
+                    }
+                }
+                Err(error) => printer.note(format!("warning: {to}: no stream was sent: {error}")),
+            }
+            if args.once && first.is_none() {
+                end = Some(clock.now());
             }
         }
         output.take().into_iter().for_each(|text| printer.result(text));
@@ -292,17 +318,20 @@ fn check_other(args: &RecvArgs, protocol: &str) -> Result<(), UsageError> {
 }
 
 fn receiver_config(args: &RecvArgs, passive: Option<Passive>) -> Result<ReceiverConfig, UsageError> {
+    let default = ReceptionConfig::default().receiver;
     Ok(ReceiverConfig {
         max_streams: args.max_streams.into(),
         max_streams_per_host: args.max_streams_per_host.into(),
         max_unannounced: args.max_unannounced.into(),
+        max_reverse: args.max_reverse.into(),
+        max_reverse_rate: args.max_rate.unwrap_or(default.max_reverse_rate),
         limits: StreamLimits { rate: args.max_rate, size: args.max_bytes, lifetime: args.max_lifetime },
         keys: args.key_file.as_deref().map(args::read_keys).transpose()?,
         accept_unauthenticated: args.accept_unauthenticated,
         prefixes: Prefixes { allow: args.allow.clone(), deny: args.deny.clone() },
         idle_timeout: args.idle,
         passive,
-        ..ReceptionConfig::default().receiver
+        ..default
     })
 }
 

@@ -33,7 +33,7 @@ use crate::{
     console::{self, Progress},
     iperf3,
     output::{Output, OutputArgs},
-    stamp,
+    reverse, stamp,
     usage::{UsageError, misuse},
 };
 use giusto::measured::{
@@ -55,6 +55,7 @@ const REPORTS: TimeDelta = TimeDelta::from_millis(500);
   giusto send 192.0.2.7:5005 --profile g711 --streams 20
   giusto send 192.0.2.7:5005 --rate 2M --payload uniform:200-1400 --layer ip --dscp 46
   giusto send 192.0.2.7:4000 --one-way --rtp --count 1000
+  giusto send 192.0.2.7 --reverse -b 5M -t 5        the far end sends
   giusto send 192.0.2.7 --protocol iperf3 --rate 5M --reverse
   giusto send 192.0.2.7 --protocol stamp            10 packets a second for 10 s to a STAMP reflector, port 862")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
@@ -155,9 +156,13 @@ pub(crate) struct SendArgs {
     #[arg(long, default_value = "giusto", value_name = "NAME")]
     protocol: Protocol,
 
-    /// The iperf3 server sends instead of this end, which measures
+    /// The far end sends, and this end measures
     #[arg(short = 'R', long)]
     pub(crate) reverse: bool,
+
+    /// Both ends send at the same time
+    #[arg(long, conflicts_with = "reverse")]
+    pub(crate) bidir: bool,
 
     /// File of keys that both ends share, a line "ID KEY" for each: only authenticated datagrams count
     #[arg(long, value_name = "FILE")]
@@ -194,9 +199,15 @@ fn ecn(name: &str) -> Ecn {
 
 pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     match args.protocol {
-        Protocol::Giusto | Protocol::Stamp if args.reverse => {
-            misuse!("--reverse: possible with --protocol iperf3 alone");
+        Protocol::Stamp if args.reverse || args.bidir => {
+            misuse!(
+                "--reverse, --bidir: a STAMP reflector answers every packet, so both directions are measured without"
+            );
         }
+        Protocol::Iperf3 if args.bidir => {
+            misuse!("--bidir: not supported with --protocol iperf3: use --reverse")
+        }
+        Protocol::Giusto if args.reverse || args.bidir => return reverse::run(args, stop),
         Protocol::Giusto => {}
         Protocol::Iperf3 => {
             args.output.refuse_for("--protocol iperf3")?;
@@ -288,7 +299,7 @@ fn send_to_first(
 }
 
 /// Whether another address of the host may answer.
-fn is_silent(error: &RunError) -> bool {
+pub(crate) fn is_silent(error: &RunError) -> bool {
     use SenderError::{NoAnswer, PortUnreachable};
     matches!(error, RunError::Socket(_) | RunError::Refused { reason: NoAnswer(_) | PortUnreachable, .. })
 }
@@ -299,7 +310,7 @@ pub(crate) fn live_line(live: &Live) -> String {
     format!("{} sent{}", live.sent_packets, far_end.unwrap_or_default())
 }
 
-fn stream_plan(args: &SendArgs) -> anyhow::Result<StreamPlan> {
+pub(crate) fn stream_plan(args: &SendArgs) -> anyhow::Result<StreamPlan> {
     let media = if let Some(profile) = args.profile {
         let format = match args.ptime {
             Some(time) => VoiceFormat::with_packet_time(profile, time)

@@ -31,7 +31,7 @@ use std::net::SocketAddr;
 
 use giusto_net::{SocketError, driver::ReceiveError};
 use giusto_pace::PlanError;
-use giusto_session::probe::SenderError;
+use giusto_session::probe::{SenderError, wire::Refusal};
 use rand::rngs::SysError;
 
 /// Why a run could not begin, or not go on.
@@ -45,7 +45,7 @@ pub enum RunError {
     #[error(transparent)]
     Receive(#[from] ReceiveError),
     /// The receiver refused the stream, or did not answer.
-    #[error("{to}: {reason}: {}", refusal_fix(reason))]
+    #[error("{to}: {reason}{}", refusal_fix(reason))]
     Refused {
         /// The receiver's address.
         to: SocketAddr,
@@ -73,14 +73,18 @@ pub enum RunError {
 }
 
 /// What to do where a stream was not opened.
-fn refusal_fix(reason: &SenderError) -> &'static str {
-    match reason {
+fn refusal_fix(reason: &SenderError) -> String {
+    let fix = match reason {
         SenderError::NoAnswer(_) | SenderError::PortUnreachable => {
             "start `giusto recv` there, or check address, port and firewall; for other receivers use --protocol iperf3, \
              --protocol stamp or --one-way"
         }
-        SenderError::Refused(_) => "wait, or change what is asked for",
+        SenderError::Refused(Refusal::Full | Refusal::HostFull | Refusal::Reverse) => "try again later",
+        SenderError::Refused(Refusal::Rate) => "lower --rate",
+        // The others name it.
+        SenderError::Refused(_) | SenderError::Unauthenticated(_) => return String::new(),
         SenderError::Wire(_) => "use the same version of giusto at both ends",
         _ => "is `giusto recv` still running there?",
-    }
+    };
+    format!(": {fix}")
 }

@@ -127,8 +127,8 @@ impl Reception {
                     reverse.note_ended(receiver);
                     match event {
                         Some(ReceiverEvent::Reverse(asked)) => {
-                            reverse.start(scope, *asked, (socket, clock), receiver);
-                            Verdict::Continue
+                            reverse.start(scope, (*asked).clone(), (socket, clock), receiver);
+                            on_event(receiver, Some(ReceiverEvent::Reverse(asked)))
                         }
                         event => on_event(receiver, event),
                     }

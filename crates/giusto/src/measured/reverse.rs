@@ -114,7 +114,8 @@ impl ReverseRuns {
             keys: self.keys.clone().filter(|_| asked.authenticated),
         };
         let run = send::over(&plan, &destination, &[socket], &self.halt, |_| {})?;
-        Ok(run.results(&plan).into_iter().next().unwrap_or_default())
+        let result = run.results(&plan).into_iter().next().unwrap_or_default();
+        Ok(RunResult { to: Some(asked.to.to_string()), ..result })
     }
 
     fn plan(&self, asked: &ReverseStream) -> Result<ResolvedPlan, RunError> {

@@ -253,7 +253,9 @@ impl Receiver {
     ) {
         let stream = self.streams.get_mut(&inbound.from).map(|(_, stream)| stream);
         let Some(stream) = stream.filter(|stream| stream.token == Some(token)) else {
-            if !self.repeat_report(inbound.from, length, token) {
+            // Who asked for a stream in the reverse direction begins to measure the path before it listens.
+            let asked = self.reverse.get(&inbound.from) == Some(&token);
+            if !asked && !self.repeat_report(inbound.from, length, token) {
                 self.counters.forged += 1;
             }
             return;
