@@ -317,7 +317,7 @@ fn flags_that_iperf3_does_not_know_are_refused() {
         &["send", "127.0.0.1", "--protocol", "iperf3", "--payload", "uniform:100-200"],
         &["send", "127.0.0.1", "--protocol", "iperf3", "--streams", "129"],
         &["send", "127.0.0.1", "--protocol", "iperf3", "--size", "15"],
-        &["send", "127.0.0.1", "--reverse"],
+        &["send", "127.0.0.1", "--protocol", "iperf3", "--bidir"],
     ] {
         let output = run(args);
         let error = text(&output.stderr);
@@ -356,7 +356,9 @@ fn an_iperf3_client_is_sent_to_with_reverse() {
     assert_eq!(ours["strategy"], "grid");
     let (sent, received) = (count(&ours["sent_packets"]), count(&ours["far_end"]["received_packets"]));
     assert!(received > 0 && received <= sent, "{ours}");
-    assert_eq!(count(&theirs["bytes"]), received * 500, "{theirs}");
+    // iperf3 tells what it received until the end of the test; its own report may hold what was still on the way then.
+    let told = received * 500;
+    assert!((told..=told + 5_000).contains(&count(&theirs["bytes"])), "{theirs} {ours}");
     assert_eq!(theirs["lost_packets"], ours["far_end"]["lost_packets"]);
 }
 

@@ -97,8 +97,8 @@ fn why_without_media_flows_is_refused_with_the_fix() {
     insta::assert_snapshot!(complaint(GOOD, &["s.toml", "--why", "1s"]), @"error: --why looks into one scenario: give one FILE");
     let early = complaint(GOOD, &["--why", "-1s"]);
     assert!(early.contains("it lies before the start: use \"0 s\" or later"), "{early}");
-    let bare = complaint(GOOD, &["--why", "1"]);
-    assert!(bare.contains("needs one of the units"), "{bare}");
+    let bare = complaint(GOOD, &["--why", "3"]);
+    assert!(bare.contains("--why 3 s: the run ends at 2 s"), "a bare number is a time in seconds: {bare}");
 }
 
 #[test]
@@ -303,10 +303,10 @@ fn an_unwritable_directory_is_reported_and_no_partial_file_remains() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("this is a file: give a folder"), "{}", text(&output.stderr));
     let output = out("no/such/folder");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("create the folder that it is to be in first"));
     let output = out("/proc/giusto");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(
         text(&output.stderr).contains("/proc/giusto: cannot make the folder"),
         "{}",
@@ -315,7 +315,7 @@ fn an_unwritable_directory_is_reported_and_no_partial_file_remains() {
     // A directory of that name prevents the result.
     fs::create_dir_all(folder.path("out/result.json")).unwrap();
     let output = out("out");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("this is a directory"), "{}", text(&output.stderr));
     let mut left: Vec<_> =
         fs::read_dir(folder.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();

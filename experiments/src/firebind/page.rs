@@ -38,8 +38,9 @@ const COLUMNS: [Column<Line>; 10] = [
 ];
 
 /// Explains the columns.
-const LEGEND: &str = "Predicted: the reading by their formula of a sender on time, N over N-1 periods. Ours: in virtual time; above the\n\
-                      link's rate measured. Measured: our runs on this machine's clock, N-1 cycles over N-1 periods.";
+const LEGEND: &str = "Predicted: the reading by their formula of a sender on time, N over N-1 periods.\n\
+                      Ours: in virtual time; above the link's rate measured.\n\
+                      Measured: our runs on this machine's clock, N-1 cycles over N-1 periods.";
 
 fn known(item: &Item, name: &str, write: impl Fn(f64) -> String) -> String {
     or_unknown(item.figures.get(name).copied(), write)

@@ -201,8 +201,9 @@ fn the_table_fits_and_the_page_shows_the_figures() {
     send-compare    1 Gbit/s  1200  13  938,451,573            –   1,000,052,482  not comparable   1,000,040,002  –
     send-compare   10 Gbit/s  1200  13  938,829,083            –  10,000,412,497  not comparable  10,000,400,016  –
 
-    Predicted: the reading by their formula of a sender on time, N over N-1 periods. Ours: in virtual time; above the
-    link's rate measured. Measured: our runs on this machine's clock, N-1 cycles over N-1 periods.
+    Predicted: the reading by their formula of a sender on time, N over N-1 periods.
+    Ours: in virtual time; above the link's rate measured.
+    Measured: our runs on this machine's clock, N-1 cycles over N-1 periods.
     ");
     let narrow = firebind.table(80);
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");

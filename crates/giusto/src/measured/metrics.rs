@@ -234,7 +234,7 @@ mod tests {
     fn streams_that_have_ended_still_count() {
         let config = ReceiverConfig {
             passive: Some(Passive::Raw),
-            max_streams: 1,
+            max_unannounced: 1,
             idle_timeout: TimeDelta::from_seconds(1),
             ..ReceiverConfig::new([7; 32], LocalClock::default())
         };

@@ -74,7 +74,7 @@ impl Reception {
     fn over(socket: UdpSocket, clock: Clock, config: ReceiverConfig) -> Result<Self, RunError> {
         let mut config = ReceiverConfig { clock: local_clock(clock), ..config };
         SysRng.try_fill_bytes(&mut config.secret).map_err(RunError::Random)?;
-        let reverse = ReverseRuns::new(config.limits.lifetime, config.keys.clone());
+        let reverse = ReverseRuns::new(config.limits, config.keys.clone());
         Ok(Self { socket, clock, reverse, receiver: Receiver::new(config) })
     }
 

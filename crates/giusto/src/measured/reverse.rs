@@ -13,7 +13,7 @@ use giusto_net::{Clock, SocketConfig, TrafficClass, UdpSocket, driver::pass_on};
 use giusto_pace::{IpVersion, Limits};
 use giusto_session::{
     keys::KeyRing,
-    probe::{Receiver, ReverseStream, payload::PayloadSizes},
+    probe::{Receiver, ReverseStream, StreamLimits, payload::PayloadSizes},
 };
 use giusto_units::{DataRate, TimeDelta};
 
@@ -33,8 +33,8 @@ const MAX_RESULTS: usize = 1000;
 /// The streams that a receiving end sends because it was asked to.
 #[derive(Debug, Clone, Default)]
 pub struct ReverseRuns {
-    /// What a stream may last at most, if that is limited.
-    lifetime: Option<TimeDelta>,
+    /// What a stream may use.
+    limits: StreamLimits,
     keys: Option<KeyRing>,
     ended: Arc<Mutex<Vec<Ended>>>,
     running: Arc<AtomicUsize>,
@@ -50,9 +50,9 @@ struct Ended {
 }
 
 impl ReverseRuns {
-    /// None yet; each lasts `lifetime` at most.
-    pub(super) fn new(lifetime: Option<TimeDelta>, keys: Option<KeyRing>) -> Self {
-        Self { lifetime, keys, ..Self::default() }
+    /// None yet; each of them stays within `limits`.
+    pub(super) fn new(limits: StreamLimits, keys: Option<KeyRing>) -> Self {
+        Self { limits, keys, ..Self::default() }
     }
 
     /// The streams that have ended since the last call: where they went, and the sender's result or why there is none.
@@ -121,7 +121,7 @@ impl ReverseRuns {
     fn plan(&self, asked: &ReverseStream) -> Result<ResolvedPlan, RunError> {
         let request = &asked.request;
         let limits = request.reverse.unwrap_or_default();
-        let longest = self.lifetime.unwrap_or(LONGEST).min(LONGEST);
+        let longest = self.limits.lifetime.unwrap_or(LONGEST).min(LONGEST);
         let size = request.size.ok_or(RunError::Unplanned)?;
         let layout = if asked.authenticated { Layout::Authenticated } else { Layout::Giusto };
         let plan = StreamPlan {
@@ -132,7 +132,7 @@ impl ReverseRuns {
             limits: Limits {
                 duration: Some(limits.duration.unwrap_or(longest).min(longest)),
                 packets: request.packets,
-                size: limits.payload,
+                size: [limits.payload, self.limits.size].into_iter().flatten().min(),
                 ..Limits::default()
             },
             seed: 1,

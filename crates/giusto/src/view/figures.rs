@@ -100,16 +100,10 @@ fn circumstances(run: &RunResult) -> Vec<Figure> {
             plural(slips.reanchors, "restart", "restarts")
         )
     });
-    let fragments = run.fragments_per_packet.filter(|&fragments| fragments > 1).map(|fragments| {
-        format!(
-            "each datagram was sent as {fragments} fragments: MTU {} B",
-            or_unknown(run.mtu_bytes, |mtu| mtu.to_string())
-        )
-    });
     let cpu = |ratio: Option<f64>| ratio.map(|ratio| format!("{} %", load(ratio)));
     vec![
         ("voice quality", voice),
-        ("fragments", fragments),
+        ("fragments", fragments(run)),
         ("ECN", ecn),
         ("DSCP", run.dscp.map(|dscp| dscp.to_string())),
         ("late datagrams", slips),
@@ -130,4 +124,10 @@ fn quantiles(values: &Quantiles, write: impl Fn(f64) -> String) -> Option<String
         [(values.p50, "median"), (values.p99, "p99"), (values.p999, "p99.9"), (values.max, "maximum")];
     let known = named.into_iter().filter_map(|(value, name)| Some(format!("{} {name}", write(value?))));
     Some(known.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+}
+/// That datagrams were fragmented, if they were.
+pub(super) fn fragments(run: &RunResult) -> Option<String> {
+    let fragments = run.fragments_per_packet.filter(|&fragments| fragments > 1)?;
+    let mtu = or_unknown(run.mtu_bytes, |mtu| mtu.to_string());
+    Some(format!("each datagram was sent as {fragments} fragments: MTU {mtu} B"))
 }

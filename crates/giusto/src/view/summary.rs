@@ -5,7 +5,10 @@ use crate::{
         interval::IntervalFigures,
         result::{RunResult, VoiceFigures},
     },
-    view::format::{UNKNOWN, asked_rate, buffer, count, or_unknown, percent, rate, time_us},
+    view::{
+        figures::fragments,
+        format::{UNKNOWN, asked_rate, buffer, count, or_unknown, percent, rate, time_us},
+    },
 };
 
 /// The result of one stream, or of several together: a line each for rate, loss, jitter and delay; voice quality and an early end
@@ -26,6 +29,7 @@ pub fn text(runs: &[RunResult]) -> String {
         ("jitter", Some(jitter(runs))),
         ("delay", Some(delay(runs))),
         ("voice", voice(runs)),
+        ("packets", runs.iter().find_map(fragments)),
         ("ended", early_end(runs)),
     ];
     let known = lines.into_iter().filter_map(|(name, text)| Some(format!("{name:<8} {}\n", text?)));
@@ -164,7 +168,7 @@ pub fn interval(figures: &IntervalFigures) -> String {
 
 fn cells(span: &str, sent: Option<&str>, [transfer, rate, lost, jitter]: [&str; 4]) -> String {
     let sent = sent.map_or_else(String::new, |sent| format!("{sent:>14}  "));
-    format!("{span:>13}  {sent}{transfer:>9}  {rate:>14}  {lost:>11}  {jitter:>9}")
+    format!("{span:>13}  {sent}{transfer:>9}  {rate:>14}  {lost:>13}  {jitter:>7}")
 }
 
 #[cfg(test)]
