@@ -81,6 +81,41 @@ fn total(intervals: &[Value], field: &str) -> i64 {
 }
 
 #[test]
+fn the_far_end_sends_with_reverse_and_both_with_bidir() {
+    let mut receiver = Receiver::start("127.0.0.1:0", &["--json", "--duration", "20s"]);
+    let to = receiver.address.to_string();
+    let output = run(&["send", &to, "-R", "-b", "1M", "-l", "500", "--count", "200", "-J", "-i", "0.3"]);
+    let reversed = json(&output);
+    assert_eq!(reversed["received_packets"], 200, "{reversed}");
+    assert_eq!((&reversed["sent_packets"], &reversed["lost_packets"]), (&200.into(), &0.into()));
+    assert_eq!(total(reversed["intervals"].as_array().unwrap(), "received_packets"), 200);
+
+    let both = json(&run(&["send", &to, "--bidir", "-b", "1M", "-l", "500", "--count", "100", "-J"]));
+    let runs = both["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2, "{both}");
+    assert!(runs.iter().all(|run| run["received_packets"] == 100 && run["lost_packets"] == 0), "{both}");
+
+    for (args, error) in [
+        (&["-R", "-b", "200M"][..], "it sends at most 100 Mbit/s"),
+        (&["-R", "--rtp"], "--rtp: not supported with --reverse"),
+        (&["--bidir", "--one-way"], "--one-way: not supported with --bidir"),
+        (&["-R", "--protocol", "stamp"], "--reverse, --bidir: a STAMP reflector answers"),
+    ] {
+        let output = run(&[&["send", &to], args].concat());
+        assert!(text(&output.stderr).contains(error), "{args:?}: {}", text(&output.stderr));
+    }
+    signal(&receiver.child, "INT");
+    let (stdout, status) = receiver.rest();
+    assert_eq!(status, 0);
+    let seen: Value = serde_json::from_str(&stdout).unwrap();
+    let runs = seen["runs"].as_array().unwrap();
+    // Two that it sent, and one that it received.
+    assert_eq!(runs.len(), 3, "{seen}");
+    assert_eq!(runs.iter().filter(|run| run["to"].is_string()).count(), 2, "{seen}");
+    assert_eq!(seen["unmeasured_datagrams"]["forged"], 0, "{seen}");
+}
+
+#[test]
 fn short_flags_mean_the_long_ones() {
     let receiver = Receiver::start("127.0.0.1:0", &[]);
     let port = receiver.address.port().to_string();
