@@ -59,7 +59,7 @@ pub(crate) fn send(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
         to,
         streams,
         reverse: args.reverse,
-        bidirectional: false,
+        bidirectional: args.bidir,
         traffic_class: TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits()),
     };
 
@@ -96,9 +96,18 @@ fn print(results: &[RunResult], json: bool, verbose: bool) -> anyhow::Result<()>
                 [one] => format!("\n{}", table::run(one)),
                 many => format!("\n{}", table::runs(many, console::width())),
             };
-            print_text(&(summary::text(results) + &told(results) + &every))
+            print_text(&(summaries(results) + &told(results) + &every))
         }
     }
+}
+
+/// The summary, one of each direction if there are both.
+fn summaries(results: &[RunResult]) -> String {
+    let (received, sent): (Vec<_>, Vec<_>) = results.iter().cloned().partition(|run| run.from.is_some());
+    if received.is_empty() || sent.is_empty() {
+        return summary::text(results);
+    }
+    format!("sent:\n{}\nreceived:\n{}", summary::text(&sent), summary::text(&received))
 }
 
 /// The far end's own figures of all streams, named as such.

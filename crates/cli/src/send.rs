@@ -204,9 +204,6 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                 "--reverse, --bidir: a STAMP reflector answers every packet, so both directions are measured without"
             );
         }
-        Protocol::Iperf3 if args.bidir => {
-            misuse!("--bidir: not supported with --protocol iperf3: use --reverse")
-        }
         Protocol::Giusto if args.reverse || args.bidir => return reverse::run(args, stop),
         Protocol::Giusto => {}
         Protocol::Iperf3 => {
