@@ -281,7 +281,7 @@ fn ctrl_c_ends_a_test_with_both_figures() {
 }
 
 #[test]
-fn a_server_that_is_no_iperf3_or_is_busy_or_absent_is_an_error() {
+fn a_busy_absent_or_foreign_server_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap().to_string();
     let other = thread::spawn(move || {
@@ -296,7 +296,7 @@ fn a_server_that_is_no_iperf3_or_is_busy_or_absent_is_an_error() {
     };
     let (code, error) = send(&to);
     assert_eq!(code, Some(1));
-    assert!(error.contains("this is no iperf3 server"), "{error}");
+    assert!(error.contains("not an iperf3 server"), "{error}");
     other.join().unwrap();
     let (code, error) = send(&to);
     assert_eq!(code, Some(1));
@@ -410,7 +410,7 @@ fn a_killed_iperf3_client_is_an_error_with_figures() {
 }
 
 #[test]
-fn an_interrupted_server_tells_its_client_and_prints_the_result() {
+fn an_interrupted_server_informs_its_client() {
     let server = Server::start(&["--json"]);
     let Some(mut client) = server.client(&["-u", "-t", "60"]) else { return };
     let client = client.spawn().unwrap();
@@ -425,7 +425,7 @@ fn an_interrupted_server_tells_its_client_and_prints_the_result() {
 }
 
 #[test]
-fn a_second_client_is_told_that_the_server_is_busy() {
+fn a_second_client_is_refused_as_busy() {
     let server = Server::start(&["--json", "--once"]);
     let Some(mut first) = server.client(&["-u", "-t", "3"]) else { return };
     let first = Running(first.spawn().unwrap());
@@ -437,7 +437,7 @@ fn a_second_client_is_told_that_the_server_is_busy() {
 }
 
 #[test]
-fn limits_are_told_in_iperf3s_own_words() {
+fn iperf3_prints_the_limits_of_the_server() {
     let server = Server::start(&["--max-rate", "5M", "--max-streams", "2"]);
     for (args, words) in [
         (&["-b", "3M", "-P", "2"][..], "total required bandwidth is larger than server"),

@@ -212,10 +212,10 @@ fn wrong_usage_names_the_flag() {
         ),
         (
             &["send", "127.0.0.1", "--protocol", "stamp", "--rtp"][..],
-            "--rtp: does not go with --protocol stamp",
+            "--rtp: not supported with --protocol stamp",
         ),
         (&["send", "127.0.0.1", "--protocol", "stamp", "--count", "0"][..], "--count"),
-        (&["recv", "--accept", "stamp", "--once"][..], "--once: does not go with --accept stamp"),
+        (&["recv", "--accept", "stamp", "--once"][..], "--once: not supported with --accept stamp"),
     ] {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");

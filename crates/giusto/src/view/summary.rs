@@ -76,7 +76,8 @@ fn loss(runs: &[RunResult]) -> String {
         return format!("unknown: the datagrams have no sequence numbers; {received} received");
     }
     let total = |run: &RunResult| {
-        let expected = run.received_packets.zip(run.lost_packets).map(|(received, lost)| received + lost);
+        let expected =
+            run.received_packets.zip(run.lost_packets).map(|(received, lost)| received.saturating_add(lost));
         run.sent_packets.or(expected)
     };
     let (Some(lost), Some(total)) = (sum(runs, |run| run.lost_packets), sum(runs, total)) else {
