@@ -311,6 +311,33 @@ fn a_busy_absent_or_foreign_server_is_an_error() {
 }
 
 #[test]
+fn a_server_that_sends_without_end_blocks_no_interrupt() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap().to_string();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // PARAM_EXCHANGE, CREATE_STREAMS, then TEST_START again and again until the client has closed.
+        let mut sent = stream.write_all(&[9, 10]);
+        while sent.is_ok() {
+            sent = stream.write_all(&[1; 65_536]);
+        }
+    });
+    let mut command = giusto(&["send", &to, "--protocol", "iperf3"]);
+    let mut sender = Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    thread::sleep(Duration::from_secs(1));
+    sender.signal("INT");
+    let ended = (0..300).any(|_| {
+        thread::sleep(Duration::from_millis(100));
+        sender.0.try_wait().unwrap().is_some()
+    });
+    assert!(ended, "30 s after the interrupt");
+    server.join().unwrap();
+    let mut error = String::new();
+    sender.0.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+    assert!(error.contains("interrupted before the first datagram"), "{error}");
+}
+
+#[test]
 fn flags_that_iperf3_does_not_know_are_refused() {
     for args in [
         &["send", "127.0.0.1", "--protocol", "iperf3", "--rtp"][..],
@@ -318,6 +345,8 @@ fn flags_that_iperf3_does_not_know_are_refused() {
         &["send", "127.0.0.1", "--protocol", "iperf3", "--streams", "129"],
         &["send", "127.0.0.1", "--protocol", "iperf3", "--size", "15"],
         &["send", "127.0.0.1", "--protocol", "iperf3", "--bidir"],
+        &["recv", "--accept", "iperf3", "--metrics", "9105"],
+        &["recv", "--accept", "iperf3", "--max-lifetime", "1min"],
     ] {
         let output = run(args);
         let error = text(&output.stderr);

@@ -183,7 +183,7 @@ fn a_run_without_answers_fails_and_says_why() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     for (to, args, why) in [
         (nobody, &[][..], "the port is unreachable: is a STAMP reflector running there"),
-        (silent.local_addr().unwrap(), &[][..], "the reflector does not run or wants a --key-file"),
+        (silent.local_addr().unwrap(), &[][..], "the reflector does not run or requires authentication"),
         (reflector.address, &["--key-file", &wrong][..], "has another key"),
         (reflector.address, &[][..], "wants a --key-file"),
     ] {
