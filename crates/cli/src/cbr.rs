@@ -34,7 +34,7 @@ use giusto::{
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto cbr
-  giusto cbr --rate 10k,1M,100M,1G --size 200,1200 --strategy grid,send-sleep --duration 10s
+  giusto cbr --rate 10k,1M,100M --size 200,1200 --strategy grid,send-sleep
   giusto cbr --rate 1M --size 200 --against iperf3 --out cbr.html
   giusto cbr --rate max --size 1200 --json")]
 pub(crate) struct CbrArgs {
@@ -77,7 +77,7 @@ pub(crate) struct CbrArgs {
     #[arg(long, value_name = "PROGRAM", value_parser = ["iperf3"])]
     against: Option<String>,
 
-    /// Path of that program [default: found on the path]
+    /// Path of that program [default: found in PATH]
     #[arg(long, value_name = "FILE", requires = "against")]
     against_path: Option<PathBuf>,
 

@@ -11,6 +11,8 @@ use std::{
     },
 };
 
+use giusto_net::Clock;
+use giusto_units::TimeDelta;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
@@ -21,15 +23,22 @@ use giusto::{
     whole_file::{Content, WholeFile, WriteError},
 };
 
-/// Sets `stop` on Ctrl-C and SIGTERM; the second signal ends the program at once.
+/// Signals within this time are one request: `timeout` signals the program, and then its process group.
+const ONE_REQUEST: TimeDelta = TimeDelta::from_millis(200);
+
+/// Sets `stop` on Ctrl-C and SIGTERM; a second one ends the program at once.
 ///
 /// # Errors
 ///
 /// Where the system does not let signals be caught.
 pub(crate) fn stop_on_signals(stop: Arc<AtomicBool>) -> Result<(), ctrlc::Error> {
     const INTERRUPTED: i32 = 130;
+    let clock = Clock::start();
+    let mut first = None;
     ctrlc::set_handler(move || {
-        if stop.swap(true, Ordering::Relaxed) {
+        let now = clock.now();
+        let repeated = now.saturating_since(*first.get_or_insert(now)) >= ONE_REQUEST;
+        if stop.swap(true, Ordering::Relaxed) && repeated {
             std::process::exit(INTERRUPTED);
         }
     })
@@ -53,7 +62,7 @@ pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
     print_live(text).map(drop)
 }
 
-/// Prints text at once; a closed pipe is no error. Returns whether somebody reads.
+/// Prints text at once; a closed pipe is no error. Returns whether standard output is open.
 ///
 /// # Errors
 ///
@@ -72,7 +81,7 @@ pub(crate) fn complain(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// What speaks against the figures that follow, before these are printed; with `json` the figures have it.
+/// Prints the doubts about the figures that follow; with `json` they are part of the figures.
 ///
 /// # Errors
 ///

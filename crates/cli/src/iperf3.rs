@@ -45,12 +45,12 @@ pub(crate) fn send(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
     ];
     if let Some((flag, _)) = unsupported.iter().find(|(_, given)| *given) {
         misuse!(
-            "{flag}: not possible with --protocol iperf3, whose datagrams have one size and a format of their own"
+            "{flag}: not supported with --protocol iperf3, whose datagrams have one size and a fixed format: leave it out"
         );
     }
     let streams = usize::from(args.streams);
     if streams > MAX_STREAMS {
-        misuse!("--streams: iperf3 servers accept at most {MAX_STREAMS}, found {streams}");
+        misuse!("--streams: must be at most {MAX_STREAMS} with --protocol iperf3, found {streams}");
     }
     let to = resolve_first(&args.target, args.port, DEFAULT_PORT)?;
     let media = Media::Filler(Layout::Iperf3 { wide_counters: true }, PayloadSizes::Fixed(args.size));
@@ -114,13 +114,13 @@ fn summaries(results: &[RunResult]) -> String {
 fn told(results: &[RunResult]) -> String {
     let all: Vec<&FarEndFigures> = results.iter().filter_map(|result| result.far_end.as_ref()).collect();
     let Some(program) = all.first().map(|figures| &figures.program) else {
-        return "\nThe far end told no figures of its own.\n".to_owned();
+        return "\nThe far end sent no figures of its own.\n".to_owned();
     };
     let datagrams = |n| plural(n, "datagram", "datagrams");
     let (received, sent): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|figures| figures.received_packets.is_some());
     let sum = |of: fn(&FarEndFigures) -> Option<u64>, all: &[&FarEndFigures]| {
-        all.iter().filter_map(|figures| of(figures)).sum::<u64>()
+        all.iter().filter_map(|figures| of(figures)).fold(0, u64::saturating_add)
     };
     let mean_rate = |all: &[&FarEndFigures]| rate(all.iter().filter_map(|figures| figures.rate_bps).sum());
     let mut lines = vec![format!("\nFigures of the far end ({program})")];
@@ -147,7 +147,9 @@ pub(crate) fn serve(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCo
         misuse!("--idle: must be at least {MIN_IDLE}, found {}", args.idle);
     }
     if args.key_file.is_some() {
-        misuse!("--key-file: not possible with --accept iperf3, which knows no keys of giusto");
+        misuse!(
+            "--key-file: not supported with --accept iperf3, whose protocol has no such keys: leave it out"
+        );
     }
     let (address, any_address) = listen_address(args.place()?.as_deref())?;
     let config = Iperf3ServerConfig {
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_far_ends_figures_are_told_as_its_own() {
+    fn figures_of_the_far_end_are_named_as_such() {
         let figures = FarEndFigures {
             program: "iperf3 server".to_owned(),
             received_packets: Some(1000),
@@ -279,6 +281,6 @@ mod tests {
             "\nFigures of the far end (iperf3 server)\n  sent      5 datagrams, 2.000 Mbit/s over its test\n  \
              received  2,000 datagrams, 2 lost, jitter at most 0.012 ms, 2.000 Mbit/s over its test\n"
         );
-        assert_eq!(told(&[RunResult::default()]), "\nThe far end told no figures of its own.\n");
+        assert_eq!(told(&[RunResult::default()]), "\nThe far end sent no figures of its own.\n");
     }
 }

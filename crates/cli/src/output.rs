@@ -24,11 +24,11 @@ const MAX_INTERVALS: usize = 100_000;
 /// Forms of the output besides `--json`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FormArgs {
-    /// Print one JSON object per line: {"interval": {…}} with --interval, then {"result": {…}}
+    /// Print JSON lines: {"interval": {…}} for each interval, if there are any, and {"result": {…}} for each result
     #[arg(long, conflicts_with = "json")]
     json_lines: bool,
 
-    /// Print CSV: a header, a row for each interval with --interval, a row for each result
+    /// Print CSV: a header, a row for each interval, if there are any, and a row for each result
     #[arg(long, conflicts_with_all = ["json", "json_lines"])]
     csv: bool,
 }
@@ -120,7 +120,7 @@ pub(crate) struct Output {
     headed: bool,
     intervals: VecDeque<IntervalFigures>,
     closed: bool,
-    /// Whether text has been written, from which the next one is parted.
+    /// Whether text has been written, which a blank line separates from the next.
     begun: bool,
     /// What is not printed here, but by another thread.
     held: Option<String>,
@@ -159,7 +159,7 @@ impl Output {
         self.held.as_mut().map(std::mem::take).filter(|text| !text.is_empty())
     }
 
-    /// Whether nobody reads it any more.
+    /// Whether its reader has closed it.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }

@@ -1,4 +1,4 @@
-//! Output from a thread of its own: an unread pipe or a stopped terminal blocks nobody else.
+//! Output from a thread of its own: an unread pipe or a stopped terminal does not block the receiver.
 
 use std::{
     io::{self, Write},
@@ -19,8 +19,8 @@ use crate::console::{Progress, print_live};
 /// Pieces of output that wait at most.
 const QUEUE: usize = 1024;
 
-/// How long the end waits for output that nobody reads, once the user has asked to stop.
-const PATIENCE: TimeDelta = TimeDelta::from_seconds(2);
+/// Maximum wait at the end for output that is not read, once the user has asked to stop.
+const MAX_WAIT: TimeDelta = TimeDelta::from_seconds(2);
 
 enum Piece {
     /// To standard output.
@@ -125,7 +125,7 @@ impl Printer {
             let (written, now) = (self.written.load(Ordering::Relaxed), clock.now());
             if written != last.0 || !stop.load(Ordering::Relaxed) {
                 last = (written, now);
-            } else if now - last.1 > PATIENCE {
+            } else if now - last.1 > MAX_WAIT {
                 let left = self.queued - written + self.dropped_results + self.dropped_notes;
                 anyhow::bail!("standard output is not read: {left} results and notes were not printed");
             }

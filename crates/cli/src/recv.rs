@@ -52,15 +52,15 @@ pub(crate) const MIN_IDLE: TimeDelta = TimeDelta::from_millis(100);
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto recv
-  giusto recv -i 1                           prints a line per second
+  giusto recv -i 1                        prints a line a second
   giusto recv 127.0.0.1:5005 --once --json
-  giusto recv 0.0.0.0:6000 --accept rtp      measures RTP from any program
-  giusto recv --accept iperf3                serves `iperf3 -u -c` on port 5201
-  giusto recv --accept stamp                 reflects STAMP and TWAMP Light on port 862
-  giusto recv --metrics 127.0.0.1:9105       serves metrics for Prometheus")]
+  giusto recv 0.0.0.0:6000 --accept rtp   measures RTP from any program
+  giusto recv --accept iperf3             serves `iperf3 -u -c` on port 5201
+  giusto recv --accept stamp              reflects STAMP, TWAMP Light; port 862
+  giusto recv --metrics 127.0.0.1:9105    serves metrics for Prometheus")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct RecvArgs {
-    /// Address and port to listen on, or a port alone [default: port 5005 of every address]
+    /// Address and port to listen on, or a port alone [default: port 5005 of every address; iperf3: 5201, stamp: 862]
     #[arg(value_name = "ADDR")]
     pub(crate) address: Option<String>,
 
@@ -77,7 +77,7 @@ pub(crate) struct RecvArgs {
     #[arg(long, value_name = "KIND")]
     accept: Option<Accept>,
 
-    /// File of keys that both ends share, a line "ID KEY" for each: only authenticated datagrams count
+    /// File of keys that both ends share, one line "ID KEY" for each: only authenticated datagrams count
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 
@@ -101,12 +101,12 @@ pub(crate) struct RecvArgs {
     #[arg(short = 't', long, value_name = "TIME", value_parser = args::time_above_zero)]
     pub(crate) duration: Option<TimeDelta>,
 
-    /// Maximum number of simultaneous streams; a stream takes up to 2 MB of memory
+    /// Maximum number of simultaneous streams, each of up to 2 MB of memory [stamp: 16384 sessions]
     #[arg(long, default_value = "256", default_value_if("accept", "stamp", "16384"), value_name = "N",
           value_parser = args::whole::<u16>(1, 65_535))]
     pub(crate) max_streams: u16,
 
-    /// Maximum number of simultaneous streams from one IPv4 address or one IPv6 prefix of 64 bits
+    /// Maximum number of simultaneous streams from one IPv4 address or one IPv6 prefix of 64 bits [stamp: 1024]
     #[arg(long, default_value = "128", default_value_if("accept", "stamp", "1024"), value_name = "N",
           value_parser = args::whole::<u16>(1, 65_535))]
     pub(crate) max_streams_per_host: u16,
@@ -128,7 +128,7 @@ pub(crate) struct RecvArgs {
     pub(crate) max_lifetime: Option<TimeDelta>,
 
     /// Refuse streams that announce a higher rate, and end those that are faster; with --accept stamp, the rate of answers to
-    /// one host [default: 100M]
+    /// one host [default: none; stamp: 100M]
     #[arg(long, value_name = "RATE", value_parser = args::quantity::<DataRate>)]
     pub(crate) max_rate: Option<DataRate>,
 
@@ -140,7 +140,7 @@ pub(crate) struct RecvArgs {
     #[arg(long)]
     pub(crate) stateless: bool,
 
-    /// Serve metrics for Prometheus by HTTP at this address, path /metrics; a port alone is one of 127.0.0.1
+    /// Serve metrics for Prometheus by HTTP at this address, path /metrics; a port alone means 127.0.0.1
     #[arg(long, value_name = "ADDR:PORT", value_parser = metrics_address)]
     metrics: Option<SocketAddr>,
 
@@ -152,7 +152,7 @@ pub(crate) struct RecvArgs {
     pub(crate) json: bool,
 }
 
-/// Whom to serve besides giusto.
+/// Senders to serve besides giusto.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Accept {
     Rtp,
@@ -223,7 +223,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                 let stream = format!("stream of {}", describe_stream(rate, asked.request.size));
                 printer.note(format!("{}: asks for a {stream}", asked.to));
             }
-            // With --once the stream of somebody else ends nothing, and is not shown.
+            // With --once another sender's stream ends nothing, and is not shown.
             Some(ReceiverEvent::Closed(id, _)) if args.once && first != Some(id) => {}
             Some(ReceiverEvent::Closed(_, mut stream)) => {
                 let result = recv::result(&mut stream, receiver.cpu_ratio(), &granted);
@@ -310,6 +310,15 @@ impl RecvArgs {
 fn check_other(args: &RecvArgs, protocol: &str) -> Result<(), UsageError> {
     if args.accept == Some(Accept::Iperf3) && !(args.allow.is_empty() && args.deny.is_empty()) {
         misuse!("--allow, --deny: not supported with --accept iperf3: use a packet filter of the system");
+    }
+    for (flag, given) in [
+        ("--metrics", args.metrics.is_some()),
+        ("--max-bytes", args.max_bytes.is_some()),
+        ("--max-lifetime", args.max_lifetime.is_some()),
+    ] {
+        if given {
+            misuse!("{flag}: not supported with {protocol}: leave it out");
+        }
     }
     if args.accept == Some(Accept::Stamp) && args.port.is_some() {
         misuse!("--port: give the port in the address with --accept stamp");

@@ -178,11 +178,14 @@ fn report(
     let failure = sent.and_then(Transmission::failure);
     let failure = failure.or_else(|| match received.is_empty() {
         _ if is_complete => None,
-        true => Some(format!("agreed to send, but nothing came within {BEGINS}")),
-        false => Some("the sender there has disappeared".to_owned()),
+        true => Some(format!(
+            "it agreed to send, but nothing arrived within {BEGINS}: is UDP blocked on the path?"
+        )),
+        false => Some("the sender there disappeared".to_owned()),
     });
     if let Some(failure) = failure {
-        console::complain(&format!("error: {to}: {failure}; the figures cover the time until then"));
+        let part = if all.is_empty() { "" } else { "; the figures cover the time until then" };
+        console::complain(&format!("error: {to}: {failure}{part}"));
         return Ok(ExitCode::FAILURE);
     }
     Ok(console::measured(&all))

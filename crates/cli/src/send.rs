@@ -50,17 +50,16 @@ const REPORTS: TimeDelta = TimeDelta::from_millis(500);
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  giusto send 192.0.2.7 -b 5M -t 10 -i 1           sends 5 Mbit/s for 10 s, a line per second
-  giusto send 192.0.2.7:5005 --rate 5M --size 1200 --duration 10s
-  giusto send 192.0.2.7:5005 --profile g711 --streams 20
-  giusto send 192.0.2.7:5005 --rate 2M --payload uniform:200-1400 --layer ip --dscp 46
+  giusto send 192.0.2.7 -b 5M -t 10 -i 1      5 Mbit/s for 10 s, a line a second
+  giusto send 192.0.2.7 --profile g711 --streams 20
+  giusto send 192.0.2.7 -b 2M --payload uniform:200-1400 --layer ip --dscp 46
   giusto send 192.0.2.7:4000 --one-way --rtp --count 1000
-  giusto send 192.0.2.7 --reverse -b 5M -t 5        the far end sends
-  giusto send 192.0.2.7 --protocol iperf3 --rate 5M --reverse
-  giusto send 192.0.2.7 --protocol stamp            10 packets a second for 10 s to a STAMP reflector, port 862")]
+  giusto send 192.0.2.7 --reverse -b 5M -t 5  the far end sends
+  giusto send 192.0.2.7 --protocol iperf3 -b 5M --reverse
+  giusto send 192.0.2.7 --protocol stamp      10 packets a second for 10 s")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct SendArgs {
-    /// Address of `giusto recv`; the port is 5005 if not given
+    /// Address of the far end; the port is 5005 if not given [iperf3: 5201, stamp: 862]
     #[arg(value_name = "HOST[:PORT]")]
     pub(crate) target: String,
 
@@ -164,7 +163,7 @@ pub(crate) struct SendArgs {
     #[arg(long, conflicts_with = "reverse")]
     pub(crate) bidir: bool,
 
-    /// File of keys that both ends share, a line "ID KEY" for each: only authenticated datagrams count
+    /// File of keys that both ends share, one line "ID KEY" for each: only authenticated datagrams count
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 
@@ -180,7 +179,7 @@ pub(crate) struct SendArgs {
     pub(crate) json: bool,
 }
 
-/// What the far end speaks.
+/// The protocol of the far end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Protocol {
     Giusto,
@@ -201,7 +200,7 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     match args.protocol {
         Protocol::Stamp if args.reverse || args.bidir => {
             misuse!(
-                "--reverse, --bidir: a STAMP reflector answers every packet, so both directions are measured without"
+                "--reverse, --bidir: not needed with --protocol stamp, which measures both directions: leave them out"
             );
         }
         Protocol::Giusto if args.reverse || args.bidir => return reverse::run(args, stop),
@@ -266,7 +265,7 @@ fn send_to_first(
     let keys = args.key_file.as_deref().map(read_keys).transpose()?;
     if keys.is_some() && args.one_way {
         misuse!(
-            "--key-file: cannot be used with --one-way, for the receiver is not asked: leave out one of them"
+            "--key-file: cannot be used with --one-way, which does not ask the receiver: leave out one of them"
         );
     }
     let mut failed: Vec<String> = Vec::new();

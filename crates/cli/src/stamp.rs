@@ -51,7 +51,7 @@ pub(crate) fn send(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
         ("--streams", args.streams != 1),
     ] {
         if given {
-            misuse!("{flag}: does not go with --protocol stamp: remove one of them");
+            misuse!("{flag}: not supported with --protocol stamp: leave it out");
         }
     }
     let to = args::resolve_first(&args.target, args.port, STAMP_PORT)?;
@@ -75,7 +75,7 @@ pub(crate) fn send(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
         print_text(&lines(&result).join("\n"))?;
     }
     if result.answered_packets == 0 && result.sent_packets > 0 {
-        eprintln!("error: {to}: {}", why_nothing_came(&result, plan.mode()));
+        console::complain(&format!("error: {to}: {}", why_nothing_came(&result, plan.mode())));
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::from(if result.doubts.is_empty() { 0 } else { console::DOUBTFUL }))
@@ -127,23 +127,17 @@ fn why_nothing_came(result: &StampResult, mode: Mode) -> String {
     } else if mode == Mode::Authenticated {
         "no answer: the reflector does not run, has another key or is unauthenticated, or a firewall drops the packets".to_owned()
     } else {
-        "no answer: the reflector does not run or wants a --key-file, or a firewall drops the packets"
+        "no answer: the reflector does not run or requires authentication (--key-file), or a firewall drops the packets"
             .to_owned()
     }
 }
 
 pub(crate) fn reflect(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     if args.once {
-        misuse!("--once: does not go with --accept stamp, whose sessions have no end: use --duration");
+        misuse!("--once: not supported with --accept stamp, whose sessions have no end: use --duration");
     }
-    for (flag, given) in [
-        ("--accept-unauthenticated", args.accept_unauthenticated),
-        ("--max-bytes", args.max_bytes.is_some()),
-        ("--max-lifetime", args.max_lifetime.is_some()),
-    ] {
-        if given {
-            misuse!("{flag}: does not go with --accept stamp: remove one of them");
-        }
+    if args.accept_unauthenticated {
+        misuse!("--accept-unauthenticated: not supported with --accept stamp: leave it out");
     }
     if args.max_rate == Some(DataRate::ZERO) {
         misuse!("--max-rate: must be above 0 bit/s, found 0 bit/s");

@@ -248,7 +248,7 @@ fn forged_data(sequence: u64) -> [u8; 200] {
 }
 
 #[test]
-fn forged_messages_of_a_stranger_change_nothing() {
+fn forged_messages_change_nothing() {
     in_namespace("attack: forgery", 65_536, || {
         let receiver = Receiver::start(&["--once", "--json"]);
         let sender = stream(receiver.address);

@@ -297,7 +297,7 @@ fn ctrl_c_ends_a_test_with_both_figures() {
 }
 
 #[test]
-fn a_server_that_is_no_iperf3_or_is_busy_or_absent_is_an_error() {
+fn a_busy_absent_or_foreign_server_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap().to_string();
     let other = thread::spawn(move || {
@@ -312,7 +312,7 @@ fn a_server_that_is_no_iperf3_or_is_busy_or_absent_is_an_error() {
     };
     let (code, error) = send(&to);
     assert_eq!(code, Some(1));
-    assert!(error.contains("this is no iperf3 server"), "{error}");
+    assert!(error.contains("not an iperf3 server"), "{error}");
     other.join().unwrap();
     let (code, error) = send(&to);
     assert_eq!(code, Some(1));
@@ -327,12 +327,41 @@ fn a_server_that_is_no_iperf3_or_is_busy_or_absent_is_an_error() {
 }
 
 #[test]
+fn a_server_that_sends_without_end_blocks_no_interrupt() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap().to_string();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // PARAM_EXCHANGE, CREATE_STREAMS, then TEST_START again and again until the client has closed.
+        let mut sent = stream.write_all(&[9, 10]);
+        while sent.is_ok() {
+            sent = stream.write_all(&[1; 4096]);
+        }
+    });
+    let mut command = giusto(&["send", &to, "--protocol", "iperf3"]);
+    let mut sender = Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    thread::sleep(Duration::from_secs(1));
+    sender.signal("INT");
+    let ended = (0..300).any(|_| {
+        thread::sleep(Duration::from_millis(100));
+        sender.0.try_wait().unwrap().is_some()
+    });
+    assert!(ended, "30 s after the interrupt");
+    server.join().unwrap();
+    let mut error = String::new();
+    sender.0.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+    assert!(error.contains("interrupted before the first datagram"), "{error}");
+}
+
+#[test]
 fn flags_that_iperf3_does_not_know_are_refused() {
     for args in [
         &["send", "127.0.0.1", "--protocol", "iperf3", "--rtp"][..],
         &["send", "127.0.0.1", "--protocol", "iperf3", "--payload", "uniform:100-200"],
         &["send", "127.0.0.1", "--protocol", "iperf3", "--streams", "129"],
         &["send", "127.0.0.1", "--protocol", "iperf3", "--size", "15"],
+        &["recv", "--accept", "iperf3", "--metrics", "9105"],
+        &["recv", "--accept", "iperf3", "--max-lifetime", "1min"],
     ] {
         let output = run(args);
         let error = text(&output.stderr);
@@ -425,7 +454,7 @@ fn a_killed_iperf3_client_is_an_error_with_figures() {
 }
 
 #[test]
-fn an_interrupted_server_tells_its_client_and_prints_the_result() {
+fn an_interrupted_server_informs_its_client() {
     let server = Server::start(&["--json"]);
     let Some(mut client) = server.client(&["-u", "-t", "60"]) else { return };
     let client = client.spawn().unwrap();
@@ -440,7 +469,7 @@ fn an_interrupted_server_tells_its_client_and_prints_the_result() {
 }
 
 #[test]
-fn a_second_client_is_told_that_the_server_is_busy() {
+fn a_second_client_is_refused_as_busy() {
     let server = Server::start(&["--json", "--once"]);
     let Some(mut first) = server.client(&["-u", "-t", "3"]) else { return };
     let first = Running(first.spawn().unwrap());
@@ -452,7 +481,7 @@ fn a_second_client_is_told_that_the_server_is_busy() {
 }
 
 #[test]
-fn limits_are_told_in_iperf3s_own_words() {
+fn iperf3_prints_the_limits_of_the_server() {
     let server = Server::start(&["--max-rate", "5M", "--max-streams", "2"]);
     for (args, words) in [
         (&["-b", "3M", "-P", "2"][..], "total required bandwidth is larger than server"),

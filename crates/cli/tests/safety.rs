@@ -1,4 +1,4 @@
-//! `giusto recv` left alone with strangers: keys, prefixes, limits, and output that nobody reads.
+//! `giusto recv` among unknown senders: keys, prefixes, limits, and output that is not read.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 #![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
@@ -105,7 +105,7 @@ fn session(to: &str, nonce: u64) -> bool {
 }
 
 #[test]
-fn output_that_nobody_reads_blocks_no_reception() {
+fn unread_output_does_not_block_reception() {
     let mut receiver = Receiver::start(&[]);
     // A pipe holds 64 KiB: 81 results, or so.
     for number in 0..400 {
@@ -181,7 +181,7 @@ fn both_ends_need_the_same_key() {
     let output = send(&receiver.address, &["--key-file", &key]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        text(&output.stderr).contains("without proof it answered: it has no keys"),
+        text(&output.stderr).contains("its unauthenticated answer: it has no keys"),
         "{}",
         text(&output.stderr)
     );

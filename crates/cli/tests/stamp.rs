@@ -183,7 +183,7 @@ fn a_run_without_answers_fails_and_says_why() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     for (to, args, why) in [
         (nobody, &[][..], "the port is unreachable: is a STAMP reflector running there"),
-        (silent.local_addr().unwrap(), &[][..], "the reflector does not run or wants a --key-file"),
+        (silent.local_addr().unwrap(), &[][..], "the reflector does not run or requires authentication"),
         (reflector.address, &["--key-file", &wrong][..], "has another key"),
         (reflector.address, &[][..], "wants a --key-file"),
     ] {
@@ -212,10 +212,10 @@ fn wrong_usage_names_the_flag() {
         ),
         (
             &["send", "127.0.0.1", "--protocol", "stamp", "--rtp"][..],
-            "--rtp: does not go with --protocol stamp",
+            "--rtp: not supported with --protocol stamp",
         ),
         (&["send", "127.0.0.1", "--protocol", "stamp", "--count", "0"][..], "--count"),
-        (&["recv", "--accept", "stamp", "--once"][..], "--once: does not go with --accept stamp"),
+        (&["recv", "--accept", "stamp", "--once"][..], "--once: not supported with --accept stamp"),
     ] {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");

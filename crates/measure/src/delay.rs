@@ -61,8 +61,8 @@ pub enum DelayBasis {
         /// Maximum error of the estimate.
         uncertainty: TimeDelta,
     },
-    /// The sender stated the time of day, in RTCP sender reports for example: the delay is as wrong as the two clocks are, which
-    /// is unknown.
+    /// The sender stated the time of day, for example in RTCP sender reports. The error of the two clocks, and so of the delay, is
+    /// unknown.
     Stated,
     /// The offset is unknown: the delay is the excess over the minimum delay.
     Relative,
@@ -220,7 +220,7 @@ impl DelayMeter {
         (self.estimate, self.stated) = (Some(*estimate), false);
     }
 
-    /// Like [`on_clock`](Self::on_clock), of a clock whose error is unknown because only its owner vouches for it.
+    /// Like [`on_clock`](Self::on_clock), for a clock that only its owner describes: its error is unknown.
     pub fn on_stated_clock(&mut self, estimate: &ClockEstimate) {
         (self.estimate, self.stated) = (Some(*estimate), true);
     }

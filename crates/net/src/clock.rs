@@ -83,7 +83,7 @@ pub struct Synchronisation {
     pub estimated_error_us: u64,
     /// A bound on the error, in microseconds. The kernel raises it by 500 ppm from one update to the next.
     pub maximum_error_us: u64,
-    /// TAI less UTC, in seconds: 37 since 2017. 0 where nobody has told the kernel.
+    /// TAI less UTC, in seconds: 37 since 2017. 0 if the kernel does not know it.
     pub tai_offset_s: i32,
 }
 

@@ -1,4 +1,4 @@
-//! One text over HTTP, for monitoring systems that fetch it.
+//! An HTTP server of one text, for monitoring systems.
 
 use std::{
     io::{self, Read, Write},
@@ -27,14 +27,14 @@ const MAX_REQUEST: usize = 8192;
 /// The most header lines of a request.
 const MAX_HEADERS: usize = 64;
 /// The time that a client has for its request, and again for reading the answer.
-const PATIENCE: TimeDelta = TimeDelta::from_seconds(2);
+const CLIENT_TIMEOUT: TimeDelta = TimeDelta::from_seconds(2);
 /// Maximum time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Serves one text at one path (HTTP/1.1, RFC 9112). Dropping it closes the port.
 ///
-/// It has threads of its own, bounded in number; a client is bounded in time and in bytes. What calls `render` is never the thread
-/// that measures.
+/// It has threads of its own, bounded in number; a client is bounded in time and in bytes. `render` is never called on the
+/// thread that measures.
 ///
 /// # Example
 ///
@@ -57,7 +57,7 @@ pub struct TextServer {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// The text, and where it is.
+/// The text and its path.
 struct Page<F> {
     path: &'static str,
     content_type: &'static str,
@@ -96,7 +96,7 @@ impl Drop for TextServer {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It only fails where that thread has panicked, which is over, too.
+            // It only fails if that thread has panicked.
             let _ = thread.join();
         }
     }
@@ -126,9 +126,9 @@ fn accept<F: Fn() -> String + Send + Sync + 'static>(
                 let slot = Slot(Arc::clone(&open));
                 if open.fetch_add(1, Relaxed) < MAX_CONNECTIONS {
                     let page = Arc::clone(page);
-                    // Where no thread can be had, the client is closed.
+                    // Without a thread, the connection is closed.
                     let _ = thread::Builder::new().name("metrics-client".to_owned()).spawn(move || {
-                        // A client that has gone needs no answer.
+                        // A client that has disconnected needs no answer.
                         let _ = answer(client, &page);
                         drop(slot);
                     });
@@ -143,7 +143,7 @@ fn accept<F: Fn() -> String + Send + Sync + 'static>(
 
 fn answer<F: Fn() -> String>(mut client: TcpStream, page: &Page<F>) -> io::Result<()> {
     client.set_nonblocking(false)?;
-    client.set_write_timeout(Some(PATIENCE.to_std()))?;
+    client.set_write_timeout(Some(CLIENT_TIMEOUT.to_std()))?;
     let request = read_request(&mut client)?;
     let (status, content_type, text) = respond(&request, page);
     let head = format!(
@@ -176,10 +176,10 @@ fn respond<F: Fn() -> String>(request: &[u8], page: &Page<F>) -> (&'static str, 
     }
 }
 
-/// Reads a request up to the end of its header, its longest length, or the end of patience.
+/// Reads a request up to the end of its header, its longest length, or the timeout.
 fn read_request(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     let clock = Clock::start();
-    let end = clock.now() + PATIENCE;
+    let end = clock.now() + CLIENT_TIMEOUT;
     let mut request = Vec::new();
     let mut part = [0; 1024];
     while request.len() < MAX_REQUEST && !request.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_get_the_status_that_they_deserve() {
+    fn each_request_gets_its_status() {
         let server = server();
         for (request, status, body) in [
             ("GET /metrics HTTP/1.1\r\n\r\n", "200 OK", "a 1\n"),

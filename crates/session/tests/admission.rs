@@ -90,7 +90,7 @@ fn small_datagrams_do_not_hold_the_slots() {
 }
 
 #[test]
-fn a_sender_that_loses_its_slot_is_told_why() {
+fn a_sender_that_loses_its_slot_learns_why() {
     let mut net = Net::new(ReceiverConfig { max_streams: 1, ..receiver_config() });
     let (mut idle, _token) = net.open(address(1));
     // It sends clock requests, but no data.
@@ -171,7 +171,7 @@ fn forged_datagrams_fill_no_slots_of_announced_streams() {
 }
 
 #[test]
-fn an_unannounced_rtp_stream_begins_with_its_second_datagram_in_sequence() {
+fn rtp_counts_from_its_second_datagram_in_sequence() {
     let mut net = Net::new(ReceiverConfig { passive: Some(Passive::Rtp), ..receiver_config() });
     let from = address(1);
     for (ssrc, sequence) in [(1, 10), (1, 12), (2, 13), (1, 14), (1, 14)] {
@@ -201,7 +201,7 @@ fn rtp_of_another_source_is_counted_apart() {
     let format = StreamFormat::Rtp { clock_rate_hz: 8000, voice: None };
     let announced = StreamRequest { format, ssrc: Some(0xABCD), ..request() };
     net.open_with(from, SenderConfig::new(announced, 1));
-    // Whoever forges the address and is first.
+    // An attacker that forges the address first.
     for sequence in 500..510 {
         net.deliver(from, &rtp(0xFFFF, sequence));
     }
@@ -260,7 +260,7 @@ fn limits_of_rate_size_and_time_end_a_stream_at_both_ends() {
 }
 
 #[test]
-fn a_lost_last_word_is_repeated_to_a_sender_that_goes_on() {
+fn a_lost_final_report_is_repeated() {
     let limits = StreamLimits { lifetime: Some(TimeDelta::from_seconds(1)), ..StreamLimits::default() };
     let mut net = Net::new(ReceiverConfig { limits, ..receiver_config() });
     let from = address(5000);
@@ -289,7 +289,7 @@ fn denied_addresses_get_no_answer() {
 }
 
 #[test]
-fn one_host_does_not_use_up_what_is_remembered_of_cookies() {
+fn one_host_cannot_fill_the_table_of_used_cookies() {
     let config = ReceiverConfig { max_streams: 8, max_streams_per_host: 4, ..receiver_config() };
     let mut net = Net::new(config);
     // Streams that end at once, from one host.

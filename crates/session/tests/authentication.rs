@@ -147,7 +147,7 @@ fn old_and_new_keys_work_while_they_are_exchanged() {
 }
 
 #[test]
-fn a_sender_with_a_key_believes_no_unauthenticated_message() {
+fn a_sender_with_a_key_ignores_unauthenticated_messages() {
     let mut net = Net::new(with_keys(&[(1, 7)]));
     let from = address(5000);
     let mut sender = Sender::new(net.now, sender_config(&[(1, 7)], 77));

@@ -259,7 +259,7 @@ fn rtp_sequences_that_wrap_twice_add_up() {
 }
 
 #[test]
-fn a_sender_that_begins_again_leaves_no_trace_in_its_new_stream() {
+fn a_new_stream_counts_nothing_of_the_old_one() {
     let mut fates = vec![Fate::Arrives; 100];
     fates.extend([Fate::Held(3), Fate::Held(9), Fate::Restart]);
     fates.extend(vec![Fate::Arrives; 100]);

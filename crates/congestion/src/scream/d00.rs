@@ -16,8 +16,8 @@
 //!
 //! # Corrections
 //!
-//! `docs/scream-d00.md` lists 29 defects of the pseudo-code and the features that the draft names but does
-//! not specify, each with our correction. These features are: fast start (the window grows by the
+//! `docs/explanation/scream.md` lists our choices where the draft is open. It names these features but does
+//! not specify them: fast start (the window grows by the
 //! acknowledged bytes until the delay exceeds a fifth of its target), adjustment to competing flows
 //! ([`D00Config::compensate`]), congestion window validation (`window.rs`), skipping and discarding of frames
 //! (done by the sender), ECN echo (a mark counts as a loss event), source quench (likewise), and priorities.

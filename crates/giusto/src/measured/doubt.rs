@@ -1,4 +1,4 @@
-//! What speaks against the figures of a run.
+//! Reasons to doubt the figures of a run.
 
 use super::result::{FarEndFigures, RunResult};
 
@@ -15,7 +15,7 @@ impl RunResult {
         let late_us = self.schedule_error_us.p50.filter(|late| self.strategy == "grid" && *late >= LATE_US);
         let (sent, skipped) =
             (self.sent_packets.unwrap_or(0), self.slips.map_or(0, |slips| slips.skipped_packets));
-        let planned = sent + skipped;
+        let planned = sent.saturating_add(skipped);
         let skips = skipped as f64 > SKIPPED * planned as f64;
         let late = late_us.map(|us| format!("the sender ran {:.0} ms late at the median", us / 1e3));
         let left = skips.then(|| format!("{skipped} of {planned} datagrams were never sent"));
@@ -29,7 +29,7 @@ impl RunResult {
         if let (Some(sent), Some(received), Some(lost)) =
             (self.sent_packets, self.received_packets, self.lost_packets)
             // Unsent datagrams of a voice stream keep their sequence numbers: the receiver counts them as lost.
-            && !(sent..=sent + self.unsent_packets.unwrap_or(0)).contains(&(received + lost))
+            && !(sent..=sent.saturating_add(self.unsent_packets.unwrap_or(0))).contains(&received.saturating_add(lost))
         {
             doubts.push(format!(
                 "the counts do not add up: {sent} sent, but {received} received and {lost} lost; \
@@ -90,6 +90,9 @@ mod tests {
             ]
         );
         assert_eq!(RunResult { unsent_packets: Some(1), ..forged.clone() }.find_doubts(), [""; 0]);
+        // A far end may report any number.
+        let huge = RunResult { lost_packets: Some(u64::MAX), ..forged.clone() };
+        assert_eq!(huge.find_doubts().len(), 1);
         let two_of_three = [forged.clone(), RunResult::default(), forged.clone()]
             .map(|run| RunResult { doubts: run.find_doubts(), ..run });
         assert_eq!(median_of(&two_of_three).doubts, forged.find_doubts());

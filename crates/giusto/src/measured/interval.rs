@@ -157,15 +157,16 @@ impl Arrivals {
             let until = if side.closed { end } else { now.counted_until().max(side.base_at) };
             let packets = now.packets.saturating_sub(base.packets);
             let payload = now.payload.saturating_sub(base.payload).as_bytes();
-            let counted = payload + now.header.as_bytes() * packets;
+            let counted = payload.saturating_add(now.header.as_bytes().saturating_mul(packets));
             let filling = if begins && packets > 0 { (packets - 1) as f64 / packets as f64 } else { 1.0 };
             let span = (until - side.base_at).as_seconds();
             if span > 0.0 {
                 all.rate_bps += counted as f64 * 8.0 * filling / span;
             }
-            all.packets += packets;
-            all.bytes += payload;
-            all.lost += now.lost as i64 - base.lost as i64;
+            // The counts of a report are the far end's: any number is possible.
+            all.packets = all.packets.saturating_add(packets);
+            all.bytes = all.bytes.saturating_add(payload);
+            all.lost = all.lost.saturating_add(signed(now.lost).saturating_sub(signed(base.lost)));
             all.jitter = all.jitter.max(now.jitter);
             *side = Side { begins: begins && packets == 0, base_at: until, base: now, ..*side };
         }
@@ -269,6 +270,10 @@ impl ReceptionIntervals {
         figures.add_arrived(&arrived);
         Some(figures)
     }
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// The first end of an interval after `now`.

@@ -73,13 +73,18 @@ impl StreamTotals {
     fn add(&mut self, stream: &Stream) {
         let (meter, sequence) = (stream.meter(), stream.meter().sequence());
         let losses = sequence.losses();
-        self.received += losses.received;
-        self.received_bytes += meter.received_bytes().as_bytes();
-        self.expected += losses.expected;
-        self.duplicate += sequence.duplicates();
-        self.reordered += sequence.reordered();
-        self.too_old += sequence.too_old();
-        self.implausible += sequence.implausible();
+        // The number of datagrams that a sender states at its end may be any.
+        for (total, more) in [
+            (&mut self.received, losses.received),
+            (&mut self.received_bytes, meter.received_bytes().as_bytes()),
+            (&mut self.expected, losses.expected),
+            (&mut self.duplicate, sequence.duplicates()),
+            (&mut self.reordered, sequence.reordered()),
+            (&mut self.too_old, sequence.too_old()),
+            (&mut self.implausible, sequence.implausible()),
+        ] {
+            *total = total.saturating_add(more);
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 //! | [`iperf3`] | iperf3 at the far end |
 //! | [`interval`] | the figures of the intervals of a run |
 //! | [`metrics`] | the state of a receiver for Prometheus |
-//! | [`result`] | the result of a run, and what speaks against it |
+//! | [`result`] | the result of a run, and reasons to doubt it |
 //! | [`median`] | the result of several runs |
 
 mod doubt;

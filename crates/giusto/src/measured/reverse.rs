@@ -1,4 +1,4 @@
-//! Streams in the reverse direction: the end that listens sends, and the one that asked measures.
+//! Streams in the reverse direction: the listening end sends, the requesting end measures.
 
 use std::{
     net::SocketAddr,
@@ -24,16 +24,16 @@ use crate::measured::{
     send::{self, Destination},
 };
 
-/// The longest stream that is sent to whoever asks for it.
+/// The longest stream that is sent on request.
 const LONGEST: TimeDelta = TimeDelta::from_seconds(3600);
 
-/// Results that are kept until somebody takes them: the newest.
+/// The number of results kept until [`ReverseRuns::take`], the newest.
 const MAX_RESULTS: usize = 1000;
 
 /// The streams that a receiving end sends because it was asked to.
 #[derive(Debug, Clone, Default)]
 pub struct ReverseRuns {
-    /// What a stream may use.
+    /// The limits of each stream.
     limits: StreamLimits,
     keys: Option<KeyRing>,
     ended: Arc<Mutex<Vec<Ended>>>,
@@ -50,7 +50,7 @@ struct Ended {
 }
 
 impl ReverseRuns {
-    /// None yet; each of them stays within `limits`.
+    /// No streams yet; each stays within `limits`.
     pub(super) fn new(limits: StreamLimits, keys: Option<KeyRing>) -> Self {
         Self { limits, keys, ..Self::default() }
     }
@@ -72,7 +72,7 @@ impl ReverseRuns {
         self.halt.store(true, Ordering::Relaxed);
     }
 
-    /// Tells the receiver which streams have ended.
+    /// Informs the receiver of streams that have ended.
     pub(super) fn note_ended(&self, receiver: &mut Receiver) {
         for run in self.lock().iter_mut().filter(|run| !run.noted) {
             run.noted = true;

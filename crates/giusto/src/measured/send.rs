@@ -47,7 +47,7 @@ pub struct Destination {
     pub one_way: bool,
     /// DSCP and ECN of every datagram.
     pub traffic_class: TrafficClass,
-    /// Keys shared with the receiver: with them, only what is authenticated is sent and believed.
+    /// Keys shared with the receiver: with them, only authenticated datagrams are sent and accepted.
     pub keys: Option<KeyRing>,
     /// The length of the intervals of [`Live::interval`]; `None`: there are none.
     pub interval: Option<TimeDelta>,

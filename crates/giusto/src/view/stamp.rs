@@ -85,7 +85,7 @@ fn notes(result: &StampResult) -> impl Iterator<Item = String> {
         stateless
             .then(|| "the reflector does not count packets, so the direction of loss is unknown".to_owned()),
         (timeless > 0).then(|| format!("the times of {} answers cannot be used", count(timeless))),
-        malformed.map(|_| "the reflector refuses our Extra Padding TLV".to_owned()),
+        malformed.map(|_| "the reflector rejects our Extra Padding TLV".to_owned()),
         (result.ended != "all sent").then(|| format!("ended: {}", result.ended)),
     ];
     ignored.chain(others.into_iter().flatten())

@@ -39,8 +39,13 @@ pub fn text(runs: &[RunResult]) -> String {
 const UNMEASURED: &str = "unknown: not measured";
 
 /// The sum over all runs, if each has the value.
-fn sum<T: std::iter::Sum>(runs: &[RunResult], of: impl Fn(&RunResult) -> Option<T>) -> Option<T> {
+fn sum(runs: &[RunResult], of: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
     runs.iter().map(of).sum()
+}
+
+/// The same of a count. A far end may report any number.
+fn total(runs: &[RunResult], of: impl Fn(&RunResult) -> Option<u64>) -> Option<u64> {
+    runs.iter().map(of).try_fold(0, |all: u64, count| Some(all.saturating_add(count?)))
 }
 
 fn largest(runs: &[RunResult], of: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
@@ -60,7 +65,7 @@ fn rates(runs: &[RunResult]) -> String {
         (None, Some(sent)) => parts.push(format!("{} sent", rate(sent))),
         (None, None) => parts.push("unknown: fewer than two datagrams".to_owned()),
     }
-    if let Some(asked) = sum(runs, |run| run.rate_bps) {
+    if let Some(asked) = total(runs, |run| run.rate_bps) {
         parts.push(format!("{} requested", asked_rate(Some(asked))));
     }
     if let Some(layer) = runs.first().and_then(|run| run.layer.as_deref()).filter(|layer| *layer != "payload")
@@ -72,23 +77,24 @@ fn rates(runs: &[RunResult]) -> String {
 
 fn loss(runs: &[RunResult]) -> String {
     if runs.iter().any(|run| run.format.as_deref() == Some("raw")) {
-        let received = or_unknown(sum(runs, |run| run.received_packets), count);
+        let received = or_unknown(total(runs, |run| run.received_packets), count);
         return format!("unknown: the datagrams have no sequence numbers; {received} received");
     }
-    let total = |run: &RunResult| {
-        let expected = run.received_packets.zip(run.lost_packets).map(|(received, lost)| received + lost);
+    let sent = |run: &RunResult| {
+        let expected =
+            run.received_packets.zip(run.lost_packets).map(|(received, lost)| received.saturating_add(lost));
         run.sent_packets.or(expected)
     };
-    let (Some(lost), Some(total)) = (sum(runs, |run| run.lost_packets), sum(runs, total)) else {
-        return match sum(runs, |run| run.received_packets) {
+    let (Some(lost), Some(sent)) = (total(runs, |run| run.lost_packets), total(runs, sent)) else {
+        return match total(runs, |run| run.received_packets) {
             Some(received) => {
                 format!("unknown: no final report of the other end; {} received", count(received))
             }
             None => "unknown: the receiver did not report".to_owned(),
         };
     };
-    let share = if total > 0 { percent(lost as f64 / total as f64) } else { UNKNOWN.to_owned() };
-    format!("{} of {} datagrams ({share})", count(lost), count(total))
+    let share = if sent > 0 { percent(lost as f64 / sent as f64) } else { UNKNOWN.to_owned() };
+    format!("{} of {} datagrams ({share})", count(lost), count(sent))
 }
 
 fn jitter(runs: &[RunResult]) -> String {
@@ -112,7 +118,9 @@ fn delay(runs: &[RunResult]) -> String {
         None
     } else if runs.iter().all(absolute) {
         let within = runs.first().and_then(|run| run.one_way_delay_ms.basis.as_deref()).and_then(|basis| {
-            Some(format!(" ± {}", basis.strip_prefix("absolute within ")?.split(':').next()?))
+            let bound = basis.strip_prefix("absolute within ")?.split(':').next()?;
+            // As all times of this text.
+            Some(format!(" ± {}", bound.replace("us", "µs")))
         });
         let within = within.unwrap_or_default();
         Some(format!("{} median, {} p99 one way{within}", us(middle), us(high)))

@@ -73,7 +73,7 @@ impl ControlConnection {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         let socket = Socket::from(stream);
-        // Finds out within about 25 s that the far end is gone, also while nothing is sent.
+        // Detects within about 25 s that the far end is unreachable, also while nothing is sent.
         let keepalive = TcpKeepalive::new()
             .with_time(Duration::from_secs(10))
             .with_interval(Duration::from_secs(5))
@@ -129,7 +129,7 @@ impl ControlConnection {
         }
     }
 
-    /// Tells the far end that nothing more follows. It should be read for [`LEAVING`] before it is dropped.
+    /// Closes our direction. The connection should be read for [`LEAVING`] before it is dropped.
     pub fn close(&mut self) {
         // What cannot be sent or closed is closed already.
         let _ = self.send(&[]);

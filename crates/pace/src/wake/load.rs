@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_busy_if_more_than_one_wake_up_in_sixteen_is_very_late() {
+    fn more_than_one_very_late_wake_up_in_sixteen_means_busy() {
         for (every, expected) in [(17, false), (15, true)] {
             let mut busy = LoadDetector::new();
             for n in 0..1024 {

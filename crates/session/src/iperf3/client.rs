@@ -22,7 +22,7 @@ pub enum ClientError {
     #[error("the iperf3 server is busy with another test: try again later")]
     Busy,
     /// It was stopped.
-    #[error("the iperf3 server was stopped")]
+    #[error("the iperf3 server was stopped: start it again")]
     Stopped,
     /// It reported an error.
     #[error("the iperf3 server reports: {code}{}", system_error(*.errno))]
@@ -44,7 +44,7 @@ pub enum ClientError {
         waited: TimeDelta,
     },
     /// It sent something else than expected.
-    #[error("this is no iperf3 server: it sent the byte {byte} {phase}")]
+    #[error("not an iperf3 server: it sent the byte {byte} {phase}; check address and port")]
     Unexpected {
         /// The byte.
         byte: u8,
@@ -215,7 +215,7 @@ impl Client {
             Phase::Failing(Some(code)) => {
                 self.fail(ClientError::Server { code: ErrorCode(code), errno: 0 });
             }
-            // It has told everything.
+            // The results have been exchanged.
             Phase::Display => self.end(Ok(())),
             phase => self.fail(ClientError::Closed(phase.describe())),
         }
@@ -248,7 +248,7 @@ impl Client {
         }
     }
 
-    /// Gives the test up, before or while it runs: the server is told. No event follows.
+    /// Abandons the test, before or while it runs; the server is informed. No event follows.
     pub fn abandon(&mut self) {
         if self.phase != Phase::Over {
             self.transmits.push_back(vec![State::ClientTerminate.byte()]);

@@ -12,7 +12,7 @@ use super::{
 /// The age in nanoseconds of a timestamp that is plausible if the sender reads our clock; below 0 is the noise of two readings.
 const PLAUSIBLE_AGE: std::ops::Range<i64> = -10_000..1_000_000_000;
 
-/// What is known of a stream before it begins.
+/// The properties of a stream that are known before it begins.
 #[derive(Debug, Clone, Copy)]
 pub struct IncomingConfig {
     /// The requested rate of UDP payload; `None`: unlimited.
@@ -52,11 +52,11 @@ pub struct Incoming {
     last_heard: Option<Timestamp>,
     omitted: Omitted,
     kernel_dropped: u64,
-    /// The sender's count, once it told it.
+    /// The sender's count, once it is known.
     sent: u64,
 }
 
-/// What does not count because the client asked for it.
+/// Datagrams that do not count at the client's request.
 #[derive(Debug, Clone, Copy, Default)]
 struct Omitted {
     packets: u64,

@@ -112,7 +112,7 @@ impl Parameters {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        // A server ends a test that lasts much longer than the whole seconds that it is told.
+        // A server ends a test that lasts much longer than the announced whole seconds.
         let mut fields = json!({
             "udp": true,
             "omit": self.omit.as_seconds().round() as u64,

@@ -63,7 +63,7 @@ pub enum ServerError {
     #[error("refused: {0}")]
     Message(#[from] MessageError),
     /// A state that a client cannot send at this point.
-    #[error("the client sent the byte {byte} {phase}: it does not speak the protocol of iperf3")]
+    #[error("the client sent the byte {byte} {phase}: it does not use the protocol of iperf3")]
     Unexpected {
         /// The byte.
         byte: u8,
@@ -142,7 +142,7 @@ impl Phase {
 pub struct Server {
     config: ServerConfig,
     phase: Phase,
-    /// The client has been told to open the streams.
+    /// The client has been asked to open the streams.
     ready: bool,
     parameters: Option<Parameters>,
     deadline: Option<Timestamp>,
@@ -169,7 +169,7 @@ impl Server {
         }
     }
 
-    /// What a server that is busy tells a further client.
+    /// The answer of a busy server to a further client.
     pub const fn busy() -> [u8; 1] {
         [State::AccessDenied.byte()]
     }
@@ -195,7 +195,7 @@ impl Server {
                     return false;
                 }
                 self.send_state(State::ParamExchange);
-                // The client has one time for both, so that it cannot stretch it.
+                // One time limit for both: it does not start again.
                 self.phase = Phase::Parameters;
             }
             Phase::Parameters => {
@@ -358,14 +358,14 @@ impl Server {
         [self.deadline, self.expires].into_iter().flatten().min()
     }
 
-    /// Ends the test because of an error on this side, which the client is told as `code`.
+    /// Ends the test because of an error on this side, which is sent to the client as `code`.
     pub fn fail(&mut self, code: ErrorCode, why: String) {
         if self.phase != Phase::Over {
             self.refuse(code, ServerError::Ended(why));
         }
     }
 
-    /// Ends the test because the server stops; the client is told.
+    /// Ends the test because the server stops; the client is informed.
     pub fn stop(&mut self) {
         if self.phase != Phase::Over {
             self.send_state(State::ServerTerminate);
@@ -392,7 +392,7 @@ impl Server {
         self.deadline = Some(now + STEP);
     }
 
-    /// Ends with an error that the client is told: the state, the number, and no system error.
+    /// Ends with an error, which is sent to the client: the state, the number, and no system error.
     fn refuse(&mut self, code: ErrorCode, error: ServerError) {
         let mut bytes = vec![State::ServerError.byte()];
         bytes.extend_from_slice(&code.0.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Both ends against each other, and against bytes that nobody should send.
+//! Both ends against each other, and against invalid bytes.
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use proptest::prelude::*;
@@ -347,7 +347,7 @@ fn a_client_says_why_the_server_refused() {
     assert!(refused.to_string().contains("user name and a password"), "{refused}");
     assert_eq!(told(&[], true), ClientError::Closed("after the parameters of the test"));
     let other = told(b"SSH-2.0", false);
-    assert!(other.to_string().contains("this is no iperf3 server"), "{other}");
+    assert!(other.to_string().contains("not an iperf3 server"), "{other}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Who may have a stream, and how much a stream may use.
+//! Which addresses are served, and the limits of a stream.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -25,7 +25,7 @@ impl Prefixes {
     }
 }
 
-/// What one stream may use. Default: no limits.
+/// The limits of one stream. Default: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamLimits {
     /// Streams that announce a higher rate, or none, are rejected; streams whose payload is faster are ended.
@@ -36,7 +36,8 @@ pub struct StreamLimits {
     pub lifetime: Option<TimeDelta>,
 }
 
-/// How much a stream has used of the receiver. Copies of datagrams are not counted, so nobody can end a stream by replaying it.
+/// How much a stream has used of the receiver. Copies of datagrams are not counted, so that a replay
+/// does not end a stream.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
     opened: Timestamp,
@@ -60,7 +61,7 @@ impl Usage {
     const CATCH_UP_BYTES: f64 = 262_144.0;
     /// Clocks and rounding: two clocks differ by less than 200 ppm, a fixed size by less than a percent from the rate.
     const TOLERANCE: f64 = 1.01;
-    /// A stream that comes slower than this share of its announced rate does not need its slot.
+    /// A stream below this share of its announced rate may lose its slot.
     const NEEDED_SHARE: f64 = 0.1;
     /// Streams that announce less, or nothing, are judged as if they announced this.
     const LOWEST_ANNOUNCED_BPS: f64 = 8_000.0;

@@ -54,18 +54,18 @@ impl StreamKeys {
         message.seal(padded_to, &self.to_receiver, self.sent)
     }
 
-    /// Whether the message is from this stream's sender, and was not there before.
+    /// Whether the message is from this stream's sender, and is no copy.
     pub(super) fn admits_to_receiver(&mut self, message: &Sealed<'_>) -> bool {
         message.verify(&self.to_receiver) && self.heard.admits(message.number)
     }
 
-    /// Whether the message is from this stream's receiver, and was not there before.
+    /// Whether the message is from this stream's receiver, and is no copy.
     pub(super) fn admits_to_sender(&mut self, message: &Sealed<'_>) -> bool {
         message.verify(&self.to_sender) && self.heard.admits(message.number)
     }
 }
 
-/// The numbers of the messages that were there, as in RFC 4303 §3.4.3: the latest 64 one by one, all before as there.
+/// The numbers of received messages, as in RFC 4303 §3.4.3: the latest 64 one by one; all earlier ones count as received.
 #[derive(Debug, Clone, Copy, Default)]
 struct ReplayWindow {
     highest: u64,
@@ -74,7 +74,7 @@ struct ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// Takes note of a number; false if it was there before, or may have been. Numbers begin at 1.
+    /// Records a number; false if it was received before, or may have been. Numbers begin at 1.
     fn admits(&mut self, number: u64) -> bool {
         if number > self.highest {
             let shift = number - self.highest;

@@ -1,11 +1,11 @@
-//! Our clock, and what the other end may know of it.
+//! Our clock, and what is disclosed of it to the other end.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use super::wire::{ClockIdentity, Cookie, MachineProof};
 
-/// Our clock. It never leaves the machine as it is.
+/// Our clock. Its values are never sent unmasked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LocalClock {
     /// An identifier of this machine since its boot, which only programs on it can read; `None` if unknown. Programs with the
@@ -20,7 +20,7 @@ pub struct LocalClock {
 }
 
 impl LocalClock {
-    /// What the other end of any session may know.
+    /// What every session discloses to the other end.
     pub fn identity(&self) -> ClockIdentity {
         ClockIdentity {
             machine: None,

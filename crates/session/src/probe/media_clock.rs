@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_unwrapped_beside_the_datagrams_without_moving_them() {
+    fn unwrapping_a_report_leaves_the_datagrams_counter() {
         let mut clock = MediaClock::new(8_000);
         assert_eq!(
             clock.unwrap(65_535, u32::MAX - 159),

@@ -229,7 +229,7 @@ impl Outgoing {
             }
             Content::Iperf3 { wide_counters, sizes } => {
                 let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng);
-                // Numbers begin at 1, and the time of our clock tells nothing of this machine.
+                // Numbers begin at 1. The time is that of our clock, which reveals nothing of this machine.
                 let mut header = iperf3::DataHeader::at(now, self.sequence.saturating_add(1));
                 let equal = place.lay(sizes, packets, |datagram| {
                     header.write(datagram, *wide_counters);

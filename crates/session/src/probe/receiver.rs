@@ -393,7 +393,7 @@ impl Receiver {
         }
     }
 
-    /// Ends a stream without a word to its sender.
+    /// Ends a stream without informing its sender.
     fn close(&mut self, from: SocketAddr, why: Ended) {
         if let Some((id, mut stream)) = self.streams.remove(&from) {
             stream.end(why, None);

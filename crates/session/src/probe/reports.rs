@@ -1,4 +1,4 @@
-//! RTCP sender reports of a stream that is sent as RTP: they tell any receiver at what time of day a sample was taken.
+//! RTCP sender reports of a stream that is sent as RTP: from them any receiver knows the time of day of each sample.
 
 use giusto_rtp::{
     NtpTimestamp, RTP_HEADER_BYTES,

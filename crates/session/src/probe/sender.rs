@@ -22,7 +22,7 @@ pub struct SenderConfig {
     pub request: StreamRequest,
     /// Our clock. Default: one that the receiver cannot compare with its own.
     pub clock: LocalClock,
-    /// Keys shared with the receiver: with them, only authenticated messages are sent and believed. Default: none.
+    /// Keys shared with the receiver: with them, only authenticated messages are sent and accepted. Default: none.
     pub keys: Option<KeyRing>,
     /// Random number that identifies the request; use random bytes of the system.
     pub nonce: u64,
@@ -68,8 +68,8 @@ pub enum SenderError {
     /// The receiver rejected the stream.
     #[error("the receiver rejected the stream: {0}")]
     Refused(Refusal),
-    /// The receiver proved no common key; this is what it said without.
-    #[error("the receiver did not prove that it has the same key; without proof it answered: {0}")]
+    /// The receiver proved no common key; its unauthenticated answer is enclosed.
+    #[error("the receiver did not prove that it has the same key; its unauthenticated answer: {0}")]
     Unauthenticated(Refusal),
     /// The receiver ended the stream because of a limit.
     #[error("the receiver ended the stream: {0}")]
@@ -130,14 +130,14 @@ impl Seal {
             return Err(WireError::Unauthenticated);
         }
         let sealed = Sealed::parse(datagram)?;
-        let believed = match &mut self.stream {
+        let accepted = match &mut self.stream {
             Some(keys) => keys.admits_to_sender(&sealed),
             None => sealed.verify(&self.opening),
         };
-        if believed { sealed.message() } else { Err(WireError::Unauthenticated) }
+        if accepted { sealed.message() } else { Err(WireError::Unauthenticated) }
     }
 
-    /// Goes over to a key that was not tried yet, as while keys are rotated; false if there is none.
+    /// Selects a key that was not tried yet, as needed while keys are replaced; false if there is none.
     fn try_another(&mut self) -> bool {
         let next = self.untried.pop().and_then(|id| opening_key(&self.ring, id));
         next.map(|key| self.opening = key).is_some()
@@ -165,7 +165,7 @@ pub struct Sender {
     outbox: VecDeque<Vec<u8>>,
     ping_due: bool,
     seal: Option<Seal>,
-    /// How to end if no answer can be believed: after an answer that could not be.
+    /// The error if no authenticated answer comes: set by an unauthenticated one.
     hint: Option<SenderError>,
     /// The send times of the latest pings that have not been answered.
     pings: VecDeque<u64>,
@@ -395,13 +395,13 @@ impl Sender {
         }
     }
 
-    /// The message in a datagram, if it can be believed.
+    /// The message in a datagram, if it is accepted.
     fn read(&mut self, now: Timestamp, datagram: &[u8]) -> Option<Message> {
-        let believed = match &mut self.seal {
+        let accepted = match &mut self.seal {
             None => Message::decode(datagram),
             Some(seal) => seal.open(datagram),
         };
-        match believed {
+        match accepted {
             Ok(message) => return Some(message),
             Err(error @ WireError::Version(_)) if self.opening() => {
                 let error = SenderError::Wire(error);
@@ -423,7 +423,7 @@ impl Sender {
         None
     }
 
-    /// Handles a refusal that anybody may have sent: it ends nothing, but it may be true.
+    /// Handles an unauthenticated refusal: it may be forged, so it does not end the session.
     fn on_hint(&mut self, now: Timestamp, why: Refusal) {
         self.hint = Some(SenderError::Unauthenticated(why));
         if why == Refusal::Key

@@ -52,10 +52,10 @@ pub const FINISH_BYTES: usize = 1100;
 /// Maximum size of a control message, padding included.
 pub const MAX_MESSAGE_BYTES: usize = 1200;
 
-/// Bytes that an authenticated measured datagram needs at the least.
+/// Minimum length of an authenticated measured datagram, in bytes.
 pub const SEALED_DATA_HEADER_BYTES: usize = 56;
 
-/// How much longer an authenticated control message is.
+/// Bytes that authentication adds to a control message.
 pub const SEAL_BYTES: usize = SEALED_CONTROL_HEADER_BYTES - CONTROL_HEADER_BYTES;
 
 /// The bytes of a control message before the encoded [`Message`].
@@ -86,8 +86,8 @@ pub enum WireError {
     /// Its bytes do not match their checksum.
     #[error("a corrupted giusto datagram: its bytes do not match their checksum")]
     Corrupt,
-    /// It is of a version that this program does not speak.
-    #[error("giusto wire version {0}; this program speaks version 3: use the same release at both ends")]
+    /// It has a wire version that this program does not support.
+    #[error("giusto wire version {0}; this program uses version 3: use the same release at both ends")]
     Version(u8),
     /// It carries no authentication, or one that does not verify.
     #[error("a giusto datagram that is not authenticated")]
@@ -289,7 +289,7 @@ impl<'a> Sealed<'a> {
         self.id == key.id() && key.verify(&[self.head, self.body], self.mac)
     }
 
-    /// The message, whose content nobody vouches for until [`verify`](Self::verify) has returned true.
+    /// The message. Its content is not authentic until [`verify`](Self::verify) has returned true.
     ///
     /// # Errors
     ///

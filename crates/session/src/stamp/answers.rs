@@ -83,7 +83,7 @@ pub struct Answers {
 #[derive(Debug)]
 struct FarCount {
     numbers: SequenceTracker,
-    /// Whether the reflector counts: some number differs from the sender's, or another session has told.
+    /// Whether the reflector counts: a number differs from the sender's, or another session has shown it.
     counts: Option<bool>,
     /// The numbers cannot be a count of what arrived in this session.
     broken: bool,
@@ -92,11 +92,11 @@ struct FarCount {
     forward_reordered: u64,
 }
 
-/// The clocks as the first answer told of them.
+/// The clocks as the first answer describes them.
 #[derive(Debug)]
 struct Clocks {
     relation: ClockRelation,
-    /// What they told later contradicts it.
+    /// A later answer contradicts it.
     changed: bool,
     /// The largest sum of both error estimates.
     uncertainty: TimeDelta,
@@ -107,7 +107,7 @@ struct Clocks {
 impl Answers {
     /// Answers to the packets of `source`. `same_clock`: the reflector is on this machine.
     pub fn new(source: ProbeSource, same_clock: bool) -> Self {
-        // An answer repeats the time of its packet, so its number is believed however far ahead it is.
+        // An answer repeats the time of its packet, so its number is accepted however far ahead it is.
         let any_jump = SequenceConfig { max_jump: u64::MAX, ..SequenceConfig::default() };
         Self {
             source,
@@ -180,7 +180,7 @@ impl Answers {
             let sent = near.format.read(answer.sender.time, tai)?;
             let received = far.format.read(answer.received, tai)?;
             let reflected = far.format.read(answer.time, tai)?;
-            // The far clock was set in between, or the reflector does not tell both times.
+            // The far clock was set in between, or the reflector does not report both times.
             (reflected >= received && answer.received != 0).then_some((sent, received, reflected))
         };
         let Some((sent, received, reflected)) = times() else { return self.without_times += 1 };
@@ -272,8 +272,7 @@ impl Answers {
         matches!(clocks.relation, ClockRelation::Synchronised { .. }).then_some(clocks.uncertainty)
     }
 
-    /// Both ends tell that their clocks are synchronised, and the delays show that they are not, or one of them has told
-    /// different things.
+    /// Both ends report synchronised clocks, and the delays contradict that; or one of them changed its report.
     pub fn clocks_contradict(&self) -> bool {
         self.clocks.as_ref().is_some_and(|clocks| {
             let impossible = |meter: &DelayMeter| {
@@ -311,7 +310,7 @@ impl Answers {
         if self.far.broken { Some(false) } else { self.far.counts }
     }
 
-    /// What another session has told of the reflector: whether it counts.
+    /// Sets whether the reflector counts, as another session has shown.
     pub fn set_stateful(&mut self, stateful: bool) {
         self.far.counts = Some(stateful);
     }
@@ -321,7 +320,7 @@ impl Answers {
         self.without_times
     }
 
-    /// The lowest and the highest TTL with which packets reached the reflector; 0 where it does not tell it.
+    /// The lowest and the highest TTL with which packets reached the reflector; 0 where it does not report it.
     pub fn ttl(&self) -> Option<(u8, u8)> {
         self.ttl
     }
@@ -331,7 +330,7 @@ impl Answers {
         self.ssid_zeroed
     }
 
-    /// What the reflector told of our extensions.
+    /// The flags that the reflector set in our extensions.
     pub fn extension_flags(&self) -> tlv::TlvFlags {
         self.flags
     }

@@ -109,7 +109,7 @@ fn a_stateful_reflector_parts_the_directions_of_loss() {
 }
 
 #[test]
-fn another_session_tells_whether_the_reflector_counts() {
+fn another_session_shows_whether_the_reflector_counts() {
     for (stateful, expected) in [(true, losses(Some(0), Some(1), 0)), (false, losses(None, None, 1))] {
         let config = ReflectorConfig { stateful, ..ReflectorConfig::default() };
         let mut path = Path::plain(config.clone());
@@ -124,7 +124,7 @@ fn another_session_tells_whether_the_reflector_counts() {
 }
 
 #[test]
-fn a_stateless_reflector_tells_no_direction() {
+fn a_stateless_reflector_gives_no_direction() {
     let config = ReflectorConfig { stateful: false, ..ReflectorConfig::default() };
     let mut path = Path::plain(config);
     assert_eq!(path.run(".f.b..D."), losses(None, None, 2));
@@ -136,7 +136,7 @@ fn a_stateless_reflector_tells_no_direction() {
 }
 
 #[test]
-fn a_reflector_that_restarts_tells_no_direction() {
+fn a_reflector_that_restarts_gives_no_direction() {
     let mut path = Path::plain(ReflectorConfig::default());
     path.run(".f...");
     path.reflector = Reflector::new(ReflectorConfig::default(), clock(false, None));

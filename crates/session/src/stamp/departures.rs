@@ -19,8 +19,8 @@ const REMEMBERED: u64 = 65_536;
 
 /// The times of the latest 65 536 packets, shared between the thread that sends and the one that receives.
 ///
-/// An answer counts if it repeats the time that its packet had. So one that was made up by somebody who has not seen the packet,
-/// and does not know its 64 bits, does not count, even without authentication.
+/// An answer counts only if it repeats the 64-bit time of its packet. So an off-path attacker, who does not see the packet, cannot
+/// forge answers, even without authentication.
 #[derive(Debug, Clone)]
 pub struct Departures(Arc<Shared>);
 

@@ -73,11 +73,11 @@ pub struct Arrived<'a> {
     pub bytes: &'a [u8],
     /// The time of its arrival.
     pub at: WallTime,
-    /// TTL or Hop Limit on arrival; `None` if the system does not tell it.
+    /// TTL or Hop Limit on arrival; `None` if the system does not report it.
     pub ttl: Option<u8>,
 }
 
-/// What has become of the packets so far.
+/// The packets so far, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReflectorCounters {
     /// Packets that were answered.
@@ -174,7 +174,7 @@ impl Reflector {
         self.sessions.len()
     }
 
-    /// Sets what the answers tell of the clock. It changes with time: call it about once a second.
+    /// Sets the clock that the answers describe. It changes with time: call it about once a second.
     pub fn set_clock(&mut self, clock: ClockState) {
         self.clock = clock;
     }

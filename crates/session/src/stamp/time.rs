@@ -41,7 +41,7 @@ pub enum TimestampFormat {
     Ptp,
 }
 
-/// The clock as the packets tell of it: the format of timestamps, their error, and TAI less UTC.
+/// The clock as the packets describe it: the format of timestamps, their error, and TAI less UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockState {
     /// The clock is synchronised to UTC by an external source (RFC 4656 §4.1.2).
@@ -83,7 +83,7 @@ impl TimestampFormat {
     }
 }
 
-/// What a packet tells of the clock behind its timestamps (RFC 4656 §4.1.2, RFC 8186 §2.3).
+/// The error estimate of a packet: the clock of its timestamps (RFC 4656 §4.1.2, RFC 8186 §2.3).
 ///
 /// ```text
 ///  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5
@@ -97,7 +97,7 @@ pub struct ErrorEstimate {
     pub format: TimestampFormat,
     /// Scale, 0 to 63.
     pub scale: u8,
-    /// Multiplier; 0 is not allowed, and makes the packet one whose time means nothing.
+    /// Multiplier; 0 is not allowed and makes the packet's time meaningless.
     pub multiplier: u8,
 }
 

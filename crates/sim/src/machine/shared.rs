@@ -280,7 +280,7 @@ impl Core {
         let latency = self.random.random_range(shortest.as_nanos()..=longest.max(shortest).as_nanos());
         self.enter();
         self.wait();
-        // The latency of waking belongs to nobody: an idle core wakes, or an interrupt is handled.
+        // The latency of waking is no thread's CPU time: an idle core wakes, or an interrupt is handled.
         self.now += TimeDelta::from_nanos(latency);
     }
 
@@ -301,7 +301,7 @@ impl Core {
         }
     }
 
-    /// The other threads run, or nobody does, until `time` at the longest.
+    /// The other threads run, or the core is idle, until `time` at the latest.
     fn pass(&mut self, time: Timestamp) {
         let end = time.min(self.next_change());
         if let Some(thread) = self.running {
@@ -326,7 +326,7 @@ impl Core {
         changes.into_iter().filter(|&change| change > self.now).fold(tick, Timestamp::min)
     }
 
-    /// At a tick, whoever has used the slice loses the core; the load begins and ends.
+    /// At a tick, a thread that has used its slice loses the core; the load begins and ends.
     fn look_at_the_clock(&mut self) {
         self.follow_load();
         let at_tick =

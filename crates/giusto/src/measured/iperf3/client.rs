@@ -36,7 +36,7 @@ use crate::measured::{
     send::{self, RUN_UP, RaisedOnDrop, Transmission},
 };
 
-/// How the far end is named: it does not tell its version.
+/// The name of the far end: it does not state its version.
 const PROGRAM: &str = "iperf3 server";
 /// How long to wait for the control connection.
 const CONNECT: TimeDelta = TimeDelta::from_seconds(5);
@@ -52,7 +52,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Time between two calls with live figures.
 const LIVE: TimeDelta = TimeDelta::from_millis(200);
 
-/// The server, and what it is asked for.
+/// The server, and the test that it is asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// The address of its control connection; UDP has the same port.
@@ -76,7 +76,7 @@ pub struct ClientRun {
     pub failure: Option<String>,
 }
 
-/// Runs a test with an iperf3 server until the plan's limits are reached, `stop` is set, or the server is gone.
+/// Runs a test with an iperf3 server until the plan's limits are reached, `stop` is set, or the connection is closed.
 ///
 /// `on_live` is called several times a second from the calling thread.
 ///
@@ -118,7 +118,7 @@ pub fn run(
     test.run(&mut link, &sockets, on_live)
 }
 
-/// What the plan means in the words of iperf3.
+/// The plan as parameters of iperf3.
 fn parameters(plan: &ResolvedPlan, target: &Target) -> Result<Parameters, Iperf3Error> {
     let asked = plan.plan();
     let Media::Filler(Layout::Iperf3 { wide_counters }, PayloadSizes::Fixed(_)) = asked.media else {
@@ -172,7 +172,10 @@ impl Link {
     /// Moves bytes and time.
     fn pump(&mut self) {
         let mut buffer = [0; 4096];
-        while !self.over() {
+        for _ in 0..super::READS {
+            if self.over() {
+                break;
+            }
             match self.connection.receive(&mut buffer) {
                 Ok(Some(0)) | Err(_) => {
                     self.client.handle_close();
@@ -239,7 +242,7 @@ impl Link {
         Ok(())
     }
 
-    /// Tells the server that the test is given up.
+    /// Abandons the test; the server is informed.
     fn leave(&mut self) {
         self.client.abandon();
         self.flush();

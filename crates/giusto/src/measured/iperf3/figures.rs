@@ -11,12 +11,12 @@ use crate::measured::{
     send::{StreamOutcome as Sent, Transmission},
 };
 
-/// What is known of a received stream besides its datagrams.
+/// Facts about a received stream besides its datagrams.
 pub(super) struct Reception<'a> {
     pub(super) parameters: &'a Parameters,
     /// The program that sent.
     pub(super) program: &'a str,
-    /// The sender's own figures, if it told them.
+    /// The sender's own figures, if it sent them.
     pub(super) sender: Option<&'a StreamOutcome>,
     pub(super) from: String,
     pub(super) cpu_ratio: f64,
@@ -61,7 +61,7 @@ pub(super) fn received(incoming: &mut Incoming, about: &Reception<'_>) -> RunRes
     result
 }
 
-/// Adds what the receiving far end told to the result of a stream that this end sent.
+/// Adds the figures of the receiving far end to the result of a stream that this end sent.
 pub(super) fn add_receiver(
     result: &mut RunResult,
     program: &str,

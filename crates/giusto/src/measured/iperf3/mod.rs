@@ -15,6 +15,9 @@ use super::{plan::StreamPlanError, result::LiveFigures};
 pub use client::{ClientRun, Target, run};
 pub use server::{Iperf3Server, Iperf3ServerConfig, Notice};
 
+/// Reads of a control connection in one turn, so that a far end that sends without end blocks neither timeouts nor Ctrl-C.
+const READS: usize = 16;
+
 /// Why a run with iperf3 could not begin.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -59,7 +62,7 @@ pub enum Iperf3Error {
     #[error(transparent)]
     Plan(#[from] StreamPlanError),
     /// The datagrams vary in size or are no plain filler.
-    #[error("iperf3 needs datagrams of one size")]
+    #[error("iperf3 needs datagrams of one size, without RTP or voice: give one --size")]
     VaryingSize,
     /// It was interrupted before it began.
     #[error("interrupted before the first datagram")]

@@ -58,7 +58,7 @@ pub struct Iperf3ServerConfig {
     pub limits: ServerConfig,
 }
 
-/// What a server tells while it runs.
+/// The events of a running server.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice<'a> {
@@ -89,7 +89,7 @@ pub enum Notice<'a> {
     },
 }
 
-/// A server that serves one test at a time; other clients are told that it is busy.
+/// A server that serves one test at a time and refuses other clients as busy.
 #[derive(Debug)]
 pub struct Iperf3Server {
     listener: ControlListener,
@@ -168,11 +168,13 @@ impl Iperf3Server {
         self.leaving.retain_mut(|(connection, until)| now < *until && !connection.discard());
     }
 
-    /// Tells further clients that the server is busy.
+    /// Refuses further clients as busy.
     fn turn_away(&mut self) {
         self.forget_left();
-        while let Some(mut connection) = self.listener.accept() {
-            // A client that is gone already needs no answer.
+        // A limited number in one turn: endless connection attempts do not delay the measurement.
+        for _ in 0..MAX_LEAVING {
+            let Some(mut connection) = self.listener.accept() else { break };
+            // A client that has disconnected needs no answer.
             let _ = connection.send(&Server::busy());
             connection.close();
             self.leave(connection, self.clock.now());
@@ -336,10 +338,8 @@ struct Link {
 
 impl Link {
     fn pump(&mut self, clock: Clock, on_event: &mut impl FnMut(ServerEvent)) {
-        /// Reads in one turn, so that a client that sends without end does not hold the server.
-        const READS: usize = 16;
         let mut buffer = [0; 4096];
-        for _ in 0..READS {
+        for _ in 0..super::READS {
             if self.over {
                 break;
             }
@@ -383,7 +383,7 @@ impl Link {
         self.flush();
     }
 
-    /// Whether the client is gone, or the server is to stop; then the client is told.
+    /// Whether the client has disconnected, or the server is to stop, of which the client is informed.
     fn must_end(&mut self, stop: &AtomicBool, go_on: bool) -> bool {
         if !self.over && (stop.load(Ordering::Relaxed) || !go_on) {
             self.server.stop();

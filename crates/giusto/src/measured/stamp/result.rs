@@ -44,7 +44,7 @@ pub struct StampResult {
     /// Packets without an answer whose direction of loss is unknown: all with a stateless reflector; else those behind the last
     /// answer.
     pub unattributed_lost_packets: u64,
-    /// Whether the reflector counts what reaches it; `None` if it did not tell.
+    /// Whether the reflector counts what reaches it; `None` if that is unknown.
     pub reflector_stateful: Option<bool>,
     /// Further answers to a packet.
     pub duplicate_packets: u64,
@@ -70,11 +70,11 @@ pub struct StampResult {
     pub backward: StampPath,
     /// The sum of the error estimates of both clocks, in ms; `None` unless both are synchronised.
     pub clock_uncertainty_ms: Option<f64>,
-    /// TTL or Hop Limit with which packets reached the reflector; `None` if it does not tell.
+    /// TTL or Hop Limit with which packets reached the reflector; `None` if it does not report it.
     pub ttl_at_reflector: Option<StampTtl>,
     /// Answers with the session identifier 0: the reflector does not support RFC 8972.
     pub answers_without_ssid: u64,
-    /// What the reflector told of our Extra Padding; `None` if there was none.
+    /// The flags of our Extra Padding in the answers; `None` if there was none.
     pub extensions: Option<StampExtensions>,
     /// Deviation of departures from their scheduled times, in µs, without sign.
     pub schedule_error_us: Quantiles,
@@ -82,7 +82,7 @@ pub struct StampResult {
     pub sender_cpu_ratio: f64,
     /// Why the run ended, such as `all sent` or `interrupted`.
     pub ended: String,
-    /// Why the figures do not show what was asked for. Empty where they can be trusted.
+    /// Reasons to doubt the figures; empty if there are none.
     pub doubts: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ pub struct StampTtl {
 pub struct StampExtensions {
     /// U: the reflector does not understand them.
     pub unrecognised: bool,
-    /// M: it holds them to be malformed.
+    /// M: it considers them malformed.
     pub malformed: bool,
     /// I: their HMAC does not verify.
     pub not_authentic: bool,
@@ -177,7 +177,7 @@ impl StampResult {
             doubts: Vec::new(),
         };
         let unusable = if answers.clocks_contradict() {
-            Some("unknown: the clocks are not synchronised as both ends tell")
+            Some("unknown: both ends report synchronised clocks, but the delays contradict that")
         } else if observed.clock_steps > 0 {
             Some("unknown: the clock of this machine was set during the run")
         } else {
@@ -192,7 +192,7 @@ impl StampResult {
         result
     }
 
-    /// What speaks against the sender's side of the figures, as for every other stream.
+    /// Reasons to doubt the sender's figures, as for every other stream.
     fn find_doubts(&self, plan: &StampPlan) -> Vec<String> {
         let slips = SlipFigures { skipped_packets: self.skipped_packets, ..SlipFigures::default() };
         let run = RunResult {
@@ -220,6 +220,6 @@ fn ended(flow: Option<&FlowOutcome>, observed: &Observed<'_>) -> String {
         (None, Some(FlowEnd::Failed(error))) => error.to_string(),
         (None, Some(FlowEnd::Done)) => "all sent".to_owned(),
         _ if observed.interrupted => "interrupted".to_owned(),
-        _ => "nobody answers".to_owned(),
+        _ => "no answer".to_owned(),
     }
 }

@@ -17,7 +17,7 @@ use giusto_net::{
 use giusto_pace::{HeaderLayer, IpVersion, Limits};
 use giusto_session::{
     keys::KeyRing,
-    probe::{Content, Outgoing, payload::PayloadSizes, wire::StreamToken},
+    probe::{Content, Outgoing, payload::PayloadSizes},
     stamp::{
         Answers, Departures, ProbeSource,
         packet::Mode,
@@ -180,8 +180,7 @@ pub fn run(
     let mut check = CountCheck::open(to, &config, clock, probe_source(plan, clock)?)?;
 
     let start = clock.now() + RUN_UP;
-    let unannounced = Opened { token: StreamToken(0), key: None, ssrc: 0 };
-    let mut flow = plan.stream.flow(&socket, unannounced, start, (0, 1))?;
+    let mut flow = plan.stream.flow(&socket, Opened::NOTHING, start, (0, 1))?;
     let content = Content::Stamp { source: Box::new(source.clone()), size: plan.stream.size() };
     flow.outgoing = Outgoing::new(content, plan.stream.plan().seed);
     flow.outgoing.prepare(1);
@@ -214,8 +213,8 @@ pub fn run(
         });
         while !done.load(Ordering::Relaxed) && received.is_ok() {
             received = turn(&mut answers, &mut driver, LOOK);
-            let nobody = answers.counters().answered == 0 && driver.unreachable() > 0;
-            if stop.load(Ordering::Relaxed) || (nobody && clock.now() - start > GIVE_UP) {
+            let silent = answers.counters().answered == 0 && driver.unreachable() > 0;
+            if stop.load(Ordering::Relaxed) || (silent && clock.now() - start > GIVE_UP) {
                 halt.store(true, Ordering::Relaxed);
             }
         }
@@ -228,8 +227,8 @@ pub fn run(
     let [shortest_grace, longest_grace] = GRACE;
     let grace = (longest + longest).clamp(shortest_grace, longest_grace);
     let until = clock.now() + grace;
-    let nobody = answers.counters().answered == 0 && driver.unreachable() > 0;
-    while received.is_ok() && !nobody && answers.counters().answered < packets && clock.now() < until {
+    let silent = answers.counters().answered == 0 && driver.unreachable() > 0;
+    while received.is_ok() && !silent && answers.counters().answered < packets && clock.now() < until {
         received = turn(&mut answers, &mut driver, LOOK.min((until - clock.now()).to_std()));
     }
     let failure = received.err().map(|error| error.to_string());
@@ -304,7 +303,7 @@ impl CountCheck {
         Ok(Self { socket, clock, source, answers, batch, sequence: 2, next: Timestamp::ZERO })
     }
 
-    /// Sends what is due, and tells `main` what has come of it.
+    /// Sends a packet that is due, and passes the finding on to `main`.
     fn turn(&mut self, main: &mut Answers) {
         if self.answers.counters().answered > 0 {
             return;
@@ -315,10 +314,10 @@ impl CountCheck {
             let mut packet = vec![0; self.source.mode().base_bytes()];
             self.source.write(now, self.sequence, &mut packet);
             self.sequence += 2;
-            // What cannot be sent is tried again, and the main session tells why.
+            // A packet that cannot be sent is tried again; the main session reports the error.
             let _ = self.socket.send(&packet);
         }
-        // The main session tells of an error.
+        // The main session reports an error.
         let _ = self.socket.recv_batch(&mut self.batch, Wait::Never);
         for received in self.batch.iter() {
             self.answers.on_datagram(now, received.bytes);

@@ -176,7 +176,7 @@ impl Receiver {
             self.counters.late += 1;
             return;
         }
-        // The address speaks for itself again: its former stream is over. Not too often, or each would leave a result.
+        // The address has proved itself again, so its former stream has ended. Not too often: each one leaves a result.
         if let Some((_, stream)) = self.streams.get(&from) {
             let is_doubtful = opening.keys.is_some() && stream.keys.is_none();
             if now - stream.opened() < SHORTEST_STREAM && !is_doubtful {
@@ -295,7 +295,7 @@ impl Receiver {
         self.retire(from, Ended::Finished, Some(figures));
     }
 
-    /// Sends the final report of a stream that has ended once more, as its sender still speaks. False if there is none.
+    /// Repeats the final report of a stream that has ended, because its sender still sends. False if there is none.
     fn repeat_report(&mut self, from: SocketAddr, length: usize, token: StreamToken) -> bool {
         let lingering = self.lingering.get_mut(&from);
         let Some(lingering) = lingering.filter(|lingering| lingering.token == Some(token)) else {

@@ -33,8 +33,8 @@ pub enum StreamFormat {
     Raw,
 }
 
-/// Proves to a program on the same machine that it is the same, and tells it the sender's time zero on the common monotonic
-/// clock. To others it is a random number, and another one in each session.
+/// Proves to a program on the same machine that it is the same machine, and gives it the sender's time zero on the common
+/// monotonic clock. To others it is a random number, and another one in each session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineProof {
     pub(in crate::probe) proof: [u8; 16],
@@ -42,10 +42,10 @@ pub struct MachineProof {
     pub(in crate::probe) masked_origin_ns: u64,
 }
 
-/// What the other side may know of a side's clock, so that it can interpret a difference of times.
+/// Facts about a side's clock, with which the other side interprets a difference of times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockIdentity {
-    /// Tells programs on the same machine that they share one monotonic clock, and others nothing.
+    /// Shows programs on the same machine that they share one monotonic clock; reveals nothing to others.
     pub machine: Option<MachineProof>,
     /// Unix time at the time zero of this side.
     pub origin_unix_ns: u64,
@@ -115,11 +115,11 @@ pub struct StreamRequest {
     pub size: Option<DataSize>,
     /// The time between datagrams, if it does not follow from rate and size.
     pub gap: Option<TimeDelta>,
-    /// How many datagrams it has at most; nothing where it has no such limit.
+    /// The maximum number of datagrams; `None`: no limit.
     pub packets: Option<u64>,
     /// The synchronisation source of RTP datagrams (RFC 3550 §5.1): those of another one are not of this stream.
     pub ssrc: Option<u32>,
-    /// How they are paced; of no consequence for what is measured.
+    /// How they are paced; it does not affect the measurement.
     pub pacing: PacingNote,
     /// The receiver of the request is to send the stream, and the sender of the request measures it.
     pub reverse: Option<ReverseLimits>,
