@@ -86,6 +86,7 @@ fn loss(runs: &[RunResult]) -> String {
             Some(received) => {
                 format!("unknown: no final report of the other end; {} received", count(received))
             }
+            None if far_end(runs).is_some() => "known to the far end alone".to_owned(),
             None => "unknown: the receiver did not report".to_owned(),
         };
     };
@@ -265,6 +266,30 @@ mod tests {
             ended: Some("interrupted".to_owned()),
             ..run()
         };
+        let voip = VoipFigures {
+            r_factor: Some(91),
+            mos_cq: Some(4.4),
+            discard_ratio: 0.004,
+            ..VoipFigures::default()
+        };
+        let rtcp = RtcpFigures { round_trip_ms: Some(40.2), voip: Some(voip), ..RtcpFigures::default() };
+        let told = FarEndFigures {
+            lost_packets: Some(3),
+            jitter_ms: Some(0.125),
+            rtcp: Some(rtcp),
+            ..FarEndFigures::default()
+        };
+        let reported = RunResult { far_end: Some(told), ended: None, ..one_way.clone() };
+        insta::assert_snapshot!(text(&[reported.clone()]), @r"
+        rate     5.000 Mbit/s sent, 5 Mbit/s requested
+        loss     known to the far end alone
+        jitter   unknown: not measured
+        delay    unknown: not measured
+        far end  reports (RTCP) 3 lost, jitter 125 µs, round trip 40.2 ms
+                 reports R 91, MOS-LQ –, MOS-CQ 4.4, 0.40 % discarded
+        ");
+        let silent = RunResult { ended: None, ..one_way.clone() };
+        assert!(text(&[reported, silent]).contains("far end  reports (RTCP, 1 of 2 streams) 3 lost"));
         insta::assert_snapshot!(text(&[one_way]), @r"
         rate     5.000 Mbit/s sent, 5 Mbit/s requested
         loss     unknown: the receiver did not report
