@@ -291,6 +291,39 @@ fn one_way_streams_reach_receivers_without_giusto() {
 }
 
 #[test]
+fn an_rtp_receiver_reports_to_a_sender_that_did_not_ask() {
+    let receiver = Receiver::start(&["--once", "--json", "--accept", "rtp"]);
+    let flags = ["--one-way", "--profile", "g711", "--count", "100"];
+    let output = run(&[&["send", &receiver.to(), "--json"], &flags[..]].concat());
+    let sent = json(&output);
+    let (received, _) = receiver.output();
+    assert_eq!(received["ended"], "left by the sender");
+    assert_eq!(received["received_packets"], 99, "all but the first, which begins the stream: {received}");
+    let far_end = &sent["far_end"];
+    assert!(far_end["program"].as_str().unwrap().starts_with("RTCP of "), "{sent}");
+    assert_eq!((&far_end["lost_packets"], &sent["lost_packets"]), (&Value::from(0), &Value::Null));
+    let round_trip = far_end["rtcp"]["round_trip_ms"].as_f64().unwrap();
+    assert!((0.0..10_000.0).contains(&round_trip), "{far_end}");
+    // On a busy machine the receiver may find datagrams too late.
+    let voip = &far_end["rtcp"]["voip"];
+    assert_eq!(
+        (&voip["loss_ratio"], &voip["jitter_buffer_nominal_ms"]),
+        (&Value::from(0.0), &Value::from(40))
+    );
+    let (r_factor, mos) = (voip["r_factor"].as_u64().unwrap(), voip["mos_cq"].as_f64().unwrap());
+    assert!(r_factor <= 93 && (1.0..=4.4).contains(&mos), "{voip}");
+    assert!(
+        (voip["r_factor"].as_f64().unwrap() - received["voice"]["r_factor"].as_f64().unwrap()).abs() <= 1.0
+    );
+
+    // Who does not answer changes nothing.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = silent.local_addr().unwrap().to_string();
+    let sent = json(&run(&[&["send", &to, "--json"], &flags[..3], &["--count", "5"]].concat()));
+    assert_eq!((&sent["sent_packets"], &sent["far_end"]), (&Value::from(5), &Value::Null));
+}
+
+#[test]
 fn unannounced_streams_are_measured_with_accept() {
     let receiver = Receiver::start(&["--once", "--json", "--accept", "raw", "--idle", "300ms"]);
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();

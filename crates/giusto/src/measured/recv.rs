@@ -186,6 +186,8 @@ pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) ->
     result.voice = report.voice.as_ref().map(Into::into);
     let ended = stream.ended().map(|ended| match ended {
         Ended::Finished => "finished by the sender".to_owned(),
+        Ended::Left => "left by the sender".to_owned(),
+        Ended::Replaced => "replaced by another source".to_owned(),
         Ended::Idle => "idle timeout".to_owned(),
         Ended::Stopped => "receiver stopped".to_owned(),
         Ended::Limit(limit) => format!("ended by the receiver: {limit}"),

@@ -4,7 +4,11 @@
 
 use giusto_measure::{ClockEstimate, DelayBasis, DelaySummary, ErrorHistogram, StreamMeter, StreamSummary};
 use giusto_net::{Asked, Granted};
-use giusto_session::probe::wire::{StreamRequest, VoiceReport};
+use giusto_rtp::rtcp::VoipMetrics;
+use giusto_session::probe::{
+    FarEndReports,
+    wire::{StreamRequest, VoiceReport},
+};
 use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
 
@@ -344,7 +348,7 @@ impl From<&VoiceReport> for VoiceFigures {
 /// A stream as a program at the far end counted it. What it did not tell is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FarEndFigures {
-    /// The program, such as `iperf3 3.12`.
+    /// The program, such as `iperf3 3.12`; of an RTP receiver its SSRC: `RTCP of 1a2b3c4d`.
     pub program: String,
     /// Datagrams sent, at a sending far end.
     pub sent_packets: Option<u64>,
@@ -358,6 +362,99 @@ pub struct FarEndFigures {
     pub rate_bps: Option<f64>,
     /// The time of the far end's test, in seconds.
     pub duration_s: Option<f64>,
+    /// What only RTCP tells, where the far end answers an RTP stream with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtcp: Option<RtcpFigures>,
+}
+
+/// What a far end reports of an RTP stream with RTCP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct RtcpFigures {
+    /// Reports of this stream that came.
+    pub reports: u64,
+    /// Loss between the last two reports, 0 to 1 (RFC 3550 §6.4.1).
+    pub fraction_lost: f64,
+    /// The median of the round-trip times from sender report to reception report, in ms (RFC 3550 §6.4.1).
+    pub round_trip_ms: Option<f64>,
+    /// VoIP metrics, if they came.
+    pub voip: Option<VoipFigures>,
+}
+
+/// VoIP metrics (RFC 3611 §4.7). What the far end marks as unavailable is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct VoipFigures {
+    /// Share of packets lost, 0 to 1.
+    pub loss_ratio: f64,
+    /// Share of packets that the jitter buffer discarded, 0 to 1.
+    pub discard_ratio: f64,
+    /// Share of packets lost or discarded in bursts, 0 to 1.
+    pub burst_density: f64,
+    /// Share of packets lost or discarded in gaps, 0 to 1.
+    pub gap_density: f64,
+    /// Mean duration of bursts, in ms.
+    pub burst_duration_ms: u16,
+    /// Mean duration of gaps, in ms.
+    pub gap_duration_ms: u16,
+    /// Round-trip time as the far end knows it, in ms.
+    pub round_trip_ms: Option<u16>,
+    /// Delay in the far end's system, in ms.
+    pub end_system_delay_ms: Option<u16>,
+    /// R factor, 0 to 100.
+    pub r_factor: Option<u8>,
+    /// Listening quality, 1 to 5.
+    pub mos_lq: Option<f64>,
+    /// Conversational quality, 1 to 5.
+    pub mos_cq: Option<f64>,
+    /// Nominal delay of the jitter buffer, in ms.
+    pub jitter_buffer_nominal_ms: u16,
+    /// Maximum delay of the jitter buffer, in ms.
+    pub jitter_buffer_max_ms: u16,
+    /// Absolute maximum delay of the jitter buffer, in ms.
+    pub jitter_buffer_abs_max_ms: u16,
+}
+
+impl From<&VoipMetrics> for VoipFigures {
+    fn from(metrics: &VoipMetrics) -> Self {
+        let share = |share: u8| f64::from(share) / 256.0;
+        let mos = |tenths: Option<u8>| tenths.map(|tenths| f64::from(tenths) / 10.0);
+        let known = |millis: u16| (millis > 0).then_some(millis);
+        Self {
+            loss_ratio: share(metrics.loss_rate),
+            discard_ratio: share(metrics.discard_rate),
+            burst_density: share(metrics.burst_density),
+            gap_density: share(metrics.gap_density),
+            burst_duration_ms: metrics.burst_duration_ms,
+            gap_duration_ms: metrics.gap_duration_ms,
+            round_trip_ms: known(metrics.round_trip_delay_ms),
+            end_system_delay_ms: known(metrics.end_system_delay_ms),
+            r_factor: metrics.r_factor,
+            mos_lq: mos(metrics.mos_lq_tenths),
+            mos_cq: mos(metrics.mos_cq_tenths),
+            jitter_buffer_nominal_ms: metrics.nominal_delay_ms,
+            jitter_buffer_max_ms: metrics.max_delay_ms,
+            jitter_buffer_abs_max_ms: metrics.absolute_max_delay_ms,
+        }
+    }
+}
+
+impl FarEndFigures {
+    /// What a receiver reported of an RTP stream; `None` if it did not.
+    pub(super) fn reported(reports: &FarEndReports) -> Option<Self> {
+        let report = reports.latest()?;
+        Some(Self {
+            program: format!("RTCP of {:08x}", report.source),
+            // More duplicates than losses.
+            lost_packets: Some(u64::try_from(report.lost_packets).unwrap_or(0)),
+            jitter_ms: Some(report.jitter.as_millis()),
+            rtcp: Some(RtcpFigures {
+                reports: report.reports,
+                fraction_lost: report.fraction_lost,
+                round_trip_ms: reports.round_trips().quantiles().map(|times| times.p50.as_millis()),
+                voip: report.voice.as_ref().map(Into::into),
+            }),
+            ..Self::default()
+        })
+    }
 }
 
 /// What the operating system granted, as far as it could be asked.

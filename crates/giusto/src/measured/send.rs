@@ -12,13 +12,16 @@ use std::{
 use giusto_measure::{ClockEstimate, ErrorHistogram};
 use giusto_net::{
     Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, ThreadCpu, TrafficClass, UdpSocket,
-    driver::{Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, local_clock, rehearse, transmit},
+    driver::{
+        Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, Gatherer, local_clock, rehearse,
+        transmit,
+    },
 };
 use giusto_pace::WakePlanner;
 use giusto_session::{
     keys::KeyRing,
     probe::{
-        SenderConfig, SenderError, SenderEvent, SenderReports,
+        FarEndReports, SenderConfig, SenderError, SenderEvent, SenderReports,
         wire::{LastReport, Report, SenderFigures, StreamFormat, StreamToken},
     },
 };
@@ -29,7 +32,7 @@ use crate::measured::{
     RunError,
     interval::{IntervalFigures, SentCounts, TransmissionIntervals},
     plan::{Opened, Pacing, ResolvedPlan},
-    result::{LiveFigures, Quantiles, RunResult, SlipFigures, SystemGranted},
+    result::{FarEndFigures, LiveFigures, Quantiles, RunResult, SlipFigures, SystemGranted},
 };
 
 /// The time before the first datagram in which the sending thread practises waking, so that the first datagram is as punctual
@@ -75,6 +78,8 @@ pub struct StreamOutcome {
     pub clock: Option<ClockEstimate>,
     /// Round-trip times.
     pub round_trips: ErrorHistogram,
+    /// What the receiver of an RTP stream reported with RTCP, where it was not asked.
+    pub far_end: Option<FarEndFigures>,
     /// The MTU of the path at the end, as far as the system knows it.
     pub path_mtu: Option<DataSize>,
     /// The error that ended the stream, if one did.
@@ -164,6 +169,7 @@ impl Transmission {
         result.system = Some(self.system(plan));
         result.clock = stream.clock.as_ref().map(Into::into);
         result.round_trip_ms = Quantiles::millis(&stream.round_trips);
+        result.far_end.clone_from(&stream.far_end);
         result.doubts = result.find_doubts();
         result
     }
@@ -248,6 +254,7 @@ pub(super) fn over(
 
     let start = clock.now() + RUN_UP;
     let mut flows = Vec::with_capacity(sockets.len());
+    let mut far_ends = FarEnds::new(clock, sockets, destination, plan, &sources);
     for (index, ((socket, token), ssrc)) in sockets.iter().zip(tokens).zip(sources).enumerate() {
         let opened = Opened { token, key: conversation.data_key(index), ssrc };
         let flow = plan.flow(socket, opened, start, (index, sockets.len()))?;
@@ -282,6 +289,7 @@ pub(super) fn over(
             if stop.load(Ordering::Relaxed) || replies.errors.iter().any(Option::is_some) {
                 halt.store(true, Ordering::Relaxed);
             }
+            far_ends.read();
             let sent = count();
             let interval = intervals.as_mut().and_then(|intervals| intervals.on_turn(clock.now(), sent));
             on_live(&Live { sent_packets: sent.packets, far_end: replies.live(), interval });
@@ -296,6 +304,7 @@ pub(super) fn over(
         on_live(&Live { sent_packets: count().packets, far_end: replies.live(), interval: Some(interval) });
     }
 
+    far_ends.wait_for_the_last();
     let mut granted = sockets.first().map_or_else(Granted::of_this_system, |socket| socket.granted().clone());
     sent.sleeper.describe(&mut granted);
     let streams = sent.flows.into_iter().zip(replies.reports).zip(replies.errors).enumerate();
@@ -305,6 +314,7 @@ pub(super) fn over(
         path_mtu: sockets.get(index).and_then(UdpSocket::path_mtu),
         clock: conversation.clock_estimate(index),
         round_trips: conversation.round_trips(index),
+        far_end: far_ends.figures(index),
         error,
     });
     Ok(Transmission {
@@ -316,6 +326,66 @@ pub(super) fn over(
         interrupted: stop.load(Ordering::Relaxed),
         authenticated: destination.keys.is_some() && !destination.one_way,
     })
+}
+
+/// The RTCP that comes back to RTP streams whose receiver was not asked.
+struct FarEnds<'a> {
+    clock: Clock,
+    gatherer: Option<Gatherer<'a>>,
+    reports: Vec<FarEndReports>,
+}
+
+impl<'a> FarEnds<'a> {
+    fn new(
+        clock: Clock,
+        sockets: &'a [UdpSocket],
+        destination: &Destination,
+        plan: &ResolvedPlan,
+        sources: &[u32],
+    ) -> Self {
+        let StreamFormat::Rtp { clock_rate_hz, .. } = plan.request(None).format else {
+            return Self { clock, gatherer: None, reports: Vec::new() };
+        };
+        let origin = clock.origin_realtime_nanos();
+        let reports = sources.iter().map(|ssrc| FarEndReports::new(*ssrc, clock_rate_hz, origin)).collect();
+        let gatherer = destination.one_way.then(|| Gatherer::new(sockets, clock));
+        Self { clock, gatherer, reports }
+    }
+
+    /// Reads what has come. The kernel has noted when, so it is enough to do so now and then.
+    fn read(&mut self) {
+        let Self { gatherer: Some(gatherer), reports, .. } = self else { return };
+        // A socket that fails is silent: the sending thread finds out.
+        let _ = gatherer.read(|index, inbound| {
+            let segment = inbound.segment.max(1);
+            for datagram in inbound.bytes.chunks(segment).filter(|_| !inbound.truncated) {
+                if let Some(reports) = reports.get_mut(index) {
+                    reports.handle_datagram(inbound.at, datagram);
+                }
+            }
+        });
+    }
+
+    /// Waits a little for the answers to the goodbyes.
+    fn wait_for_the_last(&mut self) {
+        const LAST: TimeDelta = TimeDelta::from_millis(300);
+        let count = |reports: &FarEndReports| reports.latest().map_or(0, |report| report.reports);
+        let before: Vec<_> = self.reports.iter().map(count).collect();
+        let until = self.clock.now() + LAST;
+        while self.gatherer.is_some() && self.clock.now() < until {
+            self.read();
+            if self.reports.iter().zip(&before).all(|(reports, before)| count(reports) > *before) {
+                return;
+            }
+            if let Some(gatherer) = &mut self.gatherer {
+                gatherer.nap();
+            }
+        }
+    }
+
+    fn figures(&self, stream: usize) -> Option<FarEndFigures> {
+        self.reports.get(stream).and_then(FarEndFigures::reported)
+    }
 }
 
 /// Sets the flag when it is dropped, also by a panic, so that the thread that waits for the flag goes on.
@@ -384,6 +454,7 @@ impl Sent {
             report: None,
             clock: None,
             round_trips: ErrorHistogram::new(),
+            far_end: None,
             path_mtu: None,
             error: None,
         });

@@ -3,7 +3,7 @@
 use crate::{
     measured::{
         interval::IntervalFigures,
-        result::{RunResult, VoiceFigures},
+        result::{FarEndFigures, RtcpFigures, RunResult, VoiceFigures, VoipFigures},
     },
     view::{
         figures::fragments,
@@ -30,6 +30,8 @@ pub fn text(runs: &[RunResult]) -> String {
         ("delay", Some(delay(runs))),
         ("voice", voice(runs)),
         ("packets", runs.iter().find_map(fragments)),
+        ("far end", far_end(runs)),
+        ("", far_end_voice(runs)),
         ("ended", early_end(runs)),
     ];
     let known = lines.into_iter().filter_map(|(name, text)| Some(format!("{name:<8} {}\n", text?)));
@@ -90,6 +92,7 @@ fn loss(runs: &[RunResult]) -> String {
             Some(received) => {
                 format!("unknown: no final report of the other end; {} received", count(received))
             }
+            None if far_end(runs).is_some() => "known to the far end alone".to_owned(),
             None => "unknown: the receiver did not report".to_owned(),
         };
     };
@@ -145,10 +148,47 @@ fn voice(runs: &[RunResult]) -> Option<String> {
     })
 }
 
+/// What the far ends themselves report with RTCP.
+fn far_end(runs: &[RunResult]) -> Option<String> {
+    let of = |run: &RunResult| Some((run.far_end.clone()?, run.far_end.as_ref()?.rtcp?));
+    let all: Vec<_> = runs.iter().filter_map(of).collect();
+    let lost: u64 = all.iter().filter_map(|(figures, _)| figures.lost_packets).sum();
+    let largest = |of: fn(&(FarEndFigures, RtcpFigures)) -> Option<f64>| {
+        or_unknown(all.iter().filter_map(of).max_by(f64::total_cmp), |ms| time_us(ms * 1e3))
+    };
+    let who = match (&all[..], runs.len()) {
+        ([], _) => return None,
+        ([_], 1) => "reports (RTCP)".to_owned(),
+        (some, all) => format!("reports (RTCP, {} of {all} streams)", some.len()),
+    };
+    let (jitter, round_trip) =
+        (largest(|(figures, _)| figures.jitter_ms), largest(|(_, rtcp)| rtcp.round_trip_ms));
+    Some(format!("{who} {} lost, jitter {jitter}, round trip {round_trip}", count(lost)))
+}
+
+/// The voice quality that the far ends themselves report with RTCP: the lowest of the streams.
+fn far_end_voice(runs: &[RunResult]) -> Option<String> {
+    let voip = |run: &RunResult| run.far_end.as_ref()?.rtcp?.voip;
+    let all: Vec<_> = runs.iter().filter_map(voip).collect();
+    let lowest = |of: fn(&VoipFigures) -> Option<f64>| all.iter().filter_map(of).min_by(f64::total_cmp);
+    let discarded = all.iter().map(|voip| voip.discard_ratio).max_by(f64::total_cmp)?;
+    let mos = |mos: Option<f64>| or_unknown(mos, |mos| format!("{mos:.1}"));
+    Some(format!(
+        "reports R {}, MOS-LQ {}, MOS-CQ {}, {} discarded",
+        or_unknown(lowest(|voip| voip.r_factor.map(f64::from)), |r| format!("{r:.0}")),
+        mos(lowest(|voip| voip.mos_lq)),
+        mos(lowest(|voip| voip.mos_cq)),
+        percent(discarded)
+    ))
+}
+
 /// Why the run ended, unless everything was sent.
 fn early_end(runs: &[RunResult]) -> Option<String> {
     let ended = runs.iter().filter_map(|run| run.ended.as_deref());
-    ended.filter(|why| !matches!(*why, "all sent" | "finished by the sender")).map(str::to_owned).next()
+    ended
+        .filter(|why| !matches!(*why, "all sent" | "finished by the sender" | "left by the sender"))
+        .map(str::to_owned)
+        .next()
 }
 
 /// The header above the lines of intervals; `sender`: with the rate at which it sends.
@@ -234,6 +274,30 @@ mod tests {
             ended: Some("interrupted".to_owned()),
             ..run()
         };
+        let voip = VoipFigures {
+            r_factor: Some(91),
+            mos_cq: Some(4.4),
+            discard_ratio: 0.004,
+            ..VoipFigures::default()
+        };
+        let rtcp = RtcpFigures { round_trip_ms: Some(40.2), voip: Some(voip), ..RtcpFigures::default() };
+        let told = FarEndFigures {
+            lost_packets: Some(3),
+            jitter_ms: Some(0.125),
+            rtcp: Some(rtcp),
+            ..FarEndFigures::default()
+        };
+        let reported = RunResult { far_end: Some(told), ended: None, ..one_way.clone() };
+        insta::assert_snapshot!(text(&[reported.clone()]), @r"
+        rate     5.000 Mbit/s sent, 5 Mbit/s requested
+        loss     known to the far end alone
+        jitter   unknown: not measured
+        delay    unknown: not measured
+        far end  reports (RTCP) 3 lost, jitter 125 µs, round trip 40.2 ms
+                 reports R 91, MOS-LQ –, MOS-CQ 4.4, 0.40 % discarded
+        ");
+        let silent = RunResult { ended: None, ..one_way.clone() };
+        assert!(text(&[reported, silent]).contains("far end  reports (RTCP, 1 of 2 streams) 3 lost"));
         insta::assert_snapshot!(text(&[one_way]), @r"
         rate     5.000 Mbit/s sent, 5 Mbit/s requested
         loss     unknown: the receiver did not report

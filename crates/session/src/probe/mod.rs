@@ -22,15 +22,18 @@
 
 mod admission;
 mod auth;
+mod bursts;
 mod clock;
 mod cookie;
 mod counters;
+mod far_end;
 pub mod g711;
 mod inbound;
 mod media_clock;
 mod outgoing;
 pub mod payload;
 mod receiver;
+mod reception;
 mod reports;
 mod sender;
 mod stream;
@@ -41,6 +44,7 @@ pub mod wire;
 pub use admission::{Prefixes, StreamLimits};
 pub use clock::LocalClock;
 pub use counters::Counters;
+pub use far_end::{FarEndReport, FarEndReports};
 pub use inbound::Inbound;
 pub use outgoing::{Content, Filled, Lengths, Outgoing, RTP_CLOCK_HZ};
 pub use receiver::{Passive, Receiver, ReceiverConfig, ReceiverEvent, ReverseStream, StreamId};

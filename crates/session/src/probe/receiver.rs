@@ -8,7 +8,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use giusto_rtp::RtpHeader;
+use giusto_rtp::{RtpError, RtpHeader};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
@@ -18,6 +18,7 @@ use super::{
     cookie::CookieJar,
     counters::Counters,
     inbound::Inbound,
+    reception::Reporter,
     stream::{Ended, Stream},
     transmit::Transmit,
     wire::{
@@ -141,6 +142,18 @@ struct Lingering {
     forget_at: Timestamp,
 }
 
+/// The last RTP datagram of an address without a stream.
+#[derive(Debug)]
+struct Probation {
+    /// Source and sequence number.
+    datagram: (u32, u16),
+    /// The RTCP that followed, with its arrival: senders begin with it.
+    rtcp: Option<(Timestamp, Vec<u8>)>,
+}
+
+/// RTCP of an address without a stream that is longer is not kept.
+const MAX_EARLY_RTCP: usize = 256;
+
 /// The receiving endpoint, without socket or clock.
 ///
 /// Pass every datagram to [`handle`](Self::handle), call [`handle_timeout`](Self::handle_timeout) at the time
@@ -155,8 +168,10 @@ pub struct Receiver {
     lingering: BTreeMap<SocketAddr, Lingering>,
     /// The tokens of streams whose cookies are still valid: until when, and whose they are.
     used: BTreeMap<StreamToken, (Timestamp, IpAddr)>,
-    /// The last RTP datagram of addresses without a stream: source and sequence number.
-    probation: BTreeMap<SocketAddr, (u32, u16)>,
+    /// The last RTP datagram of addresses without a stream.
+    probation: BTreeMap<SocketAddr, Probation>,
+    /// Who reports on RTP streams.
+    reporter: Reporter,
     /// The addresses to which streams are sent, with the tokens of their requests.
     reverse: BTreeMap<SocketAddr, StreamToken>,
     next_id: u64,
@@ -173,6 +188,7 @@ impl Receiver {
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
             jar: CookieJar::new(&config.secret),
+            reporter: Reporter::new(&config.secret),
             config,
             streams: BTreeMap::new(),
             lingering: BTreeMap::new(),
@@ -245,8 +261,12 @@ impl Receiver {
             // The common case: all datagrams belong to one stream, with one look-up.
             if let Some((_, stream)) = self.streams.get_mut(&inbound.from) {
                 stream.on_datagrams(&mut datagrams, inbound, &mut self.counters);
+                let successor = stream.successor;
                 if let Some(limit) = stream.usage.exceeded(self.latest, &self.config.limits) {
                     self.retire(inbound.from, Ended::Limit(limit), None);
+                } else if let Some(datagram) = successor {
+                    self.close(inbound.from, Ended::Replaced);
+                    self.probation.insert(inbound.from, Probation { datagram, rtcp: None });
                 }
             }
             // Not a datagram of a stream: a message, or a foreign datagram. It may begin or end a stream.
@@ -262,7 +282,7 @@ impl Receiver {
             let idle = stream.last_heard + self.config.idle_timeout;
             // Senders that did not open a stream get no reports.
             let report = stream.token.map(|_| stream.next_report);
-            [Some(idle), report, stream.usage.ends_at(&self.config.limits)]
+            [Some(idle), report, stream.next_rtcp(), stream.usage.ends_at(&self.config.limits)]
                 .into_iter()
                 .flatten()
                 .min()
@@ -276,9 +296,14 @@ impl Receiver {
         self.latest = self.latest.max(now);
         let now = self.latest;
         self.lingering.retain(|_, lingering| lingering.forget_at > now);
-        let (mut silent, mut over) = (Vec::new(), Vec::new());
+        let (mut silent, mut over, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for (from, (_, stream)) in &mut self.streams {
-            if stream.last_heard + self.config.idle_timeout <= now {
+            if let Some(bytes) = stream.poll_rtcp(now, &self.reporter) {
+                send_within_credit(&mut self.outbox, stream, bytes);
+            }
+            if stream.has_left(now) {
+                left.push(*from);
+            } else if stream.last_heard + self.config.idle_timeout <= now {
                 silent.push(*from);
             } else if let Some(limit) = stream.usage.exceeded(now, &self.config.limits) {
                 over.push((*from, limit));
@@ -286,6 +311,9 @@ impl Receiver {
                 stream.next_report = now + self.config.report_interval;
                 send_report(&mut self.outbox, stream, self.cpu_ratio);
             }
+        }
+        for from in left {
+            self.close(from, Ended::Left);
         }
         for from in silent {
             self.close(from, Ended::Idle);
@@ -300,6 +328,9 @@ impl Receiver {
         self.latest = self.latest.max(now);
         for (_, (id, mut stream)) in std::mem::take(&mut self.streams) {
             stream.end(Ended::Stopped, None);
+            if let Some(bytes) = stream.last_rtcp(self.latest, &self.reporter) {
+                send_within_credit(&mut self.outbox, &mut stream, bytes);
+            }
             send_report(&mut self.outbox, &mut stream, self.cpu_ratio);
             self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
         }
@@ -367,26 +398,40 @@ impl Receiver {
             Some(Passive::Raw) if !datagram.is_empty() => StreamFormat::Raw,
             Some(Passive::Rtp) => match RtpHeader::parse(datagram) {
                 Ok((header, _)) => {
-                    let last = self.probation.get(&from);
-                    if last != Some(&(header.ssrc, header.sequence.wrapping_sub(1))) {
+                    let before = (header.ssrc, header.sequence.wrapping_sub(1));
+                    if self.probation.get(&from).map(|last| last.datagram) != Some(before) {
                         self.counters.probation += 1;
                         if self.probation.len() >= MAX_PROBATION {
                             self.probation.clear();
                         }
-                        self.probation.insert(from, (header.ssrc, header.sequence));
+                        let datagram = (header.ssrc, header.sequence);
+                        self.probation.insert(from, Probation { datagram, rtcp: None });
                         return;
                     }
                     Stream::rtp_format(header.payload_type)
+                }
+                Err(RtpError::Rtcp(_)) if datagram.len() <= MAX_EARLY_RTCP => {
+                    match self.probation.get_mut(&from) {
+                        Some(last) => {
+                            last.rtcp = Some((inbound.at, datagram.to_vec()));
+                            self.counters.probation += 1;
+                        }
+                        None => self.counters.foreign += 1,
+                    }
+                    return;
                 }
                 Err(_) => return self.counters.foreign += 1,
             },
             _ => return self.counters.foreign += 1,
         };
         if self.room_for_unannounced(from) {
-            self.probation.remove(&from);
+            let early = self.probation.remove(&from).and_then(|last| last.rtcp);
             let mut stream = Stream::unannounced(now, from, format, &self.config.clock);
             stream.begin_kernel_dropped(self.kernel_dropped);
             stream.on_datagrams(&mut std::iter::once(datagram).peekable(), inbound, &mut self.counters);
+            if let Some((at, rtcp)) = early {
+                stream.on_early_rtcp(&rtcp, at);
+            }
             self.insert(from, stream);
         } else {
             self.counters.refused += 1;

@@ -43,11 +43,7 @@ impl SenderReports {
     /// Reports of a sender whose clock reads zero at `origin_unix_ns`, in nanoseconds since 1 January 1970. `cname`
     /// names the sender: random text rather than the name of a host (RFC 7022 §4). Without a `rate` a report is sent each second.
     pub fn new(origin_unix_ns: u64, cname: String, rate: Option<DataRate>) -> Self {
-        const SHORTEST: f64 = 1.0;
-        const LONGEST: f64 = 5.0;
-        let interval = rate.map_or(SHORTEST, |rate| 360_000.0 / rate.as_bps().max(1) as f64);
-        let interval = TimeDelta::from_seconds_f64(interval.clamp(SHORTEST, LONGEST));
-        Self { cname, origin_unix_ns, interval, next: Timestamp::ZERO }
+        Self { cname, origin_unix_ns, interval: report_interval(rate), next: Timestamp::ZERO }
     }
 
     /// The report that is due, if one is, after `packets` datagrams with `payload`, RTP headers included.
@@ -99,6 +95,14 @@ impl SenderReports {
         debug_assert!(written.is_ok(), "{written:?}");
         bytes
     }
+}
+
+/// The time between two reports about a stream of this rate; see [`SenderReports`].
+pub(super) fn report_interval(rate: Option<DataRate>) -> TimeDelta {
+    const SHORTEST: f64 = 1.0;
+    const LONGEST: f64 = 5.0;
+    let interval = rate.map_or(SHORTEST, |rate| 360_000.0 / rate.as_bps().max(1) as f64);
+    TimeDelta::from_seconds_f64(interval.clamp(SHORTEST, LONGEST))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{iter::Peekable, net::SocketAddr};
 use giusto_measure::{
     Arrival, ClockEstimate, ClockRelation, DelayBasis, MeterConfig, SequenceConfig, StreamMeter,
     mos::{VoicePath, VoiceQuality},
-    playout::{Playout, PlayoutPolicy},
+    playout::{Playout, PlayoutPolicy, PlayoutVerdict},
 };
 use giusto_pace::IpVersion;
 use giusto_rtp::{
@@ -13,15 +13,17 @@ use giusto_rtp::{
     rtcp::{Packet, Packets},
     voice::{VoiceFormat, VoiceProfile},
 };
-use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
     admission::Usage,
     auth::StreamKeys,
+    bursts::BurstCounter,
     clock::LocalClock,
     counters::Counters,
     inbound::Inbound,
     media_clock::MediaClock,
+    reception::{Reception, ReceptionReports, Reporter, voip_metrics},
     wire::{
         self, ClockIdentity, DataHeader, Kind, LastReport, PathEstimate, Report, SenderFigures, StreamFormat,
         StreamLimit, StreamRequest, StreamToken, VoiceReport, WireError,
@@ -33,6 +35,10 @@ use super::{
 pub enum Ended {
     /// Its sender finished.
     Finished,
+    /// Its source said goodbye (RFC 3550 §6.6).
+    Left,
+    /// Another source took its address.
+    Replaced,
     /// No datagram arrived for too long.
     Idle,
     /// The receiver was stopped.
@@ -72,6 +78,12 @@ pub struct Stream {
     plausible_below: u64,
     media: MediaStreamState,
     playout: Option<Playout>,
+    bursts: BurstCounter,
+    reception: ReceptionReports,
+    /// When its source said goodbye.
+    left: Option<Timestamp>,
+    /// The source that replaces its own, with the number of its datagram before.
+    pub(super) successor: Option<(u32, u16)>,
     path: Option<PathEstimate>,
     sender: Option<SenderFigures>,
     ended: Option<Ended>,
@@ -83,8 +95,18 @@ struct MediaStreamState {
     clock: MediaClock,
     ssrc: Option<u32>,
     first_sequence: Option<u64>,
+    /// Arrival of the latest datagram of the source.
+    heard: Timestamp,
+    /// The latest datagram of another source, since then: source and sequence number.
+    other: Option<(u32, u16)>,
     raw_count: u64,
 }
+
+/// For how long a source is silent before another one may take its address. Voice has a datagram each 60 ms at least.
+const SILENCE: TimeDelta = TimeDelta::from_millis(100);
+
+/// For how long datagrams may still come that a goodbye has overtaken. A stream that goes on for longer has not ended.
+const OVERTAKEN: TimeDelta = TimeDelta::from_millis(150);
 
 impl Stream {
     /// A requested stream, from a verified address. `their_origin` is the sender's time zero on our monotonic clock, if it is on
@@ -151,9 +173,15 @@ impl Stream {
                 clock: MediaClock::new(clock_rate_hz),
                 ssrc: None,
                 first_sequence: None,
+                heard: now,
+                other: None,
                 raw_count: 0,
             },
             playout: voice.then(|| Playout::new(PlayoutPolicy::default())),
+            bursts: BurstCounter::default(),
+            reception: ReceptionReports::default(),
+            left: None,
+            successor: None,
             path: None,
             sender: None,
             ended: None,
@@ -237,7 +265,7 @@ impl Stream {
             };
             match verdict {
                 Verdict::Measured => {}
-                Verdict::Message => break,
+                Verdict::Message | Verdict::Successor => break,
                 Verdict::Foreign => counters.foreign += 1,
                 Verdict::Malformed => counters.malformed += 1,
                 Verdict::Corrupt => counters.corrupt += 1,
@@ -292,8 +320,9 @@ impl Stream {
             Err(_) => return Verdict::Foreign,
         };
         if *self.media.ssrc.get_or_insert(header.ssrc) != header.ssrc {
-            return Verdict::OtherSource;
+            return self.on_other_source(&header, inbound.at);
         }
+        (self.media.heard, self.media.other) = (inbound.at, None);
         // Ignored: sent before the first datagram that arrived.
         let Some((sequence, media_time)) = self.media.clock.unwrap(header.sequence, header.timestamp) else {
             return Verdict::Malformed;
@@ -309,25 +338,115 @@ impl Stream {
         if let Some(playout) = &mut self.playout {
             let first = *self.media.first_sequence.get_or_insert(sequence);
             let media_time = TimeDelta::from_nanos(i64::try_from(media_time.as_nanos()).unwrap_or(i64::MAX));
-            if let Some(ordinal) = sequence.checked_sub(first) {
-                playout.on_packet(ordinal, media_time, inbound.at);
+            if let Some(ordinal) = sequence.checked_sub(first)
+                && playout.on_packet(ordinal, media_time, inbound.at) == PlayoutVerdict::Played
+            {
+                self.bursts.on_packet(ordinal);
             }
         }
         Verdict::Measured
     }
 
+    /// A datagram of another source. After the second one in sequence while its own source is silent, or has said goodbye, it
+    /// takes over an unannounced stream (RFC 3550 §8.2, §A.1).
+    fn on_other_source(&mut self, header: &RtpHeader, now: Timestamp) -> Verdict {
+        let before = (header.ssrc, header.sequence.wrapping_sub(1));
+        let follows = self.media.other.replace((header.ssrc, header.sequence)) == Some(before);
+        let is_silent = self.left.is_some() || now - self.media.heard >= SILENCE;
+        if self.request.is_none() && follows && is_silent {
+            self.successor = Some(before);
+            return Verdict::Successor;
+        }
+        Verdict::OtherSource
+    }
+
     /// RTCP on the port of the media (RFC 5761).
     fn on_rtcp(&mut self, datagram: &[u8], now: Timestamp) -> Verdict {
         let Ok(packets) = Packets::new(datagram) else { return Verdict::Malformed };
+        let rate = self.rate();
         for packet in packets.flatten() {
-            if let Packet::SenderReport(report) = packet
-                && self.media.ssrc == Some(report.ssrc)
-            {
-                self.media.clock.on_report(&report);
+            match packet {
+                Packet::SenderReport(report) if self.media.ssrc == Some(report.ssrc) => {
+                    self.media.clock.on_report(&report);
+                    self.reception.on_sender_report(now, report.time.short());
+                    self.reception.on_rtcp(now, rate);
+                }
+                Packet::ReceiverReport(report) if self.media.ssrc == Some(report.ssrc) => {
+                    self.reception.on_rtcp(now, rate);
+                }
+                Packet::Bye(bye)
+                    if self.request.is_none()
+                        && self.left.is_none()
+                        && self.media.ssrc.is_some_and(|ssrc| bye.sources.contains(&ssrc)) =>
+                {
+                    self.left = Some(now);
+                    self.reception.on_goodbye(now);
+                }
+                _ => {}
             }
         }
         self.relate_media_clock(now);
         Verdict::Measured
+    }
+
+    /// RTCP that arrived before the stream was confirmed.
+    pub(super) fn on_early_rtcp(&mut self, datagram: &[u8], at: Timestamp) {
+        self.on_rtcp(datagram, at);
+    }
+
+    /// The announced rate, or the received one.
+    fn rate(&self) -> Option<DataRate> {
+        let announced = self.request.as_ref().and_then(|request| request.rate_bps);
+        let bps = announced.or_else(|| self.meter.rate().rate().map(|bps| bps as u64));
+        bps.map(DataRate::from_bps)
+    }
+
+    /// When its next RTCP is due, or it must be seen whether its source has left; `None` unless it is RTP whose sender sends RTCP.
+    pub(super) fn next_rtcp(&self) -> Option<Timestamp> {
+        let left = self.left.map(|at| at + OVERTAKEN * 2);
+        [self.reception.next(), left].into_iter().flatten().min()
+    }
+
+    /// Whether its source has left by now. A goodbye after which the stream goes on is forgotten.
+    pub(super) fn has_left(&mut self, now: Timestamp) -> bool {
+        let Some(at) = self.left.filter(|at| *at + OVERTAKEN * 2 <= now) else { return false };
+        if self.media.heard > at + OVERTAKEN {
+            self.left = None;
+        }
+        self.left.is_some()
+    }
+
+    /// The reception report that is due, if one is.
+    pub(super) fn poll_rtcp(&mut self, now: Timestamp, reporter: &Reporter) -> Option<Vec<u8>> {
+        self.reception.next().filter(|at| *at <= now)?;
+        Some(self.reception_report(now, reporter))
+    }
+
+    /// The last reception report, if its sender gets them.
+    pub(super) fn last_rtcp(&mut self, now: Timestamp, reporter: &Reporter) -> Option<Vec<u8>> {
+        self.reception.next()?;
+        Some(self.reception_report(now, reporter))
+    }
+
+    fn reception_report(&mut self, now: Timestamp, reporter: &Reporter) -> Vec<u8> {
+        let sequence = self.meter.sequence();
+        let clock_rate_hz =
+            if let StreamFormat::Rtp { clock_rate_hz, .. } = self.format { clock_rate_hz } else { 0 };
+        let reception = Reception {
+            ssrc: self.media.ssrc.unwrap_or(0),
+            expected: sequence.losses().expected,
+            received: sequence.received() + sequence.duplicates() + sequence.too_old(),
+            highest: sequence.highest().unwrap_or(0),
+            jitter: self.meter.jitter().unwrap_or_default(),
+            clock_rate_hz,
+        };
+        let voice = self.voice_format().zip(self.voice()).map(|(format, report)| {
+            let round_trip = self.path.as_ref().map_or(TimeDelta::ZERO, |path| path.round_trip);
+            let bursts = self.bursts.metrics(report.playout.expected);
+            voip_metrics(&format, &report, &bursts, round_trip)
+        });
+        let rate = self.rate();
+        self.reception.write(now, reporter, &reception, rate, voice)
     }
 
     /// Applies what the latest sender report says of the media clock, so that delays are those since the sampling time.
@@ -453,7 +572,9 @@ impl Stream {
                 None => None,
                 Some(Ended::Stopped) => Some(LastReport::ReceiverStopped),
                 Some(Ended::Limit(limit)) => Some(LastReport::Limit(limit)),
-                Some(Ended::Finished | Ended::Idle) => Some(LastReport::Finished),
+                Some(Ended::Finished | Ended::Left | Ended::Replaced | Ended::Idle) => {
+                    Some(LastReport::Finished)
+                }
             },
             summary: self.meter.summary(),
             voice: self.voice(),
@@ -463,11 +584,7 @@ impl Stream {
 
     /// Its voice quality, if it is voice.
     pub fn voice(&self) -> Option<VoiceReport> {
-        let StreamFormat::Rtp { voice: Some(profile), .. } = self.format else { return None };
-        let packet_time = self.request.as_ref().and_then(|request| request.gap);
-        let format = packet_time
-            .and_then(|time| VoiceFormat::with_packet_time(profile, time).ok())
-            .unwrap_or_else(|| VoiceFormat::new(profile));
+        let format = self.voice_format()?;
         let playout = self.playout.as_ref()?.summary(self.meter.sequence().losses().expected);
         // Until a sender report relates the clocks, half of the round-trip time stands for the network delay.
         let measured = self.meter.delay().summary().filter(|delay| delay.basis != DelayBasis::Relative);
@@ -476,6 +593,13 @@ impl Stream {
         let quality = VoiceQuality::of(&format, &VoicePath::new(network_delay, &playout));
         Some(VoiceReport { playout, quality })
     }
+
+    fn voice_format(&self) -> Option<VoiceFormat> {
+        let StreamFormat::Rtp { voice: Some(profile), .. } = self.format else { return None };
+        let packet_time = self.request.as_ref().and_then(|request| request.gap);
+        let format = packet_time.and_then(|time| VoiceFormat::with_packet_time(profile, time).ok());
+        Some(format.unwrap_or_else(|| VoiceFormat::new(profile)))
+    }
 }
 
 /// The result of a datagram.
@@ -483,6 +607,8 @@ impl Stream {
 enum Verdict {
     Measured,
     Message,
+    /// Of the source that takes over.
+    Successor,
     Foreign,
     Malformed,
     Corrupt,

@@ -91,6 +91,7 @@ fn far_end(program: &str, told: &StreamOutcome, parameters: &Parameters, role: R
         jitter_ms: receiver.then(|| told.jitter.as_millis()),
         rate_bps: (seconds > 0.0).then(|| told.bytes as f64 * 8.0 / seconds),
         duration_s: (seconds > 0.0).then_some(seconds),
+        rtcp: None,
     }
 }
 
