@@ -196,8 +196,13 @@ impl<'a> ReceiveDriver<'a> {
 /// Hands what waits in a socket [beside](UdpSocket::beside) that of the receiver to the receiver: it arrived while that socket was
 /// being connected.
 pub fn pass_on(socket: &UdpSocket, clock: Clock, receiver: &mut Receiver) {
+    /// More than a receive buffer of 4 MB holds: a peer that sends without end does not hold the receiver.
+    const MAX_BATCHES: usize = 1_024;
     let mut batch = ReceiveBatch::new(16, 2048);
-    while socket.recv_batch(&mut batch, Wait::Never).is_ok_and(|taken| taken > 0) {
+    for _ in 0..MAX_BATCHES {
+        if !socket.recv_batch(&mut batch, Wait::Never).is_ok_and(|taken| taken > 0) {
+            break;
+        }
         for Received { bytes, segment, from, truncated, traffic_class, .. } in batch.iter() {
             let now = clock.now();
             let tos = traffic_class.map(TrafficClass::byte);
