@@ -185,7 +185,7 @@ fn a_run_without_answers_fails_and_says_why() {
         (nobody, &[][..], "the port is unreachable: is a STAMP reflector running there"),
         (silent.local_addr().unwrap(), &[][..], "the reflector does not run or requires authentication"),
         (reflector.address, &["--key-file", &wrong][..], "has another key"),
-        (reflector.address, &[][..], "wants a --key-file"),
+        (reflector.address, &[][..], "requires authentication (--key-file)"),
     ] {
         let to = to.to_string();
         let mut all = vec!["send", &to, "--protocol", "stamp", "--count", "3", "--rate", "100k"];
