@@ -288,7 +288,7 @@ mod tests {
             ..FarEndFigures::default()
         };
         let reported = RunResult { far_end: Some(told), ended: None, ..one_way.clone() };
-        insta::assert_snapshot!(text(&[reported.clone()]), @r"
+        insta::assert_snapshot!(text(std::slice::from_ref(&reported)), @r"
         rate     5.000 Mbit/s sent, 5 Mbit/s requested
         loss     known to the far end alone
         jitter   unknown: not measured

@@ -75,6 +75,8 @@ impl FarEndReports {
     }
 
     fn on_blocks(&mut self, at: Timestamp, source: u32, blocks: &[ReportBlock]) {
+        /// A round trip of nearly zero may come out negative: times have 15 µs (RFC 3550 §4).
+        const RESOLUTION: TimeDelta = TimeDelta::from_micros(31);
         let Some(block) = blocks.iter().find(|block| block.ssrc == self.ssrc) else { return };
         let before = self.latest;
         let units = i64::from(block.jitter) * 1_000_000_000;
@@ -87,8 +89,6 @@ impl FarEndReports {
             jitter: TimeDelta::from_nanos(units / i64::from(self.clock_rate_hz.max(1))),
             voice: before.and_then(|report| report.voice),
         });
-        /// A round trip of nearly zero may come out negative: times have 15 µs (RFC 3550 §4).
-        const RESOLUTION: TimeDelta = TimeDelta::from_micros(31);
         let now = NtpTimestamp::from_unix_nanos(self.origin_unix_ns.saturating_add(at.as_nanos()));
         let round_trip = block.round_trip(now.short());
         // Nothing can have been on the way for longer than this end has existed.
