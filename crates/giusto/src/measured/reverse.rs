@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    thread::Scope,
+    thread::{self, Scope},
 };
 
 use giusto_net::{Clock, SocketConfig, TrafficClass, UdpSocket, driver::pass_on};
@@ -96,11 +96,15 @@ impl ReverseRuns {
         pass_on(&beside, clock, receiver);
         let runs = self.clone();
         runs.running.fetch_add(1, Ordering::Relaxed);
-        scope.spawn(move || {
+        let sending = thread::Builder::new().spawn_scoped(scope, move || {
             let outcome = runs.send(&asked, beside);
             runs.end(to, outcome);
             runs.running.fetch_sub(1, Ordering::Relaxed);
         });
+        if sending.is_err() {
+            self.running.fetch_sub(1, Ordering::Relaxed);
+            self.end(to, Err(RunError::Thread("sending")));
+        }
     }
 
     fn send(&self, asked: &ReverseStream, socket: UdpSocket) -> Result<RunResult, RunError> {

@@ -53,9 +53,9 @@ impl BurstCounter {
     pub(super) fn on_packet(&mut self, ordinal: u64) {
         let Some(place) = ordinal.checked_sub(self.settled) else { return };
         // After a long gap only its end is in the window.
-        for _ in 0..(place + 1).saturating_sub(WINDOW) {
+        for _ in WINDOW..=place {
             let Some(is_there) = self.window.pop_front() else {
-                self.settle_missing(ordinal + 1 - WINDOW - self.settled);
+                self.settle_missing(ordinal - (WINDOW - 1) - self.settled);
                 break;
             };
             self.settle(is_there);

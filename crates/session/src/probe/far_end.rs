@@ -75,7 +75,7 @@ impl FarEndReports {
     }
 
     fn on_blocks(&mut self, at: Timestamp, source: u32, blocks: &[ReportBlock]) {
-        /// A round trip of nearly zero may come out negative: the unit of the times is 15 µs (RFC 3550 §4).
+        /// A round trip of nearly zero may come out negative: times have 15 µs (RFC 3550 §4).
         const RESOLUTION: TimeDelta = TimeDelta::from_micros(31);
         let Some(block) = blocks.iter().find(|block| block.ssrc == self.ssrc) else { return };
         let before = self.latest;

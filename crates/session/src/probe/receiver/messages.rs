@@ -183,7 +183,7 @@ impl Receiver {
                 self.counters.refused += 1;
                 return;
             }
-            self.close(from, Ended::Idle);
+            self.close(from, Ended::Replaced);
         }
         if let Err(why) = self.admit(now, &opening, token) {
             self.counters.refused += 1;
