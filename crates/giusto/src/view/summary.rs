@@ -110,8 +110,9 @@ fn jitter(runs: &[RunResult]) -> String {
 
 fn delay(runs: &[RunResult]) -> String {
     let us = |ms: Option<f64>| or_unknown(ms, |ms| time_us(ms * 1e3));
-    let absolute = |run: &RunResult| {
-        run.one_way_delay_ms.basis.as_deref().is_some_and(|basis| basis.starts_with("absolute"))
+    let all_based = |start: &str| {
+        runs.iter()
+            .all(|run| run.one_way_delay_ms.basis.as_deref().is_some_and(|basis| basis.starts_with(start)))
     };
     let round_trip =
         median(runs, |run| run.round_trip_ms.p50).map(|ms| format!("round trip {}", us(Some(ms))));
@@ -119,7 +120,7 @@ fn delay(runs: &[RunResult]) -> String {
     let high = largest(runs, |run| run.one_way_delay_ms.quantiles.p99);
     let one_way = if middle.is_none() {
         None
-    } else if runs.iter().all(absolute) {
+    } else if all_based("absolute") {
         let within = runs.first().and_then(|run| run.one_way_delay_ms.basis.as_deref()).and_then(|basis| {
             let bound = basis.strip_prefix("absolute within ")?.split(':').next()?;
             // As all times of this text.
@@ -127,6 +128,8 @@ fn delay(runs: &[RunResult]) -> String {
         });
         let within = within.unwrap_or_default();
         Some(format!("{} median, {} p99 one way{within}", us(middle), us(high)))
+    } else if all_based("as its sender states") {
+        Some(format!("{} median, {} p99 one way by the sender's clock", us(middle), us(high)))
     } else {
         Some(format!("{} median, {} p99 above the shortest", us(middle), us(high)))
     };
@@ -260,6 +263,22 @@ mod tests {
         jitter   12.3 µs (largest of the streams)
         delay    45.0 µs median, 80.1 µs p99 one way; round trip 90.2 µs
         ");
+    }
+
+    #[test]
+    fn a_delay_says_what_it_relies_on() {
+        let based = |basis: &str| {
+            let one_way_delay_ms = OneWayDelay { basis: Some(basis.to_owned()), ..run().one_way_delay_ms };
+            let line = delay(&[RunResult { one_way_delay_ms, ..run() }]);
+            line.split("p99 ").nth(1).unwrap().split(';').next().unwrap().to_owned()
+        };
+        assert_eq!(based("absolute: one clock at both ends"), "one way");
+        assert_eq!(based("absolute within 12.3 us: synchronised clocks"), "one way ± 12.3 µs");
+        assert_eq!(
+            based("as its sender states its clock, whose error is unknown"),
+            "one way by the sender's clock"
+        );
+        assert_eq!(based("relative to the shortest delay"), "above the shortest");
     }
 
     #[test]
