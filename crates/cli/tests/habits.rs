@@ -99,7 +99,7 @@ fn the_far_end_sends_with_reverse_and_both_with_bidir() {
         (&["-R", "-b", "200M"][..], "it sends at most 100 Mbit/s"),
         (&["-R", "--rtp"], "--rtp: not supported with --reverse"),
         (&["--bidir", "--one-way"], "--one-way: not supported with --bidir"),
-        (&["-R", "--protocol", "stamp"], "--reverse, --bidir: a STAMP reflector answers"),
+        (&["-R", "--protocol", "stamp"], "--reverse, --bidir: not needed with --protocol stamp"),
     ] {
         let output = run(&[&["send", &to], args].concat());
         assert!(text(&output.stderr).contains(error), "{args:?}: {}", text(&output.stderr));

@@ -190,10 +190,18 @@ impl ControlListener {
         self.listener.local_addr()
     }
 
-    /// The next connection, if there is one. One that failed at once is passed over.
+    /// The next connection, if there is one. One that failed at once is passed over. Where the system has no room for another
+    /// one, this waits for 10 ms, because [`wait`](Self::wait) returns at once as long as it is there.
     pub fn accept(&self) -> Option<ControlConnection> {
-        let (stream, _) = self.listener.accept().ok()?;
-        ControlConnection::new(stream).ok()
+        const NO_ROOM: Duration = Duration::from_millis(10);
+        match self.listener.accept() {
+            Ok((stream, _)) => ControlConnection::new(stream).ok(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(_) => {
+                let _ = ppoll(&mut [], Some(TimeSpec::from_duration(NO_ROOM)), None);
+                None
+            }
+        }
     }
 
     /// Waits for a connection, at most this long. A signal ends the wait early.
