@@ -20,7 +20,7 @@ pub struct Cookie {
 /// Format of a stream's datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamFormat {
-    /// With a [`DataHeader`].
+    /// With a [`DataHeader`](super::DataHeader).
     Giusto,
     /// RTP, RFC 3550.
     Rtp {
