@@ -7,19 +7,17 @@
 mod common;
 
 use std::{
-    io::{BufRead, BufReader, Read},
     net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket},
     process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-        mpsc,
     },
     thread,
     time::Duration,
 };
 
-use common::{giusto, json, namespace::in_namespace, text};
+use common::{giusto, json, namespace::in_namespace, process::Listener, text};
 use giusto_session::probe::wire::{
     DATA_HEADER_BYTES, DataHeader, FINISH_BYTES, Kind, Message, OPENING_BYTES, SenderFigures, StreamToken,
     kind,
@@ -35,52 +33,30 @@ const PACE: Duration = Duration::from_millis(2);
 
 /// A `giusto recv` on 127.0.0.1; killed at the end of the test.
 struct Receiver {
-    child: Child,
+    listener: Listener,
     address: SocketAddrV4,
-    lines: mpsc::Receiver<String>,
 }
 
 impl Receiver {
     fn start(args: &[&str]) -> Self {
-        let mut command = giusto(&["recv", "127.0.0.1:0"]);
-        let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
-        let address = line.split_whitespace().nth(2).and_then(|word| word.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("no address in {line:?}"));
-        let (found, lines) = mpsc::channel();
-        thread::spawn(move || {
-            stderr.lines().map_while(Result::ok).for_each(|line| drop(found.send(line)));
-        });
-        Self { child, address, lines }
+        let listener = Listener::start(&[&["127.0.0.1:0"], args].concat());
+        let SocketAddr::V4(address) = listener.address else { panic!("{}", listener.address) };
+        Self { listener, address }
     }
 
     /// The address of the sender of the next stream.
     fn sender(&self) -> SocketAddrV4 {
-        let line = self.lines.recv_timeout(Duration::from_secs(60)).unwrap();
+        let line = self.listener.next_line();
         let (from, _) = line.split_once(": ").unwrap_or_else(|| panic!("no address in {line:?}"));
         from.parse().unwrap_or_else(|_| panic!("no address in {line:?}"))
     }
 
     /// Ends it, if it does not end by itself, and returns its JSON and exit status.
-    fn finish(mut self, interrupt: bool) -> (Value, Option<i32>) {
+    fn finish(self, interrupt: bool) -> (Value, i32) {
         if interrupt {
-            let id = self.child.id().to_string();
-            assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+            self.listener.process.signal("INT");
         }
-        let mut text = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        let code = self.child.wait().unwrap().code();
-        (serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}")), code)
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.listener.result()
     }
 }
 
@@ -270,7 +246,7 @@ fn forged_messages_change_nothing() {
         assert_unharmed(&whole(sender));
         let (received, code) = receiver.finish(false);
         assert_unharmed(&received);
-        assert_eq!((&received["from"], code), (&Value::from(from.to_string()), Some(0)));
+        assert_eq!((&received["from"], code), (&Value::from(from.to_string()), 0));
     });
 }
 
@@ -408,7 +384,7 @@ fn forged_icmp_messages_keep_nothing_from_being_sent() {
         assert_unharmed(&whole(sender));
         let (received, code) = receiver.finish(false);
         assert_unharmed(&received);
-        assert_eq!(code, Some(0));
+        assert_eq!(code, 0);
     });
 }
 
@@ -491,7 +467,7 @@ fn an_unread_pipe_does_not_make_the_receiver_deaf() {
     in_namespace("attack: an unread pipe", 65_536, || {
         let receiver = Receiver::start(&["--max-streams-per-host", "256"]);
         // The smallest pipe: one page, which a few results fill.
-        fcntl(receiver.child.stdout.as_ref().unwrap(), FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
+        fcntl(receiver.listener.process.0.stdout.as_ref().unwrap(), FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
         let address = receiver.address.to_string();
         for _ in 0..2 {
             let args =

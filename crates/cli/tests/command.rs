@@ -6,78 +6,43 @@
 
 mod common;
 
-use std::{
-    io::{BufRead, BufReader, Read},
-    net::{SocketAddr, UdpSocket},
-    process::{Child, Command, Stdio},
-    sync::mpsc,
-    time::Duration,
-};
+use std::{net::UdpSocket, process::Stdio, time::Duration};
 
-use common::{giusto, json, run};
+use common::{
+    giusto, json,
+    process::{Listener, signal},
+    run,
+};
 use giusto_rtp::{RtpError, RtpHeader};
 use giusto_session::probe::wire::{DATA_HEADER_BYTES, DataHeader, Message, OPENING_BYTES, StreamToken};
 use serde_json::Value;
 
 /// A `giusto recv` on a free port of loopback; killed at the end of the test.
-struct Receiver {
-    child: Child,
-    address: SocketAddr,
-    /// Its further lines on standard error.
-    lines: mpsc::Receiver<String>,
-}
+struct Receiver(Listener);
 
 impl Receiver {
     fn start(args: &[&str]) -> Self {
-        let mut command = giusto(&["recv", "127.0.0.1:0"]);
-        let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
-        let address = line.split_whitespace().nth(2).and_then(|word| word.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("no address in {line:?}"));
-        // The pipe is read to the end: a full pipe would block the receiver.
-        let (found, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            stderr.lines().map_while(Result::ok).for_each(|line| drop(found.send(line)));
-        });
-        Self { child, address, lines }
+        Self(Listener::start(&[&["127.0.0.1:0"], args].concat()))
     }
 
     /// Waits until a stream is open, and for its first datagrams.
     fn wait_for_stream(&self) {
-        let line = self.lines.recv_timeout(Duration::from_secs(60)).unwrap();
+        let line = self.0.next_line();
         assert!(line.contains("stream of"), "{line}");
         std::thread::sleep(Duration::from_millis(700));
     }
 
     fn to(&self) -> String {
-        self.address.to_string()
+        self.0.address.to_string()
     }
 
     fn signal(&self, name: &str) {
-        signal(&self.child, name);
+        self.0.process.signal(name);
     }
 
-    fn output(mut self) -> (Value, i32) {
-        let mut text = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        let code = self.child.wait().unwrap().code().unwrap_or(-1);
-        (serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}")), code)
+    fn output(self) -> (Value, i32) {
+        self.0.result()
     }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn signal(child: &Child, name: &str) {
-    let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", child.id())).status().unwrap();
-    assert!(sent.success());
 }
 
 #[test]
@@ -328,7 +293,7 @@ fn unannounced_streams_are_measured_with_accept() {
     let receiver = Receiver::start(&["--once", "--json", "--accept", "raw", "--idle", "300ms"]);
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     for _ in 0..20 {
-        other.send_to(&[1; 50], receiver.address).unwrap();
+        other.send_to(&[1; 50], receiver.0.address).unwrap();
         std::thread::sleep(Duration::from_millis(2));
     }
     let from = other.local_addr().unwrap().to_string();
@@ -353,14 +318,14 @@ fn hostile_datagrams_are_counted_and_harm_no_stream() {
         for datagram in
             [&b"hello"[..], b"", &forged, &forged[..DATA_HEADER_BYTES - 1], b"giu\x31\xff\xff", b"giu\x21"]
         {
-            hostile.send_to(datagram, receiver.address).unwrap();
+            hostile.send_to(datagram, receiver.0.address).unwrap();
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(hostile.recv(&mut [0; 2048]).is_err(), "an unknown sender got an answer");
     // A Hello is answered, by fewer bytes than it has.
     hostile.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    hostile.send_to(&Message::Hello { nonce: 1 }.encode(OPENING_BYTES), receiver.address).unwrap();
+    hostile.send_to(&Message::Hello { nonce: 1 }.encode(OPENING_BYTES), receiver.0.address).unwrap();
     assert!(hostile.recv(&mut [0; 2048]).unwrap() < OPENING_BYTES);
 
     let sent = json(&sender.wait_with_output().unwrap());
@@ -402,7 +367,7 @@ fn a_lost_receiver_ends_the_run_with_an_error() {
         giusto(&["send", &receiver.to(), "--rate", "1M", "--size", "200", "--duration", "60s", "--json"]);
     let sender = send.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     receiver.wait_for_stream();
-    receiver.child.kill().unwrap();
+    receiver.0.process.0.kill().unwrap();
     let output = sender.wait_with_output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{message}");
@@ -496,7 +461,7 @@ fn a_missing_receiver_is_an_error() {
 fn an_idle_receiver_uses_no_cpu_time() {
     let receiver = Receiver::start(&[]);
     let ticks = || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", receiver.child.id())).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", receiver.0.process.0.id())).unwrap();
         let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
         // utime and stime, proc(5): fields 14 and 15, in hundredths of a second.
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()

@@ -9,64 +9,51 @@ mod common;
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream, UdpSocket},
-    process::{Child, ChildStdout, Command, Stdio},
+    net::{TcpStream, UdpSocket},
+    process::{Command, Stdio},
     time::Duration,
 };
 
-use common::{giusto, json, run, text};
+use common::{
+    giusto, json,
+    process::{Listener, signal},
+    run, text,
+};
 use serde_json::Value;
 
 /// A `giusto recv`; killed at the end of the test.
-struct Receiver {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    address: SocketAddr,
-    metrics: Option<String>,
-}
+struct Receiver(Listener);
 
 impl Receiver {
     fn start(address: &str, args: &[&str]) -> Self {
-        let mut command = giusto(&[&["recv", address], args].concat());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let line = stderr.next().unwrap();
-        let address = line.split_whitespace().nth(2).and_then(|word| word.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("no address in {line:?}"));
-        let metrics = args.contains(&"--metrics").then(|| {
-            let line = stderr.next().unwrap();
-            line.strip_prefix("metrics at http://").unwrap().trim_end_matches("/metrics").to_owned()
-        });
-        // The pipe is read to the end: a full pipe would block the receiver.
-        std::thread::spawn(move || stderr.for_each(drop));
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self { child, stdout, address, metrics }
+        Self(Listener::start(&[&[address], args].concat()))
     }
 
+    fn to(&self) -> String {
+        self.0.address.to_string()
+    }
+
+    /// The address of the metrics of a receiver with --metrics.
+    fn metrics(&self) -> String {
+        let line = self.0.next_line();
+        line.strip_prefix("metrics at http://").unwrap().trim_end_matches("/metrics").to_owned()
+    }
+
+    /// Its next line on standard output.
     fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        line
+        let stdout = self.0.process.0.stdout.as_mut().unwrap();
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        // Byte by byte: what follows is left for `rest`.
+        while byte != *b"\n" && stdout.read(&mut byte).unwrap() > 0 {
+            line.push(byte[0]);
+        }
+        text(&line)
     }
 
-    fn rest(&mut self) -> (String, i32) {
-        let mut text = String::new();
-        self.stdout.read_to_string(&mut text).unwrap();
-        (text, self.child.wait().unwrap().code().unwrap_or(-1))
+    fn rest(self) -> (String, i32) {
+        let output = self.0.process.output();
+        (text(&output.stdout), output.status.code().unwrap_or(-1))
     }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status().unwrap();
-    assert!(sent.success());
 }
 
 /// Lines of JSON: the intervals, and the results.
@@ -82,8 +69,8 @@ fn total(intervals: &[Value], field: &str) -> i64 {
 
 #[test]
 fn the_far_end_sends_with_reverse_and_both_with_bidir() {
-    let mut receiver = Receiver::start("127.0.0.1:0", &["--json", "--duration", "20s"]);
-    let to = receiver.address.to_string();
+    let receiver = Receiver::start("127.0.0.1:0", &["--json", "--duration", "20s"]);
+    let to = receiver.to();
     let output = run(&["send", &to, "-R", "-b", "1M", "-l", "500", "--count", "200", "-J", "-i", "0.3"]);
     let reversed = json(&output);
     assert_eq!(reversed["received_packets"], 200, "{reversed}");
@@ -104,7 +91,7 @@ fn the_far_end_sends_with_reverse_and_both_with_bidir() {
         let output = run(&[&["send", &to], args].concat());
         assert!(text(&output.stderr).contains(error), "{args:?}: {}", text(&output.stderr));
     }
-    signal(&receiver.child, "INT");
+    receiver.0.process.signal("INT");
     let (stdout, status) = receiver.rest();
     assert_eq!(status, 0);
     let seen: Value = serde_json::from_str(&stdout).unwrap();
@@ -118,7 +105,7 @@ fn the_far_end_sends_with_reverse_and_both_with_bidir() {
 #[test]
 fn short_flags_mean_the_long_ones() {
     let receiver = Receiver::start("127.0.0.1:0", &[]);
-    let port = receiver.address.port().to_string();
+    let port = receiver.0.address.port().to_string();
     let output =
         run(&["send", "127.0.0.1", "-p", &port, "-b", "1000000", "-l", "500", "-n", "5000", "-P", "2", "-J"]);
     let all = json(&output);
@@ -255,7 +242,7 @@ fn the_largest_values_do_no_harm() {
 fn intervals_add_up_to_the_result_at_both_ends() {
     let flags = ["--interval", "0.5", "--json-lines"];
     let mut receiver = Receiver::start("127.0.0.1:0", &[&["--once"], &flags[..]].concat());
-    let to = receiver.address.to_string();
+    let to = receiver.to();
     let mut send = giusto(&[&["send", &to, "-b", "800k", "-l", "500", "-t", "2.2"], &flags[..]].concat());
     let mut sender = send.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The first interval is there before the run has ended.
@@ -287,8 +274,8 @@ fn intervals_add_up_to_the_result_at_both_ends() {
 
 #[test]
 fn text_leads_with_four_lines_in_80_columns() {
-    let mut receiver = Receiver::start("127.0.0.1:0", &["--once", "-i", "0.5"]);
-    let to = receiver.address.to_string();
+    let receiver = Receiver::start("127.0.0.1:0", &["--once", "-i", "0.5"]);
+    let to = receiver.to();
     let output = run(&["send", &to, "-b", "1M", "-t", "1.2", "-i", "0.5"]);
     let (received, _) = receiver.rest();
     let sent = text(&output.stdout);
@@ -301,16 +288,16 @@ fn text_leads_with_four_lines_in_80_columns() {
         assert!(four || lines.contains("warning: "), "{lines}");
         assert!(!lines.contains("gap error"), "{lines}");
     }
-    let mut receiver = Receiver::start("127.0.0.1:0", &["--once", "--verbose"]);
-    let to = receiver.address.to_string();
+    let receiver = Receiver::start("127.0.0.1:0", &["--once", "--verbose"]);
+    let to = receiver.to();
     let verbose = text(&run(&["send", &to, "--count", "20", "-v"]).stdout);
     assert!(verbose.contains("gap error") && receiver.rest().0.contains("gap error"), "{verbose}");
 }
 
 #[test]
 fn csv_has_one_header_and_a_row_for_each_record() {
-    let mut receiver = Receiver::start("127.0.0.1:0", &["--once", "--csv"]);
-    let to = receiver.address.to_string();
+    let receiver = Receiver::start("127.0.0.1:0", &["--once", "--csv"]);
+    let to = receiver.to();
     let sent = run(&["send", &to, "-b", "800k", "-l", "500", "-t", "1.2", "-i", "0.5", "--csv"]);
     let cbr = run(&["cbr", "-b", "1M", "-l", "200,400", "-t", "0.2", "--csv"]);
     for (table, results, intervals) in
@@ -340,8 +327,8 @@ fn csv_has_one_header_and_a_row_for_each_record() {
 
 #[test]
 fn json_holds_the_intervals_too() {
-    let mut receiver = Receiver::start("127.0.0.1:0", &["--once", "-J", "-i", "0.5"]);
-    let to = receiver.address.to_string();
+    let receiver = Receiver::start("127.0.0.1:0", &["--once", "-J", "-i", "0.5"]);
+    let to = receiver.to();
     let sent = json(&run(&["send", &to, "-b", "1M", "-t", "1.2", "-i", "0.5", "-J"]));
     let received: Value = serde_json::from_str(&receiver.rest().0).unwrap();
     for end in [sent, received] {
@@ -353,7 +340,7 @@ fn json_holds_the_intervals_too() {
 #[test]
 fn a_closed_pipe_ends_a_live_run() {
     let receiver = Receiver::start("127.0.0.1:0", &[]);
-    let to = receiver.address.to_string();
+    let to = receiver.to();
     let mut send = giusto(&["send", &to, "-t", "60", "-i", "0.5"]);
     let mut sender = send.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(sender.stdout.take().unwrap());
@@ -491,7 +478,7 @@ fn localhost_is_found_in_either_family() {
             continue;
         }
         let receiver = Receiver::start(listen, &[]);
-        let to = format!("localhost:{}", receiver.address.port());
+        let to = format!("localhost:{}", receiver.0.address.port());
         let sent = json(&run(&["send", &to, "--count", "5", "-J"]));
         assert_eq!(sent["received_packets"], 5, "{listen}");
         // Where the name has an IPv6 address first.
@@ -542,7 +529,7 @@ fn get(address: &str, path: &str) -> String {
 #[test]
 fn metrics_are_served_and_harm_no_stream() {
     let receiver = Receiver::start("127.0.0.1:0", &["--metrics", "127.0.0.1:0"]);
-    let metrics = receiver.metrics.clone().unwrap();
+    let metrics = receiver.metrics();
     assert!(get(&metrics, "/").starts_with("HTTP/1.1 404 "));
     // Clients that say nothing, or half of a request, and stay.
     let mut hostile: Vec<_> = (0..20).map(|_| TcpStream::connect(&metrics).unwrap()).collect();
@@ -550,7 +537,7 @@ fn metrics_are_served_and_harm_no_stream() {
         // It may have been closed already.
         let _ = client.write_all(b"GET /metrics HTTP/1.1\r\nA: ");
     }
-    let to = receiver.address.to_string();
+    let to = receiver.to();
     let sent = json(&run(&["send", &to, "-b", "1M", "-l", "500", "--count", "200", "-J"]));
     assert_eq!((&sent["received_packets"], &sent["lost_packets"]), (&Value::from(200), &Value::from(0)));
     drop(hostile);

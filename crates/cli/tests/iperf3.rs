@@ -8,42 +8,19 @@ mod common;
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    process::{Child, Command, Output, Stdio},
-    sync::mpsc,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    process::{Command, Stdio},
     thread,
     time::Duration,
 };
 
-use common::{giusto, json, run, text};
+use common::{
+    giusto, json,
+    process::{Listener, Running},
+    run, text,
+};
 use serde_json::Value;
-
-/// A process that is killed at the end of the test.
-struct Running(Child);
-
-impl Running {
-    fn signal(&self, name: &str) {
-        let sent =
-            Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.0.id())).status().unwrap();
-        assert!(sent.success());
-    }
-
-    /// Its exit status and its output.
-    fn output(mut self) -> Output {
-        let mut stdout = Vec::new();
-        self.0.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
-        Output { status: self.0.wait().unwrap(), stdout, stderr: Vec::new() }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// The iperf3 to test against. Where there is none, that is said in spite of captured output.
 fn iperf3() -> Option<Command> {
@@ -86,42 +63,23 @@ fn listens(port: u16) -> bool {
 }
 
 /// A `giusto recv --accept iperf3` on a free port of loopback.
-struct Server {
-    process: Running,
-    address: SocketAddr,
-    /// Its further lines on standard error.
-    lines: mpsc::Receiver<String>,
-}
+struct Server(Listener);
 
 impl Server {
     fn start(args: &[&str]) -> Self {
-        let mut command = giusto(&["recv", "--accept", "iperf3", "127.0.0.1:0"]);
-        let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
-        let address = line.split_whitespace().nth(2).and_then(|word| word.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("no address in {line:?}"));
-        let (found, lines) = mpsc::channel();
-        thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(found.send(line))));
-        Self { process: Running(child), address, lines }
-    }
-
-    fn next_line(&self) -> String {
-        self.lines.recv_timeout(Duration::from_secs(60)).unwrap()
+        Self(Listener::start(&[&["--accept", "iperf3", "127.0.0.1:0"], args].concat()))
     }
 
     fn client(&self, args: &[&str]) -> Option<Command> {
         let mut command = iperf3()?;
-        let port = self.address.port().to_string();
+        let port = self.0.address.port().to_string();
         command.args(["-c", "127.0.0.1", "-p", &port]).args(args);
         Some(command)
     }
 
     /// Its JSON and its exit status.
     fn result(self) -> (Value, i32) {
-        let output = self.process.output();
-        (json(&output), output.status.code().unwrap_or(-1))
+        self.0.result()
     }
 }
 
@@ -258,7 +216,7 @@ fn a_count_ends_a_test_in_either_direction() {
         let output = run(&args);
         let ours = json(&output);
         assert!(output.status.success(), "{ours}");
-        // The server sends until it is told to end.
+        // The server sends until the client ends the test.
         let most = if reverse { 4000 } else { 40 };
         assert!((40..=most).contains(&count(&ours["sent_packets"])), "{ours}");
     }
@@ -319,9 +277,9 @@ fn a_busy_absent_or_foreign_server_is_an_error() {
     assert!(error.contains("is `iperf3 -s` running there?"), "{error}");
 
     let server = Server::start(&[]);
-    let _holds_it = TcpStream::connect(server.address).unwrap();
+    let _holds_it = TcpStream::connect(server.0.address).unwrap();
     thread::sleep(Duration::from_millis(500));
-    let (code, error) = send(&server.address.to_string());
+    let (code, error) = send(&server.0.address.to_string());
     assert_eq!(code, Some(1));
     assert!(error.contains("busy with another test"), "{error}");
 }
@@ -444,7 +402,7 @@ fn a_killed_iperf3_client_is_an_error_with_figures() {
     let server = Server::start(&["--once", "--json"]);
     let Some(mut client) = server.client(&["-u", "-t", "60"]) else { return };
     let client = Running(client.spawn().unwrap());
-    assert!(server.next_line().contains("1 stream from the client"));
+    assert!(server.0.next_line().contains("1 stream from the client"));
     thread::sleep(Duration::from_secs(1));
     drop(client);
     let (ours, code) = server.result();
@@ -458,9 +416,9 @@ fn an_interrupted_server_informs_its_client() {
     let server = Server::start(&["--json"]);
     let Some(mut client) = server.client(&["-u", "-t", "60"]) else { return };
     let client = client.spawn().unwrap();
-    assert!(server.next_line().contains("1 stream from the client"));
+    assert!(server.0.next_line().contains("1 stream from the client"));
     thread::sleep(Duration::from_secs(1));
-    server.process.signal("INT");
+    server.0.process.signal("INT");
     let (ours, code) = server.result();
     assert_eq!(code, 0, "{ours}");
     assert_eq!(ours["runs"][0]["ended"], "the server was stopped");
@@ -473,7 +431,7 @@ fn a_second_client_is_refused_as_busy() {
     let server = Server::start(&["--json", "--once"]);
     let Some(mut first) = server.client(&["-u", "-t", "3"]) else { return };
     let first = Running(first.spawn().unwrap());
-    assert!(server.next_line().contains("1 stream from the client"));
+    assert!(server.0.next_line().contains("1 stream from the client"));
     let second = server.client(&["-u", "-t", "1"]).unwrap().output().unwrap();
     assert!(text(&second.stderr).contains("the server is busy running a test"), "{}", text(&second.stderr));
     assert!(first.output().status.success());
@@ -491,11 +449,11 @@ fn iperf3_prints_the_limits_of_the_server() {
         let output = client.args(args).output().unwrap();
         let error = text(&output.stderr).to_lowercase();
         assert!(error.contains(words), "{error}");
-        assert!(server.next_line().contains("refused"));
+        assert!(server.0.next_line().contains("refused"));
     }
     let tcp = server.client(&["-t", "1"]).unwrap().output().unwrap();
     assert!(text(&tcp.stderr).contains("protocol does not exist"), "{}", text(&tcp.stderr));
-    assert!(server.next_line().contains("only UDP is served"));
+    assert!(server.0.next_line().contains("only UDP is served"));
     // It goes on serving.
     let good = server.client(&["-u", "-t", "1", "-b", "1M"]).unwrap().output().unwrap();
     assert!(good.status.success(), "{}", text(&good.stderr));
@@ -505,11 +463,11 @@ fn iperf3_prints_the_limits_of_the_server() {
 fn hostile_connections_do_not_stop_the_server() {
     let server = Server::start(&["--json", "--once"]);
     for bytes in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[0xff; 10_000]] {
-        let mut stream = TcpStream::connect(server.address).unwrap();
+        let mut stream = TcpStream::connect(server.0.address).unwrap();
         let _ = stream.write_all(bytes);
         drop(stream);
     }
-    let mut stream = TcpStream::connect(server.address).unwrap();
+    let mut stream = TcpStream::connect(server.0.address).unwrap();
     let huge = [&[b'a'; 37][..], &u32::MAX.to_be_bytes(), &[b'{'; 1000]].concat();
     let _ = stream.write_all(&huge);
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -520,7 +478,7 @@ fn hostile_connections_do_not_stop_the_server() {
     drop(stream);
     thread::sleep(Duration::from_millis(500));
     // Both ends are giusto's.
-    let to = server.address.to_string();
+    let to = server.0.address.to_string();
     let output = run(&["send", &to, "--protocol", "iperf3", "--count", "50", "--rate", "1M", "--json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let (ours, code) = server.result();

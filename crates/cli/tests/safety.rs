@@ -8,20 +8,20 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read},
     net::UdpSocket,
-    process::{Child, ChildStderr, Command, Stdio},
+    process::{ChildStderr, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use common::{giusto, json, run, text};
+use common::{giusto, json, process::Running, run, text};
 use giusto_pace::HeaderLayer;
 use giusto_session::probe::wire::{
     ClockIdentity, FINISH_BYTES, Message, OPENING_BYTES, PacingNote, SenderFigures, StreamFormat,
     StreamRequest,
 };
 
-/// A `giusto recv` on a free port of loopback; killed at the end of the test.
+/// A `giusto recv` on a free port of loopback; killed at the end of the test. Its output is read only where a test asks for it.
 struct Receiver {
-    child: Child,
+    process: Running,
     stderr: BufReader<ChildStderr>,
     address: String,
 }
@@ -34,19 +34,18 @@ impl Receiver {
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
         let address = line.split_whitespace().nth(2).unwrap_or_else(|| panic!("no address in {line:?}"));
-        Self { address: address.to_owned(), child, stderr }
+        Self { address: address.to_owned(), process: Running(child), stderr }
     }
 
     fn stop(&self) {
-        let sent = Command::new("sh").arg("-c").arg(format!("kill -TERM {}", self.child.id())).status();
-        assert!(sent.unwrap().success());
+        self.process.signal("TERM");
     }
 
     /// Its exit status, within a minute.
     fn status(&mut self) -> i32 {
         let start = Instant::now();
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.process.0.try_wait().unwrap() {
                 return status.code().unwrap_or(-1);
             }
             assert!(start.elapsed() < Duration::from_secs(60), "the receiver does not end");
@@ -58,14 +57,6 @@ impl Receiver {
         let mut text = String::new();
         self.stderr.read_to_string(&mut text).unwrap();
         text
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -121,7 +112,7 @@ fn unread_output_does_not_block_reception() {
 #[test]
 fn output_that_is_read_is_complete() {
     let mut receiver = Receiver::start(&[]);
-    let mut stdout = receiver.child.stdout.take().unwrap();
+    let mut stdout = receiver.process.0.stdout.take().unwrap();
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
         stdout.read_to_string(&mut text).map(|_| text)
@@ -171,7 +162,7 @@ fn both_ends_need_the_same_key() {
     // 3: a busy machine sends late.
     assert!([0, 3].contains(&receiver.status()));
     let mut stdout = String::new();
-    receiver.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    receiver.process.0.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
     let received: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(received["runs"].as_array().unwrap().len(), 2);
     assert_eq!(received["runs"][1]["authenticated"], true);
@@ -201,7 +192,7 @@ fn a_limit_ends_a_stream_with_a_reason_at_both_ends() {
     let stderr = receiver.rest_of_stderr();
     assert!(stderr.contains(reason), "{stderr}");
     let mut stdout = String::new();
-    receiver.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    receiver.process.0.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
     let received: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     let packets = received["received_packets"].as_u64().unwrap();
     assert!((101..=1000).contains(&packets), "{packets}");

@@ -7,10 +7,10 @@ mod common;
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Read},
+    io::Read,
     net::{SocketAddr, UdpSocket},
     os::unix::fs::PermissionsExt,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -18,7 +18,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{giusto, json, run, text};
+use common::{
+    giusto, json,
+    process::{Listener, Running, signal},
+    run, text,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -44,50 +48,21 @@ impl Keys {
     }
 }
 
-/// A program that is killed at the end of the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A `giusto recv --accept stamp` on a free port.
-struct Reflector {
-    process: Running,
-    address: SocketAddr,
-}
+struct Reflector(Listener);
 
 impl Reflector {
     fn start(address: &str, args: &[&str]) -> Self {
-        let mut command = giusto(&["recv", address, "--accept", "stamp", "--json"]);
-        let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
-        let address = line.split_whitespace().nth(2).and_then(|word| word.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("no address in {line:?}"));
-        // The pipe is read to the end: a full pipe would block the reflector.
-        std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(drop));
-        Self { process: Running(child), address }
+        Self(Listener::start(&[&[address, "--accept", "stamp", "--json"], args].concat()))
     }
 
     /// Ends it; its counts.
-    fn counts(mut self) -> Value {
-        signal(&self.process.0, "INT");
-        let mut text = String::new();
-        self.process.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        assert!(self.process.0.wait().unwrap().success());
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
+    fn counts(self) -> Value {
+        self.0.process.signal("INT");
+        let (counts, status) = self.0.result();
+        assert_eq!(status, 0, "{counts}");
+        counts
     }
-}
-
-fn signal(child: &Child, name: &str) {
-    let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", child.id())).status().unwrap();
-    assert!(sent.success());
 }
 
 fn send(to: SocketAddr, args: &[&str]) -> Value {
@@ -122,7 +97,7 @@ fn both_modes_measure_a_round_trip() {
             args.extend(["--size", &size_text]);
         }
         args.extend(key);
-        let result = send(reflector.address, &args);
+        let result = send(reflector.0.address, &args);
         assert_eq!(result["mode"], mode);
         assert_eq!((&result["size_bytes"], &result["sent_packets"]), (&size.into(), &20.into()));
         assert_eq!(
@@ -149,7 +124,7 @@ fn both_modes_measure_a_round_trip() {
 #[test]
 fn the_text_has_a_line_for_each_subject() {
     let reflector = Reflector::start("127.0.0.1:0", &[]);
-    let to = reflector.address.to_string();
+    let to = reflector.0.address.to_string();
     let output = run(&["send", &to, "--protocol", "stamp", "--count", "5", "--rate", "50k"]);
     let printed = text(&output.stdout);
     let starts: Vec<_> = printed.lines().filter_map(|line| line.split("  ").next()).collect();
@@ -160,7 +135,7 @@ fn the_text_has_a_line_for_each_subject() {
 #[test]
 fn an_interrupted_run_prints_its_result() {
     let reflector = Reflector::start("127.0.0.1:0", &[]);
-    let mut command = giusto(&["send", &reflector.address.to_string(), "--protocol", "stamp", "--json"]);
+    let mut command = giusto(&["send", &reflector.0.address.to_string(), "--protocol", "stamp", "--json"]);
     command.args(["--duration", "60s"]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut running = Running(command.spawn().unwrap());
     std::thread::sleep(Duration::from_secs(2));
@@ -184,8 +159,8 @@ fn a_run_without_answers_fails_and_says_why() {
     for (to, args, why) in [
         (nobody, &[][..], "the port is unreachable: is a STAMP reflector running there"),
         (silent.local_addr().unwrap(), &[][..], "the reflector does not run or requires authentication"),
-        (reflector.address, &["--key-file", &wrong][..], "has another key"),
-        (reflector.address, &[][..], "requires authentication (--key-file)"),
+        (reflector.0.address, &["--key-file", &wrong][..], "has another key"),
+        (reflector.0.address, &[][..], "requires authentication (--key-file)"),
     ] {
         let to = to.to_string();
         let mut all = vec!["send", &to, "--protocol", "stamp", "--count", "3", "--rate", "100k"];
@@ -240,7 +215,7 @@ fn copies_and_fragments_of_packets_get_no_answer() {
     let packet = &packet[..length];
 
     let attacker = UdpSocket::bind("127.0.0.1:0").unwrap();
-    attacker.connect(reflector.address).unwrap();
+    attacker.connect(reflector.0.address).unwrap();
     attacker.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     attacker.send(packet).unwrap();
     let mut answer = [0; 200];
@@ -329,7 +304,7 @@ fn losses_are_parted_as_the_path_has_dropped() {
     const NEVER: u64 = u64::MAX;
     for (drop_every, stateless) in [([7, 11], false), ([NEVER, 9], false), ([7, 11], true)] {
         let reflector = Reflector::start("127.0.0.1:0", if stateless { &["--stateless"] } else { &[] });
-        let path = Path::to(reflector.address, drop_every);
+        let path = Path::to(reflector.0.address, drop_every);
         let result = send(path.address, &["--count", "200", "--size", "100", "--rate", "160k"]);
         let [forward, backward] = path.dropped();
         assert!(backward > 10 && (forward > 10) == (drop_every[0] != NEVER), "{forward} {backward}");
@@ -442,7 +417,7 @@ fn stamp_suite_verifies_our_answers() {
         ),
     ] {
         let reflector = Reflector::start("127.0.0.1:0", ours);
-        let port = reflector.address.port().to_string();
+        let port = reflector.0.address.port().to_string();
         let mut command = Command::new(program);
         command.args([
             "--remote-addr",

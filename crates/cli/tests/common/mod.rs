@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses some of them")]
 
 pub(crate) mod namespace;
+pub(crate) mod process;
 
 use std::{
     fs,

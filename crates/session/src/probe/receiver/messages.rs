@@ -78,16 +78,7 @@ impl Receiver {
             {
                 self.counters.unauthenticated += 1;
             }
-            Message::Ping { token, sent_ns, path } => {
-                self.handle_ping(now, token, (sent_ns, path), length, inbound);
-            }
-            Message::Finish { token, figures } => self.handle_finish(now, (from, length), token, figures),
-            // Messages that only a receiver sends.
-            Message::Challenge { .. }
-            | Message::Accepted { .. }
-            | Message::Refused { .. }
-            | Message::Pong { .. }
-            | Message::Report { .. } => self.counters.foreign += 1,
+            message => self.handle_believed(now, message, length, inbound),
         }
     }
 
@@ -128,11 +119,23 @@ impl Receiver {
             {
                 self.counters.unauthenticated += 1;
             }
+            message => self.handle_believed(now, message, length, inbound),
+        }
+    }
+
+    /// Handles a message of an open stream that has all the authentication that its stream asks for.
+    fn handle_believed(&mut self, now: Timestamp, message: Message, length: usize, inbound: &Inbound<'_>) {
+        match message {
             Message::Ping { token, sent_ns, path } => {
                 self.handle_ping(now, token, (sent_ns, path), length, inbound);
             }
-            Message::Finish { token, figures } => self.handle_finish(now, (from, length), token, figures),
-            Message::Challenge { .. }
+            Message::Finish { token, figures } => {
+                self.handle_finish(now, (inbound.from, length), token, figures);
+            }
+            // The first two are handled before; only a receiver sends the others.
+            Message::Hello { .. }
+            | Message::Open { .. }
+            | Message::Challenge { .. }
             | Message::Accepted { .. }
             | Message::Refused { .. }
             | Message::Pong { .. }
