@@ -11,7 +11,7 @@ use giusto_rtp::{
     voice::VoiceProfile,
 };
 use giusto_session::probe::{
-    Inbound, LocalClock, Passive, Receiver, ReceiverConfig, Sender, SenderConfig, SenderEvent,
+    FarEndReports, Inbound, LocalClock, Passive, Receiver, ReceiverConfig, Sender, SenderConfig, SenderEvent,
     payload::{PayloadSizes, PayloadTrace},
     wire::{
         self, ClockIdentity, DataHeader, FINISH_BYTES, MAX_MESSAGE_BYTES, Message, OPENING_BYTES, PacingNote,
@@ -68,6 +68,9 @@ pub(crate) fn datagram(bytes: &[u8]) {
 
 /// All RTCP packets and all elements of RTP extensions. A parsed packet can be written again.
 pub(crate) fn rtcp(bytes: &[u8]) {
+    let mut reports = FarEndReports::new(1, 8000, 0);
+    reports.handle_datagram(Timestamp::from_nanos(1_000_000_000), bytes);
+    assert!(reports.latest().is_none_or(|report| (0.0..=1.0).contains(&report.fraction_lost)));
     if let Ok((RtpHeader { extension: Some(extension), .. }, _)) = RtpHeader::parse(bytes) {
         for element in ExtensionElements::of(extension, bytes).flatten() {
             let _ = TransportSequence::parse(element.data);
@@ -97,8 +100,12 @@ pub(crate) fn session(bytes: &[u8]) {
         Some(1) => Some(Passive::Rtp),
         _ => None,
     };
-    let config =
-        ReceiverConfig { passive, max_streams: 4, ..ReceiverConfig::new([5; 32], LocalClock::default()) };
+    let config = ReceiverConfig {
+        passive,
+        max_streams: 4,
+        max_unannounced: 2,
+        ..ReceiverConfig::new([5; 32], LocalClock::default())
+    };
     let mut receiver = Receiver::new(config);
     let mut now = Timestamp::from_nanos(1_000_000_000);
     // By address: the budget of one address must not be used for another.
@@ -150,7 +157,7 @@ pub(crate) fn session(bytes: &[u8]) {
         }
         while receiver.poll_event().is_some() {}
         assert!(budget.iter().all(|left| *left >= 0), "more bytes sent than received: {budget:?}");
-        assert!(receiver.streams().count() <= 4);
+        assert!(receiver.streams().count() <= 4 + 2);
     }
     receiver.stop(now);
 }
@@ -238,6 +245,97 @@ pub(crate) fn sender(bytes: &[u8]) {
         assert!(sender.next_timeout().map_or(ended, |at| at > now && !ended));
         let _ = sender.clock_estimate();
         let _ = sender.round_trips().quantiles();
+    }
+}
+
+/// A sender and a receiver that share a key. Somebody without it owns the network: copies, changes, cuts, returns and holds back
+/// datagrams. Only what the sender sent is counted, once, and only as far as it was delivered unchanged.
+pub(crate) fn channel(bytes: &[u8]) {
+    const SIZE: usize = 100;
+    let (from, other) = (SocketAddr::from(([127, 0, 0, 1], 1)), SocketAddr::from(([127, 0, 0, 1], 2)));
+    let keys = KeyRing::parse("1 00112233445566778899aabbccddeeff").expect("this is a key");
+    let config =
+        ReceiverConfig { keys: Some(keys.clone()), ..ReceiverConfig::new([5; 32], LocalClock::default()) };
+    let mut receiver = Receiver::new(config);
+    let mut now = Timestamp::from_nanos(1_000_000_000);
+    let mut sender = Sender::new(now, SenderConfig { keys: Some(keys), ..SenderConfig::new(request(), 9) });
+    // What was seen on the network, with the sequence of data.
+    let mut seen: Vec<(Vec<u8>, Option<usize>)> = Vec::new();
+    let (mut token, mut sent, mut delivered, mut was_accepted) = (None, 0_usize, Vec::<bool>::new(), false);
+    let mut rest = bytes;
+    while let [action, back, change, tail @ ..] = rest {
+        rest = tail;
+        now += TimeDelta::from_micros(1 << (action / 16));
+        if let (Some(token), Some(key)) = (token, sender.data_key()) {
+            let mut data = vec![0; SIZE];
+            let header = DataHeader {
+                token,
+                sequence: sent as u64,
+                scheduled_ns: now.as_nanos(),
+                sent_ns: now.as_nanos(),
+            };
+            assert!(header.write_sealed(&mut data, key));
+            seen.push((data, Some(sent)));
+            delivered.push(false);
+            sent += 1;
+        }
+        if action % 16 == 15 {
+            sender.finish(now, SenderFigures { packets: sent as u64, ..SenderFigures::default() });
+        }
+        if let Some((datagram, sequence)) =
+            seen.len().checked_sub(1 + usize::from(*back)).and_then(|at| seen.get(at))
+        {
+            let (original, mut datagram) = (datagram, datagram.clone());
+            let place = usize::from(*change) * 8191 % (datagram.len() * 8);
+            match action % 8 {
+                1 => datagram[place / 8] ^= 1 << (place % 8),
+                2 => datagram.truncate(place / 8),
+                3 => wire::seal(&mut datagram),
+                4 => datagram.push(*change),
+                _ => {}
+            }
+            if let Some(sequence) = sequence.filter(|_| datagram == *original) {
+                delivered[sequence] = true;
+            }
+            let source = if action % 16 == 6 { other } else { from };
+            let inbound = Inbound {
+                from: source,
+                bytes: &datagram,
+                segment: datagram.len().max(1),
+                at: now,
+                tos: None,
+                kernel_dropped: None,
+                truncated: false,
+            };
+            if action % 8 != 7 {
+                receiver.handle(now, &inbound);
+            }
+            sender.handle_datagram(now, &datagram, now);
+        }
+        receiver.handle_timeout(now);
+        sender.handle_timeout(now);
+        while let Some(datagram) = sender.poll_transmit(now) {
+            seen.push((datagram, None));
+        }
+        while let Some(transmit) = receiver.poll_transmit() {
+            seen.push((transmit.bytes, None));
+        }
+        while receiver.poll_event().is_some() {}
+        let possible = delivered.iter().filter(|&&delivered| delivered).count() as u64;
+        while let Some(event) = sender.poll_event() {
+            match event {
+                SenderEvent::Accepted(new) => {
+                    assert!(!was_accepted);
+                    (token, was_accepted) = (Some(new), true);
+                }
+                SenderEvent::Report(report) => assert!(report.summary.received_packets <= possible),
+                _ => {}
+            }
+        }
+        assert!(receiver.streams().count() <= 1);
+        for (_, stream) in receiver.streams() {
+            assert!(stream.is_authenticated() && stream.meter().summary().received_packets <= possible);
+        }
     }
 }
 

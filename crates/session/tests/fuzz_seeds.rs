@@ -37,6 +37,11 @@ fn seeds_of_senders() {
 }
 
 #[test]
+fn seeds_of_channels() {
+    replay("channel", bodies::channel);
+}
+
+#[test]
 fn seeds_of_texts() {
     replay("text", bodies::text);
 }
@@ -48,6 +53,7 @@ proptest! {
         bodies::rtcp(&bytes);
         bodies::session(&bytes);
         bodies::sender(&bytes);
+        bodies::channel(&bytes);
         bodies::text(&bytes);
     }
 }
