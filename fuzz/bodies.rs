@@ -15,7 +15,7 @@ use giusto_session::probe::{
     payload::{PayloadSizes, PayloadTrace},
     wire::{
         self, ClockIdentity, DataHeader, FINISH_BYTES, MAX_MESSAGE_BYTES, Message, OPENING_BYTES, PacingNote,
-        SenderFigures, StreamFormat, StreamRequest, StreamToken,
+        SEALED_DATA_HEADER_BYTES, SenderFigures, StreamFormat, StreamRequest, StreamToken,
     },
 };
 use giusto_session::{
@@ -294,7 +294,10 @@ pub(crate) fn channel(bytes: &[u8]) {
                 4 => datagram.push(*change),
                 _ => {}
             }
-            if let Some(sequence) = sequence.filter(|_| datagram == *original) {
+            // The MAC covers the header and the length.
+            let covered =
+                |bytes: &[u8]| (bytes.len(), bytes.get(..SEALED_DATA_HEADER_BYTES).map(<[u8]>::to_vec));
+            if let Some(sequence) = sequence.filter(|_| covered(&datagram) == covered(original)) {
                 delivered[sequence] = true;
             }
             let source = if action % 16 == 6 { other } else { from };
