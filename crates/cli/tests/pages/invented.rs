@@ -64,6 +64,7 @@ fn run(strategy: &str, rate_bps: u64, width_us: f64, error_ppm: f64) -> (RunResu
         one_way_delay_ms: OneWayDelay {
             basis: Some("one clock".to_owned()),
             quantiles: Quantiles { p50: Some(0.0165), p99: Some(0.031), ..Quantiles::default() },
+            ..OneWayDelay::default()
         },
         voice: Some(VoiceFigures { mos: Some(4.41), ..VoiceFigures::default() }),
         system: Some(SystemGranted {

@@ -2,7 +2,7 @@
 
 use crate::{
     measured::{
-        result::Quantiles,
+        result::{DelayReference, Quantiles},
         stamp::{StampPath, StampResult},
     },
     view::format::{count, or_unknown, percent, time_us},
@@ -61,7 +61,7 @@ fn path(path: &StampPath) -> String {
     if delay.quantiles.p50.is_none() {
         return format!("jitter {jitter}{reordered}; one-way delay {basis}");
     }
-    let relative = basis.starts_with("relative");
+    let relative = delay.reference == Some(DelayReference::Relative);
     let name = if relative { "above its shortest" } else { "delay" };
     let figures = quantiles(&delay.quantiles, !relative);
     format!(
@@ -115,6 +115,8 @@ mod tests {
     fn result() -> StampResult {
         let relative = OneWayDelay {
             basis: Some("relative to the shortest delay".to_owned()),
+            reference: Some(DelayReference::Relative),
+            error_ms: None,
             quantiles: Quantiles {
                 min: Some(0.0),
                 p50: Some(0.1),

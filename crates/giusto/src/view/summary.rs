@@ -3,7 +3,7 @@
 use crate::{
     measured::{
         interval::IntervalFigures,
-        result::{FarEndFigures, RtcpFigures, RunResult, VoiceFigures, VoipFigures},
+        result::{DelayReference, FarEndFigures, RtcpFigures, RunResult, VoiceFigures, VoipFigures},
     },
     view::{
         figures::fragments,
@@ -110,25 +110,18 @@ fn jitter(runs: &[RunResult]) -> String {
 
 fn delay(runs: &[RunResult]) -> String {
     let us = |ms: Option<f64>| or_unknown(ms, |ms| time_us(ms * 1e3));
-    let all_based = |start: &str| {
-        runs.iter()
-            .all(|run| run.one_way_delay_ms.basis.as_deref().is_some_and(|basis| basis.starts_with(start)))
-    };
+    let all_count_from = |reference| runs.iter().all(|run| run.one_way_delay_ms.reference == Some(reference));
     let round_trip =
         median(runs, |run| run.round_trip_ms.p50).map(|ms| format!("round trip {}", us(Some(ms))));
     let middle = median(runs, |run| run.one_way_delay_ms.quantiles.p50);
     let high = largest(runs, |run| run.one_way_delay_ms.quantiles.p99);
     let one_way = if middle.is_none() {
         None
-    } else if all_based("absolute") {
-        let within = runs.first().and_then(|run| run.one_way_delay_ms.basis.as_deref()).and_then(|basis| {
-            let bound = basis.strip_prefix("absolute within ")?.split(':').next()?;
-            // As all times of this text.
-            Some(format!(" ± {}", bound.replace("us", "µs")))
-        });
-        let within = within.unwrap_or_default();
+    } else if all_count_from(DelayReference::Absolute) {
+        let error = largest(runs, |run| run.one_way_delay_ms.error_ms);
+        let within = error.map(|ms| format!(" ± {}", time_us(ms * 1e3))).unwrap_or_default();
         Some(format!("{} median, {} p99 one way{within}", us(middle), us(high)))
-    } else if all_based("as its sender states") {
+    } else if all_count_from(DelayReference::Stated) {
         Some(format!("{} median, {} p99 one way by the sender's clock", us(middle), us(high)))
     } else {
         Some(format!("{} median, {} p99 above the shortest", us(middle), us(high)))
@@ -239,8 +232,9 @@ mod tests {
             rx_rate_bps: Some(4_999_998.0),
             jitter_ms: Some(0.0123),
             one_way_delay_ms: OneWayDelay {
-                basis: Some("absolute: one clock at both ends".to_owned()),
+                reference: Some(DelayReference::Absolute),
                 quantiles: Quantiles { p50: Some(0.045), p99: Some(0.0801), ..Quantiles::default() },
+                ..OneWayDelay::default()
             },
             round_trip_ms: Quantiles { p50: Some(0.0902), ..Quantiles::default() },
             ended: Some("all sent".to_owned()),
@@ -267,18 +261,16 @@ mod tests {
 
     #[test]
     fn a_delay_says_what_it_relies_on() {
-        let based = |basis: &str| {
-            let one_way_delay_ms = OneWayDelay { basis: Some(basis.to_owned()), ..run().one_way_delay_ms };
+        let based = |reference, error_ms| {
+            let one_way_delay_ms =
+                OneWayDelay { reference: Some(reference), error_ms, ..run().one_way_delay_ms };
             let line = delay(&[RunResult { one_way_delay_ms, ..run() }]);
             line.split("p99 ").nth(1).unwrap().split(';').next().unwrap().to_owned()
         };
-        assert_eq!(based("absolute: one clock at both ends"), "one way");
-        assert_eq!(based("absolute within 12.3 us: synchronised clocks"), "one way ± 12.3 µs");
-        assert_eq!(
-            based("as its sender states its clock, whose error is unknown"),
-            "one way by the sender's clock"
-        );
-        assert_eq!(based("relative to the shortest delay"), "above the shortest");
+        assert_eq!(based(DelayReference::Absolute, None), "one way");
+        assert_eq!(based(DelayReference::Absolute, Some(0.0123)), "one way ± 12.3 µs");
+        assert_eq!(based(DelayReference::Stated, None), "one way by the sender's clock");
+        assert_eq!(based(DelayReference::Relative, None), "above the shortest");
     }
 
     #[test]
@@ -342,15 +334,15 @@ mod tests {
             duplicate_packets: Some(1_234_567),
             reordered_packets: Some(1_234_567),
             one_way_delay_ms: OneWayDelay {
-                basis: Some("absolute within 123.4 ms: clock offset estimated".to_owned()),
+                reference: Some(DelayReference::Absolute),
+                error_ms: Some(123.4),
                 quantiles: Quantiles { p50: Some(123.4), p99: Some(98_765.4), ..Quantiles::default() },
+                ..OneWayDelay::default()
             },
             ..run()
         };
-        let relative = OneWayDelay {
-            basis: Some("relative to the shortest delay".to_owned()),
-            ..wide.one_way_delay_ms.clone()
-        };
+        let relative =
+            OneWayDelay { reference: Some(DelayReference::Relative), ..wide.one_way_delay_ms.clone() };
         let texts =
             [text(std::slice::from_ref(&wide)), text(&[RunResult { one_way_delay_ms: relative, ..wide }])];
         let interval = interval(&IntervalFigures {
