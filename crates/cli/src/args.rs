@@ -46,7 +46,7 @@ impl FromStr for RateOrMax {
 }
 
 /// Whether a text is a number below 0. A lone minus sign is no number.
-fn is_negative(text: &str) -> bool {
+pub(crate) fn is_negative(text: &str) -> bool {
     text.trim_start().strip_prefix('-').is_some_and(is_number_like)
 }
 
@@ -65,7 +65,8 @@ pub(crate) fn join_negative_values(words: impl IntoIterator<Item = OsString>) ->
     for word in words {
         let flag = joined.last().and_then(|last| last.to_str()).is_some_and(|last| {
             let name = last.strip_prefix("--").filter(|name| !name.is_empty());
-            let short = last.strip_prefix('-').filter(|name| name.len() == 1);
+            let all_letters = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphabetic());
+            let short = last.strip_prefix('-').filter(all_letters);
             name.or(short).is_some_and(|name| {
                 !last.contains('=') && name.starts_with(|c: char| c.is_ascii_alphabetic())
             })

@@ -1,81 +1,109 @@
 //! iperf3 at the far end: its client and its server of UDP streams.
 
 use std::{
-    collections::BTreeMap,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     process::ExitCode,
-    sync::atomic::AtomicBool,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use giusto_net::TrafficClass;
 use giusto_pace::IpVersion;
 use giusto_session::{
     iperf3::{DEFAULT_PORT, MAX_STREAMS, Parameters, ServerConfig, ServerError},
-    probe::payload::PayloadSizes,
+    probe::{Prefixes, payload::PayloadSizes},
 };
+use serde_json::json;
 
 use crate::{
-    args::resolve_first,
-    console::{self, Progress, print_json, print_text},
-    recv::{MIN_IDLE, RecvArgs, Results, describe_stream},
+    args::{resolve_all, resolve_first},
+    console::{self, Progress},
+    output::Output,
+    printer::Printer,
+    recv::{MIN_IDLE, RecvArgs, Results, describe_stream, note},
     send::{SendArgs, base_plan},
     usage::{UsageError, misuse},
 };
 use giusto::{
     measured::{
-        iperf3::{Iperf3Error, Iperf3Live, Iperf3Server, Iperf3ServerConfig, Notice, Target, run},
+        iperf3::{ClientRun, Iperf3Error, Iperf3Live, Iperf3Server, Iperf3ServerConfig, Notice, Target, run},
         plan::{Layout, Media},
         result::{FarEndFigures, RunResult},
     },
-    view::{
-        format::{count, plural, rate},
-        summary, table,
-    },
+    view::format::{count, plural, rate},
 };
 
 /// Drives an iperf3 server.
 pub(crate) fn send(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let unsupported = [
-        ("--rtp", args.rtp),
-        ("--raw", args.raw),
-        ("--profile", args.profile.is_some()),
-        ("--payload", args.payload.is_some()),
-        ("--one-way", args.one_way),
-        ("--key-file", args.key_file.is_some()),
-    ];
-    if let Some((flag, _)) = unsupported.iter().find(|(_, given)| *given) {
-        misuse!(
-            "{flag}: not supported with --protocol iperf3, whose datagrams have one size and a fixed format: leave it out"
-        );
-    }
     let streams = usize::from(args.streams);
     if streams > MAX_STREAMS {
         misuse!("--streams: must be at most {MAX_STREAMS} with --protocol iperf3, found {streams}");
     }
-    let to = resolve_first(&args.target, args.port, DEFAULT_PORT)?;
-    let media = Media::Filler(Layout::Iperf3 { wide_counters: true }, PayloadSizes::Fixed(args.size));
-    let plan = base_plan(args, media).resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
-    let target = Target {
-        to,
-        streams,
-        reverse: args.reverse,
-        bidirectional: args.bidir,
-        traffic_class: TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits()),
-    };
-
+    let addresses = resolve_all(&args.target, args.port, DEFAULT_PORT)?;
+    let mut output = Output::new(args.json, &args.output, args.bidir || !args.reverse);
+    let mut printed = Ok(());
     let progress = Progress::live();
-    let outcome = run(&plan, &target, stop, |live| progress.say(live_line(live)));
+    let on_live = |live: &Iperf3Live| {
+        progress.say(live_line(live));
+        if let (Some(figures), true) = (live.interval, printed.is_ok()) {
+            printed = output.interval(figures);
+        }
+        if output.is_closed() || printed.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let outcome = drive_first(args, &addresses, stop, on_live);
     progress.clear();
-    let run = outcome.map_err(|error| match error {
-        Iperf3Error::Socket(error) => UsageError::new(error).into(),
-        error => anyhow::Error::from(error),
-    })?;
-    print(&run.results, args.json, args.output.is_verbose())?;
+    let (to, run) = outcome?;
+    printed?;
+    if output.is_one_object() {
+        match &run.results[..] {
+            [one] => output.object(one)?,
+            many => output.object(&json!({ "runs": many }))?,
+        }
+    } else {
+        print(&mut output, &run.results)?;
+    }
     if let Some(failure) = run.failure {
         console::complain(&format!("error: {to}: {failure}; the figures cover the time until then"));
         return Ok(ExitCode::FAILURE);
     }
     Ok(console::measured(&run.results))
+}
+
+/// Drives the server at the first of the addresses of a host where there is one.
+fn drive_first(
+    args: &SendArgs,
+    addresses: &[SocketAddr],
+    stop: &AtomicBool,
+    mut on_live: impl FnMut(&Iperf3Live),
+) -> anyhow::Result<(SocketAddr, ClientRun)> {
+    let mut failed: Vec<String> = Vec::new();
+    for (index, to) in addresses.iter().copied().enumerate() {
+        let media = Media::Filler(Layout::Iperf3 { wide_counters: true }, PayloadSizes::Fixed(args.size));
+        let plan = base_plan(args, media).resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
+        let target = Target {
+            to,
+            streams: args.streams.into(),
+            reverse: args.reverse,
+            bidirectional: args.bidir,
+            traffic_class: TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits()),
+            interval: args.output.interval(),
+        };
+        let is_last = index + 1 == addresses.len();
+        match run(&plan, &target, stop, &mut on_live) {
+            Ok(run) => return Ok((to, run)),
+            Err(Iperf3Error::Connect { .. } | Iperf3Error::Socket(_)) if !is_last => {
+                failed.push(to.to_string())
+            }
+            Err(Iperf3Error::Socket(error)) => return Err(UsageError::new(error).into()),
+            Err(error) if failed.is_empty() => return Err(error.into()),
+            Err(error) => {
+                let before = failed.join(", ");
+                return Err(anyhow::Error::from(error).context(format!("no iperf3 server at {before}")));
+            }
+        }
+    }
+    Err(UsageError::new(format!("unknown host in \"{}\": check the name", args.target)).into())
 }
 
 fn live_line(live: &Iperf3Live) -> String {
@@ -84,30 +112,16 @@ fn live_line(live: &Iperf3Live) -> String {
     [sent, received].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Prints results of streams with iperf3 at the far end.
-fn print(results: &[RunResult], json: bool, verbose: bool) -> anyhow::Result<()> {
-    console::print_doubts(results, json)?;
-    match (json, results) {
-        (true, [one]) => print_json(one),
-        (true, many) => print_json(&BTreeMap::from([("runs", many)])),
-        (false, results) => {
-            let every = match results {
-                _ if !verbose => String::new(),
-                [one] => format!("\n{}", table::run(one)),
-                many => format!("\n{}", table::runs(many, console::width())),
-            };
-            print_text(&(summaries(results) + &told(results) + &every))
+/// Prints results of streams with iperf3 at the far end, those of each direction by themselves.
+fn print(output: &mut Output, results: &[RunResult]) -> anyhow::Result<()> {
+    let (received, sent): (Vec<_>, Vec<_>) = results.iter().cloned().partition(|run| run.from.is_some());
+    let both = !received.is_empty() && !sent.is_empty();
+    for (title, runs) in [("sent:", sent), ("received:", received)] {
+        if !runs.is_empty() {
+            output.results(both.then_some(title), &runs)?;
         }
     }
-}
-
-/// The summary, one of each direction if there are both.
-fn summaries(results: &[RunResult]) -> String {
-    let (received, sent): (Vec<_>, Vec<_>) = results.iter().cloned().partition(|run| run.from.is_some());
-    if received.is_empty() || sent.is_empty() {
-        return summary::text(results);
-    }
-    format!("sent:\n{}\nreceived:\n{}", summary::text(&sent), summary::text(&received))
+    output.remark(&told(results))
 }
 
 /// The far end's own figures of all streams, named as such.
@@ -142,84 +156,97 @@ fn told(results: &[RunResult]) -> String {
 }
 
 /// Serves iperf3 clients.
+#[expect(clippy::too_many_lines, reason = "one run, from its flags to its exit status")]
 pub(crate) fn serve(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     if args.idle < MIN_IDLE {
         misuse!("--idle: must be at least {MIN_IDLE}, found {}", args.idle);
     }
-    if args.key_file.is_some() {
-        misuse!(
-            "--key-file: not supported with --accept iperf3, whose protocol has no such keys: leave it out"
-        );
-    }
-    let (address, any_address) = listen_address(args.place()?.as_deref())?;
-    let config = Iperf3ServerConfig {
-        address,
-        offload: !args.no_offload,
-        limits: ServerConfig {
-            max_streams: usize::from(args.max_streams).min(ServerConfig::default().max_streams),
-            max_rate: args.max_rate,
-            idle_timeout: args.idle,
-        },
-    };
-    let mut opened = Iperf3Server::open(&config);
-    if opened.is_err() && any_address {
-        // A machine without IPv6.
-        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
-        opened = Iperf3Server::open(&Iperf3ServerConfig { address, ..config });
-    }
-    let mut server = opened.map_err(|error| {
-        anyhow::Error::from(UsageError::new(format!(
-            "{error}: choose another port, or port 0 for any free port"
-        )))
-    })?;
-
-    let progress = Progress::live();
-    progress
-        .note(&format!("listening on {} (iperf3); Ctrl-C ends and prints the result", server.local_addr()));
+    let mut server = open(args)?;
+    let mut printer = Printer::start(Progress::live())?;
+    let address = server.local_addr();
+    printer.note(format!("listening on {address} (iperf3); Ctrl-C ends and prints the result"));
     let clock = server.clock();
     let end = args.duration.map(|duration| clock.now() + duration);
+    let mut output = Output::new(args.json, &args.output, false).held();
     let mut results = Results::default();
     let mut printed = Ok(());
     let (mut doubtful, mut failure) = (false, None);
     server.run(stop, |notice| {
+        let mut go_on = true;
         match notice {
             Notice::Opened { from, parameters } => {
-                progress.note(&format!("{from}: {}", describe(parameters)));
+                output.set_sender(parameters.client_receives());
+                printer.note(format!("{from}: {}", describe(parameters)));
             }
-            Notice::Live(live) => progress.say(live_line(live)),
-            Notice::Refused { from, error } => progress.note(&format!("{from}: {error}")),
+            Notice::Live(live) => {
+                printer.live(live_line(live));
+                if let Some(figures) = live.interval {
+                    note(&mut printed, output.interval(figures));
+                }
+            }
+            Notice::Refused { from, error } => printer.note(format!("{from}: {error}")),
+            Notice::NoRoom(error) => printer.note(format!(
+                "warning: clients cannot be accepted: {error}: raise the limit of open files (ulimit -n)"
+            )),
             Notice::Closed { results: streams, failure: why } => {
                 doubtful |= streams.iter().any(|result| !result.doubts.is_empty());
                 if let Some(why) = &why {
-                    progress.note(&format!("the test ended early: {why}"));
+                    printer.note(format!("the test ended early: {why}"));
                 }
                 failure = why;
-                if args.json {
-                    for result in streams {
-                        results.keep(result);
-                    }
-                } else if !streams.is_empty()
-                    && let Err(error) = print(&streams, false, args.output.is_verbose())
-                {
-                    printed = Err(error);
+                if output.is_one_object() {
+                    streams.into_iter().for_each(|result| results.keep(result));
+                } else if !streams.is_empty() {
+                    note(&mut printed, print(&mut output, &streams));
                 }
-                if args.once {
-                    return false;
-                }
+                go_on = !args.once;
             }
             _ => {}
         }
-        end.is_none_or(|end| clock.now() < end)
+        output.take().into_iter().for_each(|text| printer.result(text));
+        let lasts = end.is_none_or(|end| clock.now() < end);
+        go_on && lasts && !printer.is_closed() && printed.is_ok()
     });
-    progress.clear();
     printed?;
-    if args.json {
-        results.print_alone(args.once)?;
+    let denied = server.denied();
+    if output.is_one_object() {
+        results.print_alone(&mut output, args.once, denied)?;
+        output.take().into_iter().for_each(|text| printer.result(text));
+    } else if denied > 0 {
+        let denied = plural(denied, "connection", "connections");
+        printer.note(format!("{denied} from addresses not allowed"));
     }
+    printer.finish(stop)?;
     match failure {
         Some(why) if args.once && !matches!(why, ServerError::Ended(_)) => anyhow::bail!("{why}"),
         _ => Ok(ExitCode::from(if doubtful { console::DOUBTFUL } else { 0 })),
     }
+}
+
+/// Listens as asked; without an address on every address, on a machine without IPv6 on every IPv4 address.
+fn open(args: &RecvArgs) -> anyhow::Result<Iperf3Server> {
+    let (address, any_address) = listen_address(args.place()?.as_deref())?;
+    let config = Iperf3ServerConfig {
+        address,
+        offload: !args.no_offload,
+        prefixes: Prefixes { allow: args.allow.clone(), deny: args.deny.clone() },
+        limits: ServerConfig {
+            max_streams: usize::from(args.max_streams).min(ServerConfig::default().max_streams),
+            max_rate: args.max_rate,
+            max_duration: args.max_lifetime,
+            idle_timeout: args.idle,
+        },
+        interval: args.output.interval(),
+    };
+    let mut opened = Iperf3Server::open(&config);
+    if opened.is_err() && any_address {
+        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+        opened = Iperf3Server::open(&Iperf3ServerConfig { address, ..config });
+    }
+    opened.map_err(|error| {
+        let fix = "choose another port, or port 0 for any free port";
+        UsageError::new(format!("{error}: {fix}")).into()
+    })
 }
 
 fn describe(parameters: &Parameters) -> String {

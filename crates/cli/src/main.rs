@@ -8,6 +8,7 @@ mod compare;
 mod console;
 mod demo;
 mod files;
+mod flags;
 mod iperf3;
 mod output;
 mod printer;
@@ -23,12 +24,13 @@ mod timed;
 mod usage;
 
 use std::{
+    ffi::OsString,
     path::PathBuf,
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
 };
 
-use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 use clap_complete::Shell;
 
 use usage::UsageError;
@@ -98,14 +100,20 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(args::join_negative_values(std::env::args_os())) {
-        Ok(cli) => cli,
+    let words = args::join_negative_values(std::env::args_os());
+    let parsed = Cli::command().try_get_matches_from(&words).and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
+        Ok((cli, matches))
+    });
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             console::complain("error: no command given: start with `giusto demo`, or see `giusto --help`");
             return ExitCode::from(2);
         }
         Err(error) if error.use_stderr() => {
-            console::complain(&one_line(&error.to_string()));
+            let complaint = negative_word(&error, &words).unwrap_or_else(|| one_line(&error.to_string()));
+            console::complain(&complaint);
             return ExitCode::from(2);
         }
         Err(help) => {
@@ -119,10 +127,15 @@ fn main() -> ExitCode {
         let loss = "warning: cannot catch signals, so Ctrl-C will end the run without a result";
         console::complain(&format!("{loss}: {error}"));
     }
+    let given = matches.subcommand().map_or(&matches, |(_, given)| given);
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(&args, &stop),
-        Command::Send(args) => send::run(&args, &stop),
-        Command::Recv(args) => recv::run(&args, &stop),
+        Command::Send(args) => flags::check_send(&args, given)
+            .map_err(anyhow::Error::from)
+            .and_then(|()| send::run(&args, &stop)),
+        Command::Recv(args) => flags::check_recv(&args, given)
+            .map_err(anyhow::Error::from)
+            .and_then(|()| recv::run(&args, &stop)),
         Command::Cbr(args) => cbr::run(&args, &stop),
         Command::Sim(args) => sim::run(&args, &stop),
         Command::Compare(args) => compare::run(&args, &stop),
@@ -166,6 +179,22 @@ fn quoted(word: &str) -> String {
     } else {
         word.to_owned()
     }
+}
+
+/// The complaint about a negative number that follows no flag, which looks like a flag itself.
+fn negative_word(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let number = words.iter().filter_map(|word| word.to_str()).find(|word| args::is_negative(word))?;
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let command = Cli::command();
+    let subcommand = words.get(1).and_then(|word| command.find_subcommand(word));
+    let first = subcommand.and_then(|command| command.get_positionals().next());
+    let place = first.and_then(|argument| argument.get_value_names()?.first()).map(ToString::to_string);
+    let wanted = place.map_or_else(|| "a flag".to_owned(), |place| format!("{place} or a flag"));
+    Some(format!(
+        "error: expected {wanted}, found the negative number \"{number}\": give values behind their flag"
+    ))
 }
 
 /// An error message of clap in one line, without the usage.

@@ -6,15 +6,16 @@ use clap::Args;
 use giusto_units::TimeDelta;
 use serde::Serialize;
 
-use crate::{
-    args, console,
-    usage::{UsageError, misuse},
-};
+use crate::{args, console};
 use giusto::{
-    measured::{interval::IntervalFigures, result::RunResult},
+    measured::{
+        interval::IntervalFigures,
+        result::RunResult,
+        stamp::{ReflectorInterval, StampInterval},
+    },
     view::{
         rows::{self, Record},
-        summary, table,
+        stamp, summary, table,
     },
 };
 
@@ -61,25 +62,6 @@ impl OutputArgs {
     pub(crate) fn interval(&self) -> Option<TimeDelta> {
         self.interval
     }
-
-    /// Whether every figure is asked for.
-    pub(crate) fn is_verbose(&self) -> bool {
-        self.verbose
-    }
-
-    /// Refuses what `protocol` does not support.
-    pub(crate) fn refuse_for(&self, protocol: &str) -> Result<(), UsageError> {
-        for (flag, given) in [
-            ("--interval", self.interval.is_some()),
-            ("--json-lines", self.form.json_lines),
-            ("--csv", self.form.csv),
-        ] {
-            if given {
-                misuse!("{flag}: not supported with {protocol}: leave it out or use --json");
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The form of the output.
@@ -98,9 +80,62 @@ enum Form {
 /// A line of JSON lines.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Line<'a> {
-    Interval(&'a IntervalFigures),
-    Result(&'a RunResult),
+enum Line<T> {
+    Interval(T),
+    Result(T),
+}
+
+/// The figures of an interval: of streams, of a STAMP session, or of a STAMP reflector.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Interval {
+    Streams(IntervalFigures),
+    Stamp(StampInterval),
+    Reflector(ReflectorInterval),
+}
+
+impl Interval {
+    fn header(&self, sender: bool) -> String {
+        match self {
+            Self::Streams(_) => summary::interval_header(sender),
+            Self::Stamp(_) => stamp::interval_header(),
+            Self::Reflector(_) => stamp::reflector_interval_header(),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Streams(figures) => summary::interval(figures),
+            Self::Stamp(figures) => stamp::interval(figures),
+            Self::Reflector(figures) => stamp::reflector_interval(figures),
+        }
+    }
+
+    fn record(&self) -> Record<'_> {
+        match self {
+            Self::Streams(figures) => Record::Interval(figures),
+            Self::Stamp(figures) => Record::StampInterval(figures),
+            Self::Reflector(figures) => Record::ReflectorInterval(figures),
+        }
+    }
+}
+
+impl From<IntervalFigures> for Interval {
+    fn from(figures: IntervalFigures) -> Self {
+        Self::Streams(figures)
+    }
+}
+
+impl From<StampInterval> for Interval {
+    fn from(figures: StampInterval) -> Self {
+        Self::Stamp(figures)
+    }
+}
+
+impl From<ReflectorInterval> for Interval {
+    fn from(figures: ReflectorInterval) -> Self {
+        Self::Reflector(figures)
+    }
 }
 
 /// One JSON object, with the intervals if there were any.
@@ -109,7 +144,7 @@ struct Object<'a, T> {
     #[serde(flatten)]
     object: &'a T,
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
-    intervals: &'a VecDeque<IntervalFigures>,
+    intervals: &'a VecDeque<Interval>,
 }
 
 /// Writes intervals and results to standard output. A closed pipe is no error: [`is_closed`](Self::is_closed) says so.
@@ -118,7 +153,7 @@ pub(crate) struct Output {
     form: Form,
     /// Whether the header of the rows that follow has been written.
     headed: bool,
-    intervals: VecDeque<IntervalFigures>,
+    intervals: VecDeque<Interval>,
     closed: bool,
     /// Whether text has been written, which a blank line separates from the next.
     begun: bool,
@@ -174,25 +209,53 @@ impl Output {
         self.form == Form::Json
     }
 
+    /// From now on the intervals are those of an end that sends.
+    pub(crate) fn set_sender(&mut self, sends: bool) {
+        if let Form::Text { sender, .. } = &mut self.form {
+            *sender = sends;
+        }
+    }
+
     /// An interval that has ended.
-    pub(crate) fn interval(&mut self, figures: &IntervalFigures) -> anyhow::Result<()> {
+    pub(crate) fn interval(&mut self, figures: impl Into<Interval>) -> anyhow::Result<()> {
+        let interval = figures.into();
         match self.form {
             Form::Text { sender, .. } => {
                 if !std::mem::replace(&mut self.headed, true) {
-                    self.line(&summary::interval_header(sender))?;
+                    self.line(&interval.header(sender))?;
                 }
-                self.line(&summary::interval(figures))
+                self.line(&interval.text())
             }
             Form::Json => {
                 if self.intervals.len() >= MAX_INTERVALS {
                     self.intervals.pop_front();
                 }
-                self.intervals.push_back(*figures);
+                self.intervals.push_back(interval);
                 Ok(())
             }
-            Form::JsonLines => self.line(&serde_json::to_string(&Line::Interval(figures))?),
-            Form::Csv => self.row(Record::Interval(figures)),
+            Form::JsonLines => self.line(&serde_json::to_string(&Line::Interval(interval))?),
+            Form::Csv => self.row(interval.record()),
         }
+    }
+
+    /// A result that is not of streams: its text, its JSON, and its row.
+    pub(crate) fn other(&mut self, text: &str, json: &impl Serialize, row: Record<'_>) -> anyhow::Result<()> {
+        match self.form {
+            Form::Text { .. } => {
+                if std::mem::take(&mut self.headed) {
+                    self.line("")?;
+                }
+                self.line(text)
+            }
+            Form::Json => self.object(json),
+            Form::JsonLines => self.line(&serde_json::to_string(&Line::Result(json))?),
+            Form::Csv => self.row(row),
+        }
+    }
+
+    /// Lines below results, where they are text.
+    pub(crate) fn remark(&mut self, lines: &str) -> anyhow::Result<()> {
+        if self.is_data() { Ok(()) } else { self.line(lines) }
     }
 
     /// The results of one run, which may have several streams, with `title` above the text. Not for [`Form::Json`].
@@ -237,7 +300,7 @@ impl Output {
 
     fn row(&mut self, record: Record<'_>) -> anyhow::Result<()> {
         if !std::mem::replace(&mut self.headed, true) {
-            self.line(&rows::header())?;
+            self.line(&rows::header(record))?;
         }
         self.line(&rows::row(record))
     }

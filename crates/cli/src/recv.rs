@@ -75,7 +75,7 @@ pub(crate) struct RecvArgs {
     /// Also measure datagrams that no giusto sender announced: RTP only, or of any content (raw); each source address is a
     /// stream. Or serve other programs instead: iperf3 clients in UDP mode, or STAMP senders (RFC 8762)
     #[arg(long, value_name = "KIND")]
-    accept: Option<Accept>,
+    pub(crate) accept: Option<Accept>,
 
     /// File of keys that both ends share, one line "ID KEY" for each: only authenticated datagrams count
     #[arg(long, value_name = "FILE")]
@@ -140,6 +140,11 @@ pub(crate) struct RecvArgs {
     #[arg(long)]
     pub(crate) stateless: bool,
 
+    /// With --accept stamp: differentiated services code point of the answers, except to packets that ask for another one in a
+    /// Class of Service TLV (RFC 8972 §4.4) [default: 0]
+    #[arg(long, value_name = "0..63", value_parser = args::whole::<u8>(0, 63))]
+    pub(crate) dscp: Option<u8>,
+
     /// Serve metrics for Prometheus by HTTP at this address, path /metrics; a port alone means 127.0.0.1
     #[arg(long, value_name = "ADDR:PORT", value_parser = metrics_address)]
     metrics: Option<SocketAddr>,
@@ -163,9 +168,6 @@ pub(crate) enum Accept {
 
 #[expect(clippy::too_many_lines, reason = "one run, from its flags to its exit status")]
 pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    if let Some(other @ (Accept::Iperf3 | Accept::Stamp)) = args.accept {
-        check_other(args, &format!("--accept {other:?}").to_lowercase())?;
-    }
     let passive = match args.accept {
         None => None,
         Some(Accept::Rtp) => Some(Passive::Rtp),
@@ -209,7 +211,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         let only = first.filter(|_| args.once);
         let ended = intervals.as_mut().map(|all| all.on_event(clock.now(), receiver, event.as_ref(), only));
         if let Some(figures) = ended.flatten() {
-            note(&mut printed, output.interval(&figures));
+            note(&mut printed, output.interval(figures));
         }
         match event {
             Some(ReceiverEvent::Opened(id)) => {
@@ -306,26 +308,6 @@ impl RecvArgs {
     }
 }
 
-/// Refuses what other protocols do not support.
-fn check_other(args: &RecvArgs, protocol: &str) -> Result<(), UsageError> {
-    if args.accept == Some(Accept::Iperf3) && !(args.allow.is_empty() && args.deny.is_empty()) {
-        misuse!("--allow, --deny: not supported with --accept iperf3: use a packet filter of the system");
-    }
-    for (flag, given) in [
-        ("--metrics", args.metrics.is_some()),
-        ("--max-bytes", args.max_bytes.is_some()),
-        ("--max-lifetime", args.max_lifetime.is_some()),
-    ] {
-        if given {
-            misuse!("{flag}: not supported with {protocol}: leave it out");
-        }
-    }
-    if args.accept == Some(Accept::Stamp) && args.port.is_some() {
-        misuse!("--port: give the port in the address with --accept stamp");
-    }
-    args.output.refuse_for(protocol)
-}
-
 fn receiver_config(args: &RecvArgs, passive: Option<Passive>) -> Result<ReceiverConfig, UsageError> {
     let default = ReceptionConfig::default().receiver;
     Ok(ReceiverConfig {
@@ -395,7 +377,7 @@ impl Monitoring {
 }
 
 /// Keeps the first error.
-fn note(all: &mut anyhow::Result<()>, this: anyhow::Result<()>) {
+pub(crate) fn note(all: &mut anyhow::Result<()>, this: anyhow::Result<()>) {
     if all.is_ok() {
         *all = this;
     }
@@ -426,11 +408,15 @@ impl Results {
         self.newest.push_back(result);
     }
 
-    /// Prints them where there is nothing else to count.
-    pub(crate) fn print_alone(&mut self, once: bool) -> anyhow::Result<()> {
+    /// Prints them where only connections are counted besides.
+    pub(crate) fn print_alone(&mut self, output: &mut Output, once: bool, denied: u64) -> anyhow::Result<()> {
         match &*self.newest.make_contiguous() {
-            [one] if once => console::print_json(one),
-            runs => console::print_json(&json!({ "runs": runs, "omitted_runs": self.omitted })),
+            [one] if once => output.object(one),
+            runs => output.object(&json!({
+                "runs": runs,
+                "omitted_runs": self.omitted,
+                "denied_connections": denied,
+            })),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
     console::{self, Progress},
     output::Output,
     send::{SendArgs, is_silent, stream_plan},
-    usage::{UsageError, misuse},
+    usage::UsageError,
 };
 use giusto::measured::{
     RunError,
@@ -36,7 +36,6 @@ const BEGINS: TimeDelta = TimeDelta::from_seconds(5);
 const LINGER: TimeDelta = TimeDelta::from_millis(300);
 
 pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    check(args)?;
     let mut output = Output::new(args.json, &args.output, false);
     let progress = Progress::live();
     let mut asked = ask(args, stop)?;
@@ -44,7 +43,7 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let on_live = |shown: Shown<'_>| {
         match shown {
             Shown::Live(live) => progress.say(format!("from the far end: {}", console::live_line(live))),
-            Shown::Interval(figures) if printed.is_ok() => printed = output.interval(figures),
+            Shown::Interval(figures) if printed.is_ok() => printed = output.interval(*figures),
             Shown::Interval(_) => {}
         }
         if output.is_closed() || printed.is_err() {
@@ -72,24 +71,6 @@ struct Asked {
     plan: ResolvedPlan,
     destination: Destination,
     reception: Reception,
-}
-
-fn check(args: &SendArgs) -> Result<(), UsageError> {
-    let direction = if args.bidir { "--bidir" } else { "--reverse" };
-    for (flag, given) in [
-        ("--one-way", args.one_way),
-        ("--rtp", args.rtp),
-        ("--raw", args.raw),
-        ("--profile", args.profile.is_some()),
-        ("--payload", args.payload.is_some()),
-        ("--streams", args.streams > 1),
-        ("--interval", args.bidir && args.output.interval().is_some()),
-    ] {
-        if given {
-            misuse!("{flag}: not supported with {direction}: leave it out");
-        }
-    }
-    Ok(())
 }
 
 /// Asks the first address of the host that answers.

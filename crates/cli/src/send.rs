@@ -153,7 +153,7 @@ pub(crate) struct SendArgs {
 
     /// Protocol of the far end: giusto recv, an iperf3 server in UDP mode, or a STAMP reflector (RFC 8762)
     #[arg(long, default_value = "giusto", value_name = "NAME")]
-    protocol: Protocol,
+    pub(crate) protocol: Protocol,
 
     /// The far end sends, and this end measures
     #[arg(short = 'R', long)]
@@ -198,21 +198,10 @@ fn ecn(name: &str) -> Ecn {
 
 pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     match args.protocol {
-        Protocol::Stamp if args.reverse || args.bidir => {
-            misuse!(
-                "--reverse, --bidir: not needed with --protocol stamp, which measures both directions: leave them out"
-            );
-        }
         Protocol::Giusto if args.reverse || args.bidir => return reverse::run(args, stop),
         Protocol::Giusto => {}
-        Protocol::Iperf3 => {
-            args.output.refuse_for("--protocol iperf3")?;
-            return iperf3::send(args, stop);
-        }
-        Protocol::Stamp => {
-            args.output.refuse_for("--protocol stamp")?;
-            return stamp::send(args, stop);
-        }
+        Protocol::Iperf3 => return iperf3::send(args, stop),
+        Protocol::Stamp => return stamp::send(args, stop),
     }
     if args.output.interval().is_some_and(|interval| interval < REPORTS && !args.one_way) {
         misuse!("--interval: must be at least {REPORTS}, the time between two reports of the receiver");
@@ -225,7 +214,7 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let on_live = |live: &Live| {
         progress.say(live_line(live));
         if let (Some(figures), true) = (&live.interval, printed.is_ok()) {
-            printed = output.interval(figures);
+            printed = output.interval(*figures);
         }
         if output.is_closed() || printed.is_err() {
             stop.store(true, Ordering::Relaxed);
@@ -263,11 +252,6 @@ fn send_to_first(
 ) -> anyhow::Result<(SocketAddr, ResolvedPlan, Transmission)> {
     let traffic_class = TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits());
     let keys = args.key_file.as_deref().map(read_keys).transpose()?;
-    if keys.is_some() && args.one_way {
-        misuse!(
-            "--key-file: cannot be used with --one-way, which does not ask the receiver: leave out one of them"
-        );
-    }
     let mut failed: Vec<String> = Vec::new();
     for (index, to) in addresses.iter().copied().enumerate() {
         let plan = plan.clone().resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;

@@ -3,17 +3,21 @@
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     process::ExitCode,
-    sync::atomic::AtomicBool,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use giusto::{
     measured::{
         RunError,
         plan::Tempo,
-        stamp::{self, Reflection, StampLive, StampPacing, StampPlan, StampPlanError, StampResult},
+        stamp::{
+            self, Reflection, ReflectorIntervals, StampLive, StampPacing, StampPlan, StampPlanError,
+            StampResult, StampTarget,
+        },
     },
     view::{
         format::{count, plural},
+        rows::Record,
         stamp::lines,
     },
 };
@@ -28,8 +32,10 @@ use serde_json::json;
 
 use crate::{
     args::{self, RateOrMax},
-    console::{self, Progress, print_json, print_text},
-    recv::{RecvArgs, port_alone},
+    console::{self, Progress},
+    output::Output,
+    printer::Printer,
+    recv::{RecvArgs, note, port_alone},
     send::{self, SendArgs},
     usage::{UsageError, misuse},
 };
@@ -42,38 +48,35 @@ pub(crate) enum Timestamps {
 }
 
 pub(crate) fn send(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    for (flag, given) in [
-        ("--rtp", args.rtp),
-        ("--raw", args.raw),
-        ("--profile", args.profile.is_some()),
-        ("--payload", args.payload.is_some()),
-        ("--one-way", args.one_way),
-        ("--streams", args.streams != 1),
-    ] {
-        if given {
-            misuse!("{flag}: not supported with --protocol stamp: leave it out");
-        }
-    }
     let to = args::resolve_first(&args.target, args.port, STAMP_PORT)?;
-    let traffic_class = TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits());
     let plan = plan(args, to)?;
-
+    let target = StampTarget {
+        to,
+        traffic_class: TrafficClass::from_byte(args.dscp << 2 | args.ecn.bits()),
+        interval: args.output.interval(),
+    };
+    let mut output = Output::new(args.json, &args.output, true);
+    let mut printed = Ok(());
     let progress = Progress::live();
-    let outcome = stamp::run(&plan, to, traffic_class, stop, |live| progress.say(live_line(live)));
+    let outcome = stamp::run(&plan, &target, stop, |live| {
+        progress.say(live_line(live));
+        if let (Some(figures), true) = (live.interval, printed.is_ok()) {
+            printed = output.interval(figures);
+        }
+        if output.is_closed() || printed.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
     progress.clear();
     let result = outcome.map_err(|error| match error {
         RunError::Socket(error) => UsageError::new(error).into(),
         error => anyhow::Error::from(error),
     })?;
+    printed?;
 
-    if args.json {
-        print_json(&result)?;
-    } else {
-        for doubt in &result.doubts {
-            print_text(&format!("warning: {doubt}\n"))?;
-        }
-        print_text(&lines(&result).join("\n"))?;
-    }
+    let warnings = result.doubts.iter().map(|doubt| format!("warning: {doubt}"));
+    let text: Vec<_> = warnings.chain(lines(&result)).collect();
+    output.other(&text.join("\n"), &result, Record::StampResult(&result))?;
     if result.answered_packets == 0 && result.sent_packets > 0 {
         console::complain(&format!("error: {to}: {}", why_nothing_came(&result, plan.mode())));
         return Ok(ExitCode::FAILURE);
@@ -133,12 +136,6 @@ fn why_nothing_came(result: &StampResult, mode: Mode) -> String {
 }
 
 pub(crate) fn reflect(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    if args.once {
-        misuse!("--once: not supported with --accept stamp, whose sessions have no end: use --duration");
-    }
-    if args.accept_unauthenticated {
-        misuse!("--accept-unauthenticated: not supported with --accept stamp: leave it out");
-    }
     if args.max_rate == Some(DataRate::ZERO) {
         misuse!("--max-rate: must be above 0 bit/s, found 0 bit/s");
     }
@@ -154,28 +151,48 @@ pub(crate) fn reflect(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<Exit
         max_rate: args.max_rate.unwrap_or(defaults.max_rate),
         session_timeout: defaults.session_timeout,
     };
-    let mut reflection = open(args.address.as_deref(), &config)?;
+    let mut reflection = open(args.place()?.as_deref(), &config)?;
 
-    let progress = Progress::live();
-    progress.note(&format!(
+    let mut printer = Printer::start(Progress::live())?;
+    printer.note(format!(
         "listening on {} (UDP, STAMP{}); Ctrl-C ends and prints the counts",
         reflection.socket.local_addr(),
         if authenticated { ", authenticated" } else { "" }
     ));
     let clock = reflection.clock;
-    let end = args.duration.map(|duration| clock.now() + duration);
+    let start = clock.now();
+    let end = args.duration.map(|duration| start + duration);
+    let mut output = Output::new(args.json, &args.output, false).held();
+    let mut intervals = args.output.interval().map(|interval| ReflectorIntervals::new(interval, start));
+    let mut printed = Ok(());
     let outcome = reflection.run(stop, |reflector, new| {
-        let counters = reflector.counters();
+        let (counters, sessions) = (reflector.counters(), reflector.sessions());
         // Addresses may be made up: only the first few are shown.
         if let Some(from) = new.filter(|_| counters.sessions <= SHOWN_SESSIONS) {
-            progress.note(&format!("{from}: STAMP session"));
+            printer.note(format!("{from}: STAMP session"));
         }
-        let sessions = plural(reflector.sessions() as u64, "session", "sessions");
-        progress.say(format!("{sessions}, {} reflected", count(counters.reflected)));
-        if end.is_some_and(|end| clock.now() >= end) { Verdict::Stop } else { Verdict::Continue }
+        let ended = intervals.as_mut().and_then(|all| all.on_turn(clock.now(), counters, sessions));
+        if let Some(figures) = ended {
+            note(&mut printed, output.interval(figures));
+            output.take().into_iter().for_each(|text| printer.result(text));
+        }
+        let shown = plural(sessions as u64, "session", "sessions");
+        printer.live(format!("{shown}, {} reflected", count(counters.reflected)));
+        let over = end.is_some_and(|end| clock.now() >= end) || printer.is_closed() || printed.is_err();
+        if over { Verdict::Stop } else { Verdict::Continue }
     });
-    progress.clear();
-    print_counters(reflection.reflector().counters(), reflection.unsent_packets(), args.json)?;
+    printed?;
+    let (counters, sessions, now) =
+        (reflection.reflector().counters(), reflection.reflector().sessions(), clock.now());
+    if let Some(last) = intervals.and_then(|all| all.finish(now, counters, sessions)) {
+        output.interval(last)?;
+    }
+    let seconds = (now - start).as_seconds();
+    let unsent = reflection.unsent_packets();
+    let row = Record::ReflectorResult(&counters, seconds);
+    output.other(&counters_text(counters, unsent), &counters_json(counters, unsent), row)?;
+    output.take().into_iter().for_each(|text| printer.result(text));
+    printer.finish(stop)?;
     outcome?;
     Ok(ExitCode::SUCCESS)
 }
@@ -183,7 +200,7 @@ pub(crate) fn reflect(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<Exit
 /// The number of sessions that are announced.
 const SHOWN_SESSIONS: u64 = 100;
 
-fn print_counters(counters: ReflectorCounters, unsent: u64, as_json: bool) -> anyhow::Result<()> {
+fn counters_json(counters: ReflectorCounters, unsent: u64) -> serde_json::Value {
     let ReflectorCounters {
         reflected,
         sessions,
@@ -195,36 +212,37 @@ fn print_counters(counters: ReflectorCounters, unsent: u64, as_json: bool) -> an
         over_rate,
         refused,
     } = counters;
-    if as_json {
-        return print_json(&json!({
-            "protocol": "stamp",
-            "sessions": sessions,
-            "reflected_packets": reflected,
-            "unsent_packets": unsent,
-            "unanswered_packets": {
-                "denied": denied,
-                "malformed": malformed,
-                "forged": forged,
-                "replayed": replayed,
-                "looped": looped,
-                "over_rate": over_rate,
-                "refused": refused,
-            },
-        }));
-    }
+    json!({
+        "protocol": "stamp",
+        "sessions": sessions,
+        "reflected_packets": reflected,
+        "unsent_packets": unsent,
+        "unanswered_packets": {
+            "denied": denied,
+            "malformed": malformed,
+            "forged": forged,
+            "replayed": replayed,
+            "looped": looped,
+            "over_rate": over_rate,
+            "refused": refused,
+        },
+    })
+}
+
+fn counters_text(counters: ReflectorCounters, unsent: u64) -> String {
     let mut text = format!(
         "reflected {} of {}",
-        plural(reflected, "packet", "packets"),
-        plural(sessions, "session", "sessions")
+        plural(counters.reflected, "packet", "packets"),
+        plural(counters.sessions, "session", "sessions")
     );
     let others = [
-        (denied, "from addresses not allowed"),
-        (malformed, "malformed"),
-        (forged, "not authentic"),
-        (replayed, "replayed"),
-        (looped, "from another reflector"),
-        (over_rate, "above the rate of a host"),
-        (refused, "without room for their session"),
+        (counters.denied, "from addresses not allowed"),
+        (counters.malformed, "malformed"),
+        (counters.forged, "not authentic"),
+        (counters.replayed, "replayed"),
+        (counters.looped, "from another reflector"),
+        (counters.over_rate, "above the rate of a host"),
+        (counters.refused, "without room for their session"),
         (unsent, "not taken by the system"),
     ];
     let others: Vec<_> =
@@ -233,7 +251,7 @@ fn print_counters(counters: ReflectorCounters, unsent: u64, as_json: bool) -> an
         text.push_str("; not answered: ");
         text.push_str(&others.join(", "));
     }
-    print_text(&text)
+    text
 }
 
 /// Listens as asked; without an address on port 862 of every address, on a machine without IPv6 on every IPv4 address.

@@ -146,6 +146,20 @@ impl Arrivals {
         (side.now, side.closed) = (now, closed);
     }
 
+    /// Takes the counters of all streams, each always at the same place.
+    fn update_all<'a>(
+        &mut self,
+        now: Timestamp,
+        meters: impl Iterator<Item = Option<&'a StreamMeter>>,
+        closed: bool,
+    ) {
+        for (id, meter) in (0..).zip(meters) {
+            if let Some(meter) = meter {
+                self.update(id, Counts::of_meter(now, meter), closed);
+            }
+        }
+    }
+
     /// The figures since the last call, if there are any.
     fn take(&mut self) -> Option<Arrived> {
         let open = self.sides.values().filter(|side| !side.closed).map(|side| side.now.counted_until()).max();
@@ -235,12 +249,33 @@ impl ReceptionIntervals {
             let ended = !receiver.streams().any(|(id, _)| counts(id));
             return ended.then(|| self.end()).flatten();
         }
-        if self.due.is_some_and(|due| now < due) {
+        if self.is_early(now) {
             return None;
         }
         for (id, stream) in receiver.streams().filter(|(id, _)| counts(*id)) {
             self.arrivals.update(id.0, Counts::of_meter(now, stream.meter()), false);
         }
+        self.on_turn(now)
+    }
+
+    /// Like [`on_event`](Self::on_event), with the meters of all streams, each always at the same place.
+    fn on_meters<'a>(
+        &mut self,
+        now: Timestamp,
+        meters: impl Iterator<Item = Option<&'a StreamMeter>>,
+    ) -> Option<IntervalFigures> {
+        if self.is_early(now) {
+            return None;
+        }
+        self.arrivals.update_all(now, meters, false);
+        self.on_turn(now)
+    }
+
+    fn is_early(&self, now: Timestamp) -> bool {
+        self.due.is_some_and(|due| now < due)
+    }
+
+    fn on_turn(&mut self, now: Timestamp) -> Option<IntervalFigures> {
         let origin = self.arrivals.origin?;
         let due = *self.due.get_or_insert(origin + self.interval);
         if now < due {
@@ -277,7 +312,7 @@ fn signed(count: u64) -> i64 {
 }
 
 /// The first end of an interval after `now`.
-fn next_due(due: Timestamp, interval: TimeDelta, now: Timestamp) -> Timestamp {
+pub(super) fn next_due(due: Timestamp, interval: TimeDelta, now: Timestamp) -> Timestamp {
     let step = interval.as_nanos().max(1);
     let missed = now.saturating_since(due).as_nanos() / step;
     due + TimeDelta::from_nanos(step.saturating_mul(missed + 1))
@@ -393,6 +428,74 @@ impl TransmissionIntervals {
         }
         self.last = tick;
         figures
+    }
+}
+
+/// The intervals of an end that itself counts what it sends and what it receives, as with iperf3 at the far end.
+#[derive(Debug)]
+pub(super) enum LocalIntervals {
+    /// It sends, and may receive another stream meanwhile: the intervals begin with sending.
+    Sending(TransmissionIntervals),
+    /// It only receives: the intervals begin with the first datagram.
+    Receiving(ReceptionIntervals),
+}
+
+impl LocalIntervals {
+    /// Intervals of this length. `sends`: the number of streams that are sent, and the header bytes that their rate counts; counting
+    /// begins at `start`, when `sent` had been sent.
+    pub(super) fn new(
+        interval: TimeDelta,
+        start: Timestamp,
+        sent: SentCounts,
+        sends: Option<(usize, DataSize)>,
+    ) -> Self {
+        match sends {
+            Some((streams, header)) => {
+                let mut intervals = TransmissionIntervals::new(interval, header, start, (streams, false));
+                intervals.last.sent = sent;
+                Self::Sending(intervals)
+            }
+            None => Self::Receiving(ReceptionIntervals::new(interval)),
+        }
+    }
+
+    /// Call it many times a second, with all that was sent, and the meters of the received streams, each always at the same place.
+    /// Returns the figures of an interval that has ended.
+    pub(super) fn on_turn<'a>(
+        &mut self,
+        now: Timestamp,
+        sent: SentCounts,
+        meters: impl Iterator<Item = Option<&'a StreamMeter>>,
+    ) -> Option<IntervalFigures> {
+        match self {
+            Self::Sending(intervals) if now < intervals.due => None,
+            Self::Sending(intervals) => {
+                intervals.arrivals.update_all(now, meters, false);
+                intervals.heard = intervals.arrivals.origin.is_some();
+                intervals.on_turn(now, sent)
+            }
+            Self::Receiving(intervals) => intervals.on_meters(now, meters),
+        }
+    }
+
+    /// The last interval; sending ended at `ended`.
+    pub(super) fn finish<'a>(
+        mut self,
+        now: Timestamp,
+        (ended, sent): (Timestamp, SentCounts),
+        meters: impl Iterator<Item = Option<&'a StreamMeter>>,
+    ) -> Option<IntervalFigures> {
+        match &mut self {
+            Self::Sending(intervals) => {
+                intervals.arrivals.update_all(now, meters, true);
+                intervals.heard = intervals.arrivals.origin.is_some();
+                intervals.finish(ended, sent)
+            }
+            Self::Receiving(intervals) => {
+                intervals.arrivals.update_all(now, meters, true);
+                intervals.end()
+            }
+        }
     }
 }
 
@@ -516,5 +619,34 @@ mod tests {
         assert_eq!((last.received_span_s, last.end_s), (Some(2.1), 3.0));
         assert_eq!(last.loss_ratio, Some(100.0 / 210.0));
         assert_eq!(intervals.finish(at(3_100), sent(301)), None);
+    }
+    #[test]
+    fn both_directions_are_counted_at_one_end() {
+        let second = TimeDelta::from_seconds(1);
+        let sent = |packets| SentCounts { packets, bytes: packets * 1250 };
+        let sends = Some((1, DataSize::ZERO));
+        let mut intervals = LocalIntervals::new(second, at(5_000), sent(7), sends);
+        let mut meter = StreamMeter::new(&MeterConfig::default());
+        assert_eq!(intervals.on_turn(at(5_900), sent(97), [Some(&meter)].into_iter()), None);
+        feed(&mut meter, 0..101, &[50]);
+        let first = intervals.on_turn(at(6_000), sent(107), [Some(&meter)].into_iter()).unwrap();
+        assert_eq!((first.start_s, first.end_s), (0.0, 1.0));
+        assert_eq!((first.sent_packets, first.tx_rate_bps), (Some(100), Some(1e6)));
+        assert_eq!((first.received_packets, first.lost_packets), (Some(100), Some(1)));
+        feed(&mut meter, 101..111, &[]);
+        let last = intervals.finish(at(6_200), (at(6_150), sent(122)), [Some(&meter)].into_iter()).unwrap();
+        assert_eq!((last.sent_packets, last.received_packets, last.end_s), (Some(15), Some(10), 1.15));
+
+        let mut intervals = LocalIntervals::new(second, at(0), sent(0), None);
+        assert_eq!(intervals.on_turn(at(4_000), sent(0), [None].into_iter()), None);
+        let first = intervals.on_turn(at(6_110), sent(0), [None, Some(&meter)].into_iter()).unwrap();
+        assert_eq!(
+            (first.sent_packets, first.received_packets, first.lost_packets),
+            (None, Some(110), Some(1))
+        );
+        // Losses at the end are known only then.
+        meter.finish(120);
+        let last = intervals.finish(at(6_200), (at(0), sent(0)), [None, Some(&meter)].into_iter()).unwrap();
+        assert_eq!((last.received_packets, last.lost_packets), (Some(0), Some(9)));
     }
 }

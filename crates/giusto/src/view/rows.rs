@@ -2,7 +2,13 @@
 
 use csv::WriterBuilder;
 
-use crate::measured::{interval::IntervalFigures, result::RunResult};
+use giusto_session::stamp::ReflectorCounters;
+
+use crate::measured::{
+    interval::IntervalFigures,
+    result::RunResult,
+    stamp::{ReflectorInterval, StampInterval, StampResult},
+};
 
 /// A row: an interval, or a result.
 #[derive(Debug, Clone, Copy)]
@@ -11,22 +17,31 @@ pub enum Record<'a> {
     Interval(&'a IntervalFigures),
     /// The result of a run.
     Result(&'a RunResult),
+    /// An interval of a STAMP session.
+    StampInterval(&'a StampInterval),
+    /// The result of a STAMP session.
+    StampResult(&'a StampResult),
+    /// An interval of a STAMP reflector.
+    ReflectorInterval(&'a ReflectorInterval),
+    /// The counts of a STAMP reflector, after this time in seconds.
+    ReflectorResult(&'a ReflectorCounters, f64),
 }
 
 /// The name of a column, and its cell; an unknown quantity is an empty cell.
 type Cell = (&'static str, Option<String>);
 
-/// The names of the columns, which are the same for intervals and results, as one line of CSV.
+/// The names of the columns of `record`, which are the same for intervals and results, as one line of CSV.
 ///
 /// # Example
 ///
 /// ```
-/// use giusto::view::rows;
+/// use giusto::{measured::result::RunResult, view::rows};
 ///
-/// assert!(rows::header().starts_with("record,start_s,end_s,"));
+/// let header = rows::header(rows::Record::Result(&RunResult::default()));
+/// assert!(header.starts_with("record,start_s,end_s,"));
 /// ```
-pub fn header() -> String {
-    line(cells(Record::Result(&RunResult::default())).into_iter().map(|(name, _)| name.to_owned()))
+pub fn header(record: Record<'_>) -> String {
+    line(cells(record).into_iter().map(|(name, _)| name.to_owned()))
 }
 
 /// One row, as one line of CSV.
@@ -47,6 +62,93 @@ fn text<T: ToString>(value: Option<T>) -> Option<String> {
 }
 
 fn cells(record: Record<'_>) -> Vec<Cell> {
+    match record {
+        Record::Interval(_) | Record::Result(_) => stream_cells(record),
+        Record::StampInterval(figures) => stamp_cells("interval", figures, &StampResult::default()),
+        Record::StampResult(result) => {
+            let all = StampInterval {
+                end_s: result.duration_s,
+                sent_packets: result.sent_packets,
+                answered_packets: result.answered_packets,
+                lost_packets: i64::try_from(result.lost_packets).unwrap_or(i64::MAX),
+                loss_ratio: result.loss_ratio,
+                round_trip_ms: result.round_trip_ms,
+                forward_jitter_ms: result.forward.jitter_ms,
+                backward_jitter_ms: result.backward.jitter_ms,
+                ..StampInterval::default()
+            };
+            stamp_cells("result", &all, result)
+        }
+        Record::ReflectorInterval(figures) => reflector_cells("interval", figures, None),
+        Record::ReflectorResult(counters, end_s) => {
+            let all = ReflectorInterval {
+                end_s,
+                reflected_packets: counters.reflected,
+                unanswered_packets: counters.unanswered(),
+                ..ReflectorInterval::default()
+            };
+            reflector_cells("result", &all, Some(counters))
+        }
+    }
+}
+
+/// Columns that an interval lacks are empty: those that `result` has alone.
+fn stamp_cells(record: &str, figures: &StampInterval, result: &StampResult) -> Vec<Cell> {
+    let (forward, backward) = (&result.forward, &result.backward);
+    let named = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let trip = &figures.round_trip_ms;
+    vec![
+        ("record", named(record)),
+        ("start_s", text(Some(figures.start_s))),
+        ("end_s", text(Some(figures.end_s))),
+        ("to", named(&result.to)),
+        ("rate_bps", text(result.rate_bps)),
+        ("size_bytes", text(Some(result.size_bytes).filter(|bytes| *bytes > 0))),
+        ("sent_packets", text(Some(figures.sent_packets))),
+        ("answered_packets", text(Some(figures.answered_packets))),
+        ("lost_packets", text(Some(figures.lost_packets))),
+        ("loss_ratio", text(figures.loss_ratio)),
+        ("forward_lost_packets", text(forward.lost_packets)),
+        ("backward_lost_packets", text(backward.lost_packets)),
+        ("round_trip_min_ms", text(trip.min)),
+        ("round_trip_p50_ms", text(trip.p50)),
+        ("round_trip_p99_ms", text(trip.p99)),
+        ("round_trip_max_ms", text(trip.max)),
+        ("forward_delay_basis", forward.one_way_delay_ms.basis.clone()),
+        ("forward_delay_p50_ms", text(forward.one_way_delay_ms.quantiles.p50)),
+        ("forward_jitter_ms", text(figures.forward_jitter_ms)),
+        ("backward_delay_basis", backward.one_way_delay_ms.basis.clone()),
+        ("backward_delay_p50_ms", text(backward.one_way_delay_ms.quantiles.p50)),
+        ("backward_jitter_ms", text(figures.backward_jitter_ms)),
+        ("ended", named(&result.ended)),
+        ("doubts", named(&result.doubts.join("; "))),
+    ]
+}
+
+fn reflector_cells(
+    record: &str,
+    figures: &ReflectorInterval,
+    counters: Option<&ReflectorCounters>,
+) -> Vec<Cell> {
+    let count = |of: fn(&ReflectorCounters) -> u64| text(counters.map(of));
+    vec![
+        ("record", Some(record.to_owned())),
+        ("start_s", text(Some(figures.start_s))),
+        ("end_s", text(Some(figures.end_s))),
+        ("sessions", counters.map_or_else(|| text(Some(figures.sessions)), |all| text(Some(all.sessions)))),
+        ("reflected_packets", text(Some(figures.reflected_packets))),
+        ("unanswered_packets", text(Some(figures.unanswered_packets))),
+        ("denied_packets", count(|all| all.denied)),
+        ("malformed_packets", count(|all| all.malformed)),
+        ("forged_packets", count(|all| all.forged)),
+        ("replayed_packets", count(|all| all.replayed)),
+        ("looped_packets", count(|all| all.looped)),
+        ("over_rate_packets", count(|all| all.over_rate)),
+        ("refused_packets", count(|all| all.refused)),
+    ]
+}
+
+fn stream_cells(record: Record<'_>) -> Vec<Cell> {
     // Both kinds of record fill the same columns: what a kind lacks is empty.
     let (mut interval, mut result) = (IntervalFigures::default(), RunResult::default());
     let name = match record {
@@ -66,6 +168,7 @@ fn cells(record: Record<'_>) -> Vec<Cell> {
             interval.end_s = run.duration_s.unwrap_or(0.0);
             "result"
         }
+        _ => return Vec::new(),
     };
     let known = matches!(record, Record::Interval(_)) || result.duration_s.is_some();
     let delay = &result.one_way_delay_ms;
@@ -129,7 +232,9 @@ mod tests {
             rx_rate_bps: Some(0.5e6),
             ..IntervalFigures::default()
         };
-        let lines = [header(), row(Record::Interval(&figures)), row(Record::Result(&result))].join("\n");
+        let lines =
+            [header(Record::Result(&result)), row(Record::Interval(&figures)), row(Record::Result(&result))]
+                .join("\n");
         let mut reader = csv::Reader::from_reader(lines.as_bytes());
         let names = reader.headers().unwrap().clone();
         let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
@@ -140,5 +245,33 @@ mod tests {
         assert_eq!((cell(1, "record"), cell(1, "end_s"), cell(1, "lost_packets")), ("result", "2.5", "7"));
         assert_eq!((cell(1, "sender"), cell(1, "received_packets")), ("grid", ""));
         assert_eq!(cell(1, "doubts"), "one, with a comma; \"two\"");
+    }
+
+    #[test]
+    fn rows_of_stamp_have_the_columns_of_their_header() {
+        let result = StampResult {
+            to: "192.0.2.1:862".to_owned(),
+            sent_packets: 10,
+            answered_packets: 9,
+            lost_packets: 1,
+            ..StampResult::default()
+        };
+        let figures = StampInterval { sent_packets: 4, lost_packets: -1, ..StampInterval::default() };
+        let lines = [
+            header(Record::StampInterval(&figures)),
+            row(Record::StampInterval(&figures)),
+            row(Record::StampResult(&result)),
+        ];
+        let mut reader = csv::Reader::from_reader(lines.join("\n").as_bytes());
+        let rows: Vec<std::collections::HashMap<String, String>> =
+            reader.deserialize().map(Result::unwrap).collect();
+        assert_eq!(
+            (&rows[0]["sent_packets"][..], &rows[0]["lost_packets"][..], &rows[0]["to"][..]),
+            ("4", "-1", "")
+        );
+        assert_eq!((&rows[1]["lost_packets"][..], &rows[1]["to"][..]), ("1", "192.0.2.1:862"));
+        let counters = ReflectorCounters { reflected: 3, over_rate: 2, ..ReflectorCounters::default() };
+        let row = row(Record::ReflectorResult(&counters, 1.5));
+        assert!(row.starts_with("result,0,1.5,0,3,2,0,"), "{row}");
     }
 }

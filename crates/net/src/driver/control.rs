@@ -190,18 +190,24 @@ impl ControlListener {
         self.listener.local_addr()
     }
 
-    /// The next connection, if there is one. One that failed at once is passed over. Where the system has no room for another
-    /// one, this waits for 10 ms, because [`wait`](Self::wait) returns at once as long as it is there.
-    pub fn accept(&self) -> Option<ControlConnection> {
-        const NO_ROOM: Duration = Duration::from_millis(10);
+    /// The next connection, if there is one. One that failed at once is passed over.
+    ///
+    /// # Errors
+    ///
+    /// The system's, where it has no room for another connection, such as no file descriptors. The connection stays there, so that
+    /// [`wait`](Self::wait) returns at once: call [`back_off`](Self::back_off) instead.
+    pub fn accept(&self) -> io::Result<Option<ControlConnection>> {
+        use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
         match self.listener.accept() {
-            Ok((stream, _)) => ControlConnection::new(stream).ok(),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(_) => {
-                let _ = ppoll(&mut [], Some(TimeSpec::from_duration(NO_ROOM)), None);
-                None
-            }
+            Ok((stream, _)) => Ok(ControlConnection::new(stream).ok()),
+            Err(error) if matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted) => Ok(None),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Waits this long, whether or not there is a connection. A signal ends the wait early.
+    pub fn back_off(&self, time: Duration) {
+        let _ = ppoll(&mut [], Some(TimeSpec::from_duration(time)), None);
     }
 
     /// Waits for a connection, at most this long. A signal ends the wait early.

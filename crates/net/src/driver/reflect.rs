@@ -16,7 +16,7 @@ use super::{ReceiveError, Verdict};
 use crate::{Clock, ReceiveBatch, UdpSocket, Wait};
 
 /// Maximum time between two checks of the stop flag.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Time between two readings of the state of the clock.
 const CLOCK_INTERVAL: TimeDelta = TimeDelta::from_seconds(1);

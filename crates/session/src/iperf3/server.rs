@@ -19,6 +19,8 @@ const GRACE: TimeDelta = TimeDelta::from_seconds(40);
 const LONGEST_IDLE: TimeDelta = TimeDelta::from_seconds(120);
 /// The longest test where none is announced (`MAX_TIME` in `iperf.h`).
 const LONGEST: TimeDelta = TimeDelta::from_seconds(86_400);
+/// How long a test may exceed the limit of its duration: its client ends it, a little after its announced time.
+const ENDING: TimeDelta = TimeDelta::from_seconds(2);
 
 /// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,6 +29,9 @@ pub struct ServerConfig {
     pub max_streams: usize,
     /// The maximum rate of all streams together; tests of unlimited rate are refused where there is one. Default: none.
     pub max_rate: Option<DataRate>,
+    /// The maximum duration of a test with its omitted time; longer ones are refused, and those without an announced end, or beyond
+    /// it, are ended. Default: none, so a day, as in iperf3.
+    pub max_duration: Option<TimeDelta>,
     /// A test in which the client sends ends after this time, and after that of three datagrams, without one; after 120 s in any
     /// case, as in iperf3. Default: 5 s.
     pub idle_timeout: TimeDelta,
@@ -34,7 +39,12 @@ pub struct ServerConfig {
 
 impl Default for ServerConfig {
     fn default() -> Self {
-        Self { max_streams: 256, max_rate: None, idle_timeout: TimeDelta::from_seconds(5) }
+        Self {
+            max_streams: 256,
+            max_rate: None,
+            max_duration: None,
+            idle_timeout: TimeDelta::from_seconds(5),
+        }
     }
 }
 
@@ -59,6 +69,20 @@ pub enum ServerError {
     /// The test took too long.
     #[error("the test lasted longer than announced")]
     Expired,
+    /// Too long a test.
+    #[error("refused: a test of {} s, at most {} s are allowed", asked.as_seconds(), limit.as_seconds())]
+    Duration {
+        /// The announced duration with the omitted time.
+        asked: TimeDelta,
+        /// The limit.
+        limit: TimeDelta,
+    },
+    /// The test reached the limit of its duration.
+    #[error("the test was ended after {} s, the maximum duration", limit.as_seconds())]
+    Limit {
+        /// The limit.
+        limit: TimeDelta,
+    },
     /// A message cannot be used.
     #[error("refused: {0}")]
     Message(#[from] MessageError),
@@ -146,8 +170,8 @@ pub struct Server {
     ready: bool,
     parameters: Option<Parameters>,
     deadline: Option<Timestamp>,
-    /// The end of a test, whatever arrives.
-    expires: Option<Timestamp>,
+    /// The end of a test, whatever arrives, and its error.
+    expires: Option<(Timestamp, ServerError)>,
     reader: Reader,
     transmits: VecDeque<Vec<u8>>,
     events: VecDeque<ServerEvent>,
@@ -245,6 +269,10 @@ impl Server {
         {
             return self.refuse(ErrorCode::RATE, ServerError::Rate { rate, limit });
         }
+        let asked = parameters.duration + parameters.omit;
+        if let Some(limit) = self.config.max_duration.filter(|limit| asked > *limit) {
+            return self.refuse(ErrorCode::TOO_LONG, ServerError::Duration { asked, limit });
+        }
         self.events.push_back(ServerEvent::OpenStreams(parameters.clone()));
         self.parameters = Some(parameters);
         self.enter(now, Phase::Streams);
@@ -282,7 +310,11 @@ impl Server {
         let Some(parameters) = &self.parameters else { return };
         let announced = parameters.duration + parameters.omit;
         let endless = parameters.duration == TimeDelta::ZERO;
-        self.expires = Some(now + if endless { LONGEST } else { announced + GRACE });
+        let longest = if endless { LONGEST } else { announced + GRACE };
+        self.expires = Some(match self.config.max_duration {
+            Some(limit) if limit + ENDING < longest => (now + limit + ENDING, ServerError::Limit { limit }),
+            _ => (now + longest, ServerError::Expired),
+        });
         self.send_state(State::TestStart);
         self.send_state(State::TestRunning);
         self.phase = Phase::Running;
@@ -335,8 +367,8 @@ impl Server {
             return;
         }
         let passed = |deadline: Option<Timestamp>| deadline.is_some_and(|deadline| now >= deadline);
-        if passed(self.expires) {
-            self.refuse(ErrorCode::EXPIRED, ServerError::Expired);
+        if let Some((_, error)) = self.expires.take_if(|(end, _)| now >= *end) {
+            self.refuse(ErrorCode::EXPIRED, error);
         } else if passed(self.deadline) {
             let phase = self.phase.describe();
             match self.phase {
@@ -355,7 +387,8 @@ impl Server {
 
     /// The time of the next [`handle_timeout`](Self::handle_timeout).
     pub fn next_timeout(&self) -> Option<Timestamp> {
-        [self.deadline, self.expires].into_iter().flatten().min()
+        let expires = self.expires.as_ref().map(|(end, _)| *end);
+        [self.deadline, expires].into_iter().flatten().min()
     }
 
     /// Ends the test because of an error on this side, which is sent to the client as `code`.

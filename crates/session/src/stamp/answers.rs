@@ -69,6 +69,7 @@ pub struct Answers {
     sent: SequenceTracker,
     far: FarCount,
     round_trips: ErrorHistogram,
+    recent_round_trips: ErrorHistogram,
     processing: ErrorHistogram,
     clocks: Option<Clocks>,
     forward_jitter: InterarrivalJitter,
@@ -122,6 +123,7 @@ impl Answers {
                 forward_reordered: 0,
             },
             round_trips: ErrorHistogram::new(),
+            recent_round_trips: ErrorHistogram::new(),
             processing: ErrorHistogram::new(),
             clocks: None,
             forward_jitter: InterarrivalJitter::new(),
@@ -192,6 +194,7 @@ impl Answers {
             return self.without_times += 1;
         }
         self.round_trips.record(round_trip);
+        self.recent_round_trips.record(round_trip);
         self.processing.record(reflected - received);
 
         let arrival = |time: WallTime| Timestamp::from_nanos(time.as_unix_nanos());
@@ -254,6 +257,16 @@ impl Answers {
     /// Round-trip times without the reflector's processing: (T4 − T1) − (T3 − T2).
     pub fn round_trips(&self) -> &ErrorHistogram {
         &self.round_trips
+    }
+
+    /// The round-trip times since the last call.
+    pub fn take_recent_round_trips(&mut self) -> ErrorHistogram {
+        std::mem::take(&mut self.recent_round_trips)
+    }
+
+    /// Packets before the last one that was answered which have no answer themselves so far.
+    pub fn missing(&self) -> u64 {
+        self.sent.highest().map_or(0, |highest| (highest + 1).saturating_sub(self.counters.answered))
     }
 
     /// The reflector's processing times: T3 − T2.

@@ -100,6 +100,14 @@ pub struct ReflectorCounters {
     pub refused: u64,
 }
 
+impl ReflectorCounters {
+    /// The packets that were not answered, for any reason.
+    pub const fn unanswered(&self) -> u64 {
+        let Self { denied, malformed, forged, replayed, looped, over_rate, refused, .. } = *self;
+        denied + malformed + forged + replayed + looped + over_rate + refused
+    }
+}
+
 /// An answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reflected<'a> {

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use giusto_measure::StreamMeter;
 use giusto_net::{
     Clock, Granted, ReceiveBatch, SocketConfig, ThreadCpu, TrafficClass, UdpSocket, Wait,
     driver::{ControlConnection, Gatherer},
@@ -31,6 +32,7 @@ use super::{
     figures::{self, Reception},
 };
 use crate::measured::{
+    interval::{LocalIntervals, SentCounts},
     plan::{Layout, Media, Opened, ResolvedPlan, StreamPlanError},
     result::RunResult,
     send::{self, RUN_UP, RaisedOnDrop, Transmission},
@@ -40,9 +42,10 @@ use crate::measured::{
 const PROGRAM: &str = "iperf3 server";
 /// How long to wait for the control connection.
 const CONNECT: TimeDelta = TimeDelta::from_seconds(5);
-/// How long to wait for the answer to the greeting of a stream. A lost greeting is not repeated: servers would count it as a
-/// datagram of the stream.
+/// How long to wait for the answer to the greeting of a stream.
 const GREET: TimeDelta = TimeDelta::from_seconds(5);
+/// After this time without an answer the greeting of the last stream is repeated. See [`greet`].
+const REPEAT: TimeDelta = TimeDelta::from_seconds(1);
 /// The time between the last datagram and the message that ends the test, after which iperf3 counts nothing.
 const DRAIN: TimeDelta = TimeDelta::from_millis(200);
 /// A receiving test ends after this time without a datagram.
@@ -65,6 +68,8 @@ pub struct Target {
     pub bidirectional: bool,
     /// DSCP and ECN of every datagram, of both ends.
     pub traffic_class: TrafficClass,
+    /// The length of the intervals of [`Iperf3Live::interval`]; `None`: there are none.
+    pub interval: Option<TimeDelta>,
 }
 
 /// A run that began.
@@ -78,7 +83,7 @@ pub struct ClientRun {
 
 /// Runs a test with an iperf3 server until the plan's limits are reached, `stop` is set, or the connection is closed.
 ///
-/// `on_live` is called several times a second from the calling thread.
+/// `on_live` is called several times a second from the calling thread, and at the end with the last interval.
 ///
 /// # Errors
 ///
@@ -108,13 +113,13 @@ pub fn run(
         ..SocketConfig::default()
     };
     let mut sockets = Vec::with_capacity(parameters.all_streams());
-    for _ in 0..parameters.all_streams() {
+    for index in 1..=parameters.all_streams() {
         let socket = UdpSocket::connected(to, &config)?;
-        greet(&socket, &mut link, stop, to)?;
+        greet(&socket, &mut link, stop, index == parameters.all_streams())?;
         sockets.push(socket);
     }
     link.until(stop, to, Reached::Running)?;
-    let test = Test { plan, parameters: &parameters, to, clock, stop };
+    let test = Test { plan, parameters: &parameters, to, clock, stop, interval: target.interval };
     test.run(&mut link, &sockets, on_live)
 }
 
@@ -251,9 +256,16 @@ impl Link {
 }
 
 /// Announces a stream, and waits for the server's answer.
-fn greet(socket: &UdpSocket, link: &mut Link, stop: &AtomicBool, to: SocketAddr) -> Result<(), Iperf3Error> {
+///
+/// A server that has got a greeting treats a further one from the same port as a datagram of the stream (`iperf_udp_recv` in
+/// `iperf_udp.c`), with a sequence number out of what its buffer holds, and one from another port as another stream. So a greeting
+/// may be repeated only if the first one was lost. That is known for the last stream: the server begins the test over TCP as soon as
+/// it has the greeting, whether or not its answer is lost. For the streams before it nothing tells a lost greeting from a lost
+/// answer, so theirs are not repeated.
+fn greet(socket: &UdpSocket, link: &mut Link, stop: &AtomicBool, last: bool) -> Result<(), Iperf3Error> {
+    let to = link.connection.peer_addr();
     let silent = Iperf3Error::NoStream { to };
-    let deadline = link.clock.now() + GREET;
+    let (mut greeted, deadline) = (link.clock.now(), link.clock.now() + GREET);
     // One at a time: the first datagrams of the test may already follow the answer.
     let mut batch = ReceiveBatch::new(1, 2048);
     if socket.send(&Greeting::Connect.bytes()).is_err() {
@@ -268,6 +280,15 @@ fn greet(socket: &UdpSocket, link: &mut Link, stop: &AtomicBool, to: SocketAddr)
         }
         link.pump();
         link.check(stop, to)?;
+        if last && link.reached >= Reached::Running {
+            return Ok(());
+        }
+        let now = link.clock.now();
+        if last && now >= greeted + REPEAT {
+            greeted = now;
+            // What cannot be sent is like what is lost.
+            let _ = socket.send(&Greeting::Connect.bytes());
+        }
     }
     link.leave();
     Err(silent)
@@ -280,6 +301,7 @@ struct Test<'a> {
     to: SocketAddr,
     clock: Clock,
     stop: &'a AtomicBool,
+    interval: Option<TimeDelta>,
 }
 
 /// The receiving side of a test.
@@ -300,6 +322,10 @@ impl Receiving<'_> {
         if let Err(error) = outcome {
             self.failed = Some(error);
         }
+    }
+
+    fn meters(&self) -> impl Iterator<Item = Option<&StreamMeter>> {
+        self.streams.iter().map(Incoming::meter)
     }
 
     fn last_heard(&self) -> Option<Timestamp> {
@@ -341,6 +367,10 @@ impl Test<'_> {
             failed: None,
         };
         let (began, cpu) = (self.clock.now(), ThreadCpu::start());
+        let mut intervals = self.interval.map(|interval| {
+            let sends = (!out.is_empty()).then(|| (out.len(), self.plan.header()));
+            LocalIntervals::new(interval, start, SentCounts::default(), sends)
+        });
         let halt = Arc::new(AtomicBool::new(false));
         let done = AtomicBool::new(false);
         let sent = thread::scope(|scope| {
@@ -364,9 +394,12 @@ impl Test<'_> {
                 {
                     break;
                 }
-                if now >= next_live {
+                let counts = figures::sent_counts(out);
+                let interval =
+                    intervals.as_mut().and_then(|all| all.on_turn(now, counts, receiving.meters()));
+                if now >= next_live || interval.is_some() {
                     next_live = now + LIVE;
-                    on_live(&live(out, &receiving));
+                    on_live(&Iperf3Live { interval, ..live(out, &receiving) });
                 }
                 if back.is_empty() {
                     link.connection.wait(LOOK);
@@ -380,6 +413,7 @@ impl Test<'_> {
         let interrupted = self.stop.load(Ordering::Relaxed);
         let elapsed = self.clock.now().saturating_since(began);
         let cpu_ratio = cpu.used().as_seconds() / elapsed.as_seconds().max(1e-9);
+        let ended = sent.as_ref().map_or(began, |sent| sent.ended);
         let granted = || sockets.first().map_or_else(Granted::of_this_system, |s| s.granted().clone());
         let mut sent = sent.map(|sent| sent.unreported(start, granted(), interrupted));
         for (stream, socket) in sent.iter_mut().flat_map(|sent| &mut sent.streams).zip(sockets) {
@@ -388,10 +422,15 @@ impl Test<'_> {
         let idle = sent.is_none() && self.is_idle(began, &receiving);
         self.end(link, sent.as_ref(), &mut receiving, cpu_ratio);
         let failure = failure(link, &receiving, idle);
-        Ok(ClientRun {
-            results: self.results(link, sent.as_ref(), &mut receiving, cpu_ratio, failure.as_deref()),
-            failure,
-        })
+        let results = self.results(link, sent.as_ref(), &mut receiving, cpu_ratio, failure.as_deref());
+        let last = intervals.and_then(|intervals| {
+            let sent = (ended, figures::sent_counts(out));
+            intervals.finish(self.clock.now(), sent, receiving.meters())
+        });
+        if last.is_some() {
+            on_live(&Iperf3Live { interval: last, ..live(out, &receiving) });
+        }
+        Ok(ClientRun { results, failure })
     }
 
     /// Whether a test in which only the server sends has come to its end.
@@ -522,10 +561,9 @@ fn failure(link: &Link, receiving: &Receiving<'_>, idle: bool) -> Option<String>
 }
 
 fn live(out: &[UdpSocket], receiving: &Receiving<'_>) -> Iperf3Live {
-    // The greeting is no datagram of the stream.
-    let sent = out.iter().map(|socket| socket.send_counters().datagrams.saturating_sub(1)).sum();
     Iperf3Live {
-        sent_packets: (!out.is_empty()).then_some(sent),
+        sent_packets: (!out.is_empty()).then(|| figures::sent_counts(out).packets),
         received: (!receiving.streams.is_empty()).then(|| figures::live(receiving.streams.iter())),
+        interval: None,
     }
 }

@@ -1,11 +1,12 @@
 //! Results of streams that iperf3 sent or received.
 
 use giusto_measure::StreamMeter;
-use giusto_net::Granted;
+use giusto_net::{Granted, UdpSocket};
 use giusto_session::iperf3::{Incoming, Parameters, StreamOutcome};
 use giusto_units::{DataRate, TimeDelta};
 
 use crate::measured::{
+    interval::SentCounts,
     recv::rate_of_last_second,
     result::{FarEndFigures, LiveFigures, RunResult, SystemGranted},
     send::{StreamOutcome as Sent, Transmission},
@@ -126,6 +127,15 @@ pub(super) fn live<'a>(streams: impl Iterator<Item = &'a Incoming>) -> LiveFigur
         all.rate_bps += stream.meter().map_or(0.0, rate_of_last_second);
     }
     all
+}
+
+/// The datagrams of the streams that these sockets have sent. Greetings are none.
+pub(super) fn sent_counts<'a>(sockets: impl IntoIterator<Item = &'a UdpSocket>) -> SentCounts {
+    let counters = sockets.into_iter().map(UdpSocket::send_counters);
+    counters.fold(SentCounts::default(), |all, counters| SentCounts {
+        packets: all.packets + counters.run_datagrams,
+        bytes: all.bytes + counters.run_bytes,
+    })
 }
 
 /// Time between the first and the last datagram of all streams.

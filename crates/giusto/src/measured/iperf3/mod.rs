@@ -10,7 +10,7 @@ use giusto_net::SocketError;
 use giusto_session::iperf3::ClientError;
 use rand::rngs::SysError;
 
-use super::{plan::StreamPlanError, result::LiveFigures};
+use super::{interval::IntervalFigures, plan::StreamPlanError, result::LiveFigures};
 
 pub use client::{ClientRun, Target, run};
 pub use server::{Iperf3Server, Iperf3ServerConfig, Notice};
@@ -82,4 +82,6 @@ pub struct Iperf3Live {
     pub sent_packets: Option<u64>,
     /// What arrives at this end; `None` where it does not receive.
     pub received: Option<LiveFigures>,
+    /// An interval that has ended. What it has as received has arrived at this end.
+    pub interval: Option<IntervalFigures>,
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    io,
     net::SocketAddr,
     sync::{
         Arc,
@@ -21,7 +22,7 @@ use giusto_session::{
         ErrorCode, Greeting, Incoming, IncomingConfig, Outcome, Parameters, Server, ServerConfig,
         ServerError, ServerEvent, is_greeting, stream_id,
     },
-    probe::payload::PayloadSizes,
+    probe::{Prefixes, payload::PayloadSizes},
 };
 use giusto_units::{TimeDelta, Timestamp};
 
@@ -31,6 +32,7 @@ use super::{
     figures::{self, Reception},
 };
 use crate::measured::{
+    interval::{IntervalFigures, LocalIntervals, SentCounts},
     plan::{Layout, Media, Opened, Pacing, ResolvedPlan, StreamPlan, StreamPlanError, Tempo},
     result::RunResult,
     send::{self, Sent, Transmission},
@@ -42,6 +44,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const SHORT_LOOK: Duration = Duration::from_millis(10);
 /// Time between two calls with live figures.
 const LIVE: TimeDelta = TimeDelta::from_millis(200);
+/// How long no connection is accepted after the system had no room for one.
+const BACK_OFF: TimeDelta = TimeDelta::from_millis(100);
 /// How many refused connections are kept until their clients have read why.
 const MAX_LEAVING: usize = 16;
 /// How far the received rate of all streams may exceed the limit, over a second: clients send in bursts.
@@ -54,8 +58,12 @@ pub struct Iperf3ServerConfig {
     pub address: SocketAddr,
     /// The kernel may hand over runs of datagrams at once (GRO).
     pub offload: bool,
+    /// The addresses that are served. Others get no answer: their connections are closed.
+    pub prefixes: Prefixes,
     /// The limits of a test.
     pub limits: ServerConfig,
+    /// The length of the intervals of [`Iperf3Live::interval`]; `None`: there are none.
+    pub interval: Option<TimeDelta>,
 }
 
 /// The events of a running server.
@@ -73,6 +81,8 @@ pub enum Notice<'a> {
     Live(&'a Iperf3Live),
     /// Nothing new: several times a second while no client is served.
     Waiting,
+    /// The system has no room for another connection, such as no file descriptors; clients wait until it has.
+    NoRoom(&'a io::Error),
     /// A client was refused, or its test failed before it ran.
     Refused {
         /// The client.
@@ -98,6 +108,9 @@ pub struct Iperf3Server {
     clock: Clock,
     /// Connections that are closed on our side.
     leaving: Vec<(ControlConnection, Timestamp)>,
+    denied: u64,
+    /// Until then no connection is accepted, because the system had no room for one.
+    no_room_until: Timestamp,
 }
 
 impl Iperf3Server {
@@ -113,7 +126,15 @@ impl Iperf3Server {
         let address = listener.local_addr().map_err(|error| listen(config.address, error))?;
         // Streams get a socket with each test: here only whether there can be one.
         UdpSocket::bind(address, &SocketConfig::default())?;
-        Ok(Self { listener, address, config: config.clone(), clock: Clock::start(), leaving: Vec::new() })
+        Ok(Self {
+            listener,
+            address,
+            config: config.clone(),
+            clock: Clock::start(),
+            leaving: Vec::new(),
+            denied: 0,
+            no_room_until: Timestamp::ZERO,
+        })
     }
 
     /// Its address.
@@ -126,13 +147,46 @@ impl Iperf3Server {
         self.clock
     }
 
+    /// Connections from addresses that are not served.
+    pub const fn denied(&self) -> u64 {
+        self.denied
+    }
+
+    /// The next connection of an address that is served, if there is one.
+    fn accept(&mut self) -> io::Result<Option<ControlConnection>> {
+        let now = self.clock.now();
+        if now < self.no_room_until {
+            return Ok(None);
+        }
+        let accepted = self.listener.accept();
+        if accepted.is_err() {
+            self.no_room_until = now + BACK_OFF;
+        }
+        let admitted = accepted?.filter(|connection| {
+            let admitted = self.config.prefixes.admit(connection.peer_addr().ip());
+            self.denied += u64::from(!admitted);
+            admitted
+        });
+        Ok(admitted)
+    }
+
     /// Serves one client after the other until `stop` is set or `on_notice` returns false. What it returns during a test ends
     /// the test, as `stop` does.
     pub fn run(&mut self, stop: &AtomicBool, mut on_notice: impl FnMut(Notice<'_>) -> bool) {
+        let mut has_room = true;
         while !stop.load(Ordering::Relaxed) && on_notice(Notice::Waiting) {
-            self.listener.wait(LOOK);
+            if self.clock.now() < self.no_room_until {
+                self.listener.back_off(LOOK);
+            } else {
+                self.listener.wait(LOOK);
+            }
             self.forget_left();
-            let Some(connection) = self.listener.accept() else { continue };
+            let accepted = self.accept();
+            let had_room = std::mem::replace(&mut has_room, accepted.is_ok());
+            if let (Err(error), true) = (&accepted, had_room) {
+                on_notice(Notice::NoRoom(error));
+            }
+            let Ok(Some(connection)) = accepted else { continue };
             let from = connection.peer_addr();
             let mut link = Link {
                 server: Server::new(self.clock.now(), self.config.limits),
@@ -173,7 +227,7 @@ impl Iperf3Server {
         self.forget_left();
         // A limited number in one turn: endless connection attempts do not delay the measurement.
         for _ in 0..MAX_LEAVING {
-            let Some(mut connection) = self.listener.accept() else { break };
+            let Ok(Some(mut connection)) = self.accept() else { break };
             // A client that has disconnected needs no answer.
             let _ = connection.send(&Server::busy());
             connection.close();
@@ -413,6 +467,8 @@ struct Running<'a> {
     omit_until: Option<Timestamp>,
     /// Datagrams that each stream had sent by then.
     omitted_sent: u64,
+    /// From the end of the omitted time on.
+    intervals: Option<LocalIntervals>,
     cpu: ThreadCpu,
     ending: bool,
     client: Option<Outcome>,
@@ -439,13 +495,26 @@ impl Running<'_> {
         })
     }
 
-    /// Begins to count after the omitted time; each stream has sent `sent` datagrams so far.
-    fn end_omitted(&mut self, now: Timestamp, sent: u64) {
-        if self.omit_until.is_some_and(|until| now >= until) {
+    /// Begins to count after the omitted time. Returns whether that was now.
+    fn end_omitted(&mut self, now: Timestamp, sent: SentCounts, targets: usize) -> bool {
+        let over = self.omit_until.is_some_and(|until| now >= until);
+        if over {
             self.omit_until = None;
             self.streams.iter_mut().for_each(Incoming::end_omitted);
-            self.omitted_sent = sent;
+            self.omitted_sent = sent.packets / targets.max(1) as u64;
         }
+        over
+    }
+
+    /// The figures of an interval that has ended.
+    fn interval(&mut self, now: Timestamp, sent: SentCounts) -> Option<IntervalFigures> {
+        let Self { intervals, streams, .. } = self;
+        intervals.as_mut()?.on_turn(now, sent, streams.iter().map(Incoming::meter))
+    }
+
+    fn live(&self, sent_packets: Option<u64>, interval: Option<IntervalFigures>) -> Iperf3Live {
+        let received = (!self.streams.is_empty()).then(|| figures::live(self.streams.iter()));
+        Iperf3Live { sent_packets, received, interval }
     }
 
     /// CPU time of this thread over elapsed time.
@@ -504,6 +573,7 @@ impl Test<'_> {
         on_notice: &mut impl FnMut(Notice<'_>) -> bool,
     ) -> Vec<RunResult> {
         let clock = host.clock;
+        let host_interval = host.config.interval;
         let received = if self.parameters.client_sends() { self.parameters.streams } else { 0 };
         let (sources, targets) = self.addresses.split_at_checked(received).unwrap_or((&self.addresses, &[]));
         let config = IncomingConfig::new(self.parameters, clock.origin_monotonic_nanos());
@@ -516,6 +586,7 @@ impl Test<'_> {
             start,
             omit_until: (omit > TimeDelta::ZERO).then_some(start + omit),
             omitted_sent: 0,
+            intervals: None,
             cpu: ThreadCpu::start(),
             ending: false,
             client: None,
@@ -525,10 +596,16 @@ impl Test<'_> {
             link.server.fail(ErrorCode::PARAMETERS, error.to_string());
             Vec::new()
         });
+        let sent_counts = || figures::sent_counts([self.socket]);
+        let intervals = |start, sent| {
+            let sends = self.plan.map(|plan| (targets.len(), plan.header()));
+            host_interval.map(|interval| LocalIntervals::new(interval, start, sent, sends))
+        };
+        if running.omit_until.is_none() {
+            running.intervals = intervals(start, SentCounts::default());
+        }
         let halt = Arc::new(AtomicBool::new(false));
-        let mut transmission = None;
-        // The answers to the greetings.
-        let greetings = self.socket.send_counters().datagrams;
+        let (mut transmission, mut ended) = (None, start);
         thread::scope(|scope| {
             let mut thread = (!flows.is_empty()).then(|| {
                 let halt = &halt;
@@ -543,22 +620,27 @@ impl Test<'_> {
                     ServerEvent::Outcome(outcome) => running.client = Some(outcome),
                     _ => {}
                 });
-                let sent = self.socket.send_counters().datagrams.saturating_sub(greetings);
-                running.end_omitted(now, sent / targets.len().max(1) as u64);
+                let sent = sent_counts();
+                if running.end_omitted(now, sent, targets.len()) {
+                    running.intervals = intervals(now, sent);
+                }
+                let interval = running.interval(now, sent);
                 let mut go_on = true;
-                if now >= next_live && !running.ending {
+                if (now >= next_live && !running.ending) || interval.is_some() {
                     next_live = now + LIVE;
-                    let received =
-                        (!running.streams.is_empty()).then(|| figures::live(running.streams.iter()));
-                    check_rate(host, link, received.map_or(0.0, |live| live.rate_bps));
-                    let sent_packets = (!targets.is_empty()).then_some(sent);
-                    go_on = on_notice(Notice::Live(&Iperf3Live { sent_packets, received }));
+                    let live = running.live((!targets.is_empty()).then_some(sent.packets), interval);
+                    if !running.ending {
+                        check_rate(host, link, live.received.map_or(0.0, |live| live.rate_bps));
+                    }
+                    go_on = on_notice(Notice::Live(&live));
                 }
                 let stopped = link.must_end(stop, go_on);
                 if (running.ending || stopped) && transmission.is_none() {
                     halt.store(true, Ordering::Relaxed);
                     let granted = self.socket.granted().clone();
-                    transmission = join(thread.take()).map(|sent| sent.unreported(start, granted, false));
+                    let sent = join(thread.take());
+                    ended = sent.as_ref().map_or(now, |sent| sent.ended);
+                    transmission = sent.map(|sent| sent.unreported(start, granted, false));
                 }
                 running.exchange(link, now, transmission.as_ref(), omit);
                 if stopped {
@@ -573,7 +655,17 @@ impl Test<'_> {
         });
         // The reason of the end, where it came last.
         link.pump(clock, &mut |_| {});
-        self.results(link, running, transmission.as_ref(), clock.now())
+        let results = self.results(link, &mut running, transmission.as_ref(), clock.now());
+        let last = running.intervals.take().and_then(|intervals| {
+            let meters = running.streams.iter().map(Incoming::meter);
+            intervals.finish(clock.now(), (ended, sent_counts()), meters)
+        });
+        if last.is_some() {
+            let sent = (!targets.is_empty()).then(|| sent_counts().packets);
+            // The test is over: there is nothing to end.
+            on_notice(Notice::Live(&running.live(sent, last)));
+        }
+        results
     }
 
     fn flows(&self, targets: &[SocketAddr], start: Timestamp) -> Result<Vec<Flow<'_>>, StreamPlanError> {
@@ -592,7 +684,7 @@ impl Test<'_> {
     fn results(
         &self,
         link: &Link,
-        mut running: Running<'_>,
+        running: &mut Running<'_>,
         transmission: Option<&Transmission>,
         now: Timestamp,
     ) -> Vec<RunResult> {

@@ -28,7 +28,10 @@ use giusto_session::{
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
 
-use super::result::StampResult;
+use super::{
+    interval::{SenderIntervals, StampInterval},
+    result::StampResult,
+};
 use crate::measured::{
     RunError,
     plan::{Layout, Media, Opened, Pacing, ResolvedPlan, StreamPlan, StreamPlanError, Tempo},
@@ -151,22 +154,35 @@ pub struct StampLive {
     pub answered_packets: u64,
     /// The median round-trip time so far.
     pub round_trip: Option<TimeDelta>,
+    /// An interval that has ended.
+    pub interval: Option<StampInterval>,
+}
+
+/// The reflector, and how the run is watched.
+#[derive(Debug, Clone, Copy)]
+pub struct StampTarget {
+    /// The reflector's address.
+    pub to: SocketAddr,
+    /// DSCP and ECN of every packet.
+    pub traffic_class: TrafficClass,
+    /// The length of the intervals of [`StampLive::interval`]; `None`: there are none.
+    pub interval: Option<TimeDelta>,
 }
 
 /// Sends as planned until the limits are reached or `stop` is set, and measures the answers.
 ///
-/// `on_live` is called several times a second from the calling thread.
+/// `on_live` is called several times a second from the calling thread, and at the end with the last interval.
 ///
 /// # Errors
 ///
 /// [`RunError`] where the run could not begin. A run without answers is a result.
 pub fn run(
     plan: &StampPlan,
-    to: SocketAddr,
-    traffic_class: TrafficClass,
+    target: &StampTarget,
     stop: &AtomicBool,
     mut on_live: impl FnMut(StampLive),
 ) -> Result<StampResult, RunError> {
+    let StampTarget { to, traffic_class, interval } = *target;
     let config = SocketConfig {
         traffic_class,
         dont_fragment: plan.stream.plan().dont_fragment,
@@ -189,19 +205,22 @@ pub fn run(
     let done = AtomicBool::new(false);
     let mut driver = AnswerDriver::new(&socket, clock);
     let mut next_clock = clock.now() + CLOCK_INTERVAL;
-    let mut turn = |answers: &mut Answers, driver: &mut AnswerDriver<'_>, wait: Duration| {
-        driver.turn(answers, wait)?;
+    let mut intervals = interval.map(|interval| SenderIntervals::new(interval, start));
+    let sent_packets = || socket.send_counters().run_datagrams;
+    let mut turn = |answers: &mut Answers, driver: &mut AnswerDriver<'_>, intervals: &mut Option<_>, wait| {
+        let intervals: Option<&mut SenderIntervals> = intervals.as_mut();
+        let now = clock.now();
+        let due = intervals.as_ref().map(|all| all.due().saturating_since(now).to_std());
+        driver.turn(answers, due.map_or(wait, |due| due.min(wait)))?;
         check.turn(answers);
         let now = clock.now();
         if now >= next_clock {
             next_clock = now + CLOCK_INTERVAL;
             source.departures.set_error(ErrorEstimate::of(&stamp_clock(), plan.format));
         }
-        on_live(StampLive {
-            sent_packets: socket.send_counters().datagrams,
-            answered_packets: answers.counters().answered,
-            round_trip: answers.round_trips().quantile(0.5),
-        });
+        let sent = sent_packets();
+        let interval = intervals.and_then(|all| all.on_turn(now, sent, answers));
+        on_live(live(sent, answers, interval));
         Ok::<_, RunError>(())
     };
 
@@ -212,7 +231,7 @@ pub fn run(
             send(&plan.stream, vec![flow], clock, start, &halt)
         });
         while !done.load(Ordering::Relaxed) && received.is_ok() {
-            received = turn(&mut answers, &mut driver, LOOK);
+            received = turn(&mut answers, &mut driver, &mut intervals, LOOK);
             let silent = answers.counters().answered == 0 && driver.unreachable() > 0;
             if stop.load(Ordering::Relaxed) || (silent && clock.now() - start > GIVE_UP) {
                 halt.store(true, Ordering::Relaxed);
@@ -229,7 +248,11 @@ pub fn run(
     let until = clock.now() + grace;
     let silent = answers.counters().answered == 0 && driver.unreachable() > 0;
     while received.is_ok() && !silent && answers.counters().answered < packets && clock.now() < until {
-        received = turn(&mut answers, &mut driver, LOOK.min((until - clock.now()).to_std()));
+        // The last interval ends with the last packet.
+        received = turn(&mut answers, &mut driver, &mut None, LOOK.min((until - clock.now()).to_std()));
+    }
+    if let Some(last) = intervals.and_then(|all| all.finish(sent.ended, packets, &mut answers)) {
+        on_live(live(packets, &answers, Some(last)));
     }
     let failure = received.err().map(|error| error.to_string());
     let observed = Observed {
@@ -244,6 +267,15 @@ pub fn run(
         failure,
     };
     Ok(StampResult::of(plan, sent.flows.first(), &observed))
+}
+
+fn live(sent_packets: u64, answers: &Answers, interval: Option<StampInterval>) -> StampLive {
+    StampLive {
+        sent_packets,
+        answered_packets: answers.counters().answered,
+        round_trip: answers.round_trips().quantile(0.5),
+        interval,
+    }
 }
 
 /// What a run has observed, besides the sender's own figures.

@@ -1,0 +1,281 @@
+//! Which flags of `send` and `recv` have an effect with which far end. The others are refused.
+
+use clap::{Arg, ArgMatches, CommandFactory, parser::ValueSource};
+
+use crate::{
+    Cli,
+    recv::{Accept, RecvArgs},
+    send::{Protocol, SendArgs},
+    usage::{UsageError, misuse},
+};
+
+/// The flags of a command, by the names of its fields: for each mode, whether the flag has an effect.
+struct Table<const MODES: usize> {
+    command: &'static str,
+    modes: [&'static str; MODES],
+    flags: &'static [(&'static str, [bool; MODES])],
+}
+
+const Y: bool = true;
+const N: bool = false;
+
+/// The far end sends in the modes with `--reverse`: how it paces its datagrams is its own matter.
+#[rustfmt::skip]
+const SEND: Table<7> = Table {
+    command: "send",
+    modes: [
+        "giusto streams", "--one-way", "--reverse", "--bidir",
+        "--protocol iperf3", "--protocol iperf3 --reverse", "--protocol stamp",
+    ],
+    flags: &[
+        //                    giusto  one-way reverse bidir iperf3 iperf3-R stamp
+        ("target",            [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+        ("port",              [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+        ("rate",              [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+        ("size",              [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+        ("payload",           [Y,     Y,      N,      N,    N,     N,       N]),
+        ("layer",             [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+        ("strategy",          [Y,     Y,      N,      Y,    Y,     N,       Y]),
+        ("mode",              [Y,     Y,      N,      Y,    Y,     N,       Y]),
+        ("packets_per_cycle", [Y,     Y,      N,      Y,    Y,     N,       Y]),
+        ("catch_up",          [Y,     Y,      N,      Y,    Y,     N,       Y]),
+        ("burst",             [Y,     Y,      N,      Y,    Y,     N,       Y]),
+        ("max_burst_rate",    [Y,     Y,      N,      Y,    Y,     N,       Y]),
+        ("spin",              [Y,     Y,      N,      Y,    Y,     N,       Y]),
+        ("realtime",          [Y,     Y,      N,      Y,    Y,     N,       Y]),
+        ("rtp",               [Y,     Y,      N,      N,    N,     N,       N]),
+        ("raw",               [Y,     Y,      N,      N,    N,     N,       N]),
+        ("profile",           [Y,     Y,      N,      N,    N,     N,       N]),
+        ("ptime",             [Y,     Y,      N,      N,    N,     N,       N]),
+        ("wav",               [Y,     Y,      N,      N,    N,     N,       N]),
+        ("dscp",              [Y,     Y,      N,      Y,    Y,     Y,       Y]),
+        ("ecn",               [Y,     Y,      N,      Y,    Y,     Y,       Y]),
+        ("dont_fragment",     [Y,     Y,      N,      Y,    Y,     N,       Y]),
+        ("seed",              [Y,     Y,      N,      Y,    Y,     N,       Y]),
+        ("duration",          [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+        ("count",             [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+        ("bytes",             [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+        ("streams",           [Y,     Y,      N,      N,    Y,     Y,       N]),
+        ("one_way",           [Y,     Y,      N,      N,    N,     N,       N]),
+        ("protocol",          [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+        ("reverse",           [Y,     Y,      Y,      N,    Y,     Y,       N]),
+        ("bidir",             [Y,     Y,      N,      Y,    Y,     N,       N]),
+        ("key_file",          [Y,     N,      Y,      Y,    N,     N,       Y]),
+        ("timestamps",        [N,     N,      N,      N,    N,     N,       Y]),
+        ("interval",          [Y,     Y,      Y,      N,    Y,     Y,       Y]),
+        ("json_lines",        [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+        ("csv",               [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+        ("verbose",           [Y,     Y,      Y,      Y,    Y,     Y,       N]),
+        ("json",              [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+    ],
+};
+
+#[rustfmt::skip]
+const RECV: Table<5> = Table {
+    command: "recv",
+    modes: ["giusto streams", "--accept rtp", "--accept raw", "--accept iperf3", "--accept stamp"],
+    flags: &[
+        //                         giusto rtp raw iperf3 stamp
+        ("address",                [Y,    Y,  Y,  Y,     Y]),
+        ("port",                   [Y,    Y,  Y,  Y,     Y]),
+        ("once",                   [Y,    Y,  Y,  Y,     N]),
+        ("accept",                 [Y,    Y,  Y,  Y,     Y]),
+        ("key_file",               [Y,    Y,  Y,  N,     Y]),
+        ("accept_unauthenticated", [Y,    Y,  Y,  N,     N]),
+        ("allow",                  [Y,    Y,  Y,  Y,     Y]),
+        ("deny",                   [Y,    Y,  Y,  Y,     Y]),
+        ("idle",                   [Y,    Y,  Y,  Y,     N]),
+        ("duration",               [Y,    Y,  Y,  Y,     Y]),
+        ("max_streams",            [Y,    Y,  Y,  Y,     Y]),
+        ("max_streams_per_host",   [Y,    Y,  Y,  N,     Y]),
+        ("max_unannounced",        [N,    Y,  Y,  N,     N]),
+        ("max_reverse",            [Y,    Y,  Y,  N,     N]),
+        ("max_bytes",              [Y,    Y,  Y,  N,     N]),
+        ("max_lifetime",           [Y,    Y,  Y,  Y,     N]),
+        ("max_rate",               [Y,    Y,  Y,  Y,     Y]),
+        ("no_offload",             [Y,    Y,  Y,  Y,     N]),
+        ("stateless",              [N,    N,  N,  N,     Y]),
+        ("dscp",                   [N,    N,  N,  N,     Y]),
+        ("metrics",                [Y,    Y,  Y,  N,     N]),
+        ("interval",               [Y,    Y,  Y,  Y,     Y]),
+        ("json_lines",             [Y,    Y,  Y,  Y,     Y]),
+        ("csv",                    [Y,    Y,  Y,  Y,     Y]),
+        ("verbose",                [Y,    Y,  Y,  Y,     N]),
+        ("json",                   [Y,    Y,  Y,  Y,     Y]),
+    ],
+};
+
+/// Refuses flags of `send` that have no effect.
+///
+/// # Errors
+///
+/// [`UsageError`] names the flag and the fix.
+pub(crate) fn check_send(args: &SendArgs, matches: &ArgMatches) -> Result<(), UsageError> {
+    let mode = match (args.protocol, args.reverse) {
+        (Protocol::Stamp, _) => 6,
+        (Protocol::Iperf3, reverse) => 4 + usize::from(reverse),
+        (Protocol::Giusto, true) => 2,
+        (Protocol::Giusto, false) if args.bidir => 3,
+        (Protocol::Giusto, false) => usize::from(args.one_way),
+    };
+    SEND.check(mode, matches)
+}
+
+/// Refuses flags of `recv` that have no effect.
+///
+/// # Errors
+///
+/// [`UsageError`] names the flag and the fix.
+pub(crate) fn check_recv(args: &RecvArgs, matches: &ArgMatches) -> Result<(), UsageError> {
+    let mode = match args.accept {
+        None => 0,
+        Some(Accept::Rtp) => 1,
+        Some(Accept::Raw) => 2,
+        Some(Accept::Iperf3) => 3,
+        Some(Accept::Stamp) => 4,
+    };
+    RECV.check(mode, matches)
+}
+
+impl<const MODES: usize> Table<MODES> {
+    fn check(&self, mode: usize, matches: &ArgMatches) -> Result<(), UsageError> {
+        let works = |row: &[bool; MODES]| row.get(mode).copied().unwrap_or(true);
+        let given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        let Some((name, row)) = self.flags.iter().find(|(name, row)| !works(row) && given(name)) else {
+            return Ok(());
+        };
+        let others: Vec<&str> =
+            self.modes.iter().zip(row).filter(|(_, works)| **works).map(|(m, _)| *m).collect();
+        let or = match &others[..] {
+            few @ ([_] | [_, _]) => format!(", or use {}", few.join(" or ")),
+            _ => String::new(),
+        };
+        let (flag, mode) = (self.flag(name), self.modes.get(mode).copied().unwrap_or_default());
+        misuse!("{flag}: not supported with {mode}: leave it out{or}")
+    }
+
+    /// The flag as it is typed.
+    fn flag(&self, name: &str) -> String {
+        let command = Cli::command();
+        let arguments = command.find_subcommand(self.command).into_iter().flat_map(|all| all.get_arguments());
+        let long = arguments.filter(|arg| arg.get_id() == name).find_map(Arg::get_long);
+        format!("--{}", long.unwrap_or(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches;
+
+    use super::*;
+    use crate::Command;
+
+    /// The verdict on a command line.
+    fn verdict(words: &[&str]) -> Result<(), String> {
+        let matches = Cli::command().try_get_matches_from(words).unwrap_or_else(|e| panic!("{words:?}: {e}"));
+        let given = matches.subcommand().unwrap().1;
+        match Cli::from_arg_matches(&matches).unwrap().command {
+            Command::Send(args) => check_send(&args, given),
+            Command::Recv(args) => check_recv(&args, given),
+            _ => panic!("{words:?}"),
+        }
+        .map_err(|error| error.to_string())
+    }
+
+    /// A value that each flag takes, and what it needs besides.
+    fn sample(command: &str, name: &str) -> Vec<&'static str> {
+        match (command, name) {
+            (_, "rate" | "max_rate" | "max_burst_rate") => vec!["1M"],
+            (_, "size" | "bytes" | "max_bytes") => vec!["1000"],
+            (_, "payload") => vec!["uniform:100-200"],
+            (_, "layer") => vec!["ip"],
+            (_, "strategy") => vec!["grid"],
+            (_, "mode") => vec!["eco"],
+            (_, "catch_up") => vec!["skip"],
+            (_, "profile") => vec!["g711"],
+            (_, "ptime") => vec!["20ms", "--profile", "g711"],
+            (_, "wav") => vec!["a.wav", "--profile", "g711"],
+            (_, "ecn") => vec!["ect1"],
+            (_, "idle" | "duration" | "max_lifetime" | "interval") => vec!["3"],
+            (_, "timestamps") => vec!["ptp"],
+            (_, "key_file") => vec!["keys"],
+            (_, "accept_unauthenticated") => vec!["--key-file", "keys"],
+            (_, "allow" | "deny") => vec!["192.0.2.0/24"],
+            (_, "metrics") => vec!["9105"],
+            (_, "rtp" | "raw" | "spin" | "dont_fragment" | "one_way" | "reverse" | "bidir" | "once") => {
+                vec![]
+            }
+            (_, "json_lines" | "csv" | "json" | "verbose" | "no_offload" | "stateless") => vec![],
+            _ => vec!["4"],
+        }
+    }
+
+    fn walk<const MODES: usize>(table: &Table<MODES>, base: &[&str], modes: [&[&str]; MODES]) {
+        let command = Cli::command();
+        let arguments = command.find_subcommand(table.command).unwrap().get_arguments();
+        let mut all: Vec<&str> =
+            arguments.map(|arg| arg.get_id().as_str()).filter(|id| *id != "help").collect();
+        let mut listed: Vec<&str> = table.flags.iter().map(|(name, _)| *name).collect();
+        all.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(all, listed, "every flag of {} is in the table", table.command);
+        let selects = ["target", "address", "protocol", "accept"];
+        for (name, row) in table.flags.iter().filter(|(name, _)| !selects.contains(name)) {
+            let flag = table.flag(name);
+            for (mode, words) in modes.iter().enumerate() {
+                let chosen = words.contains(&&flag[..]);
+                // These select a mode themselves, or exclude each other.
+                let other_mode = ["reverse", "bidir", "one_way"].contains(name)
+                    && (mode < 2 || words.iter().any(|word| ["--reverse", "--bidir"].contains(word)));
+                if chosen || other_mode {
+                    continue;
+                }
+                let words = [base, words, &[&flag], &sample(table.command, name)].concat();
+                let verdict = verdict(&words);
+                assert_eq!(verdict.is_ok(), row[mode], "{words:?}: {verdict:?}");
+                if let Err(error) = verdict {
+                    let wanted = format!("not supported with {}: leave it out", table.modes[mode]);
+                    assert!(error.starts_with("--") && error.contains(&wanted), "{error}");
+                }
+            }
+        }
+        for words in modes {
+            assert_eq!(verdict(&[base, words].concat()), Ok(()), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn each_flag_works_or_is_refused_as_the_table_says() {
+        let modes: [&[&str]; 7] = [
+            &[],
+            &["--one-way"],
+            &["--reverse"],
+            &["--bidir"],
+            &["--protocol", "iperf3"],
+            &["--protocol", "iperf3", "--reverse"],
+            &["--protocol", "stamp"],
+        ];
+        walk(&SEND, &["giusto", "send", "192.0.2.1"], modes);
+        let modes: [&[&str]; 5] = [
+            &[],
+            &["--accept", "rtp"],
+            &["--accept", "raw"],
+            &["--accept", "iperf3"],
+            &["--accept", "stamp"],
+        ];
+        walk(&RECV, &["giusto", "recv"], modes);
+    }
+
+    #[test]
+    fn a_refusal_names_the_mode_that_knows_the_flag() {
+        assert_eq!(
+            verdict(&["giusto", "recv", "--stateless"]),
+            Err("--stateless: not supported with giusto streams: leave it out, or use --accept stamp"
+                .to_owned())
+        );
+        assert_eq!(
+            verdict(&["giusto", "send", "h", "--protocol", "stamp", "-R"]),
+            Err("--reverse: not supported with --protocol stamp: leave it out".to_owned())
+        );
+    }
+}

@@ -1,0 +1,181 @@
+//! The figures of the intervals of a session, from differences of counters.
+//!
+//! They are not those of a stream: an answer is a round trip, and whether a packet or its answer was lost is not known before the
+//! end.
+
+use giusto_session::stamp::{Answers, ReflectorCounters};
+use giusto_units::{TimeDelta, Timestamp};
+use serde::Serialize;
+
+use crate::measured::{interval::next_due, result::Quantiles};
+
+/// The figures of one interval at a Session-Sender.
+///
+/// Counts are those of the interval alone. A quantity that is not known is `None`, in JSON `null`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct StampInterval {
+    /// The interval begins here, in seconds since the first packet.
+    pub start_s: f64,
+    /// The interval ends here, in seconds since the first packet; the last one with the last packet.
+    pub end_s: f64,
+    /// Packets handed to the network.
+    pub sent_packets: u64,
+    /// First answers that arrived, also to packets of earlier intervals.
+    pub answered_packets: u64,
+    /// Packets newly without an answer less those whose answer came late: the sum over all intervals is the loss. What follows the
+    /// last answer is counted at the end.
+    pub lost_packets: i64,
+    /// Lost over lost and answered packets, 0 to 1; 0 where more were recovered than lost.
+    pub loss_ratio: Option<f64>,
+    /// Round-trip time without the reflector's processing time, in ms: (T4 − T1) − (T3 − T2).
+    pub round_trip_ms: Quantiles,
+    /// Interarrival jitter on the way to the reflector at the end of the interval, in ms (RFC 3550 §6.4.1).
+    pub forward_jitter_ms: Option<f64>,
+    /// The same on the way back.
+    pub backward_jitter_ms: Option<f64>,
+}
+
+/// The figures of one interval at a Session-Reflector, of all sessions together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct ReflectorInterval {
+    /// The interval begins here, in seconds since the reflector began.
+    pub start_s: f64,
+    /// The interval ends here, in seconds since the reflector began.
+    pub end_s: f64,
+    /// Sessions that have not ended.
+    pub sessions: usize,
+    /// Packets that were answered.
+    pub reflected_packets: u64,
+    /// Packets that were not, for any reason.
+    pub unanswered_packets: u64,
+}
+
+/// The intervals of a Session-Sender.
+#[derive(Debug)]
+pub(super) struct SenderIntervals {
+    interval: TimeDelta,
+    start: Timestamp,
+    from: Timestamp,
+    due: Timestamp,
+    sent: u64,
+    answered: u64,
+    missing: u64,
+}
+
+impl SenderIntervals {
+    /// Intervals of this length; sending begins at `start`.
+    pub(super) fn new(interval: TimeDelta, start: Timestamp) -> Self {
+        Self { interval, start, from: start, due: start + interval, sent: 0, answered: 0, missing: 0 }
+    }
+
+    /// The end of the present interval.
+    pub(super) fn due(&self) -> Timestamp {
+        self.due
+    }
+
+    /// The figures of an interval that has ended; `sent` packets have been sent so far.
+    pub(super) fn on_turn(
+        &mut self,
+        now: Timestamp,
+        sent: u64,
+        answers: &mut Answers,
+    ) -> Option<StampInterval> {
+        if now < self.due {
+            return None;
+        }
+        self.due = next_due(self.due, self.interval, now);
+        let missing = answers.missing();
+        Some(self.close(now, (sent, missing), answers))
+    }
+
+    /// The last interval: sending ended at `ended`, and no further answer is awaited.
+    pub(super) fn finish(
+        mut self,
+        ended: Timestamp,
+        sent: u64,
+        answers: &mut Answers,
+    ) -> Option<StampInterval> {
+        let missing = sent.saturating_sub(answers.counters().answered);
+        let last = self.close(ended.max(self.from), (sent, missing), answers);
+        (last.sent_packets > 0 || last.answered_packets > 0 || last.lost_packets != 0).then_some(last)
+    }
+
+    fn close(&mut self, at: Timestamp, (sent, missing): (u64, u64), answers: &mut Answers) -> StampInterval {
+        let answered = answers.counters().answered;
+        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let (new, lost) = (answered - self.answered, signed(missing) - signed(self.missing));
+        let expected = new.saturating_add_signed(lost);
+        let figures = StampInterval {
+            start_s: (self.from - self.start).as_seconds(),
+            end_s: (at - self.start).as_seconds(),
+            sent_packets: sent.saturating_sub(self.sent),
+            answered_packets: new,
+            lost_packets: lost,
+            loss_ratio: (expected > 0).then(|| lost.max(0) as f64 / expected as f64),
+            round_trip_ms: Quantiles::millis(&answers.take_recent_round_trips()),
+            forward_jitter_ms: answers.forward().and_then(|way| way.jitter).map(TimeDelta::as_millis),
+            backward_jitter_ms: answers.backward().and_then(|way| way.jitter).map(TimeDelta::as_millis),
+        };
+        (self.from, self.sent, self.answered, self.missing) = (at, sent, answered, missing);
+        figures
+    }
+}
+
+/// The intervals of a Session-Reflector. Those in which nothing arrived are left out.
+#[derive(Debug)]
+pub struct ReflectorIntervals {
+    interval: TimeDelta,
+    start: Timestamp,
+    from: Timestamp,
+    due: Timestamp,
+    last: ReflectorCounters,
+}
+
+impl ReflectorIntervals {
+    /// Intervals of this length from `start` on.
+    pub fn new(interval: TimeDelta, start: Timestamp) -> Self {
+        let last = ReflectorCounters::default();
+        Self { interval, start, from: start, due: start + interval, last }
+    }
+
+    /// The figures of an interval that has ended. Call it many times a second.
+    pub fn on_turn(
+        &mut self,
+        now: Timestamp,
+        counters: ReflectorCounters,
+        sessions: usize,
+    ) -> Option<ReflectorInterval> {
+        if now < self.due {
+            return None;
+        }
+        self.due = next_due(self.due, self.interval, now);
+        self.close(now, counters, sessions)
+    }
+
+    /// The last interval.
+    pub fn finish(
+        mut self,
+        now: Timestamp,
+        counters: ReflectorCounters,
+        sessions: usize,
+    ) -> Option<ReflectorInterval> {
+        self.close(now, counters, sessions)
+    }
+
+    fn close(
+        &mut self,
+        now: Timestamp,
+        counters: ReflectorCounters,
+        sessions: usize,
+    ) -> Option<ReflectorInterval> {
+        let figures = ReflectorInterval {
+            start_s: (self.from - self.start).as_seconds(),
+            end_s: (now - self.start).as_seconds(),
+            sessions,
+            reflected_packets: counters.reflected - self.last.reflected,
+            unanswered_packets: counters.unanswered() - self.last.unanswered(),
+        };
+        (self.from, self.last) = (now, counters);
+        (figures.reflected_packets > 0 || figures.unanswered_packets > 0).then_some(figures)
+    }
+}
