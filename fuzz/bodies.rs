@@ -38,7 +38,8 @@ fn stamp(bytes: &[u8]) {
         let clock = ClockState { synchronised: true, error: None, tai_offset_s: 37 };
         let config = ReflectorConfig { keys: keys.clone(), ..ReflectorConfig::default() };
         let from = SocketAddr::from(([127, 0, 0, 1], 862));
-        let arrived = Arrived { from, bytes: &bytes, at: WallTime::from_unix_nanos(1), ttl: None };
+        let arrived =
+            Arrived { from, bytes: &bytes, at: WallTime::from_unix_nanos(1), ttl: None, traffic_class: None };
         let mut reflector = Reflector::new(config, clock);
         let answer = reflector.reflect(Timestamp::ZERO, WallTime::from_unix_nanos(2), &arrived);
         if let Some(answer) = answer {

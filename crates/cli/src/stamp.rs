@@ -149,6 +149,7 @@ pub(crate) fn reflect(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<Exit
         max_sessions: args.max_streams.into(),
         max_sessions_per_source: args.max_streams_per_host.into(),
         max_rate: args.max_rate.unwrap_or(defaults.max_rate),
+        dscp: args.dscp.unwrap_or(defaults.dscp),
         session_timeout: defaults.session_timeout,
     };
     let mut reflection = open(args.place()?.as_deref(), &config)?;
@@ -211,12 +212,14 @@ fn counters_json(counters: ReflectorCounters, unsent: u64) -> serde_json::Value 
         looped,
         over_rate,
         refused,
+        refused_dscp,
     } = counters;
     json!({
         "protocol": "stamp",
         "sessions": sessions,
         "reflected_packets": reflected,
         "unsent_packets": unsent,
+        "refused_dscp_packets": refused_dscp,
         "unanswered_packets": {
             "denied": denied,
             "malformed": malformed,
@@ -250,6 +253,10 @@ fn counters_text(counters: ReflectorCounters, unsent: u64) -> String {
     if !others.is_empty() {
         text.push_str("; not answered: ");
         text.push_str(&others.join(", "));
+    }
+    if counters.refused_dscp > 0 {
+        let answers = plural(counters.refused_dscp, "answer", "answers");
+        text.push_str(&format!("; {answers} without the DSCP asked for, which is for network control"));
     }
     text
 }

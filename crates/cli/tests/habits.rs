@@ -15,9 +15,9 @@ use std::{
 };
 
 use common::{
-    giusto, json,
+    giusto, intervals_and_results, json,
     process::{Listener, signal},
-    run, text,
+    run, text, total,
 };
 use serde_json::Value;
 
@@ -56,17 +56,6 @@ impl Receiver {
     }
 }
 
-/// Lines of JSON: the intervals, and the results.
-fn intervals_and_results(lines: &str) -> (Vec<Value>, Vec<Value>) {
-    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let of = |kind: &str| lines.iter().filter_map(|line| line.get(kind)).cloned().collect();
-    (of("interval"), of("result"))
-}
-
-fn total(intervals: &[Value], field: &str) -> i64 {
-    intervals.iter().filter_map(|interval| interval[field].as_i64()).sum()
-}
-
 #[test]
 fn the_far_end_sends_with_reverse_and_both_with_bidir() {
     let receiver = Receiver::start("127.0.0.1:0", &["--json", "--duration", "20s"]);
@@ -86,7 +75,7 @@ fn the_far_end_sends_with_reverse_and_both_with_bidir() {
         (&["-R", "-b", "200M"][..], "it sends at most 100 Mbit/s"),
         (&["-R", "--rtp"], "--rtp: not supported with --reverse"),
         (&["--bidir", "--one-way"], "--one-way: not supported with --bidir"),
-        (&["-R", "--protocol", "stamp"], "--reverse, --bidir: not needed with --protocol stamp"),
+        (&["-R", "--protocol", "stamp"], "--reverse: not supported with --protocol stamp"),
     ] {
         let output = run(&[&["send", &to], args].concat());
         assert!(text(&output.stderr).contains(error), "{args:?}: {}", text(&output.stderr));
@@ -217,6 +206,56 @@ fn wrong_numbers_get_a_message_about_the_value() {
             assert!(!message.contains("unexpected argument"), "{args:?}: {message}");
             assert_eq!(message.trim_end().lines().count(), 1, "{args:?}: {message}");
         }
+    }
+}
+
+#[test]
+fn a_negative_number_in_place_of_an_address_is_named() {
+    for (args, wanted, number) in [
+        (&["send", "-5"][..], "HOST[:PORT]", "-5"),
+        (&["send", "-5M", "--count", "1"], "HOST[:PORT]", "-5M"),
+        (&["send", "127.0.0.1:9", "-5"], "HOST[:PORT]", "-5"),
+        (&["recv", "-1"], "ADDR", "-1"),
+        (&["cbr", "-3"], "a flag", "-3"),
+    ] {
+        let output = run(args);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        let named = format!("found the negative number \"{number}\"");
+        assert!(message.contains(wanted) && message.contains(&named), "{args:?}: {message}");
+        assert_eq!(message.trim_end().lines().count(), 1, "{args:?}: {message}");
+    }
+    // Behind a group of short flags, too, the message is about the value.
+    let output = run(&["send", "127.0.0.1:9", "-Rt", "-1"]);
+    assert!(text(&output.stderr).contains("must not be negative, found \"-1\""), "{}", text(&output.stderr));
+}
+
+#[test]
+fn flags_without_effect_are_refused() {
+    for (args, message) in [
+        (&["recv", "--accept", "stamp", "--idle", "3"][..], "--idle: not supported with --accept stamp"),
+        (
+            &["recv", "--stateless"],
+            "--stateless: not supported with giusto streams: leave it out, or use --accept stamp",
+        ),
+        (&["recv", "--max-unannounced", "3"], "--max-unannounced: not supported with giusto streams"),
+        (
+            &["recv", "--accept", "iperf3", "--max-streams-per-host", "3"],
+            "--max-streams-per-host: not supported",
+        ),
+        (&["send", "h", "--timestamps", "ptp"], "--timestamps: not supported with giusto streams"),
+        (&["send", "h", "--reverse", "--dscp", "46"], "--dscp: not supported with --reverse"),
+        (
+            &["send", "h", "--protocol", "iperf3", "-R", "--mode", "eco"],
+            "--mode: not supported with --protocol iperf3 --reverse",
+        ),
+        (&["send", "h", "--one-way", "--key-file", "k"], "--key-file: not supported with --one-way"),
+    ] {
+        let output = run(args);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.starts_with(&format!("error: {message}")), "{args:?}: {error}");
+        assert_eq!(error.trim_end().lines().count(), 1, "{error}");
     }
 }
 

@@ -8,17 +8,17 @@ mod common;
 
 use std::{
     fs,
-    io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    io::{BufRead, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
     process::{Command, Stdio},
     thread,
     time::Duration,
 };
 
 use common::{
-    giusto, json,
+    giusto, intervals_and_results, json,
     process::{Listener, Running},
-    run, text,
+    run, text, total,
 };
 use serde_json::Value;
 
@@ -319,7 +319,7 @@ fn flags_that_iperf3_does_not_know_are_refused() {
         &["send", "127.0.0.1", "--protocol", "iperf3", "--streams", "129"],
         &["send", "127.0.0.1", "--protocol", "iperf3", "--size", "15"],
         &["recv", "--accept", "iperf3", "--metrics", "9105"],
-        &["recv", "--accept", "iperf3", "--max-lifetime", "1min"],
+        &["recv", "--accept", "iperf3", "--max-bytes", "1000"],
     ] {
         let output = run(args);
         let error = text(&output.stderr);
@@ -485,4 +485,212 @@ fn hostile_connections_do_not_stop_the_server() {
     assert_eq!(code, 0, "{ours}");
     assert_sum(&ours);
     assert_eq!(ours["sent_packets"], 50);
+}
+
+#[test]
+fn intervals_of_a_client_add_up_to_its_result() {
+    for direction in [&[][..], &["-R"], &["--bidir"]] {
+        let Some((_server, to)) = iperf3_server(&["-1"]) else { return };
+        let flags = ["-b", "2M", "-l", "500", "-t", "1.6", "-i", "0.5", "--json-lines"];
+        let mut command = giusto(&[&["send", &to, "--protocol", "iperf3"], &flags[..], direction].concat());
+        let mut client = Running(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+        let mut first = String::new();
+        let mut stdout = std::io::BufReader::new(client.0.stdout.take().unwrap());
+        stdout.read_line(&mut first).unwrap();
+        assert!(client.0.try_wait().unwrap().is_none(), "the interval came after the end");
+        let mut rest = String::new();
+        stdout.read_to_string(&mut rest).unwrap();
+        let lines = first + &rest;
+        let (intervals, results) = intervals_and_results(&lines);
+        assert!((2..=6).contains(&intervals.len()), "{lines}");
+        for result in &results {
+            let fields = if result["from"].is_string() {
+                &["received_packets", "lost_packets"][..]
+            } else {
+                &["sent_packets"]
+            };
+            for field in fields {
+                assert_eq!(total(&intervals, field), result[field].as_i64().unwrap(), "{field}: {lines}");
+            }
+        }
+        let sends = direction.first() != Some(&"-R");
+        let receives = !direction.is_empty();
+        assert_eq!(results.len(), usize::from(sends) + usize::from(receives), "{lines}");
+        assert_eq!(intervals[1]["sent_packets"].is_u64(), sends, "{lines}");
+        assert_eq!(intervals[1]["received_packets"].is_u64(), receives, "{lines}");
+        assert_eq!(intervals[0]["end_s"], intervals[1]["start_s"], "{lines}");
+    }
+}
+
+#[test]
+fn intervals_of_a_server_add_up_to_its_result() {
+    for (client_args, field) in [
+        (&["-t", "2"][..], "received_packets"),
+        (&["-t", "1", "-O", "1"], "received_packets"),
+        (&["-t", "2", "-R"], "sent_packets"),
+    ] {
+        let server = Server::start(&["--once", "-i", "0.5", "--json-lines"]);
+        let Some(mut client) = server.client(&["-u", "-b", "2M", "-l", "500"]) else { return };
+        assert!(client.args(client_args).output().unwrap().status.success());
+        let lines = text(&server.0.process.output().stdout);
+        let (intervals, results) = intervals_and_results(&lines);
+        assert!(intervals.len() >= 2 && results.len() == 1, "{lines}");
+        assert_eq!(total(&intervals, field), results[0][field].as_i64().unwrap(), "{lines}");
+        if field == "received_packets" {
+            assert_eq!(
+                total(&intervals, "lost_packets"),
+                results[0]["lost_packets"].as_i64().unwrap(),
+                "{lines}"
+            );
+        }
+    }
+    let server = Server::start(&["--once", "-i", "0.5", "--csv"]);
+    let mut client = server.client(&["-u", "-b", "2M", "-l", "500", "-t", "1"]).unwrap();
+    assert!(client.output().unwrap().status.success());
+    let table = text(&server.0.process.output().stdout);
+    let kinds: Vec<&str> = table.lines().filter_map(|line| line.split(',').next()).collect();
+    assert_eq!((kinds[0], kinds[1], *kinds.last().unwrap()), ("record", "interval", "result"), "{table}");
+}
+
+#[test]
+fn every_address_of_a_name_is_tried() {
+    let server = Server::start(&[]);
+    let to = format!("localhost:{}", server.0.address.port());
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = folder.path().join("hosts");
+    fs::write(&hosts, "::1 localhost\n127.0.0.1 localhost\n").unwrap();
+    let script = format!(
+        "mount --bind {} /etc/hosts || exit 77; exec {} send {to} --protocol iperf3 --count 5 -J",
+        hosts.display(),
+        env!("CARGO_BIN_EXE_giusto")
+    );
+    match Command::new("unshare").args(["-rm", "sh", "-c", &script]).output() {
+        Ok(output) if output.status.success() => assert_eq!(json(&output)["sent_packets"], 5),
+        Ok(output) if text(&output.stderr).starts_with("error") => panic!("{}", text(&output.stderr)),
+        _ => eprintln!("SKIPPED every_address_of_a_name_is_tried: no mount namespace"),
+    }
+}
+
+/// A path to an iperf3 server that drops the first datagrams: this many to it, and this many from it.
+fn path_that_drops(server: SocketAddr, mut drops: [usize; 2]) -> SocketAddr {
+    let (tcp, near) = (0..20)
+        .find_map(|_| {
+            let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+            UdpSocket::bind(tcp.local_addr().unwrap()).ok().map(|udp| (tcp, udp))
+        })
+        .unwrap();
+    let address = tcp.local_addr().unwrap();
+    thread::spawn(move || {
+        let (client, _) = tcp.accept().unwrap();
+        let far = TcpStream::connect(server).unwrap();
+        for (mut from, mut to) in [(client.try_clone().unwrap(), far.try_clone().unwrap()), (far, client)] {
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut from, &mut to);
+                let _ = to.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+    thread::spawn(move || {
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        far.connect(server).unwrap();
+        let mut bytes = [0; 2000];
+        let (mut length, client) = near.recv_from(&mut bytes).unwrap();
+        let (back, from_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        thread::spawn(move || {
+            let mut bytes = [0; 2000];
+            while let Ok(length) = from_far.recv(&mut bytes) {
+                if drops[1] > 0 {
+                    drops[1] -= 1;
+                } else {
+                    let _ = back.send_to(&bytes[..length], client);
+                }
+            }
+        });
+        loop {
+            if drops[0] > 0 {
+                drops[0] -= 1;
+            } else {
+                let _ = far.send(&bytes[..length]);
+            }
+            let Ok((more, _)) = near.recv_from(&mut bytes) else { return };
+            length = more;
+        }
+    });
+    address
+}
+
+#[test]
+fn a_lost_greeting_is_repeated_and_counts_as_no_datagram() {
+    // The greeting is lost, twice; or the answer to it.
+    for drops in [[2, 0], [0, 1]] {
+        let Some((server, to)) = iperf3_server(&["-1", "-J"]) else { return };
+        let path = path_that_drops(to.parse().unwrap(), drops).to_string();
+        let output =
+            run(&["send", &path, "--protocol", "iperf3", "--count", "100", "-b", "1M", "-l", "500", "-J"]);
+        assert!(output.status.success(), "{drops:?}: {}", text(&output.stderr));
+        let ours = json(&output);
+        assert_eq!(
+            (&ours["sent_packets"], &ours["far_end"]["received_packets"]),
+            (&100.into(), &100.into()),
+            "{ours}"
+        );
+        assert_eq!(ours["far_end"]["lost_packets"], 0, "{ours}");
+        let theirs = iperf3_sum(&server.output().stdout);
+        assert_eq!((&theirs["packets"], &theirs["lost_packets"]), (&100.into(), &0.into()), "{theirs}");
+    }
+}
+
+#[test]
+fn clients_that_are_not_allowed_get_no_answer() {
+    for flags in [["--deny", "127.0.0.0/8"], ["--allow", "192.0.2.0/24"]] {
+        let server = Server::start(&[&["--json"], &flags[..]].concat());
+        let mut stream = TcpStream::connect(server.0.address).unwrap();
+        stream.write_all(&[b'a'; 37]).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut answer = Vec::new();
+        // The end, or a reset.
+        let _ = stream.read_to_end(&mut answer);
+        assert_eq!(answer, b"");
+        server.0.process.signal("INT");
+        let (ours, code) = server.result();
+        assert_eq!((code, &ours["denied_connections"], &ours["runs"]), (0, &1.into(), &Value::Array(vec![])));
+    }
+}
+
+#[test]
+fn the_duration_of_a_test_is_limited() {
+    let server = Server::start(&["--max-lifetime", "2"]);
+    let Some(mut long) = server.client(&["-u", "-b", "1M", "-t", "5"]) else { return };
+    assert!(!long.output().unwrap().status.success());
+    let line = server.0.next_line();
+    assert!(line.contains("refused: a test of 5 s, at most 2 s are allowed"), "{line}");
+    // One that announces no end is ended; one that is short enough is not.
+    let endless = server.client(&["-u", "-b", "1M", "-n", "1G"]).unwrap().output().unwrap();
+    assert!(!endless.status.success());
+    assert!(server.0.next_line().contains("1 stream from the client"));
+    let line = server.0.next_line();
+    assert!(line.contains("the test was ended after 2 s, the maximum duration"), "{line}");
+    let short = server.client(&["-u", "-b", "1M", "-t", "2"]).unwrap().output().unwrap();
+    assert!(short.status.success(), "{}", text(&short.stderr));
+}
+
+#[test]
+fn a_server_without_file_descriptors_waits() {
+    let script =
+        format!("ulimit -n 14; exec {} recv --accept iperf3 127.0.0.1:0", env!("CARGO_BIN_EXE_giusto"));
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut server = Running(command.spawn().unwrap());
+    let mut lines = std::io::BufReader::new(server.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let first = lines.next().unwrap();
+    let address: SocketAddr = first.split_whitespace().nth(2).unwrap().parse().unwrap();
+    // More than it has room for, while the first is served until its time is over.
+    let _clients: Vec<_> = (0..16).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let warning = lines.find(|line| line.contains("clients cannot be accepted")).unwrap();
+    assert!(warning.contains("ulimit -n"), "{warning}");
+    let stat = fs::read_to_string(format!("/proc/{}/stat", server.0.id())).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    // User and system time, in ticks of 10 ms, of about 10 s.
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    assert!(ticks < 200, "{ticks} ticks");
 }

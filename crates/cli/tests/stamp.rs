@@ -19,10 +19,11 @@ use std::{
 };
 
 use common::{
-    giusto, json,
+    giusto, intervals_and_results, json,
     process::{Listener, Running, signal},
-    run, text,
+    run, text, total,
 };
+use giusto_net::{ReceiveBatch, SocketConfig, TrafficClass, UdpSocket as OwnSocket, Wait};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -452,4 +453,72 @@ fn stamp_suite_verifies_our_answers() {
         }
         assert_eq!(reflector.counts()["reflected_packets"], 20);
     }
+}
+
+#[test]
+fn intervals_add_up_to_the_result_at_both_ends() {
+    let flags = ["-i", "0.5", "--json-lines"];
+    let listener = Listener::start(&[&["127.0.0.1:0", "--accept", "stamp"], &flags[..]].concat());
+    let to = listener.address.to_string();
+    let output =
+        run(&[&["send", &to, "--protocol", "stamp", "-b", "35200", "-t", "1.6"], &flags[..]].concat());
+    let sent = text(&output.stdout);
+    let (intervals, results) = intervals_and_results(&sent);
+    assert!(results.len() == 1 && (2..=5).contains(&intervals.len()), "{sent}");
+    for field in ["sent_packets", "answered_packets", "lost_packets"] {
+        assert_eq!(total(&intervals, field), results[0][field].as_i64().unwrap(), "{field}: {sent}");
+    }
+    assert_eq!(results[0]["answered_packets"], 160, "{sent}");
+    assert!(intervals[0]["round_trip_ms"]["p50"].as_f64().unwrap() > 0.0, "{sent}");
+    listener.process.signal("INT");
+    let reflected = text(&listener.process.output().stdout);
+    let (intervals, results) = intervals_and_results(&reflected);
+    assert!(results.len() == 1 && intervals.len() >= 2, "{reflected}");
+    assert_eq!(total(&intervals, "reflected_packets"), results[0]["reflected_packets"].as_i64().unwrap());
+    assert_eq!(total(&intervals, "reflected_packets"), 161, "{reflected}");
+
+    let reflector = Reflector::start("127.0.0.1:0", &[]);
+    let to = reflector.0.address.to_string();
+    for (form, wanted) in [("--csv", "interval,0,"), ("--verbose", ""), ("-J", "\"intervals\"")] {
+        let output = run(&["send", &to, "--protocol", "stamp", "-t", "0.8", "-i", "0.5", form]);
+        let printed = text(&output.stdout);
+        let expected = if form == "--verbose" { Some(2) } else { Some(0) };
+        assert_eq!(output.status.code(), expected, "{form}: {printed}");
+        assert!(printed.contains(wanted), "{form}: {printed}");
+        if form == "--csv" {
+            assert!(printed.starts_with("record,start_s,") && printed.contains("\nresult,0,"), "{printed}");
+        }
+    }
+    let live = text(&run(&["send", &to, "--protocol", "stamp", "-t", "0.8", "-i", "0.5"]).stdout);
+    assert!(live.lines().all(|line| line.chars().count() <= 100), "{live}");
+    assert!(live.trim_start().starts_with("interval s") && live.contains("packets     8 sent"), "{live}");
+}
+
+#[test]
+fn answers_have_the_dscp_that_their_packet_asks_for() {
+    let reflector = Reflector::start("127.0.0.1:0", &["--dscp", "10"]);
+    let expedited = TrafficClass::new(46, 1).unwrap();
+    let config = SocketConfig { traffic_class: expedited, ..SocketConfig::default() };
+    let socket = OwnSocket::connected(reflector.0.address, &config).unwrap();
+    let mut batch = ReceiveBatch::new(1, 2048);
+    // A sender's packet of zeros has a number, a time and an error estimate, too.
+    let base = [0_u8; 44];
+    for (asked, arrives, value) in [
+        (None, 10, None),
+        (Some(34), 34, Some([34 << 2 | 46 >> 4, 0b1110_0100, 0, 0])),
+        (Some(48), 46, Some([48 << 2 | 46 >> 4, 0b1110_0101, 0, 0])),
+        (None, 10, None),
+    ] {
+        let tlv = asked.map_or(Vec::new(), |dscp: u8| vec![0x80, 4, 0, 4, dscp << 2, 0, 0, 0]);
+        socket.send(&[&base[..], &tlv].concat()).unwrap();
+        assert_eq!(socket.recv_batch(&mut batch, Wait::For(Duration::from_secs(60))).unwrap(), 1);
+        let answer = batch.iter().next().unwrap();
+        assert_eq!(
+            answer.traffic_class.map(|class| (class.dscp(), class.ecn())),
+            Some((arrives, 0)),
+            "{asked:?}"
+        );
+        assert_eq!(answer.bytes.get(48..), value.as_ref().map(|value| &value[..]), "{asked:?}");
+    }
+    assert_eq!(reflector.counts()["refused_dscp_packets"], 1);
 }

@@ -66,3 +66,14 @@ impl Folder {
         names.filter(|name| name != "s.toml").collect()
     }
 }
+
+/// Lines of JSON: the intervals, and the results.
+pub(crate) fn intervals_and_results(lines: &str) -> (Vec<Value>, Vec<Value>) {
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str| lines.iter().filter_map(|line| line.get(kind)).cloned().collect();
+    (of("interval"), of("result"))
+}
+
+pub(crate) fn total(intervals: &[Value], field: &str) -> i64 {
+    intervals.iter().filter_map(|interval| interval[field].as_i64()).sum()
+}

@@ -145,6 +145,7 @@ fn reflector_cells(
         ("looped_packets", count(|all| all.looped)),
         ("over_rate_packets", count(|all| all.over_rate)),
         ("refused_packets", count(|all| all.refused)),
+        ("refused_dscp_packets", count(|all| all.refused_dscp)),
     ]
 }
 

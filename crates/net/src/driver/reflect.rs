@@ -13,7 +13,7 @@ use giusto_session::stamp::{
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{ReceiveError, Verdict};
-use crate::{Clock, ReceiveBatch, UdpSocket, Wait};
+use crate::{Clock, ReceiveBatch, TrafficClass, UdpSocket, Wait};
 
 /// Maximum time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(50);
@@ -43,6 +43,8 @@ pub struct ReflectDriver<'a> {
     clock: Clock,
     batch: ReceiveBatch,
     next_clock: Timestamp,
+    /// The traffic class that the socket has.
+    class: TrafficClass,
     unsent: u64,
 }
 
@@ -52,7 +54,8 @@ impl<'a> ReflectDriver<'a> {
         const MESSAGES: usize = 16;
         const MESSAGE_BYTES: usize = 65_535;
         let batch = ReceiveBatch::new(MESSAGES, MESSAGE_BYTES);
-        Self { socket, clock, batch, next_clock: Timestamp::ZERO, unsent: 0 }
+        let class = socket.config().traffic_class;
+        Self { socket, clock, batch, next_clock: Timestamp::ZERO, class, unsent: 0 }
     }
 
     /// Answers that the system did not take.
@@ -89,9 +92,15 @@ impl<'a> ReflectDriver<'a> {
                     bytes: received.bytes,
                     at: WallTime::from_unix_nanos(received.stamp.unwrap_or(wall)),
                     ttl: received.ttl,
+                    traffic_class: received.traffic_class.map(TrafficClass::byte),
                 };
                 let answer = reflector.reflect(now, WallTime::from_unix_nanos(wall), &arrived);
                 let Some(answer) = answer else { continue };
+                // ECN is not asked for: nothing here would react to it.
+                let class = TrafficClass::new(answer.dscp, 0).unwrap_or_default();
+                if class != self.class && self.socket.set_traffic_class(class).is_ok() {
+                    self.class = class;
+                }
                 self.unsent += u64::from(self.socket.send_to(answer.bytes, received.from).is_err());
                 if answer.new_session && on_turn(reflector, Some(received.from)) == Verdict::Stop {
                     verdict = Verdict::Stop;

@@ -174,6 +174,19 @@ impl UdpSocket {
         &self.config
     }
 
+    /// Sets DSCP and ECN of the datagrams that are sent from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`SocketError::Option`] with the kernel's error.
+    pub fn set_traffic_class(&self, class: TrafficClass) -> Result<(), SocketError> {
+        let failed = |source| SocketError::Option { option: "the traffic class", source };
+        let byte = u32::from(class.byte());
+        // An IPv6 socket needs both: the IPv4 options apply to its IPv4 traffic.
+        self.socket.set_tos_v4(byte).map_err(failed)?;
+        if self.v6 { self.socket.set_tclass_v6(byte).map_err(failed) } else { Ok(()) }
+    }
+
     /// Messages that the kernel dropped at this socket since it was opened, because its buffer was full or a checksum was
     /// wrong, including those after which nothing arrived. A group of datagrams counts once.
     ///

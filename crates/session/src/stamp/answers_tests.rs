@@ -49,7 +49,8 @@ impl Path {
         let from = std::net::SocketAddr::from(([192, 0, 2, 1], 5000));
         let mut answers = Vec::new();
         for _ in 0..copies {
-            let arrived = Arrived { from, bytes: &bytes, at: far(3 * MS), ttl: Some(60) };
+            let arrived =
+                Arrived { from, bytes: &bytes, at: far(3 * MS), ttl: Some(60), traffic_class: None };
             let answer = self.reflector.reflect(Timestamp::from_nanos(now), far(5 * MS), &arrived);
             answers.extend(answer.map(|answer| answer.bytes.to_vec()));
         }

@@ -11,7 +11,7 @@ use super::{
     packet::{self, MAC_BYTES, Mode, PacketError, ReflectedPacket, SenderPacket, field},
     sources::Sources,
     time::{ClockState, ErrorEstimate, WallTime},
-    tlv,
+    tlv::{self, ClassOfService},
 };
 use crate::{
     keys::{KeyId, KeyRing},
@@ -46,6 +46,8 @@ pub struct ReflectorConfig {
     pub max_sessions_per_source: usize,
     /// The maximum rate of answers to one such source, of their UDP payload, over more than 250 ms. Default: 100 Mbit/s.
     pub max_rate: DataRate,
+    /// The differentiated services code point of answers, except to packets that ask for another one (RFC 8972 §4.4). Default: 0.
+    pub dscp: u8,
     /// A session ends after this time without a packet. Default: 900 s, TWAMP's REFWAIT (RFC 5357 §4.2).
     pub session_timeout: TimeDelta,
 }
@@ -59,6 +61,7 @@ impl Default for ReflectorConfig {
             max_sessions: 16_384,
             max_sessions_per_source: 1_024,
             max_rate: DataRate::from_bps(100_000_000),
+            dscp: 0,
             session_timeout: TimeDelta::from_seconds(900),
         }
     }
@@ -75,6 +78,8 @@ pub struct Arrived<'a> {
     pub at: WallTime,
     /// TTL or Hop Limit on arrival; `None` if the system does not report it.
     pub ttl: Option<u8>,
+    /// DSCP and ECN on arrival, as the byte of the IP header; `None` if the system does not report it.
+    pub traffic_class: Option<u8>,
 }
 
 /// The packets so far, by outcome.
@@ -98,6 +103,9 @@ pub struct ReflectorCounters {
     pub over_rate: u64,
     /// There was no place for a further session.
     pub refused: u64,
+    /// Answers, among the reflected ones, that have the DSCP of their packet instead of the one asked for, which is network control
+    /// and needs authentication.
+    pub refused_dscp: u64,
 }
 
 impl ReflectorCounters {
@@ -115,6 +123,8 @@ pub struct Reflected<'a> {
     pub bytes: &'a [u8],
     /// With this packet a session began.
     pub new_session: bool,
+    /// The differentiated services code point with which it is to be sent.
+    pub dscp: u8,
 }
 
 /// A session: the sender's address, and its identifier (RFC 8972 §3).
@@ -197,10 +207,12 @@ impl Reflector {
         arrived: &Arrived<'_>,
     ) -> Option<Reflected<'_>> {
         match self.answer(now, wall, arrived) {
-            Ok(new_session) => {
+            Ok((new_session, class)) => {
                 self.counters.reflected += 1;
                 self.counters.sessions += u64::from(new_session);
-                Some(Reflected { bytes: &self.answer, new_session })
+                self.counters.refused_dscp += u64::from(class.is_some_and(|class| !class.permitted));
+                let dscp = class.map_or(self.config.dscp, |class| class.dscp);
+                Some(Reflected { bytes: &self.answer, new_session, dscp })
             }
             Err(refusal) => {
                 let count = match refusal {
@@ -218,8 +230,13 @@ impl Reflector {
         }
     }
 
-    /// Writes the answer; returns whether a session began.
-    fn answer(&mut self, now: Timestamp, wall: WallTime, arrived: &Arrived<'_>) -> Result<bool, Refusal> {
+    /// Writes the answer; returns whether a session began, and the class of service that the packet asks for.
+    fn answer(
+        &mut self,
+        now: Timestamp,
+        wall: WallTime,
+        arrived: &Arrived<'_>,
+    ) -> Result<(bool, Option<ClassOfService>), Refusal> {
         if !self.config.prefixes.admit(arrived.from.ip()) {
             return Err(Refusal::Denied);
         }
@@ -239,7 +256,8 @@ impl Reflector {
             packet.ssid = 0;
         }
 
-        if key.is_some() && !packet::mac_of(bytes).is_some_and(|mac| self.replays.is_new(mac)) {
+        let mac = packet::mac_of(bytes).filter(|_| key.is_some());
+        if mac.is_some_and(|mac| self.replays.knows(mac)) {
             return Err(Refusal::Replayed);
         }
         let session_key = (arrived.from, packet.ssid);
@@ -250,7 +268,15 @@ impl Reflector {
         }
         let size = DataSize::from_bytes(bytes.len() as u64);
         if !self.sources.take(now, arrived.from.ip(), size, self.config.max_rate) {
+            // It has not been seen: a session begins with an answer.
+            if new_session {
+                self.sessions.remove(&session_key);
+                self.sources.remove_session(arrived.from.ip());
+            }
             return Err(Refusal::OverRate);
+        }
+        if let Some(mac) = mac {
+            self.replays.remember(mac);
         }
         let Some(session) = self.sessions.get_mut(&session_key) else { return Err(Refusal::NoRoom) };
         let sequence = session.count(now, &packet);
@@ -270,17 +296,18 @@ impl Reflector {
         self.answer.extend_from_slice(bytes);
         let (front, extensions) = self.answer.split_at_mut_checked(base).unwrap_or_default();
         reflected.write(mode, front);
-        match (&self.config.keys, key) {
+        let class = arrived.traffic_class.unwrap_or(0);
+        let asked = match (&self.config.keys, key) {
             (Some(keys), Some(key)) => {
                 packet::sign(front, keys, key);
                 let (received_sequence, reflected_sequence) = (packet.sequence, reflected.sequence);
                 let integrity = tlv::Integrity { keys, key, received_sequence, reflected_sequence };
-                tlv::reflect(extensions, Some(&integrity));
+                tlv::reflect(extensions, class, Some(&integrity))
             }
-            _ if padded => {}
-            _ => tlv::reflect(extensions, None),
-        }
-        Ok(new_session)
+            _ if padded => None,
+            _ => tlv::reflect(extensions, class, None),
+        };
+        Ok((new_session, asked))
     }
 
     /// The mode, and the key that verifies the packet.
@@ -364,11 +391,18 @@ struct Replays {
 }
 
 impl Replays {
-    /// Remembers a packet; `false` if it is known.
-    fn is_new(&mut self, mac: [u8; MAC_BYTES]) -> bool {
-        let name = field(&mac, 0).map_or(0, u64::from_be_bytes);
+    fn name(mac: [u8; MAC_BYTES]) -> u64 {
+        field(&mac, 0).map_or(0, u64::from_be_bytes)
+    }
+
+    fn knows(&self, mac: [u8; MAC_BYTES]) -> bool {
+        self.known.contains(&Self::name(mac))
+    }
+
+    fn remember(&mut self, mac: [u8; MAC_BYTES]) {
+        let name = Self::name(mac);
         if !self.known.insert(name) {
-            return false;
+            return;
         }
         self.oldest_first.push_back(name);
         if self.oldest_first.len() > REMEMBERED
@@ -376,7 +410,6 @@ impl Replays {
         {
             self.known.remove(&oldest);
         }
-        true
     }
 }
 

@@ -49,6 +49,7 @@ fn ask(reflector: &mut Reflector, ms: u64, port: u16, bytes: &[u8]) -> Option<Ve
         bytes,
         at: wall(ms * 1_000),
         ttl: Some(61),
+        traffic_class: Some(46 << 2),
     };
     let now = Timestamp::from_nanos(ms * 1_000_000);
     let answer = reflector.reflect(now, wall(ms * 1_000 + 500), &arrived)?;
@@ -225,4 +226,54 @@ proptest! {
         let counted = c.reflected + c.malformed + c.forged + c.replayed + c.looped + c.over_rate + c.refused;
         prop_assert_eq!(counted, packets.len() as u64);
     }
+}
+
+#[test]
+fn a_packet_refused_for_its_rate_is_answered_when_sent_again() {
+    let ring = keys("a");
+    // 112 bytes every 100 ms are 8,960 bit/s, and 250 ms may be ahead.
+    let config = ReflectorConfig {
+        keys: Some(ring.clone()),
+        max_rate: DataRate::from_bps(8_960),
+        ..ReflectorConfig::default()
+    };
+    let mut reflector = reflector(config);
+    let answered =
+        (0..5).filter(|&sequence| ask(&mut reflector, 0, 7, &signed(sequence, &ring)).is_some()).count();
+    assert_eq!(answered, 3);
+    let counters = reflector.counters();
+    assert_eq!((counters.over_rate, counters.replayed, counters.sessions), (2, 0, 1));
+    // Also the first packet of another session is refused: no session began with it.
+    assert_eq!(ask(&mut reflector, 0, 8, &signed(9, &ring)), None);
+    assert_eq!((reflector.sessions(), reflector.counters().sessions), (1, 1));
+    // A second later the same packets are answered, and the numbers go on where they were.
+    for (sequence, number) in [(3, 3), (4, 4)] {
+        let answer = ask(&mut reflector, 1_000, 7, &signed(sequence, &ring)).expect("it was not seen before");
+        assert_eq!(ReflectedPacket::read(Mode::Authenticated, &answer).unwrap().sequence, number);
+    }
+    assert_eq!(ask(&mut reflector, 2_000, 7, &signed(4, &ring)), None);
+    assert_eq!(ask(&mut reflector, 2_000, 8, &signed(9, &ring)).map(|answer| answer.len()), Some(112));
+    let counters = reflector.counters();
+    assert_eq!((counters.over_rate, counters.replayed, counters.sessions), (3, 1, 2));
+    assert_eq!((counters.reflected, counters.unanswered()), (6, 4));
+}
+
+#[test]
+fn an_answer_has_the_dscp_asked_for_or_the_configured_one() {
+    let mut reflector = reflector(ReflectorConfig { dscp: 10, ..ReflectorConfig::default() });
+    let mut dscp = |class: &[u8]| {
+        let bytes = [&plain(0, 44)[..], class].concat();
+        let arrived = Arrived {
+            from: SocketAddr::from(([192, 0, 2, 1], 7)),
+            bytes: &bytes,
+            at: wall(0),
+            ttl: None,
+            traffic_class: Some(46 << 2 | 1),
+        };
+        reflector.reflect(Timestamp::ZERO, wall(1), &arrived).unwrap().dscp
+    };
+    assert_eq!(dscp(&[]), 10);
+    assert_eq!(dscp(&[0x80, 4, 0, 4, 20 << 2, 0, 0, 0]), 20);
+    assert_eq!(dscp(&[0x80, 4, 0, 4, 56 << 2, 0, 0, 0]), 46, "network control needs a key");
+    assert_eq!(reflector.counters().refused_dscp, 1);
 }

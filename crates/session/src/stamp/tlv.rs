@@ -22,7 +22,13 @@ const NOT_AUTHENTIC: u8 = 0x20;
 /// A reserved type (RFC 8972 §5.1).
 const RESERVED: u8 = 0;
 const EXTRA_PADDING: u8 = 1;
+const CLASS_OF_SERVICE: u8 = 4;
 const HMAC: u8 = 8;
+
+/// Bytes of the value of a Class of Service TLV (RFC 8972 §4.4).
+const CLASS_BYTES: usize = 4;
+/// The first DSCP that only authenticated senders may ask for: from here on it is network control (CS6, RFC 2474 §4.2.2.2).
+const NETWORK_CONTROL: u8 = 48;
 
 /// What a packet says of its extensions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -100,24 +106,56 @@ pub struct Integrity<'a> {
     pub reflected_sequence: u32,
 }
 
+/// What a packet with a Class of Service TLV asks for.
+///
+/// ```text
+/// |   DSCP1   |   DSCP2   |ECN| RP|          Reserved             |
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassOfService {
+    /// The DSCP of the answer.
+    pub dscp: u8,
+    /// It is the one that was asked for.
+    pub permitted: bool,
+}
+
+/// Answers the value of a Class of Service TLV (RFC 8972 §4.4): the DSCP and ECN with which the packet arrived, and whether its
+/// answer has the DSCP that it asks for. By our policy that of network control is for authenticated senders alone; others get an
+/// answer with the DSCP of their packet.
+fn answer_class(value: &mut [u8], arrived: u8, is_authenticated: bool) -> Option<ClassOfService> {
+    let asked = value.first()? >> 2;
+    let received = arrived >> 2;
+    let permitted = asked < NETWORK_CONTROL || is_authenticated;
+    let reverse_path = u8::from(!permitted);
+    put(value, 0, &[asked << 2 | received >> 4, received << 4 | (arrived & 3) << 2 | reverse_path, 0, 0]);
+    Some(ClassOfService { dscp: if permitted { asked } else { received }, permitted })
+}
+
 /// Turns the extensions of a received packet into those of the reflected one, which has the same length (RFC 8972 §4).
 ///
-/// Extra Padding is understood, and in authenticated mode the HMAC. Any other type is copied with the flag U. From the first
+/// Extra Padding and Class of Service are understood, and in authenticated mode the HMAC. `arrived` is the traffic class of the
+/// packet; returns what the first Class of Service asks for. Any other type is copied with the flag U. From the first
 /// malformed TLV on, which gets the flag M, all is copied. If the HMAC does not verify, or lacks where it must not, every TLV is
 /// copied with the flag I. Without `integrity` an HMAC is a type that is not understood.
 ///
 /// Bytes that begin with the reserved type 0 and without the flag U, which every sender of extensions sets, are the packet
 /// padding of TWAMP Light: they are copied as they are (RFC 8762 §4.6).
-pub fn reflect(bytes: &mut [u8], integrity: Option<&Integrity<'_>>) {
+pub fn reflect(bytes: &mut [u8], arrived: u8, integrity: Option<&Integrity<'_>>) -> Option<ClassOfService> {
     if tlvs(bytes).next().is_some_and(|first| first.kind == RESERVED && first.flags & UNRECOGNISED == 0) {
-        return;
+        return None;
     }
+    let mut class = None;
     let authentic = integrity.map(|integrity| authentic(bytes, integrity));
     let mut at = 0;
     // An extension is looked at after those before it have been changed: their flags alone, which move nothing.
     while let Some(tlv) = bytes.get(at..).and_then(|rest| tlvs(rest).next()) {
-        let malformed = !tlv.complete || (tlv.kind == HMAC && authentic.is_some() && tlv.length != MAC_BYTES);
-        let understood = tlv.kind == EXTRA_PADDING || (tlv.kind == HMAC && authentic.is_some());
+        let (understood, right_length) = match tlv.kind {
+            EXTRA_PADDING => (true, true),
+            CLASS_OF_SERVICE => (true, tlv.length == CLASS_BYTES),
+            HMAC if authentic.is_some() => (true, tlv.length == MAC_BYTES),
+            _ => (false, true),
+        };
+        let malformed = !tlv.complete || !right_length;
         let mut flags = match authentic {
             Some(false) => tlv.flags & UNRECOGNISED | NOT_AUTHENTIC,
             _ if understood => 0,
@@ -128,13 +166,19 @@ pub fn reflect(bytes: &mut [u8], integrity: Option<&Integrity<'_>>) {
         }
         put(bytes, at, &[flags]);
         if malformed {
-            return;
+            return class;
+        }
+        if tlv.kind == CLASS_OF_SERVICE && authentic != Some(false) {
+            let value = bytes.get_mut(at + TLV_HEADER_BYTES..).unwrap_or_default();
+            let answered = answer_class(value, arrived, authentic.is_some());
+            class = class.or(answered);
         }
         at += TLV_HEADER_BYTES + tlv.length;
     }
     if let (Some(true), Some(integrity)) = (authentic, integrity) {
         sign(bytes, integrity);
     }
+    class
 }
 
 /// Whether the HMAC verifies the extensions: it is behind all of them except for Extra Padding, and only a single Extra Padding
@@ -183,7 +227,7 @@ mod tests {
 
     fn reflected(bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
-        reflect(&mut bytes, None);
+        reflect(&mut bytes, 0xb9, None);
         bytes
     }
 
@@ -191,7 +235,7 @@ mod tests {
         let mut bytes = bytes.to_vec();
         let keys = keys();
         let integrity = Integrity { keys: &keys, key: KeyId(1), received_sequence: 7, reflected_sequence: 5 };
-        reflect(&mut bytes, Some(&integrity));
+        reflect(&mut bytes, 0xb9, Some(&integrity));
         bytes
     }
 
@@ -203,8 +247,8 @@ mod tests {
 
     #[test]
     fn padding_is_understood_and_other_types_are_flagged() {
-        let received = [0x80, 1, 0, 2, 9, 9, 0x80, 77, 0, 1, 5, 0x80, 4, 0, 4, 1, 2, 3, 4];
-        let expected = [0, 1, 0, 2, 9, 9, 0x80, 77, 0, 1, 5, 0x80, 4, 0, 4, 1, 2, 3, 4];
+        let received = [0x80, 1, 0, 2, 9, 9, 0x80, 77, 0, 1, 5, 0x80, 5, 0, 4, 1, 2, 3, 4];
+        let expected = [0, 1, 0, 2, 9, 9, 0x80, 77, 0, 1, 5, 0x80, 5, 0, 4, 1, 2, 3, 4];
         assert_eq!(reflected(&received), expected);
         // Flags that the sender set wrongly are corrected, and reserved bits are cleared.
         assert_eq!(reflected(&[0x7f, 77, 0, 0]), [0x80, 77, 0, 0]);
@@ -214,6 +258,42 @@ mod tests {
         let all = flags(&expected);
         assert_eq!(all, TlvFlags { unrecognised: true, malformed: false, not_authentic: false });
         assert_eq!(flags(&[0, 1, 0, 2, 9, 9]), TlvFlags::default());
+    }
+
+    #[test]
+    fn a_class_of_service_is_answered_as_asked_or_as_received() {
+        // The packet arrived with DSCP 46 and ECN 1. Bits by hand: DSCP1 (6), DSCP2 (6), ECN (2), RP (2), reserved (16).
+        for (asked, answered, class) in [
+            // CS1: 001000 101110 01 00.
+            (
+                [8 << 2, 0, 0, 0],
+                [0b0010_0010, 0b1110_0100, 0, 0],
+                ClassOfService { dscp: 8, permitted: true },
+            ),
+            // CS6 without a key: 110000 101110 01 01; what the sender set wrongly is overwritten.
+            (
+                [48 << 2 | 3, 255, 7, 7],
+                [0b1100_0010, 0b1110_0101, 0, 0],
+                ClassOfService { dscp: 46, permitted: false },
+            ),
+        ] {
+            let mut bytes = [&[0x80, 4, 0, 4], &asked[..]].concat();
+            assert_eq!(reflect(&mut bytes, 46 << 2 | 1, None), Some(class));
+            assert_eq!(bytes, [&[0, 4, 0, 4], &answered[..]].concat());
+        }
+        let tlvs = [0x80, 4, 0, 4, 48 << 2, 0, 0, 0];
+        let keys = keys();
+        let integrity = Integrity { keys: &keys, key: KeyId(1), received_sequence: 7, reflected_sequence: 5 };
+        let mut bytes = [&tlvs[..], &mac(7, &tlvs)].concat();
+        let class = reflect(&mut bytes, 0, Some(&integrity));
+        assert_eq!(class, Some(ClassOfService { dscp: 48, permitted: true }));
+        // What is not authentic, or has another length, asks for nothing and stays as it is.
+        let mut bytes = [&tlvs[..], &mac(8, &tlvs)].concat();
+        assert_eq!(reflect(&mut bytes, 46 << 2, Some(&integrity)), None);
+        assert_eq!(bytes[..8], [0xa0, 4, 0, 4, 48 << 2, 0, 0, 0]);
+        let mut bytes = [0x80, 4, 0, 3, 8 << 2, 0, 0];
+        assert_eq!(reflect(&mut bytes, 46 << 2, None), None);
+        assert_eq!(bytes, [0x40, 4, 0, 3, 8 << 2, 0, 0]);
     }
 
     #[test]

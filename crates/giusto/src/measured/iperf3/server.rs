@@ -111,6 +111,8 @@ pub struct Iperf3Server {
     denied: u64,
     /// Until then no connection is accepted, because the system had no room for one.
     no_room_until: Timestamp,
+    /// The system's error, once for each time without room.
+    no_room: Option<io::Error>,
 }
 
 impl Iperf3Server {
@@ -134,6 +136,7 @@ impl Iperf3Server {
             leaving: Vec::new(),
             denied: 0,
             no_room_until: Timestamp::ZERO,
+            no_room: None,
         })
     }
 
@@ -153,27 +156,29 @@ impl Iperf3Server {
     }
 
     /// The next connection of an address that is served, if there is one.
-    fn accept(&mut self) -> io::Result<Option<ControlConnection>> {
+    fn accept(&mut self) -> Option<ControlConnection> {
         let now = self.clock.now();
         if now < self.no_room_until {
-            return Ok(None);
+            return None;
         }
-        let accepted = self.listener.accept();
-        if accepted.is_err() {
-            self.no_room_until = now + BACK_OFF;
-        }
-        let admitted = accepted?.filter(|connection| {
-            let admitted = self.config.prefixes.admit(connection.peer_addr().ip());
-            self.denied += u64::from(!admitted);
-            admitted
-        });
-        Ok(admitted)
+        let connection = match self.listener.accept() {
+            Ok(connection) => connection?,
+            Err(error) => {
+                // At once after the last time it is the same lack.
+                let again = now < self.no_room_until + BACK_OFF + BACK_OFF;
+                self.no_room = Some(error).filter(|_| !again).or(self.no_room.take());
+                self.no_room_until = now + BACK_OFF;
+                return None;
+            }
+        };
+        let admitted = self.config.prefixes.admit(connection.peer_addr().ip());
+        self.denied += u64::from(!admitted);
+        Some(connection).filter(|_| admitted)
     }
 
     /// Serves one client after the other until `stop` is set or `on_notice` returns false. What it returns during a test ends
     /// the test, as `stop` does.
     pub fn run(&mut self, stop: &AtomicBool, mut on_notice: impl FnMut(Notice<'_>) -> bool) {
-        let mut has_room = true;
         while !stop.load(Ordering::Relaxed) && on_notice(Notice::Waiting) {
             if self.clock.now() < self.no_room_until {
                 self.listener.back_off(LOOK);
@@ -182,11 +187,10 @@ impl Iperf3Server {
             }
             self.forget_left();
             let accepted = self.accept();
-            let had_room = std::mem::replace(&mut has_room, accepted.is_ok());
-            if let (Err(error), true) = (&accepted, had_room) {
-                on_notice(Notice::NoRoom(error));
+            if let Some(error) = self.no_room.take() {
+                on_notice(Notice::NoRoom(&error));
             }
-            let Ok(Some(connection)) = accepted else { continue };
+            let Some(connection) = accepted else { continue };
             let from = connection.peer_addr();
             let mut link = Link {
                 server: Server::new(self.clock.now(), self.config.limits),
@@ -227,7 +231,7 @@ impl Iperf3Server {
         self.forget_left();
         // A limited number in one turn: endless connection attempts do not delay the measurement.
         for _ in 0..MAX_LEAVING {
-            let Ok(Some(mut connection)) = self.accept() else { break };
+            let Some(mut connection) = self.accept() else { break };
             // A client that has disconnected needs no answer.
             let _ = connection.send(&Server::busy());
             connection.close();
