@@ -565,7 +565,9 @@ fn every_address_of_a_name_is_tried() {
         env!("CARGO_BIN_EXE_giusto")
     );
     match Command::new("unshare").args(["-rm", "sh", "-c", &script]).output() {
-        Ok(output) if output.status.success() => assert_eq!(json(&output)["sent_packets"], 5),
+        Ok(output) if matches!(output.status.code(), Some(0 | 3)) => {
+            assert_eq!(json(&output)["sent_packets"], 5);
+        }
         Ok(output) if text(&output.stderr).starts_with("error") => panic!("{}", text(&output.stderr)),
         _ => eprintln!("SKIPPED every_address_of_a_name_is_tried: no mount namespace"),
     }
@@ -627,7 +629,7 @@ fn a_lost_greeting_is_repeated_and_counts_as_no_datagram() {
         let path = path_that_drops(to.parse().unwrap(), drops).to_string();
         let output =
             run(&["send", &path, "--protocol", "iperf3", "--count", "100", "-b", "1M", "-l", "500", "-J"]);
-        assert!(output.status.success(), "{drops:?}: {}", text(&output.stderr));
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{drops:?}: {}", text(&output.stderr));
         let ours = json(&output);
         assert_eq!(
             (&ours["sent_packets"], &ours["far_end"]["received_packets"]),

@@ -16,7 +16,9 @@ const REPORT_WINDOW: TimeDelta = TimeDelta::from_millis(270);
 
 /// The figures of one interval, of all streams together.
 ///
-/// Counts are those of the interval alone. A quantity that is not known is `None`, in JSON `null`.
+/// Counts are those of the interval alone. A quantity that is not known is `None`, in JSON `null`. The received figures are those of
+/// the stream that is sent, as its receiver reports them; with iperf3 at the far end, which reports none, those of the stream that
+/// this end receives, if there is one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IntervalFigures {

@@ -46,6 +46,8 @@ const SHORT_LOOK: Duration = Duration::from_millis(10);
 const LIVE: TimeDelta = TimeDelta::from_millis(200);
 /// How long no connection is accepted after the system had no room for one.
 const BACK_OFF: TimeDelta = TimeDelta::from_millis(100);
+/// A further lack of room within this time after the last one is not told again.
+const SAME_LACK: TimeDelta = TimeDelta::from_seconds(60);
 /// How many refused connections are kept until their clients have read why.
 const MAX_LEAVING: usize = 16;
 /// How far the received rate of all streams may exceed the limit, over a second: clients send in bursts.
@@ -110,7 +112,7 @@ pub struct Iperf3Server {
     leaving: Vec<(ControlConnection, Timestamp)>,
     denied: u64,
     /// Until then no connection is accepted, because the system had no room for one.
-    no_room_until: Timestamp,
+    no_room_until: Option<Timestamp>,
     /// The system's error, once for each time without room.
     no_room: Option<io::Error>,
 }
@@ -135,7 +137,7 @@ impl Iperf3Server {
             clock: Clock::start(),
             leaving: Vec::new(),
             denied: 0,
-            no_room_until: Timestamp::ZERO,
+            no_room_until: None,
             no_room: None,
         })
     }
@@ -158,16 +160,16 @@ impl Iperf3Server {
     /// The next connection of an address that is served, if there is one.
     fn accept(&mut self) -> Option<ControlConnection> {
         let now = self.clock.now();
-        if now < self.no_room_until {
+        if self.no_room_until.is_some_and(|until| now < until) {
             return None;
         }
         let connection = match self.listener.accept() {
             Ok(connection) => connection?,
             Err(error) => {
-                // At once after the last time it is the same lack.
-                let again = now < self.no_room_until + BACK_OFF + BACK_OFF;
+                // Soon after the last time it is the same lack.
+                let again = self.no_room_until.is_some_and(|until| now < until + SAME_LACK);
                 self.no_room = Some(error).filter(|_| !again).or(self.no_room.take());
-                self.no_room_until = now + BACK_OFF;
+                self.no_room_until = Some(now + BACK_OFF);
                 return None;
             }
         };
@@ -180,7 +182,7 @@ impl Iperf3Server {
     /// the test, as `stop` does.
     pub fn run(&mut self, stop: &AtomicBool, mut on_notice: impl FnMut(Notice<'_>) -> bool) {
         while !stop.load(Ordering::Relaxed) && on_notice(Notice::Waiting) {
-            if self.clock.now() < self.no_room_until {
+            if self.no_room_until.is_some_and(|until| self.clock.now() < until) {
                 self.listener.back_off(LOOK);
             } else {
                 self.listener.wait(LOOK);
