@@ -263,7 +263,8 @@ mod tests {
             row(Record::StampInterval(&figures)),
             row(Record::StampResult(&result)),
         ];
-        let mut reader = csv::Reader::from_reader(lines.join("\n").as_bytes());
+        let lines = lines.join("\n");
+        let mut reader = csv::Reader::from_reader(lines.as_bytes());
         let rows: Vec<std::collections::HashMap<String, String>> =
             reader.deserialize().map(Result::unwrap).collect();
         assert_eq!(
