@@ -123,7 +123,7 @@ pub(crate) struct RecvArgs {
     #[arg(long, value_name = "BYTES", value_parser = args::quantity::<DataSize>)]
     pub(crate) max_bytes: Option<DataSize>,
 
-    /// End streams that last longer
+    /// End streams that last longer; with --accept iperf3, refuse tests that announce it
     #[arg(long, value_name = "TIME", value_parser = args::time_above_zero)]
     pub(crate) max_lifetime: Option<TimeDelta>,
 
