@@ -1,6 +1,6 @@
 //! Which flags of `send` and `recv` have an effect with which far end. The others are refused.
 
-use clap::{Arg, ArgMatches, CommandFactory, parser::ValueSource};
+use clap::{Arg, ArgMatches, Command, CommandFactory, parser::ValueSource};
 
 use crate::{
     Cli,
@@ -157,7 +157,7 @@ impl<const MODES: usize> Table<MODES> {
     /// The flag as it is typed.
     fn flag(&self, name: &str) -> String {
         let command = Cli::command();
-        let arguments = command.find_subcommand(self.command).into_iter().flat_map(|all| all.get_arguments());
+        let arguments = command.find_subcommand(self.command).into_iter().flat_map(Command::get_arguments);
         let long = arguments.filter(|arg| arg.get_id() == name).find_map(Arg::get_long);
         format!("--{}", long.unwrap_or(name))
     }
@@ -168,15 +168,15 @@ mod tests {
     use clap::FromArgMatches;
 
     use super::*;
-    use crate::Command;
+    use crate::Command as Subcommand;
 
     /// The verdict on a command line.
     fn verdict(words: &[&str]) -> Result<(), String> {
         let matches = Cli::command().try_get_matches_from(words).unwrap_or_else(|e| panic!("{words:?}: {e}"));
         let given = matches.subcommand().unwrap().1;
         match Cli::from_arg_matches(&matches).unwrap().command {
-            Command::Send(args) => check_send(&args, given),
-            Command::Recv(args) => check_recv(&args, given),
+            Subcommand::Send(args) => check_send(&args, given),
+            Subcommand::Recv(args) => check_recv(&args, given),
             _ => panic!("{words:?}"),
         }
         .map_err(|error| error.to_string())

@@ -93,7 +93,7 @@ fn drive_first(
         match run(&plan, &target, stop, &mut on_live) {
             Ok(run) => return Ok((to, run)),
             Err(Iperf3Error::Connect { .. } | Iperf3Error::Socket(_)) if !is_last => {
-                failed.push(to.to_string())
+                failed.push(to.to_string());
             }
             Err(Iperf3Error::Socket(error)) => return Err(UsageError::new(error).into()),
             Err(error) if failed.is_empty() => return Err(error.into()),
@@ -156,7 +156,6 @@ fn told(results: &[RunResult]) -> String {
 }
 
 /// Serves iperf3 clients.
-#[expect(clippy::too_many_lines, reason = "one run, from its flags to its exit status")]
 pub(crate) fn serve(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     if args.idle < MIN_IDLE {
         misuse!("--idle: must be at least {MIN_IDLE}, found {}", args.idle);
@@ -195,7 +194,9 @@ pub(crate) fn serve(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCo
                 }
                 failure = why;
                 if output.is_one_object() {
-                    streams.into_iter().for_each(|result| results.keep(result));
+                    for result in streams {
+                        results.keep(result);
+                    }
                 } else if !streams.is_empty() {
                     note(&mut printed, print(&mut output, &streams));
                 }

@@ -256,7 +256,7 @@ fn counters_text(counters: ReflectorCounters, unsent: u64) -> String {
     }
     if counters.refused_dscp > 0 {
         let answers = plural(counters.refused_dscp, "answer", "answers");
-        text.push_str(&format!("; {answers} without the DSCP asked for, which is for network control"));
+        text.extend(["; ", &answers, " without the DSCP asked for, which is for network control"]);
     }
     text
 }
