@@ -3,6 +3,8 @@
 //! Results go to standard output, progress and live figures to standard error. `giusto --help` lists the exit statuses.
 
 mod args;
+#[cfg(feature = "browser")]
+mod browser;
 mod cbr;
 mod compare;
 mod console;
@@ -79,6 +81,10 @@ enum Command {
     Sweep(sweep::SweepArgs),
     /// Reproduce published results and compare them with the publication
     Reproduce(reproduce::ReproduceArgs),
+    /// Call a browser
+    #[cfg(feature = "browser")]
+    #[command(hide = true)]
+    CallBrowser(browser::BrowserArgs),
     /// Print completions for a shell
     #[command(after_help = "Examples:
   giusto completions bash > ~/.local/share/bash-completion/completions/giusto
@@ -141,6 +147,8 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
+        #[cfg(feature = "browser")]
+        Command::CallBrowser(args) => browser::run(args, &stop),
         Command::Completions { shell } => shell::completions(shell, Cli::command()),
         Command::Man { dir } => shell::man(&dir, Cli::command()),
     };

@@ -51,6 +51,14 @@ impl Clock {
         self.origin_monotonic
     }
 
+    /// Time 0 as an instant of the standard library, for libraries that take these.
+    #[expect(clippy::disallowed_methods, reason = "this crate reads the clock")]
+    pub fn origin_instant(self) -> std::time::Instant {
+        let instant = std::time::Instant::now();
+        let since = std::time::Duration::from_nanos(self.now().as_nanos());
+        instant.checked_sub(since).unwrap_or(instant)
+    }
+
     /// A time on `CLOCK_MONOTONIC`, for absolute sleeps.
     pub(crate) fn monotonic(self, at: Timestamp) -> TimeSpec {
         let nanos = self.origin_monotonic.saturating_add(at.as_nanos());

@@ -1,4 +1,4 @@
-//! An HTTP server of one text, for monitoring systems.
+//! A small HTTP server: one text for monitoring systems, or a page that posts back.
 
 use std::{
     io::{self, Read, Write},
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use giusto_units::TimeDelta;
+use giusto_units::{TimeDelta, Timestamp};
 use nix::{
     poll::{PollFd, PollFlags, ppoll},
     sys::time::TimeSpec,
@@ -22,8 +22,10 @@ use crate::Clock;
 
 /// Connections at a time; further ones are closed at once.
 const MAX_CONNECTIONS: usize = 8;
-/// The longest request, in bytes: a scraper sends a few hundred.
+/// The longest header of a request, in bytes: a scraper sends a few hundred, a browser a thousand.
 const MAX_REQUEST: usize = 8192;
+/// The longest body of a request, in bytes: session descriptions have 10 kB.
+const MAX_BODY: usize = 256 * 1024;
 /// The most header lines of a request.
 const MAX_HEADERS: usize = 64;
 /// The time that a client has for its request, and again for reading the answer.
@@ -31,10 +33,95 @@ const CLIENT_TIMEOUT: TimeDelta = TimeDelta::from_seconds(2);
 /// Maximum time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Serves one text at one path (HTTP/1.1, RFC 9112). Dropping it closes the port.
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Its method, such as `GET`.
+    pub method: String,
+    /// Its path, without the query.
+    pub path: String,
+    /// The header `Host`.
+    pub host: Option<String>,
+    /// The header `Origin`: the site whose page asks.
+    pub origin: Option<String>,
+    /// Its body, with POST.
+    pub body: Vec<u8>,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// Status code and phrase, and further header lines if there are any.
+    pub status: &'static str,
+    /// The header `Content-Type`.
+    pub content_type: &'static str,
+    /// Its body.
+    pub body: String,
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+impl Response {
+    /// Status 200.
+    pub fn ok(content_type: &'static str, body: impl Into<String>) -> Self {
+        Self { status: "200 OK", content_type, body: body.into() }
+    }
+
+    /// Another status, with a text.
+    pub fn text(status: &'static str, body: impl Into<String>) -> Self {
+        Self { status, content_type: PLAIN, body: body.into() }
+    }
+}
+
+/// An HTTP/1.1 server (RFC 9112) with one request per connection. Dropping it closes the port.
 ///
-/// It has threads of its own, bounded in number; a client is bounded in time and in bytes. `render` is never called on the
-/// thread that measures.
+/// It has threads of its own, bounded in number; a client is bounded in time and in bytes.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens on `address`; `respond` answers each request, with the client's address. It runs in threads of the server.
+    ///
+    /// # Errors
+    ///
+    /// Where the address is not available.
+    pub fn start(
+        address: SocketAddr,
+        respond: impl Fn(SocketAddr, &Request) -> Response + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, respond) = (Arc::clone(&stop), Arc::new(respond));
+        let serve = move || accept(&listener, &respond, &stopped);
+        let thread = thread::Builder::new().name("http".to_owned()).spawn(serve)?;
+        Ok(Self { address, stop, thread: Some(thread) })
+    }
+
+    /// The address on which it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It only fails if that thread has panicked.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves one text at one path. Dropping it closes the port.
+///
+/// `render` is never called on the thread that measures. See [`Server`] for its bounds.
 ///
 /// # Example
 ///
@@ -51,18 +138,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct TextServer {
-    address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-/// The text and its path.
-struct Page<F> {
-    path: &'static str,
-    content_type: &'static str,
-    render: F,
-}
+pub struct TextServer(Server);
 
 impl TextServer {
     /// Listens on `address`; `render` makes the text for each request of `path`.
@@ -76,29 +152,17 @@ impl TextServer {
         content_type: &'static str,
         render: impl Fn() -> String + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, page) = (Arc::clone(&stop), Arc::new(Page { path, content_type, render }));
-        let serve = move || accept(&listener, &page, &stopped);
-        let thread = thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
-        Ok(Self { address, stop, thread: Some(thread) })
+        let respond = move |_, request: &Request| match request.method.as_str() {
+            "GET" | "HEAD" if request.path == path => Response::ok(content_type, render()),
+            "GET" | "HEAD" => Response::text("404 Not Found", format!("nothing here: see {path}\n")),
+            _ => Response::text("405 Method Not Allowed\r\nAllow: GET, HEAD", "use GET\n"),
+        };
+        Server::start(address, respond).map(Self)
     }
 
     /// The address on which it listens.
     pub fn local_addr(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for TextServer {
-    fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // It only fails if that thread has panicked.
-            let _ = thread.join();
-        }
+        self.0.local_addr()
     }
 }
 
@@ -111,9 +175,9 @@ impl Drop for Slot {
     }
 }
 
-fn accept<F: Fn() -> String + Send + Sync + 'static>(
+fn accept(
     listener: &TcpListener,
-    page: &Arc<Page<F>>,
+    respond: &Arc<impl Fn(SocketAddr, &Request) -> Response + Send + Sync + 'static>,
     stop: &AtomicBool,
 ) {
     let open = Arc::new(AtomicUsize::new(0));
@@ -122,14 +186,14 @@ fn accept<F: Fn() -> String + Send + Sync + 'static>(
         // An interruption of the wait is handled in the next turn.
         let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(LOOK)), None);
         match listener.accept() {
-            Ok((client, _)) => {
+            Ok((client, from)) => {
                 let slot = Slot(Arc::clone(&open));
                 if open.fetch_add(1, Relaxed) < MAX_CONNECTIONS {
-                    let page = Arc::clone(page);
+                    let respond = Arc::clone(respond);
                     // Without a thread, the connection is closed.
-                    let _ = thread::Builder::new().name("metrics-client".to_owned()).spawn(move || {
+                    let _ = thread::Builder::new().name("http-client".to_owned()).spawn(move || {
                         // A client that has disconnected needs no answer.
-                        let _ = answer(client, &page);
+                        let _ = answer(client, from, &*respond);
                         drop(slot);
                     });
                 }
@@ -141,59 +205,88 @@ fn accept<F: Fn() -> String + Send + Sync + 'static>(
     }
 }
 
-fn answer<F: Fn() -> String>(mut client: TcpStream, page: &Page<F>) -> io::Result<()> {
+fn answer(
+    mut client: TcpStream,
+    from: SocketAddr,
+    respond: &impl Fn(SocketAddr, &Request) -> Response,
+) -> io::Result<()> {
     client.set_nonblocking(false)?;
     client.set_write_timeout(Some(CLIENT_TIMEOUT.to_std()))?;
-    let request = read_request(&mut client)?;
-    let (status, content_type, text) = respond(&request, page);
+    let (request, response) = match read_request(&mut client)? {
+        Some(request) => {
+            let response = respond(from, &request);
+            (request.method, response)
+        }
+        None => (String::new(), Response::text("400 Bad Request", "not an HTTP request\n")),
+    };
+    let Response { status, content_type, body } = response;
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        text.len()
+        body.len()
     );
-    let body = if request.starts_with(b"HEAD ") { "" } else { &text };
+    let body = if request == "HEAD" { "" } else { &body };
     client.write_all(format!("{head}{body}").as_bytes())?;
     client.shutdown(Shutdown::Write)
 }
 
-/// The status, the type and the text of the answer.
-fn respond<F: Fn() -> String>(request: &[u8], page: &Page<F>) -> (&'static str, &'static str, String) {
-    const PLAIN: &str = "text/plain; charset=utf-8";
+/// A request and the length of its body, from its header; `None` if that is damaged.
+fn parse(head: &[u8]) -> Option<(Request, usize)> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
-    let complete = parsed.parse(request).is_ok_and(|status| status.is_complete());
-    match (parsed.method, parsed.path) {
-        (Some("GET" | "HEAD"), Some(target)) if complete => {
-            if target.split('?').next() == Some(page.path) {
-                ("200 OK", page.content_type, (page.render)())
-            } else {
-                ("404 Not Found", PLAIN, format!("nothing here: see {}\n", page.path))
-            }
-        }
-        (Some(_), Some(_)) if complete => {
-            ("405 Method Not Allowed\r\nAllow: GET, HEAD", PLAIN, "use GET\n".to_owned())
-        }
-        _ => ("400 Bad Request", PLAIN, "not an HTTP request\n".to_owned()),
-    }
+    parsed.parse(head).ok().filter(httparse::Status::is_complete)?;
+    let header = |name: &str| {
+        let found = parsed.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(found.value).ok().map(|value| value.trim().to_owned())
+    };
+    // Without a length, a request has no body (RFC 9112 §6.3).
+    let length = header("Content-Length").map_or(Ok(0), |length| length.parse());
+    let request = Request {
+        method: parsed.method?.to_owned(),
+        path: parsed.path?.split('?').next()?.to_owned(),
+        host: header("Host"),
+        origin: header("Origin"),
+        body: Vec::new(),
+    };
+    Some((request, length.ok()?))
 }
 
-/// Reads a request up to the end of its header, its longest length, or the timeout.
-fn read_request(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+/// Reads a request: its header and its body, within their longest lengths and the timeout. `None` if it is none.
+fn read_request(client: &mut TcpStream) -> io::Result<Option<Request>> {
     let clock = Clock::start();
     let end = clock.now() + CLIENT_TIMEOUT;
-    let mut request = Vec::new();
-    let mut part = [0; 1024];
-    while request.len() < MAX_REQUEST && !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        let left = end.saturating_since(clock.now()).to_std();
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+    let mut bytes = Vec::new();
+    let blank = |bytes: &[u8]| bytes.windows(4).position(|end| end == b"\r\n\r\n").map(|at| at + 4);
+    let head = loop {
+        if let Some(head) = blank(&bytes) {
+            break head;
         }
-        client.set_read_timeout(Some(left))?;
-        match client.read(&mut part)? {
-            0 => break,
-            length => request.extend_from_slice(part.get(..length).unwrap_or_default()),
+        if bytes.len() >= MAX_REQUEST || !read_part(client, clock, end, &mut bytes)? {
+            return Ok(None);
+        }
+    };
+    let body = bytes.split_off(head);
+    let Some((request, length)) = parse(&bytes).filter(|(_, length)| *length <= MAX_BODY) else { return Ok(None) };
+    let mut request = Request { body, ..request };
+    while request.body.len() < length {
+        if !read_part(client, clock, end, &mut request.body)? {
+            return Ok(None);
         }
     }
-    Ok(request)
+    request.body.truncate(length);
+    Ok(Some(request))
+}
+
+/// Appends what has arrived; false at the end of the stream.
+fn read_part(client: &mut TcpStream, clock: Clock, end: Timestamp, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    let mut part = [0; 4096];
+    let left = end.saturating_since(clock.now()).to_std();
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    client.set_read_timeout(Some(left))?;
+    let length = client.read(&mut part)?;
+    bytes.extend_from_slice(part.get(..length).unwrap_or_default());
+    Ok(length > 0)
 }
 
 #[cfg(test)]
@@ -258,5 +351,23 @@ mod tests {
         drop(server);
         assert!(TcpStream::connect(address).is_err());
         assert!(TcpListener::bind(address).is_ok());
+    }
+
+    #[test]
+    fn a_posted_body_arrives_whole_or_not_at_all() {
+        let respond = |_, request: &Request| {
+            let text = format!("{} {} {:?}", request.method, request.body.len(), request.origin);
+            Response::ok("text/plain", text)
+        };
+        let server = TextServer(Server::start(([127, 0, 0, 1], 0).into(), respond).unwrap());
+        let post = |length: &str, sent: usize| {
+            let head = format!("POST /a HTTP/1.1\r\nOrigin: http://x\r\ncontent-length: {length}\r\n\r\n");
+            ask(&server, &[head.as_bytes(), &vec![b'a'; sent]].concat())
+        };
+        assert!(post("100000", 100_000).ends_with("POST 100000 Some(\"http://x\")"));
+        assert!(post("0", 0).ends_with("POST 0 Some(\"http://x\")"));
+        for length in ["-1", "99999999999", "ten"] {
+            assert!(post(length, 10).starts_with("HTTP/1.1 400"), "{length}");
+        }
     }
 }

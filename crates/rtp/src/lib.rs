@@ -6,6 +6,7 @@
 //! |---|---|
 //! | this module | RTP headers, header extensions, and the NTP clocks of RTP and RTCP |
 //! | [`voice`] | voice codecs: payload types, clocks, packet times |
+//! | [`vp8`] | VP8: payload descriptor and frame header |
 //! | [`rtcp`] | RTCP reports and congestion control feedback |
 
 mod abs_send_time;
@@ -16,6 +17,7 @@ pub mod rtcp;
 mod transport_sequence;
 mod unwrapper;
 pub mod voice;
+pub mod vp8;
 
 pub use abs_send_time::{AbsSendTime, AbsSendTimeUnwrapper};
 pub use extension::{ExtensionElement, ExtensionElements, ExtensionError, ExtensionForm, ExtensionWriter};

@@ -4,6 +4,8 @@ use giusto_congestion::{FeedbackKind, PacerSettings};
 use giusto_pace::media::PacerConfig;
 use giusto_units::{DataSize, Ecn, TimeDelta};
 
+use super::extensions::ExtensionIds;
+
 /// Configuration of a [`MediaSender`](super::MediaSender).
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaSenderConfig {
@@ -20,6 +22,11 @@ pub struct MediaSenderConfig {
     pub ecn: Ecn,
     /// The SSRC and the payload type of padding, which fills probes. Default: [`PADDING_SSRC`], [`PADDING_TYPE`].
     pub padding: (u32, u8),
+    /// The largest padding payload. Default 1200 B, that of a full packet, as in libwebrtc when padding repeats media. A padding
+    /// packet of RFC 3550 §5.1 has at most 255 B.
+    pub max_padding: DataSize,
+    /// The identifiers of the header extensions. Default: those of this session.
+    pub extension_ids: ExtensionIds,
     /// Queues are drained faster than the target if the mean queueing delay would exceed this. Default 2 s,
     /// as in libwebrtc (`pacing_controller.cc`, `kMaxExpectedQueueLength`); `None`: never.
     pub queue_limit: Option<TimeDelta>,
@@ -41,6 +48,8 @@ impl Default for MediaSenderConfig {
             overhead: DataSize::from_bytes(28),
             ecn: Ecn::NotEct,
             padding: (PADDING_SSRC, PADDING_TYPE),
+            max_padding: DataSize::from_bytes(1200),
+            extension_ids: ExtensionIds::default(),
             queue_limit: Some(TimeDelta::from_seconds(2)),
             discard_after: TimeDelta::from_seconds(10),
             report_interval: TimeDelta::from_seconds(1),

@@ -48,7 +48,7 @@
 //! # On the wire
 //!
 //! A [`Datagram`] is an RTP packet (header, extension, payload) or compound RTCP. The payload of a packet is
-//! a part of a frame, without a payload header. These rules allow frames of arbitrary bytes to be
+//! a part of a frame, without a payload header unless the packetizer has one ([`PayloadHeader`], for other receivers). These rules allow frames of arbitrary bytes to be
 //! reassembled:
 //!
 //! 1. All packets of a frame have its RTP timestamp and consecutive sequence numbers. With [`Framing::Marker`], the last has the
@@ -90,10 +90,10 @@ pub use config::{MediaSenderConfig, PADDING_SSRC, PADDING_TYPE, pacer_config};
 pub use datagram::Datagram;
 pub use endpoint::MediaEndpoint;
 pub use event::{FrameArrival, MediaEvent};
-pub use extensions::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID};
+pub use extensions::{ABS_SEND_TIME_ID, ExtensionIds, TRANSPORT_SEQUENCE_ID};
 pub use format::{Framing, PayloadFormat};
 pub use frame::{Frame, FrameError, MAX_FRAME_SIZE};
-pub use packetizer::{Cut, DEFAULT_MAX_PAYLOAD, Packetizer, Piece, Pieces};
+pub use packetizer::{Cut, DEFAULT_MAX_PAYLOAD, Packetizer, PayloadHeader, Piece, Pieces};
 pub use payload::Payload;
 pub use rate_range::{RateRange, RateRangeError};
 pub use receiver::{MediaReceiver, MediaReceiverConfig, SourceFigures};

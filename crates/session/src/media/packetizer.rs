@@ -11,7 +11,10 @@
 //! assert_eq!(sizes, [833, 833, 834]);
 //! ```
 
+use giusto_rtp::vp8::Vp8Descriptor;
 use giusto_units::DataSize;
+
+use super::payload::Payload;
 
 /// The default maximum payload: with the headers of RTP, UDP, IPv6 and some extensions it stays below the
 /// 1280 bytes that every IPv6 path supports (RFC 8200 §5).
@@ -29,24 +32,51 @@ pub enum Cut {
     Fill,
 }
 
+/// What precedes the part of a frame in each packet's payload.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PayloadHeader {
+    /// Nothing. [`MediaReceiver`](super::MediaReceiver) reassembles frames without it.
+    #[default]
+    None,
+    /// The VP8 payload descriptor (RFC 7741 §4.2) of one byte: start of the frame or not.
+    Vp8,
+}
+
+impl PayloadHeader {
+    /// Its bytes in each packet.
+    const fn size(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Vp8 => 1,
+        }
+    }
+}
+
 /// Divides frames into packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packetizer {
     max_payload: DataSize,
     cut: Cut,
+    header: PayloadHeader,
 }
 
 impl Default for Packetizer {
     /// Even packets of at most [`DEFAULT_MAX_PAYLOAD`].
     fn default() -> Self {
-        Self { max_payload: DEFAULT_MAX_PAYLOAD, cut: Cut::Even }
+        Self { max_payload: DEFAULT_MAX_PAYLOAD, cut: Cut::Even, header: PayloadHeader::None }
     }
 }
 
 impl Packetizer {
     /// Packets of at most `max_payload`, headers not included; `None` if that is zero.
     pub fn new(max_payload: DataSize, cut: Cut) -> Option<Self> {
-        (max_payload > DataSize::ZERO).then_some(Self { max_payload, cut })
+        (max_payload > DataSize::ZERO).then_some(Self { max_payload, cut, header: PayloadHeader::None })
+    }
+
+    /// The same with a header in each packet, within the largest payload; `None` if that has no room for it.
+    pub fn with_header(self, header: PayloadHeader) -> Option<Self> {
+        (self.max_payload.as_bytes() > header.size()).then_some(Self { header, ..self })
     }
 
     /// The largest payload of a packet.
@@ -56,13 +86,32 @@ impl Packetizer {
 
     /// The pieces of a frame of `size`, in order. A frame without bytes has none.
     pub fn pieces(&self, size: DataSize) -> Pieces {
-        let (total, max) = (size.as_bytes(), self.max_payload.as_bytes());
+        let (total, max) = (size.as_bytes(), self.max_payload.as_bytes() - self.header.size());
         let count = total.div_ceil(max);
         let (smaller, larger) = match self.cut {
             Cut::Even => (total.checked_div(count).unwrap_or(0), total.checked_rem(count).unwrap_or(0)),
             Cut::Fill => (max, 0),
         };
         Pieces { left: count, offset: 0, total, smaller, larger }
+    }
+}
+
+impl Packetizer {
+    /// The payload of the packet with a piece of `frame`: its header, if there is one, and the piece. Without a header, no bytes
+    /// are copied.
+    pub fn payload(&self, frame: &Payload, piece: Piece) -> Payload {
+        let from = piece.offset as usize;
+        let part = frame.part(from..from + piece.size.as_bytes() as usize);
+        match self.header {
+            PayloadHeader::None => part,
+            PayloadHeader::Vp8 => {
+                let descriptor = Vp8Descriptor { start: piece.offset == 0, ..Vp8Descriptor::default() };
+                let mut bytes = Vec::with_capacity(1 + part.len());
+                descriptor.write(&mut bytes);
+                part.write_to(&mut bytes);
+                bytes.into()
+            }
+        }
     }
 }
 

@@ -20,8 +20,6 @@ use super::{
     streams::{StreamFigures, Streams},
 };
 
-/// Maximum padding payload: that of a full packet, as in libwebrtc when padding repeats media.
-const MAX_PADDING: DataSize = DataSize::from_bytes(1200);
 /// Minimum padding payload, so that a small gap is not filled with headers.
 const MIN_PADDING: DataSize = DataSize::from_bytes(50);
 /// Maximum delay of padding because of sent packets: the padding budget of libwebrtc (`interval_budget.cc`,
@@ -84,9 +82,10 @@ impl MediaSender {
         pacer.on_target(Timestamp::ZERO, target.pacing, target.window);
         let decision = *controller.decision();
         Self {
-            padding: RtpStream::new(config.padding.0, config.padding.1, 0),
+            padding: RtpStream::new(config.padding.0, config.padding.1, 0).with_extension_ids(config.extension_ids),
             controller,
-            streams: Streams::new(streams, config.feedback, config.overhead),
+            streams: Streams::new(streams, config.feedback, config.overhead)
+                .with_extension_ids(config.extension_ids),
             pacer,
             target,
             stream_targets: Vec::new(),
@@ -337,7 +336,7 @@ impl MediaSender {
         match self.pacer.probe(self.now) {
             Some(need) => Some((self.now, self.padding_size(need.left))),
             None if self.target.padding > DataRate::ZERO => {
-                Some((self.padding_at.max(self.now), self.padding_size(MAX_PADDING)))
+                Some((self.padding_at.max(self.now), self.padding_size(self.config.max_padding)))
             }
             None => None,
         }
@@ -346,7 +345,7 @@ impl MediaSender {
     /// The size of a padding packet with all headers, if `wanted` bytes are needed.
     fn padding_size(&self, wanted: DataSize) -> DataSize {
         let headers = self.streams.headers();
-        wanted.saturating_sub(headers).clamp(MIN_PADDING, MAX_PADDING) + headers
+        wanted.saturating_sub(headers).max(MIN_PADDING).min(self.config.max_padding) + headers
     }
 
     fn send_media(&mut self, now: Timestamp, packet: QueuedPacket, probe: Option<u32>) -> (Datagram, bool) {

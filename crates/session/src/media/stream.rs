@@ -8,7 +8,7 @@ use giusto_rtp::{
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
 use super::{
-    extensions::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID},
+    extensions::ExtensionIds,
     format::Framing,
     packetizer::Packetizer,
     rate_range::RateRange,
@@ -101,6 +101,7 @@ pub(super) struct RtpStream {
     latest: Option<(Timestamp, u32)>,
     /// Header extensions of one packet. Kept to reuse the allocation.
     elements: Vec<u8>,
+    extension_ids: ExtensionIds,
 }
 
 impl RtpStream {
@@ -115,7 +116,12 @@ impl RtpStream {
             begun: false,
             latest: None,
             elements: Vec::with_capacity(4),
+            extension_ids: ExtensionIds::default(),
         }
+    }
+
+    pub(super) fn with_extension_ids(self, extension_ids: ExtensionIds) -> Self {
+        Self { extension_ids, ..self }
     }
 
     /// Number of header bytes per packet.
@@ -152,10 +158,10 @@ impl RtpStream {
         let pushed = match feedback {
             FeedbackKind::TransportWide => {
                 let number = TransportSequence::new(fields.transport_sequence);
-                number.push(TRANSPORT_SEQUENCE_ID, &mut writer)
+                number.push(self.extension_ids.transport_sequence, &mut writer)
             }
             FeedbackKind::ReceiverEstimate => {
-                writer.push(ABS_SEND_TIME_ID, &AbsSendTime::from_timestamp(now).to_bytes())
+                writer.push(self.extension_ids.abs_send_time, &AbsSendTime::from_timestamp(now).to_bytes())
             }
             _ => Ok(()),
         };

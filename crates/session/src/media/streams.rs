@@ -7,6 +7,7 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
     event::{Events, MediaEvent},
+    extensions::ExtensionIds,
     format::Framing,
     frame::{Frame, FrameError, MAX_FRAME_SIZE},
     queue::{QueuedPacket, SendQueue, Totals},
@@ -123,6 +124,13 @@ impl Streams {
         }
     }
 
+    pub(super) fn with_extension_ids(mut self, ids: ExtensionIds) -> Self {
+        for line in &mut self.lines {
+            line.rtp = line.rtp.clone().with_extension_ids(ids);
+        }
+        self
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&MediaStream, &RtpStream)> {
         self.lines.iter().map(|line| (&line.stream, &line.rtp))
     }
@@ -223,13 +231,13 @@ impl Streams {
         line.wants_key_frame &= !key;
         line.rtp.on_frame(captured, media_timestamp);
         for piece in packetizer.pieces(size) {
-            let whole = piece.size + self.headers;
-            let (from, len) = (piece.offset as usize, piece.size.as_bytes() as usize);
+            let payload = packetizer.payload(&payload, piece);
+            let whole = payload.size() + self.headers;
             self.shares.on_packet(stream, piece.size, whole);
             line.queue.push(QueuedPacket {
                 stream,
                 media_timestamp,
-                payload: payload.part(from..from + len),
+                payload,
                 marker: piece.last && framing == Framing::Marker,
                 since: now,
                 size: whole,

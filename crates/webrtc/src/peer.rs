@@ -1,0 +1,608 @@
+//! The state machine of a call to a browser.
+
+use std::{collections::VecDeque, net::SocketAddr, time::Instant};
+
+use giusto_congestion::{Algorithm, FeedbackKind, Limits, Target};
+use giusto_session::media::{
+    Cut, DEFAULT_MAX_PAYLOAD, ExtensionIds, Frame, MediaEndpoint, MediaEvent, MediaSender, MediaSenderConfig,
+    MediaStream, Packetizer, PayloadHeader, StreamFigures, pacer_config,
+};
+use giusto_units::{DataRate, DataSize, Ecn, NANOS_PER_SECOND, TimeDelta, Timestamp};
+
+use crate::{
+    dtls::{Certificate, Dtls, DtlsError, DtlsState},
+    ice::{Credentials, IceLite, StunCounters},
+    key_frames,
+    sdp::{Answer, Offer, OfferError, Setup},
+    source::FrameSource,
+    srtp::Srtp,
+};
+
+/// Header bytes below RTP: UDP over IPv4 or IPv6.
+const OVERHEAD_V4: u64 = 28;
+const OVERHEAD_V6: u64 = 48;
+/// A padding packet has at most this many bytes after its header: their number is its last byte (RFC 3550 §5.1).
+const MAX_PADDING: DataSize = DataSize::from_bytes(255);
+/// The browser must have connected within this time. Chosen by us: a browser gives up after 15 to 30 s.
+const CONNECT_TIMEOUT: TimeDelta = TimeDelta::from_seconds(30);
+/// The video clock (RFC 7741 §4.1).
+const VIDEO_CLOCK: u64 = 90_000;
+/// The most datagrams of STUN and DTLS that wait for being sent.
+const MAX_QUEUE: usize = 64;
+/// The least time between two key frames that the browser causes. Chosen by us, as libwebrtc's 300 ms
+/// (`video_stream_encoder.cc`, `kMinKeyFrameRequestIntervalMs`).
+const KEY_FRAME_INTERVAL: TimeDelta = TimeDelta::from_millis(300);
+
+/// Configuration of a call.
+#[derive(Debug, Clone)]
+pub struct PeerConfig {
+    /// The controller of the rate.
+    pub algorithm: Algorithm,
+    /// Limits of its target, headers included.
+    pub limits: Limits,
+    /// The ECN codepoint of media packets. Default Not-ECT.
+    pub ecn: Ecn,
+    /// The address of our socket, which the browser can reach.
+    pub address: SocketAddr,
+}
+
+/// The random values of a call. None may be used twice, except the certificate.
+#[derive(Debug, Clone)]
+pub struct Secrets {
+    /// Our ICE credentials.
+    pub credentials: Credentials,
+    /// Our certificate.
+    pub certificate: Certificate,
+    /// The session identifier of our description.
+    pub session: u64,
+    /// Synchronisation sources of video and of padding; they differ.
+    pub ssrc: [u32; 2],
+    /// Added to RTP timestamps.
+    pub timestamp_offset: u32,
+}
+
+impl Secrets {
+    /// Draws them from `random`, which must be a cryptographic generator, and makes a certificate.
+    ///
+    /// # Errors
+    ///
+    /// [`DtlsError::Certificate`].
+    pub fn draw(random: &mut impl rand::Rng) -> Result<Self, DtlsError> {
+        /// 64 characters: 6 bits of each byte count. All are ice-chars (RFC 8839 §5.4).
+        const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut text = |length: usize| -> String {
+            let mut bytes = vec![0; length];
+            random.fill_bytes(&mut bytes);
+            let letter = |byte: u8| ALPHABET.get(usize::from(byte & 63)).copied().unwrap_or(b'A');
+            bytes.into_iter().map(|byte| char::from(letter(byte))).collect()
+        };
+        let credentials = Credentials { ufrag: text(8), password: text(24) };
+        let ssrc = random.next_u32();
+        Ok(Self {
+            credentials,
+            certificate: Certificate::generate()?,
+            // 62 bits: it must be a positive number in any reader (RFC 8829 §5.2.1).
+            session: random.next_u64() >> 2,
+            ssrc: [ssrc, ssrc.wrapping_add(1)],
+            timestamp_offset: random.next_u32(),
+        })
+    }
+}
+
+/// Why a call ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndReason {
+    /// We ended it.
+    #[error("ended here")]
+    Local,
+    /// The browser closed it.
+    #[error("the browser ended the call")]
+    Browser,
+    /// It never connected.
+    #[error("the browser did not connect within {CONNECT_TIMEOUT}: is UDP to {address} open? It sent {checks} checks")]
+    NotConnected {
+        /// The address of our socket.
+        address: SocketAddr,
+        /// Authenticated checks.
+        checks: u64,
+    },
+    /// Its checks ceased.
+    #[error("the browser disappeared: no check of it for 30 s (RFC 7675)")]
+    ConsentExpired,
+    /// The connection could not be secured.
+    #[error("{0}")]
+    Insecure(String),
+}
+
+/// What a call has reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PeerState {
+    /// Waits for the browser's checks and the DTLS handshake.
+    Connecting,
+    /// Sends media.
+    Connected,
+    /// Nothing more is sent, except the queued goodbye.
+    Ended(EndReason),
+}
+
+/// Counts of a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PeerCounters {
+    /// Messages of ICE.
+    pub stun: StunCounters,
+    /// Datagrams that are none of STUN, DTLS, RTP and RTCP (RFC 7983), or came from an address without an authenticated check.
+    pub strange_datagrams: u64,
+    /// SRTP and SRTCP packets that were forged, repeated or damaged.
+    pub refused_packets: u64,
+    /// RTCP datagrams of the browser.
+    pub rtcp_datagrams: u64,
+    /// Requests of a key frame by the browser.
+    pub key_frame_requests: u64,
+    /// Frames sent.
+    pub frames: u64,
+    /// Key frames sent.
+    pub key_frames: u64,
+    /// Frames skipped because the queue was too old.
+    pub skipped_frames: u64,
+    /// Frames that the session did not accept.
+    pub refused_frames: u64,
+    /// UDP datagrams of media, padding and RTCP.
+    pub sent_datagrams: u64,
+    /// Their bytes, headers of UDP and IP not included.
+    pub sent_bytes: u64,
+    /// Padding packets among them.
+    pub padding_datagrams: u64,
+    /// Changes of the browser's address.
+    pub address_changes: u64,
+}
+
+/// A datagram to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where it goes.
+    pub to: SocketAddr,
+    /// Its ECN codepoint.
+    pub ecn: Ecn,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Our end of a call to a browser: answers its checks, secures the connection, and sends it video at the controller's rate.
+///
+/// It has no clock and no socket. After each `handle_` call, call [`poll_transmit`](Self::poll_transmit) until it returns `None`,
+/// then [`poll_timeout`](Self::poll_timeout).
+#[derive(Debug)]
+pub struct BrowserPeer {
+    config: PeerConfig,
+    offer: Offer,
+    feedback: FeedbackKind,
+    ssrc: [u32; 2],
+    timestamp_offset: u32,
+    ice: IceLite,
+    dtls: Dtls,
+    srtp: Option<Srtp>,
+    endpoint: MediaEndpoint,
+    source: Box<dyn FrameSource>,
+    queue: VecDeque<(SocketAddr, Vec<u8>)>,
+    state: PeerState,
+    counters: PeerCounters,
+    /// Where media go.
+    address: Option<SocketAddr>,
+    began: Timestamp,
+    connected_at: Option<Timestamp>,
+    next_frame: Timestamp,
+    key_frame_at: Option<Timestamp>,
+    now: Timestamp,
+}
+
+impl BrowserPeer {
+    /// Reads an offer and answers it. `origin` is time 0 for the DTLS library.
+    ///
+    /// # Errors
+    ///
+    /// [`OfferError`] says what the offer lacks; the source is returned.
+    pub fn answer(
+        now: Timestamp,
+        offer: &str,
+        config: PeerConfig,
+        (secrets, source): (&Secrets, Box<dyn FrameSource>),
+        origin: Instant,
+    ) -> Result<(Self, String), (OfferError, Box<dyn FrameSource>)> {
+        let read = Offer::parse(offer).and_then(|offer| {
+            let feedback = offer.choose_feedback(&config.algorithm.requirements())?;
+            Ok((offer, feedback))
+        });
+        let (offer, feedback) = match read {
+            Ok(read) => read,
+            Err(error) => return Err((error, source)),
+        };
+        let Secrets { credentials, certificate, session, ssrc, timestamp_offset } = secrets;
+        let answer = offer.answer(&Answer {
+            session: *session,
+            address: config.address,
+            ufrag: &credentials.ufrag,
+            password: &credentials.password,
+            fingerprint: certificate.fingerprint(),
+            feedback,
+            nack: false,
+            ssrc: ssrc[0],
+            rtx_ssrc: ssrc[1],
+        });
+        let is_client = offer.setup == Setup::Passive;
+        let peer = Self {
+            ice: IceLite::new(credentials.clone(), &offer.ufrag),
+            dtls: Dtls::new(certificate, offer.fingerprint, is_client, origin),
+            config,
+            offer,
+            feedback,
+            ssrc: *ssrc,
+            timestamp_offset: *timestamp_offset,
+            srtp: None,
+            endpoint: MediaEndpoint::new(None, None),
+            source,
+            queue: VecDeque::new(),
+            state: PeerState::Connecting,
+            counters: PeerCounters::default(),
+            address: None,
+            began: now,
+            connected_at: None,
+            next_frame: now,
+            key_frame_at: None,
+            now,
+        };
+        Ok((peer, answer))
+    }
+
+    /// What it has reached.
+    pub fn state(&self) -> &PeerState {
+        &self.state
+    }
+
+    /// Counts so far.
+    pub fn counters(&self) -> PeerCounters {
+        PeerCounters { stun: self.ice.counters(), ..self.counters }
+    }
+
+    /// The feedback that was agreed upon.
+    pub fn feedback(&self) -> FeedbackKind {
+        self.feedback
+    }
+
+    /// Version of DTLS and profile of SRTP, once known.
+    pub fn security(&self) -> (Option<&'static str>, Option<&str>) {
+        (self.dtls.version(), self.srtp.as_ref().map(Srtp::profile))
+    }
+
+    /// Time at which media could first be sent.
+    pub fn connected_at(&self) -> Option<Timestamp> {
+        self.connected_at
+    }
+
+    /// Where media go.
+    pub fn browser_address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// The target of the controller, once connected.
+    pub fn target(&self) -> Option<Target> {
+        self.endpoint.sender().map(MediaSender::target)
+    }
+
+    /// Figures of the video stream.
+    pub fn stream(&self, now: Timestamp) -> Option<StreamFigures> {
+        self.endpoint.sender()?.figures(now).next()
+    }
+
+    /// Handles a received datagram by its first byte (RFC 7983 §7).
+    pub fn handle_datagram(&mut self, now: Timestamp, from: SocketAddr, bytes: &[u8], ecn: Ecn) {
+        self.now = self.now.max(now);
+        let now = self.now;
+        if matches!(self.state, PeerState::Ended(_)) {
+            return;
+        }
+        match bytes.first() {
+            Some(0..=3) => {
+                if let Some(answer) = self.ice.handle(now, from, bytes) {
+                    self.enqueue(from, answer);
+                }
+                self.follow_address(now);
+                // A client opens the connection once it has an address.
+                if self.dtls_client() && self.ice.target().is_some() {
+                    let outcome = self.dtls.handle_timeout(now);
+                    self.after_dtls(now, outcome);
+                }
+            }
+            Some(20..=63) if self.ice.is_checked(from) => {
+                let outcome = self.dtls.handle(now, bytes);
+                self.after_dtls(now, outcome);
+            }
+            Some(128..=191) if self.ice.is_checked(from) => {
+                let Some(srtp) = &mut self.srtp else {
+                    self.counters.refused_packets += 1;
+                    return;
+                };
+                match srtp.unprotect(bytes) {
+                    Ok(clear) => self.handle_clear(now, &clear, ecn),
+                    Err(_) => self.counters.refused_packets += 1,
+                }
+            }
+            _ => self.counters.strange_datagrams += 1,
+        }
+    }
+
+    fn dtls_client(&self) -> bool {
+        self.offer.setup == Setup::Passive && self.dtls.state() == DtlsState::Handshake
+    }
+
+    fn handle_clear(&mut self, now: Timestamp, clear: &[u8], ecn: Ecn) {
+        if !crate::srtp::is_rtcp(clear) {
+            return;
+        }
+        self.counters.rtcp_datagrams += 1;
+        let requests = key_frames::requests(clear, self.ssrc[0]);
+        if requests > 0 {
+            self.counters.key_frame_requests += requests;
+            self.want_key_frame(now);
+        }
+        self.endpoint.handle_datagram(now, clear, ecn);
+        self.drain_events(now);
+    }
+
+    fn want_key_frame(&mut self, now: Timestamp) {
+        if self.key_frame_at.is_none_or(|last| now >= last + KEY_FRAME_INTERVAL) {
+            self.key_frame_at = Some(now);
+            self.source.request_key_frame();
+        }
+    }
+
+    /// Handles the deadline of [`poll_timeout`](Self::poll_timeout).
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        let now = self.now;
+        if matches!(self.state, PeerState::Ended(_)) {
+            return;
+        }
+        if self.state == PeerState::Connecting && now >= self.began + CONNECT_TIMEOUT {
+            let checks = self.ice.counters().checks;
+            return self.end(now, EndReason::NotConnected { address: self.config.address, checks });
+        }
+        if self.ice.expires_at().is_some_and(|at| at <= now) {
+            return self.end(now, EndReason::ConsentExpired);
+        }
+        if self.dtls.poll_timeout().is_some_and(|at| at <= now) {
+            let outcome = self.dtls.handle_timeout(now);
+            self.after_dtls(now, outcome);
+        }
+        if self.state == PeerState::Connected {
+            self.push_due_frame(now);
+            self.endpoint.handle_timeout(now);
+            self.drain_events(now);
+        }
+    }
+
+    /// The next datagram to send at once, if any.
+    pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
+        self.now = self.now.max(now);
+        if let Some((to, bytes)) = self.queue.pop_front() {
+            return Some(Transmit { to, ecn: Ecn::NotEct, bytes });
+        }
+        let to = self.address?;
+        let srtp = self.srtp.as_mut()?;
+        loop {
+            let datagram = self.endpoint.poll_transmit(self.now)?;
+            let ecn = datagram.ecn;
+            let mut clear = datagram.to_vec();
+            let is_padding = mark_padding(&mut clear, self.ssrc[1]);
+            let Ok(bytes) = srtp.protect(&clear) else {
+                self.counters.refused_packets += 1;
+                continue;
+            };
+            self.counters.sent_datagrams += 1;
+            self.counters.sent_bytes += bytes.len() as u64;
+            self.counters.padding_datagrams += u64::from(is_padding);
+            return Some(Transmit { to, ecn, bytes });
+        }
+    }
+
+    /// Time at which [`handle_timeout`](Self::handle_timeout) must be called next; `None` once the call has ended.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let connected = match self.state {
+            PeerState::Ended(_) => return None,
+            PeerState::Connecting => return self.earliest(Some(self.began + CONNECT_TIMEOUT)),
+            PeerState::Connected => [Some(self.next_frame), self.endpoint.poll_timeout()],
+        };
+        self.earliest(connected.into_iter().flatten().min())
+    }
+
+    fn earliest(&self, other: Option<Timestamp>) -> Option<Timestamp> {
+        [other, self.ice.expires_at(), self.dtls.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Ends the call: the browser is told.
+    pub fn stop(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        if !matches!(self.state, PeerState::Ended(_)) {
+            self.end(self.now, EndReason::Local);
+        }
+    }
+
+    /// The browser's page has said that it ends the call.
+    pub fn on_page_closed(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        if !matches!(self.state, PeerState::Ended(_)) {
+            self.end(self.now, EndReason::Browser);
+        }
+    }
+
+    fn end(&mut self, now: Timestamp, reason: EndReason) {
+        self.endpoint.stop(now);
+        if matches!(reason, EndReason::Local | EndReason::Browser) {
+            // The goodbye of RTCP goes first, then that of DTLS.
+            while let Some(Transmit { to, bytes, .. }) = self.next_goodbye(now) {
+                self.enqueue(to, bytes);
+            }
+            self.dtls.close();
+            self.send_dtls();
+        }
+        self.state = PeerState::Ended(reason);
+    }
+
+    fn next_goodbye(&mut self, now: Timestamp) -> Option<Transmit> {
+        let to = self.address?;
+        let datagram = self.endpoint.poll_transmit(now)?;
+        let bytes = self.srtp.as_mut()?.protect(&datagram.to_vec()).ok()?;
+        Some(Transmit { to, ecn: Ecn::NotEct, bytes })
+    }
+
+    fn enqueue(&mut self, to: SocketAddr, bytes: Vec<u8>) {
+        if self.queue.len() >= MAX_QUEUE {
+            self.queue.pop_front();
+        }
+        self.queue.push_back((to, bytes));
+    }
+
+    fn send_dtls(&mut self) {
+        while let Some(bytes) = self.dtls.poll_transmit() {
+            if let Some(to) = self.ice.target() {
+                self.enqueue(to, bytes);
+            }
+        }
+    }
+
+    fn follow_address(&mut self, now: Timestamp) {
+        let selected = self.ice.selected();
+        if selected.is_none() || selected == self.address {
+            return;
+        }
+        if self.address.is_some() {
+            self.counters.address_changes += 1;
+            if let Some(sender) = self.endpoint.sender_mut() {
+                sender.on_route_change(now);
+            }
+        }
+        self.address = selected;
+        self.connect(now);
+    }
+
+    fn after_dtls(&mut self, now: Timestamp, outcome: Result<(), DtlsError>) {
+        let secured = outcome.and_then(|()| {
+            if let Some(keys) = self.dtls.take_keys() {
+                self.srtp = Some(Srtp::new(&keys)?);
+            }
+            Ok(())
+        });
+        self.send_dtls();
+        match secured {
+            Err(error) => self.end(now, EndReason::Insecure(error.to_string())),
+            Ok(()) if self.dtls.state() == DtlsState::Closed => self.end(now, EndReason::Browser),
+            Ok(()) => self.connect(now),
+        }
+    }
+
+    /// Begins to send media once there are an address and keys.
+    fn connect(&mut self, now: Timestamp) {
+        let (Some(address), Some(srtp), PeerState::Connecting) = (self.address, &self.srtp, &self.state) else {
+            return;
+        };
+        let needs = self.config.algorithm.requirements();
+        let below = if address.is_ipv6() { OVERHEAD_V6 } else { OVERHEAD_V4 };
+        let limits = self.source.limits();
+        let ids = ExtensionIds::default();
+        let config = MediaSenderConfig {
+            feedback: self.feedback,
+            pacer: pacer_config(needs.pacer),
+            overhead: DataSize::from_bytes(below + srtp.overhead()),
+            ecn: self.config.ecn,
+            padding: (self.ssrc[1], self.offer.rtx.unwrap_or(self.offer.vp8)),
+            max_padding: MAX_PADDING,
+            extension_ids: ExtensionIds {
+                transport_sequence: self.offer.transport_sequence.unwrap_or(ids.transport_sequence),
+                abs_send_time: self.offer.abs_send_time.unwrap_or(ids.abs_send_time),
+            },
+            ..MediaSenderConfig::default()
+        };
+        let packetizer = Packetizer::new(DEFAULT_MAX_PAYLOAD, Cut::Even)
+            .and_then(|packetizer| packetizer.with_header(PayloadHeader::Vp8))
+            .unwrap_or_default();
+        let stream = MediaStream {
+            // The first sequence number is made of the lower 16 bits. SRTP needs the first packet to be below 2^15, lest a loss
+            // hides a rollover (RFC 3711 §3.3.1).
+            timestamp_offset: self.timestamp_offset & !0x8000,
+            packetizer,
+            skip_after: needs.staleness.skip_after,
+            // Discarding would end within a frame whose successors refer to it: a key frame follows at once.
+            discard_after: needs.staleness.discard_after,
+            ..MediaStream::video(self.ssrc[0], self.offer.vp8, limits)
+        };
+        let controller = self.config.algorithm.build(self.config.limits);
+        self.endpoint = MediaEndpoint::new(Some(MediaSender::new(config, controller, vec![stream])), None);
+        self.state = PeerState::Connected;
+        self.connected_at = Some(now);
+        self.next_frame = now;
+        self.source.request_key_frame();
+    }
+
+    fn push_due_frame(&mut self, now: Timestamp) {
+        if now < self.next_frame {
+            return;
+        }
+        let interval = self.source.interval();
+        let due = self.next_frame;
+        self.next_frame = due + interval;
+        if self.next_frame <= now {
+            // This thread was held up: frames that are late by more than one interval are not made up for.
+            self.next_frame = now + interval;
+        }
+        if !self.endpoint.wants_frame(now, 0) {
+            self.endpoint.skip_frame(now, 0);
+            self.source.skip_frame();
+            self.counters.skipped_frames += 1;
+            return;
+        }
+        // Discards may have asked for a key frame.
+        self.drain_events(now);
+        let Some(frame) = self.source.next_frame() else { return };
+        let since = due.saturating_since(self.connected_at.unwrap_or(due)).as_nanos().max(0).unsigned_abs();
+        let ticks = u128::from(since) * u128::from(VIDEO_CLOCK) / u128::from(NANOS_PER_SECOND);
+        let key = frame.key;
+        let frame = Frame { captured: now, media_timestamp: ticks as u32, payload: frame.payload, key };
+        if self.endpoint.push_frame(now, 0, frame).is_ok() {
+            self.counters.frames += 1;
+            self.counters.key_frames += u64::from(key);
+        } else {
+            self.counters.refused_frames += 1;
+        }
+    }
+
+    fn drain_events(&mut self, now: Timestamp) {
+        while let Some(event) = self.endpoint.poll_event() {
+            match event {
+                MediaEvent::Target { rate, .. } => self.source.set_rate(rate.max(DataRate::from_bps(1))),
+                MediaEvent::KeyFrameWanted { .. } => self.want_key_frame(now),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Makes a padding packet of RFC 3550 §5.1 of one whose payload is zeros, by its source. Returns whether it is one.
+fn mark_padding(packet: &mut [u8], padding: u32) -> bool {
+    if crate::srtp::is_rtcp(packet) || packet.get(8..12) != Some(&padding.to_be_bytes()) {
+        return false;
+    }
+    let extension = if packet.first().is_some_and(|first| first & 0x10 != 0) {
+        let words = packet.get(14..16).and_then(|it| it.try_into().ok()).map_or(0, u16::from_be_bytes);
+        4 + 4 * usize::from(words)
+    } else {
+        0
+    };
+    let size = packet.len().saturating_sub(12 + extension);
+    if let (Ok(size), Some(first)) = (u8::try_from(size), packet.first_mut()) {
+        *first |= 0x20;
+        if let Some(last) = packet.last_mut() {
+            *last = size;
+        }
+    }
+    true
+}

@@ -1,0 +1,246 @@
+//! What a call was like, at both ends.
+
+use std::collections::VecDeque;
+
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::peer::PeerCounters;
+
+/// The most samples kept of each end, the newest: an hour at 10 Hz.
+const MAX_SAMPLES: usize = 36_000;
+/// The most samples of one message of the page: 20 s.
+const MAX_POSTED: usize = 200;
+/// The longest name of a browser that is kept.
+const MAX_NAME_CHARS: usize = 300;
+
+/// The state of our end at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Sample {
+    /// Time since the first packet could be sent.
+    pub time_s: f64,
+    /// Target rate of the controller, headers included.
+    pub target_rate_bps: u64,
+    /// Rate of the datagrams since the sample before, headers of UDP and IP not included.
+    pub sent_rate_bps: u64,
+    /// Age of the oldest packet in the queue.
+    pub queue_delay_ms: f64,
+}
+
+/// The state of the browser at one time, by its `getStats` (W3C "Identifiers for WebRTC's Statistics API"). What a browser does
+/// not report is absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BrowserSample {
+    /// Time on the clock of [`Sample::time_s`], as well as a message's arrival tells.
+    pub time_s: f64,
+    /// Time on the page's clock.
+    pub page_ms: f64,
+    /// `bytesReceived`: payload.
+    pub received_bytes: Option<f64>,
+    /// `headerBytesReceived`.
+    pub received_header_bytes: Option<f64>,
+    /// `packetsReceived`.
+    pub received_packets: Option<f64>,
+    /// `packetsLost`.
+    pub lost_packets: Option<f64>,
+    /// `framesReceived`: whole.
+    pub frames_received: Option<f64>,
+    /// `framesDecoded`.
+    pub frames_decoded: Option<f64>,
+    /// `framesDropped`.
+    pub frames_dropped: Option<f64>,
+    /// `keyFramesDecoded`.
+    pub key_frames_decoded: Option<f64>,
+    /// `freezeCount`.
+    pub freezes: Option<f64>,
+    /// `totalFreezesDuration`.
+    pub freezes_s: Option<f64>,
+    /// `jitterBufferDelay`: a sum over frames.
+    pub jitter_buffer_sum_s: Option<f64>,
+    /// `jitterBufferEmittedCount`.
+    pub jitter_buffer_frames: Option<f64>,
+    /// `pliCount`.
+    pub plis: Option<f64>,
+    /// `nackCount`.
+    pub nacks: Option<f64>,
+    /// `frameWidth`.
+    pub width: Option<f64>,
+    /// `frameHeight`.
+    pub height: Option<f64>,
+    /// `currentRoundTripTime` of the candidate pair.
+    pub rtt_s: Option<f64>,
+}
+
+/// A message of the page.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Posted {
+    user_agent: String,
+    /// Time on the page's clock.
+    page_ms: f64,
+    samples: Vec<BrowserSample>,
+    error: String,
+    pub(crate) end: bool,
+}
+
+/// What the browser reported.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct BrowserFigures {
+    /// Its name, as it says.
+    pub user_agent: String,
+    /// Rate of payload and RTP headers from its first to its last sample with packets.
+    pub received_rate_bps: Option<u64>,
+    /// Packets received.
+    pub received_packets: Option<u64>,
+    /// Packets lost.
+    pub lost_packets: Option<i64>,
+    /// Whole frames.
+    pub frames_received: Option<u64>,
+    /// Frames decoded.
+    pub frames_decoded: Option<u64>,
+    /// Frames dropped before or after decoding.
+    pub frames_dropped: Option<u64>,
+    /// Key frames decoded.
+    pub key_frames_decoded: Option<u64>,
+    /// Freezes, by the browser's definition.
+    pub freezes: Option<u64>,
+    /// Their total duration.
+    pub freezes_s: Option<f64>,
+    /// Mean time of a frame in its jitter buffer.
+    pub jitter_buffer_delay_ms: Option<f64>,
+    /// Key frames that it requested by PLI.
+    pub plis: Option<u64>,
+    /// Width and height of its last frame, in pixels.
+    pub dimensions: Option<(u64, u64)>,
+    /// What its page complained about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Its samples.
+    pub samples: VecDeque<BrowserSample>,
+}
+
+impl BrowserFigures {
+    /// Takes a message of the page that arrived at `time_s`.
+    pub(crate) fn take(&mut self, time_s: f64, posted: Posted) {
+        let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect::<String>();
+        if !posted.user_agent.is_empty() {
+            self.user_agent = short(&posted.user_agent);
+        }
+        if !posted.error.is_empty() {
+            self.error = Some(short(&posted.error));
+        }
+        for mut sample in posted.samples.into_iter().take(MAX_POSTED) {
+            sample.time_s = time_s - (posted.page_ms - sample.page_ms) / 1e3;
+            if self.samples.len() >= MAX_SAMPLES {
+                self.samples.pop_front();
+            }
+            self.samples.push_back(sample);
+        }
+        self.summarise();
+    }
+
+    fn summarise(&mut self) {
+        let Some(last) = self.samples.back() else { return };
+        let count = |value: Option<f64>| value.map(|value| value.max(0.0) as u64);
+        let size = |sample: &BrowserSample| {
+            Some(sample.received_bytes? + sample.received_header_bytes.unwrap_or(0.0)).filter(|size| *size > 0.0)
+        };
+        let first = self.samples.iter().find(|sample| size(sample).is_some());
+        self.received_rate_bps = first.and_then(|first| {
+            let seconds = (last.page_ms - first.page_ms) / 1e3;
+            (seconds > 0.0).then_some(((size(last)? - size(first)?) * 8.0 / seconds).max(0.0) as u64)
+        });
+        self.received_packets = count(last.received_packets);
+        // Duplicates make it negative (RFC 3550 §6.4.1).
+        self.lost_packets = last.lost_packets.map(|lost| lost as i64);
+        self.frames_received = count(last.frames_received);
+        self.frames_decoded = count(last.frames_decoded);
+        self.frames_dropped = count(last.frames_dropped);
+        self.key_frames_decoded = count(last.key_frames_decoded);
+        self.freezes = count(last.freezes);
+        self.freezes_s = last.freezes_s;
+        let frames = last.jitter_buffer_frames.filter(|&frames| frames > 0.0);
+        self.jitter_buffer_delay_ms = last.jitter_buffer_sum_s.zip(frames).map(|(sum, frames)| sum / frames * 1e3);
+        self.plis = count(last.plis);
+        self.dimensions = count(last.width).zip(count(last.height));
+    }
+}
+
+/// A call and both its ends.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CallResult {
+    /// Name of the controller.
+    pub controller: String,
+    /// Format of the feedback: `transport-cc`, `ccfb`, `goog-remb` or `reports`.
+    pub feedback: &'static str,
+    /// Version of DTLS.
+    pub dtls: Option<&'static str>,
+    /// Profile of SRTP.
+    pub srtp: Option<String>,
+    /// Time from the first packet to the end.
+    pub duration_s: f64,
+    /// Why it ended.
+    pub end: String,
+    /// Whether media could be sent.
+    pub connected: bool,
+    /// Time from the offer to the first packet.
+    pub setup_ms: Option<f64>,
+    /// Rate of the datagrams sent, headers of UDP and IP not included.
+    pub sent_rate_bps: u64,
+    /// Mean target rate of the controller, headers included.
+    pub target_rate_bps: u64,
+    /// CPU time of the thread that sends and receives, per time: 1 is a core.
+    pub sender_cpu_ratio: f64,
+    /// Counts of our end.
+    #[serde(flatten)]
+    pub counters: PeerCounters,
+    /// Datagrams that the system did not take.
+    pub unsent_datagrams: u64,
+    /// What the browser reported.
+    pub browser: BrowserFigures,
+    /// Samples of our end, ten each second.
+    pub samples: VecDeque<Sample>,
+}
+
+/// Collects samples of our end.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    begin: Timestamp,
+    last: (Timestamp, u64),
+    pub(crate) due: Timestamp,
+    pub(crate) samples: VecDeque<Sample>,
+    targets: (u128, u64),
+}
+
+impl Sampler {
+    pub(crate) const INTERVAL: TimeDelta = TimeDelta::from_millis(100);
+
+    pub(crate) fn new(begin: Timestamp) -> Self {
+        let due = begin + Self::INTERVAL;
+        Self { begin, last: (begin, 0), due, samples: VecDeque::new(), targets: (0, 0) }
+    }
+
+    pub(crate) fn take(&mut self, now: Timestamp, sent_bytes: u64, target: DataRate, queue: TimeDelta) {
+        let size = DataSize::from_bytes(sent_bytes.saturating_sub(self.last.1));
+        let rate = DataRate::of(size, now.saturating_since(self.last.0)).unwrap_or(DataRate::ZERO);
+        self.last = (now, sent_bytes);
+        self.targets = (self.targets.0 + u128::from(target.as_bps()), self.targets.1 + 1);
+        if self.samples.len() >= MAX_SAMPLES {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(Sample {
+            time_s: now.saturating_since(self.begin).as_seconds(),
+            target_rate_bps: target.as_bps(),
+            sent_rate_bps: rate.as_bps(),
+            queue_delay_ms: queue.as_millis(),
+        });
+        while self.due <= now {
+            self.due = self.due + Self::INTERVAL;
+        }
+    }
+
+    pub(crate) fn mean_target(&self) -> u64 {
+        self.targets.0.checked_div(u128::from(self.targets.1)).map_or(0, |mean| mean as u64)
+    }
+}

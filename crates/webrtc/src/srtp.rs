@@ -1,0 +1,148 @@
+//! SRTP and SRTCP with the keys of a DTLS connection (RFC 3711, RFC 5764 §4.2, RFC 7714).
+
+use dimpl::SrtpProfile;
+use rtc_srtp::{
+    context::Context,
+    crypto::default_provider,
+    option::{srtcp_replay_protection, srtp_replay_protection},
+    protection_profile::ProtectionProfile,
+};
+
+/// Packets within which repeats are recognised (RFC 3711 §3.3.2 requires at least 64).
+const REPLAY_WINDOW: usize = 1024;
+
+/// Error of SRTP.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SrtpError {
+    /// The profile is not supported.
+    #[error("the SRTP profile {0} is not supported: use AEAD_AES_128_GCM, AEAD_AES_256_GCM or AES128_CM_SHA1_80")]
+    Profile(String),
+    /// The keys cannot be used.
+    #[error("the DTLS connection gave {0} B of keys, too few for SRTP")]
+    Keys(usize),
+    /// The cipher failed.
+    #[error("SRTP failed: {0}")]
+    Cipher(String),
+    /// A packet cannot be protected, or is forged, repeated or damaged.
+    #[error("an SRTP packet was refused: {0}")]
+    Packet(String),
+}
+
+/// Master keys and salts of both directions.
+pub struct MasterKeys {
+    profile: ProtectionProfile,
+    name: String,
+    local: (Vec<u8>, Vec<u8>),
+    remote: (Vec<u8>, Vec<u8>),
+}
+
+impl std::fmt::Debug for MasterKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MasterKeys").field("profile", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl MasterKeys {
+    /// Divides the exported material: client's key, server's key, client's salt, server's salt (RFC 5764 §4.2).
+    ///
+    /// # Errors
+    ///
+    /// [`SrtpError`] if the profile is not supported or the material is too short.
+    pub fn split(material: &[u8], profile: SrtpProfile, is_client: bool) -> Result<Self, SrtpError> {
+        let name = profile.to_string();
+        let profile = match profile {
+            SrtpProfile::AES128_CM_SHA1_80 => ProtectionProfile::Aes128CmHmacSha1_80,
+            SrtpProfile::AEAD_AES_128_GCM => ProtectionProfile::AeadAes128Gcm,
+            SrtpProfile::AEAD_AES_256_GCM => ProtectionProfile::AeadAes256Gcm,
+            _ => return Err(SrtpError::Profile(name)),
+        };
+        let (key, salt) = (profile.key_len(), profile.salt_len());
+        let part = |from: usize, length: usize| {
+            material.get(from..from + length).map(<[u8]>::to_vec).ok_or(SrtpError::Keys(material.len()))
+        };
+        let client = (part(0, key)?, part(2 * key, salt)?);
+        let server = (part(key, key)?, part(2 * key + salt, salt)?);
+        let (local, remote) = if is_client { (client, server) } else { (server, client) };
+        Ok(Self { profile, name, local, remote })
+    }
+}
+
+/// Protects what we send, and checks what we receive.
+pub struct Srtp {
+    profile: String,
+    overhead: u64,
+    outgoing: Context,
+    incoming: Context,
+}
+
+impl std::fmt::Debug for Srtp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Srtp").field("profile", &self.profile).finish_non_exhaustive()
+    }
+}
+
+impl Srtp {
+    /// From the keys of a connection.
+    ///
+    /// # Errors
+    ///
+    /// [`SrtpError::Cipher`] if the library does not support the profile.
+    pub fn new(keys: &MasterKeys) -> Result<Self, SrtpError> {
+        let failed = |error: &dyn std::fmt::Display| SrtpError::Cipher(error.to_string());
+        let provider = default_provider().map_err(|error| failed(&error))?;
+        let context = |(key, salt): &(Vec<u8>, Vec<u8>), replay: bool| {
+            let rtp = replay.then(|| srtp_replay_protection(REPLAY_WINDOW));
+            let rtcp = replay.then(|| srtcp_replay_protection(REPLAY_WINDOW));
+            Context::new(key, salt, keys.profile, rtp, rtcp, provider.crypto()).map_err(|error| failed(&error))
+        };
+        let tag = keys.profile.rtp_auth_tag_len() + keys.profile.aead_auth_tag_len();
+        Ok(Self {
+            profile: keys.name.clone(),
+            overhead: tag as u64,
+            outgoing: context(&keys.local, false)?,
+            incoming: context(&keys.remote, true)?,
+        })
+    }
+
+    /// The name of its profile.
+    pub fn profile(&self) -> &str {
+        &self.profile
+    }
+
+    /// The bytes that it adds to an RTP packet.
+    pub const fn overhead(&self) -> u64 {
+        self.overhead
+    }
+
+    /// Protects a packet that is to be sent: RTCP by its second byte (RFC 5761 §4), otherwise RTP.
+    ///
+    /// # Errors
+    ///
+    /// [`SrtpError::Packet`].
+    pub fn protect(&mut self, packet: &[u8]) -> Result<Vec<u8>, SrtpError> {
+        let protected =
+            if is_rtcp(packet) { self.outgoing.encrypt_rtcp(packet) } else { self.outgoing.encrypt_rtp(packet) };
+        protected.map(Into::into).map_err(refused)
+    }
+
+    /// Checks and decrypts a received packet.
+    ///
+    /// # Errors
+    ///
+    /// [`SrtpError::Packet`] if it is forged, repeated or damaged.
+    pub fn unprotect(&mut self, packet: &[u8]) -> Result<Vec<u8>, SrtpError> {
+        let clear =
+            if is_rtcp(packet) { self.incoming.decrypt_rtcp(packet) } else { self.incoming.decrypt_rtp(packet) };
+        clear.map(Into::into).map_err(refused)
+    }
+}
+
+fn refused(error: impl std::fmt::Display) -> SrtpError {
+    SrtpError::Packet(error.to_string())
+}
+
+/// Whether a packet is RTCP (RFC 5761 §4).
+pub(crate) fn is_rtcp(packet: &[u8]) -> bool {
+    matches!(packet.get(1), Some(192..=223))
+}
