@@ -19,7 +19,10 @@ use giusto_webrtc::{
     result::CallResult,
     source::{FrameSource as _, Ladder},
 };
-use rand::{SeedableRng as _, rngs::{StdRng, SysRng}};
+use rand::{
+    SeedableRng as _,
+    rngs::{StdRng, SysRng},
+};
 
 use crate::{
     args,
@@ -96,7 +99,9 @@ pub(crate) fn run(args: BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitCo
     let outcome = call(plan, || Secrets::draw(&mut random), stop, |event| say(&progress, &event));
     progress.clear();
     let result = match outcome {
-        Err(error @ (CallError::Page { .. } | CallError::Socket(_))) => return Err(UsageError::new(error).into()),
+        Err(error @ (CallError::Page { .. } | CallError::Socket(_))) => {
+            return Err(UsageError::new(error).into());
+        }
         outcome => outcome?,
     };
     if args.json {
@@ -128,8 +133,10 @@ fn say(progress: &Progress, event: &CallEvent) {
         CallEvent::Refused(error) => progress.note(&format!("refused an offer: {error}")),
         CallEvent::Connected(address) => progress.note(&format!("connected to {address}")),
         CallEvent::Live { time, target, sent, decoded } => {
-            let decoded = decoded.map_or_else(String::new, |frames| format!(", {} frames decoded", count(frames)));
-            let line = format!("{time:.0}: target {}, sent {}{decoded}", rate(target.as_bps()), rate(sent.as_bps()));
+            let decoded =
+                decoded.map_or_else(String::new, |frames| format!(", {} frames decoded", count(frames)));
+            let line =
+                format!("{time:.0}: target {}, sent {}{decoded}", rate(target.as_bps()), rate(sent.as_bps()));
             progress.say(line);
         }
         _ => {}

@@ -265,7 +265,9 @@ fn read_request(client: &mut TcpStream) -> io::Result<Option<Request>> {
         }
     };
     let body = bytes.split_off(head);
-    let Some((request, length)) = parse(&bytes).filter(|(_, length)| *length <= MAX_BODY) else { return Ok(None) };
+    let Some((request, length)) = parse(&bytes).filter(|(_, length)| *length <= MAX_BODY) else {
+        return Ok(None);
+    };
     let mut request = Request { body, ..request };
     while request.body.len() < length {
         if !read_part(client, clock, end, &mut request.body)? {

@@ -190,7 +190,9 @@ mod tests {
 
     #[test]
     fn short_payloads_are_errors() {
-        for bytes in [&[][..], &[0x10], &[0x80], &[0x80, 0x80], &[0x80, 0x80, 0x80], &[0x90, 0xf0, 0x92, 0x34, 0x07]] {
+        for bytes in
+            [&[][..], &[0x10], &[0x80], &[0x80, 0x80], &[0x80, 0x80, 0x80], &[0x90, 0xf0, 0x92, 0x34, 0x07]]
+        {
             assert_eq!(Vp8Descriptor::parse(bytes), Err(Vp8Error::Short(bytes.len())), "{bytes:x?}");
         }
     }
@@ -201,7 +203,10 @@ mod tests {
         let key = [0x10, 0, 0, 0x9d, 0x01, 0x2a, 176, 0, 144, 0x40];
         let tag = FrameTag::parse(&key).unwrap();
         assert_eq!(tag, FrameTag { key: true, shown: true, dimensions: Some((176, 144)) });
-        assert_eq!(FrameTag::parse(&[0x11, 0, 0]).unwrap(), FrameTag { key: false, shown: true, dimensions: None });
+        assert_eq!(
+            FrameTag::parse(&[0x11, 0, 0]).unwrap(),
+            FrameTag { key: false, shown: true, dimensions: None }
+        );
         assert_eq!(FrameTag::parse(&[0x10, 0]), Err(Vp8Error::ShortFrame(2)));
         assert_eq!(FrameTag::parse(&[0x10; 10]), Err(Vp8Error::NoStartCode));
     }

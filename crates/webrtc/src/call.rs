@@ -109,7 +109,7 @@ struct Shared {
     ending: AtomicBool,
     /// The page has sent its last message.
     page_ended: AtomicBool,
-    /// Time 0 of the samples, in nanoseconds; 0: there is no call yet.
+    /// Time 0 of the samples; `None`: there is no call yet.
     zero: Mutex<Option<Timestamp>>,
 }
 
@@ -173,7 +173,8 @@ pub fn run(
     drop(asked);
 
     let cpu = ThreadCpu::start();
-    let mut turns = Turns { clock, socket: &socket, batch: ReceiveBatch::new(MESSAGES, MESSAGE_BYTES), unsent: 0 };
+    let mut turns =
+        Turns { clock, socket: &socket, batch: ReceiveBatch::new(MESSAGES, MESSAGE_BYTES), unsent: 0 };
     let mut sampler: Option<Sampler> = None;
     let mut live_at = Timestamp::ZERO;
     let ended_at = loop {
@@ -197,7 +198,12 @@ pub fn run(
                 let sent = recent.map(|sample| sample.sent_rate_bps).sum::<u64>() / 10;
                 let time = now.saturating_since(peer.connected_at().unwrap_or(now));
                 let decoded = lock(&shared.figures).frames_decoded;
-                on_event(CallEvent::Live { time, target: target.media, sent: DataRate::from_bps(sent), decoded });
+                on_event(CallEvent::Live {
+                    time,
+                    target: target.media,
+                    sent: DataRate::from_bps(sent),
+                    decoded,
+                });
             }
         }
         let over = duration.zip(peer.connected_at()).is_some_and(|(duration, at)| now >= at + duration);
@@ -326,7 +332,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// Whether the request comes from our page: another site's page must not start a call, nor one whose name was made to point here.
 fn is_own_page(request: &Request) -> bool {
     let Some(host) = request.host.as_deref() else { return false };
-    let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
+    let name =
+        host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
     let literal = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
     let own = format!("http://{host}");
     (literal || name.eq_ignore_ascii_case("localhost"))
@@ -361,15 +368,17 @@ fn respond(
             }
         }
         ("POST", "/stats") => {
-            let Ok(posted) = serde_json::from_slice::<Posted>(&request.body) else {
+            let Ok(mut posted) = serde_json::from_slice::<Posted>(&request.body) else {
                 return Response::text("400 Bad Request", "expected {\"samples\": […]}\n");
             };
             let end = posted.end;
-            if let Some(zero) = *lock(&shared.zero) {
-                let now = clock.now();
-                let time_s = if now >= zero { (now - zero).as_seconds() } else { 0.0 };
-                lock(&shared.figures).take(time_s, posted);
+            let zero = *lock(&shared.zero);
+            if zero.is_none() {
+                // Samples need a time axis; what the page complains about does not.
+                posted.samples.clear();
             }
+            let time_s = clock.now().saturating_since(zero.unwrap_or_default()).as_seconds();
+            lock(&shared.figures).take(time_s, posted);
             if end {
                 shared.page_ended.store(true, Relaxed);
             }

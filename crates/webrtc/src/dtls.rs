@@ -30,7 +30,9 @@ pub enum DtlsError {
     #[error("the DTLS handshake failed: {0}")]
     Handshake(String),
     /// The other end's certificate is not the one of its description.
-    #[error("the certificate of the DTLS connection has the fingerprint {found}, the offer has {expected}: refused")]
+    #[error(
+        "the certificate of the DTLS connection has the fingerprint {found}, the offer has {expected}: refused"
+    )]
     Fingerprint {
         /// Of the certificate.
         found: Fingerprint,

@@ -3,10 +3,7 @@
 use std::net::SocketAddr;
 
 use giusto_units::{TimeDelta, Timestamp};
-use is::{
-    DefaultSha1HmacProvider, Sha1HmacProvider as _,
-    stun::StunMessage,
-};
+use is::{DefaultSha1HmacProvider, Sha1HmacProvider as _, stun::StunMessage};
 
 /// Without an authenticated check for this long, the browser's consent has expired (RFC 7675 §5.1).
 pub const CONSENT_EXPIRY: TimeDelta = TimeDelta::from_seconds(30);

@@ -58,20 +58,25 @@ impl Ivf {
     ///
     /// [`IvfError`] says what is wrong, and in which frame, counted from 0.
     pub fn parse(bytes: &[u8]) -> Result<Self, IvfError> {
-        let header = bytes.get(..FILE_HEADER_BYTES).filter(|it| it.starts_with(b"DKIF")).ok_or(IvfError::NotIvf)?;
+        let header =
+            bytes.get(..FILE_HEADER_BYTES).filter(|it| it.starts_with(b"DKIF")).ok_or(IvfError::NotIvf)?;
         let length = header.get(6..8).and_then(|it| it.try_into().ok()).map(u16::from_le_bytes);
         let codec = header.get(8..12).unwrap_or_default();
         if codec != b"VP80" {
             return Err(IvfError::Codec(String::from_utf8_lossy(codec).escape_default().to_string()));
         }
-        let word = |at: usize| header.get(at..at + 4).and_then(|it| it.try_into().ok()).map_or(0, u32::from_le_bytes);
+        let word = |at: usize| {
+            header.get(at..at + 4).and_then(|it| it.try_into().ok()).map_or(0, u32::from_le_bytes)
+        };
         // A time step is `scale / rate` seconds.
         let (rate, scale) = (u64::from(word(16)), u64::from(word(20)));
-        let mut rest = bytes.get(usize::from(length.unwrap_or(0)).max(FILE_HEADER_BYTES)..).unwrap_or_default();
+        let mut rest =
+            bytes.get(usize::from(length.unwrap_or(0)).max(FILE_HEADER_BYTES)..).unwrap_or_default();
         let (mut frames, mut times) = (Vec::new(), (0_u64, 0_u64));
         while !rest.is_empty() {
             let index = frames.len();
-            let (head, after) = rest.split_at_checked(FRAME_HEADER_BYTES).ok_or(IvfError::Truncated(index))?;
+            let (head, after) =
+                rest.split_at_checked(FRAME_HEADER_BYTES).ok_or(IvfError::Truncated(index))?;
             let (size, time) = head.split_at_checked(4).ok_or(IvfError::Truncated(index))?;
             let size = size.try_into().map_or(0, u32::from_le_bytes) as usize;
             let time = time.try_into().map_or(0, u64::from_le_bytes);
@@ -88,7 +93,8 @@ impl Ivf {
         if steps == 0 || !frames.first().is_some_and(|first| first.key) {
             return Err(IvfError::Frames(frames.len()));
         }
-        let span = u128::from(times.1.saturating_sub(times.0)) * u128::from(scale) * u128::from(NANOS_PER_SECOND);
+        let span =
+            u128::from(times.1.saturating_sub(times.0)) * u128::from(scale) * u128::from(NANOS_PER_SECOND);
         let span = span.checked_div(u128::from(rate) * u128::from(steps)).unwrap_or(0);
         let interval = i64::try_from(span).ok().map(TimeDelta::from_nanos);
         // 1 to 1000 frames per second.
@@ -124,7 +130,9 @@ mod tests {
         let mut bytes = b"DKIF\0\0\x20\0VP80".to_vec();
         bytes.extend([0x40, 1, 0xb4, 0]);
         bytes.extend([25_u32, 1, 2, 0].map(u32::to_le_bytes).concat());
-        for (time, frame) in [(0_u64, &[0x10, 0, 0, 0x9d, 1, 0x2a, 0x40, 1, 0xb4, 0][..]), (1, &[0x11, 0, 0, 7])] {
+        for (time, frame) in
+            [(0_u64, &[0x10, 0, 0, 0x9d, 1, 0x2a, 0x40, 1, 0xb4, 0][..]), (1, &[0x11, 0, 0, 7])]
+        {
             bytes.extend((frame.len() as u32).to_le_bytes());
             bytes.extend(time.to_le_bytes());
             bytes.extend(frame);

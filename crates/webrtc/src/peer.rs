@@ -100,7 +100,9 @@ pub enum EndReason {
     #[error("the browser ended the call")]
     Browser,
     /// It never connected.
-    #[error("the browser did not connect within {CONNECT_TIMEOUT}: is UDP to {address} open? It sent {checks} checks")]
+    #[error(
+        "the browser did not connect within {CONNECT_TIMEOUT}: is UDP to {address} open? It sent {checks} checks"
+    )]
     NotConnected {
         /// The address of our socket.
         address: SocketAddr,
@@ -502,7 +504,8 @@ impl BrowserPeer {
 
     /// Begins to send media once there are an address and keys.
     fn connect(&mut self, now: Timestamp) {
-        let (Some(address), Some(srtp), PeerState::Connecting) = (self.address, &self.srtp, &self.state) else {
+        let (Some(address), Some(srtp), PeerState::Connecting) = (self.address, &self.srtp, &self.state)
+        else {
             return;
         };
         let needs = self.config.algorithm.requirements();

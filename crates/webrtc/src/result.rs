@@ -79,7 +79,7 @@ pub(crate) struct Posted {
     user_agent: String,
     /// Time on the page's clock.
     page_ms: f64,
-    samples: Vec<BrowserSample>,
+    pub(crate) samples: Vec<BrowserSample>,
     error: String,
     pub(crate) end: bool,
 }
@@ -123,7 +123,8 @@ pub struct BrowserFigures {
 impl BrowserFigures {
     /// Takes a message of the page that arrived at `time_s`.
     pub(crate) fn take(&mut self, time_s: f64, posted: Posted) {
-        let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect::<String>();
+        let short =
+            |text: &str| text.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect::<String>();
         if !posted.user_agent.is_empty() {
             self.user_agent = short(&posted.user_agent);
         }
@@ -144,7 +145,8 @@ impl BrowserFigures {
         let Some(last) = self.samples.back() else { return };
         let count = |value: Option<f64>| value.map(|value| value.max(0.0) as u64);
         let size = |sample: &BrowserSample| {
-            Some(sample.received_bytes? + sample.received_header_bytes.unwrap_or(0.0)).filter(|size| *size > 0.0)
+            Some(sample.received_bytes? + sample.received_header_bytes.unwrap_or(0.0))
+                .filter(|size| *size > 0.0)
         };
         let first = self.samples.iter().find(|sample| size(sample).is_some());
         self.received_rate_bps = first.and_then(|first| {
@@ -161,7 +163,8 @@ impl BrowserFigures {
         self.freezes = count(last.freezes);
         self.freezes_s = last.freezes_s;
         let frames = last.jitter_buffer_frames.filter(|&frames| frames > 0.0);
-        self.jitter_buffer_delay_ms = last.jitter_buffer_sum_s.zip(frames).map(|(sum, frames)| sum / frames * 1e3);
+        self.jitter_buffer_delay_ms =
+            last.jitter_buffer_sum_s.zip(frames).map(|(sum, frames)| sum / frames * 1e3);
         self.plis = count(last.plis);
         self.dimensions = count(last.width).zip(count(last.height));
     }

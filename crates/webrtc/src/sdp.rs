@@ -3,11 +3,7 @@
 use std::{fmt::Write as _, io::Cursor, net::SocketAddr};
 
 use giusto_congestion::{FeedbackKind, Requirements};
-use rtc_sdp::description::{
-    common::Attribute,
-    media::MediaDescription,
-    session::SessionDescription,
-};
+use rtc_sdp::description::{common::Attribute, media::MediaDescription, session::SessionDescription};
 
 use crate::fingerprint::Fingerprint;
 
@@ -29,7 +25,9 @@ pub enum OfferError {
     #[error("the offer is not a session description (RFC 8866): {0}")]
     Syntax(String),
     /// It has no video line that we can send.
-    #[error("the offer has no video line that receives: add a transceiver \"video\" with direction \"recvonly\"")]
+    #[error(
+        "the offer has no video line that receives: add a transceiver \"video\" with direction \"recvonly\""
+    )]
     NoVideo,
     /// The video line does not have VP8.
     #[error("the video line offers no VP8, found {0}: use a browser with VP8")]
@@ -144,8 +142,7 @@ impl Offer {
             "passive" => Setup::Passive,
             other => return Err(invalid("setup", other, "actpass, active or passive")),
         };
-        let vp8 = payload_type(line, "VP8/90000", None)
-            .ok_or_else(|| OfferError::NoVp8(codecs(line)))?;
+        let vp8 = payload_type(line, "VP8/90000", None).ok_or_else(|| OfferError::NoVp8(codecs(line)))?;
         let mid = match values(&line.attributes, "mid").next() {
             Some(mid) => token("mid", mid, 1..=32)?,
             None => return Err(OfferError::Missing("mid")),
@@ -351,7 +348,8 @@ fn fingerprint(line: &MediaDescription, session: &[Attribute]) -> Result<Fingerp
 
 /// The payload type of a codec; of retransmissions, that of `apt`.
 fn payload_type(line: &MediaDescription, codec: &str, apt: Option<u8>) -> Option<u8> {
-    let number = |text: &str| text.parse::<u8>().ok().filter(|&number| !(64..96).contains(&number) && number < 128);
+    let number =
+        |text: &str| text.parse::<u8>().ok().filter(|&number| !(64..96).contains(&number) && number < 128);
     values(&line.attributes, "rtpmap")
         .filter_map(|value| value.split_once(' '))
         .filter(|(_, name)| name.trim().eq_ignore_ascii_case(codec))
@@ -366,7 +364,8 @@ fn payload_type(line: &MediaDescription, codec: &str, apt: Option<u8>) -> Option
 }
 
 fn codecs(line: &MediaDescription) -> String {
-    let names = values(&line.attributes, "rtpmap").filter_map(|value| value.split_once(' ')).map(|(_, name)| name);
+    let names =
+        values(&line.attributes, "rtpmap").filter_map(|value| value.split_once(' ')).map(|(_, name)| name);
     let mut text: String = names.collect::<Vec<_>>().join(", ").chars().take(200).collect();
     if text.is_empty() {
         text.push_str("no codec");

@@ -16,7 +16,9 @@ const REPLAY_WINDOW: usize = 1024;
 #[non_exhaustive]
 pub enum SrtpError {
     /// The profile is not supported.
-    #[error("the SRTP profile {0} is not supported: use AEAD_AES_128_GCM, AEAD_AES_256_GCM or AES128_CM_SHA1_80")]
+    #[error(
+        "the SRTP profile {0} is not supported: use AEAD_AES_128_GCM, AEAD_AES_256_GCM or AES128_CM_SHA1_80"
+    )]
     Profile(String),
     /// The keys cannot be used.
     #[error("the DTLS connection gave {0} B of keys, too few for SRTP")]
@@ -94,7 +96,8 @@ impl Srtp {
         let context = |(key, salt): &(Vec<u8>, Vec<u8>), replay: bool| {
             let rtp = replay.then(|| srtp_replay_protection(REPLAY_WINDOW));
             let rtcp = replay.then(|| srtcp_replay_protection(REPLAY_WINDOW));
-            Context::new(key, salt, keys.profile, rtp, rtcp, provider.crypto()).map_err(|error| failed(&error))
+            Context::new(key, salt, keys.profile, rtp, rtcp, provider.crypto())
+                .map_err(|error| failed(&error))
         };
         let tag = keys.profile.rtp_auth_tag_len() + keys.profile.aead_auth_tag_len();
         Ok(Self {
@@ -121,8 +124,11 @@ impl Srtp {
     ///
     /// [`SrtpError::Packet`].
     pub fn protect(&mut self, packet: &[u8]) -> Result<Vec<u8>, SrtpError> {
-        let protected =
-            if is_rtcp(packet) { self.outgoing.encrypt_rtcp(packet) } else { self.outgoing.encrypt_rtp(packet) };
+        let protected = if is_rtcp(packet) {
+            self.outgoing.encrypt_rtcp(packet)
+        } else {
+            self.outgoing.encrypt_rtp(packet)
+        };
         protected.map(Into::into).map_err(refused)
     }
 
@@ -132,8 +138,11 @@ impl Srtp {
     ///
     /// [`SrtpError::Packet`] if it is forged, repeated or damaged.
     pub fn unprotect(&mut self, packet: &[u8]) -> Result<Vec<u8>, SrtpError> {
-        let clear =
-            if is_rtcp(packet) { self.incoming.decrypt_rtcp(packet) } else { self.incoming.decrypt_rtp(packet) };
+        let clear = if is_rtcp(packet) {
+            self.incoming.decrypt_rtcp(packet)
+        } else {
+            self.incoming.decrypt_rtp(packet)
+        };
         clear.map(Into::into).map_err(refused)
     }
 }

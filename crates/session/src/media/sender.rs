@@ -82,7 +82,8 @@ impl MediaSender {
         pacer.on_target(Timestamp::ZERO, target.pacing, target.window);
         let decision = *controller.decision();
         Self {
-            padding: RtpStream::new(config.padding.0, config.padding.1, 0).with_extension_ids(config.extension_ids),
+            padding: RtpStream::new(config.padding.0, config.padding.1, 0)
+                .with_extension_ids(config.extension_ids),
             controller,
             streams: Streams::new(streams, config.feedback, config.overhead)
                 .with_extension_ids(config.extension_ids),

@@ -7,12 +7,7 @@ use giusto_rtp::{
 };
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
-use super::{
-    extensions::ExtensionIds,
-    format::Framing,
-    packetizer::Packetizer,
-    rate_range::RateRange,
-};
+use super::{extensions::ExtensionIds, format::Framing, packetizer::Packetizer, rate_range::RateRange};
 
 /// A stream of media that a sender sends.
 #[derive(Debug, Clone, PartialEq)]

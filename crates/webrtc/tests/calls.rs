@@ -1,0 +1,183 @@
+//! A call to a browser that is written here: it uses the same libraries for DTLS and SRTP.
+
+mod common;
+
+use common::{BROWSER, Browser, Counting, Version, secrets};
+use giusto_rtp::rtcp::ReceiverReport;
+use giusto_units::{Ecn, TimeDelta};
+use giusto_webrtc::peer::{EndReason, PeerState};
+
+const PLI: [u8; 4] = [0x81, 206, 0, 2];
+
+fn seconds(seconds: i64) -> TimeDelta {
+    TimeDelta::from_seconds(seconds)
+}
+
+#[test]
+fn frames_arrive_unchanged_and_the_rate_follows_feedback() {
+    let mut browser = Browser::new("gcc:libwebrtc", Version::Newest, "actpass", None);
+    browser.connect();
+    assert_eq!(browser.peer.security().0, Some("1.3"));
+    browser.run(seconds(10));
+    let frames = browser.peer.counters().frames;
+    // 25 frames a second; the last one may still be queued.
+    assert!((245..=252).contains(&frames), "{frames}");
+    assert!(browser.frames.len() as u64 + 5 >= frames, "{} of {frames}", browser.frames.len());
+    for (index, frame) in browser.frames.iter().enumerate() {
+        assert!(*frame == Counting::bytes(index as u32 + 1, frame.len()), "frame {index}");
+    }
+    // The path is unlimited: the target reaches its maximum, and never exceeds it.
+    let target = browser.peer.target().unwrap().media.as_bps();
+    assert!((1_800_000..=2_000_000).contains(&target), "{target}");
+    let counters = browser.peer.counters();
+    assert!(counters.rtcp_datagrams > 50 && counters.refused_packets == 0, "{counters:?}");
+    assert!(counters.padding_datagrams > 0, "probes need padding: {counters:?}");
+}
+
+#[test]
+fn padding_is_that_of_rfc_3550() {
+    let mut browser = Browser::new("gcc:libwebrtc", Version::Newest, "actpass", None);
+    browser.connect();
+    browser.run(seconds(3));
+    let padding: Vec<_> = browser.packets.iter().filter(|(header, ..)| header.payload_type == 97).collect();
+    assert!(!padding.is_empty());
+    for (header, payload, packet) in padding {
+        assert_eq!(header.ssrc, secrets(1).ssrc[1]);
+        assert!(packet[0] & 0x20 != 0, "the padding bit");
+        // The parser has removed the padding, so nothing may be left.
+        let whole = payload.is_empty() || payload.len() == usize::from(*payload.last().unwrap());
+        assert!(whole, "{} B", payload.len());
+    }
+}
+
+#[test]
+fn dtls_1_2_and_both_roles_connect() {
+    for (version, setup, expected) in [
+        (Version::Dtls12, "actpass", "1.2"),
+        (Version::Newest, "active", "1.3"),
+        (Version::Dtls12, "passive", "1.2"),
+        (Version::Newest, "passive", "1.3"),
+    ] {
+        let mut browser = Browser::new("gcc:libwebrtc", version, setup, None);
+        let role = if setup == "passive" { "a=setup:active\r\n" } else { "a=setup:passive\r\n" };
+        assert!(browser.answer.contains(role), "{setup}");
+        browser.connect();
+        browser.run(seconds(1));
+        assert_eq!(browser.peer.security().0, Some(expected), "{setup}");
+        assert!(browser.frames.len() > 20, "{setup}: {}", browser.frames.len());
+    }
+}
+
+#[test]
+fn a_wrong_fingerprint_ends_the_call_before_any_media() {
+    let wrong = secrets(2).certificate.fingerprint();
+    let mut browser = Browser::new("gcc:libwebrtc", Version::Newest, "actpass", Some(wrong));
+    browser.run(seconds(3));
+    let PeerState::Ended(EndReason::Insecure(why)) = browser.peer.state() else {
+        panic!("{:?}", browser.peer.state());
+    };
+    assert!(why.contains("fingerprint") && why.contains(&wrong.to_string()), "{why}");
+    assert_eq!((browser.packets.len(), browser.peer.counters().sent_datagrams), (0, 0));
+}
+
+#[test]
+fn a_request_of_a_key_frame_is_met_once() {
+    let mut browser = Browser::new("gcc:libwebrtc", Version::Newest, "actpass", None);
+    browser.connect();
+    browser.run(seconds(1));
+    let before = browser.peer.counters();
+    assert_eq!(before.key_frames, 1);
+    let pli = [&PLI[..], &[0, 0, 0, 1], &secrets(1).ssrc[0].to_be_bytes()].concat();
+    // Chromium repeats them.
+    for _ in 0..3 {
+        browser.send(&pli);
+        browser.run(TimeDelta::from_millis(20));
+    }
+    browser.run(seconds(1));
+    let after = browser.peer.counters();
+    assert_eq!((after.key_frame_requests, after.key_frames), (3, 2));
+    // For another source: not for us.
+    browser.send(&[&PLI[..], &[0, 0, 0, 1], &[9, 9, 9, 9]].concat());
+    browser.run(seconds(1));
+    assert_eq!(browser.peer.counters().key_frames, 2);
+}
+
+#[test]
+fn both_ends_can_end_the_call() {
+    let mut browser = Browser::new("gcc:libwebrtc", Version::Newest, "actpass", None);
+    browser.connect();
+    browser.run(seconds(1));
+    browser.peer.stop(browser.now);
+    assert_eq!(*browser.peer.state(), PeerState::Ended(EndReason::Local));
+    browser.run(TimeDelta::from_millis(10));
+    let sent = browser.packets.len();
+    assert!(browser.goodbyes > 0 && browser.closed, "{} BYE, closed: {}", browser.goodbyes, browser.closed);
+    browser.run(seconds(1));
+    assert_eq!((browser.packets.len(), browser.peer.poll_timeout()), (sent, None));
+}
+
+#[test]
+fn without_checks_consent_expires_and_media_cease() {
+    let mut browser = Browser::new("gcc:libwebrtc", Version::Newest, "actpass", None);
+    browser.connect();
+    browser.silent = true;
+    browser.run(seconds(29));
+    assert_eq!(*browser.peer.state(), PeerState::Connected);
+    browser.run(seconds(2));
+    assert_eq!(*browser.peer.state(), PeerState::Ended(EndReason::ConsentExpired));
+    let sent = browser.packets.len();
+    browser.run(seconds(2));
+    assert_eq!(browser.packets.len(), sent);
+}
+
+#[test]
+fn a_browser_that_never_connects_is_given_up() {
+    let mut browser = Browser::new("gcc:libwebrtc", Version::Newest, "actpass", None);
+    browser.silent = true;
+    browser.run(seconds(31));
+    let PeerState::Ended(reason) = browser.peer.state() else { panic!("{:?}", browser.peer.state()) };
+    let text = reason.to_string();
+    assert!(text.contains("did not connect") && text.contains("192.0.2.1:5000"), "{text}");
+}
+
+#[test]
+fn forged_datagrams_are_counted_and_change_nothing() {
+    let mut browser = Browser::new("gcc:libwebrtc", Version::Newest, "actpass", None);
+    browser.connect();
+    browser.run(seconds(1));
+    let (now, stranger) = (browser.now, ([192, 0, 2, 66], 6000).into());
+    let before = browser.peer.counters();
+    let wrong_check = browser.check("not the password", true);
+    let mut report = Vec::new();
+    ReceiverReport { ssrc: 1, blocks: vec![] }.write(&mut report).unwrap();
+    let flood = 5000;
+    for _ in 0..flood {
+        // A check with a wrong password, DTLS and SRTP from elsewhere, SRTCP with a wrong tag, and noise.
+        browser.peer.handle_datagram(now, stranger, &wrong_check, Ecn::NotEct);
+        browser.peer.handle_datagram(now, stranger, &[22, 254, 253, 0, 0], Ecn::NotEct);
+        browser.peer.handle_datagram(now, BROWSER.into(), &[&report[..], &[0; 14]].concat(), Ecn::NotEct);
+        browser.peer.handle_datagram(now, BROWSER.into(), &[99, 0, 0], Ecn::NotEct);
+        assert_eq!(browser.peer.poll_transmit(now), None, "an answer to a stranger");
+    }
+    let after = browser.peer.counters();
+    assert_eq!(after.stun.refused - before.stun.refused, flood);
+    assert_eq!(after.strange_datagrams - before.strange_datagrams, 2 * flood);
+    assert_eq!(after.refused_packets - before.refused_packets, flood);
+    assert_eq!((after.stun.checks, after.rtcp_datagrams), (before.stun.checks, before.rtcp_datagrams));
+    browser.run(seconds(1));
+    assert_eq!(*browser.peer.state(), PeerState::Connected);
+    assert!(browser.peer.counters().frames >= after.frames + 24);
+}
+
+#[test]
+fn media_follow_the_nominated_address() {
+    let mut browser = Browser::new("gcc:libwebrtc", Version::Newest, "actpass", None);
+    browser.connect();
+    browser.run(seconds(1));
+    browser.address = ([198, 51, 100, 7], 7000).into();
+    let before = browser.frames.len();
+    browser.run(seconds(2));
+    assert_eq!(browser.peer.browser_address(), Some(browser.address));
+    assert_eq!(browser.peer.counters().address_changes, 1);
+    assert!(browser.frames.len() > before + 30, "{}", browser.frames.len() - before);
+}

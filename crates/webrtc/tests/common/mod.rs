@@ -1,0 +1,377 @@
+//! A browser in a test: checks by ICE, DTLS, SRTP, and feedback.
+
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use dimpl::{Config, DtlsCertificate, Output};
+use giusto_congestion::Limits;
+use giusto_net::Clock;
+use giusto_rtp::{
+    ExtensionElements, RtpHeader, TransportSequence,
+    rtcp::{Arrival, Packets, TransportFeedback, TransportFeedbackEncoder},
+    vp8::Vp8Descriptor,
+};
+use giusto_session::media::{Payload, RateRange};
+use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
+use giusto_webrtc::{
+    Fingerprint,
+    ice::Credentials,
+    peer::{BrowserPeer, PeerConfig, PeerState, Secrets},
+    source::{FrameSource, SourceFrame},
+    srtp::{MasterKeys, Srtp},
+};
+use is::{
+    DefaultSha1HmacProvider, Sha1HmacProvider as _,
+    stun::{StunMessage, TransId},
+};
+use rand::SeedableRng as _;
+
+pub const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 5000);
+pub const BROWSER: ([u8; 4], u16) = ([192, 0, 2, 9], 6000);
+/// The header extension of the test's offer; not the one of giusto's own sessions.
+pub const EXTENSION: u8 = 5;
+
+pub fn sha1(key: &[u8], parts: &[&[u8]]) -> [u8; 20] {
+    DefaultSha1HmacProvider.sha1_hmac(key, parts)
+}
+
+/// Frames of distinct bytes at the rate that is asked for, 25 a second.
+#[derive(Debug)]
+pub struct Counting {
+    rate: DataRate,
+    key: bool,
+    next: u32,
+}
+
+impl Counting {
+    pub fn new() -> Self {
+        Self { rate: DataRate::from_bps(200_000), key: true, next: 0 }
+    }
+
+    /// The frame with this number has these bytes.
+    pub fn bytes(number: u32, length: usize) -> Vec<u8> {
+        number.to_be_bytes().into_iter().cycle().take(length).collect()
+    }
+}
+
+impl FrameSource for Counting {
+    fn limits(&self) -> RateRange {
+        RateRange::new(DataRate::from_bps(100_000), DataRate::from_bps(2_000_000)).unwrap()
+    }
+
+    fn interval(&self) -> TimeDelta {
+        TimeDelta::from_millis(40)
+    }
+
+    fn set_rate(&mut self, rate: DataRate) {
+        self.rate = rate;
+    }
+
+    fn request_key_frame(&mut self) {
+        self.key = true;
+    }
+
+    fn next_frame(&mut self) -> Option<SourceFrame> {
+        self.next += 1;
+        let size = self.rate.size_in(self.interval()).as_bytes() as usize;
+        let payload = Payload::from(Self::bytes(self.next, size));
+        Some(SourceFrame { payload, key: std::mem::take(&mut self.key) })
+    }
+
+    fn skip_frame(&mut self) {}
+}
+
+pub fn secrets(seed: u64) -> Secrets {
+    Secrets::draw(&mut rand::rngs::StdRng::seed_from_u64(seed)).unwrap()
+}
+
+pub fn config(controller: &str) -> PeerConfig {
+    PeerConfig {
+        algorithm: controller.parse().unwrap(),
+        limits: Limits { max: DataRate::from_bps(2_000_000), ..Limits::default() },
+        ecn: Ecn::NotEct,
+        address: SERVER.into(),
+    }
+}
+
+pub fn credentials() -> Credentials {
+    Credentials { ufrag: "brow".to_owned(), password: "a password of the browser".replace(' ', "-") }
+}
+
+/// An offer of one video line with transport-cc.
+pub fn offer(fingerprint: Fingerprint, setup: &str) -> String {
+    let Credentials { ufrag, password } = credentials();
+    let uri = "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01";
+    [
+        "v=0",
+        "o=- 1 1 IN IP4 127.0.0.1",
+        "s=-",
+        "t=0 0",
+        "m=video 9 UDP/TLS/RTP/SAVPF 96 97",
+        "c=IN IP4 0.0.0.0",
+        &format!("a=ice-ufrag:{ufrag}"),
+        &format!("a=ice-pwd:{password}"),
+        &format!("a=fingerprint:{fingerprint}"),
+        &format!("a=setup:{setup}"),
+        "a=mid:0",
+        "a=recvonly",
+        "a=rtcp-mux",
+        "a=rtcp-rsize",
+        "a=rtpmap:96 VP8/90000",
+        "a=rtcp-fb:96 transport-cc",
+        "a=rtcp-fb:96 nack",
+        "a=rtcp-fb:96 nack pli",
+        &format!("a=extmap:{EXTENSION} {uri}"),
+        "a=rtpmap:97 rtx/90000",
+        "a=fmtp:97 apt=96",
+        "",
+    ]
+    .join("\r\n")
+}
+
+pub enum Version {
+    Dtls12,
+    Newest,
+}
+
+/// The other end, and both ends' network, which takes no time.
+pub struct Browser {
+    pub now: Timestamp,
+    pub peer: BrowserPeer,
+    pub answer: String,
+    dtls: dimpl::Dtls,
+    origin: Instant,
+    is_client: bool,
+    certificate: Option<Vec<u8>>,
+    pub srtp: Option<Srtp>,
+    server: Credentials,
+    pub address: SocketAddr,
+    outgoing: Vec<Vec<u8>>,
+    /// Received packets: header and payload, padding not removed.
+    pub packets: Vec<(RtpHeader, Vec<u8>, Vec<u8>)>,
+    pub frames: Vec<Vec<u8>>,
+    partial: Vec<u8>,
+    pub goodbyes: usize,
+    pub closed: bool,
+    arrivals: Vec<Arrival>,
+    encoder: TransportFeedbackEncoder,
+    first: u64,
+    last_sequence: Option<(u16, u64)>,
+    next_check: Timestamp,
+    /// Whether it sends checks and feedback.
+    pub silent: bool,
+}
+
+impl Browser {
+    /// `expected`: the fingerprint of its offer, if not that of its certificate.
+    pub fn new(controller: &str, version: Version, setup: &str, expected: Option<Fingerprint>) -> Self {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+        let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap();
+        let fingerprint = Fingerprint::of(certificate.der());
+        let ours =
+            DtlsCertificate { certificate: certificate.der().to_vec(), private_key: key.serialize_der() };
+        let origin = Clock::start().origin_instant();
+        let settings = Arc::new(Config::default());
+        let mut dtls = match version {
+            Version::Dtls12 => dimpl::Dtls::new_12(settings, ours, origin),
+            Version::Newest => dimpl::Dtls::new_auto(settings, ours, origin),
+        };
+        let is_client = setup != "passive";
+        dtls.set_active(is_client);
+        let now = Timestamp::from_millis(1);
+        let secrets = secrets(1);
+        let text = offer(expected.unwrap_or(fingerprint), setup);
+        let source = Box::new(Counting::new());
+        let answered = BrowserPeer::answer(now, &text, config(controller), (&secrets, source), origin);
+        let (peer, answer) = answered.map_err(|(error, _)| error).unwrap();
+        Self {
+            now,
+            peer,
+            answer,
+            dtls,
+            origin,
+            is_client,
+            certificate: None,
+            srtp: None,
+            server: secrets.credentials,
+            address: BROWSER.into(),
+            outgoing: Vec::new(),
+            packets: Vec::new(),
+            frames: Vec::new(),
+            partial: Vec::new(),
+            goodbyes: 0,
+            closed: false,
+            arrivals: Vec::new(),
+            encoder: TransportFeedbackEncoder::new(1200),
+            first: 0,
+            last_sequence: None,
+            next_check: now,
+            silent: false,
+        }
+    }
+
+    /// A check, with a password that may be wrong.
+    pub fn check(&self, password: &str, nominate: bool) -> Vec<u8> {
+        let username = format!("{}:{}", self.server.ufrag, credentials().ufrag);
+        let request = StunMessage::binding_request(&username, TransId::new(), true, 7, 1, nominate);
+        let mut buffer = vec![0; 512];
+        let length = request.to_bytes(Some(password.as_bytes()), &mut buffer, sha1).unwrap();
+        buffer.truncate(length);
+        buffer
+    }
+
+    pub fn server_password(&self) -> String {
+        self.server.password.clone()
+    }
+
+    /// Runs both ends for this time, in steps of 1 ms; feedback each 50 ms.
+    pub fn run(&mut self, time: TimeDelta) {
+        let end = self.now + time;
+        while self.now < end {
+            self.step();
+            self.now = self.now + TimeDelta::from_millis(1);
+        }
+    }
+
+    /// Runs until media can be sent.
+    pub fn connect(&mut self) {
+        for _ in 0..2000 {
+            self.run(TimeDelta::from_millis(1));
+            if *self.peer.state() != PeerState::Connecting && self.srtp.is_some() {
+                return;
+            }
+        }
+        panic!("not connected: {:?}", self.peer.state());
+    }
+
+    fn step(&mut self) {
+        let now = self.now;
+        if !self.silent && now >= self.next_check {
+            self.next_check = now + TimeDelta::from_millis(500);
+            let check = self.check(&self.server_password(), true);
+            self.peer.handle_datagram(now, self.address, &check, Ecn::NotEct);
+        }
+        if self.peer.poll_timeout().is_some_and(|at| at <= now) {
+            self.peer.handle_timeout(now);
+        }
+        let instant = self.origin + Duration::from_nanos(now.as_nanos());
+        self.dtls.handle_timeout(instant).unwrap();
+        self.drain_dtls();
+        if !self.silent && now.as_nanos() % 50_000_000 < 1_000_000 {
+            self.send_feedback();
+        }
+        for _ in 0..20 {
+            let mut busy = false;
+            for datagram in std::mem::take(&mut self.outgoing) {
+                busy = true;
+                self.peer.handle_datagram(now, self.address, &datagram, Ecn::NotEct);
+            }
+            while let Some(transmit) = self.peer.poll_transmit(now) {
+                busy = true;
+                if transmit.to == self.address {
+                    self.receive(&transmit.bytes);
+                }
+            }
+            if !busy {
+                break;
+            }
+        }
+        if !matches!(self.peer.state(), PeerState::Ended(_)) {
+            assert!(self.peer.poll_timeout().is_some_and(|at| at > now), "a deadline in the past");
+        }
+    }
+
+    pub fn send(&mut self, clear: &[u8]) {
+        if let Some(srtp) = &mut self.srtp {
+            let bytes = srtp.protect(clear).unwrap();
+            self.outgoing.push(bytes);
+        }
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        match bytes[0] {
+            0..=3 => {
+                let answer = StunMessage::parse(bytes).unwrap();
+                assert!(answer.verify(self.server.password.as_bytes(), sha1));
+                assert_eq!(answer.mapped_address(), Some(self.address));
+            }
+            20..=63 => {
+                self.dtls.handle_packet(bytes).unwrap();
+                self.drain_dtls();
+            }
+            _ => {
+                let clear = self.srtp.as_mut().unwrap().unprotect(bytes).unwrap();
+                if matches!(clear[1], 192..=223) {
+                    let goodbye = |packet| matches!(packet, Ok(giusto_rtp::rtcp::Packet::Bye(_)));
+                    self.goodbyes +=
+                        Packets::new(&clear).unwrap().filter(|packet| goodbye(packet.clone())).count();
+                } else {
+                    self.receive_rtp(&clear);
+                }
+            }
+        }
+    }
+
+    fn receive_rtp(&mut self, clear: &[u8]) {
+        let (header, range) = RtpHeader::parse(clear).unwrap();
+        let payload = clear[range].to_vec();
+        if let Some(extension) = header.extension {
+            let mut elements = ExtensionElements::of(extension, clear);
+            let element = elements
+                .find_map(|it| it.ok().filter(|it| it.id == EXTENSION))
+                .expect("the offered extension");
+            let short = TransportSequence::parse(element.data).unwrap().number;
+            let unwrapped = self.last_sequence.map_or(u64::from(short), |(last, whole)| {
+                whole.wrapping_add_signed(i64::from(short.wrapping_sub(last) as i16))
+            });
+            self.last_sequence = Some((short, unwrapped));
+            self.arrivals.push(Arrival { sequence: unwrapped, at: self.now });
+        }
+        if header.payload_type == 96 {
+            let (descriptor, part) = Vp8Descriptor::parse(&payload).unwrap();
+            assert_eq!((descriptor.start, descriptor.partition), (self.partial.is_empty(), 0));
+            self.partial.extend_from_slice(part);
+            if header.marker {
+                self.frames.push(std::mem::take(&mut self.partial));
+            }
+        }
+        self.packets.push((header, payload, clear.to_vec()));
+    }
+
+    fn send_feedback(&mut self) {
+        if self.arrivals.is_empty() || self.srtp.is_none() {
+            return;
+        }
+        let mut feedback =
+            TransportFeedback { sender_ssrc: 1, media_ssrc: 2, ..TransportFeedback::default() };
+        let encoded = self.encoder.encode(self.first, &self.arrivals, &mut feedback);
+        let Some(encoded) = encoded else { return };
+        self.arrivals.drain(..encoded.arrivals);
+        self.first = encoded.next;
+        let mut bytes = Vec::new();
+        feedback.write(&mut bytes).unwrap();
+        self.send(&bytes);
+    }
+
+    fn drain_dtls(&mut self) {
+        let mut buffer = vec![0; 4096];
+        loop {
+            match self.dtls.poll_output(&mut buffer) {
+                Output::Packet(bytes) => self.outgoing.push(bytes.to_vec()),
+                Output::Timeout(_) => return,
+                Output::PeerCert(certificate) => self.certificate = Some(certificate.to_vec()),
+                Output::KeyingMaterial(material, profile) => {
+                    let keys = MasterKeys::split(&material, profile, self.is_client).unwrap();
+                    self.srtp = Some(Srtp::new(&keys).unwrap());
+                    let fingerprint = Fingerprint::of(self.certificate.as_ref().unwrap());
+                    assert!(self.answer.contains(&format!("a=fingerprint:{fingerprint}\r\n")));
+                }
+                Output::CloseNotify => self.closed = true,
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Messages of browsers: offers, checks, and noise in their place.
+
+mod common;
+
+use common::{BROWSER, config, credentials, offer, secrets, sha1};
+use giusto_congestion::{Algorithm, FeedbackKind};
+use giusto_net::Clock;
+use giusto_units::{Ecn, TimeDelta, Timestamp};
+use giusto_webrtc::{
+    Fingerprint,
+    ice::{CONSENT_EXPIRY, Credentials, IceLite},
+    ivf::Ivf,
+    peer::BrowserPeer,
+    sdp::{Offer, OfferError, Setup},
+    source::{FrameSource as _, Ladder},
+};
+use is::stun::StunMessage;
+use proptest::prelude::*;
+
+const CHROMIUM: &str = include_str!("data/chromium-transport-cc.sdp");
+const CHROMIUM_CCFB: &str = include_str!("data/chromium-ccfb.sdp");
+
+fn needs(controller: &str) -> giusto_congestion::Requirements {
+    controller.parse::<Algorithm>().unwrap().requirements()
+}
+
+#[test]
+fn chromiums_offers_are_read() {
+    let offer = Offer::parse(CHROMIUM).unwrap();
+    assert_eq!((offer.vp8, offer.rtx, offer.setup), (96, Some(97), Setup::ActPass));
+    assert_eq!((offer.transport_sequence, offer.abs_send_time), (Some(3), Some(2)));
+    assert!(offer.offers(FeedbackKind::TransportWide) && offer.offers(FeedbackKind::ReceiverEstimate));
+    assert!(!offer.offers(FeedbackKind::CongestionControl));
+    // SCReAM was designed for RFC 8888, and accepts transport-wide feedback.
+    assert_eq!(offer.choose_feedback(&needs("scream:v2")), Ok(FeedbackKind::TransportWide));
+    let ccfb = Offer::parse(CHROMIUM_CCFB).unwrap();
+    assert_eq!(ccfb.choose_feedback(&needs("scream:v2")), Ok(FeedbackKind::CongestionControl));
+    assert_eq!(ccfb.choose_feedback(&needs("gcc:libwebrtc")), Ok(FeedbackKind::TransportWide));
+}
+
+fn answer_to(text: &str, controller: &str) -> Result<String, OfferError> {
+    let file = Ivf::parse(include_bytes!("data/low.ivf")).unwrap();
+    let source = Box::new(Ladder::new(vec![file]).unwrap());
+    let origin = Clock::start().origin_instant();
+    let answered =
+        BrowserPeer::answer(Timestamp::ZERO, text, config(controller), (&secrets(1), source), origin);
+    answered.map(|(_, answer)| answer).map_err(|(error, _)| error)
+}
+
+#[test]
+fn the_answer_accepts_video_and_rejects_the_rest() {
+    let answer = answer_to(CHROMIUM, "gcc:libwebrtc").unwrap();
+    let lines: Vec<_> = answer.split("\r\n").collect();
+    let media: Vec<_> = lines.iter().filter(|line| line.starts_with("m=")).copied().collect();
+    // As many lines as in the offer and in its order (RFC 3264 §6).
+    assert_eq!(media, ["m=audio 0 UDP/TLS/RTP/SAVPF 111", "m=video 5000 UDP/TLS/RTP/SAVPF 96 97"]);
+    for line in [
+        "a=ice-lite",
+        "a=group:BUNDLE 1",
+        "a=setup:passive",
+        "a=sendonly",
+        "a=rtcp-mux",
+        "a=rtcp-fb:96 transport-cc",
+        "a=rtcp-fb:96 nack pli",
+        "a=extmap:3 http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01",
+        "a=candidate:1 1 udp 2130706431 192.0.2.1 5000 typ host",
+    ] {
+        assert!(lines.contains(&line), "{line} is missing in\n{answer}");
+    }
+    // Retransmissions are not served.
+    assert!(!lines.contains(&"a=rtcp-fb:96 nack"));
+    let ccfb = answer_to(CHROMIUM_CCFB, "scream:v2").unwrap();
+    assert!(ccfb.contains("a=rtcp-fb:* ack ccfb\r\n") && !ccfb.contains("transport-cc"));
+}
+
+#[test]
+fn offers_that_cannot_be_answered_say_why() {
+    let print = Fingerprint::of(b"a certificate");
+    let good = offer(print, "actpass");
+    assert!(answer_to(&good, "gcc:libwebrtc").is_ok());
+    for (from, to, complaint) in [
+        ("m=video", "m=audio", "no video line that receives"),
+        ("a=recvonly", "a=sendonly", "no video line that receives"),
+        ("VP8/90000", "H264/90000", "offers no VP8, found H264/90000"),
+        ("a=rtcp-mux\r\n", "", "lacks a=rtcp-mux"),
+        ("a=mid:0\r\n", "", "lacks a=mid"),
+        ("a=setup:actpass", "a=setup:holdconn", "a=setup:holdconn is not understood"),
+        ("sha-256", "sha-1", "a=fingerprint:sha-1"),
+        ("a=ice-ufrag:brow", "a=ice-ufrag:b", "a=ice-ufrag:b is not understood"),
+        ("v=0", "v=zero", "not a session description"),
+    ] {
+        let error = answer_to(&good.replace(from, to), "gcc:libwebrtc").unwrap_err().to_string();
+        assert!(error.contains(complaint), "{to}: {error}");
+    }
+    let bare = good.replace("a=rtcp-fb:96 transport-cc\r\n", "");
+    let error = answer_to(&bare, "gcc:libwebrtc").unwrap_err().to_string();
+    assert!(
+        error.contains("no feedback for the controller") && error.contains("--force-fieldtrials"),
+        "{error}"
+    );
+    let long = "a".repeat(100_000);
+    assert!(matches!(answer_to(&long, "gcc:libwebrtc"), Err(OfferError::TooLong(100_000))));
+}
+
+/// RFC 5769 §2.1: a request with user name "evtj:h6vY" and password "VOkJxbRl1RmTxUk/WvJxBt". Its sender is controlled.
+const RFC_5769: &[u8] = b"\x00\x01\x00\x58\x21\x12\xa4\x42\xb7\xe7\xa7\x01\xbc\x34\xd6\x86\xfa\x87\xdf\xae\
+\x80\x22\x00\x10STUN test client\x00\x24\x00\x04\x6e\x00\x01\xff\x80\x29\x00\x08\x93\x2f\xf9\xb1\x51\x26\x3b\x36\
+\x00\x06\x00\x09\x65\x76\x74\x6a\x3a\x68\x36\x76\x59\x20\x20\x20\x00\x08\x00\x14\x9a\xea\xa7\x0c\xbf\xd8\xcb\x56\
+\x78\x1e\xf2\xb5\xb2\xd3\xf2\x49\xc1\xb5\x71\xa2\x80\x28\x00\x04\xe5\x7a\x3b\xcf";
+const RFC_5769_PASSWORD: &str = "VOkJxbRl1RmTxUk/WvJxBt";
+
+fn rfc_5769_agent(password: &str) -> IceLite {
+    let local = Credentials { ufrag: "evtj".to_owned(), password: password.to_owned() };
+    IceLite::new(local, "h6vY")
+}
+
+#[test]
+fn the_request_of_rfc_5769_is_authentic() {
+    let mut agent = rfc_5769_agent(RFC_5769_PASSWORD);
+    let answer = agent.handle(Timestamp::ZERO, BROWSER.into(), RFC_5769).unwrap();
+    // Both ends would be controlled: a role conflict (RFC 8445 §7.3.1.1).
+    let answer = StunMessage::parse(&answer).unwrap();
+    assert_eq!(answer.error_code().map(|(code, _)| code), Some(487));
+    assert!(answer.verify(RFC_5769_PASSWORD.as_bytes(), sha1));
+    assert!(!agent.is_checked(BROWSER.into()), "a conflict proves no consent");
+
+    let mut other = rfc_5769_agent("another password of the same length");
+    assert_eq!(other.handle(Timestamp::ZERO, BROWSER.into(), RFC_5769), None);
+    let mut forged = RFC_5769.to_vec();
+    forged[40] ^= 1;
+    assert_eq!(agent.handle(Timestamp::ZERO, BROWSER.into(), &forged), None);
+    let refused = (agent.counters().refused, other.counters().refused);
+    assert_eq!(refused, (1, 1));
+}
+
+#[test]
+fn an_authentic_check_gets_the_address_it_came_from() {
+    let Credentials { ufrag, password } = credentials();
+    let local = Credentials { ufrag: "giusto++".to_owned(), password };
+    let mut agent = IceLite::new(local.clone(), &ufrag);
+    let username = format!("{}:{ufrag}", local.ufrag);
+    let request = |username: &str, nominate| {
+        let request = StunMessage::binding_request(username, is::stun::TransId::new(), true, 7, 1, nominate);
+        let mut buffer = vec![0; 512];
+        let length = request.to_bytes(Some(local.password.as_bytes()), &mut buffer, sha1).unwrap();
+        buffer.truncate(length);
+        buffer
+    };
+    let at = Timestamp::from_millis(7);
+    let answer = agent.handle(at, BROWSER.into(), &request(&username, false)).unwrap();
+    let answer = StunMessage::parse(&answer).unwrap();
+    assert!(answer.is_successful_binding_response() && answer.verify(local.password.as_bytes(), sha1));
+    assert_eq!(answer.mapped_address(), Some(BROWSER.into()));
+    assert_eq!((agent.selected(), agent.target()), (None, Some(BROWSER.into())));
+    assert_eq!(agent.expires_at(), Some(at + CONSENT_EXPIRY));
+
+    assert_eq!(agent.handle(at, BROWSER.into(), &request("else:brow", true)), None);
+    assert_eq!(agent.selected(), None);
+    assert!(agent.handle(at, BROWSER.into(), &request(&username, true)).is_some());
+    assert_eq!(agent.selected(), Some(BROWSER.into()));
+    // The number of remembered addresses is bounded, and the latest is among them.
+    for port in 1..100 {
+        agent.handle(at, ([192, 0, 2, 9], port).into(), &request(&username, false));
+    }
+    let checked = (1..100).filter(|&port| agent.is_checked(([192, 0, 2, 9], port).into())).count();
+    assert!(checked == 16 && agent.is_checked(([192, 0, 2, 9], 99).into()), "{checked}");
+}
+
+fn files() -> Vec<Ivf> {
+    [&include_bytes!("data/high.ivf")[..], include_bytes!("data/low.ivf")]
+        .map(|it| Ivf::parse(it).unwrap())
+        .into()
+}
+
+#[test]
+fn files_are_changed_at_key_frames_as_the_target_demands() {
+    let mut ladder = Ladder::new(files()).unwrap();
+    let rates: Vec<_> = ladder.rates().collect();
+    assert!(rates[0] < rates[1], "{rates:?}");
+    assert_eq!((ladder.limits().min(), ladder.limits().max()), (rates[0], rates[1]));
+    assert_eq!(ladder.interval().as_millis().round(), 67.0);
+    let (low, high) = (files().remove(1), files().remove(0));
+    let frame = |file: &Ivf, at: usize| file.frames()[at].payload.clone();
+    for at in 0..5 {
+        assert_eq!(ladder.next_frame().unwrap().payload, frame(&low, at), "{at}");
+    }
+    ladder.set_rate(rates[1]);
+    // Key frames are every 15 frames.
+    for at in 5..15 {
+        assert_eq!(ladder.next_frame().unwrap().payload, frame(&low, at), "{at}");
+    }
+    let first = ladder.next_frame().unwrap();
+    assert!(first.key && first.payload == frame(&high, 15));
+    // A rate far below the present one is not awaited: the video jumps to the next key frame.
+    ladder.set_rate(rates[0]);
+    let jumped = ladder.next_frame().unwrap();
+    assert!(jumped.key && jumped.payload == frame(&low, 30));
+    ladder.request_key_frame();
+    let (again, length) = (ladder.next_frame().unwrap(), low.frames().len());
+    assert!(again.key && length == 45 && again.payload == frame(&low, 0), "{length}");
+}
+
+proptest! {
+    #[test]
+    fn noise_gets_no_answer_and_does_no_harm(
+        noise in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..50),
+        cut in 0..CHROMIUM.len(),
+        at in 0..CHROMIUM.len(),
+        byte in any::<u8>(),
+    ) {
+        let mut agent = rfc_5769_agent(RFC_5769_PASSWORD);
+        let origin = Clock::start().origin_instant();
+        let source = Box::new(Ladder::new(files()).unwrap());
+        let answered = BrowserPeer::answer(
+            Timestamp::ZERO, CHROMIUM, config("gcc:libwebrtc"), (&secrets(1), source), origin,
+        );
+        let (mut peer, _) = answered.map_err(|(error, _)| error).unwrap();
+        let mut now = Timestamp::ZERO;
+        for bytes in &noise {
+            prop_assert_eq!(agent.handle(now, BROWSER.into(), bytes), None);
+            let like_stun = [&RFC_5769[..20], bytes].concat();
+            prop_assert_eq!(agent.handle(now, BROWSER.into(), &like_stun), None);
+            peer.handle_datagram(now, BROWSER.into(), bytes, Ecn::NotEct);
+            peer.handle_timeout(now);
+            prop_assert_eq!(peer.poll_transmit(now), None);
+            now = now + TimeDelta::from_millis(100);
+        }
+        let mut changed = CHROMIUM.as_bytes().to_vec();
+        changed[at] = byte;
+        // An offer that was cut or changed may still be good; nothing may panic.
+        let _ = answer_to(&String::from_utf8_lossy(&changed), "gcc:libwebrtc");
+        let _ = answer_to(&CHROMIUM[..cut], "gcc:libwebrtc");
+        let text: String = noise.iter().map(|bytes| String::from_utf8_lossy(bytes)).collect();
+        let _ = Offer::parse(&text);
+        let _ = Ivf::parse(&noise.concat());
+    }
+}
