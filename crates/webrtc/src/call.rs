@@ -147,28 +147,9 @@ pub fn run(
     let socket = UdpSocket::bind(page.local_addr(), &SocketConfig::default())?;
     on_event(CallEvent::Serving(page.local_addr()));
 
-    let CallPlan { algorithm, limits, duration, mut source, .. } = plan;
-    let (mut peer, offered_at) = loop {
-        if stop.load(Relaxed) {
-            return Err(CallError::NoBrowser);
-        }
-        let Ok(Asked { from, offer, reply }) = asked.recv_timeout(LOOK.to_std()) else { continue };
-        let address = reachable(socket.local_addr(), from)?;
-        let config = PeerConfig { algorithm, limits, ecn: Ecn::NotEct, address };
-        // The client may have gone: the call then never connects.
-        let now = clock.now();
-        match BrowserPeer::answer(now, &offer, config, (&secrets()?, source), clock.origin_instant()) {
-            Ok((peer, answer)) => {
-                let _ = reply.try_send(Ok(answer));
-                break (peer, now);
-            }
-            Err((error, unused)) => {
-                source = unused;
-                let _ = reply.try_send(Err(error.to_string()));
-                on_event(CallEvent::Refused(error));
-            }
-        }
-    };
+    let (algorithm, duration) = (plan.algorithm, plan.duration);
+    let wait = Waiting { clock, socket: &socket, asked: &asked, stop };
+    let (mut peer, offered_at) = wait.until_answered(plan, &mut secrets, &mut on_event)?;
     // Further offers are refused.
     drop(asked);
 
@@ -193,7 +174,7 @@ pub fn run(
                 sampler.take(now, peer.counters().sent_bytes, target.media, queue);
             }
             if now >= live_at {
-                live_at = live_at + TimeDelta::from_seconds(1);
+                live_at += TimeDelta::from_seconds(1);
                 let recent = sampler.samples.iter().rev().take(10);
                 let sent = recent.map(|sample| sample.sent_rate_bps).sum::<u64>() / 10;
                 let time = now.saturating_since(peer.connected_at().unwrap_or(now));
@@ -246,6 +227,48 @@ pub fn run(
         browser: std::mem::take(&mut *lock(&shared.figures)),
         samples: sampler.map(|sampler| sampler.samples).unwrap_or_default(),
     })
+}
+
+/// Waits for an offer that can be answered.
+struct Waiting<'a> {
+    clock: Clock,
+    socket: &'a UdpSocket,
+    asked: &'a mpsc::Receiver<Asked>,
+    stop: &'a AtomicBool,
+}
+
+impl Waiting<'_> {
+    /// The call, and the time of its offer.
+    fn until_answered(
+        &self,
+        plan: CallPlan,
+        secrets: &mut impl FnMut() -> Result<Secrets, DtlsError>,
+        on_event: &mut impl FnMut(CallEvent),
+    ) -> Result<(BrowserPeer, Timestamp), CallError> {
+        let CallPlan { algorithm, limits, mut source, .. } = plan;
+        loop {
+            if self.stop.load(Relaxed) {
+                return Err(CallError::NoBrowser);
+            }
+            let Ok(Asked { from, offer, reply }) = self.asked.recv_timeout(LOOK.to_std()) else { continue };
+            let address = reachable(self.socket.local_addr(), from)?;
+            let config = PeerConfig { algorithm, limits, ecn: Ecn::NotEct, address };
+            let now = self.clock.now();
+            let origin = self.clock.origin_instant();
+            // Where the client has gone meanwhile, the call never connects.
+            match BrowserPeer::answer(now, &offer, config, (&secrets()?, source), origin) {
+                Ok((peer, answer)) => {
+                    let _ = reply.try_send(Ok(answer));
+                    return Ok((peer, now));
+                }
+                Err((error, unused)) => {
+                    source = unused;
+                    let _ = reply.try_send(Err(error.to_string()));
+                    on_event(CallEvent::Refused(error));
+                }
+            }
+        }
+    }
 }
 
 /// Sends the goodbyes, and waits for the page's last message.

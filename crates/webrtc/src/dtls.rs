@@ -147,7 +147,7 @@ impl Dtls {
     /// [`DtlsError`]: the connection cannot be used any more. Damaged datagrams are no error.
     pub fn handle(&mut self, now: Timestamp, datagram: &[u8]) -> Result<(), DtlsError> {
         self.tick(now)?;
-        self.inner.handle_packet(datagram).map_err(failed)?;
+        self.inner.handle_packet(datagram).map_err(|error| failed(&error))?;
         self.drain()
     }
 
@@ -164,7 +164,7 @@ impl Dtls {
     /// Closes the connection; the other end is told.
     pub fn close(&mut self) {
         // A connection that has failed has nothing to tell.
-        let _ = self.inner.close().map_err(failed).and_then(|()| self.drain());
+        let _ = self.inner.close().map_err(|error| failed(&error)).and_then(|()| self.drain());
     }
 
     /// The next datagram to send.
@@ -179,7 +179,7 @@ impl Dtls {
 
     fn tick(&mut self, now: Timestamp) -> Result<(), DtlsError> {
         let now = self.origin + Duration::from_nanos(now.as_nanos());
-        self.inner.handle_timeout(now).map_err(failed)
+        self.inner.handle_timeout(now).map_err(|error| failed(&error))
     }
 
     fn drain(&mut self) -> Result<(), DtlsError> {
@@ -222,6 +222,6 @@ impl Dtls {
     }
 }
 
-fn failed(error: dimpl::Error) -> DtlsError {
+fn failed(error: &dimpl::Error) -> DtlsError {
     DtlsError::Handshake(error.to_string())
 }

@@ -239,7 +239,7 @@ impl Sampler {
             queue_delay_ms: queue.as_millis(),
         });
         while self.due <= now {
-            self.due = self.due + Self::INTERVAL;
+            self.due += Self::INTERVAL;
         }
     }
 

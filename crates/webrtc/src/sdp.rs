@@ -234,13 +234,13 @@ impl Offer {
             match feedback {
                 FeedbackKind::TransportWide => {
                     write!(text, "a=rtcp-fb:{vp8} transport-cc\r\n")?;
-                    self.write_extension(text, self.transport_sequence, TRANSPORT_CC_URI)?;
+                    write_extension(text, self.transport_sequence, TRANSPORT_CC_URI)?;
                 }
                 // RFC 8888 §6: always for all payload types.
                 FeedbackKind::CongestionControl => text.push_str("a=rtcp-fb:* ack ccfb\r\n"),
                 FeedbackKind::ReceiverEstimate => {
                     write!(text, "a=rtcp-fb:{vp8} goog-remb\r\n")?;
-                    self.write_extension(text, self.abs_send_time, ABS_SEND_TIME_URI)?;
+                    write_extension(text, self.abs_send_time, ABS_SEND_TIME_URI)?;
                 }
                 _ => {}
             }
@@ -263,10 +263,10 @@ impl Offer {
         }
         Ok(())
     }
+}
 
-    fn write_extension(&self, text: &mut String, id: Option<u8>, uri: &str) -> std::fmt::Result {
-        id.map_or(Ok(()), |id| write!(text, "a=extmap:{id} {uri}\r\n"))
-    }
+fn write_extension(text: &mut String, id: Option<u8>, uri: &str) -> std::fmt::Result {
+    id.map_or(Ok(()), |id| write!(text, "a=extmap:{id} {uri}\r\n"))
 }
 
 /// Our side of the answer.

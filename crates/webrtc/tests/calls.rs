@@ -1,4 +1,5 @@
 //! A call to a browser that is written here: it uses the same libraries for DTLS and SRTP.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Calls to headless Chromium on loopback.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::{
     io::Write as _,

@@ -140,6 +140,7 @@ pub(crate) fn offer(fingerprint: Fingerprint, setup: &str) -> String {
     .join("\r\n")
 }
 
+#[derive(Clone, Copy)]
 pub(crate) enum Version {
     Dtls12,
     Newest,
@@ -246,7 +247,7 @@ impl Browser {
         let end = self.now + time;
         while self.now < end {
             self.step();
-            self.now = self.now + TimeDelta::from_millis(1);
+            self.now += TimeDelta::from_millis(1);
         }
     }
 
