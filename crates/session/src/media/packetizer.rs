@@ -180,6 +180,22 @@ mod tests {
         assert_eq!(Packetizer::new(DataSize::ZERO, Cut::Even), None);
     }
 
+    #[test]
+    fn each_packet_of_a_vp8_frame_has_a_descriptor_within_its_size() {
+        let frame = Payload::from((0..=255).cycle().take(2400).collect::<Vec<u8>>());
+        let packetizer = Packetizer::default().with_header(PayloadHeader::Vp8).unwrap();
+        let packets: Vec<_> =
+            packetizer.pieces(frame.size()).map(|piece| packetizer.payload(&frame, piece).to_vec()).collect();
+        // Without descriptors two packets of 1200 B would do.
+        assert_eq!(packets.iter().map(Vec::len).collect::<Vec<_>>(), [801, 801, 801]);
+        // RFC 7741 §4.2: S is set in the first packet only.
+        assert_eq!(packets.iter().map(|packet| packet[0]).collect::<Vec<_>>(), [0x10, 0, 0]);
+        let joined: Vec<u8> = packets.iter().flat_map(|packet| packet[1..].to_vec()).collect();
+        assert_eq!(joined, frame.to_vec());
+        let tiny = Packetizer::new(DataSize::from_bytes(1), Cut::Even).unwrap();
+        assert_eq!(tiny.with_header(PayloadHeader::Vp8), None);
+    }
+
     proptest! {
         #[test]
         fn pieces_cover_the_frame_and_the_last_is_marked(
