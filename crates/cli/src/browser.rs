@@ -81,7 +81,7 @@ fn read(path: &Path) -> Result<Ivf, UsageError> {
     Ivf::parse(&bytes).map_err(|error| failed(&error))
 }
 
-pub(crate) fn run(args: BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let files = args.media.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     let ladder = Ladder::new(files).map_err(|error| UsageError::new(format!("--media: {error}")))?;
     let most = ladder.limits().max();

@@ -148,7 +148,7 @@ fn main() -> ExitCode {
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
         #[cfg(feature = "browser")]
-        Command::CallBrowser(args) => browser::run(args, &stop),
+        Command::CallBrowser(args) => browser::run(&args, &stop),
         Command::Completions { shell } => shell::completions(shell, Cli::command()),
         Command::Man { dir } => shell::man(&dir, Cli::command()),
     };
