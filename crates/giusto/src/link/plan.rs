@@ -13,10 +13,10 @@ use crate::{
     scenario::Scenario,
 };
 
-/// The timeline of a run without a planned end has windows for this time.
-const OPEN_END: TimeDelta = TimeDelta::from_millis(3_600_000);
-/// Their width.
-const OPEN_WIDTH: TimeDelta = TimeDelta::from_millis(200);
+/// The timeline of a run without a planned end begins with windows of this width ...
+const OPEN_WIDTH: TimeDelta = TimeDelta::from_millis(20);
+/// ... for this time. Later they become wider.
+const OPEN_END: TimeDelta = TimeDelta::from_millis(20_000);
 
 /// The nodes at the two ends of the links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -182,10 +182,10 @@ impl<'a> LinkPlan<'a> {
             window: window.clone(),
             about: about_link(spec),
         };
-        let timeline = if duration.is_some() {
-            TimelineOptions::default()
-        } else {
-            TimelineOptions { width: Some(OPEN_WIDTH), ..TimelineOptions::default() }
+        let timeline = TimelineOptions {
+            width: duration.is_none().then_some(OPEN_WIDTH),
+            open_end: duration.is_none(),
+            ..TimelineOptions::default()
         };
         RecordPlan {
             scenario: scenario.name().to_owned(),
