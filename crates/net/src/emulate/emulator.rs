@@ -411,3 +411,7 @@ impl<T: Copy> Bodies<T> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "emulator_tests.rs"]
+mod tests;
