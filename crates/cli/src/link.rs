@@ -20,7 +20,7 @@ use crate::{
     console::{DOUBTFUL, Progress, complain, print_json, print_text},
     files::Files,
     sim::make_folder,
-    usage::UsageError,
+    usage::{UsageError, misuse},
 };
 use giusto::{
     link::{self, CommandOptions, Ends, LinkError, LinkOptions, LinkPlan, LinkRun, LiveLinks, Ready},
@@ -32,7 +32,7 @@ use giusto::{
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto link scenarios/codel.toml -- sh -c 'ping -c 5 $GIUSTO_FAR'
-  giusto link scenarios/one-cubic.toml --far 'iperf3 -s -1' -- sh -c 'iperf3 -c $GIUSTO_FAR -t 10'
+  giusto link scenarios/one-cubic.toml --far 'iperf3 -s' -- sh -c 'iperf3 -c $GIUSTO_FAR -t 10'
   giusto link scenarios/first.toml --relay 127.0.0.1:5000=127.0.0.1:6000 --out call
 
 COMMAND runs in a network namespace of its own. Its only way out leads across the links to the host's side, whose addresses
@@ -134,8 +134,6 @@ pub(crate) fn prepare(args: &LinkArgs) -> anyhow::Result<()> {
 fn unavailable(error: &LinkError) -> anyhow::Error {
     if error.is_about_rights() {
         anyhow::anyhow!("{error}: run as root, or use --relay, which needs no rights and carries UDP")
-    } else if matches!(error, LinkError::Interface(_)) {
-        anyhow::anyhow!("{error}")
     } else {
         UsageError::new(error).into()
     }
@@ -178,9 +176,16 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
     let result = if args.command.is_empty() {
         let pair = |relay: &Relay| {
             let target = resolve_first(&relay.target, None, 0)?;
+            if target.port() == 0 {
+                misuse!(
+                    "--relay: the target \"{}\" has no port: add one, such as {}:6000",
+                    relay.target,
+                    relay.target
+                );
+            }
             Ok(UdpPair { listen: relay.listen, target })
         };
-        let pairs = args.relay.iter().map(pair).collect::<Result<Vec<_>, UsageError>>()?;
+        let pairs = args.relay.iter().map(pair).collect::<anyhow::Result<Vec<_>>>()?;
         link::relay(&plan, &pairs, &options, ready, report)
     } else {
         let asked = CommandOptions {

@@ -40,6 +40,8 @@ const GRACE: TimeDelta = TimeDelta::from_millis(1_000);
 const REPORT: TimeDelta = TimeDelta::from_millis(1_000);
 /// How often the command is looked after.
 const LOOK: TimeDelta = TimeDelta::from_millis(20);
+/// The longest time that the program on the far side has to open a socket before the command starts.
+const LISTEN: TimeDelta = TimeDelta::from_millis(1_000);
 /// The smallest MTU with IPv6: RFC 8200 §5.
 const MIN_IPV6_MTU: u16 = 1280;
 
@@ -408,7 +410,17 @@ pub fn command(
         Some(line) => {
             let mut shell = Command::new("sh");
             shell.arg("-c").arg(line).stdin(Stdio::null());
-            Some(start(None, shell, asked, &addresses, line)?)
+            let before = listening();
+            let mut beside = start(None, shell, asked, &addresses, line)?;
+            let begin = clock.now();
+            // The command may need what it offers; a program that does not listen is not waited for any longer.
+            while listening() <= before
+                && clock.now() - begin < LISTEN
+                && matches!(beside.poll(clock.now()), Ok(None))
+            {
+                std::thread::park_timeout(LOOK.to_std());
+            }
+            Some(beside)
         }
         None => None,
     };
@@ -457,6 +469,19 @@ pub fn command(
         sleeper,
         granted,
     })
+}
+
+/// The number of UDP sockets and of listening TCP sockets in the network namespace of the calling thread.
+fn listening() -> usize {
+    const LISTEN: &str = "0A";
+    let of = |table: &&str| {
+        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
+        let is_listening = |line: &&str| {
+            table.starts_with("udp") || line.split_whitespace().nth(3).is_some_and(|state| state == LISTEN)
+        };
+        text.lines().skip(1).filter(is_listening).count()
+    };
+    ["tcp", "tcp6", "udp", "udp6"].iter().map(of).sum()
 }
 
 /// Starts a program with the addresses in its environment.

@@ -198,3 +198,76 @@ impl<'a> LinkPlan<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+        duration = "10 s"
+        warmup = "1 s"
+        link = [
+            { id = "down", from = "server", to = "home", rate = "5 Mbit/s", queue = "codel", reverse = { rate = "1 Mbit/s" } },
+            { id = "detour", from = "server", to = "middle" },
+            { id = "rest", from = "middle", to = "home" },
+            { id = "far", from = "home", to = "attic" },
+        ]
+        flow = [
+            { id = "a", kind = "cbr", rate = "1 Mbit/s", size = "200 B", from = "server", to = "home", via = ["detour", "rest"] },
+            { id = "b", kind = "tcp", from = "home", to = "server" },
+        ]
+    "#;
+
+    fn ends(from: &str, to: &str) -> Ends {
+        Ends { from: Some(from.to_owned()), to: Some(to.to_owned()) }
+    }
+
+    fn routes(ends: &Ends) -> Result<Vec<Vec<u32>>, LinkPlanError> {
+        let scenario = Scenario::parse(TEXT, "s.toml").unwrap();
+        let routes = LinkPlan::new(&scenario, 1, ends)?.routes(1);
+        Ok(routes.iter().map(|route| route.iter().map(|link| link.0).collect()).collect())
+    }
+
+    #[test]
+    fn the_first_flow_says_where_the_ends_are_and_which_way_leads_there() {
+        // The links: down, down:reverse, detour, rest, far.
+        assert_eq!(routes(&Ends::default()), Ok(vec![vec![2, 3], vec![1]]));
+        // Its way is no one else's.
+        assert_eq!(routes(&ends("home", "server")), Ok(vec![vec![1], vec![0]]));
+        assert_eq!(routes(&ends("server", "attic")), Ok(vec![vec![0, 4], vec![]]));
+        let error = |from, to| routes(&ends(from, to)).unwrap_err().to_string();
+        assert_eq!(error("server", "shed"), "unknown node \"shed\": use one of server, home, middle, attic");
+        assert_eq!(
+            error("attic", "home"),
+            "no links lead from \"attic\" to \"home\": add one, or name other ends"
+        );
+    }
+
+    #[test]
+    fn a_record_has_both_directions_of_each_pair_and_the_links_on_their_way() {
+        let scenario = Scenario::parse(TEXT, "s.toml").unwrap();
+        let plan = LinkPlan::new(&scenario, 1, &ends("server", "home")).unwrap();
+        let record = plan.record((2, "udp"), Some(TimeDelta::from_millis(2_000)));
+        let flows: Vec<_> = record.flows.iter().map(|flow| (flow.flow.0, flow.about.id.as_str())).collect();
+        assert_eq!(flows, [(0, "forward-1"), (1, "return-1"), (2, "forward-2"), (3, "return-2")]);
+        let links: Vec<_> = record.links.iter().map(|link| link.about.id.as_str()).collect();
+        assert_eq!(links, ["down:reverse", "detour", "rest"]);
+        assert_eq!(record.end, Timestamp::from_nanos(2_000_000_000));
+        assert_eq!(
+            record.links.first().map(|link| link.window.start),
+            Some(Timestamp::from_nanos(1_000_000_000))
+        );
+        // As a simulation has them.
+        assert_eq!(plan.links().len(), scenario.links().len());
+    }
+
+    #[test]
+    fn the_path_of_each_direction_is_described() {
+        let scenario = Scenario::parse(TEXT, "s.toml").unwrap();
+        let plan = LinkPlan::new(&scenario, 1, &ends("home", "attic")).unwrap();
+        assert_eq!(
+            plan.describe(),
+            ["home to attic: far (0 ns, drop-tail, 300 ms)", "attic to home: no link: immediate"]
+        );
+    }
+}

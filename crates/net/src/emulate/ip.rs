@@ -53,6 +53,15 @@ fn flow(addresses: &[u8], protocol: u8, payload: Option<&[u8]>) -> u32 {
     hasher.finish() as u32
 }
 
+/// The ECN codepoint of a packet that [`read`] accepts.
+pub fn ecn(packet: &[u8]) -> Option<Ecn> {
+    match packet {
+        [first, class, ..] if first >> 4 == 4 => Some(Ecn::from_bits(*class)),
+        [first, second, ..] if first >> 4 == 6 => Some(Ecn::from_bits(second >> 4)),
+        _ => None,
+    }
+}
+
 /// Writes the ECN codepoint of a packet, and corrects the checksum of an IPv4 header by the difference (RFC 1624 §3, equation 3).
 /// Checksums of the transport do not cover the ECN bits. A packet that [`read`] does not accept stays as it is.
 pub fn set_ecn(packet: &mut [u8], ecn: Ecn) {
@@ -110,7 +119,7 @@ mod tests {
             for (from, to) in [(0b10, Ecn::Ce), (0b01, Ecn::Ce), (0b11, Ecn::NotEct), (0b10, Ecn::Ect0)] {
                 let mut packet = ipv4(0xb8 | from, identification);
                 set_ecn(&mut packet, to);
-                assert_eq!(packet[1], 0xb8 | to.bits());
+                assert_eq!((packet[1], ecn(&packet)), (0xb8 | to.bits(), Some(to)));
                 let found = u16::from_be_bytes([packet[10], packet[11]]);
                 assert_eq!(found, checksum(&packet[..20]), "{identification}");
             }

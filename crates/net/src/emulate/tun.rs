@@ -152,6 +152,8 @@ impl TunDevice {
 pub struct TunShell {
     near: TunDevice,
     far: TunDevice,
+    /// Devices that were removed: the near one and the far one.
+    gone: [bool; 2],
     buffer: Box<[u8]>,
     foreign_packets: u64,
 }
@@ -159,7 +161,7 @@ pub struct TunShell {
 impl TunShell {
     /// A shell of two devices.
     pub fn new(near: TunDevice, far: TunDevice) -> Self {
-        Self { near, far, buffer: vec![0; MAX_PACKET].into(), foreign_packets: 0 }
+        Self { near, far, gone: [false; 2], buffer: vec![0; MAX_PACKET].into(), foreign_packets: 0 }
     }
 
     /// The device at the far end.
@@ -182,21 +184,28 @@ impl Shell for TunShell {
     type Tag = ();
 
     fn descriptors<'a>(&'a self, ready: &mut Vec<PollFd<'a>>) {
-        for device in [&self.near, &self.far] {
+        for (device, gone) in [&self.near, &self.far].into_iter().zip(self.gone) {
+            // It would be readable for ever.
+            if gone {
+                continue;
+            }
             ready.push(PollFd::new(device.file.as_fd(), PollFlags::POLLIN));
         }
     }
 
     fn receive(&mut self, clock: Clock, mut arrive: impl FnMut(Timestamp, Arrival<()>, &[u8])) -> bool {
-        let Self { near, far, buffer, foreign_packets } = self;
+        let Self { near, far, gone, buffer, foreign_packets } = self;
         let mut any = false;
-        for (route, device) in [&*near, &*far].into_iter().enumerate() {
+        for ((route, device), gone) in [&*near, &*far].into_iter().enumerate().zip(gone) {
             for _ in 0..BATCH {
                 let length = match unistd::read(&device.file, buffer) {
                     Ok(length) => length,
                     Err(Errno::EINTR) => continue,
-                    // Nothing waits, or the device is gone.
-                    Err(_) => break,
+                    Err(Errno::EAGAIN) => break,
+                    Err(_) => {
+                        *gone = true;
+                        break;
+                    }
                 };
                 any = true;
                 let content = buffer.get(..length).unwrap_or_default();
@@ -214,7 +223,7 @@ impl Shell for TunShell {
 
     fn send(&mut self, delivery: &mut Delivery<()>) -> bool {
         let device = if delivery.route == 0 { &self.far } else { &self.near };
-        if ip::read(&delivery.bytes).is_some_and(|packet| packet.ecn != delivery.ecn) {
+        if ip::ecn(&delivery.bytes) != Some(delivery.ecn) {
             ip::set_ecn(&mut delivery.bytes, delivery.ecn);
         }
         loop {
