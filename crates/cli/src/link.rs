@@ -133,7 +133,9 @@ pub(crate) fn prepare(args: &LinkArgs) -> anyhow::Result<()> {
 
 fn unavailable(error: &LinkError) -> anyhow::Error {
     if error.is_about_rights() {
-        anyhow::anyhow!("{error}: run as root, or use --relay, which needs no rights and carries UDP")
+        anyhow::anyhow!(
+            "{error}: run it with the rights of root, or use --relay, which needs none and carries UDP"
+        )
     } else {
         UsageError::new(error).into()
     }
@@ -147,6 +149,18 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
     let ends = Ends { from: args.from.clone(), to: args.to.clone() };
     let plan = LinkPlan::new(&scenario, seed, &ends)
         .map_err(|error| UsageError::new(format!("{}: {error}", args.file.display())))?;
+    let pair = |relay: &Relay| {
+        let target = resolve_first(&relay.target, None, 0)?;
+        if target.port() == 0 {
+            misuse!(
+                "--relay: the target \"{}\" has no port: add one, such as {}:6000",
+                relay.target,
+                relay.target
+            );
+        }
+        Ok(UdpPair { listen: relay.listen, target })
+    };
+    let pairs = args.relay.iter().map(pair).collect::<anyhow::Result<Vec<_>>>()?;
     if let Some(folder) = &args.out {
         make_folder(folder)?;
     }
@@ -174,18 +188,6 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
     };
     let report = |links: &LiveLinks| progress.say(live_line(links));
     let result = if args.command.is_empty() {
-        let pair = |relay: &Relay| {
-            let target = resolve_first(&relay.target, None, 0)?;
-            if target.port() == 0 {
-                misuse!(
-                    "--relay: the target \"{}\" has no port: add one, such as {}:6000",
-                    relay.target,
-                    relay.target
-                );
-            }
-            Ok(UdpPair { listen: relay.listen, target })
-        };
-        let pairs = args.relay.iter().map(pair).collect::<anyhow::Result<Vec<_>>>()?;
         link::relay(&plan, &pairs, &options, ready, report)
     } else {
         let asked = CommandOptions {

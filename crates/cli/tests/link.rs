@@ -300,14 +300,25 @@ fn without_rights_the_far_side_is_a_namespace_too() {
             return;
         }
         let folder = scenario("delay = \"10 ms\"");
-        let mut link = Command::new("setpriv");
-        link.args(["--bounding-set", "-all", "--inh-caps", "-all"]).arg(env!("CARGO_BIN_EXE_giusto"));
+        std::fs::set_permissions(folder.0.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        // Nobody has no rights.
+        let nobody = || {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_giusto")]);
+            command
+        };
+        if !nobody().arg("--version").output().unwrap().status.success() {
+            eprintln!("SKIPPED link: user namespace: another user cannot run the program");
+            return;
+        }
+        let mut link = nobody();
         link.args(["link", "s.toml", "--json", "--max-lateness", "10s", "--far"]);
         link.arg(format!("exec {} recv $GIUSTO_FAR:5005 --once >&2", env!("CARGO_BIN_EXE_giusto")));
         let send = "send $GIUSTO_FAR:5005 --rate 500k --size 500 --count 50 --json >&2";
         link.args(["--", "sh", "-c", &format!("{} {send}", env!("CARGO_BIN_EXE_giusto"))]);
         let output = link.current_dir(folder.0.path()).stdin(Stdio::null()).output().unwrap();
-        if text(&output.stderr).contains("user namespace") {
+        if text(&output.stderr).contains("cannot make a user namespace") {
             eprintln!("SKIPPED link: user namespace: the kernel does not permit them");
             return;
         }
@@ -319,6 +330,24 @@ fn without_rights_the_far_side_is_a_namespace_too() {
         // Nothing of it is in our namespace.
         let devices = Command::new("ip").args(["-o", "link"]).output().unwrap();
         assert!(!text(&devices.stdout).contains("giusto"), "{}", text(&devices.stdout));
+    });
+}
+
+#[test]
+fn missing_rights_are_one_line_that_names_the_relay() {
+    in_namespace("link: missing rights", 65_536, || {
+        if !installed("link: missing rights", "setpriv") {
+            return;
+        }
+        let folder = scenario("delay = \"10 ms\"");
+        // Root without its rights can make a user namespace, but not map its user into it.
+        let mut link = Command::new("setpriv");
+        link.args(["--bounding-set", "-all", "--inh-caps", "-all", env!("CARGO_BIN_EXE_giusto")]);
+        let output =
+            link.args(["link", "s.toml", "--", "true"]).current_dir(folder.0.path()).output().unwrap();
+        let complaint = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{complaint}");
+        assert!(complaint.contains("use --relay") && complaint.trim().lines().count() == 1, "{complaint}");
     });
 }
 
