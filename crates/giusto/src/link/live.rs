@@ -530,7 +530,7 @@ struct Addresses {
 }
 
 impl Addresses {
-    /// Those of device `number`, from the ranges for benchmarks of networks: 198.18.0.0/15 (RFC 2544 §C.2.2) and 2001:2::/48
+    /// Those of device `number`, from the ranges for benchmarks of networks: 198.18.0.0/15 (RFC 2544 appendix C.2.2) and `2001:2::/48`
     /// (RFC 5180 §8). No host of the Internet has one.
     fn of(number: u8, mtu: u16) -> Self {
         let has_v6 = mtu >= MIN_IPV6_MTU && std::path::Path::new("/proc/sys/net/ipv6").exists();
